@@ -3,7 +3,9 @@ package limit_test
 import (
 	"bytes"
 	"encoding/hex"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stint-io/stint/limit"
@@ -52,6 +54,42 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		back, rest, err := limit.DecodeLimit(limit.AppendLimit(nil, l), limit.Limit{})
 		if err != nil || !back.Equal(&l) || len(rest) != 0 {
 			t.Errorf("%+v: %+v, %x, %v", l, back, rest, err)
+		}
+	}
+}
+
+// Whatever is counted, given back, set, converted or found full, and however much of it: what is written can be read, also where
+// counts saturate.
+func TestASaturatedStateIsReadBack(t *testing.T) {
+	for i, l := range small {
+		rng := rand.New(rand.NewPCG(uint64(i), 9))
+		for range 40 {
+			var s limit.State
+			now := limit.Time(1000) * pace(l)
+			for range 60 {
+				before, cost := now, 1+rng.Uint64N(limit.MaxCost)
+				now += limit.Time(rng.IntN(3)*rng.IntN(20)) * pace(l)
+				switch rng.IntN(8) {
+				case 0:
+					s = limit.SetUsed(l, s, 1<<62-rng.Uint64N(4)*rng.Uint64N(limit.MaxCost), now)
+				case 1:
+					s = limit.Refund(l, s, cost, before, now)
+				case 2:
+					other := small[rng.IntN(len(small))]
+					s = limit.Convert(other, limit.Convert(l, s, other, now), l, now)
+				case 3:
+					s = limit.Full{At: now, Hold: 5}.With(l, s)
+				default:
+					s, _ = limit.Add(l, s, cost, now)
+				}
+				back, _, err := limit.DecodeState(limit.AppendState(nil, s))
+				if err != nil || back.T != s.T || back.A != s.A || back.B != s.B || !slices.Equal(back.Points, s.Points) {
+					t.Errorf("%+v: %+v is read as %+v, %v", l, s, back, err)
+				}
+				if used := limit.Status(l, s, now).Used; used > 1<<62 {
+					t.Fatalf("%+v: %+v has used %d", l, s, used)
+				}
+			}
 		}
 	}
 }

@@ -48,12 +48,16 @@ func (slidingLog) add(_ Limit, s State, units uint64, now Time) State {
 	if s.B == 0 {
 		return State{T: now, A: units, B: units}
 	}
+	// All instants together saturate: what is written can be read.
+	if units = min(units, maxUnits-s.B); units == 0 { //mutant:log-saturates-at-each-instant
+		return s
+	}
 	if now > s.T {
 		s.Points = appended(s.Points, Point{At: s.T, Units: s.A})
 		s.T, s.A = now, 0
 	}
-	s.A = sum(s.A, units)
-	s.B = sum(s.B, units)
+	s.A += units
+	s.B += units
 	return s
 }
 
