@@ -60,6 +60,9 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 		for i := range page.Periods {
 			response.Records = append(response.Records, usageMessage(ledger, &page.Periods[i], m.Key, page.Through))
 		}
+		for i := range page.Unreadable {
+			response.Unreadable = append(response.Unreadable, &stintv1.UnreadableUsage{Policy: page.Unreadable[i].Policy, Key: page.Unreadable[i].Key})
+		}
 		at.read(&page)
 		if at.shard == shard.ID(shards) || m.Key != "" && page.Next == (shard.UsagePlace{}) {
 			response.CompleteThrough = timestampOf(at.through)

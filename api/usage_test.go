@@ -23,6 +23,7 @@ type listed struct {
 		Recovered                                                                        bool
 	}
 	NextPageToken, CompleteThrough string
+	Unreadable                     []struct{ Policy, Key string }
 }
 
 func (w *world) listUsage(body string) (l listed) {
@@ -47,6 +48,27 @@ func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
 		page.Periods = []shard.Usage{{Namespace: r.Namespace, Policy: "plan", Meter: "calls", Key: fmt.Sprintf("key%d%t", id, page.Next.Place == 0),
 			Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2, Corrections: -3, Revision: 9, Recovered: id == 1}}
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+	}
+}
+
+// A listing names the keys that it cannot read, and has all others.
+func TestListUsageNamesWhatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	pages := pagesOf(121)
+	w.decider.decide = func(r shard.Request) shard.Result {
+		result := pages(r)
+		page, err := shard.UsageOf(r.Namespace, &result.Decision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page.Next == (shard.UsagePlace{}) {
+			page.Unreadable = []shard.Usage{{Policy: "plan", Key: "bad"}}
+		}
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+	}
+	l := w.listUsage(`{}`)
+	if len(l.Records) != 6 || len(l.Unreadable) != 3 || l.Unreadable[0].Key != "bad" {
+		t.Errorf("%+v", l)
 	}
 }
 

@@ -48,8 +48,11 @@ type UsagePlace struct {
 // UsagePage is a part of a shard's periods. Those of a key are together, oldest first.
 type UsagePage struct {
 	Periods []Usage
-	Next    UsagePlace // where the next page begins
-	Through limit.Time // everything that was decided up to this instant is in the figures
+	// Unreadable are the keys whose records this version cannot read, so that the page lacks their periods: of each the namespace, the
+	// policy and the key. A query for one such key fails.
+	Unreadable []Usage
+	Next       UsagePlace // where the next page begins
+	Through    limit.Time // everything that was decided up to this instant is in the figures
 }
 
 // The bounds of a page: what the owner of a shard reads in about a millisecond, and what fits into a frame.
@@ -141,11 +144,11 @@ func (u *usageReader) readAll(view View) *Error {
 	}
 	bytes := 0
 	for key, record := range u.From.page(view, &u.page.Next, func() bool { return bytes > usageBytes }) {
-		before := len(u.page.Periods)
+		before := len(u.page.Periods) + len(u.page.Unreadable)
 		if err := u.read(key, record); err != nil {
 			return err
 		}
-		bytes += (len(u.page.Periods) - before) * (len(key) + 64)
+		bytes += (len(u.page.Periods) + len(u.page.Unreadable) - before) * (len(key) + 64)
 	}
 	return nil
 }
@@ -195,7 +198,11 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 		c.policy = p
 	}
 	if err := c.decode(record.Value, nil); err != nil {
-		return unreadable("key", "what a policy has billed", err)
+		if u.Key != "" {
+			return unreadable("key", "what a policy has billed", err)
+		}
+		u.page.Unreadable = append(u.page.Unreadable, Usage{Namespace: u.namespace, Policy: string(name), Key: string(r.rest)})
+		return nil
 	}
 	c.expire(u.page.Through) //mutant:reader-leaves-holds-open
 	c.meters = c.meters.tidy(&c, u.page.Through)
@@ -233,16 +240,17 @@ func startsOn(text string, date time.Time) bool {
 
 // The bits of a period in a page.
 const (
-	usageRecovered = 1
-	usageSameKey   = 2 // policy and key are those of the period before
-	usageCorrected = 4 // since LevelNotify: the corrections follow
+	usageRecovered  = 1
+	usageSameKey    = 2 // policy and key are those of the period before
+	usageCorrected  = 4 // since LevelNotify: the corrections follow
+	usageUnreadable = 8 // no period, but a key of which none can be read
 )
 
 // Encode is the inverse of UsageOf.
 func (p *UsagePage) Encode() []byte {
 	b := binary.AppendUvarint([]byte{usagePageFormat}, uint64(p.Through))
 	b = p.Next.append(b)
-	b = binary.AppendUvarint(b, uint64(len(p.Periods)))
+	b = binary.AppendUvarint(b, uint64(len(p.Periods)+len(p.Unreadable)))
 	for i := range p.Periods {
 		u := &p.Periods[i]
 		same := i > 0 && p.Periods[i-1].Policy == u.Policy && p.Periods[i-1].Key == u.Key
@@ -258,6 +266,9 @@ func (p *UsagePage) Encode() []byte {
 			b = binary.AppendVarint(b, u.Corrections)
 		}
 	}
+	for i := range p.Unreadable {
+		b = appendString(appendString(append(b, usageUnreadable), p.Unreadable[i].Policy), p.Unreadable[i].Key)
+	}
 	return b
 }
 
@@ -270,9 +281,13 @@ func UsageOf(namespace string, d *Decision) (UsagePage, error) {
 	p := UsagePage{Through: r.time(), Next: r.usagePlace()}
 	var u Usage
 	for range r.count() {
-		has := r.bits(usageRecovered | usageSameKey | usageCorrected)
+		has := r.bits(usageRecovered | usageSameKey | usageCorrected | usageUnreadable)
 		if has&usageSameKey == 0 {
 			u.Policy, u.Key = r.string(), r.string()
+		}
+		if has&usageUnreadable != 0 && !r.failed {
+			p.Unreadable = append(p.Unreadable, Usage{Namespace: namespace, Policy: u.Policy, Key: u.Key})
+			continue
 		}
 		u.Namespace, u.Meter, u.Recovered = namespace, r.string(), has&usageRecovered != 0
 		u.Start = r.time()

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -10,7 +12,7 @@ type FinalQuery struct {
 	After, Through limit.Time // those that became final in (After, Through]; Through is not above the shard's time
 	Wants          func(namespace, policy string) bool
 	From           UsagePlace // where to go on: the Next of the page before
-	Most           int        // periods, more or less: those of a key are together
+	Most           int        // periods; more only of one key, whose periods are together
 }
 
 // FinalView is what ReadFinalUsage reads: a *State.
@@ -29,7 +31,13 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 	now := view.Time()
 	u := usageReader{policies: policies, mark: mark, page: UsagePage{Through: now}}
 	page := UsagePage{Through: q.Through}
+	before := q.From
 	for key, record := range q.From.page(view, &page.Next, func() bool { return len(page.Periods) >= q.Most }) {
+		place := UsagePlace{Place: scanPlace(key)}
+		if place.Place == before.Place {
+			place.After = before.After
+		}
+		before = UsagePlace{Place: place.Place, After: string(key)}
 		if len(key) == 0 || key[0] != counterRecord {
 			continue
 		}
@@ -41,11 +49,13 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 		if err := u.read(key, record); err != nil {
 			return UsagePage{}, err
 		}
-		for _, p := range u.page.Periods {
-			if p.Final > q.After && p.Final <= q.Through {
-				page.Periods = append(page.Periods, p)
-			}
+		page.Unreadable, u.page.Unreadable = append(page.Unreadable, u.page.Unreadable...), nil
+		final := slices.DeleteFunc(u.page.Periods, func(p Usage) bool { return p.Final <= q.After || p.Final > q.Through })
+		if len(page.Periods) > 0 && len(page.Periods)+len(final) > q.Most { //mutant:page-above-its-most
+			page.Next = place
+			break
 		}
+		page.Periods = append(page.Periods, final...)
 	}
 	return page, nil
 }

@@ -54,3 +54,63 @@ func TestFinalBillsAreReadOnce(t *testing.T) {
 		t.Errorf("of no policy: %v %v", err, page.Periods)
 	}
 }
+
+// A page has no more periods than were asked for, unless one key has more, and those of a key are together.
+func TestAPageOfFinalBillsHasNoMoreThanWasAskedFor(t *testing.T) {
+	w := newWorld(t, billed(limit.Limit{Algorithm: limit.Unlimited}))
+	for hours := range limit.Time(2) {
+		for i := range 20 {
+			w.batch(origin+hours*limit.Time(hour)+1, checkOf("p", fmt.Sprint("key ", i), 1))
+		}
+	}
+	w.batch(origin+2*limit.Time(hour+minute), checkOf("p", "other", 1))
+	for most := range 8 {
+		q := FinalQuery{Through: w.state.Time(), Most: max(1, most), Wants: func(string, string) bool { return true }}
+		met := map[string]int{}
+		for {
+			page, err := ReadFinalUsage(w.state, w.policies, q)
+			if err != nil || len(page.Periods) > max(2, most) {
+				t.Fatalf("%d of %d at most, %v", len(page.Periods), most, err)
+			}
+			here := map[string]bool{}
+			for _, u := range page.Periods {
+				if met[u.Key]++; met[u.Key] > 1 && !here[u.Key] {
+					t.Errorf("at most %d: the periods of %q are apart", most, u.Key)
+				}
+				here[u.Key] = true
+			}
+			if q.From = page.Next; q.From == (UsagePlace{}) {
+				break
+			}
+		}
+		for i := range 20 {
+			if key := fmt.Sprint("key ", i); met[key] != 2 {
+				t.Errorf("at most %d: %q has %d periods", most, key, met[key])
+			}
+		}
+	}
+}
+
+// A record that cannot be read fails no listing: its key is named.
+func TestAListingNamesWhatItCannotRead(t *testing.T) {
+	w := newWorld(t, billed(limit.Limit{Algorithm: limit.Unlimited}))
+	w.batch(origin+1, checkOf("p", "bad", 1))
+	w.spoil("k")
+	r, _ := w.state.Lookup(counterKeyOf("p", "bad"))
+	r.Value = append([]byte{counterFormatMarked}, r.Value[1:5]...)
+	w.state.table.put(counterKeyOf("p", "bad"), r)
+	w.batch(origin+2, checkOf("p", "good", 1))
+	want := []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}
+	page := w.page(origin+3, UsageQuery{})
+	if len(page.Periods) != 1 || page.Periods[0].Key != "good" || !slices.Equal(page.Unreadable, want) {
+		t.Errorf("listed: %+v", page)
+	}
+	final, err := ReadFinalUsage(w.state, w.policies, FinalQuery{Through: w.state.Time(), Most: 9, Wants: func(string, string) bool { return true }})
+	if err != nil || !slices.Equal(final.Unreadable, want) {
+		t.Errorf("pushed: %+v, %v", final, err)
+	}
+	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, 16, UsageQuery{Key: "bad"})}, w.next(origin+4))
+	if err := results[0].Err; err == nil || err.Code != Unreadable {
+		t.Errorf("asked for alone: %+v", results[0])
+	}
+}

@@ -493,7 +493,8 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 	page := UsagePage{Next: UsagePlace{1 << 63, "\x01"}, Through: origin, Periods: []Usage{
 		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin, End: origin + anHour, Final: origin + anHour + limit.Time(minute),
 			Units: 300, Credits: 7, Revision: uint64(origin), Recovered: true},
-		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}}}
+		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}},
+		Unreadable: []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}}
 	query := UsageRequest("default", 3, 16, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
 	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body))
 

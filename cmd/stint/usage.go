@@ -50,7 +50,7 @@ var usageColumns = []string{"id", "namespace", "policy", "meter", "key", "start"
 func (c *usageListCommand) Run(s streams) error {
 	write, flush := c.writer(s)
 	request := &stintv1.ListUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Period: c.Period}
-	changing := 0
+	changing, unreadable := 0, 0
 	for {
 		page, err := c.page(request)
 		if err != nil {
@@ -64,11 +64,18 @@ func (c *usageListCommand) Run(s streams) error {
 				return err
 			}
 		}
+		for _, u := range page.Unreadable {
+			unreadable++
+			fmt.Fprintf(s.err, "the bill of key %q under policy %q cannot be read and is missing here\n", u.Key, u.Policy)
+		}
 		if request.PageToken = page.NextPageToken; request.PageToken == "" {
 			if err := flush(); err != nil {
 				return err
 			}
-			return c.end(s.err, page.CompleteThrough, changing)
+			if err := c.end(s.err, page.CompleteThrough, changing); err != nil || unreadable == 0 {
+				return err
+			}
+			return fmt.Errorf("%d bills cannot be read by the nodes that have them: the others are listed; see the logs, and report it", unreadable)
 		}
 	}
 }

@@ -84,6 +84,7 @@ var ofShard = []group{
 	{tests("cluster/routing", "TestCopiesAreOneRequestWhileAParentComesAndGoes", "-seed=1"), edits{
 		"operation-counts-what-was-counted-alone": never,
 	}},
+	{tests("shard", "TestAPageOfFinalBillsHasNoMoreThanWasAskedFor"), edits{"page-above-its-most": never}},
 	{tests("limit", "TestASaturatedStateIsReadBack"), edits{"log-saturates-at-each-instant": swap("maxUnits-s.B", "maxUnits")}},
 	{tests("shard", "TestAReleaseThatFindsNothingLeavesATombstone"), edits{"no-tombstone": gone}},
 	{tests("shard", "TestAChargeIsNeverMadeAgain"), edits{"charge-answered-after-release": instead("case false:")}},

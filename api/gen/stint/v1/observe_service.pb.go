@@ -1842,10 +1842,13 @@ type ListUsageResponse struct {
 	// Token of the next page. Absent: this is the last one.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Everything that was decided up to this instant, in the time of the shard that has decided it, is in the records of this page
-	// and the pages before it. A period that is final by the complete_through of the last page is complete, and no key is missing.
+	// and the pages before it. A period that is final by the complete_through of the last page is complete, and no key is missing but
+	// those that a page calls unreadable.
 	CompleteThrough *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=complete_through,json=completeThrough,proto3" json:"complete_through,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Keys whose bills the owner of their shard cannot read, so this page lacks them: a newer version wrote them, or memory failed.
+	Unreadable    []*UnreadableUsage `protobuf:"bytes,4,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListUsageResponse) Reset() {
@@ -1897,6 +1900,68 @@ func (x *ListUsageResponse) GetCompleteThrough() *timestamppb.Timestamp {
 		return x.CompleteThrough
 	}
 	return nil
+}
+
+func (x *ListUsageResponse) GetUnreadable() []*UnreadableUsage {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
+}
+
+// UnreadableUsage is a key of which no period can be listed.
+type UnreadableUsage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,1,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The key.
+	Key           string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnreadableUsage) Reset() {
+	*x = UnreadableUsage{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnreadableUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnreadableUsage) ProtoMessage() {}
+
+func (x *UnreadableUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnreadableUsage.ProtoReflect.Descriptor instead.
+func (*UnreadableUsage) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *UnreadableUsage) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *UnreadableUsage) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
 }
 
 var File_stint_v1_observe_service_proto protoreflect.FileDescriptor
@@ -2050,11 +2115,17 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\x06period\x18\x04 \x01(\tR\x06period\x12\x1b\n" +
 	"\tpage_size\x18\x05 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"\xb3\x01\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\"\xee\x01\n" +
 	"\x11ListUsageResponse\x12/\n" +
 	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.UsageRecordR\arecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12E\n" +
-	"\x10complete_through\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0fcompleteThrough*j\n" +
+	"\x10complete_through\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0fcompleteThrough\x129\n" +
+	"\n" +
+	"unreadable\x18\x04 \x03(\v2\x19.stint.v1.UnreadableUsageR\n" +
+	"unreadable\";\n" +
+	"\x0fUnreadableUsage\x12\x16\n" +
+	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key*j\n" +
 	"\bTopOrder\x12\x19\n" +
 	"\x15TOP_ORDER_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TOP_ORDER_DECISIONS\x10\x01\x12\x15\n" +
@@ -2090,7 +2161,7 @@ func file_stint_v1_observe_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_stint_v1_observe_service_proto_goTypes = []any{
 	(TopOrder)(0),                 // 0: stint.v1.TopOrder
 	(EventKind)(0),                // 1: stint.v1.EventKind
@@ -2113,60 +2184,62 @@ var file_stint_v1_observe_service_proto_goTypes = []any{
 	(*AuditRecord)(nil),           // 18: stint.v1.AuditRecord
 	(*ListUsageRequest)(nil),      // 19: stint.v1.ListUsageRequest
 	(*ListUsageResponse)(nil),     // 20: stint.v1.ListUsageResponse
-	nil,                           // 21: stint.v1.Override.LimitsEntry
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*FiredThreshold)(nil),        // 24: stint.v1.FiredThreshold
-	(*Position)(nil),              // 25: stint.v1.Position
-	(*UsageRecord)(nil),           // 26: stint.v1.UsageRecord
-	(*TierLimit)(nil),             // 27: stint.v1.TierLimit
+	(*UnreadableUsage)(nil),       // 21: stint.v1.UnreadableUsage
+	nil,                           // 22: stint.v1.Override.LimitsEntry
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*FiredThreshold)(nil),        // 25: stint.v1.FiredThreshold
+	(*Position)(nil),              // 26: stint.v1.Position
+	(*UsageRecord)(nil),           // 27: stint.v1.UsageRecord
+	(*TierLimit)(nil),             // 28: stint.v1.TierLimit
 }
 var file_stint_v1_observe_service_proto_depIdxs = []int32{
 	0,  // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
-	22, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
+	23, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
 	6,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
 	5,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
 	4,  // 4: stint.v1.TopResponse.traffic:type_name -> stint.v1.Traffic
-	23, // 5: stint.v1.Traffic.start:type_name -> google.protobuf.Timestamp
-	22, // 6: stint.v1.Traffic.p99:type_name -> google.protobuf.Duration
-	23, // 7: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
+	24, // 5: stint.v1.Traffic.start:type_name -> google.protobuf.Timestamp
+	23, // 6: stint.v1.Traffic.p99:type_name -> google.protobuf.Duration
+	24, // 7: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
 	1,  // 8: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
 	1,  // 9: stint.v1.Event.kind:type_name -> stint.v1.EventKind
-	23, // 10: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
-	24, // 11: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
+	24, // 10: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
+	25, // 11: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
 	9,  // 12: stint.v1.Event.lockout:type_name -> stint.v1.BegunLockout
 	18, // 13: stint.v1.Event.change:type_name -> stint.v1.AuditRecord
 	10, // 14: stint.v1.Event.decision:type_name -> stint.v1.WatchedDecision
-	23, // 15: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
-	22, // 16: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
-	25, // 17: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
-	22, // 18: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
+	24, // 15: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
+	23, // 16: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
+	26, // 17: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
+	23, // 18: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
 	11, // 19: stint.v1.WatchedDecision.others:type_name -> stint.v1.WatchedEntry
 	18, // 20: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
 	16, // 21: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
 	17, // 22: stint.v1.KeptKey.override:type_name -> stint.v1.Override
-	21, // 23: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
-	23, // 24: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
-	23, // 25: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	25, // 26: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
-	26, // 27: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
-	23, // 28: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
-	27, // 29: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	2,  // 30: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
-	12, // 31: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
-	14, // 32: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
-	19, // 33: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
-	7,  // 34: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
-	3,  // 35: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
-	13, // 36: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
-	15, // 37: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
-	20, // 38: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
-	8,  // 39: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
-	35, // [35:40] is the sub-list for method output_type
-	30, // [30:35] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	22, // 23: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
+	24, // 24: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
+	24, // 25: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	26, // 26: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
+	27, // 27: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
+	24, // 28: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
+	21, // 29: stint.v1.ListUsageResponse.unreadable:type_name -> stint.v1.UnreadableUsage
+	28, // 30: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	2,  // 31: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
+	12, // 32: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
+	14, // 33: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
+	19, // 34: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
+	7,  // 35: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
+	3,  // 36: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
+	13, // 37: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
+	15, // 38: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
+	20, // 39: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
+	8,  // 40: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
+	36, // [36:41] is the sub-list for method output_type
+	31, // [31:36] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_observe_service_proto_init() }
@@ -2184,7 +2257,7 @@ func file_stint_v1_observe_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_observe_service_proto_rawDesc), len(file_stint_v1_observe_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
