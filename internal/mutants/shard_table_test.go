@@ -85,6 +85,7 @@ var ofShard = []group{
 		"operation-counts-what-was-counted-alone": never,
 	}},
 	{tests("shard", "TestAPageOfFinalBillsHasNoMoreThanWasAskedFor"), edits{"page-above-its-most": never}},
+	{tests("shard", "TestAMarkOutlivesALoweredRetention"), edits{"marks-end-with-a-lowered-retention": instead("return c.retention()")}},
 	{tests("limit", "TestASaturatedStateIsReadBack"), edits{"log-saturates-at-each-instant": swap("maxUnits-s.B", "maxUnits")}},
 	{tests("shard", "TestAReleaseThatFindsNothingLeavesATombstone"), edits{"no-tombstone": gone}},
 	{tests("shard", "TestAChargeIsNeverMadeAgain"), edits{"charge-answered-after-release": instead("case false:")}},
