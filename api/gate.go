@@ -182,7 +182,7 @@ func (a *gateAnswer) undecided(err error, open bool) (code string) {
 		return "failed_open"
 	}
 	a.w.Header().Set("Retry-After", "1")
-	a.problem(http.StatusServiceUnavailable, problemCapacity, "The request was not carried out, since its limits could not be checked. Try again.")
+	a.problem(http.StatusServiceUnavailable, problemCapacity, unchecked)
 	if errors.Is(err, jwks.ErrNoKeys) {
 		return connect.CodeUnavailable.String()
 	}
@@ -190,8 +190,13 @@ func (a *gateAnswer) undecided(err error, open bool) (code string) {
 }
 
 // mayOpen reports whether an error says that nobody could decide. Any other is about the request, about the gate's rules or about the
-// token of the proxy: if it opened, whoever finds such a request would pass uncounted.
+// token of the proxy: if it opened, whoever finds such a request would pass uncounted. Whoever makes so many keys that there is room for
+// no more would open the gate for all who come after.
 func mayOpen(err error) bool {
+	var failure *shard.Error
+	if errors.As(err, &failure) && failure.Code == shard.MemoryFull { //mutant:full-shard-opens
+		return false
+	}
 	switch codeOf(err) {
 	case connect.CodeUnavailable, connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeInternal:
 		return true

@@ -22,6 +22,9 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
+// unchecked tells a visitor that there is no decision.
+const unchecked = "The request was not carried out, since its limits could not be checked. Try again."
+
 // problemChallenge is our own type: there is no registered one.
 const problemChallenge = "urn:stint:problem:challenge"
 

@@ -211,9 +211,9 @@ func TestAGateFailsAsItsRouteSays(t *testing.T) {
 			}
 		}
 	}
-	for _, code := range []shard.Code{shard.Invalid, shard.PolicyNotFound, shard.IDReused, shard.IDExpired} {
+	for _, code := range []shard.Code{shard.Invalid, shard.PolicyNotFound, shard.IDReused, shard.IDExpired, shard.MemoryFull} {
 		w.decider.decide = fail(&shard.Error{Code: code, Message: "not a failure of ours alone"})
-		if status, header, _ := w.ask("/gate/web", by("GET", "/")...); status != 503 || header.Get("Stint-Failed") != "" {
+		if status, header, _ := w.ask("/gate/web", by("GET", "/")...); status != 503 || header.Get("Stint-Failed") != "" || header.Get("Retry-After") != "1" {
 			t.Errorf("code %d opens: %d %v", code, status, header)
 		}
 	}

@@ -21,10 +21,11 @@ type envoyDecided struct {
 	d        *shard.Decision // nil: it was not decided
 	// unknown is the index of an entry whose key the policy does not know, which denies it; below 0: none. Then there is no d.
 	unknown int
-	named   int // entries in r without those of parents
+	named   int  // entries in r without those of parents
+	full    bool // what is unknown has no room
 }
 
-// refuses reports whether the key of an entry, or of its parent, is one that its policy does not know.
+// refuses reports whether the key of an entry, or of its parent, is one that its policy does not know, or for which there is no room.
 func (e *envoyDecided) refuses(at int) bool {
 	return e.d == nil && (e.unknown == at || e.unknown >= e.named)
 }
@@ -42,7 +43,9 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 	over := m.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT
 	headers := map[string]string{}
 	for _, step := range []envoyStep{envoyLook, envoyTake} {
-		if of := decided.of[step]; len(of) > 0 && of[0].d != nil {
+		if of := decided.of[step]; len(of) > 0 && of[0].full {
+			headers["Retry-After"], m.RawBody = "1", []byte(unchecked)
+		} else if len(of) > 0 && of[0].d != nil {
 			maps.Copy(headers, headersOf(of[0].policies, of[0].r, of[0].d))
 			if over && len(m.RawBody) == 0 {
 				m.RawBody = []byte(reasonOf(of[0].policies, of[0].r, of[0].d))

@@ -113,8 +113,8 @@ func (r *envoyRequest) denied(step envoyStep, decided *envoyDecided) bool {
 	})
 }
 
-// decideTogether decides the entries of a step in one request. A key that its policy refuses is denied: an error would let it
-// pass, unless failure_mode_deny is set. A shard that has not yet adopted the policies that name the rule's policy is asked
+// decideTogether decides the entries of a step in one request. A key that its policy refuses is denied, and so is one for which there is
+// no room: an error would let it pass, unless failure_mode_deny is set. A shard that has not yet adopted the policies that name the rule's policy is asked
 // again, while there is time.
 func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (envoyDecided, error) {
 	for {
@@ -135,6 +135,10 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 			s.limits.observer.Decision(refused[0].Policy, "denied")
 			s.limits.tellOf(ctx, policies, &shard.Request{Op: shard.Check, Namespace: r.namespace, Entries: refused}, &shard.Decision{}, "denied", "")
 			return envoyDecided{unknown: at, named: len(r.entries[step])}, nil
+		case failure != nil && failure.Code == shard.MemoryFull: //mutant:full-shard-passes-envoy
+			at := len(r.entries[step]) // all of them, if it is not one entry's key
+			fmt.Sscanf(failure.Field, "entries[%d]", &at)
+			return envoyDecided{unknown: at, named: len(r.entries[step]), full: true}, nil
 		//mutant:unknown-policy-is-an-error
 		case failure != nil && failure.Code == shard.PolicyNotFound && pausedFor(ctx, newestEvery):
 			continue

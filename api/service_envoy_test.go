@@ -179,6 +179,41 @@ func lineOf(m *rlsv3.RateLimitResponse) string {
 	return line
 }
 
+// Envoy lets pass what ends with an error, unless it is told otherwise, so whoever makes too many keys would open it for all new ones.
+func TestEnvoyPassesNoKeyWithoutRoom(t *testing.T) {
+	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
+		newEnvoyWorldOf(t, w, `
+policies:
+  few: {max_keys: 1, limits: [{name: ever, quota: 2, lifetime: {}}]}
+  many: {limits: [{name: ever, quota: 9, lifetime: {}}]}
+envoy:
+  edge:
+    rules:
+      - {match: [{few: "*"}], entries: [{policy: few, key: "{few}"}]}
+      - {match: [{many: "*"}], entries: [{policy: many, key: "{many}"}]}
+`)
+		for i, c := range []struct{ key, want string }{
+			{"ann", "OK [OK 2/UNKNOWN 1 left] [OK 9/UNKNOWN 8 left]"},
+			{"bob", "OVER_LIMIT [OVER_LIMIT] [OK]"},
+			{"ann", "OK [OK 2/UNKNOWN 0 left] [OK 9/UNKNOWN 7 left]"},
+			{"ann", "OVER_LIMIT [OVER_LIMIT 2/UNKNOWN 0 left] [OK 9/UNKNOWN 7 left]"},
+		} {
+			m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge",
+				Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("few", c.key), descriptor("many", "x")}})
+			if err != nil || lineOf(m) != c.want {
+				t.Errorf("request %d: %v, %v; want %s", i, m, err, c.want)
+			}
+			headers := map[string]string{}
+			for _, h := range m.GetResponseHeadersToAdd() {
+				headers[h.Key] = h.Value
+			}
+			if i == 1 && (headers["Retry-After"] != "1" || !strings.Contains(string(m.GetRawBody()), "could not be checked")) {
+				t.Errorf("without room: %v %q", headers, m.GetRawBody())
+			}
+		}
+	})
+}
+
 // The rows of what envoyproxy/ratelimit answers, asked by grpc-go with Envoy's messages through both ports.
 func TestWhatEnvoyIsAnswered(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {

@@ -27,12 +27,16 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return "stint: " + e.Code + ": " + e.Message }
 
+// NoRoom reports whether the cluster refuses another key, since a policy has max_keys of them or a shard is full. Whoever can make keys
+// can cause it, so it is no case for a fail mode: a request must not pass for it. Known keys are still decided.
+func (e *Error) NoRoom() bool { return strings.Contains(e.Message, "until old ones end") }
+
 // mayAskAgain reports whether a retry is safe and can help. countsOnce says that sending the request twice counts it once.
 func (e *Error) mayAskAgain(countsOnce bool) bool {
 	if e.MaybeApplied {
 		return countsOnce
 	}
-	return e.Code == connect.CodeUnavailable.String()
+	return e.Code == connect.CodeUnavailable.String() && !e.NoRoom()
 }
 
 // failed translates the error of a call. An error without the server's Failure detail counts as maybe applied, unless

@@ -17,7 +17,7 @@ import (
 // is refused. A settled hold leaves no record of its end, so a retry of the settlement hears that the hold has ended.
 
 func (b *batch) full() *Error {
-	return &Error{Code: MemoryFull, Message: fmt.Sprintf(
+	return &Error{Code: MemoryFull, Message: fmt.Sprintf( // clients know these errors by "until old ones end"
 		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", b.at.Shard)}
 }
 

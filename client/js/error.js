@@ -11,8 +11,12 @@ export class StintError extends Error {
   }
 
   // noDecision reports whether the cluster could not decide, for whatever reason: the case for a fail mode. It is false for a
-  // request that will never be right, which no fail mode may hide.
-  get noDecision() { return noDecisions.has(this.code) }
+  // request that will never be right, which no fail mode may hide, and for one whose key has no room.
+  get noDecision() { return noDecisions.has(this.code) && !this.noRoom }
+
+  // noRoom reports whether the cluster refuses another key, since a policy has max_keys of them or a shard is full. Whoever can make
+  // keys can cause it, so a request must not pass for it. Known keys are still decided.
+  get noRoom() { return /until old ones end/.test(this.message) }
 
   // unknownKey reports whether the policy refuses keys without an override (unknown_key: deny) and this key has none.
   get unknownKey() { return /^stint: not_found: entries\[\d+\]\.key: /.test(this.message) }

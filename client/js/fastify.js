@@ -44,9 +44,9 @@ export function fastifyStore(limits, { prefix = 'rl:', policy, fail = 'closed', 
     }
 
     #failed(error) {
-      if (!(error instanceof StintError) || !error.noDecision) return [error]
+      if (!(error instanceof StintError) || !error.noDecision && !error.noRoom) return [error]
       onError(error)
-      if (fail === 'open') return [null, { current: 0, ttl: 0 }]
+      if (fail === 'open' && !error.noRoom) return [null, { current: 0, ttl: 0 }]
       return [Object.assign(new Error('the limits of the request could not be checked', { cause: error }), { statusCode: 503 })]
     }
   }

@@ -41,9 +41,9 @@ export function guardOf(limits, options, middleware) {
     } catch (error) {
       if (!(error instanceof StintError)) throw error
       if (error.unknownKey) return refusal(403, 'Forbidden', 'The sender is not known.')
-      if (!error.noDecision) throw error
+      if (!error.noDecision && !error.noRoom) throw error
       onError(error)
-      if (fail === 'open') return { pass: true, decision: undefined, headers: { 'Stint-Failed': 'open' } }
+      if (fail === 'open' && !error.noRoom) return { pass: true, decision: undefined, headers: { 'Stint-Failed': 'open' } }
       return refusal(503, 'Service unavailable', undecided, `${problems}temporary-reduced-capacity`)
     }
   }

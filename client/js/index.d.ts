@@ -146,6 +146,8 @@ export class StintError extends Error {
   readonly maybeApplied: boolean
   /** The cluster could not decide. false: the request will never be right, whatever its fail mode. */
   readonly noDecision: boolean
+  /** The cluster refuses another key (max_keys, or a full shard): answer 503, whatever the fail mode. */
+  readonly noRoom: boolean
   /** The policy refuses keys without an override, and this key has none. */
   readonly unknownKey: boolean
 }

@@ -96,7 +96,7 @@ export class Stint {
         if (!(error instanceof StintError)) throw error
         failure = error
       }
-      const elsewhere = failure.maybeApplied || failure.code === 'unavailable'
+      const elsewhere = failure.maybeApplied || failure.code === 'unavailable' && !failure.noRoom
       if (elsewhere && this.#next === at) this.#next = (at + 1) % this.#addresses.length
       const again = elsewhere && (countsOnce || !failure.maybeApplied)
       if (maybeApplied && !failure.maybeApplied) {

@@ -53,8 +53,13 @@ class StintError(Exception):
 
     @property
     def no_decision(self) -> bool:
-        """The cluster could not decide: the case for a fail mode. False: the request will never be right."""
-        return self.code in _NO_DECISION
+        """The cluster could not decide: the case for a fail mode. False: the request will never be right, or its key has no room."""
+        return self.code in _NO_DECISION and not self.no_room
+
+    @property
+    def no_room(self) -> bool:
+        """The cluster refuses another key (max_keys, or a full shard). Whoever can make keys can cause it: let no request pass for it."""
+        return "until old ones end" in self.message
 
     @property
     def unknown_key(self) -> bool:
@@ -224,7 +229,7 @@ class Stint:
                 return self._nodes[at].send(f"/stint.v1.{method}", body, self._headers(within), within)
             except StintError as error:
                 failure = error
-            elsewhere = failure.maybe_applied or failure.code == "unavailable"
+            elsewhere = failure.maybe_applied or failure.code == "unavailable" and not failure.no_room
             if elsewhere and self._next == at:
                 self._next = (at + 1) % len(self._nodes)
             again = elsewhere and (counts_once or not failure.maybe_applied)
@@ -614,11 +619,11 @@ class _Guard:
         except StintError as error:
             if error.unknown_key:
                 return _refusal(403, "The sender is not known.")
-            if not error.no_decision:
+            if not error.no_decision and not error.no_room:
                 raise
             if self.on_error is not None:
                 self.on_error(error)
-            if self.fail == "open":
+            if self.fail == "open" and not error.no_room:
                 return _Verdict(0, {"Stint-Failed": "open"})
             return _refusal(503, _UNDECIDED, "temporary-reduced-capacity",
                             {"Retry-After": "1", "Access-Control-Expose-Headers": "Retry-After"})

@@ -18,7 +18,8 @@
 //	challenge   403, for a denial only by limits with on_exceeded: challenge: a problem document whose code is "challenge"
 //	no key      400: a KeyFunc found none, so nothing was counted
 //	unknown     403: a policy with unknown_key: deny does not know the key
-//	no decision 503 with Retry-After, or with FailOpen the handler runs and the response has "Stint-Failed: open"
+//	no decision 503 with Retry-After, or with FailOpen the handler runs and the response has "Stint-Failed: open";
+//	            503 for a new key without room (max_keys), which a client can cause, even with FailOpen
 //	our mistake 500: a policy that does not exist, a token that may not; FailOpen does not open for it
 //
 // OnDenied and OnError replace the answers.

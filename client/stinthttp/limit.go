@@ -80,7 +80,8 @@ func Within(d time.Duration) Option { return func(l *limiter) { l.Within = d } }
 func FailClosed(l *limiter) { l.Open = false }
 
 // FailOpen lets a request pass if there is no decision in time, with the header "Stint-Failed: open" in its response. It does not
-// open for a request that has no key, for one that the cluster refuses, nor for a sender who hung up before the decision.
+// open for a request that has no key, for one that the cluster refuses, which includes new keys without room (max_keys), nor for a
+// sender who hung up before the decision.
 func FailOpen(l *limiter) { l.Open = true }
 
 // OnDenied answers denied requests in place of Denied. The headers of the policies are set when it is called; the status is not

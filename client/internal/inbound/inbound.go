@@ -91,8 +91,13 @@ func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, pass
 	within, cancel := context.WithTimeout(ctx, l.Within)
 	defer cancel()
 	d, err = l.Limits.Check(within, check)
-	// Whoever hangs up before the decision would pass uncounted.
-	return d, err != nil && l.Open && Undecided(err) && ctx.Err() == nil, err
+	// Whoever hangs up before the decision would pass uncounted, and so would all who come after somebody who makes too many keys.
+	return d, err != nil && l.Open && Undecided(err) && !noRoom(err) && ctx.Err() == nil, err
+}
+
+func noRoom(err error) bool {
+	var failure *client.Error
+	return errors.As(err, &failure) && failure.NoRoom()
 }
 
 // Undecided reports whether an error says that the cluster could not decide. Any other is an answer, or our own mistake.

@@ -41,6 +41,9 @@ policies:
     headers: [ietf]
     reason: Enough for now
     limits: [{name: day, quota: 150, fixed_window: {period: 24h, anchor: first_hit}}]
+  few:
+    max_keys: 1
+    limits: [{name: ever, quota: 150, lifetime: {}}]
   plan:
     unknown_key: deny
     limits: [{name: day, quota: 150, fixed_window: {period: 24h, anchor: first_hit}}]
@@ -74,6 +77,18 @@ func TestServersAreExact(t *testing.T) {
 	} {
 		if said := ask(t.Context(), "k"); said == ok {
 			t.Errorf("%s opens for a policy that does not exist", name)
+		}
+	}
+	// Whoever makes more keys than there is room for does not open the door. Each of the shards counts one.
+	for name, ask := range map[string]ask{
+		"net/http": serveHTTP(t, limits, "few", stinthttp.FailOpen), "connect": serveConnect(t, limits, "few", stintconnect.FailOpen),
+		"grpc": serveGRPC(t, limits, "few", stintgrpc.FailOpen),
+	} {
+		if said := ask(t.Context(), "{tag}"); said != ok {
+			t.Errorf("%s: the first key: %q", name, said)
+		}
+		if said := ask(t.Context(), "{tag} another"); !strings.Contains(string(said), "could not be checked") {
+			t.Errorf("%s answers a key without room with %q", name, said)
 		}
 	}
 }

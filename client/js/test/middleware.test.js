@@ -43,6 +43,23 @@ test('Express: exactly five, then 429 with Retry-After and problem+json', async 
   assert.equal(denied.headers.get('retry-after'), null, 'no wait helps')
 })
 
+test('a key without room never passes, and known ones are still decided', async (t) => {
+  const base = await app(t, expressLimit(limits, { policy: 'few', key: byHeader('x-user'), fail: 'open' }))
+  const ask = async (user) => {
+    const { status, headers } = await fetch(base, { headers: { 'x-user': user } })
+    return [status, headers.get('retry-after'), headers.get('stint-failed')]
+  }
+  assert.deepEqual(await ask('js'), [200, null, null])
+  let refused = 0 // each shard counts one key
+  for (let i = 0; i < 100; i++) {
+    const answer = await ask(`js ${i}`)
+    if (answer[0] === 503) refused++
+    assert.deepEqual(answer, answer[0] === 503 ? [503, '1', null] : [200, null, null])
+  }
+  assert.ok(refused > 0)
+  assert.deepEqual(await ask('js'), [200, null, null])
+})
+
 test('Express: Retry-After and the reason', async (t) => {
   const base = await app(t, expressLimit(limits, { policy: 'login', key: byHeader('x-user'), fail: 'closed' }))
   const ask = () => fetch(base, { headers: { 'x-user': 'login ann' } })

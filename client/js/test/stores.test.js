@@ -117,6 +117,17 @@ test('Upstash: to wait until a request may pass', async () => {
   await assert.rejects(never.blockUntilReady('waits', 0), /timeout/)
 })
 
+test('a key without room passes no store that opens', async () => {
+  const store = new (fastifyStore(limits, { policy: 'few', fail: 'open' }))({})
+  const limiter = new Ratelimit({ limits, policy: 'few', fail: 'open' })
+  const errors = []
+  for (let i = 0; i < 100; i++) { // each shard counts one key
+    await ask(store, `room ${i}`).catch((error) => errors.push(error.statusCode))
+    await limiter.limit(`room ${i}`).catch((error) => errors.push(error.noRoom && !error.noDecision))
+  }
+  assert.deepEqual([...new Set(errors)].sort(), [503, true])
+})
+
 test('Upstash: a policy can be reset, and the prefix keeps limiters apart', async () => {
   const limiter = new Ratelimit({ limits, policy: 'window', prefix: 'app' })
   for (let i = 2; i >= 0; i--) assert.equal((await limiter.limit('ann')).remaining, i)

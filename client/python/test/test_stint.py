@@ -407,6 +407,11 @@ class Middleware(Case):
             with self.assertRaises(StintError):
                 self.asgi([{"policy": "nope", "key": lambda r: "k"}], fail=fail)
 
+    def test_a_key_without_room_never_passes(self):
+        answers = [ask(self.wsgi([{"policy": "few", "key": lambda r: f"py {i}"}], fail="open"))[:2] for i in range(100)]  # each shard counts one
+        self.assertEqual({(status, headers.get("stint-failed")) for status, headers in answers if status != 200}, {(503, None)})
+        self.assertFalse(any(headers.get("stint-failed") for _, headers in answers))
+
     def test_asgi(self):
         entries = [{"policy": "five", "key": by_user}]
         for i in range(1, 6):
