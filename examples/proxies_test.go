@@ -36,6 +36,7 @@ func TestProxies(t *testing.T) {
 				{name: "the answers reach the client", tell: answers},
 				{name: "what a client forges does nothing", tell: forged},
 				{name: "another spelling of a path is not free", tell: spellings},
+				{name: "a large body reaches the site", tell: uploads},
 				{name: "what no node can read does not pass", tell: unreadable},
 				{name: "nobody has two names", tell: twoNames, only: "haproxy"},
 				{name: "a request that is asked about twice is counted once", tell: twice, only: "nginx"},
@@ -159,6 +160,24 @@ func forged(w *world, address string) error {
 		}
 	}
 	return errors.Join(w.used("login", address, logins), w.used("site", address, logins), w.used("login", stranger, 0))
+}
+
+// uploads sends bodies that are larger than what a proxy keeps in memory, or takes by default.
+func uploads(w *world, address string) error {
+	c := w.from(address)
+	for _, bytes := range []int{0, 1, 900_000, 1_100_000, 20_000_000} {
+		for _, chunked := range []bool{false, true} {
+			body := strings.Repeat("x", bytes)
+			header := http.Header{}
+			if chunked {
+				header.Set("Transfer-Encoding", "chunked")
+			}
+			if a := w.send(c, "POST", "/upload", header, body); a.status != http.StatusOK || a.body != "POST /upload "+body {
+				return fmt.Errorf("%d bytes, chunked %v: %d, and %d bytes: %.200s", bytes, chunked, a.status, len(a.body), a.body)
+			}
+		}
+	}
+	return w.used("site", address, 10)
 }
 
 func spellings(w *world, address string) error {

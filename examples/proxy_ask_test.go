@@ -32,11 +32,16 @@ type answer struct {
 
 // ask sends a request; a POST has a body. It may be called concurrently.
 func (w *world) ask(c *http.Client, method, path string, header http.Header) answer {
-	var body io.Reader
+	body := ""
 	if method == "POST" {
-		body = strings.NewReader("name=me")
+		body = "name=me"
 	}
-	request, err := http.NewRequest(method, "http://"+w.address+path, body)
+	return w.send(c, method, path, header, body)
+}
+
+// send is ask with a body.
+func (w *world) send(c *http.Client, method, path string, header http.Header, body string) answer {
+	request, err := http.NewRequest(method, "http://"+w.address+path, strings.NewReader(body))
 	if err != nil {
 		w.Error(err)
 		return answer{status: http.StatusTooManyRequests}

@@ -50,7 +50,8 @@ var programs = []program{
 
 // startNginx writes the file that includes the example's. It adds locations that look for a file and then go elsewhere.
 func startNginx(t *testing.T, dir string) []string {
-	main := `daemon off;
+	main := `user root;
+daemon off;
 pid nginx.pid;
 error_log stderr;
 events {}
@@ -70,6 +71,8 @@ http {
 	if !strings.Contains(example, place) {
 		t.Fatalf("stint.conf has no line %q", place)
 	}
+	const site = "    location / {\n"
+	example = strings.Replace(example, site, site+"        client_max_body_size 32m;\n", 1) // nginx takes 1 MiB by itself
 	write(t, filepath.Join(dir, "stint.conf"), strings.Replace(example, place, files+place, 1))
 	write(t, filepath.Join(dir, "nginx.conf"), main)
 	return []string{"-p", dir, "-c", "nginx.conf", "-e", "stderr"}
