@@ -13,8 +13,27 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// billed is a bill that a key has before it is corrected.
+var billed = shard.Usage{Policy: "plan", Meter: "calls", Key: "ann"}
+
+// A correction of a key that was never billed would bill a customer who never was, if the key is mistyped.
+func TestACorrectionMakesNoCustomerUnasked(t *testing.T) {
+	w := newWorld(t)
+	w.decider.decide = billing(allow)
+	if code, _, body := w.post("LimitService/CorrectUsage", correcting("")); code != 400 || !strings.Contains(body, "has never billed this key") ||
+		w.last().Op != shard.ReadUsage {
+		t.Errorf("a key without bills: %d %s", code, body)
+	}
+	if code, _, body := w.post("LimitService/CorrectUsage", correcting(`,"new":true`)); code != 200 || w.last().Op != shard.CorrectUsage {
+		t.Errorf("a new one: %d %s", code, body)
+	}
+}
+
 // corrected answers a correction as a shard does, of a period that is final.
 func corrected(r shard.Request) shard.Result {
+	if r.Op == shard.ReadUsage {
+		return billing(nil, billed)(r)
+	}
 	page := shard.UsagePage{Through: 200e6, Periods: []shard.Usage{{Meter: "calls", Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2,
 		Corrections: r.Adjustment.Amount, Revision: 9}}}
 	return shard.Result{Decision: shard.Decision{Allowed: true, DecidedAt: 200e6, Index: 1,
@@ -45,7 +64,7 @@ func TestACorrectionReachesTheDecider(t *testing.T) {
 		r.Namespace != "shop" || r.State != "USAGE_STATE_FINAL" || r.Units != "7" || r.Credits != "2" || r.Corrections != "-500" || r.Revision != "9" {
 		t.Errorf("the record is %+v", r)
 	}
-	w.decider.decide = allow // an answer that nobody remembers
+	w.decider.decide = billing(allow, billed) // an answer that nobody remembers
 	if code, _, body := w.post("LimitService/CorrectUsage", correcting("")); code != 200 || strings.Contains(body, "use_") {
 		t.Errorf("without a bill: %d %s", code, body)
 	}

@@ -12,6 +12,45 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// billing answers reads of usage with some bills, and all else as decide does.
+func billing(decide func(shard.Request) shard.Result, bills ...shard.Usage) func(shard.Request) shard.Result {
+	return func(r shard.Request) shard.Result {
+		if r.Op != shard.ReadUsage {
+			return decide(r)
+		}
+		page := shard.UsagePage{Through: 200e6, Periods: bills}
+		return shard.Result{Decision: shard.Decision{Allowed: true, System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+	}
+}
+
+// A key with bills is forgotten only if the caller says that they end too: nobody loses an invoice by a request that does not name it.
+func TestABillIsForgottenOnlyIfItIsMeant(t *testing.T) {
+	w := newWorld(t)
+	w.decider.decide = billing(allow, shard.Usage{Policy: "plan", Meter: "calls", Key: "acme"}, shard.Usage{Policy: "plan", Meter: "calls", Key: "acme", Start: 1e6, End: 2e6, Final: 2e6},
+		shard.Usage{Policy: "seats", Meter: "seats", Key: "acme"})
+	code, _, body := w.post("LimitService/Forget", `{"key":"acme"}`)
+	if code != http.StatusBadRequest || !strings.Contains(body, "failed_precondition") || !strings.Contains(body, "2 of plan, 1 of seats") {
+		t.Errorf("unasked: %d %s", code, body)
+	}
+	for _, r := range w.decider.requests() {
+		if r.Op == shard.Forget {
+			t.Errorf("asked %+v", r)
+		}
+	}
+	if code, _, body := w.post("LimitService/Forget", `{"key":"acme","bills":true}`); code != http.StatusOK || w.last().Op != shard.Forget {
+		t.Errorf("asked: %d %s", code, body)
+	}
+	w.decider.decide = func(r shard.Request) shard.Result { // an older level
+		if r.Op == shard.ReadUsage {
+			return shard.Result{Err: shard.Invalidf("", "usage is billed when the upgrade of the cluster is finished")}
+		}
+		return allow(r)
+	}
+	if code, _, body := w.post("LimitService/Forget", `{"key":"acme"}`); code != http.StatusOK {
+		t.Errorf("before bills: %d %s", code, body)
+	}
+}
+
 // Every shard is asked, the key's own first, until none has anything left.
 func TestForgetAsksEveryShardUntilNothingIsLeft(t *testing.T) {
 	w := newWorld(t)
@@ -24,7 +63,7 @@ func TestForgetAsksEveryShardUntilNothingIsLeft(t *testing.T) {
 		}
 		return shard.Result{Decision: d}
 	}
-	code, _, body := w.post("LimitService/Forget", `{"namespace":"shop","key":"user:42","note":"as she asked"}`)
+	code, _, body := w.post("LimitService/Forget", `{"namespace":"shop","key":"user:42","note":"as she asked","bills":true}`)
 	if code != http.StatusOK || compact(t, body) != `{"counters":10,"holds":20,"operations":30,"auditRecords":40}` {
 		t.Errorf("answered %d %s", code, body)
 	}
@@ -58,9 +97,9 @@ func TestWhatIsWrongWithAForget(t *testing.T) {
 			t.Errorf("%s: %d %s", body, code, answer)
 		}
 	}
-	w.decider.decide = func(shard.Request) shard.Result {
+	w.decider.decide = billing(func(shard.Request) shard.Result {
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Forgot: shard.Forgot{Open: 1}}}}
-	}
+	})
 	r, _ := http.NewRequest(http.MethodPost, w.url+"/stint.v1.LimitService/Forget", strings.NewReader(`{"key":"a"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Connect-Timeout-Ms", "300")
@@ -79,7 +118,7 @@ func TestAForgetNeedsAGrantUnderEveryPolicy(t *testing.T) {
 		k.add(t, name, grant)
 	}
 	w := newGuardedWorld(t, k.guard)
-	w.decider.decide = func(shard.Request) shard.Result { return shard.Result{Decision: shard.Decision{Allowed: true}} }
+	w.decider.decide = billing(func(shard.Request) shard.Result { return shard.Result{Decision: shard.Decision{Allowed: true}} })
 	for name, want := range map[string]map[string]bool{"adjust": {}, "override": {}, "policy": {}, "namespace": {},
 		"key": {"user:1": true}} {
 		for _, key := range []string{"user:1", "org:1"} {

@@ -391,7 +391,7 @@ func TestAuditOfHashedKeys(t *testing.T) {
 func TestForgetOfAHashedKey(t *testing.T) {
 	w := newHashingWorld(t)
 	w.shards = 64
-	w.post("LimitService/Forget", `{"namespace":"shop","key":"`+plainKey+`"}`)
+	w.post("LimitService/Forget", `{"namespace":"shop","key":"`+plainKey+`","bills":true}`)
 	first := w.decider.requests()[0]
 	hash := hashOf(t, "shop", plainKey)
 	if shard.Of("shop", first.Entries[0].Key, 64) != shard.Of("shop", hash, 64) || first.Adjustment.Forget != hash || first.Hashed {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/auth"
@@ -22,7 +23,7 @@ func (s limitService) correctUsage(ctx context.Context, m *stintv1.CorrectUsageR
 	if err != nil {
 		return nil, err
 	}
-	if s.cluster == nil {
+	if s.cluster == nil || s.shards == nil || s.shards() == 0 {
 		return nil, errNoCluster
 	}
 	ledger, err := s.cluster.Ledger(ctx) // before anything is corrected, as the hash: the record has its id from them
@@ -32,6 +33,16 @@ func (s limitService) correctUsage(ctx context.Context, m *stintv1.CorrectUsageR
 	key, err := s.keys.hash(r.Namespace, m.Key)
 	if err != nil {
 		return nil, err
+	}
+	if !m.New { //mutant:correction-bills-a-stranger
+		bills, err := s.billsOf(ctx, r.Namespace, m.Policy, key)
+		if err == nil && len(bills) == 0 {
+			err = &shard.Error{Code: shard.Conflict, Field: "new", Message: fmt.Sprintf("policy %q has never billed this key: if it is not "+
+				"mistyped, say that it is new (stint usage correct --new); nothing was corrected", m.Policy)}
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	d, err := decide(ctx, s.decider, r)
 	if err != nil {

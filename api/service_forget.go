@@ -3,6 +3,9 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -40,6 +43,15 @@ func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*st
 	if shards == 0 {
 		return nil, errNoCluster
 	}
+	if !m.Bills { //mutant:bills-forgotten-unasked
+		// A bill that begins after this look ends with the key, as one would that begins while the call is on its way.
+		if bills, err := s.billsOf(ctx, namespace, "", key); err != nil {
+			return nil, err
+		} else if len(bills) > 0 {
+			return nil, &shard.Error{Code: shard.Conflict, Field: "bills", Message: fmt.Sprintf("the key has bills, which would end with it: %s; "+
+				"nothing was forgotten: list them (stint usage --key), keep them, and ask for bills too (stint forget --bills)", billsText(bills))}
+		}
+	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
 	own := shard.Of(namespace, key, uint32(shards))
 	open, err := f.ask(ctx, []shard.Request{f.requestTo(own, uint32(shards), shard.Adjustment{Actor: who, Note: m.Note})})
@@ -59,6 +71,42 @@ func (s limitService) forget(ctx context.Context, m *stintv1.ForgetRequest) (*st
 		}
 	}
 	return nil, err
+}
+
+// billsOf reads the periods of a key that one policy has billed; "": all policies, whose periods are anywhere in the shard.
+func (s limitService) billsOf(ctx context.Context, namespace, policy, key string) (bills []shard.Usage, err error) {
+	shards := uint32(s.shards())
+	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
+		request := shard.UsageRequest(namespace, shard.Of(namespace, key, shards), shards, query)
+		result := s.decider.Decide(ctx, []shard.Request{request})[0]
+		if result.Err != nil && result.Err.Code == shard.Invalid {
+			return nil, nil // the cluster's level is one without bills
+		}
+		if result.Err != nil {
+			return nil, result.Err
+		}
+		page, err := shard.UsageOf(namespace, &result.Decision)
+		if err != nil {
+			return nil, err
+		}
+		bills = append(bills, page.Periods...)
+		if query.From = page.Next; page.Next == (shard.UsagePlace{}) {
+			return bills, nil
+		}
+	}
+}
+
+// billsText counts bills for people: "3 of plan, 1 of seats".
+func billsText(bills []shard.Usage) string {
+	counts := make(map[string]int)
+	for i := range bills {
+		counts[bills[i].Policy]++
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d of %s", counts[name], name))
+	}
+	return strings.Join(parts, ", ")
 }
 
 var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6, Message: "an operation on several shards with this key has " +

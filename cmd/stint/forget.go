@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
@@ -11,6 +16,8 @@ type forgetCommand struct {
 	Namespace string `help:"Default: the server's."`
 	Note      string `help:"Why, for the audit log. The key in it is replaced."`
 	Actor     string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
+	Bills     bool   `help:"Its bills end too. Without it, a key that has any is not forgotten."`
+	Yes       bool   `help:"Do not ask."`
 	output
 	remote
 }
@@ -18,7 +25,8 @@ type forgetCommand struct {
 // Help implements kong.HelpProvider.
 func (*forgetCommand) Help() string {
 	return "Under all policies: what the key has used, its lockout, block, override and holds. The audit log keeps that something was " +
-		"changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every limit of the key back.\n\n" +
+		"changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every limit of the key back. Its bills, " +
+		"open and final, end only with --bills: list them before, with stint usage --key.\n\n" +
 		"    stint forget user:42 --note 'request 4711'\n\n" +
 		"A person usually has several keys: forget each, in every namespace."
 }
@@ -31,12 +39,50 @@ const whatRemains = `still with the key, for a while:
   answers to idempotency ids hold no key, but an id that you made of the key does: for idempotency_retention
 `
 
+// confirm says what is lost, and asks.
+func (c *forgetCommand) confirm(s streams) error {
+	if c.Yes {
+		return nil
+	}
+	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, under all policies", c.Key)
+	ctx, cancel := c.context()
+	defer cancel()
+	// Who may forget a key may be allowed to list none: then this is all that is said of it.
+	if kept, err := c.observe(ctx).ListKeys(ctx, connect.NewRequest(&stintv1.ListKeysRequest{Namespace: c.Namespace, Prefix: c.Key, Count: 100})); err == nil {
+		for _, k := range kept.Msg.Keys {
+			if k.Key == c.Key {
+				fmt.Fprintf(s.err, "\n  policy %s, override: %s", k.Policy, overrideText(k.Override))
+			}
+		}
+	}
+	if c.Bills {
+		if bills, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace, Key: c.Key})); err == nil {
+			fmt.Fprintf(s.err, "\n  bills: %d, which whoever has not listed them cannot get back", len(bills.Msg.Records))
+		} else {
+			fmt.Fprint(s.err, "\n  all its bills")
+		}
+	}
+	fmt.Fprintln(s.err)
+	if !s.asks() {
+		return errors.New("forget: nothing was forgotten: read the above and add --yes")
+	}
+	fmt.Fprint(s.err, "Go on? [y/N] ")
+	answer, _ := bufio.NewReader(s.in).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("forget: nothing was forgotten")
+	}
+	return nil
+}
+
 // Run ends what is kept of a key, and says what was.
 func (c *forgetCommand) Run(s streams) error {
+	if err := c.confirm(s); err != nil {
+		return err
+	}
 	ctx, cancel := c.context()
 	defer cancel()
 	answer, err := c.limits(ctx).Forget(ctx, signed(byHand{Actor: c.Actor},
-		&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note}))
+		&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills}))
 	if err != nil {
 		return c.explainFate(ctx, "forget "+c.Key, err, "some of it may have been forgotten: repeat it")
 	}

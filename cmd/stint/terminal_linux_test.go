@@ -35,6 +35,21 @@ func TestApplyAsksBeforePoliciesEnd(t *testing.T) {
 	}
 }
 
+// On a terminal, forget says what is lost, and asks.
+func TestForgetAsks(t *testing.T) {
+	f := newCluster()
+	person, terminal := openTerminal(t)
+	if _, err := fmt.Fprintln(person, "no"); err != nil {
+		t.Fatal(err)
+	}
+	code := run([]string{"forget", "user:42", "--addr", f.serve(t)}, terminal, terminal, terminal) // Decide would panic
+	terminal.Close()
+	if text := readTerminal(person); code == 0 || !strings.Contains(text, "forget user:42 ends what it has used") ||
+		!strings.Contains(text, "Go on? [y/N] ") || !strings.Contains(text, "nothing was forgotten") {
+		t.Errorf("status %d: %s", code, text)
+	}
+}
+
 // openTerminal opens a pseudo-terminal: the end of the person, and the end of the program.
 func openTerminal(t *testing.T) (person, terminal *os.File) {
 	t.Helper()

@@ -10,6 +10,7 @@ type usageCorrectCommand struct {
 	target
 	Units  int64  `arg:"" help:"Units to add to the bill; -500 takes 500 away."`
 	Period string `help:"The period: its start, or a year, a month or a day in which it alone starts, as 2026-10. Default: the one that is open." placeholder:"PERIOD"`
+	New    bool   `help:"The policy has never billed this key: bill it for the first time. Without it a mistyped key is refused."`
 	Meter  string `help:"The meter. Default: the one that the policy has." placeholder:"NAME"`
 	byHand
 	output
@@ -29,7 +30,7 @@ func (c *usageCorrectCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter, Period: c.Period,
-		Units: c.Units, Note: c.Note, IdempotencyId: c.ID}
+		Units: c.Units, Note: c.Note, IdempotencyId: c.ID, New: c.New}
 	answer, err := c.limits(ctx).CorrectUsage(ctx, signed(c.byHand, request))
 	if err != nil {
 		return c.explainFate(ctx, "usage correct "+c.String(), err,

@@ -21,6 +21,8 @@ var ofAPI = []group{
 		"forget-by-one-grant": without(", auth.Override"),
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
+	{tests("api", "TestABillIsForgottenOnlyIfItIsMeant"), edits{"bills-forgotten-unasked": never}},
+	{tests("api", "TestACorrectionMakesNoCustomerUnasked"), edits{"correction-bills-a-stranger": never}},
 	{tests("api", "TestEveryProcedureHashesKeys"), edits{
 		"api-passes-plain-keys":    instead("_ = hash"),
 		"decider-without-key-hash": swap("c.Decider", "_"),

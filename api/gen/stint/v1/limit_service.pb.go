@@ -2245,6 +2245,8 @@ type CorrectUsageRequest struct {
 	Note string `protobuf:"bytes,7,opt,name=note,proto3" json:"note,omitempty"`
 	// At most 64 bytes. The same id with the same request is applied once.
 	IdempotencyId string `protobuf:"bytes,8,opt,name=idempotency_id,json=idempotencyId,proto3" json:"idempotency_id,omitempty"`
+	// The key may be one that this policy has never billed. Without it such a key is refused: it may be mistyped.
+	New           bool `protobuf:"varint,9,opt,name=new,proto3" json:"new,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2335,6 +2337,13 @@ func (x *CorrectUsageRequest) GetIdempotencyId() string {
 	return ""
 }
 
+func (x *CorrectUsageRequest) GetNew() bool {
+	if x != nil {
+		return x.New
+	}
+	return false
+}
+
 // CorrectUsageResponse is the bill after the correction.
 type CorrectUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2389,7 +2398,9 @@ type ForgetRequest struct {
 	// The counted thing.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// Text for the audit log: at most 512 bytes. The key in it is replaced.
-	Note          string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// The bills of the key end too. Without it a key that has any is not forgotten.
+	Bills         bool `protobuf:"varint,4,opt,name=bills,proto3" json:"bills,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2443,6 +2454,13 @@ func (x *ForgetRequest) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *ForgetRequest) GetBills() bool {
+	if x != nil {
+		return x.Bills
+	}
+	return false
 }
 
 // ForgetResponse says what was ended.
@@ -2665,7 +2683,7 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x05Reset\"\t\n" +
 	"\aUnblock\"?\n" +
 	"\x0eAdjustResponse\x12-\n" +
-	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\"\xdc\x01\n" +
+	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\"\xee\x01\n" +
 	"\x13CorrectUsageRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
@@ -2674,13 +2692,15 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x06period\x18\x05 \x01(\tR\x06period\x12\x14\n" +
 	"\x05units\x18\x06 \x01(\x12R\x05units\x12\x12\n" +
 	"\x04note\x18\a \x01(\tR\x04note\x12%\n" +
-	"\x0eidempotency_id\x18\b \x01(\tR\ridempotencyId\"E\n" +
+	"\x0eidempotency_id\x18\b \x01(\tR\ridempotencyId\x12\x10\n" +
+	"\x03new\x18\t \x01(\bR\x03new\"E\n" +
 	"\x14CorrectUsageResponse\x12-\n" +
-	"\x06record\x18\x01 \x01(\v2\x15.stint.v1.UsageRecordR\x06record\"S\n" +
+	"\x06record\x18\x01 \x01(\v2\x15.stint.v1.UsageRecordR\x06record\"i\n" +
 	"\rForgetRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x12\n" +
-	"\x04note\x18\x03 \x01(\tR\x04note\"\x87\x01\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12\x14\n" +
+	"\x05bills\x18\x04 \x01(\bR\x05bills\"\x87\x01\n" +
 	"\x0eForgetResponse\x12\x1a\n" +
 	"\bcounters\x18\x01 \x01(\rR\bcounters\x12\x14\n" +
 	"\x05holds\x18\x02 \x01(\rR\x05holds\x12\x1e\n" +
