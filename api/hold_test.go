@@ -343,6 +343,12 @@ func TestExplanations(t *testing.T) {
 	open := limitStatus("budget", "open", 4, verdictOf(true, 1, 3, 0, 0))
 	granted := month
 	granted.Granted = 3
+	full := limitStatus("budget", "few", 5, verdictOf(false, 5, 0, 900*second, 899*second+1))
+	large := limitStatus("budget", "few", 5, verdictOf(false, 3, 2, 900*second, 12*3600*second))
+	soft := limitStatus("budget", "few", 5, verdictOf(false, 5, 0, 900*second, limit.Never))
+	soft.Soft = true
+	blocked := open
+	blocked.Blocked, blocked.BlockedUntil = true, noon+30e6
 	for name, c := range map[string]struct {
 		op   shard.Op
 		d    shard.Decision
@@ -363,6 +369,23 @@ func TestExplanations(t *testing.T) {
 			"Allowed, as far as there is room.\n" +
 				"budget/month of user:42: 30 of 100 used, 10 of them held, 70 left; allows; 3 taken; " +
 				"the month in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h."},
+		"a look": {shard.Peek, shard.Decision{RetryAfter: 899*second + 1, Limits: []shard.LimitStatus{full}},
+			"Would be denied until 12:15:00Z (in 15m): 5 of 5 used.\n" +
+				"budget/few of user:42: 5 of 5 used, 0 left; denies; next admitted at 2026-11-21T12:14:59.250001Z, in 14m59.000001s."},
+		"a look at what would be admitted": {shard.Peek, shard.Decision{Allowed: true, Limits: []shard.LimitStatus{open}},
+			"Would be allowed.\nbudget/open of user:42: 1 of 4 used, 3 left; allows; held units come back when they are settled."},
+		"a look that shadows spare": {shard.Peek, shard.Decision{Allowed: true, ShadowDenied: true},
+			"Would be allowed, as the limits that would deny are shadowed."},
+		"a look until tomorrow": {shard.Peek, shard.Decision{RetryAfter: 12 * 3600 * second, Limits: []shard.LimitStatus{large}},
+			"Would be denied until 2026-11-22T00:00:01Z (in 12h): 3 of 5 used, and the rest is too little.\n" +
+				"budget/few of user:42: 3 of 5 used, 2 left; denies; next admitted at 2026-11-22T00:00:00.25Z, in 12h."},
+		"a look at a blocked key": {shard.Peek, shard.Decision{RetryAfter: 30 * second, Limits: []shard.LimitStatus{blocked}},
+			"Would be denied until 12:00:31Z (in 30s): the key is blocked.\n" +
+				"budget/open of user:42: 1 of 4 used, 3 left; allows; held units come back when they are settled.\n" +
+				"budget/block of user:42: blocked by hand until 2026-11-21T12:00:30.25Z, for 30s."},
+		"a look at a challenge": {shard.Peek, shard.Decision{RetryAfter: limit.Never, Limits: []shard.LimitStatus{soft}},
+			"Would be challenged, and no wait helps: 5 of 5 used.\n" +
+				"budget/few of user:42: 5 of 5 used, 0 left; asks for a challenge; no wait helps."},
 		"denied and counted": {shard.Check, shard.Decision{Index: 1, RetryAfter: limit.Never},
 			"Denied, and counted all the same, as the policy says. No wait helps."},
 	} {

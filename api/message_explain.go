@@ -14,9 +14,12 @@ import (
 // each lockout.
 func explainDecision(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	text := explanation{policies: policies, request: *r, decision: *d, decided: r.Op != shard.Count}
-	if d.Allowed {
+	switch {
+	case r.Op == shard.Peek:
+		text.WriteString(explainPeek(d))
+	case d.Allowed:
 		text.WriteString(explainAllowed(r, d))
-	} else {
+	default:
 		text.WriteString(explainDenied(d))
 	}
 	text.limits()
@@ -54,6 +57,47 @@ func explainDenied(d *shard.Decision) string {
 	}
 	return fmt.Sprintf("%s Next admitted at %s, in %s.", counted, clock(toldAt(d)+limit.Time(d.RetryAfter)),
 		length(d.RetryAfter))
+}
+
+// explainPeek describes what would be decided, and for a denial until when and by the limit that lasts longest.
+func explainPeek(d *shard.Decision) string {
+	switch {
+	case d.Allowed && d.ShadowDenied:
+		return "Would be allowed, as the limits that would deny are shadowed."
+	case d.Allowed:
+		return "Would be allowed."
+	}
+	what := "Would be denied"
+	if d.Challenged() {
+		what = "Would be challenged"
+	}
+	if d.RetryAfter == limit.Never {
+		what += ", and no wait helps"
+	} else {
+		const second = limit.Span(time.Second / time.Microsecond)
+		wait, at := d.RetryAfter, toldAt(d)+limit.Time(d.RetryAfter)
+		if wait > second { // rounded up, so that no try is too early
+			wait, at = (wait+second-1)/second*second, (at+limit.Time(second)-1)/limit.Time(second)*limit.Time(second)
+		}
+		until, day := clock(at), len("2006-01-02T")
+		if today := clock(toldAt(d)); until[:day] == today[:day] {
+			until = until[day:]
+		}
+		what += fmt.Sprintf(" until %s (in %s)", until, length(wait))
+	}
+	var by *shard.LimitStatus
+	for i := range d.Limits {
+		if s := &d.Limits[i]; !s.Shadow && !s.Unlimited && (by == nil || tighter(d, s, by)) {
+			by = s
+		}
+	}
+	switch {
+	case by == nil || by.Allowed || stoppedFor(d, by) > by.RetryAfter:
+		return what + ": the key is blocked."
+	case by.Remaining > 0:
+		return fmt.Sprintf("%s: %d of %d used, and the rest is too little.", what, by.Used, by.Quota)
+	}
+	return fmt.Sprintf("%s: %d of %d used.", what, by.Used, by.Quota)
 }
 
 // explainState describes the result of a Get in words: one sentence for each limit and each lockout.

@@ -16,12 +16,14 @@ import (
 // newTable aligns cells that end with tabs.
 func newTable(s streams) *tabwriter.Writer { return tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0) }
 
-// printLimits writes one line for each limit and one for each lockout. at is when the state was read; nil: the resets are
-// shown as instants. The columns for keys, held and granted units appear only if there is something to show.
+// printLimits writes one line for each limit and one for each lockout. at is when the state was read; nil: rest is shown as an
+// instant. The columns for keys, held and granted units, and for the wait until the same request is admitted, appear only if there is
+// something to show.
 func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) error {
 	table := newTable(s)
 	c := columnsOf(limits)
-	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%sRESETS\n", c.key("KEY"), c.held("HELD"), c.granted("GRANTED"))
+	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%s%sAT REST\n", c.key("KEY"), c.held("HELD"), c.granted("GRANTED"),
+		c.next("NEXT"))
 	for _, l := range limits {
 		fmt.Fprintf(table, "%s/%s\t%s%s\n", l.Policy, l.Limit, c.key(l.Key), limitCells(l, c, at))
 	}
@@ -52,13 +54,14 @@ func lockoutState(l *stintv1.LimitStatus) string {
 }
 
 // columns says which of the optional columns a table has.
-type columns struct{ keys, holds, grants bool }
+type columns struct{ keys, holds, grants, waits bool }
 
 func columnsOf(limits []*stintv1.LimitStatus) (c columns) {
 	for _, l := range limits {
 		c.keys = c.keys || l.Key != limits[0].Key
 		c.holds = c.holds || l.Held > 0
 		c.grants = c.grants || l.Granted > 0
+		c.waits = c.waits || l.RetryAfter != nil
 	}
 	return c
 }
@@ -66,6 +69,7 @@ func columnsOf(limits []*stintv1.LimitStatus) (c columns) {
 func (c columns) key(cell string) string     { return cellIf(c.keys, cell) }
 func (c columns) held(cell string) string    { return cellIf(c.holds, cell) }
 func (c columns) granted(cell string) string { return cellIf(c.grants, cell) }
+func (c columns) next(cell string) string    { return cellIf(c.waits, cell) }
 func cellIf(there bool, cell string) string {
 	if !there {
 		return ""
@@ -79,8 +83,9 @@ func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) st
 		note = "shadow"
 	}
 	held, granted := c.held(strconv.FormatUint(l.Held, 10)), c.granted(strconv.FormatUint(l.Granted, 10))
+	rest := c.next(nextText(l)) + resetText(l, at)
 	if l.Unlimited {
-		return fmt.Sprintf("%d\t%sunlimited\t\t%s%s\t%s", l.Used, held, granted, resetText(l, at), note)
+		return fmt.Sprintf("%d\t%sunlimited\t\t%s%s\t%s", l.Used, held, granted, rest, note)
 	}
 	if note == "" {
 		note = bar(l.Used, l.Quota)
@@ -88,11 +93,22 @@ func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) st
 	if l.Soft && !l.Shadow {
 		note += " soft"
 	}
-	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, resetText(l, at), note)
+	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, rest, note)
 }
 
 // instant formats a time for people.
 func instant(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }
+
+// nextText says when a limit admits the request that was decided.
+func nextText(l *stintv1.LimitStatus) string {
+	switch {
+	case l.RetryAfter != nil:
+		return "in " + api.DurationText(l.RetryAfter.AsDuration())
+	case l.Allowed || l.Unlimited:
+		return "now"
+	}
+	return "never"
+}
 
 // resetText says when nothing counted so far counts any longer.
 func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// When the same request is admitted is not when nothing counts any longer: a denial shows both.
+func TestATableOfADenialSaysWhenTheSameIsAdmitted(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	reset := timestamppb.New(noon.Add(time.Hour))
+	limits := []*stintv1.LimitStatus{
+		{Policy: "api", Limit: "burst", Used: 5, Quota: 5, ResetAt: reset, RetryAfter: durationpb.New(12 * time.Minute)},
+		{Policy: "api", Limit: "day", Used: 5, Quota: 100, Remaining: 95, Allowed: true, ResetAt: reset},
+		{Policy: "api", Limit: "ever", Used: 9, Quota: 9},
+		{Policy: "api", Limit: "all", Used: 9, Unlimited: true, Allowed: true},
+	}
+	for _, c := range []struct {
+		limits []*stintv1.LimitStatus
+		want   string
+	}{
+		{limits, `LIMIT      USED  QUOTA      REMAINING  NEXT    AT REST
+api/burst  5     5          0          in 12m  in 1h  [####################]
+api/day    5     100        95         now     in 1h  [#...................]
+api/ever   9     9          0          never   never  [####################]
+api/all    9     unlimited             now     never  
+`},
+		{limits[1:2], `LIMIT    USED  QUOTA  REMAINING  AT REST
+api/day  5     100    95         in 1h  [#...................]
+`},
+	} {
+		var out bytes.Buffer
+		if err := printLimits(streams{out: &out}, c.limits, timestamppb.New(noon)); err != nil || out.String() != c.want {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	}
+}
