@@ -70,7 +70,7 @@ func (p *Policy) unreadable() []Problem {
 	return c.found
 }
 
-// Newer returns the path of the first field of a set that version 0.1.0 cannot read, such as "plan.limits[0].quota", or ""
+// Newer returns the path of the first field of a set that version 0.1.0 cannot read, such as "plan.limits[month].quota", or ""
 // if there is none. Callers use it to keep such a set from being activated while nodes of that version may still run.
 func (s *Set) Newer() (field string) {
 	for _, name := range s.names {
@@ -94,9 +94,9 @@ func (s *Set) NewerThanSound() (field string) {
 		if field := s.byName[name].newerHeaders(); field != "" {
 			return shown(name) + "." + field
 		}
-		for i, l := range s.byName[name].Limits {
+		for _, l := range s.byName[name].Limits {
 			if l.OnRecovery != RecoverFull {
-				return fmt.Sprintf("%s.limits[%d].on_recovery", shown(name), i)
+				return shown(name) + ".limits[" + l.Name + "].on_recovery"
 			}
 		}
 	}
@@ -107,12 +107,12 @@ func (p *Policy) newer() string {
 	if p.UnknownKey != UnknownKeyAllow {
 		return "unknown_key"
 	}
-	for i, l := range p.Limits {
+	for _, l := range p.Limits {
 		switch {
 		case l.Reason != "":
-			return fmt.Sprintf("limits[%d].reason", i)
+			return "limits[" + l.Name + "].reason"
 		case l.Quota == 0 && l.Algorithm != limit.Unlimited:
-			return fmt.Sprintf("limits[%d].quota", i)
+			return "limits[" + l.Name + "].quota"
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Tiers)) {

@@ -83,7 +83,7 @@ func TestBuildFillsOnExpireIn(t *testing.T) {
 // NewerThanSound must report what a node without backups cannot read.
 func TestOnRecoveryIsNewerThanSound(t *testing.T) {
 	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 5, lifetime: {}%s}]}}"
-	for more, want := range map[string]string{"": "", ", on_recovery: full": "", ", on_recovery: keep": "p.limits[1].on_recovery"} {
+	for more, want := range map[string]string{"": "", ", on_recovery: full": "", ", on_recovery: keep": "p.limits[b].on_recovery"} {
 		set, err := policy.Parse("", fmt.Appendf(nil, text, more))
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestWhatOlderNodesCannotReadIsFound(t *testing.T) {
 // A soft limit is read by nodes at shard.LevelNotify only; a limit that says what it is anyhow is none.
 func TestASoftLimitIsNewerThanBill(t *testing.T) {
 	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 5, lifetime: {}%s}]}}"
-	for more, want := range map[string]string{"": "", ", on_exceeded: deny": "", ", on_exceeded: challenge": "p.limits[1].on_exceeded"} {
+	for more, want := range map[string]string{"": "", ", on_exceeded: deny": "", ", on_exceeded: challenge": "p.limits[b].on_exceeded"} {
 		set, err := policy.Parse("", fmt.Appendf(nil, text, more))
 		if err != nil {
 			t.Fatal(err)
@@ -177,11 +177,11 @@ func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
 				Retain: policy.MeterRetain, Grace: policy.MeterGrace}
 		},
 		"p.notify":               func(p *policy.Policy) { p.Notify = []string{"billing"} },
-		"p.limits[0].thresholds": func(p *policy.Policy) { p.Limits[0].Thresholds = []policy.Threshold{{Units: 1}} },
+		"p.limits[a].thresholds": func(p *policy.Policy) { p.Limits[0].Thresholds = []policy.Threshold{{Units: 1}} },
 		"p.headers[1]":           func(p *policy.Policy) { p.Headers = []string{"ietf", "x-ratelimit-delta"} },
 		"p.headers[0]":           func(p *policy.Policy) { p.Headers = []string{"x-quota: a", "x-ratelimit"} },
-		"p.limits[0].reason":     func(p *policy.Policy) { p.Limits[0].Reason = "no" },
-		"p.limits[0].quota":      func(p *policy.Policy) { p.Limits[0].Quota = 0 },
+		"p.limits[a].reason":     func(p *policy.Policy) { p.Limits[0].Reason = "no" },
+		"p.limits[a].quota":      func(p *policy.Policy) { p.Limits[0].Quota = 0 },
 		"p.tiers.free.a.quota": func(p *policy.Policy) {
 			p.Tiers = map[string]policy.Tier{"free": {Limits: map[string]policy.TierLimit{"a": {Quota: &zero}}}}
 		},

@@ -133,7 +133,11 @@ func (d *decoder) fields(v value, known ...string) map[string]value {
 		if slices.Contains(known, e.name) {
 			found[e.name] = e
 		} else {
-			d.fail(e.path, "is unknown here: known are %s", strings.Join(known, ", "))
+			names := ": known are "
+			if meant := didYouMean(nearest(e.name, known)); meant != "" {
+				names = meant + " Known are "
+			}
+			d.fail(e.path, "is unknown here%s%s", names, strings.Join(known, ", "))
 		}
 	}
 	return found
@@ -246,13 +250,13 @@ func (d *decoder) span(v value, into *limit.Span) {
 		return
 	}
 	if v.node.Kind != yaml.ScalarNode {
-		d.refuse(v, "a duration such as 90s or 720h")
+		d.refuse(v, aDuration)
 		return
 	}
-	length, err := time.ParseDuration(v.node.Value)
+	length, err := ParseDuration(v.node.Value)
 	switch {
 	case err != nil:
-		d.refuse(v, "a duration such as 90s or 720h")
+		d.refuse(v, aDuration)
 	case length <= 0:
 		d.fail(v.path, "must be more than 0, not %v", length)
 	case length%time.Microsecond != 0:
@@ -261,6 +265,8 @@ func (d *decoder) span(v value, into *limit.Span) {
 		*into = limit.Span(length.Microseconds())
 	}
 }
+
+const aDuration = "a duration such as 90s, 2h30m or 30d"
 
 // require reports the required fields that are absent.
 func (d *decoder) require(v value, fields map[string]value, names ...string) {

@@ -208,7 +208,7 @@ func TestMistakesOfRatelimit(t *testing.T) {
 		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo, requests_per_unit: 5}\n", "a.yaml:4:18: descriptors[0].rate_limit.unit: is foo: second"},
 		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 5}\n", "descriptors[0].rate_limit.unit: is \"\": second"},
 		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: second}\n", "descriptors[0].rate_limit.unit: is second, and the limit is unlimited"},
-		{"domain: d\ndescriptors:\n  - key: k\n    ratelimit: {}\n", "a.yaml:4:5: descriptors[0].ratelimit: is unknown here: known are key, value, rate_limit"},
+		{"domain: d\ndescriptors:\n  - key: k\n    ratelimit: {}\n", "a.yaml:4:5: descriptors[0].ratelimit: is unknown here: did you mean rate_limit? Known are key, value, rate_limit"},
 		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: second, requests_per_unt: 5}\n", "descriptors[0].rate_limit.requests_per_unt: is unknown here"},
 		{"domain: d\ndescriptors:\n  - a\n", "descriptors[0]: must be a mapping"},
 		{"domain: d\ndescriptors:\n  - {0.25: x, key: k}\n", "descriptors[0].0.25: is unknown here"},

@@ -54,10 +54,10 @@ policies:
 		fmt.Println(mistakes)
 	}
 	// Output:
-	// policies.yaml:5:23: login.limits[0].quota: must not be negative
-	// policies.yaml:6:10: login.limits[1].name: limits[0] is named tries too
-	// policies.yaml:6:33: login.limits[1].sliding_log.period: is missing
-	// policies.yaml:6:47: login.limits[1].sliding_log.perod: is unknown here: known are period
+	// policies.yaml:5:23: login.limits[tries].quota: must not be negative
+	// policies.yaml:6:10: login.limits[tries].name: limits[0] is named tries too
+	// policies.yaml:6:33: login.limits[tries].sliding_log.period: is missing
+	// policies.yaml:6:47: login.limits[tries].sliding_log.perod: is unknown here: did you mean period? Known are period
 }
 
 // Diff tells what a new file would change, which is what apply --diff shows.

@@ -1,7 +1,5 @@
 package policy
 
-import "fmt"
-
 // OnExceeded is what becomes of a request that a limit has no room for. Either way it does not pass, and nothing is counted.
 type OnExceeded uint8
 
@@ -16,9 +14,9 @@ var onExceededWords = []string{ExceededDeny: "deny", ExceededChallenge: "challen
 // firstSoft returns the path of the first soft limit, or "".
 func (s *Set) firstSoft() (field string) {
 	for _, name := range s.names {
-		for i, l := range s.byName[name].Limits {
+		for _, l := range s.byName[name].Limits {
 			if l.OnExceeded != ExceededDeny {
-				return fmt.Sprintf("%s.limits[%d].on_exceeded", shown(name), i)
+				return shown(name) + ".limits[" + l.Name + "].on_exceeded"
 			}
 		}
 	}

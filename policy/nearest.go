@@ -13,6 +13,14 @@ func (p *Policy) NearestTier(name string) string {
 	return nearest(name, slices.Sorted(maps.Keys(p.Tiers)))
 }
 
+// didYouMean returns the end of a problem that suggests a name; "" for none.
+func didYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return ": did you mean " + shown(near) + "?"
+}
+
 // nearest returns the known name that differs from name by the fewest letters: at most two, and less than half of them. If
 // several are equally near, the first one wins.
 func nearest(name string, known []string) (best string) {

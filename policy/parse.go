@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
@@ -32,10 +33,33 @@ func Parse(fileName string, data []byte) (*Set, error) {
 		d.report(set.rules.problems(set))
 	}
 	if len(d.problems) > 0 {
+		nameLimits(d.problems, policies)
 		sortProblems(d.problems)
 		return nil, &ParseError{File: fileName, Problems: d.problems}
 	}
 	return set, nil
+}
+
+// nameLimits names limits in the paths of problems, in place of their numbers, which nobody counts.
+func nameLimits(problems []Problem, policies []*Policy) {
+	names := map[string]string{}
+	for _, p := range policies {
+		for i, l := range p.Limits {
+			if NameProblem(l.Name) == "" {
+				names[fmt.Sprintf("%s.limits[%d]", shown(p.Name), i)] = fmt.Sprintf("%s.limits[%s]", shown(p.Name), l.Name)
+			}
+		}
+	}
+	for i := range problems {
+		list := strings.Index(problems[i].Path, ".limits[")
+		if list < 0 {
+			continue
+		}
+		end := list + strings.IndexByte(problems[i].Path[list:], ']') + 1
+		if name, ok := names[problems[i].Path[:end]]; ok {
+			problems[i].Path = name + problems[i].Path[end:]
+		}
+	}
 }
 
 // load parses text that must be a single document, and returns the root node.
@@ -49,21 +73,21 @@ func load(data []byte) (*yaml.Node, *Problem) {
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
-		return nil, syntaxProblem(err)
+		return nil, syntaxProblem(err, data)
 	}
 	var document, second yaml.Node
 	if err := loader.Load(&document); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, &Problem{Message: `the file is empty: it must have the field "policies"`}
 		}
-		return nil, syntaxProblem(err)
+		return nil, syntaxProblem(err, data)
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
 		return nil, &Problem{Line: second.Line, Column: second.Column,
 			Message: "a second YAML document begins: a file has one"}
 	case !errors.Is(err, io.EOF):
-		return nil, syntaxProblem(err)
+		return nil, syntaxProblem(err, data)
 	}
 	return document.Content[0], nil
 }
@@ -79,9 +103,16 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-func syntaxProblem(err error) *Problem {
+// syntaxProblem names the commonest mistake, for which YAML has several texts: an editor that indents with tabs.
+func syntaxProblem(err error, data []byte) *Problem {
 	var e *yaml.LoadError
 	if errors.As(err, &e) {
+		if lines := bytes.Split(data, []byte("\n")); e.Mark.Line > 0 && e.Mark.Line <= len(lines) {
+			line := lines[e.Mark.Line-1]
+			if at := bytes.IndexByte(line[:len(line)-len(bytes.TrimLeft(line, " \t"))], '\t'); at >= 0 {
+				return &Problem{Line: e.Mark.Line, Column: at + 1, Message: "is not YAML: a tab; indent with spaces"}
+			}
+		}
 		return &Problem{Line: e.Mark.Line, Column: e.Mark.Column, Message: "is not YAML: " + e.Message}
 	}
 	return &Problem{Message: "is not YAML: " + err.Error()}

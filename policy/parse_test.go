@@ -98,7 +98,7 @@ policies:
       - {name: hit, quota: 2, shadow: true, fixed_window: {period: 90s, anchor: first_hit}}
       - {name: weighted, quota: 3, sliding_window: {period: 60s}}
       - {name: buckets, quota: 4, sliding_window: {period: 24h, bucket: 1m}}
-      - {name: log, quota: 5, sliding_log: {period: 10m}}
+      - {name: log, quota: 5, sliding_log: {period: 1w2d10m}}
       - {name: bucket, quota: 6, token_bucket: {refill: 2, per: 1s, initial: 1}}
       - {name: full, quota: 6, token_bucket: {refill: 2, per: 1s}}
       - {name: gcra, quota: 7, gcra: {rate: 5, per: 1500us}}
@@ -124,7 +124,7 @@ policies:
 		{Algorithm: limit.FixedWindowFirstHit, Quota: 2, Period: 90 * second},
 		{Algorithm: limit.SlidingWindow, Quota: 3, Period: 60 * second},
 		{Algorithm: limit.SlidingBuckets, Quota: 4, Period: 86400 * second, Bucket: 60 * second},
-		{Algorithm: limit.SlidingLog, Quota: 5, Period: 600 * second},
+		{Algorithm: limit.SlidingLog, Quota: 5, Period: 9*86400*second + 600*second},
 		{Algorithm: limit.TokenBucket, Quota: 6, Period: second, Count: 2, Initial: 1},
 		{Algorithm: limit.TokenBucket, Quota: 6, Period: second, Count: 2, Initial: 6},
 		{Algorithm: limit.GCRA, Quota: 7, Period: 1500, Count: 5},

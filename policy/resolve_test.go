@@ -113,15 +113,15 @@ func TestWarnings(t *testing.T) {
 		text string
 		want string // part of the only warning; "": no warning
 	}{
-		{"limits: [{name: m, quota: 19, fixed_window: {period: 60s}}]", "m is a fixed window of 19 per 1m0s"},
+		{"limits: [{name: m, quota: 19, fixed_window: {period: 60s}}]", "p.limits[m]: is a fixed window of 19 per 1m0s"},
 		{"limits: [{name: m, quota: 20, fixed_window: {period: 60s}}]", ""},
 		{"limits: [{name: m, quota: 20, fixed_window: {period: 1h}}]", ""},
-		{"limits: [{name: d, quota: 20, fixed_window: {period: 61m}}]", "d is a fixed window of 20 per 1h1m0s"},
+		{"limits: [{name: d, quota: 20, fixed_window: {period: 61m}}]", "p.limits[d]: is a fixed window of 20 per 1h1m0s"},
 		{"limits: [{name: m, quota: 5, fixed_window: {period: 60s, anchor: first_hit}}]", "use sliding_log"},
 		{"limits: [{name: m, quota: 99, fixed_window: {period: 60s}}]\n    " +
 			"tiers: {small: {m: {quota: 3}}, all: {unlimited: true}}", "window of 3 per"},
 		{"limits: [{name: m, quota: 5, sliding_log: {period: 60s}}]", ""},
-		{"limits: [{name: m, quota: 20, calendar: {unit: day}}]", "m is a calendar quota of 20 per day"},
+		{"limits: [{name: m, quota: 20, calendar: {unit: day}}]", "p.limits[m]: is a calendar quota of 20 per day"},
 		{"limits: [{name: m, quota: 19, calendar: {unit: minute, every: 5}}]", "calendar quota of 19 per 5 minutes"},
 		{"limits: [{name: m, quota: 20, calendar: {unit: hour}}]", ""},
 		{"limits: [{name: m, quota: 1, concurrency: {}}]", ""},

@@ -75,11 +75,7 @@ func (c *checker) ruleEntries(field string, entries []RuleEntry, policies *Set) 
 		at := fmt.Sprintf("%s[%d]", field, i)
 		p, known := policies.Lookup(e.Policy)
 		if !known {
-			meant := ""
-			if near := policies.Nearest(e.Policy); near != "" {
-				meant = ": did you mean " + shown(near) + "?"
-			}
-			c.fail(at+".policy", "the file has no policy %s%s", shown(e.Policy), meant)
+			c.fail(at+".policy", "the file has no policy %s%s", shown(e.Policy), didYouMean(policies.Nearest(e.Policy)))
 		}
 		if known && p.Parent != "" && !e.Key.hasParent() { //mutant:key-escapes-its-pool
 			c.fail(at+".key", noParent, p.Name)

@@ -164,7 +164,7 @@ func (p *Policy) newerThresholds() string {
 	}
 	for i := range p.Limits {
 		if len(p.Limits[i].Thresholds) > 0 {
-			return fmt.Sprintf("limits[%d].thresholds", i)
+			return "limits[" + p.Limits[i].Name + "].thresholds"
 		}
 	}
 	return ""

@@ -184,14 +184,18 @@ func (c *checker) tiers() {
 		}
 	}
 	if _, known := p.Tiers[p.DefaultTier]; p.DefaultTier != "" && !known {
-		c.fail("default_tier", "there is no tier %s", shown(p.DefaultTier))
+		c.fail("default_tier", "there is no tier %s%s", shown(p.DefaultTier), didYouMean(p.NearestTier(p.DefaultTier)))
 	}
 }
 
 func (c *checker) tierLimit(field, name string, changed TierLimit) {
 	i := slices.IndexFunc(c.policy.Limits, func(l Limit) bool { return l.Name == name })
 	if i < 0 {
-		c.fail(field, "the policy has no limit %s", shown(name))
+		var names []string
+		for _, l := range c.policy.Limits {
+			names = append(names, l.Name)
+		}
+		c.fail(field, "the policy has no limit %s%s", shown(name), didYouMean(nearest(name, names)))
 		return
 	}
 	l := c.policy.Limits[i].Limit

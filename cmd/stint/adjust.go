@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/policy"
 )
 
 // byHand has the flags of every command that changes a key by hand.
@@ -132,7 +133,7 @@ func (r remote) untilOf(ctx context.Context, t target, text string) (*timestampp
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return timestamppb.New(at), nil
 	}
-	length, err := parseDuration(text)
+	length, err := policy.ParseDuration(text)
 	if err != nil || length <= 0 {
 		return nil, usagef("%s: is no duration, as 2h or 90d, and no time, as 2030-01-01T00:00:00Z", text)
 	}

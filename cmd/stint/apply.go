@@ -40,7 +40,7 @@ func (*applyCommand) Help() string {
 
 // Run checks the file here, where its lines are known, and puts it in force.
 func (c *applyCommand) Run(s streams) error {
-	set, err := c.read(s)
+	set, err := readPolicies(s, c.File)
 	if err != nil {
 		return err
 	}
@@ -170,9 +170,9 @@ func areNot(ended, rules int) string {
 	return "1 policy is"
 }
 
-// read loads the file and prints warnings about content that is valid but probably not intended.
-func (c *applyCommand) read(s streams) (*policy.Set, error) {
-	input, err := openInput(c.File, s.in)
+// readPolicies loads a file and prints warnings about content that is valid but probably not intended.
+func readPolicies(s streams, file string) (*policy.Set, error) {
+	input, err := openInput(file, s.in)
 	if err != nil {
 		return nil, fmt.Errorf("policies file: %w", err)
 	}
@@ -181,12 +181,12 @@ func (c *applyCommand) read(s streams) (*policy.Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policies file: %w", err)
 	}
-	set, err := policy.Parse(c.File, text)
+	set, err := policy.Parse(file, text)
 	if err != nil {
 		return nil, err
 	}
 	if path, problem := set.Mistake(); problem != "" {
-		return nil, fmt.Errorf("%s: %s: %s", c.File, path, problem)
+		return nil, fmt.Errorf("%s: %s: %s", file, path, problem)
 	}
 	for _, name := range set.Names() {
 		p, _ := set.Lookup(name)

@@ -18,6 +18,7 @@ import (
 // policiesCommand has the commands about the policies in force and before.
 type policiesCommand struct {
 	List     policiesListCommand     `cmd:"" default:"withargs" help:"List the policies in force."`
+	Check    policiesCheckCommand    `cmd:"" help:"Check a policies file here, without a server."`
 	History  policiesHistoryCommand  `cmd:"" help:"List the versions: who put which in force, when and why."`
 	Rollback policiesRollbackCommand `cmd:"" help:"Put an earlier version in force again."`
 }
@@ -47,6 +48,31 @@ func (c *policiesListCommand) Run(s streams) error {
 		return err
 	}
 	return printPolicies(s, answer.Msg)
+}
+
+type policiesCheckCommand struct {
+	File string `arg:"" help:"Policies file; - is stdin."`
+}
+
+// Help implements kong.HelpProvider.
+func (*policiesCheckCommand) Help() string {
+	return "Exit code 0: stint apply and stint serve take the file. 1: it is wrong; every problem has its line. No server is asked, so it may " +
+		"still differ from what is in force: stint apply --dry-run says how.\n\n" +
+		"    stint policies check policies.yaml"
+}
+
+// Run reads the file as apply does.
+func (c *policiesCheckCommand) Run(s streams) error {
+	set, err := readPolicies(s, c.File)
+	if err != nil {
+		return err
+	}
+	count := "1 policy"
+	if n := len(set.Names()); n != 1 {
+		count = fmt.Sprintf("%d policies", n)
+	}
+	_, err = fmt.Fprintf(s.out, "%s is valid: %s\n", c.File, count)
+	return err
 }
 
 type policiesHistoryCommand struct {

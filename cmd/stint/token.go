@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
 )
@@ -70,7 +71,7 @@ func (c *tokenCreateCommand) Run(s streams) error {
 		request.Grants = append(request.Grants, api.GrantMessage(&grant))
 	}
 	if c.Expires != "never" {
-		length, err := parseDuration(c.Expires)
+		length, err := policy.ParseDuration(c.Expires)
 		if err != nil || length <= 0 {
 			return usagef("--expires: %q is neither never nor a duration such as 720h or 30d", c.Expires)
 		}

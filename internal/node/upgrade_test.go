@@ -90,7 +90,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		bans := policy.NewSet([]*policy.Policy{{Name: "bans", Retention: policy.DefaultRetention, Limits: []policy.Limit{
 			{Name: "ban", Limit: limit.Limit{Algorithm: limit.Lifetime}}}}})
 		if _, _, err := c.nodes[0].admin.Apply(t.Context(), bans, nil, false, "", ""); err == nil ||
-			!strings.HasPrefix(err.Error(), "policies.bans.limits[0].quota: some nodes of the cluster cannot read this") {
+			!strings.HasPrefix(err.Error(), "policies.bans.limits[ban].quota: some nodes of the cluster cannot read this") {
 			t.Errorf("policies that the former release cannot read were applied: %v", err)
 		}
 
