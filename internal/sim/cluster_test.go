@@ -129,7 +129,8 @@ func inShort(err error) string {
 func (t *tally) mustHaveSeenEverything(to *testing.T) {
 	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
 		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
-		"operations: settled by another before", crashAtMinute, "bills: final periods"}
+		"operations: settled by another before", crashAtMinute, "bills: final periods",
+		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself"}
 	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards", "above over shards", "above, rejected", "check, denied",
 		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "correct", "rule", "ruled", "turned", "turned, denied", "damped",
 		"damped, a denial repeated", "private over shards", "forget", "capped", "capped, refused", "answered when asked again"} {

@@ -77,6 +77,9 @@ func init() { // breaks an initialization cycle
 		{"drain", 4, (*world).doDrain},
 		{"remove", 2, (*world).doRemove},
 		{"policies", 8, (*world).doPolicies},
+		{secondProcess, 0, (*world).doSecond},
+		{secondByCopy, 0, (*world).doSecondByCopy},
+		{secondOfAHalt, 0, (*world).doSecondOfAHalt},
 		{crashAtMinute, 0, (*world).doCrashAtMinute},
 	}
 }
@@ -101,6 +104,7 @@ func newPlan(seed uint64) *plan {
 	}
 	if p.calm = chance.IntN(12) == 0; p.calm {
 		p.planCalm(chance)
+		p.planSecond()
 		return p
 	}
 	gap := []float64{3, 5, 8}[chance.IntN(3)]
@@ -117,6 +121,8 @@ func newPlan(seed uint64) *plan {
 	}
 	if seed%2 == 1 {
 		p.planCrashAtMinute()
+	} else {
+		p.planSecond()
 	}
 	return p
 }
