@@ -18,6 +18,7 @@ func TestExitCodes(t *testing.T) {
 		{"failed", errors.New("no majority"), 1},
 		{"a wrong command line", fmt.Errorf("serve: %w", usagef("--shards: must be at least 1")), 2},
 		{"a wrong configuration", fmt.Errorf("%w: shards: 300", node.ErrConfig), 2},
+		{"a node id that is taken", fmt.Errorf("%w: it answers", node.ErrTwice), 2},
 		{"denied", fmt.Errorf("check: %w", errDenied), 3},
 		{"a disk not to trust", fmt.Errorf("%w: fdatasync: input/output error", node.ErrDisk), 75},
 		{"a disk not to trust, whatever else", errors.Join(node.ErrConfig, node.ErrDisk), 75},

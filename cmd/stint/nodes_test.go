@@ -95,6 +95,14 @@ func TestRemoveNodeAsks(t *testing.T) {
 	}
 }
 
+// A node that does not answer may run all the same, where nobody reaches it.
+func TestRemoveNodeSaysWhatADeadNodeDoes(t *testing.T) {
+	f := newCluster()
+	f.status.Nodes[1].Alive = false
+	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) { s.Nodes[1].State = "removed" }})
+	transcript(t, "remove_node_dead", 0, "remove-node", "node-2", "--yes", "--addr", f.serve(t))
+}
+
 func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
 	transcript(t, "remove_node_late", 1, "remove-node", "node-2", "--yes", "--wait", "1ms", "--addr", f.serve(t))

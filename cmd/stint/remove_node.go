@@ -65,6 +65,10 @@ func (c *removeNodeCommand) Run(s streams) error {
 	if left != "" {
 		return fmt.Errorf("%s: after %v %s; it goes on: see stint status", what, c.Wait, left)
 	}
+	if !n.Alive {
+		_, err = fmt.Fprintf(s.out, "%s is removed. If it still runs, it stops by itself. Its data can be deleted\n", c.Node)
+		return err
+	}
 	_, err = fmt.Fprintf(s.out, "%s is removed: it stops by itself; its data can be deleted\n", c.Node)
 	return err
 }

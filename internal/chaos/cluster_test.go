@@ -173,8 +173,9 @@ type shardStatus struct {
 	ID       uint32
 	Owner    string
 	Replicas []struct {
-		Node  string
-		Voter bool
+		Node   string
+		Number uint64 `json:",string"`
+		Voter  bool
 	}
 }
 

@@ -15,6 +15,7 @@
 //	clusterView  what this node knows of the table, the policies, the feature levels and the secrets; learns newer versions
 //	staleReader  reads from this node's replicas, without a commit
 //	peers        the peer port, the health probe and gossip: what this node knows of the others, and the way to them
+//	holder       whether this process is the only one under its node's id
 //	readiness    whether this node can do its part
 //	(router)     cluster/routing and its hop: requests wherever their keys live
 //	documents    reads and replaces the documents of the system shard, through the router
@@ -57,6 +58,7 @@
 // other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table never asks
 // for anything that a newer one forbids.
 //
+//	holder     nothing, until this process knows that no other one is its node
 //	reconcile  this node's replicas: create, open, close, destroy; record which were created and which are lost
 //	judge      compare the sums of this node's replicas with those that the others report; close convicted replicas
 //	aligner    a group that this node leads: add learners, promote those that caught up, remove the leaving

@@ -163,7 +163,9 @@ func (c *Cluster) Addr(i int) string { return c.node(i).addr() }
 func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
 
 // Beside is an address with this port, on the cluster's subnet, at which no node listens: for programs that a test runs beside.
-func (c *Cluster) Beside(port int) string { return hostPort(c.subnet.ip(253), port) }
+func (c *Cluster) Beside(port int) string { return hostPort(c.subnet.ip(beside), port) }
+
+const beside = 253
 
 // Addrs are the API addresses of all nodes.
 func (c *Cluster) Addrs() (all []string) {

@@ -127,6 +127,15 @@ func withoutOurs(environment []string) (rest []string) {
 	return rest
 }
 
+// Twin is the command of a second process under the id of a node. Its data is in dir/data, and it listens where no node does: at Beside.
+func (c *Cluster) Twin(i int, dir string) *exec.Cmd {
+	ip := c.subnet.ip(beside)
+	command := exec.Command(c.options.Binary, c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
+	command.Env = withoutOurs(os.Environ())
+	command.SysProcAttr = attributes()
+	return command
+}
+
 func (c *Cluster) arguments(n *node) []string {
 	o := &c.options
 	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
