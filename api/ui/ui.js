@@ -284,11 +284,13 @@ const screens = {
     }), values.key ? actions(values) : ''],
     async look(values) {
       if (!values.policy || !values.key) return [h('p', { class: 'soft' }, 'Name a policy and a key, or follow a key from Top.')]
-      const [got, audit] = await Promise.all([
-        call('LimitService/Get', { namespace: namespace(), entries: [{ policy: values.policy, key: values.key }], explain: true }),
+      const key = { namespace: namespace(), entries: [{ policy: values.policy, key: values.key }], explain: true }
+      const [got, peek, audit] = await Promise.all([
+        call('LimitService/Get', key),
+        call('LimitService/Check', { ...key, mode: 'MODE_PEEK' }).catch(() => undefined), // a token that may not check sees no wait
         call('ObserveService/Audit', { namespace: namespace(), policy: values.policy, key: values.key, count: 20 }).catch(() => undefined)])
       return [
-        h('h1', { class: 'verdict' }, verdict(got)),
+        h('h1', { class: 'verdict' }, verdict(got, peek?.decision)),
         table(['limit', '#left', '#used', '#held', '#quota', '', 'at rest again'], (got.limits ?? []).map((l) => {
           const spent = l.unlimited ? 0 : share(Number(l.used) + Number(l.held), Number(l.quota))
           return [l.limit + (l.soft ? ', asks for a challenge' : '') + (l.shadow ? ', shadow' : ''), l.unlimited ? 'any' : count(l.remaining), count(l.used),
@@ -370,8 +372,9 @@ function nodeRow(node) {
 // blame names the limits that denied, or else how it was denied.
 const blame = (decision) => (decision.deniedBy?.length > 0 ? decision.deniedBy : [decision.outcome.replaceAll('_', ' ')])
 
-// verdict says what a request for one unit would get now, by which limit, and until when.
-function verdict({ at, limits = [] }) {
+// verdict says what a request for one unit would get now, by which limits, and until when, if it was decided on trial.
+function verdict(got, decision) {
+  const limits = decision?.limits ?? got.limits ?? []
   const full = limits.filter((l) => l.blockedUntil || !l.unlimited && Number(l.remaining ?? 0) === 0)
   const shut = full.filter((l) => !l.shadow)
   if (shut.length === 0) {
@@ -379,11 +382,10 @@ function verdict({ at, limits = [] }) {
     const least = left.reduce((a, b) => (a < b ? a : b), left[0])
     return [marked('well', 'Allowed'), left.length > 0 ? `: ${count(least)} left.` : ': nothing limits it.', full.length > 0 ? ' Limits in shadow would deny.' : '']
   }
-  const until = shut.map((l) => l.blockedUntil ?? (l.retryAfter ? new Date(Date.parse(at) + parseFloat(l.retryAfter) * 1000).toISOString() : undefined))
   const names = [...new Set(shut.map((l) => l.policy + (l.blockedUntil ? ' (blocked)' : '/' + l.limit)))].join(', ')
-  const last = until.includes(undefined) ? undefined : until.sort((a, b) => Date.parse(a) - Date.parse(b)).at(-1)
+  const until = decision?.retryAfter && new Date(Date.parse(got.at) + parseFloat(decision.retryAfter) * 1000).toISOString()
   return [marked('bad', shut.every((l) => l.soft && !l.blockedUntil) ? 'Challenged' : 'Denied'), ` by ${names}`,
-    last ? ` until ${moment(last)} (${ahead(last, at)}).` : ': no wait helps.']
+    until ? ` until ${moment(until)} (${ahead(until, got.at)}).` : decision ? ': no wait helps.' : '.']
 }
 
 function denialRow(e) {

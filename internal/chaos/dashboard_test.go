@@ -84,7 +84,7 @@ func TestDashboard(t *testing.T) {
 	b.awaitDoing(`document.querySelector('#drawn')?.textContent.includes('user:anna')`, func() { decide(t, c) })
 	b.click(`//div[@id='drawn']//a[text()='user:anna']`)
 	b.await(`document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
-	b.await(`document.querySelector('h1.verdict')?.textContent.startsWith('Denied by login/burst')`)
+	b.await(`document.querySelector('h1.verdict')?.textContent.startsWith('Denied by login/burst until ')`)
 	b.await(`[...document.querySelectorAll('#limits option')].map((o) => o.value).join() === 'burst,daily'`)
 	b.await(`[...document.querySelectorAll('#policies option')].map((o) => o.value).join() === 'emails,exports,login'`)
 	b.picture("key")
