@@ -28,14 +28,14 @@ func TestAnIDIsUsedTwice(t *testing.T) {
 		if err := awaitStatus(t, c.Addr(1), time.Minute, whole); err != nil {
 			return err
 		}
-		if err := refused(t, c.Twin(0, t.TempDir())); err != nil {
+		if err := refused(t, testcluster.Twin(within(t, time.Minute), c, 0, t.TempDir())); err != nil {
 			return fmt.Errorf("an empty directory: %w", err)
 		}
 		copied, err := copyOf(t, c)
 		if err != nil {
 			return err
 		}
-		if err := refused(t, c.Twin(0, copied)); err != nil {
+		if err := refused(t, testcluster.Twin(within(t, time.Minute), c, 0, copied)); err != nil {
 			return fmt.Errorf("a copy: %w", err)
 		}
 		if err := awaitStatus(t, c.Addr(1), time.Minute, namesTheID); err != nil {
@@ -56,8 +56,6 @@ func refused(t *testing.T, second *exec.Cmd) error {
 	if err := second.Start(); err != nil {
 		return err
 	}
-	limit := time.AfterFunc(time.Minute, func() { second.Process.Kill() })
-	defer limit.Stop()
 	err := second.Wait()
 	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
 	t.Logf("%v: %s", err, lines[len(lines)-1])
@@ -90,7 +88,7 @@ func wakesBesideItsSuccessor(t *testing.T, c *testcluster.Cluster, whole func(st
 	if err := c.Pause(0); err != nil {
 		return err
 	}
-	successor := c.Twin(0, t.TempDir())
+	successor := testcluster.Twin(within(t, 3*time.Minute), c, 0, t.TempDir())
 	if err := successor.Start(); err != nil {
 		return err
 	}

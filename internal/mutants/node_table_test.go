@@ -7,6 +7,7 @@ var ofNode = []group{
 	}},
 	{tests("internal/node", "TestACopyOfADirectoryStops"), edits{"second-process-takes-part": never}},
 	{tests("internal/node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
+	{tests("internal/node", "TestASuccessorDoesNotYield"), edits{"successor-yields": without(" && !(h.records(t.Table) && report.TableVersion <= t.version)")}},
 	{tests("internal/node", "TestOnlyTheListedProcessRecordsFacts"), edits{"second-process-records": always}},
 	{tests("internal/node", "TestEvidenceIsBounded"), edits{"evidence-fills-the-disk": without("lowDisk || ")}},
 	{tests("internal/node", "TestLostReplicasCountForTheMajority"), edits{

@@ -54,7 +54,7 @@ func (h *holder) isSole() bool {
 	}
 	asked := h.peers.haveBeenAsked() // before the reports are read: none comes in between
 	for _, report := range h.peers.reports() {
-		if report.Taken != "" { //mutant:second-process-hears-nobody
+		if h.yields(&t, &report) { //mutant:second-process-hears-nobody
 			h.tasks.start(h.asking(), func(ctx context.Context) { h.look(ctx, report.Taken) })
 			return false
 		}
@@ -65,6 +65,12 @@ func (h *holder) isSole() bool {
 		return false
 	}
 	return asked
+}
+
+// yields reports whether another process is this node by a report. It is not if the table has this one, and the reporter knows no newer
+// table: it was cut off with a process that was replaced.
+func (h *holder) yields(t *knownTable, report *placement.Report) bool {
+	return report.Taken != "" && !(h.records(t.Table) && report.TableVersion <= t.version) //mutant:successor-yields
 }
 
 func (h *holder) asking() string { return "asking who is node " + h.node }

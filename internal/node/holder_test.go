@@ -157,3 +157,25 @@ func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 		t.Error("it is not listed")
 	}
 }
+
+// A node that was cut off together with a process that was replaced hears that one. The successor does not give way, because it is in the
+// table; a process that knows an older table does.
+func TestASuccessorDoesNotYield(t *testing.T) {
+	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
+	for _, c := range []struct {
+		listed, taken string
+		theirs        uint64
+		yields        bool
+	}{
+		{"first:1", "first:1", 7, true},
+		{"second:1", "first:1", 7, false},
+		{"second:1", "first:1", 6, false},
+		{"second:1", "first:1", 8, true},
+		{"first:1", "", 7, false},
+	} {
+		known := knownTable{Table: &placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: c.listed}}}, version: 7}
+		if got := h.yields(&known, &placement.Report{Taken: c.taken, TableVersion: c.theirs}); got != c.yields {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

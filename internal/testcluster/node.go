@@ -127,10 +127,11 @@ func withoutOurs(environment []string) (rest []string) {
 	return rest
 }
 
-// Twin is the command of a second process under the id of a node. Its data is in dir/data, and it listens where no node does: at Beside.
-func (c *Cluster) Twin(i int, dir string) *exec.Cmd {
+// Twin is the command of a second process under the id of a node, which ends with ctx at the latest. Its data is in dir/data, and it
+// listens where no node does: at Beside.
+func Twin(ctx context.Context, c *Cluster, i int, dir string) *exec.Cmd {
 	ip := c.subnet.ip(beside)
-	command := exec.Command(c.options.Binary, c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
+	command := exec.CommandContext(ctx, c.options.Binary, c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
 	command.Env = withoutOurs(os.Environ())
 	command.SysProcAttr = attributes()
 	return command
