@@ -5,7 +5,7 @@ var ofNode = []group{
 		"old-table-makes-replicas": instead("if known := c.view.newestTable(); known.version == 0 {"),
 		"old-table-aligns-groups":  always,
 	}},
-	{tests("internal/node", "TestACopyOfADirectoryStops"), edits{"second-process-takes-part": never}},
+	{tests("internal/node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
 	{tests("internal/node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
 	{tests("internal/node", "TestASuccessorDoesNotYield"), edits{"successor-yields": without(" && !(h.records(t.Table) && report.TableVersion <= t.version)")}},
 	{tests("internal/node", "TestOnlyTheListedProcessRecordsFacts"), edits{"second-process-records": always}},

@@ -146,6 +146,25 @@ func TestASecondProcessThatCannotReachTheFirstWaits(t *testing.T) {
 	})
 }
 
+// A copy needs no other node to find the process that its table has.
+func TestACopyStopsThoughNoOtherNodeAnswers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		c.configs[0].PeerAddr = freeAddr(t) // the same after a restart: the copy has it
+		for i := range c.nodes {
+			c.start(i)
+		}
+		c.ready(0, 1, 2)
+		c.await("nothing moves", func(s api.ClusterStatus) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
+		second := c.addCopyOfFirst()
+		c.configs[second].PeerAddr = freeAddr(t)
+		c.stop(1, 2)
+		c.start(second)
+		c.stopsAsSecond(second)
+	})
+}
+
 func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "first:1"})}}
 	for addr, may := range map[string]bool{"first:1": true, "second:1": false} {
