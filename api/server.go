@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"log"
 	"log/slog"
@@ -60,8 +61,12 @@ type boundedLog struct {
 	unsaid int
 }
 
-// Write implements io.Writer for log.Logger, which writes each message in one call.
+// Write implements io.Writer for log.Logger, which writes each message in one call. Whoever connects and says nothing, such as a load
+// balancer or a command that looks which node is there, is not worth a line.
 func (b *boundedLog) Write(line []byte) (int, error) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) && bytes.HasSuffix(line, []byte(": EOF\n")) {
+		return len(line), nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now := b.now(); now.Sub(b.since) >= logLinesPer {

@@ -26,3 +26,16 @@ func TestTheServersLogIsBounded(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// A load balancer that looks whether a port is open says nothing, and nothing is said of it. Who speaks and fails is in the log.
+func TestAConnectionWithoutAWordIsNotLogged(t *testing.T) {
+	var text strings.Builder
+	b := &boundedLog{logger: slog.New(slog.NewTextHandler(&text, nil)), now: time.Now}
+	for range 20 {
+		fmt.Fprintf(b, "http: TLS handshake error from 10.0.0.1:4711: EOF\n")
+	}
+	fmt.Fprintf(b, "http: TLS handshake error from 10.0.0.2:4711: remote error: tls: bad certificate\n")
+	if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "bad certificate") {
+		t.Errorf("got %s", got)
+	}
+}

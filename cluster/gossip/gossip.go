@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -69,8 +70,9 @@ type Gossip struct {
 	config    Config
 	callbacks *callbacks
 	list      *memberlist.Memberlist
-	keys      *memberlist.Keyring // nil: no encryption
-	announce  sync.Mutex          // held while our meta or the keys change
+	keys      *memberlist.Keyring      // nil: no encryption
+	announce  sync.Mutex               // held while our meta or the keys change
+	silent    atomic.Pointer[[]string] // see Silent
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 	stop      sync.Once

@@ -45,15 +45,26 @@ func (g *Gossip) seekOnce(ctx context.Context) (complaint string) {
 	if err != nil {
 		complaint = err.Error()
 	}
+	var silent []string
 	for _, address := range missing {
 		if ctx.Err() != nil {
 			return complaint
 		}
 		if _, err := g.list.Join([]string{address.String()}); err != nil {
 			complaint = err.Error()
+			silent = append(silent, address.String())
 		}
 	}
+	g.silent.Store(&silent)
 	return complaint
+}
+
+// Silent lists the known addresses at which nobody could be joined the last time.
+func (g *Gossip) Silent() []string {
+	if silent := g.silent.Load(); silent != nil {
+		return *silent
+	}
+	return nil
 }
 
 // missing returns the addresses of registered nodes and seeds at which no member answers. Names are resolved every time,

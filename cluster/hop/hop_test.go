@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,8 +265,15 @@ func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 func TestANodeThatCannotBeReachedIsDialedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
-		h := New(func(context.Context, string) (net.Conn, error) { dials++; return nil, errors.New("refused") })
+		h := New(func(context.Context, string) (net.Conn, error) {
+			dials++
+			return nil, fmt.Errorf("cluster: dialing n2: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
+		})
 		defer h.Close()
+		results := h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")})
+		if err := results[0].Err; err == nil || err.Message != "node n2 cannot be reached (connection refused); nothing was counted" {
+			t.Errorf("it says %v", err)
+		}
 		for range 100 {
 			wantCode(t, "unreachable", h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), shard.Unavailable)
 		}

@@ -141,8 +141,12 @@ func (l *link) land(f *flight) {
 }
 
 func (l *link) unreached() *shard.Error {
+	why := l.over
+	for inner := errors.Unwrap(why); inner != nil; inner = errors.Unwrap(why) { // the log has what surrounds it
+		why = inner
+	}
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
-		Message: fmt.Sprintf("node %s cannot be reached; nothing was counted: %v", l.node, l.over)}
+		Message: fmt.Sprintf("node %s cannot be reached (%v); nothing was counted", l.node, why)}
 }
 
 func (l *link) unknown(why string) *shard.Error {

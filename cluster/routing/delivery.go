@@ -379,12 +379,19 @@ func (e *delivery) tried() string {
 	if len(e.notes) == 0 {
 		return "no node is known that could be"
 	}
-	var b strings.Builder
-	for i, n := range e.notes {
-		if i > 0 {
-			b.WriteString("; ")
+	const uncounted = "; nothing was counted"
+	var all []string
+	fate := uncounted
+	for _, n := range e.notes {
+		text, found := strings.CutSuffix(n.err.Message, uncounted)
+		if !found {
+			fate = ""
 		}
-		b.WriteString(n.node + " said: " + n.err.Error())
+		if !strings.HasPrefix(text, "node "+n.node+" ") {
+			text = "node " + n.node + ": " + text
+		}
+		all = append(all, text)
 	}
-	return b.String()
+	slices.Sort(all)
+	return strings.Join(all, ", ") + fate
 }

@@ -86,15 +86,15 @@ func (c *doctorCommand) Run(s streams) error {
 	}
 	d := &doctor{doctorCommand: c}
 	d.find(status)
-	d.identity(ctx)
-	d.count(ctx)
-	d.gates(ctx)
-	d.sinksOf(ctx)
 	if status.Partial {
 		d.unknown("cluster", errors.New("this token or role may not see the state of the cluster"), "give it the operation observe")
 	} else {
 		d.cluster(status, time.Now())
 	}
+	d.identity(ctx)
+	d.count(ctx)
+	d.gates(ctx)
+	d.sinksOf(ctx)
 	if err := d.print(s); err != nil {
 		return err
 	}

@@ -22,29 +22,28 @@ const (
 	certificateEnd = 14 * day // from then on the cluster calls it a problem
 )
 
-// cluster looks at what the nodes report. now is this machine's clock, for ages.
+// cluster looks at what the nodes report. Causes come before what follows from them. now is this machine's clock, for ages.
 func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
+	if len(m.Problems) > 0 {
+		d.add("status", isWrong, strings.Join(m.Problems, "; "), "docs/operations.md says what to do about each")
+	}
 	before := len(d.findings)
+	for _, n := range m.Nodes {
+		if n.State != "removed" {
+			d.node(n, now)
+		}
+	}
+	for _, check := range []struct{ name, text string }{{"clocks", "all within 100 ms"}, {"fsync", "no slow write of the log in the last minute"},
+		{"disk", "room on all"}, {"memory", "room on all"}, {"certificates", "none ends within 30 days"}} {
+		d.sum(before, check.name, check.text)
+	}
 	for _, shard := range m.Shards {
 		d.quorum(shard)
 		d.lag(shard)
 	}
 	d.sum(before, "quorum", fmt.Sprintf("%s have an owner and a majority of their copies", plural(len(m.Shards), "shard")))
 	d.sum(before, "lag", "no copy is far behind")
-	for _, n := range m.Nodes {
-		if n.State == "removed" {
-			continue
-		}
-		d.node(n, now)
-	}
-	for _, check := range []struct{ name, text string }{{"clocks", "all within 100 ms"}, {"fsync", "no slow write of the log in the last minute"},
-		{"disk", "room on all"}, {"memory", "room on all"}, {"certificates", "none ends within 30 days"}} {
-		d.sum(before, check.name, check.text)
-	}
 	d.backup(m.LastBackup, now)
-	if len(m.Problems) > 0 {
-		d.add("status", isWrong, strings.Join(m.Problems, "; "), "docs/operations.md says what to do about each")
-	}
 }
 
 // sum notes that a check found nothing, unless it has found something since.
@@ -130,7 +129,7 @@ func (d *doctor) disk(node string, m *stintv1.Machine) {
 	}
 	switch {
 	case m.DiskFull:
-		d.add("disk", isWrong, fmt.Sprintf("%s: %s free: it refuses what would be written", node, size(m.DiskFree)), "make room on its disk")
+		d.add("disk", isWrong, fmt.Sprintf("%s: %s free: it takes no writes", node, size(m.DiskFree)), "make room on its disk")
 	case m.DiskFree > 0 && m.DiskFree < diskSuspect:
 		d.add("disk", isSuspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)), "make room, before it refuses writes at 64 MiB")
 	}

@@ -132,7 +132,7 @@ func (d *doctor) uncounted(check string, err error) {
 	case errors.Is(err, errTooSlow):
 		d.add(check, isUnknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.nodes), trialMost), "see stint bench")
 	default:
-		d.add(check, isWrong, err.Error(), "the shard of this key decides nothing: see the findings below, and stint status")
+		d.add(check, isWrong, err.Error(), "the shard of this key decides nothing: see the findings above, and stint status")
 	}
 }
 

@@ -45,6 +45,10 @@ func (d *doctor) stranger(ctx context.Context, n site) {
 	case tlsProblem(err) != "":
 		d.add(check, isUnknown, n.name+": "+tlsProblem(err), "")
 	default:
-		d.add(check, isUnknown, fmt.Sprintf("%s does not answer at %s: %v", n.name, n.url, err), "name addresses in --addr that answer")
+		where := n.name
+		if n.url != n.name {
+			where += " at " + n.url
+		}
+		d.add(check, isUnknown, fmt.Sprintf("%s does not answer: %v", where, innermost(err)), "name addresses in --addr that answer")
 	}
 }

@@ -142,7 +142,7 @@ func (r remote) explainFate(ctx context.Context, what string, err error, maybe s
 	text := fmt.Sprintf("%s: no answer from %s: %v", what, r.where(), err)
 	var failure *connect.Error
 	if errors.As(err, &failure) {
-		text = fmt.Sprintf("%s: no answer from %s: %s", what, r.where(), failure.Message())
+		text = fmt.Sprintf("%s: no answer from %s: %s", what, r.where(), innermost(failure))
 		if connect.IsWireError(err) {
 			text = fmt.Sprintf("%s: %s: %s", what, failure.Code(), failure.Message())
 		}
@@ -151,6 +151,14 @@ func (r remote) explainFate(ctx context.Context, what string, err error, maybe s
 		text += " (" + maybe + ")"
 	}
 	return errors.New(text)
+}
+
+// innermost is the cause of an error, without what each layer says around it.
+func innermost(err error) error {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
 }
 
 // maybeApplied reports whether a sent request may have been counted, by the server's answer or for lack of one.

@@ -95,6 +95,17 @@ func (r *Resident) Members() []gossip.Member {
 	return all
 }
 
+// Silent implements node.Membership.
+func (r *Resident) Silent() (silent []string) {
+	heard := r.town.heard(r)
+	for _, seed := range r.config.Seeds {
+		if seed != r.config.Addr && !slices.ContainsFunc(heard, func(other *Resident) bool { return other.config.Addr == seed }) {
+			silent = append(silent, seed)
+		}
+	}
+	return silent
+}
+
 // SetCluster implements node.Membership.
 func (r *Resident) SetCluster(id string) error {
 	return r.become(func(m *gossip.Member) error {

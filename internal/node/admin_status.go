@@ -19,7 +19,7 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 	known := a.view.newestTable()
 	if known.Table == nil || !a.peers.hasJoined() {
 		return api.ClusterStatus{}, &shard.Error{Code: shard.Unavailable,
-			Message: "this node belongs to no cluster yet, or does not know its table; ask again"}
+			Message: a.view.noCluster() + "; ask again"}
 	}
 	q := a.view.question()
 	reports, silent := a.reporter.reports(), a.peers.silent()
@@ -156,7 +156,13 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 }
 
 // problemsOf lists the problems that an operator should look at.
+// What others follow from comes first.
 func problemsOf(s *api.ClusterStatus) (problems []string) {
+	for _, node := range s.Nodes {
+		if m := node.Machine; m != nil && m.DiskFull && node.State != "removed" {
+			problems = append(problems, fmt.Sprintf("node %s: %d MiB free: it takes no writes", node.ID, m.DiskFree>>20))
+		}
+	}
 	for _, node := range s.Nodes {
 		if !node.Alive && node.State != "removed" {
 			problems = append(problems, fmt.Sprintf("node %s has not answered for %v", node.ID,

@@ -21,3 +21,17 @@ func TestAClockThatIsOffIsAProblem(t *testing.T) {
 		t.Errorf("problems: %q", problems)
 	}
 }
+
+// A disk without room is why shards have no owner and nodes do not answer: it comes first.
+func TestAFullDiskIsTheFirstProblem(t *testing.T) {
+	s := api.ClusterStatus{Shards: []api.ShardStatus{{ID: 0}}, Nodes: []api.NodeStatus{
+		{ID: "n1", Silent: 4 * time.Second},
+		{ID: "n2", Alive: true, Machine: &api.MachineStatus{DiskFree: 5 << 20, DiskFull: true}},
+		{ID: "n3", Alive: true, Machine: &api.MachineStatus{DiskFree: 500 << 20}},
+		{ID: "n4", State: "removed", Machine: &api.MachineStatus{DiskFull: true}},
+	}}
+	problems := problemsOf(&s)
+	if len(problems) != 3 || problems[0] != "node n2: 5 MiB free: it takes no writes" {
+		t.Errorf("problems: %q", problems)
+	}
+}

@@ -39,13 +39,18 @@ func (f *founder) findCluster(ctx context.Context) error {
 	for {
 		step := f.nextStep(&due)
 		if done, err := f.takeStep(step); done || err != nil {
+			f.view.waiting.Store(nil)
 			return err
 		}
 		if step.Action != gossip.FormWait {
 			continue
 		}
+		if silent := f.peers.gossip.Silent(); len(silent) > 0 {
+			step.Why += "; nobody answers at " + strings.Join(silent, ", ")
+		}
 		if step.Why != waits {
 			waits = step.Why
+			f.view.waiting.Store(&step.Why)
 			f.config.Logger.Info("no cluster yet", "waiting", waits)
 		}
 		select {

@@ -2,9 +2,11 @@ package node
 
 import (
 	"errors"
+	"strings"
+	"testing"
+
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/internal/await"
-	"testing"
 )
 
 var errInterrupted = errors.New("interrupted by the test")
@@ -82,4 +84,23 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that waits for others says for whom: to stint status, and to who asks whether it is ready.
+func TestANodeWithoutAClusterSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := trioToBe(t)
+		c.start(0)
+		c.start(2)
+		want := "this node belongs to no cluster yet: 2 of 3 nodes that found a cluster are here: n1, n3; nobody answers at " + c.configs[1].GossipAddr
+		var said string
+		await.Until(t, "it says what it waits for", func() bool {
+			_, err := c.nodes[0].Admin().Status(t.Context())
+			said = err.Error() + " / " + c.nodes[2].Ready().Error()
+			return strings.Contains(said, want+"; ask again / "+want)
+		}, &said)
+		c.start(1)
+		c.ready(0, 1, 2)
+	})
 }

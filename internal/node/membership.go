@@ -11,6 +11,8 @@ import (
 type Membership interface {
 	// Members lists the nodes that gossip knows, including this one.
 	Members() []gossip.Member
+	// Silent lists the known addresses at which nobody could be joined the last time.
+	Silent() []string
 	// SetCluster announces that this node belongs to a cluster. It fails if the node belongs to another one.
 	SetCluster(id string) error
 	// Announce announces a formation that this node proposed or accepted, and its cluster at the same time.
@@ -116,6 +118,8 @@ func (m *soloMembership) Announce(f gossip.Formation) error {
 }
 
 func (m *soloMembership) SetKeys([][]byte) error { return nil }
+
+func (m *soloMembership) Silent() []string { return nil }
 
 func (m *soloMembership) AnnounceOwner(shard.ID, uint64) {}
 

@@ -28,7 +28,7 @@ func (r *readiness) check() error {
 	}
 	t := r.view.newestTable()
 	if t.Table == nil || !r.peers.hasJoined() {
-		return errors.New("the node belongs to no cluster yet, or does not know its table")
+		return errors.New(r.view.noCluster())
 	}
 	if r.view.left() {
 		return ErrRemoved

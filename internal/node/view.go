@@ -28,6 +28,7 @@ type clusterView struct {
 	secrets    atomic.Pointer[knownSecrets]
 	expelled   atomic.Bool                      // another node said that this one was removed, before this one knew such a table
 	founding   atomic.Pointer[gossip.Formation] // the founding that this node takes part in, set by the founder; nil: none
+	waiting    atomic.Pointer[string]           // what this node's cluster waits for, set by the founder; nil: it has one
 }
 
 // viewConfig is what a clusterView needs.
@@ -48,6 +49,14 @@ type viewConfig struct {
 
 func newClusterView(config viewConfig) *clusterView {
 	return &clusterView{viewConfig: config, learning: newTurns()}
+}
+
+// noCluster says why this node has no table yet.
+func (v *clusterView) noCluster() string {
+	if waiting := v.waiting.Load(); waiting != nil {
+		return "this node belongs to no cluster yet: " + *waiting
+	}
+	return "this node does not know its cluster's table yet"
 }
 
 // knownTable is a version of the table, with its text as peers receive it.
