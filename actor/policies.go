@@ -70,10 +70,11 @@ func (q *sequencer) takeUp(version uint64, text []byte) error {
 
 // nextAdoption makes the entry by which the log adopts the policies that this node knows. It is an entry of its own, so that
 // later batches are evaluated under them and earlier ones were not.
-func (q *sequencer) nextAdoption(now limit.Time, wall time.Time) []byte {
+func (q *sequencer) nextAdoption(state *shard.State, now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
+	before := q.rules.adopted.Set
 	q.rules.adopted = q.rules.known
-	puts := []shard.Put{shard.AdoptPut(q.rules.adopted)}
+	puts := []shard.Put{shard.Adopt(view{&q.overlay, state, q.config.MaxBytes}, before, q.rules.adopted, at)}
 	q.overlay.write(at.Seq, puts)
 	q.propose(at, flight{adopts: q.rules.adopted.Version, began: wall})
 	q.sumDue--

@@ -152,7 +152,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 		}
 	}
 	if q.rules.due() {
-		return q.nextAdoption(now, wall)
+		return q.nextAdoption(state, now, wall)
 	}
 	requests := q.gather(wall)
 	if len(requests) == 0 {

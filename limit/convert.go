@@ -134,3 +134,41 @@ func convertRate(old Limit, s State, new Limit, now Time) State {
 	}
 	return bucketOf(new, missing, now)
 }
+
+// Scale changes what a State counts to a share of it, to / of, rounded up: at now, and at every later instant if nothing is
+// counted until then. Hits stay at their instants, and an open window stays open. Neither to nor of may be 0.
+func Scale(l Limit, s State, to, of uint64, now Time) State {
+	c := counterOf(l, now)
+	share := func(n uint64) uint64 { return mulDivUp(n, to, of, maxUnits) }
+	if l.Algorithm == TokenBucket && neverUsed(l, s) {
+		return State{}
+	}
+	switch s = c.settle(l, s, now); {
+	case l.isLog():
+		return scaleLog(s, share)
+	case l.Algorithm == GCRA:
+		return arrival(l, share(untilArrival(l, s, now)), now)
+	case l.Algorithm == TokenBucket:
+		return bucketOf(l, share(s.A), now)
+	case l.Algorithm == SlidingWindow:
+		s.B = share(s.B)
+	}
+	s.A = share(s.A)
+	return s
+}
+
+// scaleLog makes the newest hits together the share of what they were, however many of them still count.
+func scaleLog(s State, share func(uint64) uint64) State {
+	units, scaled := s.A, share(s.A)
+	points := make([]Point, 0, len(s.Points))
+	for i := len(s.Points) - 1; i >= 0; i-- {
+		p := s.Points[i]
+		units = sum(units, p.Units)
+		if more := share(units) - scaled; more > 0 {
+			points = append(points, Point{At: p.At, Units: more})
+			scaled += more
+		}
+	}
+	slices.Reverse(points)
+	return State{T: s.T, A: share(s.A), B: scaled, Points: points}
+}

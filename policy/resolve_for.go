@@ -43,6 +43,35 @@ func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 	return limits, true
 }
 
+// OfTier is ResolveFor, with the default tier in place of one that the policy does not have.
+func (p *Policy) OfTier(tier string, o *Override) []Limit {
+	if _, known := p.byTier[tier]; !known {
+		tier = ""
+	}
+	limits, _ := p.ResolveFor(tier, o)
+	return limits
+}
+
+// Has reports whether the policy has a limit of a name.
+func (p *Policy) Has(limit string) bool {
+	return slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
+}
+
+// SameNumbers reports whether a limit has the same numbers as in an earlier revision of the policy, under each tier of that.
+func (p *Policy) SameNumbers(other *Policy, limit string) bool {
+	i := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
+	j := slices.IndexFunc(other.Limits, func(l Limit) bool { return l.Name == limit })
+	if i < 0 || j < 0 || !p.Limits[i].Limit.Equal(&other.Limits[j].Limit) {
+		return false
+	}
+	for tier, others := range other.byTier {
+		if limits, ok := p.byTier[tier]; !ok || !limits[i].Limit.Equal(&others[j].Limit) {
+			return false
+		}
+	}
+	return true
+}
+
 // Gives reports whether one of the policy's tiers gives the limit called name these numbers, with or without the override.
 // It distinguishes the numbers of this revision from those of an earlier one.
 func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {

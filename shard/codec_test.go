@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -487,15 +488,17 @@ func FuzzDocumentAndAdoption(f *testing.F) {
 	for _, p := range clusterPuts()[1:] {
 		f.Add(p.Value)
 	}
+	f.Add(adoptPut(policy.Revision{Version: 8, Text: []byte("y")}, []renumbered{{"p", "a", origin}}).Value)
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if d, err := decodeDocument(value); err == nil {
 			if again, err := decodeDocument(encodeDocument(d.Version, d.Body)); err != nil || !reflect.DeepEqual(again, d) {
 				t.Fatalf("document %x came back as %+v, %v", value, again, err)
 			}
 		}
-		if version, text, err := decodeAdoption(value); err == nil {
-			p := AdoptPut(policy.Revision{Version: version, Text: text})
-			if v, again, err := decodeAdoption(p.Value); err != nil || v != version || !bytes.Equal(again, text) {
+		if version, text, changes, err := decodeAdoption(value); err == nil {
+			p := adoptPut(policy.Revision{Version: version, Text: text}, changes)
+			if v, again, same, err := decodeAdoption(p.Value); err != nil || v != version || !bytes.Equal(again, text) ||
+				!slices.Equal(same, changes) {
 				t.Fatalf("adoption %x came back as %d, %q, %v", value, v, again, err)
 			}
 		}

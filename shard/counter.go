@@ -52,6 +52,7 @@ type counter struct {
 	key    string // of the record
 	known  bool   // a record existed before the evaluation
 	listed bool   // among the effects
+	copy   bool   // of the one that the batch has met: nothing of it is written
 	size   int    // of the effect in bytes, roughly
 	limits countedLimits
 	extras *counterExtras // nil: none

@@ -1,45 +1,46 @@
 package shard
 
 import (
-	"math/bits"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
 // changed carries the state of the j-th limit over to other numbers, as the policy's OnChange says.
-func (c *counter) changed(j int, new limit.Limit, now limit.Time) limit.State {
+func (c *counter) changed(j int, new limit.Limit, at limit.Time) limit.State {
 	old := &c.limits[j]
 	if new.Algorithm == limit.Concurrency { // it counts the open holds and nothing else
-		return limit.SetUsed(new, limit.State{}, c.heldSum(j).units, now)
+		return limit.SetUsed(new, limit.State{}, c.heldSum(j).units, at)
 	}
-	s := limit.Convert(old.limit, old.state, new, now)
-	how := c.onChange(old, new)
-	if how == policy.AsIs {
-		return s
-	}
-	before := limit.Status(old.limit, old.state, now)
-	// A used bucket that is full stays full. A never-used one may hold less (Initial), and a denial may have said when it
-	// would hold enough.
-	if before.Used == 0 && new.Algorithm == limit.TokenBucket {
-		return s
-	}
-	if how == policy.Additive {
+	s := limit.Convert(old.limit, old.state, new, at)
+	switch c.onChange(old, new) {
+	case policy.Proportional:
+		return limit.Scale(new, s, new.Quota, old.limit.Quota, at)
+	case policy.Additive:
+		before := limit.Status(old.limit, old.state, at)
+		// A used bucket that is full stays full. A never-used one may hold less (Initial).
+		if before.Used == 0 && new.Algorithm == limit.TokenBucket {
+			return s
+		}
 		remaining := min(before.Remaining+new.Quota-min(old.limit.Quota, before.Remaining+new.Quota), new.Quota)
-		return limit.SetUsed(new, s, new.Quota-remaining, now)
+		return limit.SetUsed(new, s, new.Quota-remaining, at)
 	}
-	return limit.SetUsed(new, s, share(before.Used, new.Quota, old.limit.Quota), now) // policy.Proportional
+	return s
 }
 
 // onChange returns how the state of a limit is carried over to other numbers. A policy that converts by the quota changes
 // nothing if the quota stays the same, or if there is none. States that restart with a revision have done so already: see
-// renew. Additive forgives a debt, so it too applies only to a revision; otherwise a caller that alternates between tiers
+// overdue. Additive forgives a debt, so it too applies only to a revision; otherwise a caller that alternates between tiers
 // would never be in debt.
 func (c *counter) onChange(old *counted, new limit.Limit) policy.OnChange {
 	//mutant:revision-does-not-begin-anew
 	if c.policy == nil || c.policy.OnChange == policy.Restart || new.Algorithm == limit.Concurrency ||
-		old.limit.Quota == new.Quota || old.limit.Quota == 0 || new.Quota == 0 ||
-		c.policy.OnChange == policy.Additive && c.policy.Gives(old.name, &old.limit, c.override()) {
+		old.limit.Quota == new.Quota || old.limit.Quota == 0 || new.Quota == 0 {
+		return policy.AsIs
+	}
+	ofRevision := !c.policy.Gives(old.name, &old.limit, c.override()) //mutant:ended-override-forgives
+	if c.policy.OnChange == policy.Additive && !ofRevision {
 		return policy.AsIs
 	}
 	return c.policy.OnChange
@@ -55,51 +56,142 @@ func (c *counter) beginsAnew(old *counted, new limit.Limit) bool {
 	return !new.Continues(&old.limit) || c.onChange(old, new) != policy.AsIs
 }
 
-// renew puts to rest the limits that restart with a revision of their policy: those counted under numbers that none of the
-// policy's tiers gives them, with or without the key's override. It runs when the revision first meets the key. Its result
-// is written even if the request counts nothing, so that the old usage does not reappear if the old numbers return.
-func (b *batch) renew(c *counter, limits []policy.Limit) {
-	since := c.beginning(b.at.Now)
+// bringUp returns a counter as it is now, for a request with a tier: whatever has happened since its record was written has
+// happened, in order and each at its own instant. Holds have expired, the override has ended, and the limits whose numbers a
+// revision of the policy has changed were carried over when the shard adopted it. So it does not matter who asks first, nor
+// when. A request that only reads gets a copy, so that nothing that it asks, under whichever tier, is left in the record; only
+// that a limit has started over stays, so that the old usage does not reappear if the old numbers return.
+func (b *batch) bringUp(c *counter, limits []policy.Limit, tier string, reads bool) *counter {
+	ended := c.extras.overrideEnded(b.at.Now)
+	if !ended && !anyOutdated(c, limits, b.at.Now) {
+		c.expire(b.at.Now) //mutant:holds-expire-after-their-batch //mutant:lease-over-at-settlement-in-clusters
+		c.mark.blockUnknown(c, b.at.Now)
+		return c
+	}
+	if reads = reads && (c.policy.OnChange != policy.Restart || ended); reads { //mutant:read-leaves-new-numbers
+		c = c.copied()
+	}
+	if overdueOf(b, c, tier).pass() && !reads {
+		b.touch(c)
+	}
+	c.mark.blockUnknown(c, b.at.Now)
+	return c
+}
+
+// anyOutdated reports whether one of a request's limits was counted under numbers that an earlier revision of the policy gave it.
+func anyOutdated(c *counter, limits []policy.Limit, now limit.Time) bool {
+	for i := range limits {
+		if j := c.limits.find(i, limits[i].Name); j >= 0 && !c.limits[j].limit.Equal(&limits[i].Limit) &&
+			c.limits[j].outdated(c, now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *counted) outdated(c *counter, now limit.Time) bool {
+	return !l.atRest(now) && c.policy.Has(l.name) && !c.policy.Gives(l.name, &l.limit, c.override())
+}
+
+// overdue is what has happened to a counter and is not in its record yet, for a request with a tier.
+type overdue struct {
+	batch   *batch
+	counter *counter
+	tier    string
+	// rest tells which limits have come to rest under the numbers that they were counted under. They are at rest, whatever
+	// has happened since: a record of which all limits are is forgotten.
+	rest []bool
+}
+
+func overdueOf(b *batch, c *counter, tier string) *overdue {
+	o := &overdue{batch: b, counter: c, tier: tier, rest: make([]bool, len(c.limits))}
+	later := c.copied()
+	later.expire(b.at.Now)
+	for j := range o.rest {
+		o.rest[j] = later.limits[j].atRest(b.at.Now)
+	}
+	return o
+}
+
+// pass lets all of it happen, and reports whether there was more than holds that expired.
+func (o *overdue) pass() (any bool) {
+	for o.next() {
+		any = true
+	}
+	o.counter.expire(o.batch.at.Now)
+	return any
+}
+
+// next lets the next change happen, and reports whether there was one. The end of an override is not a revision: units used
+// under its numbers stay used, even if a revision would restart the count or forgive the excess over the quota.
+func (o *overdue) next() bool {
+	c := o.counter
+	at, j := o.nextRevision()
+	ends := c.extras.overrideEnded(o.batch.at.Now) && c.override().Expires <= at
+	switch {
+	case ends:
+		at = c.override().Expires
+	case j < 0:
+		return false
+	}
+	c.expire(at)
+	if ends {
+		c.carry(c.policy.OfTier(o.tier, nil), at, true) //mutant:override-ends-when-noticed
+		c.extras.override = nil
+		return true
+	}
+	limits, k := c.policy.OfTier(o.tier, c.override()), &c.limits[j]
+	i := slices.IndexFunc(limits, func(l policy.Limit) bool { return l.Name == k.name })
+	if l := &limits[i]; c.policy.OnChange == policy.Restart && l.Algorithm != limit.Concurrency {
+		k.limit, k.state = l.Limit, limit.State{}
+		c.restart(k, c.beginning(at))
+	} else {
+		c.set(i, l, c.at(i, l, at), at)
+	}
+	return true
+}
+
+// nextRevision returns the earliest instant at which a revision has changed numbers, and the limit; -1: none has. If the shard
+// does not know when, it is now.
+func (o *overdue) nextRevision() (at limit.Time, first int) {
+	c, now := o.counter, o.batch.at.Now
+	at, first = limit.Forever, -1
+	for j := range c.limits {
+		if k := &c.limits[j]; !o.rest[j] && k.outdated(c, now) {
+			if t := min(o.batch.revisions.of(o.batch.view, c.policy.Name, k.name), now); t < at { //mutant:revision-when-noticed
+				at, first = t, j
+			}
+		}
+	}
+	return at, first
+}
+
+// carry converts the limits of a policy that a counter contains to the policy's numbers, and reports whether there were any. If
+// the numbers are only those of another tier or override, it leaves alone what was counted under an earlier revision.
+func (c *counter) carry(limits []policy.Limit, at limit.Time, sameRevision bool) (any bool) {
 	for i := range limits {
 		l := &limits[i]
-		j := c.limits.find(i, l.Name)
-		if j < 0 || c.limits[j].limit.Equal(&l.Limit) || l.Algorithm == limit.Concurrency || c.limits[j].atRest(b.at.Now) ||
-			c.policy.Gives(l.Name, &c.limits[j].limit, c.override()) {
+		if !c.changing(i, l, at) ||
+			sameRevision && !c.policy.Gives(l.Name, &c.limits[c.limits.find(i, l.Name)].limit, c.override()) {
 			continue
 		}
-		c.limits[j].state = limit.State{}
-		c.restart(&c.limits[j], since)
-		b.touch(c)
+		c.set(i, l, c.at(i, l, at), at)
+		any = true
 	}
+	return any
 }
 
-// endOverride removes an expired override, for a request with a tier. The end of an override is not a revision: units used
-// under its numbers stay used, even if a revision would restart the count or forgive the excess over the quota.
-func (b *batch) endOverride(c *counter, tier string) {
-	if c.override() == nil || inForce(c.override(), b.at.Now) {
-		return
+// copied returns a counter for a request that only reads. It bills nothing.
+func (c *counter) copied() *counter {
+	copied := *c
+	copied.copy = true
+	copied.limits, copied.meters = slices.Clone(c.limits), nil
+	if c.extras != nil {
+		x := *c.extras
+		x.forgetSums()
+		copied.extras = &x
 	}
-	if ofRevision(c.policy.OnChange) { //mutant:ended-override-forgives
-		limits, known := c.policy.Resolve(tier)
-		if !known {
-			limits, _ = c.policy.Resolve("")
-		}
-		c.carry(limits, b.at.Now)
-		b.touch(c)
-	}
-	c.extras.override = nil
-}
-
-// ofRevision reports whether usage is treated differently when a revision changes numbers than when an override does.
-func ofRevision(how policy.OnChange) bool { return how == policy.Restart || how == policy.Additive }
-
-// carry converts the limits of a policy that a counter contains to the policy's numbers.
-func (c *counter) carry(limits []policy.Limit, now limit.Time) {
-	for i := range limits {
-		if l := &limits[i]; c.changing(i, l, now) {
-			c.set(i, l, c.at(i, l, now), now)
-		}
-	}
+	return &copied
 }
 
 // override returns the key's override, or nil.
@@ -108,17 +200,4 @@ func (c *counter) override() *policy.Override {
 		return nil
 	}
 	return c.extras.override
-}
-
-// share returns used * quota / of, rounded up, at most 2^63.
-func share(used, quota, of uint64) uint64 {
-	high, low := bits.Mul64(used, quota)
-	if high >= of {
-		return 1 << 63
-	}
-	n, rest := bits.Div64(high, low, of)
-	if rest > 0 {
-		n++
-	}
-	return min(n, 1<<63)
 }

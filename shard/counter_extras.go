@@ -184,8 +184,13 @@ func (s countedLimits) refund(h *hold, units uint64, at limit.Time) {
 func (c *counter) restart(l *counted, at limit.Time) {
 	l.since = at
 	c.extras.forgetSums()
+	own := false // copied and future share the holds
 	for i := range c.extras.openHolds() {
-		if h := &c.extras.holds[i]; l.counts(h) {
+		if l.counts(&c.extras.holds[i]) {
+			if !own {
+				c.extras.holds, own = slices.Clone(c.extras.holds), true
+			}
+			h := &c.extras.holds[i]
 			h.uncounted = append(slices.Clip(h.uncounted), l.name)
 		}
 	}

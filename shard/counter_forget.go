@@ -119,9 +119,23 @@ func (c *counter) forgetAt(now limit.Time) limit.Time {
 	if o := f.extras.override; o != nil && o.Expires == 0 {
 		return limit.Forever
 	} else if o != nil {
-		forgetAt = max(forgetAt, o.Expires)
+		forgetAt = max(forgetAt, o.Expires, restsWithout(c, o, now)) //mutant:forgotten-before-its-override-ends
 	}
 	return forgetAt
+}
+
+// restsWithout returns when the limits are at rest if nothing is done and an override ends, under any tier.
+func restsWithout(c *counter, o *policy.Override, now limit.Time) (at limit.Time) {
+	for _, limits := range c.policy.EveryTier() {
+		f := c.future(now)
+		f.expire(o.Expires)
+		f.carry(limits, o.Expires, false)
+		f.expire(c.extras.lastExpiry())
+		for i := range f.limits {
+			at = max(at, limit.ForgetAt(f.limits[i].limit, f.limits[i].state))
+		}
+	}
+	return at
 }
 
 // inForce reports whether there is an override that has not expired.

@@ -332,7 +332,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		}
 	}
 	for j := range e.charges {
-		if e.charges[j].counter == c {
+		if e.charges[j].counter.key == c.key {
 			return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
 		}
 	}

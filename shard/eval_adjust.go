@@ -102,10 +102,10 @@ func (ch *charge) adjust(r *Request, now limit.Time) {
 	case Unblock:
 		ch.counter.extras.unblock()
 	case PutOverride:
-		ch.leaveOverride(r, r.Adjustment.Override, now)
+		ch.changeOverride(r, r.Adjustment.Override, now)
 		ch.counter.extra().putOverride(r.Adjustment.Override)
 	case DeleteOverride:
-		ch.leaveOverride(r, nil, now)
+		ch.changeOverride(r, nil, now)
 		ch.counter.extras.override = nil // not nil: see overridden
 	}
 }

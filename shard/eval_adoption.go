@@ -3,56 +3,143 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
-// adoptionFormat is the first byte of the adoption record.
-const adoptionFormat = 1
+// The formats of the adoption record, in its first byte.
+const (
+	adoptionFormat = 1
+	// adoptionFormatRevised has, before the text, the limits whose numbers a revision has changed. It is written at LevelNotify.
+	adoptionFormatRevised = 2
+)
+
+// renumbered is when a revision last changed the numbers of a limit, under any tier.
+type renumbered struct {
+	policy, limit string
+	at            limit.Time
+}
 
 // AdoptPut returns the effect by which a shard adopts a revision of the policies. From the entry that carries it, the
 // shard's owners evaluate under that revision or a newer one (X7). The owner must ensure that versions only grow, by
 // comparing with Adopted before it logs one. It panics on version 0, which means none.
-func AdoptPut(r policy.Revision) Put {
+func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
+
+// Adopt is AdoptPut for a revision that follows the one in the view, whose policies are before; nil: the caller has not parsed
+// them. The effect says of each limit when its numbers last changed: that is when what was counted under other numbers is
+// carried over, however much later somebody asks for the key.
+func Adopt(view Records, before *policy.Set, r policy.Revision, at Stamp) Put {
+	if at.Level != 0 && at.Level < LevelNotify {
+		return adoptPut(r, nil)
+	}
+	version, text, known, err := adopted(view)
+	if before == nil && version > 0 && err == nil {
+		before, _ = policy.Parse("", text)
+	}
+	if before == nil {
+		before = policy.NewSet(nil)
+	}
+	var changes []renumbered
+	if version > 0 || err != nil {
+		changes = revisedBy(before, r.Set, known, at.Now)
+	}
+	return adoptPut(r, changes)
+}
+
+// revisedBy returns when the numbers of the limits of a set last changed, if they are now what another set was.
+func revisedBy(before, set *policy.Set, known []renumbered, now limit.Time) (changes []renumbered) {
+	for _, name := range set.Names() {
+		p, _ := set.Lookup(name)
+		old, _ := before.Lookup(name)
+		for i := range p.Limits {
+			c := renumbered{name, p.Limits[i].Name, now}
+			if old != nil && p.SameNumbers(old, c.limit) {
+				j := slices.IndexFunc(known, func(k renumbered) bool { return k.policy == name && k.limit == c.limit })
+				if j < 0 {
+					continue
+				}
+				c.at = known[j].at //mutant:every-revision-changes-all
+			}
+			changes = append(changes, c)
+		}
+	}
+	return changes
+}
+
+func adoptPut(r policy.Revision, changes []renumbered) Put {
 	if r.Version == 0 {
 		panic("shard: a revision of the policies without a version is adopted")
 	}
 	b := make([]byte, 0, 1+binary.MaxVarintLen64+len(r.Text))
-	b = binary.AppendUvarint(append(b, adoptionFormat), r.Version)
+	if len(changes) == 0 {
+		b = binary.AppendUvarint(append(b, adoptionFormat), r.Version)
+	} else {
+		b = binary.AppendUvarint(append(b, adoptionFormatRevised), r.Version)
+		b = binary.AppendUvarint(b, uint64(len(changes)))
+		for _, c := range changes {
+			b = binary.AppendUvarint(appendString(appendString(b, c.policy), c.limit), uint64(c.at))
+		}
+	}
 	return Put{Key: string(adoptionRecord), Record: Record{Value: append(b, r.Text...), ForgetAt: limit.Forever}}
+}
+
+// revisions are the changes that the shard has adopted, once a request of a batch has asked.
+type revisions struct {
+	known []renumbered
+	read  bool
+}
+
+// of returns when a revision last changed the numbers of a limit; limit.Forever: the shard does not know.
+func (r *revisions) of(view Records, policy, name string) limit.Time {
+	if !r.read {
+		_, _, r.known, _ = adopted(view)
+		r.read = true
+	}
+	for i := range r.known {
+		if c := &r.known[i]; c.policy == policy && c.limit == name {
+			return c.at
+		}
+	}
+	return limit.Forever
 }
 
 // Adopted returns the version and a copy of the text of the revision that the shard has adopted. Version 0: none yet. The
 // error means that there is a record which cannot be read.
 func Adopted(view Records) (version uint64, text []byte, err error) {
-	version, kept, err := adopted(view)
+	version, kept, _, err := adopted(view)
 	return version, append(text, kept...), err
 }
 
 // AdoptedVersion is like Adopted, without copying the text. It returns 0 also if the record cannot be read.
 func AdoptedVersion(view Records) uint64 {
-	version, _, _ := adopted(view)
+	version, _, _, _ := adopted(view)
 	return version
 }
 
 // adopted reads the record. The text shares the record's memory.
-func adopted(view Records) (version uint64, text []byte, err error) {
+func adopted(view Records) (version uint64, text []byte, changes []renumbered, err error) {
 	record, found := view.Lookup(string(adoptionRecord))
 	if !found {
-		return 0, nil, nil
+		return 0, nil, nil, nil
 	}
 	return decodeAdoption(record.Value)
 }
 
 // decodeAdoption reads the record. The text shares the memory of value.
-func decodeAdoption(value []byte) (version uint64, text []byte, err error) {
+func decodeAdoption(value []byte) (version uint64, text []byte, changes []renumbered, err error) {
 	r := reader{rest: value}
 	format, version := r.byte(), r.uvarint()
-	if r.failed || format != adoptionFormat || version == 0 {
-		return 0, nil, errMalformedAdoption
+	if format == adoptionFormatRevised {
+		for range r.count() {
+			changes = append(changes, renumbered{r.string(), r.string(), r.time()})
+		}
 	}
-	return version, r.rest, nil
+	if r.failed || format < adoptionFormat || format > adoptionFormatRevised || version == 0 {
+		return 0, nil, nil, errMalformedAdoption
+	}
+	return version, r.rest, changes, nil
 }
 
 var errMalformedAdoption = errors.New("shard: adoption record is malformed or of an unknown format")

@@ -10,26 +10,27 @@ import (
 // batch is what the requests of one Evaluate share: the view with the effects of the earlier requests on top of it. Every
 // counter and session that a request meets is decoded once.
 type batch struct {
-	view     View
-	policies *policy.Set
-	at       Stamp
-	all      []*counter           // met by this batch
-	counters map[string]*counter  // the same by key, once there are too many for a linear search
-	order    []*counter           // those with effects
-	written  map[string]Put       // idempotency records and documents of this batch, by record key
-	keys     []string             // the keys of written, in order
-	sessions map[Session]*session // met by this batch
-	met      []*session           // the same, in order
-	opened   uint32               // sessions
-	index    uint32               // of the last counted request
-	brimful  bool                 // as reported by the view
-	crowded  bool                 // likewise
-	shares   *batchShares         // nil: no request has asked for them
-	mark     *restoreMark         // see restored
-	markErr  error
-	markRead bool
-	bytes    int // of the effects so far, approximately
-	scratch  []byte
+	view      View
+	policies  *policy.Set
+	at        Stamp
+	all       []*counter           // met by this batch
+	counters  map[string]*counter  // the same by key, once there are too many for a linear search
+	order     []*counter           // those with effects
+	written   map[string]Put       // idempotency records and documents of this batch, by record key
+	keys      []string             // the keys of written, in order
+	sessions  map[Session]*session // met by this batch
+	met       []*session           // the same, in order
+	opened    uint32               // sessions
+	index     uint32               // of the last counted request
+	brimful   bool                 // as reported by the view
+	crowded   bool                 // likewise
+	shares    *batchShares         // nil: no request has asked for them
+	mark      *restoreMark         // see restored
+	markErr   error
+	markRead  bool
+	revisions revisions
+	bytes     int // of the effects so far, approximately
+	scratch   []byte
 
 	slabs struct { // memory for frequent values
 		statuses slab[LimitStatus]
@@ -141,8 +142,8 @@ func (b *batch) checkIDTime(r *Request) *Error {
 	return b.restoredSince(r, made) //mutant:lost-id-runs-again
 }
 
-// counter returns the working copy of one key's counter. On first touch it is decoded from the view, and holds that have
-// expired since it was written are ended. Decoded names and zones are shared with limits. The error concerns only this key.
+// counter returns the working copy of one key's counter, as the record or an earlier request of the batch left it. On first
+// touch it is decoded from the view. Decoded names and zones are shared with limits. The error concerns only this key.
 func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
 	entry := &r.Entries[i]
 	b.scratch = appendCounterKey(b.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
@@ -163,9 +164,7 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 			return nil, unreadable(fmt.Sprintf("entries[%d].key", i),
 				fmt.Sprintf("what policy %q has counted of it", entry.Policy), err)
 		}
-		c.expire(b.at.Now) //mutant:holds-expire-after-their-batch //mutant:lease-over-at-settlement-in-clusters
 	}
-	c.mark.blockUnknown(c, b.at.Now)
 	b.meetCounter(c)
 	return c, nil
 }

@@ -12,6 +12,7 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
 		e.charges.undo(r, op, d, e.at.Now)
 	}
+	e.keepNumbers() //mutant:denial-keeps-old-numbers
 	//mutant:challenge-counts-as-denial //mutant:denials-not-counted
 	if !e.blocked && r.Operation == nil && e.charges.anyCountsDenied() && !d.Challenged() {
 		e.countDenied(r, d)
@@ -19,11 +20,22 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	e.exactWaits(r, op, d)
 }
 
-// exactWaits makes the waits of a denial exact where the limits' own waits are not: with holds, which end, with blocks,
-// and where a limit was counted under other numbers. A denial does not store the new numbers, so a later request converts
-// the old state again, with the units that have come back under the old numbers by then.
+// keepNumbers writes the numbers of a denied request's tier, or those that came with it, beside the counts, as a counted one
+// does. So from the first request with other numbers on, units come back at the new rate, whatever the answer was. What is not
+// known since a restore belongs to no numbers, and is not written with any.
+func (e *evaluation) keepNumbers() {
+	for i := range e.charges {
+		ch := &e.charges[i]
+		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.limits, e.at.Now) && c.carry(ch.limits, e.at.Now, false) {
+			e.touch(c)
+		}
+	}
+}
+
+// exactWaits makes the waits of a denial exact where the limits' own waits are not: with holds, which end, with blocks, and
+// with overrides.
 func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
-	if !e.extras && !e.charges.changing(e.at.Now) { //mutant:waits-ignore-new-numbers
+	if !e.extras {
 		return
 	}
 	d.RetryAfter = e.charges.wait(r, op, -1, e.at.Now)
@@ -32,18 +44,6 @@ func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
 			s.RetryAfter = e.charges.wait(r, op, n, e.at.Now)
 		}
 	}
-}
-
-func (cs charges) changing(now limit.Time) bool {
-	for i := range cs {
-		ch := &cs[i]
-		for j := range ch.limits {
-			if ch.counter.changing(j, &ch.limits[j], now) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // anyCountsDenied reports whether the policy of an entry has count_denied.
@@ -102,6 +102,7 @@ type future struct {
 func (ch *charge) future(now limit.Time) future {
 	f := future{charge: *ch, ends: limit.Forever}
 	f.counter = ch.counter.future(now)
+	f.counter.carry(f.limits, now, false) // a look shows what a request would be told
 	//mutant:waits-ignore-overrides
 	if o := f.counter.override(); o != nil && o.Expires != 0 && o.Expires < limit.MaxTime {
 		f.ends = o.Expires
@@ -109,34 +110,21 @@ func (ch *charge) future(now limit.Time) future {
 	return f
 }
 
-// pass moves the future to an instant. An override that has ended stays in the counter, so that its numbers are still
-// recognized, as in endOverride.
+// pass moves the future to an instant, which is not after the end of the override.
 func (f *future) pass(tier string, t limit.Time) {
 	f.counter.expire(t)
 	if t < f.ends {
 		return
 	}
-	f.ends, f.refused = limit.Forever, f.policy.UnknownKey == policy.UnknownKeyDeny
 	f.limits, _ = f.policy.Resolve(tier)
-}
-
-// rests returns the next instant after t at which a limit comes to rest that was counted under other numbers. From then on it is as
-// if it had never been used, and may have less room than before: a bucket may begin partly full.
-func (f *future) rests(t limit.Time) limit.Time {
-	next := limit.Forever
-	for j := range f.limits {
-		if l := &f.limits[j]; f.counter.changing(j, l, t) {
-			k := &f.counter.limits[f.counter.limits.find(j, l.Name)]
-			next = min(next, limit.ForgetAt(k.limit, k.state))
-		}
-	}
-	return next
+	f.counter.carry(f.limits, t, false)
+	f.counter.extras.override = nil
+	f.ends, f.refused = limit.Forever, f.policy.UnknownKey == policy.UnknownKeyDeny
 }
 
 // wait returns the exact wait of a denied request: until the first instant at which every limit admits and no block
 // denies, if nobody does anything. Open holds and overrides end when they expire. With only >= 0 it is the wait of that
-// one status. Between two of these ends, and instants at which a limit starts afresh, every wait and block only shrinks, so
-// it is enough to look at them.
+// one status. Between two of these ends every wait and block only shrinks, so it is enough to look at them.
 func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 	futures := make([]future, len(cs))
 	for i := range cs {
@@ -147,9 +135,9 @@ func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 		for i := range futures {
 			f := &futures[i]
 			f.pass(r.Entries[i].Tier, t)
-			next = min(next, f.ends, f.counter.extras.nextExpiry(), f.rests(t)) //mutant:waits-ignore-fresh-starts
+			next = min(next, f.ends, f.counter.extras.nextExpiry())
 		}
-		w := waitAt(r, op, futures, only, t, next)
+		w := waitAt(r, op, futures, only, t)
 		if next == limit.Forever && w == limit.Never {
 			return limit.Never
 		}
@@ -200,8 +188,8 @@ func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
 	return at
 }
 
-// waitAt returns how long from t the request is denied, if nothing ends before that. At next something ends.
-func waitAt(r *Request, op Op, futures []future, only int, t, next limit.Time) (wait limit.Span) {
+// waitAt returns how long from t the request is denied, if nothing ends before that.
+func waitAt(r *Request, op Op, futures []future, only int, t limit.Time) (wait limit.Span) {
 	n := 0
 	for i := range futures {
 		f := &futures[i]
@@ -214,7 +202,8 @@ func waitAt(r *Request, op Op, futures []future, only int, t, next limit.Time) (
 				return limit.Never
 			}
 			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
-				wait = longer(wait, f.counter.waitOf(j, l, op.least(&r.Entries[i]), t, next))
+				_, v := ask(Peek, l, f.counter.at(j, l, t), op.least(&r.Entries[i]), t)
+				wait = longer(wait, v.RetryAfter)
 			}
 			n++
 		}
@@ -228,40 +217,4 @@ func (f *future) waitAsAWhole(t limit.Time) limit.Span {
 		return limit.Never
 	}
 	return limit.Span(max(t, f.deniedUntil(f.counter, t)) - t)
-}
-
-// waitOf returns how long from t a limit has no room for a cost, as far as that is known before next.
-func (c *counter) waitOf(i int, l *policy.Limit, cost uint64, t, next limit.Time) limit.Span {
-	admits := func(at limit.Time) (bool, limit.Span) {
-		_, v := ask(Peek, l, c.at(i, l, at), cost, at)
-		return v.Allowed, v.RetryAfter
-	}
-	allowed, wait := admits(t)
-	if allowed || wait == limit.Never && cost > l.Quota || !c.changing(i, l, t) {
-		return wait
-	}
-	last := limit.MaxTime
-	if next != limit.Forever { // then it may have more room, or less, and wait looks again
-		last = next - 1
-		if allowed, _ = admits(last); !allowed {
-			return limit.Span(next - t)
-		}
-	}
-	// Until then the free units under the old numbers only grow, so the first instant is found by bisection.
-	no, yes := t, t+1
-	for allowed, _ = admits(yes); !allowed; allowed, _ = admits(yes) {
-		if yes == last {
-			return limit.Never
-		}
-		no, yes = yes, min(t+2*(yes-t), last)
-	}
-	for yes-no > 1 {
-		middle := no + (yes-no)/2
-		if allowed, _ = admits(middle); allowed {
-			yes = middle
-		} else {
-			no = middle
-		}
-	}
-	return limit.Span(yes - t)
 }

@@ -63,6 +63,7 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		if err != nil {
 			return charge{}, err
 		}
+		c = b.bringUp(c, nil, "", false)
 		if op.charges() && !c.hasRoomFor(entry.Limits, b.at.Now) {
 			return charge{}, &Error{Code: Overloaded, Field: fmt.Sprintf("entries[%d].limits", i), Message: fmt.Sprintf(
 				"would be too many on the key, which remembers at most %d: name them as before, or wait until old ones end",
@@ -74,8 +75,11 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 	if err != nil {
 		return charge{}, err
 	}
-	b.endOverride(c, entry.Tier)
-	limits, ok := p.ResolveFor(entry.Tier, c.override())
+	override := c.override()
+	if !inForce(override, b.at.Now) {
+		override = nil
+	}
+	limits, ok := p.ResolveFor(entry.Tier, override)
 	if !ok && op == Settle {
 		return b.storedCharge(r, i)
 	}
@@ -83,13 +87,11 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s", entry.Policy, entry.Tier,
 			didYouMean(p.NearestTier(entry.Tier)))
 	}
-	if p.OnChange == policy.Restart {
-		b.renew(c, limits)
-	}
-	if p.UnknownKey == policy.UnknownKeyDeny && c.override() == nil && op.needsKey() {
+	if p.UnknownKey == policy.UnknownKeyDeny && override == nil && op.needsKey() {
 		return charge{}, &Error{Code: KeyNotFound, Field: fmt.Sprintf("entries[%d].key", i), Message: fmt.Sprintf(
 			"policy %q knows no key %q: give it an override first, of a tier or of numbers", entry.Policy, entry.Key)}
 	}
+	c = b.bringUp(c, limits, entry.Tier, op.reads(entry))
 	return charge{counter: c, policy: p, limits: limits}, nil
 }
 
@@ -125,6 +127,7 @@ func (b *batch) storedCharge(r *Request, i int) (charge, *Error) {
 	if err != nil {
 		return charge{}, err
 	}
+	c = b.bringUp(c, nil, "", false)
 	limits := make([]policy.Limit, 0, len(c.limits))
 	for i := range c.limits {
 		l := &c.limits[i]

@@ -44,6 +44,9 @@ func (o Op) Changes() bool {
 	return true
 }
 
+// reads reports whether the operation changes nothing on an entry.
+func (o Op) reads(e *Entry) bool { return o == Peek || o == Get || o == Check && e.Cost == 0 }
+
 // least returns how many units an entry must have room for to be allowed.
 func (o Op) least(e *Entry) uint64 {
 	if o == Partial || e.Cost == 0 {

@@ -42,20 +42,20 @@ func (x *counterExtras) putOverride(o *policy.Override) {
 	x.override = &own
 }
 
-// leaveOverride must be called before the key gets another override, or none. Units used under the numbers of the current
-// one stay used, even if a revision would restart the count or forgive the excess over the quota.
-func (ch *charge) leaveOverride(r *Request, next *policy.Override, now limit.Time) {
-	if !ofRevision(ch.policy.OnChange) || ch.counter.override() == nil {
-		return
-	}
-	if limits, ok := ch.policy.ResolveFor(r.Entries[0].Tier, next); ok {
-		ch.counter.carry(limits, now)
-	}
+// changeOverride must be called before the key gets another override, or none: its limits are carried over now. Units that are
+// used stay used, even if a revision would restart the count or forgive the excess over the quota.
+func (ch *charge) changeOverride(r *Request, next *policy.Override, now limit.Time) {
+	ch.counter.carry(ch.policy.OfTier(r.Entries[0].Tier, next), now, false) //mutant:override-begins-when-noticed
 }
 
 // overridden reports whether the key has an override in force.
 func (x *counterExtras) overridden(now limit.Time) bool {
 	return x != nil && inForce(x.override, now)
+}
+
+// overrideEnded reports whether there is an override that has ended and was not removed yet.
+func (x *counterExtras) overrideEnded(now limit.Time) bool {
+	return x != nil && x.override != nil && !inForce(x.override, now)
 }
 
 // overrideWords describes the key's override.

@@ -109,6 +109,7 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 		return nil, Result{Err: err}
 	}
 	if !d.Allowed {
+		e.keepNumbers()
 		e.charges.undo(&p, p.Op, &d, e.at.Now)
 		return nil, Result{Decision: e.shown(&p, d)}
 	}
@@ -173,6 +174,7 @@ func (e partEvaluation) lookAtPart() Result {
 	if err := e.charges.countDeniedProblem(e.r.Operation.Op); err != nil {
 		return Result{Err: err}
 	}
+	e.keepNumbers()
 	return Result{Decision: e.shown(&p, d)}
 }
 

@@ -473,17 +473,17 @@ func TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards(t *testing.T) {
 	}
 }
 
-// A leg that denies after its numbers have changed reports the exact wait, as any shard does.
-func TestALegsDenialWaitsByTheNumbersOfBefore(t *testing.T) {
+// A leg that denies a request with other numbers keeps them, as any shard does, and the wait is by them.
+func TestALegsDenialWaitsByTheNumbersOfTheRequest(t *testing.T) {
 	c := newCrossing(t)
 	p := onePolicy(limit.Limit{Algorithm: limit.TokenBucket, Quota: 10, Initial: 10, Count: 1, Period: second})
 	fast := uint64(10)
 	p.Tiers = map[string]policy.Tier{"fast": {Limits: map[string]policy.TierLimit{"a": {Refill: &fast}}}}
 	c.policies = policy.NewSet([]*policy.Policy{p})
 	c.must(origin, checkOf("p", "k", 10))
-	for _, op := range []Op{Charge, Conclude} {
-		d := c.tell(origin+1, op, func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 5, Tier: "fast"}} }).Decision
-		if want := 5*second - 1; d.Allowed || d.RetryAfter != want || d.Limits[0].RetryAfter != want {
+	for i, op := range []Op{Charge, Conclude, Charge} {
+		d := c.tell(origin+limit.Time(1+i), op, func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 5, Tier: "fast"}} }).Decision
+		if want := 500*millisecond - limit.Span(i); d.Allowed || d.RetryAfter != want || d.Limits[0].RetryAfter != want {
 			t.Errorf("op %d: retry after %d, the limit's %d, want %d", op, d.RetryAfter, d.Limits[0].RetryAfter, want)
 		}
 	}

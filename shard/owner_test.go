@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 )
 
 // owner is a small actor: it evaluates through an overlay of effects that are not installed yet, and installs entries as
@@ -48,6 +49,16 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 	}
 	o.pending = append(o.pending, EncodeBatch(o.stamp, puts))
 	return results
+}
+
+// adopt logs a revision of the policies, as an actor does.
+func (o *owner) adopt(now limit.Time, set *policy.Set) {
+	at := o.next(now)
+	at.Seq += uint64(len(o.pending))
+	at.Level = o.level
+	p := Adopt(o, o.policies, policy.Revision{Version: AdoptedVersion(o) + 1, Set: set}, at)
+	o.policies, o.overlay[p.Key] = set, p.Record
+	o.pending = append(o.pending, EncodeBatch(at, []Put{p}))
 }
 
 func (o *owner) installOldest() {

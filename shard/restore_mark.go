@@ -202,6 +202,11 @@ func (m *restoreMark) clear(c *counter, r *Request, limits []policy.Limit, now l
 	}
 }
 
+// fills reports whether a limit may be full of what is not known.
+func (m *restoreMark) fills(limits []policy.Limit, now limit.Time) bool {
+	return m != nil && slices.ContainsFunc(limits, func(l policy.Limit) bool { return m.clearedUntil(l.Limit) > now })
+}
+
 // clearedUntil returns until when a limit that was cleared must be remembered as such: until it would no longer be full.
 // So a key that changes its tier then may meet what is not known under the longer window of the new tier.
 func (m *restoreMark) clearedUntil(l limit.Limit) limit.Time {

@@ -97,15 +97,17 @@ type run struct {
 	revision int
 	now      limit.Time
 	requests int
-	taken    []taken      // what can be settled
-	settled  []Request    // settlements made
-	corrects []Request    // corrections with an id
-	named    []Request    // requests with an id, to be repeated
-	instants []limit.Time // at which something ends
-	story    []string
-	told     string // the figures of the outbox when its events were compared
-	met      map[string]int
-	err      error
+	taken    []taken   // what can be settled
+	settled  []Request // settlements made
+	corrects []Request // corrections with an id
+	// overridden has a request for each key that was given an override which ends.
+	overridden []Request
+	named      []Request    // requests with an id, to be repeated
+	instants   []limit.Time // at which something ends
+	story      []string
+	told       string // the figures of the outbox when its events were compared
+	met        map[string]int
+	err        error
 }
 
 // taken is a hold or decision that can be settled.
@@ -139,6 +141,7 @@ func (p *plan) run() (r *run) {
 		}
 	}()
 	r.owner = &owner{world: newWorld(tb, p.revisions[0]...), overlay: map[string]Record{}}
+	r.adopt(origin, r.policies)
 	for i := range p.steps {
 		r.level = p.steps[i].level
 		r.step(&p.steps[i])
@@ -158,8 +161,14 @@ func (r *run) step(s *step) {
 		r.restoreAll()
 	case s.revision > 0 && len(r.plan.revisions) > 1:
 		r.revision = s.revision % len(r.plan.revisions)
-		r.policies = policy.NewSet(r.plan.revisions[r.revision])
-		r.history.Adopt(r.plan.revisions[r.revision]...)
+		r.adopt(r.now, policy.NewSet(r.plan.revisions[r.revision]))
+		at := r.now
+		if r.level != 0 { // which does not write down when
+			at = 0
+		}
+		r.history.Adopt(at, r.plan.revisions[r.revision]...)
+		r.now++
+		r.rewriteOverridden()
 		r.judged.revise()
 		r.met["policies changed"]++
 		r.tellf("policies %d", r.revision)
@@ -190,6 +199,20 @@ func (r *run) step(s *step) {
 		r.installOldest()
 	}
 	r.requests += len(requests)
+}
+
+// rewriteOverridden has the shard write the keys that had overrides which end: when such a record is forgotten depends on the policy of
+// the time when it was written, which the twin does not model.
+func (r *run) rewriteOverridden() {
+	if len(r.overridden) == 0 {
+		return
+	}
+	results := r.decide(r.now, r.overridden)
+	for i := range r.overridden {
+		r.judge(&r.overridden[i], &results[i])
+	}
+	r.overridden = nil
+	r.now++
 }
 
 // until returns the instant of a step: some time after the last, or where something ends.
@@ -463,6 +486,10 @@ func (r *run) learn(q *Request, got *Result) {
 		r.instants = append(r.instants, d.Tallied.EndsAt)
 	}
 	if q.Op == PutOverride {
+		if q.Adjustment.Override.Expires != 0 {
+			r.overridden = append(r.overridden, Request{Op: Unblock, Namespace: q.Namespace,
+				Entries: []Entry{{Policy: q.Entries[0].Policy, Key: q.Entries[0].Key}}, Adjustment: &Adjustment{}})
+		}
 		r.instants = append(r.instants, q.Adjustment.Override.Expires)
 	}
 	if slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Limits != nil }) {

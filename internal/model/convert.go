@@ -165,11 +165,7 @@ func (m *Model) moveLevel(from limit.Limit, old memory, now limit.Time) {
 	if neverBegun(old) {
 		return
 	}
-	parts := new(big.Int).GCD(nil, nil, big.NewInt(int64(m.limit.Period)), new(big.Int).SetUint64(m.limit.Count))
-	parts.Div(big.NewInt(int64(m.limit.Period)), parts) // of a unit
-	each := new(big.Rat).SetInt(parts)
-	missing := rat(ceiling(new(big.Rat).Mul(old.used(now), each)))
-	missing.Quo(missing, each)
+	missing := m.inParts(old.used(now))
 	switch to := m.memory.(type) {
 	case *arrivals:
 		to.move(missing, now)
@@ -178,4 +174,66 @@ func (m *Model) moveLevel(from limit.Limit, old memory, now limit.Time) {
 			to.tokens, to.since, to.begun = new(big.Rat).Sub(to.quota, missing), now, true
 		}
 	}
+}
+
+// inParts rounds missing units up to the resolution of the rate.
+func (m *Model) inParts(missing *big.Rat) *big.Rat {
+	parts := new(big.Int).GCD(nil, nil, big.NewInt(int64(m.limit.Period)), new(big.Int).SetUint64(m.limit.Count))
+	parts.Div(big.NewInt(int64(m.limit.Period)), parts) // of a unit
+	each := new(big.Rat).SetInt(parts)
+	missing = rat(ceiling(new(big.Rat).Mul(missing, each)))
+	return missing.Quo(missing, each)
+}
+
+// scale changes what is used to its share of another quota, rounded up, at now and at every later instant.
+func (m *Model) scale(quota, before uint64, now limit.Time) {
+	part := func(units uint64) uint64 { return share(units, quota, before) }
+	switch x := m.memory.(type) {
+	case *weightedWindow:
+		n := x.window(now)
+		x.all = []hit{{n - 1, part(x.sum(n-1, n-1))}, {n, part(x.sum(n, n))}}
+	case *buckets:
+		x.all = x.since(x.bucket(now) - x.keep + 1).scaled(part)
+	case *log:
+		x.all = x.since(int64(now) - x.keep + 1).scaled(part)
+	case *bucket:
+		if x.begun {
+			missing := new(big.Rat).Mul(x.used(now), new(big.Rat).Quo(rat(quota), rat(before)))
+			x.tokens, x.since = new(big.Rat).Sub(x.quota, m.inParts(missing)), now
+		}
+	case *arrivals:
+		missing := m.inParts(new(big.Rat).Mul(x.used(now), new(big.Rat).Quo(rat(quota), rat(before))))
+		x.arrival = rat(0)
+		x.move(missing, now)
+	default:
+		m.SetUsed(part(ceiling(x.used(now))), now)
+	}
+}
+
+// since leaves out the hits before a cell.
+func (h *hits) since(first int64) (later list) {
+	for _, one := range h.all {
+		if one.cell >= first {
+			later = append(later, one)
+		}
+	}
+	return later
+}
+
+// list is hits in the order of their cells.
+type list []hit
+
+// scaled replaces hits so that any number of the newest are together the part of what they were.
+func (all list) scaled(part func(uint64) uint64) (scaled list) {
+	for i, one := range all {
+		var from, after uint64
+		for _, later := range all[i:] {
+			from += later.units
+		}
+		for _, later := range all[i+1:] {
+			after += later.units
+		}
+		scaled = append(scaled, hit{one.cell, part(from) - part(after)})
+	}
+	return scaled
 }

@@ -147,39 +147,86 @@ func (c *counter) at(l *policy.Limit, p *policy.Policy, now limit.Time) *kept {
 	return k
 }
 
-// renew makes the changes that precede any question about a key, and reports whether there were any. An expired override
-// ends. Counts under numbers that the policy no longer has start fresh, if the policy says so for its revisions.
-func (c *counter) renew(p *policy.Policy, tier string, now limit.Time) (renewed bool) {
-	if o := c.override; o != nil && o.Expires != 0 && o.Expires <= now && ofRevision(p) {
-		c.carry(resolve(p, tier, nil), p, now)
-		c.override, c.changed, renewed = nil, now, true
+// bringUp lets everything happen that is due at now, each at its own instant, and reports whether a change of numbers was among it:
+// holds expire, an override ends, and what was counted under numbers that the policy no longer has is carried over at the instant
+// of the revision, or starts fresh, if the policy says so.
+//
+// A limit that has come to rest under the numbers that it was counted under is at rest, whatever came in between: the shard may have
+// forgotten it by now.
+func (c *counter) bringUp(p *policy.Policy, tier string, revised map[place]limit.Time, now limit.Time) (changed bool) {
+	alone := c.copied()
+	alone.expire(p, now)
+	for {
+		var next func()
+		at := now + 1
+		if o := c.override; o != nil && o.Expires != 0 && o.Expires <= now {
+			at, next = o.Expires, func() { c.endOverride(p, tier, o.Expires) }
+		}
+		for i := range c.kept {
+			k := &c.kept[i]
+			if alone.kept[i].model == nil || alone.kept[i].atRest(now) {
+				continue
+			}
+			if when := c.outdatedSince(k, p, revised, now); when < at {
+				at, next = when, func() { c.revise(k, p, tier, when) }
+			}
+		}
+		if next == nil {
+			c.expire(p, now)
+			return changed
+		}
+		c.expire(p, at)
+		next()
+		changed = true
 	}
-	if p.OnChange != policy.Restart {
-		return renewed
+}
+
+// outdatedSince is when a revision took the numbers away under which a limit was counted; after now: none has.
+func (c *counter) outdatedSince(k *kept, p *policy.Policy, revised map[place]limit.Time, now limit.Time) limit.Time {
+	known := slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return l.Name == k.name })
+	if k.model == nil || !known || k.atRest(now) || c.knows(p, k.name, k.model.limit) {
+		return now + 1
 	}
-	for _, l := range p.Limits {
-		k := c.find(l.Name)
-		if k != nil && k.model != nil && !k.atRest(now) && l.Algorithm != limit.Concurrency && !c.knows(p, l.Name, k.model.limit) {
+	if at := revised[place{p.Name, k.name}]; at > 0 && at < now {
+		return at
+	}
+	return now
+}
+
+func (c *counter) revise(k *kept, p *policy.Policy, tier string, at limit.Time) {
+	for _, l := range resolve(p, tier, c.override) {
+		switch {
+		case l.Name != k.name:
+		case p.OnChange == policy.Restart && l.Algorithm != limit.Concurrency:
 			k.model = New(l.Limit)
-			c.begin(k, now)
-			renewed = true
+			c.begin(k, at)
+		case k.atRest(at): // as at now
+			k.model = New(l.Limit)
+		default:
+			c.at(&l, p, at)
 		}
 	}
-	return renewed
 }
 
-// ofRevision reports whether a policy changes used units only with a revision, and not when an override comes or goes.
-func ofRevision(p *policy.Policy) bool {
-	return p.OnChange == policy.Restart || p.OnChange == policy.Additive
+// endOverride carries the limits over that were counted under the override. A revision is a change of its own.
+func (c *counter) endOverride(p *policy.Policy, tier string, at limit.Time) {
+	for _, l := range resolve(p, tier, nil) {
+		if k := c.find(l.Name); k != nil && k.model != nil && c.knows(p, l.Name, k.model.limit) {
+			c.carry([]policy.Limit{l}, p, at)
+		}
+	}
+	c.override = nil
 }
 
-// carry converts the used units of some limits to new numbers.
-func (c *counter) carry(limits []policy.Limit, p *policy.Policy, now limit.Time) {
+// carry converts the used units of some limits to new numbers, and reports whether there were any.
+func (c *counter) carry(limits []policy.Limit, p *policy.Policy, now limit.Time) (any bool) {
 	for i := range limits {
 		if k := c.find(limits[i].Name); k != nil && k.model != nil && !same(k.model.limit, limits[i].Limit) && !k.atRest(now) {
 			c.at(&limits[i], p, now)
+			any = true
 		}
 	}
+	return any
 }
 
 // knows reports whether a limit has these numbers in any tier, with or without the key's override.
@@ -228,7 +275,7 @@ func (c *counter) change(k *kept, l limit.Limit, p *policy.Policy, now limit.Tim
 		return
 	case how == policy.AsIs, fills && used == 0: // a limit that was used and is full stays full
 	case how == policy.Proportional:
-		k.model.SetUsed(share(used, l.Quota, old.Quota), now)
+		k.model.scale(l.Quota, old.Quota, now)
 	case how == policy.Additive:
 		remains := int64(old.Quota-min(used, old.Quota)) + int64(l.Quota) - int64(old.Quota)
 		k.model.SetUsed(l.Quota-uint64(min(max(remains, 0), int64(l.Quota))), now)

@@ -15,6 +15,7 @@ type asked struct {
 	granted uint64
 	admits  []bool // by limit, before anything was counted
 	crossed []Fired
+	changed bool // numbers have changed before the request, or an override has ended
 	alone   bool // the question is about one limit, independently of holds and override
 }
 
@@ -34,19 +35,14 @@ func (h *History) open(d *Decided, at limit.Time) (all []*asked) {
 
 func (h *History) openOne(c Charge, at limit.Time) *asked {
 	a := &asked{Charge: c, policy: h.policyOf(c)}
+	a.counter = &counter{}
 	if known := h.counters[c.address()]; known != nil {
 		a.counter = known.copied()
-		a.counter.expire(a.policy, at)
-		if c.Inline == nil && a.counter.renew(a.policy, c.Tier, at) { // this change stays, whatever becomes of the request
-			h.store(a, at)
-			a.counter = a.counter.copied()
-		}
-	} else {
-		a.counter = &counter{}
 	}
-	a.counter.expire(a.policy, at)
-	if o := a.counter.override; o != nil && o.Expires != 0 && o.Expires <= at {
-		a.counter.override = nil
+	if c.Inline != nil {
+		a.counter.expire(a.policy, at)
+	} else {
+		a.changed = a.counter.bringUp(a.policy, c.Tier, h.revised, at)
 	}
 	a.limits = resolve(a.policy, c.Tier, a.counter.override)
 	return a
@@ -73,13 +69,30 @@ func (h *History) store(a *asked, now limit.Time) {
 	h.counters[a.address()] = a.counter
 }
 
+// reads reports whether a request changes nothing on an entry.
+func (d *Decided) reads(c Charge) bool {
+	return d.Op == Peek || d.Op == Get || d.Op == ReadTally || d.Op == Take && c.Cost == 0
+}
+
+// ends reports whether an override has ended of which the key does not know it yet.
+func (c *counter) ends(now limit.Time) bool {
+	return c.override != nil && c.override.Expires != 0 && c.override.Expires <= now
+}
+
 // decide computes the answer that the shard must give, and counts it.
 func (h *History) decide(d *Decided) (Answer, Refusal) {
-	if d.Op.deciding() || d.Op == Count || d.Op == Get {
-		for _, c := range d.Charges { // in order: nothing is read of a key after one that is refused
-			if h.openOne(c, d.Place.At).unknown() {
-				return Answer{}, KeyUnknown
-			}
+	for _, c := range d.Charges { // in order: nothing is read of a key after one that is refused
+		if d.Op == Forget {
+			break
+		}
+		override := h.counters[c.address()] != nil && h.counters[c.address()].ends(d.Place.At)
+		a := h.openOne(c, d.Place.At)
+		if (d.Op.deciding() || d.Op == Count || d.Op == Get) && a.unknown() {
+			return Answer{}, KeyUnknown
+		}
+		// What a request that may count has met stays, whatever becomes of the request; and that a limit has started over, in any case.
+		if reads := d.reads(c); a.changed && (!reads || a.policy.OnChange == policy.Restart && !override) {
+			h.store(a, d.Place.At)
 		}
 	}
 	if d.Op == Forget {
@@ -168,6 +181,11 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	deniedByLimits := !answer.Allowed
 	answer.Allowed = answer.Allowed && !barred
 	answer.Challenged = deniedByLimits && !hard && !barred
+	for _, c := range d.Charges { // from a denial on, too, units come back at the rate of the request
+		if a := h.openOne(c, now); !answer.Allowed && !d.reads(c) && a.counter.carry(a.limits, a.policy, now) {
+			h.store(a, now)
+		}
+	}
 	switch {
 	case answer.Allowed && d.Op != Peek:
 		h.count(d, all, &answer)

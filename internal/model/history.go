@@ -15,7 +15,9 @@ import (
 //
 // It shares the data of a policy with the shard, but none of its code. A History must be used by one goroutine at a time.
 type History struct {
+	Thorough bool // searches for the instants on every decision
 	policies map[string]*policy.Policy
+	revised  map[place]limit.Time // when a revision last changed the numbers of a limit; 0: not known
 	counters map[address]*counter
 	ids      map[string]remembered
 	ended    map[Target]ended
@@ -205,17 +207,57 @@ const searched = 32
 // NewHistory returns the History of a shard without any request.
 func NewHistory(policies ...*policy.Policy) *History {
 	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended),
-		taken: make(map[Target]map[address]taken)}
-	h.Adopt(policies...)
+		taken: make(map[Target]map[address]taken), revised: make(map[place]limit.Time)}
+	h.Adopt(0, policies...)
 	return h
 }
 
-// Adopt makes these the policies from the next decision on.
-func (h *History) Adopt(policies ...*policy.Policy) {
+// Adopt makes these the policies from an instant on. 0: the shard does not write down when, so a change takes place when a
+// request that may count first meets it.
+func (h *History) Adopt(at limit.Time, policies ...*policy.Policy) {
+	before := h.policies
 	h.policies = make(map[string]*policy.Policy, len(policies))
 	for _, p := range policies {
 		h.policies[p.Name] = p
+		for _, l := range p.Limits {
+			if renumbered(before[p.Name], p, l.Name) {
+				h.revised[place{p.Name, l.Name}] = at
+			}
+		}
 	}
+	for of := range h.revised {
+		if h.policies[of.policy] == nil {
+			delete(h.revised, of)
+		}
+	}
+}
+
+// place is a limit of a policy.
+type place struct{ policy, limit string }
+
+// renumbered reports whether a limit has other numbers than before, without a tier or under one that there was.
+func renumbered(old, p *policy.Policy, name string) bool {
+	if old == nil {
+		return true
+	}
+	named := func(limits []policy.Limit) *policy.Limit {
+		for i := range limits {
+			if limits[i].Name == name {
+				return &limits[i]
+			}
+		}
+		return nil
+	}
+	was, is := named(old.Limits), named(p.Limits)
+	if was == nil || !same(was.Limit, is.Limit) || !same(named(resolve(old, "", nil)).Limit, named(resolve(p, "", nil)).Limit) {
+		return true
+	}
+	for tier := range old.Tiers {
+		if _, there := p.Tiers[tier]; !there || !same(named(resolve(old, tier, nil)).Limit, named(resolve(p, tier, nil)).Limit) {
+			return true
+		}
+	}
+	return false
 }
 
 // Decide processes the next decision and returns an error if it is wrong. After an error the History is unusable.
@@ -396,7 +438,7 @@ func (h *History) compare(got, want *Answer) error {
 	return nil
 }
 
-func (h *History) searches() bool { return h.told%searched == 0 }
+func (h *History) searches() bool { return h.Thorough || h.told%searched == 0 }
 
 // next returns the index of one more counted decision.
 func (h *History) next() uint32 {

@@ -167,9 +167,7 @@ func (a *asked) adjust(d *Decided) {
 		c.deeds = append(c.deeds, deed{kind: unblocked, at: now, rules: a.policy.Lockout})
 		return
 	case PutOverride, DeleteOverride:
-		if c.override != nil && ofRevision(a.policy) { // not a revision: used units stay used
-			c.carry(resolve(a.policy, a.Tier, d.Override), a.policy, now)
-		}
+		c.carry(resolve(a.policy, a.Tier, d.Override), a.policy, now) // not a revision: used units stay used
 		c.override = d.Override
 		a.limits = resolve(a.policy, a.Tier, c.override)
 		return

@@ -8,9 +8,12 @@ import (
 )
 
 // wait is how long it takes until a condition holds if nothing is done, and open holds and overrides end at their time.
-// Between two such ends, and instants at which a limit starts afresh, what is admitted only grows, so each of these spans can be
-// searched.
+// Between two such ends what is admitted only grows, so each of these spans can be searched. What was counted under other numbers
+// is carried over now: by the request, or by one that it looks ahead to.
 func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
+	for _, a := range all {
+		a.counter.carry(a.limits, a.policy, now)
+	}
 	ends := []limit.Time{now}
 	for _, a := range all {
 		for _, hold := range a.counter.holds {
@@ -20,15 +23,10 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 			ends = append(ends, o.Expires)
 		}
 	}
-	for _, from := range slices.Clone(ends) {
-		for _, a := range ahead(all, from, from) {
-			ends = append(ends, a.rests(from)...)
-		}
-	}
 	slices.Sort(ends)
 	ends = append(slices.Compact(ends), math.MaxInt64)
 	for i, from := range ends[:len(ends)-1] {
-		wait := firstWait(from, func(at limit.Time) bool { return admits(ahead(all, from, at), at) })
+		wait := firstWait(from, func(at limit.Time) bool { return admits(ahead(all, from), at) })
 		if wait != limit.Never && from+limit.Time(wait) < ends[i+1] {
 			return limit.Span(from-now) + wait
 		}
@@ -36,33 +34,18 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 	return limit.Never
 }
 
-// rests are the instants after from at which limits come to rest that were counted under other numbers. A bucket that begins partly full
-// has less room then.
-func (a *asked) rests(from limit.Time) (ends []limit.Time) {
-	for _, l := range a.limits {
-		k := a.counter.find(l.Name)
-		if k == nil || k.model == nil || same(k.model.limit, l.Limit) {
-			continue
-		}
-		if wait := firstWait(from, k.atRest); wait > 0 && wait != limit.Never {
-			ends = append(ends, from+limit.Time(wait))
-		}
-	}
-	return ends
-}
-
 // ahead copies the counters as they will be at an instant if nothing is done; only holds and overrides that end by from have
 // ended.
-func ahead(all []*asked, from, at limit.Time) (later []*asked) {
+func ahead(all []*asked, from limit.Time) (later []*asked) {
 	for _, a := range all {
 		other := *a
 		other.counter = a.counter.copied()
-		other.counter.expire(a.policy, from)
 		if o := other.counter.override; o != nil && o.Expires != 0 && o.Expires <= from && !a.alone {
-			other.counter.renew(a.policy, a.Tier, at)
-			other.counter.override = nil
+			other.counter.expire(a.policy, o.Expires)
+			other.counter.endOverride(a.policy, a.Tier, o.Expires)
 			other.limits = resolve(a.policy, a.Tier, nil)
 		}
+		other.counter.expire(a.policy, from)
 		later = append(later, &other)
 	}
 	return later

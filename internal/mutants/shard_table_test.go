@@ -40,9 +40,8 @@ var ofShard = []group{
 		"settles-again":               swap("found {", "found && t.Hold && len(record.Value) == 0 {"),
 		"waits-ignore-holds": swap("future(now)",
 			"future(now); if x := futures[i].counter.extras; x != nil { x.holds = nil }"),
-		"waits-ignore-overrides": swap("o.Expires != 0 && o.Expires < limit.MaxTime", "false"),
-		"ended-override-forgives": swap("ofRevision(c.policy.OnChange)",
-			"c.policy.OnChange == policy.Restart"),
+		"waits-ignore-overrides":          swap("o.Expires != 0 && o.Expires < limit.MaxTime", "false"),
+		"ended-override-forgives":         swap("c.override()", "nil"),
 		"lifted-bucket-refunds-uncounted": swap("o == Count || l.Unlimited", "false"),
 		"commit-keeps-concurrency":        instead("if back && l.counts(h) {"),
 		"check-takes-concurrency":         instead("if false && (op.decides() || op == Count) {"),
@@ -93,9 +92,16 @@ var ofShard = []group{
 	{tests("shard", "TestHomeConfirmsOnlyWhatItHasRuled"), edits{
 		"unknown-charge-confirmed": before("if at < 0 { return v }"),
 	}},
-	{tests("shard", "TestAWaitSeesALimitStartAfresh"), edits{"waits-ignore-fresh-starts": without(", f.rests(t)")}},
-	{tests("shard", "TestWaitUnderChangedNumbersIsExact"), edits{
-		"waits-ignore-new-numbers": without(" && !e.charges.changing(e.at.Now)"),
+	// Changes of numbers happen at their instant.
+	{tests("shard", "TestChangesInEveryOrder|TestARaisedRateReachesAUsedUpKey|TestARevisionMovesOnlyWhatItChanges|"+
+		"TestAKeyIsKeptForTheEndOfItsOverride"), edits{
+		"denial-keeps-old-numbers":           gone,
+		"read-leaves-new-numbers":            instead("if reads = false; reads {"),
+		"revision-when-noticed":              swap("o.batch.revisions.of(o.batch.view, c.policy.Name, k.name)", "limit.Forever"),
+		"override-ends-when-noticed":         swap("at, true", "b.at.Now, true"),
+		"override-begins-when-noticed":       gone,
+		"forgotten-before-its-override-ends": without(", restsWithout(c, o, now)"),
+		"every-revision-changes-all":         gone,
 	}},
 	// Meters: what is billed, where it comes back to, and what a reader sees.
 	{tests("shard", "TestEveryDecisionIsTheTwins", "-seed=1", "-operations=300000"), edits{
