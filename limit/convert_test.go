@@ -142,3 +142,38 @@ func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
 		})
 	}
 }
+
+// The share of what was used is the share at every later instant too: hits stay where they are. Only the two windows of a weighted
+// one are each rounded up, and a bucket and GCRA give back as much as before.
+func TestScaleIsTheShareAtEveryInstant(t *testing.T) {
+	share := func(n, to, of uint64) uint64 { return (n*to + of - 1) / of }
+	for _, l := range small {
+		for _, to := range []uint64{1, 3, 4, 10, 27} {
+			const of = 10
+			walk(l, 11, func(_ *rand.Rand, s limit.State, _ limit.Verdict, _ uint64, now limit.Time) {
+				scaled := limit.Scale(l, s, to, of, now)
+				if back, rest, err := limit.DecodeState(limit.AppendState(nil, scaled)); err != nil || len(rest) != 0 ||
+					limit.ForgetAt(l, back) != limit.ForgetAt(l, scaled) {
+					t.Fatalf("%+v: %+v cannot be written: %v", l, scaled, err)
+				}
+				for _, at := range []limit.Time{now, now + 1, now + limit.Time(l.Period)/3, now + limit.Time(l.Period)} {
+					before, after := limit.Status(l, s, at).Used, limit.Status(l, scaled, at).Used
+					least, most := share(before, to, of), share(before, to, of)
+					switch {
+					case unused(l, s):
+						least, most = before, before
+					case l.Algorithm == limit.SlidingWindow:
+						least, most = share(before-min(before, 1), to, of), most+2
+					case l.Count > 0 && at == now: // the part of a unit is not rounded up first
+						least = share(before-min(before, 1), to, of)
+					case l.Count > 0:
+						least, most = 0, max(before, after)
+					}
+					if after < least || after > most {
+						t.Fatalf("%+v: %+v has %d used, %d/%d of it %d, at %d after", l, s, before, to, of, after, at-now)
+					}
+				}
+			})
+		}
+	}
+}

@@ -78,7 +78,7 @@ func (b *batch) bringUp(c *counter, limits []policy.Limit, tier string, reads bo
 	return c
 }
 
-// anyOutdated reports whether one of a request's limits was counted under numbers that an earlier revision of the policy gave it.
+// anyOutdated reports whether one of a request's limits was counted under numbers that an earlier revision gave it.
 func anyOutdated(c *counter, limits []policy.Limit, now limit.Time) bool {
 	for i := range limits {
 		if j := c.limits.find(i, limits[i].Name); j >= 0 && !c.limits[j].limit.Equal(&limits[i].Limit) &&
@@ -136,8 +136,7 @@ func (o *overdue) next() bool {
 	}
 	c.expire(at)
 	if ends {
-		c.carry(c.policy.OfTier(o.tier, nil), at, true) //mutant:override-ends-when-noticed
-		c.extras.override = nil
+		o.endOverride(at) //mutant:override-ends-when-noticed
 		return true
 	}
 	limits, k := c.policy.OfTier(o.tier, c.override()), &c.limits[j]
@@ -149,6 +148,23 @@ func (o *overdue) next() bool {
 		c.set(i, l, c.at(i, l, at), at)
 	}
 	return true
+}
+
+// endOverride carries the limits over that were counted under the override. A revision that came later found them without
+// it, and does so itself.
+func (o *overdue) endOverride(at limit.Time) {
+	c, limits := o.counter, o.counter.policy.OfTier(o.tier, nil)
+	for i := range limits {
+		l := &limits[i]
+		if !c.changing(i, l, at) || !c.policy.Gives(l.Name, &c.limits[c.limits.find(i, l.Name)].limit, c.override()) {
+			continue
+		}
+		revised := o.batch.revisions.of(o.batch.view, c.policy.Name, l.Name)
+		if revised <= at || revised == limit.Forever { //mutant:revision-skips-an-ended-override
+			c.set(i, l, c.at(i, l, at), at)
+		}
+	}
+	c.extras.override = nil
 }
 
 // nextRevision returns the earliest instant at which a revision has changed numbers, and the limit; -1: none has. If the shard
@@ -166,17 +182,13 @@ func (o *overdue) nextRevision() (at limit.Time, first int) {
 	return at, first
 }
 
-// carry converts the limits of a policy that a counter contains to the policy's numbers, and reports whether there were any. If
-// the numbers are only those of another tier or override, it leaves alone what was counted under an earlier revision.
-func (c *counter) carry(limits []policy.Limit, at limit.Time, sameRevision bool) (any bool) {
+// carry converts the limits of a policy that a counter contains to the policy's numbers, and reports whether there were any.
+func (c *counter) carry(limits []policy.Limit, at limit.Time) (any bool) {
 	for i := range limits {
-		l := &limits[i]
-		if !c.changing(i, l, at) ||
-			sameRevision && !c.policy.Gives(l.Name, &c.limits[c.limits.find(i, l.Name)].limit, c.override()) {
-			continue
+		if l := &limits[i]; c.changing(i, l, at) {
+			c.set(i, l, c.at(i, l, at), at)
+			any = true
 		}
-		c.set(i, l, c.at(i, l, at), at)
-		any = true
 	}
 	return any
 }

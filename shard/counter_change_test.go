@@ -350,3 +350,22 @@ func TestAdoptionSaysWhenNumbersChanged(t *testing.T) {
 		}
 	}
 }
+
+// A revision that starts over, or adds, reaches a key whose override has ended before without anybody asking.
+func TestARevisionReachesAKeyWhoseOverrideEndedUnseen(t *testing.T) {
+	for how, want := range map[policy.OnChange]uint64{policy.Restart: 0, policy.Additive: 20} {
+		before, after := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(20))
+		before.OnChange, after.OnChange = how, how
+		w := &owner{world: newWorld(t, before), overlay: map[string]Record{}}
+		w.adopt(origin, w.policies)
+		quota := uint64(100)
+		w.decide(origin+1, []Request{putOverrideOf(&policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}},
+			Expires: origin + limit.Time(second)}), checkOf("p", "k", 50)})
+		w.adopt(origin+limit.Time(minute), policy.NewSet([]*policy.Policy{after}))
+		get := checkOf("p", "k", 1)
+		get.Op = Get
+		if d := w.decide(origin+limit.Time(2*minute), []Request{get})[0].Decision; d.Limits[0].Used != want {
+			t.Errorf("on_change %d: %d of %d used, want %d", how, d.Limits[0].Used, d.Limits[0].Quota, want)
+		}
+	}
+}

@@ -129,7 +129,7 @@ func restsWithout(c *counter, o *policy.Override, now limit.Time) (at limit.Time
 	for _, limits := range c.policy.EveryTier() {
 		f := c.future(now)
 		f.expire(o.Expires)
-		f.carry(limits, o.Expires, false)
+		f.carry(limits, o.Expires)
 		f.expire(c.extras.lastExpiry())
 		for i := range f.limits {
 			at = max(at, limit.ForgetAt(f.limits[i].limit, f.limits[i].state))

@@ -81,9 +81,11 @@
 // that old can be refunded and no hold that old is open.
 //
 // When numbers change, usage is carried over as the policy's OnChange says. Additive and Restart apply to a new revision:
-// between tiers, and when an override comes or goes, used units stay used. A restart with a revision takes place when the
-// revision first meets the key. That may be a read, which then has an effect. A Request with an Adjustment leaves an
-// AuditRecord.
+// between tiers, and when an override comes or goes, used units stay used. A revision takes effect at the instant of its
+// adoption, and an override ends at its own, whoever looks first (counter_change.go): a read works on a copy, and only a
+// restart that it has met is written. The numbers of a tier or of inline limits are written with the first request that may
+// count, whatever its answer. If a revision slows a limit down while the key has an override that ends, and nobody writes the
+// record, it is forgotten by the numbers of before. A Request with an Adjustment leaves an AuditRecord.
 //
 // A Session may send a copy of a request. Answers that are large and cannot be computed again (Reserve, Partial, Settle)
 // are repeated from a record of their own, which is forgotten when the entry node says that the request is finished. All

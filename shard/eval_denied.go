@@ -26,7 +26,7 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 func (e *evaluation) keepNumbers() {
 	for i := range e.charges {
 		ch := &e.charges[i]
-		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.limits, e.at.Now) && c.carry(ch.limits, e.at.Now, false) {
+		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.limits, e.at.Now) && c.carry(ch.limits, e.at.Now) {
 			e.touch(c)
 		}
 	}
@@ -102,7 +102,7 @@ type future struct {
 func (ch *charge) future(now limit.Time) future {
 	f := future{charge: *ch, ends: limit.Forever}
 	f.counter = ch.counter.future(now)
-	f.counter.carry(f.limits, now, false) // a look shows what a request would be told
+	f.counter.carry(f.limits, now) // a look shows what a request would be told
 	//mutant:waits-ignore-overrides
 	if o := f.counter.override(); o != nil && o.Expires != 0 && o.Expires < limit.MaxTime {
 		f.ends = o.Expires
@@ -117,7 +117,7 @@ func (f *future) pass(tier string, t limit.Time) {
 		return
 	}
 	f.limits, _ = f.policy.Resolve(tier)
-	f.counter.carry(f.limits, t, false)
+	f.counter.carry(f.limits, t)
 	f.counter.extras.override = nil
 	f.ends, f.refused = limit.Forever, f.policy.UnknownKey == policy.UnknownKeyDeny
 }

@@ -45,7 +45,7 @@ func (x *counterExtras) putOverride(o *policy.Override) {
 // changeOverride must be called before the key gets another override, or none: its limits are carried over now. Units that are
 // used stay used, even if a revision would restart the count or forgive the excess over the quota.
 func (ch *charge) changeOverride(r *Request, next *policy.Override, now limit.Time) {
-	ch.counter.carry(ch.policy.OfTier(r.Entries[0].Tier, next), now, false) //mutant:override-begins-when-noticed
+	ch.counter.carry(ch.policy.OfTier(r.Entries[0].Tier, next), now) //mutant:override-begins-when-noticed
 }
 
 // overridden reports whether the key has an override in force.

@@ -147,12 +147,12 @@ func (c *counter) at(l *policy.Limit, p *policy.Policy, now limit.Time) *kept {
 	return k
 }
 
-// bringUp lets everything happen that is due at now, each at its own instant, and reports whether a change of numbers was among it:
-// holds expire, an override ends, and what was counted under numbers that the policy no longer has is carried over at the instant
-// of the revision, or starts fresh, if the policy says so.
+// bringUp lets everything happen that is due at now, each at its own instant, and reports whether a change of numbers was
+// among it: holds expire, an override ends, and what was counted under numbers that the policy no longer has is carried over at
+// the instant of the revision, or starts fresh, if the policy says so.
 //
-// A limit that has come to rest under the numbers that it was counted under is at rest, whatever came in between: the shard may have
-// forgotten it by now.
+// A limit that has come to rest under the numbers that it was counted under is at rest, whatever came in between: the shard may
+// have forgotten it by now.
 func (c *counter) bringUp(p *policy.Policy, tier string, revised map[place]limit.Time, now limit.Time) (changed bool) {
 	alone := c.copied()
 	alone.expire(p, now)
@@ -160,7 +160,7 @@ func (c *counter) bringUp(p *policy.Policy, tier string, revised map[place]limit
 		var next func()
 		at := now + 1
 		if o := c.override; o != nil && o.Expires != 0 && o.Expires <= now {
-			at, next = o.Expires, func() { c.endOverride(p, tier, o.Expires) }
+			at, next = o.Expires, func() { c.endOverride(p, tier, revised, o.Expires) }
 		}
 		for i := range c.kept {
 			k := &c.kept[i]
@@ -208,10 +208,11 @@ func (c *counter) revise(k *kept, p *policy.Policy, tier string, at limit.Time) 
 	}
 }
 
-// endOverride carries the limits over that were counted under the override. A revision is a change of its own.
-func (c *counter) endOverride(p *policy.Policy, tier string, at limit.Time) {
+// endOverride carries the limits over that were counted under the override. A revision that came later does so itself.
+func (c *counter) endOverride(p *policy.Policy, tier string, revised map[place]limit.Time, at limit.Time) {
 	for _, l := range resolve(p, tier, nil) {
-		if k := c.find(l.Name); k != nil && k.model != nil && c.knows(p, l.Name, k.model.limit) {
+		k := c.find(l.Name)
+		if k != nil && k.model != nil && c.knows(p, l.Name, k.model.limit) && revised[place{p.Name, l.Name}] <= at {
 			c.carry([]policy.Limit{l}, p, at)
 		}
 	}

@@ -90,7 +90,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 		if (d.Op.deciding() || d.Op == Count || d.Op == Get) && a.unknown() {
 			return Answer{}, KeyUnknown
 		}
-		// What a request that may count has met stays, whatever becomes of the request; and that a limit has started over, in any case.
+		// What a request that may count has met stays, whatever becomes of it; and that a limit has started over, in any case.
 		if reads := d.reads(c); a.changed && (!reads || a.policy.OnChange == policy.Restart && !override) {
 			h.store(a, d.Place.At)
 		}

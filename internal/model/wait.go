@@ -8,8 +8,8 @@ import (
 )
 
 // wait is how long it takes until a condition holds if nothing is done, and open holds and overrides end at their time.
-// Between two such ends what is admitted only grows, so each of these spans can be searched. What was counted under other numbers
-// is carried over now: by the request, or by one that it looks ahead to.
+// Between two such ends what is admitted only grows, so each of these spans can be searched. What was counted under other
+// numbers is carried over now: by the request, or by one that it looks ahead to.
 func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
 	for _, a := range all {
 		a.counter.carry(a.limits, a.policy, now)
@@ -42,7 +42,7 @@ func ahead(all []*asked, from limit.Time) (later []*asked) {
 		other.counter = a.counter.copied()
 		if o := other.counter.override; o != nil && o.Expires != 0 && o.Expires <= from && !a.alone {
 			other.counter.expire(a.policy, o.Expires)
-			other.counter.endOverride(a.policy, a.Tier, o.Expires)
+			other.counter.endOverride(a.policy, a.Tier, nil, o.Expires)
 			other.limits = resolve(a.policy, a.Tier, nil)
 		}
 		other.counter.expire(a.policy, from)

@@ -94,12 +94,13 @@ var ofShard = []group{
 	}},
 	// Changes of numbers happen at their instant.
 	{tests("shard", "TestChangesInEveryOrder|TestARaisedRateReachesAUsedUpKey|TestARevisionMovesOnlyWhatItChanges|"+
-		"TestAKeyIsKeptForTheEndOfItsOverride"), edits{
+		"TestAKeyIsKeptForTheEndOfItsOverride|TestARevisionReachesAKeyWhoseOverrideEndedUnseen"), edits{
 		"denial-keeps-old-numbers":           gone,
 		"read-leaves-new-numbers":            instead("if reads = false; reads {"),
 		"revision-when-noticed":              swap("o.batch.revisions.of(o.batch.view, c.policy.Name, k.name)", "limit.Forever"),
-		"override-ends-when-noticed":         swap("at, true", "b.at.Now, true"),
+		"override-ends-when-noticed":         swap("at)", "o.batch.at.Now)"),
 		"override-begins-when-noticed":       gone,
+		"revision-skips-an-ended-override":   swap("revised <= at || revised == limit.Forever", "true"),
 		"forgotten-before-its-override-ends": without(", restsWithout(c, o, now)"),
 		"every-revision-changes-all":         gone,
 	}},
