@@ -100,7 +100,7 @@ var ofShard = []group{
 		"revision-when-noticed":              swap("o.batch.revisions.of(o.batch.view, c.policy.Name, k.name)", "limit.Forever"),
 		"override-ends-when-noticed":         swap("at)", "o.batch.at.Now)"),
 		"override-begins-when-noticed":       gone,
-		"revision-skips-an-ended-override":   swap("revised <= at || revised == limit.Forever", "true"),
+		"revision-skips-an-ended-override":   swap("revised <= at || revised == limit.Forever", "revised >= 0"),
 		"forgotten-before-its-override-ends": without(", restsWithout(c, o, now)"),
 		"every-revision-changes-all":         gone,
 	}},
