@@ -15,6 +15,7 @@ const (
 	periodCredits   = 1
 	periodRecovered = 2
 	periodCorrected = 4 // since LevelNotify
+	periodZoned     = 8 // likewise
 )
 
 // appendMeters writes the meters of a counter: their number; of each the name, bits, and its periods. Instants and lengths are in
@@ -45,7 +46,7 @@ func appendMeters(b []byte, meters []meter) []byte {
 }
 
 func (p *period) append(b []byte, before limit.Time) []byte {
-	b = append(b, bit(p.credits != 0)*periodCredits|bit(p.recovered)*periodRecovered|bit(p.corrections != 0)*periodCorrected)
+	b = append(b, bit(p.credits != 0)*periodCredits|bit(p.recovered)*periodRecovered|bit(p.corrections != 0)*periodCorrected|bit(p.zone != 0)*periodZoned)
 	b = binary.AppendUvarint(b, uint64(p.start-before)/1e6)
 	b = binary.AppendUvarint(b, uint64(p.end-p.start)/1e6)
 	b = binary.AppendUvarint(b, uint64(p.grace)/1e6)
@@ -56,6 +57,9 @@ func (p *period) append(b []byte, before limit.Time) []byte {
 	}
 	if p.corrections != 0 {
 		b = binary.AppendVarint(b, p.corrections)
+	}
+	if p.zone != 0 {
+		b = binary.AppendVarint(b, p.zone-zoneKnown)
 	}
 	return binary.AppendUvarint(b, uint64(p.revised-p.start))
 }
@@ -116,7 +120,7 @@ func (r *reader) periods() []period {
 	before := limit.Time(0)
 	for i := range periods {
 		p := &periods[i]
-		has := r.bits(periodCredits | periodRecovered | periodCorrected)
+		has := r.bits(periodCredits | periodRecovered | periodCorrected | periodZoned)
 		p.recovered = has&periodRecovered != 0
 		p.start = before + r.seconds()
 		p.end = p.start + r.seconds()
@@ -127,6 +131,10 @@ func (r *reader) periods() []period {
 		}
 		if has&periodCorrected != 0 {
 			p.corrections = r.varint()
+		}
+		if has&periodZoned != 0 {
+			p.zone = r.varint() + zoneKnown
+			r.failed = r.failed || p.zone <= 0 || p.zone >= 2*zoneKnown
 		}
 		p.revised = p.start + r.time()
 		r.failed = r.failed || p.end <= p.start || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled ||

@@ -66,6 +66,8 @@ type counter struct {
 	ladderKnown bool
 	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
 	mixed bool
+	// zoneless: the next owner may be below LevelNotify, which cannot read the zone of a period.
+	zoneless bool
 }
 
 // recordRoom is enough for most records, in bytes.

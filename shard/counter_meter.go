@@ -2,6 +2,7 @@ package shard
 
 import (
 	"slices"
+	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -46,6 +47,15 @@ type period struct {
 	corrections int64      // by hand
 	revised     limit.Time // of the newest change; it grows with each
 	recovered   bool       // a restore from a backup has lost a part
+	zone        int64      // minutes that the meter's clock was ahead of UTC at the start, and zoneKnown; 0: unknown
+}
+
+// zoneKnown tells UTC from a zone that is not known.
+const zoneKnown = 24 * 60
+
+// date returns the local time at which the period began, if it is known.
+func (p *period) date() (time.Time, bool) {
+	return time.UnixMicro(int64(p.start)).UTC().Add(time.Duration(p.zone-zoneKnown) * time.Minute), p.zone != 0
 }
 
 func (p *period) final() limit.Time     { return p.end + limit.Time(p.grace) }
@@ -169,6 +179,11 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 			p.end = p.start + length
 		}
 		p.start = max(p.start, last.end) //mutant:periods-overlap
+		p.zone = last.zone
+	}
+	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name && !c.zoneless {
+		_, ahead := time.UnixMicro(int64(p.start)).In(terms.Cycle.Zone.Location()).Zone()
+		p.zone = int64(ahead/60) + zoneKnown //mutant:period-changes-its-zone
 	}
 	p.recovered = c.mark != nil && p.start < c.mark.full.At //mutant:new-period-hides-restore
 	return p

@@ -154,6 +154,7 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 	c.key, c.size, c.policy, c.mixed = string(b.scratch), len(b.scratch)+64*len(limits), p, b.at.Level < LevelSound
 	c.limits = b.slabs.limits.take(len(limits))[:0]
 	var unread *Error
+	c.zoneless = b.at.Level < LevelNotify //mutant:zone-before-its-level
 	if c.mark, unread = b.restored(); unread != nil {
 		return nil, unread
 	}

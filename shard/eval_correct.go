@@ -178,7 +178,7 @@ func (p *period) isNamed(text string, terms *policy.Meter) bool {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return limit.Time(at.UnixMicro()) == p.start
 	}
-	return startsIn(text, terms, p.start)
+	return startsIn(text, terms, p)
 }
 
 // correctionWords describes the corrections of a period.

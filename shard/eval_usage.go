@@ -33,8 +33,7 @@ type Usage struct {
 // UsageQuery selects periods; "" is all.
 type UsageQuery struct {
 	Policy, Key string
-	// Starts is a year, a month or a day, as in "2026-10": periods that start in it, in the zone of the policy's meter, or in UTC
-	// if the policy has none any more.
+	// Starts is a year, a month or a day, as in "2026-10": periods that start in it, in the zone that their meter had then.
 	Starts string
 	From   UsagePlace // where to go on: the Next of the page before
 }
@@ -209,7 +208,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	for i := range c.meters {
 		m := &c.meters[i]
 		for j := range m.periods {
-			if p := &m.periods[j]; u.Starts == "" || startsIn(u.Starts, termsOf(c.policy), p.start) {
+			if p := &m.periods[j]; u.Starts == "" || startsIn(u.Starts, termsOf(c.policy), p) {
 				one := m.usage(p)
 				one.Namespace, one.Policy, one.Key = u.namespace, string(name), string(r.rest)
 				u.page.Periods = append(u.page.Periods, one)
@@ -225,9 +224,13 @@ func (m *meter) usage(p *period) Usage {
 		Revision: uint64(p.revised), Recovered: p.recovered}
 }
 
-// startsIn reports whether an instant is in a year, a month or a day of a policy's zone.
-func startsIn(text string, terms *policy.Meter, at limit.Time) bool {
-	start := time.UnixMicro(int64(at)).UTC()
+// startsIn reports whether a period begins in a year, a month or a day of the zone that its meter had then. Below LevelNotify none is
+// recorded, and it is that of the policy's meter.
+func startsIn(text string, terms *policy.Meter, p *period) bool {
+	if date, known := p.date(); known {
+		return startsOn(text, date)
+	}
+	start := time.UnixMicro(int64(p.start)).UTC()
 	if terms == nil { // nobody knows the zone of a meter that has been taken out of its policy, so it counts in all zones
 		return startsOn(text, start.Add(-12*time.Hour)) || startsOn(text, start) || startsOn(text, start.Add(14*time.Hour))
 	}

@@ -203,12 +203,16 @@ func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
 	}
 }
 
-// TestTheDayOfAMeterThatIsGone: nobody knows the zone of a meter that was taken out of its policy, so its days are those of any zone.
+// TestTheDayOfAMeterThatIsGone: below LevelNotify no zone is written, and nobody knows that of a meter which was taken out of its
+// policy, so its days are those of any zone.
 func TestTheDayOfAMeterThatIsGone(t *testing.T) {
 	with, without := billed(lifetimeOf(1000)), onePolicy(lifetimeOf(1000))
 	with.Retention, without.Retention = hour, hour
 	w := newWorld(t, with)
-	w.must(origin+20*anHour, checkOf("p", "ann", 1))
+	at := w.next(origin + 20*anHour)
+	at.Level = LevelBill
+	_, puts := Evaluate(w, w.policies, []Request{checkOf("p", "ann", 1)}, at)
+	w.append(EncodeBatch(at, puts))
 	here := time.UnixMicro(int64(origin + 20*anHour)).UTC()
 	w.policies = policy.NewSet([]*policy.Policy{without})
 	for days, want := range map[int]int{-1: 0, 0: 1, 1: 1, 2: 0} {
@@ -496,10 +500,14 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}},
 		Unreadable: []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}}
 	query := UsageRequest("default", 3, 16, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
-	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body))
+	zoned := manyMeters()
+	zoned.meters[0].periods[1].zone, zoned.meters[1].periods[0].zone = zoneKnown-300, zoneKnown
+	text := fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body)
+	value = zoned.encode(origin + 6).Value
+	golden(t, "testdata/meter.golden", text+fmt.Sprintf("counter with zones\n  %x\n", value))
 
 	var back counter
-	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, manyMeters().meters) {
+	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, zoned.meters) {
 		t.Errorf("%v: it came back as %+v", err, back.meters)
 	}
 	for n := range value {
@@ -510,5 +518,49 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 	again, err := UsageOf("default", &Decision{System: &SystemAnswer{Document: Document{Body: page.Encode()}}})
 	if err != nil || !reflect.DeepEqual(again, page) {
 		t.Errorf("%v: the page came back as %+v", err, again)
+	}
+}
+
+// A period is of the month in which it began by the zone of then, whatever zone its meter has now, or whether there is one.
+func TestAPeriodKeepsItsZone(t *testing.T) {
+	zone := func(name string) *limit.Zone {
+		z, err := limit.LoadZone(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return z
+	}
+	names := []string{"UTC", "America/New_York", "Europe/Berlin", "Pacific/Kiritimati", "Asia/Kathmandu"}
+	for _, then := range names {
+		for _, now := range append(names, "") {
+			p := billed(lifetimeOf(1000))
+			p.Meter.Cycle, p.Meter.Retain = &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone(then)}, 12
+			w := newWorld(t, p)
+			for days := range limit.Time(4) {
+				w.must(origin+days*limit.Time(20*day), checkOf("p", "ann", 1))
+			}
+			w.policies = revised(p, func(p *policy.Policy) {
+				if p.Meter = nil; now != "" {
+					p.Meter = billed().Meter
+					p.Meter.Cycle = &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone(now)}
+				}
+			})
+			at := origin + limit.Time(61*day)
+			for period, units := range map[string]uint64{"2025-12": 0, "2026-01": 2, "2026-02": 1, "2026-03": 1, "2026-04": 0, "2026": 4, "2026-02-01": 1} {
+				got := uint64(0)
+				for _, u := range w.bills(at, UsageQuery{Starts: period}) {
+					got += u.Units
+				}
+				if got != units {
+					t.Errorf("from %s to %q: %s has %d units, want %d", then, now, period, got, units)
+				}
+			}
+			w.correct(at+1, correctionOn("ann", "calls", "2026-02", 5))
+			for _, u := range w.bills(at+2, UsageQuery{}) {
+				if want := map[bool]int64{true: 5}[u.Start > origin+limit.Time(25*day) && u.Start < origin+limit.Time(28*day)]; u.Corrections != want {
+					t.Errorf("from %s to %q: the period from %d has corrections of %d", then, now, u.Start, u.Corrections)
+				}
+			}
+		}
 	}
 }

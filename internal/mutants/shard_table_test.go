@@ -85,6 +85,8 @@ var ofShard = []group{
 	}},
 	{tests("shard", "TestAPageOfFinalBillsHasNoMoreThanWasAskedFor"), edits{"page-above-its-most": never}},
 	{tests("shard", "TestAMarkOutlivesALoweredRetention"), edits{"marks-end-with-a-lowered-retention": instead("return c.retention()")}},
+	{tests("shard", "TestAPeriodKeepsItsZone"), edits{"period-changes-its-zone": instead("_ = ahead")}},
+	{tests("shard", "TestTheDayOfAMeterThatIsGone"), edits{"zone-before-its-level": gone}},
 	{tests("limit", "TestASaturatedStateIsReadBack"), edits{"log-saturates-at-each-instant": swap("maxUnits-s.B", "maxUnits")}},
 	{tests("shard", "TestAReleaseThatFindsNothingLeavesATombstone"), edits{"no-tombstone": gone}},
 	{tests("shard", "TestAChargeIsNeverMadeAgain"), edits{"charge-answered-after-release": instead("case false:")}},

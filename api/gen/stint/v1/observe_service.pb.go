@@ -1751,8 +1751,8 @@ type ListUsageRequest struct {
 	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Only this key. Absent: all of them.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// Only periods that start in this year, month or day, as in "2026", "2026-10" or "2026-10-31", in the time zone of the meter; in
-	// UTC if its policy has no meter any more. Absent: all that are kept.
+	// Only periods that start in this year, month or day, as in "2026", "2026-10" or "2026-10-31", in the time zone that the meter had
+	// then. Absent: all that are kept.
 	Period string `protobuf:"bytes,4,opt,name=period,proto3" json:"period,omitempty"`
 	// About how many periods to return, at most 10,000. Absent: 1,000. A page may have fewer, also none, and be followed by others.
 	PageSize uint32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
