@@ -76,11 +76,12 @@ func (m *mark) append(b []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.ends)), uint64(m.ends-m.starts))
 }
 
-// has reports whether the threshold has fired in the window.
-func (ms marks) has(name string, units uint64, starts, ends limit.Time) bool {
+// has reports whether the threshold has fired in a window that has not ended. That may be another than the open one, which a refund or
+// a reset has begun anew at its first hit.
+func (ms marks) has(name string, units uint64, now limit.Time) bool {
 	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
 		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all
-		if m := r.mark(); m.units == units && m.starts == starts && m.ends == ends && string(m.limit) == name {
+		if m := r.mark(); m.units == units && m.ends > now && string(m.limit) == name {
 			return true
 		}
 	}
@@ -169,7 +170,7 @@ func (ch *charge) cross(l *policy.Limit, t policy.Threshold, units uint64, after
 		return
 	}
 	starts, ends := thresholdWindow(&l.Limit, after, now)
-	if c.marks.has(l.Name, units, starts, ends) {
+	if c.marks.has(l.Name, units, now) {
 		return
 	}
 	m := mark{limit: []byte(l.Name), units: units, starts: starts, ends: ends}

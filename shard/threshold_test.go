@@ -166,7 +166,7 @@ func TestMarksAreBounded(t *testing.T) {
 		m := mark{limit: []byte("a"), units: uint64(i + 1), ends: limit.Forever}
 		c.marks = marks(m.append(c.marks)).tidy(origin)
 	}
-	if c.marks.has("a", 2*marksMost, 0, limit.Forever) || !c.marks.has("a", 2*marksMost+1, 0, limit.Forever) || !c.marks.has("a", 3*marksMost, 0, limit.Forever) {
+	if c.marks.has("a", 2*marksMost, origin) || !c.marks.has("a", 2*marksMost+1, origin) || !c.marks.has("a", 3*marksMost, origin) {
 		t.Error("not the newest are kept")
 	}
 }
@@ -222,4 +222,20 @@ func TestGetTellsWhatHasFired(t *testing.T) {
 	if early, _ := Evaluate(w, w.policies, []Request{get}, at); early[0].Err != nil || early[0].Decision.System != nil {
 		t.Errorf("before its level: %+v", early[0])
 	}
+}
+
+// A window that begins at its first hit may end early, by a refund or a reset: the next one is silent as long as Get says so.
+func TestAThresholdIsSilentWhileGetSaysSo(t *testing.T) {
+	w := newWorld(t, noted(limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 10, Period: hour}, units(5)))
+	w.must(origin, checkOf("p", "k", 6))
+	w.must(origin+limit.Time(minute), Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
+	w.must(origin+limit.Time(2*minute), checkOf("p", "k", 6))
+	w.mustHaveFired(5)
+	d := w.must(origin+limit.Time(3*minute), Request{Op: Get, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
+	if fired := d.Fired(); len(fired) != 1 || fired[0].Ends != origin+limit.Time(hour) {
+		t.Errorf("Get says %+v", fired)
+	}
+	w.must(origin+limit.Time(hour)+limit.Time(minute), Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
+	w.must(origin+limit.Time(hour)+limit.Time(2*minute), checkOf("p", "k", 6))
+	w.mustHaveFired(5, 5)
 }

@@ -45,16 +45,16 @@ func (a *asked) counting(i int, now limit.Time, count func(*Model)) {
 // fire notes what the request has crossed, but for what has fired in its window before.
 func (h *History) fire(a *asked) {
 	for _, f := range a.crossed {
-		if !slices.ContainsFunc(h.fired, f.sameAs) {
+		if !slices.ContainsFunc(h.fired, f.silencedBy) {
 			h.fired = append(h.fired, f)
 		}
 	}
 	a.crossed = nil
 }
 
-func (f Fired) sameAs(o Fired) bool {
-	f.At, f.Used, f.Quota = o.At, o.Used, o.Quota
-	return f == o
+// silencedBy reports whether the same has fired before in a window that has not ended, whichever one is open.
+func (f Fired) silencedBy(o Fired) bool {
+	return f.Policy == o.Policy && f.Key == o.Key && f.Limit == o.Limit && f.Units == o.Units && f.At < o.End
 }
 
 // eventWindow is the window in which a threshold fires once.

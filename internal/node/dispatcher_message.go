@@ -36,14 +36,16 @@ type eventData struct {
 	Quota     uint64  `json:"quota,omitempty"`
 	Denials   uint64  `json:"denials,omitempty"` // in the minute of a spike
 	Mean      *uint64 `json:"mean,omitempty"`    // a minute, in the ten minutes before
-	Start     string  `json:"start"`
-	End       string  `json:"end,omitempty"` // absent: never
+	Start     string  `json:"start,omitempty"` // absent: the window has no beginning
+	End       string  `json:"end,omitempty"`   // absent: never
 }
 
 // eventMessage is an event in its form on the wire. The same event has the same bytes at each try.
 func eventMessage(id string, e *shard.Event) notify.Message {
-	data := eventData{Namespace: e.Namespace, Policy: e.Policy, Key: e.Key, Shadow: e.Shadow, Limit: e.Limit, Quota: e.Quota,
-		Start: rfc3339(e.Start)}
+	data := eventData{Namespace: e.Namespace, Policy: e.Policy, Key: e.Key, Shadow: e.Shadow, Limit: e.Limit, Quota: e.Quota}
+	if e.Start != 0 {
+		data.Start = rfc3339(e.Start)
+	}
 	if e.End != limit.Forever {
 		data.End = rfc3339(e.End)
 	}

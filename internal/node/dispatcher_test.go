@@ -26,6 +26,7 @@ import (
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/testcert"
 	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -474,4 +475,16 @@ func TestSinksAreNamedOnceAndKeepTheirSecrets(t *testing.T) {
 			t.Errorf("%v: %v", err, all)
 		}
 	})
+}
+
+// A limit for life has no window: its event says neither when it began nor when it ends.
+func TestAnEventOfALimitForLifeHasNoDates(t *testing.T) {
+	m := eventMessage("evt_1", &shard.Event{Kind: shard.EventThreshold, At: 1e6, End: limit.Forever})
+	if text := string(m.Body); strings.Contains(text, `"start"`) || strings.Contains(text, `"end"`) {
+		t.Error(text)
+	}
+	if m := eventMessage("evt_1", &shard.Event{Kind: shard.EventThreshold, At: 1e6, Start: 60e6, End: 120e6}); !strings.Contains(string(m.Body),
+		`"start":"1970-01-01T00:01:00Z","end":"1970-01-01T00:02:00Z"`) {
+		t.Error(string(m.Body))
+	}
 }
