@@ -298,6 +298,7 @@ func (e *evaluation) decideEntries(r *Request, op Op, d *Decision) *Error {
 	if e.blocked {
 		d.Allowed = false
 	}
+	d.ShadowDenied = d.ShadowDenied && d.Allowed
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
 		d.Limits = slices.Clip(d.Limits)
 		for i := range u.legs {
 			l := &u.legs[i]
-			d.Limits, d.ShadowDenied = append(d.Limits, l.Decision.Limits...), d.ShadowDenied || l.Decision.ShadowDenied
+			d.Limits, d.ShadowDenied = append(d.Limits, l.Decision.Limits...), d.Allowed && (d.ShadowDenied || l.Decision.ShadowDenied)
 			if !d.Allowed && !l.Allowed {
 				d.RetryAfter = longer(d.RetryAfter, l.Decision.RetryAfter)
 			}

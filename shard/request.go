@@ -209,7 +209,7 @@ func RefuseAll(n int, err *Error) []Result {
 // Decision is the outcome of one request, with the state of every limit, from one commit.
 type Decision struct {
 	Allowed      bool
-	ShadowDenied bool          // a limit or policy in shadow would have denied
+	ShadowDenied bool          // allowed, and a limit or policy in shadow would have denied
 	Replayed     bool          // answered from a record: it was decided before
 	Index        uint32        // among the counted requests of its batch, from 1; 0: nothing was counted, nothing to refund
 	Limits       []LimitStatus // in the order of the entries, then of the policy; none for a tally

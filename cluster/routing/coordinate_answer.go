@@ -27,6 +27,7 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 			d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
 		}
 	}
+	d.ShadowDenied = d.ShadowDenied && d.Allowed
 	d.Limits = o.arrange(parts)
 	return shard.Result{Decision: d}
 }
@@ -102,6 +103,7 @@ func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision
 			d.System = &shard.SystemAnswer{Fired: append(slices.Clone(d.Fired()), fired...)}
 		}
 	}
+	d.ShadowDenied = d.ShadowDenied && d.Allowed
 	d.Limits = o.arrange(parts)
 	return d
 }

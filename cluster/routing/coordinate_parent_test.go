@@ -206,3 +206,20 @@ func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 		t.Errorf("the worlds are too calm or too rough: %+v", all)
 	}
 }
+
+// What another shard has denied is no denial in shadow, although a limit in shadow would have denied too.
+func TestADenialOfOneShardIsNoneInShadow(t *testing.T) {
+	o := &operation{whole: &shard.Request{}}
+	shadow := shard.Decision{Allowed: true, ShadowDenied: true, Operation: &shard.Verdict{State: shard.OperationCommitted}}
+	for _, denied := range []bool{false, true} {
+		home := shadow
+		home.Allowed = !denied
+		legs := []shard.Leg{{Shard: 1, Allowed: !denied, Decision: shard.Decision{Allowed: !denied, ShadowDenied: true}}}
+		if d := o.merged(home, legs); d.ShadowDenied == denied {
+			t.Errorf("looked at, denied %v: %+v", denied, d)
+		}
+		if d := o.answer(&home, legs).Decision; d.ShadowDenied == denied {
+			t.Errorf("decided, denied %v: %+v", denied, d)
+		}
+	}
+}

@@ -180,6 +180,7 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 	}
 	deniedByLimits := !answer.Allowed
 	answer.Allowed = answer.Allowed && !barred
+	answer.ShadowDenied = answer.ShadowDenied && answer.Allowed
 	answer.Challenged = deniedByLimits && !hard && !barred
 	for _, c := range d.Charges { // from a denial on, too, units come back at the rate of the request
 		if a := h.openOne(c, now); !answer.Allowed && !d.reads(c) && a.counter.carry(a.limits, a.policy, now) {
