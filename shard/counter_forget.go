@@ -80,7 +80,7 @@ func (c *counter) sinceNeeded(l *counted, now limit.Time) limit.Time {
 // sinceEnds returns the instant from which units taken at the limit's since or before can no longer be given back: no
 // decision that old can be refunded, and no open hold is that old.
 func (c *counter) sinceEnds(l *counted) limit.Time {
-	ends := l.since + limit.Time(c.namedFor())
+	ends := l.since + limit.Time(namedFor(c.retention()))
 	for i := range c.extras.openHolds() {
 		if h := &c.extras.holds[i]; h.taken <= l.since && h.remote {
 			return limit.Forever
@@ -143,10 +143,10 @@ func inForce(o *policy.Override, now limit.Time) bool {
 	return o != nil && (o.Expires == 0 || o.Expires > now) //mutant:expired-override-used
 }
 
-// namedFor returns how long a decision can be named. A retention that is shorter than usual may be a mistake that is undone: then
-// ids of before are good again.
-func (c *counter) namedFor() limit.Span {
-	return max(c.retention(), policy.DefaultRetention) //mutant:marks-end-with-a-lowered-retention
+// namedFor returns how long a decision can be named under a policy's retention. One that is shorter than usual may be a mistake that is
+// undone: then ids of before are good again.
+func namedFor(retention limit.Span) limit.Span {
+	return max(retention, policy.DefaultRetention) //mutant:marks-end-with-a-lowered-retention
 }
 
 func (c *counter) retention() limit.Span {

@@ -193,7 +193,7 @@ func wholeSeconds(s limit.Span) limit.Span { return (s + 1e6 - 1) / 1e6 * 1e6 }
 
 // tidy removes periods that are kept no longer, and what no longer matters of a pause.
 func (ms meters) tidy(c *counter, now limit.Time) meters {
-	oldest, old := limit.Forever, now-limit.Time(c.namedFor()) // nothing older is given back, but what is held
+	oldest, old := limit.Forever, now-limit.Time(namedFor(c.retention())) // nothing older is given back, but what is held
 	for _, h := range c.extras.openHolds() {
 		oldest = min(oldest, h.taken)
 	}

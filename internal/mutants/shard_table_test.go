@@ -84,7 +84,7 @@ var ofShard = []group{
 		"operation-counts-what-was-counted-alone": never,
 	}},
 	{tests("shard", "TestAPageOfFinalBillsHasNoMoreThanWasAskedFor"), edits{"page-above-its-most": never}},
-	{tests("shard", "TestAMarkOutlivesALoweredRetention"), edits{"marks-end-with-a-lowered-retention": instead("return c.retention()")}},
+	{tests("shard", "TestAMarkOutlivesALoweredRetention"), edits{"marks-end-with-a-lowered-retention": instead("return retention")}},
 	{tests("shard", "TestAPeriodKeepsItsZone"), edits{"period-changes-its-zone": instead("_ = ahead")}},
 	{tests("shard", "TestTheDayOfAMeterThatIsGone"), edits{"zone-before-its-level": gone}},
 	{tests("limit", "TestASaturatedStateIsReadBack"), edits{"log-saturates-at-each-instant": swap("maxUnits-s.B", "maxUnits")}},

@@ -36,8 +36,8 @@ type eventData struct {
 	Quota     uint64  `json:"quota,omitempty"`
 	Denials   uint64  `json:"denials,omitempty"` // in the minute of a spike
 	Mean      *uint64 `json:"mean,omitempty"`    // a minute, in the ten minutes before
-	Start     string  `json:"start,omitempty"` // absent: the window has no beginning
-	End       string  `json:"end,omitempty"`   // absent: never
+	Start     string  `json:"start,omitempty"`   // absent: the window has no beginning
+	End       string  `json:"end,omitempty"`     // absent: never
 }
 
 // eventMessage is an event in its form on the wire. The same event has the same bytes at each try.
