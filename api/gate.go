@@ -54,6 +54,7 @@ func (g *gates) before(next http.Handler) http.Handler {
 // ServeHTTP implements http.Handler. It never reads a body.
 func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 would wait for the body; others cannot, and need not
 	name, path := gatePath(r)
 	if x := g.limits.teller.exchange(r.Context()); x != nil {
 		x.protocol = "gate"

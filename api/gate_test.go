@@ -400,6 +400,29 @@ func TestAGateReadsNoBodyAndNoHugeHeaders(t *testing.T) {
 	}
 }
 
+// A body that was announced may never come: HAProxy and Envoy can pass the headers of one on, without it.
+func TestAGateDoesNotWaitForABody(t *testing.T) {
+	w := newGateWorld(t, nil)
+	for _, announced := range []string{"Content-Length: 100", "Transfer-Encoding: chunked"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(await.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "POST /gate/web HTTP/1.1\r\nHost: a\r\n%s\r\n%s\r\n\r\n", strings.Join(by("GET", "/"), "\r\n"), announced)
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", announced, err)
+		}
+		if answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %d", announced, answer.StatusCode)
+		}
+	}
+}
+
 // Answers for nginx fit one header each, whatever the body is.
 func TestAMaskedBodyIsOneLine(t *testing.T) {
 	if got := oneLine("a\nb\r\x00" + strings.Repeat("é", 1000)); len(got) > maskedBytesMax || strings.ContainsAny(got, "\r\n\x00") {
