@@ -58,18 +58,18 @@ var beside = map[string][]string{
 	"client/stinthttp":          {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
 	"client/stintconnect":       {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
 	"client/stintgrpc":          {"api/gen/stint/v1", "client/internal/inbound", "internal/clientaddr"},
-	"internal/batchwait":        {},                    // how long batches wait: a rule without a clock
-	"internal/crew":             {},                    // goroutines that stay
-	"internal/connlimit":        {},                    // how many connections a port has
-	"internal/calllog":          {},                    // the log of calls that fail or are slow
-	"internal/clientaddr":       {},                    // who is behind a proxy
-	"internal/trace":            {"shard"},             // spans of calls
-	"internal/jwks":             {},                    // tokens that others sign, and their keys
-	"internal/keyhash":          {},                    // keys of people as HMAC
-	"internal/notify":           {},                    // events on their way to sinks
-	"internal/auth":             {},                    // who sent a request, and what they may do
-	"internal/certfile":         {},                    // PEM files that are watched
-	"internal/clienttls":        {"internal/certfile"}, // TLS on the ports of clients
+	"internal/batchwait":        {},                      // how long batches wait: a rule without a clock
+	"internal/crew":             {},                      // goroutines that stay
+	"internal/connlimit":        {"internal/clientaddr"}, // how many connections a port has
+	"internal/calllog":          {},                      // the log of calls that fail or are slow
+	"internal/clientaddr":       {},                      // who is behind a proxy
+	"internal/trace":            {"shard"},               // spans of calls
+	"internal/jwks":             {},                      // tokens that others sign, and their keys
+	"internal/keyhash":          {},                      // keys of people as HMAC
+	"internal/notify":           {},                      // events on their way to sinks
+	"internal/auth":             {},                      // who sent a request, and what they may do
+	"internal/certfile":         {},                      // PEM files that are watched
+	"internal/clienttls":        {"internal/certfile"},   // TLS on the ports of clients
 	"internal/bench":            {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
 	"internal/bubble":           {"cluster/gossip", "shard"}, // for tests: nodes in virtual time
 	"internal/await":            {},                          // for tests: waiting

@@ -88,8 +88,16 @@ function isIn(address, ranges) {
   return ranges.some((r) => r.size === address.size && r.bits >> r.shift === address.bits >> r.shift)
 }
 
+// within returns the IPv4 address of a client that comes through NAT64 (64:ff9b::/96) or Teredo (2001::/32), where all have one /64.
+function within({ bits, size }) {
+  if (size === 128 && bits >> 32n === 0x64ff9bn << 64n) return { bits: bits & 0xffffffffn, size: 32 }
+  if (size === 128 && bits >> 96n === 0x20010000n) return { bits: ~bits & 0xffffffffn, size: 32 }
+  return { bits, size }
+}
+
 // masked writes an address as a key: IPv4 whole, of IPv6 the first 64 bits.
-function masked({ bits, size }) {
+function masked(address) {
+  const { bits, size } = within(address)
   const groups = (count, width, base) => Array.from({ length: count }, (_, i) =>
     ((bits >> BigInt(size - width * (i + 1))) & ((1n << BigInt(width)) - 1n)).toString(base))
   if (size === 32) return groups(4, 8, 10).join('.')

@@ -514,11 +514,18 @@ def client_ip(*, header: Optional[str] = None, trusted_proxies: Sequence[str] = 
         address = _address(_header(request, header)) if header else _forwarded(request, trusted)
         if address is None:
             return None
+        if address.version == 6 and address in _NAT64:  # where all clients of IPv4 have one /64
+            address = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        elif address.version == 6 and address in _TEREDO:
+            address = ipaddress.IPv4Address(~int(address) & 0xFFFFFFFF)
         if address.version == 4:
             return f"ip:{address}"
         return f"ip:{ipaddress.IPv6Address(int(address) >> 64 << 64)}"
 
     return key
+
+
+_NAT64, _TEREDO = ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2001::/32")
 
 
 def _forwarded(request: Dict[str, Any], trusted: List[Any]) -> Any:

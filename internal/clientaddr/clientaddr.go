@@ -25,7 +25,7 @@ func ParseProxies(networks []string) (Proxies, error) {
 }
 
 // Client returns the key of the client of a connection: "ip:203.0.113.7", or the first address of its network as in
-// "ip:2001:db8:0:1::", as whoever has one IPv6 address has the 2^64 beside it. It has no "/64": what stands before a "/" is the key
+// "ip:2001:db8:0:1::", as whoever has one IPv6 address has the 2^64 beside it (Holder). It has no "/64": what stands before a "/" is the key
 // of a parent. If the other end is a trusted proxy, the client is the rightmost address of X-Forwarded-For that no
 // trusted proxy has, or the first if all are theirs. What is left of it, anybody may have written.
 func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) {
@@ -40,12 +40,30 @@ func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) 
 			return "", errors.New("X-Forwarded-For is missing, or has an entry that is no address")
 		}
 	}
-	if address.Is6() {
-		network, _ := address.Prefix(64)
-		return "ip:" + network.Addr().String(), nil
-	}
-	return "ip:" + address.String(), nil
+	return "ip:" + Holder(address).String(), nil
 }
+
+// Holder returns whose an address is: an IPv4 address, or the first address of an IPv6 /64. A client of IPv4 that comes through NAT64
+// (RFC 6052) or Teredo (RFC 4380), where all have one /64, is its IPv4 address.
+func Holder(address netip.Addr) netip.Addr {
+	bytes := address.As16()
+	behind := [4]byte(bytes[12:])
+	switch {
+	case !address.Is6():
+		return address
+	case nat64.Contains(address):
+		return netip.AddrFrom4(behind)
+	case teredo.Contains(address):
+		for i := range behind {
+			behind[i] ^= 0xff
+		}
+		return netip.AddrFrom4(behind)
+	}
+	network, _ := address.Prefix(64) // the error is for more bits than an address has
+	return network.Addr()
+}
+
+var nat64, teredo = netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2001::/32")
 
 // Trust reports whether the other end of a connection is a trusted proxy.
 func (p Proxies) Trust(otherEnd string) bool {

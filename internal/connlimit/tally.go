@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+
+	"github.com/stint-io/stint/internal/clientaddr"
 )
 
 // Why is the reason for which there is no room for a connection.
@@ -81,10 +83,5 @@ func holder(from net.Addr) (who netip.Addr, counted bool) {
 	if !who.IsValid() || who.IsLoopback() {
 		return netip.Addr{}, false
 	}
-	if who.Is6() {
-		const network = 64
-		prefix, _ := who.Prefix(network) // the error is for more bits than an address has
-		who = prefix.Addr()
-	}
-	return who, true
+	return clientaddr.Holder(who), true
 }
