@@ -135,9 +135,6 @@ func envoyStatuses(of *envoyDecided, at int) (found []*shard.LimitStatus) {
 // showEnvoyLimit tells about a limit: whole seconds, rounded up, because Envoy cuts what is less than a second.
 func showEnvoyLimit(m *rlsv3.RateLimitResponse_DescriptorStatus, descriptor *envoyDescriptor, of *envoyDecided, s *shard.LimitStatus) {
 	m.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: descriptor.name, RequestsPerUnit: clamped(s.Quota)}
-	if m.CurrentLimit.Name == "" {
-		m.CurrentLimit.Name = s.Policy + "/" + s.Limit
-	}
 	if rule, found := ruleOf(of.policies, of.r, s); found {
 		unit, times := envoyUnitOf(&rule, windowOf(&rule, s))
 		m.CurrentLimit.Unit = unit

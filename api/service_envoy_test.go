@@ -387,6 +387,11 @@ func TestHeadersForEnvoy(t *testing.T) {
 		if got, m := ask(20); got != style || len(m.RawBody) > 0 || m.Statuses[0].CurrentLimit.Name != "per-ip" {
 			t.Errorf("allowed: %s%v", got, m)
 		}
+		m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge",
+			Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("several", "x")}})
+		if err != nil || m.Statuses[0].CurrentLimit.GetName() != "" { // Envoy shows it to visitors, who need not know our policies
+			t.Errorf("a rule without a name: %v %v", m, err)
+		}
 		if got, m := ask(1); got != "Content-Type: text/plain; charset=utf-8\n"+style+"Retry-After: 60\n" || string(m.RawBody) != "Slow down\n" {
 			t.Errorf("denied: %s%v", got, m)
 		}

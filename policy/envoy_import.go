@@ -27,13 +27,17 @@ func (m *EnvoyImport) Read(fileName string, data []byte) error {
 		return &ParseError{File: fileName, Problems: []Problem{*problem}}
 	}
 	f := envoyFile{decoder: newDecoder(), into: m, domain: &EnvoyDomain{}, named: map[string]bool{}}
-	f.read(f.top(root))
+	before := f.read(f.top(root))
 	if len(f.problems) > 0 {
 		sortProblems(f.problems)
 		return &ParseError{File: fileName, Problems: f.problems}
 	}
 	m.policies = append(m.policies, f.policies...)
-	m.rules.Envoy = append(m.rules.Envoy, f.domain)
+	if before != nil {
+		before.Rules = append(before.Rules, f.domain.Rules...)
+	} else {
+		m.rules.Envoy = append(m.rules.Envoy, f.domain)
+	}
 	for _, n := range f.notes {
 		m.Notes = append(m.Notes, fmt.Sprintf("%s:%d: %s", fileName, n.Line, n.Message))
 	}
@@ -67,7 +71,14 @@ func (f *envoyFile) note(v value, format string, args ...any) {
 	f.notes = append(f.notes, Problem{Line: f.placeOf(v.path).line, Message: fmt.Sprintf(format, args...)})
 }
 
-func (f *envoyFile) read(root value) {
+// read returns the domain as earlier files have it, which the rules of this one join (MERGE_DOMAIN_CONFIG); nil: they have none of it.
+func (f *envoyFile) read(root value) (before *EnvoyDomain) {
+	for i, node := range root.node.Content {
+		if node.Value == "ConfigMap" && root.node.Content[max(i, 1)-1].Value == "kind" {
+			f.fail("", `is a ConfigMap: import the files that its field "data" has, each by itself`)
+			return nil
+		}
+	}
 	fields := f.fields(root, "domain", "descriptors")
 	f.text(fields["domain"], &f.domain.Name)
 	if f.domain.Name == "" && !f.failed["domain"] {
@@ -75,7 +86,10 @@ func (f *envoyFile) read(root value) {
 	}
 	for _, other := range f.into.rules.Envoy {
 		if other.Name == f.domain.Name {
-			f.fail("domain", "%s is that of another file: one file has all rules of a domain", shown(f.domain.Name))
+			before = other
+			for i := range other.Rules {
+				f.named[other.Rules[i].Name] = other.Rules[i].Name != ""
+			}
 		}
 	}
 	if v, ok := fields["descriptors"]; ok {
@@ -91,6 +105,7 @@ func (f *envoyFile) read(root value) {
 			return !f.named[name]
 		})
 	}
+	return before
 }
 
 // envoyStep is the way to a descriptor.

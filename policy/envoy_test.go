@@ -3,6 +3,7 @@ package policy_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,8 +231,31 @@ func TestMistakesOfRatelimit(t *testing.T) {
 			t.Errorf("%q has left something: %v", c.text, err)
 		}
 	}
-	if _, err := readEnvoy(t, "domain: d\n", "domain: d\n"); err == nil || !strings.Contains(err.Error(), "b.yaml:1:1: domain: d is that of another file") {
-		t.Errorf("a domain twice: %v", err)
+	if _, err := readEnvoy(t, "kind: ConfigMap\ndata:\n  config.yaml: |\n    domain: d\n"); err == nil || !strings.Contains(err.Error(), "is a ConfigMap: import the files") {
+		t.Errorf("a file within a file: %v", err)
+	}
+}
+
+// A domain may be in several files, as envoyproxy/ratelimit joins them with MERGE_DOMAIN_CONFIG.
+func TestADomainOfSeveralFiles(t *testing.T) {
+	const one = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {name: n, unit: second, requests_per_unit: 1}}\n"
+	m, err := readEnvoy(t, one, "domain: d\ndescriptors:\n  - {key: l, rate_limit: {unit: second, requests_per_unit: 2, replaces: [{name: n}]}}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := m.Set()
+	if err != nil || len(m.Notes) > 0 {
+		t.Fatal(err, m.Notes)
+	}
+	rules := set.EnvoyDomain("d").Rules
+	if len(rules) != 2 || rules[0].Match[0].Key != "k" || rules[1].Match[0].Key != "l" || !slices.Equal(rules[1].Replaces, []string{"n"}) {
+		t.Errorf("the rules are %+v", rules)
+	}
+	if m, err = readEnvoy(t, one, one); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Set(); err == nil || !strings.Contains(err.Error(), "rules[1].match: is that of rules[0]") {
+		t.Errorf("one descriptor in two files: %v", err)
 	}
 }
 

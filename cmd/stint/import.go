@@ -12,7 +12,7 @@ type importCommand struct {
 }
 
 type importEnvoyCommand struct {
-	Files []string `arg:"" name:"file" help:"Configuration of envoyproxy/ratelimit, one file for each domain."`
+	Files []string `arg:"" name:"file" help:"Configuration of envoyproxy/ratelimit; files of one domain are joined."`
 }
 
 // Help implements kong.HelpProvider.
