@@ -38,7 +38,15 @@ func TestExemplarsLeadToTraces(t *testing.T) {
 			t.Fatalf("%s is answered in %s", accept, kind)
 		}
 		var found []string
+		families := map[string]bool{}
 		for line := range strings.Lines(text) {
+			if family, is := strings.CutPrefix(line, "# TYPE "); is {
+				name, _, _ := strings.Cut(family, " ")
+				if families[name] { // OpenMetrics leaves "_total" out of names
+					t.Errorf("%s is there twice", name)
+				}
+				families[name] = true
+			}
 			if sample, exemplar, has := strings.Cut(strings.TrimSpace(line), " # "); has {
 				found = append(found, sample+" "+exemplar[:strings.LastIndexByte(exemplar, ' ')]) // without the time
 			}

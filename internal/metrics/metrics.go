@@ -2,12 +2,14 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Metrics has the series of one node. Make it with New. All methods may be called concurrently.
@@ -230,7 +232,14 @@ func (m *Metrics) Capped(shard uint32) {
 // Handler answers scrapes: in OpenMetrics, which has exemplars, for who asks for that, and else in the text format. There are no
 // samples of when a series was created (_created): they would be series of their own for every scraper that does not know them.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// gather leaves out Go's go_memstats_alloc_bytes, which is go_memstats_heap_alloc_bytes: in OpenMetrics, where names have no "_total",
+// it would be one family with the counter go_memstats_alloc_bytes_total, and strict readers refuse the page.
+func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
+	all, err := m.registry.Gather()
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool { return f.GetName() == "go_memstats_alloc_bytes" }), err
 }
 
 func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
