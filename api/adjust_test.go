@@ -75,7 +75,7 @@ func TestTheShardsErrorsNameTheFieldsOfTheirCall(t *testing.T) {
 		"LimitService/Adjust":          {adjusting(`"reset":{}`), "entries[0].policy", "policy: is wrong"},
 		"PolicyService/PutOverride":    {`{"policy":"p","key":"k","tier":"t"}`, "limits.burst.quota", "limits.burst.quota: is wrong"},
 		"PolicyService/DeleteOverride": {`{"policy":"p","key":"k"}`, "entries[0].policy", "policy: is wrong"},
-		"LimitService/CorrectUsage":    {correcting(""), "entries[0].policy", "policy: is wrong"},
+		"LimitService/CorrectUsage":    {correcting(`,"new":true`), "entries[0].policy", "policy: is wrong"},
 		"LimitService/Reserve":         {reserving(`"ttl":"1s"`), "entries[0].tier", "check.entries[0].tier: is wrong"},
 		"LimitService/Settle":          {settling(aHold, `"commit":{}`), "hold_id", "hold_id: is wrong"},
 	} {

@@ -147,11 +147,11 @@ func New(c Config) *API {
 		c.Keys = plainKeys
 	}
 	follows := follower{tracer: c.Tracer, log: c.Calls, policies: c.policies}
-	edge := keyEdge{c.Decider, c.Keys, follows} // nothing below may reach the Decider in another way
-	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
-	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	room := &admission{}
 	g := newGatekeeper(&c, room)
+	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, follows} // nothing below may reach the Decider in another way
+	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
+	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	d := newRegistry(interceptors{follower: follows, observer: c.Observer, timeout: c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
 	limits := limitService{decider: c.Decider, keys: c.Keys, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, teller: c.Teller, stale: c.Stale, shards: c.Shards, cluster: c.Cluster}

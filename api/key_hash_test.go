@@ -72,7 +72,7 @@ func withKeys(w *world) map[string]string {
 		stintv1connect.LimitServiceGetProcedure:             `{` + entries + `,"explain":true}`,
 		stintv1connect.LimitServiceAdjustProcedure:          `{` + one + `,"reset":{}}`,
 		stintv1connect.LimitServiceForgetProcedure:          `{"namespace":"shop","key":"` + plainKey + `"}`,
-		stintv1connect.LimitServiceCorrectUsageProcedure:    `{` + one + `,"units":"1","note":"n"}`,
+		stintv1connect.LimitServiceCorrectUsageProcedure:    `{` + one + `,"units":"1","note":"n","new":true}`,
 		stintv1connect.PolicyServicePutOverrideProcedure:    `{` + one + `,"tier":"gold"}`,
 		stintv1connect.PolicyServiceDeleteOverrideProcedure: `{` + one + `}`,
 		stintv1connect.ObserveServiceAuditProcedure:         `{"namespace":"shop","key":"` + plainKey + `"}`,

@@ -213,7 +213,6 @@ func (s envoyService) requestOfRest(
 	if step != envoyBack {
 		return r.request(step, entries, policies)
 	}
-	who, err := callerOf(ctx)
 	return shard.Request{Op: shard.AddUsed, Namespace: r.namespace, Entries: entries,
-		Adjustment: &shard.Adjustment{Amount: -int64(entries[0].Cost), Actor: who, Note: "negative hits from Envoy"}}, err
+		Adjustment: &shard.Adjustment{Amount: -int64(entries[0].Cost)}}, nil
 }

@@ -14,8 +14,16 @@ import (
 var adjustmentNames = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
 	PutOverride: "put_override", DeleteOverride: "delete_override", CorrectUsage: "correct"}
 
+// Deed is the name of a change by hand in audit records; "": it is none.
+func (o Op) Deed() string {
+	if o == Forget {
+		return "forget"
+	}
+	return adjustmentNames[o]
+}
+
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the limits
-// before it. A request with an Adjustment leaves an audit record.
+// before it. A request with an actor leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if e.extras {
 		e.charges.showExtras(&before, &e.at)
@@ -45,7 +53,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		e.charges.showExtras(&d, &e.at)
 	}
 	e.number(&d)
-	if a := r.Adjustment; a != nil {
+	if a := r.Adjustment; a != nil && a.Actor != "" { // else it is traffic, such as Envoy's negative hits, and no deed
 		entry := &r.Entries[0]
 		auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,

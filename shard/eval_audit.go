@@ -1,14 +1,17 @@
 package shard
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/stint-io/stint/limit"
 )
 
 const (
-	// auditKept is how many changes a shard keeps. They form a ring, so that it needs no sweep and its size is bounded.
+	// auditKept is how many changes a shard keeps. Their places are numbered, so that they need no sweep and their size is bounded.
 	auditKept = 1024
 	// auditRead is how many changes ReadAudit returns at most, and auditReadBytes is roughly how many bytes of them: an
 	// answer must fit into a frame between nodes.
@@ -37,12 +40,54 @@ func (a *Adjustment) auditProblem() *Error {
 // auditLog is the list of the newest changes of the shard.
 type auditLog struct{ *batch }
 
-// append records a change. If the ring is full, it replaces the oldest.
+// append records a change. If all places are taken, it replaces the oldest change of whoever has the most of them: so nobody displaces
+// what is known of somebody who has done less.
 func (l auditLog) append(a AuditRecord) {
 	n := l.count()
-	l.write(Put{Key: auditKey(n), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
+	place := n
+	if n >= auditKept { //mutant:audit-emptied-by-one
+		place = l.replaced(n, a.Actor)
+	}
+	l.write(Put{Key: auditKey(place), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
 	l.write(Put{Key: string(auditHeadRecord),
 		Record: Record{Value: binary.AppendUvarint([]byte{auditFormat}, n+1), ForgetAt: limit.Forever}})
+}
+
+// replaced returns the place of the change that the n-th one, of an actor, replaces.
+func (l auditLog) replaced(n uint64, actor string) (place uint64) {
+	type share struct {
+		changes int
+		oldest  uint64
+		at      limit.Time
+	}
+	shares := map[string]*share{proven(actor): {changes: 1, at: limit.Forever}}
+	for old := n - auditKept; old < n; old++ { // mostly in the order of time
+		var a AuditRecord // of nobody and no time, if it cannot be read
+		if record, found := l.lookup(auditKey(old)); found {
+			a, _ = decodeAudit(l.at.Shard, record.Value)
+		}
+		of := shares[proven(a.Actor)]
+		if of == nil {
+			of = &share{at: limit.Forever}
+			shares[proven(a.Actor)] = of
+		}
+		if of.changes++; a.At < of.at {
+			of.oldest, of.at = old, a.At
+		}
+	}
+	var most share
+	for _, of := range shares {
+		if of.changes > most.changes || of.changes == most.changes && (of.at < most.at || of.at == most.at && of.oldest < most.oldest) {
+			most = *of
+		}
+	}
+	return most.oldest
+}
+
+// proven is the token, role or socket of an actor, without the person whom it names: it may name as many as it likes.
+func proven(actor string) string {
+	name, _, _ := strings.Cut(actor, " for ")
+	return name
 }
 
 // count returns how many changes were ever recorded. If the record cannot be read, the count starts again from 0: a
@@ -63,9 +108,9 @@ func (l auditLog) count() uint64 {
 func (l auditLog) read() Result {
 	var newest []AuditRecord
 	count, bytes := l.count(), 0
-	for n := count; n > count-min(count, auditRead); n-- {
+	for n := count; n > count-min(count, auditKept); n-- {
 		record, found := l.lookup(auditKey(n - 1))
-		if bytes += len(record.Value); !found || bytes > auditReadBytes {
+		if !found {
 			break
 		}
 		a, err := decodeAudit(l.at.Shard, record.Value)
@@ -73,6 +118,13 @@ func (l auditLog) read() Result {
 			a = AuditRecord{Deed: "unreadable", Note: "this version cannot read the record: run a newer one"}
 		}
 		newest = append(newest, a)
+	}
+	slices.SortStableFunc(newest, func(a, b AuditRecord) int { return cmp.Compare(b.At, a.At) })
+	for i := range newest {
+		if bytes += newest[i].size(); i == auditRead || bytes > auditReadBytes {
+			newest = newest[:i]
+			break
+		}
 	}
 	d := l.newDecision()
 	d.System = &SystemAnswer{Audit: newest}
@@ -82,6 +134,11 @@ func (l auditLog) read() Result {
 // auditKey returns the record key of the n-th change, counted from 0: its place in the ring.
 func auditKey(n uint64) string {
 	return string(binary.BigEndian.AppendUint16([]byte{auditRecord}, uint16(n%auditKept)))
+}
+
+// size is roughly how many bytes a record has in an answer.
+func (a *AuditRecord) size() int {
+	return 40 + len(a.Actor) + len(a.Namespace) + len(a.Policy) + len(a.Key) + len(a.Limit) + len(a.Deed) + len(a.Before) + len(a.After) + len(a.Note)
 }
 
 // encodeAudit writes a record: format, then the fields in order. The shard is the one that holds the record.

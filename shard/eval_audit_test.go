@@ -52,6 +52,42 @@ func TestTheNewestChangesAreKept(t *testing.T) {
 	}
 }
 
+// Whoever does much displaces his own changes and nobody else's, whomever he says that he does it for.
+func TestNobodyEmptiesTheAuditLogOfOthers(t *testing.T) {
+	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
+	now := origin
+	do := func(actor string, times int) {
+		for n := 0; n < times; {
+			var requests []Request
+			for ; n < times && len(requests) < 50; n++ {
+				name := actor
+				if actor == "token:mallory" {
+					name = fmt.Sprintf("token:mallory for %d", n)
+				}
+				requests = append(requests, addBy(name, "k"))
+			}
+			now++
+			w.batch(now, requests...)
+		}
+	}
+	do("token:ann for bob", 200)
+	do("token:mallory", 3*auditKept)
+	do("local", 100)
+	do("token:mallory", 3*auditKept)
+	counts := map[string]int{}
+	last := limit.Time(limit.Forever)
+	for _, a := range auditOf(w, now+1) {
+		counts[proven(a.Actor)]++
+		if a.At > last {
+			t.Fatalf("%+v is behind an older one", a)
+		}
+		last = a.At
+	}
+	if counts["local"] != 100 || counts["token:ann"] < 176 || counts["token:mallory"] != auditRead-100-counts["token:ann"] {
+		t.Errorf("on record: %v", counts)
+	}
+}
+
 // TestARecordOfAChangeIsWrittenWithIt: an operation that changes nothing is not recorded, and a copy is not recorded again.
 func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(100)))
@@ -63,7 +99,8 @@ func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	wrong.Limit = "nowhere"
 	w.refused(origin+2, wrong)
 	w.must(origin+2, Request{Op: DeleteOverride, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Actor: "kim"}})
-	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries}) // without an actor, as before the audit log existed
+	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries})                                        // without an actor, as before the audit log existed
+	w.must(origin+2, Request{Op: AddUsed, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Amount: -1}}) // traffic
 	if got := auditOf(w, origin+3); len(got) != 1 {
 		t.Errorf("on record: %+v", got)
 	}

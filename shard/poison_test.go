@@ -203,7 +203,7 @@ func TestALegOfAnUnreadableKeyWaits(t *testing.T) {
 // An unreadable audit log prevents no change, and lists the entries that it cannot read.
 func TestUnreadableAuditRecords(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
-	set := Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: 1}}
+	set := Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: 1, Actor: "kim"}}
 	w.batch(origin+1, set)
 	w.spoil("u")
 	w.batch(origin+2, set)

@@ -203,6 +203,7 @@ var ofShard = []group{
 		"alone-may-not-fill":               without("one.Keys < all.Keys && "),
 		"inline-labels-escape-their-share": swap("InlinePolicy[0]", "0"),
 	}},
+	{tests("shard", "TestNobodyEmptiesTheAuditLogOfOthers"), edits{"audit-emptied-by-one": never}},
 	{tests("shard", "TestSharesComeBackFromASnapshot"), edits{"snapshot-forgets-shares": gone}},
 	{tests("shard", "TestAKeyOfTheOtherFormIsNotCounted"), edits{
 		"other-form-counted":      swap("r.Op == Settle || r.Revision > b.policies.Version()", "true"),
