@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -49,7 +50,7 @@ func (s tokenService) create(ctx context.Context, m *stintv1.CreateTokenRequest)
 	if err != nil {
 		return nil, err
 	}
-	if err := mayGiveAway(callerIn(ctx), &record); err != nil {
+	if err := mayLend(callerIn(ctx), &record); err != nil {
 		return nil, err
 	}
 	who, err := s.actor(ctx)
@@ -111,6 +112,18 @@ func mayGiveAway(who *auth.Caller, r *auth.Record) error {
 	return nil
 }
 
+// mayLend is mayGiveAway for a secret that somebody is to have: it must not outlive what the caller has.
+func mayLend(who *auth.Caller, r *auth.Record) error {
+	if err := mayGiveAway(who, r); err != nil {
+		return err
+	}
+	if !who.MayGrantUntil(r.Expires) { //mutant:token-makes-one-without-end
+		return &auth.Refusal{Kind: auth.NotGranted, Message: "it would be good for longer than this token or role, which ends at " +
+			time.UnixMicro(who.Ends()).UTC().Format(time.RFC3339) + ": give it an end (--expires) that is no later; nothing was done"}
+	}
+	return nil
+}
+
 func (s tokenService) list(ctx context.Context, _ *stintv1.ListTokensRequest) (*stintv1.ListTokensResponse, error) {
 	if s.tokens == nil {
 		return nil, errNoCluster
@@ -153,7 +166,7 @@ func (s tokenService) rotate(ctx context.Context, m *stintv1.RotateTokenRequest)
 		return nil, err
 	}
 	caller := callerIn(ctx)
-	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who)
+	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error { return mayLend(caller, r) }, who)
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +179,41 @@ func (s tokenService) revoke(ctx context.Context, m *stintv1.RevokeTokenRequest)
 		return nil, err
 	}
 	caller := callerIn(ctx)
-	if err := s.tokens.Revoke(ctx, m.Name, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who); err != nil {
+	records, _, _, err := s.tokens.List(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return &stintv1.RevokeTokenResponse{}, nil
+	response := &stintv1.RevokeTokenResponse{Children: childrenOf(m.Name, records)}
+	end := []string{m.Name} // first, so that it makes no more
+	if m.Children {
+		end = append(end, response.Children...)
+	}
+	for _, name := range end {
+		if err := s.tokens.Revoke(ctx, name, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who); err != nil {
+			return nil, err
+		}
+	}
+	return response, nil
+}
+
+// childrenOf lists the records that one has made, and those that they have made, by name.
+func childrenOf(name string, records []auth.Record) (children []string) {
+	made := map[string]bool{name: true}
+	for grown := true; grown; {
+		grown = false
+		for i := range records {
+			if made[records[i].Name] {
+				for j := range records {
+					if !made[records[j].Name] && records[j].MadeBy(&records[i]) {
+						made[records[j].Name], grown = true, true
+						children = append(children, records[j].Name)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(children)
+	return children
 }
 
 // turnOff is answered on the local socket alone: a stolen token must not open the cluster for everybody.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -170,7 +171,8 @@ func (c *tokenRotateCommand) Run(s streams) error {
 }
 
 type tokenRevokeCommand struct {
-	Name string `arg:"" help:"The token or role."`
+	Name     string `arg:"" help:"The token or role."`
+	Children bool   `help:"Those that it has made end too, and those that they have made."`
 	output
 	remote
 }
@@ -179,14 +181,23 @@ type tokenRevokeCommand struct {
 func (c *tokenRevokeCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
-	answer, err := c.tokens(ctx).Revoke(ctx, connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name}))
+	answer, err := c.tokens(ctx).Revoke(ctx, connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name, Children: c.Children}))
 	if err != nil {
 		return c.explainFate(ctx, "token revoke "+c.Name, err, "it may have been done: stint token list shows it")
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)
 	}
-	_, err = fmt.Fprintf(s.out, "%s is revoked: within a second no node accepts it\n", c.Name)
+	children := strings.Join(answer.Msg.Children, ", ")
+	switch {
+	case children == "":
+		_, err = fmt.Fprintf(s.out, "%s is revoked: within a second no node accepts it\n", c.Name)
+	case c.Children:
+		_, err = fmt.Fprintf(s.out, "%s is revoked, and what it has made: %s; within a second no node accepts them\n", c.Name, children)
+	default:
+		_, err = fmt.Fprintf(s.out, "%s is revoked: within a second no node accepts it\nwhat it has made is good still: %s (stint token revoke NAME)\n",
+			c.Name, children)
+	}
 	return err
 }
 

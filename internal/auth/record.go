@@ -31,6 +31,16 @@ type Former struct {
 // nameForm is what a name can be: it stands in certificates, in the audit log and on command lines.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
+// MadeBy reports whether a token or role made the record, for whomever.
+func (r *Record) MadeBy(maker *Record) bool {
+	kind := "token:"
+	if maker.IsRole() {
+		kind = "role:"
+	}
+	by, _, _ := strings.Cut(r.Creator, " for ")
+	return by == kind+maker.Name
+}
+
 // NameProblem says what is wrong with the name of a token or a role; "": nothing.
 func NameProblem(name string) string {
 	if !nameForm.MatchString(name) {

@@ -79,6 +79,12 @@ func (c *Caller) MayGrant(g *Grant) bool {
 	return true
 }
 
+// MayGrantUntil reports whether the caller is good for as long as a grant until an instant would be; 0: for ever.
+func (c *Caller) MayGrantUntil(ends int64) bool { return c.ends == 0 || ends != 0 && ends <= c.ends }
+
+// Ends is the instant from which the caller is nobody, in Unix microseconds; 0: never.
+func (c *Caller) Ends() int64 { return c.ends }
+
 // Namespace is the only namespace that the caller may name; "": there are several, or all.
 func (c *Caller) Namespace() (only string) {
 	for i := range c.grants {

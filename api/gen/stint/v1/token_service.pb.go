@@ -531,7 +531,9 @@ func (x *RotateTokenResponse) GetToken() string {
 type RevokeTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The token's or role's name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Those that it has made end too, and those that they have made.
+	Children      bool `protobuf:"varint,2,opt,name=children,proto3" json:"children,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,9 +575,18 @@ func (x *RevokeTokenRequest) GetName() string {
 	return ""
 }
 
-// RevokeTokenResponse is empty.
+func (x *RevokeTokenRequest) GetChildren() bool {
+	if x != nil {
+		return x.Children
+	}
+	return false
+}
+
+// RevokeTokenResponse names the tokens and roles that it has made, and that they have made.
 type RevokeTokenResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name. They have ended with it if the request says so; otherwise they are good still.
+	Children      []string `protobuf:"bytes,1,rep,name=children,proto3" json:"children,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -608,6 +619,13 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
 	return file_stint_v1_token_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RevokeTokenResponse) GetChildren() []string {
+	if x != nil {
+		return x.Children
+	}
+	return nil
 }
 
 // TurnOffTokensRequest is empty.
@@ -724,10 +742,12 @@ const file_stint_v1_token_service_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\aoverlap\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aoverlap\"+\n" +
 	"\x13RotateTokenResponse\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"(\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"D\n" +
 	"\x12RevokeTokenRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
-	"\x13RevokeTokenResponse\"\x16\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bchildren\x18\x02 \x01(\bR\bchildren\"1\n" +
+	"\x13RevokeTokenResponse\x12\x1a\n" +
+	"\bchildren\x18\x01 \x03(\tR\bchildren\"\x16\n" +
 	"\x14TurnOffTokensRequest\"\x17\n" +
 	"\x15TurnOffTokensResponse2\xf7\x02\n" +
 	"\fTokenService\x12E\n" +
