@@ -141,6 +141,29 @@ func TestAlertsAreRaised(t *testing.T) {
 	}
 }
 
+// The page's configuration is one that Prometheus reads, and asks nodes with certificates.
+func TestPrometheusReadsTheConfigurationOfThePage(t *testing.T) {
+	page, err := os.ReadFile(alarmsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```yaml\n(rule_files:.*?)```").FindSubmatch(page)
+	if found == nil || !strings.Contains(string(found[1]), "scheme: https") || !strings.Contains(string(found[1]), "tls_config:") {
+		t.Fatalf("the page's configuration:\n%s", found)
+	}
+	rules, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"prometheus.yml": found[1], "prometheus-rules.yml": rules, "observe.token": nil, "ca.crt": nil} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	promtool(t, "check", "config", filepath.Join(dir, "prometheus.yml"))
+}
+
 // The queries of the dashboard are PromQL. promtool reads them as rules.
 func TestDashboardQueriesAreRead(t *testing.T) {
 	var rules strings.Builder
