@@ -107,8 +107,8 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 
 		c.restartElsewhere(t)
 		changes, err := c.nodes[2].admin.PolicyHistory(t.Context())
-		if err != nil || len(changes) != 3 || changes[2].Version != changes[0].Version+2 || changes[1].Actor != "jo" ||
-			changes[1].Note != "to 300" {
+		if err != nil || len(changes) != 4 || changes[0].Version != 1 || changes[0].Note != "the cluster was founded" ||
+			changes[3].Version != 4 || changes[2].Actor != "jo" || changes[2].Note != "to 300" {
 			t.Errorf("the history is %+v, %v", changes, err)
 		}
 		for i := range 3 {

@@ -209,7 +209,8 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	}
 	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
 	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas)
-	_, err := f.documents.swap(ctx, placement.PoliciesDocument, 0, policy.Format(set))
+	_, err := f.documents.replace(ctx, shard.Request{Document: placement.PoliciesDocument, Body: policy.Format(set),
+		Adjustment: &shard.Adjustment{Actor: "node:" + f.node, Note: "the cluster was founded"}})
 	if err == nil || isConflict(err) {
 		_, err = f.documents.swap(ctx, placement.LevelsDocument, 0, levels.Encode())
 	}
