@@ -65,7 +65,7 @@ func (c *trio) watchQuotas(ctx context.Context, t *testing.T, key string, wanted
 func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		keys := keysOfAllShards(4)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup

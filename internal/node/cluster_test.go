@@ -24,9 +24,9 @@ type trio struct {
 }
 
 // newTrio founds a cluster.
-func newTrio(t testing.TB) *trio {
+func newTrio(t testing.TB, shards ...int) *trio {
 	t.Helper()
-	c := trioToBe(t)
+	c := trioToBe(t, shards...)
 	for i := range c.nodes {
 		c.start(i)
 	}
@@ -35,11 +35,13 @@ func newTrio(t testing.TB) *trio {
 }
 
 // trioToBe returns three nodes that are not yet started, so that a test can still change them. Nodes that are added and still
-// run when the test ends are stopped too.
-func trioToBe(t testing.TB) *trio {
+// run when the test ends are stopped too. There are the shards of testConfig, unless the test says how many: tests of where
+// replicas are, and of all shards at once, take more.
+func trioToBe(t testing.TB, shards ...int) *trio {
 	t.Helper()
 	c := &trio{t: t, journal: newJournal(t)}
 	base := testConfig(t)
+	base.Shards = append(shards, base.Shards)[0]
 	base.ClusterKeyFile = filepath.Join(t.TempDir(), "cluster.key") // the first node to start creates it
 	var seeds []string
 	for i := range 3 {
@@ -194,7 +196,7 @@ func TestARollingRestartFailsNothingAndForgetsNothing(t *testing.T) {
 // A fourth node gets replicas, and loses them again when it is to be removed.
 func TestANodeJoinsAndLeavesWhileTheOthersCount(t *testing.T) {
 	t.Parallel()
-	c := newTrio(t)
+	c := newTrio(t, 4)
 	c.start(c.add("n4"))
 	c.ready(3)
 	for i := range 4 {

@@ -38,7 +38,7 @@ func atRest(voters int) func(api.ClusterStatus) bool {
 func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		crowd := newCrowd(t, c, 0, 1, 2)
 		leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
 		c.await("n2 leads", leads)
@@ -65,7 +65,7 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		crowd := newCrowd(t, c, 0, 1)
 		before := c.numbers("n3")
 		if len(before) != 5 {

@@ -11,7 +11,7 @@ import (
 func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := trioToBe(t)
+		c := trioToBe(t, 4)
 		c.configs[0].BootstrapExpect, c.configs[0].Join = 1, nil
 		c.configs[1].BootstrapExpect, c.configs[2].BootstrapExpect = 1, 1
 		c.start(0)

@@ -13,7 +13,7 @@ import (
 func TestEveryNodeListsKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		keys := keysOfAllShards(4)
 		for i, key := range keys {
 			if r := c.spend(i%3, key); r.Err != nil {

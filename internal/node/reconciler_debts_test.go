@@ -30,7 +30,7 @@ func across(n *Node, op shard.Op, id string, keys ...string) shard.Result {
 func TestChecksOfSeveralShardsAreCountedEverywhereOrNowhere(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		keys := keysOfAllShards(4)
 		var admitted atomic.Int64
 		var group sync.WaitGroup
@@ -81,7 +81,7 @@ func TestChecksOfSeveralShardsAreCountedEverywhereOrNowhere(t *testing.T) {
 func TestHoldsOfSeveralShardsAreSettledOnAll(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		keys := keysOfAllShards(4)
 		reserved := across(c.nodes[1], shard.Reserve, "", keys[0], keys[2], keys[3])
 		if reserved.Err != nil || !reserved.Decision.Allowed || reserved.Decision.HoldExpires == 0 {
@@ -120,7 +120,7 @@ func TestHoldsOfSeveralShardsAreSettledOnAll(t *testing.T) {
 func TestWhatACoordinatorLeavesBehindComesBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		keys := keysOfAllShards(4)
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()

@@ -44,7 +44,7 @@ func flipBit(t *testing.T, n *Node, id shard.ID, policy, key string, bit int) {
 // newJudgingTrio founds a cluster whose replicas compare their sums more often than usual.
 func newJudgingTrio(t *testing.T) *trio {
 	t.Helper()
-	c := trioToBe(t)
+	c := trioToBe(t, 4)
 	for i := range c.nodes {
 		c.configs[i].World.IdleSum = time.Second
 		c.start(i)
@@ -372,7 +372,7 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		journal, config := newJournal(t), testConfig(t)
-		config.Logger = journal.of("n1")
+		config.Logger, config.Shards = journal.of("n1"), 4
 		n := start(t, config)
 		key, other := keyOn(n, 1), keyOn(n, 2)
 		spend := func(key string) shard.Result { return ask(n, shard.Check, "stock", key) }

@@ -38,7 +38,7 @@ type stoppedTrio struct {
 
 func newStoppedTrio(t *testing.T) *stoppedTrio {
 	t.Helper()
-	s := &stoppedTrio{trio: trioToBe(t)}
+	s := &stoppedTrio{trio: trioToBe(t, 4)}
 	if err := os.WriteFile(s.configs[0].PoliciesFile, []byte(restoredPolicies), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -465,6 +465,7 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 		s := newStoppedTrio(t)
 		dirs := s.disks(t, 0, 1)
 		other := onRealDisk(t)
+		other.Shards = 4
 		stop(t, start(t, other))
 		_, restore := restoredNode(t, s.backup)
 		fresh := t.TempDir()

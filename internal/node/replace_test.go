@@ -13,7 +13,7 @@ import (
 func TestANodeThatIsGoneForLongIsReplacedAndComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := trioToBe(t)
+		c := trioToBe(t, 4)
 		for i := range c.configs {
 			c.configs[i].ReplaceAfter = 3 * time.Second
 		}

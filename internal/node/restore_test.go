@@ -91,7 +91,7 @@ func spent(t *testing.T, n *Node, policy, key string) (admitted int) {
 func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := trioToBe(t)
+		c := trioToBe(t, 4)
 		if err := os.WriteFile(c.configs[0].PoliciesFile, []byte(restoredPolicies), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 		if err := r.Write(); err != nil {
 			t.Fatal(err)
 		}
-		after := trioToBe(t)
+		after := trioToBe(t, 4)
 		for i := range after.configs {
 			config := &after.configs[i]
 			config.NodeID, config.BootstrapExpect = fmt.Sprint("r", i+1), 1

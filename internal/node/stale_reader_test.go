@@ -12,7 +12,7 @@ import (
 func TestStaleReadsOutliveTheMajority(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := newTrio(t)
+		c := newTrio(t, 4)
 		keys := keysOfAllShards(4)
 		for _, key := range keys {
 			if r := c.spend(0, key); r.Err != nil || !r.Decision.Allowed {

@@ -14,7 +14,7 @@ import (
 func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		c := trioToBe(t)
+		c := trioToBe(t, 4)
 		clock := bubble.NewClock(0)
 		c.configs[1].World.Now = clock.Now
 		for i := range 3 {
