@@ -80,7 +80,6 @@ func typed(t *testing.T, page string, kinds ...string) {
 	script.WriteString("stop\n")
 	shell := exec.Command("bash")
 	shell.Dir = clone
-	shell.Env = append(os.Environ(), "GOFLAGS=-trimpath") // so that all copies share what is built
 	shell.Stdin = strings.NewReader(script.String())
 	var stdout, stderr bytes.Buffer
 	shell.Stdout, shell.Stderr = &stdout, &stderr
@@ -101,14 +100,23 @@ func typed(t *testing.T, page string, kinds ...string) {
 	}
 }
 
-// clone copies what git knows, or would take, to a directory "stint", of which docker-compose takes the name.
+// clone copies what git knows, or would take, to a directory "stint", of which docker-compose takes the name. Its path is
+// always the same, since the path is part of what is compiled: what one page has built, the others find in the build cache.
 func clone(t *testing.T) string {
 	t.Helper()
 	list, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
 		t.Fatalf("listing the repository's files: %v", err)
 	}
-	dir := filepath.Join(t.TempDir(), "stint")
+	parent := filepath.Join(os.TempDir(), fmt.Sprint("stint-pages-", os.Getuid()))
+	remove := func() {
+		if err := os.RemoveAll(parent); err != nil {
+			t.Error(err)
+		}
+	}
+	remove() // a run that was killed has left it
+	t.Cleanup(remove)
+	dir := filepath.Join(parent, "stint")
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
 		from, to := filepath.Join("..", name), filepath.Join(dir, name)
 		info, err := os.Stat(from)
