@@ -1,8 +1,10 @@
 package clienttls
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -139,7 +141,19 @@ func roleOf(certificate *x509.Certificate) (string, error) {
 	if !ok || !isName(name) { //mutant:role-of-any-name
 		return "", fmt.Errorf("the certificate is no role's: its URI is %.200q, not %s<name>", uri, roleURI)
 	}
+	if !isSpelled(certificate, roleURI+name) {
+		return "", fmt.Errorf("the certificate is no role's: its URI is not spelled %s%s", roleURI, name)
+	}
 	return name, nil
+}
+
+// isSpelled reports whether a certificate has a short URI as it is written: reading one drops an empty fragment and makes a scheme lower
+// case.
+func isSpelled(certificate *x509.Certificate, uri string) bool {
+	name := append([]byte{0x86, byte(len(uri))}, uri...) // GeneralName, [6], in DER
+	return slices.ContainsFunc(certificate.Extensions, func(e pkix.Extension) bool {
+		return e.Id.String() == "2.5.29.17" && bytes.Contains(e.Value, name)
+	})
 }
 
 // isName reports whether a name is 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore.

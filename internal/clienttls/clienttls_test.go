@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -95,6 +96,9 @@ func TestARoleIsOneURIOfTheRightAuthority(t *testing.T) {
 		return func(c *x509.Certificate) { c.ExtKeyUsage = u }
 	}
 	role := testcert.URIs("stint://role/billing")
+	opaque := func(scheme, rest string) func(*x509.Certificate) { // as it is written
+		return func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: scheme, Opaque: rest}} }
+	}
 	for name, c := range map[string]struct {
 		config *tls.Config
 		want   string // role, or a part of the error
@@ -114,6 +118,8 @@ func TestARoleIsOneURIOfTheRightAuthority(t *testing.T) {
 		"no name but a path":               {roles.Client(testcert.URIs("stint://role/a/b")), "bad certificate"},
 		"a name in disguise":               {roles.Client(testcert.URIs("stint://role/%62illing")), "bad certificate"},
 		"a name with a query":              {roles.Client(testcert.URIs("stint://role/billing?admin")), "bad certificate"},
+		"a name with an empty fragment":    {roles.Client(opaque("stint", "//role/billing#")), "bad certificate"},
+		"a scheme in upper case":           {roles.Client(opaque("STINT", "//role/billing")), "bad certificate"},
 		"a name of somebody":               {roles.Client(testcert.URIs("stint://admin@role/billing")), "bad certificate"},
 		"a long name":                      {roles.Client(testcert.URIs("stint://role/" + strings.Repeat("x", 65))), "bad certificate"},
 		"another scheme":                   {roles.Client(testcert.URIs("https://role/billing")), "bad certificate"},
