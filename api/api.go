@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"connectrpc.com/grpchealth"
@@ -159,9 +158,9 @@ func New(c Config) *API {
 	envoyService{limits}.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, keys: c.Keys, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets, sinks: c.Sinks, keysTop: c.Top}.register(d)
+	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets, sinks: c.Sinks, keysTop: c.Top}.register(d)
 	watchService{teller: c.Teller, watcher: c.Watcher, top: c.Top, keys: c.Keys, gate: g, interceptors: d.interceptors, draining: a.draining,
-		open: &atomic.Int64{}}.register(d)
+		open: &watching{}}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
 	secretService{secrets: c.Secrets}.register(d)

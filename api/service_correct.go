@@ -53,7 +53,7 @@ func (s limitService) correctUsage(ctx context.Context, m *stintv1.CorrectUsageR
 		return &stintv1.CorrectUsageResponse{}, nil
 	}
 	u.Key = key
-	return &stintv1.CorrectUsageResponse{Record: usageMessage(ledger, &u, m.Key, d.DecidedAt)}, nil
+	return &stintv1.CorrectUsageResponse{Record: usageMessage(ledger, &u, m.Key, d.DecidedAt, s.policies())}, nil
 }
 
 // correctionRequest translates and validates a correction. The actor goes to the audit log.

@@ -15,14 +15,15 @@ import (
 
 // observeService answers stint.v1.ObserveService.
 type observeService struct {
-	decider Decider
-	keys    KeysOf
-	shards  func() int   // nil, or 0: not known
-	cluster ClusterAdmin // nil: not known yet
-	tokens  TokenAdmin   // likewise
-	secrets SecretAdmin  // likewise
-	sinks   SinkAdmin    // likewise
-	keysTop TopReader    // likewise
+	decider  Decider
+	policies func() *policy.Set
+	keys     KeysOf
+	shards   func() int   // nil, or 0: not known
+	cluster  ClusterAdmin // nil: not known yet
+	tokens   TokenAdmin   // likewise
+	secrets  SecretAdmin  // likewise
+	sinks    SinkAdmin    // likewise
+	keysTop  TopReader    // likewise
 }
 
 const (

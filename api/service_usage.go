@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/auth"
@@ -58,7 +59,7 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 			return nil, err
 		}
 		for i := range page.Periods {
-			response.Records = append(response.Records, usageMessage(ledger, &page.Periods[i], m.Key, page.Through))
+			response.Records = append(response.Records, usageMessage(ledger, &page.Periods[i], m.Key, page.Through, s.policies()))
 		}
 		for i := range page.Unreadable {
 			response.Unreadable = append(response.Unreadable, &stintv1.UnreadableUsage{Policy: page.Unreadable[i].Policy, Key: page.Unreadable[i].Key})
@@ -154,12 +155,15 @@ func (t *usageToken) read(page *shard.UsagePage) {
 }
 
 // usageMessage translates a period as it is at an instant. A hash in the place of the key that was asked for is told as that key.
-func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time) *stintv1.UsageRecord {
+func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, policies *policy.Set) *stintv1.UsageRecord {
 	m := &stintv1.UsageRecord{Id: UsageID(ledger, u), Namespace: u.Namespace, Policy: u.Policy, Meter: u.Meter, Key: u.Key,
 		Start: timestampOf(u.Start), End: timestampOf(u.End), State: stintv1.UsageState_USAGE_STATE_FINAL,
 		Units: u.Units, Credits: u.Credits, Corrections: u.Corrections, Revision: u.Revision, Recovered: u.Recovered}
 	if key != "" {
 		m.Key = key
+	}
+	if p, known := policies.Lookup(u.Policy); known && p.Meter != nil && p.Meter.Name == u.Meter && p.Meter.Cycle.Zone.String() != time.UTC.String() {
+		m.TimeZone = p.Meter.Cycle.Zone.String()
 	}
 	switch {
 	case at < u.End:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -114,23 +115,52 @@ func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord) e
 // usageTable writes records for people.
 func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
 	table := newTable(s)
-	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tSTART\tSTATE\tUNITS\tCREDITS\tCORRECTIONS")
+	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tPERIOD\tSTATE\tUNITS\tCREDITS\tCORRECTIONS\tOWED")
 	return func(r *stintv1.UsageRecord) error {
 		state := periodState(r.State)
 		if r.Recovered {
 			state += ", recovered"
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", r.Policy, r.Meter, r.Key, instant(r.Start), state, r.Units, r.Credits,
-			r.Corrections)
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", r.Policy, r.Meter, r.Key, periodText(r), state, r.Units, r.Credits,
+			r.Corrections, int64(r.Units)-int64(r.Credits)+r.Corrections)
 		return err
 	}, table.Flush
 }
 
+// periodText is a period as people name it, in the meter's zone: 2026, 2026-10, 2026-10-31, or its start if it is none of these. --period
+// takes it.
+func periodText(r *stintv1.UsageRecord) string {
+	zone, err := time.LoadLocation(r.TimeZone) // "": UTC
+	if err != nil {
+		return instant(r.Start)
+	}
+	start, end := r.Start.AsTime().In(zone), r.End.AsTime().In(zone)
+	for _, unit := range []struct {
+		layout              string
+		years, months, days int
+	}{{"2006", 1, 0, 0}, {"2006-01", 0, 1, 0}, {time.DateOnly, 0, 0, 1}} {
+		text := start.Format(unit.layout)
+		if first, err := time.ParseInLocation(unit.layout, text, zone); err == nil && first.Equal(start) &&
+			start.AddDate(unit.years, unit.months, unit.days).Equal(end) {
+			return text
+		}
+	}
+	return start.Format(time.RFC3339)
+}
+
 // usageFields returns a record in the order of usageColumns.
 func usageFields(r *stintv1.UsageRecord) []string {
-	return []string{r.Id, r.Namespace, r.Policy, r.Meter, r.Key, instant(r.Start), instant(r.End), periodState(r.State),
+	return []string{r.Id, r.Namespace, r.Policy, r.Meter, inertCell(r.Key), instant(r.Start), instant(r.End), periodState(r.State),
 		strconv.FormatUint(r.Units, 10), strconv.FormatUint(r.Credits, 10), strconv.FormatInt(r.Corrections, 10), strconv.FormatUint(r.Revision, 10),
 		strconv.FormatBool(r.Recovered)}
+}
+
+// inertCell is a text that no spreadsheet takes for a formula: whoever may be counted chooses his key.
+func inertCell(text string) string {
+	if strings.IndexAny(text, "=+-@\t\r") == 0 {
+		return "'" + text
+	}
+	return text
 }
 
 // periodState returns open, closed or final.

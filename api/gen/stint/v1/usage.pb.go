@@ -108,7 +108,9 @@ type UsageRecord struct {
 	// A restore from a backup has lost a part of the period: it was billed at least as shown, unless it was given back since.
 	Recovered bool `protobuf:"varint,12,opt,name=recovered,proto3" json:"recovered,omitempty"`
 	// Added to the bill by hand, or taken away: neither is in units or credits. What is owed is units - credits + corrections.
-	Corrections   int64 `protobuf:"zigzag64,13,opt,name=corrections,proto3" json:"corrections,omitempty"`
+	Corrections int64 `protobuf:"zigzag64,13,opt,name=corrections,proto3" json:"corrections,omitempty"`
+	// The time zone of the meter, as in "Europe/Berlin", in which its periods begin. Empty: UTC, or the policy has no such meter now.
+	TimeZone      string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,11 +236,18 @@ func (x *UsageRecord) GetCorrections() int64 {
 	return 0
 }
 
+func (x *UsageRecord) GetTimeZone() string {
+	if x != nil {
+		return x.TimeZone
+	}
+	return ""
+}
+
 var File_stint_v1_usage_proto protoreflect.FileDescriptor
 
 const file_stint_v1_usage_proto_rawDesc = "" +
 	"\n" +
-	"\x14stint/v1/usage.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x93\x03\n" +
+	"\x14stint/v1/usage.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x03\n" +
 	"\vUsageRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
@@ -253,7 +262,8 @@ const file_stint_v1_usage_proto_rawDesc = "" +
 	" \x01(\x04R\acredits\x12\x1a\n" +
 	"\brevision\x18\v \x01(\x04R\brevision\x12\x1c\n" +
 	"\trecovered\x18\f \x01(\bR\trecovered\x12 \n" +
-	"\vcorrections\x18\r \x01(\x12R\vcorrections*n\n" +
+	"\vcorrections\x18\r \x01(\x12R\vcorrections\x12\x1b\n" +
+	"\ttime_zone\x18\x0e \x01(\tR\btimeZone*n\n" +
 	"\n" +
 	"UsageState\x12\x1b\n" +
 	"\x17USAGE_STATE_UNSPECIFIED\x10\x00\x12\x14\n" +
