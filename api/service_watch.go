@@ -38,14 +38,16 @@ type watchService struct {
 	gate         *gatekeeper
 	interceptors interceptors
 	draining     <-chan struct{}
-	open         *atomic.Int64 // streams that are open
+	open         *watching
 }
 
 const (
 	// watchesMost bounds the memory of streams: each has a ring of events, and the other nodes one for it too.
 	watchesMost = 64
-	watchLook   = time.Second      // how often a stream looks whether its token is still good
-	watchPulse  = 10 * time.Second // how long a stream is silent at most
+	// watchesOfOne bounds those of one token or role, so that it leaves some to others.
+	watchesOfOne = watchesMost / 4
+	watchLook    = time.Second      // how often a stream looks whether its token is still good
+	watchPulse   = 10 * time.Second // how long a stream is silent at most
 	// watchRate bounds the events of a stream in a second: making and sending them takes processor time from those who count. What is
 	// too much for it is missed.
 	watchRate = 1000
@@ -111,11 +113,41 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 	if s.teller == nil {
 		return errNoWatch
 	}
-	defer s.open.Add(-1)
-	if s.open.Add(1) > watchesMost {
+	end := s.open.begin(callerIn(ctx).Name())
+	if end == nil {
 		return errWatches
 	}
+	defer end()
 	return s.serve(ctx, &c.message, send)
+}
+
+// watching counts the streams that are open. It may be used concurrently.
+type watching struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int // by the caller's name; nobody's have no share of their own
+}
+
+// begin counts a stream until its end; nil: there are too many.
+func (w *watching) begin(who string) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.all >= watchesMost || who != "" && w.of[who] >= watchesOfOne { //mutant:one-token-watches-alone
+		return nil
+	}
+	if w.of == nil {
+		w.of = make(map[string]int)
+	}
+	w.all++
+	w.of[who]++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.all--
+		if w.of[who]--; w.of[who] == 0 {
+			delete(w.of, who)
+		}
+	}
 }
 
 // sight is what a caller may see of a namespace.

@@ -556,6 +556,29 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	}
 }
 
+func TestOneTokenLeavesStreamsToOthers(t *testing.T) {
+	var w watching
+	var ends []func()
+	for range watchesOfOne {
+		ends = append(ends, w.begin("token:web"))
+	}
+	if w.begin("token:web") != nil {
+		t.Error("one token has more than its share")
+	}
+	for range watchesMost - watchesOfOne {
+		if w.begin("") == nil {
+			t.Fatal("others have less than the rest")
+		}
+	}
+	if w.begin("local") != nil {
+		t.Error("there are more than all")
+	}
+	ends[0]()
+	if w.begin("token:web") == nil || len(w.of) != 2 {
+		t.Errorf("one has ended, and another cannot begin: %v", w.of)
+	}
+}
+
 func TestTheNumberOfStreamsIsBounded(t *testing.T) {
 	w := newWorld(t)
 	for range watchesMost {

@@ -21,6 +21,7 @@ var ofAPI = []group{
 		"forget-by-one-grant": without(", auth.Override"),
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
+	{tests("api", "TestOneTokenLeavesStreamsToOthers"), edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
 	{tests("api", "TestABillIsForgottenOnlyIfItIsMeant"), edits{"bills-forgotten-unasked": never}},
 	{tests("api", "TestACorrectionMakesNoCustomerUnasked"), edits{"correction-bills-a-stranger": never}},
 	{tests("api", "TestEveryProcedureHashesKeys"), edits{
