@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func (a *sinkAdmin) Create(ctx context.Context, s notify.Sink, who string) (secr
 		}
 		s.Secrets, secret = []notify.Secret{drawn}, drawn.Text()
 	}
-	note := fmt.Sprintf("create %s: %s for %s to %s", s.Name, s.Kind, strings.Join(s.Events, ","), s.URL)
+	note := fmt.Sprintf("create %s: %s for %s to %s", s.Name, s.Kind, strings.Join(s.Events, ","), hostOf(s.URL))
 	err = a.change(ctx, who, note, func(all []notify.Sink) ([]notify.Sink, error) {
 		if slices.ContainsFunc(all, func(other notify.Sink) bool { return other.Name == s.Name }) {
 			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: fmt.Sprintf(
@@ -95,6 +96,15 @@ func (a *sinkAdmin) Create(ctx context.Context, s notify.Sink, who string) (secr
 	}
 	a.logger.Info("a sink was made", "name", s.Name, "kind", s.Kind, "actor", who)
 	return secret, nil
+}
+
+// hostOf is an address without its path, which is the secret of many a webhook.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an address that cannot be read"
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // Sinks reads all sinks, by name.
