@@ -163,7 +163,9 @@ func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, poli
 		m.Key = key
 	}
 	if p, known := policies.Lookup(u.Policy); known && p.Meter != nil && p.Meter.Name == u.Meter && p.Meter.Cycle.Zone.String() != time.UTC.String() {
-		m.TimeZone = p.Meter.Cycle.Zone.String()
+		if start, _ := p.Meter.Cycle.Period(u.Start); start == u.Start { // else it began in a zone that the meter had before
+			m.TimeZone = p.Meter.Cycle.Zone.String()
+		}
 	}
 	switch {
 	case at < u.End:

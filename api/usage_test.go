@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -167,6 +169,28 @@ func TestUsageNeedsAGrantOfWhatIsListed(t *testing.T) {
 			connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.namespace}))
 		if refused := connect.CodeOf(err) == connect.CodePermissionDenied; err != nil && !refused || refused == c.allowed {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A period that began while its meter had another zone is not told in the zone of today.
+func TestABillHasTheZoneInWhichItsPeriodBegan(t *testing.T) {
+	policies, err := policy.Parse("policies.yaml", []byte(`policies:
+  exports:
+    limits: [{name: all, unlimited: {}}]
+    meter: {name: rows, calendar: {unit: month, time_zone: America/New_York}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for start, want := range map[string]string{"2026-03-01T05:00:00Z": "America/New_York", "2026-03-01T00:00:00Z": ""} {
+		at, err := time.Parse(time.RFC3339, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &shard.Usage{Policy: "exports", Meter: "rows", Start: limit.Time(at.UnixMicro())}
+		if m := usageMessage("ledger", u, "", u.Start, policies); m.TimeZone != want {
+			t.Errorf("a period since %s is told in the zone %q", start, m.TimeZone)
 		}
 	}
 }

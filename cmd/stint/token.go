@@ -13,9 +13,9 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/policy"
 )
 
 // tokenCommand has the commands about tokens.

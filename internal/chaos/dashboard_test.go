@@ -102,7 +102,7 @@ func TestDashboard(t *testing.T) {
 	b.press("8")
 	b.await(`document.querySelector('#drawn')?.textContent.includes('asked <b>by phone</b>')`)
 	b.picture("audit")
-	b.await(`document.querySelectorAll('#drawn tbody tr').length === 2`) // what was cancelled is not in the log
+	b.await(`document.querySelectorAll('#drawn tbody tr').length === 3`) // with the founding; what was cancelled is not in the log
 
 	if err := c.Kill(2); err != nil {
 		t.Fatal(err)

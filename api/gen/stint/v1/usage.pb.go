@@ -109,7 +109,8 @@ type UsageRecord struct {
 	Recovered bool `protobuf:"varint,12,opt,name=recovered,proto3" json:"recovered,omitempty"`
 	// Added to the bill by hand, or taken away: neither is in units or credits. What is owed is units - credits + corrections.
 	Corrections int64 `protobuf:"zigzag64,13,opt,name=corrections,proto3" json:"corrections,omitempty"`
-	// The time zone of the meter, as in "Europe/Berlin", in which its periods begin. Empty: UTC, or the policy has no such meter now.
+	// The time zone of the meter, as in "Europe/Berlin", in which the period begins. Empty: UTC, or the policy has no such meter now, or its
+	// meter had another zone when the period began.
 	TimeZone      string `protobuf:"bytes,14,opt,name=time_zone,json=timeZone,proto3" json:"time_zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
