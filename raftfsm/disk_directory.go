@@ -36,6 +36,15 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 	return nil
 }
 
+// lockError tells a directory that another process has from one whose lock cannot be opened: its file system is read-only, or full.
+func lockError(err error, do string) error {
+	var opening *fs.PathError
+	if errors.As(err, &opening) {
+		return fmt.Errorf("cannot be written: %w", err)
+	}
+	return fmt.Errorf("in use by another process (%w): %s", err, do)
+}
+
 // noLinks refuses symbolic links in place of the small files that are written in place: a write would overwrite the target of
 // the link. bbolt's file has a check of its own (checkBolt).
 func noLinks(dir string) error {

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -148,4 +150,20 @@ func TestSmallFileThatIsCutUnderAProcessStopsIt(t *testing.T) {
 	w.watching.Wait()
 	isolate(w.db.Close)
 	w.lock.Close()
+}
+
+// A lock that cannot be written is no other process.
+func TestADirectoryThatCannotBeLockedSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{&fs.PathError{Op: "open", Path: lockName, Err: syscall.EROFS}, "cannot be written: open LOCK: read-only file system"},
+		{&fs.PathError{Op: "open", Path: lockName, Err: syscall.ENOSPC}, "cannot be written: open LOCK: no space left on device"},
+		{syscall.EAGAIN, "in use by another process (resource temporarily unavailable): stop it"},
+	} {
+		if err := lockError(c.err, "stop it"); err.Error() != c.says || !errors.Is(err, c.err) {
+			t.Errorf("after %v: %v", c.err, err)
+		}
+	}
 }

@@ -133,7 +133,7 @@ func lockToRead(files FS, path string) (io.Closer, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("in use by another process (%w): stop the node first", err)
+		return nil, lockError(err, "stop the node first")
 	}
 	return lock, nil
 }

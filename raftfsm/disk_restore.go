@@ -40,7 +40,7 @@ func restoreStores(d disk, dir string, cfg StoresConfig, fill func(*Stores) erro
 	}
 	lock, err := d.small.Lock(filepath.Join(dir, lockName))
 	if err != nil {
-		return fmt.Errorf("in use by another process (%w): restore into an empty one", err)
+		return lockError(err, "restore into an empty one")
 	}
 	if err := clearForRestore(d, dir); err != nil {
 		return errors.Join(err, lock.Close())

@@ -163,7 +163,7 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 	}
 	if s.lock = cfg.filling; s.lock == nil {
 		if s.lock, err = s.disk.small.Lock(filepath.Join(s.dir, lockName)); err != nil {
-			return fmt.Errorf("in use by another process (%w): each node needs a directory of its own", err)
+			return lockError(err, "each node needs a directory of its own")
 		}
 	}
 	if err := s.refuseRestoring(cfg.filling); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/stint-io/stint/internal/backup"
@@ -34,7 +35,7 @@ func (*restoreCommand) Help() string {
 		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, all limits count as full until " +
 		"nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue with what the " +
 		"backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does so always. A key " +
-		"can be cleared later, with stint adjust --reset.\n\n" +
+		"can be cleared later, with stint adjust POLICY KEY reset.\n\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --keep login/account-30d"
 }
@@ -51,11 +52,12 @@ func (c *restoreCommand) Run(s streams) error {
 	if err := c.confirm(s); err != nil {
 		return err
 	}
+	syscall.Umask(0o077) // as serve does: the data is for its owner only
 	if err := r.Write(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	_, err = fmt.Fprintf(s.out, "\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s\n", r.Cluster,
-		c.DataDir, r.Node, c.DataDir)
+	_, err = fmt.Fprintf(s.out, "\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s --node-id %s\n", r.Cluster,
+		c.DataDir, r.Node, c.DataDir, r.Node)
 	return err
 }
 

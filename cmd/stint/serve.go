@@ -81,8 +81,8 @@ func (c *serveCommand) Run(s streams) error {
 	config := c.nodeConfig(dataDir, logger)
 	config.LogLevel = level
 	config.DecisionLog = c.decisionLogFlags.config(s.out)
-	n, err := node.Start(ctx, config)
-	if err != nil {
+	n, err := startUnless(ctx, config)
+	if err != nil || n == nil {
 		return err
 	}
 	err = c.run(ctx, s, n, began)
@@ -94,6 +94,32 @@ func (c *serveCommand) Run(s streams) error {
 	defer cancel()
 	return errors.Join(err, n.Close(draining))
 }
+
+// startUnless starts a node. nil: a signal came, and the start did not end soon: a file of the configuration lets it wait for ever, as a
+// pipe that nobody writes to does.
+func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
+	var n *node.Node
+	var err error
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		n, err = node.Start(ctx, config)
+	}()
+	select {
+	case <-started:
+		return n, err
+	case <-ctx.Done():
+	}
+	select {
+	case <-started:
+		return n, err
+	case <-time.After(startMost):
+		return nil, errors.New("a signal came before the node had started: is a file of its configuration a pipe?")
+	}
+}
+
+// startMost is how long a start that a signal interrupts may go on.
+const startMost = 2 * time.Second
 
 // run greets when the node is ready, and returns nil after a signal. An error is the reason why the node must stop. After
 // a disk that cannot be trusted nothing is closed, because the process would wait for that disk. A removed node stops in

@@ -304,7 +304,7 @@ func (c *Config) parsePolicies() (*policy.Set, error) {
 	case c.PoliciesFile != "":
 		text, err := os.ReadFile(c.PoliciesFile)
 		if err != nil {
-			return nil, fmt.Errorf("policies: %w", err)
+			return nil, fmt.Errorf("%w: policies: %w", ErrConfig, err)
 		}
 		return policy.Parse(c.PoliciesFile, text)
 	case c.Dev:

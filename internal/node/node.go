@@ -120,6 +120,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
+	n.config.warnOfExposed()
 	if n.ports.limits, err = newLimits(n.tokens.guard, n.config.Logger, n.metrics); err != nil {
 		return err
 	}

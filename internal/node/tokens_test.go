@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -18,8 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/clienttls"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -214,6 +218,27 @@ func TestTheFirstTokenOfAFile(t *testing.T) {
 			t.Errorf("the revoked token of the file: %d", status)
 		}
 	})
+}
+
+// A secret that every user of the machine may read is one that they have.
+func TestASecretThatEverybodyMayReadIsNamed(t *testing.T) {
+	var said bytes.Buffer
+	config := Config{Logger: slog.New(slog.NewTextHandler(&said, nil)), ClientTLS: &clienttls.Files{}, PeerTLS: &peer.TLS{}}
+	for flag, file := range map[string]*string{"admin-token-file": &config.AdminTokenFile, "gossip-key": &config.GossipKeyFile,
+		"api-key": &config.ClientTLS.Key, "peer-key": &config.PeerTLS.KeyFile} {
+		*file = filepath.Join(t.TempDir(), flag)
+		for _, mode := range []os.FileMode{0o600, 0o640, 0o644} {
+			said.Reset()
+			if err := errors.Join(os.WriteFile(*file, nil, mode), os.Chmod(*file, mode)); err != nil {
+				t.Fatal(err)
+			}
+			config.warnOfExposed()
+			if got := strings.Contains(said.String(), "flag="+flag); got != (mode&0o004 != 0) {
+				t.Errorf("%s with mode %v: the log says %q", flag, mode, &said)
+			}
+		}
+		*file = ""
+	}
 }
 
 func TestAnAdminTokenFileThatHoldsNoneIsRefused(t *testing.T) {
