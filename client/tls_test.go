@@ -111,7 +111,7 @@ func TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted(t *testing.T) {
 	} {
 		c, patience := startWith(t, test.config), 50*time.Millisecond
 		await.Until(t, name+" is told", func() bool { // a deadline in the middle of a handshake has another error
-			patience *= 2
+			patience = min(2*patience, time.Second)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			_, err := c.Check(ctx, client.Entry("p", "k"))
@@ -121,7 +121,7 @@ func TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted(t *testing.T) {
 	}
 	c, patience := startWith(t, client.Config{Addresses: []string{guarded.url}, TLS: ca.Client(testcert.URIs("stint://role/x"))}), 50*time.Millisecond
 	await.Until(t, "a certificate that the node refuses is not served", func() bool {
-		patience *= 2
+		patience = min(2*patience, time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := c.Check(ctx, client.Entry("p", "k"))

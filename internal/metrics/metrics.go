@@ -39,7 +39,7 @@ type Metrics struct {
 	spans         spans
 	canary        canary
 	decisionLog   *dropped
-	traffic       traffic
+	Traffic       *Traffic
 }
 
 type decision struct{ policy, outcome string }
@@ -77,7 +77,7 @@ func New() *Metrics {
 	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
 	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
 	commands := families.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code")
-	return &Metrics{
+	m := &Metrics{
 		registry: registry,
 		ports:    families.ports(), spans: families.spans(), canary: families.canary(), decisionLog: families.decisionLog(), events: families.events(),
 		denials: newDenials(families.counter("denials_total", "Denials by limit; beyond 200 namespaces or limits: other.",
@@ -121,13 +121,11 @@ func New() *Metrics {
 		legs: newChildren(func(shard uint32) prometheus.Gauge {
 			return legs.WithLabelValues(number(shard))
 		}),
-		frozen: newChildren(func(shard uint32) prometheus.Counter {
-			return frozen.WithLabelValues(number(shard))
-		}),
-		full: newChildren(func(shard uint32) prometheus.Counter {
-			return full.WithLabelValues(number(shard))
-		}),
+		frozen: newChildren(func(shard uint32) prometheus.Counter { return frozen.WithLabelValues(number(shard)) }),
+		full:   newChildren(func(shard uint32) prometheus.Counter { return full.WithLabelValues(number(shard)) }),
 	}
+	m.Traffic = &Traffic{counters: m.answered}
+	return m
 }
 
 // Decision counts a decision on one entry of a policy.

@@ -11,33 +11,34 @@ import (
 	"github.com/stint-io/stint/internal/top"
 )
 
-// traffic keeps what the node answered in the last ten minutes, as differences of its counters. All methods may be called concurrently.
-type traffic struct {
+// Traffic keeps what the node answered in the last ten minutes, as differences of its counters. All methods may be called concurrently.
+type Traffic struct {
+	counters func(start int64) top.Traffic
+
 	mu      sync.Mutex
 	newest  top.Traffic // the counters when it began
 	periods []top.Traffic
 }
 
 // Sample ends the period of top.TrafficSeconds that was under way, if it is over. Call it several times in a period.
-func (m *Metrics) Sample(now time.Time) {
+func (t *Traffic) Sample(now time.Time) {
 	start := now.Unix() / top.TrafficSeconds * top.TrafficSeconds
-	m.traffic.mu.Lock()
-	defer m.traffic.mu.Unlock()
-	if start == m.traffic.newest.Start {
-		return
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if start != t.newest.Start {
+		t.end(t.counters(start))
 	}
-	m.traffic.end(m.answered(start))
 }
 
-// Traffic returns the periods that have ended, the oldest first.
-func (m *Metrics) Traffic() []top.Traffic {
-	m.traffic.mu.Lock()
-	defer m.traffic.mu.Unlock()
-	return slices.Clone(m.traffic.periods)
+// Periods returns those that have ended, the oldest first.
+func (t *Traffic) Periods() []top.Traffic {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.periods)
 }
 
 // end begins the period in which the counters were as given. t.mu must be held.
-func (t *traffic) end(counters top.Traffic) {
+func (t *Traffic) end(counters top.Traffic) {
 	if t.newest.Start != 0 {
 		ended := top.Traffic{Start: t.newest.Start, Admitted: counters.Admitted - t.newest.Admitted, Denied: counters.Denied - t.newest.Denied,
 			Took: make([]uint64, len(counters.Took))}

@@ -12,21 +12,21 @@ import (
 func TestTrafficIsKeptInPeriods(t *testing.T) {
 	m, at := New(), time.Unix(1000, 0)
 	m.Decisions("p", "allowed", 100) // before the first period
-	m.Sample(at)
+	m.Traffic.Sample(at)
 	m.Decisions("p", "allowed", 3)
 	m.Decisions("q", "reserved", 1)
 	m.Decision("p", "locked_out")
 	m.Decision("p", "replayed")
 	m.Request("Check", "ok", 3*time.Millisecond, "")
 	m.Round(time.Minute, "")
-	m.Sample(at.Add(9 * time.Second))
-	if kept := m.Traffic(); len(kept) != 0 {
+	m.Traffic.Sample(at.Add(9 * time.Second))
+	if kept := m.Traffic.Periods(); len(kept) != 0 {
 		t.Fatalf("before the end of the first period there are %+v", kept)
 	}
-	m.Sample(at.Add(10 * time.Second))
+	m.Traffic.Sample(at.Add(10 * time.Second))
 	m.Decision("p", "denied")
-	m.Sample(at.Add(21 * time.Second))
-	kept := m.Traffic()
+	m.Traffic.Sample(at.Add(21 * time.Second))
+	kept := m.Traffic.Periods()
 	if len(kept) != 2 || kept[0].Start != 1000 || kept[0].Admitted != 4 || kept[0].Denied != 1 || kept[1].Start != 1010 || kept[1].Denied != 1 || kept[1].Admitted != 0 {
 		t.Fatalf("kept: %+v", kept)
 	}
@@ -34,9 +34,9 @@ func TestTrafficIsKeptInPeriods(t *testing.T) {
 		t.Errorf("calls by duration: %v", calls)
 	}
 	for i := range 100 {
-		m.Sample(at.Add(time.Duration(30+10*i) * time.Second))
+		m.Traffic.Sample(at.Add(time.Duration(30+10*i) * time.Second))
 	}
-	if kept = m.Traffic(); len(kept) != top.TrafficKept || kept[0].Start != 1000+30+10*99-10*top.TrafficKept {
+	if kept = m.Traffic.Periods(); len(kept) != top.TrafficKept || kept[0].Start != 1000+30+10*99-10*top.TrafficKept {
 		t.Errorf("%d periods are kept, since %d", len(kept), kept[0].Start)
 	}
 }

@@ -27,7 +27,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
 	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
 	budget := top.NewBudget(0)
-	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic}
+	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic.Periods}
 	n.assembleRouter(counted.repeats.count)
 	n.documents = &documents{router: n.router, view: n.view}
 	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: randomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
@@ -102,7 +102,7 @@ func (n *Node) assembleReconciler() {
 	n.reconciler = &reconciler{
 		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
 		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
-		logger: logger, changed: n.changed, sample: n.metrics.Sample,
+		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample,
 		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
 			handover: n.handover, logger: logger, changed: n.changed},
 		aligner: &aligner{view: n.view, documents: n.documents, peers: n.peers, handover: n.handover, tasks: n.tasks,
