@@ -35,6 +35,7 @@ type holder struct {
 
 	checked atomic.Pointer[string] // the address by the table where no other process answered; nil: none
 	settled atomic.Bool            // this process is the node, as far as it knows
+	asked   time.Time              // when the last look began; the reconciler's
 
 	mu    sync.Mutex
 	twice map[string]time.Time // problems, and when they were seen last; guarded by mu
@@ -55,13 +56,13 @@ func (h *holder) isSole() bool {
 	asked := h.peers.haveBeenAsked() // before the reports are read: none comes in between
 	for _, report := range h.peers.reports() {
 		if h.yields(&t, &report) { //mutant:second-process-hears-nobody
-			h.tasks.start(h.asking(), func(ctx context.Context) { h.look(ctx, report.Taken) })
+			h.ask(report.Taken)
 			return false
 		}
 	}
 	listed := t.Node(h.node).PeerAddr
 	if checked := h.checked.Load(); checked == nil || *checked != listed { //mutant:second-process-takes-part
-		h.tasks.start(h.asking(), func(ctx context.Context) { h.look(ctx, listed) })
+		h.ask(listed)
 		return false
 	}
 	return asked
@@ -73,7 +74,14 @@ func (h *holder) yields(t *knownTable, report *placement.Report) bool {
 	return report.Taken != "" && !(h.records(t.Table) && report.TableVersion <= t.version) //mutant:successor-yields
 }
 
-func (h *holder) asking() string { return "asking who is node " + h.node }
+// ask starts a look at an address. Reports that name a process that has ended are there until their nodes have asked the new one, so
+// the next look waits for the reconciler's next round: it would find the same, at once and without end.
+func (h *holder) ask(addr string) {
+	if now := h.now(); now.Sub(h.asked).Abs() >= reconcileEvery {
+		h.asked = now
+		h.tasks.start("asking who is node "+h.node, func(ctx context.Context) { h.look(ctx, addr) })
+	}
+}
 
 // look is a task: it asks at an address whether another process is this node there.
 func (h *holder) look(ctx context.Context, addr string) {

@@ -176,9 +176,10 @@ func (c *reconciler) readCurrent(ctx context.Context) {
 
 // recordHeld is a task: it records in the table which replicas this node has created, and which it has lost.
 func (c *reconciler) recordHeld(ctx context.Context) {
+	elsewhere := false
 	err := c.documents.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		changed := t
-		if !c.holder.records(t) {
+		if elsewhere = !c.holder.records(t); elsewhere {
 			return nil
 		}
 		for _, action := range placement.Reconcile(t, c.node, c.replicas.held(c.dir.stores)) {
@@ -202,6 +203,9 @@ func (c *reconciler) recordHeld(ctx context.Context) {
 		}
 		return changed
 	})
+	if elsewhere && err == nil {
+		return // the owner of the system shard has to list this process first: that is seen with a later tick
+	}
 	c.tasks.note("recording this node's replicas in the table", err)
 }
 
