@@ -47,7 +47,7 @@ race_flags := -race -short -vet=off -tags pebblegozstd
 
 race: export CGO_ENABLED = 1
 race: ## packages with goroutines under the race detector
-	go test $(race_flags) $(raced)
+	go test $(race_flags) -timeout 20m $(raced)
 
 race-all: export CGO_ENABLED = 1
 race-all: ## every package under the race detector
