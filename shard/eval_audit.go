@@ -40,39 +40,44 @@ func (a *Adjustment) auditProblem() *Error {
 // auditLog is the list of the newest changes of the shard.
 type auditLog struct{ *batch }
 
-// append records a change. If all places are taken, it replaces the oldest change of whoever has the most of them: so nobody displaces
-// what is known of somebody who has done less.
+// append records a change. If all places are taken, it replaces the oldest change of whoever has the most of them: so nobody
+// displaces what is known of somebody who has done less.
 func (l auditLog) append(a AuditRecord) {
-	n := l.count()
+	n, by := l.count(), proven(a.Actor)
 	place := n
 	if n >= auditKept { //mutant:audit-emptied-by-one
-		place = l.replaced(n, a.Actor)
+		place = l.replaced(n, by)
+		l.changes[place%auditKept] = made{by, a.At}
 	}
 	l.write(Put{Key: auditKey(place), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
 	l.write(Put{Key: string(auditHeadRecord),
 		Record: Record{Value: binary.AppendUvarint([]byte{auditFormat}, n+1), ForgetAt: limit.Forever}})
 }
 
-// replaced returns the place of the change that the n-th one, of an actor, replaces.
-func (l auditLog) replaced(n uint64, actor string) (place uint64) {
+// made says who made a change, and when; nobody, and at no time: it cannot be read.
+type made struct {
+	by string
+	at limit.Time
+}
+
+// replaced returns the place of the change that the n-th one, which somebody makes, replaces.
+func (l auditLog) replaced(n uint64, by string) (place uint64) {
 	type share struct {
 		changes int
 		oldest  uint64
 		at      limit.Time
 	}
-	shares := map[string]*share{proven(actor): {changes: 1, at: limit.Forever}}
+	l.readChanges()
+	shares := map[string]*share{by: {changes: 1, at: limit.Forever}}
 	for old := n - auditKept; old < n; old++ { // mostly in the order of time
-		var a AuditRecord // of nobody and no time, if it cannot be read
-		if record, found := l.lookup(auditKey(old)); found {
-			a, _ = decodeAudit(l.at.Shard, record.Value)
-		}
-		of := shares[proven(a.Actor)]
+		m := &l.changes[old%auditKept]
+		of := shares[m.by]
 		if of == nil {
 			of = &share{at: limit.Forever}
-			shares[proven(a.Actor)] = of
+			shares[m.by] = of
 		}
-		if of.changes++; a.At < of.at {
-			of.oldest, of.at = old, a.At
+		if of.changes++; m.at < of.at {
+			of.oldest, of.at = old, m.at
 		}
 	}
 	var most share
@@ -82,6 +87,20 @@ func (l auditLog) replaced(n uint64, actor string) (place uint64) {
 		}
 	}
 	return most.oldest
+}
+
+// readChanges reads the ring once for all changes of a batch: the shard decides nothing meanwhile.
+func (l auditLog) readChanges() {
+	if l.changes != nil {
+		return
+	}
+	l.changes = make([]made, auditKept)
+	for place := range l.changes {
+		if record, found := l.lookup(auditKey(uint64(place))); found {
+			a, _ := decodeAudit(l.at.Shard, record.Value)
+			l.changes[place] = made{proven(a.Actor), a.At}
+		}
+	}
 }
 
 // proven is the token, role or socket of an actor, without the person whom it names: it may name as many as it likes.

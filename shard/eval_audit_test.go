@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +86,33 @@ func TestNobodyEmptiesTheAuditLogOfOthers(t *testing.T) {
 	}
 	if counts["local"] != 100 || counts["token:ann"] < 176 || counts["token:mallory"] != auditRead-100-counts["token:ann"] {
 		t.Errorf("on record: %v", counts)
+	}
+}
+
+// countingView counts the records that are looked up in it.
+type countingView struct {
+	*world
+	lookups *int
+}
+
+func (v countingView) Lookup(key string) (Record, bool) {
+	*v.lookups++
+	return v.world.Lookup(key)
+}
+
+// While a shard records a change it decides nothing else: a full ring is read once for a batch, not for each of its changes.
+func TestAFullAuditLogIsReadOnceForABatch(t *testing.T) {
+	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
+	requests := slices.Repeat([]Request{addBy("token:ann", "k")}, 64)
+	for range auditKept / len(requests) {
+		w.batch(origin, requests...)
+	}
+	lookups := 0
+	if results, _ := Evaluate(countingView{w, &lookups}, w.policies, requests, w.next(origin)); len(results) != len(requests) {
+		t.Fatalf("%d of %d are decided", len(results), len(requests))
+	}
+	if lookups > 2*auditKept {
+		t.Errorf("%d changes look up %d records", len(requests), lookups)
 	}
 }
 

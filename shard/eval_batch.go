@@ -29,7 +29,8 @@ type batch struct {
 	markErr   error
 	markRead  bool
 	revisions revisions
-	bytes     int // of the effects so far, approximately
+	changes   []made // in the audit log, by place; nil: not read yet
+	bytes     int    // of the effects so far, approximately
 	scratch   []byte
 
 	slabs struct { // memory for frequent values
