@@ -76,12 +76,13 @@ func (m *mark) append(b []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.ends)), uint64(m.ends-m.starts))
 }
 
-// has reports whether the threshold has fired in a window that has not ended. That may be another than the open one, which a refund or
-// a reset has begun anew at its first hit.
-func (ms marks) has(name string, units uint64, now limit.Time) bool {
+// has reports whether the threshold has fired in a window that has not ended, and is silent in the one that ends at ends. It may be an
+// earlier window, which a refund or a reset has ended before its time. A window that ends later is none of the limit any more: a limit
+// for ever, or of a year, has become one of a day.
+func (ms marks) has(name string, units uint64, now, ends limit.Time) bool {
 	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
-		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all
-		if m := r.mark(); m.units == units && m.ends > now && string(m.limit) == name {
+		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all //mutant:mark-of-a-longer-window
+		if m := r.mark(); m.units == units && m.ends > now && m.ends <= ends && string(m.limit) == name {
 			return true
 		}
 	}
@@ -170,7 +171,7 @@ func (ch *charge) cross(l *policy.Limit, t policy.Threshold, units uint64, after
 		return
 	}
 	starts, ends := thresholdWindow(&l.Limit, after, now)
-	if c.marks.has(l.Name, units, now) {
+	if c.marks.has(l.Name, units, now, ends) {
 		return
 	}
 	m := mark{limit: []byte(l.Name), units: units, starts: starts, ends: ends}

@@ -166,7 +166,7 @@ func TestMarksAreBounded(t *testing.T) {
 		m := mark{limit: []byte("a"), units: uint64(i + 1), ends: limit.Forever}
 		c.marks = marks(m.append(c.marks)).tidy(origin)
 	}
-	if c.marks.has("a", 2*marksMost, origin) || !c.marks.has("a", 2*marksMost+1, origin) || !c.marks.has("a", 3*marksMost, origin) {
+	if c.marks.has("a", 2*marksMost, origin, limit.Forever) || !c.marks.has("a", 2*marksMost+1, origin, limit.Forever) || !c.marks.has("a", 3*marksMost, origin, limit.Forever) {
 		t.Error("not the newest are kept")
 	}
 }
@@ -238,4 +238,22 @@ func TestAThresholdIsSilentWhileGetSaysSo(t *testing.T) {
 	w.must(origin+limit.Time(hour)+limit.Time(minute), Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
 	w.must(origin+limit.Time(hour)+limit.Time(2*minute), checkOf("p", "k", 6))
 	w.mustHaveFired(5, 5)
+}
+
+// A limit for ever, or of a long window, that becomes one of an hour fires in each hour, whatever it has fired before.
+func TestAThresholdFiresInTheWindowsOfNewNumbers(t *testing.T) {
+	for _, before := range []limit.Limit{{Algorithm: limit.Lifetime, Quota: 10}, {Algorithm: limit.FixedWindow, Quota: 10, Period: 1000 * hour}} {
+		p := noted(before, units(5))
+		w := newWorld(t, p)
+		w.must(origin, checkOf("p", "k", 6))
+		w.mustHaveFired(5)
+		w.policies = revised(p, func(p *policy.Policy) {
+			p.Limits[0].Limit = limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: hour}
+		})
+		w.must(origin+1000*limit.Time(hour), checkOf("p", "k", 1)) // what is used still counts in this hour
+		for again := range limit.Time(2) {
+			w.must(origin+(1001+again)*limit.Time(hour), checkOf("p", "k", 6))
+		}
+		w.mustHaveFired(5, 5, 5)
+	}
 }

@@ -52,9 +52,10 @@ func (h *History) fire(a *asked) {
 	a.crossed = nil
 }
 
-// silencedBy reports whether the same has fired before in a window that has not ended, whichever one is open.
+// silencedBy reports whether the same has fired before in a window that has not ended, whichever one is open, and that is no longer one
+// than the limit has now.
 func (f Fired) silencedBy(o Fired) bool {
-	return f.Policy == o.Policy && f.Key == o.Key && f.Limit == o.Limit && f.Units == o.Units && f.At < o.End
+	return f.Policy == o.Policy && f.Key == o.Key && f.Limit == o.Limit && f.Units == o.Units && f.At < o.End && o.End <= f.End
 }
 
 // eventWindow is the window in which a threshold fires once.

@@ -210,6 +210,7 @@ var ofShard = []group{
 		"tally-of-the-other-form": instead("{"),
 	}},
 	// Thresholds: what fires, and how often.
+	{tests("shard", "TestAThresholdFiresInTheWindowsOfNewNumbers"), edits{"mark-of-a-longer-window": without(" && m.ends <= ends")}},
 	{tests("shard", "TestEveryDecisionIsTheTwins", "-seed=2", "-operations=400000"), edits{
 		"threshold-fires-each-crossing":  swap("m.units == units", "false"),
 		"threshold-fires-once-for-all":   without("m.ends > now && "),
