@@ -19,7 +19,8 @@ type paths [everyReading]string
 // readings returns the paths of a target, such as /a//b/C/?x=1 or http://host/a/c. Each has one spelling:
 //
 //	%41                 decoded once
-//	//, /a/, /A         empty segments, a slash at the end and the case of ASCII letters do not matter (nginx, Express, IIS)
+//	//, /a/, /A         empty segments, a slash at the end and the case of ASCII letters do not matter (nginx, Express, IIS), nor
+//	                    do those that are one of these in another case ("(?i)" of Go and Python, Spring)
 //
 // Some things make no difference for some servers, and a great one for others. A target with one of them has both paths:
 //
@@ -206,8 +207,9 @@ func decode(text string) string {
 	return b.String()
 }
 
-// lower changes ASCII letters only: the bytes of a path need not be text.
+// lower changes ASCII letters, and the few that become one of these in another case. The bytes of a path need not be text.
 func lower(text string) string {
+	text = foldsToASCII.Replace(text) //mutant:letter-of-another-case-differs
 	b := []byte(text)
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
@@ -216,6 +218,9 @@ func lower(text string) string {
 	}
 	return string(b)
 }
+
+// foldsToASCII has the letters outside of ASCII that are an ASCII letter in upper or lower case: U+017F, U+212A, U+0130 and U+0131.
+var foldsToASCII = strings.NewReplacer("\u017f", "s", "\u212a", "k", "\u0130", "i", "\u0131", "i")
 
 // cleanHost returns the name in a Host header: lower case, no port, no dot at the end.
 func cleanHost(host string) string {

@@ -6,7 +6,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,6 +190,26 @@ func TestASecondSpellingIsNotFree(t *testing.T) {
 		spelling := respelled(random, paths[i], true)
 		if got := g.index(t, question("GET", "a", spelling)); got != i {
 			t.Fatalf("%q: route %d, want %d", spelling, got, i)
+		}
+	}
+}
+
+// Some letters outside of ASCII are an ASCII letter in another case, and "(?i)" takes one for the other. "i" with and without its dot
+// is one letter for Python and Java.
+func TestALetterInAnotherCaseIsNotFree(t *testing.T) {
+	g := routed(t, "{path: /api/task-list}")
+	page := regexp.MustCompile("(?i)^/api/task-list$")
+	for _, spelling := range []string{"/api/ta%C5%BFk-list", "/api/tas%E2%84%AA-list", "/API/TA%C5%BF%e2%84%aa-LI%c5%bfT"} {
+		if path, err := url.PathUnescape(spelling); err != nil || !page.MatchString(path) {
+			t.Errorf("%q is another page: %v", spelling, err)
+		}
+		if got := g.index(t, question("GET", "a", spelling)); got != 0 {
+			t.Errorf("%q is free: route %d", spelling, got)
+		}
+	}
+	for _, spelling := range []string{"/api/task-l%C4%B0st", "/ap%C4%B1/task-list"} {
+		if got := g.index(t, question("GET", "a", spelling)); got != 0 {
+			t.Errorf("%q is free: route %d", spelling, got)
 		}
 	}
 }
