@@ -114,8 +114,8 @@ func (r *envoyRequest) denied(step envoyStep, decided *envoyDecided) bool {
 }
 
 // decideTogether decides the entries of a step in one request. A key that its policy refuses is denied, and so is one for which there is
-// no room: an error would let it pass, unless failure_mode_deny is set. A shard that has not yet adopted the policies that name the rule's policy is asked
-// again, while there is time.
+// no room: an error would let it pass, unless failure_mode_deny is set. A shard that has not yet adopted the policies that name the
+// rule's policy is asked again, while there is time.
 func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (envoyDecided, error) {
 	for {
 		policies, request, d, err := s.limits.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {

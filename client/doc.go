@@ -43,8 +43,8 @@
 //
 // # Retries and ids
 //
-// All calls retry until the caller's context ends or has no time left, with pauses that grow from 10 ms to 200 ms, and at another node if one
-// cannot be reached:
+// All calls retry until the caller's context ends or has no time left, with pauses that grow from 10 ms to 200 ms, and at another
+// node if one cannot be reached:
 //
 //	unavailable, not MaybeApplied   always: nothing was counted
 //	MaybeApplied, with an id        always: the cluster counts one id once

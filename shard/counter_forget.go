@@ -143,8 +143,8 @@ func inForce(o *policy.Override, now limit.Time) bool {
 	return o != nil && (o.Expires == 0 || o.Expires > now) //mutant:expired-override-used
 }
 
-// namedFor returns how long a decision can be named under a policy's retention. One that is shorter than usual may be a mistake that is
-// undone: then ids of before are good again.
+// namedFor returns how long a decision can be named under a policy's retention. One that is shorter than usual may be a mistake
+// that is undone: then ids of before are good again.
 func namedFor(retention limit.Span) limit.Span {
 	return max(retention, policy.DefaultRetention) //mutant:marks-end-with-a-lowered-retention
 }

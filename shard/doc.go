@@ -115,8 +115,8 @@
 //
 // # Operations on several shards
 //
-// An operation has a home, the lowest shard of the keys that the client has named, and legs, which are the others. Each leg is charged before
-// home decides. Home decides in one entry, its own entries and with them the whole operation. Home's record of that, the
+// An operation has a home, the lowest shard of the keys that the client has named, and legs, which are the others. Each leg is
+// charged before home decides. Home decides in one entry, its own entries and with them the whole operation. Home's record of that, the
 // ruling, is the outcome and is never made twice. The following rules keep this safe whatever is lost, duplicated or late,
 // and whichever node dies (X4):
 //

@@ -41,7 +41,8 @@
 // and nodes second, and names the node that should lead each group. A group changes one replica at a time, a new replica
 // joins before an old one leaves, and no change is made that a majority would not survive. A lost replica leaves before a new one
 // joins: it votes never again, and counts for the majority. So no node has two voters in a group, and a group whose other voters are
-// well always goes on by itself. Groups have an odd number of voters; with two nodes, one voter. Plan is a pure function, and while the nodes do not change, its tables converge.
+// well always goes on by itself. Groups have an odd number of voters; with two nodes, one voter. Plan is a pure function, and while
+// the nodes do not change, its tables converge.
 //
 // # Reconcile and align
 //

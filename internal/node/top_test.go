@@ -114,7 +114,6 @@ func BenchmarkRepeatCounted(b *testing.B) {
 	})
 }
 
-// Every node tells the same of all shards. A node that does not answer is named, and its shards are told by who takes them over.
 // A page that asks any node has what all of them answered.
 func TestTrafficIsOfAllNodes(t *testing.T) {
 	t.Parallel()
@@ -148,6 +147,7 @@ func TestTrafficIsOfAllNodes(t *testing.T) {
 	})
 }
 
+// Every node tells the same of all shards. A node that does not answer is named, and its shards are told by who takes them over.
 func TestTopIsAboutAllNodes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

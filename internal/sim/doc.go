@@ -4,8 +4,8 @@
 // groups, actors, routers and planners. Their network is in memory (raftfsm/memnet), and so are their disks, which forget
 // what was not fsynced (raftfsm/memfs). Their clocks step, stop and lie, and their gossip is late or deaf. The seed
 // determines what happens to them and when: crashes, cuts, losses, slow, hung, failing and wiped disks, pauses, joins,
-// drains, removals, policies, second processes under the id of a node. Snapshots come after a few dozen entries, so that restarts and new replicas use them. Clients
-// send requests throughout, and their answers are judged (judge_test.go): every effect has one place, units are given out
+// drains, removals, policies, second processes under the id of a node. Snapshots come after a few dozen entries, so that restarts
+// and new replicas use them. Clients send requests throughout, and their answers are judged (judge_test.go): every effect has one place, units are given out
 // once, a denied request did not fit, ids get one answer, time rises, replicas at one place are equal, what was taken ends
 // once, holds expire to the microsecond, bills are what was admitted less what was given back, and keys are linearizable. When the faults end, every shard must answer within 10 s,
 // the table must come to rest, and the replicas must reach the same place. The schedule comes from the seed; the order of
