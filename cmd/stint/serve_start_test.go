@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	awaits "github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/node"
 )
 
@@ -22,10 +23,13 @@ func TestASignalEndsAStartThatWaitsForAFile(t *testing.T) {
 	if n != nil || err == nil || !strings.Contains(err.Error(), "a signal came") {
 		t.Errorf("it ends with %v", err)
 	}
-	writer, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK, 0) // the reader ends
-	if err != nil {
-		t.Fatal(err)
-	}
-	syscall.Write(writer, []byte("no policies"))
-	syscall.Close(writer)
+	awaits.Until(t, "the start reads the pipe, so that it can end", func() bool {
+		writer, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err != nil { // nobody reads yet
+			return false
+		}
+		defer syscall.Close(writer)
+		_, err = syscall.Write(writer, []byte("no policies"))
+		return err == nil
+	})
 }
