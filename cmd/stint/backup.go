@@ -62,7 +62,7 @@ func (c *backupCommand) Run(s streams) error {
 	}
 	var bytes int64
 	if c.File == "-" {
-		out := bufio.NewWriterSize(s.out, 64<<10)
+		out := bufio.NewWriterSize(raw(s.out), 64<<10)
 		if bytes, err = b.write(ctx, out); err == nil {
 			err = out.Flush()
 		}

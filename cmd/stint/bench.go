@@ -102,7 +102,7 @@ func (c *benchCommand) once(ctx context.Context, s streams) error {
 	}
 	var progress func(bench.Progress)
 	if s.live() {
-		progress = func(p bench.Progress) { fmt.Fprintf(s.err, "\r\x1b[K%s", progressLine(p)) }
+		progress = func(p bench.Progress) { overwrite(s.err, progressLine(p)) }
 	}
 	report, err := bench.Run(ctx, plan, progress)
 	err = c.show(ctx, s, err, report, func() error { return printReport(s, report) })
@@ -116,13 +116,13 @@ func (c *benchCommand) once(ctx context.Context, s streams) error {
 // report.
 func (c *benchCommand) show(ctx context.Context, s streams, err error, report any, print func() error) error {
 	if s.live() {
-		fmt.Fprint(s.err, "\r\x1b[K")
+		overwrite(s.err, "")
 	}
 	switch {
 	case err != nil:
 		return c.explain(ctx, err)
 	case c.json():
-		return json.NewEncoder(s.out).Encode(report)
+		return json.NewEncoder(raw(s.out)).Encode(report)
 	}
 	return print()
 }

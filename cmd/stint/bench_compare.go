@@ -21,7 +21,7 @@ func (c *benchCommand) compare(ctx context.Context, s streams) error {
 	var progress func(bench.CompareProgress)
 	if s.live() {
 		progress = func(p bench.CompareProgress) {
-			fmt.Fprintf(s.err, "\r\x1b[Krun %d of %d: %s", p.Done+1, p.Total, p.Now)
+			overwrite(s.err, fmt.Sprintf("run %d of %d: %s", p.Done+1, p.Total, p.Now))
 		}
 	}
 	report, err := comparison.Run(ctx, progress)

@@ -39,7 +39,7 @@ func (c *benchCommand) curve(ctx context.Context, s streams) (err error) {
 	if err != nil {
 		return usageError{fmt.Errorf("bench: %w", err)}
 	}
-	out := s.out
+	out := raw(s.out)
 	if c.Points != "" {
 		file, err := os.OpenFile(c.Points, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
@@ -74,7 +74,7 @@ func (c *benchCommand) draw(s streams) error {
 	if title == "" {
 		title = "Rate and latency by " + points[0].X
 	}
-	return bench.Draw(s.out, title, points)
+	return bench.Draw(raw(s.out), title, points)
 }
 
 // floor measures the disk and the loopback.
@@ -88,7 +88,7 @@ func (c *benchCommand) floor(ctx context.Context, s streams) error {
 		return fmt.Errorf("bench: --floor: %w", err)
 	}
 	if c.json() {
-		return json.NewEncoder(s.out).Encode(f)
+		return json.NewEncoder(raw(s.out)).Encode(f)
 	}
 	table := newTable(s)
 	fmt.Fprintln(table, "ONE CALLER\tP50\tP99\tMAX")

@@ -156,7 +156,7 @@ func (d *doctor) decide(ctx context.Context, n site, m *stintv1.CheckRequest) (*
 // print writes the findings.
 func (d *doctor) print(s streams) error {
 	if d.json() {
-		return json.NewEncoder(s.out).Encode(map[string]any{"findings": d.findings})
+		return json.NewEncoder(raw(s.out)).Encode(map[string]any{"findings": d.findings})
 	}
 	width := len("CHECK")
 	for _, f := range d.findings {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"connectrpc.com/connect"
 
@@ -37,7 +36,7 @@ func (*keysCommand) Help() string {
 
 // Run lists keys.
 func (c *keysCommand) Run(s streams) error {
-	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(table *tabwriter.Writer, k *stintv1.KeptKey) {
+	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(table table, k *stintv1.KeptKey) {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override))
 	})
 }
@@ -53,13 +52,13 @@ func (*overridesCommand) Help() string {
 
 // Run lists the keys with an override.
 func (c *overridesCommand) Run(s streams) error {
-	return c.list(s, "overrides", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(table *tabwriter.Writer, k *stintv1.KeptKey) {
+	return c.list(s, "overrides", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(table table, k *stintv1.KeptKey) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-"))
 	})
 }
 
 // list follows the pages and prints them as one.
-func (l *listing) list(s streams, what string, overrides bool, head string, row func(*tabwriter.Writer, *stintv1.KeptKey)) error {
+func (l *listing) list(s streams, what string, overrides bool, head string, row func(table, *stintv1.KeptKey)) error {
 	if l.Count < 0 {
 		return usagef("%s: --count: is %d", what, l.Count)
 	}

@@ -92,7 +92,7 @@ func isUsage(err error) bool {
 	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice)
 }
 
-// streams has the input and outputs of a command.
+// streams has the input and outputs of a command. The outputs are printable: data goes to what is beneath, raw(s.out).
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -101,9 +101,10 @@ type streams struct {
 // run runs the program and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	args = asMeant(args)
+	stdout, stderr = printable{stdout}, printable{stderr}
 	config := &configFile{}
 	exited := -1 // kong asks to exit after it has printed the help
-	parser, err := kong.New(modelOf(args[0]), kong.Name("stint"), kong.Writers(stdout, stderr),
+	parser, err := kong.New(modelOf(args[0]), kong.Name("stint"), kong.Writers(raw(stdout), raw(stderr)),
 		kong.Description("stint counts exactly: limit L admits exactly L, with many callers and across crashes."),
 		kong.Exit(func(code int) { exited = code }), kong.Resolvers(config), durations,
 		kong.ConfigureHelp(kong.HelpOptions{NoExpandSubcommands: true, WrapUpperBound: 120}))

@@ -44,7 +44,7 @@ func (c *policiesListCommand) Run(s streams) error {
 		if err != nil {
 			return err
 		}
-		_, err = s.out.Write(policy.Format(set))
+		_, err = raw(s.out).Write(policy.Format(set))
 		return err
 	}
 	return printPolicies(s, answer.Msg)
@@ -132,7 +132,7 @@ func (c *policiesRollbackCommand) Run(s streams) error {
 		return err
 	}
 	if c.YAML {
-		_, err := s.out.Write(policy.Format(set))
+		_, err := raw(s.out).Write(policy.Format(set))
 		return err
 	}
 	note := fmt.Sprintf("rollback to version %d", c.Version)

@@ -97,7 +97,7 @@ func (c *recoverCommand) print(s streams, r *node.Recovery) error {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(s.out, "%s\n", text)
+		_, err = fmt.Fprintf(raw(s.out), "%s\n", text)
 		return err
 	}
 	return printRecovery(s, r, !c.Part)

@@ -196,6 +196,6 @@ func printJSON(s streams, message proto.Message) error {
 		return err
 	}
 	line.WriteByte('\n')
-	_, err = s.out.Write(line.Bytes())
+	_, err = raw(s.out).Write(line.Bytes())
 	return err
 }

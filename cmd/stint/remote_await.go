@@ -53,7 +53,7 @@ func (t told) Unwrap() error { return t.cause }
 // tell shows progress: as one changing line on a terminal, else as one line per change.
 func (s streams) tell(progress string) {
 	if s.live() {
-		fmt.Fprintf(s.err, "\r\x1b[K%s", progress)
+		overwrite(s.err, progress)
 	} else if progress != "" {
 		fmt.Fprintln(s.err, progress)
 	}

@@ -123,8 +123,8 @@ func printRestore(s streams, r *node.Restore) error {
 	}
 	begun := time.UnixMicro(r.Backup.Begun).UTC()
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", r.Backup.Cluster, begun.Format(time.RFC3339),
-		time.Since(begun).Round(time.Second), r.Backup.Release)
+	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", escaped(r.Backup.Cluster, ""),
+		begun.Format(time.RFC3339), time.Since(begun).Round(time.Second), escaped(r.Backup.Release, "")) // no line of it is made up
 	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n", plural(r.Backup.Shards, "shard"),
 		plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
 	if sum.Operations > 0 {
@@ -138,7 +138,7 @@ func printRestore(s streams, r *node.Restore) error {
 		fmt.Fprintln(&text, "the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, and count as full")
 	}
 	if recovered := r.Backup.Recovery; recovered != nil {
-		fmt.Fprintf(&text, "recovered by %s from %s\n", recovered.Actor, strings.Join(recovered.Inputs, ", "))
+		fmt.Fprintf(&text, "recovered by %s from %s\n", escaped(recovered.Actor, ""), escaped(strings.Join(recovered.Inputs, ", "), ""))
 	}
 	if exact {
 		fmt.Fprintf(&text, "\nno count is lost: all limits continue where the cluster stopped, as long as no old node has run since %s\n",

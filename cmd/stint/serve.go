@@ -77,7 +77,7 @@ func (c *serveCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	collectLess(ctx)
-	logger, level := c.logger(s.err)
+	logger, level := c.logger(raw(s.err))
 	config := c.nodeConfig(dataDir, logger)
 	config.LogLevel = level
 	config.DecisionLog = c.decisionLogFlags.config(s.out)

@@ -39,7 +39,7 @@ func (f *decisionLogFlags) config(out io.Writer) *node.DecisionLog {
 // greeting returns where people read that the node is ready: not among the lines of the log.
 func (f *decisionLogFlags) greeting(s streams) io.Writer {
 	if f.DecisionLog == logToStdout {
-		return s.err
+		return raw(s.err)
 	}
-	return s.out
+	return raw(s.out)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/stint-io/stint/internal/replay"
 	"github.com/stint-io/stint/policy"
@@ -67,7 +66,7 @@ func (c *simulateCommand) Run(s streams) error {
 		return err
 	}
 	if c.json() {
-		return json.NewEncoder(s.out).Encode(report)
+		return json.NewEncoder(raw(s.out)).Encode(report)
 	}
 	return report.WriteText(s.out)
 }
@@ -117,7 +116,7 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 	trial func(*replay.Events) (simulated, error)) (simulated, error) {
 	options := replay.Options{Format: format, Year: c.Year, Now: time.Now().UTC()}
 	if s.live() {
-		bar := newProgressBar(s.err, inputBytes(input))
+		bar := newProgressBar(raw(s.err), inputBytes(input))
 		defer bar.Finish()
 		options.Progress = func(bytes int64) { bar.Set64(bytes) }
 	}
@@ -133,16 +132,10 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 }
 
 // live reports whether stderr is a terminal.
-func (s streams) live() bool {
-	file, ok := s.err.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
+func (s streams) live() bool { return terminal(s.err) != nil }
 
 // asks reports whether a person can be asked: stdin and stderr are terminals.
-func (s streams) asks() bool {
-	file, ok := s.in.(*os.File)
-	return ok && s.live() && term.IsTerminal(int(file.Fd()))
-}
+func (s streams) asks() bool { return s.live() && terminal(s.in) != nil }
 
 // inputBytes returns the length of the input, or -1 if it is not a regular file.
 func inputBytes(input io.Reader) int64 {

@@ -13,8 +13,16 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// newTable aligns cells that end with tabs.
-func newTable(s streams) *tabwriter.Writer { return tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0) }
+// table aligns cells that end with tabs. They are printable before they are measured.
+type table struct {
+	printable
+	Flush func() error
+}
+
+func newTable(s streams) table {
+	t := tabwriter.NewWriter(raw(s.out), 0, 0, 2, ' ', 0)
+	return table{printable{t}, t.Flush}
+}
 
 // printLimits writes one line for each limit and one for each lockout. at is when the state was read; nil: rest is shown as an
 // instant. The columns for keys, held and granted units, and for the wait until the same request is admitted, appear only if there is

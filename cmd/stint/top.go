@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -45,8 +44,8 @@ func (c *topCommand) Run(s streams) error {
 	if c.Every < everyMin {
 		return usagef("--every is %v: it must be at least %v", c.Every, everyMin)
 	}
-	screen, isFile := s.out.(*os.File)
-	if c.Once || c.json() || !isFile || !term.IsTerminal(int(screen.Fd())) {
+	screen := terminal(s.out)
+	if c.Once || c.json() || screen == nil {
 		answer, err := c.ask()
 		if err != nil {
 			return err
@@ -59,9 +58,10 @@ func (c *topCommand) Run(s streams) error {
 	for {
 		answer, err := c.ask()
 		var text bytes.Buffer
+		shown := printable{&text}
 		if err != nil {
-			fmt.Fprintf(&text, "%v\n", err) // the next answer may be a better one
-		} else if err := c.print(streams{out: &text}, answer); err != nil {
+			fmt.Fprintf(shown, "%v\n", err) // the next answer may be a better one
+		} else if err := c.print(streams{out: shown}, answer); err != nil {
 			return err
 		}
 		_, rows, err := term.GetSize(int(screen.Fd()))

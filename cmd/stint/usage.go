@@ -97,7 +97,7 @@ func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord) e
 	case "json":
 		return func(r *stintv1.UsageRecord) error { return printJSON(s, r) }, func() error { return nil }
 	case "csv":
-		file := csv.NewWriter(s.out)
+		file := csv.NewWriter(raw(s.out))
 		header := file.Write(usageColumns)
 		return func(r *stintv1.UsageRecord) error {
 				if header != nil {

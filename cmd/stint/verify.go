@@ -63,7 +63,7 @@ func (c *verifyCommand) Run(s streams) error {
 		return fmt.Errorf("verify: %w", err)
 	}
 	if c.json() {
-		err = json.NewEncoder(s.out).Encode(result)
+		err = json.NewEncoder(raw(s.out)).Encode(result)
 	} else {
 		err = printVerified(s, result)
 	}

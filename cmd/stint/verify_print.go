@@ -91,7 +91,7 @@ func (l *statusLine) show(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.live {
-		fmt.Fprintf(l.out, "\r\x1b[K%s", text)
+		overwrite(l.out, text)
 	} else if time.Since(l.last) >= plainEvery {
 		l.last = time.Now()
 		fmt.Fprintln(l.out, text)
@@ -103,7 +103,7 @@ func (l *statusLine) say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.live {
-		fmt.Fprint(l.out, "\r\x1b[K")
+		overwrite(l.out, "")
 	}
 	fmt.Fprintln(l.out, text)
 }
@@ -113,6 +113,6 @@ func (l *statusLine) end() {
 	if l.live {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		fmt.Fprint(l.out, "\r\x1b[K")
+		overwrite(l.out, "")
 	}
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// printable writes text for people. Keys, notes, and what servers and files say are chosen by others, and a terminal obeys what it
+// is shown: so what would move the cursor, reorder a line or not be seen is written as an escape, as in \u202e. Lines and tabs
+// pass. Bytes that are no UTF-8 are escaped too, so each write must end with a whole character.
+type printable struct{ io.Writer }
+
+func (p printable) Write(text []byte) (int, error) {
+	if bytes.IndexFunc(text, unseen) < 0 {
+		return p.Writer.Write(text)
+	}
+	if _, err := io.WriteString(p.Writer, escaped(string(text), "\n\t")); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// raw returns the writer for bytes that must stay as they are: JSON and other data for programs, and what stint itself tells a terminal.
+func raw(w io.Writer) io.Writer {
+	if p, is := w.(printable); is {
+		return p.Writer
+	}
+	return w
+}
+
+// terminal returns the terminal to which a stream leads, or nil.
+func terminal(stream any) *os.File {
+	if p, is := stream.(printable); is {
+		stream = p.Writer
+	}
+	if file, is := stream.(*os.File); is && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
+}
+
+// overwrite replaces the line of progress on the terminal.
+func overwrite(w io.Writer, line string) { fmt.Fprintf(raw(w), "\r\x1b[K%s", escaped(line, "")) }
+
+// escaped returns a text as a terminal may show it; the characters of layout pass.
+func escaped(text, layout string) string {
+	var out []byte
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		if c := text[:size]; strings.Contains(layout, c) || !unseen(r) {
+			out = append(out, c...)
+		} else {
+			quoted := strconv.AppendQuoteToASCII(nil, c)
+			out = append(out, quoted[1:len(quoted)-1]...)
+		}
+		text = text[size:]
+	}
+	return string(out)
+}
+
+// unseen reports whether a character is none that a person can see, other than a space.
+func unseen(r rune) bool {
+	return r == utf8.RuneError || !unicode.IsPrint(r) || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
