@@ -5,7 +5,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
@@ -120,7 +119,7 @@ func verdictLine(done, what string, d *stintv1.Decision) string {
 		if d.GetRetryAfter() == nil {
 			line.WriteString(", and waiting will not help")
 		} else {
-			line.WriteString(", retry in " + api.DurationText(d.GetRetryAfter().AsDuration()))
+			line.WriteString(", retry in " + waitText(d.GetRetryAfter().AsDuration()))
 		}
 		if d.GetReason() != "" {
 			line.WriteString(": " + d.GetReason())

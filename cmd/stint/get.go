@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
@@ -33,7 +31,7 @@ func (c *getCommand) Run(s streams) error {
 	}
 	if behind := answer.Msg.StaleBy; behind != nil {
 		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(answer.Msg.At),
-			api.DurationText(behind.AsDuration().Round(time.Millisecond)))
+			waitText(behind.AsDuration()))
 	}
 	if err := printLimits(s, answer.Msg.Limits, answer.Msg.At); err != nil {
 		return err
@@ -58,5 +56,5 @@ func silentText(f *stintv1.FiredThreshold, at *timestamppb.Timestamp) string {
 	if f.WindowEnd == nil {
 		return "for ever"
 	}
-	return "for " + api.DurationText(f.WindowEnd.AsTime().Sub(at.AsTime()).Round(time.Millisecond))
+	return "for " + waitText(f.WindowEnd.AsTime().Sub(at.AsTime()))
 }

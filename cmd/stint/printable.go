@@ -13,9 +13,9 @@ import (
 	"golang.org/x/term"
 )
 
-// printable writes text for people. Keys, notes, and what servers and files say are chosen by others, and a terminal obeys what it
-// is shown: so what would move the cursor, reorder a line or not be seen is written as an escape, as in \u202e. Lines and tabs
-// pass. Bytes that are no UTF-8 are escaped too, so each write must end with a whole character.
+// printable writes text for people. Keys, notes, and what servers and files say are chosen by others, and a terminal obeys
+// what it is shown: so what would move the cursor, reorder a line or not be seen is written as an escape, as in \u202e. Ends
+// of lines and tabs pass. Bytes that are no UTF-8 are escaped too, so each write must end with a whole character.
 type printable struct{ io.Writer }
 
 func (p printable) Write(text []byte) (int, error) {
@@ -28,7 +28,8 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// raw returns the writer for bytes that must stay as they are: JSON and other data for programs, and what stint itself tells a terminal.
+// raw returns the writer for bytes that must stay as they are: JSON and other data for programs, and what stint itself tells
+// a terminal.
 func raw(w io.Writer) io.Writer {
 	if p, is := w.(printable); is {
 		return p.Writer
@@ -68,5 +69,6 @@ func escaped(text, layout string) string {
 
 // unseen reports whether a character is none that a person can see, other than a space.
 func unseen(r rune) bool {
-	return r == utf8.RuneError || !unicode.IsPrint(r) || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+	return r == utf8.RuneError || !unicode.IsPrint(r) ||
+		unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }

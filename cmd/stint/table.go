@@ -111,7 +111,7 @@ func instant(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(t
 func nextText(l *stintv1.LimitStatus) string {
 	switch {
 	case l.RetryAfter != nil:
-		return "in " + api.DurationText(l.RetryAfter.AsDuration())
+		return "in " + waitText(l.RetryAfter.AsDuration())
 	case l.Allowed || l.Unlimited:
 		return "now"
 	}
@@ -130,7 +130,12 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	case at == nil:
 		return instant(l.ResetAt)
 	}
-	return "in " + api.DurationText(l.ResetAt.AsTime().Sub(at.AsTime()).Round(time.Millisecond))
+	return "in " + waitText(l.ResetAt.AsTime().Sub(at.AsTime()))
+}
+
+// waitText writes a wait for people, in milliseconds, rounded up, so that nobody tries again too early.
+func waitText(d time.Duration) string {
+	return api.DurationText((d + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
 // barWidth is the number of characters for a whole quota.

@@ -11,6 +11,24 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
+// Waits have one precision side by side, and none is told shorter than it is.
+func TestATableRoundsWaitsUp(t *testing.T) {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	wait := 23*time.Hour + 59*time.Minute + 59*time.Second + 868_355*time.Microsecond
+	limits := []*stintv1.LimitStatus{
+		{Policy: "a", Limit: "l", Used: 5, Quota: 5, ResetAt: timestamppb.New(noon.Add(wait)), RetryAfter: durationpb.New(wait)},
+		{Policy: "b", Limit: "l", Used: 5, Quota: 5, ResetAt: timestamppb.New(noon.Add(2 * time.Second)), RetryAfter: durationpb.New(time.Microsecond)},
+	}
+	var out bytes.Buffer
+	if err := printLimits(streams{out: &out}, limits, timestamppb.New(noon)); err != nil || out.String() !=
+		`LIMIT  USED  QUOTA  REMAINING  NEXT              AT REST
+a/l    5     5      0          in 23h59m59.869s  in 23h59m59.869s  [####################]
+b/l    5     5      0          in 1ms            in 2s             [####################]
+` {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // When the same request is admitted is not when nothing counts any longer: a denial shows both.
 func TestATableOfADenialSaysWhenTheSameIsAdmitted(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
