@@ -133,7 +133,7 @@ func (t *tally) mustHaveSeenEverything(to *testing.T) {
 		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself"}
 	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards", "above over shards", "above, rejected", "check, denied",
 		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "correct", "rule", "ruled", "turned", "turned, denied", "damped",
-		"damped, a denial repeated", "private over shards", "forget", "capped", "capped, refused", "answered when asked again"} {
+		"damped, a denial repeated", "extend over shards, a late copy", "kin", "kin over shards", "private over shards", "forget", "capped", "capped, refused", "answered when asked again"} {
 		all = append(all, "errands: "+what)
 	}
 	for line := range told {

@@ -26,6 +26,11 @@ func final(errands []*errand) map[string]int64 {
 				sum[entry.Key] += int64(e.leaves(i))
 			case "reserve":
 				sum[entry.Key] += int64(e.leaves(i))
+			case "kin":
+				sum[entry.Key] += int64(entry.Cost)
+				if slices.ContainsFunc(e.decision.Limits, func(l shard.LimitStatus) bool { return l.Key == kinParent }) {
+					sum[kinParent] += int64(entry.Cost)
+				}
 			case "tally":
 				sum[entry.Key] += e.request.Tally.Amount
 			case "add", "correct":
@@ -41,10 +46,20 @@ func (e *errand) leaves(i int) uint64 {
 	switch s := e.endedBy; {
 	case s != nil && s.fate == answered:
 		return s.spent[i]
-	case e.request.Hold == nil || e.request.Hold.TTL == longHold: // it is still open
+	case e.request.Hold == nil || e.lives() == longHold: // it is still open
 		return e.request.Entries[i].Cost
 	}
 	return 0 // it has expired
+}
+
+// lives is how long a hold lives since it was last extended.
+func (e *errand) lives() limit.Span {
+	for _, x := range slices.Backward(e.extensions) {
+		if x.fate == answered {
+			return x.request.Settlement.TTL
+		}
+	}
+	return e.request.Hold.TTL
 }
 
 // awaitFinal checks that every key's final used count equals the sum of the answers. What legs hold for failed operations is
@@ -82,6 +97,7 @@ func errandKeys() (all []shard.Entry) {
 		all = append(all, shard.Entry{Key: fmt.Sprint("tally ", i), Limits: shard.TallyLimits})
 	}
 	return append(all, shard.Entry{Policy: "grown", Key: "added"}, shard.Entry{Policy: "ruled", Key: "ruled"},
+		shard.Entry{Policy: "grown", Key: kinParent}, shard.Entry{Policy: "grown", Key: kinParent + "/child"},
 		shard.Entry{Policy: "billed", Key: "billed"})
 }
 
@@ -108,7 +124,7 @@ func judgeErrands(all []*errand) (errs []error) {
 			}
 		}
 		switch {
-		case e.fate == ended && e.of.request.Hold != nil && e.of.request.Hold.TTL != longHold: // it may have expired
+		case e.fate == ended && e.of.request.Hold != nil && e.of.lives() != longHold: // it may have expired
 		case e.fate == ended:
 			wrong(e, "nobody else has ended it")
 		case e.kind == "rule": // repeated, it answers the same, and may take effect again

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -13,7 +14,8 @@ import (
 )
 
 // Policies and keys of errands, in addition to those of clients: pairs are charged several keys at a time, on any shards;
-// turned starts fresh with each revision; ruled has an override now and then; damped repeats its denials.
+// turned starts fresh with each revision; ruled has an override now and then; damped repeats its denials. The key of kin has a parent or
+// none, by the node that is asked.
 const (
 	pairQuota   = 40
 	turnedBase  = 30
@@ -23,6 +25,7 @@ const (
 	dampedAge   = time.Second
 	cappedKeys  = 2
 	longHold    = limit.Span(3600e6)
+	kinParent   = "kin"
 )
 
 func errandPolicies(version int) string {
@@ -66,7 +69,8 @@ type errand struct {
 	decision         shard.Decision
 	again            *shard.Decision
 	err              *shard.Error
-	endedBy          *errand // no other errand ends it
+	endedBy          *errand   // no other errand ends it
+	extensions       []*errand // of this hold, in their order
 
 	instead *shard.Settlement // the settlement to turn to: the cancel in place of a rejected commit, or the commit again
 	back    bool              // the cancel found the hold ended, so the commit is asked for again
@@ -146,12 +150,31 @@ func (r *runner) run(stop chan struct{}) {
 		if e.fate == answered && e.sure() && e.decision.Allowed && r.chance.IntN(4) == 0 {
 			r.askAgain(e)
 		}
+		if r.chance.IntN(8) == 0 {
+			r.askLate()
+		}
+	}
+}
+
+// askLate sends one more copy of an extension that was answered long ago: the hold may have been extended since, or have ended.
+func (r *runner) askLate() {
+	var old []*errand
+	for _, e := range r.done {
+		if e.kind == "extend" && e.fate == answered && e.again == nil {
+			old = append(old, e)
+		}
+	}
+	if len(old) > 0 {
+		e := old[r.chance.IntN(len(old))]
+		if r.askAgain(e); e.again != nil && len(e.request.Settlement.Target.Operation) > 0 {
+			r.w.tally.note("errands: extend over shards, a late copy")
+		}
 	}
 }
 
 // next draws the next errand.
 func (r *runner) next() *errand {
-	switch n := r.chance.IntN(25); {
+	switch n := r.chance.IntN(27); {
 	case n < 4:
 		return r.several("check", shard.Check)
 	case n < 8:
@@ -185,6 +208,8 @@ func (r *runner) next() *errand {
 		return e
 	case n < 22:
 		return r.new("ruled", shard.Check, shard.Entry{Policy: "ruled", Key: "ruled", Cost: 1})
+	case n < 24:
+		return r.new("kin", shard.Check, shard.Entry{Policy: "grown", Key: kinParent + "/child", Cost: uint64(1 + r.chance.IntN(3))})
 	default:
 		e := r.new("damped", shard.Check, shard.Entry{Policy: "damped", Key: "damped", Cost: 1})
 		e.request.ID = ""
@@ -261,8 +286,12 @@ func (r *runner) end(of *errand) *errand {
 	switch n := r.chance.IntN(7); {
 	case n > 4:
 		r.spendAbove(e)
-	case target.Hold && n == 0:
+	case target.Hold && n < 2:
 		e.kind, e.request.Settlement.Action, e.request.Settlement.TTL = "extend", shard.ActionExtend, of.request.Hold.TTL
+		if r.chance.IntN(2) == 0 {
+			e.request.Settlement.TTL = longHold
+		}
+		of.extensions = append(of.extensions, e)
 		r.ids++
 		e.request.ID = fmt.Sprintf("e%d-%d", r.number, r.ids)
 		return e
@@ -395,14 +424,24 @@ func (r *runner) decide(e *errand) (shard.Result, *life) {
 	l := lives[r.chance.IntN(len(lives))]
 	ctx, cancel := context.WithTimeout(l.ctx, deadline)
 	defer cancel()
-	return l.Decide(ctx, []shard.Request{e.request})[0], l
+	request := e.request
+	if e.kind == "kin" && r.chance.IntN(2) == 0 { // by the policies that this node knows, it has a parent
+		parent := request.Entries[0]
+		parent.Key = kinParent
+		request.Entries, request.Own = append(slices.Clone(request.Entries), parent), 1
+	}
+	return l.Decide(ctx, []shard.Request{request})[0], l
 }
 
 // askAgain repeats a request that was answered: the answer must be the same.
 func (r *runner) askAgain(e *errand) {
 	result, l := r.decide(e)
-	if l != nil && !l.dead.Load() && result.Err == nil {
+	switch {
+	case l == nil || l.dead.Load():
+	case result.Err == nil:
 		e.again = &result.Decision
+	case result.Err.Code == shard.IDReused:
+		r.w.fail(fmt.Errorf("a copy is taken for another request: %v", e))
 	}
 }
 
