@@ -5,11 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/wire"
 	"github.com/stint-io/stint/internal/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -174,6 +176,15 @@ func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, poli
 		m.State = stintv1.UsageState_USAGE_STATE_CLOSED
 	}
 	return m
+}
+
+// UsageJSON is a final bill as listUsage tells it in JSON: who is sent bills, and who asks for them, reads one form.
+func UsageJSON(ledger string, u *shard.Usage, policies *policy.Set) json.RawMessage {
+	text, err := wire.MarshalJSON(nil, usageMessage(ledger, u, "", u.Final, policies))
+	if err != nil {
+		panic(err) // keys are UTF-8, and periods those of calendars
+	}
+	return text
 }
 
 // UsageID names a period for ever: by the ledger, which a restore keeps, and by the key as it is stored. The function never changes.

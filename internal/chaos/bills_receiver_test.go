@@ -26,11 +26,11 @@ type billReceiver struct {
 	bills    map[string]pushedBill
 }
 
-// pushedBill is a bill as it was sent last. Its numbers are no texts, unlike those of a list.
+// pushedBill is a bill as it was sent last.
 type pushedBill struct {
 	ID, Policy, Meter, Key   string
 	Start                    time.Time
-	Units, Credits, Revision uint64
+	Units, Credits, Revision uint64 `json:",string"`
 	Recovered                bool
 }
 

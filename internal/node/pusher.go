@@ -38,6 +38,7 @@ const finalPushes = "final"
 type pusher struct {
 	outgoing
 	known []notify.Sink // as read last, and as disabled since
+	set   *policy.Set   // in force as this round began
 
 	mu    sync.Mutex
 	rests map[string]rest // by sink; written by run alone, under mu
@@ -78,13 +79,14 @@ func (p *pusher) round(ctx context.Context) {
 	if p.view.level() < shard.LevelNotify || revision == nil || !sendsBills(revision.Set) || !p.learnSinks(ctx) {
 		return
 	}
+	p.set = revision.Set
 	for _, r := range p.replicas.all() {
 		if r.Shard == shard.System || r.stopped.Load() != nil {
 			continue
 		}
 		for i := range p.known {
 			s := &p.known[i]
-			for s.Disabled == nil && s.Takes(notify.Usage) && r.actor.Open() && ctx.Err() == nil && p.push(ctx, r, s, revision.Set) {
+			for s.Disabled == nil && s.Takes(notify.Usage) && r.actor.Open() && ctx.Err() == nil && p.push(ctx, r, s) {
 			}
 		}
 	}
@@ -106,16 +108,16 @@ func (p *pusher) learnSinks(ctx context.Context) bool {
 }
 
 // push takes one step of the bills of a shard for a sink, and reports whether there is another one at once.
-func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink, set *policy.Set) (more bool) {
+func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink) (more bool) {
 	if p.now().Before(p.rests[s.Name].until) {
 		return false
 	}
-	kept, at, err := p.position(r, s, set)
+	kept, at, err := p.position(r, s)
 	if err != nil || at.Through == 0 {
 		p.warn(s, r, err)
 		return false
 	}
-	page, err := p.page(ctx, r, s, set, &at)
+	page, err := p.page(ctx, r, s, &at)
 	if err == nil && len(page.Periods) > 0 {
 		err = p.judge(s, p.send(ctx, r, s, &kept, &at, page.Periods)) //mutant:untaken-bills-skipped
 	}
@@ -171,7 +173,7 @@ func (p *pusher) warn(s *notify.Sink, r *replica, err error) {
 }
 
 // position reads how far a sink is. Its Through is 0 if there is nothing to do.
-func (p *pusher) position(r *replica, s *notify.Sink, set *policy.Set) (kept shard.Push, at position, err error) {
+func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at position, err error) {
 	var now limit.Time
 	r.group.View(func(state *shard.State) {
 		now = state.Time()
@@ -183,21 +185,21 @@ func (p *pusher) position(r *replica, s *notify.Sink, set *policy.Set) (kept sha
 	if made := limit.Time(s.Created); at.Done < made { // another sink of that name may have been deleted
 		at = position{Done: made}
 	}
-	if err == nil && at.Through == 0 && now > at.Done && anyFinal(set, s.Name, at.Done, now) {
+	if err == nil && at.Through == 0 && now > at.Done && anyFinal(p.set, s.Name, at.Done, now) {
 		at.Through = now
 	}
 	return kept, at, err
 }
 
 // page reads the bills that follow a position, and moves it over what has none.
-func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, set *policy.Set, at *position) (page shard.UsagePage, err error) {
+func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *position) (page shard.UsagePage, err error) {
 	wants := func(_, name string) bool {
-		named, known := set.Lookup(name)
+		named, known := p.set.Lookup(name)
 		return known && slices.Contains(named.Notify, s.Name)
 	}
 	for ctx.Err() == nil {
 		r.group.View(func(state *shard.State) {
-			page, err = shard.ReadFinalUsage(state, set, shard.FinalQuery{After: at.Done, Through: at.Through, From: at.From, Most: pushBatch, Wants: wants})
+			page, err = shard.ReadFinalUsage(state, p.set, shard.FinalQuery{After: at.Done, Through: at.Through, From: at.From, Most: pushBatch, Wants: wants})
 		})
 		for _, u := range page.Unreadable {
 			p.logger.Error("bills of a key cannot be read and are not pushed", "sink", s.Name, "shard", r.Shard, "namespace", u.Namespace, "policy", u.Policy)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -25,8 +26,8 @@ type cloudEvent struct {
 
 // cloudEventData has the bill, and what it comes to.
 type cloudEventData struct {
-	Value int64 `json:"value"` // what the bill comes to; less than 0 if it is money back
-	billData
+	Value  int64           `json:"value"` // what the bill comes to; less than 0 if it is money back
+	Record json.RawMessage `json:"record"`
 }
 
 const (
@@ -47,9 +48,8 @@ func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []sh
 			left = append(left, leftOut{u, why})
 			continue
 		}
-		data := p.data(u)
-		events = append(events, cloudEvent{"1.0", data.ID, cloudEventsSource, u.Meter, subject, lastSecond(u).Format(time.RFC3339),
-			cloudEventData{owed(u), data}, u})
+		events = append(events, cloudEvent{"1.0", api.UsageID(p.ledger, u), cloudEventsSource, u.Meter, subject, lastSecond(u).Format(time.RFC3339),
+			cloudEventData{owed(u), api.UsageJSON(p.ledger, u, p.set)}, u})
 	}
 	refused, o := p.postCloudEvents(ctx, s, events)
 	return o, append(left, refused...)

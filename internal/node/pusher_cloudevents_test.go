@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -22,9 +23,8 @@ import (
 type usageEvent struct {
 	SpecVersion, ID, Source, Type, Subject, Time string
 	Data                                         struct {
-		Value                       json.Number
-		Namespace, Policy, Key, End string
-		Units, Credits              uint64
+		Value  json.Number
+		Record pushedBill
 	}
 }
 
@@ -154,9 +154,9 @@ func TestOpenMeterCountsEachBillOnce(t *testing.T) {
 		}
 		m.mu.Lock()
 		for name, e := range m.events {
-			end, err := time.Parse(time.RFC3339, e.Data.End)
+			end, err := time.Parse(time.RFC3339, e.Data.Record.End)
 			at, wrong := time.Parse(time.RFC3339, e.Time)
-			if e.Data.Value.String() != fmt.Sprint(units[e.Data.Key]) || "customer:"+e.Subject != e.Data.Key || e.Type != "calls" || e.Data.Policy != "plan" ||
+			if e.Data.Value.String() != fmt.Sprint(units[e.Data.Record.Key]) || "customer:"+e.Subject != e.Data.Record.Key || e.Type != "calls" || e.Data.Record.Policy != "plan" ||
 				err != nil || wrong != nil || end.Sub(at) != time.Second || !strings.HasPrefix(name, "stint use_") {
 				t.Errorf("%s: %+v", name, e)
 			}
@@ -196,7 +196,7 @@ func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 func TestCloudEventsSayWhatABillComesTo(t *testing.T) {
 	m := newOpenMeter(t)
 	poster := notify.NewPoster(notify.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
-	p := &pusher{outgoing: outgoing{ledger: "ledger", poster: poster}}
+	p := &pusher{outgoing: outgoing{ledger: "ledger", poster: poster}, set: &policy.Set{}}
 	defer p.poster.Close()
 	var bills []shard.Usage
 	add := func(key string, units, credits uint64, recovered bool) {

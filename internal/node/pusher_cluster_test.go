@@ -32,7 +32,9 @@ func TestOtherNodesGoOnWithAPush(t *testing.T) {
 		var held *heldBatch
 		holds := make(chan heldBatch, 1)
 		receiver := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var e struct{ Data struct{ Records []billData } }
+			var e struct {
+				Data struct{ Records []pushedBill }
+			}
 			if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
 				t.Error(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,23 +15,6 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
-
-// billData is a bill in a message, with the names of ObserveService/ListUsage.
-type billData struct {
-	ID          string `json:"id"`
-	Namespace   string `json:"namespace"`
-	Policy      string `json:"policy"`
-	Meter       string `json:"meter"`
-	Key         string `json:"key"`
-	Start       string `json:"start"`
-	End         string `json:"end"`
-	State       string `json:"state"` // final
-	Units       uint64 `json:"units"`
-	Credits     uint64 `json:"credits"`
-	Corrections int64  `json:"corrections"`
-	Revision    uint64 `json:"revision"`
-	Recovered   bool   `json:"recovered,omitempty"`
-}
 
 // stripeOldest is less than the age at which Stripe takes no event any more.
 const stripeOldest = 34 * 24 * time.Hour
@@ -86,12 +70,12 @@ func (p *pusher) retries(s *notify.Sink) bool { return p.rests[s.Name].failures 
 // batch makes a message of as many bills as fit into it.
 func (p *pusher) batch(bills []shard.Usage) (m notify.Message, n int) {
 	for n = len(bills); ; n = (n + 1) / 2 {
-		records := make([]billData, n)
+		records := make([]json.RawMessage, n)
 		names := sha256.New()
 		last := limit.Time(0)
 		for i := range records {
-			records[i] = p.data(&bills[i])
-			names.Write([]byte(records[i].ID))
+			records[i] = api.UsageJSON(p.ledger, &bills[i], p.set)
+			names.Write([]byte(api.UsageID(p.ledger, &bills[i])))
 			last = max(last, bills[i].Final)
 		}
 		id := "bat_" + hex.EncodeToString(names.Sum(nil)[:16])
@@ -99,12 +83,6 @@ func (p *pusher) batch(bills []shard.Usage) (m notify.Message, n int) {
 			return m, n
 		}
 	}
-}
-
-// data is a bill in its form in a message.
-func (p *pusher) data(u *shard.Usage) billData {
-	return billData{api.UsageID(p.ledger, u), u.Namespace, u.Policy, u.Meter, u.Key, rfc3339(u.Start), rfc3339(u.End), "final",
-		u.Units, u.Credits, u.Corrections, u.Revision, u.Recovered}
 }
 
 // customer is what a payment provider calls the key of a bill. why says that it is sent no such bill.

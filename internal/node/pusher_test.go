@@ -1,6 +1,8 @@
 package node
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,11 +26,20 @@ const meteredPolicy = `policies:
     meter: {name: calls, calendar: {unit: day}, grace: 15m}
 `
 
+// pushedBill is a bill as receivers read it.
+type pushedBill struct {
+	ID, Policy, Key, Start, End, State string
+	Units, Credits, Revision           uint64 `json:",string"`
+	Corrections                        int64  `json:",string"`
+	Recovered                          bool
+}
+
 // invoices is a receiver of bills.
 type invoices struct {
 	*httptest.Server
 	mu    sync.Mutex
-	bills map[string]billData // by id
+	bills map[string]pushedBill // by id
+	texts map[string]string     // as they came
 	times map[string]int
 	forms []map[string]string // of Stripe
 	down  bool
@@ -38,7 +49,7 @@ type invoices struct {
 
 func newInvoices(t *testing.T) *invoices {
 	t.Helper()
-	v := &invoices{bills: map[string]billData{}, times: map[string]int{}}
+	v := &invoices{bills: map[string]pushedBill{}, texts: map[string]string{}, times: map[string]int{}}
 	v.Server = newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -62,13 +73,17 @@ func newInvoices(t *testing.T) *invoices {
 		}
 		var e struct {
 			Type string
-			Data struct{ Records []billData }
+			Data struct{ Records []json.RawMessage }
 		}
 		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || e.Type != "usage.final" {
 			t.Errorf("%v: %s", err, e.Type)
 		}
-		for _, bill := range e.Data.Records {
-			v.bills[bill.ID] = bill
+		for _, text := range e.Data.Records {
+			var bill pushedBill
+			if err := json.Unmarshal(text, &bill); err != nil {
+				t.Error(err)
+			}
+			v.bills[bill.ID], v.texts[bill.ID] = bill, string(text)
 			v.times[bill.ID]++
 		}
 	}))
@@ -159,8 +174,17 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 			if bill.Key == "customer:cus_7" {
 				corrections = 5
 			}
-			if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "final" || bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
+			if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "USAGE_STATE_FINAL" || bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
 				t.Errorf("%d times: %+v", v.times[id], bill)
+			}
+		}
+		listed := listedBills(t, n)
+		if len(listed) != keys+1 {
+			t.Errorf("%d bills are listed", len(listed))
+		}
+		for id, text := range listed {
+			if v.texts[id] != text {
+				t.Errorf("a bill is pushed as %s, and listed as %s", v.texts[id], text)
 			}
 		}
 		identifiers := map[string]bool{}
@@ -180,6 +204,25 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 		endDay(t, clock)
 		await.Until(t, "the next day is pushed, and nothing of the day before", func() bool { bills, forms := v.count(); return bills == keys+2 && forms == keys+1 })
 	})
+}
+
+// listedBills are the bills of a node as the API writes them, without white space, by id.
+func listedBills(t *testing.T, n *Node) map[string]string {
+	t.Helper()
+	var page struct{ Records []json.RawMessage }
+	if err := json.Unmarshal([]byte(callAPI(t, n, "ObserveService/ListUsage", `{}`)), &page); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, text := range page.Records {
+		var bill pushedBill
+		var line bytes.Buffer
+		if err := cmp.Or(json.Unmarshal(text, &bill), json.Compact(&line, text)); err != nil {
+			t.Fatal(err)
+		}
+		all[bill.ID] = line.String()
+	}
+	return all
 }
 
 // Positions are in the logs of shards: a later release reads them.
