@@ -18,7 +18,13 @@ import (
 type SinkStatus struct {
 	notify.Sink
 	Failing string // why it did not take what some node has sent it last; "": it did
+
+	SkippedBills  uint64        // that it was not sent and will not be, since it was made or enabled
+	SkippedNewest []SkippedBill // some of them
 }
+
+// SkippedBill is a bill that a sink was not sent.
+type SkippedBill struct{ ID, Why string }
 
 // SinkAdmin makes and ends the places that events go to, for the API. It may be called concurrently. Errors are *shard.Error.
 type SinkAdmin interface {
@@ -111,7 +117,10 @@ func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*st
 // sinkMessage leaves the secrets out.
 func sinkMessage(s *SinkStatus) *stintv1.Sink {
 	m := &stintv1.Sink{Name: s.Name, Kind: s.Kind, Url: s.URL, Events: s.Events, Prefix: s.Prefix, Creator: s.Creator, Failing: s.Failing,
-		CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}
+		SkippedBills: s.SkippedBills, CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}
+	for _, bill := range s.SkippedNewest {
+		m.SkippedNewest = append(m.SkippedNewest, &stintv1.SkippedBill{Id: bill.ID, Why: bill.Why})
+	}
 	if n := len(s.Secrets); n > 0 && s.Secrets[n-1].Ends != 0 {
 		m.FormerUntil = timestamppb.New(time.UnixMicro(s.Secrets[n-1].Ends))
 	}

@@ -93,12 +93,13 @@ func TestSinksAreMadeListedAndChanged(t *testing.T) {
 func TestAListOfSinksHasNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	secret := notify.Secret{Key: []byte("a secret of 24 bytes ...")}
-	w.sinks.all = []SinkStatus{{Failing: "it answered 500", Sink: notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
+	w.sinks.all = []SinkStatus{{Failing: "it answered 500", SkippedBills: 2, SkippedNewest: []SkippedBill{{"use_1", "money"}}, Sink: notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
 		Events: []string{"spike"}, Secrets: []notify.Secret{secret, {Key: secret.Key, Ends: 1_700_000_000_000_000}}, Created: 1_600_000_000_000_000,
 		Creator: "jo", Disabled: &notify.Disabled{At: 1_600_000_001_000_000, Why: "by jo"}}}}
 	code, _, answer := w.post("SinkService/List", `{}`)
 	want := `{"sinks":[{"name":"billing","kind":"webhook","url":"https://example.com","events":["spike"],"prefix":"","createdAt":"2020-09-13T12:26:40Z",` +
-		`"creator":"jo","formerUntil":"2023-11-14T22:13:20Z","disabledAt":"2020-09-13T12:26:41Z","disabledWhy":"byjo","failing":"itanswered500"}]}`
+		`"creator":"jo","formerUntil":"2023-11-14T22:13:20Z","disabledAt":"2020-09-13T12:26:41Z","disabledWhy":"byjo","failing":"itanswered500","skippedBills":"2",` +
+		`"skippedNewest":[{"id":"use_1","why":"money"}]}]}`
 	if got := strings.ReplaceAll(answer, " ", ""); code != 200 || got != want {
 		t.Errorf("%d %s", code, got)
 	}

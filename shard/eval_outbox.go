@@ -434,8 +434,8 @@ func (b *batch) notePush(in *reader, sink string) Result {
 		return Result{Err: errUnknownEvents}
 	case p.Sink == "" || len(p.Sink) > pushNameMost || p.Period == "" || len(p.Period) > pushNameMost:
 		return Result{Err: Invalidf("period", "and sink have 1 to %d bytes each", pushNameMost)}
-	case len(p.Position) > pushPositionMost:
-		return Result{Err: Invalidf("position", "has %d bytes: at most %d are allowed", len(p.Position), pushPositionMost)}
+	case len(p.Position) > PushPositionMost:
+		return Result{Err: Invalidf("position", "has %d bytes: at most %d are allowed", len(p.Position), PushPositionMost)}
 	case p.Until <= b.at.Now || p.Until > b.at.Now+limit.Time(limit.MaxPeriod):
 		return Result{Err: Invalidf("until", "is %s: it must lie ahead, and not more than 100 years", instantWords(p.Until))}
 	}

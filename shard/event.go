@@ -339,15 +339,14 @@ const (
 type Push struct {
 	Sink, Period string     // 1 to 64 bytes each
 	Version      uint64     // 0: nothing was noted yet
-	Position     []byte     // the pusher's to know; at most 1 KiB
+	Position     []byte     // the pusher's to know; at most PushPositionMost bytes
 	Until        limit.Time // it is forgotten then
 }
 
-// The bounds of a Push.
-const (
-	pushNameMost     = 64
-	pushPositionMost = 1 << 10
-)
+// PushPositionMost bounds the position of a Push, in bytes.
+const PushPositionMost = 1 << 10
+
+const pushNameMost = 64
 
 // PushRequest returns a request that notes a position on one shard in place of that of p.Version, which the answer's Document raises by
 // one. It is refused with Conflict if another one was noted since: so a late copy takes nothing back.

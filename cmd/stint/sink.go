@@ -142,7 +142,22 @@ func (c *sinkListCommand) Run(s streams) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.Name, one.Kind, strings.Join(one.Events, ","), one.Url, state)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, one := range answer.Msg.Sinks {
+		if one.SkippedBills == 0 {
+			continue
+		}
+		fmt.Fprintf(s.out, "bills that %s was not sent and will not be: %d; enter them by hand, then stint sink enable %s\n", one.Name, one.SkippedBills, one.Name)
+		for _, bill := range one.SkippedNewest {
+			fmt.Fprintf(s.out, "  %s: %s\n", bill.Id, bill.Why)
+		}
+		if more := one.SkippedBills - uint64(len(one.SkippedNewest)); more > 0 {
+			fmt.Fprintf(s.out, "  and %d older: the nodes' logs name them\n", more)
+		}
+	}
+	return nil
 }
 
 type sinkRotateCommand struct {

@@ -58,6 +58,7 @@ func (n *Node) assemble(policies *policy.Set) {
 		maps.Copy(failing, n.dispatcher.failing())
 		return failing
 	}
+	n.reporter.skippedBills = n.pusher.skippedBills
 	n.reporter.usesWanted = n.tokenAdmin.wantsUses
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
 		documents: n.documents, reporter: n.reporter, changed: n.changed}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -40,8 +42,15 @@ type pusher struct {
 	known []notify.Sink // as read last, and as disabled since
 	set   *policy.Set   // in force as this round began
 
-	mu    sync.Mutex
-	rests map[string]rest // by sink; written by run alone, under mu
+	mu      sync.Mutex
+	rests   map[string]rest                      // by sink; written by run alone, under mu
+	skipped map[skippedOf]placement.SkippedBills // of the shards that this node has owned; likewise
+}
+
+// skippedOf names the skipped bills of a shard for a sink.
+type skippedOf struct {
+	shard shard.ID
+	sink  string
 }
 
 // rest is how long a sink that has failed is left alone.
@@ -58,6 +67,51 @@ type position struct {
 	From    shard.UsagePlace `json:",omitzero"` // where it goes on
 	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe has forgotten it.
 	Tried limit.Time `json:",omitzero"`
+	// Skipped are the bills that the sink was not sent, since it was made or enabled.
+	Skipped *skippedBills `json:",omitempty"`
+}
+
+// skippedBills are noted with the position that passes them, so each is counted once.
+type skippedBills struct {
+	At limit.Time // of the newest
+	placement.SkippedBills
+}
+
+// skippedNewest is how many skipped bills are named, of a shard in its log and of a sink by a node.
+const skippedNewest = 8
+
+// skip counts bills that a sink is not sent. What was there when somebody enabled the sink is told no more.
+func (at *position) skip(s *notify.Sink, ledger string, now limit.Time, left []leftOut) {
+	at.Skipped = at.Skipped.since(s)
+	for _, u := range left {
+		if at.Skipped == nil {
+			at.Skipped = &skippedBills{}
+		}
+		at.Skipped.At = now
+		bill := placement.SkippedBill{ID: api.UsageID(ledger, u.Usage), Why: u.why}
+		at.Skipped.Add(placement.SkippedBills{Bills: 1, Newest: []placement.SkippedBill{bill}}, skippedNewest)
+	}
+}
+
+// since is nil if somebody has enabled the sink after the newest was skipped.
+func (b *skippedBills) since(s *notify.Sink) *skippedBills {
+	if b == nil || b.At <= limit.Time(s.Looked) {
+		return nil
+	}
+	return b
+}
+
+// encode writes a position. It names fewer skipped bills if there is no room for them.
+func (at position) encode() ([]byte, error) {
+	for {
+		text, err := json.Marshal(at)
+		if err != nil || len(text) <= shard.PushPositionMost || at.Skipped == nil || len(at.Skipped.Newest) == 0 {
+			return text, err
+		}
+		fewer := *at.Skipped
+		fewer.Newest = fewer.Newest[1:]
+		at.Skipped = &fewer
+	}
 }
 
 // run pushes until ctx ends.
@@ -88,8 +142,44 @@ func (p *pusher) round(ctx context.Context) {
 			s := &p.known[i]
 			for s.Disabled == nil && s.Takes(notify.Usage) && r.actor.Open() && ctx.Err() == nil && p.push(ctx, r, s) {
 			}
+			p.learnSkipped(r, s)
 		}
 	}
+}
+
+// learnSkipped reads which bills of a shard a sink was not sent.
+func (p *pusher) learnSkipped(r *replica, s *notify.Sink) {
+	_, at, err := p.position(r, s)
+	if err != nil {
+		return // push has told it
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := skippedOf{r.Shard, s.Name}
+	delete(p.skipped, of)
+	if skipped := at.Skipped.since(s); skipped != nil {
+		if p.skipped == nil {
+			p.skipped = map[skippedOf]placement.SkippedBills{}
+		}
+		p.skipped[of] = skipped.SkippedBills
+	}
+}
+
+// skippedBills are those of the shards that this node owns, by sink.
+func (p *pusher) skippedBills() map[string]placement.SkippedBills {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]placement.SkippedBills{}
+	for _, r := range p.replicas.all() {
+		for of, skipped := range p.skipped {
+			if of.shard == r.Shard && r.actor.Open() {
+				sum := all[of.sink]
+				sum.Add(skipped, skippedNewest)
+				all[of.sink] = sum
+			}
+		}
+	}
+	return all
 }
 
 // sendsBills reports whether any policy with a meter names a sink.
@@ -124,7 +214,7 @@ func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink) (more boo
 	if err == nil {
 		at.From, at.Tried = page.Next, 0
 		if page.Next == (shard.UsagePlace{}) {
-			at = position{Done: at.Through}
+			at = position{Done: at.Through, Skipped: at.Skipped}
 		}
 		err = p.note(ctx, r, &kept, at)
 	}
@@ -229,7 +319,7 @@ func anyFinal(set *policy.Set, sink string, after, now limit.Time) bool {
 
 // note notes a position in the log of the shard.
 func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at position) error {
-	text, err := json.Marshal(at)
+	text, err := at.encode()
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *sha
 		return p.sendToWebhook(ctx, s, bills)
 	}
 	if o.End == notify.Delivered {
+		at.skip(s, p.ledger, limit.Time(p.now().UnixMicro()), left)
 		for _, u := range left {
 			p.metrics.BillSkipped(s.Name)
 			p.logger.Error("a bill was not sent, and will not be: enter it by hand", "sink", s.Name, "id", api.UsageID(p.ledger, u.Usage),

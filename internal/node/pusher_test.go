@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/await"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/limit"
@@ -225,15 +228,82 @@ func listedBills(t *testing.T, n *Node) map[string]string {
 	return all
 }
 
+// Bills that a sink is not sent are listed with it, each once, also by the next owner of their shards, until somebody enables it.
+func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		n, clock := meteredNode(t)
+		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: "http://127.0.0.1:1", Prefix: "customer:",
+			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+		const most = 30
+		skip := func(keys int) {
+			for i := range keys {
+				ask(n, shard.Check, "plan", fmt.Sprint("no customer ", i))
+			}
+			endDay(t, clock)
+		}
+		listed := func() (bills uint64, newest []api.SkippedBill) {
+			all, err := n.sinkAdmin.Statuses(t.Context())
+			if err != nil || len(all) != 1 {
+				t.Fatal(err, all)
+			}
+			return all[0].SkippedBills, all[0].SkippedNewest
+		}
+		skip(most)
+		await.Until(t, "the skipped bills are listed", func() bool { bills, _ := listed(); return bills == most })
+		_, newest := listed()
+		known := listedBills(t, n)
+		for _, bill := range newest {
+			if known[bill.ID] == "" || !strings.Contains(bill.Why, "prefix") {
+				t.Errorf("%+v is no bill", bill)
+			}
+		}
+		if len(newest) != skippedNewest {
+			t.Errorf("%d are named", len(newest))
+		}
+		owner := newOwner(n)
+		owner.round(t.Context())
+		if next := owner.skippedBills()["money"]; next.Bills != most || len(next.Newest) != skippedNewest {
+			t.Errorf("the next owner knows %+v", next)
+		}
+		skip(1)
+		await.Until(t, "those of the next day come to them", func() bool { bills, _ := listed(); return bills == most+1 })
+		if err := n.sinkAdmin.SetEnabled(t.Context(), "money", true, "jo"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clock.Advance(t.Context(), pushSinksEvery); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "who enables the sink has seen them", func() bool { bills, _ := listed(); return bills == 0 })
+		skip(1)
+		await.Until(t, "the list begins anew", func() bool { bills, _ := listed(); return bills == 1 })
+	})
+}
+
+// A position has room in its record, whatever the reasons are.
+func TestAPositionNamesAsManySkippedBillsAsFit(t *testing.T) {
+	at := position{Done: 7}
+	left := leftOut{&shard.Usage{}, strings.Repeat("<", 150)}
+	at.skip(&notify.Sink{}, "ledger", 1, slices.Repeat([]leftOut{left}, 20))
+	text, err := at.encode()
+	var read position
+	if wrong := json.Unmarshal(text, &read); err != nil || wrong != nil || len(text) > shard.PushPositionMost || read.Skipped.Bills != 20 ||
+		len(read.Skipped.Newest) == 0 || len(at.Skipped.Newest) != skippedNewest {
+		t.Errorf("%d bytes, %v, %v: %s", len(text), err, wrong, text)
+	}
+}
+
 // Positions are in the logs of shards: a later release reads them.
 func TestThePositionOfAPushIsGolden(t *testing.T) {
 	for golden, want := range map[string]position{
 		`{"Done":7}`: {Done: 7},
+		`{"Done":7,"Skipped":{"At":6,"Bills":2,"Newest":[{"ID":"use_1","Why":"no"}]}}`: {Done: 7, Skipped: &skippedBills{At: 6,
+			SkippedBills: placement.SkippedBills{Bills: 2, Newest: []placement.SkippedBill{{ID: "use_1", Why: "no"}}}}},
 		`{"Done":7,"Through":9,"From":{"Place":3,"After":"k"},"Tried":8}`: {Done: 7, Through: 9, From: shard.UsagePlace{Place: 3, After: "k"}, Tried: 8},
 	} {
 		var read position
-		text, err := json.Marshal(want)
-		if wrong := json.Unmarshal([]byte(golden), &read); err != nil || wrong != nil || string(text) != golden || read != want {
+		text, err := want.encode()
+		if wrong := json.Unmarshal([]byte(golden), &read); err != nil || wrong != nil || string(text) != golden || !reflect.DeepEqual(read, want) {
 			t.Errorf("%s is read as %+v (%v), and %+v is written as %s (%v)", golden, read, wrong, want, text, err)
 		}
 	}

@@ -36,6 +36,7 @@ type reporter struct {
 	testClock          bool             // tests move the clock
 	machine            *machine
 	failingSinks       func() map[string]string
+	skippedBills       func() map[string]placement.SkippedBills
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -162,6 +163,7 @@ func (p *reporter) own() placement.Report {
 		report.At = p.holder.peers.ownAddr()
 	}
 	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
+	report.SkippedBills = p.skippedBills()
 	return report
 }
 

@@ -130,6 +130,11 @@ func (a *sinkAdmin) Statuses(ctx context.Context) ([]api.SinkStatus, error) {
 			if why := reports[node].FailingSinks[all[i].Name]; why != "" {
 				statuses[i].Failing = why
 			}
+			skipped := reports[node].SkippedBills[all[i].Name]
+			statuses[i].SkippedBills += skipped.Bills
+			for _, bill := range skipped.Newest {
+				statuses[i].SkippedNewest = append(statuses[i].SkippedNewest, api.SkippedBill(bill))
+			}
 		}
 	}
 	return statuses, nil
@@ -181,9 +186,8 @@ func (a *sinkAdmin) Rotate(ctx context.Context, name, apiKey string, overlap tim
 func (a *sinkAdmin) SetEnabled(ctx context.Context, name string, enabled bool, who string) error {
 	if enabled {
 		return a.changeOne(ctx, name, who, "enable "+name, func(s *notify.Sink) (bool, error) {
-			was := s.Disabled != nil
-			s.Disabled = nil
-			return was, nil
+			s.Disabled, s.Looked = nil, a.now().UnixMicro()
+			return true, nil
 		})
 	}
 	return a.disable(ctx, name, "by "+who, who)

@@ -40,6 +40,7 @@ type Sink struct {
 	// Prefix begins the keys whose rest is a customer of Stripe, or a subject of CloudEvents. Not for a Webhook.
 	Prefix   string    `json:",omitempty"`
 	Disabled *Disabled `json:",omitempty"` // nil: it is not
+	Looked   int64     `json:",omitempty"` // when it was last enabled: who did that has seen what was skipped; in Unix microseconds
 	Created  int64     // in Unix microseconds
 	Creator  string    // who made it
 }

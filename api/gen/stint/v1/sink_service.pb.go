@@ -268,7 +268,11 @@ type Sink struct {
 	// Why it is disabled.
 	DisabledWhy string `protobuf:"bytes,10,opt,name=disabled_why,json=disabledWhy,proto3" json:"disabled_why,omitempty"`
 	// Why it did not take what some node has sent it last. Empty: it did, or nothing was sent.
-	Failing       string `protobuf:"bytes,11,opt,name=failing,proto3" json:"failing,omitempty"`
+	Failing string `protobuf:"bytes,11,opt,name=failing,proto3" json:"failing,omitempty"`
+	// How many bills were not sent and will not be, since the sink was made or last enabled: a person enters them.
+	SkippedBills uint64 `protobuf:"varint,12,opt,name=skipped_bills,json=skippedBills,proto3" json:"skipped_bills,omitempty"`
+	// The newest of them that the nodes remember.
+	SkippedNewest []*SkippedBill `protobuf:"bytes,13,rep,name=skipped_newest,json=skippedNewest,proto3" json:"skipped_newest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -380,6 +384,75 @@ func (x *Sink) GetFailing() string {
 	return ""
 }
 
+func (x *Sink) GetSkippedBills() uint64 {
+	if x != nil {
+		return x.SkippedBills
+	}
+	return 0
+}
+
+func (x *Sink) GetSkippedNewest() []*SkippedBill {
+	if x != nil {
+		return x.SkippedNewest
+	}
+	return nil
+}
+
+// SkippedBill is a bill that a sink was not sent.
+type SkippedBill struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in UsageRecord.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why it was not sent.
+	Why           string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkippedBill) Reset() {
+	*x = SkippedBill{}
+	mi := &file_stint_v1_sink_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkippedBill) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkippedBill) ProtoMessage() {}
+
+func (x *SkippedBill) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_sink_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkippedBill.ProtoReflect.Descriptor instead.
+func (*SkippedBill) Descriptor() ([]byte, []int) {
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SkippedBill) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SkippedBill) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // RotateSinkRequest names a sink.
 type RotateSinkRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -395,7 +468,7 @@ type RotateSinkRequest struct {
 
 func (x *RotateSinkRequest) Reset() {
 	*x = RotateSinkRequest{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[5]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -407,7 +480,7 @@ func (x *RotateSinkRequest) String() string {
 func (*RotateSinkRequest) ProtoMessage() {}
 
 func (x *RotateSinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[5]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -420,7 +493,7 @@ func (x *RotateSinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSinkRequest.ProtoReflect.Descriptor instead.
 func (*RotateSinkRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RotateSinkRequest) GetName() string {
@@ -455,7 +528,7 @@ type RotateSinkResponse struct {
 
 func (x *RotateSinkResponse) Reset() {
 	*x = RotateSinkResponse{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[6]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +540,7 @@ func (x *RotateSinkResponse) String() string {
 func (*RotateSinkResponse) ProtoMessage() {}
 
 func (x *RotateSinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[6]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +553,7 @@ func (x *RotateSinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSinkResponse.ProtoReflect.Descriptor instead.
 func (*RotateSinkResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RotateSinkResponse) GetSecret() string {
@@ -501,7 +574,7 @@ type EnableSinkRequest struct {
 
 func (x *EnableSinkRequest) Reset() {
 	*x = EnableSinkRequest{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[7]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +586,7 @@ func (x *EnableSinkRequest) String() string {
 func (*EnableSinkRequest) ProtoMessage() {}
 
 func (x *EnableSinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[7]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +599,7 @@ func (x *EnableSinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableSinkRequest.ProtoReflect.Descriptor instead.
 func (*EnableSinkRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EnableSinkRequest) GetName() string {
@@ -545,7 +618,7 @@ type EnableSinkResponse struct {
 
 func (x *EnableSinkResponse) Reset() {
 	*x = EnableSinkResponse{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[8]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +630,7 @@ func (x *EnableSinkResponse) String() string {
 func (*EnableSinkResponse) ProtoMessage() {}
 
 func (x *EnableSinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[8]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +643,7 @@ func (x *EnableSinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableSinkResponse.ProtoReflect.Descriptor instead.
 func (*EnableSinkResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{9}
 }
 
 // DisableSinkRequest names a sink.
@@ -584,7 +657,7 @@ type DisableSinkRequest struct {
 
 func (x *DisableSinkRequest) Reset() {
 	*x = DisableSinkRequest{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[9]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +669,7 @@ func (x *DisableSinkRequest) String() string {
 func (*DisableSinkRequest) ProtoMessage() {}
 
 func (x *DisableSinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[9]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +682,7 @@ func (x *DisableSinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableSinkRequest.ProtoReflect.Descriptor instead.
 func (*DisableSinkRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DisableSinkRequest) GetName() string {
@@ -628,7 +701,7 @@ type DisableSinkResponse struct {
 
 func (x *DisableSinkResponse) Reset() {
 	*x = DisableSinkResponse{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[10]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +713,7 @@ func (x *DisableSinkResponse) String() string {
 func (*DisableSinkResponse) ProtoMessage() {}
 
 func (x *DisableSinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[10]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +726,7 @@ func (x *DisableSinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisableSinkResponse.ProtoReflect.Descriptor instead.
 func (*DisableSinkResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{11}
 }
 
 // DeleteSinkRequest names a sink.
@@ -667,7 +740,7 @@ type DeleteSinkRequest struct {
 
 func (x *DeleteSinkRequest) Reset() {
 	*x = DeleteSinkRequest{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[11]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +752,7 @@ func (x *DeleteSinkRequest) String() string {
 func (*DeleteSinkRequest) ProtoMessage() {}
 
 func (x *DeleteSinkRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[11]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +765,7 @@ func (x *DeleteSinkRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSinkRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSinkRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DeleteSinkRequest) GetName() string {
@@ -711,7 +784,7 @@ type DeleteSinkResponse struct {
 
 func (x *DeleteSinkResponse) Reset() {
 	*x = DeleteSinkResponse{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[12]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +796,7 @@ func (x *DeleteSinkResponse) String() string {
 func (*DeleteSinkResponse) ProtoMessage() {}
 
 func (x *DeleteSinkResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[12]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +809,7 @@ func (x *DeleteSinkResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSinkResponse.ProtoReflect.Descriptor instead.
 func (*DeleteSinkResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{13}
 }
 
 // ListEventsRequest selects events.
@@ -754,7 +827,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[13]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +839,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[13]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +852,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListEventsRequest) GetSink() string {
@@ -818,7 +891,7 @@ type ListEventsResponse struct {
 
 func (x *ListEventsResponse) Reset() {
 	*x = ListEventsResponse{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[14]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +903,7 @@ func (x *ListEventsResponse) String() string {
 func (*ListEventsResponse) ProtoMessage() {}
 
 func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[14]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +916,7 @@ func (x *ListEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsResponse.ProtoReflect.Descriptor instead.
 func (*ListEventsResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListEventsResponse) GetEvents() []*SinkEvent {
@@ -896,7 +969,7 @@ type SinkEvent struct {
 
 func (x *SinkEvent) Reset() {
 	*x = SinkEvent{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[15]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -908,7 +981,7 @@ func (x *SinkEvent) String() string {
 func (*SinkEvent) ProtoMessage() {}
 
 func (x *SinkEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[15]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -921,7 +994,7 @@ func (x *SinkEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SinkEvent.ProtoReflect.Descriptor instead.
 func (*SinkEvent) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SinkEvent) GetId() string {
@@ -1009,7 +1082,7 @@ type ReplayEventsRequest struct {
 
 func (x *ReplayEventsRequest) Reset() {
 	*x = ReplayEventsRequest{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[16]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1094,7 @@ func (x *ReplayEventsRequest) String() string {
 func (*ReplayEventsRequest) ProtoMessage() {}
 
 func (x *ReplayEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[16]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1107,7 @@ func (x *ReplayEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayEventsRequest.ProtoReflect.Descriptor instead.
 func (*ReplayEventsRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReplayEventsRequest) GetSink() string {
@@ -1069,7 +1142,7 @@ type ReplayEventsResponse struct {
 
 func (x *ReplayEventsResponse) Reset() {
 	*x = ReplayEventsResponse{}
-	mi := &file_stint_v1_sink_service_proto_msgTypes[17]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1081,7 +1154,7 @@ func (x *ReplayEventsResponse) String() string {
 func (*ReplayEventsResponse) ProtoMessage() {}
 
 func (x *ReplayEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_sink_service_proto_msgTypes[17]
+	mi := &file_stint_v1_sink_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1094,7 +1167,7 @@ func (x *ReplayEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayEventsResponse.ProtoReflect.Descriptor instead.
 func (*ReplayEventsResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_sink_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplayEventsResponse) GetReplayed() uint32 {
@@ -1120,7 +1193,7 @@ const file_stint_v1_sink_service_proto_rawDesc = "" +
 	"\x06secret\x18\x01 \x01(\tR\x06secret\"\x12\n" +
 	"\x10ListSinksRequest\"9\n" +
 	"\x11ListSinksResponse\x12$\n" +
-	"\x05sinks\x18\x01 \x03(\v2\x0e.stint.v1.SinkR\x05sinks\"\xfe\x02\n" +
+	"\x05sinks\x18\x01 \x03(\v2\x0e.stint.v1.SinkR\x05sinks\"\xe1\x03\n" +
 	"\x04Sink\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x10\n" +
@@ -1135,7 +1208,12 @@ const file_stint_v1_sink_service_proto_rawDesc = "" +
 	"disabledAt\x12!\n" +
 	"\fdisabled_why\x18\n" +
 	" \x01(\tR\vdisabledWhy\x12\x18\n" +
-	"\afailing\x18\v \x01(\tR\afailing\"u\n" +
+	"\afailing\x18\v \x01(\tR\afailing\x12#\n" +
+	"\rskipped_bills\x18\f \x01(\x04R\fskippedBills\x12<\n" +
+	"\x0eskipped_newest\x18\r \x03(\v2\x15.stint.v1.SkippedBillR\rskippedNewest\"/\n" +
+	"\vSkippedBill\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"u\n" +
 	"\x11RotateSinkRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x123\n" +
 	"\aoverlap\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aoverlap\x12\x17\n" +
@@ -1200,58 +1278,60 @@ func file_stint_v1_sink_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_sink_service_proto_rawDescData
 }
 
-var file_stint_v1_sink_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_stint_v1_sink_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_stint_v1_sink_service_proto_goTypes = []any{
 	(*CreateSinkRequest)(nil),     // 0: stint.v1.CreateSinkRequest
 	(*CreateSinkResponse)(nil),    // 1: stint.v1.CreateSinkResponse
 	(*ListSinksRequest)(nil),      // 2: stint.v1.ListSinksRequest
 	(*ListSinksResponse)(nil),     // 3: stint.v1.ListSinksResponse
 	(*Sink)(nil),                  // 4: stint.v1.Sink
-	(*RotateSinkRequest)(nil),     // 5: stint.v1.RotateSinkRequest
-	(*RotateSinkResponse)(nil),    // 6: stint.v1.RotateSinkResponse
-	(*EnableSinkRequest)(nil),     // 7: stint.v1.EnableSinkRequest
-	(*EnableSinkResponse)(nil),    // 8: stint.v1.EnableSinkResponse
-	(*DisableSinkRequest)(nil),    // 9: stint.v1.DisableSinkRequest
-	(*DisableSinkResponse)(nil),   // 10: stint.v1.DisableSinkResponse
-	(*DeleteSinkRequest)(nil),     // 11: stint.v1.DeleteSinkRequest
-	(*DeleteSinkResponse)(nil),    // 12: stint.v1.DeleteSinkResponse
-	(*ListEventsRequest)(nil),     // 13: stint.v1.ListEventsRequest
-	(*ListEventsResponse)(nil),    // 14: stint.v1.ListEventsResponse
-	(*SinkEvent)(nil),             // 15: stint.v1.SinkEvent
-	(*ReplayEventsRequest)(nil),   // 16: stint.v1.ReplayEventsRequest
-	(*ReplayEventsResponse)(nil),  // 17: stint.v1.ReplayEventsResponse
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*SkippedBill)(nil),           // 5: stint.v1.SkippedBill
+	(*RotateSinkRequest)(nil),     // 6: stint.v1.RotateSinkRequest
+	(*RotateSinkResponse)(nil),    // 7: stint.v1.RotateSinkResponse
+	(*EnableSinkRequest)(nil),     // 8: stint.v1.EnableSinkRequest
+	(*EnableSinkResponse)(nil),    // 9: stint.v1.EnableSinkResponse
+	(*DisableSinkRequest)(nil),    // 10: stint.v1.DisableSinkRequest
+	(*DisableSinkResponse)(nil),   // 11: stint.v1.DisableSinkResponse
+	(*DeleteSinkRequest)(nil),     // 12: stint.v1.DeleteSinkRequest
+	(*DeleteSinkResponse)(nil),    // 13: stint.v1.DeleteSinkResponse
+	(*ListEventsRequest)(nil),     // 14: stint.v1.ListEventsRequest
+	(*ListEventsResponse)(nil),    // 15: stint.v1.ListEventsResponse
+	(*SinkEvent)(nil),             // 16: stint.v1.SinkEvent
+	(*ReplayEventsRequest)(nil),   // 17: stint.v1.ReplayEventsRequest
+	(*ReplayEventsResponse)(nil),  // 18: stint.v1.ReplayEventsResponse
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
 }
 var file_stint_v1_sink_service_proto_depIdxs = []int32{
 	4,  // 0: stint.v1.ListSinksResponse.sinks:type_name -> stint.v1.Sink
-	18, // 1: stint.v1.Sink.created_at:type_name -> google.protobuf.Timestamp
-	18, // 2: stint.v1.Sink.former_until:type_name -> google.protobuf.Timestamp
-	18, // 3: stint.v1.Sink.disabled_at:type_name -> google.protobuf.Timestamp
-	19, // 4: stint.v1.RotateSinkRequest.overlap:type_name -> google.protobuf.Duration
-	15, // 5: stint.v1.ListEventsResponse.events:type_name -> stint.v1.SinkEvent
-	18, // 6: stint.v1.SinkEvent.at:type_name -> google.protobuf.Timestamp
-	0,  // 7: stint.v1.SinkService.Create:input_type -> stint.v1.CreateSinkRequest
-	2,  // 8: stint.v1.SinkService.List:input_type -> stint.v1.ListSinksRequest
-	5,  // 9: stint.v1.SinkService.Rotate:input_type -> stint.v1.RotateSinkRequest
-	7,  // 10: stint.v1.SinkService.Enable:input_type -> stint.v1.EnableSinkRequest
-	9,  // 11: stint.v1.SinkService.Disable:input_type -> stint.v1.DisableSinkRequest
-	11, // 12: stint.v1.SinkService.Delete:input_type -> stint.v1.DeleteSinkRequest
-	13, // 13: stint.v1.SinkService.ListEvents:input_type -> stint.v1.ListEventsRequest
-	16, // 14: stint.v1.SinkService.ReplayEvents:input_type -> stint.v1.ReplayEventsRequest
-	1,  // 15: stint.v1.SinkService.Create:output_type -> stint.v1.CreateSinkResponse
-	3,  // 16: stint.v1.SinkService.List:output_type -> stint.v1.ListSinksResponse
-	6,  // 17: stint.v1.SinkService.Rotate:output_type -> stint.v1.RotateSinkResponse
-	8,  // 18: stint.v1.SinkService.Enable:output_type -> stint.v1.EnableSinkResponse
-	10, // 19: stint.v1.SinkService.Disable:output_type -> stint.v1.DisableSinkResponse
-	12, // 20: stint.v1.SinkService.Delete:output_type -> stint.v1.DeleteSinkResponse
-	14, // 21: stint.v1.SinkService.ListEvents:output_type -> stint.v1.ListEventsResponse
-	17, // 22: stint.v1.SinkService.ReplayEvents:output_type -> stint.v1.ReplayEventsResponse
-	15, // [15:23] is the sub-list for method output_type
-	7,  // [7:15] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	19, // 1: stint.v1.Sink.created_at:type_name -> google.protobuf.Timestamp
+	19, // 2: stint.v1.Sink.former_until:type_name -> google.protobuf.Timestamp
+	19, // 3: stint.v1.Sink.disabled_at:type_name -> google.protobuf.Timestamp
+	5,  // 4: stint.v1.Sink.skipped_newest:type_name -> stint.v1.SkippedBill
+	20, // 5: stint.v1.RotateSinkRequest.overlap:type_name -> google.protobuf.Duration
+	16, // 6: stint.v1.ListEventsResponse.events:type_name -> stint.v1.SinkEvent
+	19, // 7: stint.v1.SinkEvent.at:type_name -> google.protobuf.Timestamp
+	0,  // 8: stint.v1.SinkService.Create:input_type -> stint.v1.CreateSinkRequest
+	2,  // 9: stint.v1.SinkService.List:input_type -> stint.v1.ListSinksRequest
+	6,  // 10: stint.v1.SinkService.Rotate:input_type -> stint.v1.RotateSinkRequest
+	8,  // 11: stint.v1.SinkService.Enable:input_type -> stint.v1.EnableSinkRequest
+	10, // 12: stint.v1.SinkService.Disable:input_type -> stint.v1.DisableSinkRequest
+	12, // 13: stint.v1.SinkService.Delete:input_type -> stint.v1.DeleteSinkRequest
+	14, // 14: stint.v1.SinkService.ListEvents:input_type -> stint.v1.ListEventsRequest
+	17, // 15: stint.v1.SinkService.ReplayEvents:input_type -> stint.v1.ReplayEventsRequest
+	1,  // 16: stint.v1.SinkService.Create:output_type -> stint.v1.CreateSinkResponse
+	3,  // 17: stint.v1.SinkService.List:output_type -> stint.v1.ListSinksResponse
+	7,  // 18: stint.v1.SinkService.Rotate:output_type -> stint.v1.RotateSinkResponse
+	9,  // 19: stint.v1.SinkService.Enable:output_type -> stint.v1.EnableSinkResponse
+	11, // 20: stint.v1.SinkService.Disable:output_type -> stint.v1.DisableSinkResponse
+	13, // 21: stint.v1.SinkService.Delete:output_type -> stint.v1.DeleteSinkResponse
+	15, // 22: stint.v1.SinkService.ListEvents:output_type -> stint.v1.ListEventsResponse
+	18, // 23: stint.v1.SinkService.ReplayEvents:output_type -> stint.v1.ReplayEventsResponse
+	16, // [16:24] is the sub-list for method output_type
+	8,  // [8:16] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_sink_service_proto_init() }
@@ -1265,7 +1345,7 @@ func file_stint_v1_sink_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_sink_service_proto_rawDesc), len(file_stint_v1_sink_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
