@@ -56,6 +56,8 @@ type Config struct {
 	Tokens TokenAdmin
 	// Secrets changes the secrets that ids are sealed with; nil: these calls are unavailable.
 	Secrets SecretAdmin
+	// KeySources reaches the addresses of keys (JWKS) that gates name; nil: any address.
+	KeySources http.RoundTripper
 	// Sinks makes and ends the places that events go to; nil: these calls are unavailable.
 	Sinks SinkAdmin
 	// Revision returns the policies in force as this node knows them; nil or version 0: none yet.
@@ -184,7 +186,7 @@ func New(c Config) *API {
 	d.mux.Handle("GET /{$}", http.RedirectHandler(uiPath, http.StatusFound))
 	g.ops["/metrics"] = auth.Observe
 	a.gates = &gates{follower: follows, limits: limits, policies: c.policies, observer: c.Observer, logger: g.logger, attempts: &auth.Attempts{},
-		rules: gateRules{logger: g.logger}}
+		rules: gateRules{logger: g.logger, transport: c.KeySources}}
 	g.ops[gatePrefix] = auth.Check
 	inside := g.keepOut(a.gates.before(d.mux))
 	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room, c.Teller)))

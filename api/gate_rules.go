@@ -2,6 +2,7 @@ package api
 
 import (
 	"log/slog"
+	"net/http"
 	"sync"
 	"sync/atomic"
 
@@ -13,8 +14,10 @@ import (
 // gateRules keeps the gates of the policies in force ready, and the keys of their tokens up to date. It may be used
 // concurrently.
 type gateRules struct {
-	logger  *slog.Logger
-	newest  atomic.Pointer[readyGates]
+	logger    *slog.Logger
+	newest    atomic.Pointer[readyGates]
+	transport http.RoundTripper // nil: the usual one
+
 	mu      sync.Mutex              // guards the fields below, and replacing newest
 	sources map[string]*jwks.Source // by address; gateRules owns and closes them
 	closed  bool
@@ -69,7 +72,7 @@ func (g *gateRules) current(policies *policy.Set) *readyGates {
 func (g *gateRules) source(address string) *jwks.Source {
 	source := g.sources[address]
 	if source == nil {
-		source = jwks.Open(address, nil, g.logger)
+		source = jwks.Open(address, g.transport, g.logger)
 		if g.closed {
 			source.Close()
 		}

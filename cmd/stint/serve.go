@@ -38,7 +38,7 @@ type serveCommand struct {
 	InsecureAPI     bool          `name:"insecure-api" help:"Serve clients off loopback in plaintext; until there is a token, everyone who reaches a port may do everything." env:"STINT_INSECURE_API"`
 	AdminTokenFile  string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
 	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
-	SinkAllow       []string      `name:"sink-allow" help:"Networks whose addresses sinks may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
+	SinkAllow       []string      `name:"sink-allow" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
 	ClusterKey      string        `help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`

@@ -57,7 +57,7 @@ type Config struct {
 	AdminTokenFile string
 	adminToken     *auth.Record // read from it; nil: none was given
 
-	// SinkAllow are networks whose addresses sinks may have besides those of the Internet.
+	// SinkAllow are networks whose addresses sinks, and the keys of gates, may have besides those of the Internet.
 	SinkAllow []netip.Prefix
 
 	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline

@@ -3,8 +3,10 @@ package node
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,9 +154,37 @@ func TestAGateFetchesItsKeysBeforeTheFirstRequest(t *testing.T) {
 	if err := os.WriteFile(config.PoliciesFile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	config.SinkAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	n := start(t, config)
 	defer stop(t, n)
 	await.Until(t, "somebody asks for the keys, and again when that fails", func() bool { return fetches.Load() > 1 })
+}
+
+// Who may write policies makes no node ask what only it can reach.
+func TestKeysOfGatesAreNotFetchedFromSpecialAddresses(t *testing.T) {
+	t.Parallel()
+	var fetches atomic.Int64
+	serve := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fetches.Add(1) })
+	plain, secure := httptest.NewServer(serve), httptest.NewTLSServer(serve)
+	defer plain.Close()
+	defer secure.Close()
+	for _, url := range []string{plain.URL, secure.URL} {
+		config := testConfig(t)
+		var log journal
+		config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		config.PoliciesFile = filepath.Join(t.TempDir(), "gates.yaml")
+		text := "policies: {p: {limits: [{name: l, quota: 1, lifetime: {}}]}}\ngates: {web: {identity: [jwt], jwt: {jwks: '" + url +
+			"', issuer: i, audience: a}, no_match: deny, routes: [{match: {}, entries: [{policy: p, key: '{identity}'}]}]}}\n"
+		if err := os.WriteFile(config.PoliciesFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n := start(t, config)
+		await.Until(t, "the address is refused", func() bool { return strings.Contains(log.String(), "--sink-allow does not have it") })
+		stop(t, n)
+	}
+	if fetches.Load() != 0 {
+		t.Error("it was asked")
+	}
 }
 
 // A vendor's API key has the tier that its override says, its products share what it has, and each says in its own words why it is

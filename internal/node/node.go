@@ -266,6 +266,7 @@ func (n *Node) serve() {
 		NewestSealer:   n.secretAdmin.newestSealer,
 		Secrets:        n.secretAdmin,
 		Sinks:          n.sinkAdmin,
+		KeySources:     n.dispatcher.poster.Transport(),
 		Cluster:        n.admin,
 		Top:            n.topReader,
 		Teller:         teller,

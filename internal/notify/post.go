@@ -109,6 +109,24 @@ func (p *Poster) client(plain bool) *http.Client {
 	}
 }
 
+// Transport reaches the addresses that sinks may have, for others who ask what operators name. It is closed with the Poster.
+func (p *Poster) Transport() http.RoundTripper { return transport{p} }
+
+type transport struct{ *Poster }
+
+// RoundTrip implements http.RoundTripper.
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.of(r).Transport.RoundTrip(r)
+}
+
+// of returns the client for a request.
+func (p *Poster) of(r *http.Request) *http.Client {
+	if r.URL.Scheme == "http" {
+		return p.plain
+	}
+	return p.secure
+}
+
 // Close ends idle connections.
 func (p *Poster) Close() {
 	p.secure.CloseIdleConnections()
@@ -143,11 +161,7 @@ func (p *Poster) Post(ctx context.Context, s *Sink, m Message) Outcome {
 	if err != nil {
 		return Outcome{End: Refused, Why: err.Error()}
 	}
-	client := p.secure
-	if request.URL.Scheme == "http" {
-		client = p.plain
-	}
-	answer, err := client.Do(request)
+	answer, err := p.of(request).Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
 			return Outcome{End: Broken, Why: "the node stopped it"}
