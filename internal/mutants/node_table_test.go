@@ -125,6 +125,7 @@ var ofNode = []group{
 		"canary-alarms-at-unknown": gone,
 		"canary-among-the-keys":    without(" || r.Namespace == shard.CanaryNamespace"),
 	}},
+	{tests("internal/node", "TestOnlyABillThatWasSentIsTriedAgain"), edits{"untried-bill-is-a-retry": swap("tried[id]", "len(tried) > 0")}},
 	{tests("internal/node", "TestTopHasTheDenialsThatNodesRepeat"), edits{"repeats-unreported": gone}},
 	{tests("internal/node", "TestWhatHappensToKeysIsWatchedOnEveryNode"), edits{
 		"fired-lost-between-shards": swap("fired", "fired[:0]"),

@@ -39,8 +39,9 @@ const finalPushes = "final"
 // be called concurrently.
 type pusher struct {
 	outgoing
-	known []notify.Sink // as read last, and as disabled since
-	set   *policy.Set   // in force as this round began
+	known []notify.Sink              // as read last, and as disabled since
+	set   *policy.Set                // in force as this round began
+	tried map[string]map[string]bool // by sink: ids of the bills that it was sent, and may have, since it took all of them last
 
 	mu      sync.Mutex
 	rests   map[string]rest                      // by sink; written by run alone, under mu
@@ -235,6 +236,7 @@ func (p *pusher) judge(s *notify.Sink, o notify.Outcome) error {
 	defer p.mu.Unlock()
 	if o.End == notify.Delivered {
 		delete(p.rests, s.Name)
+		delete(p.tried, s.Name)
 		return nil
 	}
 	rest := p.rests[s.Name]

@@ -51,13 +51,13 @@ func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []sh
 		events = append(events, cloudEvent{"1.0", api.UsageID(p.ledger, u), cloudEventsSource, u.Meter, subject, lastSecond(u).Format(time.RFC3339),
 			cloudEventData{owed(u), api.UsageJSON(p.ledger, u, p.set)}, u})
 	}
-	refused, o := p.postCloudEvents(ctx, s, events)
+	refused, o := p.postCloudEvents(ctx, s, events, p.tries(s, bills))
 	return o, append(left, refused...)
 }
 
 // postCloudEvents sends some events, and returns those that are not taken. A receiver answers 400 for a whole batch if it cannot take
-// one event of it, and 409 if it has one already, so then it gets the halves.
-func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []cloudEvent) (refused []leftOut, o notify.Outcome) {
+// one event of it, and 409 if it has one already, so then it gets the halves. again: it was sent one of them in an earlier try.
+func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []cloudEvent, again bool) (refused []leftOut, o notify.Outcome) {
 	if len(events) == 0 {
 		return nil, notify.Outcome{End: notify.Delivered}
 	}
@@ -65,7 +65,7 @@ func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []c
 	if err != nil {
 		panic(err) // texts and numbers
 	}
-	o = p.poster.Post(ctx, s, notify.Message{ID: events[0].ID, ContentType: cloudEventsType, Body: body, Retry: p.retries(s)})
+	o = p.poster.Post(ctx, s, notify.Message{ID: events[0].ID, ContentType: cloudEventsType, Body: body, Retry: again})
 	switch {
 	case o.End == notify.Gone:
 		p.disable(ctx, s, o.Why)
@@ -78,9 +78,9 @@ func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []c
 		return []leftOut{{events[0].bill, o.Why}}, notify.Outcome{End: notify.Delivered}
 	}
 	half := len(events) / 2
-	if refused, o = p.postCloudEvents(ctx, s, events[:half]); o.End != notify.Delivered {
+	if refused, o = p.postCloudEvents(ctx, s, events[:half], again); o.End != notify.Delivered {
 		return nil, o
 	}
-	others, o := p.postCloudEvents(ctx, s, events[half:]) //mutant:other-half-lost
+	others, o := p.postCloudEvents(ctx, s, events[half:], again) //mutant:other-half-lost
 	return append(refused, others...), o
 }

@@ -100,3 +100,24 @@ func TestBillsWhoseAnswerWasLostAreNotEnteredByHand(t *testing.T) {
 		})
 	}
 }
+
+// A sink that failed at one bill has no other bill: of that, "I have it" is no answer to a retry.
+func TestOnlyABillThatWasSentIsTriedAgain(t *testing.T) {
+	p := &pusher{}
+	money, other := &notify.Sink{Name: "money"}, &notify.Sink{Name: "other"}
+	bill := func(key string) shard.Usage { return shard.Usage{Policy: "plan", Key: key} }
+	for _, c := range []struct {
+		sink  *notify.Sink
+		bills []shard.Usage
+		again bool
+	}{
+		{money, []shard.Usage{bill("a"), bill("b")}, false},
+		{money, []shard.Usage{bill("c")}, false},
+		{other, []shard.Usage{bill("a")}, false},
+		{money, []shard.Usage{bill("d"), bill("b")}, true},
+	} {
+		if again := p.tries(c.sink, c.bills); again != c.again {
+			t.Errorf("%s is sent %v again: %t", c.sink.Name, c.bills, again)
+		}
+	}
+}

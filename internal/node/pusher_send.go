@@ -53,7 +53,7 @@ func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *sha
 func (p *pusher) sendToWebhook(ctx context.Context, s *notify.Sink, bills []shard.Usage) notify.Outcome {
 	for len(bills) > 0 {
 		message, n := p.batch(bills)
-		message.Retry = p.retries(s)
+		message.Retry = p.tries(s, bills[:n])
 		if o := p.poster.Post(ctx, s, message); o.End != notify.Delivered {
 			if o.End == notify.Gone {
 				p.disable(ctx, s, o.Why)
@@ -65,8 +65,24 @@ func (p *pusher) sendToWebhook(ctx context.Context, s *notify.Sink, bills []shar
 	return notify.Outcome{End: notify.Delivered}
 }
 
-// retries reports whether a sink has failed since it took something: what it is sent now it may have got before.
-func (p *pusher) retries(s *notify.Sink) bool { return p.rests[s.Name].failures > 0 }
+// tries notes that a sink is sent some bills, and reports whether it was sent one of them before, and may have it: only then has "I have
+// it" one meaning.
+func (p *pusher) tries(s *notify.Sink, bills []shard.Usage) (again bool) {
+	if p.tried == nil {
+		p.tried = make(map[string]map[string]bool)
+	}
+	tried := p.tried[s.Name]
+	if tried == nil {
+		tried = make(map[string]bool)
+		p.tried[s.Name] = tried
+	}
+	for i := range bills {
+		id := api.UsageID(p.ledger, &bills[i])
+		again = again || tried[id] //mutant:untried-bill-is-a-retry
+		tried[id] = true
+	}
+	return again
+}
 
 // batch makes a message of as many bills as fit into it.
 func (p *pusher) batch(bills []shard.Usage) (m notify.Message, n int) {
