@@ -23,7 +23,7 @@ type Put struct {
 
 // Records is the lookup of records: in a State, or in an overlay on top of it.
 type Records interface {
-	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation.
+	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation. Lookup does not keep the key.
 	Lookup(key string) (Record, bool)
 	// All yields every record once, in any order, also those that have ended. The caller must neither change nor keep what
 	// it gets. It takes about as long as 100 ns for each record.

@@ -1,6 +1,9 @@
 package shard
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+)
 
 // An id is of one request, whether that needs one shard or several: which of the two it is may change between a request and its
 // copy, when a policy gets or loses a parent. The shard of the keys that the client has named, or the lowest of them, is the home of
@@ -12,6 +15,9 @@ var ErrGivenUp = &Error{Code: Unavailable, Field: "idempotency_id", Message: "th
 
 // decidedAcross answers a request of this shard alone whose id an operation has used.
 func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
+	if !e.knows(rulingRecord, r) && !e.knows(legRecord, r) {
+		return false // nearly always, so it allocates nothing
+	}
 	about := *r
 	about.Operation = &Operation{ID: r.ID, Home: e.at.Shard}
 	here := partEvaluation{e, &about}.atHome()
@@ -38,6 +44,13 @@ func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
 		}
 	}
 	return u != nil || answer.Err != nil //mutant:operation-counted-again-alone
+}
+
+// knows reports whether there is a record of an operation with a request's id.
+func (e *evaluation) knows(kind byte, r *Request) bool {
+	e.scratch = appendOperationKey(e.scratch[:0], kind, r.Namespace, r.ID)
+	_, found := e.lookup(unsafe.String(unsafe.SliceData(e.scratch), len(e.scratch))) // a View keeps no key
+	return found
 }
 
 // usedByLeg refuses an id under which this shard is charged for an operation of another home.

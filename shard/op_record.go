@@ -84,8 +84,11 @@ type settled struct {
 }
 
 func operationKey(kind byte, namespace, id string) string {
-	b := appendString(append(make([]byte, 0, 96), kind), namespace)
-	return string(append(b, id...))
+	return string(appendOperationKey(make([]byte, 0, 96), kind, namespace, id))
+}
+
+func appendOperationKey(b []byte, kind byte, namespace, id string) []byte {
+	return append(appendString(append(b, kind), namespace), id...)
 }
 
 // readOperationKey returns the namespace and id in a record's key.
