@@ -123,10 +123,12 @@ func (w *world) insteadOfTheFirst(f fault, during func()) {
 	other.release()
 	w.running.Go(func() {
 		defer w.destroying.Store(false)
-		for !w.over.Load() {
+		// A status may still be about the second process: the first one has to be the node for a while.
+		for settled := 0; settled < 20 && !w.over.Load(); settled++ {
 			time.Sleep(500 * time.Millisecond)
-			if s, err := w.status(); err == nil && w.unsettled(&s) == nil {
-				return
+			s, err := w.status()
+			if l := m.life.Load(); err != nil || w.unsettled(&s) != nil || l == nil || l.Ready() != nil {
+				settled = 0
 			}
 		}
 	})
