@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -117,11 +116,8 @@ func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told b
 		}
 		return true, fmt.Errorf("apply: %s; nothing was changed: %s", strings.Join(fates, "; "), strings.Join(remedies, "; "))
 	}
-	answers := bufio.NewReader(s.in)
 	for _, loss := range losses {
-		fmt.Fprintf(s.err, "%s. Go on? [y/N] ", loss.fate)
-		answer, _ := answers.ReadString('\n')
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		if !s.agrees(loss.fate + ". Go on?") {
 			return true, errors.New("apply: nothing was changed")
 		}
 	}

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"strings"
 
 	"connectrpc.com/connect"
 
@@ -63,15 +60,7 @@ func (c *forgetCommand) confirm(s streams) error {
 		}
 	}
 	fmt.Fprintln(s.err)
-	if !s.asks() {
-		return errors.New("forget: nothing was forgotten: read the above and add --yes")
-	}
-	fmt.Fprint(s.err, "Go on? [y/N] ")
-	answer, _ := bufio.NewReader(s.in).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("forget: nothing was forgotten")
-	}
-	return nil
+	return s.consent("Go on?", "forget: nothing was forgotten")
 }
 
 // Run ends what is kept of a key, and says what was.

@@ -43,11 +43,10 @@ func (c *removeNodeCommand) Run(s streams) error {
 	}
 	if loses := losesCopies(status, others); loses != "" {
 		fmt.Fprintf(s.out, "without %s %s\n", c.Node, loses)
-		if !c.Yes && !s.asks() {
-			return fmt.Errorf("%s: nothing was changed: read the above and add --yes", what)
-		}
-		if !c.Yes && !s.agrees("Remove "+c.Node+"?") {
-			return fmt.Errorf("%s: nothing was changed", what)
+		if !c.Yes {
+			if err := s.consent("Remove "+c.Node+"?", what+": nothing was changed"); err != nil {
+				return err
+			}
 		}
 	}
 	fmt.Fprintf(s.out, "removing %s: others take over its %s; its id is not admitted again\n", c.Node,

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -96,21 +94,7 @@ func (c *restoreCommand) confirm(s streams) error {
 	if c.Yes {
 		return nil
 	}
-	if !s.asks() {
-		return errors.New("restore: nothing was written: read the above and add --yes")
-	}
-	if !s.agrees("\nRestore to " + c.DataDir + "?") {
-		return errors.New("restore: nothing was written")
-	}
-	return nil
-}
-
-// agrees asks a person, and reports whether the answer is yes.
-func (s streams) agrees(question string) bool {
-	fmt.Fprintf(s.err, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(s.in).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+	return s.consent("\nRestore to "+c.DataDir+"?", "restore: nothing was written")
 }
 
 // printRestore says what a restore makes of a backup.

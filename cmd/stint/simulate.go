@@ -134,9 +134,6 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 // live reports whether stderr is a terminal.
 func (s streams) live() bool { return terminal(s.err) != nil }
 
-// asks reports whether a person can be asked: stdin and stderr are terminals.
-func (s streams) asks() bool { return s.live() && terminal(s.in) != nil }
-
 // inputBytes returns the length of the input, or -1 if it is not a regular file.
 func inputBytes(input io.Reader) int64 {
 	if file, ok := input.(*os.File); ok {
