@@ -16,6 +16,14 @@ const (
 	Forever Time = math.MaxInt64
 )
 
+// Longer returns the wait that satisfies both; Never is longer than any other.
+func Longer(a, b Span) Span {
+	if a == Never || b == Never {
+		return Never
+	}
+	return max(a, b)
+}
+
 // Algorithm is how a limit counts. Its numbers are stored in logs and snapshots: append new ones, never renumber.
 type Algorithm uint8
 

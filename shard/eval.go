@@ -388,15 +388,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 		return
 	}
 	d.Allowed = false
-	d.RetryAfter = longer(d.RetryAfter, status.RetryAfter)
-}
-
-// longer returns the wait that satisfies both; limit.Never is longer than any other.
-func longer(a, b limit.Span) limit.Span {
-	if a == limit.Never || b == limit.Never {
-		return limit.Never
-	}
-	return max(a, b)
+	d.RetryAfter = limit.Longer(d.RetryAfter, status.RetryAfter)
 }
 
 // count applies the states that the request leads to.

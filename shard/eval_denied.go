@@ -194,7 +194,7 @@ func waitAt(r *Request, op Op, futures []future, only int, t limit.Time) (wait l
 	for i := range futures {
 		f := &futures[i]
 		if only < 0 {
-			wait = longer(wait, f.waitAsAWhole(t))
+			wait = limit.Longer(wait, f.waitAsAWhole(t))
 		}
 		for j := range f.limits {
 			l := &f.limits[j]
@@ -203,7 +203,7 @@ func waitAt(r *Request, op Op, futures []future, only int, t limit.Time) (wait l
 			}
 			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
 				_, v := ask(Peek, l, f.counter.at(j, l, t), op.least(&r.Entries[i]), t)
-				wait = longer(wait, v.RetryAfter)
+				wait = limit.Longer(wait, v.RetryAfter)
 			}
 			n++
 		}

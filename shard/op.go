@@ -34,6 +34,14 @@ type Leg struct {
 	Decision Decision
 }
 
+// Join adds a leg's part to the decision of home, which says whether the whole was allowed. It leaves the statuses to the caller.
+func (d *Decision) Join(l *Leg) {
+	d.ShadowDenied = d.Allowed && (d.ShadowDenied || l.Decision.ShadowDenied)
+	if !d.Allowed && !l.Allowed {
+		d.RetryAfter = limit.Longer(d.RetryAfter, l.Decision.RetryAfter)
+	}
+}
+
 // Excess is an operation of its own, whose id the coordinator made, with the same home. It has charged the legs of another
 // operation the units that a settlement spent above what they had taken. Home decides it together with that settlement.
 type Excess struct {

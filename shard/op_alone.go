@@ -36,11 +36,8 @@ func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
 		d := &answer.Decision
 		d.Limits = slices.Clip(d.Limits)
 		for i := range u.legs {
-			l := &u.legs[i]
-			d.Limits, d.ShadowDenied = append(d.Limits, l.Decision.Limits...), d.Allowed && (d.ShadowDenied || l.Decision.ShadowDenied)
-			if !d.Allowed && !l.Allowed {
-				d.RetryAfter = longer(d.RetryAfter, l.Decision.RetryAfter)
-			}
+			d.Join(&u.legs[i].Leg)
+			d.Limits = append(d.Limits, u.legs[i].Decision.Limits...)
 		}
 	}
 	return u != nil || answer.Err != nil //mutant:operation-counted-again-alone

@@ -19,25 +19,13 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 	d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: verdict.State}
 	parts := map[shard.ID][]shard.LimitStatus{o.home: home.Limits}
 	for i := range legs {
-		leg := &legs[i].Decision
 		d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
-		parts[legs[i].Shard] = leg.Limits
-		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
-		if !d.Allowed && !legs[i].Allowed {
-			d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
-		}
+		parts[legs[i].Shard] = legs[i].Decision.Limits
+		d.Join(&legs[i])
 	}
 	d.ShadowDenied = d.ShadowDenied && d.Allowed
 	d.Limits = o.arrange(parts)
 	return shard.Result{Decision: d}
-}
-
-// longerWait returns the longer of two waits; limit.Never is the longest.
-func longerWait(a, b limit.Span) limit.Span {
-	if a == limit.Never || b == limit.Never {
-		return limit.Never
-	}
-	return max(a, b)
 }
 
 // arrange puts the statuses of all shards into the order of the entries. Those of one shard are already in the order of
@@ -97,7 +85,7 @@ func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision
 		parts[legs[i].Shard] = leg.Limits
 		d.Allowed = d.Allowed && leg.Allowed
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
-		d.RetryAfter = longerWait(d.RetryAfter, leg.RetryAfter)
+		d.RetryAfter = limit.Longer(d.RetryAfter, leg.RetryAfter)
 		if fired := leg.Fired(); fired != nil {
 			//mutant:fired-lost-between-shards
 			d.System = &shard.SystemAnswer{Fired: append(slices.Clone(d.Fired()), fired...)}
