@@ -222,19 +222,25 @@ func (a *tokenAdmin) update(ctx context.Context, name, who, note string, next fu
 // listPatience is how long List waits for the other nodes to say when they last saw which token.
 const listPatience = time.Second
 
-// List implements api.TokenAdmin. It reads the documents first: this node may not have heard of the newest yet.
-func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error) {
+// Records implements api.TokenAdmin. It reads the documents: this node may not have heard of the newest yet.
+func (a *tokenAdmin) Records(ctx context.Context) ([]auth.Record, error) {
 	if !a.peers.hasJoined() {
-		return nil, nil, false, errNoTable
+		return nil, errNoTable
 	}
-	a.listing.Add(1)
-	defer a.listing.Add(-1)
 	a.peers.ask()
 	if err := a.readAll(ctx); err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(slices.Values(a.tokens.guard.Set().Records()), func(x, y auth.Record) int { return strings.Compare(x.Name, y.Name) }), nil
+}
+
+// List implements api.TokenAdmin.
+func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error) {
+	a.listing.Add(1) // from here on reports say when tokens were used
+	defer a.listing.Add(-1)
+	if records, err = a.Records(ctx); err != nil {
 		return nil, nil, false, err
 	}
-	set := a.tokens.guard.Set()
-	records = slices.SortedFunc(slices.Values(set.Records()), func(x, y auth.Record) int { return strings.Compare(x.Name, y.Name) })
 	patience, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
 	for !a.othersSaid() && patience.Err() == nil {
@@ -243,7 +249,7 @@ func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed 
 		case <-time.After(10 * time.Millisecond): // reports come twice a second, and at once after ask
 		}
 	}
-	return records, a.tokens.lastUsed(), set.Required, nil
+	return records, a.tokens.lastUsed(), a.tokens.guard.Set().Required, nil
 }
 
 // readAll learns the newest version of each document. The owner of the system shard was heard a moment ago, so the buckets that
