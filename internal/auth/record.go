@@ -33,12 +33,16 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // MadeBy reports whether a token or role made the record, for whomever.
 func (r *Record) MadeBy(maker *Record) bool {
-	kind := "token:"
-	if maker.IsRole() {
-		kind = "role:"
-	}
 	by, _, _ := strings.Cut(r.Creator, " for ")
-	return by == kind+maker.Name
+	return by == maker.actor()
+}
+
+// actor names the token or role in audit logs.
+func (r *Record) actor() string {
+	if r.IsRole() {
+		return "role:" + r.Name
+	}
+	return "token:" + r.Name
 }
 
 // NameProblem says what is wrong with the name of a token or a role; "": nothing.

@@ -135,7 +135,7 @@ func NewSet(records []Record, required bool, uses *LastUses) *Set {
 	kept := make(map[string]*atomic.Int64, len(records))
 	for i := range records {
 		r := &records[i]
-		c := Caller{record: r, ends: r.Expires, lastUsed: uses.times[r.Name]}
+		c := Caller{record: r, name: r.actor(), ends: r.Expires, lastUsed: uses.times[r.Name]}
 		if c.lastUsed == nil {
 			c.lastUsed = new(atomic.Int64)
 		}
@@ -144,11 +144,9 @@ func NewSet(records []Record, required bool, uses *LastUses) *Set {
 			c.grants = append(c.grants, r.Grants[j].ready())
 		}
 		if r.IsRole() {
-			c.name = "role:" + r.Name
 			s.roles[r.Name] = &c
 			continue
 		}
-		c.name = "token:" + r.Name
 		s.add(c, r.ID, r.Hash)
 		if f := r.Former; f != nil {
 			if c.ends == 0 || f.Ends < c.ends {
