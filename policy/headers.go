@@ -115,7 +115,7 @@ func (p *Policy) newerHeaders() string {
 func (p *Policy) quotaMistake() string {
 	for _, style := range p.Headers {
 		name, quota := QuotaStyle(style)
-		if !quota || slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Name == name }) {
+		if !quota || p.Has(name) {
 			continue
 		}
 		return fmt.Sprintf("%s shows the limit named %s, and there is none: name the limit so, write \"x-quota: LIMIT\" with the "+

@@ -53,14 +53,16 @@ func (p *Policy) OfTier(tier string, o *Override) []Limit {
 }
 
 // Has reports whether the policy has a limit of a name.
-func (p *Policy) Has(limit string) bool {
-	return slices.ContainsFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
+func (p *Policy) Has(limit string) bool { return p.indexOf(limit) >= 0 }
+
+// indexOf returns the place of a limit in the policy, or -1.
+func (p *Policy) indexOf(limit string) int {
+	return slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
 }
 
 // SameNumbers reports whether a limit has the same numbers as in an earlier revision of the policy, under each tier of that.
 func (p *Policy) SameNumbers(other *Policy, limit string) bool {
-	i := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
-	j := slices.IndexFunc(other.Limits, func(l Limit) bool { return l.Name == limit })
+	i, j := p.indexOf(limit), other.indexOf(limit)
 	if i < 0 || j < 0 || !p.Limits[i].Limit.Equal(&other.Limits[j].Limit) {
 		return false
 	}
@@ -75,7 +77,7 @@ func (p *Policy) SameNumbers(other *Policy, limit string) bool {
 // Gives reports whether one of the policy's tiers gives the limit called name these numbers, with or without the override.
 // It distinguishes the numbers of this revision from those of an earlier one.
 func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {
-	i := slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == name })
+	i := p.indexOf(name)
 	if i < 0 {
 		return false
 	}

@@ -189,7 +189,7 @@ func (c *checker) tiers() {
 }
 
 func (c *checker) tierLimit(field, name string, changed TierLimit) {
-	i := slices.IndexFunc(c.policy.Limits, func(l Limit) bool { return l.Name == name })
+	i := c.policy.indexOf(name)
 	if i < 0 {
 		var names []string
 		for _, l := range c.policy.Limits {
