@@ -70,11 +70,7 @@ func isGRPC(r *http.Request) bool {
 
 // refused counts a refusal and logs it, as long as its address does not send too many.
 func (b browsers) refused(r *http.Request, why string) {
-	procedure := r.URL.Path
-	if _, known := b.gate.ops[procedure]; !known {
-		procedure = otherProcedure
-	}
-	b.gate.observer.Request(procedure, connect.CodePermissionDenied.String(), 0, "")
+	procedure := b.gate.countRefusal(r.URL.Path, connect.CodePermissionDenied)
 	b.gate.tell(r.RemoteAddr, "a request was refused: "+why, "procedure", procedure, "host", fmt.Sprintf("%.300s", r.Host))
 }
 

@@ -171,18 +171,21 @@ func (g *gatekeeper) stillAdmits(x *exchange, procedure string) *auth.Refusal {
 
 // refused counts a refusal, and logs a wrong token as long as its address does not send too many.
 func (g *gatekeeper) refused(x *exchange, procedure, token string, refusal *auth.Refusal) {
-	if _, known := g.ops[procedure]; !known {
-		procedure = otherProcedure
-	}
-	g.observer.Request(procedure, codeOfRefusal(refusal).String(), 0, "")
+	procedure = g.countRefusal(procedure, codeOfRefusal(refusal))
 	if token == "" || refusal.Kind != auth.Unproven {
 		return
 	}
 	g.tell(x.remote, "a request with a wrong token was refused", "procedure", procedure)
 }
 
-// otherProcedure is the name of what is not served in metrics and in the log.
-const otherProcedure = "other"
+// countRefusal counts a refusal, and returns the procedure's name in metrics and in the log: "other" if it is not served.
+func (g *gatekeeper) countRefusal(procedure string, code connect.Code) string {
+	if _, known := g.ops[procedure]; !known {
+		procedure = "other"
+	}
+	g.observer.Request(procedure, code.String(), 0, "")
+	return procedure
+}
 
 // tell logs a refusal, as long as its address does not cause too many.
 func (g *gatekeeper) tell(remote, text string, details ...any) {
