@@ -1,12 +1,23 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stint-io/stint/internal/top"
+)
 
 // factory makes families of series and registers them.
 type factory struct{ registry *prometheus.Registry }
 
-// Durations from 50 us, below one fsync of a fast disk, to 6.5 s, beyond the default deadline of a call.
-var durationBuckets = prometheus.ExponentialBuckets(50e-6, 2, 18)
+// durationBuckets are those of top.Traffic, in seconds.
+var durationBuckets = func() (bounds []float64) {
+	for i := range top.TookBuckets {
+		bounds = append(bounds, float64(top.TookWithin(i))/float64(time.Second))
+	}
+	return bounds
+}()
 
 // Sizes from 1 to 262,144, the largest size of a log entry.
 var sizeBuckets = prometheus.ExponentialBuckets(1, 4, 10)

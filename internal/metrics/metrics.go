@@ -39,7 +39,7 @@ type Metrics struct {
 	spans         spans
 	canary        canary
 	decisionLog   *dropped
-	Traffic       *Traffic
+	Traffic       *Traffic // what was answered lately
 }
 
 type decision struct{ policy, outcome string }

@@ -155,8 +155,7 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 	return problems
 }
 
-// problemsOf lists the problems that an operator should look at.
-// What others follow from comes first.
+// problemsOf lists the problems that an operator should look at. What others follow from comes first.
 func problemsOf(s *api.ClusterStatus) (problems []string) {
 	for _, node := range s.Nodes {
 		if m := node.Machine; m != nil && m.DiskFull && node.State != "removed" {

@@ -22,7 +22,8 @@ const (
 // TookBuckets is the number of durations that TookWithin knows.
 const TookBuckets = 18
 
-// TookWithin is the longest duration of a call in a place of Traffic.Took: 50 us, 100 us and so on, up to 6.5 s.
+// TookWithin is the longest duration of a call in a place of Traffic.Took: from 50 us, below one fsync of a fast disk, to 6.5 s, beyond
+// the default deadline of a call.
 func TookWithin(i int) time.Duration { return 50 * time.Microsecond << i }
 
 // SlowestBut returns a duration that all calls but one in n have kept, or 0 if there were no calls. It is the bound of a place of
