@@ -56,7 +56,7 @@ race-all: ## every package under the race detector
 SEED ?= 0
 
 twins: ## millions of operations beside the slow twins, and worlds in virtual time: more of what go test does (SEED; 0 draws one)
-	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/model -seed $(SEED) -operations 1000000
+	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/testing/model -seed $(SEED) -operations 1000000
 	go test -count=1 -timeout 30m -run 'IsTheTwins|WhatIsUsed|WaitsAreExact|CopiesAreCounted|NoFlood' ./shard -seed $(SEED) -operations 500000
 	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
 	go test -count=1 -timeout 30m -run 'AllOrNothing|HearTheTruth' ./cluster/routing -seed $(SEED) -worlds 200
@@ -66,12 +66,12 @@ WORLDS ?= 500
 FROM ?= 1
 
 sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FROM: the first seed, to play ranges of them
-	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM)
+	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/testing/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM)
 
 MUTANTS ?= .*
 
 # In its own directory, go test shows which mutants are judged. Many of them wait for what does not come: eight at once.
-judge := cd internal/mutants && go test -parallel 8 -timeout 60m -run '^TestMutants$$'
+judge := cd internal/testing/mutants && go test -parallel 8 -timeout 60m -run '^TestMutants$$'
 
 mutants: ## the source with one guard taken out, again and again: the tests must fail (MUTANTS: a name, a package that judges, or a pattern)
 	$(judge) -judge '$(MUTANTS)'
@@ -80,18 +80,18 @@ mutants-changed: ## those in what has changed since the commit SINCE, and a few 
 	$(judge) -since '$(SINCE)' -hash '$(HASH)'
 
 chaos: ## real processes: killed, paused, cut off, restarted, with disks that fail; one node and three
-	go test -tags chaos -count=1 -timeout 30m -v ./internal/chaos
+	go test -tags chaos -count=1 -timeout 30m -v ./internal/testing/chaos
 	go test -tags chaos -count=1 -timeout 10m -v -run WhileANodeIsKilled ./client/internal/inbound
 
 storm: ## some of the faults of chaos, one after the other, on three real processes
-	go test -tags chaos -count=1 -timeout 10m -v -run '^TestShortStorm$$' ./internal/chaos
+	go test -tags chaos -count=1 -timeout 10m -v -run '^TestShortStorm$$' ./internal/testing/chaos
 
 # Needs the repository's history: it builds the previous release from it.
 upgrade: ## three real nodes of the previous release, upgraded one at a time under load, and one of them back
-	go test -tags chaos,upgrade -count=1 -timeout 10m -v -run '^TestUpgrade' ./internal/chaos
+	go test -tags chaos,upgrade -count=1 -timeout 10m -v -run '^TestUpgrade' ./internal/testing/chaos
 
 flood: ## three real nodes with little memory, flooded for a minute with all that leaves records
-	go test -tags chaos,flood -count=1 -timeout 10m -v -run '^TestFlood' ./internal/chaos
+	go test -tags chaos,flood -count=1 -timeout 10m -v -run '^TestFlood' ./internal/testing/chaos
 
 # At the ports of the manual: 7400 to 7432, and 6380.
 pages: ## every command of README.md and docs/, typed in a fresh copy of the repository; PAGES: a pattern of their names
@@ -120,11 +120,11 @@ traefik: ## dist/traefik, out of the Go module proxy, for `make proxies`
 	rm -rf $(traefik_source)
 
 dashboard: ## an operator at the dashboard of three real nodes, in a real Chromium
-	go test -tags chaos,browser -count=1 -timeout 10m -v -run '^TestDashboard$$' ./internal/chaos
+	go test -tags chaos,browser -count=1 -timeout 10m -v -run '^TestDashboard$$' ./internal/testing/chaos
 
 pictures: ## docs/pictures, of every screen of the dashboard
 	mkdir -p docs/pictures
-	go test -tags chaos,browser -count=1 -timeout 10m -v -run '^TestDashboard$$' ./internal/chaos -pictures $(CURDIR)/docs/pictures
+	go test -tags chaos,browser -count=1 -timeout 10m -v -run '^TestDashboard$$' ./internal/testing/chaos -pictures $(CURDIR)/docs/pictures
 
 # Debian keeps modules of Node where only its own Node looks by itself.
 js: export NODE_PATH := /usr/share/nodejs
@@ -146,7 +146,7 @@ python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), o
 	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
 
 docker: image ## docker-compose.yml, and the files of three production hosts, on a real engine
-	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/chaos
+	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/testing/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
 tags := chaos,docker,flood,nightly,pages,proxies,spellings,upgrade
@@ -159,7 +159,7 @@ lint-all: lint ## the same without them too; vet for macOS, with the driver of C
 	go vet ./...
 	$(tool) staticcheck ./...
 	GOOS=darwin go vet ./...
-	go vet -tags $(tags),browser ./internal/chaos
+	go vet -tags $(tags),browser ./internal/testing/chaos
 	cd tools && go vet ./openapi
 
 # Inputs, not seconds: at the end of a time Go's fuzzer may fail with "context deadline exceeded" and nothing found (golang/go#75804,
@@ -177,7 +177,7 @@ fuzz: ## fuzz every decoder with FUZZTIME inputs each
 # The micro-benchmarks that are guarded: arithmetic, batches, the formats of entries and frames, the way through an actor.
 micro := go test -run '^$$' -benchmem -timeout 30m \
   -bench '^Benchmark(Take|TakeEachInstant|AppendState|OpenPeriod|DecodeLimit|Batch|EntryCodec|Table|ID|Submit|Frame|Install|Token|Incoming)$$' \
-  ./limit ./shard ./actor ./cluster/hop ./raftfsm ./internal/auth ./internal/trace
+  ./limit ./shard ./actor ./cluster/hop ./raftfsm ./internal/edge/auth ./internal/observe/trace
 timed  := -count 6 -benchtime 100ms
 exact  := -count 3 -benchtime 100x
 

@@ -12,27 +12,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // realClock lists the functions of tests that may wait, judge or give up by the machine's clock, each with its reason. Everything
-// else that takes time is awaited (internal/await), or happens in a synctest bubble. A package's name stands for all of its tests.
+// else that takes time is awaited (internal/testing/await), or happens in a synctest bubble. A package's name stands for all of its tests.
 var realClock = map[string]string{
 	"actor.enough": "the nightly build plays for a time",
 	"actor.within": "its callers outside bubbles are patient",
 	"api.ownWorld": "its callers outside bubbles are patient",
 	"examples.TestEnvoysNeverGetMoreThanTheLimit":                 "a call without an answer in time is in doubt, and counted as such",
-	"internal/testcluster.TestADelayIsAddedToEachWay":             "an echo takes no less than the delay",
-	"internal/testcluster.talk":                                   "silence lasts on a machine that is slow",
-	"internal/sim":                                                "its worlds are in bubbles",
-	"internal/node":                                               "helpers for bubbles and for some real ports",
+	"internal/testing/testcluster.TestADelayIsAddedToEachWay":     "an echo takes no less than the delay",
+	"internal/testing/testcluster.talk":                           "silence lasts on a machine that is slow",
+	"internal/testing/sim":                                        "its worlds are in bubbles",
+	"node":                                                        "helpers for bubbles and for some real ports",
 	"cluster/hop.committing":                                      "an owner in a benchmark",
 	"cluster/routing.ask":                                         "of its two methods, those that wait are in bubbles",
-	"internal/bench.decide":                                       "a server that stalls: the latencies must be no shorter",
-	"internal/bench.TestAStreamThatIsNotAnsweredInTime":           "a call that is not answered beside nine that are, over sockets",
+	"internal/offline/bench.decide":                               "a server that stalls: the latencies must be no shorter",
+	"internal/offline/bench.TestAStreamThatIsNotAnsweredInTime":   "a call that is not answered beside nine that are, over sockets",
 	"internal/notify.TestAHangingReceiverIsLeft":                  "whenever the time is over, the reason is the same",
-	"internal/chaos.pause":                                        "a client between two tries; the time that a fault or a load lasts",
-	"internal/chaos.run":                                          "the ticks of a load, or of a fault",
+	"internal/testing/chaos.pause":                                "a client between two tries; the time that a fault or a load lasts",
+	"internal/testing/chaos.run":                                  "the ticks of a load, or of a fault",
 	"shard.BenchmarkPause":                                        "a benchmark",
 	"client.TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted":    "each try may take twice as long as the one before",
 	"cmd/stint.TestStrangersConnectionsDoNotEndANode":             "each try may take twice as long as the one before",
@@ -66,7 +66,7 @@ func TestNoVerdictOfTheRealClock(t *testing.T) {
 			name := pkg + "." + use.function
 			found[name], found[pkg] = true, true
 			if realClock[name] == "" && realClock[pkg] == "" {
-				t.Errorf("%s %s: use internal/await or a synctest bubble, or give the reason in arch_clock_test.go", name, use.what)
+				t.Errorf("%s %s: use internal/testing/await or a synctest bubble, or give the reason in arch_clock_test.go", name, use.what)
 			}
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/shard"
 )
 

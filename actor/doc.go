@@ -133,7 +133,5 @@
 //
 // Submit, Handover, Top, Open, Epoch and Hint may be called by any number of goroutines; Start and Close belong to the node.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as R18 and X7 name rules of docs/guarantees.md.
 package actor

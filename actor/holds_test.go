@@ -3,7 +3,7 @@ package actor
 import (
 	"slices"
 
-	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/internal/testing/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"

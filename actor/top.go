@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )

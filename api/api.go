@@ -12,9 +12,9 @@ import (
 	"connectrpc.com/grpcreflect"
 
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/calllog"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

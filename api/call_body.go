@@ -10,8 +10,8 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/trace"
 )
 
 const (

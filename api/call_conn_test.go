@@ -21,8 +21,8 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // serveGRPCPipes serves an API behind grpc-go's door, in a synctest bubble.

@@ -11,8 +11,8 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/calllog"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

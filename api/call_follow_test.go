@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/decisions"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

@@ -31,8 +31,8 @@ import (
 
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/api/wire"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/clienttls"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

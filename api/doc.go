@@ -11,7 +11,7 @@
 //
 // # Who is there
 //
-// A guard (package internal/auth) is asked who sent a request before any of its body is read, and whether they may call the
+// A guard (package internal/edge/auth) is asked who sent a request before any of its body is read, and whether they may call the
 // procedure at all; each handler then asks for every key, before it looks anything up. Streams are asked at every batch. Health
 // checks alone are for everybody.
 //
@@ -46,9 +46,9 @@
 //
 // # Traces and the log of calls
 //
-// A call that is let in may be followed (package internal/trace): its exchange has its trace, keyEdge.Decide makes the span of what
+// A call that is let in may be followed (package internal/observe/trace): its exchange has its trace, keyEdge.Decide makes the span of what
 // was decided, and whoever tells the observer of a call's end (told, gates) ends it. The same place logs calls that failed or were
-// slow (package internal/calllog). Each batch of a stream has an exchange of its own if it is followed.
+// slow (package internal/observe/calllog). Each batch of a stream has an exchange of its own if it is followed.
 //
 // # Streams
 //
@@ -80,7 +80,7 @@
 //
 // # Who is told
 //
-// A Teller makes one event (package internal/decisions) of each decision that limitService.observe counts, on whatever door it came, and
+// A Teller makes one event (package internal/observe/decisions) of each decision that limitService.observe counts, on whatever door it came, and
 // of those of the Redis port. The exchange of a call keeps its decisions until its answer is made; a batch of a stream has an exchange
 // of its own for that. While nobody listens nothing is kept. Watch sends the events of this node, and those that a Watcher hears from
 // the others, to clients: keys to those who may see them, hashes to others. Keys that were counted as hashes are told as hashes.
@@ -136,8 +136,6 @@
 // policy. A blocked key has nothing remaining until the block ends.
 //
 // All exported functions and methods may be called concurrently.
-//
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
 //
 // Ids such as S9 and R23 name rules of docs/guarantees.md.
 package api

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )

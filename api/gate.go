@@ -12,9 +12,9 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/jwks"
 	"github.com/stint-io/stint/internal/gate"
-	"github.com/stint-io/stint/internal/jwks"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stint-io/stint/internal/edge/jwks"
 	"github.com/stint-io/stint/internal/gate"
-	"github.com/stint-io/stint/internal/jwks"
 	"github.com/stint-io/stint/policy"
 )
 

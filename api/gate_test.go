@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
 // NewServer makes the HTTP server for a handler: HTTP/1, HTTP/2 and HTTP/2 without TLS on one port. The caller listens

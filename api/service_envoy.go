@@ -9,7 +9,7 @@ import (
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

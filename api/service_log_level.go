@@ -9,7 +9,7 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
 )
 
 // logLevelPath shows (GET) and changes (PUT) the level of this node's log, until the node starts again.

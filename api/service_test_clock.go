@@ -8,7 +8,7 @@ import (
 
 	stinttestv1 "github.com/stint-io/stint/api/gen/stint/test/v1"
 	"github.com/stint-io/stint/api/gen/stint/test/v1/stinttestv1connect"
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )

@@ -11,7 +11,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/internal/observe/top"
 )
 
 // fakeTop is a TopReader with one answer.

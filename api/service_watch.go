@@ -16,8 +16,8 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/shard"
 )
 

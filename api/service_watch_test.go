@@ -24,9 +24,9 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -92,7 +92,7 @@ func wantLines(t *testing.T, what string, events []*decisions.Event, want ...str
 }
 
 // Whatever way a request comes in, its decision is one event, and what is no decision is none. (The Redis port and forwarded requests:
-// TestEveryWayThroughAClusterIsOneEvent in internal/node.)
+// TestEveryWayThroughAClusterIsOneEvent in node.)
 func TestEveryWayInIsOneEvent(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("default")

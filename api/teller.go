@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/decisions"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

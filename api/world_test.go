@@ -16,10 +16,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/decisions"
-	"github.com/stint-io/stint/internal/keyhash"
-	"github.com/stint-io/stint/internal/metrics"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/keyhash"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/client"
-	"github.com/stint-io/stint/internal/node"
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
+	"github.com/stint-io/stint/node"
 )
 
 // A check spends one unit, or says how long to wait.

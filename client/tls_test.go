@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/client"
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/testcert"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/testcert"
 )
 
 // serving is the configuration of a node with a certificate.

@@ -12,7 +12,5 @@
 // package node wires the rooms together and carries the decisions out. No room knows what a request means, how an owner
 // decides it, or how an entry is replicated.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as X4 and R20 in the manuals name rules of docs/guarantees.md.
 package cluster

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // oneNode and threeNodes are shared: each test uses its own keys, so the tests do not disturb each other.
@@ -128,6 +128,6 @@ func (s *sharedNodes) clients(t *testing.T) (all []client) {
 func needLinux(t *testing.T) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("internal/testcluster needs Linux")
+		t.Skip("internal/testing/testcluster needs Linux")
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the file

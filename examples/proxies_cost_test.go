@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 var measure = flag.Duration("measure", 0, "how long each round of TestWhatAskingCosts lasts")

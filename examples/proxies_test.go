@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // The policies of the examples: so many logins in a minute, and requests in an hour, from one address.

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // program is a proxy that somebody else wrote, with the files of its example.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // Every recipe works as its README says. The commands of its blocks "sh" run in one shell, in order, from the root of the

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // envoys are Envoys of which each asks one node: grpc-go, with Envoy's messages.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // The block of a key grows with repeated violations. The third failure in a row blocks for 1 s, each further one for twice as

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // Row 88: the counts of a login must be exact. Sixty machines guess at one account, asking three nodes; account, address and

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/raftfsm/memfs"
+	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
 // brittle is a disk on which one operation fails. kind is the kind of operations that count; all count if it is negative.

@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/raftfsm/memfs"
+	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
 var _ StableFS = (*memfs.Disk)(nil)

@@ -18,8 +18,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/raftfsm/memfs"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memfs"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -126,7 +126,5 @@
 //   - The keys of a destroyed replica stay in the bolt file, with empty values, because the file has no deletion.
 //   - A learner that was opened and then loses only its log, in an otherwise intact database, is not noticed.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as R5 and R12a name rules of docs/guarantees.md.
 package raftfsm

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/raftfsm/memfs"
-	"github.com/stint-io/stint/raftfsm/memnet"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memfs"
+	"github.com/stint-io/stint/internal/testing/memnet"
 	"github.com/stint-io/stint/shard"
 )
 

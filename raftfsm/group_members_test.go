@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/raftfsm/memfs"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memfs"
 	"github.com/stint-io/stint/shard"
 )
 

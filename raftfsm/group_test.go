@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/raftfsm/memfs"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memfs"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/raftfsm/memnet"
+	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
 // Heartbeats that are due at different times leave at the same instant. Nothing else waits, nor does a group that is shut down.

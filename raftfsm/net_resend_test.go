@@ -9,8 +9,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/raftfsm/memnet"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
 // Entries that were lost on their way are sent again as soon as the follower answers heartbeats, and raft is told of the loss only

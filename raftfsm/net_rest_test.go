@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/stint-io/stint/raftfsm/memnet"
+	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
 // Only an answer that no commit needs is withheld, and only while the others commit without it.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
 

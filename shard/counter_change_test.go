@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/internal/testing/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )

@@ -207,7 +207,5 @@
 // may be called by any number of goroutines, and so may Evaluate if its View allows it. The Value of a looked-up Record
 // belongs to the State: callers must read it at once and neither change nor keep it.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as R12 and X4 name rules of docs/guarantees.md.
 package shard

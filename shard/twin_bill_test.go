@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/internal/testing/model"
 	"github.com/stint-io/stint/limit"
 )
 

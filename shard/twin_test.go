@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/model"
+	"github.com/stint-io/stint/internal/testing/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )

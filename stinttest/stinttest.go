@@ -14,7 +14,7 @@ import (
 	stinttestv1 "github.com/stint-io/stint/api/gen/stint/test/v1"
 	"github.com/stint-io/stint/api/gen/stint/test/v1/stinttestv1connect"
 	"github.com/stint-io/stint/client"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 )
 
 // Server is a node that runs as long as its test.

@@ -8,9 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/clienttls"
-	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
 const (

@@ -33,8 +33,8 @@
 //
 // # Traces and the log of calls
 //
-// A round is one call: it may be followed (package internal/trace), and has a line in the log if it fails or is slow (package
-// internal/calllog). Its commands are named where they are all alike, else it is a pipeline.
+// A round is one call: it may be followed (package internal/observe/trace), and has a line in the log if it fails or is slow (package
+// internal/observe/calllog). Its commands are named where they are all alike, else it is a pipeline.
 //
 // # Bounds
 //
@@ -69,6 +69,4 @@
 // is counted, and the connection ends after these replies. Later bytes are discarded until the client hangs up or is
 // quiet for a moment, for at most two seconds. A stop therefore lasts little longer than the calls under way, even with
 // busy clients.
-//
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
 package redis

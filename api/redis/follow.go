@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/stint-io/stint/internal/calllog"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/calllog"
-	"github.com/stint-io/stint/internal/keyhash"
-	"github.com/stint-io/stint/internal/trace"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/keyhash"
+	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/stint-io/stint/internal/auth"
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-io/stint/internal/testcert"
+	"github.com/stint-io/stint/internal/testing/testcert"
 )
 
 func TestAPipelineOverTLSIsAnsweredInOrder(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/keyhash"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/shard"
 )
 

@@ -17,8 +17,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/testcert"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/testcert"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"

@@ -6,6 +6,4 @@
 // reader is not sure about: it accepts, refuses and means what the library does, judged by property and fuzz tests.
 //
 // All functions may be called concurrently.
-//
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
 package wire

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/stint-io/stint/client/internal/inbound"
-	"github.com/stint-io/stint/internal/clientaddr"
+	"github.com/stint-io/stint/internal/edge/clientaddr"
 )
 
 // Call is a call that came in.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-io/stint/client/internal/inbound"
-	"github.com/stint-io/stint/internal/clientaddr"
+	"github.com/stint-io/stint/internal/edge/clientaddr"
 )
 
 // Call is a call that came in. Its context has the metadata, the peer and what earlier interceptors put there.

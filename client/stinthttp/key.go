@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"github.com/stint-io/stint/client/internal/inbound"
-	"github.com/stint-io/stint/internal/clientaddr"
+	"github.com/stint-io/stint/internal/edge/clientaddr"
 )
 
 // KeyFunc names whom a request counts for, as in "user:42". An error says why there is no key; its text is shown to the sender.

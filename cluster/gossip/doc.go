@@ -49,7 +49,5 @@
 // must not call Stop. Stop takes about a second at most when no node answers; none of our goroutines outlives it, and a
 // memberlist probe that was in flight ends by itself within seconds.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package gossip

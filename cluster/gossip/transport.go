@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
 // boundTransport is memberlist's own transport with two additions. Its dials end with a context, because Stop must not

@@ -15,7 +15,5 @@
 //
 // A Hop may be used by any number of goroutines. A Handler is called concurrently.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package hop

@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )

@@ -49,7 +49,5 @@
 // Port, Stream and HealthProbe may be used by any number of goroutines. Config.Answer is called concurrently; so are the
 // functions of a HealthProbeConfig for different nodes.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package peer

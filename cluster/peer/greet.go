@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/hop"
-	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
 // accept accepts connections and greets each in its own goroutine, so that a peer that does not introduce itself delays

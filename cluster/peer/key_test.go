@@ -18,7 +18,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // line is a line of a test's key file.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/internal/connlimit"
-	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/internal/edge/connlimit"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/shard"
 )
 

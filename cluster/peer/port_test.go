@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/hop"
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/connlimit"
+	"github.com/stint-io/stint/internal/edge/connlimit"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 	"go.uber.org/goleak"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // register is the listings of a test's nodes. A node that is not in it is unlisted.

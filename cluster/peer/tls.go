@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-io/stint/internal/certfile"
+	"github.com/stint-io/stint/internal/edge/certfile"
 )
 
 // TLS names the PEM files with which nodes authenticate each other.

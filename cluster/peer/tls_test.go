@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/hop"
-	"github.com/stint-io/stint/internal/certfile"
+	"github.com/stint-io/stint/internal/edge/certfile"
 )
 
 // authority signs the certificates of a test.

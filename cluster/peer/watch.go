@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/internal/observe/decisions"
 )
 
 // An ask connection whose question is a Watch carries batches of events after the report, until either end closes it. A batch without

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/decisions"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // watching lets a port send the decisions of a bus.

@@ -61,7 +61,5 @@
 // equal sums. A replica judges only itself. A missing report is no disagreement, and a report that may still arrive is
 // awaited.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package placement

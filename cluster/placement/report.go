@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stint-io/stint/internal/decisions"
-	"github.com/stint-io/stint/internal/top"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )

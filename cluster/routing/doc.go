@@ -67,7 +67,5 @@
 // most four. A shard that does not know a session counts nothing and says so (SessionGone). The Router then opens a new
 // session, and a request with an unknown earlier copy stays unknown.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // Ids such as X4 and R20 name rules of docs/guarantees.md.
 package routing

@@ -19,7 +19,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/backup"
+	"github.com/stint-io/stint/internal/offline/backup"
 	"github.com/stint-io/stint/shard"
 )
 

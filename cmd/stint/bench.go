@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/stint-io/stint/internal/bench"
+	"github.com/stint-io/stint/internal/offline/bench"
 	"maps"
 	"os/signal"
 	"slices"

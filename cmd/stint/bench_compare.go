@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/stint-io/stint/internal/bench"
+	"github.com/stint-io/stint/internal/offline/bench"
 	"strings"
 	"time"
 )

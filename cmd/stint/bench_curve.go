@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/stint-io/stint/internal/bench"
+	"github.com/stint-io/stint/internal/offline/bench"
 	"os"
 	"time"
 )

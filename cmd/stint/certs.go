@@ -22,7 +22,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 )
 
 type certsCommand struct {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/peer"
-	"github.com/stint-io/stint/internal/certfile"
+	"github.com/stint-io/stint/internal/edge/certfile"
 )
 
 // stintIn runs a command in a directory.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	awaits "github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/testcluster"
+	awaits "github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // TestStrangersConnectionsDoNotEndANode starts a node with few descriptors, and strangers take all connections that they

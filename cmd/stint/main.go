@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 )
 
 func main() {

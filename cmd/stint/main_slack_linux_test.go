@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	awaits "github.com/stint-io/stint/internal/await"
+	awaits "github.com/stint-io/stint/internal/testing/await"
 )
 
 // slackChild is the executable of the program that these tests start; "": this is not that program.

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 	"strings"
 	"testing"
 )

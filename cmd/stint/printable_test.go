@@ -17,8 +17,8 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/backup"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/node"
 )
 
 func TestWhatATerminalWouldObeyOrHideIsEscaped(t *testing.T) {

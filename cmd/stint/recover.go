@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 )
 
 type recoverCommand struct {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	awaits "github.com/stint-io/stint/internal/await"
+	awaits "github.com/stint-io/stint/internal/testing/await"
 )
 
 func TestTheFirstAddressThatAnswersIsAsked(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/stint-io/stint/internal/auth"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/node"
 )
 
 // tokenFlag has the flag of the token that goes with every request.

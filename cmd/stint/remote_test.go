@@ -17,7 +17,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	awaits "github.com/stint-io/stint/internal/await"
+	awaits "github.com/stint-io/stint/internal/testing/await"
 )
 
 // fateOf returns the fate that a call reports when this handler answers and the call may take this long, in virtual time.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stint-io/stint/internal/certfile"
+	"github.com/stint-io/stint/internal/edge/certfile"
 )
 
 // trust has the flags of TLS of every command that asks a server.

@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/internal/backup"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/internal/offline/backup"
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/node"
 	"github.com/stint-io/stint/shard"
 )
 

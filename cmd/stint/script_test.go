@@ -21,9 +21,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	awaits "github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/testcert"
-	"github.com/stint-io/stint/internal/testcluster"
+	awaits "github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/testcert"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected text in testdata/script")

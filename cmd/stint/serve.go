@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/peer"
-	"github.com/stint-io/stint/internal/clienttls"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/node"
 )
 
 // serveCommand has the flags that docs/operations.md lists. Each has an environment variable and a config key of the same name.

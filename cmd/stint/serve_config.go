@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 	"go.yaml.in/yaml/v4"
 )
 

@@ -5,8 +5,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/stint-io/stint/internal/decisions"
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/node"
 )
 
 // decisionLogFlags are the flags of serve for the log of decisions.

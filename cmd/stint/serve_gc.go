@@ -8,7 +8,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"github.com/stint-io/stint/internal/node"
+	"github.com/stint-io/stint/node"
 )
 
 // betweenCollections is the number of bytes that are allocated between two collections while the live heap is small. Of a larger

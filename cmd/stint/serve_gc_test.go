@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"testing"
 
-	awaits "github.com/stint-io/stint/internal/await"
+	awaits "github.com/stint-io/stint/internal/testing/await"
 )
 
 func TestCollectionsWaitForSomeMegabytesOrTheLiveHeap(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	awaits "github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/node"
+	awaits "github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/node"
 )
 
 // A file of the configuration is a pipe that nobody writes to: the start waits for it, and a signal ends the process all the same.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/stint-io/stint/internal/replay"
+	"github.com/stint-io/stint/internal/offline/replay"
 	"github.com/stint-io/stint/policy"
 )
 

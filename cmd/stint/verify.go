@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/internal/testcluster"
-	"github.com/stint-io/stint/internal/verify"
+	"github.com/stint-io/stint/internal/offline/verify"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 type verifyCommand struct {

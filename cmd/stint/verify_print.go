@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/internal/verify"
+	"github.com/stint-io/stint/internal/offline/verify"
 )
 
 // printVerified writes the result of a verification for people.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/stint-io/stint/client"
 	"github.com/stint-io/stint/client/stinthttp"
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 //go:embed picture.txt

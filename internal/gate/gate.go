@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/stint-io/stint/internal/clientaddr"
+	"github.com/stint-io/stint/internal/edge/clientaddr"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )

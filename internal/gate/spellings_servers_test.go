@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 )
 
 // server is a program that serves the page at a port, and the names of hosts under which it does so in different ways.

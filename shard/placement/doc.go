@@ -4,7 +4,5 @@
 // It owns one function and the name of the default namespace. Both are fixed forever, because a key that moved to another
 // shard would start at rest. It does not know which node owns a shard, nor how many shards there are.
 //
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-//
 // An id such as X1 names a rule of docs/guarantees.md.
 package placement

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/client"
-	"github.com/stint-io/stint/internal/await"
-	"github.com/stint-io/stint/internal/testcluster"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
 // A node of three is killed while each kind of server asks: still exactly 150 of 300 pass.

@@ -31,7 +31,7 @@ import (
 	"github.com/stint-io/stint/client/stintconnect"
 	"github.com/stint-io/stint/client/stintgrpc"
 	"github.com/stint-io/stint/client/stinthttp"
-	"github.com/stint-io/stint/internal/await"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/stinttest"
 )
 

@@ -1,0 +1,167 @@
+package clienttls
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/internal/edge/certfile"
+)
+
+// lookEvery is the least time between two looks at the files: a flood of handshakes costs no flood of system calls.
+const lookEvery = time.Second
+
+// Files names PEM files.
+type Files struct {
+	Cert     string // the node's certificate for clients, followed by those that lead to its authority
+	Key      string
+	ClientCA string // authorities whose certificates give clients a role; "": clients are not asked for one
+}
+
+// TLS holds the certificate of a node's ports for clients.
+type TLS struct {
+	files *certfile.Watcher
+}
+
+// Load reads the files. host is where clients are told that the node is, and "" if that is not known: a certificate that
+// does not name it is worth a line in the log.
+func Load(files Files, host string, logger *slog.Logger, now func() time.Time) (*TLS, error) {
+	watcher, err := certfile.Load(certfile.Config{
+		Files:  certfile.Files{Cert: files.Cert, Key: files.Key, CAs: files.ClientCA},
+		Name:   "API certificate",
+		Others: "client",
+		Check: func(own *x509.Certificate) error {
+			if err := own.VerifyHostname(host); err != nil && host != "" {
+				logger.Warn("API certificate: clients that connect to the address which stint status shows for this node will not "+
+					"accept it", "file", files.Cert, "host", host, "error", err)
+			}
+			return forServers(own)
+		},
+		Every:  lookEvery,
+		Logger: logger,
+		Now:    now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &TLS{watcher}, nil
+}
+
+// forServers refuses a certificate that says that it is not for servers.
+func forServers(own *x509.Certificate) error {
+	uses := own.ExtKeyUsage
+	if len(uses)+len(own.UnknownExtKeyUsage) == 0 || slices.Contains(uses, x509.ExtKeyUsageServerAuth) || slices.Contains(uses, x509.ExtKeyUsageAny) {
+		return nil
+	}
+	return errors.New("the certificate is not for servers: its extended key usages lack serverAuth")
+}
+
+// Ends returns when the certificate expires, or the first one in its chain.
+func (t *TLS) Ends() time.Time { return t.files.Current().Ends }
+
+// AuthoritiesEnd returns when the first authority of roles expires; zero: there is none.
+func (t *TLS) AuthoritiesEnd() time.Time { return t.files.Current().CAsEnd }
+
+// Config returns the configuration of a port that speaks these protocols (ALPN). A client that names protocols must name
+// one of them; one that names none may speak any.
+func (t *TLS) Config(protocols ...string) *tls.Config {
+	type made struct {
+		from   *certfile.Content
+		config *tls.Config
+	}
+	var last atomic.Pointer[made]
+	common := tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols} //mutant:old-tls-spoken
+	port := common.Clone()
+	port.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		content := t.files.Current()
+		m := last.Load()
+		if m == nil || m.from != content {
+			m = &made{content, common.Clone()}
+			m.config.Certificates = []tls.Certificate{content.Certificate}
+			if content.CAs != nil {
+				//mutant:any-authority-issues-roles
+				m.config.ClientAuth, m.config.ClientCAs = tls.VerifyClientCertIfGiven, content.CAs
+				m.config.VerifyConnection = mayHaveARole
+			}
+			last.Store(m)
+		}
+		if c, ok := hello.Conn.(*conn); ok && content.CAs != nil {
+			return c.judging(m.config), nil
+		}
+		return m.config, nil
+	}
+	return port
+}
+
+// mayHaveARole refuses a client that presented a certificate which is no role's. That its authority is one of ours was
+// verified before.
+func mayHaveARole(state tls.ConnectionState) error {
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	//mutant:any-certificate-is-a-client 2
+	_, err := roleOf(state.PeerCertificates[0])
+	return err
+}
+
+// roleURI is the prefix of the role in a client's certificate. It is a URI because no other use of certificates reads or
+// issues that scheme, so no other certificate is a role by accident.
+const roleURI = "stint://role/"
+
+// Role returns the role that the client of a connection has proven, and "" if it has none. state is that of a finished
+// handshake with a configuration of this package: http.Request.TLS, credentials.TLSInfo.State of grpc-go, or
+// tls.Conn.ConnectionState; nil if the connection has no TLS.
+func Role(state *tls.ConnectionState) string {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return ""
+	}
+	name, err := roleOf(state.VerifiedChains[0][0])
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+// roleOf returns the role that a certificate names. There must be exactly one URI, so that there is no choice to make, and it
+// must be spelled as we spell it.
+func roleOf(certificate *x509.Certificate) (string, error) {
+	if len(certificate.URIs) != 1 { //mutant:first-uri-counts
+		return "", fmt.Errorf("a role's certificate has exactly one URI, %s<name>, and this one has %d", roleURI, len(certificate.URIs))
+	}
+	uri := certificate.URIs[0]
+	name, ok := strings.CutPrefix(uri.String(), roleURI)
+	if !ok || !isName(name) { //mutant:role-of-any-name
+		return "", fmt.Errorf("the certificate is no role's: its URI is %.200q, not %s<name>", uri, roleURI)
+	}
+	if !isSpelled(certificate, roleURI+name) {
+		return "", fmt.Errorf("the certificate is no role's: its URI is not spelled %s%s", roleURI, name)
+	}
+	return name, nil
+}
+
+// isSpelled reports whether a certificate has a short URI as it is written: reading one drops an empty fragment and makes a scheme lower
+// case.
+func isSpelled(certificate *x509.Certificate, uri string) bool {
+	name := append([]byte{0x86, byte(len(uri))}, uri...) // GeneralName, [6], in DER
+	return slices.ContainsFunc(certificate.Extensions, func(e pkix.Extension) bool {
+		return e.Id.String() == "2.5.29.17" && bytes.Contains(e.Value, name)
+	})
+}
+
+// isName reports whether a name is 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore.
+func isName(name string) bool {
+	for _, c := range []byte(name) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return len(name) >= 1 && len(name) <= 64
+}

@@ -1,0 +1,76 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stint-io/stint/internal/observe/top"
+)
+
+// factory makes families of series and registers them.
+type factory struct{ registry *prometheus.Registry }
+
+// durationBuckets are those of top.Traffic, in seconds.
+var durationBuckets = func() (bounds []float64) {
+	for i := range top.TookBuckets {
+		bounds = append(bounds, float64(top.TookWithin(i))/float64(time.Second))
+	}
+	return bounds
+}()
+
+// Sizes from 1 to 262,144, the largest size of a log entry.
+var sizeBuckets = prometheus.ExponentialBuckets(1, 4, 10)
+
+func (f factory) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+// counted registers a counter whose value another package keeps.
+func (f factory) counted(name, help string, value func() uint64) {
+	f.registry.MustRegister(prometheus.NewCounterFunc(
+		prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
+// measured registers a gauge whose value another package keeps.
+func (f factory) measured(name, help string, value func() int) {
+	f.registry.MustRegister(prometheus.NewGaugeFunc(
+		prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
+func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) durations(name, help string, labels ...string) *prometheus.HistogramVec {
+	return f.histogram(name, help, durationBuckets, labels)
+}
+
+func (f factory) sizes(name, help string, labels ...string) *prometheus.HistogramVec {
+	return f.histogram(name, help, sizeBuckets, labels)
+}
+
+func (f factory) histogram(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "stint", Name: name, Help: help,
+		Buckets:                        buckets,
+		NativeHistogramBucketFactor:    1.1,
+		NativeHistogramMaxBucketNumber: 160,
+	}, labels)
+	f.registry.MustRegister(v)
+	return v
+}
+
+func (f factory) batches() func(shard uint32) batch {
+	requests := f.sizes("batch_requests", "Requests decided together.", "shard")
+	effects := f.sizes("batch_effects", "Keys changed together.", "shard")
+	bytes := f.sizes("batch_bytes", "Size of a log entry.", "shard")
+	return func(shard uint32) batch {
+		n := number(shard)
+		return batch{requests.WithLabelValues(n), effects.WithLabelValues(n), bytes.WithLabelValues(n)}
+	}
+}

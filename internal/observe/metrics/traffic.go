@@ -1,0 +1,86 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/stint-io/stint/internal/observe/top"
+)
+
+// Traffic keeps what the node answered in the last ten minutes, as differences of its counters. All methods may be called concurrently.
+type Traffic struct {
+	counters func(start int64) top.Traffic
+
+	mu      sync.Mutex
+	newest  top.Traffic // the counters when it began
+	periods []top.Traffic
+}
+
+// Sample ends the period of top.TrafficSeconds that was under way, if it is over. Call it several times in a period.
+func (t *Traffic) Sample(now time.Time) {
+	start := now.Unix() / top.TrafficSeconds * top.TrafficSeconds
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if start != t.newest.Start {
+		t.end(t.counters(start))
+	}
+}
+
+// Periods returns those that have ended, the oldest first.
+func (t *Traffic) Periods() []top.Traffic {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.periods)
+}
+
+// end begins the period in which the counters were as given. t.mu must be held.
+func (t *Traffic) end(counters top.Traffic) {
+	if t.newest.Start != 0 {
+		ended := top.Traffic{Start: t.newest.Start, Admitted: counters.Admitted - t.newest.Admitted, Denied: counters.Denied - t.newest.Denied,
+			Took: make([]uint64, len(counters.Took))}
+		for i := range ended.Took {
+			ended.Took[i] = counters.Took[i] - t.newest.Took[i]
+		}
+		t.periods = append(t.periods[max(0, len(t.periods)+1-top.TrafficKept):], ended)
+	}
+	t.newest = counters
+}
+
+// answered reads the counters of decisions, and the durations of calls and of rounds of the Redis protocol.
+func (m *Metrics) answered(start int64) top.Traffic {
+	sum := top.Traffic{Start: start, Took: make([]uint64, top.TookBuckets+1)}
+	for labels, count := range m.decisions.all() {
+		n := uint64(read(count).GetCounter().GetValue())
+		switch labels.outcome { // no settlement is one, and no answer that is repeated for its id
+		case "denied", "denied_cached", "locked_out", "challenged":
+			sum.Denied += n
+		case "allowed", "counted", "reserved", "shadow_denied":
+			sum.Admitted += n
+		}
+	}
+	durations := []prometheus.Observer{m.rounds}
+	for _, of := range m.requests.all() {
+		durations = append(durations, of)
+	}
+	for _, of := range durations {
+		h, before := read(of.(prometheus.Metric)).GetHistogram(), uint64(0)
+		for i, b := range h.GetBucket() {
+			sum.Took[i] += b.GetCumulativeCount() - before
+			before = b.GetCumulativeCount()
+		}
+		sum.Took[top.TookBuckets] += h.GetSampleCount() - before
+	}
+	return sum
+}
+
+func read(m prometheus.Metric) *dto.Metric {
+	var value dto.Metric
+	if err := m.Write(&value); err != nil {
+		panic(err) // no series of ours has more than one value
+	}
+	return &value
+}

@@ -1,0 +1,51 @@
+package metrics
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stint-io/stint/internal/observe/top"
+)
+
+// Periods end on the clock's tens of seconds, have what was answered in them, and are dropped after ten minutes.
+func TestTrafficIsKeptInPeriods(t *testing.T) {
+	m, at := New(), time.Unix(1000, 0)
+	m.Decisions("p", "allowed", 100) // before the first period
+	m.Traffic.Sample(at)
+	m.Decisions("p", "allowed", 3)
+	m.Decisions("q", "reserved", 1)
+	m.Decision("p", "locked_out")
+	m.Decision("p", "replayed")
+	m.Request("Check", "ok", 3*time.Millisecond, "")
+	m.Round(time.Minute, "")
+	m.Traffic.Sample(at.Add(9 * time.Second))
+	if kept := m.Traffic.Periods(); len(kept) != 0 {
+		t.Fatalf("before the end of the first period there are %+v", kept)
+	}
+	m.Traffic.Sample(at.Add(10 * time.Second))
+	m.Decision("p", "denied")
+	m.Traffic.Sample(at.Add(21 * time.Second))
+	kept := m.Traffic.Periods()
+	if len(kept) != 2 || kept[0].Start != 1000 || kept[0].Admitted != 4 || kept[0].Denied != 1 || kept[1].Start != 1010 || kept[1].Denied != 1 || kept[1].Admitted != 0 {
+		t.Fatalf("kept: %+v", kept)
+	}
+	if calls := kept[0].Took; calls[6] != 1 || calls[top.TookBuckets] != 1 {
+		t.Errorf("calls by duration: %v", calls)
+	}
+	for i := range 100 {
+		m.Traffic.Sample(at.Add(time.Duration(30+10*i) * time.Second))
+	}
+	if kept = m.Traffic.Periods(); len(kept) != top.TrafficKept || kept[0].Start != 1000+30+10*99-10*top.TrafficKept {
+		t.Errorf("%d periods are kept, since %d", len(kept), kept[0].Start)
+	}
+}
+
+// Dashboards and alerts name the bounds of the series.
+func TestDurationsHaveTheBoundsOfTheSeries(t *testing.T) {
+	if want := prometheus.ExponentialBuckets(50e-6, 2, 18); !slices.Equal(durationBuckets, want) {
+		t.Errorf("the bounds are %v, want %v", durationBuckets, want)
+	}
+}

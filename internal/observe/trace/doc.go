@@ -1,0 +1,27 @@
+// Package trace follows calls as spans of OpenTelemetry, and sends them to a collector. It is the only door to the libraries of
+// OpenTelemetry, of which it uses the messages and the exporter over HTTP; sampling and spans are its own, so that a call that is not
+// followed costs one branch.
+//
+// A call that is followed has these spans:
+//
+//	stint.v1.LimitService/Check   SERVER: the call. A batch, a round of Redis commands, and a question at a gate are one span each
+//	  ratelimit.check             what was decided. Its events say when its requests were queued, proposed and installed
+//	    ratelimit.decide          SERVER, on the node that owns the shard, if that is another one; it has the events then
+//
+// It does not know how anything is decided. The attributes are those of OpenTelemetry's conventions for RPC, and stint.*: docs/observability.md
+// lists them. There is never a key in them, only its keyed hash. A denial is no error.
+//
+// # Sampling
+//
+// A call with a valid traceparent header is followed if that says that its caller is (parent-based). A call without one is the root
+// of a trace by chance (Config.Roots). The dice are thrown before it is decided, so that its trace crosses to the shard's owner. A
+// root that was denied gets a second chance afterwards (Config.Denials); then it has no spans of other nodes, and no events.
+//
+// # Bounds
+//
+// Nothing here delays or fails a call. Finished calls wait in a queue of 2,048 for the one goroutine that sends them, 512 spans or a
+// second at a time. Beyond that they are dropped and counted, as are those that the collector refuses or does not take within 10 s.
+// Close sends what waits, within the time that its context has.
+//
+// A nil *Tracer is one that is off. All functions and methods may be called concurrently.
+package trace

@@ -1,0 +1,133 @@
+package mutants
+
+var ofNode = []group{
+	{tests("node", "TestNobodyActsOnAnOldTable"), edits{
+		"old-table-makes-replicas": instead("if known := c.view.newestTable(); known.version == 0 {"),
+		"old-table-aligns-groups":  always,
+	}},
+	{tests("node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
+	{tests("node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
+	{tests("node", "TestASuccessorDoesNotYield"), edits{"successor-yields": without(" && !(h.records(t.Table) && report.TableVersion <= t.version)")}},
+	{tests("node", "TestOnlyTheListedProcessRecordsFacts"), edits{"second-process-records": always}},
+	{tests("node", "TestEvidenceIsBounded"), edits{"evidence-fills-the-disk": without("lowDisk || ")}},
+	{tests("node", "TestLostReplicasCountForTheMajority"), edits{
+		"lost-replica-leaves-the-majority": before("if voter.Lost { continue }"),
+	}},
+	{tests("node", "TestTheOnlyReplicaStopsWhenItsRecordsAreWrong"), edits{
+		"stale-read-from-a-stopped-replica": without(" || replica.stopped.Load() != nil"),
+	}},
+	{tests("node", "TestAConvictedReplicaStaysWhileItsVoteIsNeeded"), edits{
+		"convicted-leaves-a-minority": instead("case voters < 0:"),
+	}},
+	{tests("node", "TestABitThatFlipsCostsOneReplica"), edits{
+		"no-conviction": swap("Convicted", "Convicted + 100"),
+	}},
+	{tests("node", "TestAShardWithoutAMajorityOfEqualSumsStops"), edits{
+		"no-majority-goes-on": swap("Disputed", "Disputed + 100"),
+	}},
+	{tests("node", "TestAStartAfterStatus75SaysSo"), edits{"lost-end-leaves-no-word": gone}}, // R6
+	{tests("node", "TestTheFirstRequestWithATokenMakesAConnectionNoStrangers"), edits{
+		"http-client-stays-a-stranger": swap("connlimit.Prover(c)", "func() {}"),
+		"grpc-client-stays-a-stranger": swap("connlimit.Prover(raw)", "func() {}"),
+	}},
+	{tests("node", "TestTokensOnEveryNode"), edits{
+		"starts-by-kept-tokens":   instead("if !t.heard && !t.kept {"),
+		"joining-node-admits-all": swap("alone, Outside: !alone", "true"),
+	}},
+	{tests("node", "TestNoTokenIsMadeBeforeTheUpgradeIsFinished"), edits{
+		"tokens-before-their-level": never,
+	}},
+	{tests("node", "TestPlaintextIsRefusedOnPortsWithTLS"), edits{
+		"browser-speaks-redis": without(`"redis"`),
+	}},
+	{tests("node", "TestStatusShowsAnAuthorityThatExpires"), edits{"expiring-authority-unreported": gone}},
+	{tests("node", "TestPortsOfClientsThatOthersCanReachMustBeWanted"), edits{
+		"plaintext-need-not-be-wanted": swap("c.InsecureAPI", "c.RedisAddr != c.GRPCAddr || c.InsecureAPI"),
+	}},
+	{tests("node", "TestARemovedNodeIsOutThoughItDoesNotStop"), edits{
+		"new-table-cuts-nobody": without("n.peers.recheck(); "),
+	}},
+	{tests("node", "TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved"), edits{
+		"unlisted-peer-gets-documents": never,
+		"unlisted-peer-believed":       always,
+	}},
+	{tests("node", "TestANodeThatHasLeftByThePlannedTableLingersWhileItAnswers"), edits{
+		"lingering-by-an-older-table": swap("t.Listed()", "p.view.newestTable().Listed()"),
+	}},
+	{tests("node", "TestThreeNodesAreRestoredToOneWhichGrowsAgain"), edits{
+		"restored-log-begins-too-low": swap("epochsAhead", "0*epochsAhead + 1"),
+	}},
+	{tests("node", "TestABackupOfAnotherNumberOfShardsIsRefused"), edits{
+		"backup-of-other-shards": without("before.Shards != r.Backup.Shards || "),
+	}},
+	{tests("node", "TestTheChoiceOfAReplica"), edits{
+		"newest-minority-exact":    without(`{"the newest configuration", chosen.Newest}, `),
+		"previous-minority-exact":  without(`, {"the configuration before", chosen.Previous}`),
+		"table-minority-exact":     without(`, {"the table", listed}`),
+		"half-is-a-majority":       swap(">=", ">"),
+		"forgetful-replica-counts": without(` && r.Forgetful == ""`),
+		"convicted-replica-chosen": without(` && r.Convicted == ""`),
+		"lost-replica-counts":      swap("listed.Lost", "false"),
+		"outvoted-sum-counts":      never,
+		"shorter-log-chosen":       swap(">", "<"),
+	}},
+	{tests("node", "TestRecoverFromDisks"), edits{
+		"inexact-not-filled":       swap("r.dataExact()", "r.Backup.Recovery != nil"),
+		"exact-filled":             swap("r.dataExact()", "false"),
+		"loss-needs-no-consent":    never,
+		"parts-of-a-node-that-ran": never,
+	}},
+	{tests("node", "TestSuspectedReplicasAreNotRecovered"), edits{
+		"one-lost-shard-not-filled": swap("!s.Exact", "false"),
+		"recovers-without-policies": swap("r.backup == nil", "false"),
+	}},
+	{tests("node", "TestRecoverRefusesWhatDoesNotBelongTogether"), edits{
+		"recovers-beside-a-live-node": never,
+		"node-counts-twice":           never,
+		"clusters-mixed":              never,
+	}},
+	{tests("node", "TestTokensAfterARecovery"), edits{
+		"tokens-of-an-older-shard": swap("b.SystemExact()", "b.Recovery != nil"),
+	}},
+	{tests("node", "TestTheNewestPoliciesAreRecovered"), edits{
+		"older-policies-recovered":       never,
+		"shards-miss-recovered-policies": swap("max(before.Version, c.Revision)", "before.Version"),
+	}},
+	{tests("node", "TestAShardOfWhichNothingIsLeftGoesAhead"), edits{
+		"lost-shard-repeats-epochs": swap("s.Replicas[i].Index", "min(1, s.Replicas[i].Index)"),
+	}},
+	{tests("node", "TestNoSecretIsRotatedBeforeTheUpgradeIsFinished"), edits{
+		"rotation-before-its-level": never,
+	}},
+	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
+	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
+	{tests("node",
+		"TestBillsForStripeWaitForAPersonAfter20Hours|TestBillsThatStripeCannotBeSent|"+
+			"TestOpenMeterCountsEachBillOnce|TestCloudEventsSayWhatABillComesTo"), edits{
+		"untaken-bills-skipped":         swap("err", "_"),
+		"stripe-sent-what-it-forgot":    never,
+		"refused-bill-blocks-others":    swap("s.Kind == Stripe", "false"),
+		"key-without-prefix-billed":     swap("||", "&&"),
+		"customer-without-name":         without(` || name == ""`),
+		"recovered-period-pushed":       never,
+		"refund-pushed-as-bill":         never,
+		"stripe-sent-too-old":           never,
+		"refused-event-takes-its-batch": swap("==", ">="),
+		"other-half-lost":               swap("events[half:]", "nil"),
+	}},
+	{tests("internal/notify", "TestWhatIsThereAlreadyWasDelivered"), edits{
+		"own-retry-refused":       never,
+		"first-conflict-delivers": without(" && m.Retry"),
+	}},
+	{tests("node", "TestTheCanary.*"), edits{
+		"canary-misses-no-count":   never,
+		"canary-takes-two-for-one": never,
+		"canary-alarms-at-unknown": gone,
+		"canary-among-the-keys":    without(" || r.Namespace == shard.CanaryNamespace"),
+	}},
+	{tests("node", "TestOnlyABillThatWasSentIsTriedAgain"), edits{"untried-bill-is-a-retry": swap("tried[id]", "len(tried) > 0")}},
+	{tests("node", "TestTopHasTheDenialsThatNodesRepeat"), edits{"repeats-unreported": gone}},
+	{tests("node", "TestWhatHappensToKeysIsWatchedOnEveryNode"), edits{
+		"fired-lost-between-shards": swap("fired", "fired[:0]"),
+	}},
+}

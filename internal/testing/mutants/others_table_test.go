@@ -1,0 +1,70 @@
+package mutants
+
+var ofOthers = []group{
+	{tests("internal/edge/connlimit", "TestStrangersPushOutEachOther"), edits{
+		"proven-client-pushed-out": never,
+		"strangers-fill-a-port":    always,
+	}},
+	{tests("internal/edge/auth", "TestWhoIsWho"), edits{
+		"token-known-by-its-id":          instead("if c == nil || hash == (Hash{}) || c.ended(now) {"),
+		"expired-token-accepted":         without(" || c.ended(now)"),
+		"wrong-token-falls-back-to-role": before(`if c == nil && p.Role != "" { c = set.ofRole(p.Role, now) }`),
+		"trusted-port-ignores-tokens":    without("!set.Required && "),
+	}},
+	{tests("internal/edge/auth", "TestBeforeTheFirstToken"), edits{
+		"public-before-the-first-token": never,
+		"guest-names-a-tier":            swap("guest", "anybody"),
+	}},
+	{tests("internal/edge/auth", "TestGrants"), edits{"star-grants-unlimited": without(" && !on.Unlimited")}},
+	{tests("internal/edge/auth", "TestWhatANodeDoesByOldTokens"), edits{
+		"old-tokens-do-everything": swap("!op.survivesSilence()", "false"),
+	}},
+	{tests("internal/edge/auth", "TestAnOpenConnectionLosesWhatItsTokenLoses"), edits{
+		"connection-keeps-a-revoked-token": instead("present := c"),
+	}},
+	{tests("cmd/stint", "TestScripts"), edits{"token-makes-a-stronger-one": never, "token-makes-one-without-end": never}},
+	{tests("cmd/stint", "TestACertificateForClientsNamesItsHosts"), edits{
+		"server-certificate-gives-a-role": swap("ExtKeyUsageServerAuth",
+			"ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth"),
+	}},
+	{tests("cmd/stint", "TestAClusterKeyIsMadeOnce"), edits{"cluster-key-replaced": swap("Link", "Rename")}},
+	{tests("internal/edge/clienttls", "TestOldVersionsAreRefused"), edits{
+		"old-tls-spoken": swap("VersionTLS12", "VersionTLS10"),
+	}},
+	{tests("internal/edge/clienttls", "TestARoleIsOneURIOfTheRightAuthority"), edits{
+		"any-authority-issues-roles":  swap("VerifyClientCertIfGiven", "RequestClientCert"),
+		"any-certificate-is-a-client": instead("_, _ = roleOf(state.PeerCertificates[0]); return nil"),
+		"first-uri-counts":            swap("!= 1", "== 0"),
+		"role-of-any-name":            without(" || !isName(name)"),
+	}},
+	{tests("internal/edge/clienttls", "TestWhoSpeaksPlaintextIsToldSo"), edits{
+		"plaintext-ends-wordless": instead("if b[0] >= 0 {"),
+	}},
+	{tests("internal/edge/certfile", "TestTheLastGoodFilesStayInForce"), edits{
+		"expired-certificate-taken": never,
+		"bad-files-taken-in-part":   before("w.content.Store(content)"),
+	}},
+	{tests("internal/offline/backup", "TestEveryFlippedByteIsDetected"), edits{"backup-sum-ignored": never}},
+	{tests("policy", "TestWhatOlderNodesCannotReadIsFound"), edits{"cap-before-its-level": never}},
+	{tests("policy", "TestOlderNodesReadOlderStyles"), edits{"headers-before-their-level": never}},
+	{tests("policy", "TestKeysOfTemplates"), edits{
+		"client-writes-a-tag":  swap(`"%=|{}/"`, `"%=|/"`),
+		"client-writes-a-mark": swap(`"%=|{}/"`, `"%{}/"`),
+	}},
+	{tests("policy", "TestLongValuesOfTemplates"), edits{
+		"long-value-cuts-the-rest": swap("from, t.room", "0*from, keyBytesMax"),
+	}},
+	{tests("policy", "TestKeysOfPoliciesWithParents"), edits{
+		"key-escapes-its-pool": swap(`known && p.Parent != ""`, "false"),
+	}},
+	{tests("policy", "TestASoftLimitIsNewerThanBill"), edits{"soft-set-too-early": instead(`return ""`)}},
+	{tests("internal/edge/keyhash", "TestPartsAndTagsSurvive"), edits{
+		"parent-lost-in-the-hash": swap(":end", ":len(key)"),
+		"tag-lost-in-the-hash":    swap("tagFrom:tagTo", "tagFrom-1:end"),
+	}},
+	{tests("internal/observe/top", "TestRepeatedDenialsAreInTheBracket|TestAKeyThatItsOwnerLeftOutIsInTheBracket"), edits{
+		"unlisted-keys-have-nothing": swap("floor, floor", "0*floor, 0*floor"),
+		"cut-list-has-no-floor":      swap("last.Estimates[m]", "0*last.Estimates[m]"),
+		"shared-list-lacks-policies": gone,
+	}},
+}

@@ -1,0 +1,117 @@
+package node
+
+import (
+	"maps"
+	"time"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/top"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
+// the exception is the view, which wakes the router that asks it, and has the connections of removed nodes cut.
+func (n *Node) assemble(policies *policy.Set) {
+	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
+	wake := func() { n.router.Wake() }
+	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
+		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
+		//mutant:new-table-cuts-nobody
+		onTable: func() { n.peers.recheck(); wake() }, onRulesChanged: func() { n.replicas.hintActors(); n.ports.rulesChanged() }})
+	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
+	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
+	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
+	budget := top.NewBudget(0)
+	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic.Periods}
+	n.assembleRouter(counted.repeats.count)
+	n.documents = &documents{router: n.router, view: n.view}
+	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: randomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
+		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
+	writes := &writeTimes{now: now}
+	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
+		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
+		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
+		machine: &machine{dir: n.dir, view: n.view, replicas: n.replicas, writes: writes}}
+	n.admin = &admin{node: n.id, view: n.view, replicas: n.replicas, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
+		changed: n.changed}
+	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,
+		logger: logger, changed: n.changed, adminToken: n.config.adminToken}
+	n.secretAdmin = &secretAdmin{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
+		changed: n.changed, reading: newTurns()}
+	sinks := n.config.World.Sinks
+	n.sinkAdmin = &sinkAdmin{now: now, view: n.view, documents: n.documents, reporter: n.reporter, logger: logger,
+		changed: newNotifier()}
+	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Dial: n.config.World.Dial, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
+	out := func() outgoing {
+		return outgoing{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin, poster: poster,
+			pace: sinks.Pace, metrics: n.metrics, logger: logger}
+	}
+	n.dispatcher = &dispatcher{outgoing: out()}
+	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
+	n.reporter.failingSinks = func() map[string]string {
+		failing := n.pusher.failing()
+		maps.Copy(failing, n.dispatcher.failing())
+		return failing
+	}
+	n.reporter.skippedBills = n.pusher.skippedBills
+	n.reporter.usesWanted = n.tokenAdmin.wantsUses
+	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
+		documents: n.documents, reporter: n.reporter, changed: n.changed}
+	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
+		logger: logger, changed: n.changed}
+	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
+	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
+		changed: n.changed, fail: n.fail, writes: writes}
+	n.opener = &opener{node: n.id, world: n.config.World, dir: n.dir, view: n.view, peers: n.peers, replicas: n.replicas,
+		observer: observer, handOver: n.handover.giveAwaySoon, top: budget,
+		happenings: &happenings{node: n.id, bus: func() *decisions.Bus { return n.decisions }}, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
+	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
+	n.assembleDecisions()
+	n.assembleReconciler()
+}
+
+func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
+	n.hints = gossip.NewHints(maxShards)
+	n.hop = hop.New(n.peers.dialHop)
+	n.hop.Level = n.view.level
+	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
+	n.router = routing.New(routing.Config{
+		Node:     n.id,
+		Shards:   func() uint32 { return uint32(n.view.shards()) },
+		Places:   n.view.voterNodes,
+		Local:    n.replicas.owner,
+		Leader:   n.replicas.leader,
+		Forward:  n.hop,
+		Hints:    n.hints,
+		Sessions: n.view.hasSessions,
+		Policies: n.view.revision,
+		Repeated: repeated,
+		Level:    n.view.level,
+		Ahead:    n.config.testClock.aheadBy,
+	})
+	n.metrics.Denials(n.router.DenialsKept)
+	n.metrics.Stopped(n.replicas.stopped)
+}
+
+func (n *Node) assembleReconciler() {
+	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
+	n.reconciler = &reconciler{
+		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
+		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
+		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample,
+		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
+			handover: n.handover, logger: logger, changed: n.changed},
+		aligner: &aligner{view: n.view, documents: n.documents, peers: n.peers, handover: n.handover, tasks: n.tasks,
+			logger: logger, changed: n.changed},
+		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
+			logger: logger, replaceAfter: n.config.ReplaceAfter},
+		debts: &debts{now: now, router: n.router, tasks: n.tasks, stopping: stopping},
+		canary: &canary{node: n.id, now: now, decide: n.router.Decide, shards: n.view.shards, nodes: n.view.listed, stopping: stopping,
+			tasks: n.tasks, observer: n.metrics, logger: logger, books: make(map[shard.ID]*canaryBook)},
+	}
+}

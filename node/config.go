@@ -1,0 +1,314 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
+)
+
+// Config configures a node. Zero values are documented; Start fills in the defaults.
+type Config struct {
+	DataDir    string   // the node's own, shared with no other; required
+	NodeID     string   // "": the one kept in the data dir, or a new one
+	APIAddr    string   // "": 127.0.0.1:7400
+	GRPCAddr   string   // a second port, for gRPC alone; "": none
+	PeerAddr   string   // "": 127.0.0.1:7401
+	GossipAddr string   // "": 127.0.0.1:7402
+	RedisAddr  string   // "": the Redis protocol is not served
+	APIHosts   []string // host names by which clients reach the API, besides addresses and names without a dot
+	Advertise  string   // host that other nodes dial; "": that of the addresses above
+	Zone       string
+	Version    string // of this build, for display
+
+	Join            []string // seeds, host:port
+	BootstrapExpect int      // nodes that found a cluster together; 0: 1. With Join set and 1, the node joins and founds nothing
+
+	Shards       int           // 0: 4; used when the cluster is created
+	Replicas     int           // 0: 3; likewise
+	PoliciesFile string        // likewise; "": no policies, or those of Dev
+	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are rebuilt elsewhere
+
+	ClientTLS *clienttls.Files // nil: the ports of clients in plaintext
+
+	ClusterKeyFile string    // peer.ClusterKey; created if it is missing, on loopback; "": see mayBeJoined
+	PeerTLS        *peer.TLS // instead of a cluster key; nil without one: peers in plaintext
+	GossipKeyFile  string    // instead of a cluster key: 32 bytes, raw, in hex or in base64; created likewise
+	InsecurePeers  bool      // allows plaintext peers off loopback too
+	InsecureAPI    bool      // allows the client ports off loopback without TLS too, where anybody may do everything until there is a token
+	// AdminTokenFile is a file with a token that may do everything. It is the cluster's first one, if there is none yet.
+	AdminTokenFile string
+	adminToken     *auth.Record // read from it; nil: none was given
+
+	// SinkAllow are networks whose addresses sinks, and the keys of gates, may have besides those of the Internet.
+	SinkAllow []netip.Prefix
+
+	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
+	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
+	TestClock      bool          // tests move the clock through the API; only with Dev and on loopback
+	DecisionLog    *DecisionLog  // nil: decisions are not logged
+	AcceptTime     bool          // lets shard time step more than 24 h past the last stamp
+	Logger         *slog.Logger
+	World          World
+
+	TraceOTLP    string         // URL of the collector of traces; "": nothing is followed
+	TraceRatio   float64        // the share of the calls without a traceparent that are followed, 0 to 1
+	TraceDenials float64        // the same of those that were denied among the rest
+	LogSlow      time.Duration  // calls that take as long are logged; 0: none are
+	LogLevel     *slog.LevelVar // of the Logger, which the API may change; nil: it may not
+
+	testClock *testClock // nil: TestClock is false
+}
+
+// World replaces parts of the machine, for simulations. Its zero value is the machine.
+type World struct {
+	Now    func() time.Time                                         // the clock, with its monotonic reading
+	Slept  func() time.Duration                                     // how long the machine has been suspended; with Now nil, the machine's
+	FS     raftfsm.FS                                               // under the log
+	Listen func(addr string) (net.Listener, error)                  // opens every port, and the socket in the data directory
+	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes, sinks and the collector of traces
+	Gossip func(gossip.Config) (Membership, error)                  // instead of gossip.Start
+	NoAPI  bool                                                     // requests come through Node.Decide only
+	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
+
+	Sinks SinkWorld // how sinks are reached
+
+	IdleSum time.Duration // the longest time between two sum entries of a shard; 0: actor.Config's
+	// SnapshotEvery is raftfsm.GroupConfig's.
+	SnapshotEvery uint64
+}
+
+// SinkWorld is how a node reaches sinks. Its zero value is what operators get.
+type SinkWorld struct {
+	Roots   *x509.CertPool // authorities; nil: the system's
+	Pace    notify.Pace
+	Timeout time.Duration // of a try; 0: notify.Timeout
+}
+
+func (c Config) withDefaults() Config {
+	setDefault(&c.APIAddr, "127.0.0.1:7400")
+	setDefault(&c.PeerAddr, defaultPeerAddr)
+	setDefault(&c.GossipAddr, defaultGossipAddr)
+	setDefault(&c.BootstrapExpect, 1)
+	setDefault(&c.Shards, 4)
+	setDefault(&c.Replicas, 3)
+	setDefault(&c.ReplaceAfter, 5*time.Minute)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.TestClock {
+		c.testClock = &testClock{}
+		c.AcceptTime = true // an epoch that is opened after a long step
+	}
+	if c.World.Now == nil {
+		c.World.Now, c.World.Slept = time.Now, machineSlept
+	}
+	if c.World.Gossip == nil {
+		c.World.Gossip = gossipMembership
+	}
+	return c
+}
+
+const defaultPeerAddr, defaultGossipAddr = "127.0.0.1:7401", "127.0.0.1:7402"
+
+func setDefault[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// now is the clock of everything but disks, connections and certificates. Tests may move it.
+func (c *Config) now() func() time.Time {
+	if c.testClock == nil {
+		return c.World.Now
+	}
+	return c.testClock.now
+}
+
+// newestLevel is the newest level that this node's binary knows.
+func (c *Config) newestLevel() shard.Level { return cmp.Or(c.World.Newest, shard.LevelNewest) }
+
+// alone reports whether the node founds a cluster of its own.
+func (c *Config) alone() bool { return c.BootstrapExpect == 1 && len(c.Join) == 0 }
+
+// mayBeJoined reports whether the ports for other nodes are opened. A lone node opens them only when its configuration says
+// how other nodes are recognized, or that it does not matter: otherwise anybody with an account on the machine could join it.
+func (c *Config) mayBeJoined() bool {
+	return !c.Dev && (!c.alone() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
+}
+
+// maxShards is the largest number of groups that a node is known to carry (R13).
+const maxShards = 256
+
+// maxFounders is the largest number of node ids that fits into their announcement.
+const maxFounders = 7
+
+// nodeID matches the ids that names of replicas, gossip and certificates can carry. An id is kept forever.
+var nodeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// ValidID reports whether a node may have that id.
+func ValidID(id string) bool { return nodeID.MatchString(id) }
+
+func (c *Config) validate() error {
+	switch {
+	case c.DataDir == "":
+		return errors.New("data-dir: must be given")
+	case c.NodeID != "" && !ValidID(c.NodeID):
+		return fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.NodeID)
+	case c.Shards < 1 || c.Shards > maxShards:
+		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
+	case c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5:
+		return fmt.Errorf("replicas: %d is not 1, 3 or 5", c.Replicas)
+	case c.BootstrapExpect < 1 || c.BootstrapExpect > maxFounders:
+		return fmt.Errorf("bootstrap-expect: %d is not between 1 and %d", c.BootstrapExpect, maxFounders)
+	case c.Dev && !c.alone():
+		return errors.New("dev: is a node alone: leave --join and --bootstrap-expect out")
+	case c.TestClock && !c.Dev:
+		return errors.New("test-clock: whoever moves the clock refills every limit, so it is for tests with --dev only")
+	}
+	if err := cmp.Or(c.traceProblem(), c.DecisionLog.problem()); err != nil {
+		return err
+	}
+	if err := c.readAdminToken(); err != nil {
+		return err
+	}
+	if err := c.checkKeys(); err != nil {
+		return err
+	}
+	if err := c.validateClientAddrs(); err != nil {
+		return err
+	}
+	if err := c.validatePeerAddr(); err != nil {
+		return err
+	}
+	if err := c.validateGossipAddr(); err != nil {
+		return err
+	}
+	return c.validateKey()
+}
+
+// validateClientAddrs refuses client ports off loopback without TLS, unless the configuration explicitly allows them: everybody
+// on the way could read and change what clients send.
+func (c *Config) validateClientAddrs() error {
+	for i, name := range c.APIHosts {
+		if problem := api.HostProblem(name); problem != "" {
+			return fmt.Errorf("api-hosts: %q, entry %d, %s", name, i+1, problem)
+		}
+	}
+	for _, port := range []struct{ flag, addr string }{
+		{"api-addr", c.APIAddr}, {"grpc-addr", c.GRPCAddr}, {"redis-addr", c.RedisAddr},
+	} {
+		if c.TestClock && !isLoopback(port.addr) {
+			return fmt.Errorf("%s: %s can be reached by others, who could move the clock: with --test-clock listen on 127.0.0.1", port.flag, port.addr)
+		}
+		//mutant:plaintext-need-not-be-wanted
+		if c.InsecureAPI || c.ClientTLS != nil || port.addr == "" || isLoopback(port.addr) {
+			continue
+		}
+		return fmt.Errorf("%s: %s can be reached by others, in plaintext, and everyone who reaches it may read, spend and change every "+
+			"count: give it a certificate (--api-cert, --api-key), listen on 127.0.0.1, or give --insecure-api if everybody on "+
+			"that network may do all that", port.flag, port.addr)
+	}
+	return nil
+}
+
+// portOf says who can reach a port of clients.
+func (c *Config) portOf(addr string) auth.Port {
+	switch {
+	case isLoopback(addr):
+		return auth.Loopback
+	case c.InsecureAPI:
+		return auth.Trusted
+	}
+	return auth.Public
+}
+
+// isLoopback reports whether an address can certainly be reached from this machine only. It lets malformed addresses pass:
+// net.Listen reports them.
+func isLoopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// validatePeerAddr refuses early what the peer port would refuse once the cluster is known.
+func (c *Config) validatePeerAddr() error {
+	host, _, err := net.SplitHostPort(c.PeerAddr)
+	if err != nil {
+		return fmt.Errorf("peer-addr: %q is not host:port", c.PeerAddr)
+	}
+	ip, err := netip.ParseAddr(host)
+	if host == "localhost" || err == nil && ip.IsLoopback() || c.ClusterKeyFile != "" || c.PeerTLS != nil ||
+		c.InsecurePeers || c.Dev {
+		return nil
+	}
+	return fmt.Errorf("peer-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, or each a certificate "+
+		"(--peer-cert, --peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts", c.PeerAddr)
+}
+
+// validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to gossip,
+// which resolves them.
+func (c *Config) validateGossipAddr() error {
+	host, _, err := net.SplitHostPort(c.GossipAddr)
+	if err != nil {
+		return fmt.Errorf("gossip-addr: %q is not host:port", c.GossipAddr)
+	}
+	ip, err := netip.ParseAddr(host)
+	if host != "" && (err != nil || ip.IsLoopback()) || c.ClusterKeyFile != "" || c.GossipKeyFile != "" ||
+		c.InsecurePeers || c.Dev {
+		return nil
+	}
+	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE (beside certificates: "+
+		"--gossip-key), or "+
+		"--insecure-peers if everybody on that network may pass for a node", c.GossipAddr)
+}
+
+// readPolicies reads the policies file, or takes the example policies. Their warnings go to the log.
+func (c *Config) readPolicies() (*policy.Set, error) {
+	set, err := c.parsePolicies()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range set.Names() {
+		p, _ := set.Lookup(name)
+		for _, warning := range p.Warnings() {
+			c.Logger.Warn("policy", "policy", name, "warning", warning)
+		}
+	}
+	return set, nil
+}
+
+func (c *Config) parsePolicies() (*policy.Set, error) {
+	switch {
+	case c.PoliciesFile != "":
+		text, err := os.ReadFile(c.PoliciesFile)
+		if err != nil {
+			return nil, fmt.Errorf("%w: policies: %w", ErrConfig, err)
+		}
+		return policy.Parse(c.PoliciesFile, text)
+	case c.Dev:
+		return policy.Dev(), nil
+	}
+	return policy.NewSet(nil), nil
+}

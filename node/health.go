@@ -1,0 +1,49 @@
+package node
+
+import (
+	"time"
+
+	"github.com/stint-io/stint/internal/observe/metrics"
+	"github.com/stint-io/stint/internal/observe/top"
+	"github.com/stint-io/stint/shard"
+)
+
+// scrapedHealth is what a scrape tells about the node and its cluster. It holds no state, and may be asked concurrently.
+type scrapedHealth struct {
+	admin     *admin
+	readiness *readiness
+	dir       *dataDir
+	ports     *ports
+	top       *top.Budget
+}
+
+func (h scrapedHealth) read() metrics.Health {
+	a := h.admin
+	now := metrics.Health{Ready: h.readiness.check() == nil, Convicted: len(a.replicas.convictions(convictedAgain)), TopBytes: h.top.Used(),
+		CertificateEnds: map[string]time.Time{"api": h.ports.certificateEnds()}, SumsAgreed: make(map[uint32]time.Time)}
+	if d := h.dir.distrust.Load(); d != nil {
+		now.Distrusted = d.At
+	}
+	for _, r := range a.replicas.all() {
+		if r.diverged.Load() != nil {
+			now.Convicted++
+		}
+		if at := r.agreed.Load(); at != 0 && !r.lone {
+			now.SumsAgreed[uint32(r.Shard)] = time.UnixMicro(at)
+		}
+	}
+	if t := a.view.newestTable(); t.Table != nil && a.peers.hasJoined() {
+		reports := a.reporter.reports()
+		for _, g := range t.Groups {
+			if owner, _ := ownerReport(reports, g.Shard); owner == "" {
+				now.ShardsUnowned++
+			}
+		}
+		now.DiskLow, now.LastBackup = h.dir.stores.LowDisk(), a.lastBackup()
+		now.CertificateEnds["peer"] = a.peers.port.CertificateEnds()
+		if voters := a.view.voterNodes(shard.System); len(voters) > 1 {
+			now.ClockAhead, now.ClockKnown = a.peers.offset(voters)
+		}
+	}
+	return now
+}

@@ -1,0 +1,421 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/api/redis"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/metrics"
+	"github.com/stint-io/stint/internal/observe/trace"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
+)
+
+// ErrDisk is in the chain of a fatal error after which the disk must not be trusted: exit with status 75.
+var ErrDisk = errors.New("the disk cannot be trusted")
+
+// ErrConfig is in the chain of an error about the configuration: nothing was touched.
+var ErrConfig = errors.New("configuration")
+
+// ErrRemoved is in the chain of an error of a node that was removed from its cluster for good.
+var ErrRemoved = errors.New("this node was removed from its cluster")
+
+// Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts, which
+// assemble connects, and starts and stops them: what they know and do is theirs.
+type Node struct {
+	config     Config
+	id         string // of this node, forever; known once the data directory was looked at
+	metrics    *metrics.Metrics
+	key        *peer.KeyFile // the cluster key; nil: there is none. Opened by the start
+	gossipKeys [][]byte      // of the start; none: gossip without keys
+	dir        *dataDir
+	replicas   *replicaSet
+	ports      *ports
+	tokens     *tokens
+
+	// Set by assemble, all at once.
+	hints       *gossip.Hints
+	hop         *hop.Hop
+	router      *routing.Router
+	view        *clusterView
+	documents   *documents
+	peers       *peers
+	holder      *holder
+	reporter    *reporter
+	readiness   *readiness
+	stale       *staleReader
+	admin       *admin
+	tokenAdmin  *tokenAdmin
+	secretAdmin *secretAdmin
+	sinkAdmin   *sinkAdmin
+	dispatcher  *dispatcher
+	pusher      *pusher
+	topReader   *topReader
+	watcher     *watcher
+	decisions   *decisions.Bus // tells of the decisions that this node answers
+	decisionLog *decisions.Log // nil: there is none
+	founder     *founder
+	handover    *handover
+	opener      *opener
+	reconciler  *reconciler
+
+	tracer *trace.Tracer // nil: nothing is followed
+	calls  *calllog.Log
+
+	ctx      context.Context // ends when the reconciler is to end
+	cancel   context.CancelFunc
+	running  sync.WaitGroup // the goroutines of run and watchKey
+	tasks    *tasks
+	changed  notifier // wakes the founder, then the reconciler
+	stopping atomic.Bool
+	fatal    chan error // capacity 1: the first reason to stop
+}
+
+// Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background: AwaitReady
+// waits for that. It fails when anything in the configuration, the policies or the data directory is wrong; then nothing is
+// left running.
+func Start(ctx context.Context, config Config) (*Node, error) {
+	config = config.withDefaults()
+	if err := config.validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	n := &Node{config: config, metrics: metrics.New(), changed: newNotifier(), fatal: make(chan error, 1)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.tasks = newTasks(n.ctx, config.World.Now, config.Logger, n.changed)
+	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
+	n.replicas = newReplicaSet(config.World.Now)
+	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
+	n.tokens = newTokens(n.dir, config.alone(), config.now(), config.Logger, n.fail)
+	if err := untrusted(n.start()); err != nil {
+		select {
+		case fatal := <-n.fatal: // the cause of the failure
+			return nil, fatal
+		default:
+		}
+		if !errors.Is(err, ErrDisk) { // an orderly stop would wait for the disk
+			n.Close(ctx)
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+func (n *Node) start() error {
+	policies, err := n.config.readPolicies()
+	if err != nil {
+		return err
+	}
+	n.config.warnOfExposed()
+	if n.ports.limits, err = newLimits(n.tokens.guard, n.config.Logger, n.metrics); err != nil {
+		return err
+	}
+	if err := n.ports.loadCertificate(); err != nil {
+		return err
+	}
+	// Ports before the disk: a second node started by mistake fails here, quickly and clearly.
+	if err := n.ports.listen(); err != nil {
+		return err
+	}
+	if err := n.openKeptStores(policies); err != nil {
+		return err
+	}
+	if err := n.checkCertificate(); err != nil {
+		return err
+	}
+	if err := n.openKeys(); err != nil {
+		return err
+	}
+	n.assemble(policies)
+	if err := n.readKeptIfAny(); err != nil {
+		return err
+	}
+	if err := n.startGossip(); err != nil {
+		return err
+	}
+	if err := n.startTracer(); err != nil {
+		return err
+	}
+	n.serve()
+	n.running.Go(n.run)
+	n.running.Go(func() { n.dispatcher.run(n.ctx) })
+	n.running.Go(func() { n.pusher.run(n.ctx) })
+	if n.key != nil {
+		n.running.Go(n.watchKey)
+	}
+	return nil
+}
+
+// openKeptStores opens the data directory if there is one; a new one is created once the cluster is known.
+func (n *Node) openKeptStores(policies *policy.Set) error {
+	n.dir.config = raftfsm.StoresConfig{
+		Newest:  n.config.newestLevel(),
+		Release: n.config.Version,
+		Node:    n.config.NodeID,
+		Fatal:   func(err error) { n.fail(fmt.Errorf("%w: %w", ErrDisk, err)) },
+		Logger:  n.config.Logger,
+		FS:      n.config.World.FS,
+		Tables:  n.ports.limits.shares.Tables,
+	}
+	n.id = n.config.NodeID
+	if !n.dir.exists() {
+		if n.id == "" {
+			n.id = randomID()
+		}
+		return n.checkNewPolicies(policies)
+	}
+	if n.config.TestClock {
+		return fmt.Errorf("%w: test-clock: %s exists: a clock that tests move needs a new data directory", ErrConfig, n.config.DataDir)
+	}
+	if err := n.dir.open(); err != nil {
+		return err
+	}
+	if err := refuseTestClock(n.config.DataDir, n.dir.read); err != nil {
+		return fmt.Errorf("%w: data-dir: %w", ErrConfig, err)
+	}
+	n.id = n.dir.stores.Identity().Node
+	return nil
+}
+
+// checkNewPolicies refuses a file that may come into force here, by the same rule as Apply. It does not keep a node with data
+// from starting: an older release may have accepted the policies in force there.
+func (n *Node) checkNewPolicies(policies *policy.Set) error {
+	if path, problem := policies.Mistake(); problem != "" {
+		return fmt.Errorf("%s: %s: %s", n.config.PoliciesFile, path, problem)
+	}
+	return nil
+}
+
+// checkCertificate refuses early what the peer port would refuse after the cluster is found and the data directory created.
+func (n *Node) checkCertificate() error {
+	if n.config.PeerTLS == nil {
+		return nil
+	}
+	if err := n.config.PeerTLS.Check(n.id); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return nil
+}
+
+// readKeptIfAny restores what this node wrote down before.
+func (n *Node) readKeptIfAny() error {
+	if n.dir.stores == nil {
+		return nil
+	}
+	if err := n.founder.readKept(); err != nil {
+		return err
+	}
+	if err := n.view.readKeptTable(); err != nil {
+		return err
+	}
+	if err := n.view.readKeptLevels(); err != nil {
+		return err
+	}
+	if err := n.view.readKeptSecrets(); err != nil {
+		return err
+	}
+	if err := n.tokens.join(); err != nil {
+		return err
+	}
+	if err := n.founder.adoptLoneNode(); err != nil {
+		return err
+	}
+	if err := n.view.checkPlace(n.config.mayBeJoined()); err != nil {
+		return err
+	}
+	if t := n.view.newestTable(); t.Table != nil && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
+		n.config.Logger.Info("shards and replicas were fixed when the cluster was created; stint status shows them",
+			"shards", t.Shards, "replicas", t.Replicas, "ignored_shards", n.config.Shards,
+			"ignored_replicas", n.config.Replicas)
+	}
+	return nil
+}
+
+func randomID() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// serve serves the clients' ports.
+func (n *Node) serve() {
+	teller := &api.Teller{Bus: n.decisions, Node: n.id, Keys: n.view.keysOf}
+	config := api.Config{
+		Decider:        n.router,
+		Keys:           n.view.keysOf,
+		Guard:          n.tokens.guard,
+		Port:           n.config.portOf(n.config.APIAddr),
+		Tokens:         n.tokenAdmin,
+		Logger:         n.config.Logger,
+		Revision:       n.view.revision,
+		Sealer:         n.view.sealer,
+		NewestSealer:   n.secretAdmin.newestSealer,
+		Secrets:        n.secretAdmin,
+		Sinks:          n.sinkAdmin,
+		KeySources:     n.dispatcher.poster.Transport(),
+		Cluster:        n.admin,
+		Top:            n.topReader,
+		Teller:         teller,
+		Watcher:        n.watcher,
+		Shards:         n.view.shards,
+		Stale:          n.stale.read,
+		Ready:          n.Ready,
+		Observer:       n.metrics,
+		Tracer:         n.tracer,
+		Calls:          n.calls,
+		LogLevel:       n.config.LogLevel,
+		Metrics:        scrape(n.metrics, n.replicas, n.view.revision),
+		Hosts:          n.config.APIHosts,
+		RequestTimeout: n.config.RequestTimeout,
+	}
+	if clock := n.config.testClock; clock != nil {
+		config.TestClock = &testClockAdmin{clock, n.view, n.router}
+	}
+	n.ports.serveAPI(config)
+	n.ports.serveRedis(redis.Config{
+		Router:         n.router,
+		Keys:           n.view.keysAt,
+		Guard:          n.tokens.guard,
+		Port:           n.config.portOf(n.config.RedisAddr),
+		Parents:        n.view.withParents,
+		Copies:         n.view.copies,
+		Level:          n.view.level,
+		Ready:          n.Ready,
+		Observer:       n.metrics,
+		Tracer:         n.tracer,
+		Calls:          n.calls,
+		Teller:         teller,
+		Logger:         n.config.Logger,
+		Now:            n.config.now(),
+		Version:        n.config.Version,
+		RequestTimeout: n.config.RequestTimeout,
+	})
+}
+
+// run joins the cluster and then runs the reconciler.
+func (n *Node) run() {
+	if err := n.join(n.ctx); err != nil {
+		if n.ctx.Err() == nil {
+			n.fail(err)
+		}
+		return
+	}
+	n.reconciler.run(n.ctx)
+}
+
+// join finds the cluster and opens what this node has of it.
+func (n *Node) join(ctx context.Context) error {
+	if n.dir.stores == nil || n.view.newestTable().Table == nil { // else the cluster is known already
+		if err := n.founder.findCluster(ctx); err != nil {
+			return err
+		}
+		if !n.config.alone() {
+			if err := n.tokens.join(); err != nil {
+				return err
+			}
+		}
+	}
+	n.ports.serveLocal(n.config.DataDir)
+	if err := n.openPort(); err != nil {
+		return err
+	}
+	n.makeOwnKey()
+	return n.founder.openSystem(n.opener)
+}
+
+// openPort opens the peer port for the cluster that this node belongs to, and starts the health probe.
+func (n *Node) openPort() error {
+	port := peer.Config{
+		Addr:     n.config.PeerAddr,
+		Cluster:  n.dir.cluster(),
+		Node:     n.id,
+		TLS:      n.config.PeerTLS,
+		Key:      n.key,
+		Insecure: n.config.InsecurePeers,
+		Most:     n.ports.limits.shares.Peers,
+		Decide:   n.tracer.Owner(n.router.Forwarded),
+		Listing:  n.view.listing,
+		Answer:   n.reporter.answer,
+		Watch:    n.decisions.Open,
+		Refused:  func(why string) { n.metrics.Refused("peers", why) },
+		Logger:   n.config.Logger,
+		Listen:   func(string) (net.Listener, error) { return n.ports.peerListener(), nil },
+		Dial:     n.config.World.Dial,
+	}
+	return n.peers.join(port, peer.HealthProbeConfig{
+		Node:      n.id,
+		Question:  n.reporter.question,
+		OnReport:  n.reporter.heard,
+		OnRemoved: n.reporter.heardRemoved,
+		Now:       n.config.World.Now,
+		Logger:    n.config.Logger,
+	})
+}
+
+// fail stops the node: Done yields the first reason.
+func (n *Node) fail(err error) {
+	select {
+	case n.fatal <- untrusted(err):
+	default: // there is a first reason already
+	}
+}
+
+// ID is the node's id.
+func (n *Node) ID() string { return n.id }
+
+// APIAddr is the address on which the API really listens; "" when it is not served.
+func (n *Node) APIAddr() string { return n.ports.apiAddr() }
+
+// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
+func (n *Node) GRPCAddr() string { return n.ports.grpcAddr() }
+
+// RedisAddr is the address of the Redis protocol; "" when it is not served.
+func (n *Node) RedisAddr() string { return n.ports.redisAddr() }
+
+// Done yields the reason why the node must stop, at most once.
+func (n *Node) Done() <-chan error { return n.fatal }
+
+// Admin is the administration interface that the API uses, for a simulation, which holds the node and has no API.
+func (n *Node) Admin() api.ClusterAdmin { return n.admin }
+
+// Standings describes the state of each of this node's replicas. They keep running meanwhile.
+func (n *Node) Standings() []Standing { return n.replicas.standings() }
+
+// Ready returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
+// otherwise it says what is missing.
+func (n *Node) Ready() error { return n.readiness.check() }
+
+// AwaitReady waits until every shard can be served or forwarded. It returns the reason to stop, if there is one, or an error
+// that says what is missing when ctx ends.
+func (n *Node) AwaitReady(ctx context.Context) error {
+	for n.Ready() != nil {
+		select {
+		case err := <-n.fatal:
+			return err
+		case <-time.After(5 * time.Millisecond): // it polls: readiness depends on many places, most of them on other nodes
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", n.Ready())
+		}
+	}
+	return nil
+}
+
+// Decide decides requests wherever their keys live, and returns one result for each, in order. An error in a result says
+// whether its request may have been applied (shard.Error's MaybeApplied). It may be called concurrently.
+func (n *Node) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	return n.router.Decide(ctx, requests)
+}

@@ -1,0 +1,43 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/observe/metrics"
+	"github.com/stint-io/stint/shard"
+)
+
+// outgoing is what the dispatcher of events and the pusher of bills share: the shards of this node, and the way to the sinks. Each has one
+// of its own, and the goroutine that runs it owns what is below logger.
+type outgoing struct {
+	now      func() time.Time
+	view     *clusterView
+	replicas *replicaSet
+	decide   func(context.Context, []shard.Request) []shard.Result
+	sinks    *sinkAdmin
+	poster   *notify.Poster
+	pace     notify.Pace
+	metrics  *metrics.Metrics
+	logger   *slog.Logger
+
+	ledger   string    // what ids are made with; "": not read yet, and nothing can be sent
+	readAt   time.Time // when the sinks were read that learnSinks returned last
+	throttle logThrottle
+}
+
+// learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned this reading before, and takes the ledger.
+// While they cannot be read, what is known of them holds. The caller changes no sink of it.
+func (o *outgoing) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {
+	r, err := o.sinks.recent(ctx, maxAge)
+	if err != nil && ctx.Err() == nil && o.throttle.due("sinks", o.now()) {
+		o.logger.Warn("the sinks cannot be read: events and bills wait", "error", err)
+	}
+	if r.at.Equal(o.readAt) {
+		return nil, false
+	}
+	o.readAt, o.ledger = r.at, r.ledger
+	return r.sinks, true
+}

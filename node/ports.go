@@ -1,0 +1,165 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/api/redis"
+	"github.com/stint-io/stint/internal/edge/clienttls"
+)
+
+// ports are the listeners of this node and the servers of its clients. The node's start opens and serves them and its Close
+// stops them; it waits for their goroutines. The addresses may be read concurrently once the ports are open.
+type ports struct {
+	config   Config
+	stopping func() bool // whether this node stops
+	fail     func(error)
+
+	limits    limits
+	secure    *clienttls.TLS // of the clients' ports; nil: they speak plaintext
+	peers     net.Listener   // of the peer port, which takes it over; nil: no other node can reach this one
+	listener  net.Listener   // of the API; nil: it is not served
+	server    *http.Server   // nil: nothing is served yet, as is api
+	grpc      *grpcDoor      // nil: there is none
+	api       *api.API
+	served    atomic.Pointer[api.API] // the same, for whoever learns of rules while it is made
+	redisPort net.Listener            // nil: there is none
+	redis     *redis.Server
+	local     *localDoor // nil: there is none
+
+	serving sync.WaitGroup // the goroutines that serve
+	late    atomic.Uint64  // requests that came while the node stops
+}
+
+// listen opens the ports. A lone node does without those for other nodes: two lone nodes on one machine do not collide there.
+func (p *ports) listen() (err error) {
+	if !p.config.World.NoAPI {
+		if p.listener, err = p.listenClients("api-addr", p.config.APIAddr); err != nil {
+			return err
+		}
+		if p.config.GRPCAddr != "" {
+			listener, err := p.listenClients("grpc-addr", p.config.GRPCAddr)
+			if err != nil {
+				return err
+			}
+			p.grpc = &grpcDoor{listener: listener}
+		}
+	}
+	if p.config.RedisAddr != "" {
+		if p.redisPort, err = p.listenClients("redis-addr", p.config.RedisAddr); err != nil {
+			return err
+		}
+	}
+	if !p.config.mayBeJoined() {
+		return nil
+	}
+	if p.peers, err = p.open(p.config.PeerAddr, net.KeepAliveConfig{}); err == nil {
+		return nil
+	}
+	if p.config.alone() && p.config.PeerAddr == defaultPeerAddr {
+		p.config.Logger.Warn("no other node can join this one: the peer port is taken; --peer-addr names another",
+			"error", err)
+		return nil
+	}
+	return listenError("peer-addr", err)
+}
+
+// peerListener returns the listener of the peer port that was opened at the start, or a walled one.
+func (p *ports) peerListener() net.Listener {
+	if p.peers == nil {
+		return newWalled()
+	}
+	return p.peers
+}
+
+// apiAddr is the address on which the API really listens; "" when it does not.
+func (p *ports) apiAddr() string {
+	if p.listener == nil {
+		return ""
+	}
+	return p.listener.Addr().String()
+}
+
+// grpcAddr is the address of the port for gRPC alone; "" when there is none.
+func (p *ports) grpcAddr() string {
+	if p.grpc == nil {
+		return ""
+	}
+	return p.grpc.listener.Addr().String()
+}
+
+// redisAddr is the address of the Redis protocol; "" when it is not served.
+func (p *ports) redisAddr() string {
+	if p.redisPort == nil {
+		return ""
+	}
+	return p.redisPort.Addr().String()
+}
+
+// serveAPI serves the API, if a port is open for it, on the port for gRPC too.
+func (p *ports) serveAPI(config api.Config) {
+	if p.listener == nil {
+		return
+	}
+	p.api = api.New(config)
+	p.served.Store(p.api)
+	p.rulesChanged() // some may be known already
+	p.server = api.NewServer(p.hangUpWhenStopping(p.api), p.config.Logger)
+	p.serving.Go(func() {
+		if err := p.server.Serve(p.apiDoor()); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
+			p.fail(fmt.Errorf("serving the API: %w", err))
+		}
+	})
+	if p.grpc == nil {
+		return
+	}
+	p.grpc.server = api.NewGRPC(p.api, p.config.portOf(p.config.GRPCAddr), p.config.Logger, p.grpcTLS())
+	p.serving.Go(func() {
+		if err := p.grpc.server.Serve(p.grpcDoor()); err != nil && !p.stopping() {
+			p.fail(fmt.Errorf("serving gRPC: %w", err))
+		}
+	})
+}
+
+// rulesChanged lets the API get ready for newer rules of gates. It may be called concurrently.
+func (p *ports) rulesChanged() {
+	if served := p.served.Load(); served != nil {
+		served.PrepareGates()
+	}
+}
+
+// servesAPI reports whether the API is served.
+func (p *ports) servesAPI() bool { return p.server != nil }
+
+// hangUpWhenStopping asks HTTP/1 clients to leave after their next reply, before the port is closed: a connection that is
+// closed while a request is on its way would fail that request.
+func (p *ports) hangUpWhenStopping(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.stopping() {
+			p.late.Add(1)
+			if r.ProtoMajor == 1 {
+				w.Header().Set("Connection", "close")
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// serveRedis serves the Redis protocol, if a port is open for it.
+func (p *ports) serveRedis(config redis.Config) {
+	if p.redisPort == nil {
+		return
+	}
+	config.ConnectionsMost = p.limits.shares.Redis
+	p.redis = redis.NewServer(config)
+	p.serving.Go(func() {
+		if err := p.redis.Serve(p.redisDoor()); err != nil && !p.stopping() {
+			p.fail(fmt.Errorf("serving the Redis protocol: %w", err))
+		}
+	})
+}

@@ -1,0 +1,317 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/shard"
+)
+
+// tokenAdmin implements api.TokenAdmin. Each change replaces one document of the system shard and is in its history, with who
+// made it, in one entry. All methods may be called concurrently.
+type tokenAdmin struct {
+	now       func() time.Time
+	view      *clusterView
+	tokens    *tokens
+	documents *documents
+	peers     *peers
+	logger    *slog.Logger
+	changed   notifier
+
+	// adminToken is the first token, unless the cluster has or had one; nil: none was given.
+	adminToken *auth.Record
+	listing    atomic.Int32 // calls of List that wait for the other nodes' last uses
+}
+
+var _ api.TokenAdmin = (*tokenAdmin)(nil)
+
+// wantsUses reports whether a call waits for the last uses of tokens on other nodes.
+func (a *tokenAdmin) wantsUses() bool { return a.listing.Load() > 0 }
+
+// writeFirst is a task: it makes the cluster's first token of the one that the configuration gives. A cluster that has or had
+// any needs none.
+func (a *tokenAdmin) writeFirst(ctx context.Context) {
+	if a.adminToken == nil || len(a.tokens.versions()) > 0 || a.view.level() < shard.LevelTrust {
+		return
+	}
+	r := *a.adminToken
+	r.Created, r.Creator = a.now().UnixMicro(), localActor
+	if err := a.add(ctx, r, localActor); err != nil && ctx.Err() == nil {
+		a.logger.Warn("the first token is not made yet; trying again", "error", err)
+	}
+}
+
+// localActor is the actor of what a node's own configuration says.
+const localActor = "local"
+
+// Create implements api.TokenAdmin.
+func (a *tokenAdmin) Create(ctx context.Context, r auth.Record, role bool, who string) (text string, err error) {
+	if a.view.level() < shard.LevelTrust { //mutant:tokens-before-their-level
+		return "", &shard.Error{Code: shard.Conflict, Field: "name", Message: "some nodes of the cluster would not ask for tokens " +
+			"before its upgrade is finished: `stint upgrade status` says how far it is"}
+	}
+	r.Created, r.Creator = a.now().UnixMicro(), who
+	if r.Expires != 0 && r.Expires <= r.Created {
+		return "", shard.Invalidf("expires_at", "lies in the past")
+	}
+	if !role {
+		if text, err = a.newToken(&r); err != nil {
+			return "", err
+		}
+	}
+	if err := a.add(ctx, r, who); err != nil {
+		return "", err
+	}
+	return text, nil
+}
+
+// add writes a new record, and sees to it that tokens are asked for.
+func (a *tokenAdmin) add(ctx context.Context, r auth.Record, who string) error {
+	if err := a.setOff(ctx, false, who); err != nil {
+		return err
+	}
+	err := a.change(ctx, r.Name, who, "create "+r.Name+": "+r.TextOfGrants(), func(records []auth.Record) ([]auth.Record, error) {
+		if slices.ContainsFunc(records, func(other auth.Record) bool { return other.Name == r.Name }) {
+			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: fmt.Sprintf(
+				"there is a token or role %q already: rotate or revoke it, or take another name", r.Name)}
+		}
+		return append(records, r), nil
+	})
+	if err == nil {
+		a.logger.Info("a token was made", "name", r.Name, "actor", who, "grants", r.TextOfGrants())
+	}
+	return err
+}
+
+// newToken draws a token for a record.
+func (a *tokenAdmin) newToken(r *auth.Record) (text string, err error) {
+	if text, err = auth.NewToken(rand.Reader); err != nil {
+		return "", err
+	}
+	return text, r.SetToken(text)
+}
+
+// Rotate implements api.TokenAdmin.
+func (a *tokenAdmin) Rotate(ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string) (text string, err error) {
+	var next auth.Record
+	if text, err = a.newToken(&next); err != nil {
+		return "", err
+	}
+	note := fmt.Sprintf("rotate %s: the former token ends after %v", name, overlap)
+	err = a.change(ctx, name, who, note, func(records []auth.Record) ([]auth.Record, error) {
+		i, err := find(records, name, may)
+		if err != nil {
+			return nil, err
+		}
+		r := &records[i]
+		if r.IsRole() {
+			return nil, shard.Invalidf("name", "%q is a role, which has no secret: issue another certificate", name)
+		}
+		r.Former = nil
+		if ends := a.now().Add(overlap).UnixMicro(); overlap > 0 {
+			r.Former = &auth.Former{ID: r.ID, Hash: r.Hash, Ends: ends}
+		}
+		r.ID, r.Hash = next.ID, next.Hash
+		return records, nil
+	})
+	if err != nil {
+		return "", err
+	}
+	a.logger.Info("a token was rotated", "name", name, "actor", who, "overlap", overlap)
+	return text, nil
+}
+
+// Revoke implements api.TokenAdmin.
+func (a *tokenAdmin) Revoke(ctx context.Context, name string, may func(*auth.Record) error, who string) error {
+	err := a.change(ctx, name, who, "revoke "+name, func(records []auth.Record) ([]auth.Record, error) {
+		i, err := find(records, name, may)
+		if err != nil {
+			return nil, err
+		}
+		return slices.Delete(records, i, i+1), nil
+	})
+	if err == nil {
+		a.logger.Info("a token was revoked", "name", name, "actor", who)
+	}
+	return err
+}
+
+// find returns the place of a record that the caller may change. It does not tell whether there is one that he may not.
+func find(records []auth.Record, name string, may func(*auth.Record) error) (int, error) {
+	i := slices.IndexFunc(records, func(r auth.Record) bool { return r.Name == name })
+	if i < 0 {
+		return 0, shard.Invalidf("name", "no token or role is named %q; stint token list lists them", name)
+	}
+	return i, may(&records[i])
+}
+
+// TurnOff implements api.TokenAdmin.
+func (a *tokenAdmin) TurnOff(ctx context.Context, who string) error {
+	if err := a.setOff(ctx, true, who); err != nil {
+		return err
+	}
+	a.logger.Warn("the cluster no longer asks for tokens", "actor", who)
+	return nil
+}
+
+// setOff says in the head whether tokens are asked for. Without a head they are, if there are any.
+func (a *tokenAdmin) setOff(ctx context.Context, off bool, who string) error {
+	note := "on"
+	if off {
+		note = "off"
+	}
+	return a.update(ctx, auth.HeadDocument, who, note, func(d shard.Document) (body []byte, err error) {
+		var head auth.Head
+		if d.Version > 0 {
+			if head, err = auth.DecodeHead(d.Body); err != nil {
+				return nil, err
+			}
+		}
+		if head.Off == off {
+			return nil, nil
+		}
+		head.Off = off
+		return auth.EncodeHead(head), nil
+	})
+}
+
+// change replaces the records of the bucket in which a name has its place. next returns them; it is called again after another
+// node was faster.
+func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error)) error {
+	return a.update(ctx, auth.Bucket(name), who, note, func(d shard.Document) (body []byte, err error) {
+		var records []auth.Record
+		if d.Version > 0 {
+			if records, err = auth.DecodeBucket(d.Body); err != nil {
+				return nil, err
+			}
+		}
+		if records, err = next(records); err != nil {
+			return nil, err
+		}
+		if body = auth.EncodeBucket(records); len(body) > shard.MaxDocumentBytes {
+			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: "there are too many tokens: revoke those that are not " +
+				"used, or take another name, which may have its place beside fewer"}
+		}
+		return body, nil
+	})
+}
+
+// update replaces a document by next's result, and has every node learn it soon.
+func (a *tokenAdmin) update(ctx context.Context, name, who, note string, next func(shard.Document) ([]byte, error)) error {
+	note = strings.ToValidUTF8(note[:min(len(note), shard.MaxNote)], "")
+	d, err := a.documents.update(ctx, shard.Request{Document: name, Adjustment: &shard.Adjustment{Actor: who, Note: note}}, next)
+	if err != nil {
+		return err
+	}
+	a.tokens.learn([]placement.NamedDocument{{Name: name, Version: d.Version, Body: d.Body}})
+	a.changed.notify()
+	a.peers.ask()
+	return nil
+}
+
+// listPatience is how long List waits for the other nodes to say when they last saw which token.
+const listPatience = time.Second
+
+// Records implements api.TokenAdmin. It reads the documents: this node may not have heard of the newest yet.
+func (a *tokenAdmin) Records(ctx context.Context) ([]auth.Record, error) {
+	if !a.peers.hasJoined() {
+		return nil, errNoTable
+	}
+	a.peers.ask()
+	if err := a.readAll(ctx); err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(slices.Values(a.tokens.guard.Set().Records()), func(x, y auth.Record) int { return strings.Compare(x.Name, y.Name) }), nil
+}
+
+// List implements api.TokenAdmin.
+func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error) {
+	a.listing.Add(1) // from here on reports say when tokens were used
+	defer a.listing.Add(-1)
+	if records, err = a.Records(ctx); err != nil {
+		return nil, nil, false, err
+	}
+	patience, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	for !a.othersSaid() && patience.Err() == nil {
+		select {
+		case <-patience.Done():
+		case <-time.After(10 * time.Millisecond): // reports come twice a second, and at once after ask
+		}
+	}
+	return records, a.tokens.lastUsed(), a.tokens.guard.Set().Required, nil
+}
+
+// readAll learns the newest version of each document. The owner of the system shard was heard a moment ago, so the buckets that
+// it did not know then are left out.
+func (a *tokenAdmin) readAll(ctx context.Context) error {
+	names := a.names()
+	if !slices.Contains(names, auth.HeadDocument) {
+		names = append(names, auth.HeadDocument)
+	}
+	documents, err := a.documents.fetchAll(ctx, names)
+	if err != nil {
+		return err
+	}
+	newest := make([]placement.NamedDocument, len(names))
+	for i, d := range documents {
+		newest[i] = placement.NamedDocument{Name: names[i], Version: d.Version, Body: d.Body}
+	}
+	a.tokens.learn(newest)
+	return nil
+}
+
+// names lists the documents of which this node knows a version.
+func (a *tokenAdmin) names() []string { return slices.Sorted(maps.Keys(a.tokens.versions())) }
+
+// othersSaid reports whether every other node that answers has said when it last saw which token, since it was asked to.
+func (a *tokenAdmin) othersSaid() bool {
+	silent := a.peers.silent()
+	for node, report := range a.peers.reports() {
+		if silent[node] < silentMost && report.TokenUses == nil && report.LevelsOf().Max >= shard.LevelTrust {
+			return false
+		}
+	}
+	return true
+}
+
+// History implements api.TokenAdmin.
+func (a *tokenAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
+	var histories []string
+	for _, name := range a.names() {
+		histories = append(histories, shard.HistoryOf(name))
+	}
+	documents, err := a.documents.fetchAll(ctx, histories)
+	if err != nil {
+		return nil, err
+	}
+	var all []shard.AuditRecord
+	for _, d := range documents {
+		changes, err := shard.DocumentChanges(d)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			all = append(all, tokenChange(c.AuditRecord))
+		}
+	}
+	return all, nil
+}
+
+// tokenChange reads the note of a change, "create web: ops=check", into the fields of an audit record.
+func tokenChange(r shard.AuditRecord) shard.AuditRecord {
+	what, note, _ := strings.Cut(r.Note, ": ")
+	verb, name, _ := strings.Cut(what, " ")
+	r.Deed, r.Key, r.Note = "token "+verb, name, note
+	return r
+}

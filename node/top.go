@@ -1,0 +1,153 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/actor"
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/edge/keyhash"
+	"github.com/stint-io/stint/internal/observe/top"
+	"github.com/stint-io/stint/shard"
+)
+
+// topWithin bounds how long a node gathers what its shards know. The answer must reach the asker within 2 s (peer.Ask).
+const topWithin = time.Second
+
+// topReader implements api.TopReader. It holds no state; all methods may be called concurrently.
+type topReader struct {
+	view     *clusterView
+	counted  *topCounts
+	peers    *peers
+	reporter *reporter
+}
+
+var _ api.TopReader = (*topReader)(nil)
+
+// Top implements api.TopReader. It asks every listed node that is not removed over a connection of its own, all at once.
+func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error) {
+	known := t.view.newestTable()
+	if known.Table == nil {
+		return answer, nil, errNoTable
+	}
+	answers := []top.Answer{t.counted.read(ctx, q)}
+	var mu sync.Mutex // guards answers and missing
+	var asking sync.WaitGroup
+	for _, node := range known.Listed() {
+		if node.ID == t.reporter.node {
+			continue
+		}
+		asking.Go(func() {
+			report, err := t.ask(ctx, node.ID, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || report.Top == nil {
+				missing = append(missing, node.ID)
+			} else {
+				answers = append(answers, *report.Top)
+			}
+		})
+	}
+	asking.Wait()
+	slices.Sort(missing)
+	return top.Join(q, answers), missing, nil
+}
+
+// ask asks one node.
+func (t *topReader) ask(ctx context.Context, node string, q *top.Query) (placement.Report, error) {
+	if !t.peers.hasJoined() {
+		return placement.Report{}, errNoTable
+	}
+	conn, err := t.peers.port.DialAsk(ctx, node)
+	if err != nil {
+		return placement.Report{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	question := t.reporter.question() // with its versions, so that a node that knows no Top sends no documents
+	question.Top = q
+	return peer.Ask(conn, question)
+}
+
+// HideKey implements api.TopReader.
+func (t *topReader) HideKey(namespace, key string) (hash string, ok bool) {
+	secret, ok := t.view.shownSecret()
+	if !ok {
+		return "", false
+	}
+	return keyhash.Shown(secret, namespace, key), true
+}
+
+// shownSecret is what keys are hashed with that are shown to those who may not see them: the secret that seals ids.
+func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
+	if s := v.newestSecrets(); s.Secrets != nil {
+		for _, one := range s.Sealing {
+			if one.Number == s.SealsWith() {
+				return one.Key.Key()
+			}
+		}
+	}
+	if t := v.newestTable(); t.Table != nil {
+		return t.Secret.Key()
+	}
+	return secret, false
+}
+
+// topCounts is what this node knows of the keys that stand out. It holds no state; read may be called concurrently.
+type topCounts struct {
+	replicas *replicaSet
+	repeats  *repeats
+	traffic  func() []top.Traffic
+}
+
+// read returns what the shards that this node owns know, and what this node has repeated.
+func (c *topCounts) read(ctx context.Context, q *top.Query) top.Answer {
+	var parts []top.Part
+	for _, r := range c.replicas.all() {
+		if r.Shard == shard.System {
+			continue
+		}
+		of, _ := r.actor.Top(ctx, q)
+		parts = append(parts, of...)
+	}
+	answer := top.Summarize(q, parts)
+	answer.Repeated = c.repeats.read(q) //mutant:repeats-unreported
+	if q.Traffic {
+		answer.Traffic = c.traffic()
+	}
+	return answer
+}
+
+// repeats counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is counted once: on the node
+// that has repeated it. All methods may be called concurrently; none holds the lock for long.
+type repeats struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	board *top.Board // guarded by mu
+}
+
+func newRepeats(now func() time.Time, budget *top.Budget) *repeats {
+	return &repeats{now: now, board: top.NewBoard(budget, now().UnixMicro())}
+}
+
+// count counts one repeated denial.
+func (p *repeats) count(r *shard.Request, d *shard.Decision) {
+	now := p.now().UnixMicro()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.board.Advance(now)
+	actor.CountKeys(p.board, r, d)
+}
+
+func (p *repeats) read(q *top.Query) []top.Repeated {
+	now := p.now().UnixMicro()
+	p.mu.Lock()
+	parts := p.board.Read(q, now)
+	p.mu.Unlock()
+	return top.SummarizeRepeated(q, parts)
+}

@@ -1,7 +1,0 @@
-// Package memfs provides a disk in memory that can crash, for tests: a CrashClone of it loses the data that was not fsynced.
-//
-// It owns the bytes and knows nothing about their writers. Everything may be called concurrently, and works in testing/synctest
-// bubbles.
-//
-// This package is part of the server. It is not a public API and may change in any release; programs use package client.
-package memfs
