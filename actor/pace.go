@@ -8,7 +8,7 @@ const (
 	// holdLeast is the shortest wait that is worthwhile: timers are not exact.
 	holdLeast = 50 * time.Microsecond
 	// targetMost is how many requests are enough for an entry: what it costs is little beside what they cost, and who waits for
-	// more only lets processors idle (docs/benchmarks.md, "How long a batch waits").
+	// more only lets processors idle (docs/benchmarks/batch-waits.md).
 	targetMost = 128
 	// paceSpan is how long the shortest commit is remembered: at least one span, at most two.
 	paceSpan = 10 * time.Second
@@ -54,7 +54,7 @@ func (p *pace) committed(took, recent time.Duration, answered, queued int, wall 
 	p.until = wall.Add(p.bound)
 }
 
-// excess is the time by which commits take too long. The factors are measured (docs/benchmarks.md, "How long a batch waits"):
+// excess is the time by which commits take too long. The factors are measured (docs/benchmarks/batch-waits.md):
 // where two more nodes write an entry, it costs four times as much as on a single node, so waiting pays that much earlier.
 func (p *pace) excess(recent, least time.Duration) time.Duration {
 	if p.others {

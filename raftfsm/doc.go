@@ -76,7 +76,7 @@
 //
 // # What an entry costs
 //
-// BenchmarkEntry measures it; the figures are in docs/benchmarks.md, "The log". On three nodes most of the cost is in the
+// BenchmarkEntry measures it; the figures are in docs/benchmarks/log.md. On three nodes most of the cost is in the
 // kernel: for each replica an fdatasync and two sleeps and wakeups of a thread, and four messages. So fewer and larger entries
 // win:
 //

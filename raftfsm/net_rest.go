@@ -15,7 +15,7 @@ import (
 // nothing more has been committed, and the follower is sent what it lacks. It also ends when nothing is proposed any more, so
 // the followers of an idle group lack nothing.
 const (
-	restMost    = 50 * time.Millisecond // longer rests save no more (docs/benchmarks.md, "The log")
+	restMost    = 50 * time.Millisecond // longer rests save no more (docs/benchmarks/log.md)
 	restLook    = 5 * time.Millisecond  // the shortest time between two looks
 	restLooks   = 4                     // how many exchanges a look takes, where they take longer
 	restEntries = recentEntries / 2     // a follower that lacks more is sent entries that may no longer be in memory

@@ -17,7 +17,7 @@ import (
 //
 // A record is found by walking the stubs. Those of some 30 records are two lines of a processor's cache; the bodies are as many
 // lines as records, and where each begins depends on the one before. Stubs among the bodies took a fifth of the processor time
-// of pipelined commands on 100,000 keys (docs/benchmarks.md, "Finding a record").
+// of pipelined commands on 100,000 keys (docs/benchmarks/log.md, "Finding a record").
 type segment struct {
 	generation  uint64     // of the table, when the segment was made or copied
 	forgetFirst limit.Time // no record here ends before it; it may be too early, never too late

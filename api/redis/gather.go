@@ -88,8 +88,7 @@ var over = func() context.Context {
 	return ctx
 }()
 
-// shardQueue carries the requests for one shard. How depends on where this node's clients ask (docs/benchmarks.md, "How long a
-// batch waits").
+// shardQueue carries the requests for one shard. How depends on where this node's clients ask (docs/benchmarks/batch-waits.md).
 //
 // If most of the node's requests are for this shard, it has one call under way, and the next one waits a moment for the
 // connections that were just answered: a second call beside it takes a third from the size of a call, and costs a fifth more
