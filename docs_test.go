@@ -53,9 +53,9 @@ func TestCommandsOfPagesAreTyped(t *testing.T) {
 	}
 }
 
-// TestTheReadmesLoginRuns holds that the Go of the README is that of an example, which is run.
-func TestTheReadmesLoginRuns(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
+// TestTheLoginOfTheFirstHourRuns holds that the Go of docs/start.md is that of an example, which is run.
+func TestTheLoginOfTheFirstHourRuns(t *testing.T) {
+	page, err := os.ReadFile("docs/start.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +63,10 @@ func TestTheReadmesLoginRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, code, found := strings.Cut(string(readme), "```go\n")
+	_, code, found := strings.Cut(string(page), "```go\n")
 	code, _, ended := strings.Cut(code, "```")
 	if !found || !ended || !strings.Contains(string(example), code) {
-		t.Errorf("client/example_test.go does not have the README's\n%s", code)
+		t.Errorf("client/example_test.go does not have the Go of docs/start.md:\n%s", code)
 	}
 }
 
