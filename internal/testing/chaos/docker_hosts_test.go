@@ -347,7 +347,10 @@ func (h *hosts) rotatesEverySecret() {
 	for i := range h.addresses {
 		h.renewsCertificate(i)
 	}
-	h.secrets = append(h.secrets, h.stint("token", "rotate", "admin", "--overlap", "1h"))
+	// The old secret ends in an hour, and what it makes may live no longer: the administrator goes on with the new one.
+	token := h.stint("token", "rotate", "admin", "--overlap", "1h")
+	h.secrets = append(h.secrets, token)
+	h.file("admin.token", token)
 	old, fresh := h.text("cluster.key"), filepath.Join(h.dir, "fresh.key")
 	h.stint("certs", "cluster-key", fresh)
 	for _, lines := range []string{old + "\n" + h.text("fresh.key"), h.text("fresh.key") + "\n" + old, h.text("fresh.key")} {
