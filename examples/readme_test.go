@@ -157,7 +157,7 @@ func stepsOf(t *testing.T, readme string, kinds ...string) (steps []step) {
 }
 
 var (
-	instant  = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
+	instant  = regexp.MustCompile(`\b(\d{4}-\d\d-\d\dT)?\d\d:\d\d:[0-9.]+Z`)
 	duration = regexp.MustCompile(`\b(\d+(\.\d+)?(d|h|m|s|ms|µs))+\b`)
 )
 
