@@ -375,7 +375,7 @@ func TestStepOfMoreThanADay(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFakeReplica()
 			last := limit.Time(time.Now().UnixMicro())
-			r.install(shard.EncodeEpochOpen(0, last))
+			r.install(shard.EncodeEpochOpen(0, last, shard.LevelNewest))
 			time.Sleep(25 * time.Hour) // of virtual time: the node was off
 			var steps atomic.Int32
 			a := startActor(t, r, 5, func(c *Config) {
@@ -493,7 +493,7 @@ func TestAnIdleShardForgetsWhatHasEndedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
 		now := limit.Time(time.Now().UnixMicro())
-		epoch := r.install(shard.EncodeEpochOpen(0, now)).Epoch
+		epoch := r.install(shard.EncodeEpochOpen(0, now, shard.LevelNewest)).Epoch
 		puts := make([]shard.Put, 40_000)
 		for i := range puts {
 			puts[i] = shard.Put{Key: fmt.Sprint("key ", i), Record: shard.Record{Value: []byte{1}, ForgetAt: now + 2e6}}

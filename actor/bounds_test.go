@@ -216,7 +216,7 @@ func TestOverlayCountsTowardCaps(t *testing.T) {
 		Limits: []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 9}}}}})
 	o, state := newOverlay(), shard.NewState(0)
 	seen := view{overlay: &o, state: state, most: 1 << 20}
-	if _, err := state.Install(shard.EncodeEpochOpen(0, 1), 1, 1); err != nil {
+	if _, err := state.Install(shard.EncodeEpochOpen(0, 1, shard.LevelNewest), 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	var payloads [][]byte

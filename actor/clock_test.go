@@ -202,7 +202,7 @@ func TestFrozenShardTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
 		last := time.Now().Add(45 * time.Second)
-		r.install(shard.EncodeEpochOpen(0, limit.Time(last.UnixMicro())))
+		r.install(shard.EncodeEpochOpen(0, limit.Time(last.UnixMicro()), shard.LevelNewest))
 		var told []time.Duration
 		a := startActor(t, r, 100, func(c *Config) {
 			c.IdleSum = time.Hour

@@ -104,7 +104,7 @@ func (r *fakeReplica) adopt(revision policy.Revision) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	now := limit.Time(time.Now().UnixMicro())
-	epoch := r.install(shard.EncodeEpochOpen(0, now)).Epoch
+	epoch := r.install(shard.EncodeEpochOpen(0, now, shard.LevelNewest)).Epoch
 	at := shard.Stamp{Position: shard.Position{Epoch: epoch, Seq: 1}, Now: now}
 	r.install(shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(revision)}))
 }
@@ -129,7 +129,7 @@ func (r *fakeReplica) holdWaits(t *testing.T) (release func()) {
 func (r *fakeReplica) openForeign() (epoch uint64) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
-	return r.install(shard.EncodeEpochOpen(0, r.state.Time())).Epoch
+	return r.install(shard.EncodeEpochOpen(0, r.state.Time(), shard.LevelNewest)).Epoch
 }
 
 // kinds counts the entries in the log by their kind, which is the second byte of each; adoptions do not count as batches here.

@@ -122,7 +122,7 @@ func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
 	q.state = opening
 	q.overlay = newOverlay()
 	q.inFlight = append(q.inFlight, flight{began: wall})
-	return shard.EncodeEpochOpen(q.id, now)
+	return shard.EncodeEpochOpen(q.id, now, q.config.Level())
 }
 
 // canPropose reports whether the next entry may be proposed.
@@ -147,9 +147,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 		return nil
 	}
 	if q.sumDue <= 0 {
-		if sum := q.nextSum(now, wall); sum != nil {
-			return sum
-		}
+		return q.nextSum(now, wall)
 	}
 	if q.rules.due() {
 		return q.nextAdoption(state, now, wall)
@@ -190,14 +188,11 @@ func (q *sequencer) noteRefusals(results []shard.Result) {
 	}
 }
 
-// nextSum makes the entry at which all replicas record their sums. It returns nil while a voter may run a release that cannot
-// read it.
+// nextSum makes the entry at which all replicas record their sums.
 func (q *sequencer) nextSum(now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
 	q.sumDue = q.config.SumEvery
-	if at.Level < shard.LevelSound { //mutant:sums-before-their-level
-		return nil
-	}
+
 	q.overlay.write(at.Seq, nil)
 	q.propose(at, flight{began: wall})
 	return shard.EncodeSum(at)

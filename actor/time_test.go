@@ -201,7 +201,7 @@ func TestClockSetSinceTheMeasurement(t *testing.T) {
 func TestMajorityMayStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, f := newFakeReplica(), &fakeReference{}
-		r.install(shard.EncodeEpochOpen(0, limit.Time(time.Now().UnixMicro())))
+		r.install(shard.EncodeEpochOpen(0, limit.Time(time.Now().UnixMicro()), shard.LevelNewest))
 		time.Sleep(25 * time.Hour)
 		a := startActor(t, r, 1000, func(c *Config) {
 			f.in(c)

@@ -137,10 +137,9 @@ func deniedBy(d *shard.Decision) []string {
 	return names
 }
 
-// blockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand. An owner of
-// an earlier version does not say which, but a block by a ladder has a level.
+// blockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand.
 func blockName(s *shard.LimitStatus) string {
-	if s.ByHand || s.BlockedUntil != 0 && s.LockoutLevel == 0 {
+	if s.ByHand {
 		return "block"
 	}
 	return "lockout"

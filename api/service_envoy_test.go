@@ -73,7 +73,6 @@ type oneShard struct {
 	policies *policy.Set
 	state    *shard.State
 	now      limit.Time
-	level    shard.Level
 }
 
 type roomy struct{ *shard.State }
@@ -92,7 +91,7 @@ func (s *oneShard) Decide(_ context.Context, requests []shard.Request) []shard.R
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now++
-	at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: 1, Seq: s.state.Seq() + 1}, Now: s.now, Level: s.level}
+	at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: 1, Seq: s.state.Seq() + 1}, Now: s.now}
 	results, puts := shard.Evaluate(roomy{s.state}, s.policies, requests, at)
 	s.install(shard.EncodeBatch(at, puts), s.state.Seq()+2)
 	return results
@@ -114,7 +113,7 @@ func newEnvoyWorldOf(t *testing.T, w *world, file string) *oneShard {
 		t.Fatal(err)
 	}
 	s := &oneShard{t: t, policies: set, state: shard.NewState(1), now: 1_700_000_040e6}
-	s.install(shard.EncodeEpochOpen(1, s.now), 1)
+	s.install(shard.EncodeEpochOpen(1, s.now, shard.LevelNewest), 1)
 	w.revision = &policy.Revision{Version: 1, Set: set}
 	w.decider.instead = s
 	return s

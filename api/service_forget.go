@@ -79,9 +79,7 @@ func (s limitService) billsOf(ctx context.Context, namespace, policy, key string
 	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
 		request := shard.UsageRequest(namespace, shard.Of(namespace, key, shards), shards, query)
 		result := s.decider.Decide(ctx, []shard.Request{request})[0]
-		if result.Err != nil && result.Err.Code == shard.Invalid {
-			return nil, nil // the cluster's level is one without bills
-		}
+
 		if result.Err != nil {
 			return nil, result.Err
 		}

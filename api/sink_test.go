@@ -136,7 +136,7 @@ const eventPolicies = `policies:
 func newEventWorld(t *testing.T, w *world) *oneShard {
 	t.Helper()
 	s := newEnvoyWorldOf(t, w, eventPolicies)
-	s.level, w.shards = shard.LevelNotify, 1
+	w.shards = 1
 	for i := range 3 {
 		check := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Policy: "plan", Key: fmt.Sprint("key ", i), Cost: 1}}}
 		if r := s.Decide(t.Context(), []shard.Request{check})[0]; r.Err != nil {

@@ -36,10 +36,7 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, re
 	if expected != nil && *expected != current.Version {
 		return 0, nil, api.VersionConflict(*expected, current.Version)
 	}
-	if field := newerThan(a.view.level(), set); field != "" {
-		return 0, nil, &shard.Error{Code: shard.Conflict, Field: "policies." + field, Message: "some nodes of the cluster cannot " +
-			"read this before its upgrade is finished: `stint upgrade status` says how far it is"}
-	}
+
 	text := policy.Format(set)
 	if bytes.Equal(text, current.Body) {
 		return current.Version, a.pendingShards(current.Version), nil
@@ -74,29 +71,8 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, re
 	return d.Version, a.pendingShards(d.Version), nil
 }
 
-// newerThan returns the path of the first field of a set that nodes at a level cannot read, or "".
-func newerThan(level shard.Level, set *policy.Set) string {
-	switch {
-	case level < shard.LevelSound:
-		return set.Newer()
-	case level < shard.LevelTrust:
-		return set.NewerThanSound()
-	case level < shard.LevelBill:
-		return set.NewerThanTrust()
-	case level < shard.LevelNotify:
-		return set.NewerThanBill()
-	}
-	return ""
-}
-
 // Ledger implements api.ClusterAdmin.
-func (a *admin) Ledger(ctx context.Context) (string, error) {
-	if a.view.level() < shard.LevelBill {
-		return "", &shard.Error{Code: shard.Conflict, Message: "usage is billed when the upgrade of the cluster is finished: " +
-			"`stint upgrade status` says how far it is"}
-	}
-	return a.documents.ledger(ctx)
-}
+func (a *admin) Ledger(ctx context.Context) (string, error) { return a.documents.ledger(ctx) }
 
 // PolicyHistory implements api.ClusterAdmin.
 func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error) {

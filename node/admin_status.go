@@ -197,9 +197,9 @@ func twiceUsed(reports map[string]placement.Report) (problems []string) {
 // strangersTo lists the nodes that answer but cannot read what the cluster writes: they are given no replicas.
 func strangersTo(t *placement.Table, reports map[string]placement.Report) (problems []string) {
 	for _, report := range reports {
-		if levels := report.LevelsOf(); levels.Max < t.Level {
+		if report.Levels.Max < t.Level {
 			problems = append(problems, fmt.Sprintf("node %s knows feature level %d and the cluster is at %d: it is given no "+
-				"replica until it runs a newer release", report.Node, levels.Max, t.Level))
+				"replica until it runs a newer release", report.Node, report.Levels.Max, t.Level))
 		}
 	}
 	return problems

@@ -78,7 +78,6 @@ func (n *Node) assemble(policies *policy.Set) {
 func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hints = gossip.NewHints(maxShards)
 	n.hop = hop.New(n.peers.dialHop)
-	n.hop.Level = n.view.level
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = routing.New(routing.Config{
 		Node:     n.id,
@@ -91,7 +90,6 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 		Sessions: n.view.hasSessions,
 		Policies: n.view.revision,
 		Repeated: repeated,
-		Level:    n.view.level,
 		Ahead:    n.config.testClock.aheadBy,
 	})
 	n.metrics.Denials(n.router.DenialsKept)

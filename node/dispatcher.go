@@ -119,9 +119,7 @@ func (d *dispatcher) last(ctx context.Context) {
 
 // round reads what waits, tries what is due, and has shards note what became of earlier tries.
 func (d *dispatcher) round(ctx context.Context) {
-	if d.view.level() < shard.LevelNotify {
-		return
-	}
+
 	d.spikes(ctx)
 	if now := d.now(); !now.Before(d.readNext) {
 		d.read()

@@ -168,7 +168,7 @@ func withThresholds(t *testing.T, c *Config) {
 	c.SinkAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }
 
-// sink makes the sink of the policies, once the cluster has its level.
+// sink makes the sink of the policies.
 func (r *told) sink(n *Node) {
 	r.t.Helper()
 	r.sinkOf(n, notify.Threshold)
@@ -176,7 +176,6 @@ func (r *told) sink(n *Node) {
 
 func (r *told) sinkOf(n *Node, kind string) {
 	r.t.Helper()
-	await.Until(r.t, "a sink can be made", func() bool { return n.view.level() >= shard.LevelNotify })
 	text, err := n.sinkAdmin.Create(r.t.Context(), notify.Sink{Name: "billing", Kind: notify.Webhook, URL: r.URL + "/hook", Events: []string{kind}}, "jo")
 	if err != nil {
 		r.t.Fatal(err)

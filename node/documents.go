@@ -186,7 +186,7 @@ func (d *documents) changeLevels(ctx context.Context, change func(*placement.Lev
 // documents that it does not replace.
 const ledgerDocument = "ledger"
 
-// ledger returns that id. It is drawn when the first one asks, at shard.LevelBill.
+// ledger returns that id. It is drawn when the first one asks.
 func (d *documents) ledger(ctx context.Context) (string, error) {
 	drawn := []byte(randomID())
 	document, err := d.update(ctx, shard.Request{Document: ledgerDocument}, func(current shard.Document) ([]byte, error) {

@@ -160,17 +160,6 @@ func (f *founder) readKept() error {
 	return err
 }
 
-// adoptLoneNode makes a node whose data directory is older than clusters the founder of its own cluster.
-func (f *founder) adoptLoneNode() error {
-	identity := f.dir.stores.Identity()
-	if f.formation != nil || f.view.newestTable().Table != nil || len(f.dir.stores.Groups()) == 0 {
-		return nil
-	}
-	f.formation = &gossip.Formation{Cluster: identity.Cluster, Founders: []string{f.node}, Shards: identity.Shards,
-		Replicas: f.config.Replicas, Go: true}
-	return f.dir.keep(recordFormation, f.formation)
-}
-
 // openSystem creates and opens the first replica of the system shard, if this node is to have one and no table says so yet.
 func (f *founder) openSystem(o *opener) error {
 	formation := f.formation
@@ -215,7 +204,7 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 		_, err = f.documents.swap(ctx, placement.LevelsDocument, 0, levels.Encode())
 	}
 	if err == nil || isConflict(err) {
-		table, err = f.withSecret(ctx, table)
+		err = f.documents.writeFirstSecrets(ctx, newSecret())
 	}
 	if err == nil {
 		_, err = f.documents.swap(ctx, placement.TableDocument, 0, table.Encode())
@@ -227,18 +216,6 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 		f.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
 	}
 	f.changed.notify()
-}
-
-// withSecret draws the cluster's secret. It is a document of its own at the level that was written for the cluster, which may be
-// older than what this node would write now.
-func (f *founder) withSecret(ctx context.Context, table *placement.Table) (*placement.Table, error) {
-	if err := f.documents.readLevels(ctx); err != nil {
-		return nil, err
-	}
-	if f.view.level() < shard.LevelTrust {
-		return table.ApplySecret(newSecret()), nil
-	}
-	return table, f.documents.writeFirstSecrets(ctx, newSecret())
 }
 
 // newSecret draws a random secret for a cluster.

@@ -12,7 +12,6 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/testing/await"
-	"github.com/stint-io/stint/shard"
 )
 
 const happeningPolicies = `policies:
@@ -39,9 +38,6 @@ func TestWhatHappensToKeysIsWatchedOnEveryNode(t *testing.T) {
 			c.start(i)
 		}
 		c.ready(0, 1, 2)
-		for i := range c.nodes {
-			await.Until(t, "the cluster has its level", func() bool { return c.nodes[i].view.level() >= shard.LevelNotify })
-		}
 		streams := c.watchers(&stintv1.WatchRequest{Kinds: []stintv1.EventKind{stintv1.EventKind_EVENT_KIND_THRESHOLD,
 			stintv1.EventKind_EVENT_KIND_LOCKOUT, stintv1.EventKind_EVENT_KIND_AUDIT}})
 		var want []string

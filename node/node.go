@@ -231,9 +231,7 @@ func (n *Node) readKeptIfAny() error {
 	if err := n.tokens.join(); err != nil {
 		return err
 	}
-	if err := n.founder.adoptLoneNode(); err != nil {
-		return err
-	}
+
 	if err := n.view.checkPlace(n.config.mayBeJoined()); err != nil {
 		return err
 	}
@@ -293,7 +291,6 @@ func (n *Node) serve() {
 		Port:           n.config.portOf(n.config.RedisAddr),
 		Parents:        n.view.withParents,
 		Copies:         n.view.copies,
-		Level:          n.view.level,
 		Ready:          n.Ready,
 		Observer:       n.metrics,
 		Tracer:         n.tracer,

@@ -19,8 +19,7 @@ import (
 // keptSets is how many earlier versions of the policies are kept, beside the one in force.
 const keptSets = 20
 
-// keptDocument names the document that keeps a version of the policies. Each replaces the one 20 versions before it. A node of an
-// older release carries these documents, and reads none.
+// keptDocument names the document that keeps a version of the policies. Each replaces the one 20 versions before it.
 func keptDocument(version uint64) string {
 	return fmt.Sprintf("%s/kept/%d", placement.PoliciesDocument, version%keptSets)
 }
@@ -60,7 +59,7 @@ func (a *admin) KeptPolicies(ctx context.Context) ([]api.KeptPolicies, error) {
 			a.logger.Warn("an earlier version of the policies cannot be read", "document", names[i+1], "error", err)
 			continue
 		}
-		// A node of an older release keeps nothing, so that a slot may have a version of long ago.
+		// A version that could not be kept leaves the one of long ago in its slot.
 		if before.Version < kept[0].Version && before.Version+keptSets >= kept[0].Version {
 			kept = append(kept, api.KeptPolicies{Version: before.Version, Text: before.Body})
 		}

@@ -131,7 +131,7 @@ func (p *pusher) run(ctx context.Context) {
 
 func (p *pusher) round(ctx context.Context) {
 	revision := p.view.revision()
-	if p.view.level() < shard.LevelNotify || revision == nil || !sendsBills(revision.Set) || !p.learnSinks(ctx) {
+	if revision == nil || !sendsBills(revision.Set) || !p.learnSinks(ctx) {
 		return
 	}
 	p.set = revision.Set

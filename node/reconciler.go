@@ -64,7 +64,7 @@ func (c *reconciler) run(ctx context.Context) {
 			c.tokens.learnFrom(system.group, system.group.Leading() && system.actor.Open())
 		}
 		c.tokens.look()
-		if err := c.tokens.keepUses(c.view.level(), usesKeptEvery); err != nil {
+		if err := c.tokens.keepUses(usesKeptEvery); err != nil {
 			c.fail(err)
 		}
 		c.tasks.start("first table", c.firstTable)

@@ -30,19 +30,18 @@ type planner struct {
 const lingerMost = 10 * time.Second
 
 // lingering names the nodes that are about to stop because they have left by a table: those that still answer. It must be the table
-// that is planned: a node that an older one still gives replicas would have no time to let its clients go. A node of 0.1.0 does
-// not stop by itself.
+// that is planned: a node that an older one still gives replicas would have no time to let its clients go.
 func (p *planner) lingering(t *placement.Table, seen *placement.Observed) map[string]bool {
 	now := p.now()
 	since, lingers := make(map[string]time.Time), make(map[string]bool)
 	for _, n := range t.Listed() { //mutant:lingering-by-an-older-table
-		if report, answers := seen.Reports[n.ID]; t.Left(n.ID) {
+		if _, answers := seen.Reports[n.ID]; t.Left(n.ID) {
 			began, known := p.leftSince[n.ID]
 			if !known {
 				began = now
 			}
 			since[n.ID] = began
-			lingers[n.ID] = answers && report.Levels != nil && seen.Silent[n.ID] == 0 && now.Sub(began) < lingerMost
+			lingers[n.ID] = answers && seen.Silent[n.ID] == 0 && now.Sub(began) < lingerMost
 		}
 	}
 	p.leftSince = since
@@ -74,7 +73,7 @@ func (p *planner) plan(ctx context.Context) {
 
 // planLedger draws the id of the cluster's bills as soon as a policy has a meter, so that every backup with a bill has it too.
 func (p *planner) planLedger(ctx context.Context) {
-	if r := p.view.revision(); p.ledger || p.view.level() < shard.LevelBill || r == nil || !r.Set.HasMeters() {
+	if r := p.view.revision(); p.ledger || r == nil || !r.Set.HasMeters() {
 		return
 	}
 	_, err := p.documents.ledger(ctx)
@@ -82,35 +81,12 @@ func (p *planner) planLedger(ctx context.Context) {
 	p.note("planning the ledger", nil, err)
 }
 
-// planSecrets gives the cluster of an older version its secret, and moves the secret out of the table when all nodes know where it
-// is then. From then on it takes rotations their next step.
+// planSecrets draws the secret that keys are hashed with as soon as policies need one, and takes rotations their next step.
 func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) error {
-	if p.view.newestSecrets().version == 0 && p.view.level() < shard.LevelTrust {
-		var steps []string
-		err := p.documents.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
-			if next = t.ApplySecret(newSecret()); next != nil {
-				steps = []string{"an older version founded the cluster: it gets the secret that ids of holds are sealed with"}
-			}
-			return next
-		})
-		p.note("planning the secret", steps, err)
-		return err
-	}
 	if p.view.newestSecrets().version == 0 {
-		if _, err := p.documents.readTable(ctx); err != nil {
+		if err := p.documents.readSecrets(ctx); err != nil {
 			return err
 		}
-		secret := p.view.newestTable().Secret
-		if len(secret) == 0 {
-			secret = newSecret()
-		}
-		if err := p.documents.writeFirstSecrets(ctx, secret); err != nil {
-			return err
-		}
-	}
-	err := p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplySecretMoved() })
-	if err != nil {
-		return err
 	}
 	if r := p.view.revision(); r != nil {
 		drawn, err := p.documents.drawKeySecret(ctx, r.Set)
@@ -123,7 +99,7 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 		}
 	}
 	var steps []string
-	err = p.documents.changeSecrets(ctx, func(known knownSecrets) (next *placement.Secrets) {
+	err := p.documents.changeSecrets(ctx, func(known knownSecrets) (next *placement.Secrets) {
 		next, steps = placement.PlanSecrets(p.view.newestTable().Table, known.Secrets, known.version, seen.Reports, p.now())
 		return next
 	})
@@ -137,8 +113,7 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 // planLevels changes the levels to what they should be. The table is fenced before a rise ends: a planner with an older
 // table, unaware of the rise, can then no longer replace it.
 func (p *planner) planLevels(ctx context.Context, seen placement.Observed) (steps []string, err error) {
-	written := p.view.newestLevels().Written()
-	if written > shard.LevelFirst {
+	if written := p.view.newestLevels().Written(); written > shard.LevelFirst {
 		err = p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplyLevel(written) })
 		if err != nil {
 			return nil, err

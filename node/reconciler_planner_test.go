@@ -13,7 +13,7 @@ func TestANodeThatHasLeftByThePlannedTableLingersWhileItAnswers(t *testing.T) {
 	p := &planner{now: func() time.Time { return now }}
 	table := placement.NewTable("c", []placement.Node{{ID: "n1"}, {ID: "n2"}}, 1, 1)
 	table.Nodes = append(table.Nodes, placement.Node{ID: "n3", State: placement.NodeLeaving})
-	answers := placement.Observed{Reports: map[string]placement.Report{"n3": {Levels: &placement.NodeLevels{}}}}
+	answers := placement.Observed{Reports: map[string]placement.Report{"n3": {}}}
 	silent := answers
 	silent.Silent = map[string]time.Duration{"n3": time.Millisecond}
 	if l := p.lingering(table, &silent); l["n3"] {

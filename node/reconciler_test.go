@@ -47,7 +47,7 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 				older.Groups[i].Replicas = append(slices.Clone(g.Replicas), placement.Replica{Node: "n9", Number: 99, Created: true})
 			}
 		}
-		old := newKnownTable(&older, current.version-1, current.text)
+		old := &knownTable{&older, current.version - 1, current.text}
 		n.view.table.Store(old)
 		r.alignedEpoch = 0
 		n.reconciler.aligner.align(t.Context(), r)

@@ -369,7 +369,7 @@ func (r *Recovery) emptyShard(id shard.ID) (*shard.State, error) {
 		}
 	}
 	state := shard.NewState(id)
-	_, err := state.Install(shard.EncodeEpochOpen(id, 1), longest, 1)
+	_, err := state.Install(shard.EncodeEpochOpen(id, 1, shard.LevelFirst), longest, 1)
 	return state, err
 }
 

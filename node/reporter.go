@@ -106,7 +106,7 @@ func (p *reporter) heard(report placement.Report) {
 	if len(report.LevelsText) > 0 {
 		p.view.learnLevels(shard.Document{Version: report.LevelsVersion, Body: report.LevelsText})
 	}
-	if len(report.Secrets) > 0 { // before the table, which may have none any more
+	if len(report.Secrets) > 0 {
 		p.view.learnSecrets(shard.Document{Version: report.SecretsVersion, Body: report.Secrets})
 	}
 	p.tokens.heardFrom(&report) // before the table, without which no request is served

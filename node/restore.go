@@ -102,7 +102,7 @@ func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
 		return nil, fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", config.NodeID)
 	}
 	r := &Restore{Backup: b.Header, Cluster: randomID(), Node: cmp.Or(config.NodeID, randomID()), config: config,
-		level: max(b.Level, shard.LevelTrust)}
+		level: b.Level}
 	r.At = limit.Time(config.Now.UnixMicro())
 	states := append(slices.Clone(b.Data), b.System)
 	for _, state := range states {
@@ -167,7 +167,7 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards, r.Backup.Cluster,
 			before.Shards, before.Cluster)
 	}
-	secrets, err := r.secretsAfter(system, before)
+	secrets, err := r.secretsAfter(system)
 	if err != nil {
 		return err
 	}
@@ -263,24 +263,21 @@ func (r *Restore) readTokens(system *shard.State) error {
 	return nil
 }
 
-// secretsAfter returns the secrets of the new cluster. A new one seals. Those of the backup, or the one in a table of an older
-// release, open what the backup knows; what was sealed since is refused by the shard that was lost (shard.Continue).
-func (r *Restore) secretsAfter(system *shard.State, before *placement.Table) (*placement.Secrets, error) {
+// secretsAfter returns the secrets of the new cluster. A new one seals. Those of the backup open what the backup knows; what was
+// sealed since is refused by the shard that was lost (shard.Continue).
+func (r *Restore) secretsAfter(system *shard.State) (*placement.Secrets, error) {
 	document, err := shard.ReadDocument(system, placement.SecretsDocument)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case document.Version > 0:
-		secrets, err := placement.DecodeSecrets(document.Body)
-		if err != nil {
-			return nil, fmt.Errorf("the backup's %w", err)
-		}
-		return secrets.AfterRestore(newSecret(), time.UnixMicro(int64(r.At))), nil
-	case len(before.Secret) > 0:
-		return placement.NewSecrets(before.Secret).AfterRestore(newSecret(), time.UnixMicro(int64(r.At))), nil
+	if document.Version == 0 {
+		return placement.NewSecrets(newSecret()), nil
 	}
-	return placement.NewSecrets(newSecret()), nil
+	secrets, err := placement.DecodeSecrets(document.Body)
+	if err != nil {
+		return nil, fmt.Errorf("the backup's %w", err)
+	}
+	return secrets.AfterRestore(newSecret(), time.UnixMicro(int64(r.At))), nil
 }
 
 // tableAfter returns the table of the new cluster: one node that has all replicas. Other nodes join it as they join any

@@ -62,7 +62,7 @@ func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result
 		if state.Epoch() == 0 {
 			return // it has received nothing yet
 		}
-		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time(), Level: s.view.level()}
+		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time()}
 		results, _ := shard.Evaluate(replicaView{state}, s.view.revision().Set, []shard.Request{r}, at)
 		result, ok = results[0], true
 	})

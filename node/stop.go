@@ -47,7 +47,7 @@ func (n *Node) Close(ctx context.Context) error {
 		errs = append(errs, n.ports.closePeers())
 	}
 	n.endDecisionLog()
-	errs = append(errs, n.tokens.keepUses(n.view.level(), 0), n.dir.close())
+	errs = append(errs, n.tokens.keepUses(0), n.dir.close())
 	n.closeTracer(ctx)
 	return errors.Join(errs...)
 }

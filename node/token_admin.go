@@ -41,7 +41,7 @@ func (a *tokenAdmin) wantsUses() bool { return a.listing.Load() > 0 }
 // writeFirst is a task: it makes the cluster's first token of the one that the configuration gives. A cluster that has or had
 // any needs none.
 func (a *tokenAdmin) writeFirst(ctx context.Context) {
-	if a.adminToken == nil || len(a.tokens.versions()) > 0 || a.view.level() < shard.LevelTrust {
+	if a.adminToken == nil || len(a.tokens.versions()) > 0 {
 		return
 	}
 	r := *a.adminToken
@@ -56,10 +56,7 @@ const localActor = "local"
 
 // Create implements api.TokenAdmin.
 func (a *tokenAdmin) Create(ctx context.Context, r auth.Record, role bool, who string) (text string, err error) {
-	if a.view.level() < shard.LevelTrust { //mutant:tokens-before-their-level
-		return "", &shard.Error{Code: shard.Conflict, Field: "name", Message: "some nodes of the cluster would not ask for tokens " +
-			"before its upgrade is finished: `stint upgrade status` says how far it is"}
-	}
+
 	r.Created, r.Creator = a.now().UnixMicro(), who
 	if r.Expires != 0 && r.Expires <= r.Created {
 		return "", shard.Invalidf("expires_at", "lies in the past")
@@ -278,7 +275,7 @@ func (a *tokenAdmin) names() []string { return slices.Sorted(maps.Keys(a.tokens.
 func (a *tokenAdmin) othersSaid() bool {
 	silent := a.peers.silent()
 	for node, report := range a.peers.reports() {
-		if silent[node] < silentMost && report.TokenUses == nil && report.LevelsOf().Max >= shard.LevelTrust {
+		if silent[node] < silentMost && report.TokenUses == nil {
 			return false
 		}
 	}

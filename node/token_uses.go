@@ -3,8 +3,6 @@ package node
 import (
 	"maps"
 	"time"
-
-	"github.com/stint-io/stint/shard"
 )
 
 // recordTokenUses is the name of the record of when tokens were last used, by name, in Unix microseconds.
@@ -28,12 +26,12 @@ func (t *tokens) readUses() error {
 	return err
 }
 
-// keepUses writes last uses down, if there are new ones, and the last look for them is as long ago as every says. It does so from
-// the feature level on that knows the record, and where the tokens are known: else it would forget what is written.
-func (t *tokens) keepUses(level shard.Level, every time.Duration) error {
+// keepUses writes last uses down, if there are new ones, and the last look for them is as long ago as every says. It does so only
+// where the tokens are known: else it would forget what is written.
+func (t *tokens) keepUses(every time.Duration) error {
 	defer t.learning.take()()
 	now := t.now()
-	if level < shard.LevelNotify || t.dir.stores == nil || !t.guard.Set().Known || now.Sub(t.looked) < every {
+	if t.dir.stores == nil || !t.guard.Set().Known || now.Sub(t.looked) < every {
 		return nil
 	}
 	t.looked = now

@@ -24,7 +24,6 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
 	"github.com/stint-io/stint/internal/testing/await"
-	"github.com/stint-io/stint/shard"
 )
 
 // spendAs checks a key at a node's API with a token, "" for none, and returns the status; 0: there is no answer.
@@ -250,21 +249,6 @@ func TestAnAdminTokenFileThatHoldsNoneIsRefused(t *testing.T) {
 	if _, err := Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), "stint token generate") {
 		t.Errorf("it starts: %v", err)
 	}
-}
-
-// While a node may be of a release that asks for no tokens, none can be made.
-func TestNoTokenIsMadeBeforeTheUpgradeIsFinished(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T) {
-		config := testConfig(t)
-		config.World.Newest = shard.LevelSound
-		n := start(t, config)
-		defer stop(t, n)
-		_, err := n.tokenAdmin.Create(t.Context(), auth.Record{Name: "root", Grants: []auth.Grant{auth.Everything()}}, false, "test")
-		if err == nil || !strings.Contains(err.Error(), "before its upgrade is finished") {
-			t.Errorf("a token is made at level %d: %v", n.view.level(), err)
-		}
-	})
 }
 
 // A token that was revoked after the backup comes back with it: it may count, and no longer administer.

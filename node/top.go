@@ -91,9 +91,7 @@ func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
 			}
 		}
 	}
-	if t := v.newestTable(); t.Table != nil {
-		return t.Secret.Key()
-	}
+
 	return secret, false
 }
 

@@ -64,15 +64,6 @@ type knownTable struct {
 	*placement.Table
 	version uint64
 	text    []byte
-	sealer  *shard.Sealer // of the secret of this table, or else of the last one that had one; nil: none had
-}
-
-func newKnownTable(t *placement.Table, version uint64, text []byte) *knownTable {
-	known := &knownTable{Table: t, version: version, text: text}
-	if key, ok := t.Secret.Key(); ok {
-		known.sealer = shard.NewSealer(key)
-	}
-	return known
 }
 
 // newestTable is the newest known table, or an empty one of version 0.
@@ -121,11 +112,7 @@ func (v *clusterView) learnTable(d shard.Document) {
 		v.fail(err)
 		return
 	}
-	known := newKnownTable(table, d.Version, d.Body)
-	if known.sealer == nil { // the secret has moved to the secrets, which this node may hear of later
-		known.sealer = v.newestTable().sealer
-	}
-	v.table.Store(known)
+	v.table.Store(&knownTable{table, d.Version, d.Body})
 	if v.left() {
 		v.fail(v.errRemoved())
 	}

@@ -15,7 +15,7 @@ type knownLevels struct {
 	text    []byte
 }
 
-// newestLevels returns the newest levels known; while none are known, those of 0.1.0, with version 0.
+// newestLevels returns the newest levels known; while none are known, the first ones, with version 0.
 func (v *clusterView) newestLevels() knownLevels {
 	if l := v.levels.Load(); l != nil {
 		return *l
@@ -27,8 +27,8 @@ func (v *clusterView) newestLevels() knownLevels {
 func (v *clusterView) level() shard.Level { return v.newestLevels().Cluster }
 
 // ownLevels is what this node reports of its own levels.
-func (v *clusterView) ownLevels() *placement.NodeLevels {
-	return &placement.NodeLevels{Min: shard.LevelFirst, Max: v.binaryLevel, Kept: v.dir.stores.Level()}
+func (v *clusterView) ownLevels() placement.NodeLevels {
+	return placement.NodeLevels{Min: shard.LevelFirst, Max: v.binaryLevel, Kept: v.dir.stores.Level()}
 }
 
 // learnLevels takes levels that are newer than the known ones. The data directory records the level before the node reports

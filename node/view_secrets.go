@@ -26,12 +26,7 @@ func (v *clusterView) newestSecrets() knownSecrets {
 }
 
 // sealer seals the ids of holds and decisions; nil while no secret is known.
-func (v *clusterView) sealer() *shard.Sealer {
-	if s := v.newestSecrets(); s.sealer != nil {
-		return s.sealer
-	}
-	return v.newestTable().sealer
-}
+func (v *clusterView) sealer() *shard.Sealer { return v.newestSecrets().sealer }
 
 // learnSecrets takes secrets that are newer than the known ones. They are on disk before this node seals with them, or reports
 // their version: ids that it gave out can be opened after a restart, and it never seals with a secret that it said to have given up.

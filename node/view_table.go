@@ -21,7 +21,7 @@ func (v *clusterView) readKeptTable() error {
 	if err != nil {
 		return fmt.Errorf("the table kept in the data directory: %w", err)
 	}
-	v.table.Store(newKnownTable(table, kept.Version, kept.Text))
+	v.table.Store(&knownTable{table, kept.Version, kept.Text})
 	return nil
 }
 

@@ -2,9 +2,7 @@ package policy
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -68,59 +66,4 @@ func (p *Policy) unreadable() []Problem {
 		}
 	}
 	return c.found
-}
-
-// Newer returns the path of the first field of a set that version 0.1.0 cannot read, such as "plan.limits[month].quota", or ""
-// if there is none. Callers use it to keep such a set from being activated while nodes of that version may still run.
-func (s *Set) Newer() (field string) {
-	for _, name := range s.names {
-		if field := s.byName[name].newer(); field != "" {
-			return shown(name) + "." + field
-		}
-	}
-	return s.NewerThanSound()
-}
-
-// NewerThanSound is Newer for nodes at shard.LevelSound, the feature level before backups. NewerThanTrust is it for the next level.
-func (s *Set) NewerThanSound() (field string) {
-	if all := s.rules.all(); len(all) > 0 {
-		section, name := all[0].title()
-		return section + "." + shown(name)
-	}
-	for _, name := range s.names {
-		if s.byName[name].MaxKeys != 0 { //mutant:cap-before-its-level
-			return shown(name) + ".max_keys"
-		}
-		if field := s.byName[name].newerHeaders(); field != "" {
-			return shown(name) + "." + field
-		}
-		for _, l := range s.byName[name].Limits {
-			if l.OnRecovery != RecoverFull {
-				return shown(name) + ".limits[" + l.Name + "].on_recovery"
-			}
-		}
-	}
-	return s.NewerThanTrust()
-}
-
-func (p *Policy) newer() string {
-	if p.UnknownKey != UnknownKeyAllow {
-		return "unknown_key"
-	}
-	for _, l := range p.Limits {
-		switch {
-		case l.Reason != "":
-			return "limits[" + l.Name + "].reason"
-		case l.Quota == 0 && l.Algorithm != limit.Unlimited:
-			return "limits[" + l.Name + "].quota"
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Tiers)) {
-		for _, l := range slices.Sorted(maps.Keys(p.Tiers[name].Limits)) {
-			if quota := p.Tiers[name].Limits[l].Quota; quota != nil && *quota == 0 {
-				return fmt.Sprintf("tiers.%s.%s.quota", shown(name), shown(l))
-			}
-		}
-	}
-	return ""
 }

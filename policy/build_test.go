@@ -80,68 +80,6 @@ func TestBuildFillsOnExpireIn(t *testing.T) {
 	}
 }
 
-// NewerThanSound must report what a node without backups cannot read.
-func TestOnRecoveryIsNewerThanSound(t *testing.T) {
-	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 5, lifetime: {}%s}]}}"
-	for more, want := range map[string]string{"": "", ", on_recovery: full": "", ", on_recovery: keep": "p.limits[b].on_recovery"} {
-		set, err := policy.Parse("", fmt.Appendf(nil, text, more))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := set.NewerThanSound(); got != want || set.Newer() != want {
-			t.Errorf("%q: %q", more, got)
-		}
-	}
-}
-
-// A cap is read by nodes at shard.LevelTrust only.
-func TestWhatOlderNodesCannotReadIsFound(t *testing.T) {
-	p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention, MaxKeys: 5, Limits: []policy.Limit{
-		{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
-	set, err := policy.Build([]*policy.Policy{p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := set.NewerThanSound(); got != "p.max_keys" {
-		t.Errorf("%q", got)
-	}
-}
-
-// A soft limit is read by nodes at shard.LevelNotify only; a limit that says what it is anyhow is none.
-func TestASoftLimitIsNewerThanBill(t *testing.T) {
-	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}}, {name: b, quota: 5, lifetime: {}%s}]}}"
-	for more, want := range map[string]string{"": "", ", on_exceeded: deny": "", ", on_exceeded: challenge": "p.limits[b].on_exceeded"} {
-		set, err := policy.Parse("", fmt.Appendf(nil, text, more))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := set.NewerThanBill(); got != want || set.NewerThanTrust() != want || set.Newer() != want {
-			t.Errorf("%q: %q", more, got)
-		}
-	}
-	if _, err := policy.Parse("", fmt.Appendf(nil, text, ", on_exceeded: soft")); err == nil || !strings.Contains(err.Error(), "deny or challenge") {
-		t.Error(err)
-	}
-}
-
-// The styles of earlier releases are read by every node, the others from shard.LevelTrust on.
-func TestOlderNodesReadOlderStyles(t *testing.T) {
-	for styles, want := range map[string]string{
-		"ietf, x-ratelimit, x-quota": "",
-		"ietf, x-ratelimit-delta":    "p.headers[1]",
-		"x-ratelimit-github":         "p.headers[0]",
-		"x-ratelimit, x-quota: a":    "p.headers[1]",
-	} {
-		set, err := policy.Parse("", fmt.Appendf(nil, "policies: {p: {headers: [%s], limits: [{name: a, quota: 5, lifetime: {}}]}}", styles))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if sound, first := set.NewerThanSound(), set.Newer(); sound != want || first != want {
-			t.Errorf("%s: %q and %q, want %q", styles, sound, first, want)
-		}
-	}
-}
-
 // An x-quota shows one limit, and it must be there when the policies are applied.
 func TestXQuotaNamesALimit(t *testing.T) {
 	for style, want := range map[string]string{
@@ -165,36 +103,19 @@ func TestXQuotaNamesALimit(t *testing.T) {
 	}
 }
 
-// Newer must report a set that an earlier release cannot read.
-func TestNewerNamesWhatAnEarlierReleaseCannotRead(t *testing.T) {
-	zero := uint64(0)
-	for want, change := range map[string]func(p *policy.Policy){
-		"":              func(*policy.Policy) {},
-		"p.unknown_key": func(p *policy.Policy) { p.UnknownKey = policy.UnknownKeyDeny },
-		"p.max_keys":    func(p *policy.Policy) { p.MaxKeys = 1 },
-		"p.meter": func(p *policy.Policy) {
-			p.Meter = &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")},
-				Retain: policy.MeterRetain, Grace: policy.MeterGrace}
-		},
-		"p.notify":               func(p *policy.Policy) { p.Notify = []string{"billing"} },
-		"p.limits[a].thresholds": func(p *policy.Policy) { p.Limits[0].Thresholds = []policy.Threshold{{Units: 1}} },
-		"p.headers[1]":           func(p *policy.Policy) { p.Headers = []string{"ietf", "x-ratelimit-delta"} },
-		"p.headers[0]":           func(p *policy.Policy) { p.Headers = []string{"x-quota: a", "x-ratelimit"} },
-		"p.limits[a].reason":     func(p *policy.Policy) { p.Limits[0].Reason = "no" },
-		"p.limits[a].quota":      func(p *policy.Policy) { p.Limits[0].Quota = 0 },
-		"p.tiers.free.a.quota": func(p *policy.Policy) {
-			p.Tiers = map[string]policy.Tier{"free": {Limits: map[string]policy.TierLimit{"a": {Quota: &zero}}}}
-		},
-	} {
-		p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention, Limits: []policy.Limit{
-			{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
-		change(p)
-		set, err := policy.Build([]*policy.Policy{p})
+// A limit says deny or challenge, and nothing else.
+func TestOnExceededIsDenyOrChallenge(t *testing.T) {
+	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}, on_exceeded: %s}]}}"
+	for word, want := range map[string]policy.OnExceeded{"deny": policy.ExceededDeny, "challenge": policy.ExceededChallenge} {
+		set, err := policy.Parse("", fmt.Appendf(nil, text, word))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := set.Newer(); got != want {
-			t.Errorf("%q, want %q", got, want)
+		if p, _ := set.Lookup("p"); p.Limits[0].OnExceeded != want {
+			t.Errorf("%s is read as %d", word, p.Limits[0].OnExceeded)
 		}
+	}
+	if _, err := policy.Parse("", fmt.Appendf(nil, text, "soft")); err == nil || !strings.Contains(err.Error(), "deny or challenge") {
+		t.Error(err)
 	}
 }

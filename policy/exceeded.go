@@ -10,15 +10,3 @@ const (
 )
 
 var onExceededWords = []string{ExceededDeny: "deny", ExceededChallenge: "challenge"}
-
-// firstSoft returns the path of the first soft limit, or "".
-func (s *Set) firstSoft() (field string) {
-	for _, name := range s.names {
-		for _, l := range s.byName[name].Limits {
-			if l.OnExceeded != ExceededDeny {
-				return shown(name) + ".limits[" + l.Name + "].on_exceeded"
-			}
-		}
-	}
-	return ""
-}

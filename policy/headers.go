@@ -101,16 +101,6 @@ func headersText(styles []string) string {
 	return "[" + strings.Join(texts, ", ") + "]"
 }
 
-// newerHeaders returns the field of a style that releases before shard.LevelTrust cannot read, or "".
-func (p *Policy) newerHeaders() string {
-	for i, style := range p.Headers {
-		if style != StyleIETF && style != StyleXRateLimit && style != StyleXQuota { //mutant:headers-before-their-level
-			return fmt.Sprintf("headers[%d]", i)
-		}
-	}
-	return ""
-}
-
 // quotaMistake returns the problem of an x-quota that would show nothing, or "".
 func (p *Policy) quotaMistake() string {
 	for _, style := range p.Headers {

@@ -82,23 +82,3 @@ func (s *Set) HasMeters() bool {
 	}
 	return false
 }
-
-// NewerThanTrust returns the path of the first field of a set that nodes below shard.LevelBill cannot read, or "".
-func (s *Set) NewerThanTrust() (field string) {
-	for _, name := range s.names {
-		if s.byName[name].Meter != nil {
-			return shown(name) + ".meter"
-		}
-	}
-	return s.NewerThanBill()
-}
-
-// NewerThanBill returns the path of the first field of a set that nodes below shard.LevelNotify cannot read, or "".
-func (s *Set) NewerThanBill() (field string) {
-	for _, name := range s.names {
-		if field := s.byName[name].newerThresholds(); field != "" {
-			return shown(name) + "." + field
-		}
-	}
-	return s.firstSoft() //mutant:soft-set-too-early
-}

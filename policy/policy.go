@@ -107,8 +107,6 @@ type Policy struct {
 	// "": none.
 	Parent string
 
-	thresholds bool // a limit has some
-
 	// byTier holds the limits with every tier's numbers, computed once by NewSet. "" is the default tier.
 	byTier    map[string][]Limit
 	byDefault []Limit // byTier[""], which nearly every request uses

@@ -1,10 +1,6 @@
 package policy
 
-import (
-	"slices"
-
-	"github.com/stint-io/stint/limit"
-)
+import "github.com/stint-io/stint/limit"
 
 // Resolve returns the limits of a tier, in the order of the file. "" means the default tier, or the policy's own numbers
 // if it has no default. It returns false if the policy has no such tier. It does not allocate. The policy must be in a
@@ -31,7 +27,6 @@ func (p *Policy) resolveTiers() {
 		p.byTier[""] = p.byTier[p.DefaultTier]
 	}
 	p.byDefault = p.byTier[""]
-	p.thresholds = slices.ContainsFunc(p.Limits, func(l Limit) bool { return len(l.Thresholds) > 0 })
 }
 
 func (t Tier) resolve(limits []Limit) []Limit {

@@ -34,9 +34,6 @@ func TestRulesOfAFile(t *testing.T) {
 		string(changes[1].After) != "envoy:\n  edge: {}\n" {
 		t.Errorf("%q", changes)
 	}
-	if field := before.NewerThanSound(); field != "namespaces.shop" {
-		t.Errorf("an older node would refuse the file, and the first field it does not know is said to be %q", field)
-	}
 }
 
 // A change of a namespace's keys makes all of them new: whoever applies it has to know.

@@ -156,22 +156,3 @@ func notifyText(sinks []string) string {
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
 }
-
-// newerThresholds returns the first field that nodes below shard.LevelNotify cannot read.
-func (p *Policy) newerThresholds() string {
-	if len(p.Notify) > 0 {
-		return "notify"
-	}
-	for i := range p.Limits {
-		if len(p.Limits[i].Thresholds) > 0 {
-			return "limits[" + p.Limits[i].Name + "].thresholds"
-		}
-	}
-	return ""
-}
-
-// HasThresholds reports whether any of the limits has thresholds. The policy must be in a Set.
-func (p *Policy) HasThresholds() bool { return p.thresholds }
-
-// HasEvents reports whether any of the policies fires events, or has sinks for them.
-func (s *Set) HasEvents() bool { return s.NewerThanBill() != "" }

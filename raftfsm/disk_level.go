@@ -2,7 +2,7 @@ package raftfsm
 
 import (
 	"cmp"
-	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -10,50 +10,33 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// pebbleFormats is the format of Pebble's files at each feature level. Pebble cannot go back from a format, so it is named here
-// and not taken from the library: a newer Pebble must not change it before the cluster is allowed to leave the older release
-// behind.
-var pebbleFormats = map[shard.Level]pebble.FormatMajorVersion{
-	shard.LevelFirst:  pebble.FormatValueSeparation,
-	shard.LevelSound:  pebble.FormatValueSeparation,
-	shard.LevelTrust:  pebble.FormatValueSeparation,
-	shard.LevelBill:   pebble.FormatValueSeparation,
-	shard.LevelNotify: pebble.FormatValueSeparation,
+// pebbleFormat is the format of Pebble's files. Pebble cannot go back from a format, so it is named here and not taken from the
+// library: a newer Pebble must not change it before the cluster is allowed to leave the older release behind, at a feature level.
+const pebbleFormat = pebble.FormatValueSeparation
+
+// directoryFormat is the format of a data directory. Builds before the first release wrote none.
+const directoryFormat = 1
+
+// identityRecord is the stored form of Identity, with the formats of the directory.
+type identityRecord struct {
+	Identity
+	Format uint32 // directoryFormat
+	// Level is the feature level of the directory, which limits how new its content may be. It is 0 until the log's database
+	// is created: after a crash before that, the creation starts over.
+	Level   shard.Level
+	Release string `json:",omitempty"` // the release that raised the directory to its level
 }
 
-// readiness says whether a data directory is complete and, if so, its feature level, which limits how new its content may be. 0
-// means not ready. 0.1.0 writes false or true (true is shard.LevelFirst) and refuses to read a number, so it does not open a
-// directory that it might not understand.
-type readiness shard.Level
+var errBeforeFirstRelease = errors.New("was written by a build before the first release, whose formats no release reads: " +
+	"move it away and start the node with an empty one")
 
-// MarshalJSON implements json.Marshaler.
-func (r readiness) MarshalJSON() ([]byte, error) {
-	switch shard.Level(r) {
-	case 0:
-		return []byte("false"), nil
-	case shard.LevelFirst:
-		return []byte("true"), nil
-	}
-	return json.Marshal(uint32(r))
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (r *readiness) UnmarshalJSON(b []byte) error {
-	switch string(b) {
-	case "false":
-		*r = 0
-	case "true":
-		*r = readiness(shard.LevelFirst)
-	default:
-		return json.Unmarshal(b, (*uint32)(r))
-	}
-	return nil
-}
-
-// tooNew refuses a directory whose formats this binary may not know.
-func (r *identityRecord) tooNew(newest shard.Level) error {
-	if at := shard.Level(r.Ready); at > newest { //mutant:opens-a-newer-level
-		return fmt.Errorf("written at level %d, this binary knows %d: start %s or newer, or restore an older backup", at,
+// unknown refuses a directory whose formats this binary may not know.
+func (r *identityRecord) unknown(newest shard.Level) error {
+	switch {
+	case r.Format != directoryFormat: //mutant:opens-a-directory-of-any-format
+		return errBeforeFirstRelease
+	case r.Level > newest: //mutant:opens-a-newer-level
+		return fmt.Errorf("written at level %d, this binary knows %d: start %s or newer, or restore an older backup", r.Level,
 			newest, cmp.Or(r.Release, "the release that wrote it"))
 	}
 	return nil
@@ -63,7 +46,7 @@ func (r *identityRecord) tooNew(newest shard.Level) error {
 func (s *Stores) Level() shard.Level {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return shard.Level(s.about.Ready)
+	return s.about.Level
 }
 
 // Raise raises the feature level of the directory. It must be called before anything of that level is written. A level at or
@@ -72,20 +55,14 @@ func (s *Stores) Level() shard.Level {
 func (s *Stores) Raise(level shard.Level, release string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if level <= shard.Level(s.about.Ready) {
+	if level <= s.about.Level {
 		return nil
 	}
-	err := s.fault.contain(func() error {
-		raised := s.about
-		raised.Ready, raised.Release = readiness(level), release
-		if err := s.file.putJSON(keyIdentity, raised); err != nil {
-			return err
-		}
-		s.about = raised
-		return s.db.RatchetFormatMajorVersion(pebbleFormats[level])
-	})
-	if err != nil {
+	raised := s.about
+	raised.Level, raised.Release = level, release
+	if err := s.fault.contain(func() error { return s.file.putJSON(keyIdentity, raised) }); err != nil {
 		return fmt.Errorf("raising the data directory to level %d: %w", level, err)
 	}
+	s.about = raised
 	return nil
 }

@@ -4,20 +4,25 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/stint-io/stint/shard"
 )
 
-// recordOf010 is the type into which 0.1.0 reads a directory's identity.
-type recordOf010 struct {
-	Identity
-	Ready bool
+// next is the level after those that this build knows.
+const next = shard.LevelNewest + 1
+
+// openNext opens a directory with a binary that knows the next level.
+func openNext(t *testing.T, dir string) *Stores {
+	t.Helper()
+	s, err := OpenStores(dir, StoresConfig{Fresh: testIdentity, Newest: next, Fatal: func(error) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestADirectoryCarriesItsLevelAndAnOlderBinaryRefusesIt(t *testing.T) {
@@ -26,35 +31,42 @@ func TestADirectoryCarriesItsLevelAndAnOlderBinaryRefusesIt(t *testing.T) {
 	if w.Level() != shard.LevelFirst {
 		t.Errorf("a new directory is at level %d", w.Level())
 	}
-	var old recordOf010
-	if err := w.file.getJSON(keyIdentity, &old); err != nil || !old.Ready || old.Identity != testIdentity {
-		t.Errorf("at the first level 0.1.0 reads %+v, %v", old, err)
-	}
-	for _, level := range []shard.Level{shard.LevelSound, shard.LevelFirst} { // it never falls
-		if err := w.Raise(level, "0.2.0"); err != nil || w.Level() != shard.LevelSound {
-			t.Fatalf("raised to %d: at %d, %v", level, w.Level(), err)
+	w.close(t)
+	s := openNext(t, dir)
+	for _, level := range []shard.Level{next, shard.LevelFirst} { // it never falls
+		if err := s.Raise(level, "9.9.0"); err != nil || s.Level() != next {
+			t.Fatalf("raised to %d: at %d, %v", level, s.Level(), err)
 		}
 	}
-	if err := w.file.getJSON(keyIdentity, &old); err == nil || !strings.Contains(err.Error(), "Ready of type bool") {
-		t.Errorf("0.1.0 reads a directory of level 2 as %+v, %v", old, err)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
-	w.close(t)
 
+	refuses(t, dir, "written at level 2, this binary knows 1: start 9.9.0 or newer, or restore an older backup")
+	s = openNext(t, dir)
+	if s.Level() != next {
+		t.Errorf("after a restart the directory is at level %d", s.Level())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// refuses checks that neither a node nor a recovery opens a directory, and that nothing in its log is changed.
+func refuses(t *testing.T, dir, why string) {
+	t.Helper()
 	before := modified(t, dir)
-	_, err := OpenStores(dir, StoresConfig{Newest: shard.LevelFirst, Fatal: func(error) {}})
-	want := "data directory " + dir + ": written at level 2, this binary knows 1: start 0.2.0 or newer, or restore an older backup"
-	if err == nil || err.Error() != want {
-		t.Errorf("a binary of level 1 says %v, want %s", err, want)
+	want := "data directory " + dir + ": " + why
+	if _, err := OpenStores(dir, StoresConfig{Newest: shard.LevelFirst, Fatal: func(error) {}}); err == nil || err.Error() != want {
+		t.Errorf("a node says %v, want %s", err, want)
+	}
+	if _, err := OpenRemains(dir); shard.LevelNewest == shard.LevelFirst && (err == nil || err.Error() != want) {
+		t.Errorf("a recovery says %v, want %s", err, want)
 	}
 	for name, at := range modified(t, dir) {
 		if !at.Equal(before[name]) {
 			t.Errorf("the binary that refused the directory changed %s", name)
 		}
-	}
-	w = openWorld(t, dir, nil, "n1")
-	defer w.close(t)
-	if w.Level() != shard.LevelSound {
-		t.Errorf("after a restart the directory is at level %d", w.Level())
 	}
 }
 
@@ -77,62 +89,33 @@ func modified(t *testing.T, dir string) map[string]time.Time {
 	return at
 }
 
-func TestPebblesFormatIsPinnedAndRisesWithTheLevel(t *testing.T) {
-	for level := shard.LevelFirst; level <= shard.LevelNewest; level++ {
-		if pebbleFormats[level] < pebble.FormatWALSyncChunks {
-			t.Errorf("level %d: Pebble's format is %v: a flipped byte would be taken for a torn end", level, pebbleFormats[level])
+// A build before the first release wrote whether the directory was complete, or its level, and no format. Its records would be read
+// as others, and a directory that seems incomplete would be made anew.
+func TestADirectoryOfABuildBeforeTheFirstReleaseIsRefused(t *testing.T) {
+	for _, ready := range []string{"false", "true", "5"} {
+		dir := t.TempDir()
+		w := openWorld(t, dir, nil, "n1")
+		old := json.RawMessage(`{"Cluster":"c1","Node":"n1","Shards":4,"Ready":` + ready + `,"Release":"0.1.0"}`)
+		if err := w.file.putJSON(keyIdentity, old); err != nil {
+			t.Fatal(err)
 		}
-		if level > shard.LevelFirst && pebbleFormats[level] < pebbleFormats[level-1] {
-			t.Errorf("level %d: Pebble's format falls to %v", level, pebbleFormats[level])
-		}
-	}
-	// 0.1.0 wrote the newest format of its Pebble, which is 24. Another number here means that 0.1.0 can no longer open one of
-	// its directories after this release has used it.
-	if pebbleFormats[shard.LevelFirst] != 24 {
-		t.Errorf("at the first level Pebble's format is %d, and 0.1.0 wrote 24", pebbleFormats[shard.LevelFirst])
-	}
-
-	former := pebbleFormats
-	t.Cleanup(func() { pebbleFormats = former })
-	pebbleFormats = map[shard.Level]pebble.FormatMajorVersion{shard.LevelFirst: pebble.FormatWALSyncChunks,
-		shard.LevelSound: pebble.FormatTableFormatV6}
-	dir, fs := t.TempDir(), vfs.NewMem()
-	w := openWorld(t, dir, fs, "n1")
-	if got := w.db.FormatMajorVersion(); got != pebble.FormatWALSyncChunks {
-		t.Errorf("a directory of the first level has format %v", got)
-	}
-	if err := w.Raise(shard.LevelSound, "0.2.0"); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.db.FormatMajorVersion(); got != pebble.FormatTableFormatV6 {
-		t.Errorf("after the rise it has format %v", got)
-	}
-	w.close(t)
-
-	// A raise that was interrupted after the record was written is completed by the next start.
-	dir, fs = t.TempDir(), vfs.NewMem()
-	w = openWorld(t, dir, fs, "n1")
-	raised := w.about
-	raised.Ready = readiness(shard.LevelSound)
-	if err := w.file.putJSON(keyIdentity, raised); err != nil {
-		t.Fatal(err)
-	}
-	w.close(t)
-	w = openWorld(t, dir, fs, "n1")
-	defer w.close(t)
-	if got := w.db.FormatMajorVersion(); got != pebble.FormatTableFormatV6 {
-		t.Errorf("after an interrupted rise it has format %v", got)
+		w.close(t)
+		refuses(t, dir, "was written by a build before the first release, whose formats no release reads: move it away and start the "+
+			"node with an empty one")
 	}
 }
 
-func TestReadinessIsWhat010Wrote(t *testing.T) {
-	for text, want := range map[string]readiness{"false": 0, "true": 1, "2": 2, "7": 7} {
-		var r readiness
-		if err := json.Unmarshal([]byte(text), &r); err != nil || r != want {
-			t.Errorf("%s is read as %d, %v", text, r, err)
-		}
-		if b, err := json.Marshal(want); err != nil || string(b) != text {
-			t.Errorf("%d is written as %s, %v", want, b, err)
-		}
+func TestPebblesFormatIsPinned(t *testing.T) {
+	if pebbleFormat < pebble.FormatWALSyncChunks {
+		t.Errorf("Pebble's format is %v: a flipped byte would be taken for a torn end", pebbleFormat)
+	}
+	if pebbleFormat != 24 {
+		t.Errorf("Pebble's format is %d, and at the first level it is 24", pebbleFormat)
+	}
+	dir := t.TempDir()
+	w := openWorld(t, dir, nil, "n1")
+	defer w.close(t)
+	if got := w.db.FormatMajorVersion(); got != pebbleFormat {
+		t.Errorf("a directory has format %v", got)
 	}
 }

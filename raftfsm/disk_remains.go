@@ -51,7 +51,7 @@ type Voters struct {
 	Names []string // of the replicas that vote
 }
 
-// OpenRemains opens a data directory for reading. It refuses one that a process uses, or that a newer release wrote. The error
+// OpenRemains opens a data directory for reading. It refuses one that a process uses, or whose formats it does not know. The error
 // is about all that is in the directory; what is wrong with one replica is in its Survivor.
 func OpenRemains(dir string) (*Remains, error) {
 	dir, err := filepath.Abs(dir)
@@ -92,11 +92,11 @@ func (r *Remains) open() (err error) {
 	if err := r.file.getJSON(keyIdentity, &r.about); err != nil {
 		return fmt.Errorf("reading its identity: %w", err)
 	}
-	if r.about.Ready == 0 {
-		return errors.New("holds no replica: its creation did not end")
-	}
-	if err := r.about.tooNew(shard.LevelNewest); err != nil {
+	if err := r.about.unknown(shard.LevelNewest); err != nil {
 		return err
+	}
+	if r.about.Level == 0 {
+		return errors.New("holds no replica: its creation did not end")
 	}
 	if err := r.file.getJSON(keyGroups, &r.groups); err != nil && err != errNotFound {
 		return fmt.Errorf("reading the list of its groups: %w", err)
@@ -114,7 +114,7 @@ func (r *Remains) openLog(d disk) (err error) {
 		return fmt.Errorf("looking for the end of the log: %w", err)
 	}
 	db, err := pebble.Open(path, &pebble.Options{FS: readOnlyFS{d.FS}, ReadOnly: true, Logger: pebbleSilence{},
-		FormatMajorVersion: pebbleFormats[shard.Level(r.about.Ready)]})
+		FormatMajorVersion: pebbleFormat})
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
@@ -157,7 +157,7 @@ func (r *Remains) Close() error {
 func (r *Remains) Identity() Identity { return r.about.Identity }
 
 // Level is the feature level of the directory.
-func (r *Remains) Level() shard.Level { return shard.Level(r.about.Ready) }
+func (r *Remains) Level() shard.Level { return r.about.Level }
 
 // ReadRecord reads a record that Stores.PutRecord wrote.
 func (r *Remains) ReadRecord(name string, into any) (found bool, err error) {

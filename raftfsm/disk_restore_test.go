@@ -43,7 +43,7 @@ func seedOf(t *testing.T, n int) *shard.State {
 	return state
 }
 
-var restoreConfig = StoresConfig{Fresh: Identity{Cluster: "c2", Node: "n1"}, FreshLevel: shard.LevelTrust, Fatal: func(error) {}}
+var restoreConfig = StoresConfig{Fresh: Identity{Cluster: "c2", Node: "n1"}, FreshLevel: shard.LevelNewest, Fatal: func(error) {}}
 
 const seedIndex = 1 << 40
 
@@ -60,7 +60,7 @@ func TestASeededGroupContinues(t *testing.T) {
 	}
 	for range 2 {
 		w := openWorld(t, dir, nil, "n1")
-		if w.Level() != shard.LevelTrust || w.Identity().Cluster != "c2" {
+		if w.Level() != shard.LevelNewest || w.Identity().Cluster != "c2" {
 			t.Errorf("the directory is of %+v, at level %d", w.Identity(), w.Level())
 		}
 		g := w.openGroup(t, GroupConfig{Replica: lone, Lone: true})

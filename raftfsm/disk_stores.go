@@ -79,14 +79,6 @@ type StoresConfig struct {
 type Identity struct {
 	Cluster string
 	Node    string
-	Shards  uint32 // of a node from before there were clusters; otherwise the cluster's table has it
-}
-
-// identityRecord is the stored form of Identity.
-type identityRecord struct {
-	Identity
-	Ready   readiness // 0 until the log's database is created: after a crash before that, the creation starts over
-	Release string    `json:",omitempty"` // the release that raised the directory to its level
 }
 
 // Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes in one
@@ -132,7 +124,8 @@ func Exists(dir string, fs FS) bool {
 }
 
 // OpenStores opens a data directory, and creates it if it does not exist. It refuses a directory that another process uses,
-// that belongs to another node, that has a newer feature level, or that lost part of its data (ErrLost in the chain).
+// that belongs to another node, that has a newer feature level or was written before the first release, or that lost part of its
+// data (ErrLost in the chain).
 func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	dir, err := filepath.Abs(dir) // the lock is known by its name
 	if err != nil {
@@ -179,7 +172,7 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 	if cfg.Node != "" && cfg.Node != kept.Node {
 		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one", kept.Node, cfg.Node)
 	}
-	if err := kept.tooNew(cmp.Or(cfg.Newest, shard.LevelNewest)); err != nil {
+	if err := kept.unknown(cmp.Or(cfg.Newest, shard.LevelNewest)); err != nil {
 		return err
 	}
 	s.identity = kept.Identity
@@ -246,7 +239,7 @@ func (s *Stores) createBolt(path string, cfg *StoresConfig) error {
 		return fmt.Errorf("making %s: %w", draft, err)
 	}
 	file := boltFile{made, s.fault, s.watchdog}
-	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh})
+	err = file.putJSON(keyIdentity, identityRecord{Identity: fresh, Format: directoryFormat})
 	for name, value := range cfg.FreshRecords {
 		err = errors.Join(err, file.putJSON(recordPrefix+name, value))
 	}
@@ -278,11 +271,11 @@ func openBolt(path string) (StableFile, error) {
 // this node would forget what they acknowledged.
 func (s *Stores) openLog(cfg *StoresConfig) (err error) {
 	path := s.disk.PathJoin(s.dir, logName)
-	if s.about.Ready == 0 {
+	if s.about.Level == 0 {
 		if err := s.createLog(path); err != nil {
 			return err
 		}
-		s.about.Ready, s.about.Release = readiness(cmp.Or(cfg.FreshLevel, shard.LevelFirst)), cfg.Release
+		s.about.Level, s.about.Release = cmp.Or(cfg.FreshLevel, shard.LevelFirst), cfg.Release
 		if err := s.file.putJSON(keyIdentity, s.about); err != nil {
 			return err
 		}
@@ -341,13 +334,13 @@ func (s *Stores) createLog(path string) error {
 }
 
 // pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and deleted in
-// long runs. The format (pebbleFormats) records in the write-ahead log how far it was synced, so that a flipped byte is an
+// long runs. The format (pebbleFormat) records in the write-ahead log how far it was synced, so that a flipped byte is an
 // error and is not taken for the torn end of the file, unless it is in the file's last 32 KiB.
 func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 	return &pebble.Options{
 		MaxOpenFiles:                s.tables,
 		FS:                          newFaultyFS(s.disk.FS, s.fault, &s.tail),
-		FormatMajorVersion:          pebbleFormats[max(shard.Level(s.about.Ready), shard.LevelFirst)],
+		FormatMajorVersion:          pebbleFormat,
 		MemTableSize:                s.memTable,
 		MemTableStopWritesThreshold: 4,  // a write blocks only when 12 MiB wait to be flushed
 		L0CompactionThreshold:       16, // 64 MiB: most of it is deleted by then

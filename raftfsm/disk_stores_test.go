@@ -35,7 +35,7 @@ func TestDataDirectoryBelongsToOneNode(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `belongs to node "n1"`) {
 		t.Errorf("opened by another node: %v", err)
 	}
-	fresh := Identity{Cluster: "another", Node: "n9", Shards: 99}
+	fresh := Identity{Cluster: "another", Node: "n9"}
 	s, err := OpenStores(dir, StoresConfig{Fresh: fresh, Node: "n1"})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestDataDirectoryThatLostAPartIsRefused(t *testing.T) {
 func TestInterruptedDirectoryStartsOver(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir, nil, "n1")
-	if err := w.file.putJSON(keyIdentity, identityRecord{Identity: testIdentity}); err != nil {
+	if err := w.file.putJSON(keyIdentity, identityRecord{Identity: testIdentity, Format: directoryFormat}); err != nil {
 		t.Fatal(err)
 	}
 	w.close(t)

@@ -173,7 +173,7 @@ func TestGroupsKeepHeartbeatsInLine(t *testing.T) {
 		heartbeat := make(chan error, 1)
 		go func() { heartbeat <- b.lead(me, term+1, nil, nil, 0) }()
 		synctest.Wait()
-		_, err := g.Propose(shard.EncodeEpochOpen(lone.Shard, 2))()
+		_, err := g.Propose(shard.EncodeEpochOpen(lone.Shard, 2, shard.LevelNewest))()
 		var refused *shard.Error
 		if !errors.As(err, &refused) || refused.Code != shard.NotOwner {
 			t.Errorf("a deposed leader's proposal ended with %v", err)

@@ -62,9 +62,8 @@
 //   - Memory is not trusted either. A snapshot adds up the records that it writes and fails if they are not the installed ones.
 //     Then Observer.Diverged is called; the log is sound and stays. Convict is for a replica whose memory is known to be wrong:
 //     OpenGroup refuses it with ErrLost from then on, in this process and the next. Its data stays on disk until DestroyGroup.
-//   - The directory carries the cluster's feature level, in the field where 0.1.0 recorded that the directory is complete. A
-//     binary that does not know the level does not open the directory. Pebble's own format is fixed for each level
-//     (pebbleFormats), because a format cannot be downgraded.
+//   - The directory carries the cluster's feature level. A binary that does not know the level does not open the directory.
+//     Pebble's own format is fixed (pebbleFormat) until a level says otherwise, because a format cannot be downgraded.
 //   - A membership change names the configuration that it was decided upon. raft reports its latest configuration without its
 //     index, so roster keeps both, taken from raft's writes to the log. A member starts as a learner, is promoted when its log
 //     has caught up (heartbeats report its progress), and never removes itself.

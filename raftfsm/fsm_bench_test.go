@@ -16,7 +16,7 @@ func BenchmarkInstall(b *testing.B) {
 		b.Run(fmt.Sprintf("effects=%d", effects), func(b *testing.B) {
 			b.ReportAllocs()
 			f := &fsm{state: shard.NewState(0)}
-			outcome, err := f.install(&raft.Log{Index: 1, Term: 1, Data: shard.EncodeEpochOpen(0, limit.Time(1))})
+			outcome, err := f.install(&raft.Log{Index: 1, Term: 1, Data: shard.EncodeEpochOpen(0, limit.Time(1), shard.LevelNewest)})
 			if err != nil {
 				b.Fatal(err)
 			}

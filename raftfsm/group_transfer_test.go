@@ -49,7 +49,7 @@ func opened(f *fleet, o *owner) *owner {
 		if !g.Leading() {
 			continue
 		}
-		outcome, err := g.Propose(shard.EncodeEpochOpen(g.cfg.Replica.Shard, 1))()
+		outcome, err := g.Propose(shard.EncodeEpochOpen(g.cfg.Replica.Shard, 1, shard.LevelNewest))()
 		if err == nil && outcome.Dropped == shard.NotDropped {
 			return &owner{g, shard.Stamp{Position: shard.Position{Shard: g.cfg.Replica.Shard, Epoch: outcome.Epoch},
 				Now: outcome.Time}}

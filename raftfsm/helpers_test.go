@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
 }
 
-var testIdentity = Identity{Cluster: "c1", Node: "n1", Shards: 4}
+var testIdentity = Identity{Cluster: "c1", Node: "n1"}
 
 // world is the stores of one node, together with the error that their Fatal was called with.
 type world struct {
@@ -99,7 +99,7 @@ func lead(t testing.TB, g *Group) *owner {
 	o := &owner{Group: g}
 	await.Until(t, "leadership of "+g.name, g.Leading)
 	id := g.cfg.Replica.Shard
-	outcome, err := g.Propose(shard.EncodeEpochOpen(id, 1))()
+	outcome, err := g.Propose(shard.EncodeEpochOpen(id, 1, shard.LevelNewest))()
 	if err != nil {
 		t.Fatal(err)
 	}

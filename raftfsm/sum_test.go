@@ -1,9 +1,7 @@
 package raftfsm
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"strings"
 	"testing"
 	"time"
@@ -12,21 +10,12 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// oldSum is the sum entry of 0.1.0: its kind is 3, and it contains the owner's sum.
-func oldSum(at shard.Stamp, sum uint64) []byte {
-	b := shard.EncodeSum(at)
-	b = b[:len(b)-4]
-	b[1] = 3
-	b = binary.LittleEndian.AppendUint64(b, sum)
-	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-}
-
 // sum makes the owner log a sum entry.
-func (o *owner) sum(t *testing.T, encode func(shard.Stamp) []byte) {
+func (o *owner) sum(t *testing.T) {
 	t.Helper()
 	o.at.Seq++
 	o.at.Now++
-	if outcome, err := o.Propose(encode(o.at))(); err != nil || outcome.Dropped != shard.NotDropped {
+	if outcome, err := o.Propose(shard.EncodeSum(o.at))(); err != nil || outcome.Dropped != shard.NotDropped {
 		t.Fatalf("a sum entry: %+v, %v", outcome, err)
 	}
 }
@@ -68,19 +57,11 @@ func (f *fleet) allGoOn(t *testing.T) {
 // One bit flips in the memory of the owner or of a follower. No replica halts at the differing sums, now or at the next start,
 // and every replica can install the log that holds them.
 func TestASumThatNobodyMatchesHaltsNobody(t *testing.T) {
-	for name, c := range map[string]struct {
-		owner  bool
-		encode func(shard.Stamp) []byte
-	}{
-		"of the owner, noted":          {true, shard.EncodeSum},
-		"of a follower, noted":         {false, shard.EncodeSum},
-		"of the owner, told by 0.1.0":  {true, func(at shard.Stamp) []byte { return oldSum(at, 0x0123456789abcdef) }},
-		"of a follower, told by 0.1.0": {false, func(at shard.Stamp) []byte { return oldSum(at, 0x0123456789abcdef) }},
-	} {
+	for name, owner := range map[string]bool{"of the owner": true, "of a follower": false} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(t *testing.T, f *fleet, leader string) {
 				bad := leader
-				if !c.owner {
+				if !owner {
 					bad = f.others(leader)[0]
 				}
 				o := lead(t, f.groups[leader])
@@ -90,7 +71,7 @@ func TestASumThatNobodyMatchesHaltsNobody(t *testing.T) {
 				if err := o.put(key(0), "another value"); err != nil {
 					t.Fatal(err)
 				}
-				o.sum(t, c.encode)
+				o.sum(t)
 				time.Sleep(3 * time.Second)
 				f.allGoOn(t)
 				if err := o.put(key(1), value(1)); err != nil {

@@ -88,29 +88,6 @@ func TestABannedKeyIsFreeAgain(t *testing.T) {
 	}
 }
 
-// TestNoBanIsWrittenForNodesThatCannotReadIt: to owners of 0.1.0, a quota of 0 in a record is corruption.
-func TestNoBanIsWrittenForNodesThatCannotReadIt(t *testing.T) {
-	zero := uint64(0)
-	w := newWorld(t, onePolicy(lifetimeOf(10)))
-	inline := checkOf("", "k", 1)
-	inline.Op, inline.Entries[0].Limits = Count, []policy.Limit{{Name: "ban", Limit: limit.Limit{Algorithm: limit.Lifetime}}}
-	override := Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{
-		Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &zero}}}}}
-	at := w.next(origin)
-	at.Level = LevelFirst
-	results, puts := Evaluate(w, w.policies, []Request{inline, override}, at)
-	for i, field := range []string{"entries[0].limits[0].quota", "limits.a.quota"} {
-		if err := results[i].Err; err == nil || err.Code != Invalid || err.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-	if len(puts) != 0 {
-		t.Errorf("wrote %+v", puts)
-	}
-	w.must(origin+1, inline)
-	w.must(origin+2, override)
-}
-
 // TestAnUnknownKeyIsRefused: nothing is counted until the key has an override. Changes by hand are not refused, nor is the
 // settlement of units that it took while it was known.
 func TestAnUnknownKeyIsRefused(t *testing.T) {

@@ -44,17 +44,6 @@ func TestADenialIsAChallengeIfOnlySoftLimitsDeny(t *testing.T) {
 	}
 }
 
-// Below its level no record and no answer says that a limit is soft: it is a hard one there.
-func TestALimitIsSoftFromItsLevelOn(t *testing.T) {
-	for level, want := range map[Level]bool{LevelBill: false, LevelNotify: true} {
-		w := newWorld(t, softPolicy())
-		results, _ := Evaluate(w, w.policies, []Request{checkOf("p", "k", 2)}, Stamp{Position: Position{3, 1, 1}, Now: origin, Level: level})
-		if d := &results[0].Decision; d.Allowed || d.Limits[0].Soft != want || d.Challenged() != want {
-			t.Errorf("at level %d: %+v", level, d)
-		}
-	}
-}
-
 // These bytes are stored in users' logs: a status of a soft limit in the record of an id.
 func TestGoldenBytesOfASoftLimit(t *testing.T) {
 	r := &Request{Op: Check, Namespace: "default", ID: "first", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}}
@@ -62,7 +51,7 @@ func TestGoldenBytesOfASoftLimit(t *testing.T) {
 		{Policy: "p", Key: "k", Limit: "soft", Quota: 1, Soft: true, Verdict: limit.Verdict{Used: 1, RetryAfter: limit.Never}},
 		{Policy: "p", Key: "k", Limit: "hard", Quota: 2, Verdict: limit.Verdict{Used: 1, Remaining: 1, RetryAfter: limit.Never}}}}
 	value := encodeAnswer(r, d)
-	const want = "02aaad11f8e5aa47c08080eed797e6a306ac0207010201020004736f66748001010000000100046861726400020101000001"
+	const want = "01aaad11f8e5aa47c08080eed797e6a306ac0207010201020004736f66748001010000000100046861726400020101000001"
 	if got := hex.EncodeToString(value); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

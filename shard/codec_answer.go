@@ -10,11 +10,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// The formats of an idempotency record, in its first byte. A record that fits the first format is written in it.
-const (
-	answerFormat     = 1
-	answerFormatMore = 2
-)
+// answerFormat is the first byte of an idempotency record.
+const answerFormat = 1
 
 // The bits of an answer's flags.
 const (
@@ -22,8 +19,9 @@ const (
 	answerDenied       // and counted: the wait follows
 	answerHeld         // the expiry of the hold follows
 	answerTallied      // the tally follows
-	answerCorrected    // the bill follows; from LevelNotify on
-	answerParents      // the policies and keys of parents follow; from LevelNotify on
+	answerCorrected    // the bill follows
+	answerParents      // the policies and keys of parents follow
+	answerFlags        = answerShadowDenied | answerDenied | answerHeld | answerTallied | answerCorrected | answerParents
 )
 
 // The bits of a status's flags.
@@ -32,10 +30,10 @@ const (
 	flagShadow
 	flagAllowed
 	flagBlocked
-	flagMore      // held, granted, lockout level and end of the block follow
-	flagUncounted // in the second format
-	flagByHand    // from LevelSound on; earlier readers ignore it
-	flagSoft      // from LevelNotify on
+	flagMore // held, granted, lockout level and end of the block follow
+	flagUncounted
+	flagByHand
+	flagSoft
 )
 
 // encodeAnswer writes the record of an id: format, fingerprint, then the decision. The policy and key of a status are
@@ -49,7 +47,7 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 	b = binary.AppendUvarint(b, uint64(d.Index))
 	b = append(b, bit(d.ShadowDenied)*answerShadowDenied|bit(!d.Allowed)*answerDenied|bit(d.HoldExpires != 0)*answerHeld|
 		bit(d.Tallied != nil)*answerTallied|bit(r.Op == CorrectUsage)*answerCorrected|bit(r.Own != 0)*answerParents)
-	more := !d.Allowed || d.HoldExpires != 0 || d.Tallied != nil || r.Op == CorrectUsage
+
 	if !d.Allowed {
 		b = binary.AppendVarint(b, int64(d.RetryAfter))
 	}
@@ -76,10 +74,6 @@ func encodeAnswer(r *Request, d *Decision) []byte {
 			entry++
 		}
 		b = appendStatus(b, entry, s)
-		more = more || s.hasMore() || s.Uncounted
-	}
-	if more {
-		b[0] = answerFormatMore
 	}
 	return b
 }
@@ -125,7 +119,7 @@ func bit(b bool) byte {
 // request; then there is no decision.
 func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest bool, err error) {
 	in := reader{rest: value}
-	if format := in.byte(); format != answerFormat && format != answerFormatMore {
+	if in.byte() != answerFormat {
 		return Decision{}, false, errors.New("shard: idempotency record of an unknown format")
 	}
 	if !r.isOf(in.fixed64()) {
@@ -133,7 +127,7 @@ func decodeAnswer(shard ID, value []byte, r *Request) (d Decision, sameRequest b
 	}
 	d = Decision{Replayed: true, DecidedAt: limit.Time(in.varint()),
 		Position: Position{Shard: shard, Epoch: in.uvarint(), Seq: in.uvarint()}, Index: in.uint32()}
-	flags := in.byte()
+	flags := in.bits(answerFlags)
 	d.ShadowDenied, d.Allowed = flags&answerShadowDenied != 0, flags&answerDenied == 0
 	if !d.Allowed {
 		d.RetryAfter = limit.Span(in.varint())

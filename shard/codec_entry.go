@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -13,25 +14,22 @@ import (
 // are larger than the room left, and by at most those effects.
 const MaxEntryBytes = 256 << 10
 
-// entryFormat is the newest format that this version writes. A reader halts on an unknown format.
-const entryFormat = 1
-
 // entryKind is what an entry does. Its numbers are stored in logs: append new ones, never renumber.
 type entryKind uint8
 
 const (
 	epochOpen  entryKind = 1 // an owner takes over; the epoch is the entry's Raft index
 	batchEntry entryKind = 2 // effects of decided requests; none when all were denied or reads
-	oldSum     entryKind = 3 // of 0.1.0: its owner's fingerprint of the previous state, including the layout; it is not compared
-	sumEntry   entryKind = 4 // every replica notes its own sum of the state after this entry (LevelSound)
+	sumEntry   entryKind = 3 // every replica notes its own sum of the state after this entry
 )
 
 // entry is one decoded log entry:
 //
-//	format (1 byte) | kind (1) | shard | epoch | seq | time (varints) | body | crc32c of all before (4 bytes)
+//	level (1 byte) | kind (1) | shard | epoch | seq | time (varints) | body | crc32c of all before (4 bytes)
 //
-// Body of a batch: count, then for each put key length, key, forget at, value length + 1 (0: forget), value.
-// Body of an oldSum: 8 bytes. The bodies of an epochOpen and of a sumEntry are empty.
+// The level is the cluster's when the entry was written. A reader halts on one that it does not know: so no entry that a
+// replica could misread is installed, even if one was written too early. Body of a batch: count, then for each put key
+// length, key, forget at, value length + 1 (0: forget), value. The bodies of an epochOpen and of a sumEntry are empty.
 type entry struct {
 	kind  entryKind
 	shard ID
@@ -43,9 +41,9 @@ type entry struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// EncodeEpochOpen makes the entry with which an owner opens its epoch, at the owner's own time.
-func EncodeEpochOpen(shard ID, now limit.Time) []byte {
-	return seal(appendHead(nil, epochOpen, Stamp{Position: Position{Shard: shard}, Now: now}))
+// EncodeEpochOpen makes the entry with which an owner opens its epoch, at the owner's own time and at a level of Stamp.
+func EncodeEpochOpen(shard ID, now limit.Time, level Level) []byte {
+	return seal(appendHead(nil, epochOpen, Stamp{Position: Position{Shard: shard}, Now: now, Level: level}))
 }
 
 // EncodeBatch makes the entry with the effects of one batch.
@@ -62,12 +60,11 @@ func EncodeBatch(at Stamp, puts []Put) []byte {
 	return seal(b)
 }
 
-// EncodeSum makes the entry at which every replica notes its sum (State.Sums). Version 0.1.0 cannot read it, so it
-// requires a cluster at LevelSound.
+// EncodeSum makes the entry at which every replica notes its sum (State.Sums).
 func EncodeSum(at Stamp) []byte { return seal(appendHead(nil, sumEntry, at)) }
 
 func appendHead(b []byte, kind entryKind, at Stamp) []byte {
-	b = append(b, entryFormat, byte(kind))
+	b = append(b, byte(cmp.Or(at.Level, LevelNewest)), byte(kind))
 	b = binary.AppendUvarint(b, uint64(at.Shard))
 	b = binary.AppendUvarint(b, at.Epoch)
 	b = binary.AppendUvarint(b, at.Seq)
@@ -102,9 +99,9 @@ func decodeEntry(payload []byte) (entry, error) {
 	if got := crc32.Checksum(body, castagnoli); got != crc {
 		return entry{}, fmt.Errorf("shard: entry is corrupt: crc32c is %08x, it says %08x", got, crc)
 	}
-	if body[0] != entryFormat {
-		return entry{}, fmt.Errorf("shard: entry has format %d, this version reads %d: run a newer version",
-			body[0], entryFormat)
+	//mutant:entry-of-any-level
+	if level := Level(body[0]); level < LevelFirst || level > LevelNewest {
+		return entry{}, fmt.Errorf("shard: entry is of level %d, this version reads %d: run a newer version", level, LevelNewest)
 	}
 	r := reader{rest: body[2:]}
 	e := entry{kind: entryKind(body[1]), shard: ID(r.uvarint()), epoch: r.uvarint(), seq: r.uvarint(),
@@ -113,8 +110,7 @@ func decodeEntry(payload []byte) (entry, error) {
 	case epochOpen, sumEntry:
 	case batchEntry:
 		e.puts = r.puts()
-	case oldSum:
-		r.fixed64()
+
 	default:
 		return entry{}, fmt.Errorf("shard: entry has unknown kind %d: run a newer version", e.kind)
 	}

@@ -31,11 +31,7 @@ const (
 )
 
 // append writes the extras: number of holds, each hold, a byte of bits for the parts that follow, ladder, override, block.
-// nil is written as empty extras.
 func (x *counterExtras) append(b []byte) []byte {
-	if x == nil {
-		return append(b, 0, 0)
-	}
 	b = binary.AppendUvarint(b, uint64(len(x.holds)))
 	for i := range x.holds {
 		b = x.holds[i].append(b)
@@ -92,12 +88,8 @@ func appendOverride(b []byte, o *policy.Override) []byte {
 	return b
 }
 
-// extras reads extras written by append; nil if they are empty.
+// extras reads extras written by append; nil if they are empty or malformed.
 func (r *reader) extras() *counterExtras {
-	if len(r.rest) >= 2 && r.rest[0] == 0 && r.rest[1] == 0 { // as in most counters with a since, meters or marks; it allocates nothing
-		r.rest = r.rest[2:]
-		return nil
-	}
 	var x counterExtras
 	count := r.uvarint()
 	if count > uint64(len(r.rest)/5) { // a hold has at least five bytes: check before allocating

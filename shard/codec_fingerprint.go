@@ -9,11 +9,6 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// fingerprint distinguishes requests that use the same id, by what the client has sent: policies may have got or lost parents
-// since. It is stored in records, so the fingerprint of a request that the first version knew must not change: newer fields are
-// appended, and only if they are set.
-func fingerprint(r *Request) uint64 { return r.printOf(r.own()) }
-
 // own returns the entries that the client has sent.
 func (r *Request) own() []Entry {
 	if r.Own == 0 {
@@ -22,15 +17,19 @@ func (r *Request) own() []Entry {
 	return r.Entries[:min(r.Own, len(r.Entries))] //mutant:parents-are-of-the-request
 }
 
-// isOf reports whether the fingerprint in a record is the request's. Below LevelNotify it covered the parents.
+// isOf reports whether the fingerprint in a record is the request's.
 func (r *Request) isOf(print uint64) bool {
 	if r.Operation != nil && r.Op != Settle {
 		return print == r.Operation.Fingerprint
 	}
-	return print == fingerprint(r) || r.Own != 0 && print == r.printOf(r.Entries) //mutant:one-id-for-any-request
+	return print == fingerprint(r) //mutant:one-id-for-any-request
 }
 
-func (r *Request) printOf(entries []Entry) uint64 {
+// fingerprint distinguishes requests that use the same id, by what the client has sent: policies may have got or lost parents
+// since. It is stored in records, so the fingerprint of a request must not change: newer fields are appended, and only if they
+// are set.
+func fingerprint(r *Request) uint64 {
+	entries := r.own()
 	b := make([]byte, 0, 256)
 	b = append(b, byte(r.Op))
 	b = appendString(b, r.Namespace)
@@ -103,7 +102,7 @@ func (t *TallyTerms) append(b []byte) []byte {
 	if t == nil {
 		return b
 	}
-	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL)|bit(t.Old)<<1|bit(t.At)<<2)
+	b = append(b, byte(t.Verb), byte(t.When), bit(t.KeepTTL)|bit(t.At)<<1)
 	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
 }
 

@@ -18,9 +18,8 @@ const (
 	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and the answer
 	auditRecord         = 'u' // index in the ring -> a change that a person made
 	auditHeadRecord     = 'U' // nothing -> how many changes were made
-	restoreRecord       = 'r' // nothing -> when the shard was restored from a backup, since LevelTrust
+	restoreRecord       = 'r' // nothing -> when the shard was restored from a backup
 
-	// Since LevelNotify.
 	outboxRecord     = 'E' // nothing -> the figures of the outbox
 	eventRecord      = 'e' // number -> an event that waits in the outbox
 	deadLetterRecord = 'x' // index in the ring -> an event that sinks gave up

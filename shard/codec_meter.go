@@ -14,8 +14,7 @@ const (
 
 	periodCredits   = 1
 	periodRecovered = 2
-	periodCorrected = 4 // since LevelNotify
-	periodZoned     = 8 // likewise
+	periodCorrected = 4
 )
 
 // appendMeters writes the meters of a counter: their number; of each the name, bits, and its periods. Instants and lengths are in
@@ -46,7 +45,7 @@ func appendMeters(b []byte, meters []meter) []byte {
 }
 
 func (p *period) append(b []byte, before limit.Time) []byte {
-	b = append(b, bit(p.credits != 0)*periodCredits|bit(p.recovered)*periodRecovered|bit(p.corrections != 0)*periodCorrected|bit(p.zone != 0)*periodZoned)
+	b = append(b, bit(p.credits != 0)*periodCredits|bit(p.recovered)*periodRecovered|bit(p.corrections != 0)*periodCorrected)
 	b = binary.AppendUvarint(b, uint64(p.start-before)/1e6)
 	b = binary.AppendUvarint(b, uint64(p.end-p.start)/1e6)
 	b = binary.AppendUvarint(b, uint64(p.grace)/1e6)
@@ -58,9 +57,7 @@ func (p *period) append(b []byte, before limit.Time) []byte {
 	if p.corrections != 0 {
 		b = binary.AppendVarint(b, p.corrections)
 	}
-	if p.zone != 0 {
-		b = binary.AppendVarint(b, p.zone-zoneKnown)
-	}
+	b = binary.AppendVarint(b, p.zone)
 	return binary.AppendUvarint(b, uint64(p.revised-p.start))
 }
 
@@ -91,15 +88,6 @@ func (r *reader) meters(terms *policy.Meter) []meter {
 	return meters
 }
 
-// metersIfAny reads meters of which there may be none.
-func (r *reader) metersIfAny(terms *policy.Meter) []meter {
-	if len(r.rest) > 0 && r.rest[0] == 0 {
-		r.rest = r.rest[1:]
-		return nil
-	}
-	return r.meters(terms)
-}
-
 func (r *reader) pauses() []pause {
 	pauses := make([]pause, r.count())
 	for i := range pauses {
@@ -112,7 +100,7 @@ func (r *reader) pauses() []pause {
 
 func (r *reader) periods() []period {
 	count := r.uvarint()
-	if count == 0 || count > uint64(len(r.rest)/7) { // likewise
+	if count == 0 || count > uint64(len(r.rest)/8) { // likewise
 		r.failed = true
 		return nil
 	}
@@ -120,7 +108,7 @@ func (r *reader) periods() []period {
 	before := limit.Time(0)
 	for i := range periods {
 		p := &periods[i]
-		has := r.bits(periodCredits | periodRecovered | periodCorrected | periodZoned)
+		has := r.bits(periodCredits | periodRecovered | periodCorrected)
 		p.recovered = has&periodRecovered != 0
 		p.start = before + r.seconds()
 		p.end = p.start + r.seconds()
@@ -132,13 +120,10 @@ func (r *reader) periods() []period {
 		if has&periodCorrected != 0 {
 			p.corrections = r.varint()
 		}
-		if has&periodZoned != 0 {
-			p.zone = r.varint() + zoneKnown
-			r.failed = r.failed || p.zone <= 0 || p.zone >= 2*zoneKnown
-		}
+		p.zone = r.varint()
 		p.revised = p.start + r.time()
 		r.failed = r.failed || p.end <= p.start || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled ||
-			p.corrections < -maxCorrected || p.corrections > maxCorrected
+			p.corrections < -maxCorrected || p.corrections > maxCorrected || p.zone <= -minutesOfDay || p.zone >= minutesOfDay
 		before = p.end
 	}
 	return periods

@@ -23,16 +23,11 @@ var samples = []struct {
 	payload []byte
 	entry   entry
 }{
-	{"epoch open", EncodeEpochOpen(3, origin), entry{kind: epochOpen, shard: 3, time: origin}},
+	{"epoch open", EncodeEpochOpen(3, origin, LevelNewest), entry{kind: epochOpen, shard: 3, time: origin}},
 	{"batch", EncodeBatch(stamp, samplePuts), entry{batchEntry, 3, 300, 70_000, origin, samplePuts}},
 	{"empty batch", EncodeBatch(stamp, nil), entry{batchEntry, 3, 300, 70_000, origin, []Put{}}},
-	{"sum check", encodeOldSum(stamp, 0x0123456789abcdef), entry{oldSum, 3, 300, 70_000, origin, nil}},
-	{"sum", EncodeSum(stamp), entry{sumEntry, 3, 300, 70_000, origin, nil}},
-}
 
-// encodeOldSum encodes the sum entry of 0.1.0.
-func encodeOldSum(at Stamp, sum uint64) []byte {
-	return seal(binary.LittleEndian.AppendUint64(appendHead(nil, oldSum, at), sum))
+	{"sum", EncodeSum(stamp), entry{sumEntry, 3, 300, 70_000, origin, nil}},
 }
 
 var samplePuts = []Put{
@@ -56,7 +51,7 @@ func TestEntryComesBack(t *testing.T) {
 	}
 }
 
-// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
+// These bytes are stored in users' logs and snapshots: a change needs a new feature level, and a reader for the old one.
 func TestGoldenBytes(t *testing.T) {
 	text := ""
 	show := func(name string, b []byte) {
@@ -166,14 +161,14 @@ func TestEntryRefusesEveryFlippedBitAndEveryCut(t *testing.T) {
 func TestEntryOfAnotherVersionHalts(t *testing.T) {
 	body := func(s int) []byte { return bytes.Clone(samples[s].payload[:len(samples[s].payload)-4]) }
 	newer, kind := body(0), body(0)
-	newer[0], kind[1] = entryFormat+1, 9
+	newer[0], kind[1] = byte(LevelNewest+1), 9
 	long := appendString(binary.AppendUvarint(appendHead(nil, batchEntry, stamp), 1), strings.Repeat("k", maxRecordKeyBytes+1))
 	long = append(long, 0, 2, 1)
 	for _, c := range []struct {
 		body []byte
 		want string
 	}{
-		{newer, "format 2, this version reads 1: run a newer version"},
+		{newer, fmt.Sprintf("level %d, this version reads %d: run a newer version", LevelNewest+1, LevelNewest)},
 		{kind, "unknown kind 9: run a newer version"},
 		{append(body(0), 0), "malformed"},
 		{body(1)[:len(body(1))-1], "malformed"},
@@ -255,7 +250,6 @@ func TestAnswerComesBack(t *testing.T) {
 	}
 }
 
-// TestATallysAnswerComesBack: it is a record of the second format.
 func TestATallysAnswerComesBack(t *testing.T) {
 	r := tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 5})
 	for _, tallied := range []Tallied{{}, {Known: true, Done: true, Before: math.MaxInt64, Value: math.MinInt64, EndsAt: limit.MaxTime}} {
@@ -344,7 +338,7 @@ func FuzzDecodeEntry(f *testing.F) {
 			t.Fatalf("room for %d puts in %d bytes", cap(e.puts), len(body))
 		}
 		at := Stamp{Position: Position{e.shard, e.epoch, e.seq}, Now: e.time}
-		again := map[entryKind][]byte{batchEntry: EncodeBatch(at, e.puts), oldSum: encodeOldSum(at, 0), sumEntry: EncodeSum(at),
+		again := map[entryKind][]byte{batchEntry: EncodeBatch(at, e.puts), sumEntry: EncodeSum(at),
 			epochOpen: seal(appendHead(nil, epochOpen, at))}[e.kind]
 		if back, err := decodeEntry(again); err != nil || !sameEntry(back, e) {
 			t.Fatalf("%+v was written again and came back as %+v, %v", e, back, err)
@@ -458,11 +452,7 @@ func FuzzSession(f *testing.F) {
 		if s.answerBytes() > sessionAnswers {
 			return // the oldest are dropped when it is written
 		}
-		s.sound = value[0] == sessionFormatAnswers // as for every write, once the newest format is allowed
 		again, err := decodeSession(s.name, s.encode())
-		if err == nil {
-			again.sound = s.sound
-		}
 		if err != nil || !reflect.DeepEqual(again, s) {
 			t.Fatalf("%x was written again and came back as %+v, %v", value, again, err)
 		}

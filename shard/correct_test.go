@@ -201,20 +201,6 @@ func TestCorrectionsHaveABound(t *testing.T) {
 	w.wantFigures(origin+2, "ann", [4]int64{0, maxBilled, 0, maxCorrected})
 }
 
-// TestNoCorrectionBeforeItsLevel: an older node could not read the record.
-func TestNoCorrectionBeforeItsLevel(t *testing.T) {
-	w := newWorld(t, billed(lifetimeOf(1000)))
-	w.must(origin, checkOf("p", "ann", 1))
-	for level, refused := range map[Level]bool{LevelBill: true, LevelNotify: false} {
-		at := w.next(origin + 1)
-		at.Level = level
-		results, puts := Evaluate(w, w.policies, []Request{correctionOn("ann", "", "", 1)}, at)
-		if err := results[0].Err; (err != nil) != refused || refused && len(puts) > 0 {
-			t.Errorf("at level %d: %v, effects %v", level, err, puts)
-		}
-	}
-}
-
 // TestAFullShardTakesNoCorrectionOfANewKey, and a brimful one takes none at all.
 func TestAFullShardTakesNoCorrectionOfANewKey(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))

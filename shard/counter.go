@@ -9,18 +9,18 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The formats of a counter record, in its first byte. Most counters contain only the states of limits.
+// The first byte of a counter record is its format, and bits for the parts that it has besides the states of limits. Most
+// counters have none.
 const (
-	counterFormat       = 1
-	counterFormatExtras = 2 // each limit has a since; extras follow
-	// counterFormatRestored is written only on a shard that was restored from a backup, at LevelTrust. A byte of bits for
-	// the counter follows the number of limits, and each limit has one after its since. The extras follow.
-	counterFormatRestored = 3
-	// counterFormatMetered is a restored one, and its meters follow the extras. It is written at LevelBill.
-	counterFormatMetered = 4
-	// counterFormatMarked is a metered one, possibly of no meters, and the marks of thresholds that have fired follow. It is written at
-	// LevelNotify.
-	counterFormatMarked = 5
+	counterFormat = 1 << 5
+
+	counterSinces   = 1 << 0 // after the state of each limit, its since
+	counterRestored = 1 << 1 // likewise bits of each limit, and after the number of limits bits of the counter
+	counterExtra    = 1 << 2 // the extras follow the limits
+	counterMeters   = 1 << 3 // then the meters
+	counterMarks    = 1 << 4 // then the marks of thresholds that have fired, to the end
+
+	counterParts = counterSinces | counterRestored | counterExtra | counterMeters | counterMarks
 )
 
 // The bits of a restored counter, and of its limits.
@@ -64,26 +64,19 @@ type counter struct {
 	mark    *restoreMark   // of the shard; nil: it was never restored
 	// ladderKnown: after a restore, the ladder is what the record says, even if it says nothing.
 	ladderKnown bool
-	// mixed: the next owner may be at LevelFirst, which starts no generation when a state begins.
-	mixed bool
-	// zoneless: the next owner may be below LevelNotify, which cannot read the zone of a period.
-	zoneless bool
 }
 
 // recordRoom is enough for most records, in bytes.
 const recordRoom = 96
 
-// appendTo writes the record into the free memory of b and returns b extended by it: format, count, then name, limit and
-// state of each limit that is not at rest at now. So a limit that was removed from its policy leaves no trace on a key
-// that lives on. If there is more than limits, since follows each state, and the extras follow at the end. What only a
-// restored shard remembers is written if there is any.
+// appendTo writes the record into the free memory of b and returns b extended by it: format and parts, count, then name,
+// limit and state of each limit that is not at rest at now, then the other parts. So a limit that was removed from its
+// policy leaves no trace on a key that lives on.
 func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	c.tidy(now)
-	format, forgetAt, start := c.format(), limit.Time(0), len(b)
-	more := format != counterFormat
-	b = binary.AppendUvarint(append(b, format), uint64(len(c.limits)))
-	restored := format >= counterFormatRestored
-	if restored {
+	has, forgetAt, start := c.parts(), limit.Time(0), len(b)
+	b = binary.AppendUvarint(append(b, counterFormat|has), uint64(len(c.limits)))
+	if has&counterRestored != 0 {
 		b = append(b, bit(c.ladderKnown)*ladderIsKnown)
 		forgetAt = c.knownUntil()
 	}
@@ -92,44 +85,38 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 		b = appendString(b, l.name)
 		b = limit.AppendLimit(b, l.limit)
 		b = limit.AppendState(b, l.state)
-		if more {
+		if has&counterSinces != 0 {
 			b = binary.AppendUvarint(b, uint64(l.since))
 		}
-		if restored {
+		if has&counterRestored != 0 {
 			b = append(b, bit(l.cleared)*limitIsCleared)
 		}
-		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state), c.sinceNeeded(l, now))
-	}
-	if more {
-		b = c.extras.append(b)
+		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state), l.sinceNeeded(now))
 	}
 	if c.extras != nil {
+		b = c.extras.append(b)
 		forgetAt = max(c.forgetAt(now), c.knownUntil())
 	}
-	if format >= counterFormatMetered {
+	if len(c.meters) > 0 {
 		b = appendMeters(b, c.meters)
 		forgetAt = max(forgetAt, c.meters.until(c)) //mutant:bill-dropped-with-limits
 	}
-	if format == counterFormatMarked {
+	if len(c.marks) > 0 {
 		b = append(b, c.marks...)
 		forgetAt = max(forgetAt, c.marks.until()) //mutant:counter-forgotten-with-marks
 	}
 	return Put{Key: c.key, Record: Record{Value: b[start:len(b):len(b)], ForgetAt: forgetAt}}, b
 }
 
-// format returns the oldest format that has room for the counter.
-func (c *counter) format() byte {
-	switch {
-	case len(c.marks) > 0:
-		return counterFormatMarked
-	case len(c.meters) > 0:
-		return counterFormatMetered
-	case c.ladderKnown || slices.ContainsFunc(c.limits, func(l counted) bool { return l.cleared }):
-		return counterFormatRestored
-	case c.extras != nil || slices.ContainsFunc(c.limits, func(l counted) bool { return l.since != 0 }):
-		return counterFormatExtras
+// parts returns the parts that the record has.
+func (c *counter) parts() byte {
+	sinces, restored := false, c.ladderKnown
+	for i := range c.limits {
+		sinces = sinces || c.limits[i].since != 0
+		restored = restored || c.limits[i].cleared
 	}
-	return counterFormat
+	return bit(sinces)*counterSinces | bit(restored)*counterRestored | bit(c.extras != nil)*counterExtra |
+		bit(len(c.meters) > 0)*counterMeters | bit(len(c.marks) > 0)*counterMarks
 }
 
 // empty reports whether the counter needs no record.
@@ -143,11 +130,11 @@ func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
 // decode reads a record. It does not copy names that the policy has.
 func (c *counter) decode(value []byte, names []policy.Limit) error {
 	r := reader{rest: value}
-	format, count := r.byte(), r.uvarint()
-	if r.failed || format < counterFormat || format > counterFormatMarked || count > uint64(len(r.rest)/8) {
-		return fmt.Errorf("shard: counter record of format %d with %d limits", format, count) // a limit has more than 8 bytes
+	has, count := r.byte(), r.uvarint()
+	if r.failed || has&^counterParts != counterFormat || count > uint64(len(r.rest)/8) { // a limit has more than 8 bytes
+		return fmt.Errorf("shard: counter record of format %#x with %d limits", has, count)
 	}
-	if format >= counterFormatRestored {
+	if has&counterRestored != 0 {
 		c.ladderKnown = r.bits(ladderIsKnown) != 0
 	}
 	if uint64(cap(c.limits)) >= count {
@@ -168,24 +155,23 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		if l.state, r.rest, err = limit.DecodeState(r.rest); err != nil {
 			return err
 		}
-		if format != counterFormat {
+		if has&counterSinces != 0 {
 			l.since = r.time()
 		}
-		if format >= counterFormatRestored {
+		if has&counterRestored != 0 {
 			l.cleared = r.bits(limitIsCleared) != 0
 		}
 	}
-	if format != counterFormat {
+	if has&counterExtra != 0 {
 		c.extras = r.extras()
 	}
-	if format == counterFormatMetered {
+	if has&counterMeters != 0 {
 		c.meters = r.meters(termsOf(c.policy))
 	}
-	if format == counterFormatMarked {
-		c.meters, c.marks = r.metersIfAny(termsOf(c.policy)), r.marks()
-		r.rest = nil
+	if has&counterMarks != 0 {
+		c.marks, r.rest = r.marks(), nil
 	}
-	if r.failed || len(r.rest) != 0 {
+	if r.failed || len(r.rest) != 0 || has&^counterFormat != c.parts() { // a part that is written empty is malformed too
 		return fmt.Errorf("shard: counter record is malformed: %d bytes are left", len(r.rest))
 	}
 	return nil

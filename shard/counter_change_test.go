@@ -334,20 +334,15 @@ func TestAKeyIsKeptForTheEndOfItsOverride(t *testing.T) {
 	}
 }
 
-// The record of an adoption has the instants of changes from LevelNotify on.
+// The record of an adoption has the instants of changes.
 func TestAdoptionSaysWhenNumbersChanged(t *testing.T) {
 	before, after := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(11))
 	w := newWorld(t, before)
 	view, old, set := w, policy.NewSet([]*policy.Policy{before}), policy.NewSet([]*policy.Policy{after})
 	w.append(EncodeBatch(w.next(origin+1), []Put{AdoptPut(policy.Revision{Version: 7, Text: []byte("x"), Set: old})}))
-	for level, want := range map[Level]string{
-		LevelBill: "\x01\x08y", LevelNotify: "\x02\x08\x01\x01p\x01a\x82\x80\xf7\xeb\x8b\xf3\x91\x03y",
-	} {
-		at := w.next(origin + 2)
-		at.Level = level
-		if got := Adopt(view, old, policy.Revision{Version: 8, Text: []byte("y"), Set: set}, at).Value; string(got) != want {
-			t.Errorf("at level %d: %q", level, got)
-		}
+	const want = "\x01\x08\x01\x01p\x01a\x82\x80\xf7\xeb\x8b\xf3\x91\x03y"
+	if got := Adopt(view, old, policy.Revision{Version: 8, Text: []byte("y"), Set: set}, w.next(origin+2)).Value; string(got) != want {
+		t.Errorf("%q", got)
 	}
 }
 

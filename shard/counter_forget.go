@@ -23,7 +23,7 @@ func (c *counter) tidy(now limit.Time) {
 	}
 	c.ladderKnown = c.ladderKnown && c.mark.ladderUnknownUntil(c.lockout()) > now
 	//mutant:cleared-key-full-again
-	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !l.cleared && !c.keepsSince(&l, now) })
+	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !l.cleared && !l.keepsSince(now) })
 	x := c.extras
 	if x == nil {
 		return
@@ -43,11 +43,8 @@ func (c *counter) tidy(now limit.Time) {
 }
 
 // keepsSince reports whether a limit at rest is kept for its since. A state that begins again has a later since of its
-// own. So the old one is needed only within its own instant, because the new since would be one earlier. It is also needed
-// if the next owner may be at LevelFirst, which does not set the new since, and the limit was put to rest by hand.
-func (c *counter) keepsSince(l *counted, now limit.Time) bool {
-	return l.since >= now || c.mixed && l.putToRest()
-}
+// own. So the old one is needed only within its own instant, because the new since would be one earlier.
+func (l *counted) keepsSince(now limit.Time) bool { return l.since >= now }
 
 // knownUntil returns until when the record is kept for what only a restored shard remembers.
 func (c *counter) knownUntil() (until limit.Time) {
@@ -62,16 +59,9 @@ func (c *counter) knownUntil() (until limit.Time) {
 	return until
 }
 
-func (l *counted) putToRest() bool {
-	return l.since != 0 && l.state.T == 0 && l.state.A == 0 && l.state.B == 0
-}
-
 // sinceNeeded returns the instant until which a limit that will be at rest is kept for its since.
-func (c *counter) sinceNeeded(l *counted, now limit.Time) limit.Time {
-	switch {
-	case c.mixed && l.putToRest():
-		return c.sinceEnds(l)
-	case l.since >= now:
+func (l *counted) sinceNeeded(now limit.Time) limit.Time {
+	if l.keepsSince(now) {
 		return l.since + 1
 	}
 	return 0
@@ -107,7 +97,7 @@ func (c *counter) forgetAt(now limit.Time) limit.Time {
 		if at := limit.ForgetAt(l.limit, l.state); at != limit.Forever {
 			forgetAt = max(forgetAt, at)
 		}
-		forgetAt = max(forgetAt, c.sinceNeeded(l, now))
+		forgetAt = max(forgetAt, l.sinceNeeded(now))
 	}
 	for i := range f.limits {
 		forgetAt = max(forgetAt, limit.ForgetAt(f.limits[i].limit, f.limits[i].state))

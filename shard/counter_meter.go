@@ -2,6 +2,7 @@ package shard
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -47,15 +48,15 @@ type period struct {
 	corrections int64      // by hand
 	revised     limit.Time // of the newest change; it grows with each
 	recovered   bool       // a restore from a backup has lost a part
-	zone        int64      // minutes that the meter's clock was ahead of UTC at the start, and zoneKnown; 0: unknown
+	zone        int64      // minutes that the meter's clock was ahead of UTC at the start, less than a day
 }
 
-// zoneKnown tells UTC from a zone that is not known.
-const zoneKnown = 24 * 60
+const minutesOfDay = 24 * 60
 
-// date returns the local time at which the period began, if it is known.
-func (p *period) date() (time.Time, bool) {
-	return time.UnixMicro(int64(p.start)).UTC().Add(time.Duration(p.zone-zoneKnown) * time.Minute), p.zone != 0
+// startsIn reports whether the period begins in a year, a month or a day of the zone that its meter had then.
+func (p *period) startsIn(text string) bool {
+	date := time.UnixMicro(int64(p.start)).UTC().Add(time.Duration(p.zone) * time.Minute)
+	return strings.HasPrefix(date.Format(time.DateOnly), text)
 }
 
 func (p *period) final() limit.Time     { return p.end + limit.Time(p.grace) }
@@ -181,9 +182,9 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 		p.start = max(p.start, last.end) //mutant:periods-overlap
 		p.zone = last.zone
 	}
-	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name && !c.zoneless {
+	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name {
 		_, ahead := time.UnixMicro(int64(p.start)).In(terms.Cycle.Zone.Location()).Zone()
-		p.zone = int64(ahead/60) + zoneKnown //mutant:period-changes-its-zone
+		p.zone = int64(ahead / 60) //mutant:period-changes-its-zone
 	}
 	p.recovered = c.mark != nil && p.start < c.mark.full.At //mutant:new-period-hides-restore
 	return p
@@ -252,7 +253,3 @@ func (ms meters) recover(backup, at limit.Time) {
 		}
 	}
 }
-
-// errMeterTooEarly occurs when a node learns of the policies before the cluster's new level. It is temporary.
-var errMeterTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
-	Message: "the shard does not know yet that all nodes can read meters; nothing was counted, ask again"}

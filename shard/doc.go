@@ -156,7 +156,7 @@
 //
 // An epoch begins with an entry made by EncodeEpochOpen; its number is the Raft index of that entry. From then on an entry
 // is installed only if it carries that epoch, was written in the same Raft term, and its seq is the next one. All others
-// are dropped, on every replica alike. An entry that is corrupt, of an unknown format, for another shard or earlier than
+// are dropped, on every replica alike. An entry that is corrupt, of an unknown level, for another shard or earlier than
 // shard time is an error: the replica must halt, since a replica that skipped an entry alone would have forked.
 //
 // # Sums
@@ -164,8 +164,7 @@
 // A bit may flip in one replica's memory, and nothing in the log shows it. So the owner logs a sum entry now and then, and
 // after it each replica notes its own sum and goes on (R12). A sum never halts Install: a single replica cannot know whose
 // sum is wrong, and an entry that halted good replicas would halt them again at each start. The sums of all replicas are
-// compared elsewhere (cluster.Judge). An old log contains sum entries of 0.1.0, with the fingerprint of its owner; they
-// are ignored.
+// compared elsewhere (cluster.Judge).
 //
 // A sum covers epoch, term, seq, time, and the records that end after the running minute. Records that have ended are in
 // no sum, because releases may sweep them at different times. Nor are the sweeps themselves or the layout of the table. A

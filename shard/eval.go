@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 
@@ -50,8 +49,8 @@ type View interface {
 type Stamp struct {
 	Position
 	Now limit.Time
-	// Level is the cluster's feature level: no effect has a newer format. Evaluate takes 0 for LevelNewest, so that tests
-	// and simulations, which have no cluster, use all of this build; an actor always sets it.
+	// Level is the cluster's feature level: no effect has a newer format. 0 is LevelNewest, for tests and simulations,
+	// which have no cluster; an actor always sets it.
 	Level Level
 }
 
@@ -64,7 +63,7 @@ const aheadMost = limit.Span(60e6)
 // When the effects have grown to an entry's size it stops. The answers are then those of the first requests, at least one,
 // and the rest belong in the next batch.
 func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
-	at.Level = cmp.Or(at.Level, LevelNewest)
+
 	results, puts, fault := evaluate(view, policies, requests, at)
 	if fault == nil {
 		return results, puts
@@ -258,9 +257,6 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 
 // showFired tells which thresholds have fired. Only keys that have crossed some have any.
 func (e *evaluation) showFired(r *Request, d *Decision) {
-	if e.at.Level < LevelNotify {
-		return
-	}
 	for i := range e.charges {
 		if fired := e.charges[i].fired(&r.Entries[i], e.at.Now); fired != nil {
 			if d.System == nil {
@@ -309,20 +305,11 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		return err
 	}
 	c := ch.counter
-	if e.at.Level < LevelNotify && op.Changes() {
-		if err := e.at.tooEarly(ch.policy); err != nil {
-			return err
-		}
-	}
+
 	cost := entry.Cost
 	if ch.looks = cost == 0 && (op == Check || op == Peek); ch.looks {
 		//mutant:look-takes
 		op, cost = Peek, 1 // is there room for anything?
-		//mutant:look-before-its-level
-		if e.at.Level < LevelTrust { // a node of a lower level could not decide it after this one
-			return Invalidf(fmt.Sprintf("entries[%d].cost", i), "is 0: some nodes of the cluster cannot read this before its upgrade "+
-				"is finished: `stint upgrade status` says how far it is")
-		}
 	}
 	if c.unseen() && op.charges() {
 		if e.view.Full() {
@@ -365,7 +352,7 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	if status.Unlimited {
 		status.Quota = 0
 	}
-	status.Soft = l.OnExceeded == policy.ExceededChallenge && e.at.Level >= LevelNotify //mutant:soft-before-its-level
+	status.Soft = l.OnExceeded == policy.ExceededChallenge
 	status.Uncounted = ch.looks || l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
 		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.

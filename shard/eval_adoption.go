@@ -9,12 +9,9 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The formats of the adoption record, in its first byte.
-const (
-	adoptionFormat = 1
-	// adoptionFormatRevised has, before the text, the limits whose numbers a revision has changed. It is written at LevelNotify.
-	adoptionFormatRevised = 2
-)
+// adoptionFormat is the first byte of the adoption record: version, the limits whose numbers a revision has changed, and the text
+// follow.
+const adoptionFormat = 1
 
 // renumbered is when a revision last changed the numbers of a limit, under any tier.
 type renumbered struct {
@@ -31,9 +28,7 @@ func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
 // them. The effect says of each limit when its numbers last changed: that is when what was counted under other numbers is
 // carried over, however much later somebody asks for the key.
 func Adopt(view Records, before *policy.Set, r policy.Revision, at Stamp) Put {
-	if at.Level != 0 && at.Level < LevelNotify {
-		return adoptPut(r, nil)
-	}
+
 	version, text, known, err := adopted(view)
 	if before == nil && version > 0 && err == nil {
 		before, _ = policy.Parse("", text)
@@ -72,15 +67,11 @@ func adoptPut(r policy.Revision, changes []renumbered) Put {
 	if r.Version == 0 {
 		panic("shard: a revision of the policies without a version is adopted")
 	}
-	b := make([]byte, 0, 1+binary.MaxVarintLen64+len(r.Text))
-	if len(changes) == 0 {
-		b = binary.AppendUvarint(append(b, adoptionFormat), r.Version)
-	} else {
-		b = binary.AppendUvarint(append(b, adoptionFormatRevised), r.Version)
-		b = binary.AppendUvarint(b, uint64(len(changes)))
-		for _, c := range changes {
-			b = binary.AppendUvarint(appendString(appendString(b, c.policy), c.limit), uint64(c.at))
-		}
+	b := make([]byte, 0, 1+2*binary.MaxVarintLen64+len(r.Text))
+	b = binary.AppendUvarint(append(b, adoptionFormat), r.Version)
+	b = binary.AppendUvarint(b, uint64(len(changes)))
+	for _, c := range changes {
+		b = binary.AppendUvarint(appendString(appendString(b, c.policy), c.limit), uint64(c.at))
 	}
 	return Put{Key: string(adoptionRecord), Record: Record{Value: append(b, r.Text...), ForgetAt: limit.Forever}}
 }
@@ -131,12 +122,10 @@ func adopted(view Records) (version uint64, text []byte, changes []renumbered, e
 func decodeAdoption(value []byte) (version uint64, text []byte, changes []renumbered, err error) {
 	r := reader{rest: value}
 	format, version := r.byte(), r.uvarint()
-	if format == adoptionFormatRevised {
-		for range r.count() {
-			changes = append(changes, renumbered{r.string(), r.string(), r.time()})
-		}
+	for range r.count() {
+		changes = append(changes, renumbered{r.string(), r.string(), r.time()})
 	}
-	if r.failed || format < adoptionFormat || format > adoptionFormatRevised || version == 0 {
+	if r.failed || format != adoptionFormat || version == 0 {
 		return 0, nil, nil, errMalformedAdoption
 	}
 	return version, r.rest, changes, nil

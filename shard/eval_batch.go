@@ -104,10 +104,7 @@ func (b *batch) replay(value []byte, r *Request) Result {
 func (b *batch) record(key string, r *Request, d *Decision) {
 	made, _ := timeOfUUIDv7(r.ID)
 	forgetAt := max(b.at.Now, made) + limit.Time(b.retention(r))
-	if r.Own != 0 && b.at.Level < LevelNotify {
-		whole := *r
-		whole.Own, r = 0, &whole
-	}
+
 	b.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, d), ForgetAt: forgetAt}})
 }
 
@@ -152,10 +149,10 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 		return c, nil
 	}
 	c := &b.slabs.counters.take(1)[0]
-	c.key, c.size, c.policy, c.mixed = string(b.scratch), len(b.scratch)+64*len(limits), p, b.at.Level < LevelSound
+	c.key, c.size, c.policy = string(b.scratch), len(b.scratch)+64*len(limits), p
 	c.limits = b.slabs.limits.take(len(limits))[:0]
 	var unread *Error
-	c.zoneless = b.at.Level < LevelNotify //mutant:zone-before-its-level
+
 	if c.mark, unread = b.restored(); unread != nil {
 		return nil, unread
 	}

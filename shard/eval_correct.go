@@ -83,9 +83,7 @@ func CorrectionProblem(period string, units int64, note string) *Error {
 
 // correct answers CorrectUsage. before contains the limits, which stay as they are.
 func (e *evaluation) correct(r *Request, before Decision) Result {
-	if e.at.Level < LevelNotify { //mutant:correction-before-its-level
-		return Result{Err: Invalidf("", "a bill is corrected when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")}
-	}
+
 	if e.brimful {
 		return Result{Err: e.full()}
 	}
@@ -137,7 +135,7 @@ func periodToCorrect(c *counter, name, text string, now limit.Time) (*meter, *pe
 	if len(m.periods) == 0 || now >= m.newest().end {
 		m.periods = append(slices.Clip(m.periods), m.nextPeriod(c, now))
 	}
-	place, err := m.place(terms, text, now)
+	place, err := m.place(text, now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,14 +151,14 @@ func periodToCorrect(c *counter, name, text string, now limit.Time) (*meter, *pe
 }
 
 // place returns the index of the period that a text names. The newest one is open.
-func (m *meter) place(terms *policy.Meter, text string, now limit.Time) (place int, err *Error) {
+func (m *meter) place(text string, now limit.Time) (place int, err *Error) {
 	if text == "" {
 		return len(m.periods) - 1, nil
 	}
 	place = -1
 	for i := range m.periods {
 		switch p := &m.periods[i]; {
-		case p.keptUntil() <= now || !p.isNamed(text, terms): //mutant:correction-of-a-dropped-period
+		case p.keptUntil() <= now || !p.isNamed(text): //mutant:correction-of-a-dropped-period
 		case place >= 0:
 			return 0, Invalidf("period", "is %q, in which several start: name the start of one, as in %s", text, instantWords(p.start))
 		default:
@@ -174,11 +172,11 @@ func (m *meter) place(terms *policy.Meter, text string, now limit.Time) (place i
 }
 
 // isNamed reports whether a text is the start of a period, or a time in which it starts.
-func (p *period) isNamed(text string, terms *policy.Meter) bool {
+func (p *period) isNamed(text string) bool {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return limit.Time(at.UnixMicro()) == p.start
 	}
-	return startsIn(text, terms, p)
+	return p.startsIn(text)
 }
 
 // correctionWords describes the corrections of a period.

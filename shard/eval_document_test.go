@@ -14,7 +14,7 @@ import (
 // newSystem returns a world of the system shard.
 func newSystem(t testing.TB) *world {
 	w := &world{TB: t, state: NewState(System), policies: policy.NewSet(nil), term: 1}
-	w.append(EncodeEpochOpen(System, origin))
+	w.append(EncodeEpochOpen(System, origin, LevelNewest))
 	return w
 }
 

@@ -51,9 +51,7 @@ func (e *evaluation) forget(r *Request) Result {
 	switch a := r.Adjustment; {
 	case e.at.Shard == System:
 		return Result{Err: Invalidf("", "the system shard holds documents and no keys")}
-	case e.at.Level < LevelTrust:
-		return Result{Err: &Error{Code: Conflict, Field: "key", Message: "cannot be forgotten before the upgrade of the cluster is " +
-			"finished: `stint upgrade status` says how far it is"}}
+
 	case a == nil || a.Forget == "" || len(r.Namespace)+len(a.Forget) > textMost:
 		return Result{Err: Invalidf("key", "is missing, or has more than %d bytes with the namespace", textMost)}
 	case a.auditProblem() != nil:

@@ -229,21 +229,6 @@ func TestALateCopyOfAForgetEndsNothing(t *testing.T) {
 	w.wantUsed(origin+6, "p", person, 2)
 }
 
-func TestNothingIsForgottenBeforeTheLevel(t *testing.T) {
-	w := newForgetWorld(t)
-	w.must(origin+1, checkOf("p", person, 1))
-	at := w.next(origin + 2)
-	at.Level = LevelSound
-	results, puts := Evaluate(w, w.policies, []Request{forgetOf(person)}, at)
-	if results[0].Err == nil || results[0].Err.Code != Conflict || len(puts) != 0 {
-		t.Errorf("%+v, with %d effects", results[0], len(puts))
-	}
-	missing := forgetOf("")
-	if err := w.refused(origin+3, missing); err.Code != Invalid || err.Field != "key" {
-		t.Errorf("no key: %v", err)
-	}
-}
-
 func TestAKeyIsReplacedWhereItStandsAlone(t *testing.T) {
 	for text, want := range map[string]string{
 		"a":            ForgottenKey,
@@ -255,5 +240,12 @@ func TestAKeyIsReplacedWhereItStandsAlone(t *testing.T) {
 		if got := withoutWord(text, "a"); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+func TestAForgetNamesAKey(t *testing.T) {
+	w := newForgetWorld(t)
+	if err := w.refused(origin+3, forgetOf("")); err.Code != Invalid || err.Field != "key" {
+		t.Errorf("no key: %v", err)
 	}
 }

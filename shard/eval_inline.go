@@ -23,7 +23,7 @@ func (c *counter) hasRoomFor(limits []policy.Limit, now limit.Time) bool {
 	}
 	count := 0
 	for i := range c.limits {
-		if l := &c.limits[i]; !l.atRest(now) || c.keepsSince(l, now) {
+		if l := &c.limits[i]; !l.atRest(now) || l.keepsSince(now) {
 			count++
 		}
 	}
@@ -56,9 +56,7 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
 				didYouMean(b.policies.Nearest(entry.Policy)))}
 	case entry.Limits != nil:
-		if err := banTooEarly(b.at.Level, i, entry.Limits); err != nil {
-			return charge{}, err
-		}
+
 		c, err := b.counter(r, i, p, entry.Limits)
 		if err != nil {
 			return charge{}, err
@@ -94,22 +92,6 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 	c = b.bringUp(c, limits, entry.Tier, op.reads(entry))
 	return charge{counter: c, policy: p, limits: limits}, nil
 }
-
-// banTooEarly refuses inline limits with a quota of 0, which an owner at LevelFirst could not read in the key's record.
-func banTooEarly(level Level, i int, limits []policy.Limit) *Error {
-	if level >= LevelSound {
-		return nil
-	}
-	for j := range limits {
-		if limits[j].Quota == 0 && limits[j].Algorithm != limit.Unlimited {
-			return Invalidf(fmt.Sprintf("entries[%d].limits[%d].quota", i, j), "%s", bansTooEarly)
-		}
-	}
-	return nil
-}
-
-// bansTooEarly is the message for a quota of 0 before LevelSound.
-const bansTooEarly = "is 0, which some nodes of the cluster cannot read before its upgrade is finished: `stint upgrade status` says how far it is"
 
 func didYouMean(name string) string {
 	if name == "" {

@@ -170,7 +170,7 @@ func (cs charges) showExtras(d *Decision, at *Stamp) {
 		ch := &cs[i]
 		c := ch.counter
 		until, level := ch.deniedUntil(c, at.Now), c.extras.level(c.lockout(), at.Now)
-		denies, byHand := until != 0, at.Level >= LevelSound && c.extras.blockedByHand(at.Now) != 0
+		denies, byHand := until != 0, c.extras.blockedByHand(at.Now) != 0
 		if !denies {
 			until = c.extras.blockedUntil(at.Now)
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 )
 
 // The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with the sinks that still
@@ -37,7 +36,7 @@ type outboxHead struct {
 	lost        uint64
 }
 
-// outboxFormat is the first byte of the head, which is written from LevelNotify on.
+// outboxFormat is the first byte of the head.
 const outboxFormat = 1
 
 func (h *outboxHead) encode() []byte {
@@ -265,21 +264,11 @@ func (o *outbox) revive(p EventPlace, sink string) bool {
 	return true
 }
 
-// eventsTooEarly refuses requests about events that some nodes cannot read.
-func (b *batch) eventsTooEarly() *Error {
-	if b.at.Level >= LevelNotify {
-		return nil
-	}
-	return Invalidf("", "events are written when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")
-}
-
 var errUnknownEvents = Invalidf("body", "is nothing about events that this version knows: run a newer one")
 
 // events answers the requests about events.
 func (b *batch) events(r *Request) Result {
-	if err := b.eventsTooEarly(); err != nil {
-		return Result{Err: err}
-	}
+
 	switch r.Op {
 	case ReadEventPage:
 		return b.eventPage(r)
@@ -418,7 +407,7 @@ func (b *batch) noteSpike(r *Request) Result {
 	return Result{Decision: d}
 }
 
-// cooldownFormat is the only byte of the record of a cooldown, which is written from LevelNotify on.
+// cooldownFormat is the only byte of the record of a cooldown.
 const cooldownFormat = 1
 
 func cooldownKey(namespace, policy, key string) string {
@@ -452,19 +441,4 @@ func (b *batch) notePush(in *reader, sink string) Result {
 	d := b.newDecision()
 	d.System = &SystemAnswer{Document: Document{Version: p.Version}}
 	return Result{Decision: d}
-}
-
-// errThresholdsTooEarly occurs when a node learns of the policies before the cluster's new level. It is temporary.
-var errThresholdsTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
-	Message: "the shard does not know yet that all nodes can read thresholds; nothing was counted, ask again"}
-
-// tooEarly refuses what counts under a policy that some nodes cannot read.
-func (s *Stamp) tooEarly(p *policy.Policy) *Error {
-	switch {
-	case p.Meter != nil && s.Level < LevelBill: //mutant:meter-before-its-level
-		return errMeterTooEarly
-	case p.HasThresholds() && s.Level < LevelNotify: //mutant:threshold-before-its-level
-		return errThresholdsTooEarly
-	}
-	return nil
 }

@@ -24,11 +24,7 @@ func (ch *charge) overrideProblem(r *Request, at *Stamp) *Error {
 		return Invalidf("expires_at", "is %s, and now is %s: it must lie ahead",
 			instantWords(o.Expires), instantWords(at.Now))
 	}
-	for name, t := range o.Limits {
-		if t.Quota != nil && *t.Quota == 0 && at.Level < LevelSound {
-			return Invalidf("limits."+name+".quota", "%s", bansTooEarly)
-		}
-	}
+
 	if field, problem := ch.policy.OverrideProblem(o); problem != "" {
 		return Invalidf(field, "%s", problem)
 	}

@@ -40,8 +40,7 @@ type TallyTerms struct {
 	Verb    TallyVerb
 	When    TallyWhen
 	KeepTTL bool // TallySet: keep the end
-	Old     bool // report in Tallied.Was whether the counter existed; refused below LevelSound
-	At      bool // TTL is an instant, so that it ends when the client said, however long the request was under way; from LevelNotify on
+	At      bool // TTL is an instant, so that it ends when the client said, however long the request was under way
 	Amount  int64
 	TTL     limit.Span // until the end, or with At the end; 0 in TallySet: no end
 }
@@ -50,7 +49,7 @@ type TallyTerms struct {
 type Tallied struct {
 	Known  bool // the counter exists
 	Done   bool // the verb took effect: its condition held, and there was something to change
-	Was    bool // the counter existed before, with the value Before; set only if TallyTerms.Old is
+	Was    bool // the counter existed before, with the value Before; not set by ReadTally
 	Before int64
 	Value  int64
 	EndsAt limit.Time // first instant at which the counter no longer exists; 0: it does not end on its own
@@ -106,10 +105,7 @@ func (e *evaluation) tally(r *Request, answer *Result) {
 	t := &e.slabs.tallies.take(1)[0]
 	t.Known, t.Before = known, after.Value
 	if r.Op == Tally {
-		if t.Was = known && r.Tally.Old; r.Tally.Old && e.at.Level < LevelSound {
-			answer.Err = errOldTooEarly
-			return
-		}
+		t.Was = known
 		if answer.Err = e.doTally(r.Tally, c, &after, t); answer.Err != nil {
 			return
 		}
@@ -133,10 +129,6 @@ func (e *evaluation) tally(r *Request, answer *Result) {
 	e.touch(c)
 	e.number(d)
 }
-
-// errOldTooEarly occurs when an entry node learns of the cluster's new level before this shard's node. It is temporary.
-var errOldTooEarly = &Error{Code: Unavailable, RetryAfter: 50e3,
-	Message: "the shard does not know yet that all nodes can tell what a counter was; nothing was counted, ask again"}
 
 // doTally applies the verb to a tally and updates t.Known and t.Done.
 func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, t *Tallied) *Error {

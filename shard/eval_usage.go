@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -101,9 +100,7 @@ func decodeUsageQuery(body []byte) (q UsageQuery, _ *Error) {
 
 // usage answers ReadUsage.
 func (b *batch) usage(r *Request) Result {
-	if b.at.Level < LevelBill {
-		return Result{Err: Invalidf("", "usage is billed when the upgrade of the cluster is finished: `stint upgrade status` says how far it is")}
-	}
+
 	q, err := decodeUsageQuery(r.Body)
 	if err != nil {
 		return Result{Err: err}
@@ -183,7 +180,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	if len(key) == 0 { // the listing would be called complete without those behind it
 		return unreadable("key", "what a policy has billed", ErrDiverged)
 	}
-	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0] < counterFormatMetered {
+	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0]&counterMeters == 0 {
 		return nil
 	}
 	r := reader{rest: key[1:]}
@@ -208,7 +205,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	for i := range c.meters {
 		m := &c.meters[i]
 		for j := range m.periods {
-			if p := &m.periods[j]; u.Starts == "" || startsIn(u.Starts, termsOf(c.policy), p) {
+			if p := &m.periods[j]; u.Starts == "" || p.startsIn(u.Starts) {
 				one := m.usage(p)
 				one.Namespace, one.Policy, one.Key = u.namespace, string(name), string(r.rest)
 				u.page.Periods = append(u.page.Periods, one)
@@ -224,28 +221,11 @@ func (m *meter) usage(p *period) Usage {
 		Revision: uint64(p.revised), Recovered: p.recovered}
 }
 
-// startsIn reports whether a period begins in a year, a month or a day of the zone that its meter had then. Below LevelNotify none is
-// recorded, and it is that of the policy's meter.
-func startsIn(text string, terms *policy.Meter, p *period) bool {
-	if date, known := p.date(); known {
-		return startsOn(text, date)
-	}
-	start := time.UnixMicro(int64(p.start)).UTC()
-	if terms == nil { // nobody knows the zone of a meter that has been taken out of its policy, so it counts in all zones
-		return startsOn(text, start.Add(-12*time.Hour)) || startsOn(text, start) || startsOn(text, start.Add(14*time.Hour))
-	}
-	return startsOn(text, start.In(terms.Cycle.Zone.Location()))
-}
-
-func startsOn(text string, date time.Time) bool {
-	return strings.HasPrefix(date.Format(time.DateOnly), text)
-}
-
 // The bits of a period in a page.
 const (
 	usageRecovered  = 1
 	usageSameKey    = 2 // policy and key are those of the period before
-	usageCorrected  = 4 // since LevelNotify: the corrections follow
+	usageCorrected  = 4 // the corrections follow
 	usageUnreadable = 8 // no period, but a key of which none can be read
 )
 

@@ -70,7 +70,7 @@ func (e *Event) ID(ledger string) string {
 	return "evt_" + hex.EncodeToString(sum[:16])
 }
 
-// eventFormat is the first byte of an event's record, which is written from LevelNotify on.
+// eventFormat is the first byte of an event's record.
 const eventFormat = 1
 
 // eventShadow is the bit of an event in its record.
@@ -367,7 +367,7 @@ func pushKey(sink, period string) string {
 	return string(append(appendString([]byte{pushRecord}, sink), period...))
 }
 
-// pushFormat is the first byte of the record of a position, which is written from LevelNotify on.
+// pushFormat is the first byte of the record of a position.
 const pushFormat = 1
 
 func (p *Push) encode() []byte {

@@ -97,7 +97,7 @@ func TestAListingNamesWhatItCannotRead(t *testing.T) {
 	w.batch(origin+1, checkOf("p", "bad", 1))
 	w.spoil("k")
 	r, _ := w.state.Lookup(counterKeyOf("p", "bad"))
-	r.Value = append([]byte{counterFormatMarked}, r.Value[1:5]...)
+	r.Value = append([]byte{counterFormat | counterMeters}, r.Value[1:5]...)
 	w.state.table.put(counterKeyOf("p", "bad"), r)
 	w.batch(origin+2, checkOf("p", "good", 1))
 	want := []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}

@@ -16,13 +16,12 @@ type capped struct {
 	session Session
 	last    uint64
 	now     limit.Time
-	level   Level
 }
 
 func (c *capped) Full() bool    { return c.state.Bytes() >= c.most-c.most/8 }
 func (c *capped) Brimful() bool { return c.state.Bytes() >= c.most }
 
-func newCapped(t testing.TB, most int, level Level) *capped {
+func newCapped(t testing.TB, most int) *capped {
 	denied := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: hour})
 	denied.Name, denied.CountDenied = "denied", true
 	denied.Lockout = &policy.Lockout{After: 3, Base: minute, Factor: 2, Max: hour, OnDenied: true}
@@ -32,7 +31,7 @@ func newCapped(t testing.TB, most int, level Level) *capped {
 	log.Name = "log"
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 1 << 40, Period: hour},
 		limit.Limit{Algorithm: limit.TokenBucket, Quota: 1 << 40, Period: second, Count: 1, Initial: 1 << 40}), denied, held, log)
-	c := &capped{world: w, most: most, level: level, now: origin}
+	c := &capped{world: w, most: most, now: origin}
 	c.renew()
 	return c
 }
@@ -55,7 +54,6 @@ func (c *capped) send(requests ...Request) (results []Result) {
 	for len(results) < len(requests) {
 		c.now += 1000
 		at := c.next(c.now)
-		at.Level = c.level
 		some, puts := Evaluate(c, c.policies, requests[len(results):], at)
 		c.append(EncodeBatch(at, puts))
 		results = append(results, some...)
@@ -175,20 +173,18 @@ func TestNoFloodFillsAShard(t *testing.T) {
 	for name, flood := range floods {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, level := range []Level{LevelFirst, LevelSound} {
-				c := newCapped(t, 256<<10, level)
-				for i := range 50 {
-					c.send(checkOf("p", one(i), 1), checkOf("log", one(i), 1), checkOf("denied", one(i), 1), reserve(one(i), hour))
-				}
-				c.fill(6)
-				for i := range rounds {
-					flood(c, i)
-					c.bounded(name)
-				}
-				// Existing keys are served, and giving units back is never refused.
-				if r := c.send(checkOf("p", one(7), 1))[0]; r.Err != nil || !r.Decision.Allowed {
-					t.Errorf("level %d, a key that was there: %+v", level, r)
-				}
+			c := newCapped(t, 256<<10)
+			for i := range 50 {
+				c.send(checkOf("p", one(i), 1), checkOf("log", one(i), 1), checkOf("denied", one(i), 1), reserve(one(i), hour))
+			}
+			c.fill(6)
+			for i := range rounds {
+				flood(c, i)
+				c.bounded(name)
+			}
+			// Existing keys are served, and giving units back is never refused.
+			if r := c.send(checkOf("p", one(7), 1))[0]; r.Err != nil || !r.Decision.Allowed {
+				t.Errorf("a key that was there: %+v", r)
 			}
 		})
 	}
@@ -197,50 +193,32 @@ func TestNoFloodFillsAShard(t *testing.T) {
 // Requests whose callers have their answers leave nothing behind. (Each reserve, settlement and counted denial once left a
 // record for ten minutes.)
 func TestAnswersAreForgottenWithTheirNumbers(t *testing.T) {
-	for _, level := range []Level{LevelFirst, LevelSound} {
-		c := newCapped(t, 1<<30, level)
-		c.send(checkOf("denied", "k", 1), Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "held", Key: "k", Cost: 1}},
-			Hold: &HoldTerms{TTL: hour}})
-		before := c.state.Records()
-		for range 100 {
-			var batch []Request
-			for range 50 {
-				batch = append(batch, checkOf("denied", "k", 1),
-					Request{Op: Partial, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}})
-			}
-			c.send(batch...)
-		}
-		c.send(checkOf("p", "k", 1))
-		kept := 0
-		for key := range allRecords(c.state.table) {
-			kept += int(bit(key[0] == sessionAnswerRecord))
-		}
-		// The counter of p/k is new.
-		if records := c.state.Records(); kept > 0 || records > before+1 {
-			t.Errorf("level %d: %d records, before 10,000 requests %d; %d of them are answers", level, records, before, kept)
-		}
-	}
-}
-
-// A session record of an owner of the first release does not say which of its answers have records. They are forgotten anyway.
-func TestAnswersThatAnEarlierReleaseKeptAreForgotten(t *testing.T) {
-	c := newCapped(t, 1<<30, LevelFirst)
+	c := newCapped(t, 1<<30)
+	c.send(checkOf("denied", "k", 1), Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "held", Key: "k", Cost: 1}},
+		Hold: &HoldTerms{TTL: hour}})
+	before := c.state.Records()
 	for range 100 {
-		c.send(Request{Op: Partial, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}},
-			checkOf("denied", "k", 1), checkOf("p", "k", 1))
-	}
-	c.level = LevelSound
-	c.send(checkOf("p", "k", 1))
-	for key := range allRecords(c.state.table) {
-		if key[0] == sessionAnswerRecord {
-			t.Fatal("an answer is still there")
+		var batch []Request
+		for range 50 {
+			batch = append(batch, checkOf("denied", "k", 1),
+				Request{Op: Partial, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}})
 		}
+		c.send(batch...)
+	}
+	c.send(checkOf("p", "k", 1))
+	kept := 0
+	for key := range allRecords(c.state.table) {
+		kept += int(bit(key[0] == sessionAnswerRecord))
+	}
+	// The counter of p/k is new.
+	if records := c.state.Records(); kept > 0 || records > before+1 {
+		t.Errorf("%d records, before 10,000 requests %d; %d of them are answers", records, before, kept)
 	}
 }
 
 // Thousands of numbers may become finished at once. Forgetting their answers must not make an entry too large.
 func TestManyAnswersAreForgottenStepByStep(t *testing.T) {
-	c := newCapped(t, 1<<30, LevelSound)
+	c := newCapped(t, 1<<30)
 	var batch []Request
 	for range 20_000 {
 		batch = append(batch, Request{Op: Partial, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
@@ -263,42 +241,39 @@ func TestManyAnswersAreForgottenStepByStep(t *testing.T) {
 
 // A copy of a counted denial gets the same denial again, with its wait, and is counted once.
 func TestACopyOfACountedDenialIsDenied(t *testing.T) {
-	for _, level := range []Level{LevelFirst, LevelSound} {
-		c := newCapped(t, 1<<30, level)
-		c.send(checkOf("denied", "k", 1))
-		denial := inSession(checkOf("denied", "k", 1), c.session, 2, 1)
-		reserve := inSession(Request{Op: Reserve, Namespace: "default", Entries: denial.Entries, Hold: &HoldTerms{TTL: hour}}, c.session, 3, 1)
-		decide := func(requests ...Request) []Result {
-			c.now += 1000
-			at := c.next(c.now)
-			at.Level = level
-			results, puts := Evaluate(c, c.policies, requests, at)
-			for _, put := range puts {
-				if level >= LevelSound && put.Key[0] == sessionAnswerRecord {
-					t.Errorf("a counted denial has a record of its own, besides the session's")
-				}
-			}
-			c.append(EncodeBatch(at, puts))
-			return results
-		}
-		first := decide(denial, reserve)
-		used := first[1].Decision.Limits[0].Used
-		denial.Retry, reserve.Retry = true, true
-		for i, again := range decide(denial, reserve) {
-			want := first[i]
-			if want.Decision.Replayed = true; fmt.Sprint(again) != fmt.Sprint(want) || again.Decision.Allowed {
-				t.Errorf("level %d: again %+v\nfirst %+v", level, again, want)
+	c := newCapped(t, 1<<30)
+	c.send(checkOf("denied", "k", 1))
+	denial := inSession(checkOf("denied", "k", 1), c.session, 2, 1)
+	reserve := inSession(Request{Op: Reserve, Namespace: "default", Entries: denial.Entries, Hold: &HoldTerms{TTL: hour}}, c.session, 3, 1)
+	decide := func(requests ...Request) []Result {
+		c.now += 1000
+		at := c.next(c.now)
+		results, puts := Evaluate(c, c.policies, requests, at)
+		for _, put := range puts {
+			if put.Key[0] == sessionAnswerRecord {
+				t.Errorf("a counted denial has a record of its own, besides the session's")
 			}
 		}
-		if got := decide(Request{Op: Get, Namespace: "default", Entries: denial.Entries})[0].Decision.Limits[0].Used; got != used {
-			t.Errorf("level %d: %d are used, before the copies %d", level, got, used)
+		c.append(EncodeBatch(at, puts))
+		return results
+	}
+	first := decide(denial, reserve)
+	used := first[1].Decision.Limits[0].Used
+	denial.Retry, reserve.Retry = true, true
+	for i, again := range decide(denial, reserve) {
+		want := first[i]
+		if want.Decision.Replayed = true; fmt.Sprint(again) != fmt.Sprint(want) || again.Decision.Allowed {
+			t.Errorf("again %+v\nfirst %+v", again, want)
 		}
+	}
+	if got := decide(Request{Op: Get, Namespace: "default", Entries: denial.Entries})[0].Decision.Limits[0].Used; got != used {
+		t.Errorf("%d are used, before the copies %d", got, used)
 	}
 }
 
 // A counted denial stays a denial, even when its exact answer is forgotten.
 func TestACopyOfAForgottenCountedDenialIsDenied(t *testing.T) {
-	c := newCapped(t, 1<<30, LevelSound)
+	c := newCapped(t, 1<<30)
 	c.send(checkOf("denied", "first", 1))
 	first := c.last + 1
 	for i := range 6_000 { // the first of them are dropped
@@ -327,7 +302,7 @@ func TestACopyOfAForgottenCountedDenialIsDenied(t *testing.T) {
 
 // A full shard refuses exactly the requests that would add a record, before anything is counted.
 func TestWhatAFullShardRefuses(t *testing.T) {
-	c := newCapped(t, 1<<30, LevelSound)
+	c := newCapped(t, 1<<30)
 	entries := func(policy string) []Entry { return []Entry{{Policy: policy, Key: "k", Cost: 1}} }
 	reserve := Request{Op: Reserve, Namespace: "default", Entries: entries("held"), Hold: &HoldTerms{TTL: hour}}
 	first := c.send(reserve, reserve, reserve, checkOf("p", "k", 1), checkOf("denied", "k", 1))
@@ -386,7 +361,7 @@ func countersOf(w *world) map[string]Record {
 // On a brimful shard a hold ends as usual but leaves no record, so memory is given back. It ends once, and a retry of the
 // settlement gets HoldEnded.
 func TestAHoldEndsAtTheBrim(t *testing.T) {
-	c := newCapped(t, 1<<30, LevelSound)
+	c := newCapped(t, 1<<30)
 	entries := []Entry{{Policy: "held", Key: "k", Cost: 1}}
 	var held []Decision
 	for range 100 {

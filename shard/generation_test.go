@@ -221,21 +221,6 @@ func TestADebtOfABucketIsAllCounted(t *testing.T) {
 	}
 }
 
-// An owner of 0.1.0 gives no since to a state that begins. To keep it from refunding units from before a reset, the since
-// of the reset is kept until it no longer matters.
-func TestAResetIsRememberedForOwnersOfLevelFirst(t *testing.T) {
-	for level, want := range map[Level]limit.Time{LevelFirst: origin + 2 + limit.Time(policy.DefaultRetention), LevelSound: origin + 3} {
-		w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: minute}))
-		w.must(origin+1, checkOf("p", "k", 4))
-		at := w.next(origin + 2)
-		at.Level = level
-		_, puts := Evaluate(w, w.policies, []Request{{Op: Reset, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}}}, at)
-		if len(puts) != 1 || puts[0].Value == nil || puts[0].ForgetAt != want {
-			t.Errorf("level %d: %+v, want it kept until %d", level, puts, want)
-		}
-	}
-}
-
 // A tier that lifts a bucket charges it with at most two fillings. Units that were not counted are not given back, since
 // they would be other decisions' units.
 func TestALiftedBucketGivesBackNothingThatItDidNotCount(t *testing.T) {

@@ -65,7 +65,7 @@ func begunLockout(before Records, p *Put, now limit.Time) *BegunLockout {
 
 // ladderIn is the ladder in the record of a counter.
 func ladderIn(value []byte) ladder {
-	if len(value) == 0 || value[0] == counterFormat {
+	if len(value) == 0 || value[0]&counterExtra == 0 {
 		return ladder{}
 	}
 	var c counter

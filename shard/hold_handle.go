@@ -41,17 +41,13 @@ type sealingSecret struct {
 	nonceKey [sha256.Size]byte
 }
 
-// The formats of an id: its first byte. In handleNumbered the number of the secret follows, in handleFormat it is 1: the only
-// one that a cluster has below LevelTrust, and until its secrets are rotated. All that is authenticated with the rest, which is
-// a nonce and the sealed text:
+// An id begins with its format, one byte, and the number of its secret. They are authenticated with the rest, which is a nonce
+// and the sealed text:
 //
 //	flags (1 byte) | namespace | decided at | retention | shard or home | epoch, seq, index; or the operation's id |
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
 //	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
-const (
-	handleFormat   = 1
-	handleNumbered = 2
-)
+const handleFormat = 1
 
 // The bits of the flags.
 const (
@@ -95,10 +91,7 @@ func newSealingSecret(secret *SealingSecret) sealingSecret {
 	if err != nil {
 		panic(err) // as above
 	}
-	head := []byte{handleFormat}
-	if secret.Number != 1 {
-		head = binary.AppendUvarint([]byte{handleNumbered}, uint64(secret.Number))
-	}
+	head := binary.AppendUvarint([]byte{handleFormat}, uint64(secret.Number))
 	return sealingSecret{number: secret.Number, head: head, aead: aead, nonceKey: derive(secret.Key[:], "stint handle: nonce")}
 }
 
@@ -245,12 +238,9 @@ func (s *Sealer) Open(text string) (Request, error) {
 
 // sealedBy returns the secret that an id says has sealed it. The id is long enough for a head and a nonce.
 func (s *Sealer) sealedBy(b []byte) (*sealingSecret, error) {
-	head, number := []byte{handleFormat}, uint64(1) //mutant:first-secret-is-named
-	if len(b) > 0 && b[0] == handleNumbered {
-		number, _ = binary.Uvarint(b[1:])
-		head = binary.AppendUvarint([]byte{handleNumbered}, number)
-	}
-	if !bytes.HasPrefix(b, head) || len(b) < len(head)+nonceSize || head[0] == handleNumbered && number < 2 || number > math.MaxUint32 {
+	number, _ := binary.Uvarint(b[min(1, len(b)):])
+	head := binary.AppendUvarint([]byte{handleFormat}, number)
+	if !bytes.HasPrefix(b, head) || len(b) < len(head)+nonceSize || number == 0 || number > math.MaxUint32 {
 		return nil, ErrHandle
 	}
 	for i := range s.secrets {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -203,26 +202,6 @@ func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
 	}
 }
 
-// TestTheDayOfAMeterThatIsGone: below LevelNotify no zone is written, and nobody knows that of a meter which was taken out of its
-// policy, so its days are those of any zone.
-func TestTheDayOfAMeterThatIsGone(t *testing.T) {
-	with, without := billed(lifetimeOf(1000)), onePolicy(lifetimeOf(1000))
-	with.Retention, without.Retention = hour, hour
-	w := newWorld(t, with)
-	at := w.next(origin + 20*anHour)
-	at.Level = LevelBill
-	_, puts := Evaluate(w, w.policies, []Request{checkOf("p", "ann", 1)}, at)
-	w.append(EncodeBatch(at, puts))
-	here := time.UnixMicro(int64(origin + 20*anHour)).UTC()
-	w.policies = policy.NewSet([]*policy.Policy{without})
-	for days, want := range map[int]int{-1: 0, 0: 1, 1: 1, 2: 0} {
-		q := UsageQuery{Starts: here.AddDate(0, 0, days).Format(time.DateOnly)}
-		if got := w.bills(origin+20*anHour+1, q); len(got) != want {
-			t.Errorf("%s has %+v", q.Starts, got)
-		}
-	}
-}
-
 // TestAPageEndsItsBatch: nothing is installed while it is read.
 func TestAPageEndsItsBatch(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
@@ -330,20 +309,6 @@ func TestAForgottenKeyHasNoBill(t *testing.T) {
 	w.must(origin, checkOf("p", "ann", 1))
 	w.must(origin+1, forgetOf("ann"))
 	w.wantBills(origin+1, "ann")
-}
-
-// TestNoMeterBeforeItsLevel: a node that does not know the level yet counts nothing rather than something that it does not bill.
-func TestNoMeterBeforeItsLevel(t *testing.T) {
-	w := newWorld(t, billed(lifetimeOf(1000)))
-	at := w.next(origin)
-	at.Level = LevelTrust
-	results, puts := Evaluate(w, w.policies, []Request{checkOf("p", "ann", 1)}, at)
-	if err := results[0].Err; err == nil || err.Code != Unavailable || err.MaybeApplied() || len(puts) > 0 {
-		t.Errorf("%v, effects %v", err, puts)
-	}
-	if results, _ = Evaluate(w, w.policies, []Request{UsageRequest("default", 3, 16, UsageQuery{})}, at); results[0].Err == nil {
-		t.Error("usage is listed below its level")
-	}
 }
 
 // TestABrimfulShardBeginsNoPeriod: and goes on in one that is open.
@@ -483,7 +448,8 @@ func manyMeters() *counter {
 	return &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}, ladderKnown: true, meters: []meter{
 		{name: "calls", since: origin + 5, periods: []period{
 			{start: origin, end: origin + anHour, grace: minute, keep: 2 * hour, units: 300, revised: origin + 9},
-			{start: origin + 3*anHour, end: origin + 4*anHour, grace: 2 * minute, keep: 3 * hour, units: 1 << 40, credits: 7, revised: origin + 4*anHour, recovered: true},
+			{start: origin + 3*anHour, end: origin + 4*anHour, grace: 2 * minute, keep: 3 * hour, units: 1 << 40, credits: 7, revised: origin + 4*anHour, recovered: true,
+				zone: -300},
 		}},
 		{name: "old", pauses: []pause{{origin + 1, origin + 2}, {origin + 3, limit.Forever}}, periods: []period{
 			{start: origin, end: origin + limit.Time(day), grace: minute, keep: 2 * day, revised: origin}}},
@@ -500,14 +466,10 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}},
 		Unreadable: []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}}
 	query := UsageRequest("default", 3, 16, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
-	zoned := manyMeters()
-	zoned.meters[0].periods[1].zone, zoned.meters[1].periods[0].zone = zoneKnown-300, zoneKnown
-	text := fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body)
-	value = zoned.encode(origin + 6).Value
-	golden(t, "testdata/meter.golden", text+fmt.Sprintf("counter with zones\n  %x\n", value))
+	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body))
 
 	var back counter
-	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, zoned.meters) {
+	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {
 		t.Errorf("%v: it came back as %+v", err, back.meters)
 	}
 	for n := range value {

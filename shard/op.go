@@ -24,8 +24,8 @@ func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
 // time. An aborted ruling is remembered for longer than any Conclude of the operation is accepted.
 const ConcludeWithin = limit.Span(60e6)
 
-// OperationFingerprint distinguishes requests that use the same id, by the first entries, which the client has sent.
-func OperationFingerprint(whole *Request, own int) uint64 { return whole.printOf(whole.Entries[:own]) }
+// OperationFingerprint distinguishes requests that use the same id, by the entries that the client has sent.
+func OperationFingerprint(whole *Request) uint64 { return fingerprint(whole) }
 
 // Leg is the part of an operation on one other shard, with that shard's answer.
 type Leg struct {

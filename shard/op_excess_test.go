@@ -235,19 +235,3 @@ func TestALegSettlesWithoutTheExcess(t *testing.T) {
 		t.Errorf("%d legs are open", c.state.OpenLegs())
 	}
 }
-
-// Until all nodes know the Excess, none is made.
-func TestRejectOnSeveralShardsWaitsForTheUpgrade(t *testing.T) {
-	c := homeOfHold(t)
-	for level, code := range map[Level]Code{LevelFirst: Invalid, LevelSound: 0} {
-		at := c.next(origin + 2)
-		at.Level = level
-		about := Operation{ID: "x", Home: 3}
-		results, _ := Evaluate(c, c.policies, []Request{{Op: Settle, Namespace: "default", Operation: &about,
-			Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}, Settlement: &Settlement{Action: ActionCommit, Overage: OverageReject,
-				Actual: []uint64{4}, Target: Target{Hold: true, Operation: "x", Home: 3}}}}, at)
-		if err := results[0].Err; code == 0 && err != nil || code != 0 && (err == nil || err.Code != code || err.Field != "commit.overage") {
-			t.Errorf("at level %d: %+v", level, results[0])
-		}
-	}
-}

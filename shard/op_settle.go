@@ -45,10 +45,7 @@ func (e homeEvaluation) settleHome() Result {
 	}
 	print := fingerprint(e.r)
 	switch {
-	case s.Overage == OverageReject && e.at.Level < LevelSound:
-		return Result{Err: Invalidf("commit.overage", "cannot be reject when the keys live on several shards, before the "+
-			"upgrade of the cluster is finished: `stint upgrade status` says how far it is; a common {tag} in the keys places "+
-			"them on one shard")}
+
 	case u != nil && u.settled != nil && u.settled.fingerprint == print:
 		d := u.settled.answer
 		d.Replayed, d.Operation = true, u.verdict(e.r, e.at.Now)

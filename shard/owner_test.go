@@ -17,7 +17,6 @@ type owner struct {
 	overlay map[string]Record
 	pending [][]byte // payloads, oldest first
 	stamp   Stamp
-	level   Level    // of the cluster; 0 is the newest
 	seen    []Record // records read by the current evaluation, copied
 	read    []Record // the same, not copied
 }
@@ -26,7 +25,7 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 	o.Helper()
 	o.stamp = o.next(now)
 	o.stamp.Seq += uint64(len(o.pending))
-	o.stamp.Level = o.level
+
 	o.seen, o.read = nil, nil
 	before, sum := copyOf(requests), o.state.Sum()
 	results, puts := Evaluate(o, o.policies, requests, o.stamp)
@@ -55,7 +54,6 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 func (o *owner) adopt(now limit.Time, set *policy.Set) {
 	at := o.next(now)
 	at.Seq += uint64(len(o.pending))
-	at.Level = o.level
 	p := Adopt(o, o.policies, policy.Revision{Version: AdoptedVersion(o) + 1, Set: set}, at)
 	o.policies, o.overlay[p.Key] = set, p.Record
 	o.pending = append(o.pending, EncodeBatch(at, []Put{p}))

@@ -233,8 +233,7 @@ type SystemAnswer struct {
 	Document Document      // Fetch, Swap, ReadUsage and CorrectUsage
 	Audit    []AuditRecord // ReadAudit, newest first
 	Forgot   Forgot        // Forget
-	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first. Owners at
-	// LevelNotify tell them.
+	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }
 
@@ -294,7 +293,7 @@ type LimitStatus struct {
 	Shadow             bool
 	Soft               bool       // if the limit denies, it is a challenge: see Decision.Challenged
 	Blocked            bool       // the block until BlockedUntil denies
-	ByHand             bool       // and the block was set by a person; for a key without a LockoutLevel, false means unknown
+	ByHand             bool       // and the block was set by a person
 	LockoutLevel       uint32     // blocks of the ladder so far
 	BlockedUntil       limit.Time // the key is blocked until then; 0: it is not
 	Uncounted          bool       // gives nothing back: concurrency without a hold, or not all of the cost counted

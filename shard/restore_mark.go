@@ -15,7 +15,7 @@ import (
 // record, says so. As long as the mark is there, a limit of which a key has no state is full (limit.Full), unless the policy
 // or the mark says keep. No timer ends it: a full limit is at rest again when all that may have been taken no longer counts.
 
-// restoreMarkFormat is the first byte of the mark, which is written from LevelTrust on.
+// restoreMarkFormat is the first byte of the mark.
 const restoreMarkFormat = 1
 
 // restoreMark is what a shard remembers of its restore. It is immutable.

@@ -41,7 +41,7 @@ func (w *world) goBack(backup *State, at limit.Time, keep ...Kept) Restored {
 	}
 	w.state, w.index, w.term = state, w.index+epochsAhead, w.term+1
 	audit(w, state.table)
-	w.append(EncodeEpochOpen(w.state.id, at))
+	w.append(EncodeEpochOpen(w.state.id, at, LevelNewest))
 	return counts
 }
 
@@ -637,7 +637,7 @@ func TestAnExactRestoreLosesNothing(t *testing.T) {
 			}
 		})
 		h.state, h.index, h.term = state, h.index+epochsAhead, h.term+1
-		h.append(EncodeEpochOpen(h.state.id, h.now))
+		h.append(EncodeEpochOpen(h.state.id, h.now, LevelNewest))
 		h.live(60)
 		audit(t, h.state.table)
 	}

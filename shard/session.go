@@ -3,7 +3,6 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -39,12 +38,8 @@ const (
 	sessionTallies = 4096
 )
 
-// The formats of a session record, in its first byte.
-const (
-	sessionFormat        = 1
-	sessionFormatTallies = 2 // followed by at least one tally
-	sessionFormatAnswers = 3 // tallies and answers, each after their number, then kept and denied follow
-)
+// sessionFormat is the first byte of a session record.
+const sessionFormat = 1
 
 // session is the shard's memory of one session, while an evaluation works on it.
 type session struct {
@@ -58,9 +53,7 @@ type session struct {
 	fresh    answersUnderWay
 	few      [4]answers
 	// kept are the counted numbers whose answers may have records of their own, and denied are the counted denials.
-	// Records of the first level do not contain kept: there, every counted number may be kept.
 	kept, denied numbers
-	sound        bool   // the record may have the newest format
 	dirty        bool   // numbers were added
 	written      uint64 // acked in the record
 	bytes        int    // of the effect, as added to the evaluation's total; 0: not yet added
@@ -94,26 +87,14 @@ func (s *session) put(now limit.Time) Put {
 		Record: Record{Value: s.encode(), ForgetAt: now + limit.Time(sessionRetention)}}
 }
 
-// encode writes the record: format, acked, counted, closed, and tallies, answers, kept and denied if there are any.
+// encode writes the record: format, acked, counted, closed, tallies, answers, kept and denied.
 func (s *session) encode() []byte {
-	b := make([]byte, 0, s.size())
-	format := byte(sessionFormat)
 	s.dropAnswers()
-	switch {
-	case len(s.answered) > 0 || s.fresh.last > s.acked || s.sound && len(s.counted.bits) > 0:
-		format = sessionFormatAnswers
-	case len(s.tallies) > 0:
-		format = sessionFormatTallies
-	}
-	b = binary.AppendUvarint(append(b, format), s.acked)
+	b := append(make([]byte, 0, s.size()), sessionFormat)
+	b = binary.AppendUvarint(b, s.acked)
 	b = s.closed.append(s.counted.append(b, s.acked), s.acked)
-	if format >= sessionFormatTallies {
-		b = appendReplays(b, s.tallies, s.acked)
-	}
-	if format == sessionFormatAnswers {
-		b = s.denied.append(s.kept.append(s.appendAnswers(b), s.acked), s.acked)
-	}
-	return b
+	b = s.appendAnswers(appendReplays(b, s.tallies, s.acked))
+	return s.denied.append(s.kept.append(b, s.acked), s.acked)
 }
 
 func decodeSession(name Session, value []byte) (*session, error) {
@@ -122,19 +103,10 @@ func decodeSession(name Session, value []byte) (*session, error) {
 	s := &session{name: name, acked: r.uvarint()}
 	s.written = s.acked
 	s.counted, s.closed = r.numbers(s.acked), r.numbers(s.acked)
-	if format >= sessionFormatTallies {
-		s.tallies = r.replays(s.acked)
-		r.failed = r.failed || format == sessionFormatTallies && len(s.tallies) == 0
-	}
-	if format == sessionFormatAnswers {
-		r.answers(s)
-		s.kept, s.denied = r.numbers(s.acked), r.numbers(s.acked)
-		r.failed = r.failed || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) ||
-			len(s.answered) == 0 && len(s.counted.bits) == 0
-	} else {
-		s.kept = numbers{s.counted.from, slices.Clone(s.counted.bits)}
-	}
-	if r.failed || format < sessionFormat || format > sessionFormatAnswers || len(r.rest) != 0 {
+	s.tallies = r.replays(s.acked)
+	r.answers(s)
+	s.kept, s.denied = r.numbers(s.acked), r.numbers(s.acked)
+	if r.failed || format != sessionFormat || len(r.rest) != 0 || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) {
 		return nil, errMalformedSession
 	}
 	return s, nil

@@ -58,8 +58,8 @@ const (
 
 // remembers reports whether a session keeps the answer for copies of the request. The answer to a request with an id is
 // kept under the id, and some answers have records of their own.
-func (at *Stamp) remembers(r *Request, d *Decision) bool {
-	return at.Level >= LevelSound && r.ID == "" && (!r.Op.answersOnce() || !d.Allowed) && d.Index != 0 && d.System == nil
+func (r *Request) remembers(d *Decision) bool {
+	return r.ID == "" && (!r.Op.answersOnce() || !d.Allowed) && d.Index != 0 && d.System == nil
 }
 
 // answer remembers the answer to a request. The statuses must not change until the batch is encoded.

@@ -43,28 +43,6 @@ func TestACopyOfACheckHearsWhatTheFirstWouldHaveHeard(t *testing.T) {
 	}
 }
 
-// An owner of an earlier release cannot read the answers, so none are written until all nodes can.
-func TestAClusterOfTheFirstLevelKeepsNoAnswers(t *testing.T) {
-	w := newWorld(t, onePolicy(windowLimit))
-	s := opened(w, origin)
-	decide := func(now limit.Time, r Request) Result {
-		at := w.next(now)
-		at.Level = LevelFirst
-		results, puts := Evaluate(w, w.policies, []Request{r}, at)
-		w.append(EncodeBatch(at, puts))
-		return results[0]
-	}
-	r := inSession(checkOf("p", "k", 1), s, 1, 0)
-	decide(origin+1, r)
-	if record, _ := w.Lookup(string(appendSessionKey(nil, s))); record.Value[0] != sessionFormat {
-		t.Errorf("the record has format %d", record.Value[0])
-	}
-	r.Retry = true
-	if d := decide(origin+2, r).Decision; !d.Allowed || !d.Replayed || d.Index != 0 || d.Limits[0].Used != 1 {
-		t.Errorf("a copy hears %+v", d)
-	}
-}
-
 // The record of a session stays small whatever is in progress, and the newest batch is always remembered.
 func TestTheAnswersOfASessionAreBounded(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit), &policy.Policy{Name: "other", Limits: onePolicy(bucketLimit).Limits,
@@ -111,10 +89,10 @@ func TestASessionThatKeepsWhatItNeverCountedIsMalformed(t *testing.T) {
 		"kept":   func(s *session) { s.kept.add(77) },
 		"denied": func(s *session) { s.denied.add(77) },
 		"before": func(s *session) { s.kept.from = 0; s.kept.bits = []byte{2} },
-		"empty":  func(s *session) { *s = session{name: s.name, sound: true}; s.kept.add(1) },
+		"empty":  func(s *session) { *s = session{name: s.name}; s.kept.add(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &session{name: Session{1, 1, 1}, sound: true}
+			s := &session{name: Session{1, 1, 1}}
 			s.counted.add(40)
 			s.kept.add(40)
 			if _, err := decodeSession(s.name, s.encode()); err != nil {
@@ -122,11 +100,6 @@ func TestASessionThatKeepsWhatItNeverCountedIsMalformed(t *testing.T) {
 			}
 			damage(s)
 			value := s.encode()
-			value[0] = sessionFormatAnswers
-			if name == "empty" {
-				value = append(value, 0, 0)                         // no tallies, no answers
-				value = s.denied.append(s.kept.append(value, 0), 0) // but a kept number
-			}
 			if _, err := decodeSession(s.name, value); err == nil {
 				t.Errorf("%x was read", value)
 			}

@@ -139,7 +139,7 @@ func (c *copies) begin() {
 	case 5:
 		r.request.Op = Partial
 	case 6:
-		r.request.Op, r.request.Tally = Tally, &TallyTerms{Verb: TallyAdd, Amount: 1, Old: true}
+		r.request.Op, r.request.Tally = Tally, &TallyTerms{Verb: TallyAdd, Amount: 1}
 		r.request.Entries = []Entry{{Policy: "tally", Key: r.key, Cost: 1, Limits: TallyLimits}}
 	}
 	c.open, c.all[r.key] = append(c.open, r), r
@@ -346,7 +346,7 @@ func (c *copies) fail() {
 	c.met["owner failed"]++
 	c.pending, c.answers = nil, nil
 	clear(c.overlay)
-	c.append(EncodeEpochOpen(3, c.now))
+	c.append(EncodeEpochOpen(3, c.now, LevelNewest))
 }
 
 // checkRecord checks the size of a session's record, and that it has the reported acked number.

@@ -76,13 +76,13 @@ func (e sessionEvaluation) remember(d *Decision) {
 	switch {
 	case e.r.Op == Tally:
 		e.s.tell(e.r.Number, d.Tallied)
-	case e.at.remembers(e.r, d):
+	case e.r.remembers(d):
 		e.s.answer(e.r.Number, e.r, d)
 		if !d.Allowed {
 			e.s.add(&e.s.denied, e.r.Number)
 		}
 	//mutant:reservation-copy-lacks-its-hold
-	case d.Index != 0 && e.r.ID == "" && (!d.Allowed || e.r.Op.answersOnce()) && !e.brimful:
+	case d.Index != 0 && e.r.ID == "" && e.r.Op.answersOnce() && !e.brimful:
 		e.write(Put{Key: string(appendSessionAnswerKey(nil, e.r.Session, e.r.Number)),
 			Record: Record{Value: encodeAnswer(e.r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
 		e.s.add(&e.s.kept, e.r.Number)
@@ -153,7 +153,6 @@ func (b *batch) meet(s *session) {
 		b.sessions = make(map[Session]*session)
 	}
 	b.sessions[s.name] = s
-	s.sound = b.at.Level >= LevelSound
 	b.met = append(b.met, s)
 }
 
@@ -172,7 +171,7 @@ func (s *session) add(to *numbers, n uint64) {
 }
 
 // answersOnce reports whether the answer of an operation cannot be derived from the later state: which hold it was, how
-// much was granted, or which period was corrected. Such an answer is kept beside the session. In a cluster at the first level, so is a counted denial.
+// much was granted, or which period was corrected. Such an answer is kept beside the session.
 func (o Op) answersOnce() bool {
 	return o == Reserve || o == Partial || o == Settle || o == CorrectUsage
 }
@@ -247,8 +246,8 @@ func (e sessionEvaluation) asDenied() Decision {
 }
 
 // asCounted answers "allowed", with the current state of the counted limits, if the original answer is not remembered:
-// there were too many others, the shard was too full to keep it, or an earlier release counted it. A status that no longer
-// exists is left out, for instance after the removal of a policy: an error would mean that nothing was counted.
+// there were too many others, or the shard was too full to keep it. A status that no longer exists is left out, for instance
+// after the removal of a policy: an error would mean that nothing was counted.
 func (e sessionEvaluation) asCounted() Decision {
 	d := e.newDecision()
 	d.Replayed = true

@@ -75,7 +75,7 @@ const (
 	talliedKnown = 1 << iota
 	talliedDone
 	talliedEnds // at another instant than the previous one, which follows
-	talliedWas  // since LevelSound
+	talliedWas
 )
 
 // append writes a tally as a difference to the previous one, whose successor it usually is: flags, the distance of the

@@ -258,7 +258,7 @@ func TestSessionsAreNamedByTheirPlace(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	seen := map[Session]bool{}
 	for i := range 3 {
-		w.append(EncodeEpochOpen(3, origin))
+		w.append(EncodeEpochOpen(3, origin, LevelNewest))
 		for j := range 3 {
 			results, _ := w.batch(origin, Request{Op: OpenSession}, checkOf("p", "k", 1), Request{Op: OpenSession})
 			for k, result := range []Result{results[0], results[2]} {

@@ -74,7 +74,7 @@ func (s *State) Install(payload []byte, index, term uint64) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("shard: entry %d would turn shard %d's time back from %d to %d",
 			index, s.id, s.time, e.time)
 	}
-	s.install(&e) //mutant:old-sum-halts-readers
+	s.install(&e)
 	return s.outcome(NotDropped), nil
 }
 
@@ -114,8 +114,7 @@ func (s *State) install(e *entry) {
 }
 
 // The sweep of an entry is bounded, since the next entry waits for it. A batch sweeps at least as many segments as it can
-// have filled. A sum entry, the only kind on an idle shard, sweeps many, in about a millisecond. Version 0.1.0 does
-// exactly the same, and this must not change while it can be a voter: its own fingerprints include the cursor.
+// have filled. A sum entry, the only kind on an idle shard, sweeps many, in about a millisecond.
 const (
 	sumSweepSegments = 2048
 	sumSweepRecords  = 4096

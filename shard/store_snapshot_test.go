@@ -138,11 +138,8 @@ func (l *randomLog) entry(s *State) []byte {
 	switch n := l.rnd.IntN(100); {
 	case n < 3 || s.Epoch() == 0:
 		l.term += uint64(l.rnd.IntN(2))
-		return EncodeEpochOpen(3, l.now-limit.Time(l.rnd.IntN(int(minute))))
+		return EncodeEpochOpen(3, l.now-limit.Time(l.rnd.IntN(int(minute))), LevelNewest)
 	case n < 6:
-		if l.rnd.IntN(2) == 0 {
-			return encodeOldSum(at, l.rnd.Uint64())
-		}
 		return EncodeSum(at)
 	case n < 9:
 		at.Seq += uint64(l.rnd.IntN(3)) - 1

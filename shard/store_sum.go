@@ -6,9 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// SumVersion is the definition of a sum. Sums of two versions are not comparable. Version 1 was that of 0.1.0, which
-// included the layout of the table; no report contains it.
-const SumVersion = 2
+// SumVersion is the definition of a sum. Sums of two versions are not comparable.
+const SumVersion = 1
 
 // SumAt is the sum of a replica's records at one place of the log: directly after the sum entry there.
 type SumAt struct {
@@ -46,8 +45,7 @@ func (s *State) Sum() uint64 {
 	return x ^ uint64(s.id)*xxhash.Sum64String("stint shard")
 }
 
-// pictureSum returns the fingerprint in a snapshot, of all its records and their layout. It is part of the format: 0.1.0
-// compares it too.
+// pictureSum returns the fingerprint in a snapshot, of all its records and their layout. It is part of the format.
 func (s *State) pictureSum() uint64 {
 	return pictureSum([9]uint64{uint64(s.id), s.epoch, s.term, s.seq, uint64(s.time), uint64(s.table.cursor),
 		uint64(s.table.records), uint64(s.table.segments.length)}, s.table.sum)

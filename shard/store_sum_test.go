@@ -60,7 +60,7 @@ func TestSumsDoNotDependOnWhatWasSwept(t *testing.T) {
 // summed returns a state with some records, and a function that installs further entries.
 func summed(t *testing.T) (s *State, entry func(func(Stamp) []byte)) {
 	s = NewState(3)
-	if _, err := s.Install(EncodeEpochOpen(3, origin), 5, 1); err != nil {
+	if _, err := s.Install(EncodeEpochOpen(3, origin, LevelNewest), 5, 1); err != nil {
 		t.Fatal(err)
 	}
 	entry = func(encode func(Stamp) []byte) {
@@ -79,21 +79,6 @@ func summed(t *testing.T) (s *State, entry func(func(Stamp) []byte)) {
 func putting(key, value string) func(Stamp) []byte {
 	return func(at Stamp) []byte {
 		return EncodeBatch(at, []Put{{key, Record{[]byte(value), origin + limit.Time(hour)}}})
-	}
-}
-
-// A sum of 0.1.0 that no replica matches stays in the log forever. It advances seq and has no other effect.
-func TestASumThatNobodyMatchesHaltsNobody(t *testing.T) {
-	s, entry := summed(t)
-	seq := s.Seq()
-	entry(func(at Stamp) []byte { return encodeOldSum(at, 1) })
-	entry(func(at Stamp) []byte { return encodeOldSum(at, s.pictureSum()) })
-	if s.Seq() != seq+2 || len(s.Sums()) != 0 {
-		t.Fatalf("seq %d after %d, sums %v", s.Seq(), seq, s.Sums())
-	}
-	entry(EncodeSum)
-	if got := s.Sums(); len(got) != 1 || got[0] != (SumAt{SumVersion, 5, seq + 3, s.Sum()}) {
-		t.Fatalf("noted %v", got)
 	}
 }
 

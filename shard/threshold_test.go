@@ -115,23 +115,6 @@ func TestARestoreKeepsEventsAndIDs(t *testing.T) {
 	}
 }
 
-// TestNoThresholdBeforeItsLevel: a node that does not know the level yet counts nothing rather than something that it does not tell.
-func TestNoThresholdBeforeItsLevel(t *testing.T) {
-	w := newWorld(t, noted(lifetimeOf(10), units(1)))
-	at := w.next(origin + 1)
-	at.Level = LevelBill
-	results, puts := Evaluate(w, w.policies, []Request{checkOf("p", "k", 1), AcknowledgeRequest(3, 16, "billing", nil),
-		SpikeRequest(&Spike{Namespace: "default", Policy: "p", Key: "k", At: origin})}, at)
-	for i, want := range []Code{Unavailable, Invalid, Invalid} {
-		if err := results[i].Err; err == nil || err.Code != want {
-			t.Errorf("%d: %+v", i, results[i])
-		}
-	}
-	if len(puts) > 0 {
-		t.Errorf("%+v", puts)
-	}
-}
-
 // What is held counts, once it is taken; a tier that lifts a limit has no shares of it; a limit in shadow says so.
 func TestWhatFiresAThreshold(t *testing.T) {
 	p := noted(limit.Limit{Algorithm: limit.SlidingLog, Quota: 10, Period: hour}, percent(50), units(6))
@@ -217,11 +200,7 @@ func TestGetTellsWhatHasFired(t *testing.T) {
 		t.Errorf("a check tells it too: %+v", d.System)
 	}
 	must(start+limit.Time(hour), ever)
-	at := w.next(start + limit.Time(hour) + 1)
-	at.Level = LevelBill
-	if early, _ := Evaluate(w, w.policies, []Request{get}, at); early[0].Err != nil || early[0].Decision.System != nil {
-		t.Errorf("before its level: %+v", early[0])
-	}
+
 }
 
 // A window that begins at its first hit may end early, by a refund or a reset: the next one is silent as long as Get says so.

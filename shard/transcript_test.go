@@ -129,18 +129,13 @@ func (s *storyteller) run(command, lines []string) {
 		s.printf("%s", strings.Join(set.Names(), ", "))
 	case "open":
 		s.term = number(option(command, "term"), s.term)
-		s.install(EncodeEpochOpen(s.state.id, instant(command[1])))
+		s.install(EncodeEpochOpen(s.state.id, instant(command[1]), LevelNewest))
 	case "at":
 		s.batchOf(instant(command[1]), lines)
 	case "entry":
 		s.entry(command)
 	case "sum":
-		at := s.next(instant(command[1]))
-		if has(command, "old") {
-			s.install(encodeOldSum(at, 0x0123456789abcdef))
-		} else {
-			s.install(EncodeSum(at))
-		}
+		s.install(EncodeSum(s.next(instant(command[1]))))
 	case "adopt":
 		s.adopt(instant(command[1]), number(command[2], 0), strings.Join(command[3:], " "))
 	case "system":

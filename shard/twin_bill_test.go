@@ -12,9 +12,6 @@ import (
 // judgeBills compares what a reader of the shard sees of all bills, at the instant of the newest batch, with the twin's. The twin
 // keeps all periods, the shard those that are not too old.
 func (r *run) judgeBills() {
-	if r.level == LevelFirst || r.level == LevelSound || r.level == LevelTrust {
-		return
-	}
 	got := map[string][]Usage{}
 	for _, u := range r.usage(r.now, UsageQuery{}) {
 		got[u.Policy+"/"+u.Key] = append(got[u.Policy+"/"+u.Key], u)
@@ -77,7 +74,7 @@ func (r *run) judgeBill(got []Usage, all []model.Billed) error {
 
 // usage reads all pages at an instant.
 func (r *run) usage(at limit.Time, q UsageQuery) (all []Usage) {
-	b := batch{view: r.owner, policies: r.policies, at: Stamp{Position: r.stamp.Position, Now: at + 1, Level: LevelNewest}}
+	b := batch{view: r.owner, policies: r.policies, at: Stamp{Position: r.stamp.Position, Now: at + 1}}
 	for {
 		request := UsageRequest("default", r.state.id, 16, q)
 		result := b.usage(&request)
@@ -98,9 +95,6 @@ func (r *run) usage(at limit.Time, q UsageQuery) (all []Usage) {
 // correction fills in the period: the open one, one that the bill has or had, or one that nobody has billed. Its meter is the policy's, or
 // another that the policy has or had.
 func (r *run) correction(w *wish, q Request) Request {
-	if r.level == LevelFirst || r.level == LevelSound { // which would refuse it
-		return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
-	}
 	if n := len(r.corrects); n > 0 && w.pick%3 == 0 {
 		return r.corrects[n-1-w.pick/3%min(n, 2)]
 	}

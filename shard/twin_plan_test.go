@@ -28,7 +28,6 @@ type step struct {
 	restore  bool
 	revision int // of the policies, from now on; 0: unchanged
 	pending  int // entries that may stay pending
-	level    Level
 	wishes   []wish
 }
 
@@ -51,25 +50,11 @@ func drawPlan(rnd *rand.Rand) *plan {
 	for len(p.revisions) < 4 && (seldom || rnd.IntN(2) == 0) {
 		p.revisions = append(p.revisions, changedPolicies(rnd, p.revisions[len(p.revisions)-1]))
 	}
-	early := 0 // this many steps are in a cluster that is not yet upgraded
-	if rnd.IntN(4) == 0 {
-		early = 10 + rnd.IntN(40)
-		for _, policies := range p.revisions {
-			for _, one := range policies { // which it would refuse
-				one.Meter, one.Notify = nil, nil
-				for i := range one.Limits {
-					one.Limits[i].Thresholds = nil
-				}
-			}
-		}
-	}
 	var corrected wish // last
-	for n := range 40 {
+	for range 40 {
 		s := step{wait: randomStep(rnd), boundary: rnd.IntN(3) == 0, pick: rnd.IntN(1000), off: rnd.IntN(3) - 1,
 			restore: rnd.IntN(30) == 0, pending: rnd.IntN(3)}
-		if n < early {
-			s.level = LevelFirst
-		}
+
 		if rnd.IntN(12) == 0 || seldom && rnd.IntN(4) == 0 {
 			s.revision = 1 + rnd.IntN(6)
 		}
@@ -204,16 +189,6 @@ func changedPolicies(rnd *rand.Rand, before []*policy.Policy) (policies []*polic
 		policies = append(policies, &p)
 	}
 	return policies
-}
-
-// bansKey reports whether an override sets a quota to 0.
-func bansKey(o *policy.Override) bool {
-	for _, t := range o.Limits {
-		if t.Quota != nil && *t.Quota == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // changed returns a limit of the same algorithm with other numbers.
@@ -428,8 +403,7 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy, op Op) wish {
 
 // randomTally usually adds, and sometimes overflows.
 func randomTally(rnd *rand.Rand) *TallyTerms {
-	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep, TallyDrop}[rnd.IntN(8)],
-		Old: rnd.IntN(3) == 0}
+	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep, TallyDrop}[rnd.IntN(8)]}
 	switch t.Verb {
 	case TallyAdd, TallySet:
 		t.Amount = int64(rnd.IntN(20) - 10)

@@ -70,7 +70,7 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 		wanted = []string{
 			"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow", "id reused", "replayed",
 			"hold opened", "hold ended refused", "held", "lockout level", "restored", "policies changed", "partly granted",
-			"key refused", "banned", "first level", "blocked for limited time", "settled again", "extended", "inline",
+			"key refused", "banned", "blocked for limited time", "settled again", "extended", "inline",
 			"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before",
 			"tally left alone", "looked beside a take", "denied by a look", "challenged", "challenged where denials count",
 			"billed", "corrected", "correction refused", "fired", "fired without a sink", "fired for ever",
@@ -143,7 +143,6 @@ func (p *plan) run() (r *run) {
 	r.owner = &owner{world: newWorld(tb, p.revisions[0]...), overlay: map[string]Record{}}
 	r.adopt(origin, r.policies)
 	for i := range p.steps {
-		r.level = p.steps[i].level
 		r.step(&p.steps[i])
 	}
 	for len(r.pending) > 0 {
@@ -162,11 +161,7 @@ func (r *run) step(s *step) {
 	case s.revision > 0 && len(r.plan.revisions) > 1:
 		r.revision = s.revision % len(r.plan.revisions)
 		r.adopt(r.now, policy.NewSet(r.plan.revisions[r.revision]))
-		at := r.now
-		if r.level != 0 { // which does not write down when
-			at = 0
-		}
-		r.history.Adopt(at, r.plan.revisions[r.revision]...)
+		r.history.Adopt(r.now, r.plan.revisions[r.revision]...)
 		r.now++
 		r.rewriteOverridden()
 		r.judged.revise()
@@ -273,23 +268,15 @@ func (r *run) request(w *wish, before []Request) Request {
 		if o.Expires != 0 {
 			o.Expires += r.now
 		}
-		if _, problem := p.OverrideProblem(&o); problem != "" || o.Tier == "" && len(o.Limits) == 0 || r.level == LevelFirst && bansKey(&o) {
+		if _, problem := p.OverrideProblem(&o); problem != "" || o.Tier == "" && len(o.Limits) == 0 {
 			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
 		}
 		a.Override = &o
 		q.Adjustment = &a
-	case Check, Peek:
-		if r.level == LevelFirst || r.level == LevelSound { // which would refuse a look
-			q.Entries = slices.Clone(q.Entries)
-			for i := range q.Entries {
-				q.Entries[i].Cost = max(q.Entries[i].Cost, 1)
-			}
-		}
 	case CorrectUsage:
 		return r.correction(w, q)
 	case Tally:
 		t := *q.Tally
-		t.Old = t.Old && r.level != LevelFirst // which would be refused
 		if t.At {
 			t.TTL += limit.Span(r.now)
 		}
@@ -299,9 +286,6 @@ func (r *run) request(w *wish, before []Request) Request {
 		a.Until += r.now
 		q.Adjustment = &a
 	case Forget:
-		if r.level == LevelFirst || r.level == LevelSound { // which would refuse it
-			return Request{Op: Get, Namespace: q.Namespace, Entries: q.Entries}
-		}
 		q.Adjustment = &Adjustment{Forget: q.Entries[0].Key}
 	case Reset, SetUsed, AddUsed:
 		limits := r.limitsOf(&q)
@@ -387,7 +371,7 @@ func (r *run) judge(q *Request, got *Result) {
 
 func decided(q *Request, got *Result, at Stamp) model.Decided {
 	d := model.Decided{Place: model.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: model.Op(q.Op), ID: q.ID,
-		Limit: q.Limit, Early: at.Level == LevelFirst}
+		Limit: q.Limit}
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		d.Charges = append(d.Charges, model.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
@@ -408,7 +392,7 @@ func decided(q *Request, got *Result, at Stamp) model.Decided {
 		d.Correction = correctionOf(q)
 	}
 	if t := q.Tally; t != nil {
-		d.Tally = &model.TallyTerms{Verb: model.Verb(t.Verb), When: model.When(t.When), KeepTTL: t.KeepTTL, Old: t.Old, At: t.At,
+		d.Tally = &model.TallyTerms{Verb: model.Verb(t.Verb), When: model.When(t.When), KeepTTL: t.KeepTTL, At: t.At,
 			Amount: t.Amount, TTL: t.TTL}
 	}
 	if got.Err == nil {
@@ -538,7 +522,6 @@ func (r *run) count(q *Request, d *Decision) {
 	note(d.Replayed && q.Op == Settle, "settled again")
 	note(q.Op == Reserve && d.HoldExpires != 0, "hold opened")
 	note(q.Op == Settle && d.HoldExpires != 0, "extended")
-	note(r.level == LevelFirst, "first level")
 	looks := q.Op == Check && slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Cost == 0 })
 	note(looks && d.Allowed && len(q.Entries) > 1, "looked beside a take")
 	note(looks && !d.Allowed, "denied by a look")

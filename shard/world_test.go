@@ -38,7 +38,7 @@ type world struct {
 
 func newWorld(t testing.TB, policies ...*policy.Policy) *world {
 	w := &world{TB: t, state: NewState(3), policies: policy.NewSet(policies), term: 1}
-	w.append(EncodeEpochOpen(3, origin))
+	w.append(EncodeEpochOpen(3, origin, LevelNewest))
 	return w
 }
 

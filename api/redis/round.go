@@ -49,7 +49,7 @@ type flags uint8
 const (
 	onlyLooks flags = 1 << iota // THROTTLE with a quantity of 0
 	wantsOld                    // SET with GET, GETDEL: the reply is the former value
-	readFirst                   // with wantsOld: the first of two requests reads it
+	onlyReads                   // GETEX that changes nothing: the reply is the value
 )
 
 // answer has the parts of a result that a reply needs.

@@ -54,7 +54,7 @@ type Teller interface {
 	TellRedis(r *shard.Request, d *shard.Decision, outcome string, who *auth.Caller, began time.Time, call *trace.Call)
 }
 
-// Config has the parts that the server needs. All fields are required except Keys, Guard, Tracer, Calls, Parents, Copies, Level, Teller,
+// Config has the parts that the server needs. All fields are required except Keys, Guard, Tracer, Calls, Parents, Copies, Teller,
 // Version, ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
@@ -70,8 +70,7 @@ type Config struct {
 	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
 	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil: 0.
 	Copies func() int
-	// Level returns the cluster's feature level; nil: the newest.
-	Level    func() shard.Level
+
 	Ready    func() error // nil if the node can serve every shard, else the reason why not
 	Observer Observer
 	Teller   Teller // nil: nobody is told of decisions
@@ -92,13 +91,6 @@ func (c *Config) copies() int {
 		return 0
 	}
 	return c.Copies()
-}
-
-func (c *Config) level() shard.Level {
-	if c.Level == nil {
-		return shard.LevelNewest
-	}
-	return c.Level()
 }
 
 func (c *Config) keys(namespace string) (*keyhash.Namespace, uint64, *shard.Error) {

@@ -42,28 +42,3 @@ func TestWhatIsToldIsWhatWasReplaced(t *testing.T) {
 		}
 	}
 }
-
-// A node of release 0.1.0 could not read the single request that does both.
-func TestInAClusterOfTheFirstLevelASwapIsTwoRequests(t *testing.T) {
-	w := newWorld(t)
-	s, _ := serve(t, w, func(c *Config) { c.Level = func() shard.Level { return shard.LevelFirst } })
-	c := dial(t, s)
-	c.ask("SET k 5")
-	if got := c.ask("GETSET k 0") + c.ask("GETDEL k") + c.ask("SET k 1 GET"); got != `"5""0"(nil)` {
-		t.Errorf("told %s", got)
-	}
-	// Nor an end that is an instant.
-	if got := c.ask("EXPIREAT k 1700000060") + c.ask("TTL k") + c.ask("SET k 1 EXAT 1") + c.ask("EXISTS k"); got != ":1:60+OK:0" {
-		t.Errorf("told %s", got)
-	}
-	for _, call := range w.calls {
-		if terms := call[0].Tally; terms != nil && terms.At {
-			t.Errorf("asked %+v", call)
-		}
-	}
-	for _, call := range w.calls[1:4] {
-		if len(call) != 2 || call[0].Op != shard.ReadTally || call[1].Op != shard.Tally || call[1].Tally.Old {
-			t.Errorf("asked %+v", call)
-		}
-	}
-}

@@ -49,16 +49,8 @@ const (
 	decrOverflow = "decrement would overflow"
 )
 
-// tally adds a change of a counter; nil: the key is invalid, and the error is the reply. Where nodes may not know of ends that are
-// instants, such an end is told as the time until it by this node's clock.
+// tally adds a change of a counter; nil: the key is invalid, and the error is the reply.
 func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
-	if terms.At && c.server.config.level() < shard.LevelNotify {
-		terms.At = false
-		terms.TTL -= limit.Span(c.server.config.Now().UnixMicro())
-		if terms.TTL <= 0 && terms.Verb == shard.TallySet {
-			terms.TTL = 1
-		}
-	}
 	m := c.ask(v, shard.Tally, key)
 	if m != nil {
 		m.limits, m.terms = shard.TallyLimits, terms
@@ -129,22 +121,10 @@ func readDel(c *conn, v *verb, args [][]byte) {
 	c.several(v, args[1:], func(key []byte) { c.tally(v, key, drop) })
 }
 
-// swap changes a counter and replies with the former value. While an owner may be of release 0.1.0, which cannot return
-// both in one answer, it takes two requests that travel together. Then another client may count between them if the owner
-// changes.
+// swap changes a counter and replies with the former value.
 func (c *conn) swap(v *verb, key []byte, terms shard.TallyTerms) {
-	if c.server.config.level() >= shard.LevelSound {
-		terms.Old = true
-		if m := c.tally(v, key, terms); m != nil {
-			m.flags = wantsOld
-		}
-		return
-	}
-	first := len(c.round.commands)
-	c.read(v, key)
-	if len(c.round.commands) == first+1 && c.round.commands[first].local == nil {
-		c.tally(v, key, terms)
-		c.round.commands[first].keys, c.round.commands[first].flags = 2, wantsOld|readFirst
+	if m := c.tally(v, key, terms); m != nil {
+		m.flags = wantsOld
 	}
 }
 
@@ -215,7 +195,7 @@ func readGetEX(c *conn, v *verb, args [][]byte) {
 	switch {
 	case len(args) == 2:
 		c.read(v, args[1])
-		c.round.commands[len(c.round.commands)-1].flags = wantsOld | readFirst
+		c.round.commands[len(c.round.commands)-1].flags = onlyReads
 		return
 	case len(args) == 3 && is(args[2], "PERSIST"):
 		terms.Verb = shard.TallyKeep
@@ -353,11 +333,11 @@ func replyCount(b []byte, of []command, _ int) []byte {
 
 func replySet(b []byte, of []command, proto int) []byte {
 	switch t := &of[0].tallied; {
+	case of[0].flags&onlyReads != 0:
+		return replyGet(b, of, proto)
 	case of[0].flags&wantsOld == 0 && t.Done:
 		return appendStatus(b, "OK")
-	case of[0].flags&readFirst != 0:
-		return replyGet(b, of, proto)
-	case t.Was:
+	case of[0].flags&wantsOld != 0 && t.Was:
 		return appendNumber(b, t.Before)
 	}
 	return appendNull(b, proto)

@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, shards: 4, policies: set, now: 1_700_000_000e6, state: map[shard.ID]*shard.State{}, stuck: map[shard.ID]chan struct{}{}}
 	for id := range shard.ID(w.shards) {
 		w.state[id] = shard.NewState(id)
-		w.install(id, shard.EncodeEpochOpen(id, w.now), 1)
+		w.install(id, shard.EncodeEpochOpen(id, w.now, shard.LevelNewest), 1)
 	}
 	return w
 }

@@ -13,10 +13,7 @@ import (
 
 // metaFormat is the first byte of a node's meta. Later formats may only append fields: a reader takes the fields that it
 // knows, so that nodes of two versions see each other during a rolling upgrade.
-//
-//   - 1: flags byte, and the texts of cluster, peer address, API address, zone and version
-//   - 2: also the number of expected nodes, and the formation (appendFormation)
-const metaFormat = 2
+const metaFormat = 1
 
 const (
 	metaLeaving = 1 << iota // about to stop on purpose
@@ -79,7 +76,7 @@ func (m *meta) encode() ([]byte, error) {
 
 var errMetaCut = errors.New("gossip: the announcement is cut short or malformed")
 
-// decodeMeta reads the output of encode, that of older versions, and the known part of later formats.
+// decodeMeta reads the output of encode, and the known part of later formats.
 func decodeMeta(b []byte) (meta, error) {
 	if len(b) < 2 || b[0] == 0 {
 		return meta{}, errors.New("gossip: the announcement is not that of a stint node")
@@ -93,12 +90,9 @@ func decodeMeta(b []byte) (meta, error) {
 		}
 		*field, b = text, rest
 	}
-	if format >= 2 {
-		rest, err := m.cutFounding(b, flags)
-		if err != nil {
-			return meta{}, err
-		}
-		b = rest
+	b, err := m.cutFounding(b, flags)
+	if err != nil {
+		return meta{}, err
 	}
 	if format <= metaFormat && len(b) > 0 {
 		return meta{}, fmt.Errorf("gossip: the announcement has %d bytes too many", len(b))
@@ -106,7 +100,7 @@ func decodeMeta(b []byte) (meta, error) {
 	return m, nil
 }
 
-// cutFounding reads the fields added by format 2 from the front of b.
+// cutFounding reads the number of expected nodes and the formation from the front of b.
 func (m *meta) cutFounding(b []byte, flags byte) (rest []byte, err error) {
 	expect, n := binary.Uvarint(b)
 	if n <= 0 || expect > expectMax {

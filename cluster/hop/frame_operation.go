@@ -16,7 +16,7 @@ func appendOperation(b []byte, o *shard.Operation) []byte {
 	b = appendLegs(b, o.Legs)
 	b = appendVerdict(b, &o.Verdict)
 	b = binary.AppendUvarint(b, uint64(o.Leg))
-	if o.Excess != nil { // home has asked for it, in a cluster at shard.LevelSound
+	if o.Excess != nil { // home has asked for it
 		b = appendLegs(appendText(b, o.Excess.ID), o.Excess.Legs)
 	}
 	return b

@@ -116,14 +116,14 @@ func impliesLimits(r *shard.Request) bool {
 }
 
 func appendTally(b []byte, t *shard.TallyTerms) []byte {
-	b = append(b, byte(t.Verb), byte(t.When), flag(t.KeepTTL, 1)|flag(t.Old, 2)|flag(t.At, 4))
+	b = append(b, byte(t.Verb), byte(t.When), flag(t.KeepTTL, 1)|flag(t.At, 2))
 	return binary.AppendVarint(binary.AppendVarint(b, t.Amount), int64(t.TTL))
 }
 
 func (r *frameReader) tally() *shard.TallyTerms {
 	t := &shard.TallyTerms{Verb: shard.TallyVerb(r.flags(math.MaxUint8)), When: shard.TallyWhen(r.flags(math.MaxUint8))}
-	flags := r.flags(1 | 2 | 4)
-	t.KeepTTL, t.Old, t.At, t.Amount, t.TTL = flags&1 != 0, flags&2 != 0, flags&4 != 0, r.varint(), limit.Span(r.varint())
+	flags := r.flags(1 | 2)
+	t.KeepTTL, t.At, t.Amount, t.TTL = flags&1 != 0, flags&2 != 0, r.varint(), limit.Span(r.varint())
 	return t
 }
 
@@ -235,7 +235,7 @@ func (r *frameReader) settlement() (s shard.Settlement) {
 }
 
 func appendAdjustment(b []byte, a *shard.Adjustment) []byte {
-	b = append(b, flag(a.Override != nil, 1)|flag(a.Forget != "", 2)) // the second one since shard.LevelTrust
+	b = append(b, flag(a.Override != nil, 1)|flag(a.Forget != "", 2))
 	b = binary.AppendVarint(b, a.Amount)
 	b = binary.AppendVarint(b, int64(a.Until))
 	b = appendText(appendText(b, a.Actor), a.Note)

@@ -125,7 +125,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
 		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Verb: math.MaxUint8,
-			When: math.MaxUint8, KeepTTL: true, Old: true, At: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
+			When: math.MaxUint8, KeepTTL: true, At: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
 		{Op: shard.ReadTally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}},
 		{Op: shard.AskHome, Operation: &shard.Operation{}},
 		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
@@ -431,7 +431,7 @@ const (
 		"08" + "40" + "01" + "00" + "00" + "d804" + "0a"
 	goldenEnding = "01" + "01" + "00" + "01" + "03" + "01" +
 		"1a" + "19" + "0764656661756c74" + "00" + "00" + "00" + "01" + "00" + "016b" + "00" + "01" +
-		"08" + "40" + "02" + "00" + "04" + "d804" + "0a"
+		"08" + "40" + "02" + "00" + "02" + "d804" + "0a"
 	goldenTallied  = "42" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "03" + "01" + "d604" + "0a"
 	goldenOpened   = "12" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "ac02" + "02" + "01"
 	goldenDocument = "22" + "00" + "00" + "00" + "00" + "00" + "00" + "00" + "08" + "027b7d"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +27,6 @@ const (
 // becomes writable go into one frame, so frames grow with the load and no call waits for a timer. All methods may be
 // called concurrently.
 type Hop struct {
-	// Level returns the cluster's feature level: fields that a node of an older level could not read are left out. nil:
-	// the newest level. It must be set before the first Submit.
-	Level func() shard.Level
-
 	dial       func(ctx context.Context, node string) (net.Conn, error)
 	closing    context.Context
 	close      context.CancelFunc
@@ -76,7 +71,7 @@ func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, re
 		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
 			"the request was forwarded %d times and found no owner of shard %d; ask again", hops, id)})
 	}
-	body, err := encodeCall(hops+1, id, h.readable(requests))
+	body, err := encodeCall(hops+1, id, requests)
 	if err != nil {
 		return shard.RefuseAll(len(requests), err)
 	}
@@ -132,29 +127,4 @@ func (c *counts) add(calls, requests int) {
 		c.requests.Add(uint64(requests))
 		c.frames.Add(1)
 	}
-}
-
-// readable removes fields that a node of the cluster's level could not read.
-func (h *Hop) readable(requests []shard.Request) []shard.Request {
-	if h.Level == nil || h.Level() >= shard.LevelNotify {
-		return requests
-	}
-	revisions, forgets := h.Level() >= shard.LevelSound, h.Level() >= shard.LevelTrust
-	unreadable := func(r shard.Request) bool {
-		return r.Revision != 0 && !revisions || r.Op == shard.Forget && !forgets || r.Trace != nil || r.Own != 0
-	}
-	if !slices.ContainsFunc(requests, unreadable) {
-		return requests
-	}
-	plain := slices.Clone(requests)
-	for i := range plain {
-		if !revisions {
-			plain[i].Revision = 0
-		}
-		plain[i].Trace, plain[i].Own = nil, 0
-		if plain[i].Op == shard.Forget && !forgets { // which the owner refuses
-			plain[i].Adjustment = nil
-		}
-	}
-	return plain
 }

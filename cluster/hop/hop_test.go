@@ -694,23 +694,6 @@ func TestStatsCountWhatWasSent(t *testing.T) {
 	})
 }
 
-// A node of 0.1.0 would refuse a request with a revision as unreadable.
-func TestTheRevisionIsLeftOutWhileANodeCouldNotReadIt(t *testing.T) {
-	level := shard.LevelFirst
-	h := New(nil)
-	defer h.Close()
-	h.Level = func() shard.Level { return level }
-	named := check("k")
-	named.Revision = 7
-	requests := []shard.Request{check("l"), named}
-	if got := h.readable(requests); got[1].Revision != 0 || requests[1].Revision != 7 {
-		t.Errorf("at the first level %+v travels, of %+v", got, requests)
-	}
-	if level = shard.LevelSound; h.readable(requests)[1].Revision != 7 {
-		t.Error("at the second level it does not travel")
-	}
-}
-
 func check(keys ...string) shard.Request {
 	r := shard.Request{Op: shard.Check, Namespace: "default"}
 	for _, key := range keys {

@@ -20,7 +20,7 @@
 // # Levels
 //
 // Levels holds the feature level (shard.Level) of the cluster: nothing newer is written. It is a document of its own,
-// because 0.1.0 drops the table fields that it does not know when it writes the next table. Each node reports the levels
+// because a release drops the table fields that it does not know when it writes the next table. Each node reports the levels
 // that its binary knows and the level that its data directory carries. PlanLevels, a pure function that the owner of the
 // system shard calls, records these reports and decides when to rise. A rise has two steps, so that at no moment is
 // anything written that a listed node could not read, whatever binary it starts with next:

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// LevelsDocument is the name of the document that holds Levels. It is not part of the table: 0.1.0 reads a table with
-// unknown fields, and drops them when it writes the next one. It leaves a separate document alone.
+// LevelsDocument is the name of the document that holds Levels. It is not part of the table: a release that reads a table with
+// unknown fields drops them when it writes the next one. It leaves a separate document alone.
 const LevelsDocument = "levels"
 
 // LevelSettles is how long all nodes must have known a level before the cluster rises to it by itself. This leaves time
@@ -43,21 +43,7 @@ type NodeLevels struct {
 	Kept     shard.Level // level in its data directory
 }
 
-// LevelsOf returns the levels of the reporting node. A node of 0.1.0 reports none, and is at shard.LevelFirst.
-func (r *Report) LevelsOf() NodeLevels {
-	if r.Levels == nil {
-		return firstLevelsOf(r.Node)
-	}
-	levels := *r.Levels
-	levels.ID = r.Node
-	return levels
-}
-
-func firstLevelsOf(id string) NodeLevels {
-	return NodeLevels{ID: id, Min: shard.LevelFirst, Max: shard.LevelFirst, Kept: shard.LevelFirst}
-}
-
-// FirstLevels returns the levels of a cluster of 0.1.0, which has no such document.
+// FirstLevels returns the levels of a cluster before it has such a document.
 func FirstLevels() *Levels { return &Levels{Cluster: shard.LevelFirst} }
 
 // FoundingLevels returns the levels of a new cluster: the newest level of the founding node, if the other founders know
@@ -66,10 +52,10 @@ func FoundingLevels(founders []string, reports map[string]Report, newest shard.L
 	l := &Levels{Cluster: newest, Release: release}
 	for _, id := range founders {
 		report, heard := reports[id]
-		switch levels := report.LevelsOf(); {
-		case heard && levels.Max < newest:
+		switch {
+		case heard && report.Levels.Max < newest:
 			return FirstLevels()
-		case !heard || levels.Kept < newest:
+		case !heard || report.Levels.Kept < newest:
 			l.Cluster, l.Next, l.Finish = shard.LevelFirst, newest, true
 		}
 	}
@@ -103,11 +89,11 @@ func DecodeLevels(b []byte) (*Levels, error) {
 // Written returns the level that a node must know, because the cluster is at it or may be about to rise to it.
 func (l *Levels) Written() shard.Level { return max(l.Cluster, l.Next) }
 
-// Node returns what a node reported about itself. If it reported nothing, Node returns the first levels and false.
+// Node returns what a node reported about itself, and false if it has never answered.
 func (l *Levels) Node(id string) (NodeLevels, bool) {
 	i := slices.IndexFunc(l.Nodes, func(n NodeLevels) bool { return n.ID == id })
 	if i < 0 {
-		return firstLevelsOf(id), false
+		return NodeLevels{ID: id}, false
 	}
 	return l.Nodes[i], true
 }
@@ -145,12 +131,12 @@ func (l *Levels) ApplyPin(level shard.Level) (*Levels, error) {
 }
 
 // Heard returns what the listed nodes reported: as reports has it, or as recorded for a node that reports does not name. A
-// node that has never answered is not among them and counts as LevelFirst, as 0.1.0 does.
+// node that has never answered is not among them: no level is known by all as long as there is one.
 func (l *Levels) Heard(t *Table, reports map[string]Report) (nodes []NodeLevels) {
 	for _, n := range t.Listed() {
 		levels, known := l.Node(n.ID)
 		if report, heard := reports[n.ID]; heard {
-			levels, known = report.LevelsOf(), true
+			levels, known = report.Levels, true
 			levels.ID = n.ID
 		}
 		if known {
@@ -291,7 +277,7 @@ func (p *levelPlanner) rise(release string) {
 func (p *levelPlanner) all(is func(NodeLevels) bool) bool {
 	for _, n := range p.t.Listed() {
 		report, heard := p.seen.Reports[n.ID]
-		if !heard || p.seen.Silent[n.ID] > 0 || !is(report.LevelsOf()) {
+		if !heard || p.seen.Silent[n.ID] > 0 || !is(report.Levels) {
 			return false
 		}
 	}

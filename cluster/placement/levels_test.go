@@ -19,33 +19,29 @@ type climb struct {
 	now    time.Time
 }
 
-// newClimb returns n1, n2 and n3, all on 0.1.0.
+// newClimb returns n1, n2 and n3, all at the first level.
 func newClimb(t *testing.T) *climb {
 	c := &climb{t: t, table: NewTable("c", foundersIn("", "", ""), 2, 3), levels: FirstLevels(),
 		seen: Observed{Reports: map[string]Report{}, Silent: map[string]time.Duration{}}, now: time.Unix(1e9, 0)}
 	for _, n := range c.table.Nodes {
-		c.seen.Reports[n.ID] = Report{Node: n.ID}
+		c.seen.Reports[n.ID] = Report{Node: n.ID, Levels: levels(1, 1)}
 	}
 	return c
 }
 
 // runs starts a node with another binary on the same directory.
 func (c *climb) runs(node string, newest shard.Level) {
-	report := c.seen.Reports[node]
-	report.Node = node
-	if newest == shard.LevelFirst {
-		report.Levels = nil
-	} else {
-		report.Levels = &NodeLevels{Min: shard.LevelFirst, Max: newest, Kept: report.LevelsOf().Kept}
-	}
-	c.seen.Reports[node] = report
+	c.seen.Reports[node] = Report{Node: node, Levels: levels(newest, c.seen.Reports[node].Levels.Kept)}
 }
 
 // keeps writes the required level into a node's directory.
 func (c *climb) keeps(node string) {
-	report := c.seen.Reports[node]
-	report.Levels = &NodeLevels{Min: shard.LevelFirst, Max: report.LevelsOf().Max, Kept: c.levels.Written()}
-	c.seen.Reports[node] = report
+	c.seen.Reports[node] = Report{Node: node, Levels: levels(c.seen.Reports[node].Levels.Max, c.levels.Written())}
+}
+
+// levels are those of a node whose binary knows the first one to newest.
+func levels(newest, kept shard.Level) NodeLevels {
+	return NodeLevels{Min: shard.LevelFirst, Max: newest, Kept: kept}
 }
 
 // plan plans until there is nothing to do.
@@ -243,26 +239,26 @@ func TestANodeThatCannotReadIsNotAdmitted(t *testing.T) {
 	table := NewTable("c", foundersIn("", ""), 2, 3).ApplyLevel(2)
 	seen := Observed{Reports: map[string]Report{}, Silent: map[string]time.Duration{}}
 	for _, id := range []string{"n1", "n2"} {
-		seen.Reports[id] = Report{Node: id, Levels: &NodeLevels{Min: 1, Max: 2, Kept: 2}}
+		seen.Reports[id] = Report{Node: id, Levels: levels(2, 2)}
 	}
 	seen.Members = []gossip.Member{{Node: "n3", Cluster: "c", State: gossip.MemberAlive}}
-	seen.Reports["n3"] = Report{Node: "n3"}
+	seen.Reports["n3"] = Report{Node: "n3", Levels: levels(1, 1)}
 	if next, steps := Plan(table, seen); next != nil {
-		t.Errorf("a node of 0.1.0: %q", steps)
+		t.Errorf("a node of the first level: %q", steps)
 	}
-	seen.Reports["n3"] = Report{Node: "n3", Levels: &NodeLevels{Min: 1, Max: 3, Kept: 1}}
+	seen.Reports["n3"] = Report{Node: "n3", Levels: levels(3, 1)}
 	next, _ := Plan(table, seen)
 	if next == nil || next.Node("n3") == nil {
 		t.Fatal("a node that knows the level is not registered")
 	}
-	seen.Reports["n3"] = Report{Node: "n3"} // its disk was lost, and it returns with the former release
+	seen.Reports["n3"] = Report{Node: "n3", Levels: levels(1, 1)} // its disk was lost, and it returns with the former release
 	if after, steps := Plan(next, seen); after != nil && after.hasReplica("n3") && !next.hasReplica("n3") {
 		t.Errorf("it is given replicas: %q", steps)
 	}
 }
 
 func TestAClusterIsFoundedAtTheNewestLevelItsFoundersKnow(t *testing.T) {
-	newest := Report{Levels: &NodeLevels{Min: 1, Max: 2, Kept: 2}}
+	newest := Report{Levels: levels(2, 2)}
 	for _, c := range []struct {
 		name    string
 		reports map[string]Report
@@ -270,7 +266,7 @@ func TestAClusterIsFoundedAtTheNewestLevelItsFoundersKnow(t *testing.T) {
 	}{
 		{"all know it", map[string]Report{"a": newest, "b": newest}, Levels{Cluster: 2}},
 		{"one has not answered", map[string]Report{"a": newest}, Levels{Cluster: 1, Next: 2, Finish: true}},
-		{"one is of 0.1.0", map[string]Report{"a": newest, "b": {}}, Levels{Cluster: 1}},
+		{"one knows the first", map[string]Report{"a": newest, "b": {Levels: levels(1, 1)}}, Levels{Cluster: 1}},
 	} {
 		l := FoundingLevels([]string{"a", "b"}, c.reports, 2, "")
 		if l.Cluster != c.want.Cluster || l.Next != c.want.Next || l.Finish != c.want.Finish {

@@ -102,8 +102,7 @@ func (p *planner) welcomes(n *Node) bool {
 
 // reads reports whether a node can read what the cluster writes, or is about to write.
 func (p *planner) reads(node string) bool {
-	report := p.seen.Reports[node]
-	return report.LevelsOf().Max >= p.t.Level //mutant:admits-a-node-that-cannot-read
+	return p.seen.Reports[node].Levels.Max >= p.t.Level //mutant:admits-a-node-that-cannot-read
 }
 
 // leader returns the node that leads a group according to the reports; "" if none says so.
@@ -149,7 +148,7 @@ func (p *planner) planNodes() {
 // under an id; the table keeps the first one as long as it answers.
 func (p *planner) answersAt(m gossip.Member) bool {
 	report, answers := p.seen.Reports[m.Node]
-	return answers && (report.Life == "" || report.At == m.PeerAddr) //mutant:second-process-is-listed
+	return answers && report.At == m.PeerAddr //mutant:second-process-is-listed
 }
 
 func (p *planner) register(m gossip.Member) {

@@ -26,14 +26,12 @@ type Report struct {
 	Tokens     []NamedDocument  `json:",omitempty"`
 	MoreTokens bool             `json:",omitempty"` // not all of them: the others come with the next report
 	TokenUses  map[string]int64 `json:",omitzero"`  // when tokens were last used, as far as this node knows, in Unix microseconds, if the asker wants to know
-	// Top is the answer to Question.Top, and then the report has nothing else. nil: the node runs a release that cannot answer it.
+	// Top is the answer to Question.Top, and then the report has nothing else.
 	Top *top.Answer `json:",omitempty"`
-	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow. false: the node runs a release
-	// that cannot send any.
-	Watching bool        `json:",omitempty"`
-	Levels   *NodeLevels `json:",omitempty"` // nil: the node runs 0.1.0
-	// Life is drawn by each process, and At is where its peer port is reached, once it knows that no other process is its node. "": the
-	// node runs 0.1.0, or a release after it that does not say so.
+	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow.
+	Watching bool       `json:",omitempty"`
+	Levels   NodeLevels // without the ID, which is Node
+	// Life is drawn by each process, and At is where its peer port is reached, once it knows that no other process is its node; else "".
 	Life string `json:",omitempty"`
 	At   string `json:",omitempty"`
 	// Taken is where another process than the one that asks answers as the asking node; "": none does.
@@ -53,7 +51,7 @@ type Report struct {
 	Release string      `json:",omitempty"`
 	// KeyLines names the lines of its cluster key, the one that sends first. None: it has no cluster key.
 	KeyLines []string `json:",omitempty"`
-	Machine  *Machine `json:",omitempty"` // for the operator; nil: an older release
+	Machine  *Machine `json:",omitempty"` // for the operator; nil: not measured yet
 	// FailingSinks are those that did not take what this node has sent them last, with why.
 	FailingSinks map[string]string `json:",omitempty"`
 	// SkippedBills are those that sinks were not sent, by sink, of the shards that this node owns.
@@ -112,7 +110,7 @@ type ReplicaReport struct {
 	PoliciesVersion uint64         // version that its state has adopted
 	Commit          uint64         // Raft index
 	Applied         uint64         // Raft index
-	// Sums are its newest sums, which the other replicas compare with theirs (Judge). A node of 0.1.0 reports none.
+	// Sums are its newest sums, which the other replicas compare with theirs (Judge).
 	Sums []shard.SumAt `json:",omitempty"`
 	// Stopped is the reason why this replica decides nothing, even when it leads; "": it is not stopped.
 	Stopped string `json:",omitempty"`

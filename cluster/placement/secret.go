@@ -9,8 +9,8 @@ import (
 // secretBytes is the length of a Secret.
 const secretBytes = 32
 
-// Secret is random bytes that all nodes of a cluster know and nobody else does. It reaches other nodes and
-// their disks only with the document that holds it (Secrets; below shard.LevelTrust the table). Printing or logging it does not reveal it.
+// Secret is random bytes that all nodes of a cluster know and nobody else does. It reaches other nodes and their disks only in
+// Secrets. Printing or logging it does not reveal it.
 type Secret []byte
 
 // Key returns the secret as a key; ok is false if there is none.

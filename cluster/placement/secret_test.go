@@ -11,13 +11,13 @@ import (
 
 func TestASecretIsNeverPrinted(t *testing.T) {
 	secret := Secret(strings.Repeat("sEcReT07", 4))
-	table := NewTable("c", foundersIn("a"), 1, 1).ApplySecret(secret)
+	secrets := NewSecrets(secret)
 	var text bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
 		fmt.Fprintf(&text, verb+"\n", secret)
-		fmt.Fprintf(&text, verb+"\n", table)
+		fmt.Fprintf(&text, verb+"\n", secrets)
 	}
-	slog.New(slog.NewTextHandler(&text, nil)).Info("founded", "secret", secret, "table", table)
+	slog.New(slog.NewTextHandler(&text, nil)).Info("founded", "secret", secret, "secrets", secrets)
 	slog.New(slog.NewJSONHandler(&text, nil)).Info("founded", "secret", secret)
 	if !strings.Contains(text.String(), "(secret)") {
 		t.Errorf("got %s", text.String())
@@ -27,33 +27,6 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 		if strings.Contains(text.String(), form) {
 			t.Errorf("%s is printed:\n%s", form, text.String())
 		}
-	}
-}
-
-// A cluster gets its secret once, and keeps it in its table.
-func TestATableKeepsItsSecret(t *testing.T) {
-	without := NewTable("c", foundersIn("a", "b", "c"), 4, 3)
-	if _, ok := without.Secret.Key(); ok || strings.Contains(string(without.Encode()), "Secret") {
-		t.Errorf("a table without a secret is written as %s", without.Encode())
-	}
-	secret := Secret(bytes.Repeat([]byte{7}, 32))
-	table := without.ApplySecret(secret)
-	if without.Secret != nil || table.ApplySecret(Secret(bytes.Repeat([]byte{8}, 32))) != nil {
-		t.Error("the secret was changed")
-	}
-	read, err := DecodeTable(table.Encode())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if key, ok := read.Secret.Key(); !ok || !bytes.Equal(key[:], secret) {
-		t.Errorf("the secret is read as %x", key)
-	}
-	if next := read.ApplyNodeState("n2", NodeDraining); !bytes.Equal(next.Secret, secret) {
-		t.Error("a change of the table lost the secret")
-	}
-	read.Clone().Secret[0]++
-	if !bytes.Equal(read.Secret, secret) {
-		t.Error("a clone shares the secret")
 	}
 }
 
@@ -76,10 +49,7 @@ func TestSecretsAreReadAsTheyWereWritten(t *testing.T) {
 			t.Errorf("%s was read", wrong)
 		}
 	}
-	table := NewTable("c", foundersIn("a"), 1, 1).ApplySecret(secret)
-	if moved := table.ApplySecretMoved(); len(moved.Secret) != 0 || len(table.Secret) == 0 || moved.ApplySecretMoved() != nil {
-		t.Error("the secret did not leave the table once")
-	}
+
 }
 
 func FuzzDecodeSecrets(f *testing.F) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// SecretsDocument is the name of the document that holds Secrets, from shard.LevelTrust on; below, the table carries its only
-// secret. It is a document of its own so that the table can be shown to nodes and people that must not know it.
+// SecretsDocument is the name of the document that holds Secrets. It is no part of the table, which nodes and people may see that
+// must not know the secrets.
 const SecretsDocument = "secrets"
 
 // SealingOpens is how long a secret opens ids after the last node has ceased to seal with it: as long as a hold may live. A policy
@@ -40,7 +40,7 @@ type Secrets struct {
 type SealingSecret struct {
 	Number uint32
 	Key    Secret
-	Made   int64 `json:",omitempty"` // when, in Unix microseconds; 0: with the cluster, or before its secrets had numbers
+	Made   int64 `json:",omitempty"` // when, in Unix microseconds; 0: with the cluster
 	Ends   int64 `json:",omitempty"` // when it is dropped, in Unix microseconds; 0: it seals, will seal, or is perhaps sealed with
 }
 

@@ -15,12 +15,9 @@ type Table struct {
 	Groups   []Group
 	// NextNumber is the number of the next replica, in whichever group. Numbers are never used again.
 	NextNumber uint64
-	// Secret seals the ids of holds and decisions below shard.LevelTrust; from then on it is in Secrets, and the table has none.
-	// A table of an older version has none either.
-	Secret Secret `json:",omitempty"`
 	// Level is the feature level that a node must know to be registered and to be given replicas: what Levels.Written
-	// said. It fences a rise: a plan made before it can no longer replace the table. Levels is the source of truth,
-	// because 0.1.0 drops this field.
+	// said. It fences a rise: a plan made before it can no longer replace the table. Levels is the source of truth. 0: the
+	// cluster has not risen, and every node knows its level.
 	Level shard.Level `json:",omitempty"`
 }
 

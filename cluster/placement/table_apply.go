@@ -58,26 +58,6 @@ func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
 	return next
 }
 
-// ApplySecret returns a clone with that secret; nil if the table has one already, because the secret never changes.
-func (t *Table) ApplySecret(s Secret) *Table {
-	if len(t.Secret) > 0 {
-		return nil
-	}
-	next := t.Clone()
-	next.Secret = s
-	return next
-}
-
-// ApplySecretMoved returns a clone without a secret, which Secrets has now; nil if the table has none.
-func (t *Table) ApplySecretMoved() *Table {
-	if len(t.Secret) == 0 {
-		return nil
-	}
-	next := t.Clone()
-	next.Secret = nil
-	return next
-}
-
 // ApplyLevel returns a clone that admits no node that does not know that level; nil if the table requires it already.
 func (t *Table) ApplyLevel(level shard.Level) *Table {
 	if t.Level >= level {

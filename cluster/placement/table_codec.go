@@ -41,8 +41,6 @@ func (t *Table) check() error {
 		return fmt.Errorf("%d replicas", t.Replicas)
 	case t.NextNumber <= firstNumber:
 		return fmt.Errorf("the next replica's number is %d, and the first ones have %d", t.NextNumber, firstNumber)
-	case len(t.Secret) != 0 && len(t.Secret) != secretBytes:
-		return fmt.Errorf("its secret has %d bytes, not %d", len(t.Secret), secretBytes)
 	}
 	for i, n := range t.Nodes {
 		if err := n.check(); err != nil {

@@ -107,7 +107,7 @@ func (g *Group) firstVoters() []string {
 // Clone returns a copy that shares nothing with t.
 func (t *Table) Clone() *Table {
 	c := *t
-	c.Secret = slices.Clone(t.Secret)
+
 	c.Nodes = slices.Clone(t.Nodes)
 	c.Groups = slices.Clone(t.Groups)
 	for i := range c.Groups {

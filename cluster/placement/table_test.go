@@ -133,7 +133,6 @@ func TestWhatNoTableCanBeIsRefused(t *testing.T) {
 			t.Groups[0].Replicas[0].Number = 5
 			t.Groups[1].Replicas[1].Number = 5
 		}, "number 5 is given twice, here and in shard 0"},
-		{"secret", func(t *Table) { t.Secret = make(Secret, 31) }, "its secret has 31 bytes, not 32"},
 		{"no voter", func(t *Table) { t.Groups[0].Replicas = nil }, "shard 0: it has no voter"},
 	} {
 		table := NewTable("c", foundersIn("", "", ""), 4, 3)

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -42,14 +43,11 @@ type operation struct {
 
 // operationOf prepares a request whose entries live on the given shards.
 func (r *Router) operationOf(request *shard.Request, at []shard.ID) *operation {
-	o := &operation{router: r, whole: request, at: at, own: len(at)}
-	if request.Own != 0 && (r.config.Level == nil || r.config.Level() >= shard.LevelNotify) { //mutant:home-of-a-parent
-		o.own = request.Own
-	}
+	o := &operation{router: r, whole: request, at: at, own: cmp.Or(request.Own, len(at))} //mutant:home-of-a-parent
 	o.home = slices.Min(at[:o.own])
 	o.legs = legsBeside(o.home, at)
 	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
-		Fingerprint: shard.OperationFingerprint(request, o.own)}
+		Fingerprint: shard.OperationFingerprint(request)}
 	if request.ID == "" {
 		o.about.ID, o.about.Drawn = drawID(), true
 	}

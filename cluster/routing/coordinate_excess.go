@@ -82,6 +82,6 @@ func (o *operation) excess() *operation {
 	}
 	x.legs = legsBeside(x.home, x.at)
 	x.about = shard.Operation{ID: drawID(), Op: shard.Settle, Drawn: true, Home: x.home, TTL: chargeTTL,
-		Fingerprint: shard.OperationFingerprint(o.whole, len(o.whole.Entries))}
+		Fingerprint: shard.OperationFingerprint(o.whole)}
 	return x
 }

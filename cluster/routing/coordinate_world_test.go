@@ -104,7 +104,7 @@ func now() limit.Time { return limit.Time(time.Now().UnixMicro()) }
 func (s *islet) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.append(shard.EncodeEpochOpen(s.id, now()))
+	s.append(shard.EncodeEpochOpen(s.id, now(), shard.LevelNewest))
 }
 
 func (s *islet) append(payload []byte) {

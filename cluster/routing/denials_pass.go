@@ -177,7 +177,7 @@ func (d *denials) makeRoom(r *shard.Request) bool {
 		if state := r.Operation.Verdict.State; state != shard.OperationAborted && state != shard.OperationSettled {
 			return false
 		}
-		if len(r.Entries) == 0 { // from an older node, or from a home that has forgotten the keys: they are unknown
+		if len(r.Entries) == 0 { // from a home that has forgotten the keys: they are unknown
 			d.anywhere.Add(1)
 		}
 		for i := range r.Entries {

@@ -49,7 +49,7 @@ func newShore(t testing.TB, seed uint64) *shore {
 		{Name: "never", Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "c", Limit: window}}},
 	})
 	w.at = w.begin
-	w.append(shard.EncodeEpochOpen(0, w.at))
+	w.append(shard.EncodeEpochOpen(0, w.at, shard.LevelNewest))
 	wire := newShoreWire(w)
 	for i := range 3 {
 		w.passed = append(w.passed, map[string]limit.Time{})

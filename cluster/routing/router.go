@@ -48,8 +48,6 @@ type Config struct {
 	Policies func() *policy.Revision
 	// Repeated is told of each denial that is repeated here, with the request that it answers. It keeps neither. nil: nobody is told.
 	Repeated func(*shard.Request, *shard.Decision)
-	// Level returns the cluster's feature level, as far as this node knows. nil: the newest.
-	Level func() shard.Level
 	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil: not at all.
 	Ahead func() time.Duration
 }

@@ -163,7 +163,7 @@ func (r *Router) open(ctx context.Context, route *shardRoute, o *opening) *shard
 	err, name := result.Err, result.Decision.Session()
 	if err == nil && name == (shard.Session{}) {
 		err = &shard.Error{Code: shard.NotBuilt, Message: "the owner of shard " + route.id.String() +
-			" opens no sessions: it is of an older version"}
+			" has opened no session: run a newer version"}
 	}
 	shared := err
 	if ctx.Err() != nil {

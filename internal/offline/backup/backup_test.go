@@ -20,7 +20,7 @@ const origin limit.Time = 1_767_571_200_000_000
 func testState(t testing.TB, id shard.ID, keys int) *shard.State {
 	t.Helper()
 	state := shard.NewState(id)
-	if _, err := state.Install(shard.EncodeEpochOpen(id, origin), 7, 2); err != nil {
+	if _, err := state.Install(shard.EncodeEpochOpen(id, origin, shard.LevelNewest), 7, 2); err != nil {
 		t.Fatal(err)
 	}
 	set := policy.NewSet([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
@@ -47,7 +47,7 @@ func (view) Full() bool    { return false }
 func (view) Brimful() bool { return false }
 func (view) Crowded() bool { return false }
 
-var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelTrust, Shards: 2, Begun: int64(origin)}
+var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelNewest, Shards: 2, Begun: int64(origin)}
 
 // write writes all sections of a file.
 func write(t testing.TB, w *Writer, states []*shard.State) {
@@ -178,7 +178,7 @@ func FuzzDecode(f *testing.F) {
 // TestAPartComesBack: its sections in any order and number, and every flipped or missing byte is noticed.
 func TestAPartComesBack(t *testing.T) {
 	states := []*shard.State{testState(t, shard.System, 0), testState(t, 1, 3000), testState(t, 1, 2)}
-	h := PartHeader{Release: "v9", Level: shard.LevelTrust, Shards: []shard.ID{shard.System, 1, 1}, About: []byte(`{"Node":"n1"}`)}
+	h := PartHeader{Release: "v9", Level: shard.LevelNewest, Shards: []shard.ID{shard.System, 1, 1}, About: []byte(`{"Node":"n1"}`)}
 	part := partOf(t, h, states...)
 	p, err := OpenPart(bytes.NewReader(part), int64(len(part)))
 	if err != nil || string(p.About) != `{"Node":"n1"}` || len(p.Shards) != 3 {

@@ -174,7 +174,7 @@ func (h *History) judge(d *Decided, all []*asked) Answer {
 				answer.ShadowDenied = true
 			} else {
 				answer.Allowed = false
-				hard = hard || !a.soft(i) || d.Early
+				hard = hard || !a.soft(i)
 			}
 		}
 	}

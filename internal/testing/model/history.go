@@ -92,7 +92,6 @@ type Decided struct {
 	Tally      *TallyTerms // Tally
 	Correction *Correction // CorrectUsage
 
-	Early   bool    // decided in a cluster of the first feature level, where no status reports a block by hand, and no limit is soft
 	Refused Refusal // the answer was an error; Answer is empty then
 	Answer  Answer  // as the shard gave it
 }
@@ -272,10 +271,6 @@ func (h *History) Decide(d *Decided) error {
 		}
 	}
 	want, refused := h.decide(d)
-	for i := range want.Limits {
-		want.Limits[i].ByHand = want.Limits[i].ByHand && !d.Early
-		want.Limits[i].Soft = want.Limits[i].Soft && !d.Early
-	}
 	switch {
 	case d.Refused == IDReused && refused != IDReused:
 		return fmt.Errorf("id %q was refused as used for another request; it was never counted, or is forgotten", d.ID)

@@ -34,7 +34,6 @@ type TallyTerms struct {
 	Verb    Verb
 	When    When
 	KeepTTL bool
-	Old     bool
 	At      bool
 	Amount  int64
 	TTL     limit.Span
@@ -91,7 +90,7 @@ func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 	}
 	told := &Tallied{Known: there, Before: value.Int64()}
 	if d.Op == Tally {
-		told.Was = there && d.Tally.Old
+		told.Was = there
 		switch t := d.Tally; {
 		case t.Verb == DropIt:
 			told.Done, told.Known = a.counter.drop(now), false

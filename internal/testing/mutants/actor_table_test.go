@@ -34,7 +34,6 @@ var ofActor = []group{
 		"epoch-without-clocks": instead("ahead, _ = a.config.Reference(); return ahead, true"),
 	}},
 	{tests("actor", "TestHandover"), edits{"handover-forgets-what-is-under-way": without(" || len(q.inFlight) > 0")}},
-	{tests("actor", "TestNoSumIsLoggedWhileAVoterMayBeOfTheFirstLevel"), edits{"sums-before-their-level": never}},
 	{tests("actor", "TestAStoppedShardDecidesNothingAndLogsItsSums"), edits{
 		"stopped-shard-decides": swap("stopped != nil", "stopped != nil && !leads"),
 	}},

@@ -5,7 +5,7 @@ var ofCluster = []group{
 		"wiped-replica-keeps-its-number": swap("MarkLost", "Create"),
 		"evidence-deleted":               never,
 	}},
-	{tests("cluster/placement", "TestTheTableKeepsTheProcessThatAnswers"), edits{"second-process-is-listed": instead("return answers || report.Life == m.Node")}},
+	{tests("cluster/placement", "TestTheTableKeepsTheProcessThatAnswers"), edits{"second-process-is-listed": instead("return answers || report.At == m.Node")}},
 	{tests("cluster/placement", "TestALostReplicaIsReplacedOnItsOwnNode"), edits{"lost-voter-stays-while-another-comes": never}},
 	{tests("cluster/placement", "TestALeaderBringsItsGroupInLine"), edits{"second-voter-of-a-node": without(" || a.crowded(r)")}},
 	{tests("cluster/placement", "TestNobodyLeavesBelowTheQuorum"), edits{

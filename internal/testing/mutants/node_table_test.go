@@ -34,9 +34,6 @@ var ofNode = []group{
 		"starts-by-kept-tokens":   instead("if !t.heard && !t.kept {"),
 		"joining-node-admits-all": swap("alone, Outside: !alone", "true"),
 	}},
-	{tests("node", "TestNoTokenIsMadeBeforeTheUpgradeIsFinished"), edits{
-		"tokens-before-their-level": never,
-	}},
 	{tests("node", "TestPlaintextIsRefusedOnPortsWithTLS"), edits{
 		"browser-speaks-redis": without(`"redis"`),
 	}},
@@ -95,9 +92,6 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestAShardOfWhichNothingIsLeftGoesAhead"), edits{
 		"lost-shard-repeats-epochs": swap("s.Replicas[i].Index", "min(1, s.Replicas[i].Index)"),
-	}},
-	{tests("node", "TestNoSecretIsRotatedBeforeTheUpgradeIsFinished"), edits{
-		"rotation-before-its-level": never,
 	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},

@@ -45,8 +45,6 @@ var ofOthers = []group{
 		"bad-files-taken-in-part":   before("w.content.Store(content)"),
 	}},
 	{tests("internal/offline/backup", "TestEveryFlippedByteIsDetected"), edits{"backup-sum-ignored": never}},
-	{tests("policy", "TestWhatOlderNodesCannotReadIsFound"), edits{"cap-before-its-level": never}},
-	{tests("policy", "TestOlderNodesReadOlderStyles"), edits{"headers-before-their-level": never}},
 	{tests("policy", "TestKeysOfTemplates"), edits{
 		"client-writes-a-tag":  swap(`"%=|{}/"`, `"%=|/"`),
 		"client-writes-a-mark": swap(`"%=|{}/"`, `"%{}/"`),
@@ -57,7 +55,6 @@ var ofOthers = []group{
 	{tests("policy", "TestKeysOfPoliciesWithParents"), edits{
 		"key-escapes-its-pool": swap(`known && p.Parent != ""`, "false"),
 	}},
-	{tests("policy", "TestASoftLimitIsNewerThanBill"), edits{"soft-set-too-early": instead(`return ""`)}},
 	{tests("internal/edge/keyhash", "TestPartsAndTagsSurvive"), edits{
 		"parent-lost-in-the-hash": swap(":end", ":len(key)"),
 		"tag-lost-in-the-hash":    swap("tagFrom:tagTo", "tagFrom-1:end"),

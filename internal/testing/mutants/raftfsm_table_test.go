@@ -28,6 +28,7 @@ var ofRaftfsm = []group{
 		"members-of-a-cut-log":        gone,
 	}},
 	{tests("raftfsm", "TestADirectoryCarriesItsLevelAndAnOlderBinaryRefusesIt"), edits{"opens-a-newer-level": never}},
+	{tests("raftfsm", "TestADirectoryOfABuildBeforeTheFirstReleaseIsRefused"), edits{"opens-a-directory-of-any-format": never}},
 	{tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut"), edits{
 		"votes-not-fsynced":          without("file.Sync(), "),
 		"new-directory-not-fsynced":  instead("return nil"),                         // R16
@@ -39,10 +40,6 @@ var ofRaftfsm = []group{
 	}},
 	{tests("raftfsm", "TestVoteIsAtomic|TestRestartKeepsEverything"), edits{
 		"node-forgets-its-vote": before("if err == nil && s.voteTerm == 0 { err = errNotFound }"),
-	}},
-	{tests("raftfsm", "TestASumThatNobodyMatchesHaltsNobody"), edits{
-		"old-sum-halts-readers": before(
-			`if e.kind == oldSum { return Outcome{}, fmt.Errorf("shard: forked before entry %d", index) }`),
 	}},
 	{tests("raftfsm", "TestAConvictedReplicaDoesNotComeBack"), edits{"conviction-ends-with-the-process": never}},
 	{tests("raftfsm", "TestGroupsKeepHeartbeatsInLine"), edits{
