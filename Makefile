@@ -86,9 +86,10 @@ chaos: ## real processes: killed, paused, cut off, restarted, with disks that fa
 storm: ## some of the faults of chaos, one after the other, on three real processes
 	go test -tags chaos -count=1 -timeout 10m -v -run '^TestShortStorm$$' ./internal/testing/chaos
 
-# Needs the repository's history: it builds the previous release from it.
-upgrade: ## three real nodes of the previous release, upgraded one at a time under load, and one of them back
-	go test -tags chaos,upgrade -count=1 -timeout 10m -v -run '^TestUpgrade' ./internal/testing/chaos
+# The tag nextlevel makes a build that knows one feature level more.
+upgrade: ## to a next feature level: its mechanism, then three real nodes, one at a time under load, and one of them back
+	go test -tags nextlevel -short -count=1 -timeout 10m -run 'Level|Upgrade|AnotherVersion' ./shard ./actor ./raftfsm ./cluster/placement ./node
+	go test -tags chaos,nextlevel -count=1 -timeout 10m -v -run '^TestUpgrade' ./internal/testing/chaos
 
 flood: ## three real nodes with little memory, flooded for a minute with all that leaves records
 	go test -tags chaos,flood -count=1 -timeout 10m -v -run '^TestFlood' ./internal/testing/chaos
@@ -149,7 +150,7 @@ docker: image ## docker-compose.yml, and the files of three production hosts, on
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/testing/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
-tags := chaos,docker,flood,nightly,pages,proxies,spellings,upgrade
+tags := chaos,docker,flood,nextlevel,nightly,pages,proxies,spellings
 
 lint: ## vet and staticcheck, with the build tags
 	go vet -tags $(tags) ./...

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -42,7 +43,7 @@ func TestADirectoryCarriesItsLevelAndAnOlderBinaryRefusesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	refuses(t, dir, "written at level 2, this binary knows 1: start 9.9.0 or newer, or restore an older backup")
+	refuses(t, dir, fmt.Sprintf("written at level %d, this binary knows 1: start 9.9.0 or newer, or restore an older backup", next))
 	s = openNext(t, dir)
 	if s.Level() != next {
 		t.Errorf("after a restart the directory is at level %d", s.Level())

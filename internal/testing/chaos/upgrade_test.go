@@ -1,80 +1,21 @@
-//go:build chaos && upgrade
+//go:build chaos && nextlevel
 
 package chaos
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
-	"github.com/stint-io/stint/internal/testing/testcluster"
-	"github.com/stint-io/stint/shard"
+	"hash/crc32"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/testing/testcluster"
+	"github.com/stint-io/stint/shard"
 )
-
-// The release before this one, and its commit in the repository's history.
-const (
-	previousRelease = "0.1.0"
-	previousCommit  = "061d6c2"
-)
-
-// previousTree returns the source of the previous release, from the repository's history, and the repository's root.
-func previousTree(t *testing.T) (tree, root string) {
-	t.Helper()
-	if out, err := exec.Command("git", "cat-file", "-e", previousCommit+"^{commit}").CombinedOutput(); err != nil {
-		t.Fatalf("commit %s, which is release %s, is not in this repository's history, and the upgrade from it cannot be "+
-			"tested: fetch the whole history (git fetch --unshallow). git: %v %s", previousCommit, previousRelease, err, out)
-	}
-	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, tree = strings.TrimSpace(string(top)), filepath.Join(t.TempDir(), "tree")
-	if err := os.Mkdir(tree, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	archive := filepath.Join(t.TempDir(), "tree.tar")
-	mustRun(t, root, "git", "archive", "-o", archive, previousCommit)
-	mustRun(t, tree, "tar", "-xf", archive)
-	return tree, root
-}
-
-func mustRun(t *testing.T, dir string, arguments ...string) {
-	t.Helper()
-	command := exec.Command(arguments[0], arguments[1:]...)
-	command.Dir = dir
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", arguments, err, out)
-	}
-}
-
-// TestUpgradeWritesWhatThePreviousReleaseReads: in a mixed cluster, this release writes a log and a snapshot of which the
-// code of the previous release reads every record.
-func TestUpgradeWritesWhatThePreviousReleaseReads(t *testing.T) {
-	tree, root := previousTree(t)
-	there := filepath.Join(tree, "shard")
-	releases := filepath.Join(there, "testdata", "releases")
-	if err := os.MkdirAll(releases, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for from, to := range map[string]string{
-		"release_story_test.go":                     "release_story_test.go",
-		"testdata/releases/reads_mixed_test.go.txt": "reads_mixed_test.go",
-	} {
-		text, err := os.ReadFile(filepath.Join(root, "shard", from))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(there, to), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustRun(t, root, "go", "test", "-vet=off", "-count=1", "-run", "^TestEveryRelease", "./shard", "-release.mixed="+releases)
-	mustRun(t, tree, "go", "test", "-vet=off", "-count=1", "-run", "^Test010Reads", "./shard")
-}
 
 // levels is the output of `stint upgrade status`.
 type levels struct {
@@ -105,12 +46,12 @@ func awaitLevels(ctx context.Context, address string, is func(levels) bool) erro
 	}
 }
 
-// upgrade is a cluster on its way from one release to the next.
+// upgrade is a cluster on its way from this build to the one that knows one level more.
 type upgrade struct {
 	*testing.T
 	c        *testcluster.Cluster
 	old, new string
-	mixed    time.Duration // how long nodes of both releases ran
+	mixed    time.Duration // how long nodes of both builds ran
 	restarts int
 }
 
@@ -134,17 +75,18 @@ func (u *upgrade) roll(ctx context.Context) error {
 		if step.node == 2 {
 			break
 		}
-		if err := pause(ctx, 12*time.Second); err != nil { // longer than an owner's interval between two fingerprints
+		if err := pause(ctx, 12*time.Second); err != nil { // longer than an owner's interval between two sum entries
 			return err
 		}
 	}
 	u.mixed = time.Since(began)
 	all := func(l levels) bool {
-		return l.Level == 1 && l.KnownByAll == uint32(shard.LevelNewest) && len(l.Nodes) == 3
+		return l.Level == uint32(shard.LevelFirst) && l.KnownByAll == uint32(shard.LevelNewest) && len(l.Nodes) == 3
 	}
 	if err := awaitLevels(within(u.T, 20*time.Second), u.c.Addr(1), all); err != nil {
-		return fmt.Errorf("all nodes run the new release: %w", err)
+		return fmt.Errorf("all nodes run the new build: %w", err)
 	}
+	u.hasWritten(shard.LevelFirst)
 	if err := stint(ctx, "upgrade", "finish", "--addr", u.c.Addr(2)); err != nil {
 		return err
 	}
@@ -159,28 +101,73 @@ func (u *upgrade) roll(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return pause(ctx, 12*time.Second)
 }
 
-// TestUpgradeFromThePreviousRelease: a cluster of the previous release is upgraded node by node under load. Both releases run
-// side by side, a node goes back, the level is finished, and no client is affected. Then the previous release is refused.
-func TestUpgradeFromThePreviousRelease(t *testing.T) {
-	tree, _ := previousTree(t)
-	u := &upgrade{T: t, old: filepath.Join(tree, "stint-"+previousRelease), new: program(t)}
-	mustRun(t, tree, "go", "build", "-trimpath", "-buildvcs=false", "-o", u.old, "./cmd/stint")
-	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies, GossipKey: true})
-	plan := politeClients(seed(t))
-	// Below level 2, nobody keeps the answers to requests without an id: a copy of one may be told of the moment that it arrives.
-	r := mustCount(t, u.c, plan, u.roll)
+// hasWritten checks that the newest entries in the nodes' logs are of a level.
+func (u *upgrade) hasWritten(newest shard.Level) {
+	u.Helper()
+	for i := range u.c.Len() {
+		sums := map[shard.Level]int{}
+		files, err := filepath.Glob(filepath.Join(u.c.Dir(i), "log", "*.log"))
+		if err != nil {
+			u.Error(err)
+		}
+		for _, file := range files {
+			b, err := os.ReadFile(file) // Pebble may remove one that is full
+			if err != nil && !os.IsNotExist(err) {
+				u.Error(err)
+			}
+			for level := shard.LevelFirst; level <= shard.LevelNewest; level++ {
+				sums[level] += sumEntries(b, level)
+			}
+		}
+		if sums[newest] == 0 || newest < shard.LevelNewest && sums[shard.LevelNewest] > 0 {
+			u.Errorf("%s has sum entries of each level: %v; want the newest of level %d", u.c.Name(i), sums, newest)
+		}
+	}
+}
+
+// sumEntries counts the sum entries of a level in a file of the log, which Pebble does not pack: level, kind 3, four numbers, and
+// the checksum of these.
+func sumEntries(b []byte, level shard.Level) (count int) {
+	for at := range b {
+		if at+2 > len(b) || b[at] != byte(level) || b[at+1] != 3 {
+			continue
+		}
+		end := at + 2
+		for range 4 {
+			_, n := binary.Uvarint(b[end:])
+			end += max(n, 0)
+		}
+		if end+4 <= len(b) && crc32.Checksum(b[at:end], crc32.MakeTable(crc32.Castagnoli)) == binary.LittleEndian.Uint32(b[end:]) {
+			count++
+		}
+	}
+	return count
+}
+
+// TestUpgradeToTheNextLevel: a cluster is upgraded node by node under load, to a build that knows one level more. Both builds run
+// side by side, a node goes back, the level is finished, and no client is affected. Only then are entries written that the former
+// build could not read: it would halt at one. From then on it is refused.
+func TestUpgradeToTheNextLevel(t *testing.T) {
+	next, err := testcluster.Binary("chaos", "nextlevel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upgrade{T: t, old: program(t), new: next}
+	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
+	r := mustCount(t, u.c, politeClients(seed(t)), u.roll)
 	failsNobody(t, r)
-	t.Logf("%d requests, %d failed; %d planned restarts, %v with both releases; limit %d, admitted %d; %d keys full, %d lost, "+
-		"%d doubled; %d copies told of another moment", r.Operations, max(r.Missed, r.Unknown), u.restarts,
-		u.mixed.Round(time.Second), r.Limit, r.Admitted, r.KeysFull, r.Lost, r.Doubled, r.Unnumbered)
+	t.Logf("%d requests, %d failed; %d planned restarts, %v with both builds; limit %d, admitted %d; %d keys full, %d lost, "+
+		"%d doubled", r.Operations, max(r.Missed, r.Unknown), u.restarts, u.mixed.Round(time.Second), r.Limit, r.Admitted, r.KeysFull,
+		r.Lost, r.Doubled)
+	u.hasWritten(shard.LevelNewest)
 	u.refusesTheWayBack()
 	u.admitsNoStranger()
 }
 
-// refusesTheWayBack checks that the previous release does not start on a directory of the new level, and does not change it.
+// refusesTheWayBack checks that the former build does not start on a directory of the new level, and does not change it.
 func (u *upgrade) refusesTheWayBack() {
 	u.Helper()
 	ctx := within(u.T, 60*time.Second)
@@ -194,11 +181,11 @@ func (u *upgrade) refusesTheWayBack() {
 	u.c.MayEnd(2)
 	code, err := u.c.AwaitExit(ctx, 2)
 	if err != nil || code == 0 {
-		u.Fatalf("release %s on a directory of the newest level: exit code %d, %v", previousRelease, code, err)
+		u.Fatalf("the former build on a directory of the newest level: exit code %d, %v", code, err)
 	}
-	said := u.c.Logs()
-	if want := "reading its identity: json: cannot unmarshal number into Go struct field identityRecord.Ready of type bool"; !strings.Contains(said, want) {
-		u.Errorf("release %s on a directory of the newest level does not say %q", previousRelease, want)
+	want := fmt.Sprintf("written at level %d, this binary knows %d: start", shard.LevelNewest, shard.LevelFirst)
+	if said := u.c.Logs(); !strings.Contains(said, want) {
+		u.Errorf("the former build on a directory of the newest level does not say %q", want)
 	}
 	u.c.UseBinary(2, u.new)
 	if err := u.c.Restart(2); err != nil {
@@ -209,22 +196,22 @@ func (u *upgrade) refusesTheWayBack() {
 	}
 }
 
-// admitsNoStranger checks that a node of the previous release with an empty directory is not registered and gets nothing. The
-// cluster reports it, and continues.
+// admitsNoStranger checks that a node of the former build with an empty directory stops, and is not registered.
 func (u *upgrade) admitsNoStranger() {
 	u.Helper()
 	i, err := u.c.Add() // with the binary that the cluster was started with
 	if err != nil {
 		u.Fatal(err)
 	}
-	want := fmt.Sprintf("node %s knows feature level 1 and the cluster is at %d", u.c.Name(i), shard.LevelNewest)
+	u.c.MayEnd(i)
 	ctx := within(u.T, 60*time.Second)
-	for said := ""; !strings.Contains(said, want); {
-		out, err := exec.CommandContext(ctx, u.new, "status", "--addr", u.c.Addr(0)).CombinedOutput()
-		said = string(out)
-		if ctx.Err() != nil {
-			u.Fatalf("a node of release %s joins: status does not say %q: %v\n%s", previousRelease, want, err, said)
-		}
+	code, err := u.c.AwaitExit(ctx, i)
+	if err != nil || code == 0 {
+		u.Fatalf("a node of the former build joins: exit code %d, %v", code, err)
+	}
+	want := fmt.Sprintf("the cluster is at level %d, this binary knows %d: start", shard.LevelNewest, shard.LevelFirst)
+	if said := u.c.Logs(); !strings.Contains(said, want) {
+		u.Errorf("a node of the former build does not say %q", want)
 	}
 	s, err := statusOf(ctx, u.c.Addr(0))
 	if err != nil {
@@ -232,7 +219,7 @@ func (u *upgrade) admitsNoStranger() {
 	}
 	for _, n := range s.Nodes {
 		if n.ID == u.c.Name(i) {
-			u.Errorf("a node of release %s is registered at the newest level", previousRelease)
+			u.Errorf("a node of the former build is registered at the newest level")
 		}
 	}
 	if err := awaitStatus(u.T, u.c.Addr(0), 30*time.Second, votersOn(u.c.Name(0), u.c.Name(1), u.c.Name(2))); err != nil {

@@ -26,8 +26,6 @@ type Options struct {
 	Redis    bool     // every node also serves the Redis protocol
 	// TLS asks the nodes whether they are ready, where Args has them serve clients with TLS; nil: they are asked in plaintext.
 	TLS *tls.Config
-	// GossipKey gives the nodes a gossip key and no cluster key: releases before 0.2.0 know no other.
-	GossipKey bool
 }
 
 // Cluster is a running cluster. Nodes count from 0. All methods may be called concurrently.
@@ -190,7 +188,7 @@ func (c *Cluster) Add() (int, error) {
 // Dir is the data directory of a node.
 func (c *Cluster) Dir(i int) string { return c.node(i).data() }
 
-// KeyFile is the cluster key file of all nodes, or their gossip key (Options.GossipKey).
+// KeyFile is the cluster key file of all nodes.
 func (c *Cluster) KeyFile() string { return c.options.key() }
 
 // Wipe removes the data of a node that has ended.
@@ -239,14 +237,6 @@ func (c *Cluster) find(is func(*node) bool) int {
 }
 
 func (o *Options) key() string { return filepath.Join(o.Dir, "cluster.key") }
-
-// keyFlag names the flag that the key is for.
-func (o *Options) keyFlag() string {
-	if o.GossipKey {
-		return "--gossip-key"
-	}
-	return "--cluster-key"
-}
 
 func (o *Options) policies() string { return filepath.Join(o.Dir, "policies.yaml") }
 

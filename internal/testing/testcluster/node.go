@@ -140,7 +140,7 @@ func Twin(ctx context.Context, c *Cluster, i int, dir string) *exec.Cmd {
 func (c *Cluster) arguments(n *node) []string {
 	o := &c.options
 	args := []string{"serve", "--node-id", n.name, "--data-dir", n.data(), "--api-addr", hostPort(n.ip, apiPort),
-		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), o.keyFlag(), o.key()}
+		"--peer-addr", hostPort(n.ip, peerPort), "--gossip-addr", hostPort(n.ip, gossipPort), "--cluster-key", o.key()}
 	if o.Redis {
 		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
 	}
