@@ -110,7 +110,7 @@ func (d *doctor) node(n *stintv1.Node, now time.Time) {
 	m := n.Machine
 	if m == nil {
 		if n.Alive {
-			d.add("disk", isUnknown, n.Id+" says nothing of its machine", "it runs an older release, or has only just started")
+			d.add("disk", isUnknown, n.Id+" says nothing of its machine", "it has only just started")
 		}
 		return
 	}
