@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"github.com/stint-io/stint/api"
@@ -15,60 +14,50 @@ import (
 
 // admin implements api.ClusterAdmin. It holds no state; all methods may be called concurrently.
 type admin struct {
-	node      string // id of this node
-	view      *clusterView
-	replicas  *replicaSet
-	documents *documents
-	peers     *peers
-	reporter  *reporter
-	logger    *slog.Logger
-	changed   notifier
+	administration
+	replicas *replicaSet
+	backup   *document[backupRecord]
 }
 
 var _ api.ClusterAdmin = (*admin)(nil)
 
 // Apply implements api.ClusterAdmin: the set is in force once it is committed; shards adopt it with their next batch.
 func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
-	current, err := a.documents.fetch(ctx, placement.PoliciesDocument)
+	current, err := a.view.policies.fetch(ctx)
 	if err != nil {
 		return 0, nil, err
 	}
-	if expected != nil && *expected != current.Version {
-		return 0, nil, api.VersionConflict(*expected, current.Version)
+	if expected != nil && *expected != current.version {
+		return 0, nil, api.VersionConflict(*expected, current.version)
 	}
 
 	text := policy.Format(set)
-	if bytes.Equal(text, current.Body) {
-		return current.Version, a.pendingShards(current.Version), nil
+	if bytes.Equal(text, current.text) {
+		return current.version, a.pendingShards(current.version), nil
 	}
-	if !rekey && len(current.Body) > 0 { //mutant:rekeyed-unasked
-		inForce, err := policy.Parse("policies in force", current.Body)
-		if err != nil {
-			return 0, nil, err
-		}
-		if namespaces := inForce.Rekeyed(set); len(namespaces) > 0 {
+	if !rekey && current.version > 0 { //mutant:rekeyed-unasked
+		if namespaces := current.value.Set.Rekeyed(set); len(namespaces) > 0 {
 			return 0, nil, api.RekeyNeeded(namespaces)
 		}
 	}
-	if drawn, err := a.documents.drawKeySecret(ctx, set); err != nil {
+	if drawn, err := a.view.drawKeySecret(ctx, set); err != nil {
 		return 0, nil, err
 	} else if drawn { // before the policies are in force, so that nodes know it by then
 		a.tellOthers()
 	}
-	if current.Version > 0 {
-		if err := a.keep(ctx, current); err != nil { // nobody has to wait for it
-			a.logger.Warn("the policies in force are replaced and not kept for a rollback", "version", current.Version, "error", err)
+	if current.version > 0 {
+		if err := a.keep(ctx, current.document()); err != nil { // nobody has to wait for it
+			a.logger.Warn("the policies in force are replaced and not kept for a rollback", "version", current.version,
+				"error", err)
 		}
 	}
-	d, err := a.documents.replace(ctx, shard.Request{Document: placement.PoliciesDocument, Expect: current.Version, Body: text,
-		Adjustment: &shard.Adjustment{Actor: who, Note: note}})
+	version, err := a.view.policies.swap(ctx, by(who, note), current.version, &policy.Revision{Text: text})
 	if err != nil {
 		return 0, nil, err
 	}
-	a.logger.Info("policies applied", "version", d.Version, "actor", who, "note", note)
-	a.view.learnPolicies(d)
+	a.logger.Info("policies applied", "version", version, "actor", who, "note", note)
 	a.tellOthers()
-	return d.Version, a.pendingShards(d.Version), nil
+	return version, a.pendingShards(version), nil
 }
 
 // Ledger implements api.ClusterAdmin.
@@ -76,11 +65,11 @@ func (a *admin) Ledger(ctx context.Context) (string, error) { return a.documents
 
 // PolicyHistory implements api.ClusterAdmin.
 func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error) {
-	d, err := a.documents.fetch(ctx, shard.HistoryOf(placement.PoliciesDocument))
+	histories, err := a.documents.fetchAll(ctx, shard.HistoryOf(placement.PoliciesDocument))
 	if err != nil {
 		return nil, err
 	}
-	return shard.DocumentChanges(d)
+	return shard.DocumentChanges(histories[0])
 }
 
 // ListKeys implements api.ClusterAdmin.
@@ -103,12 +92,6 @@ func (a *admin) ListKeys(_ context.Context, id shard.ID, q shard.Listing) (l sha
 			"another node", a.node, id)}
 	}
 	return l, nil
-}
-
-// tellOthers asks the other nodes at once, so that news travels now.
-func (a *admin) tellOthers() {
-	a.changed.notify()
-	a.peers.ask()
 }
 
 // pendingShards lists the data shards that have not yet adopted a version of the policies, as far as this node knows.
@@ -160,13 +143,13 @@ func (a *admin) RemoveNode(ctx context.Context, node string) error {
 // an old table, there might seem to be nothing to change.
 func (a *admin) change(ctx context.Context, node string, state placement.NodeState,
 	allowed func(*placement.Table) error) (refused error) {
-	if a.view.newestTable().Table == nil {
+	if !a.view.hasTable() {
 		return errNoTable
 	}
-	if _, err := a.documents.readTable(ctx); err != nil {
+	if _, err := a.view.table.fetch(ctx); err != nil {
 		return err
 	}
-	err := a.documents.changeTable(ctx, func(t *placement.Table) *placement.Table {
+	err := a.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		if t.Node(node) == nil {
 			refused = shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
 		} else {

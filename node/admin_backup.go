@@ -21,11 +21,37 @@ type backupRecord struct {
 	Bytes uint64
 }
 
+func newBackupDocument(of *documents) *document[backupRecord] {
+	return newDocument(documentConfig[backupRecord]{
+		of:     of,
+		name:   backupDocument,
+		what:   "backup record",
+		decode: readBackup,
+		encode: func(b *backupRecord) []byte {
+			text, err := json.Marshal(b)
+			if err != nil {
+				panic(fmt.Sprintf("a record of a backup that cannot be written: %v", err)) // it holds only numbers
+			}
+			return text
+		},
+		none: &backupRecord{},
+	})
+}
+
+// readBackup reads a record. One that cannot be read counts as none: the next backup replaces it.
+func readBackup(d shard.Document) (*backupRecord, error) {
+	var b backupRecord
+	if json.Unmarshal(d.Body, &b) != nil {
+		return &backupRecord{}, nil
+	}
+	return &b, nil
+}
+
 // Picture implements api.ClusterAdmin. A read that the shard's owner commits shows how far the shard is; this node's replica
 // is pictured when it is that far. So the picture has everything that was answered before, whichever replica it is of.
 func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
 	t := a.view.newestTable()
-	if t.Table == nil {
+	if !a.view.hasTable() {
 		return nil, errNoTable
 	}
 	if t.Group(id) == nil {
@@ -35,7 +61,7 @@ func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
 	if replica == nil {
 		return nil, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
 	}
-	at, err := a.positionOf(ctx, t.Table, id)
+	at, err := a.positionOf(ctx, t, id)
 	if err != nil {
 		return nil, err
 	}
@@ -72,17 +98,12 @@ func (a *admin) positionOf(ctx context.Context, t *placement.Table, id shard.ID)
 
 // RecordBackup implements api.ClusterAdmin. An older backup does not replace a newer one.
 func (a *admin) RecordBackup(ctx context.Context, b api.BackupRecord) error {
-	body, err := json.Marshal(backupRecord{b.Begun.UnixMicro(), b.Bytes})
-	if err != nil {
-		return err
-	}
-	_, err = a.documents.update(ctx, shard.Request{Document: backupDocument}, func(d shard.Document) ([]byte, error) {
-		if !readBackup(d).Before(b.Begun) {
+	return a.backup.change(ctx, nil, func(now known[backupRecord]) (*backupRecord, error) {
+		if now.value.Begun >= b.Begun.UnixMicro() {
 			return nil, nil
 		}
-		return body, nil
+		return &backupRecord{b.Begun.UnixMicro(), b.Bytes}, nil
 	})
-	return err
 }
 
 // lastBackup returns when the newest backup was begun, as this node's replica of the system shard says; the zero time if there
@@ -95,15 +116,8 @@ func (a *admin) lastBackup() time.Time {
 	var d shard.Document
 	var err error
 	replica.group.View(func(s *shard.State) { d, err = shard.ReadDocument(s, backupDocument) })
-	if err != nil {
-		return time.Time{}
-	}
-	return readBackup(d)
-}
-
-func readBackup(d shard.Document) time.Time {
-	var b backupRecord
-	if d.Version == 0 || json.Unmarshal(d.Body, &b) != nil {
+	b, _ := readBackup(d)
+	if err != nil || b.Begun == 0 {
 		return time.Time{}
 	}
 	return time.UnixMicro(b.Begun)

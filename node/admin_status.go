@@ -17,22 +17,22 @@ import (
 // Status implements api.ClusterAdmin.
 func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 	known := a.view.newestTable()
-	if known.Table == nil || !a.peers.hasJoined() {
+	if !a.view.hasTable() || !a.peers.hasJoined() {
 		return api.ClusterStatus{}, &shard.Error{Code: shard.Unavailable,
 			Message: a.view.noCluster() + "; ask again"}
 	}
-	q := a.view.question()
 	reports, silent := a.reporter.reports(), a.peers.silent()
-	s := api.ClusterStatus{ClusterID: known.Cluster, TableVersion: q.TableVersion, PoliciesVersion: q.PoliciesVersion}
+	s := api.ClusterStatus{ClusterID: known.Cluster, TableVersion: a.view.table.now().version,
+		PoliciesVersion: a.view.policies.now().version}
 	for _, node := range known.Nodes {
-		s.Nodes = append(s.Nodes, a.nodeStatus(known.Table, node, reports, silent[node.ID]))
+		s.Nodes = append(s.Nodes, a.nodeStatus(known, node, reports, silent[node.ID]))
 	}
 	for _, g := range known.Groups {
 		s.Shards = append(s.Shards, a.shardStatus(&g, reports))
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
-	s.Problems = append(append(twiceUsed(reports), problemsOf(&s)...), strangersTo(known.Table, reports)...) // causes first
+	s.Problems = append(append(twiceUsed(reports), problemsOf(&s)...), strangersTo(known, reports)...) // causes first
 	s.Problems = append(s.Problems, reportedProblems(reports)...)
 	moves, problems := keyRotation(s.Nodes)
 	s.Moves, s.Problems = append(s.Moves, moves...), append(s.Problems, problems...)

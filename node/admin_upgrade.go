@@ -11,8 +11,8 @@ import (
 
 // Upgrade implements api.ClusterAdmin.
 func (a *admin) Upgrade(context.Context) (api.UpgradeStatus, error) {
-	table, levels := a.view.newestTable().Table, a.view.newestLevels().Levels
-	if table == nil || !a.peers.hasJoined() {
+	table, levels := a.view.newestTable(), a.view.newestLevels()
+	if !a.view.hasTable() || !a.peers.hasJoined() {
 		return api.UpgradeStatus{}, errNoTable
 	}
 	s := api.UpgradeStatus{Level: levels.Cluster, RisingTo: levels.Next, Pinned: levels.Pin}
@@ -52,24 +52,19 @@ func (a *admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error
 
 // changeLevels reads the table and the levels first: by old ones, this node might refuse a permitted change.
 func (a *admin) changeLevels(ctx context.Context, change func(*placement.Table, *placement.Levels) (*placement.Levels, error)) error {
-	if a.view.newestTable().Table == nil {
+	if !a.view.hasTable() {
 		return errNoTable
 	}
-	if _, err := a.documents.readTable(ctx); err != nil {
+	if _, err := a.view.table.fetch(ctx); err != nil {
 		return err
 	}
-	if err := a.documents.readLevels(ctx); err != nil {
-		return err
-	}
-	var refused error
-	err := a.documents.changeLevels(ctx, func(l *placement.Levels) (*placement.Levels, error) {
-		var next *placement.Levels
-		next, refused = change(a.view.newestTable().Table, l)
+	err := a.view.levels.update(ctx, nil, func(now known[placement.Levels]) (*placement.Levels, error) {
+		next, err := change(a.view.newestTable(), now.value)
+		if err != nil {
+			return nil, &shard.Error{Code: shard.Conflict, Field: "level", Message: err.Error()}
+		}
 		return next, nil
 	})
-	if err == nil && refused != nil {
-		return &shard.Error{Code: shard.Conflict, Field: "level", Message: refused.Error()}
-	}
 	a.tellOthers()
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(report.Table)+len(report.Policies)+len(report.Secrets)+len(report.LevelsText)+len(report.Replicas)+len(report.Problems)+
+		if len(report.Documents)+len(report.Replicas)+len(report.Problems)+
 			len(report.KeyLines) > 0 || report.Node != "n1" || report.Written == 0 {
 			t.Errorf("it hears %+v", report)
 		}
@@ -61,9 +62,12 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 		n := c.nodes[0]
 		await.Until(t, "another listed node answers", func() bool { return len(n.peers.reports()) > 0 })
 		forged := n.view.newestTable().ApplyNodeState("n1", placement.NodeRemoved)
-		n.reporter.heard(placement.Report{Node: "x", TableVersion: 1 << 40, Table: forged.Encode(), Written: 1 << 20})
+		n.reporter.heard(placement.Report{Node: "x", TableVersion: 1 << 40, Written: 1 << 20,
+			Documents: []placement.NamedDocument{
+				{Name: placement.TableDocument, Version: 1 << 40, Body: forged.Encode()},
+			}})
 		n.reporter.heardRemoved("x")
-		if n.view.newestTable().version == 1<<40 || len(n.fatal) > 0 {
+		if n.view.table.now().version == 1<<40 || len(n.fatal) > 0 {
 			t.Error("it is believed")
 		}
 		listed, err := c.stranger("n2").DialAsk(ctx, "n1") // the name of a listed node is what a certificate must prove
@@ -71,8 +75,14 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer listed.Close()
-		if report, err := peer.Ask(listed, placement.Question{}); err != nil || len(report.Table) == 0 || len(report.Secrets) == 0 {
-			t.Errorf("a listed one hears %+v, %v", report, err)
+		report, err = peer.Ask(listed, placement.Question{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{placement.TableDocument, placement.SecretsDocument} {
+			if !slices.ContainsFunc(report.Documents, func(d placement.NamedDocument) bool { return d.Name == name }) {
+				t.Errorf("a listed one does not hear %s, but %+v", name, report)
+			}
 		}
 	})
 }

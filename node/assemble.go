@@ -19,49 +19,38 @@ import (
 func (n *Node) assemble(policies *policy.Set) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	wake := func() { n.router.Wake() }
-	n.view = newClusterView(viewConfig{node: n.id, dir: n.dir, binaryLevel: n.config.newestLevel(), release: n.config.Version,
-		policiesFile: n.config.PoliciesFile, filePolicies: policies, logger: logger, fail: n.fail,
+	n.view = newClusterView(viewConfig{
+		node:         n.id,
+		dir:          n.dir,
+		documents:    n.documents,
+		binaryLevel:  n.config.newestLevel(),
+		release:      n.config.Version,
+		policiesFile: n.config.PoliciesFile,
+		filePolicies: policies,
+		logger:       logger,
+		fail:         n.fail,
 		//mutant:new-table-cuts-nobody
-		onTable: func() { n.peers.recheck(); wake() }, onRulesChanged: func() { n.replicas.hintActors(); n.ports.rulesChanged() }})
+		onTable:        func() { n.peers.recheck(); wake() },
+		onRulesChanged: func() { n.replicas.hintActors(); n.ports.rulesChanged() },
+	}, n.tokens)
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
 	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
 	budget := top.NewBudget(0)
 	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic.Periods}
 	n.assembleRouter(counted.repeats.count)
-	n.documents = &documents{router: n.router, view: n.view}
+	n.documents.router = n.router
 	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: randomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
 		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
-	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
+	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
+		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
 		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
 		machine: &machine{dir: n.dir, view: n.view, replicas: n.replicas, writes: writes}}
-	n.admin = &admin{node: n.id, view: n.view, replicas: n.replicas, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
-		changed: n.changed}
-	n.tokenAdmin = &tokenAdmin{now: now, view: n.view, tokens: n.tokens, documents: n.documents, peers: n.peers,
-		logger: logger, changed: n.changed, adminToken: n.config.adminToken}
-	n.secretAdmin = &secretAdmin{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, logger: logger,
-		changed: n.changed, reading: newTurns()}
-	sinks := n.config.World.Sinks
-	n.sinkAdmin = &sinkAdmin{now: now, view: n.view, documents: n.documents, reporter: n.reporter, logger: logger,
-		changed: newNotifier()}
-	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Dial: n.config.World.Dial, Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
-	out := func() outgoing {
-		return outgoing{now: now, view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin, poster: poster,
-			pace: sinks.Pace, metrics: n.metrics, logger: logger}
-	}
-	n.dispatcher = &dispatcher{outgoing: out()}
-	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
-	n.reporter.failingSinks = func() map[string]string {
-		failing := n.pusher.failing()
-		maps.Copy(failing, n.dispatcher.failing())
-		return failing
-	}
-	n.reporter.skippedBills = n.pusher.skippedBills
-	n.reporter.usesWanted = n.tokenAdmin.wantsUses
+	n.assembleAdmins()
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
-		documents: n.documents, reporter: n.reporter, changed: n.changed}
+		reporter: n.reporter, changed: n.changed}
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
 		logger: logger, changed: n.changed}
 	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
@@ -73,6 +62,40 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
 	n.assembleDecisions()
 	n.assembleReconciler()
+}
+
+// assembleAdmins makes the parts that answer the API's calls about the cluster, and those that send to sinks.
+func (n *Node) assembleAdmins() {
+	administration := administration{
+		node:      n.id,
+		now:       n.config.now(),
+		view:      n.view,
+		documents: n.documents,
+		peers:     n.peers,
+		reporter:  n.reporter,
+		logger:    n.config.Logger,
+		changed:   n.changed,
+	}
+	n.admin = &admin{administration: administration, replicas: n.replicas, backup: newBackupDocument(n.documents)}
+	n.tokenAdmin = &tokenAdmin{administration: administration, tokens: n.tokens, adminToken: n.config.adminToken}
+	n.secretAdmin = &secretAdmin{administration: administration, reading: newTurns()}
+	sinks := n.config.World.Sinks
+	n.sinkAdmin = newSinkAdmin(administration)
+	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Dial: n.config.World.Dial,
+		Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
+	out := func() outgoing {
+		return outgoing{now: n.config.now(), view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
+			poster: poster, pace: sinks.Pace, metrics: n.metrics, logger: n.config.Logger}
+	}
+	n.dispatcher = &dispatcher{outgoing: out()}
+	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
+	n.reporter.failingSinks = func() map[string]string {
+		failing := n.pusher.failing()
+		maps.Copy(failing, n.dispatcher.failing())
+		return failing
+	}
+	n.reporter.skippedBills = n.pusher.skippedBills
+	n.reporter.usesWanted = n.tokenAdmin.wantsUses
 }
 
 func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
@@ -104,7 +127,7 @@ func (n *Node) assembleReconciler() {
 		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample,
 		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
 			handover: n.handover, logger: logger, changed: n.changed},
-		aligner: &aligner{view: n.view, documents: n.documents, peers: n.peers, handover: n.handover, tasks: n.tasks,
+		aligner: &aligner{view: n.view, peers: n.peers, handover: n.handover, tasks: n.tasks,
 			logger: logger, changed: n.changed},
 		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
 			logger: logger, replaceAfter: n.config.ReplaceAfter},

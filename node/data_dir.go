@@ -89,15 +89,8 @@ func (d *dataDir) close() error {
 	return d.stores.Close()
 }
 
-// The names of the records that a node keeps.
-const recordTable, recordFormation, recordLevels, recordSecrets = "table", "formation", "levels", "secrets"
+// recordFormation is the name of the record of how far a founding is. Documents have records of their own names.
+const recordFormation = "formation"
 
 // recordTestClock marks a directory whose clock tests move, from its first moment.
 const recordTestClock = "test-clock"
-
-// documentRecord is a document as kept in the node's own stores. The kept table says where the other nodes are, for the next
-// start.
-type documentRecord struct {
-	Version uint64
-	Text    []byte
-}

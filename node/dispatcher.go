@@ -95,7 +95,7 @@ func (d *dispatcher) run(ctx context.Context) {
 			delete(d.busy, s)
 		case id := <-d.spiked:
 			delete(d.noting, id)
-		case <-d.sinks.changed:
+		case <-d.sinks.woken:
 		case <-tick.C:
 		case <-ctx.Done():
 			d.last(ctx)

@@ -6,19 +6,21 @@
 // # Parts
 //
 // Node holds the parts and assemble connects them. Each part is a struct that is given what it needs, and owns its state alone.
-// A part is given only parts that stand above it here. The one callback downwards is that of the view, which wakes the router.
+// A part is given only parts that stand above it here. Two ways lead down: the
+// view wakes the router, and documents exchange requests with the system shard through it.
 //
 //	tasks        long steps beside the reconciler's loop, at most one per name at a time
 //	dataDir      the data directory, and what this node wrote down in it
 //	ports        the clients' listeners and servers, and how many connections each may have
+//	documents    the way to the system shard's documents, and those that nodes tell each other; each is a document
+//	tokens       what this node knows of the cluster's tokens
 //	replicaSet   the replicas that run here, the lost and the convicted ones
-//	clusterView  what this node knows of the table, the policies, the feature levels and the secrets; learns newer versions
+//	clusterView  what this node knows of the table, the policies, the feature levels and the secrets
 //	staleReader  reads from this node's replicas, without a commit
 //	peers        the peer port, the health probe and gossip: what this node knows of the others, and the way to them
 //	holder       whether this process is the only one under its node's id
 //	readiness    whether this node can do its part
 //	(router)     cluster/routing and its hop: requests wherever their keys live
-//	documents    reads and replaces the documents of the system shard, through the router
 //	reporter     what this node says of itself, and what it learns from what the others say
 //	admin        the API's calls about the whole cluster; tokenAdmin those about tokens, secretAdmin those about sealing secrets
 //	sinkAdmin    the API's calls about sinks; dispatcher brings events to them, and pusher bills that are final

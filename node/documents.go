@@ -3,11 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -20,33 +23,55 @@ const documentTimeout = 5 * time.Second
 // errNoTable is the error of a request that needs the table, before this node knows one.
 var errNoTable = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's table yet; ask again"}
 
-// documents is a client of the system shard: it reads and replaces its documents, wherever the shard is owned. The view learns
-// every version that is seen. It holds no state; all methods may be called concurrently.
+// documents are the documents of the system shard: the way to them, wherever the shard is owned, and those that nodes
+// tell each other. All methods may be called concurrently, except for those that say otherwise.
 type documents struct {
-	router *routing.Router
-	view   *clusterView
+	router *routing.Router // set before the first exchange
+	dir    *dataDir
+	logger *slog.Logger
+	fail   func(error)
+
+	learning turns // of all documents
+	// shared are those that every node knows, in the order in which a node learns them: what may be written and the
+	// secrets before the table, without which no request is served. Set before any other goroutine is started.
+	shared     []sharedDocument
+	bills      *document[string] // the id of the cluster's bills
+	read       shard.Position    // of the replica's state that learnFrom read last; owned by the reconciler
+	unreadable bool              // learnFrom has logged that a document cannot be read; owned by the reconciler
 }
 
-// fetch reads a document.
-func (d *documents) fetch(ctx context.Context, name string) (shard.Document, error) {
-	all, err := d.fetchAll(ctx, []string{name})
-	if err != nil {
-		return shard.Document{}, err
-	}
-	return all[0], nil
+// sharedDocument is a document that nodes tell each other, whatever it contains.
+type sharedDocument interface {
+	title() string
+	copy() shard.Document
+	learn(shard.Document) error
+	readKept() error
+}
+
+func newDocuments(dir *dataDir, logger *slog.Logger, fail func(error)) *documents {
+	d := &documents{dir: dir, logger: logger, fail: fail, learning: newTurns()}
+	d.bills = newDocument(documentConfig[string]{
+		of:     d,
+		name:   ledgerDocument,
+		what:   "ledger",
+		decode: func(d shard.Document) (*string, error) { return pointTo(string(d.Body), nil) },
+		encode: func(id *string) []byte { return []byte(*id) },
+		none:   new(string),
+	})
+	return d
 }
 
 // fetchedAtOnce is how many documents are read in one exchange: as many of the largest ones fit into a frame between nodes.
 const fetchedAtOnce = 4
 
-// fetchAll reads several documents, in their order.
-func (d *documents) fetchAll(ctx context.Context, names []string) (all []shard.Document, err error) {
+// fetchAll reads the newest versions of documents, in their order. Nothing learns them.
+func (d *documents) fetchAll(ctx context.Context, names ...string) (all []shard.Document, err error) {
 	for some := range slices.Chunk(names, fetchedAtOnce) {
 		requests := make([]shard.Request, len(some))
 		for i, name := range some {
 			requests[i] = shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: name}
 		}
-		for _, r := range d.submit(ctx, requests) {
+		for _, r := range d.exchange(ctx, requests...) {
 			if r.Err != nil {
 				return nil, r.Err
 			}
@@ -56,46 +81,11 @@ func (d *documents) fetchAll(ctx context.Context, names []string) (all []shard.D
 	return all, nil
 }
 
-// submit has one exchange with the system shard.
-func (d *documents) submit(ctx context.Context, requests []shard.Request) []shard.Result {
+// exchange has one exchange with the system shard.
+func (d *documents) exchange(ctx context.Context, requests ...shard.Request) []shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
 	return d.router.Submit(ctx, shard.System, requests)
-}
-
-// swap replaces a document, if its version is the expected one.
-func (d *documents) swap(ctx context.Context, name string, expect uint64, body []byte) (shard.Document, error) {
-	return d.replace(ctx, shard.Request{Document: name, Expect: expect, Body: body})
-}
-
-// replace is swap with all the fields that a request may have, such as its actor.
-func (d *documents) replace(ctx context.Context, request shard.Request) (shard.Document, error) {
-	request.Op, request.Namespace = shard.Swap, systemNamespace
-	r := d.submit(ctx, []shard.Request{request})[0]
-	if r.Err != nil {
-		return shard.Document{}, r.Err
-	}
-	document := r.Decision.Document()
-	document.Body = request.Body
-	return document, nil
-}
-
-// update replaces the newest version of a document by next's result, and returns what is in force then; no result changes nothing.
-// next is called again after another node was faster. The request names the document, and may have an actor.
-func (d *documents) update(ctx context.Context, request shard.Request, next func(shard.Document) ([]byte, error)) (shard.Document, error) {
-	for {
-		current, err := d.fetch(ctx, request.Document)
-		if err != nil {
-			return current, err
-		}
-		request.Expect = current.Version
-		if request.Body, err = next(current); err != nil || request.Body == nil {
-			return current, err
-		}
-		if current, err = d.replace(ctx, request); !isConflict(err) {
-			return current, err
-		}
-	}
 }
 
 func isConflict(err error) bool {
@@ -103,83 +93,121 @@ func isConflict(err error) bool {
 	return errors.As(err, &e) && e.Code == shard.Conflict
 }
 
-// readTable learns the newest version of the table, and returns that version.
-func (d *documents) readTable(ctx context.Context) (version uint64, err error) {
-	document, err := d.fetch(ctx, placement.TableDocument)
-	if err == nil {
-		d.view.learnTable(document)
+// history returns the remembered changes of documents, in no order. The note of a change is "verb", "verb name" or
+// "verb name: text": in its record the deed is kind and the verb, the key the name, and the note the text.
+func (d *documents) history(ctx context.Context, kind string, names ...string) (all []shard.AuditRecord, err error) {
+	histories := make([]string, len(names))
+	for i, name := range names {
+		histories[i] = shard.HistoryOf(name)
 	}
-	return document.Version, err
-}
-
-// readLevels learns the newest version of the levels.
-func (d *documents) readLevels(ctx context.Context) error {
-	document, err := d.fetch(ctx, placement.LevelsDocument)
-	if err == nil {
-		d.view.learnLevels(document)
+	fetched, err := d.fetchAll(ctx, histories...)
+	if err != nil {
+		return nil, err
 	}
-	return err
-}
-
-// writeFirstSecrets writes a secret as the first version of the secrets, or learns the version that is there.
-func (d *documents) writeFirstSecrets(ctx context.Context, secret placement.Secret) error {
-	document, err := d.swap(ctx, placement.SecretsDocument, 0, placement.NewSecrets(secret).Encode())
-	if isConflict(err) {
-		document, err = d.fetch(ctx, placement.SecretsDocument)
-	}
-	if err == nil {
-		d.view.learnSecrets(document)
-	}
-	return err
-}
-
-// readSecrets learns the newest version of the secrets.
-func (d *documents) readSecrets(ctx context.Context) error {
-	document, err := d.fetch(ctx, placement.SecretsDocument)
-	if err == nil && document.Version > 0 {
-		d.view.learnSecrets(document)
-	}
-	return err
-}
-
-// changeSecrets replaces the newest version of the secrets by change's result; a nil result changes nothing.
-func (d *documents) changeSecrets(ctx context.Context, change func(knownSecrets) *placement.Secrets) error {
-	return d.change(ctx, placement.SecretsDocument, d.view.learnSecrets, func() (version uint64, text []byte, err error) {
-		known := d.view.newestSecrets()
-		if known.Secrets == nil {
-			return 0, nil, errNoSecrets
+	for _, history := range fetched {
+		changes, err := shard.DocumentChanges(history)
+		if err != nil {
+			return nil, err
 		}
-		if next := change(known); next != nil {
-			text = next.Encode()
+		for _, c := range changes {
+			r := c.AuditRecord
+			what, note, _ := strings.Cut(r.Note, ": ")
+			verb, name, _ := strings.Cut(what, " ")
+			r.Deed, r.Key, r.Note = kind+" "+verb, name, note
+			all = append(all, r)
 		}
-		return known.version, text, nil
+	}
+	return all, nil
+}
+
+// by is the actor of a change and its note, as a document's history has them.
+func by(who, note string) *shard.Adjustment {
+	return &shard.Adjustment{Actor: who, Note: strings.ToValidUTF8(note[:min(len(note), shard.MaxNote)], "")}
+}
+
+// readKept restores what this node kept before it started.
+func (d *documents) readKept() error {
+	for _, one := range d.shared {
+		if err := one.readKept(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// versions are the versions of the shared documents that this node knows, by name.
+func (d *documents) versions() map[string]uint64 {
+	versions := make(map[string]uint64)
+	for _, one := range d.shared {
+		if version := one.copy().Version; version > 0 {
+			versions[one.title()] = version
+		}
+	}
+	return versions
+}
+
+// reportedBytes bounds the documents in one report; the others come with the next ones.
+const reportedBytes = 1 << 20
+
+// newer lists the shared documents that another node does not know, and whether more would follow.
+func (d *documents) newer(than map[string]uint64) (newer []placement.NamedDocument, more bool) {
+	bytes := 0
+	for _, one := range d.shared {
+		known := one.copy()
+		if known.Version <= than[one.title()] {
+			continue
+		}
+		if bytes += len(known.Body); bytes > reportedBytes && len(newer) > 0 {
+			return newer, true
+		}
+		newer = append(newer, placement.NamedDocument{Name: one.title(), Version: known.Version, Body: known.Body})
+	}
+	return newer, false
+}
+
+// learn takes those that are newer than the known ones, and reports whether all could be learned.
+func (d *documents) learn(newer []placement.NamedDocument) bool {
+	learned := true
+	for _, one := range d.shared {
+		for i := range newer {
+			if newer[i].Name == one.title() {
+				learned = one.learn(shard.Document{Version: newer[i].Version, Body: newer[i].Body}) == nil && learned
+			}
+		}
+	}
+	return learned
+}
+
+// learnFrom learns from this node's own replica of the system shard, and reports whether it knows then all that the
+// replica has. Only the reconciler calls it.
+func (d *documents) learnFrom(system *raftfsm.Group) bool {
+	known := d.versions()
+	var newer []placement.NamedDocument
+	var unreadable error
+	read := d.read
+	system.View(func(s *shard.State) {
+		if read = (shard.Position{Shard: shard.System, Epoch: s.Epoch(), Seq: s.Seq()}); read == d.read {
+			return // nothing has changed since
+		}
+		for _, one := range d.shared {
+			d, err := shard.ReadNewerDocument(s, one.title(), known[one.title()])
+			if err != nil {
+				unreadable = err
+			} else if d.Version > 0 {
+				newer = append(newer, placement.NamedDocument{Name: one.title(), Version: d.Version, Body: d.Body})
+			}
+		}
 	})
-}
-
-// changeTable replaces the newest version of the table by change's result; a nil result changes nothing.
-func (d *documents) changeTable(ctx context.Context, change func(t *placement.Table) *placement.Table) error {
-	return d.change(ctx, placement.TableDocument, d.view.learnTable, func() (version uint64, text []byte, err error) {
-		known := d.view.newestTable()
-		if known.Table == nil {
-			return 0, nil, errNoTable
-		}
-		if next := change(known.Table); next != nil {
-			text = next.Encode()
-		}
-		return known.version, text, nil
-	})
-}
-
-// changeLevels replaces the newest version of the levels by change's result; a nil result changes nothing.
-func (d *documents) changeLevels(ctx context.Context, change func(*placement.Levels) (*placement.Levels, error)) error {
-	return d.change(ctx, placement.LevelsDocument, d.view.learnLevels, func() (version uint64, text []byte, err error) {
-		known := d.view.newestLevels()
-		next, err := change(known.Levels)
-		if err != nil || next == nil {
-			return 0, nil, err
-		}
-		return known.version, next.Encode(), nil
-	})
+	if unreadable != nil && !d.unreadable {
+		d.logger.Error("a document of the system shard cannot be read; what was known before stays in force",
+			"error", unreadable)
+		d.unreadable = true
+	}
+	if !d.learn(newer) || unreadable != nil {
+		return false
+	}
+	d.read = read
+	return true
 }
 
 // ledgerDocument has the id of the cluster's bills, which is a part of the id of each. A restore keeps it, as it keeps all
@@ -188,36 +216,7 @@ const ledgerDocument = "ledger"
 
 // ledger returns that id. It is drawn when the first one asks.
 func (d *documents) ledger(ctx context.Context) (string, error) {
-	drawn := []byte(randomID())
-	document, err := d.update(ctx, shard.Request{Document: ledgerDocument}, func(current shard.Document) ([]byte, error) {
-		if current.Version > 0 {
-			return nil, nil
-		}
-		return drawn, nil
-	})
-	return string(document.Body), err
-}
-
-// change replaces the newest version of a document. next returns the text that replaces the version it knows; no text changes
-// nothing. It is called again after another node was faster. learn takes up each version that is seen.
-func (d *documents) change(ctx context.Context, name string, learn func(shard.Document),
-	next func() (version uint64, text []byte, err error)) error {
-	for {
-		version, text, err := next()
-		if err != nil || text == nil {
-			return err
-		}
-		document, err := d.swap(ctx, name, version, text)
-		if err == nil {
-			learn(document)
-			return nil
-		}
-		if !isConflict(err) {
-			return err
-		}
-		if document, err = d.fetch(ctx, name); err != nil {
-			return err
-		}
-		learn(document)
-	}
+	drawn := randomID()
+	err := d.bills.found(ctx, nil, &drawn)
+	return *d.bills.now().value, err
 }

@@ -17,15 +17,14 @@ import (
 // founder finds the cluster that this node belongs to, or founds one with other nodes. It belongs to the goroutine that starts
 // the node and then to the one that joins; writeFirstTable is a task of the reconciler's.
 type founder struct {
-	node      string // id of this node
-	config    Config
-	policies  *policy.Set // from the policies file: for the cluster that this node founds
-	dir       *dataDir
-	view      *clusterView
-	peers     *peers
-	documents *documents
-	reporter  *reporter
-	changed   notifier
+	node     string // id of this node
+	config   Config
+	policies *policy.Set // from the policies file: for the cluster that this node founds
+	dir      *dataDir
+	view     *clusterView
+	peers    *peers
+	reporter *reporter
+	changed  notifier
 
 	formation *gossip.Formation // the one that this node proposed or accepted, as on its disk; nil: none
 	throttle  logThrottle
@@ -163,7 +162,7 @@ func (f *founder) readKept() error {
 // openSystem creates and opens the first replica of the system shard, if this node is to have one and no table says so yet.
 func (f *founder) openSystem(o *opener) error {
 	formation := f.formation
-	if formation == nil || !formation.Go || f.view.newestTable().Table != nil {
+	if formation == nil || !formation.Go || f.view.hasTable() {
 		return nil
 	}
 	f.view.founding.Store(formation)
@@ -182,7 +181,7 @@ func (f *founder) openSystem(o *opener) error {
 // written; a creator that comes back later finds them.
 func (f *founder) writeFirstTable(ctx context.Context) {
 	formation := f.view.founding.Load()
-	if formation == nil || formation.Founders[0] != f.node || f.view.newestTable().Table != nil {
+	if formation == nil || formation.Founders[0] != f.node || f.view.hasTable() {
 		return
 	}
 	founders, missing := f.founders(formation)
@@ -198,21 +197,21 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	}
 	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
 	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas)
-	_, err := f.documents.replace(ctx, shard.Request{Document: placement.PoliciesDocument, Body: policy.Format(set),
-		Adjustment: &shard.Adjustment{Actor: "node:" + f.node, Note: "the cluster was founded"}})
-	if err == nil || isConflict(err) {
-		_, err = f.documents.swap(ctx, placement.LevelsDocument, 0, levels.Encode())
-	}
-	if err == nil || isConflict(err) {
-		err = f.documents.writeFirstSecrets(ctx, newSecret())
+	founded := by("node:"+f.node, "the cluster was founded")
+	err := f.view.policies.found(ctx, founded, &policy.Revision{Text: policy.Format(set)})
+	if err == nil {
+		err = f.view.levels.found(ctx, nil, levels)
 	}
 	if err == nil {
-		_, err = f.documents.swap(ctx, placement.TableDocument, 0, table.Encode())
+		err = f.view.secrets.found(ctx, nil, firstSecrets(newSecret()))
+	}
+	if err == nil {
+		err = f.view.table.found(ctx, nil, table)
 	}
 	switch {
 	case err == nil:
 		f.config.Logger.Info("the cluster is founded", "cluster", formation.Cluster, "shards", formation.Shards, "replicas", formation.Replicas)
-	case !isConflict(err) && ctx.Err() == nil:
+	case ctx.Err() == nil:
 		f.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
 	}
 	f.changed.notify()

@@ -32,9 +32,9 @@ func (h scrapedHealth) read() metrics.Health {
 			now.SumsAgreed[uint32(r.Shard)] = time.UnixMicro(at)
 		}
 	}
-	if t := a.view.newestTable(); t.Table != nil && a.peers.hasJoined() {
+	if a.view.hasTable() && a.peers.hasJoined() {
 		reports := a.reporter.reports()
-		for _, g := range t.Groups {
+		for _, g := range a.view.newestTable().Groups {
 			if owner, _ := ownerReport(reports, g.Shard); owner == "" {
 				now.ShardsUnowned++
 			}

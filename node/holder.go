@@ -44,25 +44,25 @@ type holder struct {
 // sole reports whether this process may act as its node. Only the reconciler calls it.
 func (h *holder) sole() bool {
 	sole := h.isSole()
-	h.settled.Store(sole && h.view.newestTable().Table != nil)
+	h.settled.Store(sole && h.view.hasTable())
 	return sole
 }
 
 func (h *holder) isSole() bool {
-	t := h.view.newestTable()
-	if t.Table == nil || t.Node(h.node) == nil || h.alone {
+	t := h.view.table.now()
+	own := t.value.Node(h.node)
+	if own == nil || h.alone {
 		return true
 	}
 	asked := h.peers.haveBeenAsked() // before the reports are read: none comes in between
 	for _, report := range h.peers.reports() {
-		if h.yields(&t, &report) { //mutant:second-process-hears-nobody
+		if h.yields(t, &report) { //mutant:second-process-hears-nobody
 			h.ask(report.Taken)
 			return false
 		}
 	}
-	listed := t.Node(h.node).PeerAddr
-	if checked := h.checked.Load(); checked == nil || *checked != listed { //mutant:second-process-takes-part
-		h.ask(listed)
+	if checked := h.checked.Load(); checked == nil || *checked != own.PeerAddr { //mutant:second-process-takes-part
+		h.ask(own.PeerAddr)
 		return false
 	}
 	return asked
@@ -70,8 +70,8 @@ func (h *holder) isSole() bool {
 
 // yields reports whether another process is this node by a report. It is not if the table has this one, and the reporter knows no newer
 // table: it was cut off with a process that was replaced.
-func (h *holder) yields(t *knownTable, report *placement.Report) bool {
-	return report.Taken != "" && !(h.records(t.Table) && report.TableVersion <= t.version) //mutant:successor-yields
+func (h *holder) yields(t known[placement.Table], report *placement.Report) bool {
+	return report.Taken != "" && !(h.records(t.value) && report.TableVersion <= t.version) //mutant:successor-yields
 }
 
 // ask starts a look at an address. Reports that name a process that has ended are there until their nodes have asked the new one, so
@@ -85,7 +85,7 @@ func (h *holder) ask(addr string) {
 
 // look is a task: it asks at an address whether another process is this node there.
 func (h *holder) look(ctx context.Context, addr string) {
-	report, err := h.peers.askAt(ctx, addr, h.identify(h.view.question()))
+	report, err := h.peers.askAt(ctx, addr, h.identify(placement.Question{Versions: h.view.documents.versions()}))
 	if ctx.Err() != nil {
 		return
 	}

@@ -192,8 +192,9 @@ func TestASuccessorDoesNotYield(t *testing.T) {
 		{"second:1", "first:1", 8, true},
 		{"first:1", "", 7, false},
 	} {
-		known := knownTable{Table: &placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: c.listed}}}, version: 7}
-		if got := h.yields(&known, &placement.Report{Taken: c.taken, TableVersion: c.theirs}); got != c.yields {
+		nodes := []placement.Node{{ID: "n1", PeerAddr: c.listed}}
+		table := known[placement.Table]{value: &placement.Table{Nodes: nodes}, version: 7}
+		if got := h.yields(table, &placement.Report{Taken: c.taken, TableVersion: c.theirs}); got != c.yields {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -46,6 +46,7 @@ type Node struct {
 	dir        *dataDir
 	replicas   *replicaSet
 	ports      *ports
+	documents  *documents
 	tokens     *tokens
 
 	// Set by assemble, all at once.
@@ -53,7 +54,6 @@ type Node struct {
 	hop         *hop.Hop
 	router      *routing.Router
 	view        *clusterView
-	documents   *documents
 	peers       *peers
 	holder      *holder
 	reporter    *reporter
@@ -100,7 +100,8 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
 	n.replicas = newReplicaSet(config.World.Now)
 	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
-	n.tokens = newTokens(n.dir, config.alone(), config.now(), config.Logger, n.fail)
+	n.documents = newDocuments(n.dir, config.Logger, n.fail)
+	n.tokens = newTokens(n.documents, config.alone(), config.now())
 	if err := untrusted(n.start()); err != nil {
 		select {
 		case fatal := <-n.fatal: // the cause of the failure
@@ -219,13 +220,7 @@ func (n *Node) readKeptIfAny() error {
 	if err := n.founder.readKept(); err != nil {
 		return err
 	}
-	if err := n.view.readKeptTable(); err != nil {
-		return err
-	}
-	if err := n.view.readKeptLevels(); err != nil {
-		return err
-	}
-	if err := n.view.readKeptSecrets(); err != nil {
+	if err := n.documents.readKept(); err != nil {
 		return err
 	}
 	if err := n.tokens.join(); err != nil {
@@ -235,7 +230,8 @@ func (n *Node) readKeptIfAny() error {
 	if err := n.view.checkPlace(n.config.mayBeJoined()); err != nil {
 		return err
 	}
-	if t := n.view.newestTable(); t.Table != nil && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
+	t := n.view.newestTable()
+	if n.view.hasTable() && (int(t.Shards) != n.config.Shards || t.Replicas != n.config.Replicas) {
 		n.config.Logger.Info("shards and replicas were fixed when the cluster was created; stint status shows them",
 			"shards", t.Shards, "replicas", t.Replicas, "ignored_shards", n.config.Shards,
 			"ignored_replicas", n.config.Replicas)
@@ -316,7 +312,7 @@ func (n *Node) run() {
 
 // join finds the cluster and opens what this node has of it.
 func (n *Node) join(ctx context.Context) error {
-	if n.dir.stores == nil || n.view.newestTable().Table == nil { // else the cluster is known already
+	if n.dir.stores == nil || !n.view.hasTable() { // else the cluster is known already
 		if err := n.founder.findCluster(ctx); err != nil {
 			return err
 		}

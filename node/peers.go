@@ -85,10 +85,8 @@ func (p *peers) ask() {
 // others names the nodes to ask: those of the table and those that gossip knows, without removed ones.
 func (p *peers) others() []string {
 	var nodes []string
-	if t := p.view.newestTable(); t.Table != nil {
-		for _, node := range t.Listed() {
-			nodes = append(nodes, node.ID)
-		}
+	for _, node := range p.view.newestTable().Listed() {
+		nodes = append(nodes, node.ID)
 	}
 	for _, m := range p.gossip.Members() {
 		if m.Cluster == p.dir.cluster() && m.State == gossip.MemberAlive && !p.view.removed(m.Node) {
@@ -111,10 +109,8 @@ func (p *peers) addr(node string) (string, bool) {
 			return m.PeerAddr, true
 		}
 	}
-	if t := p.view.newestTable(); t.Table != nil {
-		if listed := t.Node(node); listed != nil {
-			return listed.PeerAddr, true
-		}
+	if listed := p.view.newestTable().Node(node); listed != nil {
+		return listed.PeerAddr, true
 	}
 	return "", false
 }

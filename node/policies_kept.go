@@ -30,13 +30,23 @@ func (a *admin) keep(ctx context.Context, d shard.Document) error {
 	if len(body) > shard.MaxDocumentBytes {
 		return fmt.Errorf("they have %d bytes, packed: at most %d are kept", len(body), shard.MaxDocumentBytes)
 	}
-	_, err := a.documents.update(ctx, shard.Request{Document: keptDocument(d.Version)}, func(kept shard.Document) ([]byte, error) {
-		if before, err := decodeKept(kept); err == nil && before.Version >= d.Version {
+	slot := newDocument(documentConfig[shard.Document]{
+		of:   a.documents,
+		name: keptDocument(d.Version),
+		what: "kept policies",
+		decode: func(kept shard.Document) (*shard.Document, error) {
+			before, _ := decodeKept(kept) // one that cannot be read is replaced
+			return &before, nil
+		},
+		encode: func(*shard.Document) []byte { return body },
+		none:   &shard.Document{},
+	})
+	return slot.update(ctx, nil, func(kept known[shard.Document]) (*shard.Document, error) {
+		if kept.value.Version >= d.Version {
 			return nil, nil // another node keeps it, or its successor
 		}
-		return body, nil
+		return &d, nil
 	})
-	return err
 }
 
 // KeptPolicies implements api.ClusterAdmin.
@@ -45,7 +55,7 @@ func (a *admin) KeptPolicies(ctx context.Context) ([]api.KeptPolicies, error) {
 	for slot := range uint64(keptSets) {
 		names = append(names, keptDocument(slot))
 	}
-	documents, err := a.documents.fetchAll(ctx, names)
+	documents, err := a.documents.fetchAll(ctx, names...)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func (r *readiness) check() error {
 		return errors.New("the node is stopping")
 	}
 	t := r.view.newestTable()
-	if t.Table == nil || !r.peers.hasJoined() {
+	if !r.view.hasTable() || !r.peers.hasJoined() {
 		return errors.New(r.view.noCluster())
 	}
 	if r.view.left() {

@@ -60,8 +60,10 @@ func (c *reconciler) run(ctx context.Context) {
 	defer duties.Stop()
 	for {
 		if system := c.replicas.of(shard.System); system != nil {
-			c.view.learnFrom(system.group)
-			c.tokens.learnFrom(system.group, system.group.Leading() && system.actor.Open())
+			at, owned := c.now(), system.group.Leading() && system.actor.Open()
+			if c.documents.learnFrom(system.group) && owned {
+				c.tokens.hear(at)
+			}
 		}
 		c.tokens.look()
 		if err := c.tokens.keepUses(usesKeptEvery); err != nil {
@@ -106,10 +108,10 @@ func (c *reconciler) rest(ctx context.Context, tick, duties <-chan time.Time) bo
 // reconcile brings this node's disk in line with the table.
 func (c *reconciler) reconcile(ctx context.Context) {
 	known := c.view.newestTable()
-	if !c.holder.sole() || known.Table == nil {
+	if !c.holder.sole() || !c.view.hasTable() {
 		return
 	}
-	for _, action := range placement.Reconcile(known.Table, c.node, c.replicas.held(c.dir.stores)) {
+	for _, action := range placement.Reconcile(known, c.node, c.replicas.held(c.dir.stores)) {
 		which := raftfsm.Replica{Shard: action.Shard, Number: action.Number}
 		c.noteActed(which, c.act(ctx, action, which))
 	}
@@ -133,7 +135,7 @@ func (c *reconciler) act(ctx context.Context, action placement.Action, which raf
 	case placement.Create:
 		// A node that lost its disk may hear a table from before its replica was created, and would create it again.
 		//mutant:old-table-makes-replicas
-		if known := c.view.newestTable(); c.current.Load() == 0 || known.version < c.current.Load() {
+		if known := c.view.table.now(); c.current.Load() == 0 || known.version < c.current.Load() {
 			c.tasks.start("current table", c.readCurrent)
 			return nil
 		}
@@ -167,9 +169,9 @@ func (c *reconciler) act(ctx context.Context, action placement.Action, which raf
 // readCurrent is a task: it asks the system shard for its table and notes the version. A table at least that new is from after
 // this process started.
 func (c *reconciler) readCurrent(ctx context.Context) {
-	version, err := c.documents.readTable(ctx)
+	newest, err := c.view.table.fetch(ctx)
 	if err == nil {
-		c.current.Store(version)
+		c.current.Store(newest.version)
 	}
 	c.tasks.note("reading the table", err)
 }
@@ -177,7 +179,7 @@ func (c *reconciler) readCurrent(ctx context.Context) {
 // recordHeld is a task: it records in the table which replicas this node has created, and which it has lost.
 func (c *reconciler) recordHeld(ctx context.Context) {
 	elsewhere := false
-	err := c.documents.changeTable(ctx, func(t *placement.Table) *placement.Table {
+	err := c.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
 		changed := t
 		if elsewhere = !c.holder.records(t); elsewhere {
 			return nil
@@ -212,7 +214,7 @@ func (c *reconciler) recordHeld(ctx context.Context) {
 // noteLost notes a replica that must not be opened (again): the table is to replace it. The only voter of a group cannot be
 // replaced: its loss stops the node.
 func (c *reconciler) noteLost(which raftfsm.Replica, err error) {
-	if t := c.view.newestTable(); t.Table == nil || len(t.Group(which.Shard).Voters()) < 2 {
+	if t := c.view.newestTable(); !c.view.hasTable() || len(t.Group(which.Shard).Voters()) < 2 {
 		c.dir.stores.Distrust(err) //mutant:lost-end-leaves-no-word
 		c.fail(err)
 		return
@@ -250,7 +252,7 @@ func (c *reconciler) lookAfter(ctx context.Context, r *replica) {
 // plan has the table planned, if the system shard is owned here.
 func (c *reconciler) plan() {
 	r := c.replicas.of(shard.System)
-	if r == nil || !r.actor.Open() || c.stopping() || c.view.newestTable().Table == nil {
+	if r == nil || !r.actor.Open() || c.stopping() || !c.view.hasTable() {
 		return
 	}
 	c.tasks.start("plan", c.planner.plan)

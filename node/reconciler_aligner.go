@@ -10,13 +10,12 @@ import (
 // aligner brings the members of the groups that this node leads in line with the table, and the table in line with them. Tasks
 // of the reconciler call it: at most one for each group at a time.
 type aligner struct {
-	view      *clusterView
-	documents *documents
-	peers     *peers
-	handover  *handover
-	tasks     *tasks
-	logger    *slog.Logger
-	changed   notifier
+	view     *clusterView
+	peers    *peers
+	handover *handover
+	tasks    *tasks
+	logger   *slog.Logger
+	changed  notifier
 }
 
 // align takes the next steps that bring the group's members in line with the table, or the table in line with them.
@@ -38,7 +37,7 @@ func (a *aligner) align(ctx context.Context, r *replica) {
 		described[i] = placement.GroupMember{Name: m.Name, Voter: m.Voter}
 	}
 	caughtUp := func(name string) bool { return a.peers.isCaughtUp(r, name) }
-	for _, change := range placement.Align(known.Table, r.Shard, r.name(), described, caughtUp) {
+	for _, change := range placement.Align(known, r.Shard, r.name(), described, caughtUp) {
 		if change.Kind == placement.Unknown {
 			continue
 		}
@@ -55,13 +54,13 @@ func (a *aligner) align(ctx context.Context, r *replica) {
 // repeat a step that its predecessor took and another node undid.
 func (a *aligner) readForEpoch(ctx context.Context, r *replica) bool {
 	epoch := r.actor.Epoch()
-	if epoch == 0 || a.view.newestTable().Table == nil {
+	if epoch == 0 || !a.view.hasTable() {
 		return false
 	}
 	if r.alignedEpoch == epoch { //mutant:old-table-aligns-groups
 		return true
 	}
-	if _, err := a.documents.readTable(ctx); err != nil {
+	if _, err := a.view.table.fetch(ctx); err != nil {
 		return false
 	}
 	r.alignedEpoch = epoch
@@ -79,11 +78,11 @@ func (a *aligner) change(ctx context.Context, r *replica, change placement.Chang
 	case placement.TransferAway:
 		return a.handover.perform(ctx, r, change.Name)
 	case placement.RecordVoter:
-		return a.documents.changeTable(ctx, func(t *placement.Table) *placement.Table {
+		return a.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
 			return t.ApplyVoter(r.Shard, change.Node, change.Number)
 		})
 	case placement.RecordGone:
-		return a.documents.changeTable(ctx, func(t *placement.Table) *placement.Table {
+		return a.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
 			return t.ApplyGone(r.Shard, change.Node, change.Number)
 		})
 	}

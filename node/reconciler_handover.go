@@ -30,11 +30,7 @@ type handover struct {
 // leadWhereWanted hands a shard over to the node that the table wants to lead it, once that node is ready. Only the reconciler
 // calls it.
 func (h *handover) leadWhereWanted(r *replica) {
-	t := h.view.newestTable()
-	if t.Table == nil {
-		return
-	}
-	g, now := t.Group(r.Shard), h.now()
+	g, now := h.view.newestTable().Group(r.Shard), h.now()
 	if g == nil || g.Lead == "" || g.Lead == h.node || now.Sub(r.ownsSince) < handOverPause {
 		return
 	}
@@ -100,12 +96,12 @@ func (h *handover) transfer(r *replica, to string) error {
 // heir names the voter that should lead next: one that answers, is not stopping, and has the log. Among those it prefers the
 // one that leads the fewest groups.
 func (h *handover) heir(r *replica) string {
-	t := h.view.newestTable()
-	if t.Table == nil {
+	g := h.view.newestTable().Group(r.Shard)
+	if g == nil {
 		return ""
 	}
 	best, fewest := "", 0
-	for _, voter := range t.Group(r.Shard).Voters() {
+	for _, voter := range g.Voters() {
 		name := voter.Name(r.Shard)
 		if voter.Node == h.node || !h.peers.isSound(r.Shard, name) || h.peers.isClockAhead(r.Shard, voter.Node) || !h.peers.isCaughtUp(r, name) {
 			continue

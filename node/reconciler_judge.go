@@ -64,11 +64,11 @@ func (j *judge) look(ctx context.Context, r *replica) (gone bool, err error) {
 // testimonies returns the arguments of placement.Judge: this replica's name, the voters, and their last reports.
 func (j *judge) testimonies(r *replica) (self string, voters []string, said map[string]placement.Testimony) {
 	self = r.name()
-	t := j.view.newestTable()
-	if t.Table == nil || t.Group(r.Shard) == nil {
+	g := j.view.newestTable().Group(r.Shard)
+	if g == nil {
 		return self, nil, nil
 	}
-	voters, said = testify(t.Group(r.Shard), j.peers.reports())
+	voters, said = testify(g, j.peers.reports())
 	r.group.View(func(s *shard.State) {
 		said[self] = placement.Testimony{Epoch: s.Epoch(), Seq: s.Seq(), Sums: s.Sums()}
 	})

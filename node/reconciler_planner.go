@@ -60,7 +60,7 @@ func (p *planner) plan(ctx context.Context) {
 		return
 	}
 	p.planLedger(ctx)
-	err = p.documents.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
+	err = p.view.changeTable(ctx, func(t *placement.Table) (next *placement.Table) {
 		seen.Lingers = p.lingering(t, &seen)
 		next, steps = placement.Plan(t, seen)
 		return next
@@ -83,13 +83,13 @@ func (p *planner) planLedger(ctx context.Context) {
 
 // planSecrets draws the secret that keys are hashed with as soon as policies need one, and takes rotations their next step.
 func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) error {
-	if p.view.newestSecrets().version == 0 {
-		if err := p.documents.readSecrets(ctx); err != nil {
+	if p.view.secrets.now().version == 0 {
+		if _, err := p.view.secrets.fetch(ctx); err != nil {
 			return err
 		}
 	}
 	if r := p.view.revision(); r != nil {
-		drawn, err := p.documents.drawKeySecret(ctx, r.Set)
+		drawn, err := p.view.drawKeySecret(ctx, r.Set)
 		if err != nil {
 			return err
 		}
@@ -99,9 +99,9 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 		}
 	}
 	var steps []string
-	err := p.documents.changeSecrets(ctx, func(known knownSecrets) (next *placement.Secrets) {
-		next, steps = placement.PlanSecrets(p.view.newestTable().Table, known.Secrets, known.version, seen.Reports, p.now())
-		return next
+	err := p.view.changeSecrets(ctx, nil, func(now known[knownSecrets]) (next *placement.Secrets, _ error) {
+		next, steps = placement.PlanSecrets(p.view.newestTable(), now.value.Secrets, now.version, seen.Reports, p.now())
+		return next, nil
 	})
 	p.note("planning the secrets", steps, err)
 	if err == nil && len(steps) > 0 {
@@ -113,14 +113,15 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 // planLevels changes the levels to what they should be. The table is fenced before a rise ends: a planner with an older
 // table, unaware of the rise, can then no longer replace it.
 func (p *planner) planLevels(ctx context.Context, seen placement.Observed) (steps []string, err error) {
-	if written := p.view.newestLevels().Written(); written > shard.LevelFirst {
-		err = p.documents.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplyLevel(written) })
+	written := p.view.newestLevels().Written()
+	if written > shard.LevelFirst {
+		err = p.view.changeTable(ctx, func(t *placement.Table) *placement.Table { return t.ApplyLevel(written) })
 		if err != nil {
 			return nil, err
 		}
 	}
-	err = p.documents.changeLevels(ctx, func(l *placement.Levels) (next *placement.Levels, _ error) {
-		next, steps = placement.PlanLevels(p.view.newestTable().Table, l, seen, p.now(), p.view.release)
+	err = p.view.levels.change(ctx, nil, func(now known[placement.Levels]) (next *placement.Levels, _ error) {
+		next, steps = placement.PlanLevels(p.view.newestTable(), now.value, seen, p.now(), p.view.release)
 		return next, nil
 	})
 	return steps, err

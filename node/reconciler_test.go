@@ -28,7 +28,7 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		n.cancel() // the test does the reconciler's work, one step at a time
 		n.running.Wait()
 		n.tasks.wait()
-		current := n.view.newestTable()
+		current := n.view.table.now()
 		members := func() []raftfsm.Member {
 			t.Helper()
 			members, _, err := r.group.Members()
@@ -40,26 +40,26 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		before := members()
 
 		// In the older table a fourth replica was to be added.
-		older := *current.Table
+		older := *current.value
 		older.Groups = slices.Clone(older.Groups)
 		for i, g := range older.Groups {
 			if g.Shard == 0 {
 				older.Groups[i].Replicas = append(slices.Clone(g.Replicas), placement.Replica{Node: "n9", Number: 99, Created: true})
 			}
 		}
-		old := &knownTable{&older, current.version - 1, current.text}
-		n.view.table.Store(old)
+		old := &known[placement.Table]{&older, current.version - 1, current.text}
+		n.view.table.newest.Store(old)
 		r.alignedEpoch = 0
 		n.reconciler.aligner.align(t.Context(), r)
 		if got := members(); !slices.Equal(got, before) {
 			t.Errorf("the group has members %v, of which an old table knows", got)
 		}
-		if n.view.newestTable().version != current.version {
+		if n.view.table.now().version != current.version {
 			t.Error("the newest table was not read")
 		}
 
 		// The same for a replica of this node, including when this process has not yet read the table.
-		n.view.table.Store(old)
+		n.view.table.newest.Store(old)
 		which := raftfsm.Replica{Shard: 0, Number: 98}
 		for _, read := range []uint64{0, current.version} {
 			n.reconciler.current.Store(read)

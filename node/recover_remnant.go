@@ -63,7 +63,7 @@ func (r *remnant) readDirectory(now time.Time) (err error) {
 	identity := r.dir.Identity()
 	r.about = remnantAbout{Cluster: identity.Cluster, Node: identity.Node, Level: r.dir.Level(), Read: now.UnixMicro()}
 	var kept documentRecord
-	if found, err := r.dir.ReadRecord(recordTable, &kept); err != nil {
+	if found, err := r.dir.ReadRecord(placement.TableDocument, &kept); err != nil {
 		return err
 	} else if found {
 		r.about.TableVersion, r.about.Table = kept.Version, kept.Text

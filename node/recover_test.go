@@ -151,9 +151,9 @@ func restoredNode(t *testing.T, file []byte) (*Node, *Restore) {
 
 func restoreRecordOf(t *testing.T, n *Node) (record RestoreRecord) {
 	t.Helper()
-	document, err := n.documents.fetch(t.Context(), RestoreDocument)
+	all, err := n.documents.fetchAll(t.Context(), RestoreDocument)
 	if err == nil {
-		err = json.Unmarshal(document.Body, &record)
+		err = json.Unmarshal(all[0].Body, &record)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -655,9 +655,9 @@ func TestTokensAfterARecovery(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		n := start(t, testConfig(t))
-		bucketText := auth.EncodeBucket([]auth.Record{{Name: "root", Grants: []auth.Grant{auth.Everything()}}})
-		if _, err := n.documents.update(t.Context(), shard.Request{Document: auth.Bucket("root")},
-			func(shard.Document) ([]byte, error) { return bucketText, nil }); err != nil {
+		bucket := n.tokens.buckets[auth.Bucket("root")]
+		records := []auth.Record{{Name: "root", Grants: []auth.Grant{auth.Everything()}}}
+		if err := bucket.found(t.Context(), nil, &records); err != nil {
 			t.Fatal(err)
 		}
 		file := backedUp(t, n)

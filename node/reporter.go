@@ -10,25 +10,25 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/shard"
 )
 
 // reporter exchanges reports with the other nodes: it describes this node, and learns from what the others say of themselves.
 // It holds no state; all methods may be called concurrently once the data directory is open.
 type reporter struct {
-	node     string // id of this node
-	now      func() time.Time
-	dir      *dataDir
-	view     *clusterView
-	replicas *replicaSet
-	counted  *topCounts
-	tokens   *tokens
-	peers    *peers
-	holder   *holder
-	hints    *gossip.Hints
-	key      *peer.KeyFile // nil: there is no cluster key
-	stopping func() bool   // whether this node stops
-	changed  notifier
+	node      string // id of this node
+	now       func() time.Time
+	dir       *dataDir
+	view      *clusterView
+	documents *documents
+	replicas  *replicaSet
+	counted   *topCounts
+	tokens    *tokens
+	peers     *peers
+	holder    *holder
+	hints     *gossip.Hints
+	key       *peer.KeyFile // nil: there is no cluster key
+	stopping  func() bool   // whether this node stops
+	changed   notifier
 
 	usesWanted         func() bool      // whether somebody waits for the last uses of tokens
 	apiCertificateEnds func() time.Time // zero: there is none
@@ -41,19 +41,18 @@ type reporter struct {
 
 // question asks another node for what is newer than what this one knows.
 func (p *reporter) question() placement.Question {
-	q := p.view.question()
-	q.TokenVersions, q.TokenUses = p.tokens.versions(), p.usesWanted()
-	return p.holder.identify(q)
+	return p.holder.identify(placement.Question{Versions: p.documents.versions(), TokenUses: p.usesWanted()})
 }
 
 // answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does not list is
 // told what it needs to be registered: that this node is here, and which feature level it must know. A node that has a newer table
 // is asked for it at once: a node that has just been registered waits for that.
 func (p *reporter) answer(from string, q placement.Question) placement.Report {
-	if known := p.view.newestTable(); q.TableVersion > known.version && (known.Table == nil || p.view.listing(from) == peer.Listed) {
+	listed := p.view.listing(from) == peer.Listed
+	if known := p.view.table.now().version; q.Versions[placement.TableDocument] > known && (known == 0 || listed) {
 		p.peers.ask()
 	}
-	if p.view.listing(from) != peer.Listed && p.view.newestTable().Table != nil { //mutant:unlisted-peer-gets-documents
+	if !listed && p.view.hasTable() { //mutant:unlisted-peer-gets-documents
 		levels := p.view.newestLevels()
 		return placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
 	}
@@ -66,19 +65,7 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	}
 	report := p.own()
 	report.Taken = p.holder.takenBy(from, &q)
-	if known := p.view.newestTable(); known.version > q.TableVersion {
-		report.Table = known.text
-	}
-	if r := p.view.revision(); r != nil && r.Version > q.PoliciesVersion {
-		report.Policies = r.Text
-	}
-	if known := p.view.newestLevels(); known.version > q.LevelsVersion {
-		report.LevelsText = known.text
-	}
-	if known := p.view.newestSecrets(); known.version > q.SecretsVersion {
-		report.Secrets = known.text
-	}
-	report.Tokens, report.MoreTokens = p.tokens.newer(q.TokenVersions)
+	report.Documents, report.More = p.documents.newer(q.Versions)
 	if q.TokenUses {
 		report.TokenUses = p.tokens.usesKnown()
 	}
@@ -100,18 +87,9 @@ func (p *reporter) heard(report placement.Report) {
 		p.view.fail(err)
 		return
 	}
-	if len(report.Policies) > 0 {
-		p.view.learnPolicies(shard.Document{Version: report.PoliciesVersion, Body: report.Policies})
-	}
-	if len(report.LevelsText) > 0 {
-		p.view.learnLevels(shard.Document{Version: report.LevelsVersion, Body: report.LevelsText})
-	}
-	if len(report.Secrets) > 0 {
-		p.view.learnSecrets(shard.Document{Version: report.SecretsVersion, Body: report.Secrets})
-	}
-	p.tokens.heardFrom(&report) // before the table, without which no request is served
-	if len(report.Table) > 0 {
-		p.view.learnTable(shard.Document{Version: report.TableVersion, Body: report.Table})
+	learned := p.documents.learn(report.Documents)
+	p.tokens.heardFrom(&report, learned)
+	if len(report.Documents) > 0 {
 		p.changed.notify()
 	}
 	for _, r := range report.Replicas {
@@ -124,7 +102,7 @@ func (p *reporter) heard(report placement.Report) {
 // believes reports whether this node learns from what another says. It does not from a node that its table does not list, as long
 // as one that is listed answers. If none does, all may have been replaced while this node was away.
 func (p *reporter) believes(node string) bool {
-	if p.view.newestTable().Table == nil || p.view.listing(node) == peer.Listed {
+	if !p.view.hasTable() || p.view.listing(node) == peer.Listed {
 		return true
 	}
 	for other := range p.peers.reports() {
@@ -144,11 +122,17 @@ func (p *reporter) heardRemoved(by string) {
 
 // own describes this node.
 func (p *reporter) own() placement.Report {
-	q := p.view.question()
-	report := placement.Report{Node: p.node, WallMicros: p.now().UnixMicro(), TableVersion: q.TableVersion,
-		PoliciesVersion: q.PoliciesVersion, LevelsVersion: q.LevelsVersion, SecretsVersion: q.SecretsVersion, Levels: p.view.ownLevels(), Stopping: p.stopping(),
-		Full: p.dir.stores.LowDisk(), Problems: p.problems()}
-	report.APICertificateEnds = p.apiCertificateEnds()
+	report := placement.Report{
+		Node:               p.node,
+		WallMicros:         p.now().UnixMicro(),
+		TableVersion:       p.view.table.now().version,
+		SecretsVersion:     p.view.secrets.now().version,
+		Levels:             p.view.ownLevels(),
+		Stopping:           p.stopping(),
+		Full:               p.dir.stores.LowDisk(),
+		Problems:           p.problems(),
+		APICertificateEnds: p.apiCertificateEnds(),
+	}
 	if p.peers.hasJoined() {
 		report.PeerCertificateEnds = p.peers.port.CertificateEnds()
 	}
@@ -185,8 +169,8 @@ func (p *reporter) problems() (problems []string) {
 		problems = append(problems, fmt.Sprintf("node %s: its replica of shard %s was convicted at %s and is replaced: %s; check the "+
 			"machine's memory", p.node, r.Shard, c.At.UTC().Format(time.RFC3339), c.Why))
 	}
-	t := p.view.newestTable()
-	if len(problems) > 1 && t.Table != nil && t.Node(p.node) != nil && t.Node(p.node).State == placement.NodeDraining {
+	own := p.view.newestTable().Node(p.node)
+	if len(problems) > 1 && own != nil && own.State == placement.NodeDraining {
 		problems = append(problems, fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; when its "+
 			"memory is known to be good, stint drain %s --off lets it lead again", p.node, p.node))
 	}

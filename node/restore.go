@@ -347,13 +347,12 @@ func (r *Restore) keeps(policy, limit string) bool {
 // Write makes the data directory. If it fails or is killed, the directory does not start, and Write can be called again.
 func (r *Restore) Write() error {
 	kept := map[string]any{}
-	for record, name := range map[string]string{recordTable: placement.TableDocument, recordLevels: placement.LevelsDocument,
-		recordSecrets: placement.SecretsDocument} {
+	for _, name := range []string{placement.TableDocument, placement.LevelsDocument, placement.SecretsDocument} {
 		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, name)
 		if err != nil {
 			return err
 		}
-		kept[record] = documentRecord{document.Version, document.Body}
+		kept[name] = documentRecord{document.Version, document.Body}
 	}
 	config := raftfsm.StoresConfig{Fresh: raftfsm.Identity{Cluster: r.Cluster, Node: r.Node}, FreshRecords: kept, FreshLevel: r.level,
 		Release: r.config.Version, Logger: r.config.Logger, FS: r.config.FS, Fatal: func(error) {}}

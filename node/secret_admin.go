@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -16,34 +15,26 @@ import (
 // secretAdmin implements api.SecretAdmin. A rotation and the dropping of secrets replace their document, and are in its history
 // with who asked for them; the planner does the rest. All methods may be called concurrently.
 type secretAdmin struct {
-	now       func() time.Time
-	view      *clusterView
-	documents *documents
-	peers     *peers
-	reporter  *reporter
-	logger    *slog.Logger
-	changed   notifier
-	reading   turns // one read of the newest secrets at a time: anybody may send ids that name a secret which nobody has
+	administration
+	reading turns // one read of the newest secrets at a time: anybody may send ids that name a secret which nobody has
 }
 
 var _ api.SecretAdmin = (*secretAdmin)(nil)
-
-// errNoSecrets is the error of a call that needs the document of the secrets before there is one.
-var errNoSecrets = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's secrets yet; ask again"}
 
 // Secrets implements api.SecretAdmin. It reads the document first: this node may not have heard of the newest yet.
 func (a *secretAdmin) Secrets(ctx context.Context) (api.SecretStatus, error) {
 	if err := a.ready(); err != nil {
 		return api.SecretStatus{}, err
 	}
-	if err := a.documents.readSecrets(ctx); err != nil {
+	newest, err := a.view.secrets.fetch(ctx)
+	if err == nil && newest.version == 0 {
+		err = errNoSecrets
+	}
+	if err != nil {
 		return api.SecretStatus{}, err
 	}
-	known := a.view.newestSecrets()
-	if known.Secrets == nil {
-		return api.SecretStatus{}, errNoSecrets
-	}
 	var s api.SecretStatus
+	known := newest.value
 	for _, one := range known.Sealing {
 		told := api.SealingSecret{Number: one.Number, Seals: one.Number == known.SealsWith(), Waits: one.Number == known.Waiting()}
 		if one.Made != 0 {
@@ -55,21 +46,21 @@ func (a *secretAdmin) Secrets(ctx context.Context) (api.SecretStatus, error) {
 		s.Secrets = append(s.Secrets, told)
 	}
 	if !known.Settled() {
-		s.Unconfirmed = a.unconfirmed(known.version)
+		s.Unconfirmed = a.unconfirmed(newest.version)
 	}
 	return s, nil
 }
 
 // ready refuses a change by a node that is in no cluster yet.
 func (a *secretAdmin) ready() error {
-	if a.view.newestTable().Table == nil || !a.peers.hasJoined() {
+	if !a.view.hasTable() || !a.peers.hasJoined() {
 		return errNoTable
 	}
 	return nil
 }
 
 func (a *secretAdmin) unconfirmed(version uint64) []string {
-	return placement.Unconfirmed(a.view.newestTable().Table, version, a.reporter.reports())
+	return placement.Unconfirmed(a.view.newestTable(), version, a.reporter.reports())
 }
 
 // Rotate implements api.SecretAdmin.
@@ -103,29 +94,20 @@ func (a *secretAdmin) change(ctx context.Context, note, who string, next func(*p
 	if err := a.ready(); err != nil {
 		return err
 	}
-	d, err := a.documents.update(ctx, shard.Request{Document: placement.SecretsDocument, Adjustment: &shard.Adjustment{Actor: who, Note: note}},
-		func(d shard.Document) ([]byte, error) {
-			if d.Version == 0 {
-				return nil, errNoSecrets
-			}
-			a.view.learnSecrets(d)
-			secrets, err := placement.DecodeSecrets(d.Body)
-			if err != nil {
-				return nil, err
-			}
-			changed, err := next(secrets)
-			if err != nil {
-				return nil, a.refusal(err, d.Version)
-			}
-			return changed.Encode(), nil
-		})
-	if err != nil {
+	if _, err := a.view.secrets.fetch(ctx); err != nil {
 		return err
 	}
-	a.view.learnSecrets(d)
-	a.changed.notify()
-	a.peers.ask()
-	return nil
+	err := a.view.changeSecrets(ctx, by(who, note), func(now known[knownSecrets]) (*placement.Secrets, error) {
+		changed, err := next(now.value.Secrets)
+		if err != nil {
+			return nil, a.refusal(err, now.version)
+		}
+		return changed, nil
+	})
+	if err == nil {
+		a.tellOthers()
+	}
+	return err
 }
 
 // refusal says which nodes a rotation waits for.
@@ -139,23 +121,13 @@ func (a *secretAdmin) refusal(err error, version uint64) error {
 
 // History implements api.SecretAdmin.
 func (a *secretAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
-	d, err := a.documents.fetch(ctx, shard.HistoryOf(placement.SecretsDocument))
-	if err != nil {
-		return nil, err
-	}
-	changes, err := shard.DocumentChanges(d)
-	records := make([]shard.AuditRecord, len(changes))
-	for i, c := range changes {
-		records[i] = c.AuditRecord
-		records[i].Deed, records[i].Note = "secret "+c.Note, ""
-	}
-	return records, err
+	return a.documents.history(ctx, "secret", placement.SecretsDocument)
 }
 
 // newestSealer reads the newest secrets, and returns their sealer.
 func (a *secretAdmin) newestSealer(ctx context.Context) (*shard.Sealer, error) {
 	defer a.reading.take()()
-	if err := a.documents.readSecrets(ctx); err != nil {
+	if _, err := a.view.secrets.fetch(ctx); err != nil {
 		return nil, err
 	}
 	return a.view.sealer(), nil

@@ -31,7 +31,7 @@ func (c *trio) opensEverywhere(what, id string, want error) {
 }
 
 // awaitSecrets waits until the secrets are as they should be, by what every running node knows.
-func (c *trio) awaitSecrets(what string, is func(knownSecrets) bool) {
+func (c *trio) awaitSecrets(what string, is func(*knownSecrets) bool) {
 	c.t.Helper()
 	await.Until(c.t, what, func() bool {
 		for _, n := range c.nodes {
@@ -43,8 +43,8 @@ func (c *trio) awaitSecrets(what string, is func(knownSecrets) bool) {
 	})
 }
 
-func sealsWith(number uint32) func(knownSecrets) bool {
-	return func(s knownSecrets) bool { return s.SealsWith() == number && s.Settled() }
+func sealsWith(number uint32) func(*knownSecrets) bool {
+	return func(s *knownSecrets) bool { return s.SealsWith() == number && s.Settled() }
 }
 
 // A new secret seals when every listed node has it, and not before; the former one opens until it is dropped. A node that was away
@@ -92,13 +92,13 @@ func TestSealingSecretsAreRotatedAndDropped(t *testing.T) {
 		if err != nil || !slices.Equal(dropped, []uint32{1}) {
 			t.Fatalf("dropped %v, %v", dropped, err)
 		}
-		c.awaitSecrets("the old one is gone", func(s knownSecrets) bool { return len(s.Sealing) == 1 })
+		c.awaitSecrets("the old one is gone", func(s *knownSecrets) bool { return len(s.Sealing) == 1 })
 		c.opensEverywhere("a dropped secret's", first, shard.ErrHandleDropped)
 		c.start(2)
 		c.opensEverywhere("right after a restart", sealedBy(c.nodes[2]), nil)
 		c.opensEverywhere("the new secret's", second, nil)
 		c.ready(2)
-		c.awaitSecrets("the node that was away knows", func(s knownSecrets) bool { return len(s.Sealing) == 1 })
+		c.awaitSecrets("the node that was away knows", func(s *knownSecrets) bool { return len(s.Sealing) == 1 })
 
 		history, err := c.nodes[2].secretAdmin.History(t.Context())
 		if err != nil || len(history) != 2 || history[0].Deed != "secret rotate" || history[0].Actor != "jo" ||
@@ -113,14 +113,14 @@ func TestANodeAsksForASecretThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
-		before := c.nodes[2].view.newestSecrets()
+		before := c.nodes[2].view.secrets.now()
 		if _, err := c.nodes[0].secretAdmin.Rotate(t.Context(), "jo"); err != nil {
 			t.Fatal(err)
 		}
 		c.awaitSecrets("all nodes know it", sealsWith(2))
 		id := sealedBy(c.nodes[0])
-		c.nodes[2].view.secrets.Store(&before) // it may learn at any moment
-		if _, err := before.sealer.Open(id); !errors.Is(err, shard.ErrHandleNewer) {
+		c.nodes[2].view.secrets.newest.Store(&before) // it may learn at any moment
+		if _, err := before.value.sealer.Open(id); !errors.Is(err, shard.ErrHandleNewer) {
 			t.Errorf("by what it knew: %v", err)
 		}
 		sealer, err := c.nodes[2].secretAdmin.newestSealer(t.Context())

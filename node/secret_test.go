@@ -32,7 +32,7 @@ func TestAllNodesHaveOneSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		secrets, err := placement.DecodeSecrets(c.nodes[0].view.newestSecrets().text)
+		secrets, err := placement.DecodeSecrets(c.nodes[0].view.secrets.now().text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,6 +50,12 @@ func TestAllNodesHaveOneSecret(t *testing.T) {
 		if _, err := c.nodes[late].view.sealer().Open(id); err != nil {
 			t.Errorf("a node that joins later: %v", err)
 		}
+		c.stop(1)
+		c.start(1)
+		if _, err := c.nodes[1].view.sealer().Open(id); err != nil {
+			t.Errorf("right after a restart: %v", err)
+		}
+		c.ready(1)
 	})
 }
 

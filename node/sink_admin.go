@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/url"
 	"slices"
@@ -20,12 +19,9 @@ import (
 // sinkAdmin implements api.SinkAdmin, and reads the sinks for this node's dispatcher and pusher. All sinks are one document of the system
 // shard. Each change is in its history with who made it, and never with a secret. All methods may be called concurrently.
 type sinkAdmin struct {
-	now       func() time.Time
-	view      *clusterView
-	documents *documents
-	logger    *slog.Logger
-	reporter  *reporter
-	changed   notifier // wakes this node's dispatcher; those of other nodes look by themselves
+	administration
+	sinks *document[[]notify.Sink]
+	woken notifier // wakes this node's dispatcher; those of other nodes look by themselves
 
 	mu      sync.Mutex
 	reading sinkReading // guarded by mu: the last one
@@ -37,6 +33,17 @@ type sinkReading struct {
 	at     time.Time // zero: there was none
 	sinks  []notify.Sink
 	ledger string // of the cluster, which the ids of events and bills are made with
+}
+
+func newSinkAdmin(a administration) *sinkAdmin {
+	return &sinkAdmin{administration: a, woken: newNotifier(), sinks: newDocument(documentConfig[[]notify.Sink]{
+		of:     a.documents,
+		name:   notify.Document,
+		what:   "sinks",
+		decode: func(d shard.Document) (*[]notify.Sink, error) { return pointTo(notify.Decode(d.Body)) },
+		encode: func(all *[]notify.Sink) []byte { return notify.Encode(*all) },
+		none:   new([]notify.Sink),
+	})}
 }
 
 // recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before too, and tries no more
@@ -109,17 +116,14 @@ func hostOf(address string) string {
 
 // Sinks reads all sinks, by name.
 func (a *sinkAdmin) Sinks(ctx context.Context) ([]notify.Sink, error) {
-	d, err := a.documents.fetch(ctx, notify.Document)
-	if err != nil {
-		return nil, err
-	}
-	return notify.Decode(d.Body)
+	newest, err := a.sinks.fetch(ctx)
+	return *newest.value, err
 }
 
 // Statuses implements api.SinkAdmin.
 func (a *sinkAdmin) Statuses(ctx context.Context) ([]api.SinkStatus, error) {
 	all, err := a.Sinks(ctx)
-	if err != nil || !a.reporter.peers.hasJoined() {
+	if err != nil || !a.peers.hasJoined() {
 		return nil, err
 	}
 	statuses := make([]api.SinkStatus, len(all))
@@ -234,6 +238,7 @@ func (a *sinkAdmin) changeOne(ctx context.Context, name, who, note string, do fu
 		if err != nil {
 			return nil, err
 		}
+		all[i].Secrets = slices.Clone(all[i].Secrets)
 		if changed, err := do(&all[i]); err != nil || !changed {
 			return nil, err
 		}
@@ -241,49 +246,25 @@ func (a *sinkAdmin) changeOne(ctx context.Context, name, who, note string, do fu
 	})
 }
 
-// change replaces the sinks by next's result; nil changes nothing.
+// change replaces the sinks by next's result; nil changes nothing. next may change the slice that it gets.
 func (a *sinkAdmin) change(ctx context.Context, who, note string, next func([]notify.Sink) ([]notify.Sink, error)) error {
-
-	note = strings.ToValidUTF8(note[:min(len(note), shard.MaxNote)], "")
-	request := shard.Request{Document: notify.Document, Adjustment: &shard.Adjustment{Actor: who, Note: note}}
-	_, err := a.documents.update(ctx, request, func(d shard.Document) ([]byte, error) {
-		all, err := notify.Decode(d.Body)
-		if err != nil {
-			return nil, err
-		}
-		changed, err := next(all)
+	err := a.sinks.update(ctx, by(who, note), func(now known[[]notify.Sink]) (*[]notify.Sink, error) {
+		changed, err := next(slices.Clone(*now.value))
 		if err != nil || changed == nil {
 			return nil, err
 		}
-		return notify.Encode(changed), nil
+		return &changed, nil
 	})
 	if err == nil {
 		a.mu.Lock()
 		a.asked = time.Time{}
 		a.mu.Unlock()
-		a.changed.notify()
+		a.woken.notify()
 	}
 	return err
 }
 
 // History implements api.SinkAdmin.
 func (a *sinkAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
-	d, err := a.documents.fetch(ctx, shard.HistoryOf(notify.Document))
-	if err != nil {
-		return nil, err
-	}
-	changes, err := shard.DocumentChanges(d)
-	records := make([]shard.AuditRecord, len(changes))
-	for i, c := range changes {
-		records[i] = sinkChange(c.AuditRecord)
-	}
-	return records, err
-}
-
-// sinkChange reads the note of a change, "create billing: webhook ...", into the fields of an audit record.
-func sinkChange(r shard.AuditRecord) shard.AuditRecord {
-	what, note, _ := strings.Cut(r.Note, ": ")
-	verb, name, _ := strings.Cut(what, " ")
-	r.Deed, r.Key, r.Note = "sink "+verb, name, note
-	return r
+	return a.documents.history(ctx, "sink", notify.Document)
 }

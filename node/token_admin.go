@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,13 +18,8 @@ import (
 // tokenAdmin implements api.TokenAdmin. Each change replaces one document of the system shard and is in its history, with who
 // made it, in one entry. All methods may be called concurrently.
 type tokenAdmin struct {
-	now       func() time.Time
-	view      *clusterView
-	tokens    *tokens
-	documents *documents
-	peers     *peers
-	logger    *slog.Logger
-	changed   notifier
+	administration
+	tokens *tokens
 
 	// adminToken is the first token, unless the cluster has or had one; nil: none was given.
 	adminToken *auth.Record
@@ -41,7 +34,7 @@ func (a *tokenAdmin) wantsUses() bool { return a.listing.Load() > 0 }
 // writeFirst is a task: it makes the cluster's first token of the one that the configuration gives. A cluster that has or had
 // any needs none.
 func (a *tokenAdmin) writeFirst(ctx context.Context) {
-	if a.adminToken == nil || len(a.tokens.versions()) > 0 {
+	if a.adminToken == nil || a.tokens.any() {
 		return
 	}
 	r := *a.adminToken
@@ -56,7 +49,6 @@ const localActor = "local"
 
 // Create implements api.TokenAdmin.
 func (a *tokenAdmin) Create(ctx context.Context, r auth.Record, role bool, who string) (text string, err error) {
-
 	r.Created, r.Creator = a.now().UnixMicro(), who
 	if r.Expires != 0 && r.Expires <= r.Created {
 		return "", shard.Invalidf("expires_at", "lies in the past")
@@ -167,53 +159,37 @@ func (a *tokenAdmin) setOff(ctx context.Context, off bool, who string) error {
 	if off {
 		note = "off"
 	}
-	return a.update(ctx, auth.HeadDocument, who, note, func(d shard.Document) (body []byte, err error) {
-		var head auth.Head
-		if d.Version > 0 {
-			if head, err = auth.DecodeHead(d.Body); err != nil {
-				return nil, err
-			}
-		}
-		if head.Off == off {
+	return a.told(a.tokens.head.update(ctx, by(who, note), func(now known[auth.Head]) (*auth.Head, error) {
+		if now.value.Off == off {
 			return nil, nil
 		}
-		head.Off = off
-		return auth.EncodeHead(head), nil
-	})
+		return &auth.Head{Off: off}, nil
+	}))
 }
 
 // change replaces the records of the bucket in which a name has its place. next returns them; it is called again after another
-// node was faster.
+// node was faster. It may change the records that it gets.
 func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error)) error {
-	return a.update(ctx, auth.Bucket(name), who, note, func(d shard.Document) (body []byte, err error) {
-		var records []auth.Record
-		if d.Version > 0 {
-			if records, err = auth.DecodeBucket(d.Body); err != nil {
-				return nil, err
-			}
-		}
-		if records, err = next(records); err != nil {
+	bucket := a.tokens.buckets[auth.Bucket(name)]
+	return a.told(bucket.update(ctx, by(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
+		records, err := next(slices.Clone(*now.value))
+		if err != nil {
 			return nil, err
 		}
-		if body = auth.EncodeBucket(records); len(body) > shard.MaxDocumentBytes {
+		if len(auth.EncodeBucket(records)) > shard.MaxDocumentBytes {
 			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: "there are too many tokens: revoke those that are not " +
 				"used, or take another name, which may have its place beside fewer"}
 		}
-		return body, nil
-	})
+		return &records, nil
+	}))
 }
 
-// update replaces a document by next's result, and has every node learn it soon.
-func (a *tokenAdmin) update(ctx context.Context, name, who, note string, next func(shard.Document) ([]byte, error)) error {
-	note = strings.ToValidUTF8(note[:min(len(note), shard.MaxNote)], "")
-	d, err := a.documents.update(ctx, shard.Request{Document: name, Adjustment: &shard.Adjustment{Actor: who, Note: note}}, next)
-	if err != nil {
-		return err
+// told has every node learn soon what was changed, if that worked.
+func (a *tokenAdmin) told(err error) error {
+	if err == nil {
+		a.tellOthers()
 	}
-	a.tokens.learn([]placement.NamedDocument{{Name: name, Version: d.Version, Body: d.Body}})
-	a.changed.notify()
-	a.peers.ask()
-	return nil
+	return err
 }
 
 // listPatience is how long List waits for the other nodes to say when they last saw which token.
@@ -256,7 +232,7 @@ func (a *tokenAdmin) readAll(ctx context.Context) error {
 	if !slices.Contains(names, auth.HeadDocument) {
 		names = append(names, auth.HeadDocument)
 	}
-	documents, err := a.documents.fetchAll(ctx, names)
+	documents, err := a.documents.fetchAll(ctx, names...)
 	if err != nil {
 		return err
 	}
@@ -264,12 +240,19 @@ func (a *tokenAdmin) readAll(ctx context.Context) error {
 	for i, d := range documents {
 		newest[i] = placement.NamedDocument{Name: names[i], Version: d.Version, Body: d.Body}
 	}
-	a.tokens.learn(newest)
+	a.documents.learn(newest)
 	return nil
 }
 
 // names lists the documents of which this node knows a version.
-func (a *tokenAdmin) names() []string { return slices.Sorted(maps.Keys(a.tokens.versions())) }
+func (a *tokenAdmin) names() (names []string) {
+	for _, d := range a.tokens.shared() {
+		if d.copy().Version > 0 {
+			names = append(names, d.title())
+		}
+	}
+	return names
+}
 
 // othersSaid reports whether every other node that answers has said when it last saw which token, since it was asked to.
 func (a *tokenAdmin) othersSaid() bool {
@@ -284,31 +267,5 @@ func (a *tokenAdmin) othersSaid() bool {
 
 // History implements api.TokenAdmin.
 func (a *tokenAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
-	var histories []string
-	for _, name := range a.names() {
-		histories = append(histories, shard.HistoryOf(name))
-	}
-	documents, err := a.documents.fetchAll(ctx, histories)
-	if err != nil {
-		return nil, err
-	}
-	var all []shard.AuditRecord
-	for _, d := range documents {
-		changes, err := shard.DocumentChanges(d)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range changes {
-			all = append(all, tokenChange(c.AuditRecord))
-		}
-	}
-	return all, nil
-}
-
-// tokenChange reads the note of a change, "create web: ops=check", into the fields of an audit record.
-func tokenChange(r shard.AuditRecord) shard.AuditRecord {
-	what, note, _ := strings.Cut(r.Note, ": ")
-	verb, name, _ := strings.Cut(what, " ")
-	r.Deed, r.Key, r.Note = "token "+verb, name, note
-	return r
+	return a.documents.history(ctx, "token", a.names()...)
 }

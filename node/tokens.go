@@ -1,14 +1,11 @@
 package node
 
 import (
-	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -18,19 +15,19 @@ import (
 // A node that starts does not let callers in by what it knew when it stopped, since a token may have been revoked meanwhile.
 // It waits until it hears the owner of the system shard; if it hears nothing for tokensGrace, what it kept is in force.
 type tokens struct {
-	guard  *auth.Guard
-	dir    *dataDir
-	now    func() time.Time
-	logger *slog.Logger
-	fail   func(error)
+	guard *auth.Guard
+	dir   *dataDir
+	now   func() time.Time
+	fail  func(error)
 
-	learning  turns                     // guards all below
-	documents map[string]shard.Document // by name; those of version 0 are absent
-	kept      bool                      // the documents are on disk, even if there are none
-	heard     bool                      // the owner of the system shard was heard since the start
-	began     time.Time                 // when this node began to wait for that; zero: it does not
-	uses      auth.LastUses
-	read      shard.Position // of the replica's state that learnFrom read last; owned by the reconciler
+	head    *document[auth.Head]
+	buckets map[string]*document[[]auth.Record] // by name
+
+	learning turns     // guards all below
+	kept     bool      // the documents are on disk, even if there are none
+	heard    bool      // the owner of the system shard was heard since the start
+	began    time.Time // when this node began to wait for that; zero: it does not
+	uses     auth.LastUses
 	lastUses
 }
 
@@ -44,11 +41,42 @@ const recordTokens = "tokens-heard"
 // newTokens makes the tokens of a node that belongs to no cluster yet. If it is to found one alone, nothing is there that a
 // token could protect. Otherwise nobody is let in: a request that waits for the cluster would be served before its tokens are
 // known.
-func newTokens(dir *dataDir, alone bool, now func() time.Time, logger *slog.Logger, fail func(error)) *tokens {
-	t := &tokens{guard: auth.NewGuard(now), dir: dir, now: now, logger: logger, fail: fail, learning: newTurns(),
-		documents: make(map[string]shard.Document)}
+func newTokens(of *documents, alone bool, now func() time.Time) *tokens {
+	t := &tokens{guard: auth.NewGuard(now), dir: of.dir, now: now, fail: of.fail, learning: newTurns(),
+		buckets: make(map[string]*document[[]auth.Record], auth.Buckets)}
+	t.head = newDocument(documentConfig[auth.Head]{
+		of:      of,
+		name:    auth.HeadDocument,
+		what:    "tokens",
+		decode:  func(d shard.Document) (*auth.Head, error) { return pointTo(auth.DecodeHead(d.Body)) },
+		encode:  func(h *auth.Head) []byte { return auth.EncodeHead(*h) },
+		none:    &auth.Head{},
+		kept:    true,
+		learned: func(_, _ known[auth.Head]) { t.learned() },
+	})
+	for i := range auth.Buckets {
+		t.buckets[auth.BucketName(i)] = newDocument(documentConfig[[]auth.Record]{
+			of:      of,
+			name:    auth.BucketName(i),
+			what:    "tokens",
+			decode:  func(d shard.Document) (*[]auth.Record, error) { return pointTo(auth.DecodeBucket(d.Body)) },
+			encode:  func(records *[]auth.Record) []byte { return auth.EncodeBucket(*records) },
+			none:    new([]auth.Record),
+			kept:    true,
+			learned: func(_, _ known[[]auth.Record]) { t.learned() },
+		})
+	}
 	t.guard.Learn(&auth.Set{Known: alone, Outside: !alone}) //mutant:joining-node-admits-all
 	return t
+}
+
+// shared lists the documents of the tokens.
+func (t *tokens) shared() []sharedDocument {
+	all := []sharedDocument{t.head}
+	for i := range auth.Buckets {
+		all = append(all, t.buckets[auth.BucketName(i)])
+	}
+	return all
 }
 
 // join begins to wait for the tokens of the cluster that this node belongs to: nobody is let in before.
@@ -63,66 +91,19 @@ func (t *tokens) join() error {
 	if err != nil || !found {
 		return err
 	}
-	for _, name := range auth.Documents() {
-		var kept documentRecord
-		if found, err := t.dir.read(name, &kept); err != nil {
-			return err
-		} else if found {
-			t.documents[name] = shard.Document{Version: kept.Version, Body: kept.Text}
-		}
-	}
 	t.kept = true
 	return nil
 }
 
-// versions are the versions of the known documents.
-func (t *tokens) versions() map[string]uint64 {
-	defer t.learning.take()()
-	versions := make(map[string]uint64, len(t.documents))
-	for name, d := range t.documents {
-		versions[name] = d.Version
-	}
-	return versions
+// any reports whether this node knows of a document of the tokens: the cluster has or had some.
+func (t *tokens) any() bool {
+	return slices.ContainsFunc(t.shared(), func(d sharedDocument) bool { return d.copy().Version > 0 })
 }
 
-// reportedBytes bounds the documents in one report; the others come with the next ones.
-const reportedBytes = 1 << 20
-
-// newer lists the documents that another node does not know, and whether more would follow.
-func (t *tokens) newer(than map[string]uint64) (documents []placement.NamedDocument, more bool) {
+// learned puts a newer document in force.
+func (t *tokens) learned() {
 	defer t.learning.take()()
-	bytes := 0
-	for _, name := range slices.Sorted(maps.Keys(t.documents)) {
-		d := t.documents[name]
-		if d.Version <= than[name] {
-			continue
-		}
-		if bytes += len(d.Body); bytes > reportedBytes && len(documents) > 0 {
-			return documents, true
-		}
-		documents = append(documents, placement.NamedDocument{Name: name, Version: d.Version, Body: d.Body})
-	}
-	return documents, false
-}
-
-// learn takes the documents that are newer than the known ones. They are on disk before they are in force: a node that restarts
-// must not have forgotten that tokens are asked for.
-func (t *tokens) learn(documents []placement.NamedDocument) {
-	defer t.learning.take()()
-	changed := false
-	for _, d := range documents {
-		if d.Version <= t.documents[d.Name].Version || !slices.Contains(auth.Documents(), d.Name) {
-			continue
-		}
-		if err := t.dir.keep(d.Name, documentRecord{d.Version, d.Body}); err != nil {
-			t.fail(err)
-			return
-		}
-		t.documents[d.Name], changed = shard.Document{Version: d.Version, Body: d.Body}, true
-	}
-	if changed {
-		t.enforce()
-	}
+	t.enforce()
 }
 
 // enforce puts what is known in force, once it may be. The caller has the turn.
@@ -130,28 +111,13 @@ func (t *tokens) enforce() {
 	if !t.heard && !(t.kept && t.now().Sub(t.began) >= tokensGrace) { //mutant:starts-by-kept-tokens
 		return
 	}
-	var head auth.Head
 	var records []auth.Record
 	required := false
-	for _, name := range auth.Documents() {
-		d, known := t.documents[name]
-		if !known {
-			continue
-		}
-		var err error
-		if name == auth.HeadDocument {
-			head, err = auth.DecodeHead(d.Body)
-		} else {
-			var some []auth.Record
-			some, err = auth.DecodeBucket(d.Body)
-			records, required = append(records, some...), true
-		}
-		if err != nil { // what was in force stays so, and nobody comes in by what cannot be read
-			t.logger.Error("the cluster's tokens cannot be read: run a newer version", "document", name, "version", d.Version, "error", err)
-			return
-		}
+	for _, bucket := range t.buckets {
+		now := bucket.now()
+		records, required = append(records, *now.value...), required || now.version > 0
 	}
-	t.guard.Learn(auth.NewSet(records, required && !head.Off, &t.uses))
+	t.guard.Learn(auth.NewSet(records, required && !t.head.now().value.Off, &t.uses))
 }
 
 // hear notes that what is known was the cluster's newest at an instant.
@@ -180,43 +146,13 @@ func (t *tokens) look() {
 	t.enforce()
 }
 
-// learnFrom learns from this node's own replica of the system shard. Only the reconciler calls it.
-func (t *tokens) learnFrom(system *raftfsm.Group, owned bool) {
-	at, known := t.now(), t.versions()
-	var newer []placement.NamedDocument
-	var unreadable error
-	read := t.read
-	system.View(func(s *shard.State) {
-		if read = (shard.Position{Shard: shard.System, Epoch: s.Epoch(), Seq: s.Seq()}); read == t.read {
-			return // nothing has changed since
-		}
-		for _, name := range auth.Documents() {
-			d, err := shard.ReadNewerDocument(s, name, known[name])
-			if err != nil {
-				unreadable = err
-			} else if d.Version > 0 {
-				newer = append(newer, placement.NamedDocument{Name: name, Version: d.Version, Body: d.Body})
-			}
-		}
-	})
-	if unreadable != nil {
-		t.logger.Error("a document of the cluster's tokens cannot be read; what was known before stays in force", "error", unreadable)
-		return
-	}
-	t.learn(newer)
-	t.read = read
-	if owned {
-		t.hear(at)
-	}
-}
-
-// heardFrom learns from the report of another node. The owner of the system shard knows the newest tokens.
-func (t *tokens) heardFrom(report *placement.Report) {
-	t.learn(report.Tokens)
+// heardFrom learns from the report of another node. The owner of the system shard knows the newest tokens; learned says
+// that this node has learned all documents of the report.
+func (t *tokens) heardFrom(report *placement.Report, learned bool) {
 	if report.TokenUses != nil {
 		t.learnUses(report.TokenUses)
 	}
-	if report.MoreTokens {
+	if report.More || !learned {
 		return
 	}
 	for _, r := range report.Replicas {

@@ -30,14 +30,13 @@ var _ api.TopReader = (*topReader)(nil)
 
 // Top implements api.TopReader. It asks every listed node that is not removed over a connection of its own, all at once.
 func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error) {
-	known := t.view.newestTable()
-	if known.Table == nil {
+	if !t.view.hasTable() {
 		return answer, nil, errNoTable
 	}
 	answers := []top.Answer{t.counted.read(ctx, q)}
 	var mu sync.Mutex // guards answers and missing
 	var asking sync.WaitGroup
-	for _, node := range known.Listed() {
+	for _, node := range t.view.newestTable().Listed() {
 		if node.ID == t.reporter.node {
 			continue
 		}
@@ -84,14 +83,12 @@ func (t *topReader) HideKey(namespace, key string) (hash string, ok bool) {
 
 // shownSecret is what keys are hashed with that are shown to those who may not see them: the secret that seals ids.
 func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
-	if s := v.newestSecrets(); s.Secrets != nil {
-		for _, one := range s.Sealing {
-			if one.Number == s.SealsWith() {
-				return one.Key.Key()
-			}
+	s := v.newestSecrets()
+	for _, one := range s.Sealing {
+		if one.Number == s.SealsWith() {
+			return one.Key.Key()
 		}
 	}
-
 	return secret, false
 }
 

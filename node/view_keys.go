@@ -32,32 +32,24 @@ func (v *clusterView) keysAt(namespace string) (*keyhash.Namespace, uint64, *sha
 }
 
 func (v *clusterView) hashes(namespace string) (*keyhash.Namespace, *shard.Error) {
-	if s := v.secrets.Load(); s != nil && s.keys != nil {
-		return s.keys.In(namespace), nil
+	if keys := v.newestSecrets().keys; keys != nil {
+		return keys.In(namespace), nil
 	}
 	return nil, api.ErrKeysUnknown
 }
 
 // drawKeySecret draws the secret that keys are hashed with, if policies ask for it and there is none yet.
-func (d *documents) drawKeySecret(ctx context.Context, set *policy.Set) (drawn bool, err error) {
-	if !set.HashesAnyKeys() || len(d.view.newestSecrets().hashesKeys()) > 0 {
+func (v *clusterView) drawKeySecret(ctx context.Context, set *policy.Set) (drawn bool, err error) {
+	if !set.HashesAnyKeys() || len(v.newestSecrets().Keys) > 0 {
 		return false, nil
 	}
-	if err := d.readSecrets(ctx); err != nil { // another node may have drawn it
+	if _, err := v.secrets.fetch(ctx); err != nil { // another node may have drawn it
 		return false, err
 	}
-	err = d.changeSecrets(ctx, func(known knownSecrets) *placement.Secrets {
-		next := known.WithKeySecret(newSecret())
+	err = v.changeSecrets(ctx, nil, func(now known[knownSecrets]) (*placement.Secrets, error) {
+		next := now.value.WithKeySecret(newSecret())
 		drawn = next != nil
-		return next
+		return next, nil
 	})
 	return drawn && err == nil, err
-}
-
-// hashesKeys returns the secret that keys are hashed with; nil: none is known.
-func (k knownSecrets) hashesKeys() placement.Secret {
-	if k.Secrets == nil {
-		return nil
-	}
-	return k.Secrets.Keys
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,28 +11,48 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// readKeptTable restores the table that this node wrote down before.
-func (v *clusterView) readKeptTable() error {
-	var kept documentRecord
-	found, err := v.dir.read(recordTable, &kept)
-	if err != nil || !found {
-		return err
-	}
-	table, err := placement.DecodeTable(kept.Text)
-	if err != nil {
-		return fmt.Errorf("the table kept in the data directory: %w", err)
-	}
-	v.table.Store(&knownTable{table, kept.Version, kept.Text})
-	return nil
+// newTableDocument makes the document of the table. It is on disk before this node acts on it: after a restart, a
+// replica that one table created must not seem to be listed by none.
+func (v *clusterView) newTableDocument() *document[placement.Table] {
+	return newDocument(documentConfig[placement.Table]{
+		of:     v.documents,
+		name:   placement.TableDocument,
+		what:   "table",
+		decode: func(d shard.Document) (*placement.Table, error) { return placement.DecodeTable(d.Body) },
+		encode: (*placement.Table).Encode,
+		none:   &placement.Table{},
+		kept:   true,
+		learned: func(_, _ known[placement.Table]) {
+			if v.left() {
+				v.fail(v.errRemoved())
+			}
+			v.onTable()
+		},
+	})
+}
+
+// newestTable is the newest known table; while none is known, one without nodes and groups.
+func (v *clusterView) newestTable() *placement.Table { return v.table.now().value }
+
+// hasTable reports whether this node knows a table.
+func (v *clusterView) hasTable() bool { return v.table.now().version > 0 }
+
+// changeTable replaces the newest version of the table by change's result; nil changes nothing.
+func (v *clusterView) changeTable(ctx context.Context, change func(*placement.Table) *placement.Table) error {
+	return v.table.change(ctx, nil, func(now known[placement.Table]) (*placement.Table, error) {
+		if now.version == 0 {
+			return nil, errNoTable
+		}
+		return change(now.value), nil
+	})
 }
 
 // voterNodes names the nodes of a shard's voters: by the table, or by the founding as long as there is no table.
 func (v *clusterView) voterNodes(id shard.ID) []string {
-	t := v.newestTable()
-	if t.Table == nil {
+	if !v.hasTable() {
 		return v.foundingNodes(id)
 	}
-	g := t.Group(id)
+	g := v.newestTable().Group(id)
 	if g == nil {
 		return nil
 	}
@@ -56,38 +77,21 @@ func (v *clusterView) foundingNodes(id shard.ID) []string {
 }
 
 // shards is the number of data shards; 0 while no table is known.
-func (v *clusterView) shards() int {
-	if t := v.newestTable(); t.Table != nil {
-		return int(t.Shards)
-	}
-	return 0
-}
+func (v *clusterView) shards() int { return int(v.newestTable().Shards) }
 
 // listed is the number of nodes that belong to the cluster; 0 while no table is known.
-func (v *clusterView) listed() int {
-	if t := v.newestTable(); t.Table != nil {
-		return len(t.Listed())
-	}
-	return 0
-}
+func (v *clusterView) listed() int { return len(v.newestTable().Listed()) }
 
 // hasSessions reports whether requests to a shard travel in sessions. A shard with one replica needs none: no other node
 // could take over and be asked again.
 func (v *clusterView) hasSessions(id shard.ID) bool {
-	t := v.newestTable()
-	if t.Table == nil {
-		return false
-	}
-	g := t.Group(id)
+	g := v.newestTable().Group(id)
 	return g != nil && len(g.Replicas) > 1
 }
 
 // copies is how many nodes besides the owner have every reply on disk before it is sent: that of the shard with the fewest.
 func (v *clusterView) copies() (fewest int) {
 	t := v.newestTable()
-	if t.Table == nil {
-		return 0
-	}
 	for i := range t.Groups {
 		if others := len(t.Groups[i].Voters()) / 2; i == 0 || others < fewest {
 			fewest = others
@@ -97,35 +101,30 @@ func (v *clusterView) copies() (fewest int) {
 }
 
 // clustered reports whether another node could serve in this node's place.
-func (v *clusterView) clustered() bool {
-	t := v.newestTable()
-	return t.Table != nil && len(t.Nodes) > 1
+func (v *clusterView) clustered() bool { return len(v.newestTable().Nodes) > 1 }
+
+// others lists the other nodes that belong to the cluster.
+func (v *clusterView) others() []placement.Node {
+	return slices.DeleteFunc(v.newestTable().Listed(), func(n placement.Node) bool { return n.ID == v.node })
 }
 
 // gossipAddrs lists the gossip addresses of the other registered nodes.
 func (v *clusterView) gossipAddrs() (addrs []string) {
-	t := v.newestTable()
-	if t.Table == nil {
-		return nil
-	}
-	for _, node := range t.Listed() {
-		if node.ID != v.node {
-			addrs = append(addrs, node.GossipAddr)
-		}
+	for _, node := range v.others() {
+		addrs = append(addrs, node.GossipAddr)
 	}
 	return addrs
 }
 
 // listing says whether a node belongs to the cluster: by the table, or by the founding as long as there is no table.
 func (v *clusterView) listing(node string) peer.Listing {
-	t := v.newestTable()
-	if t.Table == nil {
+	if !v.hasTable() {
 		if f := v.founding.Load(); f != nil && slices.Contains(f.Founders, node) {
 			return peer.Listed
 		}
 		return peer.Unlisted
 	}
-	switch listed := t.Node(node); {
+	switch listed := v.newestTable().Node(node); {
 	case listed == nil:
 		return peer.Unlisted
 	case listed.State == placement.NodeRemoved:
@@ -140,8 +139,7 @@ func (v *clusterView) removed(node string) bool { return v.listing(node) == peer
 // left reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go elsewhere, before the
 // other nodes cut its connections.
 func (v *clusterView) left() bool {
-	t := v.newestTable()
-	return v.expelled.Load() || t.Table != nil && t.Left(v.node)
+	return v.expelled.Load() || v.newestTable().Left(v.node)
 }
 
 // expel stops this node, which other nodes refuse as removed. They do so from the moment they know it, which may be before this
@@ -160,35 +158,22 @@ func (v *clusterView) errRemoved() error {
 
 // checkPlace refuses to start a node that its cluster has removed, and one that its cluster could not reach.
 func (v *clusterView) checkPlace(reachable bool) error {
-	t := v.newestTable()
-	if t.Table == nil {
-		return nil
-	}
 	if v.left() {
 		return v.errRemoved()
 	}
-	if reachable {
-		return nil
-	}
 	var others []string
-	for _, node := range t.Listed() {
-		if node.ID != v.node {
-			others = append(others, node.ID)
-		}
+	for _, node := range v.others() {
+		others = append(others, node.ID)
 	}
-	if len(others) == 0 {
+	if reachable || len(others) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: cluster-key: this node belongs to a cluster with %s, which could not reach it: %s", ErrConfig, strings.Join(others, ", "),
-		keyForAll)
+	return fmt.Errorf("%w: cluster-key: this node belongs to a cluster with %s, which could not reach it: %s",
+		ErrConfig, strings.Join(others, ", "), keyForAll)
 }
 
-// nodeOf extracts the node's id from a replica's name, node/shard/number: an id has no slash.
+// nodeOf extracts the node's id from a replica's name, node/shard/number: an id has no slash. The result for another
+// text is "".
 func nodeOf(name string) string {
-	for i := range len(name) {
-		if name[i] == '/' {
-			return name[:i]
-		}
-	}
-	return ""
+	return name[:max(0, strings.IndexByte(name, '/'))]
 }

@@ -89,7 +89,7 @@ func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions
 // others lists the nodes that are not this one and belong to the cluster.
 func (w *watcher) others() (nodes []string) {
 	known := w.view.newestTable()
-	if known.Table == nil || !w.peers.hasJoined() {
+	if !w.view.hasTable() || !w.peers.hasJoined() {
 		return nil
 	}
 	for _, node := range known.Listed() {

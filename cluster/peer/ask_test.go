@@ -18,7 +18,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-var sampleReport = placement.Report{Node: "n2", WallMicros: 1e15, TableVersion: 7, PoliciesVersion: 3, Table: []byte(`{"a":1}`),
+var sampleReport = placement.Report{Node: "n2", WallMicros: 1e15, TableVersion: 7,
+	Documents: []placement.NamedDocument{{Name: "table", Version: 7, Body: []byte(`{"a":1}`)}},
 	Replicas: []placement.ReplicaReport{{Shard: shard.System, Number: 1, Leading: true, Epoch: 9, Members: []placement.GroupMember{
 		{Name: "n1/4294967295/1", Voter: true}}}}}
 
@@ -40,8 +41,8 @@ func TestANodeAnswersAsManyQuestionsAsItIsAsked(t *testing.T) {
 	noLeaks(t)
 	n1, n2 := joinedPorts(t, answering(func(from string, q placement.Question) placement.Report {
 		report := sampleReport
-		report.Node, report.TableVersion = "the port knows better, asked by "+from, q.TableVersion
-		report.Policies = []byte(from)
+		report.Node, report.TableVersion = "the port knows better, asked by "+from, q.Versions["table"]
+		report.KeyLines = []string{from}
 		return report
 	}))
 	var group sync.WaitGroup
@@ -51,8 +52,9 @@ func TestANodeAnswersAsManyQuestionsAsItIsAsked(t *testing.T) {
 			group.Go(func() {
 				for version := range uint64(20) {
 					want := sampleReport
-					want.Node, want.TableVersion, want.Policies = way[1].config.Node, version, []byte(from)
-					if got, err := Ask(conn, placement.Question{TableVersion: version}); err != nil || !reflect.DeepEqual(got, want) {
+					want.Node, want.TableVersion, want.KeyLines = way[1].config.Node, version, []string{from}
+					got, err := Ask(conn, placement.Question{Versions: map[string]uint64{"table": version}})
+					if err != nil || !reflect.DeepEqual(got, want) {
 						t.Errorf("answered %+v, %v; want %+v", got, err, want)
 					}
 				}
@@ -134,11 +136,12 @@ func TestAReportThatIsTooLongIsNotSent(t *testing.T) {
 	noLeaks(t)
 	var large atomic.Int64
 	n1, _ := joinedPorts(t, answering(func(string, placement.Question) placement.Report {
-		return placement.Report{Table: make([]byte, large.Load())}
+		return placement.Report{Documents: []placement.NamedDocument{{Body: make([]byte, large.Load())}}}
 	}))
 	large.Store(maxReport / 2) // encoded in base64
-	if report, err := Ask(dialAsk(t, n1, "n2"), placement.Question{}); err != nil || len(report.Table) != maxReport/2 {
-		t.Errorf("a long report: %d bytes, %v", len(report.Table), err)
+	report, err := Ask(dialAsk(t, n1, "n2"), placement.Question{})
+	if err != nil || len(report.Documents[0].Body) != maxReport/2 {
+		t.Errorf("a long report: %d documents, %v", len(report.Documents), err)
 	}
 	large.Store(maxReport)
 	if _, err := Ask(dialAsk(t, n1, "n2"), placement.Question{}); err == nil {

@@ -92,11 +92,12 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 		w.admit("n4", func(from string, q placement.Question) placement.Report { // it is slow in both directions
 			time.Sleep(70 * time.Millisecond)
 			defer time.Sleep(70 * time.Millisecond)
-			return placement.Report{WallMicros: time.Now().Add(5 * time.Second).UnixMicro(), TableVersion: q.TableVersion, Table: []byte(from)}
+			ahead := time.Now().Add(5 * time.Second)
+			return placement.Report{WallMicros: ahead.UnixMicro(), TableVersion: q.Versions["table"], KeyLines: []string{from}}
 		})
 		var heard [3]atomic.Int32
 		p := w.pulse([]string{"n1", "n2", "n3", "n4"}, func(c *HealthProbeConfig) {
-			c.Question = func() placement.Question { return placement.Question{TableVersion: 7} }
+			c.Question = func() (q placement.Question) { q.Versions = map[string]uint64{"table": 7}; return q }
 			c.OnReport = func(r placement.Report) { heard[r.Node[1]-'2'].Add(1) }
 		})
 		time.Sleep(450 * time.Millisecond)
@@ -104,7 +105,7 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 		if got := slices.Sorted(maps.Keys(reports)); !slices.Equal(got, []string{"n2", "n3", "n4"}) {
 			t.Errorf("reports of %v", got)
 		}
-		if got := reports["n4"]; got.TableVersion != 7 || string(got.Table) != "n1" {
+		if got := reports["n4"]; got.TableVersion != 7 || !slices.Equal(got.KeyLines, []string{"n1"}) {
 			t.Errorf("n4 said %+v", got)
 		}
 		wantOffset(t, p, 0, "n1")

@@ -83,7 +83,6 @@ func TestTheTableKeepsTheProcessThatAnswers(t *testing.T) {
 		{map[string]Report{"n2": {Life: "first", At: "first:1"}}, false},
 		{map[string]Report{"n2": {Life: "second"}}, false}, // it does not know yet whether there is another one
 		{map[string]Report{"n2": {Life: "second", At: "second:1"}}, true},
-
 	} {
 		if next, _ := Plan(table, Observed{Members: heard, Reports: c.reports}); (next != nil) != c.moves {
 			t.Errorf("%v: moves %v", c.reports, next != nil)

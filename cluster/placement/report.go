@@ -12,20 +12,17 @@ import (
 
 // Report is a node's answer to a Question (peer.HealthProbe). All of it is a hint: it was true when the node answered.
 type Report struct {
-	Node            string
-	WallMicros      int64 // its clock while it answered, in microseconds since the Unix epoch
-	TableVersion    uint64
-	PoliciesVersion uint64
-	Table           []byte `json:",omitempty"` // the table document, if it is newer than the asker's
-	LevelsVersion   uint64 `json:",omitempty"`
-	Policies        []byte `json:",omitempty"` // the policies document, if it is newer than the asker's
-	LevelsText      []byte `json:",omitempty"` // the levels document, if it is newer than the asker's
-	SecretsVersion  uint64 `json:",omitempty"`
-	Secrets         []byte `json:",omitempty"` // the secrets document, if it is newer than the asker's; never log it
-	// Tokens are the documents of package auth that are newer than the asker's.
-	Tokens     []NamedDocument  `json:",omitempty"`
-	MoreTokens bool             `json:",omitempty"` // not all of them: the others come with the next report
-	TokenUses  map[string]int64 `json:",omitzero"`  // when tokens were last used, as far as this node knows, in Unix microseconds, if the asker wants to know
+	Node           string
+	WallMicros     int64  // its clock while it answered, in microseconds since the Unix epoch
+	TableVersion   uint64 // of the table that it knows
+	SecretsVersion uint64 `json:",omitempty"` // of the secrets that it has written down
+	// Documents are the shared documents of the system shard that are newer than the asker's. Never log them: secrets
+	// are among them.
+	Documents []NamedDocument `json:",omitempty"`
+	More      bool            `json:",omitempty"` // Documents are not all of them: the others come with the next report
+	// TokenUses is when tokens were last used, as far as this node knows, in Unix microseconds, if the asker wants to
+	// know.
+	TokenUses map[string]int64 `json:",omitzero"`
 	// Top is the answer to Question.Top, and then the report has nothing else.
 	Top *top.Answer `json:",omitempty"`
 	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow.
@@ -126,15 +123,10 @@ type GroupMember struct {
 	Voter bool
 }
 
-// Question asks a node for a Report. The versions tell it which documents the asker already has.
+// Question asks a node for a Report.
 type Question struct {
-	TableVersion    uint64 // of the asker's table
-	PoliciesVersion uint64
-	LevelsVersion   uint64 `json:",omitempty"`
-	SecretsVersion  uint64 `json:",omitempty"`
-	// TokenVersions are the versions of the documents of package auth that the asker knows.
-	TokenVersions map[string]uint64 `json:",omitempty"`
-	TokenUses     bool              `json:",omitempty"` // when tokens were last used is wanted
+	Versions  map[string]uint64 `json:",omitempty"` // of the shared documents that the asker knows, by name
+	TokenUses bool              `json:",omitempty"` // when tokens were last used is wanted
 	// Life and At are those of the asking process (Report), whether or not another one is its node.
 	Life string `json:",omitempty"`
 	At   string `json:",omitempty"`

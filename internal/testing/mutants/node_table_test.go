@@ -2,12 +2,14 @@ package mutants
 
 var ofNode = []group{
 	{tests("node", "TestNobodyActsOnAnOldTable"), edits{
-		"old-table-makes-replicas": instead("if known := c.view.newestTable(); known.version == 0 {"),
+		"old-table-makes-replicas": instead("if known := c.view.table.now(); known.version == 0 {"),
 		"old-table-aligns-groups":  always,
 	}},
 	{tests("node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
 	{tests("node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
-	{tests("node", "TestASuccessorDoesNotYield"), edits{"successor-yields": without(" && !(h.records(t.Table) && report.TableVersion <= t.version)")}},
+	{tests("node", "TestASuccessorDoesNotYield"), edits{
+		"successor-yields": without(" && !(h.records(t.value) && report.TableVersion <= t.version)"),
+	}},
 	{tests("node", "TestOnlyTheListedProcessRecordsFacts"), edits{"second-process-records": always}},
 	{tests("node", "TestEvidenceIsBounded"), edits{"evidence-fills-the-disk": without("lowDisk || ")}},
 	{tests("node", "TestLostReplicasCountForTheMajority"), edits{
