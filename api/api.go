@@ -66,7 +66,7 @@ type Config struct {
 	Cluster ClusterAdmin
 	// Top knows the keys that stand out; nil: calls about them are unavailable.
 	Top TopReader
-	// Shards returns the number of shards, all of which Audit asks; nil, or 0: not known.
+	// Shards returns the number of shards, all of which Audit asks; 0, and without the function: not known.
 	Shards func() int
 	// Stale answers a Get from the replicas of this node and returns the greatest possible age of the answer; ok is false
 	// if a replica is missing here. nil: there are no replicas.
@@ -147,6 +147,9 @@ func New(c Config) *API {
 	if c.Keys == nil {
 		c.Keys = plainKeys
 	}
+	if c.Shards == nil {
+		c.Shards = func() int { return 0 }
+	}
 	follows := follower{tracer: c.Tracer, log: c.Calls, policies: c.policies}
 	room := &admission{}
 	g := newGatekeeper(&c, room)
@@ -160,7 +163,8 @@ func New(c Config) *API {
 	envoyService{limits}.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards, cluster: c.Cluster, tokens: c.Tokens, secrets: c.Secrets, sinks: c.Sinks, keysTop: c.Top}.register(d)
+	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards,
+		cluster: c.Cluster, keysTop: c.Top}.register(d)
 	watchService{teller: c.Teller, watcher: c.Watcher, top: c.Top, keys: c.Keys, gate: g, interceptors: d.interceptors, draining: a.draining,
 		open: &watching{}}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)

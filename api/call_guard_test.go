@@ -369,7 +369,7 @@ func TestOnlyTheLocalSocketTurnsTokensOff(t *testing.T) {
 	local := httptest.NewServer(w.api.Local())
 	defer local.Close()
 	_, err = stintv1connect.NewTokenServiceClient(http.DefaultClient, local.URL).TurnOff(t.Context(), connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
-	if connect.CodeOf(err) != connect.CodeUnavailable { // the world has no tokens to turn off
+	if err != nil {
 		t.Errorf("by the local socket: %v", err)
 	}
 }

@@ -20,6 +20,7 @@ type registry struct {
 	admission    *admission // shared by both doors
 	mux          *http.ServeMux
 	services     map[string]*grpc.ServiceDesc // by name, without a leading slash
+	unavailable  error                        // of what is registered by this copy; nil: it can be answered
 }
 
 func newRegistry(e interceptors, g *gatekeeper, r *admission) *registry {
@@ -32,10 +33,34 @@ func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
 	d.mux.Handle(path, handler)
 }
 
+// given returns the registry for procedures that need a part of the API, which a test may leave out: they are
+// unavailable then.
+func (d registry) given(part bool) *registry {
+	if !part {
+		d.unavailable = errNoCluster
+	}
+	return &d
+}
+
+// change registers a procedure that changes something. Its handler gets the caller's name for the audit log.
+func change[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
+	answer func(ctx context.Context, who string, m P) (*Res, error)) {
+	unary(d, op, procedure, func(ctx context.Context, m P) (*Res, error) {
+		who, err := callerOf(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return answer(ctx, who, m)
+	})
+}
+
 // unary registers the handler of one procedure, for callers who may do the operation somewhere. If the operation is about keys,
 // the handler asks about each of them.
 func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
+	if d.unavailable != nil {
+		answer = func(context.Context, P) (*Res, error) { return nil, d.unavailable }
+	}
 	otherwise := connect.NewUnaryHandler(procedure,
 		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
 			response, err := admitted(ctx, r.Msg, answer)

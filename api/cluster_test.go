@@ -40,13 +40,17 @@ type fakeCluster struct {
 	upgrade  UpgradeStatus
 	who      string
 	history  []shard.DocumentChange
-	kept     []KeptPolicies
+	changes  []shard.AuditRecord
+	kept     []shard.Document
 	list     func(shard.ID, shard.Listing) shard.Listed // nil: there are no keys
 	listErr  func(shard.ID) error                       // nil: the node has replicas of all shards
 	listings []string
 	picture  []byte
 	pictured shard.ID
-	recorded BackupRecord
+	recorded struct {
+		begun time.Time
+		bytes uint64
+	}
 }
 
 var _ ClusterAdmin = (*fakeCluster)(nil)
@@ -81,7 +85,9 @@ func (f *fakeCluster) PolicyHistory(context.Context) ([]shard.DocumentChange, er
 	return f.history, f.err
 }
 
-func (f *fakeCluster) KeptPolicies(context.Context) ([]KeptPolicies, error) {
+func (f *fakeCluster) History(context.Context) ([]shard.AuditRecord, error) { return f.changes, nil }
+
+func (f *fakeCluster) KeptPolicies(context.Context) ([]shard.Document, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.kept, f.err
@@ -126,8 +132,8 @@ func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (io.WriterTo, erro
 	return bytes.NewReader(f.picture), f.note("picture")
 }
 
-func (f *fakeCluster) RecordBackup(_ context.Context, b BackupRecord) error {
-	f.recorded = b
+func (f *fakeCluster) RecordBackup(_ context.Context, begun time.Time, bytes uint64) error {
+	f.recorded.begun, f.recorded.bytes = begun, bytes
 	return f.note("record backup")
 }
 
@@ -297,7 +303,7 @@ func TestABackupIsRecordedAndShown(t *testing.T) {
 	if _, err := client.RecordBackup(t.Context(), connect.NewRequest(&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: 7})); err != nil {
 		t.Fatal(err)
 	}
-	if w.cluster.recorded.Bytes != 7 || !w.cluster.recorded.Begun.Equal(begun) {
+	if w.cluster.recorded.bytes != 7 || !w.cluster.recorded.begun.Equal(begun) {
 		t.Errorf("recorded %+v", w.cluster.recorded)
 	}
 	if _, err := client.RecordBackup(t.Context(), connect.NewRequest(&stintv1.RecordBackupRequest{})); connect.CodeOf(err) != connect.CodeInvalidArgument {
@@ -364,7 +370,7 @@ func TestPolicyHistory(t *testing.T) {
 	}
 	w.cluster.history = []shard.DocumentChange{{Version: 2, AuditRecord: shard.AuditRecord{At: noon, Actor: "jo", Note: "more", Deed: "apply"}},
 		{Version: 3, AuditRecord: shard.AuditRecord{At: noon + 1, Actor: "al", Deed: "apply"}}}
-	w.cluster.kept = []KeptPolicies{{3, []byte(keptPolicies)}}
+	w.cluster.kept = []shard.Document{{Version: 3, Body: []byte(keptPolicies)}}
 	code, _, body := w.post("PolicyService/History", "{}")
 	if want := `{"versions":[{"version":"3","at":"2026-11-21T12:00:00.250001Z","actor":"al","note":"","kept":true},` +
 		`{"version":"2","at":"2026-11-21T12:00:00.250Z","actor":"jo","note":"more","kept":false}]}`; code != 200 || compact(t, body) != want {
@@ -386,7 +392,8 @@ const keptPolicies = "policies: {old: {limits: [{name: a, quota: 7, lifetime: {}
 // A version that is kept comes back as it was applied. The refusal of another one says which there are.
 func TestGetVersion(t *testing.T) {
 	w := newWorld(t)
-	w.cluster.kept = []KeptPolicies{{3, []byte(keptPolicies)}, {4, []byte("policies: {new: {limits: [{name: a, quotas: 7}]}}")}}
+	w.cluster.kept = []shard.Document{{Version: 3, Body: []byte(keptPolicies)},
+		{Version: 4, Body: []byte("policies: {new: {limits: [{name: a, quotas: 7}]}}")}}
 	code, _, body := w.post("PolicyService/GetVersion", `{"version":3}`)
 	for _, want := range []string{`"name":"old"`, `"quota":"7"`, `shop`, `hashed`} {
 		if code != 200 || !strings.Contains(compact(t, body), want) {

@@ -4,9 +4,9 @@ import (
 	"math"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/cluster/placement"
 )
 
 // statusOf translates a cluster's status into a message.
@@ -30,7 +30,7 @@ func statusOf(s *ClusterStatus) *stintv1.StatusResponse {
 }
 
 func nodeOf(n *NodeStatus) *stintv1.Node {
-	m := &stintv1.Node{
+	return &stintv1.Node{
 		Id:         n.ID,
 		ApiAddr:    n.APIAddr,
 		Zone:       n.Zone,
@@ -44,22 +44,18 @@ func nodeOf(n *NodeStatus) *stintv1.Node {
 		Replicas:   count32(n.Replicas),
 		ClockAhead: durationpb.New(n.ClockAhead),
 		KeyLines:   n.KeyLines,
-		Machine:    machineOf(n.Machine),
+		Machine:    machineOf(n.Machine, n.DiskFull),
+
+		ApiCertificateEnds:  momentOf(n.APICertificateEnds),
+		PeerCertificateEnds: momentOf(n.PeerCertificateEnds),
 	}
-	if !n.APICertificateEnds.IsZero() {
-		m.ApiCertificateEnds = timestamppb.New(n.APICertificateEnds)
-	}
-	if !n.PeerCertificateEnds.IsZero() {
-		m.PeerCertificateEnds = timestamppb.New(n.PeerCertificateEnds)
-	}
-	return m
 }
 
-func machineOf(s *MachineStatus) *stintv1.Machine {
+func machineOf(s *placement.Machine, full bool) *stintv1.Machine {
 	if s == nil {
 		return nil
 	}
-	m := &stintv1.Machine{DiskFree: s.DiskFree, DiskFull: s.DiskFull, Memory: s.Memory, MemoryLimit: s.MemoryLimit,
+	m := &stintv1.Machine{DiskFree: s.DiskFree, DiskFull: full, Memory: s.Memory, MemoryLimit: s.MemoryLimit,
 		RecordBytes: s.RecordBytes, RecordBytesLimit: s.RecordLimit}
 	if s.LogWriteSlowest > 0 {
 		m.LogWriteMean, m.LogWriteSlowest = durationpb.New(s.LogWriteMean), durationpb.New(s.LogWriteSlowest)

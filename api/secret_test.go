@@ -4,22 +4,24 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
 // fakeSecrets notes who changed the secrets.
 type fakeSecrets struct {
-	status  SecretStatus
-	history []shard.AuditRecord
-	who     []string
-	err     error
+	secrets     placement.Secrets
+	unconfirmed []string
+	who         []string
+	err         error
 }
 
 var _ SecretAdmin = (*fakeSecrets)(nil)
 
-func (f *fakeSecrets) Secrets(context.Context) (SecretStatus, error) { return f.status, f.err }
+func (f *fakeSecrets) Secrets(context.Context) (*placement.Secrets, []string, error) {
+	return &f.secrets, f.unconfirmed, f.err
+}
 
 func (f *fakeSecrets) Rotate(_ context.Context, who string) (uint32, error) {
 	f.who = append(f.who, "rotate "+who)
@@ -31,12 +33,11 @@ func (f *fakeSecrets) DropOld(_ context.Context, who string) ([]uint32, error) {
 	return []uint32{1}, f.err
 }
 
-func (f *fakeSecrets) History(context.Context) ([]shard.AuditRecord, error) { return f.history, f.err }
-
 func TestSecretsAreListedRotatedAndDropped(t *testing.T) {
 	w := newWorld(t)
-	w.secrets.status = SecretStatus{Unconfirmed: []string{"n3"}, Secrets: []SealingSecret{
-		{Number: 1, Ends: time.Unix(1_700_000_000, 0)}, {Number: 2, Seals: true, Made: time.Unix(1_600_000_000, 0)}, {Number: 3, Waits: true}}}
+	w.secrets.unconfirmed = []string{"n3"}
+	w.secrets.secrets = placement.Secrets{Seals: 2, Sealing: []placement.SealingSecret{
+		{Number: 1, Ends: 1_700_000_000e6}, {Number: 2, Made: 1_600_000_000e6}, {Number: 3}}}
 	for call, want := range map[string]string{
 		"List": `{"secrets":[{"number":1,"state":"opens","endsAt":"2023-11-14T22:13:20Z"},` +
 			`{"number":2,"madeAt":"2020-09-13T12:26:40Z","state":"seals"},{"number":3,"state":"waits"}],` +

@@ -18,6 +18,7 @@ const nodeBytesMax = 256
 type clusterService struct{ cluster ClusterAdmin } // nil: not known yet
 
 func (s clusterService) register(d *registry) {
+	d = d.given(s.cluster != nil)
 	unary(d, auth.NoOp, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceDrainProcedure, s.drain)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
@@ -32,46 +33,27 @@ func (s clusterService) register(d *registry) {
 var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node does not know its cluster yet; ask again"}
 
 func (s clusterService) status(ctx context.Context, _ *stintv1.StatusRequest) (*stintv1.StatusResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	status, err := s.cluster.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if !callerIn(ctx).May(auth.Observe, auth.Target{}) {
 		status = status.whereabouts()
 	}
-	return statusOf(&status), nil
+	return statusOf(&status), err
 }
 
 func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*stintv1.DrainResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	if problem := optional(m.NodeId, nodeProblem); problem != "" {
 		return nil, shard.Invalidf("node_id", "%s", problem)
 	}
 	left, err := s.cluster.Drain(ctx, m.NodeId, !m.Off)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.DrainResponse{ShardsLeft: count32(left)}, nil
+	return &stintv1.DrainResponse{ShardsLeft: count32(left)}, err
 }
 
-func (s clusterService) removeNode(
-	ctx context.Context, m *stintv1.RemoveNodeRequest,
-) (*stintv1.RemoveNodeResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
+func (s clusterService) removeNode(ctx context.Context, m *stintv1.RemoveNodeRequest) (
+	*stintv1.RemoveNodeResponse, error) {
 	if problem := nodeProblem(m.NodeId); problem != "" {
 		return nil, shard.Invalidf("node_id", "%s", problem)
 	}
-	if err := s.cluster.RemoveNode(ctx, m.NodeId); err != nil {
-		return nil, err
-	}
-	return &stintv1.RemoveNodeResponse{}, nil
+	return &stintv1.RemoveNodeResponse{}, s.cluster.RemoveNode(ctx, m.NodeId)
 }
 
 func nodeProblem(id string) string {

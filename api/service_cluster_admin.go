@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -21,8 +22,12 @@ type ClusterAdmin interface {
 	Apply(ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (version uint64, pending []uint32, err error)
 	// PolicyHistory returns the remembered versions of the policies and their actors, oldest first.
 	PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error)
-	// KeptPolicies returns the version in force and the earlier ones that are kept, oldest first.
-	KeptPolicies(ctx context.Context) ([]KeptPolicies, error)
+	// History returns the remembered changes of tokens, secrets and sinks, in no order. The key of a record is the name
+	// of what was changed.
+	History(ctx context.Context) ([]shard.AuditRecord, error)
+	// KeptPolicies returns the version in force and the earlier ones that are kept, oldest first. Their texts are
+	// policies files.
+	KeptPolicies(ctx context.Context) ([]shard.Document, error)
 	// Ledger returns the id of the cluster's bills: drawn once, and kept by a restore.
 	Ledger(ctx context.Context) (string, error)
 	// Drain makes a node lead no shard, or with on = false lets it lead again. It returns the number of shards that the
@@ -39,22 +44,10 @@ type ClusterAdmin interface {
 	// ListKeys lists keys of this node's replica of a shard, which may be slightly behind. Without a replica that can be trusted the
 	// error is shard.Unavailable.
 	ListKeys(ctx context.Context, id shard.ID, q shard.Listing) (shard.Listed, error)
-	// RecordBackup notes a complete backup.
-	RecordBackup(ctx context.Context, b BackupRecord) error
+	// RecordBackup notes a complete backup of so many bytes.
+	RecordBackup(ctx context.Context, begun time.Time, bytes uint64) error
 	// FinishUpgrade makes the cluster rise as far as its nodes allow, and returns the target level. It does not wait.
 	FinishUpgrade(ctx context.Context) (shard.Level, error)
-}
-
-// KeptPolicies is a version of the policies.
-type KeptPolicies struct {
-	Version uint64
-	Text    []byte // a policies file
-}
-
-// BackupRecord describes a complete backup.
-type BackupRecord struct {
-	Begun time.Time
-	Bytes uint64
 }
 
 // UpgradeStatus is the feature levels of a cluster.
@@ -119,19 +112,8 @@ type NodeStatus struct {
 	PeerCertificateEnds time.Time // when that for other nodes expires; likewise
 	KeyLines            []string  // names of the lines of its cluster key, the one that sends first; none: no such key, or not known
 
-	Machine *MachineStatus // nil: not known
-}
-
-// MachineStatus is what a node says of its machine. Sizes are in bytes.
-type MachineStatus struct {
-	DiskFree        uint64        // 0: not known
-	DiskFull        bool          // so that the node refuses what would be written
-	LogWriteMean    time.Duration // of the last minute, with the fsync; 0: nothing was written
-	LogWriteSlowest time.Duration // likewise
-	Memory          uint64        // that the process has
-	MemoryLimit     uint64        // that it may have
-	RecordBytes     uint64        // of records, in the fullest replica
-	RecordLimit     uint64        // of records, for each replica; 0: not known yet
+	Machine  *placement.Machine // nil: not known
+	DiskFull bool               // so that the node refuses what would be written
 }
 
 // ShardStatus is one shard.

@@ -43,9 +43,6 @@ func (s clusterService) sendPicture(ctx context.Context, c *backupCall, send fun
 	if err := c.problem(); err != nil {
 		return err
 	}
-	if s.cluster == nil {
-		return errNoCluster
-	}
 	id, err := shardNamed(c.message.Shard)
 	if err != nil {
 		return err
@@ -89,14 +86,8 @@ func shardNamed(name string) (shard.ID, error) {
 }
 
 func (s clusterService) recordBackup(ctx context.Context, m *stintv1.RecordBackupRequest) (*stintv1.RecordBackupResponse, error) {
-	switch {
-	case s.cluster == nil:
-		return nil, errNoCluster
-	case m.Begun == nil || m.Begun.CheckValid() != nil:
+	if m.Begun == nil || m.Begun.CheckValid() != nil {
 		return nil, shard.Invalidf("begun", "is missing, or no time")
 	}
-	if err := s.cluster.RecordBackup(ctx, BackupRecord{m.Begun.AsTime(), m.Bytes}); err != nil {
-		return nil, err
-	}
-	return &stintv1.RecordBackupResponse{}, nil
+	return &stintv1.RecordBackupResponse{}, s.cluster.RecordBackup(ctx, m.Begun.AsTime(), m.Bytes)
 }

@@ -13,37 +13,19 @@ import (
 func (s clusterService) upgradeStatus(
 	ctx context.Context, _ *stintv1.UpgradeStatusRequest,
 ) (*stintv1.UpgradeStatusResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	status, err := s.cluster.Upgrade(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return upgradeOf(&status), nil
+	return upgradeOf(&status), err
 }
 
 func (s clusterService) pinLevel(ctx context.Context, m *stintv1.PinLevelRequest) (*stintv1.PinLevelResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
-	if err := s.cluster.PinLevel(ctx, shard.Level(m.Level)); err != nil {
-		return nil, err
-	}
-	return &stintv1.PinLevelResponse{}, nil
+	return &stintv1.PinLevelResponse{}, s.cluster.PinLevel(ctx, shard.Level(m.Level))
 }
 
 func (s clusterService) finishUpgrade(
 	ctx context.Context, _ *stintv1.FinishUpgradeRequest,
 ) (*stintv1.FinishUpgradeResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	level, err := s.cluster.FinishUpgrade(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.FinishUpgradeResponse{Level: uint32(level)}, nil
+	return &stintv1.FinishUpgradeResponse{Level: uint32(level)}, err
 }
 
 // upgradeOf translates the feature levels into a message.

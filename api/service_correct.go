@@ -11,11 +11,8 @@ import (
 )
 
 // correctUsage corrects a bill by hand. The answer has the record as ListUsage shows it.
-func (s limitService) correctUsage(ctx context.Context, m *stintv1.CorrectUsageRequest) (*stintv1.CorrectUsageResponse, error) {
-	who, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.CorrectUsageRequest) (
+	*stintv1.CorrectUsageResponse, error) {
 	r, err := correctionRequest(m, who)
 	if err == nil {
 		err = grantedRequest(callerIn(ctx), auth.Correct, &r)
@@ -23,7 +20,7 @@ func (s limitService) correctUsage(ctx context.Context, m *stintv1.CorrectUsageR
 	if err != nil {
 		return nil, err
 	}
-	if s.cluster == nil || s.shards == nil || s.shards() == 0 {
+	if s.cluster == nil || s.shards() == 0 {
 		return nil, errNoCluster
 	}
 	ledger, err := s.cluster.Ledger(ctx) // before anything is corrected, as the hash: the record has its id from them

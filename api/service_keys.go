@@ -31,10 +31,7 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 	if err := s.mayBeListed(q.Namespace); err != nil {
 		return nil, err
 	}
-	shards := 0
-	if s.shards != nil {
-		shards = s.shards()
-	}
+	shards := s.shards()
 	if s.cluster == nil || shards == 0 {
 		return nil, errNoCluster
 	}

@@ -34,9 +34,9 @@ func (s limitService) register(d *registry) {
 	unary(d, auth.Check, stintv1connect.LimitServiceCheckProcedure, s.check)
 	unary(d, auth.Check, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
 	unary(d, auth.Read, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
-	unary(d, auth.Adjust, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
-	unary(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
-	unary(d, auth.Correct, stintv1connect.LimitServiceCorrectUsageProcedure, s.correctUsage)
+	change(d, auth.Adjust, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
+	change(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
+	change(d, auth.Correct, stintv1connect.LimitServiceCorrectUsageProcedure, s.correctUsage)
 	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
 	unary(d, auth.Settle, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }
@@ -209,11 +209,8 @@ func stateOf(policies *policy.Set, m *stintv1.GetRequest, r *shard.Request, d *s
 	return response
 }
 
-func (s limitService) adjust(ctx context.Context, m *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
-	who, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s limitService) adjust(ctx context.Context, who string, m *stintv1.AdjustRequest) (
+	*stintv1.AdjustResponse, error) {
 	r, err := adjustRequest(m, who)
 	if err == nil {
 		err = grantedRequest(callerIn(ctx), auth.Adjust, &r)

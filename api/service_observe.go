@@ -18,11 +18,8 @@ type observeService struct {
 	decider  Decider
 	policies func() *policy.Set
 	keys     KeysOf
-	shards   func() int   // nil, or 0: not known
+	shards   func() int   // 0: not known
 	cluster  ClusterAdmin // nil: not known yet
-	tokens   TokenAdmin   // likewise
-	secrets  SecretAdmin  // likewise
-	sinks    SinkAdmin    // likewise
 	keysTop  TopReader    // likewise
 }
 
@@ -57,10 +54,7 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 			return nil, err
 		}
 	}
-	shards := 0
-	if s.shards != nil {
-		shards = s.shards()
-	}
+	shards := s.shards()
 	if shards == 0 {
 		return nil, errNoCluster
 	}
@@ -103,40 +97,19 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 // ofCluster lists the changes of policies, tokens, secrets and sinks, unless the request names a key or a policy: one version may change many
 // policies.
 func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
-	if wanted.policy != "" || wanted.key != "" {
+	if wanted.policy != "" || wanted.key != "" || s.cluster == nil {
 		return nil, nil
 	}
-	records, err := s.applied(ctx)
-	if err != nil || s.tokens == nil || s.secrets == nil {
-		return records, err
-	}
-	ofTokens, err := s.tokens.History(ctx)
+	applied, err := s.cluster.PolicyHistory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ofSecrets, err := s.secrets.History(ctx)
-	if err != nil || s.sinks == nil {
-		return slices.Concat(records, ofTokens, ofSecrets), err
+	records, err := s.cluster.History(ctx)
+	for _, c := range applied {
+		c.Before, c.After = fmt.Sprintf("version %d", c.Version-1), fmt.Sprintf("version %d", c.Version)
+		records = append(records, c.AuditRecord)
 	}
-	ofSinks, err := s.sinks.History(ctx)
-	return slices.Concat(records, ofTokens, ofSecrets, ofSinks), err
-}
-
-// applied lists the changes of policies.
-func (s observeService) applied(ctx context.Context) ([]shard.AuditRecord, error) {
-	if s.cluster == nil {
-		return nil, nil
-	}
-	changes, err := s.cluster.PolicyHistory(ctx)
-	if err != nil {
-		return nil, err
-	}
-	records := make([]shard.AuditRecord, len(changes))
-	for i, c := range changes {
-		records[i] = c.AuditRecord
-		records[i].Before, records[i].After = fmt.Sprintf("version %d", c.Version-1), fmt.Sprintf("version %d", c.Version)
-	}
-	return records, nil
+	return records, err
 }
 
 // newerFirst sorts newest first; the changes of one shard keep the order in which they were made.

@@ -26,11 +26,12 @@ type policyService struct {
 
 func (s policyService) register(d *registry) {
 	unary(d, auth.Observe, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
-	unary(d, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
-	unary(d, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
-	unary(d, auth.Observe, stintv1connect.PolicyServiceGetVersionProcedure, s.getVersion, readOnly)
-	unary(d, auth.Override, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
-	unary(d, auth.Override, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
+	ofCluster := d.given(s.cluster != nil)
+	change(ofCluster, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
+	unary(ofCluster, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
+	unary(ofCluster, auth.Observe, stintv1connect.PolicyServiceGetVersionProcedure, s.getVersion, readOnly)
+	change(d, auth.Override, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
+	change(d, auth.Override, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
 
 var errNoPolicies = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the policies yet; ask again"}
@@ -46,16 +47,12 @@ func (s policyService) list(context.Context, *stintv1.ListPoliciesRequest) (*sti
 
 // apply compares the new policies with those that this node knows, which may be slightly out of date, and
 // expected_version with the version in force.
-func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
+func (s policyService) apply(ctx context.Context, who string, m *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
 	revision := s.revision()
 	if revision == nil {
 		return nil, errNoPolicies
 	}
 	set, err := applySet(m, revision.Set)
-	if err != nil {
-		return nil, err
-	}
-	who, err := callerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +64,6 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 		}
 		return response, nil
 	}
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, m.Rekey, who, m.Note)
 	if err != nil {
 		return nil, err
@@ -79,9 +73,6 @@ func (s policyService) apply(ctx context.Context, m *stintv1.ApplyRequest) (*sti
 
 // history lists the versions of the policies, newest first.
 func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequest) (*stintv1.PolicyHistoryResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	changes, err := s.cluster.PolicyHistory(ctx)
 	if err != nil {
 		return nil, err
@@ -92,17 +83,15 @@ func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequ
 	}
 	response := &stintv1.PolicyHistoryResponse{}
 	for _, c := range slices.Backward(changes) {
+		isKept := slices.ContainsFunc(kept, func(k shard.Document) bool { return k.Version == c.Version })
 		response.Versions = append(response.Versions, &stintv1.PolicyVersion{Version: c.Version, At: timestampOf(c.At),
-			Actor: c.Actor, Note: c.Note, Kept: slices.ContainsFunc(kept, func(k KeptPolicies) bool { return k.Version == c.Version })})
+			Actor: c.Actor, Note: c.Note, Kept: isKept})
 	}
 	return response, nil
 }
 
 // getVersion returns an earlier version of the policies.
 func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersionRequest) (*stintv1.GetPolicyVersionResponse, error) {
-	if s.cluster == nil {
-		return nil, errNoCluster
-	}
 	kept, err := s.cluster.KeptPolicies(ctx)
 	if err != nil {
 		return nil, err
@@ -110,7 +99,7 @@ func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersi
 	versions := make([]string, len(kept))
 	for i := range kept {
 		if kept[i].Version == m.Version {
-			set, err := policy.Parse(fmt.Sprintf("policies of version %d", m.Version), kept[i].Text)
+			set, err := policy.Parse(fmt.Sprintf("policies of version %d", m.Version), kept[i].Body)
 			if err != nil { // an older release accepted what this one does not
 				return nil, &shard.Error{Code: shard.Conflict, Field: "version", Message: fmt.Sprintf("%d cannot be read: %v", m.Version, err)}
 			}
@@ -122,13 +111,8 @@ func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersi
 		strings.Join(versions, ", "))}
 }
 
-func (s policyService) putOverride(
-	ctx context.Context, m *stintv1.PutOverrideRequest,
-) (*stintv1.PutOverrideResponse, error) {
-	who, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s policyService) putOverride(ctx context.Context, who string, m *stintv1.PutOverrideRequest) (
+	*stintv1.PutOverrideResponse, error) {
 	r, err := putOverrideRequest(m, who)
 	if err == nil { // the tier is one that the request names, as that of a check
 		err = granted(callerIn(ctx), s.policies(), auth.Override, r.Namespace,
@@ -143,13 +127,8 @@ func (s policyService) putOverride(
 	return &stintv1.PutOverrideResponse{}, nil
 }
 
-func (s policyService) deleteOverride(
-	ctx context.Context, m *stintv1.DeleteOverrideRequest,
-) (*stintv1.DeleteOverrideResponse, error) {
-	who, err := callerOf(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s policyService) deleteOverride(ctx context.Context, who string, m *stintv1.DeleteOverrideRequest) (
+	*stintv1.DeleteOverrideResponse, error) {
 	r, err := deleteOverrideRequest(m, who)
 	if err == nil {
 		err = grantedRequest(callerIn(ctx), auth.Override, &r)

@@ -9,6 +9,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
@@ -19,12 +20,8 @@ type SinkStatus struct {
 	notify.Sink
 	Failing string // why it did not take what some node has sent it last; "": it did
 
-	SkippedBills  uint64        // that it was not sent and will not be, since it was made or enabled
-	SkippedNewest []SkippedBill // some of them
+	Skipped placement.SkippedBills // that it was not sent and will not be, since it was made or enabled
 }
-
-// SkippedBill is a bill that a sink was not sent.
-type SkippedBill struct{ ID, Why string }
 
 // SinkAdmin makes and ends the places that events go to, for the API. It may be called concurrently. Errors are *shard.Error.
 type SinkAdmin interface {
@@ -41,8 +38,6 @@ type SinkAdmin interface {
 	Delete(ctx context.Context, name, who string) error
 	// EventID names an event for ever.
 	EventID(ctx context.Context, e *shard.Event) (string, error)
-	// History returns the remembered changes of sinks, in no order. Their Key is the name of the sink.
-	History(ctx context.Context) ([]shard.AuditRecord, error)
 }
 
 // stripeURL takes meter events.
@@ -52,29 +47,23 @@ const stripeURL = "https://api.stripe.com/v1/billing/meter_events"
 type sinkService struct {
 	sinks   SinkAdmin // nil: not known yet
 	decider Decider
-	shards  func() int // nil, or 0: not known
+	shards  func() int // 0: not known
 }
 
 func (s sinkService) register(d *registry) {
-	unary(d, auth.Sinks, stintv1connect.SinkServiceCreateProcedure, s.create)
+	d = d.given(s.sinks != nil)
+	change(d, auth.Sinks, stintv1connect.SinkServiceCreateProcedure, s.create)
 	unary(d, auth.Sinks, stintv1connect.SinkServiceListProcedure, s.list, readOnly)
-	unary(d, auth.Sinks, stintv1connect.SinkServiceRotateProcedure, s.rotate)
-	unary(d, auth.Sinks, stintv1connect.SinkServiceEnableProcedure, s.enable)
-	unary(d, auth.Sinks, stintv1connect.SinkServiceDisableProcedure, s.disable)
-	unary(d, auth.Sinks, stintv1connect.SinkServiceDeleteProcedure, s.delete)
+	change(d, auth.Sinks, stintv1connect.SinkServiceRotateProcedure, s.rotate)
+	change(d, auth.Sinks, stintv1connect.SinkServiceEnableProcedure, s.enable)
+	change(d, auth.Sinks, stintv1connect.SinkServiceDisableProcedure, s.disable)
+	change(d, auth.Sinks, stintv1connect.SinkServiceDeleteProcedure, s.delete)
 	unary(d, auth.Sinks, stintv1connect.SinkServiceListEventsProcedure, s.listEvents, readOnly)
-	unary(d, auth.Sinks, stintv1connect.SinkServiceReplayEventsProcedure, s.replayEvents)
+	change(d, auth.Sinks, stintv1connect.SinkServiceReplayEventsProcedure, s.replayEvents)
 }
 
-// actor is callerOf for calls that need the SinkAdmin.
-func (s sinkService) actor(ctx context.Context) (string, error) {
-	if s.sinks == nil {
-		return "", errNoCluster
-	}
-	return callerOf(ctx)
-}
-
-func (s sinkService) create(ctx context.Context, m *stintv1.CreateSinkRequest) (*stintv1.CreateSinkResponse, error) {
+func (s sinkService) create(ctx context.Context, who string, m *stintv1.CreateSinkRequest) (
+	*stintv1.CreateSinkResponse, error) {
 	sink := notify.Sink{Name: m.Name, Kind: m.Kind, URL: m.Url, Events: slices.Compact(slices.Sorted(slices.Values(m.Events))), Prefix: m.Prefix}
 	if sink.Kind == notify.Stripe && sink.URL == "" {
 		sink.URL = stripeURL
@@ -88,21 +77,11 @@ func (s sinkService) create(ctx context.Context, m *stintv1.CreateSinkRequest) (
 	if field, problem := sink.Problem(); problem != "" {
 		return nil, shard.Invalidf(field, "%s", problem)
 	}
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
 	secret, err := s.sinks.Create(ctx, sink, who)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.CreateSinkResponse{Secret: secret}, nil
+	return &stintv1.CreateSinkResponse{Secret: secret}, err
 }
 
 func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*stintv1.ListSinksResponse, error) {
-	if s.sinks == nil {
-		return nil, errNoCluster
-	}
 	all, err := s.sinks.Statuses(ctx)
 	if err != nil {
 		return nil, err
@@ -117,8 +96,8 @@ func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*st
 // sinkMessage leaves the secrets out.
 func sinkMessage(s *SinkStatus) *stintv1.Sink {
 	m := &stintv1.Sink{Name: s.Name, Kind: s.Kind, Url: s.URL, Events: s.Events, Prefix: s.Prefix, Creator: s.Creator, Failing: s.Failing,
-		SkippedBills: s.SkippedBills, CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}
-	for _, bill := range s.SkippedNewest {
+		SkippedBills: s.Skipped.Bills, CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}
+	for _, bill := range s.Skipped.Newest {
 		m.SkippedNewest = append(m.SkippedNewest, &stintv1.SkippedBill{Id: bill.ID, Why: bill.Why})
 	}
 	if n := len(s.Secrets); n > 0 && s.Secrets[n-1].Ends != 0 {
@@ -130,45 +109,27 @@ func sinkMessage(s *SinkStatus) *stintv1.Sink {
 	return m
 }
 
-func (s sinkService) rotate(ctx context.Context, m *stintv1.RotateSinkRequest) (*stintv1.RotateSinkResponse, error) {
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s sinkService) rotate(ctx context.Context, who string, m *stintv1.RotateSinkRequest) (
+	*stintv1.RotateSinkResponse, error) {
 	overlap, err := overlapOf(m.Overlap)
 	if err != nil {
 		return nil, err
 	}
 	secret, err := s.sinks.Rotate(ctx, m.Name, m.ApiKey, overlap, who)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.RotateSinkResponse{Secret: secret}, nil
+	return &stintv1.RotateSinkResponse{Secret: secret}, err
 }
 
-func (s sinkService) enable(ctx context.Context, m *stintv1.EnableSinkRequest) (*stintv1.EnableSinkResponse, error) {
-	return &stintv1.EnableSinkResponse{}, s.setEnabled(ctx, m.Name, true)
+func (s sinkService) enable(ctx context.Context, who string, m *stintv1.EnableSinkRequest) (
+	*stintv1.EnableSinkResponse, error) {
+	return &stintv1.EnableSinkResponse{}, s.sinks.SetEnabled(ctx, m.Name, true, who)
 }
 
-func (s sinkService) disable(ctx context.Context, m *stintv1.DisableSinkRequest) (*stintv1.DisableSinkResponse, error) {
-	return &stintv1.DisableSinkResponse{}, s.setEnabled(ctx, m.Name, false)
+func (s sinkService) disable(ctx context.Context, who string, m *stintv1.DisableSinkRequest) (
+	*stintv1.DisableSinkResponse, error) {
+	return &stintv1.DisableSinkResponse{}, s.sinks.SetEnabled(ctx, m.Name, false, who)
 }
 
-func (s sinkService) setEnabled(ctx context.Context, name string, enabled bool) error {
-	who, err := s.actor(ctx)
-	if err != nil {
-		return err
-	}
-	return s.sinks.SetEnabled(ctx, name, enabled, who)
-}
-
-func (s sinkService) delete(ctx context.Context, m *stintv1.DeleteSinkRequest) (*stintv1.DeleteSinkResponse, error) {
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.sinks.Delete(ctx, m.Name, who); err != nil {
-		return nil, err
-	}
-	return &stintv1.DeleteSinkResponse{}, nil
+func (s sinkService) delete(ctx context.Context, who string, m *stintv1.DeleteSinkRequest) (
+	*stintv1.DeleteSinkResponse, error) {
+	return &stintv1.DeleteSinkResponse{}, s.sinks.Delete(ctx, m.Name, who)
 }

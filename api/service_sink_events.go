@@ -52,14 +52,11 @@ func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsReques
 	if _, known := eventLists[f.state]; !known && f.state != "" {
 		return nil, shard.Invalidf("state", "%q is neither waiting nor dead", f.state)
 	}
-	if s.sinks == nil {
-		return nil, errNoCluster
-	}
 	response := &stintv1.ListEventsResponse{}
 	var all []listedEvent
 	wanted := f.count
 	f.count++ // one more says that there are more
-	for id := range shard.ID(s.shardCount()) {
+	for id := range shard.ID(s.shards()) {
 		some, err := s.eventsOn(ctx, id, &f)
 		if err != nil {
 			response.Missing = append(response.Missing, id.String())
@@ -78,13 +75,6 @@ func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsReques
 		response.Events = append(response.Events, eventMessage(&all[i], why))
 	}
 	return response, nil
-}
-
-func (s sinkService) shardCount() int {
-	if s.shards == nil {
-		return 0
-	}
-	return s.shards()
 }
 
 // whyWaiting returns what says why a sink does not take its events; "": it does.
@@ -137,7 +127,7 @@ func (s sinkService) eventsOn(ctx context.Context, id shard.ID, f *eventFilter) 
 
 func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f *eventFilter) (all []listedEvent, err error) {
 	for q := (shard.EventsQuery{List: eventLists[state]}); ; {
-		result := s.decider.Decide(ctx, []shard.Request{shard.EventsRequest(id, uint32(s.shardCount()), q)})[0]
+		result := s.decider.Decide(ctx, []shard.Request{shard.EventsRequest(id, uint32(s.shards()), q)})[0]
 		if result.Err != nil {
 			return nil, result.Err
 		}
@@ -162,13 +152,10 @@ func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f 
 	}
 }
 
-func (s sinkService) replayEvents(ctx context.Context, m *stintv1.ReplayEventsRequest) (*stintv1.ReplayEventsResponse, error) {
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s sinkService) replayEvents(ctx context.Context, who string, m *stintv1.ReplayEventsRequest) (
+	*stintv1.ReplayEventsResponse, error) {
 	response := &stintv1.ReplayEventsResponse{}
-	for id := range shard.ID(s.shardCount()) {
+	for id := range shard.ID(s.shards()) {
 		done, err := s.replayOn(ctx, id, m, &shard.Adjustment{Actor: who, Note: m.Note})
 		response.Replayed += done
 		if err != nil {
@@ -192,7 +179,7 @@ func (s sinkService) replayOn(ctx context.Context, id shard.ID, m *stintv1.Repla
 		places = append(places, found[0].Place())
 	}
 	for range replayMost {
-		replay := shard.ReplayRequest(id, uint32(s.shardCount()), m.Sink, places)
+		replay := shard.ReplayRequest(id, uint32(s.shards()), m.Sink, places)
 		replay.Adjustment = by
 		result := s.decider.Decide(ctx, []shard.Request{replay})[0]
 		if result.Err != nil {

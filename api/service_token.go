@@ -27,8 +27,6 @@ type TokenAdmin interface {
 	Rotate(ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string) (text string, err error)
 	// Revoke ends a record. may is asked about it first.
 	Revoke(ctx context.Context, name string, may func(*auth.Record) error, who string) error
-	// History returns the remembered changes of tokens, in no order. Their Key is the name of the token.
-	History(ctx context.Context) ([]shard.AuditRecord, error)
 	// TurnOff ends the asking for tokens until the next one is made.
 	TurnOff(ctx context.Context, who string) error
 }
@@ -40,14 +38,16 @@ const overlapMax = 31 * 24 * time.Hour
 type tokenService struct{ tokens TokenAdmin } // nil: not known yet
 
 func (s tokenService) register(d *registry) {
-	unary(d, auth.Tokens, stintv1connect.TokenServiceCreateProcedure, s.create)
+	d = d.given(s.tokens != nil)
+	change(d, auth.Tokens, stintv1connect.TokenServiceCreateProcedure, s.create)
 	unary(d, auth.Tokens, stintv1connect.TokenServiceListProcedure, s.list, readOnly)
-	unary(d, auth.Tokens, stintv1connect.TokenServiceRotateProcedure, s.rotate)
-	unary(d, auth.Tokens, stintv1connect.TokenServiceRevokeProcedure, s.revoke)
-	unary(d, auth.Tokens, stintv1connect.TokenServiceTurnOffProcedure, s.turnOff)
+	change(d, auth.Tokens, stintv1connect.TokenServiceRotateProcedure, s.rotate)
+	change(d, auth.Tokens, stintv1connect.TokenServiceRevokeProcedure, s.revoke)
+	change(d, auth.Tokens, stintv1connect.TokenServiceTurnOffProcedure, s.turnOff)
 }
 
-func (s tokenService) create(ctx context.Context, m *stintv1.CreateTokenRequest) (*stintv1.CreateTokenResponse, error) {
+func (s tokenService) create(ctx context.Context, who string, m *stintv1.CreateTokenRequest) (
+	*stintv1.CreateTokenResponse, error) {
 	record, err := recordOf(m)
 	if err != nil {
 		return nil, err
@@ -55,23 +55,8 @@ func (s tokenService) create(ctx context.Context, m *stintv1.CreateTokenRequest)
 	if err := mayLend(callerIn(ctx), &record); err != nil {
 		return nil, err
 	}
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
 	text, err := s.tokens.Create(ctx, record, m.Role, who)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.CreateTokenResponse{Token: text}, nil
-}
-
-// actor is callerOf for calls that need the TokenAdmin.
-func (s tokenService) actor(ctx context.Context) (string, error) {
-	if s.tokens == nil {
-		return "", errNoCluster
-	}
-	return callerOf(ctx)
+	return &stintv1.CreateTokenResponse{Token: text}, err
 }
 
 // recordOf translates and validates a request for a token.
@@ -127,9 +112,6 @@ func mayLend(who *auth.Caller, r *auth.Record) error {
 }
 
 func (s tokenService) list(ctx context.Context, _ *stintv1.ListTokensRequest) (*stintv1.ListTokensResponse, error) {
-	if s.tokens == nil {
-		return nil, errNoCluster
-	}
 	records, lastUsed, required, err := s.tokens.List(ctx)
 	if err != nil {
 		return nil, err
@@ -158,28 +140,19 @@ func tokenMessage(r *auth.Record, lastUsed time.Time) *stintv1.Token {
 	return m
 }
 
-func (s tokenService) rotate(ctx context.Context, m *stintv1.RotateTokenRequest) (*stintv1.RotateTokenResponse, error) {
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s tokenService) rotate(ctx context.Context, who string, m *stintv1.RotateTokenRequest) (
+	*stintv1.RotateTokenResponse, error) {
 	overlap, err := overlapOf(m.Overlap)
 	if err != nil {
 		return nil, err
 	}
 	caller := callerIn(ctx)
 	text, err := s.tokens.Rotate(ctx, m.Name, overlap, func(r *auth.Record) error { return mayLend(caller, r) }, who)
-	if err != nil {
-		return nil, err
-	}
-	return &stintv1.RotateTokenResponse{Token: text}, nil
+	return &stintv1.RotateTokenResponse{Token: text}, err
 }
 
-func (s tokenService) revoke(ctx context.Context, m *stintv1.RevokeTokenRequest) (*stintv1.RevokeTokenResponse, error) {
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s tokenService) revoke(ctx context.Context, who string, m *stintv1.RevokeTokenRequest) (
+	*stintv1.RevokeTokenResponse, error) {
 	caller := callerIn(ctx)
 	records, err := s.tokens.Records(ctx)
 	if err != nil {
@@ -219,19 +192,13 @@ func childrenOf(name string, records []auth.Record) (children []string) {
 }
 
 // turnOff is answered on the local socket alone: a stolen token must not open the cluster for everybody.
-func (s tokenService) turnOff(ctx context.Context, _ *stintv1.TurnOffTokensRequest) (*stintv1.TurnOffTokensResponse, error) {
+func (s tokenService) turnOff(ctx context.Context, who string, _ *stintv1.TurnOffTokensRequest) (
+	*stintv1.TurnOffTokensResponse, error) {
 	if exchangeOf(ctx).port != auth.Local {
 		return nil, &auth.Refusal{Kind: auth.NotGranted, Message: "tokens are turned off on a node's own machine only: " +
 			"stint token off --data-dir DIR; nothing was done"}
 	}
-	who, err := s.actor(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.tokens.TurnOff(ctx, who); err != nil {
-		return nil, err
-	}
-	return &stintv1.TurnOffTokensResponse{}, nil
+	return &stintv1.TurnOffTokensResponse{}, s.tokens.TurnOff(ctx, who)
 }
 
 // overlapOf reads for how long what a rotation replaces is still good.

@@ -35,7 +35,7 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).May(auth.Usage, on) {
 		return nil, auth.NotGrantedError(auth.Usage)
 	}
-	if s.shards == nil || s.shards() == 0 || s.cluster == nil {
+	if s.shards() == 0 || s.cluster == nil {
 		return nil, errNoCluster
 	}
 	shards := uint32(s.shards())

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -48,8 +49,6 @@ func (f *fakeSinks) Delete(_ context.Context, name, who string) error {
 func (f *fakeSinks) EventID(_ context.Context, e *shard.Event) (string, error) {
 	return e.ID("ledger"), nil
 }
-
-func (f *fakeSinks) History(context.Context) ([]shard.AuditRecord, error) { return nil, nil }
 
 func TestSinksAreMadeListedAndChanged(t *testing.T) {
 	w := newWorld(t)
@@ -93,9 +92,11 @@ func TestSinksAreMadeListedAndChanged(t *testing.T) {
 func TestAListOfSinksHasNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	secret := notify.Secret{Key: []byte("a secret of 24 bytes ...")}
-	w.sinks.all = []SinkStatus{{Failing: "it answered 500", SkippedBills: 2, SkippedNewest: []SkippedBill{{"use_1", "money"}}, Sink: notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
-		Events: []string{"spike"}, Secrets: []notify.Secret{secret, {Key: secret.Key, Ends: 1_700_000_000_000_000}}, Created: 1_600_000_000_000_000,
-		Creator: "jo", Disabled: &notify.Disabled{At: 1_600_000_001_000_000, Why: "by jo"}}}}
+	skipped := placement.SkippedBills{Bills: 2, Newest: []placement.SkippedBill{{ID: "use_1", Why: "money"}}}
+	w.sinks.all = []SinkStatus{{Failing: "it answered 500", Skipped: skipped,
+		Sink: notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
+			Events: []string{"spike"}, Secrets: []notify.Secret{secret, {Key: secret.Key, Ends: 1_700_000_000_000_000}}, Created: 1_600_000_000_000_000,
+			Creator: "jo", Disabled: &notify.Disabled{At: 1_600_000_001_000_000, Why: "by jo"}}}}
 	code, _, answer := w.post("SinkService/List", `{}`)
 	want := `{"sinks":[{"name":"billing","kind":"webhook","url":"https://example.com","events":["spike"],"prefix":"","createdAt":"2020-09-13T12:26:40Z",` +
 		`"creator":"jo","formerUntil":"2023-11-14T22:13:20Z","disabledAt":"2020-09-13T12:26:41Z","disabledWhy":"byjo","failing":"itanswered500","skippedBills":"2",` +

@@ -51,6 +51,11 @@ type world struct {
 	watcher  *fakeWatcher
 }
 
+// fakeTokens lets tokens be turned off; nothing else is asked of it.
+type fakeTokens struct{ TokenAdmin }
+
+func (fakeTokens) TurnOff(context.Context, string) error { return nil }
+
 var testSealer = shard.NewSealer([32]byte{1, 2, 3})
 
 var _ Observer = (*metrics.Metrics)(nil)
@@ -157,6 +162,7 @@ func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 			return w.newest, nil
 		},
 		Secrets:        w.secrets,
+		Tokens:         fakeTokens{},
 		Sinks:          w.sinks,
 		Top:            w.top,
 		Ready:          func() error { return w.ready },

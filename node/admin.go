@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -16,6 +17,7 @@ import (
 type admin struct {
 	administration
 	replicas *replicaSet
+	tokens   *tokens
 	backup   *document[backupRecord]
 }
 
@@ -70,6 +72,20 @@ func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, erro
 		return nil, err
 	}
 	return shard.DocumentChanges(histories[0])
+}
+
+// History implements api.ClusterAdmin.
+func (a *admin) History(ctx context.Context) ([]shard.AuditRecord, error) {
+	ofTokens, err := a.documents.history(ctx, "token", a.tokens.names()...)
+	if err != nil {
+		return nil, err
+	}
+	ofSecrets, err := a.documents.history(ctx, "secret", placement.SecretsDocument)
+	if err != nil {
+		return nil, err
+	}
+	ofSinks, err := a.documents.history(ctx, "sink", notify.Document)
+	return slices.Concat(ofTokens, ofSecrets, ofSinks), err
 }
 
 // ListKeys implements api.ClusterAdmin.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
@@ -97,12 +96,12 @@ func (a *admin) positionOf(ctx context.Context, t *placement.Table, id shard.ID)
 }
 
 // RecordBackup implements api.ClusterAdmin. An older backup does not replace a newer one.
-func (a *admin) RecordBackup(ctx context.Context, b api.BackupRecord) error {
+func (a *admin) RecordBackup(ctx context.Context, begun time.Time, bytes uint64) error {
 	return a.backup.change(ctx, nil, func(now known[backupRecord]) (*backupRecord, error) {
-		if now.value.Begun >= b.Begun.UnixMicro() {
+		if now.value.Begun >= begun.UnixMicro() {
 			return nil, nil
 		}
-		return &backupRecord{b.Begun.UnixMicro(), b.Bytes}, nil
+		return &backupRecord{begun.UnixMicro(), bytes}, nil
 	})
 }
 

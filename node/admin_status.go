@@ -59,11 +59,7 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 	}
 	report := reports[node.ID]
 	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds, report.PeerCertificateEnds
-	if m := report.Machine; m != nil {
-		s.Machine = &api.MachineStatus{DiskFree: m.DiskFree, DiskFull: report.Full, LogWriteMean: m.LogWriteMean,
-			LogWriteSlowest: m.LogWriteSlowest, Memory: m.Memory, MemoryLimit: m.MemoryLimit, RecordBytes: m.RecordBytes,
-			RecordLimit: m.RecordLimit}
-	}
+	s.Machine, s.DiskFull = report.Machine, report.Full
 	return s
 }
 
@@ -158,7 +154,7 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 // problemsOf lists the problems that an operator should look at. What others follow from comes first.
 func problemsOf(s *api.ClusterStatus) (problems []string) {
 	for _, node := range s.Nodes {
-		if m := node.Machine; m != nil && m.DiskFull && node.State != "removed" {
+		if m := node.Machine; m != nil && node.DiskFull && node.State != "removed" {
 			problems = append(problems, fmt.Sprintf("node %s: %d MiB free: it takes no writes", node.ID, m.DiskFree>>20))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
 )
 
 // Where only two clocks exist and they differ, nothing else tells an operator why no shard has an owner.
@@ -26,9 +27,9 @@ func TestAClockThatIsOffIsAProblem(t *testing.T) {
 func TestAFullDiskIsTheFirstProblem(t *testing.T) {
 	s := api.ClusterStatus{Shards: []api.ShardStatus{{ID: 0}}, Nodes: []api.NodeStatus{
 		{ID: "n1", Silent: 4 * time.Second},
-		{ID: "n2", Alive: true, Machine: &api.MachineStatus{DiskFree: 5 << 20, DiskFull: true}},
-		{ID: "n3", Alive: true, Machine: &api.MachineStatus{DiskFree: 500 << 20}},
-		{ID: "n4", State: "removed", Machine: &api.MachineStatus{DiskFull: true}},
+		{ID: "n2", Alive: true, DiskFull: true, Machine: &placement.Machine{DiskFree: 5 << 20}},
+		{ID: "n3", Alive: true, Machine: &placement.Machine{DiskFree: 500 << 20}},
+		{ID: "n4", State: "removed", DiskFull: true, Machine: &placement.Machine{}},
 	}}
 	problems := problemsOf(&s)
 	if len(problems) != 3 || problems[0] != "node n2: 5 MiB free: it takes no writes" {

@@ -76,7 +76,8 @@ func (n *Node) assembleAdmins() {
 		logger:    n.config.Logger,
 		changed:   n.changed,
 	}
-	n.admin = &admin{administration: administration, replicas: n.replicas, backup: newBackupDocument(n.documents)}
+	n.admin = &admin{administration: administration, replicas: n.replicas, tokens: n.tokens,
+		backup: newBackupDocument(n.documents)}
 	n.tokenAdmin = &tokenAdmin{administration: administration, tokens: n.tokens, adminToken: n.config.adminToken}
 	n.secretAdmin = &secretAdmin{administration: administration, reading: newTurns()}
 	sinks := n.config.World.Sinks

@@ -287,7 +287,7 @@ func TestASinkThatWantsNothingIsDisabledUntilItIsEnabled(t *testing.T) {
 			t.Fatal(err)
 		}
 		await.Until(t, "the event arrives", func() bool { return r.counted()["acme"] == 1 })
-		history, err := n.sinkAdmin.History(t.Context())
+		history, err := n.admin.History(t.Context())
 		var deeds []string
 		for _, h := range history {
 			deeds = append(deeds, h.Actor+" "+h.Deed+" "+h.Key)

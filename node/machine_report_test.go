@@ -37,8 +37,8 @@ func TestTheStatusKnowsTheMachines(t *testing.T) {
 	c.await("the machines of three nodes", func(status api.ClusterStatus) bool {
 		for _, n := range status.Nodes {
 			m := n.Machine
-			if m == nil || m.DiskFree == 0 || m.DiskFull || m.LogWriteMean == 0 || m.LogWriteSlowest < m.LogWriteMean || m.Memory == 0 ||
-				m.MemoryLimit == 0 || m.RecordBytes == 0 || m.RecordLimit == 0 {
+			if m == nil || m.DiskFree == 0 || n.DiskFull || m.LogWriteMean == 0 || m.LogWriteSlowest < m.LogWriteMean ||
+				m.Memory == 0 || m.MemoryLimit == 0 || m.RecordBytes == 0 || m.RecordLimit == 0 {
 				return false
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
@@ -50,7 +49,7 @@ func (a *admin) keep(ctx context.Context, d shard.Document) error {
 }
 
 // KeptPolicies implements api.ClusterAdmin.
-func (a *admin) KeptPolicies(ctx context.Context) ([]api.KeptPolicies, error) {
+func (a *admin) KeptPolicies(ctx context.Context) ([]shard.Document, error) {
 	names := []string{placement.PoliciesDocument}
 	for slot := range uint64(keptSets) {
 		names = append(names, keptDocument(slot))
@@ -59,7 +58,7 @@ func (a *admin) KeptPolicies(ctx context.Context) ([]api.KeptPolicies, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := []api.KeptPolicies{{Version: documents[0].Version, Text: documents[0].Body}}
+	kept := []shard.Document{{Version: documents[0].Version, Body: documents[0].Body}}
 	for i, d := range documents[1:] {
 		if d.Version == 0 {
 			continue
@@ -71,10 +70,10 @@ func (a *admin) KeptPolicies(ctx context.Context) ([]api.KeptPolicies, error) {
 		}
 		// A version that could not be kept leaves the one of long ago in its slot.
 		if before.Version < kept[0].Version && before.Version+keptSets >= kept[0].Version {
-			kept = append(kept, api.KeptPolicies{Version: before.Version, Text: before.Body})
+			kept = append(kept, shard.Document{Version: before.Version, Body: before.Body})
 		}
 	}
-	slices.SortFunc(kept, func(a, b api.KeptPolicies) int { return cmp.Compare(a.Version, b.Version) })
+	slices.SortFunc(kept, func(a, b shard.Document) int { return cmp.Compare(a.Version, b.Version) })
 	return kept, nil
 }
 

@@ -31,8 +31,8 @@ func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 			t.Fatalf("%d versions, %v", len(kept), err)
 		}
 		for i, k := range kept {
-			if want := uint64(last - keptSets + i); k.Version != want || !bytes.Equal(k.Text, policy.Format(quotaPolicy(t, want))) {
-				t.Errorf("version %d: %q, want version %d", k.Version, k.Text, want)
+			if want := uint64(last - keptSets + i); k.Version != want || !bytes.Equal(k.Body, policy.Format(quotaPolicy(t, want))) {
+				t.Errorf("version %d: %q, want version %d", k.Version, k.Body, want)
 			}
 		}
 	})

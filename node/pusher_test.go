@@ -242,12 +242,12 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 			}
 			endDay(t, clock)
 		}
-		listed := func() (bills uint64, newest []api.SkippedBill) {
+		listed := func() (bills uint64, newest []placement.SkippedBill) {
 			all, err := n.sinkAdmin.Statuses(t.Context())
 			if err != nil || len(all) != 1 {
 				t.Fatal(err, all)
 			}
-			return all[0].SkippedBills, all[0].SkippedNewest
+			return all[0].Skipped.Bills, all[0].Skipped.Newest
 		}
 		skip(most)
 		await.Until(t, "the skipped bills are listed", func() bool { bills, _ := listed(); return bills == most })

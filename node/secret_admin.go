@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
@@ -22,33 +21,21 @@ type secretAdmin struct {
 var _ api.SecretAdmin = (*secretAdmin)(nil)
 
 // Secrets implements api.SecretAdmin. It reads the document first: this node may not have heard of the newest yet.
-func (a *secretAdmin) Secrets(ctx context.Context) (api.SecretStatus, error) {
+func (a *secretAdmin) Secrets(ctx context.Context) (s *placement.Secrets, unconfirmed []string, err error) {
 	if err := a.ready(); err != nil {
-		return api.SecretStatus{}, err
+		return nil, nil, err
 	}
 	newest, err := a.view.secrets.fetch(ctx)
 	if err == nil && newest.version == 0 {
 		err = errNoSecrets
 	}
 	if err != nil {
-		return api.SecretStatus{}, err
+		return nil, nil, err
 	}
-	var s api.SecretStatus
-	known := newest.value
-	for _, one := range known.Sealing {
-		told := api.SealingSecret{Number: one.Number, Seals: one.Number == known.SealsWith(), Waits: one.Number == known.Waiting()}
-		if one.Made != 0 {
-			told.Made = time.UnixMicro(one.Made)
-		}
-		if one.Ends != 0 {
-			told.Ends = time.UnixMicro(one.Ends)
-		}
-		s.Secrets = append(s.Secrets, told)
+	if s = newest.value.Secrets; !s.Settled() {
+		unconfirmed = a.unconfirmed(newest.version)
 	}
-	if !known.Settled() {
-		s.Unconfirmed = a.unconfirmed(newest.version)
-	}
-	return s, nil
+	return s, unconfirmed, nil
 }
 
 // ready refuses a change by a node that is in no cluster yet.
@@ -117,11 +104,6 @@ func (a *secretAdmin) refusal(err error, version uint64) error {
 		message += fmt.Sprintf(": it waits for %s; a node that does not come back has to be removed", strings.Join(missing, ", "))
 	}
 	return &shard.Error{Code: shard.Conflict, Message: message + "; nothing was changed"}
-}
-
-// History implements api.SecretAdmin.
-func (a *secretAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
-	return a.documents.history(ctx, "secret", placement.SecretsDocument)
 }
 
 // newestSealer reads the newest secrets, and returns their sealer.

@@ -60,17 +60,18 @@ func TestSealingSecretsAreRotatedAndDropped(t *testing.T) {
 			t.Fatalf("number %d, %v", number, err)
 		}
 		await.Until(t, "the node that is away is all that is missing", func() bool {
-			status, err := c.nodes[0].secretAdmin.Secrets(t.Context())
-			return err == nil && slices.Equal(status.Unconfirmed, []string{"n3"})
+			_, unconfirmed, err := c.nodes[0].secretAdmin.Secrets(t.Context())
+			return err == nil && slices.Equal(unconfirmed, []string{"n3"})
 		})
 		for range 3 { // plans
 			c.nodes[0].changed.notify()
 			c.nodes[1].changed.notify()
 			c.opensEverywhere("while a node is away", sealedBy(c.nodes[0]), nil)
 		}
-		status, err := c.nodes[1].secretAdmin.Secrets(t.Context())
-		if err != nil || len(status.Secrets) != 2 || !status.Secrets[0].Seals || !status.Secrets[1].Waits || status.Secrets[1].Made.IsZero() {
-			t.Fatalf("%+v, %v", status, err)
+		secrets, _, err := c.nodes[1].secretAdmin.Secrets(t.Context())
+		if err != nil || len(secrets.Sealing) != 2 || secrets.SealsWith() != 1 || secrets.Waiting() != 2 ||
+			secrets.Sealing[1].Made == 0 {
+			t.Fatalf("%+v, %v", secrets, err)
 		}
 		for _, refused := range []func() error{
 			func() error { _, err := c.nodes[0].secretAdmin.Rotate(t.Context(), "jo"); return err },
@@ -100,7 +101,7 @@ func TestSealingSecretsAreRotatedAndDropped(t *testing.T) {
 		c.ready(2)
 		c.awaitSecrets("the node that was away knows", func(s *knownSecrets) bool { return len(s.Sealing) == 1 })
 
-		history, err := c.nodes[2].secretAdmin.History(t.Context())
+		history, err := c.nodes[2].admin.History(t.Context())
 		if err != nil || len(history) != 2 || history[0].Deed != "secret rotate" || history[0].Actor != "jo" ||
 			history[1].Deed != "secret drop-old" || history[1].Actor != "jo for ann" {
 			t.Errorf("%+v, %v", history, err)
@@ -154,9 +155,9 @@ func TestARestoreDrawsASecret(t *testing.T) {
 		}
 		n = start(t, config)
 		defer stop(t, n)
-		status, err := n.secretAdmin.Secrets(t.Context())
-		if err != nil || len(status.Secrets) != 2 || status.Secrets[0].Ends.IsZero() || !status.Secrets[1].Seals {
-			t.Errorf("%+v, %v", status, err)
+		secrets, _, err := n.secretAdmin.Secrets(t.Context())
+		if err != nil || len(secrets.Sealing) != 2 || secrets.Sealing[0].Ends == 0 || secrets.SealsWith() != 2 {
+			t.Errorf("%+v, %v", secrets, err)
 		}
 		if after := sealedBy(n); after == before || !strings.HasPrefix(after, "AQ") || !strings.Contains("IJKL", after[2:3]) { // format 1, number 2
 			t.Errorf("it seals %s, and the lost cluster %s", after, before)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -134,11 +135,7 @@ func (a *sinkAdmin) Statuses(ctx context.Context) ([]api.SinkStatus, error) {
 			if why := reports[node].FailingSinks[all[i].Name]; why != "" {
 				statuses[i].Failing = why
 			}
-			skipped := reports[node].SkippedBills[all[i].Name]
-			statuses[i].SkippedBills += skipped.Bills
-			for _, bill := range skipped.Newest {
-				statuses[i].SkippedNewest = append(statuses[i].SkippedNewest, api.SkippedBill(bill))
-			}
+			statuses[i].Skipped.Add(reports[node].SkippedBills[all[i].Name], math.MaxInt)
 		}
 	}
 	return statuses, nil
@@ -262,9 +259,4 @@ func (a *sinkAdmin) change(ctx context.Context, who, note string, next func([]no
 		a.woken.notify()
 	}
 	return err
-}
-
-// History implements api.SinkAdmin.
-func (a *sinkAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
-	return a.documents.history(ctx, "sink", notify.Document)
 }

@@ -34,7 +34,7 @@ func (a *tokenAdmin) wantsUses() bool { return a.listing.Load() > 0 }
 // writeFirst is a task: it makes the cluster's first token of the one that the configuration gives. A cluster that has or had
 // any needs none.
 func (a *tokenAdmin) writeFirst(ctx context.Context) {
-	if a.adminToken == nil || a.tokens.any() {
+	if a.adminToken == nil || len(a.tokens.names()) > 0 {
 		return
 	}
 	r := *a.adminToken
@@ -228,7 +228,7 @@ func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed 
 // readAll learns the newest version of each document. The owner of the system shard was heard a moment ago, so the buckets that
 // it did not know then are left out.
 func (a *tokenAdmin) readAll(ctx context.Context) error {
-	names := a.names()
+	names := a.tokens.names()
 	if !slices.Contains(names, auth.HeadDocument) {
 		names = append(names, auth.HeadDocument)
 	}
@@ -244,16 +244,6 @@ func (a *tokenAdmin) readAll(ctx context.Context) error {
 	return nil
 }
 
-// names lists the documents of which this node knows a version.
-func (a *tokenAdmin) names() (names []string) {
-	for _, d := range a.tokens.shared() {
-		if d.copy().Version > 0 {
-			names = append(names, d.title())
-		}
-	}
-	return names
-}
-
 // othersSaid reports whether every other node that answers has said when it last saw which token, since it was asked to.
 func (a *tokenAdmin) othersSaid() bool {
 	silent := a.peers.silent()
@@ -263,9 +253,4 @@ func (a *tokenAdmin) othersSaid() bool {
 		}
 	}
 	return true
-}
-
-// History implements api.TokenAdmin.
-func (a *tokenAdmin) History(ctx context.Context) ([]shard.AuditRecord, error) {
-	return a.documents.history(ctx, "token", a.names()...)
 }

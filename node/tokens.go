@@ -1,7 +1,6 @@
 package node
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
@@ -95,9 +94,14 @@ func (t *tokens) join() error {
 	return nil
 }
 
-// any reports whether this node knows of a document of the tokens: the cluster has or had some.
-func (t *tokens) any() bool {
-	return slices.ContainsFunc(t.shared(), func(d sharedDocument) bool { return d.copy().Version > 0 })
+// names lists the documents of the tokens of which this node knows a version: none if the cluster never had a token.
+func (t *tokens) names() (names []string) {
+	for _, d := range t.shared() {
+		if d.copy().Version > 0 {
+			names = append(names, d.title())
+		}
+	}
+	return names
 }
 
 // learned puts a newer document in force.

@@ -79,8 +79,11 @@ func (f *fakeCluster) PolicyHistory(context.Context) ([]shard.DocumentChange, er
 	}, nil
 }
 
-func (f *fakeCluster) KeptPolicies(context.Context) ([]api.KeptPolicies, error) {
-	return []api.KeptPolicies{{Version: 1, Text: []byte("policies: {}")}, {Version: 2, Text: policy.Format(f.inForce().Set)}}, nil
+func (f *fakeCluster) History(context.Context) ([]shard.AuditRecord, error) { return nil, nil }
+
+func (f *fakeCluster) KeptPolicies(context.Context) ([]shard.Document, error) {
+	return []shard.Document{{Version: 1, Body: []byte("policies: {}")},
+		{Version: 2, Body: policy.Format(f.inForce().Set)}}, nil
 }
 
 // ListKeys implements api.ClusterAdmin. No test calls it.
@@ -123,10 +126,10 @@ func (f *fakeCluster) Picture(context.Context, shard.ID) (io.WriterTo, error) {
 	return bytes.NewReader(f.picture), f.next("picture")
 }
 
-func (f *fakeCluster) RecordBackup(_ context.Context, b api.BackupRecord) error {
+func (f *fakeCluster) RecordBackup(_ context.Context, _ time.Time, size uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.next(fmt.Sprintf("record backup of %d bytes", b.Bytes))
+	return f.next(fmt.Sprintf("record backup of %d bytes", size))
 }
 
 func (f *fakeCluster) RemoveNode(_ context.Context, node string) error {

@@ -8,34 +8,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
+
+type secretStatus struct {
+	placement.Secrets
+	unconfirmed []string
+}
 
 // fakeSecrets is a cluster whose rotation goes one step further with each look.
 type fakeSecrets struct {
 	mu     sync.Mutex
-	status api.SecretStatus
+	status secretStatus
 	looks  int
-	step   func(looks int, s *api.SecretStatus)
+	step   func(looks int, s *secretStatus)
 	err    error
 }
 
-func (f *fakeSecrets) Secrets(context.Context) (api.SecretStatus, error) {
+func (f *fakeSecrets) Secrets(context.Context) (*placement.Secrets, []string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.looks++; f.step != nil {
 		f.step(f.looks, &f.status)
 	}
-	return api.SecretStatus{Secrets: slices.Clone(f.status.Secrets), Unconfirmed: f.status.Unconfirmed}, f.err
+	secrets := &placement.Secrets{Seals: f.status.Seals, Sealing: slices.Clone(f.status.Sealing)}
+	return secrets, f.status.unconfirmed, f.err
 }
 
 func (f *fakeSecrets) Rotate(context.Context, string) (uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	number := uint32(len(f.status.Secrets) + 1)
-	f.status.Secrets = append(f.status.Secrets, api.SealingSecret{Number: number, Waits: true, Made: time.Unix(1_700_000_000, 0)})
-	f.status.Unconfirmed = []string{"node-2"}
+	number := uint32(len(f.status.Sealing) + 1)
+	f.status.Sealing = append(f.status.Sealing, placement.SealingSecret{Number: number, Made: 1_700_000_000e6})
+	f.status.unconfirmed = []string{"node-2"}
 	return number, f.err
 }
 
@@ -43,17 +49,16 @@ func (f *fakeSecrets) DropOld(context.Context, string) ([]uint32, error) {
 	return []uint32{1, 2}, f.err
 }
 
-func (f *fakeSecrets) History(context.Context) ([]shard.AuditRecord, error) { return nil, nil }
-
 func newSecrets() *fakeSecrets {
-	return &fakeSecrets{status: api.SecretStatus{Secrets: []api.SealingSecret{{Number: 1, Seals: true}}}}
+	return &fakeSecrets{status: secretStatus{
+		Secrets: placement.Secrets{Seals: 1, Sealing: []placement.SealingSecret{{Number: 1}}}}}
 }
 
 func TestSecretsAreListedWithoutThemselves(t *testing.T) {
 	f := newSecrets()
-	f.status.Secrets = []api.SealingSecret{{Number: 1, Ends: time.Unix(1_702_678_400, 0)}, {Number: 2, Seals: true, Made: time.Unix(1_600_000_000, 0)},
-		{Number: 3, Waits: true, Made: time.Unix(1_700_000_000, 0)}}
-	f.status.Unconfirmed = []string{"node-2", "node-3"}
+	f.status.Secrets = placement.Secrets{Seals: 2, Sealing: []placement.SealingSecret{
+		{Number: 1, Ends: 1_702_678_400e6}, {Number: 2, Made: 1_600_000_000e6}, {Number: 3, Made: 1_700_000_000e6}}}
+	f.status.unconfirmed = []string{"node-2", "node-3"}
 	c := newCluster()
 	c.secrets = f
 	addr := c.serve(t)
@@ -78,13 +83,12 @@ func inSeconds(seconds int64) string { return time.Unix(seconds, 0).UTC().Format
 
 func TestARotationIsAwaited(t *testing.T) {
 	f := newSecrets()
-	f.step = func(looks int, s *api.SecretStatus) {
+	f.step = func(looks int, s *secretStatus) {
 		switch looks {
 		case 2:
-			s.Secrets[0].Seals, s.Secrets[1].Waits, s.Secrets[1].Seals = false, false, true
-			s.Unconfirmed = nil
+			s.Seals, s.unconfirmed = 2, nil
 		case 3:
-			s.Secrets[0].Ends = time.Unix(1_702_678_400, 0)
+			s.Sealing[0].Ends = 1_702_678_400e6
 		}
 	}
 	c := newCluster()
