@@ -171,6 +171,25 @@ func namespaceOf(namespace string) (string, error) {
 	return namespace, nil
 }
 
+// invalid is the error of a field with a problem; nil: there is none.
+func invalid(field, problem string) error {
+	if problem == "" {
+		return nil
+	}
+	return shard.Invalidf(field, "%s", problem)
+}
+
+// countOf reads how many a request wants: so many if it does not say.
+func countOf(field string, wanted uint32, otherwise, most int) (int, error) {
+	switch {
+	case wanted == 0:
+		return otherwise, nil
+	case wanted > uint32(most):
+		return 0, shard.Invalidf(field, "is %d: at most %d are allowed", wanted, most)
+	}
+	return int(wanted), nil
+}
+
 func idProblem(id string) error {
 	if problem := lengthProblem(id, idBytesMax); problem != "" {
 		return shard.Invalidf("idempotency_id", "%s", problem)

@@ -41,8 +41,8 @@ func (s clusterService) status(ctx context.Context, _ *stintv1.StatusRequest) (*
 }
 
 func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*stintv1.DrainResponse, error) {
-	if problem := optional(m.NodeId, nodeProblem); problem != "" {
-		return nil, shard.Invalidf("node_id", "%s", problem)
+	if err := invalid("node_id", optional(m.NodeId, nodeProblem)); err != nil {
+		return nil, err
 	}
 	left, err := s.cluster.Drain(ctx, m.NodeId, !m.Off)
 	return &stintv1.DrainResponse{ShardsLeft: count32(left)}, err
@@ -50,8 +50,8 @@ func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*st
 
 func (s clusterService) removeNode(ctx context.Context, m *stintv1.RemoveNodeRequest) (
 	*stintv1.RemoveNodeResponse, error) {
-	if problem := nodeProblem(m.NodeId); problem != "" {
-		return nil, shard.Invalidf("node_id", "%s", problem)
+	if err := invalid("node_id", nodeProblem(m.NodeId)); err != nil {
+		return nil, err
 	}
 	return &stintv1.RemoveNodeResponse{}, s.cluster.RemoveNode(ctx, m.NodeId)
 }

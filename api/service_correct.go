@@ -59,8 +59,8 @@ func correctionRequest(m *stintv1.CorrectUsageRequest, actor string) (shard.Requ
 	if err != nil {
 		return r, err
 	}
-	if problem := optional(m.Meter, policy.NameProblem); problem != "" {
-		return r, shard.Invalidf("meter", "%s", problem)
+	if err := invalid("meter", optional(m.Meter, policy.NameProblem)); err != nil {
+		return r, err
 	}
 	if problem := shard.CorrectionProblem(m.Period, m.Units, m.Note); problem != nil {
 		return r, problem

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -105,13 +106,8 @@ var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6, Messag
 	"not ended yet; what could be ended was: call again, and see that all shards have an owner"}
 
 func forgetProblem(m *stintv1.ForgetRequest) (namespace string, err error) {
-	if problem := shard.KeyProblem(m.Key); problem != "" {
-		return "", shard.Invalidf("key", "%s", problem)
-	}
-	if problem := noteProblem(m.Note); problem != "" {
-		return "", shard.Invalidf("note", "%s", problem)
-	}
-	return namespaceOf(m.Namespace)
+	namespace, err = namespaceOf(m.Namespace)
+	return namespace, cmp.Or(invalid("key", shard.KeyProblem(m.Key)), invalid("note", noteProblem(m.Note)), err)
 }
 
 // forgetting is one call of forget.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -69,21 +70,13 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 
 // listWanted reads a request: what to list, and the shard to begin with.
 func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at shard.ID, err error) {
-	q = shard.Listing{Policy: m.Policy, Prefix: m.Prefix, Overrides: m.Overrides, Count: int(m.Count)}
-	if q.Namespace, err = namespaceOf(m.Namespace); err != nil {
+	namespace, wrongNamespace := namespaceOf(m.Namespace)
+	count, wrongCount := countOf("count", m.Count, listCountDefault, listCountMax)
+	q = shard.Listing{Namespace: namespace, Policy: m.Policy, Prefix: m.Prefix, Overrides: m.Overrides, Count: count}
+	err = cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
+		invalid("prefix", optional(m.Prefix, shard.KeyProblem)), wrongCount)
+	if err != nil {
 		return q, 0, err
-	}
-	if problem := optional(m.Policy, policy.NameProblem); problem != "" {
-		return q, 0, shard.Invalidf("policy", "%s", problem)
-	}
-	if problem := optional(m.Prefix, shard.KeyProblem); problem != "" {
-		return q, 0, shard.Invalidf("prefix", "%s", problem)
-	}
-	if m.Count > listCountMax {
-		return q, 0, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, listCountMax)
-	}
-	if q.Count == 0 {
-		q.Count = listCountDefault
 	}
 	if m.Cursor == "" {
 		return q, 0, nil

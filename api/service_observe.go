@@ -133,26 +133,13 @@ type auditFilter struct {
 }
 
 func auditWanted(m *stintv1.AuditRequest) (f auditFilter, err error) {
-	f = auditFilter{policy: m.Policy, key: m.Key, count: int(m.Count)}
-	if f.namespace, err = namespaceOf(m.Namespace); err != nil {
-		return f, err
-	}
-	if problem := optional(m.Policy, policy.NameProblem); problem != "" {
-		return f, shard.Invalidf("policy", "%s", problem)
-	}
-	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
-		return f, shard.Invalidf("key", "%s", problem)
-	}
-	if m.Count > auditCountMax {
-		return f, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, auditCountMax)
-	}
-	if f.count == 0 {
-		f.count = auditCountDefault
-	}
-	if f.after, err = parseAuditCursor(m.Cursor); err != nil {
-		return f, err
-	}
-	return f, nil
+	f = auditFilter{policy: m.Policy, key: m.Key}
+	namespace, wrongNamespace := namespaceOf(m.Namespace)
+	count, wrongCount := countOf("count", m.Count, auditCountDefault, auditCountMax)
+	after, wrongCursor := parseAuditCursor(m.Cursor)
+	f.namespace, f.count, f.after = namespace, count, after
+	return f, cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
+		invalid("key", optional(m.Key, shard.KeyProblem)), wrongCount, wrongCursor)
 }
 
 func (f *auditFilter) has(r *shard.AuditRecord) bool {

@@ -74,8 +74,8 @@ func (s sinkService) create(ctx context.Context, who string, m *stintv1.CreateSi
 	case sink.Kind == notify.Stripe || m.ApiKey != "":
 		sink.Secrets = []notify.Secret{{Key: []byte(m.ApiKey)}}
 	}
-	if field, problem := sink.Problem(); problem != "" {
-		return nil, shard.Invalidf(field, "%s", problem)
+	if err := invalid(sink.Problem()); err != nil {
+		return nil, err
 	}
 	secret, err := s.sinks.Create(ctx, sink, who)
 	return &stintv1.CreateSinkResponse{Secret: secret}, err

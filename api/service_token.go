@@ -11,6 +11,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -124,18 +125,19 @@ func (s tokenService) list(ctx context.Context, _ *stintv1.ListTokensRequest) (*
 }
 
 func tokenMessage(r *auth.Record, lastUsed time.Time) *stintv1.Token {
-	m := &stintv1.Token{Name: r.Name, Id: r.ID, Creator: r.Creator, CreatedAt: timestamppb.New(time.UnixMicro(r.Created))}
+	m := &stintv1.Token{
+		Name:      r.Name,
+		Id:        r.ID,
+		Creator:   r.Creator,
+		CreatedAt: timestampOf(limit.Time(r.Created)),
+		ExpiresAt: optionalTimestamp(limit.Time(r.Expires)),
+		LastUsed:  momentOf(lastUsed),
+	}
 	for i := range r.Grants {
 		m.Grants = append(m.Grants, GrantMessage(&r.Grants[i]))
 	}
-	if r.Expires != 0 {
-		m.ExpiresAt = timestamppb.New(time.UnixMicro(r.Expires))
-	}
 	if r.Former != nil {
 		m.FormerUntil = timestamppb.New(time.UnixMicro(r.Former.Ends))
-	}
-	if !lastUsed.IsZero() {
-		m.LastUsed = timestamppb.New(lastUsed)
 	}
 	return m
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -94,18 +95,11 @@ func topKey(policy string, k *top.Key) *stintv1.TopKey {
 }
 
 func topWanted(m *stintv1.TopRequest) (q top.Query, err error) {
-	q = top.Query{Policies: m.Policies, Count: int(m.Count)}
-	if q.Namespace, err = namespaceOf(m.Namespace); err != nil {
+	namespace, wrongNamespace := namespaceOf(m.Namespace)
+	count, wrongCount := countOf("count", m.Count, topCountDefault, top.CountMax)
+	q = top.Query{Namespace: namespace, Policies: m.Policies, Count: count}
+	if err := cmp.Or(wrongNamespace, checkPolicies(m.Policies, top.PoliciesMax), wrongCount); err != nil {
 		return q, err
-	}
-	if err := checkPolicies(m.Policies, top.PoliciesMax); err != nil {
-		return q, err
-	}
-	if m.Count > top.CountMax {
-		return q, shard.Invalidf("count", "is %d: at most %d are allowed", m.Count, top.CountMax)
-	}
-	if q.Count == 0 {
-		q.Count = topCountDefault
 	}
 	switch m.Order {
 	case stintv1.TopOrder_TOP_ORDER_UNSPECIFIED, stintv1.TopOrder_TOP_ORDER_DECISIONS:

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -97,26 +98,12 @@ type usageFilter struct {
 }
 
 func usageWanted(m *stintv1.ListUsageRequest) (f usageFilter, err error) {
-	f = usageFilter{query: shard.UsageQuery{Policy: m.Policy, Starts: m.Period}, size: int(m.PageSize)}
-	if f.namespace, err = namespaceOf(m.Namespace); err != nil {
-		return f, err
-	}
-	if problem := optional(m.Policy, policy.NameProblem); problem != "" {
-		return f, shard.Invalidf("policy", "%s", problem)
-	}
-	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
-		return f, shard.Invalidf("key", "%s", problem)
-	}
-	if problem := optional(m.Period, shard.StartsProblem); problem != "" {
-		return f, shard.Invalidf("period", "%s", problem)
-	}
-	if m.PageSize > usageSizeMax {
-		return f, shard.Invalidf("page_size", "is %d: at most %d are allowed", m.PageSize, usageSizeMax)
-	}
-	if f.size == 0 {
-		f.size = usageSizeDefault
-	}
-	return f, nil
+	namespace, wrongNamespace := namespaceOf(m.Namespace)
+	size, wrongSize := countOf("page_size", m.PageSize, usageSizeDefault, usageSizeMax)
+	f = usageFilter{namespace, shard.UsageQuery{Policy: m.Policy, Starts: m.Period}, size}
+	return f, cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
+		invalid("key", optional(m.Key, shard.KeyProblem)), invalid("period", optional(m.Period, shard.StartsProblem)),
+		wrongSize)
 }
 
 // usageToken is how far a listing is. Its text is all that there is of it between two pages.

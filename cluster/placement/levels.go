@@ -66,13 +66,7 @@ func FoundingLevels(founders []string, reports map[string]Report, newest shard.L
 }
 
 // Encode writes the levels as JSON. Equal levels have equal bytes.
-func (l *Levels) Encode() []byte {
-	b, err := json.Marshal(l)
-	if err != nil {
-		panic(fmt.Sprintf("cluster: levels that cannot be written: %v", err)) // they hold only texts and numbers
-	}
-	return b
-}
+func (l *Levels) Encode() []byte { return encode(l) }
 
 // DecodeLevels reads the output of Encode. Unknown fields are ignored: a newer version may have added them.
 func DecodeLevels(b []byte) (*Levels, error) {

@@ -48,13 +48,7 @@ type SealingSecret struct {
 func NewSecrets(s Secret) *Secrets { return &Secrets{Sealing: []SealingSecret{{Number: 1, Key: s}}} }
 
 // Encode writes the secrets as JSON. Equal secrets have equal bytes.
-func (s *Secrets) Encode() []byte {
-	b, err := json.Marshal(s)
-	if err != nil {
-		panic(fmt.Sprintf("cluster: secrets that cannot be written: %v", err)) // they hold only bytes and numbers
-	}
-	return b
-}
+func (s *Secrets) Encode() []byte { return encode(s) }
 
 // DecodeSecrets reads the output of Encode. Unknown fields are ignored: a newer version may have added them.
 func DecodeSecrets(b []byte) (*Secrets, error) {

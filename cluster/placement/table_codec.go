@@ -9,10 +9,13 @@ import (
 )
 
 // Encode writes the table as JSON. Equal tables have equal bytes.
-func (t *Table) Encode() []byte {
-	b, err := json.Marshal(t)
+func (t *Table) Encode() []byte { return encode(t) }
+
+// encode writes a document as JSON.
+func encode(document any) []byte {
+	b, err := json.Marshal(document)
 	if err != nil {
-		panic(fmt.Sprintf("cluster: a table that cannot be written: %v", err)) // it holds only texts and numbers
+		panic(fmt.Sprintf("cluster: a document that cannot be written: %v", err)) // it holds only texts and numbers
 	}
 	return b
 }
