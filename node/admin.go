@@ -71,7 +71,7 @@ func (a *admin) PolicyHistory(ctx context.Context) ([]shard.DocumentChange, erro
 	if err != nil {
 		return nil, err
 	}
-	return shard.DocumentChanges(histories[0])
+	return shard.DocumentChanges(histories[0].Document)
 }
 
 // History implements api.ClusterAdmin.
@@ -158,27 +158,16 @@ func (a *admin) RemoveNode(ctx context.Context, node string) error {
 // change brings a node into a state, if the table permits it (ApplyNodeState) and allowed does. It reads the table first: by
 // an old table, there might seem to be nothing to change.
 func (a *admin) change(ctx context.Context, node string, state placement.NodeState,
-	allowed func(*placement.Table) error) (refused error) {
+	allowed func(*placement.Table) error) error {
 	if !a.view.hasTable() {
 		return errNoTable
 	}
-	if _, err := a.view.table.fetch(ctx); err != nil {
-		return err
-	}
-	err := a.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
-		if t.Node(node) == nil {
-			refused = shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
-		} else {
-			refused = allowed(t)
+	err := a.view.table.update(ctx, nil, func(now known[placement.Table]) (*placement.Table, error) {
+		if now.value.Node(node) == nil {
+			return nil, shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
 		}
-		if refused != nil {
-			return nil
-		}
-		return t.ApplyNodeState(node, state)
+		return now.value.ApplyNodeState(node, state), allowed(now.value)
 	})
-	if err != nil {
-		return err
-	}
 	a.tellOthers()
-	return refused
+	return err
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -21,29 +20,7 @@ type backupRecord struct {
 }
 
 func newBackupDocument(of *documents) *document[backupRecord] {
-	return newDocument(documentConfig[backupRecord]{
-		of:     of,
-		name:   backupDocument,
-		what:   "backup record",
-		decode: readBackup,
-		encode: func(b *backupRecord) []byte {
-			text, err := json.Marshal(b)
-			if err != nil {
-				panic(fmt.Sprintf("a record of a backup that cannot be written: %v", err)) // it holds only numbers
-			}
-			return text
-		},
-		none: &backupRecord{},
-	})
-}
-
-// readBackup reads a record. One that cannot be read counts as none: the next backup replaces it.
-func readBackup(d shard.Document) (*backupRecord, error) {
-	var b backupRecord
-	if json.Unmarshal(d.Body, &b) != nil {
-		return &backupRecord{}, nil
-	}
-	return &b, nil
+	return newDocument(documentConfig[backupRecord]{of: of, name: backupDocument, what: "record of a backup"})
 }
 
 // Picture implements api.ClusterAdmin. A read that the shard's owner commits shows how far the shard is; this node's replica
@@ -115,8 +92,11 @@ func (a *admin) lastBackup() time.Time {
 	var d shard.Document
 	var err error
 	replica.group.View(func(s *shard.State) { d, err = shard.ReadDocument(s, backupDocument) })
-	b, _ := readBackup(d)
-	if err != nil || b.Begun == 0 {
+	if err != nil || d.Version == 0 {
+		return time.Time{}
+	}
+	b, err := a.backup.decode(d)
+	if err != nil {
 		return time.Time{}
 	}
 	return time.UnixMicro(b.Begun)

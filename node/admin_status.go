@@ -77,12 +77,10 @@ func (a *admin) shardStatus(g *placement.Group, reports map[string]placement.Rep
 	for _, r := range g.Replicas {
 		told := api.ReplicaStatus{Node: r.Node, Number: r.Number, Lost: r.Lost,
 			Role: [...]string{"learner", "voter", "leaving"}[r.Role]}
-		for _, heard := range reports[r.Node].Replicas {
-			if heard.Shard == g.Shard && heard.Number == r.Number {
-				told.Known = true
-				if owner != nil && owner.Commit > heard.Applied {
-					told.Lag = owner.Commit - heard.Applied
-				}
+		if heard := replicaIn(reports[r.Node], g.Shard, r.Number); heard != nil {
+			told.Known = true
+			if owner != nil && owner.Commit > heard.Applied {
+				told.Lag = owner.Commit - heard.Applied
 			}
 		}
 		s.Replicas = append(s.Replicas, told)

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
@@ -15,6 +16,15 @@ type administration struct {
 	reporter  *reporter
 	logger    *slog.Logger
 	changed   notifier
+}
+
+// done logs a change that worked and has the other nodes hear of it soon, or returns why it did not work.
+func (a *administration) done(err error, level slog.Level, what string, details ...any) error {
+	if err == nil {
+		a.logger.Log(context.Background(), level, what, details...)
+		a.tellOthers()
+	}
+	return err
 }
 
 // tellOthers asks the other nodes at once, so that news travels now.

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/shard"
 )
 
 // stranger is a peer port with the cluster's key and id, under a node's name.
@@ -64,7 +65,7 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 		forged := n.view.newestTable().ApplyNodeState("n1", placement.NodeRemoved)
 		n.reporter.heard(placement.Report{Node: "x", TableVersion: 1 << 40, Written: 1 << 20,
 			Documents: []placement.NamedDocument{
-				{Name: placement.TableDocument, Version: 1 << 40, Body: forged.Encode()},
+				{Name: placement.TableDocument, Document: shard.Document{Version: 1 << 40, Body: forged.Encode()}},
 			}})
 		n.reporter.heardRemoved("x")
 		if n.view.table.now().version == 1<<40 || len(n.fatal) > 0 {

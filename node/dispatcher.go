@@ -258,13 +258,7 @@ func (d *dispatcher) disable(ctx context.Context, sink, why string) {
 	}
 	delete(d.known, sink) // nothing is sent until it is read again
 	d.logger.Warn("a sink is disabled", "sink", sink, "why", why)
-	d.trying.Go(func() {
-		within, cancel := context.WithTimeout(ctx, settleWithin)
-		defer cancel()
-		if err := d.sinks.disable(within, sink, why, localActor); err != nil && ctx.Err() == nil {
-			d.logger.Warn("a sink could not be disabled; it is tried again with the next answer of 410", "sink", sink, "error", err)
-		}
-	})
+	d.trying.Go(func() { d.outgoing.disable(ctx, sink, why) })
 }
 
 // giveUp makes a delivery a dead letter.

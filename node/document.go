@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync/atomic"
 
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -22,9 +24,10 @@ type documentConfig[V any] struct {
 	name string // in the system shard, and of the record on disk
 	what string // its content in errors and in the log: "the cluster's" what
 
-	decode func(shard.Document) (*V, error) // not called with version 0
+	// decode reads a version, but never version 0, and encode writes one. Without them the content is JSON.
+	decode func(shard.Document) (*V, error)
 	encode func(*V) []byte
-	none   *V // while no version is known
+	none   *V // while no version is known; without it an empty V
 
 	// kept means that a version is on disk before it is known: a restarted node must not act as if it had never heard
 	// of it.
@@ -46,6 +49,19 @@ type known[V any] struct {
 func (k known[V]) document() shard.Document { return shard.Document{Version: k.version, Body: k.text} }
 
 func newDocument[V any](config documentConfig[V]) *document[V] {
+	if config.decode == nil {
+		config.decode = func(d shard.Document) (value *V, err error) { return value, json.Unmarshal(d.Body, &value) }
+		config.encode = func(value *V) []byte {
+			text, err := json.Marshal(value)
+			if err != nil {
+				panic(fmt.Sprintf("node: the %s cannot be written: %v", config.what, err)) // only texts and numbers
+			}
+			return text
+		}
+	}
+	if config.none == nil {
+		config.none = new(V)
+	}
 	return &document[V]{documentConfig: config}
 }
 
@@ -58,15 +74,15 @@ func (d *document[V]) now() known[V] {
 }
 
 // copy is the newest known version as it travels to other nodes.
-func (d *document[V]) copy() shard.Document { return d.now().document() }
-
-func (d *document[V]) title() string { return d.name }
+func (d *document[V]) copy() placement.NamedDocument {
+	return placement.NamedDocument{Name: d.name, Document: d.now().document()}
+}
 
 // fetch learns the newest version, and returns what is known then.
 func (d *document[V]) fetch(ctx context.Context) (known[V], error) {
 	all, err := d.of.fetchAll(ctx, d.name)
 	if err == nil {
-		err = d.learn(all[0])
+		err = d.learn(all[0].Document)
 	}
 	return d.now(), err
 }

@@ -42,8 +42,7 @@ type documents struct {
 
 // sharedDocument is a document that nodes tell each other, whatever it contains.
 type sharedDocument interface {
-	title() string
-	copy() shard.Document
+	copy() placement.NamedDocument
 	learn(shard.Document) error
 	readKept() error
 }
@@ -56,7 +55,6 @@ func newDocuments(dir *dataDir, logger *slog.Logger, fail func(error)) *document
 		what:   "ledger",
 		decode: func(d shard.Document) (*string, error) { return pointTo(string(d.Body), nil) },
 		encode: func(id *string) []byte { return []byte(*id) },
-		none:   new(string),
 	})
 	return d
 }
@@ -65,17 +63,17 @@ func newDocuments(dir *dataDir, logger *slog.Logger, fail func(error)) *document
 const fetchedAtOnce = 4
 
 // fetchAll reads the newest versions of documents, in their order. Nothing learns them.
-func (d *documents) fetchAll(ctx context.Context, names ...string) (all []shard.Document, err error) {
+func (d *documents) fetchAll(ctx context.Context, names ...string) (all []placement.NamedDocument, err error) {
 	for some := range slices.Chunk(names, fetchedAtOnce) {
 		requests := make([]shard.Request, len(some))
 		for i, name := range some {
 			requests[i] = shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: name}
 		}
-		for _, r := range d.exchange(ctx, requests...) {
+		for i, r := range d.exchange(ctx, requests...) {
 			if r.Err != nil {
 				return nil, r.Err
 			}
-			all = append(all, r.Decision.Document())
+			all = append(all, placement.NamedDocument{Name: some[i], Document: r.Decision.Document()})
 		}
 	}
 	return all, nil
@@ -105,7 +103,7 @@ func (d *documents) history(ctx context.Context, kind string, names ...string) (
 		return nil, err
 	}
 	for _, history := range fetched {
-		changes, err := shard.DocumentChanges(history)
+		changes, err := shard.DocumentChanges(history.Document)
 		if err != nil {
 			return nil, err
 		}
@@ -139,8 +137,8 @@ func (d *documents) readKept() error {
 func (d *documents) versions() map[string]uint64 {
 	versions := make(map[string]uint64)
 	for _, one := range d.shared {
-		if version := one.copy().Version; version > 0 {
-			versions[one.title()] = version
+		if known := one.copy(); known.Version > 0 {
+			versions[known.Name] = known.Version
 		}
 	}
 	return versions
@@ -154,13 +152,13 @@ func (d *documents) newer(than map[string]uint64) (newer []placement.NamedDocume
 	bytes := 0
 	for _, one := range d.shared {
 		known := one.copy()
-		if known.Version <= than[one.title()] {
+		if known.Version <= than[known.Name] {
 			continue
 		}
 		if bytes += len(known.Body); bytes > reportedBytes && len(newer) > 0 {
 			return newer, true
 		}
-		newer = append(newer, placement.NamedDocument{Name: one.title(), Version: known.Version, Body: known.Body})
+		newer = append(newer, known)
 	}
 	return newer, false
 }
@@ -170,8 +168,8 @@ func (d *documents) learn(newer []placement.NamedDocument) bool {
 	learned := true
 	for _, one := range d.shared {
 		for i := range newer {
-			if newer[i].Name == one.title() {
-				learned = one.learn(shard.Document{Version: newer[i].Version, Body: newer[i].Body}) == nil && learned
+			if newer[i].Name == one.copy().Name {
+				learned = one.learn(newer[i].Document) == nil && learned
 			}
 		}
 	}
@@ -181,7 +179,6 @@ func (d *documents) learn(newer []placement.NamedDocument) bool {
 // learnFrom learns from this node's own replica of the system shard, and reports whether it knows then all that the
 // replica has. Only the reconciler calls it.
 func (d *documents) learnFrom(system *raftfsm.Group) bool {
-	known := d.versions()
 	var newer []placement.NamedDocument
 	var unreadable error
 	read := d.read
@@ -190,11 +187,12 @@ func (d *documents) learnFrom(system *raftfsm.Group) bool {
 			return // nothing has changed since
 		}
 		for _, one := range d.shared {
-			d, err := shard.ReadNewerDocument(s, one.title(), known[one.title()])
+			known := one.copy()
+			d, err := shard.ReadNewerDocument(s, known.Name, known.Version)
 			if err != nil {
 				unreadable = err
 			} else if d.Version > 0 {
-				newer = append(newer, placement.NamedDocument{Name: one.title(), Version: d.Version, Body: d.Body})
+				newer = append(newer, placement.NamedDocument{Name: known.Name, Document: d})
 			}
 		}
 	})

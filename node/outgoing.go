@@ -28,6 +28,16 @@ type outgoing struct {
 	throttle logThrottle
 }
 
+// disable disables a sink, which has said that it takes nothing any more.
+func (o *outgoing) disable(ctx context.Context, sink, why string) {
+	within, cancel := context.WithTimeout(ctx, settleWithin)
+	defer cancel()
+	if err := o.sinks.disable(within, sink, why, localActor); err != nil && ctx.Err() == nil {
+		o.logger.Warn("a sink could not be disabled; it is tried again with the next answer of 410", "sink", sink,
+			"error", err)
+	}
+}
+
 // learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned this reading before, and takes the ledger.
 // While they cannot be read, what is known of them holds. The caller changes no sink of it.
 func (o *outgoing) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"slices"
 	"time"
@@ -154,6 +155,13 @@ func (p *peers) reports() map[string]placement.Report {
 	return p.probe.Reports()
 }
 
+// answering returns the last report of each other node that answers now.
+func (p *peers) answering() map[string]placement.Report {
+	reports, silent := maps.Clone(p.reports()), p.silent()
+	maps.DeleteFunc(reports, func(node string, _ placement.Report) bool { return silent[node] >= silentMost })
+	return reports
+}
+
 // silent is how long each other node has been silent.
 func (p *peers) silent() map[string]time.Duration { return p.probe.Silent() }
 
@@ -179,23 +187,20 @@ func (p *peers) leads(node string) (count int) {
 
 // isReady reports whether a node answers and is fit to lead.
 func (p *peers) isReady(node string) bool {
-	report, ok := p.reports()[node]
-	return ok && report.Fit() && p.silent()[node] < silentMost
+	report, ok := p.answering()[node]
+	return ok && report.Fit()
 }
 
 // member is the last report of a group's member, by its name; nil if its node does not answer, or does not have it.
 func (p *peers) member(id shard.ID, name string) *placement.ReplicaReport {
-	report, ok := p.reports()[nodeOf(name)]
-	if !ok {
-		return nil
+	report := p.reports()[nodeOf(name)]
+	for i := range report.Replicas {
+		r := &report.Replicas[i]
+		if r.Shard == id && (raftfsm.Replica{Shard: id, Number: r.Number}).Name(report.Node) == name {
+			return r
+		}
 	}
-	i := slices.IndexFunc(report.Replicas, func(r placement.ReplicaReport) bool {
-		return r.Shard == id && raftfsm.Replica{Shard: r.Shard, Number: r.Number}.Name(report.Node) == name
-	})
-	if i < 0 {
-		return nil
-	}
-	return &report.Replicas[i]
+	return nil
 }
 
 // isSound reports whether a member of a group, by its name, answers and could decide.

@@ -38,7 +38,6 @@ func (a *admin) keep(ctx context.Context, d shard.Document) error {
 			return &before, nil
 		},
 		encode: func(*shard.Document) []byte { return body },
-		none:   &shard.Document{},
 	})
 	return slot.update(ctx, nil, func(kept known[shard.Document]) (*shard.Document, error) {
 		if kept.value.Version >= d.Version {
@@ -63,7 +62,7 @@ func (a *admin) KeptPolicies(ctx context.Context) ([]shard.Document, error) {
 		if d.Version == 0 {
 			continue
 		}
-		before, err := decodeKept(d)
+		before, err := decodeKept(d.Document)
 		if err != nil { // it can be missed
 			a.logger.Warn("an earlier version of the policies cannot be read", "document", names[i+1], "error", err)
 			continue

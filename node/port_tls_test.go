@@ -505,7 +505,7 @@ func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
 				return err == nil && len(status.Problems) == 1 && strings.HasPrefix(status.Problems[0], want)
 			})
 		}
-		if said := authorityProblems("n1", "--peer-ca", time.Time{}, time.Now()); said != nil {
+		if said := endProblems("n1", "an authority", time.Time{}, time.Now(), ""); said != nil {
 			t.Errorf("without a file: %q", said)
 		}
 	})

@@ -188,9 +188,5 @@ func lastSecond(u *shard.Usage) time.Time {
 func (p *pusher) disable(ctx context.Context, s *notify.Sink, why string) {
 	p.logger.Warn("a sink is disabled", "sink", s.Name, "why", why)
 	s.Disabled = &notify.Disabled{Why: why}
-	within, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	if err := p.sinks.disable(within, s.Name, why, localActor); err != nil && ctx.Err() == nil {
-		p.logger.Warn("a sink could not be disabled", "sink", s.Name, "error", err)
-	}
+	p.outgoing.disable(ctx, s.Name, why)
 }

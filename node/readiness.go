@@ -74,15 +74,11 @@ func (r *readiness) holds(g *placement.Group) error {
 // behind is how many entries a replica of this node lacks of those that the shard's owner last reported as committed.
 func (r *readiness) behind(own *replica) uint64 {
 	applied := own.group.Status().AppliedIndex
-	var commit uint64
-	for _, report := range r.peers.reports() {
-		for _, other := range report.Replicas {
-			if other.Shard == own.Shard && other.Open {
-				commit = max(commit, other.Commit)
-			}
-		}
+	_, owner := ownerReport(r.peers.reports(), own.Shard)
+	if owner == nil {
+		return 0
 	}
-	return commit - min(commit, applied)
+	return owner.Commit - min(owner.Commit, applied)
 }
 
 // ownerOf names the node that owns a shard, if this node knows one and it answers; "" otherwise.
@@ -93,15 +89,6 @@ func (r *readiness) ownerOf(id shard.ID) string {
 	if own := r.replicas.of(id); own != nil && own.lone { // no other node can own it
 		return ""
 	}
-	for node, report := range r.peers.reports() {
-		if r.peers.silent()[node] >= silentMost {
-			continue
-		}
-		for _, other := range report.Replicas {
-			if other.Shard == id && other.Open {
-				return node
-			}
-		}
-	}
-	return ""
+	node, _ := ownerReport(r.peers.answering(), id)
+	return node
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -154,12 +155,7 @@ func (p *reporter) own() placement.Report {
 // reports returns the last reports of all nodes that still answer, this one included.
 func (p *reporter) reports() map[string]placement.Report {
 	all := map[string]placement.Report{p.node: p.own()}
-	silent := p.peers.silent()
-	for node, report := range p.peers.reports() {
-		if silent[node] < silentMost {
-			all[node] = report
-		}
-	}
+	maps.Copy(all, p.peers.answering())
 	return all
 }
 
@@ -174,13 +170,17 @@ func (p *reporter) problems() (problems []string) {
 		problems = append(problems, fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; when its "+
 			"memory is known to be good, stint drain %s --off lets it lead again", p.node, p.node))
 	}
-	if p.peers.hasJoined() {
-		problems = append(problems, certificateProblems(p.node, "peer", "others", p.peers.port.CertificateEnds(), p.now())...)
-		problems = append(problems, authorityProblems(p.node, "--peer-ca", p.peers.port.AuthoritiesEnd(), p.now())...)
+	add := func(what string, ends time.Time, expired string) {
+		problems = append(problems, endProblems(p.node, what, ends, p.now(), expired)...)
 	}
-	problems = append(problems, certificateProblems(p.node, "API", "clients", p.apiCertificateEnds(), p.now())...)
+	const replaceAuthority = "certificates of it are refused: replace it, or take it out"
+	if p.peers.hasJoined() {
+		add("its peer certificate", p.peers.port.CertificateEnds(), "others refuse it")
+		add("an authority in its --peer-ca file", p.peers.port.AuthoritiesEnd(), replaceAuthority)
+	}
+	add("its API certificate", p.apiCertificateEnds(), "clients refuse it")
 	//mutant:expiring-authority-unreported
-	problems = append(problems, authorityProblems(p.node, "--api-client-ca", p.apiAuthoritiesEnd(), p.now())...)
+	add("an authority in its --api-client-ca file", p.apiAuthoritiesEnd(), replaceAuthority)
 	if p.testClock {
 		problems = append(problems, fmt.Sprintf("node %s: tests move its clock (--test-clock): no limit holds", p.node))
 	}

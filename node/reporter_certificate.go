@@ -8,30 +8,18 @@ import (
 // endsSoon is how long before its expiry a certificate becomes a problem that status shows.
 const endsSoon = 14 * 24 * time.Hour
 
-// certificateProblems says that a node's certificate expires soon, or has expired; a zero time is that of no certificate. which
-// is "peer" or "API", and others who refuses it.
-func certificateProblems(node, which, others string, ends, now time.Time) []string {
+// endProblems says that what ends, a node's certificate or authority, ends soon or has ended; a zero time is that of
+// none. expired is what follows when it has.
+func endProblems(node, what string, ends, now time.Time, expired string) []string {
 	left := ends.Sub(now)
-	switch {
+	switch at := ends.UTC().Format(time.RFC3339); {
 	case ends.IsZero() || left > endsSoon:
 		return nil
 	case left <= 0:
-		return []string{fmt.Sprintf("node %s: its %s certificate has expired, at %s; %s refuse it", node, which, ends.UTC().Format(time.RFC3339), others)}
+		return []string{fmt.Sprintf("node %s: %s has expired, at %s; %s", node, what, at, expired)}
+	default:
+		return []string{fmt.Sprintf("node %s: %s expires in %s, at %s", node, what, leftOf(left), at)}
 	}
-	return []string{fmt.Sprintf("node %s: its %s certificate expires in %s, at %s", node, which, leftOf(left), ends.UTC().Format(time.RFC3339))}
-}
-
-// authorityProblems says that an authority in a node's file expires soon, or has expired; a zero time is that of none.
-func authorityProblems(node, file string, ends, now time.Time) []string {
-	left := ends.Sub(now)
-	switch {
-	case ends.IsZero() || left > endsSoon:
-		return nil
-	case left <= 0:
-		return []string{fmt.Sprintf("node %s: an authority in its %s file has expired, at %s; certificates of it are refused: replace it, or "+
-			"take it out", node, file, ends.UTC().Format(time.RFC3339))}
-	}
-	return []string{fmt.Sprintf("node %s: an authority in its %s file expires in %s, at %s", node, file, leftOf(left), ends.UTC().Format(time.RFC3339))}
 }
 
 // leftOf formats a time left: "6 days", and in the last two days "29 h" or "3 min".

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/stint-io/stint/api"
@@ -56,11 +57,7 @@ func (a *secretAdmin) Rotate(ctx context.Context, who string) (number uint32, er
 		next, number, err = s.ApplyRotation(newSecret(), a.now())
 		return next, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	a.logger.Info("a sealing secret was added", "number", number, "actor", who)
-	return number, nil
+	return number, a.done(err, slog.LevelInfo, "a sealing secret was added", "number", number, "actor", who)
 }
 
 // DropOld implements api.SecretAdmin.
@@ -69,11 +66,8 @@ func (a *secretAdmin) DropOld(ctx context.Context, who string) (dropped []uint32
 		next, dropped, err = s.ApplyDrop()
 		return next, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	a.logger.Warn("sealing secrets were dropped: what is sealed with them can no longer be settled", "numbers", dropped, "actor", who)
-	return dropped, nil
+	return dropped, a.done(err, slog.LevelWarn,
+		"sealing secrets were dropped: what is sealed with them can no longer be settled", "numbers", dropped, "actor", who)
 }
 
 // change replaces the secrets by next's result, which is called again after another node was faster. The note says what is done.
@@ -84,17 +78,13 @@ func (a *secretAdmin) change(ctx context.Context, note, who string, next func(*p
 	if _, err := a.view.secrets.fetch(ctx); err != nil {
 		return err
 	}
-	err := a.view.changeSecrets(ctx, by(who, note), func(now known[knownSecrets]) (*placement.Secrets, error) {
+	return a.view.changeSecrets(ctx, by(who, note), func(now known[knownSecrets]) (*placement.Secrets, error) {
 		changed, err := next(now.value.Secrets)
 		if err != nil {
 			return nil, a.refusal(err, now.version)
 		}
 		return changed, nil
 	})
-	if err == nil {
-		a.tellOthers()
-	}
-	return err
 }
 
 // refusal says which nodes a rotation waits for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"net/url"
@@ -43,7 +44,6 @@ func newSinkAdmin(a administration) *sinkAdmin {
 		what:   "sinks",
 		decode: func(d shard.Document) (*[]notify.Sink, error) { return pointTo(notify.Decode(d.Body)) },
 		encode: func(all *[]notify.Sink) []byte { return notify.Encode(*all) },
-		none:   new([]notify.Sink),
 	})}
 }
 
@@ -99,11 +99,7 @@ func (a *sinkAdmin) Create(ctx context.Context, s notify.Sink, who string) (secr
 		}
 		return append(all, s), nil
 	})
-	if err != nil {
-		return "", err
-	}
-	a.logger.Info("a sink was made", "name", s.Name, "kind", s.Kind, "actor", who)
-	return secret, nil
+	return secret, a.done(err, slog.LevelInfo, "a sink was made", "name", s.Name, "kind", s.Kind, "actor", who)
 }
 
 // hostOf is an address without its path, which is the secret of many a webhook.
@@ -176,11 +172,8 @@ func (a *sinkAdmin) Rotate(ctx context.Context, name, apiKey string, overlap tim
 		}
 		return true, nil
 	})
-	if err != nil {
-		return "", err
-	}
-	a.logger.Info("the secret of a sink was rotated", "name", name, "actor", who, "overlap", overlap)
-	return secret, nil
+	return secret, a.done(err, slog.LevelInfo, "the secret of a sink was rotated", "name", name, "actor", who,
+		"overlap", overlap)
 }
 
 // SetEnabled implements api.SinkAdmin.
@@ -214,10 +207,7 @@ func (a *sinkAdmin) Delete(ctx context.Context, name, who string) error {
 		}
 		return slices.Delete(all, i, i+1), nil
 	})
-	if err == nil {
-		a.logger.Info("a sink was deleted", "name", name, "actor", who)
-	}
-	return err
+	return a.done(err, slog.LevelInfo, "a sink was deleted", "name", name, "actor", who)
 }
 
 func findSink(all []notify.Sink, name string) (int, error) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
 )
@@ -58,10 +58,7 @@ func (a *tokenAdmin) Create(ctx context.Context, r auth.Record, role bool, who s
 			return "", err
 		}
 	}
-	if err := a.add(ctx, r, who); err != nil {
-		return "", err
-	}
-	return text, nil
+	return text, a.add(ctx, r, who)
 }
 
 // add writes a new record, and sees to it that tokens are asked for.
@@ -76,10 +73,7 @@ func (a *tokenAdmin) add(ctx context.Context, r auth.Record, who string) error {
 		}
 		return append(records, r), nil
 	})
-	if err == nil {
-		a.logger.Info("a token was made", "name", r.Name, "actor", who, "grants", r.TextOfGrants())
-	}
-	return err
+	return a.done(err, slog.LevelInfo, "a token was made", "name", r.Name, "actor", who, "grants", r.TextOfGrants())
 }
 
 // newToken draws a token for a record.
@@ -113,11 +107,7 @@ func (a *tokenAdmin) Rotate(ctx context.Context, name string, overlap time.Durat
 		r.ID, r.Hash = next.ID, next.Hash
 		return records, nil
 	})
-	if err != nil {
-		return "", err
-	}
-	a.logger.Info("a token was rotated", "name", name, "actor", who, "overlap", overlap)
-	return text, nil
+	return text, a.done(err, slog.LevelInfo, "a token was rotated", "name", name, "actor", who, "overlap", overlap)
 }
 
 // Revoke implements api.TokenAdmin.
@@ -129,10 +119,7 @@ func (a *tokenAdmin) Revoke(ctx context.Context, name string, may func(*auth.Rec
 		}
 		return slices.Delete(records, i, i+1), nil
 	})
-	if err == nil {
-		a.logger.Info("a token was revoked", "name", name, "actor", who)
-	}
-	return err
+	return a.done(err, slog.LevelInfo, "a token was revoked", "name", name, "actor", who)
 }
 
 // find returns the place of a record that the caller may change. It does not tell whether there is one that he may not.
@@ -146,11 +133,7 @@ func find(records []auth.Record, name string, may func(*auth.Record) error) (int
 
 // TurnOff implements api.TokenAdmin.
 func (a *tokenAdmin) TurnOff(ctx context.Context, who string) error {
-	if err := a.setOff(ctx, true, who); err != nil {
-		return err
-	}
-	a.logger.Warn("the cluster no longer asks for tokens", "actor", who)
-	return nil
+	return a.done(a.setOff(ctx, true, who), slog.LevelWarn, "the cluster no longer asks for tokens", "actor", who)
 }
 
 // setOff says in the head whether tokens are asked for. Without a head they are, if there are any.
@@ -159,19 +142,19 @@ func (a *tokenAdmin) setOff(ctx context.Context, off bool, who string) error {
 	if off {
 		note = "off"
 	}
-	return a.told(a.tokens.head.update(ctx, by(who, note), func(now known[auth.Head]) (*auth.Head, error) {
+	return a.tokens.head.update(ctx, by(who, note), func(now known[auth.Head]) (*auth.Head, error) {
 		if now.value.Off == off {
 			return nil, nil
 		}
 		return &auth.Head{Off: off}, nil
-	}))
+	})
 }
 
 // change replaces the records of the bucket in which a name has its place. next returns them; it is called again after another
 // node was faster. It may change the records that it gets.
 func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error)) error {
 	bucket := a.tokens.buckets[auth.Bucket(name)]
-	return a.told(bucket.update(ctx, by(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
+	return bucket.update(ctx, by(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
 		records, err := next(slices.Clone(*now.value))
 		if err != nil {
 			return nil, err
@@ -181,15 +164,7 @@ func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next fu
 				"used, or take another name, which may have its place beside fewer"}
 		}
 		return &records, nil
-	}))
-}
-
-// told has every node learn soon what was changed, if that worked.
-func (a *tokenAdmin) told(err error) error {
-	if err == nil {
-		a.tellOthers()
-	}
-	return err
+	})
 }
 
 // listPatience is how long List waits for the other nodes to say when they last saw which token.
@@ -228,27 +203,17 @@ func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed 
 // readAll learns the newest version of each document. The owner of the system shard was heard a moment ago, so the buckets that
 // it did not know then are left out.
 func (a *tokenAdmin) readAll(ctx context.Context) error {
-	names := a.tokens.names()
-	if !slices.Contains(names, auth.HeadDocument) {
-		names = append(names, auth.HeadDocument)
+	all, err := a.documents.fetchAll(ctx, append(a.tokens.names(), auth.HeadDocument)...)
+	if err == nil {
+		a.documents.learn(all)
 	}
-	documents, err := a.documents.fetchAll(ctx, names...)
-	if err != nil {
-		return err
-	}
-	newest := make([]placement.NamedDocument, len(names))
-	for i, d := range documents {
-		newest[i] = placement.NamedDocument{Name: names[i], Version: d.Version, Body: d.Body}
-	}
-	a.documents.learn(newest)
-	return nil
+	return err
 }
 
 // othersSaid reports whether every other node that answers has said when it last saw which token, since it was asked to.
 func (a *tokenAdmin) othersSaid() bool {
-	silent := a.peers.silent()
-	for node, report := range a.peers.reports() {
-		if silent[node] < silentMost && report.TokenUses == nil {
+	for _, report := range a.peers.answering() {
+		if report.TokenUses == nil {
 			return false
 		}
 	}

@@ -47,9 +47,6 @@ func newTokens(of *documents, alone bool, now func() time.Time) *tokens {
 		of:      of,
 		name:    auth.HeadDocument,
 		what:    "tokens",
-		decode:  func(d shard.Document) (*auth.Head, error) { return pointTo(auth.DecodeHead(d.Body)) },
-		encode:  func(h *auth.Head) []byte { return auth.EncodeHead(*h) },
-		none:    &auth.Head{},
 		kept:    true,
 		learned: func(_, _ known[auth.Head]) { t.learned() },
 	})
@@ -60,7 +57,6 @@ func newTokens(of *documents, alone bool, now func() time.Time) *tokens {
 			what:    "tokens",
 			decode:  func(d shard.Document) (*[]auth.Record, error) { return pointTo(auth.DecodeBucket(d.Body)) },
 			encode:  func(records *[]auth.Record) []byte { return auth.EncodeBucket(*records) },
-			none:    new([]auth.Record),
 			kept:    true,
 			learned: func(_, _ known[[]auth.Record]) { t.learned() },
 		})
@@ -97,8 +93,8 @@ func (t *tokens) join() error {
 // names lists the documents of the tokens of which this node knows a version: none if the cluster never had a token.
 func (t *tokens) names() (names []string) {
 	for _, d := range t.shared() {
-		if d.copy().Version > 0 {
-			names = append(names, d.title())
+		if known := d.copy(); known.Version > 0 {
+			names = append(names, known.Name)
 		}
 	}
 	return names

@@ -91,7 +91,12 @@ func (v *clusterView) newPoliciesDocument() *document[policy.Revision] {
 }
 
 // revision is the newest known revision of the policies; nil while none is known.
-func (v *clusterView) revision() *policy.Revision { return v.policies.now().value }
+func (v *clusterView) revision() *policy.Revision {
+	if now := v.policies.now(); now.version > 0 {
+		return now.value
+	}
+	return nil
+}
 
 // withParents lists the entries that a check of one entry decides together, by the policies that this node knows.
 func (v *clusterView) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {

@@ -20,7 +20,6 @@ func (v *clusterView) newTableDocument() *document[placement.Table] {
 		what:   "table",
 		decode: func(d shard.Document) (*placement.Table, error) { return placement.DecodeTable(d.Body) },
 		encode: (*placement.Table).Encode,
-		none:   &placement.Table{},
 		kept:   true,
 		learned: func(_, _ known[placement.Table]) {
 			if v.left() {

@@ -19,7 +19,9 @@ import (
 )
 
 var sampleReport = placement.Report{Node: "n2", WallMicros: 1e15, TableVersion: 7,
-	Documents: []placement.NamedDocument{{Name: "table", Version: 7, Body: []byte(`{"a":1}`)}},
+	Documents: []placement.NamedDocument{
+		{Name: "table", Document: shard.Document{Version: 7, Body: []byte(`{"a":1}`)}},
+	},
 	Replicas: []placement.ReplicaReport{{Shard: shard.System, Number: 1, Leading: true, Epoch: 9, Members: []placement.GroupMember{
 		{Name: "n1/4294967295/1", Voter: true}}}}}
 
@@ -136,7 +138,8 @@ func TestAReportThatIsTooLongIsNotSent(t *testing.T) {
 	noLeaks(t)
 	var large atomic.Int64
 	n1, _ := joinedPorts(t, answering(func(string, placement.Question) placement.Report {
-		return placement.Report{Documents: []placement.NamedDocument{{Body: make([]byte, large.Load())}}}
+		long := shard.Document{Body: make([]byte, large.Load())}
+		return placement.Report{Documents: []placement.NamedDocument{{Document: long}}}
 	}))
 	large.Store(maxReport / 2) // encoded in base64
 	report, err := Ask(dialAsk(t, n1, "n2"), placement.Question{})

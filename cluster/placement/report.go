@@ -84,9 +84,8 @@ type Machine struct {
 
 // NamedDocument is a version of a document of the system shard.
 type NamedDocument struct {
-	Name    string
-	Version uint64
-	Body    []byte
+	Name string
+	shard.Document
 }
 
 // Fit reports whether the node may be given replicas or leads.

@@ -134,7 +134,7 @@ func Documents() []string {
 	return names
 }
 
-// Head is the content of HeadDocument.
+// Head is the content of HeadDocument, as JSON.
 type Head struct {
 	Off bool `json:",omitempty"` // tokens are not asked for, although there are or were some
 }
@@ -145,14 +145,7 @@ type bucket struct{ Records []Record }
 // EncodeBucket writes records, sorted by name. Equal records have equal bytes.
 func EncodeBucket(records []Record) []byte {
 	records = slices.SortedFunc(slices.Values(records), func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
-	return encode(bucket{records})
-}
-
-// EncodeHead writes the head.
-func EncodeHead(h Head) []byte { return encode(h) }
-
-func encode(v any) []byte {
-	text, err := json.Marshal(v)
+	text, err := json.Marshal(bucket{records})
 	if err != nil {
 		panic("auth: records that cannot be written: " + err.Error()) // they hold only texts and numbers
 	}
@@ -184,12 +177,4 @@ func (r *Record) readable() error {
 		return fmt.Errorf("its former token has an id of %d bytes and a hash of %d", len(r.Former.ID), len(r.Former.Hash))
 	}
 	return nil
-}
-
-// DecodeHead reads what EncodeHead wrote.
-func DecodeHead(body []byte) (h Head, err error) {
-	if err := json.Unmarshal(body, &h); err != nil {
-		return Head{}, fmt.Errorf("auth: the head of the tokens: %w", err)
-	}
-	return h, nil
 }
