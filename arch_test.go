@@ -49,27 +49,27 @@ var beside = map[string][]string{
 	"api/gen/stint/test/v1":                    {},
 	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
 	"api/wire":                     {"api/gen/stint/v1"}, // messages to bytes and back
-	"internal/observe/metrics":     {"internal/observe/top"},
-	"internal/observe/top":         {}, // the keys that stand out: sketches without a clock
-	"internal/observe/decisions":   {}, // what was decided, for those who watch, and as a log
-	"shard/placement":              {}, // where keys live: known to shards and clients
+	"internal/observe/metrics":     {"internal/observe/decisions", "internal/observe/top"},
+	"internal/observe/top":         {},                           // the keys that stand out: sketches without a clock
+	"internal/observe/decisions":   {"limit", "policy", "shard"}, // what a call came to, for all who hear of it; and as a log
+	"shard/placement":              {},                           // where keys live: known to shards and clients
 	"client":                       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
 	"client/internal/inbound":      {"api/gen/stint/v1", "client"}, // what the middlewares share
 	"client/stinthttp":             {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":          {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":             {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"internal/batchwait":           {},                           // how long batches wait: a rule without a clock
-	"internal/crew":                {},                           // goroutines that stay
-	"internal/edge/connlimit":      {"internal/edge/clientaddr"}, // how many connections a port has
-	"internal/observe/calllog":     {},                           // the log of calls that fail or are slow
-	"internal/edge/clientaddr":     {},                           // who is behind a proxy
-	"internal/observe/trace":       {"shard"},                    // spans of calls
-	"internal/edge/jwks":           {},                           // tokens that others sign, and their keys
-	"internal/edge/keyhash":        {},                           // keys of people as HMAC
-	"internal/notify":              {},                           // events on their way to sinks
-	"internal/edge/auth":           {},                           // who sent a request, and what they may do
-	"internal/edge/certfile":       {},                           // PEM files that are watched
-	"internal/edge/clienttls":      {"internal/edge/certfile"},   // TLS on the ports of clients
+	"internal/batchwait":           {},                                      // how long batches wait: a rule without a clock
+	"internal/crew":                {},                                      // goroutines that stay
+	"internal/edge/connlimit":      {"internal/edge/clientaddr"},            // how many connections a port has
+	"internal/observe/calllog":     {"internal/observe/decisions"},          // the log of calls that fail or are slow
+	"internal/edge/clientaddr":     {},                                      // who is behind a proxy
+	"internal/observe/trace":       {"internal/observe/decisions", "shard"}, // spans of calls
+	"internal/edge/jwks":           {},                                      // tokens that others sign, and their keys
+	"internal/edge/keyhash":        {},                                      // keys of people as HMAC
+	"internal/notify":              {},                                      // events on their way to sinks
+	"internal/edge/auth":           {},                                      // who sent a request, and what they may do
+	"internal/edge/certfile":       {},                                      // PEM files that are watched
+	"internal/edge/clienttls":      {"internal/edge/certfile"},              // TLS on the ports of clients
 	"internal/offline/bench":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
 	"internal/testing/bubble":      {"cluster/gossip", "shard"}, // for tests: nodes in virtual time
 	"internal/testing/await":       {},                          // for tests: waiting
@@ -93,8 +93,8 @@ var mayUse = map[string][]string{
 	"actor":             {"internal/observe/top"},
 	"shard":             {"shard/placement"},
 	"internal/gate":     {"internal/edge/clientaddr"},
-	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/crew", "internal/edge/keyhash", "internal/observe/calllog", "internal/observe/trace"},
-	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/jwks", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
+	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/crew", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/trace"},
+	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/jwks", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/edge/connlimit"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes

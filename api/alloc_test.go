@@ -21,8 +21,8 @@ func TestAllocationsOfACheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := allow(r).Decision
-	s := limitService{policies: func() *policy.Set { return set }, sealer: func() *shard.Sealer { return testSealer }, observer: noObserver{}}
-	answer := &stintv1.CheckResponse{Decision: s.answer(t.Context(), set, m, &r, &d)}
+	s := limitService{policies: func() *policy.Set { return set }, sealer: func() *shard.Sealer { return testSealer }}
+	answer := &stintv1.CheckResponse{Decision: s.answer(set, m, &r, &d)}
 	room := make([]byte, 0, 4096)
 	for name, c := range map[string]struct {
 		most float64
@@ -31,7 +31,7 @@ func TestAllocationsOfACheck(t *testing.T) {
 		"read JSON":          {6, func() { wire.UnmarshalJSON([]byte(perIP), &stintv1.CheckRequest{}) }}, // with the message and its input
 		"write JSON":         {0, func() { wire.MarshalJSON(room, answer) }},
 		"message to check":   {1, func() { checkRequest(set, m) }},
-		"decision to answer": {3, func() { s.answer(t.Context(), set, m, &r, &d) }},
+		"decision to answer": {3, func() { s.answer(set, m, &r, &d) }},
 	} {
 		if n := testing.AllocsPerRun(100, c.work); n > c.most {
 			t.Errorf("%s allocates %v times, more than %v", name, n, c.most)
@@ -43,7 +43,7 @@ func TestAllocationsOfACheck(t *testing.T) {
 func TestAllocationsOfACall(t *testing.T) {
 	set := testPolicies()
 	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
-		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Observer: noObserver{},
+		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
 		Metrics: http.NotFoundHandler()})
 	call := func() {
 		r := httptest.NewRequest("POST", "/stint.v1.LimitService/Check", strings.NewReader(perIP))

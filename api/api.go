@@ -13,7 +13,7 @@ import (
 
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -26,24 +26,8 @@ type Decider interface {
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Observer gets the outcome of each call. It may be called concurrently and must not block.
-type Observer interface {
-	// Decision is called for each entry of a request that counts. Outcome is "allowed", "denied", "locked_out" (denied
-	// because the key is blocked), "denied_cached" (a denial repeated by the policy's deny_cache), "shadow_denied",
-	// "counted" (MODE_COUNT), "reserved", or the effect of a settlement: "committed", "cancelled", "extended", "success"
-	// or "failed". It is "replayed" for the answer to an idempotency id that was counted before. The policy is "inline"
-	// for limits that a request brought along, whatever name the request gave.
-	Decision(policy, outcome string)
-	// Denied is called for each limit that denied such an entry, and for the block of its key: "lockout" or "block". Both names are
-	// "inline" for limits that a request brought along.
-	Denied(namespace, policy, limit string)
-	// Request is called for each call. Code is "ok" or the name of the error's code. Trace is the id of its trace in hex; "": it is not
-	// followed.
-	Request(procedure, code string, took time.Duration, trace string)
-}
-
 // Config has the parts that the API needs. All fields are required except Keys, Cluster, Tokens, Secrets, Sinks, Top, Shards, Stale, Sealer,
-// NewestSealer, TestClock, Teller, Watcher, Hosts, Tracer, Calls, LogLevel and RequestTimeout.
+// NewestSealer, TestClock, Listeners, Bus, Watcher, Hosts, Tracer, LogLevel and RequestTimeout.
 type Config struct {
 	Decider Decider
 	// Keys returns what hashes the keys of a namespace; nil: no namespace has any that are hashed.
@@ -80,15 +64,15 @@ type Config struct {
 	// TestClock moves the server's clock, in tests only; nil: there is no such call.
 	TestClock TestClock
 	Ready     func() error // nil if the node can serve every shard, else the reason why not
-	Observer  Observer
-	// Teller is told of decisions; nil: nobody is.
-	Teller *Teller
+	// Listeners get the event of each call. The tracer and the bus are among them, or get none.
+	Listeners decisions.Listeners
+	// Bus is where decisions are watched; nil: they cannot be.
+	Bus *decisions.Bus
 	// Watcher has the decisions of other nodes; nil: there are none.
 	Watcher Watcher
 	Logger  *slog.Logger // nil: nothing is logged
-	// Tracer follows calls; nil: none are. Calls is the log of those that fail or are slow; nil: there is none.
+	// Tracer follows calls; nil: none are.
 	Tracer *trace.Tracer
-	Calls  *calllog.Log
 	// LogLevel is that of the Logger, for /log-level; nil: there is no such path.
 	LogLevel *slog.LevelVar
 	Metrics  http.Handler // answers /metrics
@@ -150,22 +134,31 @@ func New(c Config) *API {
 	if c.Shards == nil {
 		c.Shards = func() int { return 0 }
 	}
-	follows := follower{tracer: c.Tracer, log: c.Calls, policies: c.policies}
+	reports := reporter{listeners: c.Listeners, policies: c.policies, sealer: c.sealer}
 	room := &admission{}
-	g := newGatekeeper(&c, room)
-	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, follows} // nothing below may reach the Decider in another way
+	g := newGatekeeper(&c, room, reports)
+	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, c.policies} // nothing below may reach the Decider in another way
 	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
-	d := newRegistry(interceptors{follower: follows, observer: c.Observer, timeout: c.RequestTimeout}, g, room)
+	d := newRegistry(interceptors{reports, c.RequestTimeout}, g, room)
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
-	limits := limitService{decider: c.Decider, keys: c.Keys, policies: c.policies, sealer: c.sealer, newestSealer: c.NewestSealer, observer: c.Observer, teller: c.Teller, stale: c.Stale, shards: c.Shards, cluster: c.Cluster}
+	limits := limitService{
+		decider:      c.Decider,
+		keys:         c.Keys,
+		policies:     c.policies,
+		sealer:       c.sealer,
+		newestSealer: c.NewestSealer,
+		stale:        c.Stale,
+		shards:       c.Shards,
+		cluster:      c.Cluster,
+	}
 	limits.register(d)
 	envoyService{limits}.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
 	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards,
 		cluster: c.Cluster, keysTop: c.Top}.register(d)
-	watchService{teller: c.Teller, watcher: c.Watcher, top: c.Top, keys: c.Keys, gate: g, interceptors: d.interceptors, draining: a.draining,
+	watchService{bus: c.Bus, watcher: c.Watcher, top: c.Top, keys: c.Keys, gate: g, interceptors: d.interceptors, draining: a.draining,
 		open: &watching{}}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
@@ -189,12 +182,12 @@ func New(c Config) *API {
 	d.mux.Handle("GET "+uiPath, serveUI())
 	d.mux.Handle("GET /{$}", http.RedirectHandler(uiPath, http.StatusFound))
 	g.ops["/metrics"] = auth.Observe
-	a.gates = &gates{follower: follows, limits: limits, policies: c.policies, observer: c.Observer, logger: g.logger, attempts: &auth.Attempts{},
+	a.gates = &gates{reporter: reports, limits: limits, policies: c.policies, logger: g.logger, attempts: &auth.Attempts{},
 		rules: gateRules{logger: g.logger, transport: c.KeySources}}
 	g.ops[gatePrefix] = auth.Check
 	inside := g.keepOut(a.gates.before(d.mux))
-	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room, c.Teller)))
-	a.local = bound(inside, auth.Local, room, c.Teller)
+	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room)))
+	a.local = bound(inside, auth.Local, room)
 	return a
 }
 

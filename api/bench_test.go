@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -13,12 +12,6 @@ import (
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
-
-type noObserver struct{}
-
-func (noObserver) Decision(string, string)                       {}
-func (noObserver) Denied(string, string, string)                 {}
-func (noObserver) Request(string, string, time.Duration, string) {}
 
 // BenchmarkCheck measures one call from its HTTP request to its response, without a network and with a decision that
 // costs nothing: the cost of this package and connect.
@@ -33,7 +26,6 @@ func BenchmarkCheck(b *testing.B) {
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Sealer:   func() *shard.Sealer { return testSealer },
 		Ready:    func() error { return nil },
-		Observer: noObserver{},
 		Metrics:  http.NotFoundHandler(),
 	})
 	for name, c := range map[string]struct{ contentType, body string }{

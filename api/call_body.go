@@ -11,6 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/trace"
 )
 
@@ -34,14 +35,8 @@ type exchange struct {
 	admission *admission
 	taken     int64 // entries taken from room
 
-	trace  *trace.Call // nil: it is not followed, or not yet
-	fate   trace.Fate
-	stream bool // it has many batches, which are followed each by itself
-
-	teller   *Teller        // nil: nobody is told
-	began    time.Time      // zero: nobody listened then
-	protocol string         // "": as the header says
-	made     []madeDecision // told when the answer is made
+	trace trace.Call
+	event decisions.Event // what is known of it; reporter.ended passes it on
 }
 
 type exchangeKey struct{}
@@ -50,11 +45,10 @@ type exchangeKey struct{}
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 // bound gives every request its exchange, and gives the exchange's room back when the answer is written.
-func bound(next http.Handler, port auth.Port, room *admission, teller *Teller) http.Handler {
+func bound(next http.Handler, port auth.Port, room *admission) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, port: port,
-			admission: room, teller: teller}
-		x.listen()
+			admission: room}
 		x.conn = connectionOf(r.Context())
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
@@ -71,20 +65,8 @@ func (x *exchange) within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// listen notes when the call began, if somebody wants to know of its decisions.
-func (x *exchange) listen() {
-	if x.teller.Listening() {
-		x.began = time.Now()
-	}
-}
-
 // end is called when the answer is written, or handed over to what writes it.
-func (x *exchange) end() {
-	x.admission.give(x.taken)
-	if x.made != nil {
-		x.tellMade()
-	}
-}
+func (x *exchange) end() { x.admission.give(x.taken) }
 
 // errTooLarge is the error of a message above bodyBytesMax.
 var errTooLarge = fmt.Errorf("a body has at most %d bytes; send fewer checks in one call", bodyBytesMax)

@@ -50,7 +50,6 @@ func allowing() *API {
 		Decider:  quickDecider{},
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Ready:    func() error { return nil },
-		Observer: noObserver{},
 		Metrics:  http.NotFoundHandler(),
 	})
 }

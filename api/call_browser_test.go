@@ -13,6 +13,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -109,7 +110,7 @@ func TestAPageOfAnotherSiteIsRefused(t *testing.T) {
 func TestWhoIsNoWebPageIsServed(t *testing.T) {
 	w := newWorld(t)
 	w.url = serveWorld(t, New(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
-		Ready: func() error { return nil }, Observer: w.observer, Metrics: http.NotFoundHandler(),
+		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(),
 		Hosts: []string{"Stint.example.org"}})).url
 	for _, host := range []string{"", "localhost", "localhost:7400", "stint1:7400", "127.0.0.1", "10.1.2.3:80", "[::1]:7400", "[::1]",
 		"[fe80::1%25eth0]:1", "stint.example.org", "STINT.example.org:7400", "stint.example.org."} {
@@ -134,7 +135,7 @@ func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
 	w := newWorld(t)
 	var log bytes.Buffer
 	w.url = serveWorld(t, New(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
-		Ready: func() error { return nil }, Observer: w.observer, Metrics: http.NotFoundHandler(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})).url
 	const host = "stint.limits.svc.cluster.local"
 	for _, path := range []string{"/readyz", "/healthz"} {

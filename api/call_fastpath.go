@@ -77,7 +77,7 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 	}
 	defer cancel()
 	response, err := admitted(ctx, &c, l.answer)
-	if coded := l.interceptors.told(ctx, ending{procedure: l.procedure, system: systemConnect, begun: begun, asked: c.asked(), err: err}); coded != nil {
+	if coded := l.interceptors.coded(ctx, l.procedure, begun, c.asked(), err); coded != nil {
 		errorWriter.Write(w, r, coded)
 		return
 	}

@@ -139,7 +139,7 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 		ctx, cancel := d.interceptors.bounded(stream.Context())
 		defer cancel()
 		response, err := admitted(ctx, &c, answer)
-		if coded := d.interceptors.told(ctx, ending{procedure: procedure, system: systemGRPC, begun: begun, asked: c.asked(), err: err}); coded != nil {
+		if coded := d.interceptors.coded(ctx, procedure, begun, c.asked(), err); coded != nil {
 			return grpcError(stream, coded)
 		}
 		return stream.SendMsg(response)

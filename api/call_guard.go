@@ -29,20 +29,19 @@ type gatekeeper struct {
 	guard    *auth.Guard
 	ops      map[string]auth.Op // by procedure and path; written at registration only
 	open     map[string]bool    // paths, and paths that end with a slash: nobody is asked there
-	observer Observer
 	attempts *auth.Attempts
 	logger   *slog.Logger
 	tracer   *trace.Tracer // nil: no call is followed
-	teller   *Teller       // nil: nobody is told of decisions
+	reporter reporter
 
 	admission *admission    // that of the API
 	timeout   time.Duration // of a call without a deadline
 }
 
 // newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
-func newGatekeeper(c *Config, room *admission) *gatekeeper {
-	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), observer: c.Observer, attempts: &auth.Attempts{}, logger: c.Logger, tracer: c.Tracer, teller: c.Teller,
-		admission: room, timeout: c.RequestTimeout,
+func newGatekeeper(c *Config, room *admission, reports reporter) *gatekeeper {
+	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), reporter: reports, attempts: &auth.Attempts{}, logger: c.Logger,
+		tracer: c.Tracer, admission: room, timeout: c.RequestTimeout,
 		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
 	if g.guard == nil {
 		g.guard = auth.NewGuard(time.Now)
@@ -77,9 +76,7 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 			g.refuse(w, r, refusal)
 			return
 		}
-		if g.tracer != nil {
-			x.follow(g.tracer, r)
-		}
+		x.trace = g.tracer.Incoming(r.Header["Traceparent"])
 		next.ServeHTTP(w, r)
 	})
 }
@@ -183,7 +180,7 @@ func (g *gatekeeper) countRefusal(procedure string, code connect.Code) string {
 	if _, known := g.ops[procedure]; !known {
 		procedure = "other"
 	}
-	g.observer.Request(procedure, code.String(), 0, "")
+	g.reporter.turnedAway(procedure, code.String())
 	return procedure
 }
 
@@ -250,8 +247,7 @@ func gateToken(values []string) string {
 // keepOutGRPC is keepOut for a procedure on the port of grpc-go. It gives every call its exchange.
 func (g *gatekeeper) keepOutGRPC(port auth.Port, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
-		x := &exchange{admission: g.admission, port: port, teller: g.teller}
-		x.listen()
+		x := &exchange{admission: g.admission, port: port}
 		defer x.end()
 		ctx := x.within(stream.Context())
 		if !g.isOpen(procedure) {
@@ -267,7 +263,7 @@ func (g *gatekeeper) keepOutGRPC(port auth.Port, procedure string, next grpc.Str
 				return grpcError(stream, codedError(refusal))
 			}
 			if g.tracer != nil {
-				x.trace, x.fate = g.tracer.Incoming(metadata.ValueFromIncomingContext(ctx, "traceparent"))
+				x.trace = g.tracer.Incoming(metadata.ValueFromIncomingContext(ctx, "traceparent"))
 			}
 		}
 		return next(service, admittedStream{stream, ctx})

@@ -422,7 +422,7 @@ func TestACallWaitsForTheTokens(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			guard, room := auth.NewGuard(time.Now), &admission{}
 			guard.Learn(&auth.Set{Outside: c.outside})
-			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, room)
+			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, room, reporter{})
 			g.ops[check], g.ops[gatePrefix] = auth.Check, auth.Check
 			if c.full {
 				room.take(entriesUnderWay/2 - waitWeight)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -115,7 +113,6 @@ var errDraining = &shard.Error{Code: shard.Draining,
 // serve answers a stream until the client has sent its last message, a batch is wrong, or the node drains. In each case
 // the batches that were begun are answered first, and nothing after them is counted.
 func (s streams) serve(ctx context.Context, l link) error {
-	exchangeOf(ctx).stream = true
 	ctx, cancel := context.WithCancel(ctx)
 	var deciding sync.WaitGroup
 	defer deciding.Wait()
@@ -158,9 +155,6 @@ func (s streams) serve(ctx context.Context, l link) error {
 		case answer := <-first:
 			err := l.send(answer)
 			s.admission.give(begun[0].weight)
-			if part := begun[0].part; part != nil {
-				part.tellMade()
-			}
 			if begun = begun[1:]; err != nil {
 				return err
 			}
@@ -205,11 +199,21 @@ func (s streams) read(ended <-chan struct{}, l link) <-chan received {
 	return incoming
 }
 
-// streamedBatch is a batch that is under way.
+// streamedBatch is a batch that is under way, a call of its own: it is the context that carries its exchange.
 type streamedBatch struct {
+	context.Context // of the stream
+	exchange
+	began  time.Time
 	answer chan *stintv1.CheckBatchResponse // of capacity 1: the deciding goroutine never waits
 	weight int64                            // room taken
-	part   *exchange                        // has its decisions for those who listen; nil: nobody did
+}
+
+// Value implements context.Context.
+func (b *streamedBatch) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return &b.exchange
+	}
+	return b.Context.Value(key)
 }
 
 // begin starts the decision of a batch. An error says that the batch is wrong or that there is no room; then it was not
@@ -218,15 +222,18 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	if r.err != nil {
 		return nil, r.err
 	}
-	began := time.Now()
-	b := &streamedBatch{answer: make(chan *stintv1.CheckBatchResponse, 1), weight: weigh(&r.call.message)}
+	stream := exchangeOf(ctx)
+	b := &streamedBatch{answer: make(chan *stintv1.CheckBatchResponse, 1), weight: weigh(&r.call.message), began: time.Now()}
+	b.exchange = exchange{header: stream.header, remote: stream.remote, port: stream.port, admission: stream.admission}
+	b.Context = ctx
 	err := r.call.problem()
 	if err == nil { // the token may have been revoked since the stream began
 		//mutant:stream-asked-once
-		if refusal := s.gate.stillAdmits(exchangeOf(ctx), stintv1connect.LimitServiceCheckStreamProcedure); refusal != nil {
+		if refusal := s.gate.stillAdmits(stream, stintv1connect.LimitServiceCheckStreamProcedure); refusal != nil {
 			err = refusal
 		}
 	}
+	b.caller = stream.caller
 	if err == nil {
 		err = batchProblem(&r.call.message)
 	}
@@ -234,45 +241,21 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 		err = errNoRoom
 	}
 	if err != nil {
-		s.told(ctx, began, r.call.asked(), err)
+		s.ended(b, r.call.asked(), err)
 		return nil, err
 	}
-	who, ctx := callerIn(ctx), s.followed(ctx)
-	if x := s.limits.teller.exchange(ctx); x != nil {
-		b.part = x.part(who)
-		ctx = b.part.within(ctx)
-	}
+	b.trace = stream.trace.Batch()
 	deciding.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, s.interceptors.timeout)
+		ctx, cancel := context.WithTimeout(b, s.interceptors.timeout)
 		defer cancel()
-		b.answer <- s.limits.decideBatch(ctx, who, &r.call.message)
-		s.told(ctx, began, r.call.asked(), nil)
+		answer := s.limits.decideBatch(ctx, callerIn(b), &r.call.message)
+		s.ended(b, r.call.asked(), nil)
+		b.answer <- answer
 	})
 	return b, nil
 }
 
-// followed returns the context of a batch, with an exchange of its own if it is followed.
-func (s streams) followed(ctx context.Context) context.Context {
-	x := exchangeOf(ctx)
-	call := s.interceptors.tracer.Batch(x.trace, x.fate)
-	if call == nil {
-		return ctx
-	}
-	of := &exchange{header: x.header, remote: x.remote, port: x.port, caller: x.caller, protocol: x.protocol, teller: x.teller, admission: x.admission,
-		trace: call, fate: trace.Followed}
-	return of.within(ctx)
-}
-
-// told tells how a batch ended.
-func (s streams) told(ctx context.Context, began time.Time, asked any, err error) {
-	s.interceptors.told(ctx, ending{procedure: stintv1connect.LimitServiceCheckStreamProcedure, system: streamSystem(ctx), begun: began, asked: asked,
-		err: err})
-}
-
-// streamSystem returns the protocol of a stream.
-func streamSystem(ctx context.Context) string {
-	if strings.HasPrefix(exchangeOf(ctx).protocolName(), systemGRPC) {
-		return systemGRPC
-	}
-	return systemConnect
+// ended reports how a batch ended.
+func (s streams) ended(b *streamedBatch, asked any, err error) {
+	s.interceptors.coded(b, stintv1connect.LimitServiceCheckStreamProcedure, b.began, asked, err)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -35,7 +36,7 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 		if m.Outcome != c.outcome || m.Allowed != c.d.Allowed {
 			t.Errorf("%s: outcome %v, allowed %v", c.name, m.Outcome, m.Allowed)
 		}
-		if got := outcomeOf(check, c.d); got != c.name {
+		if got := decisions.Outcome(check, c.d); got != c.name {
 			t.Errorf("metric outcome %q, want %q", got, c.name)
 		}
 		if text := explainDecision(policy.NewSet(nil), check, c.d); !strings.HasPrefix(text, c.starts) {
@@ -49,14 +50,14 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 	p := &policy.Policy{Name: "login", Reason: "Too many.", Limits: []policy.Limit{{Name: "challenge", Reason: "A robot?"}, {Name: "account"}}}
 	named := &shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "login", Key: "k", Cost: 1}}}
 	for hard, want := range map[bool]string{false: "A robot?", true: "Too many."} {
-		if got := reasonOf(policy.NewSet([]*policy.Policy{p}), named, deniedBySoft(hard)); got != want {
+		if got := decisions.Reason(policy.NewSet([]*policy.Policy{p}), named, deniedBySoft(hard)); got != want {
 			t.Errorf("the reason is %q, want %q", got, want)
 		}
 		p = &policy.Policy{Name: p.Name, Reason: p.Reason, Limits: p.Limits}
 	}
 	old := deniedBySoft(false)
 	old.Age = 1e6
-	if text := explainDecision(policy.NewSet(nil), check, old); !strings.HasPrefix(text, "Challenged 1s ago") || outcomeOf(check, old) != "denied_cached" {
+	if text := explainDecision(policy.NewSet(nil), check, old); !strings.HasPrefix(text, "Challenged 1s ago") || decisions.Outcome(check, old) != "denied_cached" {
 		t.Errorf("repeated: %q", text)
 	}
 }

@@ -344,7 +344,7 @@ func TestBeforeTheClusterIsKnown(t *testing.T) {
 }
 
 func TestWithoutAClusterItsCallsAreUnavailable(t *testing.T) {
-	mux := New(Config{Decider: quickDecider{}, Observer: &fakeObserver{}, Metrics: http.NotFoundHandler(),
+	mux := New(Config{Decider: quickDecider{}, Metrics: http.NotFoundHandler(),
 		Ready:    func() error { return nil },
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: testPolicies()} }})
 	w := serveWorld(t, mux)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -23,16 +24,19 @@ func TestDenialsAreToldByLimit(t *testing.T) {
 	allowed, replayed := denied, denied
 	allowed.Allowed, replayed.Replayed = true, true
 	observer := &fakeObserver{}
-	s := limitService{observer: observer}
 	r := shard.Request{Op: shard.Check, Namespace: "shop", Entries: []shard.Entry{{Policy: "login", Key: "k"}, {Policy: "ban", Key: "k"},
 		{Policy: "any name", Key: "k", Limits: []policy.Limit{{}}}}}
-	for _, d := range []*shard.Decision{&allowed, &replayed} {
-		s.observe(t.Context(), noPolicies, &r, d, "")
+	count := func(d shard.Decision) {
+		var e decisions.Event
+		e.Ask(decisions.Asked{Requests: []shard.Request{r}, Results: []shard.Result{{Decision: d}}})
+		e.CountDenials(observer)
 	}
+	count(allowed)
+	count(replayed)
 	if len(observer.denials) > 0 {
 		t.Errorf("without a denial: %q", observer.denials)
 	}
-	s.observe(t.Context(), noPolicies, &r, &denied, "")
+	count(denied)
 	if want := []string{"shop login/minute", "shop ban/lockout", "shop inline/inline"}; !slices.Equal(observer.denials, want) {
 		t.Errorf("got %q, want %q", observer.denials, want)
 	}

@@ -44,11 +44,11 @@
 // as fast as reflection. It also writes the binary answers (proto_write.go). Input that this code is unsure about goes to
 // the library, which has the last word. Fuzz tests compare the two.
 //
-// # Traces and the log of calls
+// # What a call came to
 //
-// A call that is let in may be followed (package internal/observe/trace): its exchange has its trace, keyEdge.Decide makes the span of what
-// was decided, and whoever tells the observer of a call's end (told, gates) ends it. The same place logs calls that failed or were
-// slow (package internal/observe/calllog). Each batch of a stream has an exchange of its own if it is followed.
+// A call that is let in has an exchange, which gathers its event (package internal/observe/decisions): keyEdge.Decide adds what was
+// asked and decided, and reporter.ended completes the event when the answer is made, and passes it to the listeners: traces, metrics,
+// the log of calls, those who watch, and the decision log. Each batch of a stream is a call with an exchange of its own.
 //
 // # Streams
 //

@@ -31,10 +31,9 @@ func isGate(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, gatePre
 
 // gates answers the questions of proxies: it makes each of them a check.
 type gates struct {
-	follower
+	reporter reporter
 	limits   limitService
 	policies func() *policy.Set
-	observer Observer
 	logger   *slog.Logger
 	attempts *auth.Attempts // to mention an address in the log
 	rules    gateRules
@@ -56,14 +55,11 @@ func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 would wait for the body; others cannot, and need not
 	name, path := gatePath(r)
-	if x := g.limits.teller.exchange(r.Context()); x != nil {
-		x.protocol = "gate"
-	}
 	at := g.rules.current(g.policies()).gates[name]
 	a := gateAnswer{w: w, masked: path == "" && r.URL.RawQuery == "deny=403"}
 	if at == nil {
 		a.problem(http.StatusNotFound, "", "There is no such gate.")
-		g.ended(r.Context(), gatePrefix, connect.CodeNotFound.String(), begun)
+		g.reporter.ended(exchangeOf(r.Context()), gatePrefix, connect.CodeNotFound.String(), begun, nil, nil)
 		return
 	}
 	q := &gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header}
@@ -75,14 +71,7 @@ func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	code := g.answer(r.Context(), &a, at, q)
-	g.ended(r.Context(), gatePrefix+name, code, begun)
-}
-
-// ended tells how a question ended.
-func (g *gates) ended(ctx context.Context, procedure, code string, begun time.Time) {
-	took := time.Since(begun)
-	trace := g.follower.ended(ctx, ending{procedure: procedure, system: systemGate, begun: begun, took: took, code: code})
-	g.observer.Request(procedure, code, took, trace)
+	g.reporter.ended(exchangeOf(r.Context()), gatePrefix+name, code, begun, nil, nil)
 }
 
 // gatePath returns the name of the gate that is asked, and what follows it in the path, as it was sent: URL.EscapedPath would write
@@ -103,7 +92,7 @@ func gatePath(r *http.Request) (name, path string) {
 	return rest, ""
 }
 
-// answer answers a question and returns the code for the observer.
+// answer answers a question and returns its code.
 func (g *gates) answer(ctx context.Context, a *gateAnswer, at *gateAt, q *gate.Question) (code string) {
 	route, err := at.gate.Match(q)
 	var refusal *gate.Refusal
@@ -166,7 +155,7 @@ func (at *gateAt) subject(ctx context.Context, token string) (string, error) {
 	return subject, err
 }
 
-// undecided answers a question without a decision, and returns the code for the observer. What fails is ours: it is no denial,
+// undecided answers a question without a decision, and returns its code. What fails is ours: it is no denial,
 // and opens only what may fail open.
 func (a *gateAnswer) undecided(err error, open bool) (code string) {
 	var refusal *gate.Refusal

@@ -89,7 +89,7 @@ func (a *gateAnswer) deny(d *stintv1.Decision) {
 		"{reason}", reason).Replace(a.denied.Body)))
 }
 
-// refuse answers a request that cannot be counted, and returns the code for the observer.
+// refuse answers a request that cannot be counted, and returns its code.
 func (a *gateAnswer) refuse(r *gate.Refusal) (code string) {
 	if r.Status == http.StatusUnauthorized {
 		a.w.Header().Set("WWW-Authenticate", "Bearer")

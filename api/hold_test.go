@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -311,7 +312,7 @@ func TestLimitsAndLockoutsDenyTogether(t *testing.T) {
 		limits[i].Blocked, limits[i].BlockedUntil, limits[i].LockoutLevel = true, noon+5, 1
 	}
 	d := &shard.Decision{DecidedAt: noon, RetryAfter: 60 * second, Limits: limits}
-	if got := deniedBy(d); !slices.Equal(got, []string{"login/account", "login/lockout"}) {
+	if got := decisions.DeniedBy(d); !slices.Equal(got, []string{"login/account", "login/lockout"}) {
 		t.Errorf("denied by %q", got)
 	}
 	if wait, _ := untilMore(d, &limits[0]); wait != 60*second {
@@ -320,7 +321,7 @@ func TestLimitsAndLockoutsDenyTogether(t *testing.T) {
 	if wait, _ := untilMore(d, &limits[1]); wait != 5 {
 		t.Errorf("a blocked limit with room waits %v", wait)
 	}
-	if d.Allowed = true; deniedBy(d) != nil {
+	if d.Allowed = true; decisions.DeniedBy(d) != nil {
 		t.Error("what is only counted is denied by nobody")
 	}
 }

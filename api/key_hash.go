@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/edge/keyhash"
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -42,20 +43,21 @@ func (of KeysOf) hash(namespace, key string) (string, error) {
 // the client, which grants are about. Forget, Audit and ListUsage, whose keys are not those of entries, hash them by themselves. (R22.)
 type keyEdge struct {
 	Decider
-	keys KeysOf
-	follower
+	keys     KeysOf
+	policies func() *policy.Set
 }
 
 func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
 
-// decide has requests decided. It marks those that it has hashed, so that the ids of their decisions say so.
-func (e keyEdge) decide(ctx context.Context, requests []shard.Request) []shard.Result {
+// decide has requests decided. It marks those that it has hashed, so that the ids of their decisions say so, and returns the requests
+// as they were decided; nil: as they are.
+func (e keyEdge) decide(ctx context.Context, requests []shard.Request) (results []shard.Result, stored []shard.Request) {
 	for i := range requests {
 		if by, err := e.of(&requests[i]); by != nil || err != nil {
 			return e.decideHashed(ctx, requests)
 		}
 	}
-	return e.Decider.Decide(ctx, requests)
+	return e.Decider.Decide(ctx, requests), nil
 }
 
 // of returns what hashes the keys of a request; nil: nothing does.
@@ -70,7 +72,7 @@ func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 }
 
 // decideHashed has the requests decided with hashes for keys, where there are any.
-func (e keyEdge) decideHashed(ctx context.Context, requests []shard.Request) []shard.Result {
+func (e keyEdge) decideHashed(ctx context.Context, requests []shard.Request) (results []shard.Result, stored []shard.Request) {
 	hashed, refused := make([]shard.Request, 0, len(requests)), []*shard.Error(nil)
 	for i := range requests {
 		r, err := e.hashed(&requests[i])
@@ -91,18 +93,18 @@ func (e keyEdge) decideHashed(ctx context.Context, requests []shard.Request) []s
 		for i := range decided {
 			reveal(&decided[i], &hashed[i], &requests[i])
 		}
-		return decided
+		return decided, hashed
 	}
-	results := make([]shard.Result, len(requests))
+	results, stored = make([]shard.Result, len(requests)), slices.Clone(requests)
 	next := 0
 	for i := range requests {
 		if results[i].Err = refused[i]; refused[i] == nil {
-			results[i] = decided[next]
+			results[i], stored[i] = decided[next], hashed[next]
 			reveal(&results[i], &hashed[next], &requests[i])
 			next++
 		}
 	}
-	return results
+	return results, stored
 }
 
 // hashed returns a request as it is decided, and marks the one that the caller has.

@@ -5,8 +5,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -47,7 +47,7 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 		m.Limits = statusesOf(d.Limits)
 	}
 	m.Outcome = outcomeMessage(d)
-	m.DeniedBy, m.RetryAfter = deniedBy(d), waitOf(d.RetryAfter)
+	m.DeniedBy, m.RetryAfter = decisions.DeniedBy(d), waitOf(d.RetryAfter)
 	m.DecidedAt = setTimestamp(&plain.decidedAt, d.DecidedAt)
 	m.HoldExpiresAt = optionalTimestamp(d.HoldExpires)
 	plain.position.Shard, plain.position.Epoch, plain.position.Seq = uint32(d.Position.Shard), d.Position.Epoch, d.Position.Seq
@@ -106,85 +106,14 @@ func fillStatus(message *statusMessage, s *shard.LimitStatus) {
 // firedOf returns the thresholds that a Get has found.
 func firedOf(d *shard.Decision) (fired []*stintv1.FiredThreshold) {
 	for _, f := range d.Fired() {
-		fired = append(fired, &stintv1.FiredThreshold{Policy: f.Policy, Limit: f.Limit, Key: f.Key, Units: f.Units, Percent: f.Percent,
-			WindowStart: optionalTimestamp(f.Starts), WindowEnd: optionalTimestamp(f.Ends)})
+		fired = append(fired, firedMessage(&f))
 	}
 	return fired
 }
 
-// denies reports whether the limit itself denied and can deny (it is neither in shadow nor unlimited).
-func denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Unlimited }
-
-// stands reports whether the limit or a block of its key denied.
-func stands(s *shard.LimitStatus) bool { return denies(s) || s.Blocked }
-
-// deniedBy returns the limits that denied, and after them the lockouts and the blocks by hand, which belong to no limit.
-func deniedBy(d *shard.Decision) []string {
-	if d.Allowed {
-		return nil
-	}
-	var names []string
-	for i := range d.Limits {
-		if s := &d.Limits[i]; denies(s) {
-			names = append(names, s.Policy+"/"+s.Limit)
-		}
-	}
-	for i := range d.Limits {
-		if s := &d.Limits[i]; s.Blocked && (i == 0 || !sameKey(s, &d.Limits[i-1])) {
-			names = append(names, s.Policy+"/"+blockName(s))
-		}
-	}
-	return names
-}
-
-// blockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand.
-func blockName(s *shard.LimitStatus) string {
-	if s.ByHand {
-		return "block"
-	}
-	return "lockout"
-}
-
-// sameKey reports whether two statuses belong to one policy on one key.
-func sameKey(a, b *shard.LimitStatus) bool { return a.Policy == b.Policy && a.Key == b.Key }
-
-// lockedOut reports whether a block denied.
-func lockedOut(d *shard.Decision) bool {
-	for i := range d.Limits {
-		if d.Limits[i].Blocked {
-			return true
-		}
-	}
-	return false
-}
-
-// policyOfStatus returns the policy of a limit; nil for a limit that the request brought along, or whose policy has
-// ended.
-func policyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
-	if e := entryOfStatus(r.Entries, s); e != nil && e.Limits != nil {
-		return nil
-	}
-	p, _ := policies.Lookup(s.Policy)
-	return p
-}
-
-// reasonOf returns the text of the first limit that denied and has one: its own or its policy's. A block has the text of
-// the policy. Of a denial it is none of a soft limit's, which would ask for a challenge.
-func reasonOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
-	challenged := d.Challenged()
-	for i := range d.Limits {
-		s := &d.Limits[i]
-		if !stands(s) || s.Soft && !s.Blocked && !challenged {
-			continue
-		}
-		if rule, _ := ruleOf(policies, r, s); denies(s) && rule.Reason != "" {
-			return rule.Reason
-		}
-		if p := policyOfStatus(policies, r, s); p != nil && p.Reason != "" {
-			return p.Reason
-		}
-	}
-	return ""
+func firedMessage(f *shard.FiredThreshold) *stintv1.FiredThreshold {
+	return &stintv1.FiredThreshold{Policy: f.Policy, Limit: f.Limit, Key: f.Key, Units: f.Units, Percent: f.Percent,
+		WindowStart: optionalTimestamp(f.Starts), WindowEnd: optionalTimestamp(f.Ends)}
 }
 
 // toldAt returns the instant, in shard time, from which a decision's waits count: when it was made or repeated.

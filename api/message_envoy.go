@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -48,7 +49,7 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 		} else if len(of) > 0 && of[0].d != nil {
 			maps.Copy(headers, headersOf(of[0].policies, of[0].r, of[0].d))
 			if over && len(m.RawBody) == 0 {
-				m.RawBody = []byte(reasonOf(of[0].policies, of[0].r, of[0].d))
+				m.RawBody = []byte(decisions.Reason(of[0].policies, of[0].r, of[0].d))
 			}
 		}
 	}
@@ -116,7 +117,7 @@ func envoyOver(descriptor *envoyDescriptor, step envoyStep, s *shard.LimitStatus
 	if step == envoyLook && descriptor.lookPast && !s.Blocked {
 		return !s.Shadow && s.Used > s.Quota
 	}
-	return stands(s)
+	return decisions.Stands(s)
 }
 
 // envoyStatuses returns the limits of one entry of a decision, and of its parents.
@@ -135,7 +136,7 @@ func envoyStatuses(of *envoyDecided, at int) (found []*shard.LimitStatus) {
 // showEnvoyLimit tells about a limit: whole seconds, rounded up, because Envoy cuts what is less than a second.
 func showEnvoyLimit(m *rlsv3.RateLimitResponse_DescriptorStatus, descriptor *envoyDescriptor, of *envoyDecided, s *shard.LimitStatus) {
 	m.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: descriptor.name, RequestsPerUnit: clamped(s.Quota)}
-	if rule, found := ruleOf(of.policies, of.r, s); found {
+	if rule, found := decisions.Rule(of.policies, of.r, s); found {
 		unit, times := envoyUnitOf(&rule, windowOf(&rule, s))
 		m.CurrentLimit.Unit = unit
 		if times > 1 {

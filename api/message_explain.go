@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -122,7 +123,7 @@ func (e *explanation) limits() {
 	limits := e.decision.Limits
 	for i := range limits {
 		e.limit(&limits[i])
-		if i+1 == len(limits) || !sameKey(&limits[i], &limits[i+1]) {
+		if i+1 == len(limits) || !decisions.SameKey(&limits[i], &limits[i+1]) {
 			e.lockout(&limits[i])
 		}
 	}
@@ -173,7 +174,7 @@ func (e *explanation) lockout(s *shard.LimitStatus) {
 	if s.LockoutLevel == 0 && s.BlockedUntil == 0 {
 		return
 	}
-	fmt.Fprintf(e, "\n%s/%s of %s: ", s.Policy, blockName(s), s.Key)
+	fmt.Fprintf(e, "\n%s/%s of %s: ", s.Policy, decisions.BlockName(s), s.Key)
 	if s.LockoutLevel > 0 {
 		fmt.Fprintf(e, "level %d, ", s.LockoutLevel)
 	}
@@ -182,7 +183,7 @@ func (e *explanation) lockout(s *shard.LimitStatus) {
 		return
 	}
 	e.WriteString("blocked ")
-	if blockName(s) == "block" {
+	if decisions.BlockName(s) == "block" {
 		e.WriteString("by hand ")
 	}
 	fmt.Fprintf(e, "until %s, for %s", clock(s.BlockedUntil), length(limit.Span(s.BlockedUntil-toldAt(&e.decision))))
@@ -207,7 +208,7 @@ func verdict(s *shard.LimitStatus) string {
 // ahead describes the change that time will bring.
 func (e *explanation) ahead(s *shard.LimitStatus) string {
 	now := toldAt(&e.decision)
-	rule, _ := ruleOf(e.policies, &e.request, s)
+	rule, _ := decisions.Rule(e.policies, &e.request, s)
 	switch {
 	case s.RetryAfter > 0:
 		return fmt.Sprintf("; next admitted at %s, in %s", clock(now+limit.Time(s.RetryAfter)), length(s.RetryAfter))

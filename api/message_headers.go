@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -16,7 +17,7 @@ func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[st
 	var shown styled
 	for i := range d.Limits {
 		s := &d.Limits[i]
-		shown.add(policyOfStatus(policies, r, s), s)
+		shown.add(decisions.PolicyOfStatus(policies, r, s), s)
 	}
 	waits := !d.Allowed && d.RetryAfter != limit.Never
 	if !shown.any && !waits {
@@ -90,7 +91,7 @@ func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, 
 		if len(r.Entries) > 1 {
 			name = s.Policy + "/" + s.Limit
 		}
-		l, _ := ruleOf(policies, r, s)
+		l, _ := decisions.Rule(policies, r, s)
 		rules.WriteString(`"` + name + `"` + parameter("q", s.Quota) + quotaUnit(&l))
 		if window := windowOf(&l, s); window > 0 {
 			rules.WriteString(parameter("w", uint64(seconds(window))))
@@ -224,22 +225,6 @@ func windowOf(l *policy.Limit, s *shard.LimitStatus) limit.Span {
 		return limit.Span(s.ResetAt - s.WindowStart)
 	}
 	return l.Period
-}
-
-// ruleOf returns the limit of a status with the numbers of its policy, for people to read: the key may have an override.
-func ruleOf(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (policy.Limit, bool) {
-	var limits []policy.Limit
-	if e := entryOfStatus(r.Entries, s); e != nil && e.Limits != nil {
-		limits = e.Limits
-	} else if p, found := policies.Lookup(s.Policy); found && e != nil {
-		limits, _ = p.Resolve(e.Tier)
-	}
-	for _, l := range limits {
-		if l.Name == s.Limit {
-			return l, true
-		}
-	}
-	return policy.Limit{}, false
 }
 
 // refillTime returns ceil(quota x period / count), computed in 128 bits; 0 if the result does not fit a Span.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -193,11 +194,11 @@ func TestTheReasonIsThatOfTheLimitThatDenied(t *testing.T) {
 		"the policy's":  {&r, []shard.LimitStatus{status("own", true, true), status("none", true, true)}},
 		"brought along": {&inline, []shard.LimitStatus{status("own", false, false)}},
 	} {
-		if got := reasonOf(policies, c.r, &shard.Decision{Limits: c.statuses}); got != want {
+		if got := decisions.Reason(policies, c.r, &shard.Decision{Limits: c.statuses}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := reasonOf(policies, &r, &shard.Decision{Limits: []shard.LimitStatus{status("own", true, false), status("none", false, false)}}); got != "the policy's" {
+	if got := decisions.Reason(policies, &r, &shard.Decision{Limits: []shard.LimitStatus{status("own", true, false), status("none", false, false)}}); got != "the policy's" {
 		t.Errorf("of a limit that has none: %q", got)
 	}
 }

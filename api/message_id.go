@@ -26,13 +26,3 @@ func retentionOf(policies *policy.Set, r *shard.Request) limit.Span {
 	}
 	return shortest
 }
-
-// entryOfStatus returns the entry of a status; nil: none.
-func entryOfStatus(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
-	for i := range entries {
-		if e := &entries[i]; e.Key == s.Key && e.Policy == s.Policy {
-			return e
-		}
-	}
-	return nil
-}

@@ -62,7 +62,7 @@ func TestARequestOfOlderPoliciesIsMadeAgain(t *testing.T) {
 				var known atomic.Pointer[policy.Set]
 				known.Store(testPolicies().At(1))
 				decider := &strict{version: 2}
-				s := limitService{decider: decider, policies: known.Load, sealer: func() *shard.Sealer { return testSealer }, observer: noObserver{}}
+				s := limitService{decider: decider, policies: known.Load, sealer: func() *shard.Sealer { return testSealer }}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if hears {

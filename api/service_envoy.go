@@ -10,6 +10,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -35,9 +36,6 @@ func (s envoyService) shouldRateLimit(ctx context.Context, m *rlsv3.RateLimitReq
 	}
 	if err != nil {
 		return nil, err
-	}
-	if x := s.limits.teller.exchange(ctx); x != nil {
-		x.protocol = "envoy"
 	}
 	decided := &envoyOutcome{}
 	if err := s.decide(ctx, r, decided); err != nil {
@@ -124,16 +122,12 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 		var failure *shard.Error
 		switch errors.As(err, &failure); {
 		case err == nil:
-			if request.Op != shard.Peek {
-				s.limits.observe(ctx, policies, request, d, "")
-			}
 			return envoyDecided{policies: policies, r: request, d: d, unknown: -1}, nil
 		case failure != nil && failure.Code == shard.KeyNotFound: //mutant:unknown-key-passes-envoy
 			at := 0
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
 			refused := r.entries[step][min(at, len(r.entries[step])-1):][:1]
-			s.limits.observer.Decision(refused[0].Policy, "denied")
-			s.limits.tellOf(ctx, policies, &shard.Request{Op: shard.Check, Namespace: r.namespace, Entries: refused}, &shard.Decision{}, "denied", "")
+			s.refused(ctx, policies, r.namespace, refused)
 			return envoyDecided{unknown: at, named: len(r.entries[step])}, nil
 		case failure != nil && failure.Code == shard.MemoryFull: //mutant:full-shard-passes-envoy
 			at := len(r.entries[step]) // all of them, if it is not one entry's key
@@ -145,6 +139,20 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 		}
 		return envoyDecided{}, err
 	}
+}
+
+// refused reports a key that its policy refuses as a denial, which no shard has made.
+func (s envoyService) refused(ctx context.Context, policies *policy.Set, namespace string, entries []shard.Entry) {
+	stored := slices.Clone(entries)
+	for i := range stored {
+		stored[i].Key, _ = s.limits.keys.hash(namespace, entries[i].Key)
+	}
+	exchangeOf(ctx).event.Ask(decisions.Asked{
+		Requests: []shard.Request{{Op: shard.Check, Namespace: namespace, Entries: entries}},
+		Stored:   []shard.Request{{Op: shard.Check, Namespace: namespace, Entries: stored}},
+		Results:  make([]shard.Result, 1),
+		Policies: policies,
+	})
 }
 
 // pausedFor waits. It returns false if ctx ended first.
@@ -189,9 +197,6 @@ func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyO
 		case result.Err == nil:
 			o.of[step][shares[i].at] = envoyDecided{policies: policies, r: &requests[i], d: &result.Decision, unknown: -1}
 			o.counted = true
-			if step != envoyBack {
-				s.limits.observe(ctx, policies, &requests[i], &result.Decision, "")
-			}
 		//mutant:unknown-report-key-fails
 		case step != envoyShadow && result.Err.Code != shard.KeyNotFound && failed == nil:
 			failed = result.Err

@@ -10,6 +10,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -23,11 +24,9 @@ type limitService struct {
 	// newestSealer has the secrets that the cluster has now; nil: nobody knows more than sealer.
 	newestSealer func(context.Context) (*shard.Sealer, error)
 
-	observer Observer
-	teller   *Teller                                                               // nil: nobody is told of decisions
-	cluster  ClusterAdmin                                                          // nil: no bill is corrected
-	stale    func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
-	shards   func() int                                                            // nil, or 0: not known
+	cluster ClusterAdmin                                                          // nil: no bill is corrected
+	stale   func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
+	shards  func() int                                                            // nil, or 0: not known
 }
 
 func (s limitService) register(d *registry) {
@@ -49,7 +48,7 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 	if err != nil {
 		return nil, err
 	}
-	return &stintv1.CheckResponse{Decision: s.answer(ctx, policies, m, r, d)}, nil
+	return &stintv1.CheckResponse{Decision: s.answer(policies, m, r, d)}, nil
 }
 
 func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
@@ -68,7 +67,7 @@ func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &stintv1.ReserveResponse{Decision: s.answer(ctx, policies, m.Check, r, d)}, nil
+	return &stintv1.ReserveResponse{Decision: s.answer(policies, m.Check, r, d)}, nil
 }
 
 func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
@@ -84,7 +83,6 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	if err != nil {
 		return nil, err
 	}
-	s.observe(ctx, policies, &r, d, "")
 	message := decisionOf(d)
 	message.Headers = headersOf(policies, &r, d)
 	if d.HoldExpires > 0 { // the hold lives on, maybe for longer than the secret that has sealed its id
@@ -163,19 +161,17 @@ func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stin
 				}
 				policies, requests[n], result = newest, *r, shard.Result{Decision: *d}
 			}
-			answers[asked[n]] = s.result(ctx, policies, check, &requests[n], &result)
+			answers[asked[n]] = s.result(policies, check, &requests[n], &result)
 		}
 	}
 	return &stintv1.CheckBatchResponse{Results: answers}
 }
 
-func (s limitService) result(
-	ctx context.Context, policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
-) *stintv1.Result {
+func (s limitService) result(policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result) *stintv1.Result {
 	if result.Err != nil {
 		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(result.Err)}}
 	}
-	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(ctx, policies, m, r, &result.Decision)}}
+	return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: s.answer(policies, m, r, &result.Decision)}}
 }
 
 func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
@@ -271,14 +267,9 @@ func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decis
 	return &result.Decision, nil
 }
 
-// answer translates the decision on a check or a reservation into a message, and reports it to the observer.
-func (s limitService) answer(
-	ctx context.Context, policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
-) *stintv1.Decision {
+// answer translates the decision on a check or a reservation into a message.
+func (s limitService) answer(policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision) *stintv1.Decision {
 	id := idOf(s.sealer(), policies, r, d)
-	if r.Op != shard.Peek {
-		s.observe(ctx, policies, r, d, id)
-	}
 	message := decisionOf(d)
 	if r.Op == shard.Reserve {
 		message.HoldId = id
@@ -287,83 +278,10 @@ func (s limitService) answer(
 	}
 	message.Headers = headersOf(policies, r, d)
 	if !d.Allowed {
-		message.Reason = reasonOf(policies, r, d)
+		message.Reason = decisions.Reason(policies, r, d)
 	}
 	if m.Explain {
 		message.Explanation = explainDecision(policies, r, d)
 	}
 	return message
-}
-
-// inlinePolicy is the policy name in metrics for limits that a request brought along: a caller may name them freely.
-const inlinePolicy = "inline"
-
-// observe reports a decision to the observer, and to those who listen. id is that of the decision or hold; "": none.
-func (s limitService) observe(ctx context.Context, policies *policy.Set, r *shard.Request, d *shard.Decision, id string) {
-	outcome := outcomeOf(r, d)
-	s.tellOf(ctx, policies, r, d, outcome, id)
-	for i := range r.Entries {
-		name := r.Entries[i].Policy
-		if r.Entries[i].Limits != nil {
-			name = inlinePolicy
-		}
-		s.observer.Decision(name, outcome)
-	}
-	if !d.Allowed && !d.Replayed && r.Op != shard.Settle {
-		s.observeDenial(r, d)
-	}
-}
-
-// observeDenial tells which limits denied, and which blocks.
-func (s limitService) observeDenial(r *shard.Request, d *shard.Decision) {
-	for i := range d.Limits {
-		status := &d.Limits[i]
-		blocked := status.Blocked && (i == 0 || !sameKey(status, &d.Limits[i-1])) // all limits of a blocked key say so
-		if !blocked && !denies(status) {
-			continue
-		}
-		if e := entryOfStatus(r.Entries, status); e != nil && e.Limits != nil {
-			s.observer.Denied(r.Namespace, inlinePolicy, inlinePolicy)
-			continue
-		}
-		if denies(status) {
-			s.observer.Denied(r.Namespace, status.Policy, status.Limit)
-		}
-		if blocked {
-			s.observer.Denied(r.Namespace, status.Policy, blockName(status))
-		}
-	}
-}
-
-func outcomeOf(r *shard.Request, d *shard.Decision) string {
-	switch {
-	case d.Replayed:
-		return "replayed"
-	case r.Op == shard.Settle:
-		return settlements[r.Settlement.Action]
-	case r.Op == shard.Count:
-		return "counted"
-	case d.Age > 0:
-		return "denied_cached"
-	case d.Challenged():
-		return "challenged"
-	case !d.Allowed && lockedOut(d):
-		return "locked_out"
-	case !d.Allowed:
-		return "denied"
-	case d.ShadowDenied:
-		return "shadow_denied"
-	case r.Op == shard.Reserve:
-		return "reserved"
-	}
-	return "allowed"
-}
-
-// settlements maps each action to the name of its effect.
-var settlements = map[shard.Action]string{
-	shard.ActionCommit:  "committed",
-	shard.ActionCancel:  "cancelled",
-	shard.ActionExtend:  "extended",
-	shard.ActionSuccess: "success",
-	shard.ActionFailed:  "failed",
 }

@@ -31,8 +31,8 @@ type Watcher interface {
 
 // watchService answers ObserveService.Watch.
 type watchService struct {
-	teller       *Teller // nil: nothing can be watched
-	watcher      Watcher // nil: there are no other nodes
+	bus          *decisions.Bus // nil: nothing can be watched
+	watcher      Watcher        // nil: there are no other nodes
 	top          TopReader
 	keys         KeysOf
 	gate         *gatekeeper
@@ -97,7 +97,7 @@ var (
 	errWatchDraining = &shard.Error{Code: shard.Draining, Message: "this node stops; watch another one"}
 )
 
-// counted serves a stream if there is room for it, and tells the observer of its end.
+// counted serves a stream if there is room for it, and reports its end.
 func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stintv1.Event) error) (err error) {
 	defer func() {
 		ended := err
@@ -105,12 +105,12 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 			ended, err = nil, ctx.Err() // the client has seen enough
 		}
 		// How long a reader stays is no latency.
-		s.interceptors.told(ctx, ending{procedure: stintv1connect.ObserveServiceWatchProcedure, system: streamSystem(ctx), begun: time.Now(), asked: &c.message, err: ended})
+		s.interceptors.coded(ctx, stintv1connect.ObserveServiceWatchProcedure, time.Now(), nil, ended)
 	}()
 	if err := c.problem(); err != nil {
 		return err
 	}
-	if s.teller == nil {
+	if s.bus == nil {
 		return errNoWatch
 	}
 	end := s.open.begin(callerIn(ctx).Name())
@@ -211,7 +211,7 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 	if err := w.findKeys(&sees); err != nil {
 		return err
 	}
-	w.events = s.teller.Bus.Open(&w.filter)
+	w.events = s.bus.Open(&w.filter)
 	defer w.events.Close()
 	joining, leave := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -326,7 +326,7 @@ func (w *watch) sendWaiting(sees *sight) (sent int, err error) {
 }
 
 // message is an event for the client; nil: it may not see it.
-func (w *watch) message(e *decisions.Event, sees *sight) (*stintv1.Event, error) {
+func (w *watch) message(e *decisions.Record, sees *sight) (*stintv1.Event, error) {
 	wanted := false // an event is shown for a key that was asked for, if the caller may see it, or the hash of any
 	e.Entries(func(one *decisions.Entry) bool {
 		wanted = w.filter.WantsEntry(one) && (sees.shows(one) || sees.observes && w.filter.Key == "" && w.filter.KeyPrefix == "")
@@ -336,7 +336,7 @@ func (w *watch) message(e *decisions.Event, sees *sight) (*stintv1.Event, error)
 	if !wanted || !known {
 		return nil, nil
 	}
-	if e.Happening != nil {
+	if e.Happened != nil {
 		return w.happening(kind, e, sees)
 	}
 	main, shown, err := w.entry(&e.Entry, sees)
@@ -370,32 +370,24 @@ func (w *watch) message(e *decisions.Event, sees *sight) (*stintv1.Event, error)
 }
 
 // happening is an event that is no decision; nil: the client may not see it.
-func (w *watch) happening(kind stintv1.EventKind, e *decisions.Event, sees *sight) (*stintv1.Event, error) {
+func (w *watch) happening(kind stintv1.EventKind, e *decisions.Record, sees *sight) (*stintv1.Event, error) {
 	key, shown, err := w.entry(&e.Entry, sees)
 	//mutant:changes-shown-under-hashes
 	if err != nil || key == nil || !shown && e.Kind == decisions.Change { // its texts may name the key
 		return nil, err
 	}
 	m := &stintv1.Event{Kind: kind, At: timestamppb.New(e.At), Namespace: e.Namespace, Policy: key.Policy, Key: key.Key, Hashed: key.Hashed}
-	switch h := e.Happening; e.Kind {
-	case decisions.Threshold:
-		m.Threshold = &stintv1.FiredThreshold{Policy: e.Policy, Limit: h.Limit, Units: h.Units, Percent: h.Percent,
-			WindowStart: timestampIf(h.Starts), WindowEnd: timestampIf(h.Ends)}
-	case decisions.Lockout:
-		m.Lockout = &stintv1.BegunLockout{Level: h.Level, BlockedUntil: timestampIf(h.Until)}
-	case decisions.Change:
-		m.Change = &stintv1.AuditRecord{At: m.At, Actor: h.Actor, Namespace: e.Namespace, Policy: e.Policy, Key: key.Key, Limit: h.Limit,
-			Deed: h.Deed, Before: h.Before, After: h.After, Note: h.Note}
+	switch h := e.Happened; {
+	case h.Fired != nil:
+		m.Threshold = firedMessage(h.Fired)
+		m.Threshold.Key = ""
+	case h.Lockout != nil:
+		m.Lockout = &stintv1.BegunLockout{Level: h.Lockout.Level, BlockedUntil: optionalTimestamp(h.Lockout.Until)}
+	case h.Change != nil:
+		m.Change = auditMessage(h.Change)
+		m.Change.Key = key.Key
 	}
 	return m, nil
-}
-
-// timestampIf is an instant; nil: there is none.
-func timestampIf(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }
 
 // entry is one key of an event for the client; nil: it may not even see the hash. shown: it sees the key.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ import (
 // fakeWatcher is a Watcher that puts an event of another node into each reader.
 type fakeWatcher struct {
 	missing []string
-	event   *decisions.Event // nil: none
+	event   *decisions.Record // nil: none
 }
 
 func (f *fakeWatcher) Join(ctx context.Context, filter *decisions.Filter, into *decisions.Reader, missing func([]string)) {
@@ -60,7 +61,7 @@ func (w *world) listen(namespace string) *listener {
 }
 
 // next waits for n events and no more. An event follows its answer, so it may come a moment later.
-func (l *listener) next(what string, n int) (all []*decisions.Event) {
+func (l *listener) next(what string, n int) (all []*decisions.Record) {
 	l.t.Helper()
 	await.Until(l.t, fmt.Sprint(what, ": ", n, " events"), func() bool {
 		some, missed := l.r.Take()
@@ -76,7 +77,7 @@ func (l *listener) next(what string, n int) (all []*decisions.Event) {
 	return all
 }
 
-func lines(events []*decisions.Event) (all []string) {
+func lines(events []*decisions.Record) (all []string) {
 	for _, e := range events {
 		all = append(all, fmt.Sprintf("%s %s %s/%s", e.Protocol, e.Outcome, e.Policy, e.Key))
 	}
@@ -84,7 +85,7 @@ func lines(events []*decisions.Event) (all []string) {
 	return all
 }
 
-func wantLines(t *testing.T, what string, events []*decisions.Event, want ...string) {
+func wantLines(t *testing.T, what string, events []*decisions.Record, want ...string) {
 	t.Helper()
 	if got := lines(events); !slices.Equal(got, want) {
 		t.Errorf("%s: got %q, want %q", what, got, want)
@@ -290,7 +291,7 @@ func (s *watched) next() *stintv1.Event {
 func TestWatchSendsDecisions(t *testing.T) {
 	w := newWorld(t)
 	w.watcher.missing = []string{"n3"}
-	w.watcher.event = &decisions.Event{At: time.UnixMicro(5), Kind: decisions.Denied, Outcome: "locked_out", Namespace: "default",
+	w.watcher.event = &decisions.Record{At: time.UnixMicro(5), Kind: decisions.Denied, Outcome: "locked_out", Namespace: "default",
 		Entry: decisions.Entry{Policy: "api", Key: "far", Cost: 2}, Node: "n2", RetryAfterUS: 7, DeniedBy: []string{"api/lockout"}, Weight: 1}
 	for name, options := range map[string][]connect.ClientOption{"connect": nil, "JSON": {connect.WithProtoJSON()}, "gRPC-Web": {connect.WithGRPCWeb()}} {
 		all := w.watch(t, "", &stintv1.WatchRequest{}, options...)
@@ -419,7 +420,7 @@ func TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
 	w := newGuardedWorld(t, k.guard)
-	at := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
+	at := limit.Time(time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC).UnixMicro())
 	for name, c := range map[string]struct {
 		grant string
 		kinds []stintv1.EventKind
@@ -435,16 +436,17 @@ func TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt(t *testing.T) {
 		if err != nil || !stream.Receive() {
 			t.Fatal(err, stream.Err())
 		}
-		one := decisions.Entry{Policy: "per-ip", Key: "user:1"}
-		for _, e := range []*decisions.Event{
-			{Kind: decisions.Threshold, Entry: one, Happening: &decisions.Happening{Limit: "minute", Units: 8000, Percent: 80, Ends: at}},
-			{Kind: decisions.Lockout, Entry: one, Happening: &decisions.Happening{Level: 2, Until: at}},
-			{Kind: decisions.Change, Entry: one, Happening: &decisions.Happening{Actor: "jo", Deed: "block", Note: "why"}},
-			{Kind: decisions.Lockout, Entry: decisions.Entry{Policy: "per-ip", Key: "user:2"}, Happening: &decisions.Happening{Level: 3, Until: at}},
-		} {
-			e.At, e.Namespace, e.Node = at, "default", "n1"
-			w.bus.Put(e, 0)
+		happened := []shard.Happening{
+			{Fired: &shard.FiredThreshold{Limit: "minute", Units: 8000, Percent: 80, Ends: at}},
+			{Lockout: &shard.BegunLockout{Level: 2, Until: at}},
+			{Change: &shard.AuditRecord{Actor: "jo", Deed: "block", Note: "why"}},
+			{Lockout: &shard.BegunLockout{Level: 3, Until: at}, Key: "user:2"},
 		}
+		for i := range happened {
+			h := &happened[i]
+			h.At, h.Namespace, h.Policy, h.Key = at, "default", "per-ip", cmp.Or(h.Key, "user:1")
+		}
+		w.bus.Changed(happened)
 		for _, want := range want {
 			if !stream.Receive() {
 				t.Fatal(name, stream.Err())
@@ -526,7 +528,7 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	w := newWorld(t)
 	waiting := make(chan struct{})
 	var sent []*stintv1.Event
-	s := watchService{teller: &Teller{Bus: w.bus}, keys: plainKeys, gate: w.api.registry.gate, draining: make(chan struct{})}
+	s := watchService{bus: w.bus, keys: plainKeys, gate: w.api.registry.gate, draining: make(chan struct{})}
 	ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 	defer cancel()
 	ended := make(chan error, 1)
@@ -545,7 +547,7 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	<-waiting
 	const all = decisions.Ring + 100
 	for i := range all {
-		w.bus.Put(&decisions.Event{Kind: decisions.Allowed, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: fmt.Sprint(i)}}, 0)
+		w.bus.Put(&decisions.Record{Kind: decisions.Allowed, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: fmt.Sprint(i)}}, 0)
 	}
 	waiting <- struct{}{}
 	if err := <-ended; err == nil {
@@ -593,20 +595,20 @@ func TestTheNumberOfStreamsIsBounded(t *testing.T) {
 	}
 }
 
-// While nobody listens, a decision costs the answer nothing: the allocations of TestAllocationsOfACall are with a Teller too.
+// While nobody listens, a decision costs the answer nothing: the allocations of TestAllocationsOfACall are with a bus too.
 func TestWithoutListenersACallAllocatesNothingMore(t *testing.T) {
-	plain, told := tellingCall(nil), tellingCall(&Teller{Bus: decisions.NewBus(nil)})
+	plain, told := tellingCall(nil), tellingCall(decisions.NewBus("n1", nil))
 	if more, times, than := allocatesMore(func() { told() }, func() { plain() }); more {
 		t.Errorf("a call allocates %v times, and %v times when it could be told", than, times)
 	}
 }
 
 // tellingCall makes a call through the fast path, without a network and with a Decider that does nothing.
-func tellingCall(teller *Teller) func() int {
+func tellingCall(bus *decisions.Bus) func() int {
 	set := testPolicies()
 	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
-		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Observer: noObserver{},
-		Metrics: http.NotFoundHandler(), Teller: teller})
+		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
+		Metrics: http.NotFoundHandler(), Listeners: decisions.Listeners{bus}})
 	return func() int {
 		r := httptest.NewRequest("POST", "/stint.v1.LimitService/Check", strings.NewReader(perIP))
 		r.Host = "localhost"
@@ -627,20 +629,20 @@ func BenchmarkTold(b *testing.B) {
 		l := decisions.NewLog(decisions.LogConfig{Out: decisions.To(discarding{}), AllowedEvery: every,
 			Hide: func(string, string) (string, bool) { return "hash", true }, Logger: slog.New(slog.DiscardHandler)})
 		b.Cleanup(func() { l.Close(time.Second) })
-		return decisions.NewBus(l)
+		return decisions.NewBus("n1", l)
 	}
 	watch := func(kinds ...decisions.Kind) *decisions.Bus {
-		bus := decisions.NewBus(nil)
+		bus := decisions.NewBus("n1", nil)
 		b.Cleanup(bus.Open(&decisions.Filter{Namespace: "default", Kinds: kinds}).Close)
 		return bus
 	}
 	for _, c := range []struct {
 		name string
 		bus  *decisions.Bus
-	}{{"off", decisions.NewBus(nil)}, {"log-1-in-100", log(100)}, {"log-all", log(1)}, {"watch-denials", watch(decisions.Denied)}, {"watch-all", watch()}} {
+	}{{"off", decisions.NewBus("n1", nil)}, {"log-1-in-100", log(100)}, {"log-all", log(1)}, {"watch-denials", watch(decisions.Denied)}, {"watch-all", watch()}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			call := tellingCall(&Teller{Bus: c.bus, Node: "n1", Keys: plainKeys})
+			call := tellingCall(c.bus)
 			for b.Loop() {
 				if code := call(); code != 200 {
 					b.Fatal(code)
@@ -653,8 +655,8 @@ func BenchmarkTold(b *testing.B) {
 // However many decisions there are, a stream sends a thousand a second, and tells how many it has missed.
 func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bus := decisions.NewBus(nil)
-		s := watchService{teller: &Teller{Bus: bus, Node: "n"}, gate: newGatekeeper(&Config{}, &admission{}), draining: make(chan struct{})}
+		bus := decisions.NewBus("n1", nil)
+		s := watchService{bus: bus, gate: newGatekeeper(&Config{}, &admission{}, reporter{}), draining: make(chan struct{})}
 		ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 		began, sent, missed := time.Now(), 0, uint64(0)
 		ended := make(chan error, 1)
@@ -670,7 +672,7 @@ func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 		const each, seconds = 10, 20
 		for range seconds * 1000 {
 			for range each {
-				bus.Put(&decisions.Event{Kind: decisions.Denied, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: "k"}}, 0)
+				bus.Put(&decisions.Record{Kind: decisions.Denied, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: "k"}}, 0)
 			}
 			time.Sleep(time.Millisecond)
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/internal/observe/decisions"
-	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -58,8 +57,6 @@ func (fakeTokens) TurnOff(context.Context, string) error { return nil }
 
 var testSealer = shard.NewSealer([32]byte{1, 2, 3})
 
-var _ Observer = (*metrics.Metrics)(nil)
-
 type fakeDecider struct {
 	mu      sync.Mutex
 	calls   [][]shard.Request
@@ -97,17 +94,22 @@ type fakeObserver struct {
 	denials []string
 }
 
-func (f *fakeObserver) Decision(policy, outcome string) { f.add("decision " + policy + " " + outcome) }
+// Ended implements decisions.Listener.
+func (f *fakeObserver) Ended(e *decisions.Event) {
+	for _, c := range e.Counted {
+		for range c.N {
+			f.add("decision " + c.Name + " " + c.Kind)
+		}
+	}
+	e.CountDenials(f)
+	f.add("request " + e.Method[strings.LastIndex(e.Method, "/")+1:] + " " + e.Code)
+}
 
 // Denied keeps the denials apart: the lines are about calls.
 func (f *fakeObserver) Denied(namespace, policy, limit string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.denials = append(f.denials, namespace+" "+policy+"/"+limit)
-}
-
-func (f *fakeObserver) Request(procedure, code string, _ time.Duration, _ string) {
-	f.add("request " + procedure[strings.LastIndex(procedure, "/")+1:] + " " + code)
 }
 
 func (f *fakeObserver) add(line string) {
@@ -136,7 +138,7 @@ func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 // ownWorld makes a world without ports. Calls without a deadline have the timeout.
 func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
-		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3, bus: decisions.NewBus(nil),
+		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3, bus: decisions.NewBus("n1", nil),
 		watcher: &fakeWatcher{}}
 	keys := func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {
 		if w.keys == nil {
@@ -147,7 +149,7 @@ func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 	w.api = New(Config{
 		Decider:  w.decider,
 		Keys:     keys,
-		Teller:   &Teller{Bus: w.bus, Node: "n1", Keys: keys},
+		Bus:      w.bus,
 		Watcher:  w.watcher,
 		Guard:    guard,
 		Revision: func() *policy.Revision { return w.revision },
@@ -166,7 +168,7 @@ func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 		Sinks:          w.sinks,
 		Top:            w.top,
 		Ready:          func() error { return w.ready },
-		Observer:       w.observer,
+		Listeners:      decisions.Listeners{w.observer, w.bus},
 		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
 		RequestTimeout: timeout,
 	})

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/notify"
-	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -56,11 +55,23 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
 	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
 		changed: n.changed, fail: n.fail, writes: writes}
-	n.opener = &opener{node: n.id, world: n.config.World, dir: n.dir, view: n.view, peers: n.peers, replicas: n.replicas,
-		observer: observer, handOver: n.handover.giveAwaySoon, top: budget,
-		happenings: &happenings{node: n.id, bus: func() *decisions.Bus { return n.decisions }}, acceptStep: n.config.AcceptTime, ahead: n.config.testClock.aheadBy, logger: logger, changed: n.changed}
-	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
-	n.assembleDecisions()
+	n.assembleDecisions(counted)
+	n.opener = &opener{
+		node:       n.id,
+		world:      n.config.World,
+		dir:        n.dir,
+		view:       n.view,
+		peers:      n.peers,
+		replicas:   n.replicas,
+		observer:   observer,
+		handOver:   n.handover.giveAwaySoon,
+		top:        budget,
+		bus:        n.decisions,
+		acceptStep: n.config.AcceptTime,
+		ahead:      n.config.testClock.aheadBy,
+		logger:     logger,
+		changed:    n.changed,
+	}
 	n.assembleReconciler()
 }
 

@@ -35,7 +35,8 @@ func (l *DecisionLog) problem() error {
 const logWithin = time.Second
 
 // assembleDecisions makes what tells others of this node's decisions.
-func (n *Node) assembleDecisions() {
+func (n *Node) assembleDecisions(counted *topCounts) {
+	n.topReader = &topReader{view: n.view, counted: counted, peers: n.peers, reporter: n.reporter}
 	n.watcher = &watcher{view: n.view, peers: n.peers, reporter: n.reporter}
 	if to := n.config.DecisionLog; to != nil {
 		out := decisions.To(to.Out)
@@ -45,7 +46,7 @@ func (n *Node) assembleDecisions() {
 		n.decisionLog = decisions.NewLog(decisions.LogConfig{Out: out, Keys: to.Keys, Hide: n.topReader.HideKey, AllowedEvery: to.AllowedEvery,
 			Dropped: n.metrics.DecisionLogDropped, Logger: n.config.Logger})
 	}
-	n.decisions = decisions.NewBus(n.decisionLog)
+	n.decisions = decisions.NewBus(n.id, n.decisionLog)
 }
 
 // endDecisionLog writes what is left of the decision log.

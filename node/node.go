@@ -247,7 +247,7 @@ func randomID() string {
 
 // serve serves the clients' ports.
 func (n *Node) serve() {
-	teller := &api.Teller{Bus: n.decisions, Node: n.id, Keys: n.view.keysOf}
+	listeners := decisions.Listeners{n.tracer, n.metrics, n.calls, n.decisions}
 	config := api.Config{
 		Decider:        n.router,
 		Keys:           n.view.keysOf,
@@ -263,14 +263,13 @@ func (n *Node) serve() {
 		KeySources:     n.dispatcher.poster.Transport(),
 		Cluster:        n.admin,
 		Top:            n.topReader,
-		Teller:         teller,
+		Listeners:      listeners,
+		Bus:            n.decisions,
 		Watcher:        n.watcher,
 		Shards:         n.view.shards,
 		Stale:          n.stale.read,
 		Ready:          n.Ready,
-		Observer:       n.metrics,
 		Tracer:         n.tracer,
-		Calls:          n.calls,
 		LogLevel:       n.config.LogLevel,
 		Metrics:        scrape(n.metrics, n.replicas, n.view.revision),
 		Hosts:          n.config.APIHosts,
@@ -288,10 +287,9 @@ func (n *Node) serve() {
 		Parents:        n.view.withParents,
 		Copies:         n.view.copies,
 		Ready:          n.Ready,
-		Observer:       n.metrics,
+		Connections:    n.metrics.Connections,
+		Listeners:      listeners,
 		Tracer:         n.tracer,
-		Calls:          n.calls,
-		Teller:         teller,
 		Logger:         n.config.Logger,
 		Now:            n.config.now(),
 		Version:        n.config.Version,

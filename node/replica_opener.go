@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/actor"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
@@ -26,7 +27,7 @@ type opener struct {
 	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 
 	top        *top.Budget          // of the keys that stand out
-	happenings *happenings          // for those who watch
+	bus        *decisions.Bus       // gets what happens to keys
 	acceptStep bool                 // lets shard time step
 	ahead      func() time.Duration // how far a test has moved shard time
 	logger     *slog.Logger
@@ -106,14 +107,14 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 			ClockSet:   func(ahead time.Duration) { o.observer.clockSet(id, ahead) },
 			ClockWrong: func(ahead time.Duration) { o.observer.clockWrong(id, ahead) },
 			HandOver:   func(reason string) { o.handOver(id, reason) },
-			Happened:   o.happenings.tell,
+			Happened:   o.bus.Changed,
 		},
 		AcceptStep: o.acceptStep,
 	}
 	if id == shard.System {
 		config.Policies = nil
 	} else {
-		config.Top, config.Watched = o.top, o.happenings.wanted
+		config.Top, config.Watched = o.top, o.bus.WantsChanges
 	}
 	if !r.lone {
 		config.Reference = func() (time.Duration, bool) { return o.peers.offset(o.view.voterNodes(id)) }

@@ -173,7 +173,7 @@ func TestADecisionLogOfANode(t *testing.T) {
 		}
 		sum := uint64(0)
 		for line := range strings.Lines(string(text)) {
-			var e decisions.Event
+			var e decisions.Record
 			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Key != "" || len(e.KeyHash) != 16 || e.Policy != "flooded" {
 				t.Fatalf("%v: %s", err, line)
 			}

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -60,7 +59,7 @@ func BenchmarkRound(b *testing.B) {
 		"INCR": array("INCR", "counter"), "CL.THROTTLE": array("CL.THROTTLE", "user:42", "100", "100", "60"),
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := NewServer(Config{Router: &instant{}, Observer: nothing{}})
+			s := NewServer(Config{Router: &instant{}})
 			null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 			if err != nil {
 				b.Fatal(err)
@@ -76,9 +75,3 @@ func BenchmarkRound(b *testing.B) {
 		})
 	}
 }
-
-type nothing struct{ Observer }
-
-func (nothing) Decisions(string, string, int) {}
-func (nothing) Commands(string, string, int)  {}
-func (nothing) Round(time.Duration, string)   {}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -99,6 +100,7 @@ func TestAPipelineIsOneBatchAnsweredInOrder(t *testing.T) {
 	if rounds := seen.get("rounds"); rounds > 1 {
 		t.Errorf("it took %d rounds", rounds)
 	}
+	await.Until(t, "the round is observed", func() bool { return seen.get("rounds") > 0 })
 	if incr, del := seen.get("incr ok"), seen.get("del ok"); incr != 4 || del != 1 || seen.get("incrby ERR") != 1 {
 		t.Errorf("observed: %v", seen.of)
 	}
@@ -187,6 +189,7 @@ func TestErrorsTellWhatWasCounted(t *testing.T) {
 			}
 		}
 	}
+	c.ask("PING") // the rounds before it are observed
 	if seen.get("incr TRYAGAIN") != 3 || seen.get("incr UNKNOWN") != 1 || seen.get("inline denied") != 0 {
 		t.Errorf("observed: %v", seen.of)
 	}
@@ -199,6 +202,7 @@ func TestDecisionsAreObserved(t *testing.T) {
 		c.ask("STINT.CHECK per-ip a")
 		c.ask("CL.THROTTLE b 1 1 60")
 	}
+	c.ask("PING") // the rounds before it are observed
 	for what, want := range map[string]int{"per-ip allowed": 3, "per-ip denied": 2, "inline allowed": 2, "inline denied": 3} {
 		if got := seen.get(what); got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)

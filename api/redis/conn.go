@@ -58,7 +58,7 @@ type conn struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, nc: nc, id: s.ids.Add(1), proto: 2, proven: connlimit.Prover(nc), in: make([]byte, readBytes), free: make(chan struct{}, 1)}
 	c.free <- struct{}{}
-	c.round.conn = c
+	c.round.conn, c.round.lister = c, c.round.questions
 	if socket, ok := nc.(syscall.Conn); ok {
 		c.raw, _ = socket.SyscallConn()
 	}
@@ -262,11 +262,7 @@ func (c *conn) finished() {
 		c.ended = true
 		c.nc.Close()
 	}
-	took := time.Since(c.round.began)
-	c.server.config.Observer.Round(took, c.round.told(took))
-	if teller := c.server.config.Teller; teller != nil {
-		c.round.tell(teller)
-	}
+	c.round.report()
 	c.round.reset()
 	const usual = 64 << 10
 	if cap(c.out) > usual {
@@ -277,7 +273,6 @@ func (c *conn) finished() {
 
 // encode appends the replies of the round and counts them.
 func (c *conn) encode(b []byte) []byte {
-	var count tallies
 	commands := c.round.commands
 	for i := 0; i < len(commands); {
 		m := &commands[i]
@@ -290,72 +285,9 @@ func (c *conn) encode(b []byte) []byte {
 			b = appendFailure(b, err)
 		} else {
 			b = m.verb.reply(b, of, c.proto)
-			count.decided(c.server.config.Observer, m)
 		}
-		count.answered(c.server.config.Observer, m.verb, code)
-		if code != "" && c.round.failed == "" {
-			c.round.failed = code
-		}
+		c.round.count(m, code)
 		i += int(m.keys)
 	}
-	count.end(c.server.config.Observer)
 	return b
 }
-
-// tallies counts a round for the Observer, with one call for neighbors that are alike.
-type tallies struct {
-	verb            *verb
-	code            string
-	commands        int
-	policy, outcome string
-	decisions       int
-}
-
-func (t *tallies) answered(o Observer, v *verb, code string) {
-	if t.commands > 0 && (t.verb != v || t.code != code) {
-		t.tellCommands(o)
-	}
-	t.verb, t.code = v, code
-	t.commands++
-}
-
-func (t *tallies) tellCommands(o Observer) {
-	name, code := otherCommands, "ok"
-	if t.verb != nil {
-		name = t.verb.name
-	}
-	if t.code != "" {
-		code = t.code
-	}
-	o.Commands(name, code, t.commands)
-	t.commands = 0
-}
-
-// decided counts a decision of a command that could be denied.
-func (t *tallies) decided(o Observer, m *command) {
-	policyName, outcome := inline, m.outcome()
-	if outcome == "" {
-		return
-	}
-	if m.limits == nil {
-		policyName = m.policy
-	}
-	if t.decisions > 0 && (t.policy != policyName || t.outcome != outcome) {
-		o.Decisions(t.policy, t.outcome, t.decisions)
-		t.decisions = 0
-	}
-	t.policy, t.outcome = policyName, outcome
-	t.decisions++
-}
-
-func (t *tallies) end(o Observer) {
-	if t.commands > 0 {
-		t.tellCommands(o)
-	}
-	if t.decisions > 0 {
-		o.Decisions(t.policy, t.outcome, t.decisions)
-	}
-}
-
-// inline is the policy name in metrics for limits that a command brought along.
-const inline = "inline"

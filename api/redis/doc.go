@@ -31,10 +31,10 @@
 // read, is written by a goroutine of that connection; nothing more is read from the connection until then. A slow client or a
 // shard without an owner therefore delays no other client. The Server waits for all these goroutines.
 //
-// # Traces and the log of calls
+// # What a round came to
 //
-// A round is one call: it may be followed (package internal/observe/trace), and has a line in the log if it fails or is slow (package
-// internal/observe/calllog). Its commands are named where they are all alike, else it is a pipeline.
+// A round is one call: when its replies are written, its event (package internal/observe/decisions) goes to the listeners, which are
+// those of package api. Its commands are named where they are all alike, else it is a pipeline.
 //
 // # Bounds
 //

@@ -33,7 +33,6 @@ const callsMost = 8
 // gatherer has one queue for each shard. It may be used concurrently.
 type gatherer struct {
 	router  Router
-	teller  Teller // nil: nobody is told of decisions
 	timeout time.Duration
 	waiting atomic.Int64  // requests without an answer
 	calls   *crew.Crew    // runs the queues' work; the server closes it
@@ -44,15 +43,12 @@ type gatherer struct {
 	queues atomic.Pointer[[]*shardQueue]
 }
 
-func newGatherer(router Router, teller Teller, timeout time.Duration) *gatherer {
-	g := &gatherer{router: router, teller: teller, timeout: timeout, calls: crew.New(), closing: make(chan struct{})}
+func newGatherer(router Router, timeout time.Duration) *gatherer {
+	g := &gatherer{router: router, timeout: timeout, calls: crew.New(), closing: make(chan struct{})}
 	g.hurry = sync.OnceFunc(func() { close(g.closing) })
 	g.queues.Store(new([]*shardQueue))
 	return g
 }
-
-// listening reports whether anybody wants to know of decisions.
-func (g *gatherer) listening() bool { return g.teller != nil && g.teller.Listening() }
 
 func (g *gatherer) queueOf(id shard.ID) *shardQueue {
 	if queues := *g.queues.Load(); int(id) < len(queues) {
@@ -143,14 +139,14 @@ func (l *shardQueue) add(r *round, p part) {
 	if l.held.requests >= queueRequestsMost || l.held.bytes >= queueBytesMost || l.gatherer.waiting.Load() >= requestsMost {
 		l.mu.Unlock()
 		for i := p.first; i >= 0; i = r.commands[i].next {
-			r.commands[i].err = errFull
+			r.commands[i].result.Err = errFull
 		}
 		r.partDone()
 		return
 	}
 	b := l.open(p.load)
 	for i := p.first; i >= 0; i = r.commands[i].next {
-		b.add(&r.commands[i], r.trace())
+		b.add(&r.commands[i], r.span)
 	}
 	b.rounds = append(b.rounds, r)
 	b.load.add(p.load)
@@ -329,9 +325,8 @@ func (l *shardQueue) call(b *batch) (reusable bool) {
 	results := l.gatherer.router.Submit(ctx, l.id, b.requests)
 	cancel()
 	reusable = true
-	listening := l.gatherer.listening()
 	for i := range results {
-		b.commands[i].settle(&results[i], listening)
+		b.commands[i].result = results[i]
 		if err := results[i].Err; err != nil && err.MaybeApplied() {
 			reusable = false
 		}

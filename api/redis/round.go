@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -39,8 +41,7 @@ type command struct {
 	revision  uint64        // version of the policies by which a check was made
 	together  []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
 
-	made *shard.Decision // of a check, for those who listen; nil: nobody did
-	answer
+	result shard.Result // once it is decided
 }
 
 // flags has the properties, besides the verb, that a command's reply depends on.
@@ -52,60 +53,17 @@ const (
 	onlyReads                   // GETEX that changes nothing: the reply is the value
 )
 
-// answer has the parts of a result that a reply needs.
-type answer struct {
-	err       *shard.Error
-	at        limit.Time
-	tallied   shard.Tallied
-	allowed   bool
-	challenge bool // a denial only by limits that ask for a challenge
-	repeated  bool // a denial that was repeated without a decision
-	locked    bool
-	shadowed  bool
-	limit     string // "policy/limit" of the binding limit
-	quota     uint64
-	remaining uint64
-	unlimited bool
-	retry     limit.Span
-	reset     limit.Time
-}
-
-// settle copies the parts of a result that the reply needs, and the whole decision on a check if somebody listens.
-func (c *command) settle(r *shard.Result, listening bool) {
-	if c.err = r.Err; c.err != nil {
-		return
-	}
-	d := &r.Decision
-	if listening && c.op == shard.Check {
-		made := *d
-		c.made = &made
-	}
-	c.at = d.DecidedAt
-	if c.op == shard.Tally || c.op == shard.ReadTally {
-		c.tallied = *d.Tallied
-		return
-	}
-	c.allowed, c.shadowed, c.retry, c.repeated = d.Allowed, d.ShadowDenied, d.RetryAfter, d.Age > 0
-	c.challenge = !d.Allowed && d.Challenged()
-	s := binding(d)
-	if s == nil {
-		return
-	}
-	c.locked = s.Blocked
-	c.quota, c.remaining, c.unlimited, c.reset = s.Quota, s.Left(), s.Unlimited, s.ResetAt
-	if c.limits == nil {
-		c.limit = s.Policy + "/" + s.Limit
-	}
-}
-
 // binding returns the most relevant limit: for a denial the one that keeps the caller waiting longest, else the one with
-// least left.
+// least left. Without limits it is an empty status.
 func binding(d *shard.Decision) *shard.LimitStatus {
 	var best *shard.LimitStatus
 	for i := range d.Limits {
 		if s := &d.Limits[i]; best == nil || binds(d.Allowed, s, best) {
 			best = s
 		}
+	}
+	if best == nil {
+		return &shard.LimitStatus{}
 	}
 	return best
 }
@@ -138,12 +96,15 @@ type round struct {
 	checks      bool // some commands are checks of a policy
 	ends        bool // the connection is closed when the replies are written
 	left        atomic.Int32
-	followed
+
+	trace  trace.Call
+	span   shard.Trace     // follows its requests; nil: nothing does
+	event  decisions.Event // of the round, which is one call
+	lister func() []decisions.Asked
 
 	// For the question whether a denial may be repeated.
 	asked [1]shard.Entry
 	asks  shard.Request
-	heard shard.Result
 }
 
 // part has the commands of a round for one shard, linked in order.
@@ -160,7 +121,8 @@ func (r *round) reset() {
 		r.commands = nil
 	}
 	r.commands, r.parts, r.acrossCount, r.said, r.ends, r.checks = r.commands[:0], r.parts[:0], 0, 0, false, false
-	r.followed = followed{}
+	r.trace, r.span = trace.Call{}, nil
+	r.event = decisions.Event{Counted: r.event.Counted[:0], Commands: r.event.Commands[:0]}
 }
 
 // link gives the i-th command to a shard, after the round's earlier commands for that shard.
@@ -203,12 +165,7 @@ func (r *round) repeatOne(c *command, g *gatherer) bool {
 	}
 	r.asked[0] = shard.Entry{Policy: c.policy, Key: c.key, Cost: c.cost}
 	r.asks = shard.Request{Op: c.op, Namespace: c.namespace, Entries: r.asked[:], Hashed: c.hashed}
-	r.heard = shard.Result{}
-	if !g.router.Repeat(&r.asks, &r.heard.Decision) {
-		return false
-	}
-	c.settle(&r.heard, g.listening())
-	return true
+	return g.router.Repeat(&r.asks, &c.result.Decision)
 }
 
 // begin starts a round. Its connection owns the round again once it has the token, perhaps before begin returns.
@@ -251,8 +208,8 @@ func (r *round) decideAcross(g *gatherer) {
 			continue
 		}
 		results := g.router.Decide(ctx, []shard.Request{{Op: c.op, Namespace: c.namespace, Entries: c.together,
-			Revision: c.revision, Hashed: c.hashed, Trace: r.trace()}})
-		c.settle(&results[0], g.listening())
+			Revision: c.revision, Hashed: c.hashed, Trace: r.span}})
+		c.result = results[0]
 	}
 	r.partDone()
 }
@@ -264,46 +221,12 @@ func (r *round) partDone() {
 	}
 }
 
-// tell tells the decisions of the round, whose replies are written.
-func (r *round) tell(to Teller) {
-	for i := range r.commands {
-		c := &r.commands[i]
-		if c.made == nil {
-			continue
-		}
-		request := &shard.Request{Op: c.op, Namespace: c.namespace, Entries: c.together, Hashed: c.hashed}
-		if request.Entries == nil {
-			request.Entries = []shard.Entry{{Policy: c.policy, Key: c.key, Cost: c.cost, Limits: c.limits}}
-		}
-		to.TellRedis(request, c.made, c.outcome(), r.conn.who.caller, r.began, r.call)
-	}
-}
-
-// outcome returns the metric name of a decision; "": the command asked for none.
-func (c *command) outcome() string {
-	switch {
-	case c.op != shard.Check:
-		return ""
-	case !c.allowed && c.locked:
-		return "locked_out"
-	case c.repeated:
-		return "denied_cached"
-	case c.challenge:
-		return "challenged"
-	case !c.allowed:
-		return "denied"
-	case c.shadowed:
-		return "shadow_denied"
-	}
-	return "allowed"
-}
-
 // failureOf returns the error of a command; nil: all its requests were decided. If some requests of the command were
 // carried out and others failed, the error does not claim that nothing changed.
 func failureOf(of []command) (failed *shard.Error) {
 	changed := false
 	for i := range of {
-		err := of[i].err
+		err := of[i].result.Err
 		switch {
 		case err == nil:
 			changed = changed || of[i].op.Changes()

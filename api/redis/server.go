@@ -13,7 +13,7 @@ import (
 
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/keyhash"
-	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/shard"
 )
@@ -32,30 +32,8 @@ type Router interface {
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Observer gets the outcome of each command. It may be called concurrently and must not block.
-type Observer interface {
-	// Decisions is called with the number of entries of one policy that had the same outcome, as in api.Observer.
-	Decisions(policy, outcome string, count int)
-	// Commands is called with the number of commands of one name that had the same result. Code is "ok" or the first word
-	// of the error.
-	Commands(name, code string, count int)
-	// Round is called with the time that a round of one connection took, and the id of its trace in hex; "": it is not followed.
-	Round(took time.Duration, trace string)
-	// Connections is called with the number of open connections.
-	Connections(open int)
-}
-
-// Teller is told of each decision when its reply is written. It may be called concurrently and must not block.
-type Teller interface {
-	// Listening reports whether anybody wants to know; else TellRedis need not be called.
-	Listening() bool
-	// TellRedis tells a decision. The keys of the request are as they are counted. began is when its command was read; call
-	// follows it, and may be nil.
-	TellRedis(r *shard.Request, d *shard.Decision, outcome string, who *auth.Caller, began time.Time, call *trace.Call)
-}
-
-// Config has the parts that the server needs. All fields are required except Keys, Guard, Tracer, Calls, Parents, Copies, Teller,
-// Version, ConnectionsMost and RequestTimeout.
+// Config has the parts that the server needs. All fields are required except Keys, Guard, Listeners, Tracer, Parents, Copies, Version,
+// ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
 	// Keys returns what hashes the keys of a namespace, nil if they stay as they are, and the version of the policies that says
@@ -70,14 +48,14 @@ type Config struct {
 	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
 	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil: 0.
 	Copies func() int
-
-	Ready    func() error // nil if the node can serve every shard, else the reason why not
-	Observer Observer
-	Teller   Teller // nil: nobody is told of decisions
-	Logger   *slog.Logger
-	// Tracer follows rounds; nil: none are. Calls is the log of those that fail or are slow; nil: there is none.
+	Ready func() error // nil if the node can serve every shard, else the reason why not
+	// Connections is called with the number of open connections. It must not block.
+	Connections func(open int)
+	// Listeners get the event of each round. The tracer is among them, or gets none.
+	Listeners decisions.Listeners
+	Logger    *slog.Logger
+	// Tracer follows rounds; nil: none are.
 	Tracer  *trace.Tracer
-	Calls   *calllog.Log
 	Now     func() time.Time
 	Version string
 	// ConnectionsMost is the listener's bound, which INFO shows. A refused connection should get Refusal.
@@ -148,7 +126,7 @@ func NewServer(config Config) *Server {
 	}
 	s := &Server{
 		config: config,
-		gather: newGatherer(config.Router, config.Teller, config.RequestTimeout),
+		gather: newGatherer(config.Router, config.RequestTimeout),
 		conns:  make(map[*conn]struct{}),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -195,13 +173,13 @@ func (s *Server) start(nc net.Conn) {
 	s.conns[c] = struct{}{}
 	s.wait.Add(1)
 	s.mu.Unlock()
-	s.config.Observer.Connections(int(s.open.Add(1)))
+	s.config.Connections(int(s.open.Add(1)))
 	go func() {
 		defer s.wait.Done()
 		c.serve()
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
-		s.config.Observer.Connections(int(s.open.Add(-1)))
+		s.config.Connections(int(s.open.Add(-1)))
 	}()
 }

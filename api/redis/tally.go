@@ -301,12 +301,16 @@ func readPersist(c *conn, v *verb, args [][]byte) {
 	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyKeep})
 }
 
-func replyValue(b []byte, of []command, _ int) []byte { return appendInteger(b, of[0].tallied.Value) }
+func replyValue(b []byte, of []command, _ int) []byte {
+	return appendInteger(b, of[0].result.Decision.Tallied.Value)
+}
 
-func replyDone(b []byte, of []command, _ int) []byte { return appendFlag(b, of[0].tallied.Done) }
+func replyDone(b []byte, of []command, _ int) []byte {
+	return appendFlag(b, of[0].result.Decision.Tallied.Done)
+}
 
 func replyGet(b []byte, of []command, proto int) []byte {
-	if t := &of[0].tallied; t.Known {
+	if t := of[0].result.Decision.Tallied; t.Known {
 		return appendNumber(b, t.Value)
 	}
 	return appendNull(b, proto)
@@ -324,7 +328,7 @@ func replyGets(b []byte, of []command, proto int) []byte {
 func replyCount(b []byte, of []command, _ int) []byte {
 	count := int64(0)
 	for i := range of {
-		if t := &of[i].tallied; t.Done || t.Known {
+		if t := of[i].result.Decision.Tallied; t.Done || t.Known {
 			count++
 		}
 	}
@@ -332,7 +336,7 @@ func replyCount(b []byte, of []command, _ int) []byte {
 }
 
 func replySet(b []byte, of []command, proto int) []byte {
-	switch t := &of[0].tallied; {
+	switch t := of[0].result.Decision.Tallied; {
 	case of[0].flags&onlyReads != 0:
 		return replyGet(b, of, proto)
 	case of[0].flags&wantsOld == 0 && t.Done:
@@ -345,36 +349,36 @@ func replySet(b []byte, of []command, proto int) []byte {
 
 // replyTTL replies -2 for no counter and -1 for one that does not end. Seconds are rounded to the nearest, as in Redis.
 func replyTTL(b []byte, of []command, _ int) []byte {
-	c := &of[0]
+	d := &of[0].result.Decision
 	ms := func(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }
 	switch {
-	case !c.tallied.Known:
+	case !d.Tallied.Known:
 		return appendInteger(b, -2)
-	case c.tallied.EndsAt == 0:
+	case d.Tallied.EndsAt == 0:
 		return appendInteger(b, -1)
 	}
-	left := ms(c.tallied.EndsAt - c.at)
-	switch c.verb.name {
+	left := ms(d.Tallied.EndsAt - d.DecidedAt)
+	switch of[0].verb.name {
 	case "pttl":
 		return appendInteger(b, left)
 	case "ttl":
 		return appendInteger(b, (left+500)/1000)
 	case "pexpiretime":
-		return appendInteger(b, ms(c.tallied.EndsAt))
+		return appendInteger(b, ms(d.Tallied.EndsAt))
 	}
-	return appendInteger(b, (ms(c.tallied.EndsAt)+500)/1000)
+	return appendInteger(b, (ms(d.Tallied.EndsAt)+500)/1000)
 }
 
 // replyLength replies with the number of characters of the value.
 func replyLength(b []byte, of []command, _ int) []byte {
-	if !of[0].tallied.Known {
+	if !of[0].result.Decision.Tallied.Known {
 		return appendInteger(b, 0)
 	}
-	return appendInteger(b, int64(len(strconv.FormatInt(of[0].tallied.Value, 10))))
+	return appendInteger(b, int64(len(strconv.FormatInt(of[0].result.Decision.Tallied.Value, 10))))
 }
 
 func replyType(b []byte, of []command, _ int) []byte {
-	if of[0].tallied.Known {
+	if of[0].result.Decision.Tallied.Known {
 		return appendStatus(b, "string")
 	}
 	return appendStatus(b, "none")

@@ -78,42 +78,42 @@ func throttleOf(burst, count, period int64) (throttling, string) {
 
 // replyCell replies like redis-cell.
 func replyCell(b []byte, of []command, _ int) []byte {
-	c := &of[0]
-	passes := c.allowed || c.flags&onlyLooks != 0
+	d := &of[0].result.Decision
+	s, passes := binding(d), d.Allowed || of[0].flags&onlyLooks != 0
 	retry := int64(-1)
-	if !passes && c.retry != limit.Never {
-		retry = seconds(c.retry)
+	if !passes && d.RetryAfter != limit.Never {
+		retry = seconds(d.RetryAfter)
 	}
 	b = appendArray(b, 5)
 	b = appendFlag(b, !passes)
-	b = appendInteger(b, int64(c.quota))
-	b = appendInteger(b, int64(c.remaining))
+	b = appendInteger(b, int64(s.Quota))
+	b = appendInteger(b, int64(s.Left()))
 	b = appendInteger(b, retry)
-	return appendInteger(b, seconds(c.untilReset()))
+	return appendInteger(b, seconds(untilReset(d, s)))
 }
 
 // replyCrab replies like throttlecrab: 1 is allowed, the reset comes before the wait, and no wait is 0.
 func replyCrab(b []byte, of []command, _ int) []byte {
-	c := &of[0]
-	passes := c.allowed || c.flags&onlyLooks != 0
+	d := &of[0].result.Decision
+	s, passes := binding(d), d.Allowed || of[0].flags&onlyLooks != 0
 	retry := int64(0)
 	if !passes {
-		retry = seconds(c.retry)
+		retry = seconds(d.RetryAfter)
 	}
 	b = appendArray(b, 5)
 	b = appendFlag(b, passes)
-	b = appendInteger(b, int64(c.quota))
-	b = appendInteger(b, int64(c.remaining))
-	b = appendInteger(b, seconds(c.untilReset()))
+	b = appendInteger(b, int64(s.Quota))
+	b = appendInteger(b, int64(s.Left()))
+	b = appendInteger(b, seconds(untilReset(d, s)))
 	return appendInteger(b, retry)
 }
 
-// untilReset returns the time from the decision until everything has come back.
-func (a *answer) untilReset() limit.Span {
-	if a.reset == 0 {
+// untilReset returns the time from a decision until everything has come back.
+func untilReset(d *shard.Decision, s *shard.LimitStatus) limit.Span {
+	if s.ResetAt == 0 {
 		return limit.Never
 	}
-	return limit.Span(max(a.reset-a.at, 0))
+	return limit.Span(max(s.ResetAt-d.DecidedAt, 0))
 }
 
 const (
@@ -175,17 +175,21 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 
 // replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values. A challenge has one pair more.
 func replyCheck(b []byte, of []command, proto int) []byte {
-	c := &of[0]
+	d := &of[0].result.Decision
+	s, name := binding(d), ""
+	if len(d.Limits) > 0 && of[0].limits == nil {
+		name = s.Policy + "/" + s.Limit
+	}
 	const pairs = 6
-	if c.challenge {
+	if !d.Allowed && d.Challenged() {
 		b = appendFlag(appendBulk(appendMap(b, pairs+1, proto), "challenge"), true)
 	} else {
 		b = appendMap(b, pairs, proto)
 	}
-	b = appendFlag(appendBulk(b, "allowed"), c.allowed)
-	b = appendBulk(appendBulk(b, "limit"), c.limit)
-	b = appendInteger(appendBulk(b, "quota"), int64(c.quota))
-	b = appendInteger(appendBulk(b, "remaining"), int64(c.remaining))
-	b = appendInteger(appendBulk(b, "retry_after_ms"), roundUp(c.retry, millisecond))
-	return appendInteger(appendBulk(b, "reset_after_ms"), roundUp(c.untilReset(), millisecond))
+	b = appendFlag(appendBulk(b, "allowed"), d.Allowed)
+	b = appendBulk(appendBulk(b, "limit"), name)
+	b = appendInteger(appendBulk(b, "quota"), int64(s.Quota))
+	b = appendInteger(appendBulk(b, "remaining"), int64(s.Left()))
+	b = appendInteger(appendBulk(b, "retry_after_ms"), roundUp(d.RetryAfter, millisecond))
+	return appendInteger(appendBulk(b, "reset_after_ms"), roundUp(untilReset(d, s), millisecond))
 }

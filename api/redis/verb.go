@@ -27,6 +27,14 @@ type verb struct {
 	reply func(b []byte, of []command, proto int) []byte
 }
 
+// nameOf is the name of a command in metrics; v may be nil.
+func (v *verb) nameOf() string {
+	if v == nil {
+		return otherCommands
+	}
+	return v.name
+}
+
 // keys says which arguments are keys, as in COMMAND.
 type keys struct{ first, last, step int }
 
@@ -231,7 +239,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 	}
 	by, revision, err := c.server.config.keys(c.who.namespace)
 	if err != nil {
-		c.next(v).err = err
+		c.next(v).result.Err = err
 		return false
 	}
 	c.key.revision = revision
@@ -247,7 +255,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 	if by != nil {
 		var problem error
 		if key, problem = by.Hash(sent); problem != nil {
-			c.next(v).err = shard.Invalidf("", "the key %s", problem)
+			c.next(v).result.Err = shard.Invalidf("", "the key %s", problem)
 			return false
 		}
 	}
@@ -264,7 +272,7 @@ func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	m := c.next(v)
 	m.op, m.namespace, m.key, m.hashed, m.cost = op, c.who.namespace, c.key.key, c.key.by != nil, 1
 	if err != nil {
-		m.err = err
+		m.result.Err = err
 		return m
 	}
 	c.round.link(int32(len(c.round.commands)-1), id)

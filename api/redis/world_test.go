@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/testcert"
 	"github.com/stint-io/stint/limit"
@@ -128,7 +129,7 @@ func (roomy) Full() bool    { return false }
 func (roomy) Brimful() bool { return false }
 func (roomy) Crowded() bool { return false }
 
-// counted is an Observer that sums up.
+// counted is a listener that sums up.
 type counted struct {
 	mu sync.Mutex
 	of map[string]int
@@ -143,10 +144,13 @@ func (c *counted) add(what string, n int) {
 	c.of[what] += n
 }
 
-func (c *counted) Decisions(policy, outcome string, n int) { c.add(policy+" "+outcome, n) }
-func (c *counted) Commands(name, code string, n int)       { c.add(name+" "+code, n) }
-func (c *counted) Round(time.Duration, string)             { c.add("rounds", 1) }
-func (c *counted) Connections(int)                         {}
+// Ended implements decisions.Listener.
+func (c *counted) Ended(e *decisions.Event) {
+	for _, n := range slices.Concat(e.Counted, e.Commands) {
+		c.add(n.Name+" "+n.Kind, n.N)
+	}
+	c.add("rounds", 1)
+}
 
 func (c *counted) get(what string) int {
 	c.mu.Lock()
@@ -158,7 +162,7 @@ func (c *counted) get(what string) int {
 func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
 	t.Helper()
 	observer := &counted{}
-	config := Config{Router: w, Ready: func() error { return nil }, Observer: observer, Logger: slog.New(slog.DiscardHandler),
+	config := Config{Router: w, Ready: func() error { return nil }, Connections: func(int) {}, Listeners: decisions.Listeners{observer}, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.UnixMicro(int64(w.now)) }, Copies: func() int { return 1 }, Version: "test",
 		ConnectionsMost: 10_000}
 	if change != nil {

@@ -20,15 +20,13 @@ func watching(bus *decisions.Bus) func(*Config) {
 }
 
 func put(bus *decisions.Bus, key string) {
-	if watched, _ := bus.Draw(decisions.Denied, "p"); watched {
-		bus.Put(&decisions.Event{Kind: decisions.Denied, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: key, Cost: 1}}, 0)
-	}
+	bus.Put(&decisions.Record{Kind: decisions.Denied, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: key, Cost: 1}}, 0)
 }
 
 // A node hears the decisions of another one in their order, without gaps, until it hangs up or the other one closes.
 func TestANodeHearsTheDecisionsOfAnother(t *testing.T) {
 	noLeaks(t)
-	bus := decisions.NewBus(nil)
+	bus := decisions.NewBus("n", nil)
 	known := new(addresses)
 	n1, n2 := openPort(t, known, "n1"), openPort(t, known, "n2", watching(bus))
 	for _, closing := range []string{"the asker", "the port"} {
@@ -76,7 +74,7 @@ func TestANodeHearsTheDecisionsOfAnother(t *testing.T) {
 // A node of an earlier release ignores the question, and one that is not listed gets no decisions: both say so by a report.
 func TestWhoGetsNoDecisionsIsToldSo(t *testing.T) {
 	noLeaks(t)
-	bus := decisions.NewBus(nil)
+	bus := decisions.NewBus("n", nil)
 	unlisted := func(c *Config) { c.Listing = func(string) Listing { return Unlisted } }
 	for name, edits := range map[string][]func(*Config){
 		"an earlier release": {answering(func(string, placement.Question) placement.Report { return placement.Report{} })},

@@ -159,19 +159,10 @@ func (f *fakeCluster) count(question string) (n int) {
 // Decide implements api.Decider. No test calls it.
 func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { panic("not asked") }
 
-// Decision implements api.Observer.
-func (f *fakeCluster) Decision(string, string) {}
-
-// Denied implements api.Observer.
-func (f *fakeCluster) Denied(string, string, string) {}
-
-// Request implements api.Observer.
-func (f *fakeCluster) Request(string, string, time.Duration, string) {}
-
 // serve puts the cluster behind an address.
 func (f *fakeCluster) serve(t *testing.T) (addr string) {
 	t.Helper()
-	server := httptest.NewServer(api.New(api.Config{Decider: f, Observer: f, Cluster: f, Secrets: f.secrets, Revision: f.inForce,
+	server := httptest.NewServer(api.New(api.Config{Decider: f, Cluster: f, Secrets: f.secrets, Revision: f.inForce,
 		Ready: func() error { return nil }, Metrics: http.NotFoundHandler()}))
 	t.Cleanup(server.Close)
 	return server.URL

@@ -4,8 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/stint-io/stint/internal/observe/decisions"
 )
 
 // Bounds on the lines of one code.
@@ -36,45 +39,36 @@ func New(logger *slog.Logger, slow time.Duration, now func() time.Time) *Log {
 	return &Log{logger: logger, slow: slow, now: now, told: make(map[string]*lines)}
 }
 
-// Call is a call that has ended.
-type Call struct {
-	Method, Code string // as in metrics; the code is "ok" for a call that was answered
-	Took         time.Duration
-	Caller       string // the name of the token or role; "": none was asked for
-	Policy       string // "": none, or not known here
-	Trace        string // id of the trace in hex; "": it is not followed
-	Reason       string // what the node says about its own failure; "": nothing
-}
-
 // ours are the codes of failures that are the node's, and not the caller's: HTTP's, gRPC's and Redis's.
 var ours = []string{"unavailable", "aborted", "internal", "unknown", "data_loss", "failed_open", "TRYAGAIN", "UNKNOWN"}
 
-// Worth reports whether a call is worth a line, as far as its code and duration say. It is cheap.
-func (l *Log) Worth(code string, took time.Duration) bool {
-	return l != nil && (code != "ok" || l.slow > 0 && took >= l.slow)
-}
-
-// Ended writes a line about a call, if it is worth one and there were not too many.
-func (l *Log) Ended(c Call) {
-	if !l.Worth(c.Code, c.Took) {
+// Ended implements decisions.Listener: it writes a line about a call that is worth one, if there were not too many.
+func (l *Log) Ended(e *decisions.Event) {
+	if l == nil || e.TurnedAway || e.Code == "ok" && (l.slow <= 0 || e.Took < l.slow) {
 		return
 	}
 	level, text := slog.LevelInfo, "a call was refused"
-	if slices.Contains(ours, c.Code) {
+	if slices.Contains(ours, e.Code) {
 		level, text = slog.LevelWarn, "a call failed"
-	} else if c.Code == "ok" {
+	} else if e.Code == "ok" {
 		level, text = slog.LevelWarn, "a call was slow"
 	}
 	ctx := context.Background()
 	if !l.logger.Enabled(ctx, level) {
 		return
 	}
-	unsaid, due := l.due(c.Code)
+	unsaid, due := l.due(e.Code)
 	if !due {
 		return
 	}
-	attrs := []slog.Attr{slog.String("method", c.Method), slog.String("code", c.Code), slog.Int64("duration_us", c.Took.Microseconds())}
-	for _, more := range []struct{ name, value string }{{"caller", c.Caller}, {"policy", c.Policy}, {"trace_id", c.Trace}, {"reason", c.Reason}} {
+	method := strings.TrimPrefix(e.Method, "/")
+	if e.System == "redis" {
+		method = "redis/" + method
+	}
+	attrs := []slog.Attr{slog.String("method", method), slog.String("code", e.Code),
+		slog.Int64("duration_us", e.Took.Microseconds())}
+	for _, more := range []struct{ name, value string }{{"caller", e.Caller}, {"policy", e.PolicyOf()}, {"trace_id", e.TraceID},
+		{"reason", e.Failure}} {
 		if more.value != "" {
 			attrs = append(attrs, slog.String(more.name, more.value))
 		}

@@ -6,28 +6,35 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/observe/decisions"
 )
 
 func TestWhichCallsAreLogged(t *testing.T) {
 	var text bytes.Buffer
 	l := New(slog.New(slog.NewTextHandler(&text, nil)), time.Second, time.Now)
 	for _, c := range []struct {
-		call Call
+		call decisions.Event
 		want string
 	}{
-		{Call{Method: "m", Code: "ok", Took: time.Second - 1}, ""},
-		{Call{Method: "m", Code: "ok", Took: time.Second, Policy: "p", Trace: "abc"}, `level=WARN msg="a call was slow" method=m code=ok duration_us=1000000 policy=p trace_id=abc`},
-		{Call{Method: "m", Code: "invalid_argument", Caller: "token:web"}, `level=INFO msg="a call was refused" method=m code=invalid_argument duration_us=0 caller=token:web`},
-		{Call{Method: "m", Code: "aborted", Reason: "why"}, `level=WARN msg="a call failed" method=m code=aborted duration_us=0 reason=why`},
+		{decisions.Event{Method: "m", Code: "ok", Took: time.Second - 1}, ""},
+		{decisions.Event{Method: "m", Code: "ok", Took: time.Second, Policy: "p", TraceID: "abc"}, `level=WARN msg="a call was slow" method=m code=ok duration_us=1000000 policy=p trace_id=abc`},
+		{decisions.Event{Method: "m", Code: "invalid_argument", Caller: "token:web"}, `level=INFO msg="a call was refused" method=m code=invalid_argument duration_us=0 caller=token:web`},
+		{decisions.Event{Method: "m", Code: "aborted", Failure: "why"}, `level=WARN msg="a call failed" method=m code=aborted duration_us=0 reason=why`},
 	} {
 		text.Reset()
-		l.Ended(c.call)
+		l.Ended(&c.call)
 		if got := text.String(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%+v: %q", c.call, got)
+			t.Errorf("%s %v: %q", c.call.Code, c.call.Took, got)
 		}
 	}
-	if (*Log)(nil).Worth("aborted", time.Hour) || New(nil, 0, nil).Worth("ok", time.Hour) {
-		t.Error("a log that is off wants lines")
+	text.Reset()
+	turned := decisions.Event{Method: "m", Code: "unauthenticated", TurnedAway: true}
+	(*Log)(nil).Ended(&turned)
+	l.Ended(&turned)
+	New(slog.New(slog.NewTextHandler(&text, nil)), 0, nil).Ended(&decisions.Event{Code: "ok", Took: time.Hour})
+	if text.Len() > 0 {
+		t.Errorf("a call that was turned away, or one that is never slow, has a line: %s", text.String())
 	}
 }
 
@@ -39,14 +46,14 @@ func TestAFloodIsBounded(t *testing.T) {
 	flood := func() int {
 		text.Reset()
 		for range 1000 {
-			l.Ended(Call{Method: "m", Code: "invalid_argument"})
+			l.Ended(&decisions.Event{Method: "m", Code: "invalid_argument"})
 		}
 		return strings.Count(text.String(), "\n")
 	}
 	if got := flood(); got != linesMost {
 		t.Errorf("%d lines", got)
 	}
-	l.Ended(Call{Method: "m", Code: "unavailable"})
+	l.Ended(&decisions.Event{Method: "m", Code: "unavailable"})
 	if !strings.Contains(text.String(), "code=unavailable") {
 		t.Error("a flood of one code keeps another out")
 	}
@@ -55,7 +62,7 @@ func TestAFloodIsBounded(t *testing.T) {
 		t.Errorf("%d lines, then: %s", got, text.String())
 	}
 	for i := range 2 * codesMost {
-		l.Ended(Call{Method: "m", Code: strings.Repeat("x", i+1)})
+		l.Ended(&decisions.Event{Method: "m", Code: strings.Repeat("x", i+1)})
 	}
 	if len(l.told) > codesMost+1 {
 		t.Errorf("%d codes are remembered", len(l.told))

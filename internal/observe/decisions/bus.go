@@ -4,10 +4,15 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/shard"
 )
 
-// Bus passes the decisions of one node on. nil passes nothing on.
+// Bus is the listener that passes the decisions of one node on, and what happens to the keys that it owns, to readers and the decision
+// log. nil passes nothing on.
 type Bus struct {
+	node  string                   // id of the node
 	heard atomic.Pointer[audience] // nil: nobody listens; replaced, never changed
 
 	mu sync.Mutex // held while the audience is replaced
@@ -20,9 +25,9 @@ type audience struct {
 	log     *Log  // nil: there is none
 }
 
-// NewBus makes a bus. log is the decision log; nil: there is none.
-func NewBus(log *Log) *Bus {
-	b := &Bus{}
+// NewBus makes the bus of a node. log is the decision log; nil: there is none.
+func NewBus(node string, log *Log) *Bus {
+	b := &Bus{node: node}
 	if log != nil {
 		b.heard.Store(&audience{log: log})
 	}
@@ -32,18 +37,30 @@ func NewBus(log *Log) *Bus {
 // Listening reports whether anybody wants to know.
 func (b *Bus) Listening() bool { return b != nil && b.heard.Load() != nil }
 
-// Wanted reports whether a reader wants to know of events of a kind.
-func (b *Bus) Wanted(kind Kind) bool {
-	if b == nil {
-		return false
+// Ended implements Listener. Without a reader and a log it costs one atomic load.
+func (b *Bus) Ended(e *Event) {
+	if !b.Listening() {
+		return
 	}
-	to := b.heard.Load()
-	return to != nil && to.kinds&kind.bit() != 0
+	asked := e.Questions()
+	for i := range asked {
+		a := &asked[i]
+		for j := range a.Results {
+			if !a.counts(j) {
+				continue
+			}
+			r, d := &a.Requests[j], &a.Results[j].Decision
+			watched, weight := b.draw(kindOf(r, d), PolicyName(&r.Entries[mainEntry(r, d)]))
+			if watched || weight > 0 {
+				b.Put(e.record(b.node, a, j), weight)
+			}
+		}
+	}
 }
 
-// Draw says whether a decision is wanted: by a reader of its kind, and by the log, whose line then stands for weight decisions; 0:
-// the log leaves it out. It is called once for each decision, before its Event is made.
-func (b *Bus) Draw(kind Kind, policy string) (watched bool, weight uint64) {
+// draw says whether a decision is wanted: by a reader of its kind, and by the log, whose line then stands for weight decisions; 0:
+// the log leaves it out. It is called once for each decision, before its Record is made.
+func (b *Bus) draw(kind Kind, policy string) (watched bool, weight uint64) {
 	to := b.heard.Load()
 	if to == nil {
 		return false, 0
@@ -54,8 +71,32 @@ func (b *Bus) Draw(kind Kind, policy string) (watched bool, weight uint64) {
 	return to.kinds&kind.bit() != 0, weight
 }
 
-// Put passes an event on, with what Draw said of it; one that is no decision has a weight of 0. The event belongs to the bus from now on.
-func (b *Bus) Put(e *Event, weight uint64) {
+// changes are the kinds that are no decisions.
+var changes = Threshold.bit() | Lockout.bit() | Change.bit()
+
+// WantsChanges reports whether a reader wants to know what happens to keys besides decisions.
+func (b *Bus) WantsChanges() bool {
+	to := b.heard.Load()
+	return to != nil && to.kinds&changes != 0
+}
+
+// Changed passes on what has happened to keys that this node owns. It is committed. The bus keeps it.
+func (b *Bus) Changed(all []shard.Happening) {
+	for i := range all {
+		h := &all[i]
+		e := &Record{At: time.UnixMicro(int64(h.At)).UTC(), Kind: Change, Namespace: h.Namespace, Node: b.node,
+			Entry: Entry{Policy: h.Policy, Key: h.Key}, Happened: h}
+		if h.Fired != nil {
+			e.Kind = Threshold
+		} else if h.Lockout != nil {
+			e.Kind = Lockout
+		}
+		b.Put(e, 0)
+	}
+}
+
+// Put passes a record on, with what draw said of it; one that is no decision has a weight of 0. It belongs to the bus from now on.
+func (b *Bus) Put(e *Record, weight uint64) {
 	to := b.heard.Load()
 	if to == nil {
 		return
@@ -106,13 +147,13 @@ type Reader struct {
 	ready  chan struct{} // of capacity 1
 
 	mu     sync.Mutex // guards the fields below
-	events []*Event   // a ring once it is full
+	events []*Record  // a ring once it is full
 	oldest int
 	missed uint64
 }
 
 // Push adds an event. In a full ring it takes the place of the oldest one.
-func (r *Reader) Push(e *Event) {
+func (r *Reader) Push(e *Record) {
 	r.mu.Lock()
 	if len(r.events) < Ring {
 		r.events = append(r.events, e)
@@ -144,7 +185,7 @@ func (r *Reader) Wake() {
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 
 // Take returns the events that wait, oldest first, and how many were missed before them, since the last time. It does not wait.
-func (r *Reader) Take() (events []*Event, missed uint64) {
+func (r *Reader) Take() (events []*Record, missed uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	events, missed = r.events, r.missed

@@ -6,28 +6,28 @@ import (
 	"testing"
 )
 
-func event(kind Kind, policy, key string) *Event {
-	return &Event{Kind: kind, Outcome: string(kind), Namespace: "default", Entry: Entry{Policy: policy, Key: key, Cost: 1}, Allowed: kind != Denied}
+func event(kind Kind, policy, key string) *Record {
+	return &Record{Kind: kind, Outcome: string(kind), Namespace: "default", Entry: Entry{Policy: policy, Key: key, Cost: 1}, Allowed: kind != Denied}
 }
 
 // tell is what an answering node does with a decision.
-func tell(b *Bus, e *Event) {
+func tell(b *Bus, e *Record) {
 	if !b.Listening() {
 		return
 	}
-	if watched, weight := b.Draw(e.Kind, e.Policy); watched || weight > 0 {
+	if watched, weight := b.draw(e.Kind, e.Policy); watched || weight > 0 {
 		b.Put(e, weight)
 	}
 }
 
 // Each reader gets what its filter selects. Of several keys one is enough, and policy and key must be those of the same one.
 func TestAReaderGetsWhatItsFilterSelects(t *testing.T) {
-	b := NewBus(nil)
+	b := NewBus("n", nil)
 	two := event(Denied, "login", "user:1")
 	two.Others = []Entry{{Policy: "ip", Key: "10.0.0.1"}}
 	elsewhere := event(Denied, "login", "user:1")
 	elsewhere.Namespace = "shop"
-	all := []*Event{two, event(Allowed, "login", "user:12"), event(ShadowDenied, "ip", "10.0.0.2"), event(Settled, "login", "user:2"), elsewhere}
+	all := []*Record{two, event(Allowed, "login", "user:12"), event(ShadowDenied, "ip", "10.0.0.2"), event(Settled, "login", "user:2"), elsewhere}
 	for name, c := range map[string]struct {
 		filter Filter
 		want   []int
@@ -62,7 +62,7 @@ func TestAReaderGetsWhatItsFilterSelects(t *testing.T) {
 
 // A slow reader loses the oldest events and is told how many; the others lose nothing.
 func TestASlowReaderLosesTheOldest(t *testing.T) {
-	b := NewBus(nil)
+	b := NewBus("n", nil)
 	slow, quick := b.Open(&Filter{Namespace: "default"}), b.Open(&Filter{Namespace: "default"})
 	seen := 0
 	for i := range 3*Ring + 7 {
@@ -94,7 +94,7 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 }
 
 func TestReadersComeAndGoWhileDecisionsAreTold(t *testing.T) {
-	b := NewBus(nil)
+	b := NewBus("n", nil)
 	var telling, reading sync.WaitGroup
 	stop := make(chan struct{})
 	telling.Go(func() {
@@ -127,18 +127,18 @@ func TestReadersComeAndGoWhileDecisionsAreTold(t *testing.T) {
 
 // What no kind of reader wants is not even made.
 func TestOnlyWantedKindsAreDrawn(t *testing.T) {
-	b := NewBus(nil)
+	b := NewBus("n", nil)
 	r := b.Open(&Filter{Namespace: "default", Kinds: []Kind{Denied, "newer"}})
 	defer r.Close()
 	for kind, want := range map[Kind]bool{Denied: true, Allowed: false, Settled: false, "newer": false} {
-		if watched, weight := b.Draw(kind, "p"); watched != want || weight != 0 {
+		if watched, weight := b.draw(kind, "p"); watched != want || weight != 0 {
 			t.Errorf("%s: %v, weight %d", kind, watched, weight)
 		}
 	}
 }
 
 func TestABatchFitsIntoAMessage(t *testing.T) {
-	var all []*Event
+	var all []*Record
 	for range 40 {
 		e := event(Denied, "p", string(make([]byte, 512)))
 		for range 31 {
@@ -148,7 +148,7 @@ func TestABatchFitsIntoAMessage(t *testing.T) {
 	}
 	n, batches := 0, 0
 	for rest := all; len(rest) > 0; batches++ {
-		var batch []*Event
+		var batch []*Record
 		batch, rest = Cut(rest)
 		n += len(batch)
 		if size := sizeAsJSON(t, &Batch{Events: batch}); size > 2<<20 {
@@ -165,7 +165,7 @@ func TestABatchFitsIntoAMessage(t *testing.T) {
 
 func TestWithoutListenersADecisionAllocatesNothing(t *testing.T) {
 	e := event(Denied, "p", "k")
-	for name, b := range map[string]*Bus{"no bus": nil, "nobody": NewBus(nil)} {
+	for name, b := range map[string]*Bus{"no bus": nil, "nobody": NewBus("n", nil)} {
 		if n := testing.AllocsPerRun(100, func() { tell(b, e) }); n > 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}

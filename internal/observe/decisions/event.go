@@ -2,183 +2,234 @@ package decisions
 
 import (
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
 )
 
-// Kind says what happened, in the words of the decision log.
-type Kind string
-
-// The kinds.
-const (
-	Denied       Kind = "denied"
-	Allowed      Kind = "allowed"
-	ShadowDenied Kind = "shadow_denied" // allowed, and a limit or policy in shadow would have denied
-	Settled      Kind = "settled"       // a hold was settled, or a decision refunded
-
-	// The kinds below are no decisions: Event.Happening says what they are. The owner of the key tells them.
-	Threshold Kind = "threshold" // a key has reached a threshold
-	Lockout   Kind = "lockout"   // a ladder began to block a key
-	Change    Kind = "change"    // somebody changed a key by hand
-)
-
-var kinds = []Kind{Denied, Allowed, ShadowDenied, Settled, Threshold, Lockout, Change}
-
-// bit returns a bit for the kind; 0: this release does not know it.
-func (k Kind) bit() uint8 {
-	if i := slices.Index(kinds, k); i >= 0 {
-		return 1 << i
-	}
-	return 0
-}
-
-// Entry is one key of a decision.
-type Entry struct {
-	Policy  string `json:"policy"` // "inline": the limits came with the request
-	Tier    string `json:"tier,omitempty"`
-	Key     string `json:"key,omitempty"`
-	KeyHash string `json:"key_hash,omitempty"` // instead of Key, in a log that hides keys
-	Cost    uint64 `json:"cost"`
-}
-
-// Event is one decision, or something else that has happened to a key. It is not changed after Bus.Put.
+// Event is a call at its end, on any port: a procedure, a batch of a stream, a round of Redis commands, or a question at a gate. The
+// port makes it once, when the answer is made and before it is written, and passes it to its Listeners. Each listener takes from it
+// what it needs; what is costly to make (outcomes, reasons, ids) is made by methods, for the listeners that ask.
 type Event struct {
-	At        time.Time `json:"at"` // shard time
-	Kind      Kind      `json:"kind"`
-	Outcome   string    `json:"outcome"` // as in the metric stint_decisions_total
-	Namespace string    `json:"namespace"`
-	Entry               // the first one of which a limit denied, else the first one
-	Others    []Entry   `json:"others,omitempty"`
+	// Method names the call in metrics, in the log of calls and in traces: "/stint.v1.LimitService/Check", "/gate/NAME",
+	// or the name of Redis commands, "pipeline" if a round has several.
+	Method string
+	// System is the protocol in a trace: "grpc", "connectrpc", "redis" or "gate". Protocol is the finer one of the decision log: "json",
+	// "connect", "grpc", "grpc-web", "redis", "gate" or "envoy".
+	System, Protocol string
+	// Code is "ok" or the name of the error's code. Failure is what this node says about a failure of its own; "": nothing.
+	Code, Failure string
+	// Caller is the name of the token or role; "": none was asked for.
+	Caller string
+	// Policy is the first policy that the call names, if Asked does not say it; "": none, or none that exists.
+	Policy string
+	Began  time.Time
+	Took   time.Duration
+	// TurnedAway: the call was refused before its message was read. It is counted, and no more.
+	TurnedAway bool
+	// Counted are the decisions by policy and outcome, one for each entry, and Commands those of a round by name and code. Neighbors
+	// that are alike are one Count.
+	Counted, Commands []Count
+	// Asked are the questions to the shards. A listener reads them by Questions: what is costly to list has a Lister instead, which
+	// makes them when they are first wanted; nil: they are listed.
+	Asked  []Asked
+	Lister func() []Asked
+	// CodeOf returns the code of a request's error, and IDOf the id of a decision as its caller got it, "" if none; nil: nobody got any.
+	CodeOf func(*shard.Error) string
+	IDOf   func(*policy.Set, *shard.Request, *shard.Decision) string
+	// Span is what follows the call (package trace); nil: nothing does.
+	Span Span
+	// TraceID is the id of its trace in hex; "": it is not followed. The first listener may still set it.
+	TraceID string
 
-	Allowed        bool     `json:"allowed"`
-	DeniedBy       []string `json:"denied_by,omitempty"`
-	Reason         string   `json:"reason,omitempty"`
-	Remaining      *uint64  `json:"remaining,omitempty"`      // nil: no limit can deny
-	RetryAfterUS   int64    `json:"retry_after_us,omitempty"` // 0: no wait, or one that does not end
-	ShadowDenied   bool     `json:"shadow,omitempty"`
-	Replayed       bool     `json:"replayed,omitempty"`
-	Cached         bool     `json:"cached,omitempty"`
-	Shard          uint32   `json:"shard"`
-	Epoch          uint64   `json:"epoch"`
-	Seq            uint64   `json:"seq"`
-	DecisionID     string   `json:"decision_id,omitempty"`
-	Node           string   `json:"node"`
-	Token          string   `json:"token,omitempty"`
-	Protocol       string   `json:"protocol"`
-	DurationMicros int64    `json:"duration_us"`
-	TraceID        string   `json:"trace_id,omitempty"`
-	Weight         uint64   `json:"weight"` // of a line in a log; 1 for readers
-
-	Happening *Happening `json:"happening,omitempty"` // nil: it is a decision
+	room   [1]Asked // of Asked and Counted: most calls have one question with one entry
+	counts [2]Count
 }
 
-// Happening is what has happened to a key that is no decision.
-type Happening struct {
-	Limit string `json:"limit,omitempty"` // of a threshold, or of a change; of a change "": all limits
+// Span is a call that may be followed.
+type Span interface{ TraceID() string }
 
-	// Threshold.
-	Units   uint64    `json:"units,omitempty"`
-	Percent uint32    `json:"percent,omitempty"` // 0: the policy gives it in units
-	Starts  time.Time `json:"starts,omitzero"`   // of its window; zero: there is none
-	Ends    time.Time `json:"ends,omitzero"`     // likewise; zero: never
-
-	// Lockout.
-	Level uint32    `json:"level,omitempty"`
-	Until time.Time `json:"until,omitzero"`
-
-	// Change.
-	Actor  string `json:"actor,omitempty"`
-	Deed   string `json:"deed,omitempty"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-	Note   string `json:"note,omitempty"`
+// Count is a number of things that have two names.
+type Count struct {
+	Name, Kind string // a policy and an outcome, or a command and its code
+	N          int
 }
 
-// Entries calls look for each entry until it returns false.
-func (e *Event) Entries(look func(*Entry) bool) {
-	if !look(&e.Entry) {
-		return
+// Add counts one more thing at the end of a list.
+func Add(counts []Count, name, kind string) []Count {
+	if last := len(counts) - 1; last >= 0 && counts[last].Name == name && counts[last].Kind == kind {
+		counts[last].N++
+		return counts
 	}
-	for i := range e.Others {
-		if !look(&e.Others[i]) {
-			return
+	return append(counts, Count{name, kind, 1})
+}
+
+// Asked is requests that were decided together.
+type Asked struct {
+	// Requests are as the client has sent them, and Results are about those. Stored are the same requests as the shards got them: with
+	// hashes for the keys of namespaces that hash them. Only keys of Stored may leave the call.
+	Requests, Stored []shard.Request
+	Results          []shard.Result
+	Policies         *policy.Set // by which the requests were made; nil: not known
+	Span             shard.Trace // follows the requests; nil: nothing does
+}
+
+// Questions returns Asked.
+func (e *Event) Questions() []Asked {
+	if e.Asked == nil && e.Lister != nil {
+		e.Asked = e.Lister()
+	}
+	return e.Asked
+}
+
+// Denied reports whether a decision that counts is a denial.
+func (e *Event) Denied() bool {
+	return slices.ContainsFunc(e.Counted, func(c Count) bool {
+		switch c.Kind {
+		case "denied", "denied_cached", "challenged", "locked_out":
+			return true
+		}
+		return false
+	})
+}
+
+// Ask appends what was asked. Decisions that count are added to Counted.
+func (e *Event) Ask(a Asked) {
+	if e.Asked == nil {
+		e.Asked, e.Counted = e.room[:0], e.counts[:0]
+	}
+	if a.Stored == nil {
+		a.Stored = a.Requests
+	}
+	e.Asked = append(e.Asked, a)
+	for i := range a.Results {
+		if !a.counts(i) {
+			continue
+		}
+		r := &a.Requests[i]
+		outcome := Outcome(r, &a.Results[i].Decision)
+		for j := range r.Entries {
+			e.Counted = Add(e.Counted, PolicyName(&r.Entries[j]), outcome)
 		}
 	}
 }
 
-// size is about how many bytes the event takes as JSON, at most.
-func (e *Event) size() (n int) {
-	n = 512 + len(e.DecisionID) + 6*(len(e.Namespace)+len(e.Reason)+len(e.Token))
-	for _, name := range e.DeniedBy {
-		n += 3 + len(name)
-	}
-	if h := e.Happening; h != nil {
-		n += 512 + 6*(len(h.Actor)+len(h.Before)+len(h.After)+len(h.Note))
-	}
-	e.Entries(func(one *Entry) bool {
-		n += 64 + 6*(len(one.Policy)+len(one.Tier)+len(one.Key))
-		return true
-	})
-	return n
-}
-
-// Filter selects events; an empty field selects all.
-type Filter struct {
-	Namespace string   `json:"namespace"`
-	Policies  []string `json:"policies,omitempty"`
-	Kinds     []Kind   `json:"kinds,omitempty"`
-	Key       string   `json:"key,omitempty"`
-	KeyPrefix string   `json:"key_prefix,omitempty"`
-}
-
-// PoliciesMax is the most policies that a Filter names, so that it fits into a message between nodes.
-const PoliciesMax = 16
-
-// Wants reports whether the filter selects an event: of one of its keys all must be true.
-func (f *Filter) Wants(e *Event) (wanted bool) {
-	if e.Namespace != f.Namespace || len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {
+// counts reports whether the i-th request came to a decision that counts: it is one event for readers and the decision log, however
+// many entries it has. Errors are none, nor is what only looks or changes a key by hand.
+func (a *Asked) counts(i int) bool {
+	if a.Results[i].Err != nil {
 		return false
 	}
-	e.Entries(func(one *Entry) bool {
-		wanted = f.WantsEntry(one)
-		return !wanted
-	})
-	return wanted
-}
-
-// WantsEntry reports whether the filter selects one of an event's keys.
-func (f *Filter) WantsEntry(e *Entry) bool {
-	return (len(f.Policies) == 0 || slices.Contains(f.Policies, e.Policy)) && (f.Key == "" || f.Key == e.Key) &&
-		strings.HasPrefix(e.Key, f.KeyPrefix)
-}
-
-// bits returns the kinds that the filter selects.
-func (f *Filter) bits() (all uint8) {
-	for _, k := range f.Kinds {
-		all |= k.bit()
+	switch a.Requests[i].Op {
+	case shard.Check, shard.Count, shard.Partial, shard.Reserve, shard.Settle:
+		return true
 	}
-	if len(f.Kinds) == 0 {
-		return 0xff
+	return false
+}
+
+// Denied reports whether a request was denied, or would be.
+func (a *Asked) Denied(i int) bool {
+	switch a.Requests[i].Op {
+	case shard.Check, shard.Peek, shard.Partial, shard.Reserve:
+		return a.Results[i].Err == nil && !a.Results[i].Decision.Allowed
 	}
-	return all
+	return false
 }
 
-// Batch is what one node sends another at once.
-type Batch struct {
-	Events []*Event `json:",omitempty"`
-	Missed uint64   `json:",omitempty"` // events that the reader there has lost
+// DenialCounter counts denials by limit. Policy and limit are Inline for limits that came with a request, which may have any name. The
+// limit is "lockout" or "block" for the block of a key.
+type DenialCounter interface {
+	Denied(namespace, policy, limit string)
 }
 
-// batchBytes bounds a Batch: half of what a message between nodes may have.
-const batchBytes = 1 << 20
-
-// Cut takes as many events as fit into one batch from the front of some.
-func Cut(events []*Event) (batch, rest []*Event) {
-	n := 0
-	for i, e := range events {
-		if n += e.size(); n > batchBytes && i > 0 {
-			return events[:i], events[i:]
+// CountDenials counts every limit that denied.
+func (e *Event) CountDenials(to DenialCounter) {
+	for i := range e.Asked {
+		a := &e.Asked[i]
+		for j := range a.Results {
+			if r := &a.Requests[j]; a.counts(j) && r.Op != shard.Settle {
+				countDenials(to, r, &a.Results[j].Decision)
+			}
 		}
 	}
-	return events, nil
+}
+
+func countDenials(to DenialCounter, r *shard.Request, d *shard.Decision) {
+	if d.Allowed || d.Replayed {
+		return
+	}
+	for i := range d.Limits {
+		s := &d.Limits[i]
+		blocked := s.Blocked && (i == 0 || !SameKey(s, &d.Limits[i-1])) // all limits of a blocked key say so
+		if !blocked && !Denies(s) {
+			continue
+		}
+		if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
+			to.Denied(r.Namespace, Inline, Inline)
+			continue
+		}
+		if Denies(s) {
+			to.Denied(r.Namespace, s.Policy, s.Limit)
+		}
+		if blocked {
+			to.Denied(r.Namespace, s.Policy, BlockName(s))
+		}
+	}
+}
+
+// PolicyOf returns the first policy that the call names, for those who may not repeat what somebody has made up; "": none that exists,
+// or limits that came with the request.
+func (e *Event) PolicyOf() string {
+	if len(e.Asked) == 0 {
+		return e.Policy
+	}
+	if name := e.Asked[0].Policy(); name != Inline {
+		return name
+	}
+	return ""
+}
+
+// Policy returns the first policy that was asked about: Inline for limits that came with a request, and "" if there is none of the name.
+func (a *Asked) Policy() string {
+	r := &a.Requests[0]
+	if len(r.Entries) == 0 {
+		return ""
+	}
+	name := PolicyName(&r.Entries[0])
+	if name == Inline {
+		return name
+	}
+	if a.Policies == nil { // a shard that has decided knows the policy
+		if a.Results[0].Err != nil {
+			return ""
+		}
+		return name
+	}
+	if _, exists := a.Policies.Lookup(name); !exists {
+		return ""
+	}
+	return name
+}
+
+// Listener gets every event of a node's ports. It may be called concurrently, must not block, and keeps nothing of the event but what it
+// has copied: requests and results are of the call's memory, and may be reused.
+type Listener interface{ Ended(*Event) }
+
+// Listeners are those of a node, in the order in which they are told.
+type Listeners []Listener
+
+// Ended tells every listener of an event.
+func (l Listeners) Ended(e *Event) {
+	for _, one := range l {
+		one.Ended(e)
+	}
+}
+
+// CommandCount is the number of commands of a round.
+func (e *Event) CommandCount() (n int) {
+	for _, c := range e.Commands {
+		n += c.N
+	}
+	return n
 }

@@ -63,7 +63,7 @@ type Log struct {
 }
 
 type line struct {
-	event  *Event
+	event  *Record
 	weight uint64
 }
 
@@ -83,7 +83,7 @@ func NewLog(config LogConfig) *Log {
 
 func (l *Log) draw(kind Kind, policy string) uint64 { return l.sampler.weight(kind, policy) }
 
-func (l *Log) put(e *Event, weight uint64) {
+func (l *Log) put(e *Record, weight uint64) {
 	select {
 	case l.queue <- line{e, weight}:
 	default:

@@ -68,12 +68,12 @@ func (s *sink) fail(err error) {
 }
 
 // events are the lines of a log.
-func (s *sink) events(t *testing.T) (all []Event) {
+func (s *sink) events(t *testing.T) (all []Record) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for line := range bytes.Lines(s.lines) {
-		var e Event
+		var e Record
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
@@ -139,7 +139,7 @@ func TestALogShowsKeysAsItIsTold(t *testing.T) {
 	for keys, want := range map[Keys]string{"": `"key_hash":"H(defaultann)"`, KeysPlain: `"key":"ann"`, KeysNone: `"policy":"login"`} {
 		to := &sink{}
 		l := NewLog(LogConfig{Out: to, Keys: keys, Hide: hide, AllowedEvery: 1, Logger: slog.New(slog.DiscardHandler)})
-		b := NewBus(l)
+		b := NewBus("n", l)
 		e := event(Denied, "login", "ann")
 		e.Others = []Entry{{Policy: "org", Key: "bob", Cost: 3}}
 		tell(b, e)
@@ -164,7 +164,7 @@ func TestALogShowsKeysAsItIsTold(t *testing.T) {
 func TestADiskThatHangsDelaysNobody(t *testing.T) {
 	to, lost := &sink{hanging: make(chan struct{})}, &dropped{}
 	l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add, Logger: slog.New(slog.DiscardHandler)})
-	b := NewBus(l)
+	b := NewBus("n", l)
 	tell(b, event(Allowed, "p", "first"))
 	await.Until(t, "the log writes", func() bool { return to.begun.Load() == 1 })
 	for range logRing + 10 {
@@ -187,7 +187,7 @@ func TestADiskThatFailsIsToldOnce(t *testing.T) {
 		var told bytes.Buffer
 		to, lost := &sink{fault: errors.New("no space left on device")}, &dropped{}
 		l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add, Logger: slog.New(slog.NewTextHandler(&told, nil))})
-		b := NewBus(l)
+		b := NewBus("n", l)
 		for range 100 {
 			tell(b, event(Denied, "p", "k"))
 			time.Sleep(100 * time.Millisecond)
@@ -276,17 +276,17 @@ func TestARealFullDisk(t *testing.T) {
 func BenchmarkTell(b *testing.B) {
 	discard := NewLog(LogConfig{Out: To(discarding{}), Hide: hide, AllowedEvery: 100, Logger: slog.New(slog.DiscardHandler)})
 	defer discard.Close(time.Second)
-	watched := NewBus(nil)
+	watched := NewBus("n", nil)
 	reader := watched.Open(&Filter{Namespace: "default"})
 	defer reader.Close()
-	denials := NewBus(nil)
+	denials := NewBus("n", nil)
 	of := denials.Open(&Filter{Namespace: "default", Kinds: []Kind{Denied}})
 	defer of.Close()
 	for _, c := range []struct {
 		name string
 		bus  *Bus
 		kind Kind
-	}{{"off", NewBus(nil), Allowed}, {"log/allowed", NewBus(discard), Allowed}, {"log/denied", NewBus(discard), Denied},
+	}{{"off", NewBus("n", nil), Allowed}, {"log/allowed", NewBus("n", discard), Allowed}, {"log/denied", NewBus("n", discard), Denied},
 		{"watch/all", watched, Allowed}, {"watch/of-denials/allowed", denials, Allowed}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

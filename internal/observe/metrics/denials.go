@@ -72,7 +72,7 @@ func (d *denials) add(by denial) prometheus.Counter {
 	return grown[by]
 }
 
-// Denied counts a denial by one limit. Several limits may deny one request.
+// Denied implements decisions.DenialCounter.
 func (m *Metrics) Denied(namespace, policy, limit string) {
 	m.denials.of(denial{namespace, policy, limit}).Inc()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/metrics"
 )
 
@@ -28,10 +29,10 @@ const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 // A call that is followed leaves its trace in the bucket of its duration, for who asks for OpenMetrics. Nobody else sees anything of it.
 func TestExemplarsLeadToTraces(t *testing.T) {
 	m := metrics.New()
-	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, traceID)
-	m.Request("/stint.v1.LimitService/Check", "ok", 30*time.Millisecond, "")
-	m.Round(300*time.Microsecond, traceID)
-	m.Round(30*time.Millisecond, "")
+	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond, TraceID: traceID})
+	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 30 * time.Millisecond})
+	m.Ended(&decisions.Event{System: "redis", Took: 300 * time.Microsecond, TraceID: traceID})
+	m.Ended(&decisions.Event{System: "redis", Took: 30 * time.Millisecond})
 	for _, accept := range []string{acceptPrometheus2, acceptPrometheus3} {
 		text, kind := scrapeAs(t, m, accept)
 		if !strings.HasPrefix(kind, "application/openmetrics-text") {
@@ -143,7 +144,7 @@ func TestPromtoolReadsBothFormats(t *testing.T) {
 	}
 	m := metrics.New()
 	oneOfEach(m)
-	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, traceID)
+	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond, TraceID: traceID})
 	classic, _ := scrapeAs(t, m, acceptText)
 	check := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(classic)

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/stint-io/stint/internal/observe/decisions"
 )
 
 // Metrics has the series of one node. Make it with New. All methods may be called concurrently.
@@ -128,33 +130,24 @@ func New() *Metrics {
 	return m
 }
 
-// Decision counts a decision on one entry of a policy.
-func (m *Metrics) Decision(policy, outcome string) {
-	m.decisions.of(decision{policy, outcome}).Inc()
+// Ended implements decisions.Listener: it counts a call and its decisions.
+func (m *Metrics) Ended(e *decisions.Event) {
+	for _, c := range e.Counted {
+		m.decisions.of(decision{c.Name, c.Kind}).Add(float64(c.N))
+	}
+	if e.System != "redis" { // which knows no denials by limit
+		e.CountDenials(m)
+		observe(m.requests.of(call{e.Method, e.Code}), e.Took, e.TraceID)
+		return
+	}
+	for _, c := range e.Commands {
+		m.commands.of(call{c.Name, c.Kind}).Add(float64(c.N))
+	}
+	observe(m.rounds, e.Took, e.TraceID)
 }
-
-// Decisions counts decisions on entries of one policy.
-func (m *Metrics) Decisions(policy, outcome string, count int) {
-	m.decisions.of(decision{policy, outcome}).Add(float64(count))
-}
-
-// Commands counts commands of the Redis protocol; code is "ok" or the first word of the error.
-func (m *Metrics) Commands(name, code string, count int) {
-	m.commands.of(call{name, code}).Add(float64(count))
-}
-
-// Round observes the duration of a round: the commands of one connection that were decided together. trace is the id of its
-// trace in hex; "": it is not followed.
-func (m *Metrics) Round(took time.Duration, trace string) { observe(m.rounds, took, trace) }
 
 // Connections sets the number of connections that speak the Redis protocol.
 func (m *Metrics) Connections(open int) { m.connections.Set(float64(open)) }
-
-// Request observes an answered call; code is "ok" or the name of the error's code. trace is the id of its trace in hex; "": it
-// is not followed.
-func (m *Metrics) Request(procedure, code string, took time.Duration, trace string) {
-	observe(m.requests.of(call{procedure, code}), took, trace)
-}
 
 // observe adds a duration. The trace of a call that is followed becomes the exemplar of its bucket, which leads from a slow bucket
 // to a call that was in it.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/metrics"
 )
 
@@ -35,11 +36,16 @@ func scrapeAs(t *testing.T, m *metrics.Metrics, accept string) (text, kind strin
 	return w.Body.String(), w.Header().Get("Content-Type")
 }
 
+// event is a check that came to an outcome.
+func event(outcome string) decisions.Event {
+	return decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond,
+		Counted: []decisions.Count{{Name: "login", Kind: outcome, N: 1}}}
+}
+
 func oneOfEach(m *metrics.Metrics) {
 	m.Hop(func() uint64 { return 7 }, func() uint64 { return 2 })
 	m.Denials(func() int { return 5 })
 	m.Stopped(func() int { return 2 })
-	m.Decision("login", "denied")
 	m.Denied("default", "login", "minute")
 	m.Health(func() metrics.Health {
 		at := time.Unix(1_000_000, 0)
@@ -56,7 +62,8 @@ func oneOfEach(m *metrics.Metrics) {
 	m.EventsWaiting(2, 11, 12)
 	m.EventsLost(2, 13)
 	m.EventsLost(2, 13) // it is a sum
-	m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, "")
+	call := event("denied")
+	m.Ended(&call)
 	m.Batch(2, 64, 1, 900)
 	m.Commit(2, time.Millisecond)
 	m.Append(200*time.Microsecond, 3)
@@ -70,8 +77,7 @@ func oneOfEach(m *metrics.Metrics) {
 	m.LegsOpen(2, 6)
 	m.CanaryHeard(2, time.Unix(1_000_000, 0))
 	m.CanaryViolated(2, "lost")
-	m.Commands("incr", "ok", 16)
-	m.Round(time.Millisecond, "")
+	m.Ended(&decisions.Event{System: "redis", Took: time.Millisecond, Commands: []decisions.Count{{Name: "incr", Kind: "ok", N: 16}}})
 	m.Connections(3)
 	m.Connected("api", 11)
 	m.Refused("api", "full")
@@ -177,7 +183,8 @@ func TestConcurrentFirstUseCountsAll(t *testing.T) {
 	for range 16 {
 		callers.Go(func() {
 			for range 100 {
-				m.Decision("login", "allowed")
+				call := event("allowed")
+				m.Ended(&call)
 			}
 		})
 	}
@@ -221,20 +228,18 @@ func TestDenialsHaveBoundedNames(t *testing.T) {
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	m := metrics.New()
+	m, call := metrics.New(), event("allowed")
 	for name, call := range map[string]func(){
-		"Decision": func() { m.Decision("login", "allowed") },
-		"Request":  func() { m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, "") },
-		"Round":    func() { m.Round(300*time.Microsecond, "") },
-		"Batch":    func() { m.Batch(2, 64, 1, 900) },
-		"Commit":   func() { m.Commit(2, 300*time.Microsecond) },
-		"Append":   func() { m.Append(300*time.Microsecond, 3) },
-		"Epoch":    func() { m.Epoch(2, 77) },
-		"Drop":     func() { m.Drop(2, "seq") },
-		"Keys":     func() { m.Keys(2, 12345, 999) },
-		"Frozen":   func() { m.Frozen(2) },
-		"Full":     func() { m.Full(2) },
-		"Denied":   func() { m.Denied("default", "login", "minute") },
+		"Ended":  func() { m.Ended(&call) },
+		"Batch":  func() { m.Batch(2, 64, 1, 900) },
+		"Commit": func() { m.Commit(2, 300*time.Microsecond) },
+		"Append": func() { m.Append(300*time.Microsecond, 3) },
+		"Epoch":  func() { m.Epoch(2, 77) },
+		"Drop":   func() { m.Drop(2, "seq") },
+		"Keys":   func() { m.Keys(2, 12345, 999) },
+		"Frozen": func() { m.Frozen(2) },
+		"Full":   func() { m.Full(2) },
+		"Denied": func() { m.Denied("default", "login", "minute") },
 	} {
 		if n := testing.AllocsPerRun(1000, call); n > 0 {
 			t.Errorf("%s allocates %v times", name, n)
@@ -242,10 +247,10 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func BenchmarkRequest(b *testing.B) {
-	m := metrics.New()
+func BenchmarkEnded(b *testing.B) {
+	m, call := metrics.New(), event("allowed")
 	b.ReportAllocs()
 	for b.Loop() {
-		m.Request("/stint.v1.LimitService/Check", "ok", 300*time.Microsecond, "")
+		m.Ended(&call)
 	}
 }

@@ -7,26 +7,24 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/top"
 )
 
 // Periods end on the clock's tens of seconds, have what was answered in them, and are dropped after ten minutes.
 func TestTrafficIsKeptInPeriods(t *testing.T) {
 	m, at := New(), time.Unix(1000, 0)
-	m.Decisions("p", "allowed", 100) // before the first period
+	m.Ended(&decisions.Event{Counted: []decisions.Count{{Name: "p", Kind: "allowed", N: 100}}}) // before the first period
 	m.Traffic.Sample(at)
-	m.Decisions("p", "allowed", 3)
-	m.Decisions("q", "reserved", 1)
-	m.Decision("p", "locked_out")
-	m.Decision("p", "replayed")
-	m.Request("Check", "ok", 3*time.Millisecond, "")
-	m.Round(time.Minute, "")
+	m.Ended(&decisions.Event{Method: "Check", Code: "ok", Took: 3 * time.Millisecond, Counted: []decisions.Count{
+		{Name: "p", Kind: "allowed", N: 3}, {Name: "q", Kind: "reserved", N: 1}, {Name: "p", Kind: "locked_out", N: 1}, {Name: "p", Kind: "replayed", N: 1}}})
+	m.Ended(&decisions.Event{System: "redis", Took: time.Minute})
 	m.Traffic.Sample(at.Add(9 * time.Second))
 	if kept := m.Traffic.Periods(); len(kept) != 0 {
 		t.Fatalf("before the end of the first period there are %+v", kept)
 	}
 	m.Traffic.Sample(at.Add(10 * time.Second))
-	m.Decision("p", "denied")
+	m.Ended(&decisions.Event{Counted: []decisions.Count{{Name: "p", Kind: "denied", N: 1}}})
 	m.Traffic.Sample(at.Add(21 * time.Second))
 	kept := m.Traffic.Periods()
 	if len(kept) != 2 || kept[0].Start != 1000 || kept[0].Admitted != 4 || kept[0].Denied != 1 || kept[1].Start != 1010 || kept[1].Denied != 1 || kept[1].Admitted != 0 {

@@ -1,275 +1,251 @@
 package trace
 
 import (
-	"encoding/binary"
+	"context"
 	"encoding/hex"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/shard"
 )
 
-// Fate says whether a call is followed.
-type Fate uint8
-
-// The fates of a call.
-const (
-	Unfollowed Fate = iota
-	Followed
-	Undecided // it is a root that the dice did not choose: Late may follow it once it is denied
-)
-
-// Call is a call that is followed. Its checks may be made concurrently; End ends it.
+// Call is a call that may be followed. The zero value is not, and costs nothing. One goroutine at a time uses it.
 type Call struct {
-	tracer *Tracer
-	id     [16]byte
-	parent [8]byte // zero: it is a root
-	span   [8]byte
-	began  time.Time // zero: as End says
-
-	mu     sync.Mutex
-	checks []*Check
-	ended  bool
+	tracer *Tracer               // nil: it is not followed, whatever it comes to
+	remote oteltrace.SpanContext // the caller's span; not valid: the call is a root
+	span   oteltrace.Span        // nil: the dice did not choose the root, but may do so once it is denied
+	checks int
 }
 
-// Incoming begins a call with these traceparent headers, if it is to be followed. Several headers are none.
-func (t *Tracer) Incoming(headers []string) (*Call, Fate) {
+// Incoming begins a call with these traceparent headers. Several headers are none.
+func (t *Tracer) Incoming(headers []string) (c Call) {
 	if t == nil {
-		return nil, Unfollowed
+		return c
 	}
 	if len(headers) == 1 {
 		if parent, sampled, ok := Parse(headers[0]); ok {
-			if !sampled {
-				return nil, Unfollowed
+			if sampled {
+				c = Call{tracer: t, remote: remote(parent)}
+				c.begin(t.config.Now())
 			}
-			return &Call{tracer: t, id: parent.ID, parent: parent.Span, span: newSpan(), began: t.config.Now()}, Followed
+			return c
 		}
 	}
-	if chosen(t.roots) {
-		return &Call{tracer: t, id: newTrace(), span: newSpan(), began: t.config.Now()}, Followed
+	if c.tracer = t; chosen(t.roots) {
+		c.begin(t.config.Now())
 	}
-	return nil, Undecided
+	return c
 }
 
-// Batch begins the call of one batch of a stream, of which Incoming has said this; nil: it is not followed.
-func (t *Tracer) Batch(stream *Call, fate Fate) *Call {
-	switch {
-	case t == nil || fate == Unfollowed:
-		return nil
-	case stream != nil && stream.parent != [8]byte{}:
-		return &Call{tracer: t, id: stream.id, parent: stream.parent, span: newSpan(), began: t.config.Now()}
+// Batch begins the call of one batch of a stream.
+func (c *Call) Batch() (batch Call) {
+	if c.tracer == nil || !c.remote.IsValid() {
+		return c.tracer.Incoming(nil)
 	}
-	call, _ := t.Incoming(nil)
-	return call
+	batch = Call{tracer: c.tracer, remote: c.remote}
+	batch.begin(c.tracer.config.Now())
+	return batch
 }
 
-// Late begins a root after it was denied, by chance; nil: it is not followed. End says when it began.
-func (t *Tracer) Late() *Call {
-	if t == nil || !chosen(t.denials) {
-		return nil
-	}
-	return &Call{tracer: t, id: newTrace(), span: newSpan()}
+func (c *Call) begin(at time.Time) {
+	c.span = c.tracer.start(c.remote, "call", oteltrace.SpanKindServer, at)
 }
 
 // TraceID is the id of the trace in hex; "" if the call is not followed.
 func (c *Call) TraceID() string {
-	if c == nil {
+	if c.span == nil {
 		return ""
 	}
-	return hex.EncodeToString(c.id[:])
+	id := c.span.SpanContext().TraceID()
+	return hex.EncodeToString(id[:])
 }
 
-// Check begins the span of what is decided.
-func (c *Call) Check() *Check {
-	k := &Check{tracer: c.tracer, id: c.id, parent: c.span, span: newSpan(), name: "ratelimit.check", kind: tracepb.Span_SPAN_KIND_INTERNAL}
-	if !c.began.IsZero() {
-		k.began = c.tracer.config.Now()
+// checksMost bounds the checks of one call.
+const checksMost = 32
+
+// Check begins the span of what is decided, for shard.Request.Trace and decisions.Asked.Span; nil: nothing follows it.
+func (c *Call) Check() shard.Trace {
+	if c.span == nil || c.checks == checksMost {
+		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.checks) < checksMost {
-		c.checks = append(c.checks, k)
+	return c.check(c.tracer.config.Now())
+}
+
+func (c *Call) check(at time.Time) *check {
+	c.checks++
+	return &check{tracer: c.tracer, span: c.tracer.start(c.span.SpanContext(), "ratelimit.check", oteltrace.SpanKindInternal, at)}
+}
+
+// check is the span of what is decided, on the node that was asked or on the shard's owner. It is a shard.Trace.
+type check struct {
+	tracer *Tracer
+	span   oteltrace.Span
+	ended  time.Time // when the requests had their results; zero: not yet
+}
+
+// Context implements shard.Trace.
+func (k *check) Context() shard.TraceContext {
+	at := k.span.SpanContext()
+	return shard.TraceContext{ID: at.TraceID(), Span: at.SpanID()}
+}
+
+// Reached implements shard.Trace.
+func (k *check) Reached(step shard.TraceStep, at time.Time) {
+	k.span.AddEvent(step.String(), oteltrace.WithTimestamp(at))
+}
+
+// Decided notes that the requests of a check have their results now. The event of the call ends its span.
+func Decided(of shard.Trace) {
+	if k, ok := of.(*check); ok {
+		k.ended = k.tracer.config.Now()
 	}
-	return k
 }
 
-// Bounds of one call.
-const (
-	checksMost = 32
-	eventsMost = 64
-)
-
-// Answer is the end of a call.
-type Answer struct {
-	System string // "grpc", "connectrpc", "redis" or "gate"
-	Method string // as in metrics; a slash before it is left out
-	Code   string // "ok", or the code of the error
-	Began  time.Time
-	Caller string // the name of the token or role; "": none
-	Calls  int    // commands of a round of Redis commands; 0 and 1 are not told
-}
-
-// End ends the call and sends its spans. It does nothing after the first time.
-func (c *Call) End(a Answer) {
-	now := c.tracer.config.Now()
-	c.mu.Lock()
-	checks, again := c.checks, c.ended
-	c.ended = true
-	c.mu.Unlock()
-	if again {
+// Ended implements decisions.Listener: it ends the spans of a call, and sets the event's TraceID.
+func (t *Tracer) Ended(e *decisions.Event) {
+	c, _ := e.Span.(*Call)
+	if t == nil || c == nil || c.tracer == nil {
 		return
 	}
-	if c.began.IsZero() {
-		c.began = a.Began
+	late := c.span == nil
+	if late {
+		if !e.Denied() || !chosen(t.denials) {
+			return
+		}
+		c.begin(e.Began)
 	}
-	method := strings.Trim(a.Method, "/")
-	span := &tracepb.Span{TraceId: c.id[:], SpanId: c.span[:], Name: method, Kind: tracepb.Span_SPAN_KIND_SERVER,
-		Flags: 1, StartTimeUnixNano: nanos(c.began), EndTimeUnixNano: nanos(now)}
-	if c.parent != [8]byte{} {
-		span.ParentSpanId = c.parent[:]
-		span.Flags |= uint32(tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | tracepb.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
+	e.TraceID = c.TraceID()
+	now, asked := t.config.Now(), e.Questions()
+	for i := range asked {
+		a := &asked[i]
+		k, _ := a.Span.(*check)
+		if late && c.checks < checksMost {
+			k = c.check(e.Began)
+		}
+		if k == nil || len(a.Requests) == 0 {
+			continue
+		}
+		if k.ended.IsZero() {
+			k.ended = now
+		}
+		t.describe(k, e, a)
+		k.span.End(oteltrace.WithTimestamp(k.ended))
 	}
-	status := a.Code
-	if a.System == "grpc" {
+	method := strings.Trim(e.Method, "/")
+	status := e.Code
+	if e.System == "grpc" {
 		status = strings.ToUpper(status)
 	}
-	span.Attributes = []*commonpb.KeyValue{text("rpc.system.name", a.System), text("rpc.method", method), text("rpc.response.status_code", status)}
-	if a.Code != "ok" {
-		span.Attributes = append(span.Attributes, text("error.type", status))
-		span.Status = statusOf(a.Code)
+	attrs := []attribute.KeyValue{attribute.String("rpc.system.name", e.System), attribute.String("rpc.method", method),
+		attribute.String("rpc.response.status_code", status)}
+	if e.Code != "ok" {
+		attrs = append(attrs, attribute.String("error.type", status))
 	}
-	if a.Caller != "" {
-		span.Attributes = append(span.Attributes, text("stint.caller", a.Caller))
+	if e.Caller != "" {
+		attrs = append(attrs, attribute.String("stint.caller", e.Caller))
 	}
-	if a.Calls > 1 {
-		span.Attributes = append(span.Attributes, number("stint.commands", int64(a.Calls)))
+	if commands := e.CommandCount(); commands > 1 {
+		attrs = append(attrs, attribute.Int("stint.commands", commands))
 	}
-	spans := []*tracepb.Span{span}
-	for _, k := range checks {
-		spans = append(spans, k.spanOf(c.began, now))
-	}
-	c.tracer.send(spans)
+	c.span.SetName(method)
+	c.span.SetAttributes(attrs...)
+	blame(c.span, e.Code)
+	c.span.End(oteltrace.WithTimestamp(now))
 }
 
 // ourFaults are the codes that make a span an error. The others are the caller's. "aborted" is among them, which OpenTelemetry leaves
 // out: it says that the call may have been counted.
 var ourFaults = []string{"unknown", "deadline_exceeded", "unimplemented", "internal", "unavailable", "data_loss", "aborted", "TRYAGAIN"}
 
-func statusOf(code string) *tracepb.Status {
+// blame makes a span an error if its code is.
+func blame(span oteltrace.Span, code string) {
 	if slices.Contains(ourFaults, code) {
-		return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
-	}
-	return nil
-}
-
-// Decision is what a check came to.
-type Decision struct {
-	Namespace, Policy, Key string // of the first entry; the key as it is stored
-	Outcome                string // as in metrics; "" with an error
-	DeniedBy               []string
-	Remaining              uint64 // of the limit with least left
-	HasRemaining           bool
-	Shard                  string // "" if nobody was asked
-	Cached, Replayed       bool
-	Code                   string // of the error; "": none
-	Checks, Denied, Failed int    // of a batch; Checks is 0 for a single one
-}
-
-// Check is the span of what is decided, on the node that was asked or on the shard's owner. It is a shard.Trace.
-type Check struct {
-	tracer *Tracer
-	id     [16]byte
-	parent [8]byte
-	span   [8]byte
-	name   string
-	kind   tracepb.Span_SpanKind
-	began  time.Time // zero: when its call began
-
-	mu     sync.Mutex
-	ended  time.Time // zero: it is under way
-	events []*tracepb.Span_Event
-	attrs  []*commonpb.KeyValue
-	status *tracepb.Status
-}
-
-var _ shard.Trace = (*Check)(nil)
-
-// Context implements shard.Trace.
-func (k *Check) Context() shard.TraceContext { return shard.TraceContext{ID: k.id, Span: k.span} }
-
-// Reached implements shard.Trace.
-func (k *Check) Reached(step shard.TraceStep, at time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ended.IsZero() && len(k.events) < eventsMost {
-		k.events = append(k.events, &tracepb.Span_Event{Name: step.String(), TimeUnixNano: nanos(at)})
+		span.SetStatus(codes.Error, "")
 	}
 }
 
-// End ends the span with what was decided.
-func (k *Check) End(d Decision) {
-	var attrs []*commonpb.KeyValue
+// describe sets what a span says of requests that were decided together: of one request all, of several how many there were.
+func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
+	r, result := &a.Stored[0], &a.Results[0]
+	var attrs []attribute.KeyValue
 	add := func(name, value string) {
 		if value != "" {
-			attrs = append(attrs, text(name, value))
+			attrs = append(attrs, attribute.String(name, value))
 		}
 	}
-	add("stint.namespace", d.Namespace)
-	add("stint.policy", d.Policy)
-	if d.Key != "" {
-		if hash, ok := k.tracer.config.HideKey(d.Namespace, d.Key); ok {
-			add("stint.key_hash", hash)
+	namespace := r.Namespace
+	if namespace == "" {
+		namespace = shard.DefaultNamespace
+	}
+	add("stint.namespace", namespace)
+	add("stint.policy", a.Policy())
+	defer func() { k.span.SetAttributes(attrs...) }()
+	if len(a.Requests) > 1 {
+		denied, failed := 0, 0
+		for i := range a.Results {
+			if a.Denied(i) {
+				denied++
+			} else if a.Results[i].Err != nil {
+				failed++
+			}
 		}
+		attrs = append(attrs, attribute.Int("stint.checks", len(a.Requests)), attribute.Int("stint.denied", denied), attribute.Int("stint.failed", failed))
+		return
 	}
-	add("stint.decision", d.Outcome)
-	add("stint.denied_by", strings.Join(d.DeniedBy, ","))
-	if d.HasRemaining {
-		attrs = append(attrs, number("stint.remaining", int64(min(d.Remaining, 1<<63-1))))
+	if len(r.Entries) > 0 && r.Entries[0].Key != "" {
+		hash, _ := t.config.HideKey(namespace, r.Entries[0].Key)
+		add("stint.key_hash", hash)
 	}
-	add("stint.shard", d.Shard)
-	if d.Code == "" && d.Checks == 0 {
-		attrs = append(attrs, yesNo("stint.cached", d.Cached), yesNo("stint.replayed", d.Replayed))
+	if result.Err != nil {
+		code := e.CodeOf(result.Err)
+		add("error.type", code)
+		blame(k.span, code)
+		return
 	}
-	if d.Checks > 0 {
-		attrs = append(attrs, number("stint.checks", int64(d.Checks)), number("stint.denied", int64(d.Denied)), number("stint.failed", int64(d.Failed)))
+	d := &result.Decision
+	add("stint.decision", outcome(r, d))
+	by := decisions.DeniedBy(d)
+	if len(by) > 0 && slices.ContainsFunc(r.Entries, func(e shard.Entry) bool { return e.Limits != nil }) {
+		by = []string{decisions.Inline} // whoever sent the limits has named them
 	}
-	add("error.type", d.Code)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.ended, k.attrs, k.status = k.tracer.config.Now(), attrs, statusOf(d.Code)
+	add("stint.denied_by", strings.Join(by, ","))
+	if left := decisions.Remaining(d); left != nil {
+		attrs = append(attrs, attribute.Int64("stint.remaining", int64(min(*left, 1<<63-1))))
+	}
+	if d.Position != (shard.Position{}) {
+		add("stint.shard", d.Position.Shard.String())
+	}
+	attrs = append(attrs, attribute.Bool("stint.cached", d.Age > 0), attribute.Bool("stint.replayed", d.Replayed))
 }
 
-// spanOf returns the span. One that is still under way has been given up, and ends with its call.
-func (k *Check) spanOf(began, ended time.Time) *tracepb.Span {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.began.IsZero() {
-		k.began = began
+// outcome is the outcome of a decision as metrics have it, and of what they do not count.
+func outcome(r *shard.Request, d *shard.Decision) string {
+	switch r.Op {
+	case shard.Get, shard.ReadTally:
+		return "read"
+	case shard.Tally:
+		return "counted"
+	case shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
+		shard.CorrectUsage:
+		return "adjusted"
 	}
-	if k.ended.IsZero() {
-		k.ended = ended
-	}
-	return &tracepb.Span{TraceId: k.id[:], SpanId: k.span[:], ParentSpanId: k.parent[:], Name: k.name, Kind: k.kind, Flags: 1,
-		StartTimeUnixNano: nanos(k.began), EndTimeUnixNano: nanos(k.ended), Attributes: k.attrs, Events: k.events, Status: k.status}
+	return decisions.Outcome(r, d)
 }
 
-func nanos(at time.Time) uint64 { return uint64(at.UnixNano()) }
-
-// newTrace draws the id of a trace, which is never zero.
-func newTrace() (id [16]byte) {
-	binary.BigEndian.PutUint64(id[:], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64()|1)
-	return id
+// remote is a span of another node or of a caller.
+func remote(at shard.TraceContext) oteltrace.SpanContext {
+	return oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: at.ID, SpanID: at.Span, TraceFlags: oteltrace.FlagsSampled, Remote: true})
 }
 
-// newSpan draws the id of a span, which is never zero.
-func newSpan() (id [8]byte) {
-	binary.BigEndian.PutUint64(id[:], rand.Uint64()|1)
-	return id
+// start begins a span below a parent; of a parent that is not valid it is the root of a new trace.
+func (t *Tracer) start(parent oteltrace.SpanContext, name string, kind oteltrace.SpanKind, at time.Time) oteltrace.Span {
+	ctx := oteltrace.ContextWithSpanContext(context.Background(), parent)
+	_, span := t.spans.Start(ctx, name, oteltrace.WithSpanKind(kind), oteltrace.WithTimestamp(at))
+	return span
 }

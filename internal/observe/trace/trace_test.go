@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -70,39 +71,55 @@ func TestSampling(t *testing.T) {
 	none, _ := tracerTo(t, at.URL, 0, 0)
 	defer all.Close(t.Context())
 	defer none.Close(t.Context())
+	const followed, unfollowed, undecided = "followed", "unfollowed", "undecided"
 	for _, c := range []struct {
-		name    string
-		headers []string
-		all     Fate
-		none    Fate
+		name      string
+		headers   []string
+		all, none string
 	}{
-		{"followed", []string{header}, Followed, Followed},
-		{"not followed", []string{header[:53] + "00"}, Unfollowed, Unfollowed},
-		{"no header", nil, Followed, Undecided},
-		{"no valid header", []string{"?"}, Followed, Undecided},
-		{"two headers", []string{header, header}, Followed, Undecided},
+		{"followed", []string{header}, followed, followed},
+		{"not followed", []string{header[:53] + "00"}, unfollowed, unfollowed},
+		{"no header", nil, followed, undecided},
+		{"no valid header", []string{"?"}, followed, undecided},
+		{"two headers", []string{header, header}, followed, undecided},
 	} {
-		for share, want := range map[*Tracer]Fate{all: c.all, none: c.none, nil: Unfollowed} {
-			call, fate := share.Incoming(c.headers)
-			if fate != want || (call != nil) != (want == Followed) {
-				t.Errorf("%s: %v, want %v", c.name, fate, want)
+		for share, want := range map[*Tracer]string{all: c.all, none: c.none, nil: unfollowed} {
+			call := share.Incoming(c.headers)
+			got := unfollowed
+			if call.span != nil {
+				got = followed
+			} else if call.tracer != nil {
+				got = undecided
 			}
-			if call != nil && len(c.headers) == 1 && c.name == "followed" && call.TraceID() != header[3:35] {
+			if got != want || (call.TraceID() != "") != (want == followed) || (call.Check() != nil) != (want == followed) {
+				t.Errorf("%s: %v, want %v", c.name, got, want)
+			}
+			if got == followed && c.name == "followed" && call.TraceID() != header[3:35] {
 				t.Errorf("%s: trace %s", c.name, call.TraceID())
 			}
 		}
 	}
-	if none.Late() != nil || all.Late() == nil || (*Tracer)(nil).Late() != nil {
+	late := func(tracer *Tracer, outcome string) string {
+		call := tracer.Incoming(nil)
+		e := decisions.Event{Code: "ok", Began: time.Now(), Span: &call, Counted: []decisions.Count{{Name: "p", Kind: outcome, N: 1}}}
+		tracer.Ended(&e)
+		return e.TraceID
+	}
+	denials, _ := tracerTo(t, at.URL, 0, 1)
+	defer denials.Close(t.Context())
+	if late(none, "denied") != "" || late(denials, "denied") == "" || late(denials, "allowed") != "" || late(nil, "denied") != "" {
 		t.Error("denials are not followed as their share says")
 	}
-	stream, fate := all.Incoming([]string{header})
-	if batch := all.Batch(stream, fate); batch.TraceID() != stream.TraceID() || batch.span == stream.span || batch.parent != stream.parent {
+	stream := all.Incoming([]string{header})
+	if batch := stream.Batch(); batch.TraceID() != stream.TraceID() || batch.span.SpanContext().SpanID() == stream.span.SpanContext().SpanID() ||
+		batch.remote.SpanID() != stream.remote.SpanID() {
 		t.Error("a batch is no sibling of its stream's others")
 	}
-	if root, fate := all.Incoming(nil); all.Batch(root, fate).TraceID() == root.TraceID() {
+	root := all.Incoming(nil)
+	if batch := root.Batch(); batch.TraceID() == root.TraceID() || batch.TraceID() == "" {
 		t.Error("the batches of a stream without a parent are one trace")
 	}
-	if all.Batch(nil, Unfollowed) != nil {
+	if batch := new(Call).Batch(); batch.tracer != nil {
 		t.Error("a batch of a stream that is not to be followed is")
 	}
 	if got := shareOf(0.5); got != 1<<63 {
@@ -121,23 +138,23 @@ func TestTheQueueIsBounded(t *testing.T) {
 	defer close(over)
 	tracer, c := tracerTo(t, hanging.URL, 1, 0)
 	end := func() {
-		call, _ := tracer.Incoming(nil)
-		call.End(Answer{System: "grpc", Method: "/a/B", Code: "ok", Began: time.Now()})
+		call := tracer.Incoming(nil)
+		tracer.Ended(&decisions.Event{System: "grpc", Method: "/a/B", Code: "ok", Began: time.Now(), Span: &call})
 	}
 	end()
 	<-asked // the sending goroutine is busy from here on
-	const calls = queueMost + 100
+	const calls = waitMost + 100
 	for range calls {
 		end()
 	}
-	if c.queue.Load() != 100 {
-		t.Errorf("%d spans were dropped, with room for all but 100", c.queue.Load())
+	if c.queue.Load() != 101 { // one is under way
+		t.Errorf("%d spans were dropped, with room for all but 101", c.queue.Load())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	tracer.Close(ctx)
 	end() // after the end
-	if got := c.stop.Load(); got != queueMost+2 || c.exported.Load() != 0 {
+	if got := c.stop.Load(); got != waitMost+1 || c.exported.Load() != 0 {
 		t.Errorf("%d dropped at the stop, %d sent", got, c.exported.Load())
 	}
 }
@@ -147,12 +164,15 @@ func TestWhatACollectorRefusesIsCounted(t *testing.T) {
 	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
 	defer refusing.Close()
 	tracer, c := tracerTo(t, refusing.URL, 1, 0)
-	call, _ := tracer.Incoming(nil)
+	call := tracer.Incoming(nil)
 	check := call.Check()
 	check.Reached(shard.TraceQueued, time.Now())
-	check.End(Decision{Outcome: "allowed"})
-	call.End(Answer{Method: "m", Code: "ok"})
-	call.End(Answer{Method: "m", Code: "ok"}) // once is enough
+	Decided(check)
+	e := decisions.Event{Method: "m", Code: "ok", Span: &call}
+	r := shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "p", Key: "k"}}}
+	e.Ask(decisions.Asked{Requests: []shard.Request{r}, Results: make([]shard.Result, 1), Span: check})
+	tracer.Ended(&e)
+	tracer.Ended(&e) // once is enough
 	check.Reached(shard.TraceInstalled, time.Now())
 	tracer.Close(t.Context())
 	if c.collector.Load() != 2 || c.exported.Load() != 0 {
@@ -183,7 +203,7 @@ func BenchmarkIncoming(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if call, _ := c.tracer.Incoming(c.headers); call != nil {
+				if call := c.tracer.Incoming(c.headers); call.span != nil {
 					b.Fatal("it is followed")
 				}
 			}

@@ -10,15 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
-	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
 // Config says which calls are followed, and where their spans go. All fields but Logger and Dial are required.
@@ -41,29 +39,22 @@ type Config struct {
 	Logger   *slog.Logger // nil: nothing is logged
 }
 
-// Bounds of the queue and of the sending.
+// Bounds of what waits for the collector, and of the sending.
 const (
-	queueMost  = 2048 // calls
+	waitMost   = 4096 // spans
 	spansMost  = 512  // in one message
 	sendEvery  = time.Second
 	sendWithin = 10 * time.Second
+	eventsMost = 64          // of one span
 	tellEvery  = time.Minute // between two lines of the log about a collector that takes nothing
 )
 
-// Tracer follows calls. Start makes one; nil is off.
+// Tracer follows calls: it is the listener that ends their spans. Start makes one; nil is off.
 type Tracer struct {
 	config         Config
 	roots, denials uint64 // of 2^64
-	client         otlptrace.Client
-	resource       *resourcepb.Resource
-	queue          chan []*tracepb.Span
-	closed         atomic.Bool
-	stop           chan struct{}
-	stopOnce       sync.Once
-	sending        context.Context
-	cancel         context.CancelFunc
-	running        sync.WaitGroup
-	told           time.Time // when the log last said that the collector takes nothing; of the sending goroutine
+	spans          oteltrace.Tracer
+	sender         *sender
 }
 
 // Problem says what is wrong with the URL of a collector; "": nothing.
@@ -99,18 +90,25 @@ func Start(config Config) (*Tracer, error) {
 		dial := func(ctx context.Context, _, addr string) (net.Conn, error) { return config.Dial(ctx, addr) }
 		options = append(options, otlptracehttp.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}))
 	}
-	t := &Tracer{config: config, roots: shareOf(config.Roots), denials: shareOf(config.Denials), stop: make(chan struct{}),
-		queue:  make(chan []*tracepb.Span, queueMost),
-		client: otlptracehttp.NewClient(options...),
-		resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{text("service.name", "stint"),
-			text("service.version", config.Version), text("service.instance.id", config.Node)}}}
-	t.sending, t.cancel = context.WithCancel(context.Background())
-	if err := t.client.Start(t.sending); err != nil {
-		t.cancel()
+	exporter, err := otlptracehttp.New(context.Background(), options...)
+	if err != nil {
 		return nil, fmt.Errorf("the exporter of traces: %w", err)
 	}
-	t.running.Go(t.run)
+	limits := sdktrace.NewSpanLimits()
+	limits.EventCountLimit = eventsMost
+	t := &Tracer{config: config, roots: shareOf(config.Roots), denials: shareOf(config.Denials), sender: newSender(exporter, &config)}
+	t.spans = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(t.sender), sdktrace.WithSampler(sdktrace.AlwaysSample()),
+		sdktrace.WithRawSpanLimits(limits), sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "stint"),
+			attribute.String("service.version", config.Version), attribute.String("service.instance.id", config.Node)))).
+		Tracer("github.com/stint-io/stint", oteltrace.WithInstrumentationVersion(config.Version))
 	return t, nil
+}
+
+// Close sends the spans that wait, until ctx ends, and ends the goroutine.
+func (t *Tracer) Close(ctx context.Context) {
+	if t != nil {
+		t.sender.close(ctx)
+	}
 }
 
 // shareOf returns a share as a threshold for a random number.
@@ -126,105 +124,3 @@ func shareOf(share float64) uint64 {
 
 // chosen throws the dice.
 func chosen(share uint64) bool { return share > 0 && rand.Uint64() <= share }
-
-// Close sends the spans that wait, until ctx ends, and ends the goroutine.
-func (t *Tracer) Close(ctx context.Context) {
-	if t == nil {
-		return
-	}
-	t.closed.Store(true)
-	t.stopOnce.Do(func() { close(t.stop) })
-	over := context.AfterFunc(ctx, t.cancel)
-	defer over()
-	t.running.Wait()
-	t.cancel()
-	_ = t.client.Stop(context.Background()) // it only ends requests, and there are none
-}
-
-// send puts the spans of a call into the queue.
-func (t *Tracer) send(spans []*tracepb.Span) {
-	if t.closed.Load() {
-		t.config.Dropped("stop", len(spans))
-		return
-	}
-	select {
-	case t.queue <- spans:
-	default:
-		t.config.Dropped("queue", len(spans))
-	}
-}
-
-// run sends what is in the queue.
-func (t *Tracer) run() {
-	tick := time.NewTicker(sendEvery)
-	defer tick.Stop()
-	var batch []*tracepb.Span
-	for {
-		select {
-		case spans := <-t.queue:
-			if batch = append(batch, spans...); len(batch) < spansMost {
-				continue
-			}
-		case <-tick.C:
-		case <-t.stop:
-			t.sendRest(batch)
-			return
-		}
-		t.upload(batch)
-		batch = nil
-	}
-}
-
-// sendRest sends what is left when the tracer stops.
-func (t *Tracer) sendRest(batch []*tracepb.Span) {
-	for {
-		select {
-		case spans := <-t.queue:
-			if batch = append(batch, spans...); len(batch) >= spansMost {
-				t.upload(batch)
-				batch = nil
-			}
-		default:
-			t.upload(batch)
-			return
-		}
-	}
-}
-
-func (t *Tracer) upload(batch []*tracepb.Span) {
-	if len(batch) == 0 {
-		return
-	}
-	if t.sending.Err() != nil {
-		t.config.Dropped("stop", len(batch))
-		return
-	}
-	ctx, cancel := context.WithTimeout(t.sending, sendWithin)
-	defer cancel()
-	err := t.client.UploadTraces(ctx, []*tracepb.ResourceSpans{{Resource: t.resource, ScopeSpans: []*tracepb.ScopeSpans{{
-		Scope: &commonpb.InstrumentationScope{Name: "github.com/stint-io/stint", Version: t.config.Version}, Spans: batch}}}})
-	switch {
-	case err == nil:
-		t.config.Exported(len(batch))
-	case t.sending.Err() != nil:
-		t.config.Dropped("stop", len(batch))
-	default:
-		t.config.Dropped("collector", len(batch))
-		if now := time.Now(); now.Sub(t.told) >= tellEvery {
-			t.told = now
-			t.config.Logger.Warn("the collector of traces takes no spans; stint_trace_spans_dropped_total counts them", "error", err)
-		}
-	}
-}
-
-func text(name, value string) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
-}
-
-func number(name string, value int64) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: value}}}
-}
-
-func yesNo(name string, value bool) *commonpb.KeyValue {
-	return &commonpb.KeyValue{Key: name, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: value}}}
-}

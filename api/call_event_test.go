@@ -16,12 +16,12 @@ import (
 )
 
 // followedBy is an API over a Decider that does nothing.
-func followedBy(t testing.TB, tracer *trace.Tracer, teller *Teller) *API {
+func followedBy(t testing.TB, tracer *trace.Tracer, bus *decisions.Bus) *API {
 	t.Helper()
 	set := testPolicies()
 	return New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
-		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Observer: noObserver{},
-		Metrics: http.NotFoundHandler(), Tracer: tracer, Teller: teller})
+		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
+		Metrics: http.NotFoundHandler(), Tracer: tracer, Listeners: decisions.Listeners{tracer, bus}})
 }
 
 // tracerOf follows a share of the calls. Its collector takes everything.
@@ -91,7 +91,7 @@ func TestTheLevelOfTheLogIsChanged(t *testing.T) {
 	level := new(slog.LevelVar)
 	set := testPolicies()
 	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
-		Ready: func() error { return nil }, Observer: noObserver{}, Metrics: http.NotFoundHandler(),
+		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(),
 		Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})), LogLevel: level})
 	ask := func(method, body string) (int, string) {
 		r := httptest.NewRequest(method, logLevelPath, strings.NewReader(body))
@@ -121,8 +121,8 @@ func TestTheLevelOfTheLogIsChanged(t *testing.T) {
 
 // An event names the trace of its call, so that a line of the decision log leads to it.
 func TestAnEventNamesItsTrace(t *testing.T) {
-	bus := decisions.NewBus(nil)
-	a := followedBy(t, tracerOf(t, 0), &Teller{Bus: bus, Node: "n"})
+	bus := decisions.NewBus("n1", nil)
+	a := followedBy(t, tracerOf(t, 0), bus)
 	l := &listener{t, bus.Open(&decisions.Filter{Namespace: "default"})}
 	t.Cleanup(l.r.Close)
 	a.ServeHTTP(httptest.NewRecorder(), request("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"))
@@ -135,18 +135,14 @@ func TestAnEventNamesItsTrace(t *testing.T) {
 	}
 }
 
-// tracesSeen is an observer that remembers the traces of calls.
-type tracesSeen struct {
-	noObserver
-	ids []string
-}
+// tracesSeen is a listener that remembers the traces of calls.
+type tracesSeen struct{ ids []string }
 
-func (s *tracesSeen) Request(_, _ string, _ time.Duration, trace string) {
-	s.ids = append(s.ids, trace)
-}
+// Ended implements decisions.Listener.
+func (s *tracesSeen) Ended(e *decisions.Event) { s.ids = append(s.ids, e.TraceID) }
 
-// The observer of a call gets the id of its trace if it is followed, on the fast path and behind a gate, and "" if nobody follows it.
-func TestTheObserverGetsTheTraceOfAFollowedCall(t *testing.T) {
+// A listener behind the tracer gets the id of its trace if it is followed, on the fast path and behind a gate, and "" if nobody follows it.
+func TestListenersGetTheTraceOfAFollowedCall(t *testing.T) {
 	const followed = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	set := testPolicies()
 	for name, c := range map[string]struct {
@@ -158,7 +154,7 @@ func TestTheObserverGetsTheTraceOfAFollowedCall(t *testing.T) {
 	} {
 		seen := &tracesSeen{}
 		a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
-			Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Observer: seen,
+			Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Listeners: decisions.Listeners{c.tracer, seen},
 			Metrics: http.NotFoundHandler(), Tracer: c.tracer})
 		for traceparent, want := range c.want {
 			asked := map[string]*http.Request{"a check": request(traceparent), "a gate": httptest.NewRequest("GET", "/gate/none", nil)}
@@ -167,7 +163,7 @@ func TestTheObserverGetsTheTraceOfAFollowedCall(t *testing.T) {
 				seen.ids = nil
 				a.ServeHTTP(httptest.NewRecorder(), r)
 				if len(seen.ids) != 1 || seen.ids[0] != want {
-					t.Errorf("%s, %s, traceparent %q: the observer got %q, want %q", name, what, traceparent, seen.ids, want)
+					t.Errorf("%s, %s, traceparent %q: the listener got %q, want %q", name, what, traceparent, seen.ids, want)
 				}
 			}
 		}

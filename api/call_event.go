@@ -1,0 +1,223 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/trace"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard"
+)
+
+// reporter makes the event of a call at its end, on every port of this package, and passes it to the listeners.
+type reporter struct {
+	listeners decisions.Listeners
+	policies  func() *policy.Set
+	sealer    func() *shard.Sealer
+}
+
+// ended passes on the event of a call, whose answer is made. asked is its message; nil: it has none.
+func (p reporter) ended(x *exchange, procedure, code string, began time.Time, asked any, err error) {
+	e := &x.event
+	e.Method, e.Code, e.Began, e.Took = procedure, code, began, time.Since(began)
+	e.Caller, e.Span, e.CodeOf, e.IDOf = x.callerName(), &x.trace, codeNameOf, p.idOf
+	e.System, e.Protocol = systemConnect, x.protocolName()
+	switch {
+	case strings.HasPrefix(procedure, gatePrefix):
+		e.System, e.Protocol = systemGate, systemGate
+	case strings.HasPrefix(e.Protocol, systemGRPC):
+		e.System = systemGRPC
+	}
+	if procedure == EnvoyProcedure { // whose decisions have no ids that anybody was told
+		e.Protocol, e.IDOf = "envoy", nil
+	}
+	if err != nil {
+		e.Failure = failureText(err)
+	}
+	if len(e.Asked) == 0 {
+		e.Policy = p.policyOf(asked)
+	}
+	p.listeners.Ended(e)
+}
+
+// turnedAway counts a call that was refused before its message was read.
+func (p reporter) turnedAway(procedure, code string) {
+	p.listeners.Ended(&decisions.Event{Method: procedure, Code: code, TurnedAway: true})
+}
+
+// The protocols of calls in traces.
+const (
+	systemGRPC    = "grpc"
+	systemConnect = "connectrpc"
+	systemGate    = "gate"
+)
+
+// protocolName is how a call was asked.
+func (x *exchange) protocolName() string {
+	if x.header == nil {
+		return "grpc"
+	}
+	kind := ""
+	if values := x.header["Content-Type"]; len(values) > 0 {
+		kind = values[0]
+	}
+	switch {
+	case strings.HasPrefix(kind, "application/grpc-web"):
+		return "grpc-web"
+	case strings.HasPrefix(kind, "application/grpc"):
+		return "grpc"
+	case strings.Contains(kind, "json"):
+		return "json"
+	}
+	return "connect"
+}
+
+func (x *exchange) callerName() string {
+	if x.caller == nil {
+		return ""
+	}
+	return x.caller.Name()
+}
+
+// codeNameOf is the name of an error's code.
+func codeNameOf(err *shard.Error) string { return codeOf(err).String() }
+
+func (p reporter) idOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+	return idOf(p.sealer(), policies, r, d)
+}
+
+// policyOf returns the policy that a message is about, or the first one. "" if it is none that exists: a log does not repeat what
+// somebody has made up.
+func (p reporter) policyOf(asked any) string {
+	name := ""
+	var entries []*stintv1.Entry
+	switch m := asked.(type) {
+	case *stintv1.CheckBatchRequest:
+		if len(m.GetChecks()) > 0 {
+			entries = m.Checks[0].GetEntries()
+		}
+	case *stintv1.ReserveRequest:
+		entries = m.GetCheck().GetEntries()
+	case interface{ GetEntries() []*stintv1.Entry }:
+		entries = m.GetEntries()
+	case interface{ GetPolicy() string }:
+		name = m.GetPolicy()
+	}
+	if len(entries) > 0 {
+		name = entries[0].GetPolicy()
+	}
+	if _, exists := p.policies().Lookup(name); !exists {
+		return ""
+	}
+	return name
+}
+
+// failureText returns what this node says about a failure of its own: those texts are about nodes and shards, and repeat nothing of
+// a request.
+func failureText(err error) string {
+	var failure *shard.Error
+	if !errors.As(err, &failure) {
+		return ""
+	}
+	switch failure.Code {
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.SessionGone, shard.UnknownOutcome:
+		const most = 300
+		return shortened(failure.Message, most)
+	}
+	return ""
+}
+
+// Decide implements Decider. What is asked about keys goes into the event of the call.
+func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	if x == nil || len(requests) == 0 || !decides(requests[0].Op) {
+		results, _ := e.decide(ctx, requests)
+		return results
+	}
+	asked := decisions.Asked{Requests: requests, Policies: e.policies(), Span: x.trace.Check()}
+	if asked.Span != nil {
+		for i := range requests {
+			requests[i].Trace = asked.Span
+		}
+	}
+	asked.Results, asked.Stored = e.decide(ctx, requests)
+	trace.Decided(asked.Span)
+	x.event.Ask(asked)
+	return asked.Results
+}
+
+// decides reports whether an operation is about what a key may use. The others ask every shard at once, or are about more than keys.
+func decides(op shard.Op) bool {
+	switch op {
+	case shard.Check, shard.Peek, shard.Get, shard.Count, shard.Partial, shard.Reserve, shard.Settle, shard.Reset, shard.SetUsed, shard.AddUsed,
+		shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride, shard.CorrectUsage:
+		return true
+	}
+	return false
+}
+
+// interceptors wraps every call: it sets a missing deadline, gives an error its code, and reports the end.
+type interceptors struct {
+	reporter
+	timeout time.Duration
+}
+
+// wrap implements connect.UnaryInterceptorFunc.
+func (e interceptors) wrap(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+		began := time.Now()
+		ctx, cancel := e.bounded(ctx)
+		defer cancel()
+		response, err := next(ctx, r)
+		if coded := e.coded(ctx, r.Spec().Procedure, began, askedOf(r.Any()), err); coded != nil {
+			return nil, coded
+		}
+		return response, nil
+	}
+}
+
+// bounded sets a deadline on a call whose client set none.
+func (e interceptors) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		if l, limited := ctx.Value(limitedKey{}).(*limitedCall); !limited || !l.unasked {
+			return ctx, func() {}
+		}
+	}
+	return context.WithTimeout(ctx, e.timeout)
+}
+
+// coded reports a call's end, and returns the error with its code; nil: there is no error.
+func (e interceptors) coded(ctx context.Context, procedure string, began time.Time, asked any, err error) (coded *connect.Error) {
+	code := "ok"
+	if err != nil {
+		coded = codedError(err)
+		code = coded.Code().String()
+	}
+	e.ended(exchangeOf(ctx), procedure, code, began, asked, err)
+	return coded
+}
+
+// askedOf returns the message of a call through connect.
+func askedOf(received any) any {
+	if c, ok := received.(reader); ok {
+		return c.asked()
+	}
+	return nil
+}
+
+// readOnly marks a procedure that may be called with HTTP GET.
+var readOnly = connect.WithIdempotency(connect.IdempotencyNoSideEffects)
+
+// plain removes the prefix of the protobuf library's errors and shortens the text. The space in that prefix is one of two
+// characters, chosen at random for each build of a program.
+func plain(err error) string {
+	const most = 300
+	text := strings.TrimPrefix(err.Error(), "proto:")
+	return shortened(strings.TrimLeft(text, " \u00a0"), most)
+}

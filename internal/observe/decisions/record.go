@@ -1,0 +1,250 @@
+package decisions
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// Kind says what happened, in the words of the decision log.
+type Kind string
+
+// The kinds.
+const (
+	Denied       Kind = "denied"
+	Allowed      Kind = "allowed"
+	ShadowDenied Kind = "shadow_denied" // allowed, and a limit or policy in shadow would have denied
+	Settled      Kind = "settled"       // a hold was settled, or a decision refunded
+
+	// The kinds below are no decisions: Record.Happened says what they are. The owner of the key tells them.
+	Threshold Kind = "threshold" // a key has reached a threshold
+	Lockout   Kind = "lockout"   // a ladder began to block a key
+	Change    Kind = "change"    // somebody changed a key by hand
+)
+
+var kinds = []Kind{Denied, Allowed, ShadowDenied, Settled, Threshold, Lockout, Change}
+
+// bit returns a bit for the kind; 0: this release does not know it.
+func (k Kind) bit() uint8 {
+	if i := slices.Index(kinds, k); i >= 0 {
+		return 1 << i
+	}
+	return 0
+}
+
+// Entry is one key of a decision.
+type Entry struct {
+	Policy  string `json:"policy"` // "inline": the limits came with the request
+	Tier    string `json:"tier,omitempty"`
+	Key     string `json:"key,omitempty"`
+	KeyHash string `json:"key_hash,omitempty"` // instead of Key, in a log that hides keys
+	Cost    uint64 `json:"cost"`
+}
+
+// Record is one decision, or something else that has happened to a key, as readers and the decision log get it. It is not changed after
+// Bus.Put.
+type Record struct {
+	At        time.Time `json:"at"` // shard time
+	Kind      Kind      `json:"kind"`
+	Outcome   string    `json:"outcome"` // as in the metric stint_decisions_total
+	Namespace string    `json:"namespace"`
+	Entry               // the first one of which a limit denied, else the first one
+	Others    []Entry   `json:"others,omitempty"`
+
+	Allowed        bool     `json:"allowed"`
+	DeniedBy       []string `json:"denied_by,omitempty"`
+	Reason         string   `json:"reason,omitempty"`
+	Remaining      *uint64  `json:"remaining,omitempty"`      // nil: no limit can deny
+	RetryAfterUS   int64    `json:"retry_after_us,omitempty"` // 0: no wait, or one that does not end
+	ShadowDenied   bool     `json:"shadow,omitempty"`
+	Replayed       bool     `json:"replayed,omitempty"`
+	Cached         bool     `json:"cached,omitempty"`
+	Shard          uint32   `json:"shard"`
+	Epoch          uint64   `json:"epoch"`
+	Seq            uint64   `json:"seq"`
+	DecisionID     string   `json:"decision_id,omitempty"`
+	Node           string   `json:"node"`
+	Token          string   `json:"token,omitempty"`
+	Protocol       string   `json:"protocol"`
+	DurationMicros int64    `json:"duration_us"`
+	TraceID        string   `json:"trace_id,omitempty"`
+	Weight         uint64   `json:"weight"` // of a line in a log; 1 for readers
+
+	// Happened is what has happened to a key that is no decision, as its owner has committed it; nil: it is a decision.
+	Happened *shard.Happening `json:"happened,omitempty"`
+}
+
+// waitMax is the longest wait that JSON can express: about 10,000 years.
+const waitMax limit.Span = 315_576_000_000 * 1_000_000
+
+// record makes the record of a decision.
+func (e *Event) record(node string, a *Asked, i int) *Record {
+	r, d := &a.Requests[i], &a.Results[i].Decision
+	main := mainEntry(r, d)
+	of := &Record{
+		At:           time.UnixMicro(int64(d.DecidedAt) + int64(d.Age)).UTC(),
+		Kind:         kindOf(r, d),
+		Outcome:      Outcome(r, d),
+		Namespace:    r.Namespace,
+		Entry:        a.entry(i, main),
+		Allowed:      d.Allowed,
+		DeniedBy:     DeniedBy(d),
+		Remaining:    Remaining(d),
+		ShadowDenied: d.ShadowDenied,
+		Replayed:     d.Replayed,
+		Cached:       d.Age > 0,
+		Shard:        uint32(d.Position.Shard),
+		Epoch:        d.Position.Epoch,
+		Seq:          d.Position.Seq,
+		Node:         node,
+		Token:        e.Caller,
+		Protocol:     e.Protocol,
+		TraceID:      e.TraceID,
+
+		DurationMicros: e.Took.Microseconds(),
+	}
+	if d.DecidedAt == 0 { // no shard was asked
+		of.At = e.Began.Add(e.Took).UTC()
+	}
+	if d.RetryAfter > 0 && d.RetryAfter <= waitMax {
+		of.RetryAfterUS = int64(d.RetryAfter)
+	}
+	if !d.Allowed && a.Policies != nil {
+		of.Reason = Reason(a.Policies, r, d)
+	}
+	if e.IDOf != nil && r.Op != shard.Reserve && r.Op != shard.Settle { // the id of a hold is for nobody else
+		of.DecisionID = e.IDOf(a.Policies, r, d)
+	}
+	for j := range r.Entries {
+		if j != main {
+			of.Others = append(of.Others, a.entry(i, j))
+		}
+	}
+	return of
+}
+
+// entry is an entry of a request with the key as it is stored.
+func (a *Asked) entry(i, j int) Entry {
+	e := &a.Stored[i].Entries[j]
+	return Entry{Policy: PolicyName(e), Tier: e.Tier, Key: e.Key, Cost: e.Cost}
+}
+
+func kindOf(r *shard.Request, d *shard.Decision) Kind {
+	switch {
+	case r.Op == shard.Settle:
+		return Settled
+	case !d.Allowed:
+		return Denied
+	case d.ShadowDenied:
+		return ShadowDenied
+	}
+	return Allowed
+}
+
+// mainEntry returns the index of the entry that a record is about in the first place.
+func mainEntry(r *shard.Request, d *shard.Decision) int {
+	if d.Allowed {
+		return 0
+	}
+	for i := range d.Limits {
+		if s := &d.Limits[i]; Stands(s) {
+			return max(0, slices.IndexFunc(r.Entries, func(e shard.Entry) bool { return e.Policy == s.Policy && e.Key == s.Key }))
+		}
+	}
+	return 0
+}
+
+// Entries calls look for each entry until it returns false.
+func (e *Record) Entries(look func(*Entry) bool) {
+	if !look(&e.Entry) {
+		return
+	}
+	for i := range e.Others {
+		if !look(&e.Others[i]) {
+			return
+		}
+	}
+}
+
+// size is about how many bytes the event takes as JSON, at most.
+func (e *Record) size() (n int) {
+	n = 512 + len(e.DecisionID) + 6*(len(e.Namespace)+len(e.Reason)+len(e.Token))
+	for _, name := range e.DeniedBy {
+		n += 3 + len(name)
+	}
+	if h := e.Happened; h != nil {
+		n += 1024 + 6*(len(h.Namespace)+2*len(h.Policy)+2*len(h.Key))
+		if c := h.Change; c != nil {
+			n += 6 * (len(c.Namespace) + len(c.Policy) + len(c.Key) + len(c.Actor) + len(c.Before) + len(c.After) + len(c.Note))
+		}
+	}
+	e.Entries(func(one *Entry) bool {
+		n += 64 + 6*(len(one.Policy)+len(one.Tier)+len(one.Key))
+		return true
+	})
+	return n
+}
+
+// Filter selects events; an empty field selects all.
+type Filter struct {
+	Namespace string   `json:"namespace"`
+	Policies  []string `json:"policies,omitempty"`
+	Kinds     []Kind   `json:"kinds,omitempty"`
+	Key       string   `json:"key,omitempty"`
+	KeyPrefix string   `json:"key_prefix,omitempty"`
+}
+
+// PoliciesMax is the most policies that a Filter names, so that it fits into a message between nodes.
+const PoliciesMax = 16
+
+// Wants reports whether the filter selects an event: of one of its keys all must be true.
+func (f *Filter) Wants(e *Record) (wanted bool) {
+	if e.Namespace != f.Namespace || len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {
+		return false
+	}
+	e.Entries(func(one *Entry) bool {
+		wanted = f.WantsEntry(one)
+		return !wanted
+	})
+	return wanted
+}
+
+// WantsEntry reports whether the filter selects one of an event's keys.
+func (f *Filter) WantsEntry(e *Entry) bool {
+	return (len(f.Policies) == 0 || slices.Contains(f.Policies, e.Policy)) && (f.Key == "" || f.Key == e.Key) &&
+		strings.HasPrefix(e.Key, f.KeyPrefix)
+}
+
+// bits returns the kinds that the filter selects.
+func (f *Filter) bits() (all uint8) {
+	for _, k := range f.Kinds {
+		all |= k.bit()
+	}
+	if len(f.Kinds) == 0 {
+		return 0xff
+	}
+	return all
+}
+
+// Batch is what one node sends another at once.
+type Batch struct {
+	Events []*Record `json:",omitempty"`
+	Missed uint64    `json:",omitempty"` // events that the reader there has lost
+}
+
+// batchBytes bounds a Batch: half of what a message between nodes may have.
+const batchBytes = 1 << 20
+
+// Cut takes as many events as fit into one batch from the front of some.
+func Cut(events []*Record) (batch, rest []*Record) {
+	n := 0
+	for i, e := range events {
+		if n += e.size(); n > batchBytes && i > 0 {
+			return events[:i], events[i:]
+		}
+	}
+	return events, nil
+}

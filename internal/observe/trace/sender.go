@@ -1,0 +1,90 @@
+package trace
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+)
+
+// sender is between the spans and the SDK's batches, and between those and the exporter. It bounds and counts what waits: the SDK drops
+// what does not fit without a word. All methods may be called concurrently.
+type sender struct {
+	config   *Config
+	exporter sdktrace.SpanExporter
+	batches  sdktrace.SpanProcessor // its goroutine ends with close
+	waiting  atomic.Int64           // spans that have ended, and are neither exported nor dropped
+	closed   atomic.Bool
+	sending  context.Context // ends when there is no time left for sending
+	cancel   context.CancelFunc
+	told     time.Time // when the log last said that the collector takes nothing; of the goroutine of batches
+}
+
+func newSender(exporter sdktrace.SpanExporter, config *Config) *sender {
+	s := &sender{config: config, exporter: exporter}
+	s.sending, s.cancel = context.WithCancel(context.Background())
+	s.batches = sdktrace.NewBatchSpanProcessor(exports{s}, sdktrace.WithMaxQueueSize(waitMost), sdktrace.WithMaxExportBatchSize(spansMost),
+		sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendWithin))
+	return s
+}
+
+// OnStart implements sdktrace.SpanProcessor.
+func (s *sender) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+
+// OnEnd implements sdktrace.SpanProcessor. It never waits.
+func (s *sender) OnEnd(span sdktrace.ReadOnlySpan) {
+	switch {
+	case s.closed.Load():
+		s.config.Dropped("stop", 1)
+	case s.waiting.Add(1) > waitMost:
+		s.waiting.Add(-1)
+		s.config.Dropped("queue", 1)
+	default:
+		s.batches.OnEnd(span)
+	}
+}
+
+// ForceFlush and Shutdown implement sdktrace.SpanProcessor, for a provider that nobody shuts down.
+func (s *sender) ForceFlush(context.Context) error { return nil }
+func (s *sender) Shutdown(context.Context) error   { return nil }
+
+// close sends what waits until ctx ends, and returns when the goroutine of batches has ended.
+func (s *sender) close(ctx context.Context) {
+	s.closed.Store(true)
+	defer context.AfterFunc(ctx, s.cancel)()
+	_ = s.batches.Shutdown(context.Background()) // exports end with sending, and tell what they lose
+	s.cancel()
+	if late := s.waiting.Swap(0); late > 0 { // they ended while this began
+		s.config.Dropped("stop", int(late))
+	}
+}
+
+// exports is the sender as the exporter of batches.
+type exports struct{ *sender }
+
+// ExportSpans implements sdktrace.SpanExporter. One goroutine calls it. The SDK is told of no failure, which it would write to the
+// standard error.
+func (s exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.sending, cancel)()
+	err := s.exporter.ExportSpans(ctx, spans)
+	s.waiting.Add(-int64(len(spans)))
+	switch {
+	case err == nil:
+		s.config.Exported(len(spans))
+	case s.sending.Err() != nil:
+		s.config.Dropped("stop", len(spans))
+	default:
+		s.config.Dropped("collector", len(spans))
+		if now := time.Now(); now.Sub(s.told) >= tellEvery {
+			s.told = now
+			s.config.Logger.Warn("the collector of traces takes no spans; stint_trace_spans_dropped_total counts them", "error", err)
+		}
+	}
+	return nil
+}
+
+// Shutdown implements sdktrace.SpanExporter.
+func (s exports) Shutdown(ctx context.Context) error { return s.exporter.Shutdown(ctx) }
