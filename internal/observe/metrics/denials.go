@@ -3,7 +3,6 @@ package metrics
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -21,32 +20,32 @@ type denial struct{ namespace, policy, limit string }
 
 // denials counts denials by namespace and limit. The names that come first get series of their own.
 type denials struct {
-	vec   *prometheus.CounterVec
-	known atomic.Pointer[map[denial]prometheus.Counter] // replaced, never changed
+	vec *prometheus.CounterVec
 
-	grow       sync.Mutex // held while names are added
+	mu         sync.RWMutex // guards the fields below
+	known      map[denial]prometheus.Counter
 	namespaces map[string]bool
 	limits     map[denial]bool // without a namespace
 }
 
 func newDenials(vec *prometheus.CounterVec) *denials {
-	d := &denials{vec: vec, namespaces: make(map[string]bool), limits: make(map[denial]bool)}
-	d.known.Store(&map[denial]prometheus.Counter{})
-	return d
+	return &denials{vec: vec, known: make(map[denial]prometheus.Counter), namespaces: make(map[string]bool), limits: make(map[denial]bool)}
 }
 
 func (d *denials) of(by denial) prometheus.Counter {
-	if child, ok := (*d.known.Load())[by]; ok {
-		return child
+	d.mu.RLock()
+	child, ok := d.known[by]
+	d.mu.RUnlock()
+	if !ok {
+		child = d.add(by)
 	}
-	return d.add(by)
+	return child
 }
 
 // add makes a series, or returns that of others.
 func (d *denials) add(by denial) prometheus.Counter {
-	d.grow.Lock()
-	defer d.grow.Unlock()
-	known := *d.known.Load()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	limit := denial{policy: by.policy, limit: by.limit}
 	if !d.namespaces[by.namespace] && len(d.namespaces) >= denialNamespaces {
 		by.namespace = otherName
@@ -54,22 +53,17 @@ func (d *denials) add(by denial) prometheus.Counter {
 	if !d.limits[limit] && len(d.limits) >= denialLimits {
 		by.policy, by.limit = otherName, otherName
 	}
-	if _, ok := known[by]; !ok && len(known) >= denialSeries {
+	if _, ok := d.known[by]; !ok && len(d.known) >= denialSeries {
 		by = denial{otherName, otherName, otherName}
 	}
-	if child, ok := known[by]; ok {
+	if child, ok := d.known[by]; ok {
 		return child
 	}
 	by = denial{strings.Clone(by.namespace), strings.Clone(by.policy), strings.Clone(by.limit)} // not a part of a request's memory
 	d.namespaces[by.namespace] = true
 	d.limits[denial{policy: by.policy, limit: by.limit}] = true
-	grown := make(map[denial]prometheus.Counter, len(known)+1)
-	for name, child := range known {
-		grown[name] = child
-	}
-	grown[by] = d.vec.WithLabelValues(by.namespace, by.policy, by.limit)
-	d.known.Store(&grown)
-	return grown[by]
+	d.known[by] = d.vec.WithLabelValues(by.namespace, by.policy, by.limit)
+	return d.known[by]
 }
 
 // Denied implements decisions.DenialCounter.

@@ -64,13 +64,3 @@ func (f factory) histogram(name, help string, buckets []float64, labels []string
 	f.registry.MustRegister(v)
 	return v
 }
-
-func (f factory) batches() func(shard uint32) batch {
-	requests := f.sizes("batch_requests", "Requests decided together.", "shard")
-	effects := f.sizes("batch_effects", "Keys changed together.", "shard")
-	bytes := f.sizes("batch_bytes", "Size of a log entry.", "shard")
-	return func(shard uint32) batch {
-		n := number(shard)
-		return batch{requests.WithLabelValues(n), effects.WithLabelValues(n), bytes.WithLabelValues(n)}
-	}
-}

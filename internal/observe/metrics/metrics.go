@@ -16,116 +16,82 @@ import (
 
 // Metrics has the series of one node. Make it with New. All methods may be called concurrently.
 type Metrics struct {
-	registry      *prometheus.Registry
-	decisions     *children[decision, prometheus.Counter]
-	requests      *children[call, prometheus.Observer]
-	batches       *children[uint32, batch]
-	commits       *children[uint32, prometheus.Observer]
-	appends       prometheus.Observer
-	appendEntries prometheus.Observer
-	epochs        *children[uint32, prometheus.Gauge]
-	drops         *children[drop, prometheus.Counter]
-	keys          *children[uint32, prometheus.Gauge]
-	recordBytes   *children[uint32, prometheus.Gauge]
-	policyKeys    *children[policyShard, prometheus.Gauge]
-	legs          *children[uint32, prometheus.Gauge]
-	frozen        *children[uint32, prometheus.Counter]
-	full          *children[uint32, prometheus.Counter]
-	capped        *children[uint32, prometheus.Counter]
-	commands      *children[call, prometheus.Counter]
-	rounds        prometheus.Observer
-	connections   prometheus.Gauge
-	ports         ports
-	events        events
-	denials       *denials
-	spans         spans
-	canary        canary
-	decisionLog   *dropped
-	Traffic       *Traffic // what was answered lately
+	registry *prometheus.Registry
+	Traffic  *Traffic // what was answered lately
+
+	// Calls.
+	decisions, commands *prometheus.CounterVec
+	requests            *prometheus.HistogramVec
+	rounds              prometheus.Observer
+	denials             *denials
+
+	// Shards.
+	batchRequests, batchEffects, batchBytes, commits *prometheus.HistogramVec
+	appends, appendEntries                           prometheus.Observer
+	epochs, keys, recordBytes, policyKeys, legs      *prometheus.GaugeVec
+	drops, frozen, full, capped                      *prometheus.CounterVec
+	canaryHeard                                      *prometheus.GaugeVec
+	canaryViolated                                   *prometheus.CounterVec
+
+	// Connections by port.
+	redisConnections prometheus.Gauge
+	connections      *prometheus.GaugeVec
+	refused, cut     *prometheus.CounterVec
+
+	// What leaves the node.
+	events              *events
+	spansExported       prometheus.Counter
+	spansDropped, lines *prometheus.CounterVec
 }
-
-type decision struct{ policy, outcome string }
-
-type call struct{ procedure, code string }
-
-type drop struct {
-	shard  uint32
-	reason string
-}
-
-type policyShard struct {
-	shard  uint32
-	policy string
-}
-
-type batch struct{ requests, effects, bytes prometheus.Observer }
 
 // New makes the metrics of one node, with their own registry.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	families := factory{registry}
-	decisions := families.counter("decisions_total", "Decisions, one for each entry.", "policy", "outcome")
-	requests := families.durations("request_duration_seconds", "Calls answered.", "procedure", "code")
-	commits := families.durations("commit_duration_seconds", "From proposal to installation.", "shard")
-	epochs := families.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard")
-	drops := families.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason")
-	keys := families.gauge("keys", "Records kept.", "shard")
-	bytes := families.gauge("record_bytes", "Memory that the records take.", "shard")
-	policyKeys := families.gauge("policy_keys", "Keys of a policy with max_keys, in the namespace that has most.", "shard", "policy")
-	capped := families.counter("keys_refused_total", "Times new keys were seen refused for max_keys, or for a share of the memory.", "shard")
-	legs := families.gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.", "shard")
-	frozen := families.counter("time_frozen_total", "Times shard time was seen standing still.", "shard")
-	full := families.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard")
-	commands := families.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code")
+	f := factory{registry}
 	m := &Metrics{
-		registry: registry,
-		ports:    families.ports(), spans: families.spans(), canary: families.canary(), decisionLog: families.decisionLog(), events: families.events(),
-		denials: newDenials(families.counter("denials_total", "Denials by limit; beyond 200 namespaces or limits: other.",
-			"namespace", "policy", "limit")),
-		commands: newChildren(func(c call) prometheus.Counter {
-			return commands.WithLabelValues(c.procedure, c.code)
-		}),
-		rounds: families.durations("redis_round_duration_seconds",
+		registry:  registry,
+		decisions: f.counter("decisions_total", "Decisions, one for each entry.", "policy", "outcome"),
+		commands:  f.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code"),
+		requests:  f.durations("request_duration_seconds", "Calls answered.", "procedure", "code"),
+		rounds: f.durations("redis_round_duration_seconds",
 			"Commands of one connection that were decided together, from parsing to the written replies.").With(nil),
-		connections: families.gauge("redis_connections", "Connections that speak the Redis protocol.").With(nil),
-		decisions: newChildren(func(d decision) prometheus.Counter {
-			return decisions.WithLabelValues(d.policy, d.outcome)
-		}),
-		requests: newChildren(func(c call) prometheus.Observer {
-			return requests.WithLabelValues(c.procedure, c.code)
-		}),
-		batches: newChildren(families.batches()),
-		commits: newChildren(func(shard uint32) prometheus.Observer {
-			return commits.WithLabelValues(number(shard))
-		}),
-		appends:       families.durations("log_append_duration_seconds", "Writes of the log, fsync included.").With(nil),
-		appendEntries: families.sizes("log_append_entries", "Entries in one write of the log.").With(nil),
-		epochs: newChildren(func(shard uint32) prometheus.Gauge {
-			return epochs.WithLabelValues(number(shard))
-		}),
-		drops: newChildren(func(d drop) prometheus.Counter {
-			return drops.WithLabelValues(number(d.shard), d.reason)
-		}),
-		keys: newChildren(func(shard uint32) prometheus.Gauge {
-			return keys.WithLabelValues(number(shard))
-		}),
-		recordBytes: newChildren(func(shard uint32) prometheus.Gauge {
-			return bytes.WithLabelValues(number(shard))
-		}),
-		policyKeys: newChildren(func(p policyShard) prometheus.Gauge {
-			return policyKeys.WithLabelValues(number(p.shard), p.policy)
-		}),
-		capped: newChildren(func(shard uint32) prometheus.Counter {
-			return capped.WithLabelValues(number(shard))
-		}),
-		legs: newChildren(func(shard uint32) prometheus.Gauge {
-			return legs.WithLabelValues(number(shard))
-		}),
-		frozen: newChildren(func(shard uint32) prometheus.Counter { return frozen.WithLabelValues(number(shard)) }),
-		full:   newChildren(func(shard uint32) prometheus.Counter { return full.WithLabelValues(number(shard)) }),
+		denials: newDenials(f.counter("denials_total", "Denials by limit; beyond 200 namespaces or limits: other.",
+			"namespace", "policy", "limit")),
+
+		batchRequests: f.sizes("batch_requests", "Requests decided together.", "shard"),
+		batchEffects:  f.sizes("batch_effects", "Keys changed together.", "shard"),
+		batchBytes:    f.sizes("batch_bytes", "Size of a log entry.", "shard"),
+		commits:       f.durations("commit_duration_seconds", "From proposal to installation.", "shard"),
+		appends:       f.durations("log_append_duration_seconds", "Writes of the log, fsync included.").With(nil),
+		appendEntries: f.sizes("log_append_entries", "Entries in one write of the log.").With(nil),
+
+		epochs:      f.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard"),
+		keys:        f.gauge("keys", "Records kept.", "shard"),
+		recordBytes: f.gauge("record_bytes", "Memory that the records take.", "shard"),
+		policyKeys:  f.gauge("policy_keys", "Keys of a policy with max_keys, in the namespace that has most.", "shard", "policy"),
+		legs:        f.gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.", "shard"),
+		drops:       f.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason"),
+		frozen:      f.counter("time_frozen_total", "Times shard time was seen standing still.", "shard"),
+		full:        f.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard"),
+		capped:      f.counter("keys_refused_total", "Times new keys were seen refused for max_keys, or for a share of the memory.", "shard"),
+
+		canaryHeard:    f.gauge("canary_timestamp_seconds", "When the shard last answered this node's canary.", "shard"),
+		canaryViolated: f.counter("canary_violations_total", "Counts of the canary that were lost, or taken twice.", "shard", "kind"),
+
+		redisConnections: f.gauge("redis_connections", "Connections that speak the Redis protocol.").With(nil),
+		connections:      f.gauge("connections", "Connections of a port of clients.", "port"),
+		refused:          f.counter("connections_refused_total", "Connections that were not let in.", "port", "why"),
+		cut:              f.counter("connections_cut_total", "Connections that were idle and made room for others.", "port"),
+
+		events:        f.events(),
+		spansExported: f.counter("trace_spans_exported_total", "Spans that the collector of traces has taken.").With(nil),
+		spansDropped:  f.counter("trace_spans_dropped_total", "Spans that did not reach the collector of traces.", "reason"),
+		lines:         f.counter("decision_log_dropped_total", "Lines of the decision log that were lost.", "reason"),
 	}
+	m.lines.WithLabelValues("full") // 0 is worth knowing
+	m.lines.WithLabelValues("disk")
 	m.Traffic = &Traffic{counters: m.answered}
 	return m
 }
@@ -133,21 +99,18 @@ func New() *Metrics {
 // Ended implements decisions.Listener: it counts a call and its decisions.
 func (m *Metrics) Ended(e *decisions.Event) {
 	for _, c := range e.Counted {
-		m.decisions.of(decision{c.Name, c.Kind}).Add(float64(c.N))
+		m.decisions.WithLabelValues(c.Name, c.Kind).Add(float64(c.N))
 	}
 	if e.System != "redis" { // which knows no denials by limit
 		e.CountDenials(m)
-		observe(m.requests.of(call{e.Method, e.Code}), e.Took, e.TraceID)
+		observe(m.requests.WithLabelValues(e.Method, e.Code), e.Took, e.TraceID)
 		return
 	}
 	for _, c := range e.Commands {
-		m.commands.of(call{c.Name, c.Kind}).Add(float64(c.N))
+		m.commands.WithLabelValues(c.Name, c.Kind).Add(float64(c.N))
 	}
 	observe(m.rounds, e.Took, e.TraceID)
 }
-
-// Connections sets the number of connections that speak the Redis protocol.
-func (m *Metrics) Connections(open int) { m.connections.Set(float64(open)) }
 
 // observe adds a duration. The trace of a call that is followed becomes the exemplar of its bucket, which leads from a slow bucket
 // to a call that was in it.
@@ -162,15 +125,15 @@ func observe(durations prometheus.Observer, took time.Duration, trace string) {
 // Batch observes requests that were decided together: their number, the keys that they changed, and the size of their log
 // entry.
 func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
-	b := m.batches.of(shard)
-	b.requests.Observe(float64(requests))
-	b.effects.Observe(float64(effects))
-	b.bytes.Observe(float64(bytes))
+	of := number(shard)
+	m.batchRequests.WithLabelValues(of).Observe(float64(requests))
+	m.batchEffects.WithLabelValues(of).Observe(float64(effects))
+	m.batchBytes.WithLabelValues(of).Observe(float64(bytes))
 }
 
 // Commit observes the time from an entry's proposal to its installation.
 func (m *Metrics) Commit(shard uint32, took time.Duration) {
-	m.commits.of(shard).Observe(took.Seconds())
+	m.commits.WithLabelValues(number(shard)).Observe(took.Seconds())
 }
 
 // Append observes one write of the log: its duration and number of entries.
@@ -181,43 +144,79 @@ func (m *Metrics) Append(took time.Duration, entries int) {
 
 // Epoch sets the epoch of a shard; 0: it has ended.
 func (m *Metrics) Epoch(shard uint32, epoch uint64) {
-	m.epochs.of(shard).Set(float64(epoch))
+	m.epochs.WithLabelValues(number(shard)).Set(float64(epoch))
 }
 
 // Drop counts a log entry that a shard's fence skipped. reason is "epoch", "term" or "seq".
 func (m *Metrics) Drop(shard uint32, reason string) {
-	m.drops.of(drop{shard, reason}).Inc()
+	m.drops.WithLabelValues(number(shard), reason).Inc()
 }
 
 // Keys sets the number of a shard's records and the memory that they take, in bytes.
 func (m *Metrics) Keys(shard uint32, keys, bytes int) {
-	m.keys.of(shard).Set(float64(keys))
-	m.recordBytes.of(shard).Set(float64(bytes))
+	m.keys.WithLabelValues(number(shard)).Set(float64(keys))
+	m.recordBytes.WithLabelValues(number(shard)).Set(float64(bytes))
 }
 
 // PolicyKeys sets how many keys a shard counts under a policy with max_keys, in the namespace that has most.
 func (m *Metrics) PolicyKeys(shard uint32, policy string, keys int) {
-	m.policyKeys.of(policyShard{shard, policy}).Set(float64(keys))
+	m.policyKeys.WithLabelValues(number(shard), policy).Set(float64(keys))
 }
 
 // LegsOpen sets the number of parts of operations on several shards that a shard has charged and not ended.
 func (m *Metrics) LegsOpen(shard uint32, legs int) {
-	m.legs.of(shard).Set(float64(legs))
+	m.legs.WithLabelValues(number(shard)).Set(float64(legs))
 }
 
 // Frozen counts an observation that a shard's time stands still.
-func (m *Metrics) Frozen(shard uint32) {
-	m.frozen.of(shard).Inc()
-}
+func (m *Metrics) Frozen(shard uint32) { m.frozen.WithLabelValues(number(shard)).Inc() }
 
 // Full counts an observation that a shard refuses requests for lack of memory.
-func (m *Metrics) Full(shard uint32) {
-	m.full.of(shard).Inc()
-}
+func (m *Metrics) Full(shard uint32) { m.full.WithLabelValues(number(shard)).Inc() }
 
 // Capped counts an observation that a shard refuses new keys of a policy or a namespace that has enough.
-func (m *Metrics) Capped(shard uint32) {
-	m.capped.of(shard).Inc()
+func (m *Metrics) Capped(shard uint32) { m.capped.WithLabelValues(number(shard)).Inc() }
+
+// CanaryHeard notes that a shard has answered this node's canary.
+func (m *Metrics) CanaryHeard(shard uint32, at time.Time) {
+	m.canaryHeard.WithLabelValues(number(shard)).Set(float64(at.UnixMilli()) / 1000)
+	for _, kind := range []string{"lost", "doubled"} { // 0 says that somebody looks
+		m.canaryViolated.WithLabelValues(number(shard), kind)
+	}
+}
+
+// CanaryViolated counts an answer to the canary that cannot be: kind is lost or doubled.
+func (m *Metrics) CanaryViolated(shard uint32, kind string) {
+	m.canaryViolated.WithLabelValues(number(shard), kind).Inc()
+}
+
+// Connections sets the number of connections that speak the Redis protocol.
+func (m *Metrics) Connections(open int) { m.redisConnections.Set(float64(open)) }
+
+// Connected sets the number of open connections of a port.
+func (m *Metrics) Connected(port string, open int) {
+	m.connections.WithLabelValues(port).Set(float64(open))
+}
+
+// Refused counts a refused connection of a port. why is "full", "address", "accept" or "unproven".
+func (m *Metrics) Refused(port, why string) { m.refused.WithLabelValues(port, why).Inc() }
+
+// Cut counts idle connections of a port that were closed to make room for others.
+func (m *Metrics) Cut(port string, connections int) {
+	m.cut.WithLabelValues(port).Add(float64(connections))
+}
+
+// SpansExported counts spans that the collector has taken.
+func (m *Metrics) SpansExported(count int) { m.spansExported.Add(float64(count)) }
+
+// SpansDropped counts spans that did not reach it. reason is "queue", "collector" or "stop".
+func (m *Metrics) SpansDropped(reason string, count int) {
+	m.spansDropped.WithLabelValues(reason).Add(float64(count))
+}
+
+// DecisionLogDropped counts lines of the decision log that were lost. reason is "full" or "disk".
+func (m *Metrics) DecisionLogDropped(reason string, lines int) {
+	m.lines.WithLabelValues(reason).Add(float64(lines))
 }
 
 // Handler answers scrapes: in OpenMetrics, which has exemplars, for who asks for that, and else in the text format. There are no

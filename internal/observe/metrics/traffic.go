@@ -53,21 +53,22 @@ func (t *Traffic) end(counters top.Traffic) {
 // answered reads the counters of decisions, and the durations of calls and of rounds of the Redis protocol.
 func (m *Metrics) answered(start int64) top.Traffic {
 	sum := top.Traffic{Start: start, Took: make([]uint64, top.TookBuckets+1)}
-	for labels, count := range m.decisions.all() {
-		n := uint64(read(count).GetCounter().GetValue())
-		switch labels.outcome { // no settlement is one, and no answer that is repeated for its id
-		case "denied", "denied_cached", "locked_out", "challenged":
-			sum.Denied += n
-		case "allowed", "counted", "reserved", "shadow_denied":
-			sum.Admitted += n
+	for _, one := range series(m.decisions) {
+		n := uint64(one.GetCounter().GetValue())
+		for _, label := range one.Label {
+			if label.GetName() != "outcome" {
+				continue
+			}
+			switch label.GetValue() { // no settlement is one, and no answer that is repeated for its id
+			case "denied", "denied_cached", "locked_out", "challenged":
+				sum.Denied += n
+			case "allowed", "counted", "reserved", "shadow_denied":
+				sum.Admitted += n
+			}
 		}
 	}
-	durations := []prometheus.Observer{m.rounds}
-	for _, of := range m.requests.all() {
-		durations = append(durations, of)
-	}
-	for _, of := range durations {
-		h, before := read(of.(prometheus.Metric)).GetHistogram(), uint64(0)
+	for _, one := range append(series(m.requests), series(m.rounds.(prometheus.Collector))...) {
+		h, before := one.GetHistogram(), uint64(0)
 		for i, b := range h.GetBucket() {
 			sum.Took[i] += b.GetCumulativeCount() - before
 			before = b.GetCumulativeCount()
@@ -77,10 +78,19 @@ func (m *Metrics) answered(start int64) top.Traffic {
 	return sum
 }
 
-func read(m prometheus.Metric) *dto.Metric {
-	var value dto.Metric
-	if err := m.Write(&value); err != nil {
-		panic(err) // no series of ours has more than one value
+// series reads all series of a family.
+func series(family prometheus.Collector) (all []*dto.Metric) {
+	found := make(chan prometheus.Metric)
+	go func() { // ends with the loop below
+		defer close(found)
+		family.Collect(found)
+	}()
+	for m := range found {
+		value := &dto.Metric{}
+		if err := m.Write(value); err != nil {
+			panic(err) // no series of ours has more than one value
+		}
+		all = append(all, value)
 	}
-	return &value
+	return all
 }
