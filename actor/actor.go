@@ -151,7 +151,7 @@ type Actor struct {
 	gone      chan struct{} // closed when the loop has ended
 	opened    atomic.Uint64 // the open epoch; 0: none
 
-	topAsks chan topAsk // answered by the loop
+	boardAsks chan func() // run by the loop
 
 	handing chan struct{}      // of capacity 1: full while a Handover is under way
 	pauses  chan chan struct{} // begins a Handover; the loop closes the sent channel when nothing is under way
@@ -208,7 +208,7 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		closedAt:  config.Now(),
 		summedAt:  config.Now(),
 		patience:  time.NewTimer(0),
-		topAsks:   make(chan topAsk),
+		boardAsks: make(chan func()),
 	}
 	if config.Top != nil {
 		a.board = top.NewBoard(config.Top, config.Now().UnixMicro())

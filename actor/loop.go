@@ -32,8 +32,8 @@ func (a *Actor) loop() {
 			a.tick()
 		case <-a.hints:
 			a.tryOpen()
-		case ask := <-a.topAsks:
-			a.answerTop(ask)
+		case ask := <-a.boardAsks:
+			ask()
 		case quiet := <-a.pauses:
 			a.pause(quiet)
 		case <-a.resumes:

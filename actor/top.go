@@ -11,62 +11,40 @@ import (
 // inlinePolicy is the name under which keys are counted whose limits came with the request: it may use any name for them.
 const inlinePolicy = "inline"
 
-// topAsk asks the loop for what its board has.
-type topAsk struct {
-	query  *top.Query
-	answer chan<- []top.Part  // of capacity 1
-	spikes chan<- []top.Spike // instead, asks for spikes; of capacity 1
-}
-
 // Top returns what this node knows of the keys of its shard that stand out, since it owns the shard. ok is false if it does not
 // own the shard, counts none, or ctx ended. It may be called by any number of goroutines.
 func (a *Actor) Top(ctx context.Context, q *top.Query) (parts []top.Part, ok bool) {
-	if a.board == nil || !a.Open() {
-		return nil, false
-	}
-	answer := make(chan []top.Part, 1)
-	select {
-	case a.topAsks <- topAsk{query: q, answer: answer}:
-		parts = <-answer
-		return parts, parts != nil
-	case <-a.gone:
-	case <-ctx.Done():
-	}
-	return nil, false
+	ok = a.askBoard(ctx, func(now int64) { parts = a.board.Read(q, now) })
+	return parts, ok
 }
 
 // Spikes lists the keys of the shard that were denied far more often than before in the last minute, as far as this node knows since it
 // owns the shard; none if it does not. It is meant to be called once a minute; shard.SpikeRequest drops what was told before. It may be
 // called by any number of goroutines.
-func (a *Actor) Spikes(ctx context.Context) []top.Spike {
+func (a *Actor) Spikes(ctx context.Context) (spikes []top.Spike) {
+	a.askBoard(ctx, func(now int64) { spikes = a.board.Spikes(now) })
+	return spikes
+}
+
+// askBoard has the loop read the board at an instant. It reports whether it did: not if the shard is not owned here, or ctx ended.
+func (a *Actor) askBoard(ctx context.Context, read func(now int64)) (done bool) {
 	if a.board == nil || !a.Open() {
-		return nil
+		return false
 	}
-	answer := make(chan []top.Spike, 1)
+	answered := make(chan struct{})
+	ask := func() {
+		if done = a.seq.state == open; done {
+			read(a.config.Now().UnixMicro())
+		}
+		close(answered)
+	}
 	select {
-	case a.topAsks <- topAsk{spikes: answer}:
-		return <-answer
+	case a.boardAsks <- ask:
+		<-answered
 	case <-a.gone:
 	case <-ctx.Done():
 	}
-	return nil
-}
-
-// answerTop answers a question about keys.
-func (a *Actor) answerTop(ask topAsk) {
-	if ask.spikes != nil {
-		var spikes []top.Spike
-		if a.seq.state == open {
-			spikes = a.board.Spikes(a.config.Now().UnixMicro())
-		}
-		ask.spikes <- spikes
-		return
-	}
-	if a.seq.state != open {
-		ask.answer <- nil
-		return
-	}
-	ask.answer <- append([]top.Part{}, a.board.Read(ask.query, a.config.Now().UnixMicro())...)
+	return done
 }
 
 // openTop begins a new board for a new epoch, unless nobody else has owned the shard since this node's last one.

@@ -134,7 +134,9 @@ func New(c Config) *API {
 	if c.Shards == nil {
 		c.Shards = func() int { return 0 }
 	}
-	reports := reporter{listeners: c.Listeners, policies: c.policies, sealer: c.sealer}
+	reports := reporter{c.Listeners, c.policies, func(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+		return idOf(c.sealer(), policies, r, d)
+	}}
 	room := &admission{}
 	g := newGatekeeper(&c, room, reports)
 	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, c.policies} // nothing below may reach the Decider in another way

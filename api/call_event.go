@@ -19,7 +19,7 @@ import (
 type reporter struct {
 	listeners decisions.Listeners
 	policies  func() *policy.Set
-	sealer    func() *shard.Sealer
+	idOf      func(*policy.Set, *shard.Request, *shard.Decision) string // of a decision, as its caller gets it
 }
 
 // ended passes on the event of a call, whose answer is made. asked is its message; nil: it has none.
@@ -87,10 +87,6 @@ func (x *exchange) callerName() string {
 
 // codeNameOf is the name of an error's code.
 func codeNameOf(err *shard.Error) string { return codeOf(err).String() }
-
-func (p reporter) idOf(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
-	return idOf(p.sealer(), policies, r, d)
-}
 
 // policyOf returns the policy that a message is about, or the first one. "" if it is none that exists: a log does not repeat what
 // somebody has made up.

@@ -56,17 +56,17 @@ const (
 // binding returns the most relevant limit: for a denial the one that keeps the caller waiting longest, else the one with
 // least left. Without limits it is an empty status.
 func binding(d *shard.Decision) *shard.LimitStatus {
-	var best *shard.LimitStatus
+	best := &noStatus
 	for i := range d.Limits {
-		if s := &d.Limits[i]; best == nil || binds(d.Allowed, s, best) {
+		if s := &d.Limits[i]; i == 0 || binds(d.Allowed, s, best) {
 			best = s
 		}
 	}
-	if best == nil {
-		return &shard.LimitStatus{}
-	}
 	return best
 }
+
+// noStatus is that of a decision without limits. It is never changed.
+var noStatus shard.LimitStatus
 
 func binds(allowed bool, s, best *shard.LimitStatus) bool {
 	switch {
