@@ -139,7 +139,7 @@ func (p *repeats) count(r *shard.Request, d *shard.Decision) {
 	actor.CountKeys(p.board, r, d)
 }
 
-func (p *repeats) read(q *top.Query) []top.Repeated {
+func (p *repeats) read(q *top.Query) []top.List {
 	now := p.now().UnixMicro()
 	p.mu.Lock()
 	parts := p.board.Read(q, now)

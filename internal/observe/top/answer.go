@@ -36,7 +36,7 @@ type Answer struct {
 	// Shared is Policy.Floors of policies that Policies does not have: they may be in a shared table.
 	Shared [measures]uint64
 	// Repeated is the denials that the node has repeated by itself, by policy. Join adds them to Policies.
-	Repeated []Repeated `json:",omitempty"`
+	Repeated []List `json:",omitempty"`
 	// Cut means that not all policies are in the answer: it would have been too large.
 	Cut bool `json:",omitempty"`
 	// Traffic is what was answered in the last ten minutes, the oldest first, if the query wants it.
@@ -72,18 +72,13 @@ func (e Estimate) plus(more Estimate) Estimate {
 // need not be added up.
 func Summarize(q *Query, parts []Part) (answer Answer) {
 	var all []Policy
-	for i := range parts {
-		p := &parts[i]
-		var sums [measures]Summary
-		for m := range sums {
-			sums[m] = merged(p.windows, m)
-		}
-		if p.shared {
-			policies, floors := ofShared(q, p.since, &sums)
-			all = append(all, policies...)
-			raise(&answer.Shared, floors)
+	for _, l := range listsOf(q, parts) {
+		if l.Policy == "" {
+			for m := range l.Of {
+				answer.Shared[m] = max(answer.Shared[m], l.Of[m].Floor)
+			}
 		} else {
-			all = append(all, listed(q, p.policy, p.since, &sums))
+			all = append(all, l.policy(q))
 		}
 	}
 	answer.Policies = concatenate(all)
@@ -131,43 +126,20 @@ func floorsOf(order Measure, sums *[measures]Summary) (floors [measures]uint64) 
 	return floors
 }
 
-// listed lists the keys of one policy on one shard.
-func listed(q *Query, policy string, since int64, sums *[measures]Summary) Policy {
-	p := Policy{Name: policy, Since: since, Floors: floorsOf(q.Order, sums)}
-	for m := range sums {
-		p.Totals[m] = sums[m].Total
+// policy lists the keys of a policy on one shard.
+func (l *List) policy(q *Query) Policy {
+	p := Policy{Name: l.Policy, Since: l.Since, Floors: floorsOf(q.Order, &l.Of)}
+	for m := range l.Of {
+		p.Totals[m] = l.Of[m].Total
 	}
-	for _, row := range sums[q.Order].Rows {
+	for _, row := range l.Of[q.Order].Rows {
 		k := Key{Key: row.Key}
-		for m := range sums {
-			k.Estimates[m] = sums[m].Of(row.Key)
+		for m := range l.Of {
+			k.Estimates[m] = l.Of[m].Of(row.Key)
 		}
 		p.Keys = append(p.Keys, k)
 	}
 	return p
-}
-
-// ofShared lists the policies in a shared table. Their totals are those of the listed keys only. floors are those of all of them.
-func ofShared(q *Query, since int64, sums *[measures]Summary) (policies []Policy, floors [measures]uint64) {
-	at, all := make(map[string]int), listed(q, "", since, sums)
-	for _, k := range all.Keys {
-		n, key := nameIn(k.Key)
-		if !q.wants(n.namespace, n.policy) {
-			continue
-		}
-		i, known := at[n.policy]
-		if !known {
-			i = len(policies)
-			at[n.policy] = i
-			policies = append(policies, Policy{Name: n.policy, Since: since, Floors: all.Floors})
-		}
-		p := &policies[i]
-		for m := range k.Estimates {
-			p.Totals[m] += k.Estimates[m].Least()
-		}
-		p.Keys = append(p.Keys, Key{key, k.Estimates})
-	}
-	return policies, all.Floors
 }
 
 // concatenate joins the lists of the same policy.

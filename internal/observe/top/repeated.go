@@ -6,23 +6,28 @@ import (
 	"slices"
 )
 
-// repeatedMeasures are what is counted of a repeated denial: a decision and a denial. It admits nothing.
-const repeatedMeasures = 2
-
-// Repeated is the denials of one policy that one node has repeated without asking the owners of the keys. A node repeats the denials of
-// keys of all shards, and several nodes those of the same key, so their lists are added up.
-type Repeated struct {
+// List is what one table has of one policy: of a shard, or of the denials that a node has repeated without asking the owners of the keys.
+// A node repeats the denials of keys of all shards, and several nodes those of the same key, so those lists are added up. A repeated
+// denial is a decision and a denial; it admits nothing.
+type List struct {
 	// Policy is the name; "": all policies that the node does not list otherwise, of which nothing but the floors is known.
 	Policy string
-	Since  int64                     // microseconds since the Unix epoch: counted since then
-	Of     [repeatedMeasures]Summary // by Measure
+	Since  int64             // microseconds since the Unix epoch: counted since then
+	Of     [measures]Summary // by Measure
 }
 
 // SummarizeRepeated makes Answer.Repeated of one node out of what its Board of repeated denials has read.
-func SummarizeRepeated(q *Query, parts []Part) (all []Repeated) {
+func SummarizeRepeated(q *Query, parts []Part) []List {
+	all := listsOf(q, parts)
+	slices.SortStableFunc(all, func(a, b List) int { return cmp.Compare(a.Policy, b.Policy) })
+	return all
+}
+
+// listsOf makes a list of each policy of each part.
+func listsOf(q *Query, parts []Part) (all []List) {
 	for i := range parts {
 		p := &parts[i]
-		one := Repeated{Policy: p.policy, Since: p.since}
+		one := List{Policy: p.policy, Since: p.since}
 		for m := range one.Of {
 			one.Of[m] = merged(p.windows, m)
 		}
@@ -32,27 +37,26 @@ func SummarizeRepeated(q *Query, parts []Part) (all []Repeated) {
 			all = append(all, one)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Repeated) int { return cmp.Compare(a.Policy, b.Policy) })
 	return all
 }
 
 // split parts what a shared table has by policies. Their totals are those of the listed keys only.
-func (p *Repeated) split(q *Query) (all []Repeated) {
-	bare := func(policy string) Repeated {
-		one := Repeated{Policy: policy, Since: p.Since}
+func (l *List) split(q *Query) (all []List) {
+	bare := func(policy string) List {
+		one := List{Policy: policy, Since: l.Since}
 		for m := range one.Of {
-			one.Of[m].Floor = p.Of[m].Floor
+			one.Of[m].Floor = l.Of[m].Floor
 		}
 		return one
 	}
 	all = append(all, bare("")) //mutant:shared-list-lacks-policies
-	for m := range p.Of {
-		for _, r := range p.Of[m].Rows {
+	for m := range l.Of {
+		for _, r := range l.Of[m].Rows {
 			n, key := nameIn(r.Key)
 			if !q.wants(n.namespace, n.policy) {
 				continue
 			}
-			at := slices.IndexFunc(all, func(one Repeated) bool { return one.Policy == n.policy })
+			at := slices.IndexFunc(all, func(one List) bool { return one.Policy == n.policy })
 			if at < 0 {
 				at = len(all)
 				all = append(all, bare(n.policy))
@@ -87,9 +91,6 @@ func (a *Answer) addRepeated(q *Query, answers []Answer) {
 		for m := range sums {
 			p.Totals[m] += sums[m].Total
 		}
-		if q.Order >= repeatedMeasures {
-			continue
-		}
 		raise(&p.Floors, a.Shared)
 		for _, r := range sums[q.Order].Rows {
 			if listed[r.Key] {
@@ -110,9 +111,9 @@ func (a *Answer) addRepeated(q *Query, answers []Answer) {
 // repeatedNames lists the policies of which denials were repeated.
 func repeatedNames(answers []Answer) (names []string) {
 	for i := range answers {
-		for _, p := range answers[i].Repeated {
-			if p.Policy != "" {
-				names = append(names, p.Policy)
+		for _, l := range answers[i].Repeated {
+			if l.Policy != "" {
+				names = append(names, l.Policy)
 			}
 		}
 	}
@@ -120,24 +121,21 @@ func repeatedNames(answers []Answer) (names []string) {
 	return slices.Compact(names)
 }
 
-// repeatedOf adds up what the nodes have repeated of one policy.
-func repeatedOf(name string, answers []Answer) (since int64, sums [repeatedMeasures]Summary) {
-	var parts [repeatedMeasures][]Summary
-	add := func(of []Repeated, policy string) (found bool) {
-		for i := range of {
-			if of[i].Policy != policy {
-				continue
-			}
-			found, since = true, max(since, of[i].Since)
-			for m := range parts {
-				parts[m] = append(parts[m], of[i].Of[m])
-			}
-		}
-		return found
-	}
+// repeatedOf adds up what the nodes have repeated of one policy. A node that does not list it may have it in a shared table.
+func repeatedOf(name string, answers []Answer) (since int64, sums [measures]Summary) {
+	var parts [measures][]Summary
 	for i := range answers {
-		if of := answers[i].Repeated; !add(of, name) {
-			add(of, "")
+		of, wanted := answers[i].Repeated, ""
+		if slices.ContainsFunc(of, func(l List) bool { return l.Policy == name }) {
+			wanted = name
+		}
+		for j := range of {
+			if l := &of[j]; l.Policy == wanted {
+				since = max(since, l.Since)
+				for m := range parts {
+					parts[m] = append(parts[m], l.Of[m])
+				}
+			}
 		}
 	}
 	for m := range sums {

@@ -191,7 +191,7 @@ func TestRepeatedDenialsFitIntoAMessage(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	var a Answer
 	for p := range 200 {
-		one := Repeated{Policy: fmt.Sprint("p", p)}
+		one := List{Policy: fmt.Sprint("p", p)}
 		for m := range one.Of {
 			for i := range summaryKeys {
 				one.Of[m].Rows = append(one.Of[m].Rows, Row{Key: fmt.Sprint(i, long), Count: 1})

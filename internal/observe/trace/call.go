@@ -37,7 +37,7 @@ func (t *Tracer) Incoming(headers []string) (c Call) {
 			return c
 		}
 	}
-	if c.tracer = t; chosen(t.roots) {
+	if c.tracer = t; chosen(t.config.Roots) {
 		c.begin(t.config.Now())
 	}
 	return c
@@ -115,7 +115,7 @@ func (t *Tracer) Ended(e *decisions.Event) {
 	}
 	late := c.span == nil
 	if late {
-		if !e.Denied() || !chosen(t.denials) {
+		if !e.Denied() || !chosen(t.config.Denials) {
 			return
 		}
 		c.begin(e.Began)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -51,10 +50,9 @@ const (
 
 // Tracer follows calls: it is the listener that ends their spans. Start makes one; nil is off.
 type Tracer struct {
-	config         Config
-	roots, denials uint64 // of 2^64
-	spans          oteltrace.Tracer
-	sender         *sender
+	config Config
+	spans  oteltrace.Tracer
+	sender *sender
 }
 
 // Problem says what is wrong with the URL of a collector; "": nothing.
@@ -96,7 +94,7 @@ func Start(config Config) (*Tracer, error) {
 	}
 	limits := sdktrace.NewSpanLimits()
 	limits.EventCountLimit = eventsMost
-	t := &Tracer{config: config, roots: shareOf(config.Roots), denials: shareOf(config.Denials), sender: newSender(exporter, &config)}
+	t := &Tracer{config: config, sender: newSender(exporter, &config)}
 	t.spans = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(t.sender), sdktrace.WithSampler(sdktrace.AlwaysSample()),
 		sdktrace.WithRawSpanLimits(limits), sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "stint"),
 			attribute.String("service.version", config.Version), attribute.String("service.instance.id", config.Node)))).
@@ -111,16 +109,5 @@ func (t *Tracer) Close(ctx context.Context) {
 	}
 }
 
-// shareOf returns a share as a threshold for a random number.
-func shareOf(share float64) uint64 {
-	switch {
-	case !(share > 0):
-		return 0
-	case share >= 1:
-		return math.MaxUint64
-	}
-	return uint64(share * (1 << 63) * 2)
-}
-
 // chosen throws the dice.
-func chosen(share uint64) bool { return share > 0 && rand.Uint64() <= share }
+func chosen(share float64) bool { return rand.Float64() < share }
