@@ -51,6 +51,17 @@ func (p *peers) join(port peer.Config, probe peer.HealthProbeConfig) (err error)
 	return nil
 }
 
+// onAsk holds a conversation with a node over a connection of its own, which ends with ctx.
+func (p *peers) onAsk(ctx context.Context, node string, talk func(net.Conn) error) error {
+	conn, err := p.port.DialAsk(ctx, node)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	return talk(conn)
+}
+
 // hasJoined reports whether this node belongs to a cluster, with port and probe open.
 func (p *peers) hasJoined() bool {
 	select {

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -57,19 +58,17 @@ func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, m
 }
 
 // ask asks one node.
-func (t *topReader) ask(ctx context.Context, node string, q *top.Query) (placement.Report, error) {
+func (t *topReader) ask(ctx context.Context, node string, q *top.Query) (report placement.Report, err error) {
 	if !t.peers.hasJoined() {
-		return placement.Report{}, errNoTable
+		return report, errNoTable
 	}
-	conn, err := t.peers.port.DialAsk(ctx, node)
-	if err != nil {
-		return placement.Report{}, err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	question := t.reporter.question() // with its versions, so that a node that knows no Top sends no documents
 	question.Top = q
-	return peer.Ask(conn, question)
+	err = t.peers.onAsk(ctx, node, func(conn net.Conn) (err error) {
+		report, err = peer.Ask(conn, question)
+		return err
+	})
+	return report, err
 }
 
 // HideKey implements api.TopReader.

@@ -3,8 +3,10 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/api"
@@ -31,20 +33,14 @@ const (
 // followed is another node whose decisions are wanted.
 type followed struct {
 	cancel    context.CancelFunc
-	tried, up bool
-}
-
-// heardOf says whether a node sends its decisions by now.
-type heardOf struct {
-	of *followed
-	up bool
+	tried, up atomic.Bool // whether its decisions were asked for, and come by now
 }
 
 // Join implements api.Watcher. It has a connection of its own to every listed node. missing is called first when all have been tried.
 func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions.Reader, missing func(nodes []string)) {
 	var following sync.WaitGroup
 	defer following.Wait()
-	all, news := make(map[string]*followed), make(chan heardOf)
+	all, news := make(map[string]*followed), make(chan struct{}, 1)
 	tick := time.NewTicker(watchAgain)
 	defer tick.Stop()
 	var told []string
@@ -67,7 +63,7 @@ func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions
 		}
 		now, tried := []string{}, true
 		for node, one := range all {
-			if tried = tried && one.tried; !one.up {
+			if tried = tried && one.tried.Load(); !one.up.Load() {
 				now = append(now, node)
 			}
 		}
@@ -77,8 +73,7 @@ func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions
 			missing(now)
 		}
 		select {
-		case heard := <-news:
-			heard.of.tried, heard.of.up = true, heard.up
+		case <-news:
 		case <-tick.C:
 		case <-ctx.Done():
 			return
@@ -100,12 +95,14 @@ func (w *watcher) others() (nodes []string) {
 	return nodes
 }
 
-// follow has one node send its decisions, again and again, until ctx ends.
-func (w *watcher) follow(ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, one *followed, news chan<- heardOf) {
+// follow has one node send its decisions, again and again, until ctx ends. news yields when that begins or ends.
+func (w *watcher) follow(ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, one *followed, news chan<- struct{}) {
 	tell := func(up bool) {
+		one.up.Store(up)
+		one.tried.Store(true)
 		select {
-		case news <- heardOf{one, up}:
-		case <-ctx.Done():
+		case news <- struct{}{}:
+		default:
 		}
 	}
 	for ctx.Err() == nil {
@@ -117,22 +114,18 @@ func (w *watcher) follow(ctx context.Context, node string, f *decisions.Filter, 
 
 // hear has one node send its decisions until that ends. It calls begun when the node sends them.
 func (w *watcher) hear(ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, begun func()) {
-	conn, err := w.peers.port.DialAsk(ctx, node)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	question := w.reporter.question() // with its versions, so that a node that knows no Watch sends no documents
 	question.Watch = sentFilter(f)
 	// How it ends is of no interest: the node is missing then.
-	_ = peer.Watch(conn, question, begun, func(batch *decisions.Batch) {
-		into.Miss(batch.Missed)
-		for _, e := range batch.Events {
-			if e != nil && f.Wants(e) {
-				into.Push(e)
+	_ = w.peers.onAsk(ctx, node, func(conn net.Conn) error {
+		return peer.Watch(conn, question, begun, func(batch *decisions.Batch) {
+			into.Miss(batch.Missed)
+			for _, e := range batch.Events {
+				if e != nil && f.Wants(e) {
+					into.Push(e)
+				}
 			}
-		}
+		})
 	})
 }
 

@@ -25,68 +25,42 @@ type Health struct {
 	TopBytes   int
 }
 
-// health asks once for each scrape.
-type health struct {
-	ask  func() Health
-	desc map[string]*prometheus.Desc
-}
+// health asks once for each scrape. It describes no series beforehand, since most may be absent.
+type health func() Health
 
 // Health registers the state of the node. Call it once, before the first scrape.
-func (m *Metrics) Health(ask func() Health) {
-	h := health{ask: ask, desc: make(map[string]*prometheus.Desc)}
-	for name, about := range map[string]struct {
-		help   string
-		labels []string
-	}{
-		"ready":                                {"1: the node can serve or forward every shard.", nil},
-		"shards_unowned":                       {"Shards without an owner that this node has heard of.", nil},
-		"disk_low":                             {"1: requests are refused for lack of room on the disk.", nil},
-		"replicas_convicted":                   {"Replicas whose records were found wrong within the last day.", nil},
-		"disk_distrusted_timestamp_seconds":    {"When this node last ended itself because its disk could not be trusted; absent: it never did.", nil},
-		"last_backup_timestamp_seconds":        {"When the newest backup was begun; absent: none is known.", nil},
-		"certificate_expiry_timestamp_seconds": {"When the certificate of a port expires.", []string{"port"}},
-		"sums_agreed_timestamp_seconds":        {"When the replica last agreed with a majority about a new sum.", []string{"shard"}},
-		"clock_ahead_seconds":                  {"How far the clock is ahead of the median of the nodes'.", nil},
-		"top_bytes":                            {"Memory of the keys that stand out.", nil},
-	} {
-		h.desc[name] = prometheus.NewDesc("stint_"+name, about.help, about.labels, nil)
-	}
-	m.registry.MustRegister(h)
-}
+func (m *Metrics) Health(ask func() Health) { m.registry.MustRegister(health(ask)) }
 
 // Describe implements prometheus.Collector.
-func (h health) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range h.desc {
-		to <- desc
-	}
-}
+func (health) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (h health) Collect(to chan<- prometheus.Metric) {
-	now := h.ask()
-	gauge := func(name string, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(h.desc[name], prometheus.GaugeValue, value, labels...)
+	now := h()
+	gauge := func(name, help string, value float64, label ...string) { // a label and its value
+		desc := prometheus.NewDesc("stint_"+name, help, label[:len(label)/2], nil)
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label[len(label)/2:]...)
 	}
-	instant := func(name string, at time.Time, labels ...string) {
+	instant := func(name, help string, at time.Time, label ...string) {
 		if !at.IsZero() {
-			gauge(name, float64(at.UnixMilli())/1000, labels...)
+			gauge(name+"_timestamp_seconds", help, float64(at.UnixMilli())/1000, label...)
 		}
 	}
-	gauge("ready", oneIf(now.Ready))
-	gauge("shards_unowned", float64(now.ShardsUnowned))
-	gauge("disk_low", oneIf(now.DiskLow))
-	gauge("replicas_convicted", float64(now.Convicted))
-	gauge("top_bytes", float64(now.TopBytes))
-	instant("disk_distrusted_timestamp_seconds", now.Distrusted)
-	instant("last_backup_timestamp_seconds", now.LastBackup)
+	gauge("ready", "1: the node can serve or forward every shard.", oneIf(now.Ready))
+	gauge("shards_unowned", "Shards without an owner that this node has heard of.", float64(now.ShardsUnowned))
+	gauge("disk_low", "1: requests are refused for lack of room on the disk.", oneIf(now.DiskLow))
+	gauge("replicas_convicted", "Replicas whose records were found wrong within the last day.", float64(now.Convicted))
+	gauge("top_bytes", "Memory of the keys that stand out.", float64(now.TopBytes))
+	instant("disk_distrusted", "When this node last ended itself because its disk could not be trusted; absent: it never did.", now.Distrusted)
+	instant("last_backup", "When the newest backup was begun; absent: none is known.", now.LastBackup)
 	for port, ends := range now.CertificateEnds {
-		instant("certificate_expiry_timestamp_seconds", ends, port)
+		instant("certificate_expiry", "When the certificate of a port expires.", ends, "port", port)
 	}
 	for shard, at := range now.SumsAgreed {
-		instant("sums_agreed_timestamp_seconds", at, number(shard))
+		instant("sums_agreed", "When the replica last agreed with a majority about a new sum.", at, "shard", number(shard))
 	}
 	if now.ClockKnown {
-		gauge("clock_ahead_seconds", now.ClockAhead.Seconds())
+		gauge("clock_ahead_seconds", "How far the clock is ahead of the median of the nodes'.", now.ClockAhead.Seconds())
 	}
 }
 
