@@ -145,7 +145,7 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 func (s envoyService) refused(ctx context.Context, policies *policy.Set, namespace string, entries []shard.Entry) {
 	stored := slices.Clone(entries)
 	for i := range stored {
-		stored[i].Key, _ = s.limits.keys.hash(namespace, entries[i].Key)
+		stored[i].Key, _ = s.limits.keys.hash(namespace, entries[i].Key) //mutant:refused-key-told-plain
 	}
 	exchangeOf(ctx).event.Ask(decisions.Asked{
 		Requests: []shard.Request{{Op: shard.Check, Namespace: namespace, Entries: entries}},

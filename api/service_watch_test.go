@@ -190,6 +190,13 @@ func TestGatesAndEnvoyAreOneEventEach(t *testing.T) {
 	if e := l.next("a key that its policy refuses", 1)[0]; e.Policy != "known" || e.Key != "nobody" || e.Allowed || e.Outcome != "denied" || e.At.IsZero() {
 		t.Errorf("a key that its policy refuses is told as %+v", e)
 	}
+	w = newWorld(t)
+	newEnvoyWorldOf(t, w, envoyFile+"namespaces: {shop: {keys: hashed}}\n")
+	w.keys, l = hashShop, w.listen("shop")
+	ask(descriptor("known", "nobody"))
+	if e := l.next("a key that is to be hashed", 1)[0]; e.Policy != "known" || e.Key == "nobody" || e.Key == "" || e.Outcome != "denied" {
+		t.Errorf("a key that is to be hashed is told as %+v", e)
+	}
 }
 
 // An event has all of its decision. Of several keys it is about the one of which a limit denied.

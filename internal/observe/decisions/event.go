@@ -143,37 +143,22 @@ type DenialCounter interface {
 	Denied(namespace, policy, limit string)
 }
 
-// CountDenials counts every limit that denied.
+// CountDenials counts every limit that denied, and every block.
 func (e *Event) CountDenials(to DenialCounter) {
 	for i := range e.Asked {
 		a := &e.Asked[i]
 		for j := range a.Results {
-			if r := &a.Requests[j]; a.counts(j) && r.Op != shard.Settle {
-				countDenials(to, r, &a.Results[j].Decision)
+			r, d := &a.Requests[j], &a.Results[j].Decision
+			if !a.counts(j) || d.Replayed || r.Op == shard.Settle {
+				continue
 			}
-		}
-	}
-}
-
-func countDenials(to DenialCounter, r *shard.Request, d *shard.Decision) {
-	if d.Allowed || d.Replayed {
-		return
-	}
-	for i := range d.Limits {
-		s := &d.Limits[i]
-		blocked := s.Blocked && (i == 0 || !SameKey(s, &d.Limits[i-1])) // all limits of a blocked key say so
-		if !blocked && !Denies(s) {
-			continue
-		}
-		if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
-			to.Denied(r.Namespace, Inline, Inline)
-			continue
-		}
-		if Denies(s) {
-			to.Denied(r.Namespace, s.Policy, s.Limit)
-		}
-		if blocked {
-			to.Denied(r.Namespace, s.Policy, BlockName(s))
+			for s, name := range denials(d) {
+				if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
+					to.Denied(r.Namespace, Inline, Inline)
+				} else {
+					to.Denied(r.Namespace, s.Policy, name)
+				}
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/stint-io/stint/policy"
@@ -59,22 +60,28 @@ func Denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Un
 func Stands(s *shard.LimitStatus) bool { return Denies(s) || s.Blocked }
 
 // DeniedBy returns the limits that denied, and after them the lockouts and the blocks by hand, which belong to no limit.
-func DeniedBy(d *shard.Decision) []string {
-	if d.Allowed {
-		return nil
-	}
-	var names []string
-	for i := range d.Limits {
-		if s := &d.Limits[i]; Denies(s) {
-			names = append(names, s.Policy+"/"+s.Limit)
-		}
-	}
-	for i := range d.Limits {
-		if s := &d.Limits[i]; s.Blocked && (i == 0 || !SameKey(s, &d.Limits[i-1])) {
-			names = append(names, s.Policy+"/"+BlockName(s))
-		}
+func DeniedBy(d *shard.Decision) (names []string) {
+	for s, name := range denials(d) {
+		names = append(names, s.Policy+"/"+name)
 	}
 	return names
+}
+
+// denials lists what denied: the limits by their names, and then the blocks by theirs, which all limits of a blocked key tell of.
+func denials(d *shard.Decision) iter.Seq2[*shard.LimitStatus, string] {
+	return func(yield func(*shard.LimitStatus, string) bool) {
+		for i := range d.Limits {
+			if s := &d.Limits[i]; !d.Allowed && Denies(s) && !yield(s, s.Limit) {
+				return
+			}
+		}
+		for i := range d.Limits {
+			s := &d.Limits[i]
+			if !d.Allowed && s.Blocked && (i == 0 || !SameKey(s, &d.Limits[i-1])) && !yield(s, BlockName(s)) {
+				return
+			}
+		}
+	}
 }
 
 // BlockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand. An owner of

@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -157,14 +158,12 @@ func mainEntry(r *shard.Request, d *shard.Decision) int {
 	return 0
 }
 
-// Entries calls look for each entry until it returns false.
-func (e *Record) Entries(look func(*Entry) bool) {
-	if !look(&e.Entry) {
-		return
-	}
-	for i := range e.Others {
-		if !look(&e.Others[i]) {
-			return
+// Entries lists all entries, the main one first.
+func (e *Record) Entries() iter.Seq[*Entry] {
+	return func(yield func(*Entry) bool) {
+		more := yield(&e.Entry)
+		for i := 0; more && i < len(e.Others); i++ {
+			more = yield(&e.Others[i])
 		}
 	}
 }
@@ -181,10 +180,9 @@ func (e *Record) size() (n int) {
 			n += 6 * (len(c.Namespace) + len(c.Policy) + len(c.Key) + len(c.Actor) + len(c.Before) + len(c.After) + len(c.Note))
 		}
 	}
-	e.Entries(func(one *Entry) bool {
+	for one := range e.Entries() {
 		n += 64 + 6*(len(one.Policy)+len(one.Tier)+len(one.Key))
-		return true
-	})
+	}
 	return n
 }
 
@@ -201,15 +199,16 @@ type Filter struct {
 const PoliciesMax = 16
 
 // Wants reports whether the filter selects an event: of one of its keys all must be true.
-func (f *Filter) Wants(e *Record) (wanted bool) {
+func (f *Filter) Wants(e *Record) bool {
 	if e.Namespace != f.Namespace || len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {
 		return false
 	}
-	e.Entries(func(one *Entry) bool {
-		wanted = f.WantsEntry(one)
-		return !wanted
-	})
-	return wanted
+	for one := range e.Entries() {
+		if f.WantsEntry(one) {
+			return true
+		}
+	}
+	return false
 }
 
 // WantsEntry reports whether the filter selects one of an event's keys.

@@ -38,6 +38,7 @@ var ofAPI = []group{
 		"client-omits-a-parent":  never,
 		"huge-cost-is-an-error":  instead("hits := envoyHits(m, d)"),
 	}},
+	{tests("api", "TestGatesAndEnvoyAreOneEventEach"), edits{"refused-key-told-plain": instead("stored[i].Key = entries[i].Key")}},
 	{tests("api", "TestBytesThatAreNoText"), edits{"not-text-passes-envoy": swap("err != nil", "false")}},
 	{tests("api", "TestADenialByEnvoysRulesStands"), edits{
 		"failed-report-lifts-denial": without(" && allowed"),
