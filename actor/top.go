@@ -26,7 +26,8 @@ func (a *Actor) Spikes(ctx context.Context) (spikes []top.Spike) {
 	return spikes
 }
 
-// askBoard has the loop read the board at an instant. It reports whether it did: not if the shard is not owned here, or ctx ended.
+// askBoard has the loop read the board at an instant. It reports whether it did: not if the shard is not owned here, or
+// ctx ended.
 func (a *Actor) askBoard(ctx context.Context, read func(now int64)) (done bool) {
 	if a.board == nil || !a.Open() {
 		return false

@@ -134,12 +134,14 @@ func New(c Config) *API {
 	if c.Shards == nil {
 		c.Shards = func() int { return 0 }
 	}
-	reports := reporter{c.Listeners, c.policies, func(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
+	id := func(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 		return idOf(c.sealer(), policies, r, d)
-	}}
+	}
+	reports := reporter{c.Listeners, c.policies, id}
 	room := &admission{}
 	g := newGatekeeper(&c, room, reports)
-	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, c.policies} // nothing below may reach the Decider in another way
+	// Nothing below may reach the Decider in another way.
+	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, c.policies}
 	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	d := newRegistry(interceptors{reports, c.RequestTimeout}, g, room)
@@ -160,8 +162,16 @@ func New(c Config) *API {
 	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
 	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards,
 		cluster: c.Cluster, keysTop: c.Top}.register(d)
-	watchService{bus: c.Bus, watcher: c.Watcher, top: c.Top, keys: c.Keys, gate: g, interceptors: d.interceptors, draining: a.draining,
-		open: &watching{}}.register(d)
+	watchService{
+		bus:          c.Bus,
+		watcher:      c.Watcher,
+		top:          c.Top,
+		keys:         c.Keys,
+		gate:         g,
+		interceptors: d.interceptors,
+		draining:     a.draining,
+		open:         &watching{},
+	}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
 	secretService{secrets: c.Secrets}.register(d)
@@ -170,27 +180,39 @@ func New(c Config) *API {
 	if c.TestClock != nil {
 		testClockService{c.TestClock}.register(d)
 	}
-	d.mux.Handle(grpchealth.NewHandler(a.health, gzipped))
-	reflector := grpcreflect.NewStaticReflector(
-		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName, stintv1connect.SinkServiceName,
-		envoyServiceName, grpchealth.HealthV1ServiceName)
-	d.mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
-	d.mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
-	d.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
-	d.mux.HandleFunc("GET /readyz", a.health.readyz)
-	d.mux.Handle("GET /metrics", c.Metrics)
-	d.mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
-	d.mux.Handle("GET "+uiPath, serveUI())
-	d.mux.Handle("GET /{$}", http.RedirectHandler(uiPath, http.StatusFound))
+	a.registerOthers(c.Metrics)
 	g.ops["/metrics"] = auth.Observe
-	a.gates = &gates{reporter: reports, limits: limits, policies: c.policies, logger: g.logger, attempts: &auth.Attempts{},
-		rules: gateRules{logger: g.logger, transport: c.KeySources}}
+	a.gates = &gates{
+		reporter: reports,
+		limits:   limits,
+		policies: c.policies,
+		logger:   g.logger,
+		attempts: &auth.Attempts{},
+		rules:    gateRules{logger: g.logger, transport: c.KeySources},
+	}
 	g.ops[gatePrefix] = auth.Check
 	inside := g.keepOut(a.gates.before(d.mux))
 	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room)))
 	a.local = bound(inside, auth.Local, room)
 	return a
+}
+
+// registerOthers serves what is no procedure of stint: health, reflection and pages.
+func (a *API) registerOthers(metrics http.Handler) {
+	mux := a.registry.mux
+	mux.Handle(grpchealth.NewHandler(a.health, gzipped))
+	reflector := grpcreflect.NewStaticReflector(
+		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
+		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName, stintv1connect.SinkServiceName,
+		envoyServiceName, grpchealth.HealthV1ServiceName)
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", a.health.readyz)
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
+	mux.Handle("GET "+uiPath, serveUI())
+	mux.Handle("GET /{$}", http.RedirectHandler(uiPath, http.StatusFound))
 }
 
 // ServeHTTP implements http.Handler.

@@ -88,8 +88,8 @@ func (x *exchange) callerName() string {
 // codeNameOf is the name of an error's code.
 func codeNameOf(err *shard.Error) string { return codeOf(err).String() }
 
-// policyOf returns the policy that a message is about, or the first one. "" if it is none that exists: a log does not repeat what
-// somebody has made up.
+// policyOf returns the policy that a message is about, or the first one. "" if it is none that exists: a log does not
+// repeat what somebody has made up.
 func (p reporter) policyOf(asked any) string {
 	name := ""
 	var entries []*stintv1.Entry
@@ -114,8 +114,8 @@ func (p reporter) policyOf(asked any) string {
 	return name
 }
 
-// failureText returns what this node says about a failure of its own: those texts are about nodes and shards, and repeat nothing of
-// a request.
+// failureText returns what this node says about a failure of its own: those texts are about nodes and shards, and
+// repeat nothing of a request.
 func failureText(err error) string {
 	var failure *shard.Error
 	if !errors.As(err, &failure) {
@@ -148,11 +148,13 @@ func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.R
 	return asked.Results
 }
 
-// decides reports whether an operation is about what a key may use. The others ask every shard at once, or are about more than keys.
+// decides reports whether an operation is about what a key may use. The others ask every shard at once, or are about
+// more than keys.
 func decides(op shard.Op) bool {
 	switch op {
-	case shard.Check, shard.Peek, shard.Get, shard.Count, shard.Partial, shard.Reserve, shard.Settle, shard.Reset, shard.SetUsed, shard.AddUsed,
-		shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride, shard.CorrectUsage:
+	case shard.Check, shard.Peek, shard.Get, shard.Count, shard.Partial, shard.Reserve, shard.Settle, shard.Reset,
+		shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
+		shard.CorrectUsage:
 		return true
 	}
 	return false
@@ -189,7 +191,9 @@ func (e interceptors) bounded(ctx context.Context) (context.Context, context.Can
 }
 
 // coded reports a call's end, and returns the error with its code; nil: there is no error.
-func (e interceptors) coded(ctx context.Context, procedure string, began time.Time, asked any, err error) (coded *connect.Error) {
+func (e interceptors) coded(
+	ctx context.Context, procedure string, began time.Time, asked any, err error,
+) (coded *connect.Error) {
 	code := "ok"
 	if err != nil {
 		coded = codedError(err)
@@ -210,8 +214,8 @@ func askedOf(received any) any {
 // readOnly marks a procedure that may be called with HTTP GET.
 var readOnly = connect.WithIdempotency(connect.IdempotencyNoSideEffects)
 
-// plain removes the prefix of the protobuf library's errors and shortens the text. The space in that prefix is one of two
-// characters, chosen at random for each build of a program.
+// plain removes the prefix of the protobuf library's errors and shortens the text. The space in that prefix is one of
+// two characters, chosen at random for each build of a program.
 func plain(err error) string {
 	const most = 300
 	text := strings.TrimPrefix(err.Error(), "proto:")

@@ -40,9 +40,18 @@ type gatekeeper struct {
 
 // newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
 func newGatekeeper(c *Config, room *admission, reports reporter) *gatekeeper {
-	g := &gatekeeper{guard: c.Guard, ops: make(map[string]auth.Op), reporter: reports, attempts: &auth.Attempts{}, logger: c.Logger,
-		tracer: c.Tracer, admission: room, timeout: c.RequestTimeout,
-		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true, "/" + grpchealth.HealthV1ServiceName + "/": true}}
+	g := &gatekeeper{
+		guard:     c.Guard,
+		ops:       make(map[string]auth.Op),
+		reporter:  reports,
+		attempts:  &auth.Attempts{},
+		logger:    c.Logger,
+		tracer:    c.Tracer,
+		admission: room,
+		timeout:   c.RequestTimeout,
+		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true,
+			"/" + grpchealth.HealthV1ServiceName + "/": true},
+	}
 	if g.guard == nil {
 		g.guard = auth.NewGuard(time.Now)
 		g.guard.Learn(&auth.Set{Known: true})

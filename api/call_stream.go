@@ -223,7 +223,8 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 		return nil, r.err
 	}
 	stream := exchangeOf(ctx)
-	b := &streamedBatch{answer: make(chan *stintv1.CheckBatchResponse, 1), weight: weigh(&r.call.message), began: time.Now()}
+	b := &streamedBatch{weight: weigh(&r.call.message), began: time.Now()}
+	b.answer = make(chan *stintv1.CheckBatchResponse, 1)
 	b.exchange = exchange{header: stream.header, remote: stream.remote, port: stream.port, admission: stream.admission}
 	b.Context = ctx
 	err := r.call.problem()

@@ -46,9 +46,10 @@
 //
 // # What a call came to
 //
-// A call that is let in has an exchange, which gathers its event (package internal/observe/decisions): keyEdge.Decide adds what was
-// asked and decided, and reporter.ended completes the event when the answer is made, and passes it to the listeners: traces, metrics,
-// the log of calls, those who watch, and the decision log. Each batch of a stream is a call with an exchange of its own.
+// A call that is let in has an exchange, which gathers its event (package internal/observe/decisions): keyEdge.Decide
+// adds what was asked and decided, and reporter.ended completes the event when the answer is made, and passes it to the
+// listeners: traces, metrics, the log of calls, those who watch, and the decision log. Each batch of a stream is a call
+// with an exchange of its own.
 //
 // # Streams
 //

@@ -49,9 +49,11 @@ type keyEdge struct {
 
 func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
 
-// decide has requests decided. It marks those that it has hashed, so that the ids of their decisions say so, and returns the requests
-// as they were decided; nil: as they are.
-func (e keyEdge) decide(ctx context.Context, requests []shard.Request) (results []shard.Result, stored []shard.Request) {
+// decide has requests decided. It marks those that it has hashed, so that the ids of their decisions say so, and
+// returns the requests as they were decided; nil: as they are.
+func (e keyEdge) decide(
+	ctx context.Context, requests []shard.Request,
+) (results []shard.Result, stored []shard.Request) {
 	for i := range requests {
 		if by, err := e.of(&requests[i]); by != nil || err != nil {
 			return e.decideHashed(ctx, requests)
@@ -72,7 +74,9 @@ func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 }
 
 // decideHashed has the requests decided with hashes for keys, where there are any.
-func (e keyEdge) decideHashed(ctx context.Context, requests []shard.Request) (results []shard.Result, stored []shard.Request) {
+func (e keyEdge) decideHashed(
+	ctx context.Context, requests []shard.Request,
+) (results []shard.Result, stored []shard.Request) {
 	hashed, refused := make([]shard.Request, 0, len(requests)), []*shard.Error(nil)
 	for i := range requests {
 		r, err := e.hashed(&requests[i])

@@ -167,7 +167,9 @@ func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stin
 	return &stintv1.CheckBatchResponse{Results: answers}
 }
 
-func (s limitService) result(policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result) *stintv1.Result {
+func (s limitService) result(
+	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, result *shard.Result,
+) *stintv1.Result {
 	if result.Err != nil {
 		return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(result.Err)}}
 	}
@@ -268,7 +270,9 @@ func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decis
 }
 
 // answer translates the decision on a check or a reservation into a message.
-func (s limitService) answer(policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision) *stintv1.Decision {
+func (s limitService) answer(
+	policies *policy.Set, m *stintv1.CheckRequest, r *shard.Request, d *shard.Decision,
+) *stintv1.Decision {
 	id := idOf(s.sealer(), policies, r, d)
 	message := decisionOf(d)
 	if r.Op == shard.Reserve {

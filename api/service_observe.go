@@ -162,6 +162,16 @@ func auditMessages(records []shard.AuditRecord, f *auditFilter) []*stintv1.Audit
 
 // auditMessage translates a record, without its position.
 func auditMessage(r *shard.AuditRecord) *stintv1.AuditRecord {
-	return &stintv1.AuditRecord{At: timestampOf(r.At), Actor: r.Actor, Namespace: r.Namespace, Policy: r.Policy, Key: r.Key, Limit: r.Limit,
-		Deed: r.Deed, Before: r.Before, After: r.After, Note: r.Note}
+	return &stintv1.AuditRecord{
+		At:        timestampOf(r.At),
+		Actor:     r.Actor,
+		Namespace: r.Namespace,
+		Policy:    r.Policy,
+		Key:       r.Key,
+		Limit:     r.Limit,
+		Deed:      r.Deed,
+		Before:    r.Before,
+		After:     r.After,
+		Note:      r.Note,
+	}
 }

@@ -328,8 +328,9 @@ func (w *watch) sendWaiting(sees *sight) (sent int, err error) {
 // message is an event for the client; nil: it may not see it.
 func (w *watch) message(e *decisions.Record, sees *sight) (*stintv1.Event, error) {
 	wanted := false // an event is shown for a key that was asked for, if the caller may see it, or the hash of any
+	hashes := sees.observes && w.filter.Key == "" && w.filter.KeyPrefix == ""
 	for one := range e.Entries() {
-		wanted = wanted || w.filter.WantsEntry(one) && (sees.shows(one) || sees.observes && w.filter.Key == "" && w.filter.KeyPrefix == "")
+		wanted = wanted || w.filter.WantsEntry(one) && (sees.shows(one) || hashes)
 	}
 	kind, known := eventKinds[e.Kind] // another node may run a newer release
 	if !wanted || !known {

@@ -96,7 +96,9 @@ func (w *watcher) others() (nodes []string) {
 }
 
 // follow has one node send its decisions, again and again, until ctx ends. news yields when that begins or ends.
-func (w *watcher) follow(ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, one *followed, news chan<- struct{}) {
+func (w *watcher) follow(
+	ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, one *followed, news chan<- struct{},
+) {
 	tell := func(up bool) {
 		one.up.Store(up)
 		one.tried.Store(true)

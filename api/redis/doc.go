@@ -33,8 +33,8 @@
 //
 // # What a round came to
 //
-// A round is one call: when its replies are written, its event (package internal/observe/decisions) goes to the listeners, which are
-// those of package api. Its commands are named where they are all alike, else it is a pipeline.
+// A round is one call: when its replies are written, its event (package internal/observe/decisions) goes to the
+// listeners, which are those of package api. Its commands are named where they are all alike, else it is a pipeline.
 //
 // # Bounds
 //

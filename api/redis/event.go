@@ -61,7 +61,8 @@ func (r *round) report() {
 	if r.conn.who.caller != nil {
 		e.Caller = r.conn.who.caller.Name()
 	}
-	if c := r.first(); c != nil && c.result.Err == nil && c.limits == nil { // else nobody has said that there is such a policy
+	// Without a decision, nobody has said that there is such a policy.
+	if c := r.first(); c != nil && c.result.Err == nil && c.limits == nil {
 		e.Policy = c.policy
 	}
 	trace.Decided(r.span)

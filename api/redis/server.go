@@ -32,8 +32,8 @@ type Router interface {
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Config has the parts that the server needs. All fields are required except Keys, Guard, Listeners, Tracer, Parents, Copies, Version,
-// ConnectionsMost and RequestTimeout.
+// Config has the parts that the server needs. All fields are required except Keys, Guard, Listeners, Tracer, Parents,
+// Copies, Version, ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
 	// Keys returns what hashes the keys of a namespace, nil if they stay as they are, and the version of the policies that says

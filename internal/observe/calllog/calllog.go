@@ -67,8 +67,8 @@ func (l *Log) Ended(e *decisions.Event) {
 	}
 	attrs := []slog.Attr{slog.String("method", method), slog.String("code", e.Code),
 		slog.Int64("duration_us", e.Took.Microseconds())}
-	for _, more := range []struct{ name, value string }{{"caller", e.Caller}, {"policy", e.PolicyOf()}, {"trace_id", e.TraceID},
-		{"reason", e.Failure}} {
+	for _, more := range []struct{ name, value string }{{"caller", e.Caller}, {"policy", e.PolicyOf()},
+		{"trace_id", e.TraceID}, {"reason", e.Failure}} {
 		if more.value != "" {
 			attrs = append(attrs, slog.String(more.name, more.value))
 		}

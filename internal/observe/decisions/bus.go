@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bus is the listener that passes the decisions of one node on, and what happens to the keys that it owns, to readers and the decision
-// log. nil passes nothing on.
+// Bus is the listener that passes the decisions of one node on, and what happens to the keys that it owns, to readers
+// and the decision log. nil passes nothing on.
 type Bus struct {
 	node  string                   // id of the node
 	heard atomic.Pointer[audience] // nil: nobody listens; replaced, never changed
@@ -58,8 +58,8 @@ func (b *Bus) Ended(e *Event) {
 	}
 }
 
-// draw says whether a decision is wanted: by a reader of its kind, and by the log, whose line then stands for weight decisions; 0:
-// the log leaves it out. It is called once for each decision, before its Record is made.
+// draw says whether a decision is wanted: by a reader of its kind, and by the log, whose line then stands for weight
+// decisions; 0: the log leaves it out. It is called once for each decision, before its Record is made.
 func (b *Bus) draw(kind Kind, policy string) (watched bool, weight uint64) {
 	to := b.heard.Load()
 	if to == nil {
@@ -95,7 +95,8 @@ func (b *Bus) Changed(all []shard.Happening) {
 	}
 }
 
-// Put passes a record on, with what draw said of it; one that is no decision has a weight of 0. It belongs to the bus from now on.
+// Put passes a record on, with what draw said of it; one that is no decision has a weight of 0. It belongs to the bus
+// from now on.
 func (b *Bus) Put(e *Record, weight uint64) {
 	to := b.heard.Load()
 	if to == nil {

@@ -8,17 +8,19 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Event is a call at its end, on any port: a procedure, a batch of a stream, a round of Redis commands, or a question at a gate. The
-// port makes it once, when the answer is made and before it is written, and passes it to its Listeners. Each listener takes from it
-// what it needs; what is costly to make (outcomes, reasons, ids) is made by methods, for the listeners that ask.
+// Event is a call at its end, on any port: a procedure, a batch of a stream, a round of Redis commands, or a question
+// at a gate. The port makes it once, when the answer is made and before it is written, and passes it to its Listeners.
+// Each listener takes from it what it needs; what is costly to make (outcomes, reasons, ids) is made by methods, for
+// the listeners that ask.
 type Event struct {
-	// Method names the call in metrics, in the log of calls and in traces: "/stint.v1.LimitService/Check", "/gate/NAME",
-	// or the name of Redis commands, "pipeline" if a round has several.
+	// Method names the call in metrics, in the log of calls and in traces: "/stint.v1.LimitService/Check",
+	// "/gate/NAME", or the name of Redis commands, "pipeline" if a round has several.
 	Method string
-	// System is the protocol in a trace: "grpc", "connectrpc", "redis" or "gate". Protocol is the finer one of the decision log: "json",
-	// "connect", "grpc", "grpc-web", "redis", "gate" or "envoy".
+	// System is the protocol in a trace: "grpc", "connectrpc", "redis" or "gate". Protocol is the finer one of the
+	// decision log: "json", "connect", "grpc", "grpc-web", "redis", "gate" or "envoy".
 	System, Protocol string
-	// Code is "ok" or the name of the error's code. Failure is what this node says about a failure of its own; "": nothing.
+	// Code is "ok" or the name of the error's code. Failure is what this node says about a failure of its own; "":
+	// nothing.
 	Code, Failure string
 	// Caller is the name of the token or role; "": none was asked for.
 	Caller string
@@ -28,14 +30,15 @@ type Event struct {
 	Took   time.Duration
 	// TurnedAway: the call was refused before its message was read. It is counted, and no more.
 	TurnedAway bool
-	// Counted are the decisions by policy and outcome, one for each entry, and Commands those of a round by name and code. Neighbors
-	// that are alike are one Count.
+	// Counted are the decisions by policy and outcome, one for each entry, and Commands those of a round by name and
+	// code. Neighbors that are alike are one Count.
 	Counted, Commands []Count
-	// Asked are the questions to the shards. A listener reads them by Questions: what is costly to list has a Lister instead, which
-	// makes them when they are first wanted; nil: they are listed.
+	// Asked are the questions to the shards. A listener reads them by Questions: what is costly to list has a Lister
+	// instead, which makes them when they are first wanted; nil: they are listed.
 	Asked  []Asked
 	Lister func() []Asked
-	// CodeOf returns the code of a request's error, and IDOf the id of a decision as its caller got it, "" if none; nil: nobody got any.
+	// CodeOf returns the code of a request's error, and IDOf the id of a decision as its caller got it, "" if none;
+	// nil: nobody got any.
 	CodeOf func(*shard.Error) string
 	IDOf   func(*policy.Set, *shard.Request, *shard.Decision) string
 	// Span is what follows the call (package trace); nil: nothing does.
@@ -67,8 +70,8 @@ func Add(counts []Count, name, kind string) []Count {
 
 // Asked is requests that were decided together.
 type Asked struct {
-	// Requests are as the client has sent them, and Results are about those. Stored are the same requests as the shards got them: with
-	// hashes for the keys of namespaces that hash them. Only keys of Stored may leave the call.
+	// Requests are as the client has sent them, and Results are about those. Stored are the same requests as the shards
+	// got them: with hashes for the keys of namespaces that hash them. Only keys of Stored may leave the call.
 	Requests, Stored []shard.Request
 	Results          []shard.Result
 	Policies         *policy.Set // by which the requests were made; nil: not known
@@ -115,8 +118,8 @@ func (e *Event) Ask(a Asked) {
 	}
 }
 
-// counts reports whether the i-th request came to a decision that counts: it is one event for readers and the decision log, however
-// many entries it has. Errors are none, nor is what only looks or changes a key by hand.
+// counts reports whether the i-th request came to a decision that counts: it is one event for readers and the decision
+// log, however many entries it has. Errors are none, nor is what only looks or changes a key by hand.
 func (a *Asked) counts(i int) bool {
 	if a.Results[i].Err != nil {
 		return false
@@ -137,8 +140,8 @@ func (a *Asked) Denied(i int) bool {
 	return false
 }
 
-// DenialCounter counts denials by limit. Policy and limit are Inline for limits that came with a request, which may have any name. The
-// limit is "lockout" or "block" for the block of a key.
+// DenialCounter counts denials by limit. Policy and limit are Inline for limits that came with a request, which may
+// have any name. The limit is "lockout" or "block" for the block of a key.
 type DenialCounter interface {
 	Denied(namespace, policy, limit string)
 }
@@ -163,8 +166,8 @@ func (e *Event) CountDenials(to DenialCounter) {
 	}
 }
 
-// PolicyOf returns the first policy that the call names, for those who may not repeat what somebody has made up; "": none that exists,
-// or limits that came with the request.
+// PolicyOf returns the first policy that the call names, for those who may not repeat what somebody has made up; "":
+// none that exists, or limits that came with the request.
 func (e *Event) PolicyOf() string {
 	if len(e.Asked) == 0 {
 		return e.Policy
@@ -175,7 +178,8 @@ func (e *Event) PolicyOf() string {
 	return ""
 }
 
-// Policy returns the first policy that was asked about: Inline for limits that came with a request, and "" if there is none of the name.
+// Policy returns the first policy that was asked about: Inline for limits that came with a request, and "" if there is
+// none of the name.
 func (a *Asked) Policy() string {
 	r := &a.Requests[0]
 	if len(r.Entries) == 0 {
@@ -197,8 +201,8 @@ func (a *Asked) Policy() string {
 	return name
 }
 
-// Listener gets every event of a node's ports. It may be called concurrently, must not block, and keeps nothing of the event but what it
-// has copied: requests and results are of the call's memory, and may be reused.
+// Listener gets every event of a node's ports. It may be called concurrently, must not block, and keeps nothing of the
+// event but what it has copied: requests and results are of the call's memory, and may be reused.
 type Listener interface{ Ended(*Event) }
 
 // Listeners are those of a node, in the order in which they are told.

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Inline is the policy name, towards everybody but the caller, for limits that a request brought along: a caller may name them freely.
+// Inline is the policy name, towards everybody but the caller, for limits that a request brought along: a caller may
+// name them freely.
 const Inline = "inline"
 
 // PolicyName is the policy of an entry as it is told.
@@ -59,7 +60,8 @@ func Denies(s *shard.LimitStatus) bool { return !s.Allowed && !s.Shadow && !s.Un
 // Stands reports whether the limit or a block of its key denied.
 func Stands(s *shard.LimitStatus) bool { return Denies(s) || s.Blocked }
 
-// DeniedBy returns the limits that denied, and after them the lockouts and the blocks by hand, which belong to no limit.
+// DeniedBy returns the limits that denied, and after them the lockouts and the blocks by hand, which belong to no
+// limit.
 func DeniedBy(d *shard.Decision) (names []string) {
 	for s, name := range denials(d) {
 		names = append(names, s.Policy+"/"+name)
@@ -67,7 +69,8 @@ func DeniedBy(d *shard.Decision) (names []string) {
 	return names
 }
 
-// denials lists what denied: the limits by their names, and then the blocks by theirs, which all limits of a blocked key tell of.
+// denials lists what denied: the limits by their names, and then the blocks by theirs, which all limits of a blocked
+// key tell of.
 func denials(d *shard.Decision) iter.Seq2[*shard.LimitStatus, string] {
 	return func(yield func(*shard.LimitStatus, string) bool) {
 		for i := range d.Limits {
@@ -106,7 +109,8 @@ func EntryOf(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
 	return nil
 }
 
-// PolicyOfStatus returns the policy of a limit; nil for a limit that the request brought along, or whose policy has ended.
+// PolicyOfStatus returns the policy of a limit; nil for a limit that the request brought along, or whose policy has
+// ended.
 func PolicyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
 	if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
 		return nil

@@ -45,8 +45,8 @@ type Entry struct {
 	Cost    uint64 `json:"cost"`
 }
 
-// Record is one decision, or something else that has happened to a key, as readers and the decision log get it. It is not changed after
-// Bus.Put.
+// Record is one decision, or something else that has happened to a key, as readers and the decision log get it. It is
+// not changed after Bus.Put.
 type Record struct {
 	At        time.Time `json:"at"` // shard time
 	Kind      Kind      `json:"kind"`
@@ -152,7 +152,8 @@ func mainEntry(r *shard.Request, d *shard.Decision) int {
 	}
 	for i := range d.Limits {
 		if s := &d.Limits[i]; Stands(s) {
-			return max(0, slices.IndexFunc(r.Entries, func(e shard.Entry) bool { return e.Policy == s.Policy && e.Key == s.Key }))
+			same := func(e shard.Entry) bool { return e.Policy == s.Policy && e.Key == s.Key }
+			return max(0, slices.IndexFunc(r.Entries, same))
 		}
 	}
 	return 0
@@ -177,7 +178,8 @@ func (e *Record) size() (n int) {
 	if h := e.Happened; h != nil {
 		n += 1024 + 6*(len(h.Namespace)+2*len(h.Policy)+2*len(h.Key))
 		if c := h.Change; c != nil {
-			n += 6 * (len(c.Namespace) + len(c.Policy) + len(c.Key) + len(c.Actor) + len(c.Before) + len(c.After) + len(c.Note))
+			n += 6 * (len(c.Namespace) + len(c.Policy) + len(c.Key))
+			n += 6 * (len(c.Actor) + len(c.Before) + len(c.After) + len(c.Note))
 		}
 	}
 	for one := range e.Entries() {

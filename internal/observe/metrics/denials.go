@@ -29,7 +29,8 @@ type denials struct {
 }
 
 func newDenials(vec *prometheus.CounterVec) *denials {
-	return &denials{vec: vec, known: make(map[denial]prometheus.Counter), namespaces: make(map[string]bool), limits: make(map[denial]bool)}
+	return &denials{vec: vec, known: make(map[denial]prometheus.Counter), namespaces: make(map[string]bool),
+		limits: make(map[denial]bool)}
 }
 
 func (d *denials) of(by denial) prometheus.Counter {

@@ -19,13 +19,15 @@ func (f factory) events() *events {
 	return &events{
 		delivered: f.counter("events_delivered_total", "Events that a sink has taken.", "sink"),
 		failed:    f.counter("event_tries_failed_total", "Tries to send an event that a sink has not taken.", "sink"),
-		waiting:   f.gauge("events_waiting", "Events that wait for their sinks, on shards that this node owns.", "shard"),
-		dead:      f.gauge("events_dead", "Dead letters that are kept, on shards that this node owns.", "shard"),
-		lost:      f.counter("events_lost_total", "Events that were dropped before all of their sinks had them.", "shard"),
-		spikes:    f.counter("spikes_total", "Keys that were denied far more often than before.", "policy"),
-		skipped:   f.counter("bills_skipped_total", "Bills that a sink cannot be sent.", "sink"),
-		failing:   f.gauge("sink_failing", "1: the sink did not take what this node has sent it last.", "sink"),
-		ever:      make(map[uint32]uint64),
+		waiting: f.gauge("events_waiting",
+			"Events that wait for their sinks, on shards that this node owns.", "shard"),
+		dead: f.gauge("events_dead", "Dead letters that are kept, on shards that this node owns.", "shard"),
+		lost: f.counter("events_lost_total",
+			"Events that were dropped before all of their sinks had them.", "shard"),
+		spikes:  f.counter("spikes_total", "Keys that were denied far more often than before.", "policy"),
+		skipped: f.counter("bills_skipped_total", "Bills that a sink cannot be sent.", "sink"),
+		failing: f.gauge("sink_failing", "1: the sink did not take what this node has sent it last.", "sink"),
+		ever:    make(map[uint32]uint64),
 	}
 }
 

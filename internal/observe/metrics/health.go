@@ -51,16 +51,19 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 	gauge("disk_low", "1: requests are refused for lack of room on the disk.", oneIf(now.DiskLow))
 	gauge("replicas_convicted", "Replicas whose records were found wrong within the last day.", float64(now.Convicted))
 	gauge("top_bytes", "Memory of the keys that stand out.", float64(now.TopBytes))
-	instant("disk_distrusted", "When this node last ended itself because its disk could not be trusted; absent: it never did.", now.Distrusted)
+	instant("disk_distrusted",
+		"When this node last ended itself because its disk could not be trusted; absent: it never did.", now.Distrusted)
 	instant("last_backup", "When the newest backup was begun; absent: none is known.", now.LastBackup)
 	for port, ends := range now.CertificateEnds {
 		instant("certificate_expiry", "When the certificate of a port expires.", ends, "port", port)
 	}
 	for shard, at := range now.SumsAgreed {
-		instant("sums_agreed", "When the replica last agreed with a majority about a new sum.", at, "shard", number(shard))
+		instant("sums_agreed",
+			"When the replica last agreed with a majority about a new sum.", at, "shard", number(shard))
 	}
 	if now.ClockKnown {
-		gauge("clock_ahead_seconds", "How far the clock is ahead of the median of the nodes'.", now.ClockAhead.Seconds())
+		gauge("clock_ahead_seconds",
+			"How far the clock is ahead of the median of the nodes'.", now.ClockAhead.Seconds())
 	}
 }
 

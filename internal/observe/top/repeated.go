@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// List is what one table has of one policy: of a shard, or of the denials that a node has repeated without asking the owners of the keys.
-// A node repeats the denials of keys of all shards, and several nodes those of the same key, so those lists are added up. A repeated
-// denial is a decision and a denial; it admits nothing.
+// List is what one table has of one policy: of a shard, or of the denials that a node has repeated without asking the
+// owners of the keys. A node repeats the denials of keys of all shards, and several nodes those of the same key, so
+// those lists are added up. A repeated denial is a decision and a denial; it admits nothing.
 type List struct {
 	// Policy is the name; "": all policies that the node does not list otherwise, of which nothing but the floors is known.
 	Policy string
@@ -121,7 +121,8 @@ func repeatedNames(answers []Answer) (names []string) {
 	return slices.Compact(names)
 }
 
-// repeatedOf adds up what the nodes have repeated of one policy. A node that does not list it may have it in a shared table.
+// repeatedOf adds up what the nodes have repeated of one policy. A node that does not list it may have it in a shared
+// table.
 func repeatedOf(name string, answers []Answer) (since int64, sums [measures]Summary) {
 	var parts [measures][]Summary
 	for i := range answers {

@@ -79,7 +79,8 @@ func (c *Call) Check() shard.Trace {
 
 func (c *Call) check(at time.Time) *check {
 	c.checks++
-	return &check{tracer: c.tracer, span: c.tracer.start(c.span.SpanContext(), "ratelimit.check", oteltrace.SpanKindInternal, at)}
+	span := c.tracer.start(c.span.SpanContext(), "ratelimit.check", oteltrace.SpanKindInternal, at)
+	return &check{tracer: c.tracer, span: span}
 }
 
 // check is the span of what is decided, on the node that was asked or on the shard's owner. It is a shard.Trace.
@@ -170,7 +171,8 @@ func blame(span oteltrace.Span, code string) {
 	}
 }
 
-// describe sets what a span says of requests that were decided together: of one request all, of several how many there were.
+// describe sets what a span says of requests that were decided together: of one request all, of several how many there
+// were.
 func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 	r, result := &a.Stored[0], &a.Results[0]
 	var attrs []attribute.KeyValue
@@ -195,7 +197,8 @@ func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 				failed++
 			}
 		}
-		attrs = append(attrs, attribute.Int("stint.checks", len(a.Requests)), attribute.Int("stint.denied", denied), attribute.Int("stint.failed", failed))
+		attrs = append(attrs, attribute.Int("stint.checks", len(a.Requests)), attribute.Int("stint.denied", denied),
+			attribute.Int("stint.failed", failed))
 		return
 	}
 	if len(r.Entries) > 0 && r.Entries[0].Key != "" {
@@ -240,11 +243,14 @@ func outcome(r *shard.Request, d *shard.Decision) string {
 
 // remote is a span of another node or of a caller.
 func remote(at shard.TraceContext) oteltrace.SpanContext {
-	return oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: at.ID, SpanID: at.Span, TraceFlags: oteltrace.FlagsSampled, Remote: true})
+	return oteltrace.NewSpanContext(oteltrace.SpanContextConfig{TraceID: at.ID, SpanID: at.Span,
+		TraceFlags: oteltrace.FlagsSampled, Remote: true})
 }
 
 // start begins a span below a parent; of a parent that is not valid it is the root of a new trace.
-func (t *Tracer) start(parent oteltrace.SpanContext, name string, kind oteltrace.SpanKind, at time.Time) oteltrace.Span {
+func (t *Tracer) start(
+	parent oteltrace.SpanContext, name string, kind oteltrace.SpanKind, at time.Time,
+) oteltrace.Span {
 	ctx := oteltrace.ContextWithSpanContext(context.Background(), parent)
 	_, span := t.spans.Start(ctx, name, oteltrace.WithSpanKind(kind), oteltrace.WithTimestamp(at))
 	return span

@@ -1,6 +1,6 @@
-// Package trace follows calls as spans of OpenTelemetry, and sends them to a collector. It is the only door to the libraries of
-// OpenTelemetry, whose SDK makes the spans and sends them. Sampling is its own, so that a call that is not followed costs one branch, and so
-// is the bound on what waits, which it counts.
+// Package trace follows calls as spans of OpenTelemetry, and sends them to a collector. It is the only door to the
+// libraries of OpenTelemetry, whose SDK makes the spans and sends them. Sampling is its own, so that a call that is not
+// followed costs one branch, and so is the bound on what waits, which it counts.
 //
 // A call that is followed has these spans:
 //
@@ -19,9 +19,9 @@
 //
 // # Bounds
 //
-// Nothing here delays or fails a call. At most 4,096 spans that have ended wait for the one goroutine that sends them, 512 spans or a
-// second at a time. Beyond that they are dropped and counted, as are those that the collector refuses or does not take within 10 s.
-// Close sends what waits, within the time that its context has.
+// Nothing here delays or fails a call. At most 4,096 spans that have ended wait for the one goroutine that sends them,
+// 512 spans or a second at a time. Beyond that they are dropped and counted, as are those that the collector refuses or
+// does not take within 10 s. Close sends what waits, within the time that its context has.
 //
 // A nil *Tracer is one that is off. All functions and methods may be called concurrently.
 package trace

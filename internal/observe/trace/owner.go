@@ -26,7 +26,8 @@ func (t *Tracer) Owner(next Handler) Handler {
 			parent := requests[i].Trace.Context()
 			k := followed[parent]
 			if k == nil {
-				k = &check{tracer: t, span: t.start(remote(parent), "ratelimit.decide", oteltrace.SpanKindServer, t.config.Now())}
+				span := t.start(remote(parent), "ratelimit.decide", oteltrace.SpanKindServer, t.config.Now())
+				k = &check{tracer: t, span: span}
 				k.span.SetAttributes(attribute.String("stint.shard", id.String()))
 				if followed == nil {
 					followed = make(map[shard.TraceContext]*check, 1)

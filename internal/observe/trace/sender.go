@@ -8,8 +8,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// sender is between the spans and the SDK's batches, and between those and the exporter. It bounds and counts what waits: the SDK drops
-// what does not fit without a word. All methods may be called concurrently.
+// sender is between the spans and the SDK's batches, and between those and the exporter. It bounds and counts what
+// waits: the SDK drops what does not fit without a word. All methods may be called concurrently.
 type sender struct {
 	config   *Config
 	exporter sdktrace.SpanExporter
@@ -24,8 +24,9 @@ type sender struct {
 func newSender(exporter sdktrace.SpanExporter, config *Config) *sender {
 	s := &sender{config: config, exporter: exporter}
 	s.sending, s.cancel = context.WithCancel(context.Background())
-	s.batches = sdktrace.NewBatchSpanProcessor(exports{s}, sdktrace.WithMaxQueueSize(waitMost), sdktrace.WithMaxExportBatchSize(spansMost),
-		sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(sendWithin))
+	s.batches = sdktrace.NewBatchSpanProcessor(exports{s}, sdktrace.WithMaxQueueSize(waitMost),
+		sdktrace.WithMaxExportBatchSize(spansMost), sdktrace.WithBatchTimeout(sendEvery),
+		sdktrace.WithExportTimeout(sendWithin))
 	return s
 }
 
@@ -63,8 +64,8 @@ func (s *sender) close(ctx context.Context) {
 // exports is the sender as the exporter of batches.
 type exports struct{ *sender }
 
-// ExportSpans implements sdktrace.SpanExporter. One goroutine calls it. The SDK is told of no failure, which it would write to the
-// standard error.
+// ExportSpans implements sdktrace.SpanExporter. One goroutine calls it. The SDK is told of no failure, which it would
+// write to the standard error.
 func (s exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -80,7 +81,8 @@ func (s exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 		s.config.Dropped("collector", len(spans))
 		if now := time.Now(); now.Sub(s.told) >= tellEvery {
 			s.told = now
-			s.config.Logger.Warn("the collector of traces takes no spans; stint_trace_spans_dropped_total counts them", "error", err)
+			s.config.Logger.Warn("the collector of traces takes no spans; stint_trace_spans_dropped_total counts them",
+				"error", err)
 		}
 	}
 	return nil

@@ -95,10 +95,11 @@ func Start(config Config) (*Tracer, error) {
 	limits := sdktrace.NewSpanLimits()
 	limits.EventCountLimit = eventsMost
 	t := &Tracer{config: config, sender: newSender(exporter, &config)}
-	t.spans = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(t.sender), sdktrace.WithSampler(sdktrace.AlwaysSample()),
-		sdktrace.WithRawSpanLimits(limits), sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "stint"),
-			attribute.String("service.version", config.Version), attribute.String("service.instance.id", config.Node)))).
-		Tracer("github.com/stint-io/stint", oteltrace.WithInstrumentationVersion(config.Version))
+	of := resource.NewSchemaless(attribute.String("service.name", "stint"),
+		attribute.String("service.version", config.Version), attribute.String("service.instance.id", config.Node))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(t.sender),
+		sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithRawSpanLimits(limits), sdktrace.WithResource(of))
+	t.spans = provider.Tracer("github.com/stint-io/stint", oteltrace.WithInstrumentationVersion(config.Version))
 	return t, nil
 }
 
