@@ -119,7 +119,7 @@ var doors = map[string][]string{
 	"github.com/prometheus/":                {"internal/observe/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
 	"github.com/HdrHistogram":               {"internal/offline/bench"},
-	"go.yaml.in/":                           {"policy", "cmd/stint"},
+	"go.yaml.in/":                           {"policy", "cmd/stint", "api"}, // messages of policies as nodes of their file
 	"github.com/schollz/progressbar":        {"cmd/stint"},
 	"golang.org/x/term":                     {"cmd/stint"},
 	"golang.org/x/sys":                      {"cmd/stint", "internal/offline/bench", "node", "raftfsm"},
@@ -142,8 +142,8 @@ var testDoors = map[string][]string{
 	"github.com/envoyproxy/":                {"examples", "node"},
 	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
 	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "node"},
-	"go.opentelemetry.io/":                  {"node"},            // a collector of traces
-	"go.yaml.in/":                           {"api", "examples"}, // api reads openapi.yaml as clients do
+	"go.opentelemetry.io/":                  {"node"}, // a collector of traces
+	"go.yaml.in/":                           {"examples"},
 	"connectrpc.com/":                       {"client/internal/inbound", "node"},
 }
 

@@ -52,7 +52,8 @@ func TestLimitsOfARequest(t *testing.T) {
 func TestWrongLimitsOfARequestAreRefused(t *testing.T) {
 	for _, c := range []struct{ limits, field, message string }{
 		{``, "entries[1].limits", "must not be empty"},
-		{`{"name":"a","quota":"5"}`, "entries[1].limits[0]", "needs an algorithm"},
+		{`{"name":"a","quota":"5"}`, "entries[1].limits[0]", "needs an algorithm, one of " +
+			"fixed_window, sliding_window, sliding_log, token_bucket, gcra, calendar, concurrency, lifetime, unlimited"},
 		{`{"name":"a","lifetime":{}}`, "entries[1].limits[0].quota", "is missing: 0 would deny everything"},
 		{`{"name":"a","quota":"1","reason":"a\u0007b","lifetime":{}}`, "entries[1].limits[0].reason",
 			"must be valid UTF-8 without control characters"},

@@ -21,23 +21,23 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*policy.Policy){
-		"p.limits[0]: needs an algorithm":                  func(p *policy.Policy) { p.Limits[0].Limit = limit.Limit{} },
-		"p.idempotency_retention: must be more than 0":     func(p *policy.Policy) { p.Retention = 0 },
-		"p.idempotency_retention: must be more than 0 and": func(p *policy.Policy) { p.Retention = math.MaxInt64 },
-		"p.limits[0].quota: 9007199254740993 is more than": func(p *policy.Policy) { p.Limits[0].Quota = limit.MaxQuota + 1 },
-		"p.unknown_key: 2 is none":                         func(p *policy.Policy) { p.UnknownKey = 2 },
-		"p.limits: must not be empty":                      func(p *policy.Policy) { p.Limits = nil },
-		"p.on_expire: 3 is none":                           func(p *policy.Policy) { p.OnExpire = 3 },
-		"p.on_change: 4 is none":                           func(p *policy.Policy) { p.OnChange = 4 },
-		"p.parent: there is no policy q":                   func(p *policy.Policy) { p.Parent = "q" },
-		"p.lockout.base: must be at least 1us":             func(p *policy.Policy) { p.Lockout = &policy.Lockout{After: 1, Factor: 1} },
+		"p.limits[0]: needs an algorithm":                                    func(p *policy.Policy) { p.Limits[0].Limit = limit.Limit{} },
+		"p.idempotency_retention: must be more than 0":                       func(p *policy.Policy) { p.Retention = 0 },
+		"p.idempotency_retention: is more than 292 years":                    func(p *policy.Policy) { p.Retention = math.MaxInt64 },
+		"p.limits[0].quota: 9007199254740993 is more than":                   func(p *policy.Policy) { p.Limits[0].Quota = limit.MaxQuota + 1 },
+		"p.unknown_key: must be allow or deny, not 2":                        func(p *policy.Policy) { p.UnknownKey = 2 },
+		"p.limits: must not be empty":                                        func(p *policy.Policy) { p.Limits = nil },
+		"p.on_expire: must be cancel or commit, not 3":                       func(p *policy.Policy) { p.OnExpire = 3 },
+		"p.on_change: must be as_is, proportional, additive or reset, not 4": func(p *policy.Policy) { p.OnChange = 4 },
+		"p.parent: there is no policy q":                                     func(p *policy.Policy) { p.Parent = "q" },
+		"p.lockout.base: must be more than 0, not 0s":                        func(p *policy.Policy) { p.Lockout = &policy.Lockout{After: 1, Factor: 1} },
 		"p.lockout.max: must be at least 1us and at most": func(p *policy.Policy) {
 			p.Lockout = &policy.Lockout{After: 1, Base: 1, Factor: 1, Max: limit.MaxPeriod + 1, ForgiveAfter: 1}
 		},
 		"p.limits[0].calendar.time_zone": func(p *policy.Policy) {
 			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1}}
 		},
-		"p.limits[0].calendar.unit": func(p *policy.Policy) {
+		"p.limits[0]: needs an algorithm, one of": func(p *policy.Policy) {
 			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1}
 		},
 		`"P Q": is no name`: func(p *policy.Policy) { p.Name = "P Q" },

@@ -2,13 +2,18 @@ package policy
 
 import (
 	"errors"
-	"strconv"
+	"reflect"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/stint-io/stint/limit"
 )
 
 const utc = "UTC"
+
+var unitWords = []string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
+	limit.Month: "month", limit.Year: "year"}
 
 // UsualCycle returns the usual cycle of one unit: months and years begin on their first day, weeks on Monday. Its Zone is
 // not set.
@@ -23,49 +28,55 @@ func UsualCycle(u limit.Unit) *limit.Cycle {
 	return c
 }
 
-func (d *decoder) calendar(v value) *limit.Cycle {
-	f := d.fields(v, "unit", "every", "time_zone", "anchor_day", "week_start")
-	d.require(v, f, "unit")
-	var unit limit.Unit
-	word(d, f["unit"], unitWords, &unit)
-	c := UsualCycle(unit)
-	small(d, f["every"], &c.Every)
-	small(d, f["anchor_day"], &c.AnchorDay)
-	small(d, f["week_start"], &c.WeekStart)
-	c.Zone = d.zone(f["time_zone"])
-	return c
+// cycleFields are the periods of a calendar. What is usual depends on the unit, which is read first.
+func cycleFields() []field {
+	fields := fieldsBy[limit.Cycle](
+		"Unit", `policy:"unit,required" about:"Unit of the period."`,
+		"Every", `policy:"every,told" usual:"1" about:"Length of one period in units. Absent: 1."`,
+		"Zone", `policy:"time_zone,told" about:"IANA name, as in America/New_York. Absent: UTC."`,
+		"AnchorDay", `policy:"anchor_day,told" about:"Day of the month, 1 to 31, on which a month or year begins."`,
+		"WeekStart", `policy:"week_start,told" about:"First day of a week: 1 is Monday, 7 is Sunday. Absent: 1."`)
+	usual := func(of reflect.Value) *limit.Cycle { return UsualCycle(of.Addr().Interface().(*limit.Cycle).Unit) }
+	fields[2].unless = func(of reflect.Value) bool {
+		zone := of.Addr().Interface().(*limit.Cycle).Zone
+		return zone != nil && zone.String() == utc
+	}
+	fields[3].usual = func(of reflect.Value) reflect.Value { return reflect.ValueOf(usual(of).AnchorDay) }
+	fields[4].usual = func(of reflect.Value) reflect.Value { return reflect.ValueOf(usual(of).WeekStart) }
+	return fields
 }
 
-// zone loads the zone of a field, or UTC if the field is absent. It returns nil if there is no zone of that name.
-func (d *decoder) zone(v value) *limit.Zone {
-	name := utc
-	d.text(v, &name)
-	if zone, known := d.zones[name]; known {
-		return zone
+// finishCycle gives a calendar without a time zone UTC.
+func finishCycle(d *decoder, v value, of any) {
+	if c := of.(*limit.Cycle); c.Zone == nil && !d.failed[v.path+".time_zone"] {
+		d.zone(value{path: v.path}, utc, &c.Zone)
 	}
-	zone, err := limit.LoadZone(name)
-	if err != nil {
-		d.fail(v.path, "%s", zoneProblem(err))
-		return nil
-	}
-	d.zones[name] = zone
-	return zone
 }
 
-// zoneProblem returns the message of a zone's error without the name of the field.
-func zoneProblem(err error) string {
-	var wrong *limit.FieldError
-	if errors.As(err, &wrong) {
-		return wrong.Message
+var zoneKind = kindFor(func(d *decoder, v value, into **limit.Zone) {
+	var name string
+	if anyTextKind.readInto(d, v, &name); !d.failed[v.path] {
+		d.zone(v, name, into)
 	}
-	return err.Error()
-}
-
-// zoneText returns the name of a zone as YAML text. It is quoted if it contains a character outside plainRunes.
-func zoneText(name string) string {
+}, func(z **limit.Zone) *yaml.Node {
+	if *z == nil {
+		return scalar("", true)
+	}
 	const plainRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/+-"
-	if strings.Trim(name, plainRunes) != "" {
-		return strconv.Quote(name)
+	return scalar((*z).String(), strings.Trim((*z).String(), plainRunes) != "")
+}, func() jsonSchema { return jsonSchema{"type": "string"} })
+
+// zone loads a zone once.
+func (d *decoder) zone(v value, name string, into **limit.Zone) {
+	zone, known := d.zones[name]
+	if !known {
+		var err error
+		var wrong *limit.FieldError
+		if zone, err = d.loadZone(name); errors.As(err, &wrong) {
+			d.fail(v.path, "%s", wrong.Message)
+			return
+		}
+		d.zones[name] = zone
 	}
-	return name
+	*into = zone
 }

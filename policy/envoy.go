@@ -4,56 +4,43 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // EnvoyDomain is the rules of one domain of Envoy's rate limit service. It is immutable: any number of goroutines may read
 // it.
 type EnvoyDomain struct {
-	Name      string // as Envoy sends it: any text
-	Namespace string // "": the default namespace
-	Rules     []EnvoyRule
+	Name string // as Envoy sends it: any text
+	// Namespace of the keys; "": the default namespace.
+	Namespace string      `policy:"namespace" text:"name" about:"Absent: the default namespace."`
+	Rules     []EnvoyRule `policy:"rules" most:"2000" lines:"fields" about:"A descriptor meets at most one of them."`
 
 	root *envoyNode // made of Rules by compile
 }
 
 // EnvoyRule says what a descriptor counts. A descriptor meets at most one rule (EnvoyDomain.Match).
 type EnvoyRule struct {
-	Name     string // for Replaces of other rules; "": none
-	Match    []EnvoyEntry
-	Replaces []string // a request that meets this rule does not count by the rules of these names
-	Entries  []RuleEntry
+	Match []EnvoyEntry `policy:"match,required" least:"1" most:"16" about:"Entries of a descriptor; * is any text."`
+	Name  string       `policy:"name" text:"envoy" about:"For the replaces of other rules."` // "": none
+	// Replaces: a request that meets this rule does not count by the rules of these names.
+	Replaces []string `policy:"replaces" text:"envoy" most:"16" about:"Names of rules that do not count then."`
 	// LookPast: a look is denied only when more than the quota is used, as envoyproxy/ratelimit does it, and not already when
 	// nothing is left.
-	LookPast bool
+	LookPast bool        `policy:"look_past_quota" about:"A look is denied only when more than the quota is used."`
+	Entries  []RuleEntry `policy:"entries,required" most:"8" lines:"items" about:"What such a request counts."`
 }
 
 // EnvoyEntry is a pair of a descriptor or, in a rule, what such a pair must be: its value may have "*" for any text. "*" alone
 // is met only by values that no other rule of the key meets.
 type EnvoyEntry struct{ Key, Value string }
 
-// Bounds of a domain.
-const (
-	envoyTextMax  = 256 // of a name, key or value, in bytes
-	envoyRulesMax = 2000
-	envoyDepthMax = 16
-	envoyNamesMax = 16 // that a rule replaces
-)
-
-func (e *EnvoyDomain) title() (section, name string) { return "envoy", e.Name }
+// envoyTextMax bounds a name, key or value, in bytes.
+const envoyTextMax = 256
 
 func (e *EnvoyDomain) problems(policies *Set) []Problem {
 	var c checker
 	c.path = "envoy." + shown(e.Name)
-	c.envoyText("", e.Name)
-	if e.Namespace != "" {
-		c.name("namespace", e.Namespace)
-	}
-	if c.count("rules", len(e.Rules), 0, envoyRulesMax); len(e.Rules) > envoyRulesMax {
-		return c.found
-	}
 	first, names := map[string]int{}, map[string]bool{}
 	for i := range e.Rules {
 		names[e.Rules[i].Name] = true
@@ -63,7 +50,7 @@ func (e *EnvoyDomain) problems(policies *Set) []Problem {
 		} else {
 			first[met] = i
 		}
-		c.envoyRule(fmt.Sprintf("rules[%d]", i), &e.Rules[i], policies)
+		c.ruleEntries(fmt.Sprintf("rules[%d].entries", i), e.Rules[i].Entries, policies)
 	}
 	for i := range e.Rules {
 		for j, name := range e.Rules[i].Replaces {
@@ -79,135 +66,33 @@ func (e *EnvoyDomain) problems(policies *Set) []Problem {
 	return c.found
 }
 
-func (c *checker) envoyRule(field string, r *EnvoyRule, policies *Set) {
-	if r.Name != "" {
-		c.envoyText(field+".name", r.Name)
-	}
-	c.count(field+".match", len(r.Match), 1, envoyDepthMax)
-	for i, m := range r.Match {
-		at := fmt.Sprintf("%s.match[%d]", field, i)
-		c.envoyText(at, m.Key)
-		c.envoyText(at+"."+shown(m.Key), m.Value)
-	}
-	c.count(field+".replaces", len(r.Replaces), 0, envoyNamesMax)
-	c.ruleEntries(field+".entries", r.Entries, policies)
-}
-
-func (c *checker) envoyText(field, text string) {
-	switch {
-	case text == "":
-		c.fail(field, "is empty")
-	case len(text) > envoyTextMax:
-		c.fail(field, "has %d bytes: at most %d are allowed", len(text), envoyTextMax)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		c.fail(field, "must be valid UTF-8 without control characters")
-	}
-}
-
-func (e *EnvoyDomain) write(w *writer) {
-	if e.Namespace == "" && len(e.Rules) == 0 {
-		w.line(1, "%s: {}", quotedText(e.Name))
-		return
-	}
-	w.line(1, "%s:", quotedText(e.Name))
-	if e.Namespace != "" {
-		w.line(2, "namespace: %s", plain(e.Namespace))
-	}
-	if len(e.Rules) > 0 {
-		w.line(2, "rules:")
-	}
-	for i := range e.Rules {
-		e.Rules[i].write(w)
-	}
-}
-
-func (r *EnvoyRule) write(w *writer) {
-	match := make([]string, len(r.Match))
-	for i, m := range r.Match {
-		match[i] = fieldList{quotedText(m.Key) + ": " + quotedText(m.Value)}.String()
-	}
-	w.line(3, "- match: [%s]", strings.Join(match, ", "))
-	if r.Name != "" {
-		w.line(4, "name: %s", quotedText(r.Name))
-	}
-	if len(r.Replaces) > 0 {
-		names := make([]string, len(r.Replaces))
-		for i, name := range r.Replaces {
-			names[i] = quotedText(name)
-		}
-		w.line(4, "replaces: [%s]", strings.Join(names, ", "))
-	}
-	if r.LookPast {
-		w.line(4, "look_past_quota: true")
-	}
-	if len(r.Entries) == 0 {
-		w.line(4, "entries: []")
-		return
-	}
-	w.line(4, "entries:")
+// finishEnvoyRule refuses keys with fields that the match of their rule does not have.
+func finishEnvoyRule(d *decoder, v value, of any) {
+	r := of.(*EnvoyRule)
+	known := envoyFields(r.Match)
 	for i := range r.Entries {
-		w.line(5, "- %s", r.Entries[i].text())
+		d.templateFields(fmt.Sprintf("%s.entries[%d].key", v.path, i), r.Entries[i].Key, known)
 	}
 }
 
-// quotedText returns any text for YAML: quoted, unless it is a name.
-func quotedText(text string) string {
-	if NameProblem(text) != "" {
-		return strconv.Quote(text)
-	}
-	return plain(text)
-}
-
-func (d *decoder) envoyDomain(v value) *EnvoyDomain {
-	e := &EnvoyDomain{Name: v.name}
-	f := d.fields(v, "namespace", "rules")
-	d.text(f["namespace"], &e.Namespace)
-	if rules, ok := f["rules"]; ok {
-		for _, item := range d.items(rules) {
-			e.Rules = append(e.Rules, d.envoyRule(item))
-		}
-	}
-	return e
-}
-
-func (d *decoder) envoyRule(v value) (r EnvoyRule) {
-	f := d.fields(v, "match", "name", "replaces", "look_past_quota", "entries")
-	d.require(v, f, "match", "entries")
-	if match, ok := f["match"]; ok {
-		for _, item := range d.items(match) {
-			r.Match = append(r.Match, d.envoyMatch(item))
-		}
-	}
-	d.text(f["name"], &r.Name)
-	d.flag(f["look_past_quota"], &r.LookPast)
-	if replaces, ok := f["replaces"]; ok {
-		for _, item := range d.items(replaces) {
-			var name string
-			d.text(item, &name)
-			r.Replaces = append(r.Replaces, name)
-		}
-	}
-	if entries, ok := f["entries"]; ok {
-		known := envoyFields(r.Match)
-		for _, item := range d.items(entries) {
-			r.Entries = append(r.Entries, d.ruleEntry(item, known, false))
-		}
-	}
-	return r
-}
-
-func (d *decoder) envoyMatch(v value) (m EnvoyEntry) {
+// matchKind is one key with its value.
+var matchKind = kindFor(func(d *decoder, v value, m *EnvoyEntry) {
 	fields := d.entries(v)
-	if len(fields) != 1 {
-		if !d.failed[v.path] {
-			d.fail(v.path, `must be one key with its value, such as {remote_address: "*"}`)
+	switch {
+	case len(fields) == 1:
+		if m.Key = fields[0].name; m.Key == "" {
+			d.fail(v.path, "is empty")
 		}
-		return m
+		textKind(`text:"envoy"`).readInto(d, fields[0], &m.Value)
+	case !d.failed[v.path]:
+		d.fail(v.path, `must be one key with its value, such as {remote_address: "*"}`)
 	}
-	m.Key = fields[0].name
-	d.text(fields[0], &m.Value)
-	return m
-}
+}, func(m *EnvoyEntry) *yaml.Node {
+	text := texts["envoy"].node
+	return &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{text(m.Key), text(m.Value)}}
+}, func() jsonSchema {
+	return jsonSchema{"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": texts["envoy"].schema}
+})
 
 // envoyFields are the fields that the key of an entry may have: the keys that a rule names once, and the numbers of all.
 func envoyFields(match []EnvoyEntry) (names []string) {

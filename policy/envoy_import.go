@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,11 +51,7 @@ func (m *EnvoyImport) Set() (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set = set.with(m.rules)
-	if problems := set.rules.problems(set); len(problems) > 0 {
-		return nil, &ParseError{File: "policies", Problems: problems}
-	}
-	return set, tooLarge(set)
+	return readRules("policies", sectionsKind.nodeOf(&set.with(m.rules).rules), set)
 }
 
 // envoyFile is a file that is read.
@@ -71,6 +68,26 @@ func (f *envoyFile) note(v value, format string, args ...any) {
 	f.notes = append(f.notes, Problem{Line: f.placeOf(v.path).line, Message: fmt.Sprintf(format, args...)})
 }
 
+// fields returns the known fields of a mapping by name, and reports the others.
+func (f *envoyFile) fields(v value, known ...string) map[string]value {
+	given := f.entries(v)
+	f.knows(v, given, known)
+	fields := map[string]value{}
+	for _, e := range given {
+		if slices.Contains(known, e.name) {
+			fields[e.name] = e
+		}
+	}
+	return fields
+}
+
+// scan reads a field, unless it is absent.
+func (f *envoyFile) scan(v value, into any) {
+	if v.node != nil {
+		kindOf(reflect.TypeOf(into).Elem(), "").readInto(f.decoder, v, into)
+	}
+}
+
 // read returns the domain as earlier files have it, which the rules of this one join (MERGE_DOMAIN_CONFIG); nil: they have none of it.
 func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 	for i, node := range root.node.Content {
@@ -80,7 +97,7 @@ func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 		}
 	}
 	fields := f.fields(root, "domain", "descriptors")
-	f.text(fields["domain"], &f.domain.Name)
+	f.scan(fields["domain"], &f.domain.Name)
 	if f.domain.Name == "" && !f.failed["domain"] {
 		f.fail("domain", "is missing")
 	}
@@ -127,7 +144,8 @@ func (f *envoyFile) level(v value, way envoyStep) {
 	first := map[EnvoyEntry]string{}
 	all := map[string]string{} // by key: the path of its value "*"
 	var list []envoyDescriptor
-	for _, item := range f.items(v) {
+	items, _ := f.items(v)
+	for _, item := range items {
 		d := f.descriptor(item)
 		if d.pair.Key == "" {
 			continue
@@ -159,10 +177,10 @@ func (f *envoyFile) level(v value, way envoyStep) {
 }
 
 func (f *envoyFile) descriptor(v value) envoyDescriptor {
-	d := envoyDescriptor{value: v, fields: f.decoder.fields(v, "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+	d := envoyDescriptor{value: v, fields: f.fields(v, "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
 		"detailed_metric", "value_to_metric", "share_threshold", "metadata")}
-	f.text(d.fields["key"], &d.pair.Key)
-	f.text(d.fields["value"], &d.pair.Value)
+	f.scan(d.fields["key"], &d.pair.Key)
+	f.scan(d.fields["value"], &d.pair.Value)
 	switch {
 	case d.pair.Key == "" && !f.failed[v.path] && !f.failed[v.path+".key"]:
 		f.fail(v.path+".key", "is missing")
@@ -179,12 +197,12 @@ func (f *envoyFile) descriptor(v value) envoyDescriptor {
 // rule makes the rule of a descriptor, and of those below it.
 func (f *envoyFile) rule(d envoyDescriptor, way envoyStep) {
 	var share bool
-	f.flag(d.fields["share_threshold"], &share)
+	f.scan(d.fields["share_threshold"], &share)
 	if share && (d.bare || !strings.Contains(d.pair.Value, "*")) {
 		f.fail(d.path+".share_threshold", `is for values with "*"`)
 	}
 	var quotaMode bool
-	if f.flag(d.fields["quota_mode"], &quotaMode); quotaMode {
+	if f.scan(d.fields["quota_mode"], &quotaMode); quotaMode {
 		f.fail(d.path+".quota_mode", "is not supported: a request is over if one of its limits is")
 	}
 	for _, name := range []string{"detailed_metric", "value_to_metric", "metadata"} {
@@ -207,22 +225,23 @@ func (f *envoyFile) rule(d envoyDescriptor, way envoyStep) {
 
 // limited makes the policy of a limit, and the rule that counts by it.
 func (f *envoyFile) limited(d envoyDescriptor, v value, way envoyStep) {
-	fields := f.decoder.fields(v, "requests_per_unit", "unit", "unlimited", "name", "replaces")
+	fields := f.fields(v, "requests_per_unit", "unit", "unlimited", "name", "replaces")
 	r := EnvoyRule{Match: way.match, LookPast: true}
 	var unit string
 	var unlimited bool
 	var quota uint32
-	f.text(fields["name"], &r.Name)
-	f.text(fields["unit"], &unit)
-	f.flag(fields["unlimited"], &unlimited)
-	small(f.decoder, fields["requests_per_unit"], &quota)
+	f.scan(fields["name"], &r.Name)
+	f.scan(fields["unit"], &unit)
+	f.scan(fields["unlimited"], &unlimited)
+	f.scan(fields["requests_per_unit"], &quota)
 	if list, ok := fields["replaces"]; ok {
-		for _, item := range f.items(list) {
+		items, _ := f.items(list)
+		for _, item := range items {
 			f.replaces(item, &r)
 		}
 	}
 	p := &Policy{Retention: DefaultRetention, OnExpire: OnExpireCancel}
-	f.flag(d.fields["shadow_mode"], &p.Shadow)
+	f.scan(d.fields["shadow_mode"], &p.Shadow)
 	l := Limit{Name: strings.ToLower(unit), Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: uint64(quota),
 		Period: envoyPeriods[strings.ToLower(unit)]}}
 	switch {
@@ -257,7 +276,7 @@ var envoyPeriods = map[string]limit.Span{"second": hour / 3600, "minute": hour /
 
 func (f *envoyFile) replaces(item value, r *EnvoyRule) {
 	var name string
-	f.text(f.decoder.fields(item, "name")["name"], &name)
+	f.scan(f.fields(item, "name")["name"], &name)
 	switch {
 	case name == "":
 		f.fail(item.path+".name", "is missing")

@@ -8,5 +8,3 @@ const (
 	ExceededDeny      OnExceeded = 0 // it is denied
 	ExceededChallenge OnExceeded = 1 // it is challenged, unless a hard limit or a block denies it
 )
-
-var onExceededWords = []string{ExceededDeny: "deny", ExceededChallenge: "challenge"}

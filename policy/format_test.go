@@ -275,8 +275,8 @@ func (g generator) thresholds(l *limit.Limit) (all []policy.Threshold) {
 }
 
 func (g generator) lockout(countDenied bool) *policy.Lockout {
-	l := policy.DefaultLockout(1 + g.span()/2)
-	l.After = 1 + g.Uint32N(10)
+	base := 1 + g.span()/2
+	l := policy.Lockout{After: 1 + g.Uint32N(10), Base: base, Factor: 2, Max: base + g.span()/2, ForgiveAfter: 86_400_000_000}
 	if g.maybe() {
 		l.Factor, l.Max = 1+g.Uint32(), l.Base+g.span()/2
 	}

@@ -2,42 +2,49 @@ package policy
 
 import (
 	"net/netip"
+	"reflect"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Gate is the rules of one gate, /gate/NAME: what a request that a proxy asks about counts. It is immutable.
 type Gate struct {
-	Name      string
-	Namespace string // "": the default namespace
+	Name string
+	// Namespace of the keys; "": the default namespace.
+	Namespace string `policy:"namespace" text:"name" about:"Absent: the default namespace."`
 	// TrustedProxies are the networks whose word is taken about who asked for what. There are none by default.
-	TrustedProxies []netip.Prefix
+	TrustedProxies []netip.Prefix `policy:"trusted_proxies" most:"64" about:"Networks whose word is taken: 10.0.0.0/8."`
 	// Proxy says which of a trusted proxy's headers name the method and the path.
-	Proxy GateProxy
+	Proxy GateProxy `policy:"proxy" about:"Whose headers name the method and the path. Absent: whichever there are."`
 	// RequestID is a header that the trusted proxies overwrite with an id for each request: a second question with the same
 	// id is not counted again. "": there is none.
-	RequestID string
+	RequestID string `policy:"request_id" text:"header" about:"A header with an id for each request: counted once."`
 	// Identity lists who a request can be, in the order in which they are looked for; never empty.
-	Identity  []GateIdentity
-	JWT       *GateJWT // nil: no identity is a JWT
-	OnMissing OnMissing
-	Fail      FailMode
-	NoMatch   NoMatch
-	Denied    *GateBody // nil: a problem document
-	Routes    []GateRoute
+	Identity  []GateIdentity `policy:"identity,always" usual:"ip" least:"1" most:"8" about:"Who a request can be."`
+	JWT       *GateJWT       `policy:"jwt" about:"Which tokens prove an identity."` // nil: no identity is a JWT
+	OnMissing OnMissing      `policy:"on_missing" about:"What happens to a request without an identity."`
+	Fail      FailMode       `policy:"fail" about:"What happens to a request without a decision. Absent: open."`
+	NoMatch   NoMatch        `policy:"no_match,required" about:"What happens to a request that no route matches."`
+	// Denied is the body of the answer to a denied request; nil: a problem document.
+	Denied *GateBody   `policy:"denied" about:"Body for a denied request. Absent: a problem document."`
+	Routes []GateRoute `policy:"routes,required" least:"1" most:"64" lines:"items" about:"The first that matches counts."`
 }
 
 // GateJWT says which tokens prove an identity.
 type GateJWT struct {
-	JWKS       string // URL of the keys
-	Issuer     string
-	Audience   string
-	Algorithms []string // of signatures; never empty
+	JWKS     string `policy:"jwks,required" text:"words" about:"Address of the keys, with https."`
+	Issuer   string `policy:"issuer,required" text:"words" about:"Issuer of the tokens."`
+	Audience string `policy:"audience,required" text:"words" about:"Audience of the tokens."`
+	// Algorithms of signatures; never empty. RS256 is the one that OpenID Connect begins with.
+	Algorithms []string `policy:"algorithms" text:"signature" usual:"RS256" least:"1" most:"10" about:"Of signatures."`
 }
 
 // GateIdentity is one way to say who sent a request.
 type GateIdentity struct {
-	Kind   IdentityKind
-	Header string // with IdentityHeader: the header of the API key
+	Kind IdentityKind
+	// Header of the API key, with IdentityHeader.
+	Header string `policy:"header,required" text:"header" about:"The header of the API key."`
 }
 
 // IdentityKind is a kind of identity.
@@ -93,25 +100,31 @@ const (
 
 // GateBody is the body of the answer to a denied request. {retry_after} in it stands for the whole seconds to wait, and
 // {reason} for the reason of the denial.
-type GateBody struct{ ContentType, Body string }
+type GateBody struct {
+	ContentType string `policy:"content_type,required" text:"words" about:"Its Content-Type."`
+	Body        string `policy:"body,required" text:"body" about:"Its text, with {retry_after} and {reason}."`
+}
 
 // GateRoute is a kind of requests and what they count. The first route that matches a request is the only one.
 type GateRoute struct {
-	Match   GateMatch
-	Entries []GateEntry // all are counted, or none
-	Fail    FailMode
+	Match GateMatch `policy:"match,required" about:"Which requests. Empty: all."`
+	Fail  FailMode  `policy:"fail" about:"What happens without a decision. Absent: as the gate does."`
+	// Entries are counted all, or none. With their parents they are a request of at most 32.
+	Entries []GateEntry `policy:"entries,required" least:"1" most:"16" about:"What it counts: all, or nothing."`
 }
 
 // GateMatch says which requests a route is for. An empty field matches all.
 type GateMatch struct {
-	Method string // GET includes HEAD
-	Host   string // a name, or as "*.example.com" all names below one
-	// At most one of these is set. All are compared without regard to upper and lower case.
-	Path   string       // the whole path
-	Prefix string       // whole segments from the start of the path
-	Glob   string       // "*" is any text within a segment, "**" any text
-	Regexp string       // the whole path, in the syntax of RE2
-	Header []GateHeader // all of them must be there
+	Method string `policy:"method" text:"method" about:"GET includes HEAD."`
+	// Host is a name, or as "*.example.com" all names below one.
+	Host string `policy:"host" text:"words" about:"A name, or all below one: *.example.com."`
+	// At most one of Path, Prefix, Glob and Regexp is set. All are compared without regard to upper and lower case.
+	Path   string `policy:"path" text:"words" about:"The whole path."`
+	Prefix string `policy:"prefix" text:"words" about:"Whole segments from the start of the path."`
+	Glob   string `policy:"glob" text:"words" about:"* is any text within a segment, ** any text."`
+	Regexp string `policy:"regexp" text:"words" about:"The whole path, in the syntax of RE2."`
+	// Header lists headers all of which must be there.
+	Header []*GateHeader `policy:"header" text:"header" about:"Headers that must be there; *: with any value."`
 }
 
 // GateHeader is a header with one value; "*": any.
@@ -119,17 +132,50 @@ type GateHeader struct{ Name, Value string }
 
 // GateEntry is one policy and key that a request counts.
 type GateEntry struct {
-	Policy string
-	Key    Template // of GateFields
-	Cost   GateCost
+	Policy string   `policy:"policy,required" about:"A policy of this file."`
+	Key    Template `policy:"key,required" about:"What is counted: text with {identity} or {ip}."`
+	Cost   GateCost `policy:"cost" usual:"1" about:"Units, or the header that says how many. Absent: 1."`
 }
 
 // GateCost is how many units an entry spends.
 type GateCost struct {
-	Units uint64 // the most that Header may say, if there is one
 	// Header is one that the trusted proxies overwrite. A request whose header is no number from 1 to Units spends Units.
-	Header string
+	Header string `policy:"header,required" text:"header" about:"A header that the trusted proxies overwrite."`
+	// Units are the most that Header may say, if there is one.
+	Units uint64 `policy:"max,required" min:"1" max:"1099511627776" about:"The most that it may say."`
 }
+
+// Values of a gate in a file that are a word or number, or else a mapping.
+var (
+	identityKind = func() kind {
+		key := mappingKind(reflect.TypeFor[GateIdentity](), fieldsOf(reflect.TypeFor[GateIdentity]()),
+			func(_ *decoder, _ value, of any) { of.(*GateIdentity).Kind = IdentityHeader })
+		word := partKind(wordKind([]string{IdentityAddress: "ip", IdentityJWT: "jwt"}), "Kind")
+		return eitherKind(key, word, func(v reflect.Value) bool { return v.FieldByName("Header").String() != "" })
+	}
+	costKind = func() kind {
+		said := mappingKind(reflect.TypeFor[GateCost](), fieldsOf(reflect.TypeFor[GateCost]()), nil)
+		number := partKind(numberKind(reflect.TypeFor[uint64](), `max:"1099511627776"`), "Units")
+		return eitherKind(said, number, func(v reflect.Value) bool { return v.FieldByName("Header").String() != "" })
+	}
+)
+
+// finishGateEntry refuses a key with fields that no gate has.
+func finishGateEntry(d *decoder, v value, of any) {
+	d.templateFields(v.path+".key", of.(*GateEntry).Key, GateFields)
+}
+
+// networkKind is a network, such as 10.0.0.0/8.
+var networkKind = kindFor(func(d *decoder, v value, into *netip.Prefix) {
+	var text string
+	anyTextKind.readInto(d, v, &text)
+	network, err := netip.ParsePrefix(text)
+	if err != nil && text != "" {
+		d.fail(v.path, "%s is no network, as 10.0.0.0/8 is", shown(text))
+	}
+	*into = network.Masked()
+}, func(n *netip.Prefix) *yaml.Node { return scalar(n.String(), true) },
+	func() jsonSchema { return jsonSchema{"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]+$"} })
 
 // The fields of a gate's key templates.
 const (
@@ -171,5 +217,3 @@ func (r *GateRoute) KnowsKeys(policies *Set) bool {
 	}
 	return false
 }
-
-func (g *Gate) title() (section, name string) { return "gates", g.Name }

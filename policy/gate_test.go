@@ -99,7 +99,7 @@ func TestAWrongGateIsRefusedAtItsField(t *testing.T) {
 		"{match: {}, entries: [{policy: none, key: k}]}":                                        "gates.web.routes[0].entries[0].policy: there is no policy none",
 		"{match: {}, entries: [{policy: per-ip, key: ''}]}":                                     "gates.web.routes[0].entries[0].key: must not be empty",
 		"{match: {}, entries: [{policy: per-ip, key: '{path}'}]}":                               "gates.web.routes[0].entries[0].key: has no field {path} here: known are {identity}, {ip}",
-		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X-Cost, max: 0}}]}":      "gates.web.routes[0].entries[0].cost: must be 1 to",
+		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X-Cost, max: 0}}]}":      "gates.web.routes[0].entries[0].cost.max: must be 1 to",
 		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X-Cost}}]}":              "gates.web.routes[0].entries[0].cost.max: is missing",
 		"{match: {}, entries: [{policy: per-ip, key: k}, {policy: per-ip, key: k}]}":            "gates.web.routes[0].entries[1]: repeats entries[0]",
 		"{match: {}, fail: open, entries: [{policy: per-ip, key: k}, {policy: login, key: k}]}": "gates.web.routes[0].fail: cannot be open",

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -68,37 +69,29 @@ func (c *checker) headers() {
 	}
 }
 
-// style reads an entry of headers: a word, or "x-quota" with the name of a limit.
-func (d *decoder) style(v value) string {
-	if v.node.Kind != yaml.MappingNode {
-		var style string
-		d.text(v, &style)
-		return style
-	}
-	f := d.fields(v, StyleXQuota)
-	name, found := f[StyleXQuota]
-	if !found {
-		d.failed[v.path] = true // an unknown word, which fields has reported, or nothing at all
-		if len(v.node.Content) == 0 {
+// styleKind is a word, or "x-quota" with the name of a limit.
+func styleKind() kind {
+	quota := kindFor(func(d *decoder, v value, style *string) {
+		given := d.entries(v)
+		d.knows(v, given, []string{StyleXQuota})
+		switch {
+		case len(given) == 0:
 			d.fail(v.path, "must be the name of a header style")
+		case d.failed[given[0].path]:
+			d.failed[v.path] = true
+		default:
+			anyTextKind.readInto(d, given[0], style)
+			d.failed[v.path] = d.failed[given[0].path]
 		}
-		return ""
-	}
-	var of string
-	d.text(name, &of)
-	d.failed[v.path] = d.failed[v.path] || d.failed[name.path]
-	return quotaOf + of
-}
-
-// headersText writes the styles as the file has them.
-func headersText(styles []string) string {
-	texts := slices.Clone(styles)
-	for i, style := range styles {
-		if name, named := strings.CutPrefix(style, quotaOf); named {
-			texts[i] = quotaOf + plain(name)
-		}
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
+		*style = quotaOf + *style
+	}, func(style *string) *yaml.Node {
+		name := texts["name"].node(strings.TrimPrefix(*style, quotaOf))
+		return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(StyleXQuota, false), name}}
+	}, func() jsonSchema {
+		return jsonSchema{"type": "object", "required": []string{StyleXQuota}, "additionalProperties": false,
+			"properties": jsonSchema{StyleXQuota: texts["name"].schema}}
+	})
+	return eitherKind(quota, textKind(`text:"style"`), func(v reflect.Value) bool { return strings.HasPrefix(v.String(), quotaOf) })
 }
 
 // quotaMistake returns the problem of an x-quota that would show nothing, or "".

@@ -2,46 +2,41 @@ package policy
 
 import "github.com/stint-io/stint/limit"
 
-func (d *decoder) lockout(v value) *Lockout {
-	f := d.fields(v, "after", "base", "factor", "max", "forgive_after", "on_denied", "step_down")
-	d.require(v, f, "after", "base")
-	var base limit.Span
-	d.span(f["base"], &base)
-	l := DefaultLockout(base)
-	small(d, f["after"], &l.After)
-	small(d, f["factor"], &l.Factor)
-	d.span(f["max"], &l.Max)
-	d.span(f["forgive_after"], &l.ForgiveAfter)
-	d.flag(f["on_denied"], &l.OnDenied)
-	d.flag(f["step_down"], &l.StepDown)
-	return &l
+// Lockout is a ladder of blocks. The After-th violation in a row blocks the key for Base, and each further violation for
+// Factor times as long as the block before, up to Max. The ladder starts again after ForgiveAfter without a violation,
+// counted from the newest violation or from the end of its block, whichever is later. (X11.) Every block ends, so none of
+// its numbers may exceed what an instant can hold. They only make sense together, so all of them are written.
+type Lockout struct {
+	After  uint32     `policy:"after,required" min:"1" about:"The number of violations in a row that lead to a block."`
+	Base   limit.Span `policy:"base,required" max:"36600d" about:"Length of the first block."`
+	Factor uint32     `policy:"factor,always" usual:"2" min:"1" about:"Growth of the blocks; 1 makes all equally long."`
+	// Max is at least Base. Absent: an hour, or Base if that is longer.
+	Max limit.Span `policy:"max,always" max:"36600d" about:"Longest block. Absent: 1h, or base if that is longer."`
+	// ForgiveAfter without a violation the ladder starts again.
+	ForgiveAfter limit.Span `policy:"forgive_after,always" usual:"24h" max:"36600d" about:"Quiet time that ends a ladder."`
+	// OnDenied: a denial by a limit is also a violation; it needs CountDenied. A denial by the block itself is none.
+	OnDenied bool `policy:"on_denied" about:"Denials climb the ladder too. Needs count_denied."`
+	// StepDown: a success goes one level down; else it clears failures and ladder.
+	StepDown bool `policy:"step_down" about:"A success steps one level down instead of clearing the ladder."`
 }
 
-// lockout checks the ladder. Every block ends, so none of its numbers may exceed what an instant can hold.
+// finishLockout fills in the longest block of a ladder that was read.
+func finishLockout(_ *decoder, _ value, of any) {
+	if l := of.(*Lockout); l.Max == 0 {
+		l.Max = max(hour, l.Base)
+	}
+}
+
+// lockout checks what is right only beside other fields.
 func (c *checker) lockout() {
 	l := c.policy.Lockout
 	if l == nil {
 		return
 	}
-	if l.After < 1 {
-		c.fail("lockout.after", "must be at least 1: the number of violations in a row that lead to a block")
-	}
-	if l.Factor < 1 {
-		c.fail("lockout.factor", "must be at least 1: 1 makes all blocks equally long")
-	}
-	c.blockSpan("lockout.base", l.Base)
-	c.blockSpan("lockout.max", l.Max)
-	c.blockSpan("lockout.forgive_after", l.ForgiveAfter)
 	if l.Max < l.Base {
 		c.fail("lockout.max", "%v is less than the first block, base: %v", duration(l.Max), duration(l.Base))
 	}
 	if l.OnDenied && !c.policy.CountDenied {
 		c.fail("lockout.on_denied", "needs count_denied: true")
-	}
-}
-
-func (c *checker) blockSpan(field string, s limit.Span) {
-	if s < 1 || s > limit.MaxPeriod {
-		c.fail(field, "must be at least 1us and at most 100 years (%s)", SpanText(limit.MaxPeriod))
 	}
 }

@@ -5,7 +5,7 @@ import "slices"
 // Namespace is the settings of one namespace.
 type Namespace struct {
 	Name string
-	Keys KeyForm
+	Keys KeyForm `policy:"keys" about:"The form in which keys are counted, stored and sent between nodes."`
 }
 
 // KeyForm is the form in which the keys of a namespace are counted, stored and sent between nodes.
@@ -16,33 +16,6 @@ const (
 	KeysPlain  KeyForm = 0 // as callers send them
 	KeysHashed KeyForm = 1 // as HMAC by a secret of the cluster, made where a key comes in (R22)
 )
-
-var keyFormWords = []string{KeysPlain: "plain", KeysHashed: "hashed"}
-
-func (n *Namespace) title() (section, name string) { return "namespaces", n.Name }
-
-func (n *Namespace) problems(*Set) []Problem {
-	var c checker
-	c.path = "namespaces." + shown(n.Name)
-	c.name("", n.Name)
-	return c.found
-}
-
-func (n *Namespace) write(w *writer) {
-	if n.Keys == KeysPlain {
-		w.line(1, "%s: {}", plain(n.Name))
-		return
-	}
-	w.line(1, "%s:", plain(n.Name))
-	w.line(2, "keys: %s", keyFormWords[n.Keys])
-}
-
-func (d *decoder) namespace(v value) *Namespace {
-	n := &Namespace{Name: v.name}
-	f := d.fields(v, "keys")
-	word(d, f["keys"], keyFormWords, &n.Keys)
-	return n
-}
 
 // HashesKeys reports whether the keys of a namespace are hashed.
 func (s *Set) HashesKeys(namespace string) bool { return s.hashed[namespace] }

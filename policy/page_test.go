@@ -34,7 +34,7 @@ func TestEveryFieldIsInPolicies(t *testing.T) {
 	if err := yaml.Unmarshal(file, &namespaces); err != nil {
 		t.Fatal(err)
 	}
-	for field := range fieldsOf(&everything.Policies.Everything, &everything.Policies.Flooded, &namespaces.Namespaces.Shop) {
+	for field := range namesIn(&everything.Policies.Everything, &everything.Policies.Flooded, &namespaces.Namespaces.Shop) {
 		if !regexp.MustCompile("`[^`]*\\b" + field + "\\b[^`]*`").Match(page) {
 			t.Errorf("docs/policies.md does not name the field %s", field)
 		}
@@ -70,8 +70,8 @@ func TestTheFilesOfThePageAreRight(t *testing.T) {
 	}
 }
 
-// fieldsOf returns the names of the fields in policies, except inside tiers, whose names are chosen by the user.
-func fieldsOf(nodes ...*yaml.Node) map[string]bool {
+// namesIn returns the names of the fields in policies, except inside tiers, whose names are chosen by the user.
+func namesIn(nodes ...*yaml.Node) map[string]bool {
 	fields := map[string]bool{}
 	for len(nodes) > 0 {
 		n := nodes[0]

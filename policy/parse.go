@@ -21,23 +21,32 @@ func Parse(fileName string, data []byte) (*Set, error) {
 	if problem != nil {
 		return nil, &ParseError{File: fileName, Problems: []Problem{*problem}}
 	}
+	var f file
 	d := newDecoder()
-	policies, rules := d.file(root)
-	for _, p := range policies {
+	fileKind.readInto(d, d.top(root), &f)
+	for _, p := range f.Policies {
 		d.report(p.problems())
 	}
-	d.report(parentProblems(policies))
+	d.report(parentProblems(f.Policies))
 	var set *Set
 	if len(d.problems) == 0 { // rules are checked beside policies that can be resolved
-		set = NewSet(policies).with(rules)
+		set = NewSet(f.Policies).with(f.Rules)
 		d.report(set.rules.problems(set))
 	}
-	if len(d.problems) > 0 {
-		nameLimits(d.problems, policies)
-		sortProblems(d.problems)
-		return nil, &ParseError{File: fileName, Problems: d.problems}
+	nameLimits(d.problems, f.Policies)
+	if err := d.error(fileName); err != nil {
+		return nil, err
 	}
 	return set, nil
+}
+
+// error returns the problems in the order of the file; nil: there are none.
+func (d *decoder) error(fileName string) error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	sortProblems(d.problems)
+	return &ParseError{File: fileName, Problems: d.problems}
 }
 
 // nameLimits names limits in the paths of problems, in place of their numbers, which nobody counts.

@@ -69,43 +69,50 @@ func (s *Set) RepeatsDenials() bool { return s.repeatsDenials }
 // DefaultRetention is the Retention of a policy that does not set it: 10 minutes.
 const DefaultRetention limit.Span = 10 * 60 * 1_000_000
 
-// DenyCacheMax bounds a policy's DenyCache: 10 s. A denial that is checked only once in that time already costs nothing,
-// and a longer cache would only make denials staler.
+// DenyCacheMax bounds a policy's DenyCache: 10 s, as its tag says. A denial that is checked only once in that time already
+// costs nothing, and a longer cache would only make denials staler.
 const DenyCacheMax limit.Span = 10 * 1_000_000
 
 // Policy is a named set of limits that are enforced together.
 type Policy struct {
-	Name        string
-	Limits      []Limit // in the order of the file: the order of every answer
-	Tiers       map[string]Tier
-	DefaultTier string // "": the policy has no default
-	Security    bool
-	Shadow      bool
-	Headers     []string // styles: StyleIETF and so on
-	Reason      string   // shown on a denial by a block, or by a limit without a reason of its own
+	Name string
+	// Security: the policy guards an account. Clients fail closed.
+	Security bool `policy:"security" about:"Guards an account: fails closed, warns of windows with a burst at their edge."`
+	// Shadow: every limit is counted, and none denies.
+	Shadow bool `policy:"shadow" about:"Every limit is counted and none denies."`
+	// Headers are styles: StyleIETF and so on.
+	Headers []string `policy:"headers" text:"style" about:"Headers in which answers tell about the limits."`
+	// Reason is shown on a denial by a block, or by a limit without a reason of its own.
+	Reason string `policy:"reason" text:"reason" about:"Text for a denied caller. It must be safe to show."`
 	// Retention is how long an idempotency record lives. It is at most the longest window of the policy, or
 	// DefaultRetention if that is longer.
-	Retention limit.Span
-	// Lockout blocks a key for longer and longer after violations; nil: no lockout.
-	Lockout *Lockout
+	Retention limit.Span `policy:"idempotency_retention,told" usual:"10m" about:"Life of an answer to an id. Absent: 10m."`
+	// OnExpire is for holds that set none themselves. In a Set it is never OnExpireDefault.
+	OnExpire OnExpire `policy:"on_expire" usual:"cancel" about:"Fate of a hold that is not settled in time."`
+	OnChange OnChange `policy:"on_change" about:"Treatment of used units when a limit's numbers change."`
 	// CountDenied: denied requests are counted too.
-	CountDenied bool
+	CountDenied bool `policy:"count_denied" about:"A denied request is counted too."`
 	// DenyCache is how long a node may repeat a denial without asking the owner again, at most DenyCacheMax. A repeated
 	// denial is at most that old. 0: never. It excludes CountDenied and Lockout, which need every denial.
-	DenyCache limit.Span
-	OnExpire  OnExpire // for holds that set none themselves; in a Set never OnExpireDefault
-	OnChange  OnChange
-	// UnknownKey controls requests for keys without an override.
-	UnknownKey UnknownKey
-	// MaxKeys is how many keys of one namespace a shard counts under the policy; 0: as many as there is memory for.
-	MaxKeys uint64
-	// Meter bills what is admitted; nil: nothing is billed.
-	Meter *Meter
-	// Notify are the names of the sinks that get the events of the policy: its thresholds and its spikes.
-	Notify []string
+	DenyCache limit.Span `policy:"deny_cache" max:"10s" about:"How long a denial may be repeated after it was true."`
 	// Parent is the policy that is decided together with this one, on the key without its last "/" and the text after it;
 	// "": none.
-	Parent string
+	Parent string `policy:"parent" about:"A policy that is decided too, on the key before its last /."`
+	// UnknownKey controls requests for keys without an override.
+	UnknownKey UnknownKey `policy:"unknown_key" about:"Treatment of a request for a key without an override."`
+	// MaxKeys is how many keys of one namespace a shard counts under the policy; 0: as many as there is memory for.
+	MaxKeys uint64 `policy:"max_keys" min:"1" about:"Most keys of a namespace in a shard; leave it out for no cap."`
+	// Limits are in the order of every answer. A policy of 16 limits and 64 tiers resolves into their product at once.
+	Limits []Limit         `policy:"limits,required" least:"1" most:"16" lines:"items" about:"They are enforced together."`
+	Tiers  map[string]Tier `policy:"tiers" about:"Numbers for some keys, by the names of tiers and limits."`
+	// DefaultTier is the tier of a request without one; "": the limits' own numbers.
+	DefaultTier string `policy:"default_tier" about:"Tier of a request that names none."`
+	// Lockout blocks a key for longer and longer after violations; nil: no lockout.
+	Lockout *Lockout `policy:"lockout" about:"Blocks of growing length after repeated violations."`
+	// Meter bills what is admitted; nil: nothing is billed.
+	Meter *Meter `policy:"meter" about:"Bills what is admitted."`
+	// Notify are the names of the sinks that get the events of the policy: its thresholds and its spikes.
+	Notify []string `policy:"notify" text:"name" most:"8" about:"Sinks that get the events of the policy."`
 
 	// byTier holds the limits with every tier's numbers, computed once by NewSet. "" is the default tier.
 	byTier    map[string][]Limit
@@ -114,39 +121,23 @@ type Policy struct {
 
 // Limit is a limit.Limit with its names and display texts.
 type Limit struct {
-	Name   string
-	Unit   string // requests, tokens, bytes, cents; "": requests
-	Shadow bool   // counted, reports when it would have denied, but never denies
-	Reason string // shown on a denial by this limit; "": the policy's Reason
+	Name string `policy:"name,required" text:"name" about:"Name in the policy, for answers and tiers."`
+	// Unit is for people: requests, tokens, bytes, cents; "": requests.
+	Unit string `policy:"unit" text:"name" about:"What is counted, for people. Absent: requests."`
+	// Shadow: the limit is counted and reports when it would have denied, but it never denies.
+	Shadow bool `policy:"shadow" about:"Counted and reported, but it never denies."`
+	// Reason is shown on a denial by this limit; "": the policy's Reason.
+	Reason string `policy:"reason" text:"reason" about:"Text for a caller that this limit denies."`
 	// OnRecovery is how the limit continues after a restore from a backup.
-	OnRecovery OnRecovery
+	OnRecovery OnRecovery `policy:"on_recovery" about:"What counts as used after a restore from a backup."`
 	// OnExceeded is what becomes of a request that this limit has no room for.
-	OnExceeded OnExceeded
+	OnExceeded OnExceeded `policy:"on_exceeded" about:"What becomes of a request that it has no room for."`
 	// Thresholds are the uses at which an event is fired, in the order of the file.
-	Thresholds []Threshold
+	Thresholds []Threshold `policy:"thresholds" most:"8" about:"Uses that fire an event: 80% of the quota, or 500."`
 	// Unlimited: a tier lifts this limit. The limit then never denies. Its own algorithm still counts it, so that another
 	// tier finds what was used, and a key at rest is forgotten. It is false in Policy.Limits.
 	Unlimited bool
 	limit.Limit
-}
-
-// Lockout is a ladder of blocks. The After-th violation in a row blocks the key for Base, and each further violation for
-// Factor times as long as the block before, up to Max. The ladder starts again after ForgiveAfter without a violation,
-// counted from the newest violation or from the end of its block, whichever is later. (X11.)
-type Lockout struct {
-	After        uint32 // at least 1
-	Base         limit.Span
-	Factor       uint32     // at least 1
-	Max          limit.Span // at least Base
-	ForgiveAfter limit.Span
-	OnDenied     bool // a denial by a limit is also a violation; needs CountDenied. A denial by the block itself is not a violation
-	StepDown     bool // a success goes one level down; else it clears failures and ladder
-}
-
-// DefaultLockout returns a Lockout for a ladder of which only the first block is given: each block is twice as long, up to
-// an hour, or up to base if that is longer, and violations are forgiven after a day. The caller must set After.
-func DefaultLockout(base limit.Span) Lockout {
-	return Lockout{Base: base, Factor: 2, Max: max(hour, base), ForgiveAfter: 24 * hour}
 }
 
 // OnExpire is what happens to a hold that expires unsettled. Its numbers are stored in logs: append new ones, never renumber.
@@ -205,5 +196,7 @@ type Tier struct {
 
 // TierLimit is the changes that a tier makes to one limit; nil keeps the policy's number.
 type TierLimit struct {
-	Quota, Refill, Rate *uint64
+	Quota  *uint64 `policy:"quota" about:"Units that fit."`
+	Refill *uint64 `policy:"refill" about:"Tokens of a token bucket that come back in one per."`
+	Rate   *uint64 `policy:"rate" about:"Units that GCRA admits in one per."`
 }

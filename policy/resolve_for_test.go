@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -149,27 +148,6 @@ func TestOverrideProblem(t *testing.T) {
 			if resolved, _ := p.Resolve(""); reflect.DeepEqual(limits, resolved) {
 				t.Errorf("%+v was accepted and does nothing", tt.o)
 			}
-		}
-	}
-}
-
-// Limits in a request are checked like a policy's limits.
-func TestLimitProblems(t *testing.T) {
-	good := policy.Limit{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}
-	for _, tt := range []struct {
-		limits []policy.Limit
-		path   string
-	}{
-		{[]policy.Limit{good}, ""},
-		{nil, "limits"},
-		{[]policy.Limit{good, good}, "limits[1].name"},
-		{[]policy.Limit{{Name: "A", Limit: good.Limit}}, "limits[0].name"},
-		{[]policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.SlidingLog, Quota: 1}}}, "limits[0].sliding_log.period"},
-		{make([]policy.Limit, 17), "limits"},
-	} {
-		problems := policy.LimitProblems(tt.limits)
-		if tt.path == "" && len(problems) > 0 || tt.path != "" && (len(problems) != 1 || problems[0].Path != tt.path) {
-			t.Errorf("%+v: %+v, want %q", tt.limits, problems, tt.path)
 		}
 	}
 }

@@ -3,17 +3,15 @@ package policy
 import (
 	"fmt"
 	"slices"
-	"strconv"
-
-	"github.com/stint-io/stint/limit"
 )
 
 // RuleEntry is what a rule makes of a request: an entry of a check.
 type RuleEntry struct {
-	Policy string
-	Key    Template
-	Cost   uint64 // 0: a look, which counts nothing and is denied when nothing is left
-	Mode   EntryMode
+	Policy string   `policy:"policy,required" about:"A policy of this file."`
+	Key    Template `policy:"key" about:"What is counted: text with {keys of the match}. Absent: the descriptor."`
+	// Cost 0 is a look, which counts nothing and is denied when nothing is left.
+	Cost uint64    `policy:"cost" usual:"1" max:"1099511627776" about:"Units that it spends; 0 looks."`
+	Mode EntryMode `policy:"mode" about:"What it does besides counting."`
 }
 
 // EntryMode is what an entry of a rule does besides counting.
@@ -29,48 +27,8 @@ const (
 // noParent is the problem of a key whose policy has a parent.
 const noParent = `has no "/" behind something, and policy %s has a parent, whose key is what stands before it`
 
-// ruleEntriesMax bounds the entries of one rule.
-const ruleEntriesMax = 8
-
-// ruleEntry reads an entry whose key may have these fields.
-func (d *decoder) ruleEntry(v value, known []string, keyRequired bool) RuleEntry {
-	e := RuleEntry{Cost: 1}
-	f := d.fields(v, "policy", "key", "cost", "mode")
-	d.require(v, f, "policy")
-	if keyRequired {
-		d.require(v, f, "key")
-	}
-	d.text(f["policy"], &e.Policy)
-	d.number(f["cost"], &e.Cost)
-	word(d, f["mode"], entryModeWords, &e.Mode)
-	var text string
-	d.text(f["key"], &text)
-	key, err := ParseTemplate(text, known)
-	if err != nil {
-		d.fail(v.path+".key", "%v", err)
-	}
-	e.Key = key
-	return e
-}
-
-// text returns an entry in one line.
-func (e *RuleEntry) text() string {
-	fields := fieldList{"policy: " + plain(e.Policy)}
-	if e.Key.text != "" {
-		fields.add("key", strconv.Quote(e.Key.text))
-	}
-	if e.Cost != 1 {
-		fields.number("cost", &e.Cost)
-	}
-	if e.Mode != EntryEnforce {
-		fields.add("mode", entryModeWords[e.Mode])
-	}
-	return fields.String()
-}
-
 // ruleEntries checks the entries of a rule beside the policies that they name.
 func (c *checker) ruleEntries(field string, entries []RuleEntry, policies *Set) {
-	c.count(field, len(entries), 0, ruleEntriesMax)
 	for i, e := range entries {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		p, known := policies.Lookup(e.Policy)
@@ -79,12 +37,6 @@ func (c *checker) ruleEntries(field string, entries []RuleEntry, policies *Set) 
 		}
 		if known && p.Parent != "" && !e.Key.hasParent() { //mutant:key-escapes-its-pool
 			c.fail(at+".key", noParent, p.Name)
-		}
-		if e.Cost > limit.MaxCost {
-			c.fail(at+".cost", "is %d: at most %d are allowed", e.Cost, uint64(limit.MaxCost))
-		}
-		if e.Mode > EntryShadow {
-			c.fail(at+".mode", "%d is none", e.Mode)
 		}
 		if e.Cost == 0 && e.Mode != EntryEnforce {
 			c.fail(at+".mode", "is for entries that count: a look counts nothing")

@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,36 +14,9 @@ import (
 // Rules are the sections of a policies file besides the policies: they say how a request from outside becomes entries, each
 // of which names a policy and a key. Each list is sorted by name. Rules are immutable: any number of goroutines may read them.
 type Rules struct {
-	Namespaces []*Namespace
-	Gates      []*Gate
-	Envoy      []*EnvoyDomain
-}
-
-// rule is an entry of one of the sections.
-type rule interface {
-	// title returns the section and the name of the rule.
-	title() (section, name string)
-	// problems checks the rule beside the policies that it names. The paths are those of the file.
-	problems(policies *Set) []Problem
-	// write writes the rule's canonical text, beginning with its name.
-	write(w *writer)
-}
-
-// sections are the names of the sections, in the order in which Format writes them.
-var sections = []string{"namespaces", "gates", "envoy"}
-
-// all returns the rules in the order of Format.
-func (r *Rules) all() (all []rule) {
-	for _, n := range r.Namespaces {
-		all = append(all, n)
-	}
-	for _, g := range r.Gates {
-		all = append(all, g)
-	}
-	for _, e := range r.Envoy {
-		all = append(all, e)
-	}
-	return all
+	Namespaces []*Namespace   `policy:"namespaces" text:"name" lines:"fields" about:"Settings of namespaces."`
+	Gates      []*Gate        `policy:"gates" text:"name" lines:"fields" about:"What a proxy's questions count."`
+	Envoy      []*EnvoyDomain `policy:"envoy" text:"envoy" lines:"fields" about:"What descriptors of Envoy count."`
 }
 
 // Empty reports whether there are no rules.
@@ -52,9 +28,13 @@ func (r *Rules) sort() {
 	slices.SortFunc(r.Envoy, func(a, b *EnvoyDomain) int { return strings.Compare(a.Name, b.Name) })
 }
 
+// problems checks the rules beside the policies that they name. The paths are those of the file.
 func (r *Rules) problems(policies *Set) (problems []Problem) {
-	for _, rule := range r.all() {
-		problems = append(problems, rule.problems(policies)...)
+	for _, g := range r.Gates {
+		problems = append(problems, g.problems(policies)...)
+	}
+	for _, e := range r.Envoy {
+		problems = append(problems, e.problems(policies)...)
 	}
 	return problems
 }
@@ -94,37 +74,26 @@ func ParseRules(fileName string, text []byte, policies *Set) (*Set, error) {
 	if problem != nil {
 		return nil, &ParseError{File: fileName, Problems: []Problem{*problem}}
 	}
+	return readRules(fileName, root, policies)
+}
+
+func readRules(fileName string, root *yaml.Node, policies *Set) (*Set, error) {
+	var r Rules
 	d := newDecoder()
-	set := policies.with(d.rules(d.fields(d.top(root), sections...)))
+	sectionsKind.readInto(d, d.top(root), &r)
+	set := policies.with(r)
 	if len(d.problems) == 0 {
 		d.report(set.rules.problems(set))
 	}
-	if len(d.problems) > 0 {
-		sortProblems(d.problems)
-		return nil, &ParseError{File: fileName, Problems: d.problems}
+	if err := d.error(fileName); err != nil {
+		return nil, err
 	}
 	return set, tooLarge(set)
 }
 
 // FormatRules writes the rules of a set as their one canonical YAML text, which is a part of what Format writes; nil: there
 // are none. It may be called concurrently.
-func FormatRules(s *Set) []byte {
-	var w writer
-	w.rules(s.rules.all())
-	return w.text
-}
-
-func (w *writer) rules(rules []rule) {
-	before := ""
-	for _, r := range rules {
-		section, _ := r.title()
-		if section != before {
-			w.line(0, "%s:", section)
-		}
-		before = section
-		r.write(w)
-	}
-}
+func FormatRules(s *Set) []byte { return appendLines(nil, sectionsKind.nodeOf(&s.rules), 0) }
 
 // RuleChange is one rule that differs between two sets.
 type RuleChange struct {
@@ -135,68 +104,47 @@ type RuleChange struct {
 // DiffRules lists the rules whose canonical text differs, in the order of Format. A nil set is an empty one. It may be called
 // concurrently.
 func DiffRules(before, after *Set) (changes []RuleChange) {
-	type titled struct{ section, name string }
-	texts := func(s *Set) (order []titled, texts map[titled][]byte) {
-		texts = map[titled][]byte{}
-		if s == nil {
-			return nil, texts
-		}
-		for _, r := range s.rules.all() {
-			section, name := r.title()
-			var w writer
-			w.rules([]rule{r})
-			texts[titled{section, name}] = w.text
-			order = append(order, titled{section, name})
-		}
-		return order, texts
+	old, fresh := ruleTexts(before), ruleTexts(after)
+	both := maps.Clone(old)
+	maps.Copy(both, fresh)
+	inOrder := func(a, b RuleChange) int {
+		return cmp.Or(slices.Index(sections, a.Section)-slices.Index(sections, b.Section), strings.Compare(a.Name, b.Name))
 	}
-	order, old := texts(before)
-	also, fresh := texts(after)
-	for _, t := range also {
-		if old[t] == nil {
-			order = append(order, t)
+	for key := range both {
+		if !bytes.Equal(old[key], fresh[key]) {
+			changes = append(changes, RuleChange{key.section, key.name, old[key], fresh[key]})
 		}
 	}
-	slices.SortFunc(order, func(a, b titled) int {
-		if of := slices.Index(sections, a.section) - slices.Index(sections, b.section); of != 0 {
-			return of
-		}
-		return strings.Compare(a.name, b.name)
-	})
-	for _, t := range order {
-		if string(old[t]) != string(fresh[t]) {
-			changes = append(changes, RuleChange{Section: t.section, Name: t.name, Before: old[t], After: fresh[t]})
-		}
-	}
+	slices.SortFunc(changes, inOrder)
 	return changes
+}
+
+// sections are the names of the sections, in the order in which Format writes them.
+var sections = []string{"namespaces", "gates", "envoy"}
+
+// ruleName names a rule.
+type ruleName struct{ section, name string }
+
+// ruleTexts returns the canonical text of each rule, as if it were alone there.
+func ruleTexts(s *Set) map[ruleName][]byte {
+	texts := map[ruleName][]byte{}
+	if s == nil {
+		return texts
+	}
+	file := sectionsKind.nodeOf(&s.rules).Content
+	for i := 0; i < len(file); i += 2 {
+		for rules := file[i+1].Content; len(rules) > 0; rules = rules[2:] {
+			alone := mappingNode(file[i], mappingNode(rules[:2]...))
+			texts[ruleName{file[i].Value, rules[0].Value}] = appendLines(nil, alone, 0)
+		}
+	}
+	return texts
 }
 
 // top makes the value of a document's root.
 func (d *decoder) top(root *yaml.Node) value {
 	d.at[""] = place{root.Line, root.Column}
 	return value{node: root}
-}
-
-// rules reads the sections.
-func (d *decoder) rules(fields map[string]value) (r Rules) {
-	for _, v := range d.section(fields, "namespaces") {
-		r.Namespaces = append(r.Namespaces, d.namespace(v))
-	}
-	for _, v := range d.section(fields, "gates") {
-		r.Gates = append(r.Gates, gateDecoder{d}.gate(v))
-	}
-	for _, v := range d.section(fields, "envoy") {
-		r.Envoy = append(r.Envoy, d.envoyDomain(v))
-	}
-	return r
-}
-
-func (d *decoder) section(fields map[string]value, name string) []value {
-	v, ok := fields[name]
-	if !ok {
-		return nil
-	}
-	return d.entries(v)
 }
 
 // tooLarge returns the error of a set that is larger than a file may be.

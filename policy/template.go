@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Bounds of a key that a template makes.
@@ -181,6 +183,28 @@ func shortened(text []byte, from, most int) []byte {
 		kept--
 	}
 	return base64.RawURLEncoding.AppendEncode(append(text[:kept], shortenedMark...), sum[:shortenedBits/8])
+}
+
+// templateKind is a template. What has it checks the names of its fields.
+var templateKind = kindFor(func(d *decoder, v value, into *Template) {
+	var text string
+	anyTextKind.readInto(d, v, &text)
+	d.template(v.path, text, nil, into)
+}, func(t *Template) *yaml.Node { return scalar(t.text, true) },
+	func() jsonSchema {
+		return jsonSchema{"type": []string{"string", "number", "boolean"}, "maxLength": keyBytesMax}
+	})
+
+// templateFields refuses a template with unknown fields.
+func (d *decoder) templateFields(path string, t Template, known []string) {
+	d.template(path, t.text, known, &t)
+}
+
+func (d *decoder) template(path, text string, known []string, into *Template) {
+	var err error
+	if *into, err = ParseTemplate(text, known); err != nil {
+		d.fail(path, "%v", err)
+	}
 }
 
 // BoundKey shortens a key of escaped values, in which no "/" and no tag has a meaning, to 512 bytes.

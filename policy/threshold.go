@@ -19,12 +19,8 @@ type Threshold struct {
 	Units   uint64 // 1 to limit.MaxQuota
 }
 
-// The bounds of thresholds and sinks.
-const (
-	thresholdsMax       = 8
-	thresholdPercentMax = 1000 // a debt may exceed the quota
-	sinksMax            = 8
-)
+// thresholdPercentMax bounds a threshold in percent. A debt may exceed the quota.
+const thresholdPercentMax = 1000
 
 // Of returns the threshold in units under a quota, rounded up; 0: there is none, since the quota is 0.
 func (t Threshold) Of(quota uint64) uint64 {
@@ -50,40 +46,27 @@ func (t Threshold) String() string {
 	return strconv.FormatUint(t.Units, 10)
 }
 
-func (d *decoder) thresholds(v value) (all []Threshold) {
-	for _, item := range d.items(v) {
-		all = append(all, d.threshold(item))
-	}
-	return all
-}
+// thresholdKind is a number of units, or of percent.
+var thresholdKind = kindFor(readThreshold, func(t *Threshold) *yaml.Node { return scalar(t.String(), false) },
+	func() jsonSchema {
+		return jsonSchema{"type": []string{"integer", "string"}, "minimum": 1,
+			"pattern": "^([1-9][0-9]*%|[0-9]+(_[0-9]+)+)$"}
+	})
 
-// threshold reads a number of units, or of percent.
-func (d *decoder) threshold(v value) (t Threshold) {
+func readThreshold(d *decoder, v value, into *Threshold) {
 	percent, ok := strings.CutSuffix(v.node.Value, "%")
 	if v.node.Kind != yaml.ScalarNode || !ok {
-		d.number(v, &t.Units)
-		return t
+		into.Units, _ = d.number(v)
+		return
 	}
 	n, err := strconv.ParseUint(percent, 10, 32)
-	if err != nil || quoted(v.node) || len(percent) > 1 && percent[0] == '0' {
+	switch {
+	case err != nil || quoted(v.node) || len(percent) > 1 && percent[0] == '0':
 		d.refuse(v, "a share of the quota in whole percent, such as 80%, or a number of units")
-		return t
-	}
-	if n == 0 {
+	case n == 0:
 		d.fail(v.path, "must be at least 1%%")
 	}
-	t.Percent = uint32(n)
-	return t
-}
-
-// notify reads the names of sinks.
-func notify(d *decoder, v value) (sinks []string) {
-	for _, item := range d.items(v) {
-		var sink string
-		d.text(item, &sink)
-		sinks = append(sinks, sink)
-	}
-	return sinks
+	into.Percent = uint32(n)
 }
 
 // thresholds checks those of all limits.
@@ -91,7 +74,6 @@ func (c *checker) thresholds() {
 	for i := range c.policy.Limits {
 		l := &c.policy.Limits[i]
 		field := fmt.Sprintf("limits[%d].thresholds", i)
-		c.count(field, len(l.Thresholds), 0, thresholdsMax)
 		if l.Algorithm == limit.Concurrency && len(l.Thresholds) > 0 {
 			c.fail(field, "cannot be on a concurrency limit: it counts what is open now, and has no period in which an event could be the only one")
 			continue
@@ -120,14 +102,11 @@ func (c *checker) threshold(field string, l *Limit, t Threshold) {
 	}
 }
 
-// notify checks the names of sinks. Whether there are such sinks is not the file's to know.
+// notify refuses a sink that is there twice. Whether there are such sinks is not the file's to know.
 func (c *checker) notify() {
-	c.count("notify", len(c.policy.Notify), 0, sinksMax)
 	for i, sink := range c.policy.Notify {
-		field := fmt.Sprintf("notify[%d]", i)
-		c.name(field, sink)
 		if slices.Index(c.policy.Notify, sink) < i {
-			c.fail(field, "%s is there twice", shown(sink))
+			c.fail(fmt.Sprintf("notify[%d]", i), "%s is there twice", shown(sink))
 		}
 	}
 }
@@ -139,20 +118,4 @@ func (c *checker) inlineThresholds() {
 			c.fail(fmt.Sprintf("limits[%d].thresholds", i), "can only be in a policy, whose sinks get the events")
 		}
 	}
-}
-
-func thresholdsText(all []Threshold) string {
-	texts := make([]string, len(all))
-	for i, t := range all {
-		texts[i] = t.String()
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-func notifyText(sinks []string) string {
-	texts := make([]string, len(sinks))
-	for i, sink := range sinks {
-		texts[i] = plain(sink)
-	}
-	return "[" + strings.Join(texts, ", ") + "]"
 }

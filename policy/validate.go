@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -15,7 +13,6 @@ import (
 // Bounds of one policy. A policy of limitsMax limits and tiersMax tiers resolves into their product of rules at once.
 const (
 	nameBytesMax   = 64
-	limitsMax      = 16
 	tiersMax       = 64
 	reasonBytesMax = 512
 )
@@ -23,34 +20,19 @@ const (
 // problems checks the values of a policy. The paths are those of the file.
 func (p *Policy) problems() []Problem {
 	c := checker{policy: p, path: shown(p.Name)}
-	c.name("", p.Name)
-	c.count("limits", len(p.Limits), 1, limitsMax)
 	c.count("tiers", len(p.Tiers), 0, tiersMax)
-	if len(p.Limits) > limitsMax || len(p.Tiers) > tiersMax {
+	if len(p.Tiers) > tiersMax {
 		return c.found // the checks below take limits times tiers
 	}
 	c.limits()
 	c.tiers()
 	c.headers()
-	c.reason("reason", c.policy.Reason)
 	c.retention()
 	c.lockout()
 	c.meter()
 	c.thresholds()
 	c.notify()
 	c.denyCache()
-	return c.found
-}
-
-// LimitProblems checks limits that belong to no policy. Its paths have the form "limits[0].quota". Each limit must have an
-// algorithm. It may be called concurrently.
-func LimitProblems(limits []Limit) []Problem {
-	c := checker{policy: &Policy{Limits: limits}}
-	c.count("limits", len(limits), 1, limitsMax)
-	if len(limits) <= limitsMax {
-		c.limits()
-		c.inlineThresholds()
-	}
 	return c.found
 }
 
@@ -104,7 +86,6 @@ func (c *checker) limits() {
 	first := map[string]int{}
 	for i, l := range c.policy.Limits {
 		field := fmt.Sprintf("limits[%d]", i)
-		c.name(field+".name", l.Name)
 		if l.Name == "unlimited" {
 			c.fail(field+".name", `"unlimited" is a word of tiers: choose another name`)
 		}
@@ -113,10 +94,6 @@ func (c *checker) limits() {
 		} else {
 			first[l.Name] = i
 		}
-		if l.Unit != "" {
-			c.name(field+".unit", l.Unit)
-		}
-		c.reason(field+".reason", l.Reason)
 		c.numbers(field, l.Limit, limitField)
 	}
 }
@@ -150,23 +127,6 @@ func tierField(_ limit.Algorithm, name string) string {
 		return "." + name
 	}
 	return "" // the tier's numbers contradict those that it did not change
-}
-
-// algorithmField returns the name of the field that selects an algorithm.
-func algorithmField(a limit.Algorithm) string {
-	return map[limit.Algorithm]string{
-		limit.FixedWindow:         "fixed_window",
-		limit.FixedWindowFirstHit: "fixed_window",
-		limit.SlidingWindow:       "sliding_window",
-		limit.SlidingBuckets:      "sliding_window",
-		limit.SlidingLog:          "sliding_log",
-		limit.TokenBucket:         "token_bucket",
-		limit.GCRA:                "gcra",
-		limit.Calendar:            "calendar",
-		limit.Concurrency:         "concurrency",
-		limit.Lifetime:            "lifetime",
-		limit.Unlimited:           "unlimited",
-	}[a]
 }
 
 func (c *checker) tiers() {
@@ -215,16 +175,6 @@ func (c *checker) algorithmHas(field string, number *uint64, has bool) bool {
 	return true
 }
 
-// reason checks that the text can appear in a header and in a log line.
-func (c *checker) reason(field, reason string) {
-	if len(reason) > reasonBytesMax {
-		c.fail(field, "has %d bytes: at most %d are allowed", len(reason), reasonBytesMax)
-	}
-	if !utf8.ValidString(reason) || strings.ContainsFunc(reason, unicode.IsControl) {
-		c.fail(field, "must be valid UTF-8 without control characters")
-	}
-}
-
 // retention bounds the life of idempotency records by the window that they protect: a longer life would only cost memory.
 func (c *checker) retention() {
 	longest := DefaultRetention
@@ -246,10 +196,6 @@ func (c *checker) denyCache() {
 	p := c.policy
 	if p.DenyCache == 0 {
 		return
-	}
-	if p.DenyCache < 0 || p.DenyCache > DenyCacheMax {
-		c.fail("deny_cache", "must be at least 1us and at most %s: a denial may be repeated that long after it was true",
-			SpanText(DenyCacheMax))
 	}
 	if p.CountDenied {
 		c.fail("deny_cache", "cannot be with count_denied: a denial that is repeated is not counted")

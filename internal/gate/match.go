@@ -33,7 +33,7 @@ func (r *Route) with(other *Route) *Route {
 type matcher struct {
 	method, host string
 	path         func(string) bool // nil: every path
-	header       []policy.GateHeader
+	header       []*policy.GateHeader
 }
 
 func newMatcher(m *policy.GateMatch) matcher {

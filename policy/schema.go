@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"net/netip"
+	"reflect"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stint-io/stint/limit"
+)
+
+// wordsOf are the words of a file for enumerated values: the index of each word is its number.
+var wordsOf = map[reflect.Type][]string{
+	reflect.TypeFor[OnExpire]():        {OnExpireCancel: "cancel", OnExpireCommit: "commit"},
+	reflect.TypeFor[OnChange]():        {AsIs: "as_is", Proportional: "proportional", Additive: "additive", Restart: "reset"},
+	reflect.TypeFor[OnRecovery]():      {RecoverFull: "full", RecoverKeep: "keep"},
+	reflect.TypeFor[OnExceeded]():      {ExceededDeny: "deny", ExceededChallenge: "challenge"},
+	reflect.TypeFor[UnknownKey]():      {UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"},
+	reflect.TypeFor[limit.Algorithm](): {limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"}, // an anchor
+	reflect.TypeFor[limit.Unit]():      unitWords,
+	reflect.TypeFor[KeyForm]():         {KeysPlain: "plain", KeysHashed: "hashed"},
+	reflect.TypeFor[GateProxy]():       {ProxyNginx: "nginx", ProxyIngressNginx: "ingress-nginx", ProxyForwarded: "x-forwarded", ProxyPath: "path"},
+	reflect.TypeFor[OnMissing]():       {MissingDeny: "deny", MissingSkip: "skip", MissingShared: "shared"},
+	reflect.TypeFor[FailMode]():        {FailClosed: "closed", FailOpen: "open"},
+	reflect.TypeFor[NoMatch]():         {NoMatchAllow: "allow", NoMatchDeny: "deny"},
+	reflect.TypeFor[EntryMode]():       {EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"},
+}
+
+// file is what a policies file has.
+type file struct {
+	Policies []*Policy `policy:"policies,required" text:"name" lines:"fields" about:"Sets of limits by their names."`
+	Rules
+}
+
+// The kinds of a whole file and of its parts, and the types that stand in a file in a way of their own.
+var (
+	fileKind, sectionsKind, policiesKind, policyKind, limitKind, limitsKind, tierLimitKind kind
+
+	ownKinds map[reflect.Type]kind
+)
+
+// init makes the kinds from the tags, from the inner ones to the outer ones.
+func init() {
+	ownKinds = map[reflect.Type]kind{
+		reflect.TypeFor[Threshold]():       thresholdKind,
+		reflect.TypeFor[map[string]Tier](): tiersKind,
+		reflect.TypeFor[Template]():        templateKind,
+		reflect.TypeFor[netip.Prefix]():    networkKind,
+		reflect.TypeFor[GateHeader]():      partKind(textKind(`text:"words"`), "Value"),
+		reflect.TypeFor[EnvoyEntry]():      matchKind,
+		reflect.TypeFor[*limit.Zone]():     zoneKind,
+	}
+	ownKinds[reflect.TypeFor[GateIdentity]()] = identityKind()
+	ownKinds[reflect.TypeFor[GateCost]()] = costKind()
+	ownKinds[reflect.TypeFor[limit.Cycle]()] = mappingKind(reflect.TypeFor[limit.Cycle](), cycleFields(), finishCycle)
+	tierLimitKind = kindOf(reflect.TypeFor[TierLimit](), "")
+	limitKind = limitSchema(mappingKind(reflect.TypeFor[Limit](), limitFields(), finishLimit))
+	ownKinds[reflect.TypeFor[Limit]()] = limitKind
+	limitsKind = kindOf(reflect.TypeFor[[]Limit](), `least:"1" most:"16"`)
+	policyKind = policyOf(kindOf(reflect.TypeFor[Policy](), ""))
+	ownKinds[reflect.TypeFor[Policy]()] = policyKind
+	top := fieldsOf(reflect.TypeFor[file]())
+	policiesKind = top[0].kind
+	top[0].read = readPolicies
+	fileKind = mappingKind(reflect.TypeFor[file](), top, nil)
+	sectionsKind = mappingKind(reflect.TypeFor[Rules](), fieldsOf(reflect.TypeFor[Rules]()), nil)
+}
+
+// readPolicies reads the policies, with whose names the paths of their problems begin.
+func readPolicies(d *decoder, v value, into reflect.Value) {
+	if v.node.Kind == yaml.MappingNode {
+		v.path = ""
+	}
+	policiesKind.read(d, v, into)
+}
