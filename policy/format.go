@@ -28,6 +28,27 @@ func FormatPolicy(p *Policy) []byte {
 	return appendLines(nil, policiesKind.nodeOf(&[]*Policy{p}), 0)
 }
 
+// Row is a limit or another field of a policy, with its text as Format writes it.
+type Row struct{ Name, Text string }
+
+// Rows returns the limits of a policy, and then its other fields except its tiers. It may be called concurrently.
+func (p *Policy) Rows() (rows []Row) {
+	var others []Row
+	fields := policyKind.nodeOf(p).Content
+	for i := 0; i < len(fields); i += 2 {
+		switch name := fields[i].Value; name {
+		case "limits":
+			for _, l := range fields[i+1].Content {
+				rows = append(rows, Row{l.Content[1].Value, string(appendFlow(nil, mappingNode(l.Content[2:]...)))})
+			}
+		case "tiers", "default_tier":
+		default:
+			others = append(others, Row{name, string(appendFlow(nil, fields[i+1]))})
+		}
+	}
+	return append(rows, others...)
+}
+
 // SpanText returns a length of time exactly, in the form of a policies file: the form of time.Duration, but without
 // trailing zero units and in ASCII, such as 24h instead of 24h0m0s, and 5us.
 func SpanText(s limit.Span) string {

@@ -1,6 +1,10 @@
 package policy
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
 
 // Change is one policy that differs between two sets.
 type Change struct {
@@ -11,35 +15,23 @@ type Change struct {
 
 // Diff lists the policies whose canonical text differs, in alphabetical order. A nil set is an empty one. It may be called
 // concurrently.
-func Diff(before, after *Set) []Change {
-	if before == nil {
-		before = NewSet(nil)
-	}
-	if after == nil {
-		after = NewSet(nil)
-	}
-	var changes []Change
-	old, fresh := before.names, after.names
-	for len(old) > 0 || len(fresh) > 0 {
-		var c Change
-		if len(fresh) == 0 || len(old) > 0 && old[0] <= fresh[0] {
-			c.Name = old[0]
-		} else {
-			c.Name = fresh[0]
-		}
-		if len(old) > 0 && old[0] == c.Name {
-			c.Before, old = before.byName[c.Name], old[1:]
-		}
-		if len(fresh) > 0 && fresh[0] == c.Name {
-			c.After, fresh = after.byName[c.Name], fresh[1:]
-		}
-		if !c.none() {
+func Diff(before, after *Set) (changes []Change) {
+	old, fresh := before.policies(), after.policies()
+	both := maps.Clone(old)
+	maps.Copy(both, fresh)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		c := Change{name, old[name], fresh[name]}
+		if c.Before == nil || c.After == nil || !bytes.Equal(FormatPolicy(c.Before), FormatPolicy(c.After)) {
 			changes = append(changes, c)
 		}
 	}
 	return changes
 }
 
-func (c Change) none() bool {
-	return c.Before != nil && c.After != nil && bytes.Equal(FormatPolicy(c.Before), FormatPolicy(c.After))
+// policies returns the policies of a set by their names; none of nil.
+func (s *Set) policies() map[string]*Policy {
+	if s == nil {
+		return map[string]*Policy{}
+	}
+	return s.byName
 }
