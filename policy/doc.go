@@ -5,6 +5,11 @@
 // (Policy.Resolve). They are computed once for each tier, so that a call costs a map lookup. A key may have numbers of its
 // own, an Override. Its limits are computed on each call (Policy.ResolveFor).
 //
+// A field of the file is written once: as the tags of a Go field (the type field in field.go says which). Parse, Format, Diff,
+// the nodes from which package api makes its messages, and the JSON Schema for editors (JSONSchema) come from the tags. What
+// is right only beside other fields is checked in Go. To add a field, add a Go field with its tags and a field of the same
+// name to the message in api/stint/v1.
+//
 // What a policy says about holds, lockouts, changes and parents is only data here. Package shard implements it.
 //
 // The package does not know how a limit counts; package limit does, and also validates each limit's numbers. It knows
