@@ -12,7 +12,8 @@ import (
 // inlineLimits are the limits that requests brought along lately: a client brings the same ones with every call.
 var inlineLimits inlineCache
 
-// inlineCache keeps limits by the bytes of their messages. It may be used concurrently. Whoever gets limits only reads them.
+// inlineCache keeps limits by the bytes of their messages. It may be used concurrently. Whoever gets limits only reads
+// them.
 type inlineCache struct {
 	mu     sync.RWMutex
 	limits map[string][]policy.Limit
@@ -29,7 +30,8 @@ func (c *inlineCache) keyOf(room []byte, messages []*stintv1.Limit) []byte {
 	for _, m := range messages {
 		var err error
 		size := len(room)
-		if room, err = (proto.MarshalOptions{}).MarshalAppend(append(room, 0, 0), m); err != nil || len(room) > inlineKeyBytesMax {
+		room, err = proto.MarshalOptions{}.MarshalAppend(append(room, 0, 0), m)
+		if err != nil || len(room) > inlineKeyBytesMax {
 			return nil
 		}
 		room[size], room[size+1] = byte((len(room)-size)>>8), byte(len(room)-size) // no two lists have one key

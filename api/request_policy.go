@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// PoliciesOf makes a set from messages, with the checks of a policies file. The error is a *shard.Error that names every
-// wrong field, as in "policies.login.limits[0].quota".
+// PoliciesOf makes a set from messages, with the checks of a policies file. The error is a *shard.Error that names
+// every wrong field, as in "policies.login.limits[0].quota".
 func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	nodes := make([]policy.Named, len(messages))
 	for i, m := range messages {
@@ -28,8 +28,8 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	return set, policyError(err)
 }
 
-// withRules returns the set with rules of a message, checked as those of a policies file. The error is a *shard.Error that names
-// every wrong field and its line.
+// withRules returns the set with rules of a message, checked as those of a policies file. The error is a *shard.Error
+// that names every wrong field and its line.
 func withRules(set *policy.Set, rules string) (*policy.Set, error) {
 	set, err := policy.ParseRules("rules", []byte(rules), set)
 	var wrong *policy.ParseError
@@ -46,8 +46,8 @@ func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
 	return p, policyError(err)
 }
 
-// limitsFrom reads the limits that a request brings along, with the checks of a policy's limits. path is the path of the
-// message that contains them, such as "entries[0]". The error is a *shard.Error that names the field.
+// limitsFrom reads the limits that a request brings along, with the checks of a policy's limits. path is the path of
+// the message that contains them, such as "entries[0]". The error is a *shard.Error that names the field.
 func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) {
 	var room [inlineKeyBytesMax]byte
 	key := inlineLimits.keyOf(room[:0], messages)
@@ -100,7 +100,8 @@ func named(m *stintv1.Policy) policy.Named {
 	return policy.Named{Name: m.GetName(), Node: n}
 }
 
-// treeOf returns a message as it stands in a file: its fields have the same names there. A field that is absent is absent.
+// treeOf returns a message as it stands in a file: its fields have the same names there. A field that is absent is
+// absent.
 func treeOf(m protoreflect.Message) *yaml.Node {
 	if of, is := m.Interface().(*durationpb.Duration); is {
 		return leaf(durationText(of), false)

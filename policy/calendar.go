@@ -15,8 +15,8 @@ const utc = "UTC"
 var unitWords = []string{limit.Minute: "minute", limit.Hour: "hour", limit.Day: "day", limit.Week: "week",
 	limit.Month: "month", limit.Year: "year"}
 
-// UsualCycle returns the usual cycle of one unit: months and years begin on their first day, weeks on Monday. Its Zone is
-// not set.
+// UsualCycle returns the usual cycle of one unit: months and years begin on their first day, weeks on Monday. Its Zone
+// is not set.
 func UsualCycle(u limit.Unit) *limit.Cycle {
 	c := &limit.Cycle{Unit: u, Every: 1}
 	switch u {

@@ -11,8 +11,8 @@ import (
 )
 
 // decoder turns YAML nodes into policies. It checks only the form of the text: kinds of values, unknown and missing
-// fields. Policy.problems checks the meaning of the numbers afterwards. The decoder continues after a problem, to report
-// all of them.
+// fields. Policy.problems checks the meaning of the numbers afterwards. The decoder continues after a problem, to
+// report all of them.
 //
 // Aliases are refused, so the work is bounded by the size of the file.
 type decoder struct {
@@ -24,7 +24,12 @@ type decoder struct {
 }
 
 func newDecoder() *decoder {
-	return &decoder{at: map[string]place{}, failed: map[string]bool{}, zones: map[string]*limit.Zone{}, loadZone: limit.LoadZone}
+	return &decoder{
+		at:       map[string]place{},
+		failed:   map[string]bool{},
+		zones:    map[string]*limit.Zone{},
+		loadZone: limit.LoadZone,
+	}
 }
 
 type place struct{ line, column int }

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// EnvoyDomain is the rules of one domain of Envoy's rate limit service. It is immutable: any number of goroutines may read
-// it.
+// EnvoyDomain is the rules of one domain of Envoy's rate limit service. It is immutable: any number of goroutines may
+// read it.
 type EnvoyDomain struct {
 	Name string // as Envoy sends it: any text
 	// Namespace of the keys; "": the default namespace.
@@ -25,14 +25,14 @@ type EnvoyRule struct {
 	Name  string       `policy:"name" text:"envoy" about:"For the replaces of other rules."` // "": none
 	// Replaces: a request that meets this rule does not count by the rules of these names.
 	Replaces []string `policy:"replaces" text:"envoy" most:"16" about:"Names of rules that do not count then."`
-	// LookPast: a look is denied only when more than the quota is used, as envoyproxy/ratelimit does it, and not already when
-	// nothing is left.
+	// LookPast: a look is denied only when more than the quota is used, as envoyproxy/ratelimit does it, and not
+	// already when nothing is left.
 	LookPast bool        `policy:"look_past_quota" about:"A look is denied only when more than the quota is used."`
 	Entries  []RuleEntry `policy:"entries,required" most:"8" lines:"items" about:"What such a request counts."`
 }
 
-// EnvoyEntry is a pair of a descriptor or, in a rule, what such a pair must be: its value may have "*" for any text. "*" alone
-// is met only by values that no other rule of the key meets.
+// EnvoyEntry is a pair of a descriptor or, in a rule, what such a pair must be: its value may have "*" for any text.
+// "*" alone is met only by values that no other rule of the key meets.
 type EnvoyEntry struct{ Key, Value string }
 
 // envoyTextMax bounds a name, key or value, in bytes.
@@ -91,10 +91,12 @@ var matchKind = kindFor(func(d *decoder, v value, m *EnvoyEntry) {
 	text := texts["envoy"].node
 	return &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle, Content: []*yaml.Node{text(m.Key), text(m.Value)}}
 }, func() jsonSchema {
-	return jsonSchema{"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": texts["envoy"].schema}
+	return jsonSchema{"type": "object", "minProperties": 1, "maxProperties": 1,
+		"additionalProperties": texts["envoy"].schema}
 })
 
-// envoyFields are the fields that the key of an entry may have: the keys that a rule names once, and the numbers of all.
+// envoyFields are the fields that the key of an entry may have: the keys that a rule names once, and the numbers of
+// all.
 func envoyFields(match []EnvoyEntry) (names []string) {
 	for i, m := range match {
 		twice := slices.ContainsFunc(match, func(o EnvoyEntry) bool { return o != m && o.Key == m.Key }) ||

@@ -11,8 +11,8 @@ import (
 )
 
 // EnvoyImport makes the policies and rules of configuration files of envoyproxy/ratelimit
-// (https://github.com/envoyproxy/ratelimit, src/config/config_impl.go). Each limit becomes a policy. The zero value is ready.
-// It is for one goroutine.
+// (https://github.com/envoyproxy/ratelimit, src/config/config_impl.go). Each limit becomes a policy. The zero value is
+// ready. It is for one goroutine.
 type EnvoyImport struct {
 	// Notes tell what is counted otherwise, or left out, each with its file and line.
 	Notes []string
@@ -51,7 +51,7 @@ func (m *EnvoyImport) Set() (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readRules("policies", sectionsKind.nodeOf(&set.with(m.rules).rules), set)
+	return readRules("policies", sectionsKind.nodeOf(&m.rules), set)
 }
 
 // envoyFile is a file that is read.
@@ -88,7 +88,8 @@ func (f *envoyFile) scan(v value, into any) {
 	}
 }
 
-// read returns the domain as earlier files have it, which the rules of this one join (MERGE_DOMAIN_CONFIG); nil: they have none of it.
+// read returns the domain as earlier files have it, which the rules of this one join (MERGE_DOMAIN_CONFIG); nil: they
+// have none of it.
 func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 	for i, node := range root.node.Content {
 		if node.Value == "ConfigMap" && root.node.Content[max(i, 1)-1].Value == "kind" {

@@ -10,14 +10,15 @@ import (
 
 // field is one field of a mapping in a policies file. The schema of the file is the tags of the Go fields:
 //
-//	policy  its name, and then required; always: written even if it is as usual; or told: messages of the API have it even then
+//	policy  its name, and then required; always: written even if it is as usual; or told: messages have it even then
 //	usual   what an absent field is, if not zero: it must stand for itself, or for a list of it alone
 //	about   a sentence for editors, whose beginning also ends problems
 //	min, max, step; least, most   bounds of a number or duration; of the length of a list
 //	text    which kind of text it is: one of texts
 //	lines   a list or mapping of which each item has a line of its own
 //
-// Parse, Format, the messages of the API and JSONSchema come from them. What is right only beside other fields is checked in Go.
+// Parse, Format, the messages of the API and JSONSchema come from them. What is right only beside other fields is
+// checked in Go.
 type field struct {
 	kind
 	name, about            string
@@ -94,8 +95,8 @@ var finishers = map[reflect.Type]func(d *decoder, v value, of any){
 	reflect.TypeFor[EnvoyRule](): finishEnvoyRule,
 }
 
-// mappingKind is a mapping with these fields, which are read and written in their order. done, unless it is nil, has the
-// last word on a struct that was read.
+// mappingKind is a mapping with these fields, which are read and written in their order. done, unless it is nil, has
+// the last word on a struct that was read.
 func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, of any)) kind {
 	names := make([]string, len(fields))
 	for i := range fields {
@@ -144,7 +145,8 @@ func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, 
 					required = append(required, f.name)
 				}
 			}
-			return jsonSchema{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+			return jsonSchema{"type": "object", "properties": properties, "required": required,
+				"additionalProperties": false}
 		},
 	}
 }

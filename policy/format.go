@@ -9,8 +9,8 @@ import (
 )
 
 // Format writes a set as its one canonical YAML text: Parse reads it back to an equal set, and equal sets have equal
-// bytes. Optional fields with their default value are left out, except for the numbers of a lockout, which only make sense
-// together. A nil set is an empty one. Format may be called concurrently.
+// bytes. Optional fields with their default value are left out, except for the numbers of a lockout, which only make
+// sense together. A nil set is an empty one. Format may be called concurrently.
 func Format(s *Set) []byte {
 	f := &file{}
 	if s != nil {
@@ -22,8 +22,8 @@ func Format(s *Set) []byte {
 	return appendLines(nil, fileKind.nodeOf(f), 0)
 }
 
-// FormatPolicy writes one policy as Format does, as if it were the only one in the file, and without the indentation. It
-// may be called concurrently.
+// FormatPolicy writes one policy as Format does, as if it were the only one in the file, and without the indentation.
+// It may be called concurrently.
 func FormatPolicy(p *Policy) []byte {
 	return appendLines(nil, policiesKind.nodeOf(&[]*Policy{p}), 0)
 }

@@ -13,8 +13,8 @@ type Change struct {
 	After  *Policy // nil: the policy was removed
 }
 
-// Diff lists the policies whose canonical text differs, in alphabetical order. A nil set is an empty one. It may be called
-// concurrently.
+// Diff lists the policies whose canonical text differs, in alphabetical order. A nil set is an empty one. It may be
+// called concurrently.
 func Diff(before, after *Set) (changes []Change) {
 	old, fresh := before.policies(), after.policies()
 	both := maps.Clone(old)

@@ -17,8 +17,8 @@ type Gate struct {
 	TrustedProxies []netip.Prefix `policy:"trusted_proxies" most:"64" about:"Networks whose word is taken: 10.0.0.0/8."`
 	// Proxy says which of a trusted proxy's headers name the method and the path.
 	Proxy GateProxy `policy:"proxy" about:"Whose headers name the method and the path. Absent: whichever there are."`
-	// RequestID is a header that the trusted proxies overwrite with an id for each request: a second question with the same
-	// id is not counted again. "": there is none.
+	// RequestID is a header that the trusted proxies overwrite with an id for each request: a second question with the
+	// same id is not counted again. "": there is none.
 	RequestID string `policy:"request_id" text:"header" about:"A header with an id for each request: counted once."`
 	// Identity lists who a request can be, in the order in which they are looked for; never empty.
 	Identity  []GateIdentity `policy:"identity,always" usual:"ip" least:"1" most:"8" about:"Who a request can be."`
@@ -28,7 +28,7 @@ type Gate struct {
 	NoMatch   NoMatch        `policy:"no_match,required" about:"What happens to a request that no route matches."`
 	// Denied is the body of the answer to a denied request; nil: a problem document.
 	Denied *GateBody   `policy:"denied" about:"Body for a denied request. Absent: a problem document."`
-	Routes []GateRoute `policy:"routes,required" least:"1" most:"64" lines:"items" about:"The first that matches counts."`
+	Routes []GateRoute `policy:"routes,required" least:"1" most:"64" lines:"items" about:"The first match counts."`
 }
 
 // GateJWT says which tokens prove an identity.
@@ -139,7 +139,8 @@ type GateEntry struct {
 
 // GateCost is how many units an entry spends.
 type GateCost struct {
-	// Header is one that the trusted proxies overwrite. A request whose header is no number from 1 to Units spends Units.
+	// Header is one that the trusted proxies overwrite. A request whose header is no number from 1 to Units spends
+	// Units.
 	Header string `policy:"header,required" text:"header" about:"A header that the trusted proxies overwrite."`
 	// Units are the most that Header may say, if there is one.
 	Units uint64 `policy:"max,required" min:"1" max:"1099511627776" about:"The most that it may say."`
@@ -183,11 +184,12 @@ const (
 	GateFieldIP       = "ip"
 )
 
-// GateFields lists the fields of a gate's key templates. What a client can choose at will is not among them: each new text would
-// have a count of its own.
+// GateFields lists the fields of a gate's key templates. What a client can choose at will is not among them: each new
+// text would have a count of its own.
 var GateFields = []string{GateFieldIdentity, GateFieldIP}
 
-// AlwaysCloses reports whether a route fails closed whatever its gate says, because one of its policies is for security.
+// AlwaysCloses reports whether a route fails closed whatever its gate says, because one of its policies is for
+// security.
 func (r *GateRoute) AlwaysCloses(policies *Set) bool {
 	for _, e := range r.Entries {
 		if p, ok := policies.Lookup(e.Policy); ok && p.Security {
@@ -197,8 +199,9 @@ func (r *GateRoute) AlwaysCloses(policies *Set) bool {
 	return false
 }
 
-// KnowsKeys reports whether a request that invents an API key is refused on a route, so that an API key can be an identity
-// there: one of its policies, or of their parents, refuses unknown keys, and the identity is in the key that it looks up.
+// KnowsKeys reports whether a request that invents an API key is refused on a route, so that an API key can be an
+// identity there: one of its policies, or of their parents, refuses unknown keys, and the identity is in the key that
+// it looks up.
 func (r *GateRoute) KnowsKeys(policies *Set) bool {
 	const mark = "\uE000" // a character that no key template escapes
 	for _, e := range r.Entries {

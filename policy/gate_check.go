@@ -16,8 +16,8 @@ const (
 	gateBodyBytesMax = 1024
 )
 
-// jwtAlgorithms are the signatures that a token may have. One with a shared secret is not among them: whoever can check it can
-// make it.
+// jwtAlgorithms are the signatures that a token may have. One with a shared secret is not among them: whoever can check
+// it can make it.
 var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 func (g *Gate) problems(policies *Set) []Problem {

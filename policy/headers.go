@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The styles in which an answer tells a client about its limits. A policy has at most one of each family, since two of one
-// family would write the same headers.
+// The styles in which an answer tells a client about its limits. A policy has at most one of each family, since two of
+// one family would write the same headers.
 const (
 	StyleIETF            = "ietf"               // RateLimit-Policy and RateLimit
 	StyleXRateLimit      = "x-ratelimit"        // X-RateLimit-*; Reset in Unix seconds
@@ -91,7 +91,8 @@ func styleKind() kind {
 		return jsonSchema{"type": "object", "required": []string{StyleXQuota}, "additionalProperties": false,
 			"properties": jsonSchema{StyleXQuota: texts["name"].schema}}
 	})
-	return eitherKind(quota, textKind(`text:"style"`), func(v reflect.Value) bool { return strings.HasPrefix(v.String(), quotaOf) })
+	isNamed := func(v reflect.Value) bool { return strings.HasPrefix(v.String(), quotaOf) }
+	return eitherKind(quota, textKind(`text:"style"`), isNamed)
 }
 
 // quotaMistake returns the problem of an x-quota that would show nothing, or "".

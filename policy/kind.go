@@ -18,8 +18,8 @@ import (
 type kind struct {
 	// read reads a value and checks it alone. It reports what it refuses, and leaves what is there.
 	read func(d *decoder, v value, into reflect.Value)
-	// node returns the value as Format writes it; nil: there is nothing to write. With told it also has the numbers that
-	// Format leaves out.
+	// node returns the value as Format writes it; nil: there is nothing to write. With told it also has the numbers
+	// that Format leaves out.
 	node func(of reflect.Value, told bool) *yaml.Node
 	// schema describes the values in JSON Schema.
 	schema func() jsonSchema
@@ -309,8 +309,8 @@ func namedKind(t reflect.Type, tag reflect.StructTag) kind {
 	}
 }
 
-// styled gives a list or mapping the style of the tag lines: items gives each item a line of its own, fields each field of
-// an item as well.
+// styled gives a list or mapping the style of the tag lines: items gives each item a line of its own, fields each field
+// of an item as well.
 func styled(n *yaml.Node, tag reflect.StructTag) *yaml.Node {
 	lines := tag.Get("lines")
 	if lines == "" {

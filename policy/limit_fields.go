@@ -21,7 +21,7 @@ var algorithms = []algorithm{
 	{"fixed_window", "A count that starts again with each window.",
 		[]limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit}, []string{
 			"Period", `policy:"period,required" about:"Length of a window."`,
-			"Algorithm", `policy:"anchor,told" usual:"epoch" about:"Where it begins: at multiples of it, or with a hit."`}},
+			"Algorithm", `policy:"anchor,told" usual:"epoch" about:"Whether it begins at multiples of period."`}},
 	{"sliding_window", "A moving window, in buckets or as two weighted windows.",
 		[]limit.Algorithm{limit.SlidingWindow, limit.SlidingBuckets}, []string{
 			"Period", `policy:"period,required" about:"Length of the window."`,
@@ -36,7 +36,7 @@ var algorithms = []algorithm{
 	{"gcra", "Evenly spaced admissions. The burst is the quota.", []limit.Algorithm{limit.GCRA}, []string{
 		"Count", `policy:"rate,required" about:"Units admitted in one per."`,
 		"Period", `policy:"per,required" about:"The span in which the rate is admitted."`}},
-	{"calendar", "Minutes, hours, days, weeks, months or years of a time zone.", []limit.Algorithm{limit.Calendar}, nil},
+	{"calendar", "Minutes, hours, days, weeks, months or years of a zone.", []limit.Algorithm{limit.Calendar}, nil},
 	{"concurrency", "A bound on the holds that are open at one time.", []limit.Algorithm{limit.Concurrency}, nil},
 	{"lifetime", "A quota that never resets.", []limit.Algorithm{limit.Lifetime}, nil},
 	{"unlimited", "Counted and never denied.", []limit.Algorithm{limit.Unlimited}, nil},
@@ -77,7 +77,8 @@ func algorithmField(of limit.Algorithm) string {
 	return algorithms[slices.IndexFunc(algorithms, func(a algorithm) bool { return slices.Contains(a.is, of) })].name
 }
 
-// finishLimit sets the algorithm of a limit that was read, and reports one without a quota or without exactly one algorithm.
+// finishLimit sets the algorithm of a limit that was read, and reports one without a quota or without exactly one
+// algorithm.
 func finishLimit(d *decoder, v value, of any) {
 	if v.node.Kind != yaml.MappingNode {
 		return

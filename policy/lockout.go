@@ -2,10 +2,11 @@ package policy
 
 import "github.com/stint-io/stint/limit"
 
-// Lockout is a ladder of blocks. The After-th violation in a row blocks the key for Base, and each further violation for
-// Factor times as long as the block before, up to Max. The ladder starts again after ForgiveAfter without a violation,
-// counted from the newest violation or from the end of its block, whichever is later. (X11.) Every block ends, so none of
-// its numbers may exceed what an instant can hold. They only make sense together, so all of them are written.
+// Lockout is a ladder of blocks. The After-th violation in a row blocks the key for Base, and each further violation
+// for Factor times as long as the block before, up to Max. The ladder starts again after ForgiveAfter without a
+// violation, counted from the newest violation or from the end of its block, whichever is later. (X11.) Every block
+// ends, so none of its numbers may exceed what an instant can hold. They only make sense together, so all of them are
+// written.
 type Lockout struct {
 	After  uint32     `policy:"after,required" min:"1" about:"The number of violations in a row that lead to a block."`
 	Base   limit.Span `policy:"base,required" max:"36600d" about:"Length of the first block."`
@@ -13,7 +14,7 @@ type Lockout struct {
 	// Max is at least Base. Absent: an hour, or Base if that is longer.
 	Max limit.Span `policy:"max,always" max:"36600d" about:"Longest block. Absent: 1h, or base if that is longer."`
 	// ForgiveAfter without a violation the ladder starts again.
-	ForgiveAfter limit.Span `policy:"forgive_after,always" usual:"24h" max:"36600d" about:"Quiet time that ends a ladder."`
+	ForgiveAfter limit.Span `policy:"forgive_after,always" usual:"24h" max:"36600d" about:"Quiet time that ends them."`
 	// OnDenied: a denial by a limit is also a violation; it needs CountDenied. A denial by the block itself is none.
 	OnDenied bool `policy:"on_denied" about:"Denials climb the ladder too. Needs count_denied."`
 	// StepDown: a success goes one level down; else it clears failures and ladder.

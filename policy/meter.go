@@ -4,11 +4,11 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Meter is the bill of a policy's keys: for each period of a calendar, what was admitted less what was given back. It denies
-// nothing, and nothing that changes a limit (a reset, a set, OnChange) changes it.
+// Meter is the bill of a policy's keys: for each period of a calendar, what was admitted less what was given back. It
+// denies nothing, and nothing that changes a limit (a reset, a set, OnChange) changes it.
 //
-// A period is closed at its end and final Grace later. Until then a give-back lowers the period that it was taken in; later it
-// is a credit of the period that is open.
+// A period is closed at its end and final Grace later. Until then a give-back lowers the period that it was taken in;
+// later it is a credit of the period that is open.
 type Meter struct {
 	Name  string       `policy:"name,required" text:"name" about:"Name of the bill."`
 	Cycle *limit.Cycle `policy:"calendar,required" about:"The periods. Its fields are those of a limit's calendar."`

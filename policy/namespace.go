@@ -23,8 +23,8 @@ func (s *Set) HashesKeys(namespace string) bool { return s.hashed[namespace] }
 // HashesAnyKeys reports whether the keys of any namespace are hashed.
 func (s *Set) HashesAnyKeys() bool { return len(s.hashed) > 0 }
 
-// Rekeyed lists the namespaces, in the order of their names, whose keys have another form in another set: all keys of these are
-// new under it, with nothing used. It may be called concurrently.
+// Rekeyed lists the namespaces, in the order of their names, whose keys have another form in another set: all keys of
+// these are new under it, with nothing used. It may be called concurrently.
 func (s *Set) Rekeyed(by *Set) (namespaces []string) {
 	for _, n := range s.rules.Namespaces {
 		if s.hashed[n.Name] && !by.hashed[n.Name] {

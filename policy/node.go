@@ -11,8 +11,8 @@ import (
 // yamlWords are names that a YAML reader, of this or an older version of YAML, does not take for text.
 var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
-// isPlain reports whether text can stand in YAML without quotes: it is a name that nothing takes for a number, a date or a
-// truth value.
+// isPlain reports whether text can stand in YAML without quotes: it is a name that nothing takes for a number, a date
+// or a truth value.
 func isPlain(text string) bool {
 	return NameProblem(text) == "" && text[0] >= 'a' && !slices.Contains(yamlWords, text)
 }

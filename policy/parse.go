@@ -14,8 +14,8 @@ import (
 // fileBytesMax bounds the size of a policies file.
 const fileBytesMax = 1 << 20
 
-// Parse reads a policies file (such as policy/dev.yaml) that the caller has loaded. fileName is used only in errors. The
-// error is a *ParseError with every problem found.
+// Parse reads a policies file (such as policy/dev.yaml) that the caller has loaded. fileName is used only in errors.
+// The error is a *ParseError with every problem found.
 func Parse(fileName string, data []byte) (*Set, error) {
 	root, problem := load(data)
 	if problem != nil {

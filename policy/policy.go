@@ -6,8 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Set is all policies of a configuration, for every namespace. It is immutable: any number of goroutines may read it, and
-// it is replaced, never changed.
+// Set is all policies of a configuration, for every namespace. It is immutable: any number of goroutines may read it,
+// and it is replaced, never changed.
 type Set struct {
 	byName map[string]*Policy
 	names  []string // sorted
@@ -28,8 +28,8 @@ func (s *Set) At(version uint64) *Set {
 // Version returns the version of the cluster's policies; 0: it is not known.
 func (s *Set) Version() uint64 { return s.version }
 
-// NewSet makes a Set of validated policies, and prepares each for Resolve. It panics if two have the same name: Parse has
-// already refused that. The policies must not be changed afterwards.
+// NewSet makes a Set of validated policies, and prepares each for Resolve. It panics if two have the same name: Parse
+// has already refused that. The policies must not be changed afterwards.
 func NewSet(policies []*Policy) *Set {
 	s := &Set{byName: make(map[string]*Policy, len(policies))}
 	for _, p := range policies {
@@ -69,15 +69,15 @@ func (s *Set) RepeatsDenials() bool { return s.repeatsDenials }
 // DefaultRetention is the Retention of a policy that does not set it: 10 minutes.
 const DefaultRetention limit.Span = 10 * 60 * 1_000_000
 
-// DenyCacheMax bounds a policy's DenyCache: 10 s, as its tag says. A denial that is checked only once in that time already
-// costs nothing, and a longer cache would only make denials staler.
+// DenyCacheMax bounds a policy's DenyCache: 10 s, as its tag says. A denial that is checked only once in that time
+// already costs nothing, and a longer cache would only make denials staler.
 const DenyCacheMax limit.Span = 10 * 1_000_000
 
 // Policy is a named set of limits that are enforced together.
 type Policy struct {
 	Name string
 	// Security: the policy guards an account. Clients fail closed.
-	Security bool `policy:"security" about:"Guards an account: fails closed, warns of windows with a burst at their edge."`
+	Security bool `policy:"security" about:"Guards an account: fails closed, and warns of bursts at edges of windows."`
 	// Shadow: every limit is counted, and none denies.
 	Shadow bool `policy:"shadow" about:"Every limit is counted and none denies."`
 	// Headers are styles: StyleIETF and so on.
@@ -86,7 +86,7 @@ type Policy struct {
 	Reason string `policy:"reason" text:"reason" about:"Text for a denied caller. It must be safe to show."`
 	// Retention is how long an idempotency record lives. It is at most the longest window of the policy, or
 	// DefaultRetention if that is longer.
-	Retention limit.Span `policy:"idempotency_retention,told" usual:"10m" about:"Life of an answer to an id. Absent: 10m."`
+	Retention limit.Span `policy:"idempotency_retention,told" usual:"10m" about:"Life of an id. Absent: 10m."`
 	// OnExpire is for holds that set none themselves. In a Set it is never OnExpireDefault.
 	OnExpire OnExpire `policy:"on_expire" usual:"cancel" about:"Fate of a hold that is not settled in time."`
 	OnChange OnChange `policy:"on_change" about:"Treatment of used units when a limit's numbers change."`
@@ -95,15 +95,15 @@ type Policy struct {
 	// DenyCache is how long a node may repeat a denial without asking the owner again, at most DenyCacheMax. A repeated
 	// denial is at most that old. 0: never. It excludes CountDenied and Lockout, which need every denial.
 	DenyCache limit.Span `policy:"deny_cache" max:"10s" about:"How long a denial may be repeated after it was true."`
-	// Parent is the policy that is decided together with this one, on the key without its last "/" and the text after it;
-	// "": none.
+	// Parent is the policy that is decided together with this one, on the key without its last "/" and the text after
+	// it; "": none.
 	Parent string `policy:"parent" about:"A policy that is decided too, on the key before its last /."`
 	// UnknownKey controls requests for keys without an override.
 	UnknownKey UnknownKey `policy:"unknown_key" about:"Treatment of a request for a key without an override."`
 	// MaxKeys is how many keys of one namespace a shard counts under the policy; 0: as many as there is memory for.
 	MaxKeys uint64 `policy:"max_keys" min:"1" about:"Most keys of a namespace in a shard; leave it out for no cap."`
 	// Limits are in the order of every answer. A policy of 16 limits and 64 tiers resolves into their product at once.
-	Limits []Limit         `policy:"limits,required" least:"1" most:"16" lines:"items" about:"They are enforced together."`
+	Limits []Limit         `policy:"limits,required" least:"1" most:"16" lines:"items" about:"Enforced together."`
 	Tiers  map[string]Tier `policy:"tiers" about:"Numbers for some keys, by the names of tiers and limits."`
 	// DefaultTier is the tier of a request without one; "": the limits' own numbers.
 	DefaultTier string `policy:"default_tier" about:"Tier of a request that names none."`
@@ -134,13 +134,14 @@ type Limit struct {
 	OnExceeded OnExceeded `policy:"on_exceeded" about:"What becomes of a request that it has no room for."`
 	// Thresholds are the uses at which an event is fired, in the order of the file.
 	Thresholds []Threshold `policy:"thresholds" most:"8" about:"Uses that fire an event: 80% of the quota, or 500."`
-	// Unlimited: a tier lifts this limit. The limit then never denies. Its own algorithm still counts it, so that another
-	// tier finds what was used, and a key at rest is forgotten. It is false in Policy.Limits.
+	// Unlimited: a tier lifts this limit. The limit then never denies. Its own algorithm still counts it, so that
+	// another tier finds what was used, and a key at rest is forgotten. It is false in Policy.Limits.
 	Unlimited bool
 	limit.Limit
 }
 
-// OnExpire is what happens to a hold that expires unsettled. Its numbers are stored in logs: append new ones, never renumber.
+// OnExpire is what happens to a hold that expires unsettled. Its numbers are stored in logs: append new ones, never
+// renumber.
 type OnExpire uint8
 
 // The ways in which an unsettled hold ends.
@@ -150,9 +151,9 @@ const (
 	OnExpireCommit  OnExpire = 2 // the units stay spent, which is a violation
 )
 
-// OnChange is what happens to used units when a limit's numbers change. Additive and Restart apply only to a new revision
-// of the policy. A caller can switch at will between the numbers of the policy's tiers and of the key's override, so
-// between those, used units stay used, or with Proportional keep their share.
+// OnChange is what happens to used units when a limit's numbers change. Additive and Restart apply only to a new
+// revision of the policy. A caller can switch at will between the numbers of the policy's tiers and of the key's
+// override, so between those, used units stay used, or with Proportional keep their share.
 type OnChange uint8
 
 // The ways to change.
@@ -163,7 +164,8 @@ const (
 	Restart      OnChange = 3 // counting starts again
 )
 
-// OnRecovery is how a limit continues after a restore from a backup, which does not know what was used since it was made.
+// OnRecovery is how a limit continues after a restore from a backup, which does not know what was used since it was
+// made.
 type OnRecovery uint8
 
 // The ways to continue.

@@ -11,8 +11,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Rules are the sections of a policies file besides the policies: they say how a request from outside becomes entries, each
-// of which names a policy and a key. Each list is sorted by name. Rules are immutable: any number of goroutines may read them.
+// Rules are the sections of a policies file besides the policies: they say how a request from outside becomes entries,
+// each of which names a policy and a key. Each list is sorted by name. Rules are immutable: any number of goroutines
+// may read them.
 type Rules struct {
 	Namespaces []*Namespace   `policy:"namespaces" text:"name" lines:"fields" about:"Settings of namespaces."`
 	Gates      []*Gate        `policy:"gates" text:"name" lines:"fields" about:"What a proxy's questions count."`
@@ -21,12 +22,6 @@ type Rules struct {
 
 // Empty reports whether there are no rules.
 func (r *Rules) Empty() bool { return len(r.Namespaces)+len(r.Gates)+len(r.Envoy) == 0 }
-
-func (r *Rules) sort() {
-	slices.SortFunc(r.Namespaces, func(a, b *Namespace) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.Gates, func(a, b *Gate) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortFunc(r.Envoy, func(a, b *EnvoyDomain) int { return strings.Compare(a.Name, b.Name) })
-}
 
 // problems checks the rules beside the policies that they name. The paths are those of the file.
 func (r *Rules) problems(policies *Set) (problems []Problem) {
@@ -55,7 +50,6 @@ func (s *Set) Rules() *Rules { return &s.rules }
 func (s *Set) with(r Rules) *Set {
 	of := *s
 	of.rules = r
-	of.rules.sort()
 	for _, e := range r.Envoy {
 		e.compile()
 	}
@@ -64,8 +58,8 @@ func (s *Set) with(r Rules) *Set {
 }
 
 // ParseRules reads the sections of a policies file besides the policies, as FormatRules writes them, for the set of the
-// policies that they name, and returns the set with these rules in the place of its own. Empty text: no rules. The error is
-// a *ParseError with every problem found.
+// policies that they name, and returns the set with these rules in the place of its own. Empty text: no rules. The
+// error is a *ParseError with every problem found.
 func ParseRules(fileName string, text []byte, policies *Set) (*Set, error) {
 	if len(strings.TrimSpace(string(text))) == 0 {
 		return policies.with(Rules{}), nil
@@ -91,8 +85,8 @@ func readRules(fileName string, root *yaml.Node, policies *Set) (*Set, error) {
 	return set, tooLarge(set)
 }
 
-// FormatRules writes the rules of a set as their one canonical YAML text, which is a part of what Format writes; nil: there
-// are none. It may be called concurrently.
+// FormatRules writes the rules of a set as their one canonical YAML text, which is a part of what Format writes; nil:
+// there are none. It may be called concurrently.
 func FormatRules(s *Set) []byte { return appendLines(nil, sectionsKind.nodeOf(&s.rules), 0) }
 
 // RuleChange is one rule that differs between two sets.
@@ -101,14 +95,15 @@ type RuleChange struct {
 	Before, After []byte // canonical text of the section with this rule alone; nil: there was, or is, none
 }
 
-// DiffRules lists the rules whose canonical text differs, in the order of Format. A nil set is an empty one. It may be called
-// concurrently.
+// DiffRules lists the rules whose canonical text differs, in the order of Format. A nil set is an empty one. It may be
+// called concurrently.
 func DiffRules(before, after *Set) (changes []RuleChange) {
 	old, fresh := ruleTexts(before), ruleTexts(after)
 	both := maps.Clone(old)
 	maps.Copy(both, fresh)
 	inOrder := func(a, b RuleChange) int {
-		return cmp.Or(slices.Index(sections, a.Section)-slices.Index(sections, b.Section), strings.Compare(a.Name, b.Name))
+		section := slices.Index(sections, a.Section) - slices.Index(sections, b.Section)
+		return cmp.Or(section, strings.Compare(a.Name, b.Name))
 	}
 	for key := range both {
 		if !bytes.Equal(old[key], fresh[key]) {

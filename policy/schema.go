@@ -11,19 +11,22 @@ import (
 
 // wordsOf are the words of a file for enumerated values: the index of each word is its number.
 var wordsOf = map[reflect.Type][]string{
-	reflect.TypeFor[OnExpire]():        {OnExpireCancel: "cancel", OnExpireCommit: "commit"},
-	reflect.TypeFor[OnChange]():        {AsIs: "as_is", Proportional: "proportional", Additive: "additive", Restart: "reset"},
-	reflect.TypeFor[OnRecovery]():      {RecoverFull: "full", RecoverKeep: "keep"},
-	reflect.TypeFor[OnExceeded]():      {ExceededDeny: "deny", ExceededChallenge: "challenge"},
-	reflect.TypeFor[UnknownKey]():      {UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"},
-	reflect.TypeFor[limit.Algorithm](): {limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"}, // an anchor
+	reflect.TypeFor[OnExpire](): {OnExpireCancel: "cancel", OnExpireCommit: "commit"},
+	reflect.TypeFor[OnChange](): {AsIs: "as_is", Proportional: "proportional", Additive: "additive",
+		Restart: "reset"},
+	reflect.TypeFor[OnRecovery](): {RecoverFull: "full", RecoverKeep: "keep"},
+	reflect.TypeFor[OnExceeded](): {ExceededDeny: "deny", ExceededChallenge: "challenge"},
+	reflect.TypeFor[UnknownKey](): {UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"},
+	// An anchor, which is all that a file says about an algorithm by a word.
+	reflect.TypeFor[limit.Algorithm](): {limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"},
 	reflect.TypeFor[limit.Unit]():      unitWords,
 	reflect.TypeFor[KeyForm]():         {KeysPlain: "plain", KeysHashed: "hashed"},
-	reflect.TypeFor[GateProxy]():       {ProxyNginx: "nginx", ProxyIngressNginx: "ingress-nginx", ProxyForwarded: "x-forwarded", ProxyPath: "path"},
-	reflect.TypeFor[OnMissing]():       {MissingDeny: "deny", MissingSkip: "skip", MissingShared: "shared"},
-	reflect.TypeFor[FailMode]():        {FailClosed: "closed", FailOpen: "open"},
-	reflect.TypeFor[NoMatch]():         {NoMatchAllow: "allow", NoMatchDeny: "deny"},
-	reflect.TypeFor[EntryMode]():       {EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"},
+	reflect.TypeFor[GateProxy](): {ProxyNginx: "nginx", ProxyIngressNginx: "ingress-nginx", ProxyForwarded: "x-forwarded",
+		ProxyPath: "path"},
+	reflect.TypeFor[OnMissing](): {MissingDeny: "deny", MissingSkip: "skip", MissingShared: "shared"},
+	reflect.TypeFor[FailMode]():  {FailClosed: "closed", FailOpen: "open"},
+	reflect.TypeFor[NoMatch]():   {NoMatchAllow: "allow", NoMatchDeny: "deny"},
+	reflect.TypeFor[EntryMode](): {EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"},
 }
 
 // file is what a policies file has.

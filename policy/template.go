@@ -20,13 +20,13 @@ const (
 	valueBytesMax = 200 // of the value of a field, as it is written
 )
 
-// Template makes the key of an entry out of literal text and fields in braces, such as "ip:{remote_address}". Its zero value
-// makes the empty key. It is immutable: any number of goroutines may use it.
+// Template makes the key of an entry out of literal text and fields in braces, such as "ip:{remote_address}". Its zero
+// value makes the empty key. It is immutable: any number of goroutines may use it.
 //
-// The values of fields come from outside, so Key writes "%", "=", "|", "{", "}", "/" and control characters in them as %XX. So
-// two different lists of values never make the same key out of fields that literal text with one of these separates, and a
-// client cannot write the {tag} that chooses a key's shard, nor the "/" that ends the key of a parent. A policies file can, with
-// "{{" and "}}": "{{{user}}}|login", and with "/".
+// The values of fields come from outside, so Key writes "%", "=", "|", "{", "}", "/" and control characters in them as
+// %XX. So two different lists of values never make the same key out of fields that literal text with one of these
+// separates, and a client cannot write the {tag} that chooses a key's shard, nor the "/" that ends the key of a parent.
+// A policies file can, with "{{" and "}}": "{{{user}}}|login", and with "/".
 type Template struct {
 	text  string
 	parts []templatePart
@@ -36,8 +36,8 @@ type Template struct {
 // templatePart is literal text, or a field if its name is not empty.
 type templatePart struct{ literal, field string }
 
-// ParseTemplate reads a template. "{{" and "}}" stand for braces. Each field must be among known, unless known is nil. The
-// error follows the name of the file's field.
+// ParseTemplate reads a template. "{{" and "}}" stand for braces. Each field must be among known, unless known is nil.
+// The error follows the name of the file's field.
 func ParseTemplate(text string, known []string) (Template, error) {
 	t := Template{text: text}
 	if len(text) > keyBytesMax {
@@ -74,8 +74,8 @@ func ParseTemplate(text string, known []string) (Template, error) {
 	return t, t.fit()
 }
 
-// fit gives each value its room. It depends on nothing else than the text: a client that sends a long value for one field does
-// not change how another one is written, and so not the key of a parent.
+// fit gives each value its room. It depends on nothing else than the text: a client that sends a long value for one
+// field does not change how another one is written, and so not the key of a parent.
 func (t *Template) fit() error {
 	room, fields := keyBytesMax, 0
 	for _, p := range t.parts {
@@ -120,8 +120,8 @@ func (t Template) Fields() (names []string) {
 	return names
 }
 
-// Key makes the key. valueOf returns the value of a field. The end of a value for which there is no room becomes its SHA-256, and
-// literal text always stays whole.
+// Key makes the key. valueOf returns the value of a field. The end of a value for which there is no room becomes its
+// SHA-256, and literal text always stays whole.
 func (t Template) Key(valueOf func(field string) string) string {
 	var key []byte
 	for _, p := range t.parts {
@@ -136,12 +136,12 @@ func (t Template) Key(valueOf func(field string) string) string {
 	return string(key)
 }
 
-// emptyValue is how an empty value is written. No other value is: behind a "%" of theirs are two digits. So a key has something
-// before its "/", and is not empty, whatever a client leaves out.
+// emptyValue is how an empty value is written. No other value is: behind a "%" of theirs are two digits. So a key has
+// something before its "/", and is not empty, whatever a client leaves out.
 const emptyValue = "%empty"
 
-// AppendEscaped appends a value from outside, as Template.Key writes it. Bytes that are not UTF-8 become %XX, too: a key is
-// text.
+// AppendEscaped appends a value from outside, as Template.Key writes it. Bytes that are not UTF-8 become %XX, too: a
+// key is text.
 func AppendEscaped(key []byte, value string) []byte {
 	const digits = "0123456789ABCDEF"
 	if value == "" { //mutant:client-omits-a-parent
@@ -171,8 +171,8 @@ const (
 	shortenedBits = 128
 )
 
-// shortened replaces the end of what stands in text behind from by the hash of all that stands there, if it has more than most
-// bytes.
+// shortened replaces the end of what stands in text behind from by the hash of all that stands there, if it has more
+// than most bytes.
 func shortened(text []byte, from, most int) []byte {
 	if len(text)-from <= most {
 		return text

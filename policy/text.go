@@ -17,18 +17,23 @@ type textRule struct {
 	schema  jsonSchema
 }
 
+const upper, lower = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz0123456789"
+
 // texts are the kinds of text. The one without a name is a name that is looked up afterwards.
 var texts = map[string]textRule{
-	"":          {anyText, misread, jsonSchema{}},
-	"name":      {NameProblem, misread, jsonSchema{"pattern": "^[a-z0-9][a-z0-9_.-]*$", "maxLength": nameBytesMax}},
-	"reason":    {reasonProblem, always, jsonSchema{"maxLength": reasonBytesMax}},
-	"style":     {anyText, misread, jsonSchema{"pattern": "^(" + strings.Join(headerStyles, "|") + "|" + quotaOf + ".*)$"}},
-	"header":    {headerProblem, always, jsonSchema{"pattern": "^[A-Za-z0-9_-]+$", "maxLength": nameBytesMax}},
-	"words":     {wordsProblem, always, jsonSchema{"minLength": 1, "maxLength": gateTextBytesMax}},
-	"body":      {bodyProblem, always, jsonSchema{"maxLength": gateBodyBytesMax}},
-	"method":    {methodProblem, always, jsonSchema{"pattern": "^[A-Z-]*$", "maxLength": nameBytesMax}},
+	"":       {anyText, misread, jsonSchema{}},
+	"name":   {NameProblem, misread, jsonSchema{"pattern": "^[a-z0-9][a-z0-9_.-]*$", "maxLength": nameBytesMax}},
+	"reason": {printable(0, reasonBytesMax), always, jsonSchema{"maxLength": reasonBytesMax}},
+	"style": {anyText, misread,
+		jsonSchema{"pattern": "^(" + strings.Join(headerStyles, "|") + "|" + quotaOf + ".*)$"}},
+	"header": {madeOf(upper+lower+"-_", 1, "name of a header"), always,
+		jsonSchema{"pattern": "^[A-Za-z0-9_-]+$", "maxLength": nameBytesMax}},
+	"words": {printable(1, gateTextBytesMax), always, jsonSchema{"minLength": 1, "maxLength": gateTextBytesMax}},
+	"body":  {atMost(gateBodyBytesMax), always, jsonSchema{"maxLength": gateBodyBytesMax}},
+	"method": {madeOf(upper+"-", 0, "method: they are in upper case"), always,
+		jsonSchema{"pattern": "^[A-Z-]*$", "maxLength": nameBytesMax}},
 	"signature": {anyText, never, jsonSchema{"enum": jwtAlgorithms}},
-	"envoy":     {envoyTextProblem, misread, jsonSchema{"minLength": 1, "maxLength": envoyTextMax}},
+	"envoy":     {printable(1, envoyTextMax), misread, jsonSchema{"minLength": 1, "maxLength": envoyTextMax}},
 }
 
 // anyTextKind is text that is checked later.
@@ -62,63 +67,35 @@ func textKind(tag reflect.StructTag) kind {
 
 func (r textRule) node(text string) *yaml.Node { return scalar(text, r.quotes(text)) }
 
-// wordsProblem is the problem of text that stands in a header or an address.
-func wordsProblem(text string) string {
-	switch {
-	case text == "":
-		return "must not be empty"
-	case len(text) > gateTextBytesMax:
-		return tooLong(text, gateTextBytesMax)
+// printable returns the check of text of so many bytes that appears in a header, an address and a log line.
+func printable(least, most int) func(string) string {
+	return func(text string) string {
+		switch {
+		case len(text) < least:
+			return "must not be empty"
+		case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+			return "must be valid UTF-8 without control characters"
+		}
+		return atMost(most)(text)
 	}
-	return reasonProblem(text)
 }
 
-func tooLong(text string, bytesMax int) string {
-	return fmt.Sprintf("has %d bytes: at most %d are allowed", len(text), bytesMax)
+// atMost returns the check of text of so many bytes.
+func atMost(bytesMax int) func(string) string {
+	return func(text string) string {
+		if len(text) > bytesMax {
+			return fmt.Sprintf("has %d bytes: at most %d are allowed", len(text), bytesMax)
+		}
+		return ""
+	}
 }
 
-// reasonProblem is the problem of text that appears in a header and in a log line.
-func reasonProblem(text string) string {
-	switch {
-	case len(text) > reasonBytesMax:
-		return tooLong(text, reasonBytesMax)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return "must be valid UTF-8 without control characters"
+// madeOf returns the check of text of so many of these letters, which is not what else it would be.
+func madeOf(letters string, least int, isNot string) func(string) string {
+	return func(text string) string {
+		if len(text) < least || len(text) > nameBytesMax || strings.Trim(text, letters) != "" {
+			return shown(text) + " is no " + isNot
+		}
+		return ""
 	}
-	return ""
-}
-
-// headerProblem is the problem of the name of a header.
-func headerProblem(name string) string {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	if name == "" || len(name) > nameBytesMax || strings.Trim(name, letters) != "" {
-		return shown(name) + " is no name of a header"
-	}
-	return ""
-}
-
-func bodyProblem(text string) string {
-	if len(text) > gateBodyBytesMax {
-		return tooLong(text, gateBodyBytesMax)
-	}
-	return ""
-}
-
-func methodProblem(text string) string {
-	if strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != "" || len(text) > nameBytesMax {
-		return shown(text) + " is no method: they are in upper case"
-	}
-	return ""
-}
-
-func envoyTextProblem(text string) string {
-	switch {
-	case text == "":
-		return "is empty"
-	case len(text) > envoyTextMax:
-		return tooLong(text, envoyTextMax)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return "must be valid UTF-8 without control characters"
-	}
-	return ""
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Threshold is a use of a limit at which an event is fired, once in each window of each key. It denies nothing. Either Percent or
-// Units is set.
+// Threshold is a use of a limit at which an event is fired, once in each window of each key. It denies nothing. Either
+// Percent or Units is set.
 type Threshold struct {
 	Percent uint32 // of the quota in force for the key: 1 to 1000
 	Units   uint64 // 1 to limit.MaxQuota

@@ -20,7 +20,8 @@ var tiersKind = kind{
 	node: func(reflect.Value, bool) *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode} }, // tiersNode
 	schema: func() jsonSchema {
 		return jsonSchema{"type": "object", "maxProperties": tiersMax, "propertyNames": texts["name"].schema,
-			"additionalProperties": jsonSchema{"type": "object", "properties": jsonSchema{"unlimited": flagKind.schema()},
+			"additionalProperties": jsonSchema{"type": "object",
+				"properties":    jsonSchema{"unlimited": flagKind.schema()},
 				"propertyNames": texts["name"].schema, "additionalProperties": tierLimitKind.schema()}}
 	},
 }

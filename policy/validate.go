@@ -58,8 +58,9 @@ func (c *checker) name(field, name string) {
 	}
 }
 
-// NameProblem returns the problem of the name of a namespace, policy, limit, tier or unit, as text that follows the name
-// of the field, or "" if there is none. A "/" in particular is not allowed, because denied_by has the form "policy/limit".
+// NameProblem returns the problem of the name of a namespace, policy, limit, tier or unit, as text that follows the
+// name of the field, or "" if there is none. A "/" in particular is not allowed, because denied_by has the form
+// "policy/limit".
 func NameProblem(name string) string {
 	const letters, inner = "abcdefghijklmnopqrstuvwxyz0123456789", "_.-"
 	switch {
@@ -175,7 +176,8 @@ func (c *checker) algorithmHas(field string, number *uint64, has bool) bool {
 	return true
 }
 
-// retention bounds the life of idempotency records by the window that they protect: a longer life would only cost memory.
+// retention bounds the life of idempotency records by the window that they protect: a longer life would only cost
+// memory.
 func (c *checker) retention() {
 	longest := DefaultRetention
 	for _, l := range c.policy.Limits {

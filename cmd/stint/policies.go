@@ -17,7 +17,7 @@ import (
 // policiesCommand has the commands about the policies in force and before.
 type policiesCommand struct {
 	List     policiesListCommand     `cmd:"" default:"withargs" help:"List the policies in force."`
-	Check    policiesCheckCommand    `cmd:"" help:"Check a policies file here, without a server. Exit code 2: it is wrong."`
+	Check    policiesCheckCommand    `cmd:"" help:"Check a policies file here, offline. Exit code 2: it is wrong."`
 	Schema   policiesSchemaCommand   `cmd:"" help:"Print the JSON Schema of policies files, for editors."`
 	History  policiesHistoryCommand  `cmd:"" help:"List the versions: who put which in force, when and why."`
 	Rollback policiesRollbackCommand `cmd:"" help:"Put an earlier version in force again."`
@@ -56,8 +56,8 @@ type policiesCheckCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*policiesCheckCommand) Help() string {
-	return "Exit code 0: stint apply and stint serve take the file. 2: it is wrong; every problem has its line. No server is " +
-		"asked, so it may still differ from what is in force: stint apply --dry-run says how.\n\n" +
+	return "Exit code 0: stint apply and stint serve take the file. 2: it is wrong; every problem has its line. No " +
+		"server is asked, so it may still differ from what is in force: stint apply --dry-run says how.\n\n" +
 		"    stint policies check policies.yaml"
 }
 
@@ -79,7 +79,8 @@ type policiesSchemaCommand struct{}
 
 // Help implements kong.HelpProvider.
 func (*policiesSchemaCommand) Help() string {
-	return "An editor that knows the schema completes fields, explains them and underlines mistakes. No server is asked.\n\n" +
+	return "An editor that knows the schema completes fields, explains them and underlines mistakes. No server is " +
+		"asked.\n\n" +
 		"    stint policies schema > policies.schema.json\n\n" +
 		"For editors with yaml-language-server, such as VS Code, write as the first line of the policies file:\n\n" +
 		"    # yaml-language-server: $schema=policies.schema.json"

@@ -60,7 +60,8 @@ func anchored(pattern string) func(string) bool {
 	return regexp.MustCompile(`(?is)\A(?:` + pattern + `)\z`).MatchString
 }
 
-// globbed compiles a pattern in which "*" is any text within a segment, and "**" any text. "/**" at the end is also no text.
+// globbed compiles a pattern in which "*" is any text within a segment, and "**" any text. "/**" at the end is also no
+// text.
 func globbed(glob string) func(string) bool {
 	glob, tail := strings.TrimSuffix(glob, "/"), ""
 	if start, whole := strings.CutSuffix(glob, "/**"); whole {
