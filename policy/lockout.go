@@ -14,7 +14,7 @@ type Lockout struct {
 	// Max is at least Base. Absent: an hour, or Base if that is longer.
 	Max limit.Span `policy:"max,always" max:"36600d" about:"Longest block. Absent: 1h, or base if that is longer."`
 	// ForgiveAfter without a violation the ladder starts again.
-	ForgiveAfter limit.Span `policy:"forgive_after,always" usual:"24h" max:"36600d" about:"Quiet time that ends them."`
+	ForgiveAfter limit.Span `policy:"forgive_after,always" usual:"24h" max:"36600d" about:"Quiet time that ends it."`
 	// OnDenied: a denial by a limit is also a violation; it needs CountDenied. A denial by the block itself is none.
 	OnDenied bool `policy:"on_denied" about:"Denials climb the ladder too. Needs count_denied."`
 	// StepDown: a success goes one level down; else it clears failures and ladder.
