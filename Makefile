@@ -35,6 +35,7 @@ image: ## the image stint:dev, FROM scratch, without any network
 
 test: ## the tests that need nothing but Go
 	go test ./...
+	cd tools/bench && go test .
 
 demo: ## three nodes, a proxy, a kill, 150 requests: exactly 100 pass
 	@go build -o dist/stint ./cmd/stint
@@ -155,6 +156,7 @@ tags := chaos,docker,flood,nextlevel,nightly,pages,proxies,spellings
 lint: ## vet and staticcheck, with the build tags
 	go vet -tags $(tags) ./...
 	$(tool) staticcheck -tags $(tags) ./...
+	cd tools/bench && go vet . && go tool -modfile=../go.mod staticcheck .
 
 lint-all: lint ## the same without them too; vet for macOS, with the driver of Chromium, and of the tools
 	go vet ./...

@@ -113,8 +113,8 @@ var doors = map[string][]string{
 	"github.com/cockroachdb/pebble":         {"raftfsm", "internal/testing/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
 	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
-	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/offline/bench", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
-	"google.golang.org/grpc":                {"api", "client/stintgrpc", "internal/offline/bench"},
+	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
+	"google.golang.org/grpc":                {"api", "client/stintgrpc"},
 	"github.com/envoyproxy/":                {"api"}, // the messages of Envoy's rate limit service
 	"github.com/prometheus/":                {"internal/observe/metrics"},
 	"github.com/alecthomas/kong":            {"cmd/stint"},
@@ -142,7 +142,7 @@ var testDoors = map[string][]string{
 	"google.golang.org/grpc":                {"client/internal/inbound", "examples", "node"},
 	"github.com/envoyproxy/":                {"examples", "node"},
 	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
-	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "node"},
+	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "internal/offline/bench", "node"},
 	"go.opentelemetry.io/":                  {"node"}, // a collector of traces
 	"go.yaml.in/":                           {"examples"},
 	"connectrpc.com/":                       {"client/internal/inbound", "node"},

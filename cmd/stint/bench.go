@@ -7,42 +7,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/stint-io/stint/internal/offline/bench"
 	"maps"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stint-io/stint/internal/offline/bench"
 )
 
 type benchCommand struct {
-	Addr        []string      `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one if one does not answer." default:"127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
-	Timeout     time.Duration `help:"Of one call." default:"10s"`
-	Policy      string        `help:"Policy to ask." placeholder:"NAME"`
-	Namespace   string        `help:"Default: the server's."`
-	Tier        string        `help:"Default: the policy's default tier."`
-	Protocol    string        `help:"json, connect (binary), grpc, stream (CheckStream over gRPC: a stream for each caller), client (the Go client: one for all callers) or redis." enum:"json,connect,grpc,stream,client,redis" default:"json"`
-	GRPCAddr    []string      `name:"grpc-addr" help:"grpc, stream: the nodes' ports for gRPC alone; --addr is still where their policies and metrics are. Default: --addr." placeholder:"HOST:PORT,..."`
-	RedisAddr   []string      `help:"redis: the Redis ports of the nodes; --addr is still where their policies and metrics are." default:"127.0.0.1:6379" placeholder:"HOST:PORT,..."`
-	Work        []string      `help:"redis: check (STINT.CHECK of the policy), incr (INCR) or bucket (CL.THROTTLE). Default: check. With --compare any of incr, window and bucket." placeholder:"KIND,..."`
-	Callers     int           `help:"Calls under way at once." default:"64"`
-	Connections int           `help:"grpc, stream: connections that the callers share. client: one to each node. The others have one per caller." default:"2"`
-	Keys        int           `help:"Keys to spread over; 1: one hot key." default:"1"`
-	KeyPrefix   string        `help:"Default: a fresh one for each run, so that the audit knows where every key started."`
-	Batch       int           `help:"Checks per call: CheckBatch above 1; with stream in one message, with redis in a pipeline." default:"1"`
-	Denied      int           `help:"Share of checks for keys that have nothing left, in percent." default:"0"`
-	Cost        uint64        `help:"Units per check." default:"1"`
-	Entries     int           `help:"Keys that each check names, all or nothing: on as many shards as chance will have it." default:"1"`
-	Together    bool          `help:"With --entries: a {tag} places the keys of a check on one shard."`
-	Duration    time.Duration `help:"How long. Default: 10s, unless --count is given."`
-	Count       uint64        `help:"How many checks in all."`
-	Rate        float64       `help:"Open loop: calls per second, whatever the answers do. Default: closed loop."`
-	Rounds      int           `help:"With --compare and --curve: how often each case is run, in turns." default:"3"`
-	Compare     string        `help:"Run the same work against this Redis too, and print ratios. With --keys and --batch each work runs on one key and on that many, one at a time and in pipelines." placeholder:"HOST:PORT" group:"Beside a Redis"`
-	Wait        int           `help:"Let the Redis also WAIT for so many replicas." placeholder:"REPLICAS" group:"Beside a Redis"`
-	curveFlags  `embed:"" group:"Curves"`
-	Floor       string `help:"Measure what the machine allows instead: fdatasync in this directory, and a round trip over loopback." placeholder:"DIR" group:"The machine"`
+	Addr       []string `help:"Where the nodes are: the callers spread evenly over them, and go on to the next one if one does not answer." default:"127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL,..."`
+	bench.Plan `embed:""`
+	Floor      string `help:"Measure what the machine allows instead: fdatasync in this directory, and a round trip over loopback." placeholder:"DIR" group:"The machine"`
 	trust
 	tokenFlag
 	output
@@ -67,35 +45,20 @@ func (*benchCommand) Help() string {
 		"    stint bench --policy free --keys 100000 --entries 2    two keys at once, on two shards mostly\n" +
 		"    stint bench --policy free --rate 5000 --duration 30s       latency at a fixed rate\n" +
 		"    stint bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, all nodes asked alike\n" +
-		"    stint bench --protocol redis --work incr --batch 16        INCR over --redis-addr, in pipelines of 16\n" +
-		"    stint bench --compare 127.0.0.1:6380 --keys 100000 --batch 16 --wait 1    beside a Redis\n" +
-		"    stint bench --policy free --curve callers=1,16,256 --points p.json    one run for each value\n" +
-		"    stint bench --draw p.json > curve.svg                      and its picture\n" +
-		"    stint bench --floor .                                      what disk and loopback allow"
+		"    stint bench --floor .                                      what disk and loopback allow\n\n" +
+		"The program in tools/bench of the repository loads the Redis port, compares stint with a Redis, and draws curves."
 }
 
 // Run puts load on the server until the end of the plan or Ctrl-C, and prints the measurements.
 func (c *benchCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	switch {
-	case c.Draw != "":
-		return c.draw(s)
-	case c.Floor != "":
+	if c.Floor != "" {
 		return c.floor(ctx, s)
-	case c.Compare != "":
-		return c.compare(ctx, s)
-	case c.Curve != "":
-		return c.curve(ctx, s)
 	}
-	return c.once(ctx, s)
-}
-
-// once runs one plan.
-func (c *benchCommand) once(ctx context.Context, s streams) error {
 	plan, err := c.plan()
 	if err == nil {
-		err = plan.Validate()
+		err = plan.Check()
 	}
 	if err != nil {
 		return usageError{fmt.Errorf("bench: %w", err)}
@@ -105,16 +68,6 @@ func (c *benchCommand) once(ctx context.Context, s streams) error {
 		progress = func(p bench.Progress) { overwrite(s.err, progressLine(p)) }
 	}
 	report, err := bench.Run(ctx, plan, progress)
-	err = c.show(ctx, s, err, report, func() error { return printReport(s, report) })
-	if err == nil && !report.Verdict.OK {
-		err = errors.New(report.Verdict.Text)
-	}
-	return err
-}
-
-// show ends the line of progress and prints a report, for programs or for people. err is the reason why there is no
-// report.
-func (c *benchCommand) show(ctx context.Context, s streams, err error, report any, print func() error) error {
 	if s.live() {
 		overwrite(s.err, "")
 	}
@@ -122,9 +75,14 @@ func (c *benchCommand) show(ctx context.Context, s streams, err error, report an
 	case err != nil:
 		return c.explain(ctx, err)
 	case c.json():
-		return json.NewEncoder(raw(s.out)).Encode(report)
+		err = json.NewEncoder(raw(s.out)).Encode(report)
+	default:
+		err = printReport(s, report)
 	}
-	return print()
+	if err == nil && !report.Verdict.OK {
+		err = errors.New(report.Verdict.Text)
+	}
+	return err
 }
 
 // Validate implements kong.Validatable.
@@ -144,41 +102,24 @@ func (c *benchCommand) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("bench: %w", err)
 }
 
-// plan builds the plan of one run from the flags.
-func (c *benchCommand) plan() (bench.Plan, error) {
-	prefix, fresh := c.KeyPrefix, false
-	if prefix == "" {
+// plan completes the plan of the flags.
+func (c *benchCommand) plan() (p bench.Plan, err error) {
+	p = c.Plan
+	if p.KeyPrefix == "" {
 		var random [4]byte
 		rand.Read(random[:])
-		prefix, fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
+		p.KeyPrefix, p.Fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
 	}
-	if len(c.Work) > 1 && c.Compare == "" {
-		return bench.Plan{}, errors.New("--work: more than one kind needs --compare")
-	}
-	secure, err := c.trust.config()
-	if err != nil {
-		return bench.Plan{}, err
-	}
-	addresses := c.remote().urls()
+	p.Addresses = c.remote().urls()
+	addresses := slices.Clone(p.Addresses)
 	scheme, _, _ := strings.Cut(addresses[0], "://")
-	for _, door := range slices.Concat(c.GRPCAddr, c.RedisAddr) {
+	for _, door := range p.GRPCAddr {
 		addresses = append(addresses, scheme+"://"+door) // a node has TLS on all its ports or on none
 	}
-	token, err := c.tokenTo(addresses)
-	if err != nil {
-		return bench.Plan{}, err
+	if p.TLS, err = c.trust.config(); err == nil {
+		p.Token, err = c.tokenTo(addresses)
 	}
-	p := bench.Plan{Addresses: c.remote().urls(), Token: token, TLS: secure, Protocol: bench.Protocol(c.Protocol), GRPC: c.GRPCAddr, Namespace: c.Namespace,
-		Policy: c.Policy, Tier: c.Tier, Callers: c.Callers, Connections: c.Connections, Keys: c.Keys, KeyPrefix: prefix,
-		Fresh: fresh, Batch: c.Batch, DeniedPercent: c.Denied, Cost: c.Cost, Entries: c.Entries, Together: c.Together,
-		Duration: c.Duration, Count: c.Count, Rate: c.Rate, Timeout: c.Timeout}
-	if len(c.Work) > 0 {
-		p.Work = bench.Work(c.Work[0])
-	}
-	if p.Protocol == bench.Redis {
-		p.Redis = c.RedisAddr
-	}
-	return p, nil
+	return p, err
 }
 
 func progressLine(p bench.Progress) string {
@@ -204,12 +145,8 @@ func printReport(s streams, r *bench.Report) error {
 	if r.Rate > 0 {
 		loop = fmt.Sprintf("open loop at %g calls/s", r.Rate)
 	}
-	work := "policy " + r.Policy
-	if r.Policy == "" {
-		work = "work " + string(r.Work)
-	}
-	fmt.Fprintf(s.out, "%s over %s, %s, %s, %d callers, %d connections, batch %d, %s, %.1f s\n\n", r.Address,
-		r.Protocol, work, keys, r.Callers, r.Connections, r.Batch, loop, r.Seconds)
+	fmt.Fprintf(s.out, "%s over %s, policy %s, %s, %d callers, %d connections, batch %d, %s, %.1f s\n\n", r.Address,
+		r.Protocol, r.Policy, keys, r.Callers, r.Connections, r.Batch, loop, r.Seconds)
 	table := newTable(s)
 	fmt.Fprintf(table, "rate\t%.0f checks/s\t%.0f calls/s\n", r.ChecksPerSecond, r.CallsPerSecond)
 	fmt.Fprintf(table, "checks\t%d\tadmitted %d, denied %d, failed %d, unknown %d\n", r.Checks, r.Admitted, r.Denied,

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) {
 // testscript's own commands they use:
 //
 //	exits CODE stint ARGS...   runs a command that must end with this exit code
-//	serve ARGS...              starts a server on free ports, waits until it is ready, and sets STINT_ADDR, HOSTPORT and REDIS
+//	serve ARGS...              starts a server on free ports, waits until it is ready, and sets STINT_ADDR and HOSTPORT
 //	log REGEXP                 looks for a line in the server's log so far; ! log: there must be none
 //	halfcall                   begins a call to the server and does not finish it
 //	remember NAME              sets a variable to the output of the last command
@@ -150,12 +149,6 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Setenv("STINT_ADDR", ready[1])
 	ts.Setenv("HOSTPORT", address(ts))
-	if slices.Contains(args, "--redis-addr") {
-		line, err := said.ReadString('\n')
-		ts.Check(err)
-		_, redis, _ := strings.Cut(strings.TrimSpace(line), "clients of Redis at ")
-		ts.Setenv("REDIS", redis)
-	}
 	*ts.Value(serverKey{}).(*server) = server{process, logFile.Name()}
 }
 

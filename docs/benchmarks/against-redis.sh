@@ -8,23 +8,8 @@
 seconds=${1:-3} rounds=${2:-3} callers=${3:-64}
 
 compare() { # compare [flags]: prints a Markdown table
-    "$stint" bench --addr "$addresses" --redis-addr "$redis_addresses" --compare "127.0.0.1:$((base + 51))" --policy free \
-        --callers "$callers" --keys 100000 --batch 16 --duration "${seconds}s" --rounds "$rounds" -o json "$@" > "$work/compared"
-    jq -r '
-        def spread(f): "\(.median | f) (\(.min | f)-\(.max | f))";
-        def whole: round;
-        def tenths: . * 10 | round / 10;
-        def hundredths: . * 100 | round / 100;
-        def durability: if .appendOnly then "appendfsync \(.appendFsync)" else "no append-only file" end;
-        "Redis \(.redis.version), \(.redis | durability)\(.redis.replicas // [] | map(", a replica with " + durability) | add // ""
-            ); \(.callers) callers; \(.rounds) rounds of \(.seconds) s in turns", "",
-        "| work | keys | pipeline | WAIT | stint/s | Redis/s | stint / Redis | stint p50, p99 us | Redis p50, p99 us | stint CPU us | Redis CPU us |",
-        "|-|-|-|-|-|-|-|-|-|-|-|",
-        (.comparisons[] | "| \(.work) | \(.keys) | \(.pipeline) | \(if .wait > 0 then .wait else "no" end) | \(.stint.perSecond | spread(whole)) | \(
-            .redis.perSecond | spread(whole)) | \(.ratio | spread(hundredths)) | \(.stint.p50Micros.median), \(.stint.p99Micros.median) | \(
-            .redis.p50Micros.median), \(.redis.p99Micros.median) | \(.stint.serverCpuMicros.median | tenths) | \(
-            .redis.serverCpuMicros.median | tenths) |"),
-        (.wrong // [] | .[])' "$work/compared"
+    "$load" compare --addr "$addresses" --redis-addr "$redis_addresses" --peer "127.0.0.1:$((base + 51))" --policy free \
+        --callers "$callers" --keys 100000 --batch 16 --duration "${seconds}s" --rounds "$rounds" "$@"
 }
 
 machine

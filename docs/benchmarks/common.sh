@@ -2,7 +2,7 @@
 # 127.0.0.1 from BASE_PORT (8200) on, with data in a directory below TMPDIR, and ends and removes all of it when they end.
 # SHARDS (4) is what a cluster is created with; NODE_PROCS, if it is set, the GOMAXPROCS of each node. Needs Go and jq.
 #
-# Sets work (the directory), stint (the binary), and after cluster: addresses and redis_addresses of the nodes.
+# Sets work (the directory), stint and load (the binaries), and after cluster: addresses and redis_addresses of the nodes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -23,6 +23,8 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 stint=$work/stint
 go build -o "$stint" ./cmd/stint
+load=$work/bench
+go build -C tools/bench -o "$load" .
 
 # free admits 10^12 a day, bucket a million a second: neither ever denies.
 cat > "$work/policies.yaml" << 'YAML'
@@ -121,8 +123,8 @@ redis() {
     ready "$name" redis-cli -p "$port" ping
 }
 
-# bench [flags]: stint bench against the cluster, as JSON. A verdict against the server ends no script: the table has it.
-bench() { "$stint" bench --addr "$addresses" --redis-addr "$redis_addresses" "$@" -o json 2>> "$work/log-bench" || true; }
+# bench [flags]: a run of tools/bench against the cluster, as JSON. A verdict against the server ends no script: the table has it.
+bench() { "$load" run --addr "$addresses" --redis-addr "$redis_addresses" "$@" 2>> "$work/log-bench" || true; }
 
 # measure ROUNDS SECONDS CASE...: runs each case, words of flags, once in each round, and prints a Markdown table: medians,
 # with the range of the rate.

@@ -7,8 +7,8 @@
 seconds=${1:-1} rounds=${2:-2} most=${3:-10000000}
 
 curve() { # curve NAME=VALUES SERIES [flags]
-    "$stint" bench --addr "$addresses" --redis-addr "$redis_addresses" --policy free --curve "$1" --series "$2" \
-        --points "$work/${1%%=*}.json" --duration "${seconds}s" --rounds "$rounds" --timeout 30s "${@:3}"
+    "$load" curve "$1" --series "$2" --addr "$addresses" --redis-addr "$redis_addresses" --policy free \
+        --duration "${seconds}s" --rounds "$rounds" --timeout 30s "${@:3}" >> "$work/${1%%=*}.json"
 }
 keys=1
 for n in 100 10000 1000000 10000000; do if [ "$n" -le "$most" ]; then keys+=,$n; fi; done
@@ -27,7 +27,7 @@ for count in 1 3; do
     done
 done
 
-draw() { "$stint" bench --draw "$work/$1.json" --title "$2" > "docs/benchmarks/$1.svg"; }
+draw() { "$load" draw "$work/$1.json" --title "$2" > "docs/benchmarks/$1.svg"; }
 draw callers "Single checks, by callers"
 draw batch "CheckBatch over gRPC, 16 callers, by checks in a call"
 draw keys "Pipelines of 16 over the Redis protocol, by live keys"

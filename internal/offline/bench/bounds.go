@@ -102,29 +102,29 @@ func bucketRule(b *stintv1.TokenBucket, quota uint64, tier *stintv1.TierLimit) r
 	return r
 }
 
-// span is the time of a run, and whether its keys were fresh.
-type span struct {
-	began, ended time.Time // before the first call was sent, after the last one was answered
-	fresh        bool      // no key was used before
+// Span is the time of a run, and whether its keys were fresh.
+type Span struct {
+	Began, Ended time.Time // before the first call was sent, after the last one was answered
+	Fresh        bool      // no key was used before
 }
 
 // atMost is the most units that a server may admit to a key within the span, in requests of one cost. The server's clock may
 // differ from this machine's. Where the bound depends on the start of a window, it allows a second on both sides. So near an
 // edge the bound is larger than necessary, but never too small.
-func (r rule) atMost(cost uint64, s span) uint64 {
+func (r rule) atMost(cost uint64, s Span) uint64 {
 	const skew = time.Second
-	elapsed := s.ended.Sub(s.began)
+	elapsed := s.Ended.Sub(s.Began)
 	elapsed += elapsed/1000 + time.Millisecond // shard time is slewed by 500 ppm at most
 	perWindow := floorTo(r.quota, cost)
 	switch r.kind {
 	case endless:
 		return perWindow
 	case aligned:
-		first, last := s.began.Add(-skew).UnixNano()/int64(r.period), s.ended.Add(skew).UnixNano()/int64(r.period)
+		first, last := s.Began.Add(-skew).UnixNano()/int64(r.period), s.Ended.Add(skew).UnixNano()/int64(r.period)
 		return times(perWindow, uint64(last-first+1))
 	case rolling:
 		windows := 1 + uint64(elapsed/r.period)
-		if !s.fresh {
+		if !s.Fresh {
 			windows++ // a window that was open when the run began
 		}
 		return times(perWindow, windows)
@@ -133,7 +133,7 @@ func (r rule) atMost(cost uint64, s span) uint64 {
 		return floorTo(plus(r.quota, share(r.quota, elapsed, r.period)), cost)
 	}
 	start := r.quota
-	if s.fresh {
+	if s.Fresh {
 		start = r.atRest
 	}
 	return floorTo(plus(start, share(r.refill, elapsed, r.period)), cost)
@@ -177,7 +177,7 @@ func atRest(rules []rule) uint64 {
 }
 
 // atMost is the least of the rules' bounds.
-func atMost(rules []rule, cost uint64, s span) uint64 {
+func atMost(rules []rule, cost uint64, s Span) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, r := range rules {
 		least = min(least, r.atMost(cost, s))

@@ -63,7 +63,7 @@ func TestAtMost(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Unix(1_800_000_000, 0).Truncate(time.Hour).Add(c.start)
-			if got := r.atMost(c.cost, span{began, began.Add(c.long), c.fresh}); got != c.want {
+			if got := r.atMost(c.cost, Span{began, began.Add(c.long), c.fresh}); got != c.want {
 				t.Errorf("at most %d, want %d", got, c.want)
 			}
 		})

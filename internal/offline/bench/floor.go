@@ -19,49 +19,46 @@ type Floor struct {
 
 const (
 	floorBlock    = 4 << 10
-	floorMessage  = 64
-	floorBlockMax = 16 << 10 // preallocated blocks: 64 MiB
+	floorBlockMax = 16 << 10 // blocks of the file: 64 MiB
 )
 
 // MeasureFloor measures each part for the duration each, with one caller. It leaves no file in the directory.
 func MeasureFloor(ctx context.Context, directory string, each time.Duration) (f Floor, err error) {
-	if f.SyncAppendMicros, err = measureSync(ctx, directory, each, false); err != nil {
+	file, err := os.CreateTemp(directory, "stint-floor-")
+	if err != nil {
 		return f, err
 	}
-	if f.SyncPreallocatedMicros, err = measureSync(ctx, directory, each, true); err != nil {
+	defer os.Remove(file.Name())
+	defer file.Close()
+	block, at := make([]byte, floorBlock), int64(0)
+	write := func() error {
+		block[at%floorBlock]++
+		_, err := file.WriteAt(block, at%floorBlockMax*floorBlock)
+		at++
+		return err
+	}
+	writeAndSync := func() error {
+		if err := write(); err != nil {
+			return err
+		}
+		return syncData(file)
+	}
+	if f.SyncAppendMicros, err = repeat(ctx, each, writeAndSync); err != nil {
+		return f, err
+	}
+	for range floorBlockMax { // every block is written once, so that later writes change no metadata
+		if err := write(); err != nil {
+			return f, err
+		}
+	}
+	if err := file.Sync(); err != nil {
+		return f, err
+	}
+	if f.SyncPreallocatedMicros, err = repeat(ctx, each, writeAndSync); err != nil {
 		return f, err
 	}
 	f.RoundTripMicros, err = measureRoundTrip(ctx, each)
 	return f, err
-}
-
-func measureSync(ctx context.Context, directory string, each time.Duration, preallocated bool) (Latency, error) {
-	file, err := os.CreateTemp(directory, "stint-floor-")
-	if err != nil {
-		return Latency{}, err
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	block := make([]byte, floorBlock)
-	if preallocated {
-		for range floorBlockMax { // written zeros, so that later writes change no metadata
-			if _, err := file.Write(block); err != nil {
-				return Latency{}, err
-			}
-		}
-		if err := file.Sync(); err != nil {
-			return Latency{}, err
-		}
-	}
-	at := int64(0)
-	return repeat(ctx, each, func() error {
-		block[at%floorBlock]++
-		if _, err := file.WriteAt(block, at*floorBlock%(floorBlock*floorBlockMax)); err != nil {
-			return err
-		}
-		at++
-		return syncData(file)
-	})
 }
 
 // repeat calls until the time is over, and returns the distribution of the calls' durations.
@@ -83,19 +80,25 @@ func measureRoundTrip(ctx context.Context, each time.Duration) (Latency, error) 
 	if err != nil {
 		return Latency{}, err
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		echoOnce(listener)
-	}()
-	defer func() { <-ended }()
 	defer listener.Close()
 	conn, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		return Latency{}, err
 	}
-	defer conn.Close()
-	message := make([]byte, floorMessage)
+	defer conn.Close()             // twice is no harm
+	peer, err := listener.Accept() // the kernel has completed the connection
+	if err != nil {
+		return Latency{}, err
+	}
+	defer peer.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(struct{ io.Writer }{peer}, struct{ io.Reader }{peer}) // copied here, not spliced by the kernel
+	}()
+	defer func() { <-ended }()
+	defer conn.Close() // ends the echo
+	message := make([]byte, 64)
 	return repeat(ctx, each, func() error {
 		if _, err := conn.Write(message); err != nil {
 			return err
@@ -105,14 +108,4 @@ func measureRoundTrip(ctx context.Context, each time.Duration) (Latency, error) 
 		}
 		return nil
 	})
-}
-
-// echoOnce serves one echo connection until it ends.
-func echoOnce(listener net.Listener) {
-	conn, err := listener.Accept()
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	_, _ = io.Copy(struct{ io.Writer }{conn}, struct{ io.Reader }{conn})
 }

@@ -2,27 +2,38 @@ package bench
 
 import "sync/atomic"
 
-// ledger keeps the units asked for, by key and by fate. It may be used concurrently.
-type ledger struct {
-	accounts []account // by key number
+// Fate is the outcome of one check.
+type Fate uint8
+
+// The fates.
+const (
+	Allowed Fate = iota
+	Denied
+	Failed  // certainly not counted
+	Unknown // counted once or not at all
+)
+
+// Ledger keeps the units asked for, by key and by fate. It may be used concurrently.
+type Ledger struct {
+	Accounts []Account // by key number
 }
 
-// account is one key's units.
-type account struct {
-	admitted, denied, unknown atomic.Uint64
+// Account is one key's units.
+type Account struct {
+	Admitted, Denied, Unknown atomic.Uint64
 }
 
-func newLedger(keys int) *ledger { return &ledger{accounts: make([]account, keys)} }
+func newLedger(keys int) *Ledger { return &Ledger{Accounts: make([]Account, keys)} }
 
 // enter records one check's fate. A failed check counted nothing, so it leaves no trace.
-func (l *ledger) enter(key uint32, f fate, cost uint64) {
-	a := &l.accounts[key]
+func (l *Ledger) enter(key uint32, f Fate, cost uint64) {
+	a := &l.Accounts[key]
 	switch f {
-	case allowed:
-		a.admitted.Add(cost)
-	case denied:
-		a.denied.Add(cost)
-	case unknown:
-		a.unknown.Add(cost)
+	case Allowed:
+		a.Admitted.Add(cost)
+	case Denied:
+		a.Denied.Add(cost)
+	case Unknown:
+		a.Unknown.Add(cost)
 	}
 }

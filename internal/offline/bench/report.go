@@ -2,6 +2,7 @@ package bench
 
 import (
 	"strings"
+	"syscall"
 	"time"
 
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
@@ -11,8 +12,7 @@ import (
 type Report struct {
 	Address     string   `json:"address"` // all nodes' addresses, separated by commas
 	Protocol    Protocol `json:"protocol"`
-	Work        Work     `json:"work"`
-	Policy      string   `json:"policy"` // "": the work uses no policy
+	Policy      string   `json:"policy"`
 	Callers     int      `json:"callers"`
 	Connections int      `json:"connections"`
 	Keys        int      `json:"keys"`
@@ -61,34 +61,72 @@ func latencyOf(h *hdrhistogram.Histogram) Latency {
 	if h.TotalCount() == 0 {
 		return Latency{}
 	}
-	return Latency{P50: h.ValueAtQuantile(50), P90: h.ValueAtQuantile(90), P99: h.ValueAtQuantile(99),
-		P999: h.ValueAtQuantile(99.9), Max: h.Max(), Mean: h.Mean()}
+	return Latency{
+		P50:  h.ValueAtQuantile(50),
+		P90:  h.ValueAtQuantile(90),
+		P99:  h.ValueAtQuantile(99),
+		P999: h.ValueAtQuantile(99.9),
+		Max:  h.Max(),
+		Mean: h.Mean(),
+	}
 }
 
-// report sums up a run. Run fills in the verdict and the server's processor time.
-func (r *run) report(elapsed time.Duration) *Report {
-	c := r.tally.counts()
+// report sums up a run whose servers' figures grew by used. Drive fills in the verdict.
+func (r *run) report(elapsed time.Duration, used map[string]float64) *Report {
+	c, p := r.tally.counts(), r.plan
 	latency, errors := r.tally.merged()
-	checks := c.admitted + c.denied + c.failed + c.unknown
-	p := r.plan
-	addresses := p.Addresses
-	if p.Protocol == Redis {
-		addresses = p.Redis
+	report := &Report{
+		Address:         strings.Join(p.Addresses, ","),
+		Protocol:        p.Protocol,
+		Policy:          p.Policy,
+		Callers:         p.Callers,
+		Connections:     r.port.Connections(),
+		Keys:            p.Keys,
+		KeyPrefix:       p.KeyPrefix,
+		Batch:           p.Batch,
+		Rate:            p.Rate,
+		Seconds:         elapsed.Seconds(),
+		Calls:           c.calls,
+		Checks:          c.checks(),
+		CallsPerSecond:  perSecond(c.calls, elapsed),
+		ChecksPerSecond: perSecond(c.checks(), elapsed),
+		Latency:         latencyOf(latency),
+		Admitted:        c.admitted,
+		Denied:          c.denied,
+		Failed:          c.failed,
+		Unknown:         c.unknown,
+		Errors:          errors,
 	}
-	return &Report{Address: strings.Join(addresses, ","), Protocol: p.Protocol, Work: p.Work, Policy: p.Policy, Callers: p.Callers,
-		Connections: r.connections(), Keys: p.Keys, KeyPrefix: p.KeyPrefix, Batch: p.Batch, Rate: p.Rate,
-		Seconds: elapsed.Seconds(), Calls: c.calls, Checks: checks,
-		CallsPerSecond: perSecond(c.calls, elapsed), ChecksPerSecond: perSecond(checks, elapsed),
-		Latency: latencyOf(latency), Admitted: c.admitted, Denied: c.denied, Failed: c.failed, Unknown: c.unknown,
-		Errors: errors, Unsent: r.unsent()}
-}
-
-func perSecond(n uint64, elapsed time.Duration) float64 {
-	if elapsed <= 0 {
-		return 0
+	if o, ok := r.schedule.(*openLoop); ok {
+		report.Unsent = o.unsent.Load()
 	}
-	return float64(n) / elapsed.Seconds()
+	decided := float64(report.Decided())
+	report.ServerCPUMicros = ratio(used["process_cpu_seconds_total"]*1e6, decided)
+	report.ClientCPUMicros = ratio(used[clientCPU]*1e6, decided)
+	report.ForwardedShare = ratio(used["stint_hop_requests_total"], decided)
+	report.MeanFrame = ratio(used["stint_hop_requests_total"], used["stint_hop_frames_total"])
+	report.MeanBatch = ratio(used["stint_batch_requests_sum"], used["stint_batch_requests_count"])
+	return report
 }
 
 // Decided is the number of checks that were answered with a decision.
 func (r *Report) Decided() uint64 { return r.Admitted + r.Denied }
+
+func perSecond(n uint64, elapsed time.Duration) float64 { return ratio(float64(n), elapsed.Seconds()) }
+
+// ratio returns 0 where there is none.
+func ratio(part, whole float64) float64 {
+	if whole <= 0 || part < 0 {
+		return 0
+	}
+	return part / whole
+}
+
+// cpuSeconds is the processor time of this process; 0: unknown.
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()).Seconds()
+}

@@ -21,6 +21,8 @@ type stripe struct {
 // counts are calls, and checks by fate.
 type counts struct{ calls, admitted, denied, failed, unknown uint64 }
 
+func (c counts) checks() uint64 { return c.admitted + c.denied + c.failed + c.unknown }
+
 // ErrorCount is the number of failed checks with one code, and the text of the first.
 type ErrorCount struct {
 	Checks  uint64 `json:"checks"`
@@ -45,44 +47,33 @@ func newTally(callers int) *tally {
 // stripe returns the stripe that a caller writes to.
 func (t *tally) stripe(caller int) *stripe { return t.stripes[caller%len(t.stripes)] }
 
-// record notes one call: its latency, the fates of its checks, and its error if it had one.
-func (l *stripe) record(latency time.Duration, fates []fate, err *callError) {
+// record notes one call: its latency, the fates of its checks, and its first failure.
+func (l *stripe) record(latency time.Duration, fates []Fate, failure *Failure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A value outside the histogram's range is recorded at its edge, so this cannot fail.
 	_ = l.latency.RecordValue(min(max(latency.Microseconds(), 1), latencyMicrosMax))
 	l.counts.calls++
-	failures := uint64(0)
 	for _, f := range fates {
 		switch f {
-		case allowed:
+		case Allowed:
 			l.counts.admitted++
-		case denied:
+			continue
+		case Denied:
 			l.counts.denied++
-		case failed:
+			continue
+		case Failed:
 			l.counts.failed++
-			failures++
-		case unknown:
+		case Unknown:
 			l.counts.unknown++
-			failures++
 		}
+		e := l.errors[failure.Code]
+		if e == nil {
+			e = &ErrorCount{Example: failure.Message}
+			l.errors[failure.Code] = e
+		}
+		e.Checks++
 	}
-	if failures > 0 {
-		l.recordError(failures, err)
-	}
-}
-
-func (l *stripe) recordError(checks uint64, err *callError) {
-	code, example := "in_batch", "single checks of a batch failed"
-	if err != nil {
-		code, example = err.code, err.message
-	}
-	e := l.errors[code]
-	if e == nil {
-		e = &ErrorCount{Example: example}
-		l.errors[code] = e
-	}
-	e.Checks += checks
 }
 
 // counts sums up the stripes. It may be called while callers record.

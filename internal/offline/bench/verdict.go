@@ -18,11 +18,20 @@ type Verdict struct {
 	AtMost   uint64 `json:"atMost"`  // units that may have been admitted
 }
 
+// NotAudited is the verdict of a run that cannot be audited, for the reason.
+func NotAudited(l *Ledger, reason string) Verdict {
+	v := Verdict{OK: true, Text: "not audited: " + reason}
+	for i := range l.Accounts {
+		v.Admitted += l.Accounts[i].Admitted.Load()
+	}
+	return v
+}
+
 // audit compares what was admitted to each key with what must and may have been.
 type audit struct {
 	plan  Plan
 	rules []rule
-	span  span
+	span  Span
 }
 
 // bounds are the least and the most units that may have been acknowledged to one key as admitted.
@@ -36,7 +45,7 @@ func (a audit) boundsOf(admitted, denied, unknown uint64, drained bool) bounds {
 	due := uint64(0)
 	if drained {
 		cost, due = 1, atRest(a.rules) // a single check spent everything before the run
-	} else if a.span.fresh {
+	} else if a.span.Fresh {
 		due = floorTo(atRest(a.rules), cost)
 	}
 	b := bounds{atLeast: min(answered, due), atMost: min(answered, atMost(a.rules, cost, a.span))}
@@ -45,15 +54,15 @@ func (a audit) boundsOf(admitted, denied, unknown uint64, drained bool) bounds {
 }
 
 // judge walks the ledger. It stops at the first wrong key, and names it.
-func (a audit) judge(l *ledger) Verdict {
+func (a audit) judge(l *Ledger) Verdict {
 	v := Verdict{OK: true, Exact: true, Checked: true}
 	asked := uint64(0)
-	for i := range l.accounts {
-		acc := &l.accounts[i]
-		admitted, denied, unknown := acc.admitted.Load(), acc.denied.Load(), acc.unknown.Load()
+	for i := range l.Accounts {
+		acc := &l.Accounts[i]
+		admitted, denied, unknown := acc.Admitted.Load(), acc.Denied.Load(), acc.Unknown.Load()
 		drained := i >= a.plan.Keys
 		b := a.boundsOf(admitted, denied, unknown, drained)
-		if text := wrong(a.plan.keyName(uint32(i)), admitted, b); text != "" {
+		if text := wrong(a.plan.KeyName(uint32(i)), admitted, b); text != "" {
 			return Verdict{Checked: true, Text: text, Admitted: admitted, AtLeast: b.atLeast, AtMost: b.atMost}
 		}
 		before := uint64(0)
@@ -73,11 +82,11 @@ func (a audit) judge(l *ledger) Verdict {
 func wrong(key string, admitted uint64, b bounds) string {
 	if admitted > b.atMost {
 		return fmt.Sprintf("OVER-ADMITTED: %s units admitted to key %s, where at most %s fit: %s too many",
-			grouped(admitted), key, grouped(b.atMost), grouped(admitted-b.atMost))
+			Grouped(admitted), key, Grouped(b.atMost), Grouped(admitted-b.atMost))
 	}
 	if admitted < b.atLeast {
 		return fmt.Sprintf("UNDER-ADMITTED: %s units admitted to key %s, where %s fit and were asked for",
-			grouped(admitted), key, grouped(b.atLeast))
+			Grouped(admitted), key, Grouped(b.atLeast))
 	}
 	return ""
 }
@@ -86,16 +95,16 @@ func wrong(key string, admitted uint64, b bounds) string {
 func (a audit) say(v Verdict, asked uint64, keys int) string {
 	on := ""
 	if keys > 1 {
-		on = fmt.Sprintf(" on %s keys", grouped(uint64(keys)))
+		on = fmt.Sprintf(" on %s keys", Grouped(uint64(keys)))
 	}
-	count := fmt.Sprintf("%s admitted of %s%s", grouped(v.Admitted), grouped(asked), on)
+	count := fmt.Sprintf("%s admitted of %s%s", Grouped(v.Admitted), Grouped(asked), on)
 	if !v.Exact {
 		return fmt.Sprintf("within bounds: %s, at least %s and at most %s were possible in that time", count,
-			grouped(v.AtLeast), grouped(v.AtMost))
+			Grouped(v.AtLeast), Grouped(v.AtMost))
 	}
 	limit := "no limit denies"
 	if least := atRest(a.rules); least != math.MaxUint64 {
-		limit = "limit " + grouped(least)
+		limit = "limit " + Grouped(least)
 	}
 	if keys > 1 && len(a.rules) > 0 {
 		limit += " each"
@@ -103,8 +112,8 @@ func (a audit) say(v Verdict, asked uint64, keys int) string {
 	return fmt.Sprintf("exact: %s, %s", count, limit)
 }
 
-// grouped writes a number with a comma at each thousand.
-func grouped(n uint64) string {
+// Grouped writes a number with a comma at each thousand.
+func Grouped(n uint64) string {
 	digits := strconv.FormatUint(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

@@ -50,7 +50,7 @@ func TestAStreamThatIsNotAnsweredInTime(t *testing.T) {
 func TestConnectionsHaveRoomForEveryStream(t *testing.T) {
 	for callers, want := range map[int]int{1: 1, 64: 2, 2_000: 2, 2_001: 3, 16_384: 17} {
 		p := Plan{Addresses: []string{"http://x"}, Protocol: Stream, Callers: callers}
-		if got := p.withDefaults().Connections; got != want {
+		if got := p.WithDefaults().Connections; got != want {
 			t.Errorf("%d callers: %d connections, want %d", callers, got, want)
 		}
 	}

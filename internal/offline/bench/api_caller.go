@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	stint "github.com/stint-io/stint/client"
+)
+
+// apiCaller is one caller of the API. When a node refuses connections, it goes on to the next one.
+type apiCaller struct {
+	api *API
+	at  int // of the current client, modulo their number
+
+	// Protocol stream: a call is a message and its answer, so only more callers put more calls in flight.
+	stream *connect.BidiStreamForClient[stintv1.CheckBatchRequest, stintv1.CheckBatchResponse]
+	end    context.CancelFunc // of the stream
+}
+
+// Check implements Caller.
+func (c *apiCaller) Check(keys []uint32, fates []Fate) *Failure {
+	requests := make([]*stintv1.CheckRequest, len(keys))
+	for i, key := range keys {
+		requests[i] = c.api.plan.request(key)
+	}
+	results, err := c.ask(requests)
+	if err == nil && len(results) != len(keys) {
+		err = fmt.Errorf("%d results for %d checks", len(results), len(keys))
+	}
+	if err != nil {
+		failure, fate := failureOf(err)
+		for i := range fates {
+			fates[i] = fate
+		}
+		return failure
+	}
+	var first *Failure
+	for i, result := range results {
+		f := result.GetFailure()
+		switch {
+		case f != nil:
+			fates[i] = fateOf(f.MaybeApplied)
+			if first == nil {
+				first = &Failure{f.Code, f.Message}
+			}
+		case result.GetDecision().GetAllowed():
+			fates[i] = Allowed
+		default:
+			fates[i] = Denied
+		}
+	}
+	return first
+}
+
+// ask sends one call.
+func (c *apiCaller) ask(requests []*stintv1.CheckRequest) ([]*stintv1.Result, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.api.plan.Timeout)
+	defer cancel()
+	if c.api.shared != nil {
+		if len(requests) > 1 {
+			return c.api.shared.CheckBatch(ctx, requests), nil
+		}
+		return one(c.api.shared.Check(ctx, requests[0]))
+	}
+	var (
+		results []*stintv1.Result
+		err     error
+	)
+	for range c.api.loaded {
+		switch {
+		case c.api.plan.Protocol == Stream:
+			results, err = c.send(ctx, requests)
+		case len(requests) > 1:
+			results, err = c.checkBatch(ctx, requests)
+		default:
+			results, err = c.check(ctx, requests[0])
+		}
+		if !neverSent(err) {
+			break
+		}
+		c.at++
+	}
+	return results, err
+}
+
+// one makes the results of a call with one check.
+func one(d *stintv1.Decision, err error) ([]*stintv1.Result, error) {
+	return []*stintv1.Result{{Result: &stintv1.Result_Decision{Decision: d}}}, err
+}
+
+func (c *apiCaller) check(ctx context.Context, request *stintv1.CheckRequest) ([]*stintv1.Result, error) {
+	answer, err := c.api.loaded[c.at%len(c.api.loaded)].Check(ctx, connect.NewRequest(request))
+	if err != nil {
+		return nil, err
+	}
+	return one(answer.Msg.Decision, nil)
+}
+
+func (c *apiCaller) checkBatch(ctx context.Context, requests []*stintv1.CheckRequest) ([]*stintv1.Result, error) {
+	request := &stintv1.CheckBatchRequest{Checks: requests}
+	answer, err := c.api.loaded[c.at%len(c.api.loaded)].CheckBatch(ctx, connect.NewRequest(request))
+	if err != nil {
+		return nil, err
+	}
+	return answer.Msg.Results, nil
+}
+
+// send asks through the caller's stream, which it opens if there is none, and ends after an error.
+func (c *apiCaller) send(ctx context.Context, requests []*stintv1.CheckRequest) (results []*stintv1.Result, err error) {
+	if c.stream == nil {
+		life, end := context.WithCancel(context.Background())
+		c.stream, c.end = c.api.loaded[c.at%len(c.api.loaded)].CheckStream(life), end
+	}
+	stop := context.AfterFunc(ctx, c.end)
+	defer stop()
+	// If Send says that the stream has ended, Receive has the reason.
+	_ = c.stream.Send(&stintv1.CheckBatchRequest{Checks: requests})
+	answer, err := c.stream.Receive()
+	if err != nil {
+		c.Close()
+		return nil, errors.Join(err, ctx.Err())
+	}
+	return answer.Results, nil
+}
+
+// Close implements Caller.
+func (c *apiCaller) Close() {
+	if c.stream != nil {
+		_ = c.stream.CloseRequest() // else the transport goes on waiting for another message, and the server too
+		c.end()
+		c.stream = nil
+	}
+}
+
+// request returns a new check of a key, as programs make one: a client may still send it after its time is over.
+func (p Plan) request(key uint32) *stintv1.CheckRequest {
+	request := &stintv1.CheckRequest{Namespace: p.Namespace, Entries: make([]*stintv1.Entry, p.Entries)}
+	for i := range request.Entries {
+		request.Entries[i] = &stintv1.Entry{Policy: p.Policy, Key: p.entryKey(key, i), Tier: p.Tier}
+		if p.Cost != 1 {
+			request.Entries[i].Cost = &p.Cost
+		}
+	}
+	return request
+}
+
+// neverSent reports whether a call failed before there was a connection.
+func neverSent(err error) bool {
+	var failure *net.OpError
+	return errors.As(err, &failure) && failure.Op == "dial"
+}
+
+func fateOf(maybeApplied bool) Fate {
+	if maybeApplied {
+		return Unknown
+	}
+	return Failed
+}
+
+// failureOf says why a call failed, and what became of its checks. The codes of a server without details are those of S9: any
+// code that is not on the list of certain failures may have been counted.
+func failureOf(err error) (*Failure, Fate) {
+	var ours *stint.Error
+	if errors.As(err, &ours) {
+		return &Failure{ours.Code, ours.Message}, fateOf(ours.MaybeApplied)
+	}
+	var answer *connect.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Failure{"deadline_exceeded", err.Error()}, Unknown
+	case !connect.IsWireError(err) || !errors.As(err, &answer):
+		return &Failure{ConnectionLost, err.Error()}, fateOf(!neverSent(err))
+	}
+	for _, detail := range answer.Details() {
+		value, err := detail.Value()
+		if f, ok := value.(*stintv1.Failure); ok && err == nil {
+			return &Failure{f.Code, f.Message}, fateOf(f.MaybeApplied)
+		}
+	}
+	failure := &Failure{answer.Code().String(), answer.Message()}
+	switch answer.Code() {
+	case connect.CodeUnavailable, connect.CodeNotFound, connect.CodeInvalidArgument, connect.CodePermissionDenied,
+		connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeUnauthenticated, connect.CodeUnimplemented,
+		connect.CodeResourceExhausted:
+		return failure, Failed
+	}
+	return failure, Unknown
+}
+
+// pause keeps a caller from spinning while the server is away.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(20 * time.Millisecond):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,36 @@
+package bench
+
+import "context"
+
+// Port is the way of a run into the servers under load. Its callers are used concurrently, its methods are not.
+type Port interface {
+	// Caller returns the way of one caller, numbered from 0. Connections open with the first call that needs them.
+	Caller(number int) Caller
+	// Connections is the number of connections that carry the load.
+	Connections() int
+	// Prepare brings the servers into the run's initial state, and enters into the ledger what that took.
+	Prepare(ctx context.Context, l *Ledger) error
+	// Figures returns the sums of the servers' counters, by the names of the metrics. What is not known is left out.
+	Figures(ctx context.Context) map[string]float64
+	// Judge audits the ledger of a run.
+	Judge(l *Ledger, s Span) (Verdict, error)
+	// Close ends the connections.
+	Close()
+}
+
+// Caller sends the calls of one caller, one after the other.
+type Caller interface {
+	// Check checks the keys in one call and writes each one's fate. It returns the first failure, or nil.
+	Check(keys []uint32, fates []Fate) *Failure
+	// Close ends what belongs to the caller alone.
+	Close()
+}
+
+// Failure says why a call, or a check of a batch, has no decision.
+type Failure struct {
+	Code    string // Connect's name of the code, or ConnectionLost
+	Message string
+}
+
+// ConnectionLost is the code of a call that ended without any answer. Its caller pauses before the next call.
+const ConnectionLost = "connection"
