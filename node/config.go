@@ -49,8 +49,7 @@ type Config struct {
 	ClientTLS *clienttls.Files // nil: the ports of clients in plaintext
 
 	ClusterKeyFile string    // peer.ClusterKey; created if it is missing, on loopback; "": see mayBeJoined
-	PeerTLS        *peer.TLS // instead of a cluster key; nil without one: peers in plaintext
-	GossipKeyFile  string    // instead of a cluster key: 32 bytes, raw, in hex or in base64; created likewise
+	PeerTLS        *peer.TLS // certificates for the peer port, where the cluster key then counts nothing; nil: there are none
 	InsecurePeers  bool      // allows plaintext peers off loopback too
 	InsecureAPI    bool      // allows the client ports off loopback without TLS too, where anybody may do everything until there is a token
 	// AdminTokenFile is a file with a token that may do everything. It is the cluster's first one, if there is none yet.
@@ -152,7 +151,7 @@ func (c *Config) alone() bool { return c.BootstrapExpect == 1 && len(c.Join) == 
 // mayBeJoined reports whether the ports for other nodes are opened. A lone node opens them only when its configuration says
 // how other nodes are recognized, or that it does not matter: otherwise anybody with an account on the machine could join it.
 func (c *Config) mayBeJoined() bool {
-	return !c.Dev && (!c.alone() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
+	return !c.Dev && (!c.alone() || c.ClusterKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
 }
 
 // maxShards is the largest number of groups that a node is known to carry (R13).
@@ -275,12 +274,11 @@ func (c *Config) validateGossipAddr() error {
 		return fmt.Errorf("gossip-addr: %q is not host:port", c.GossipAddr)
 	}
 	ip, err := netip.ParseAddr(host)
-	if host != "" && (err != nil || ip.IsLoopback()) || c.ClusterKeyFile != "" || c.GossipKeyFile != "" ||
+	if host != "" && (err != nil || ip.IsLoopback()) || c.ClusterKeyFile != "" ||
 		c.InsecurePeers || c.Dev {
 		return nil
 	}
-	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE (beside certificates: "+
-		"--gossip-key), or "+
+	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, beside certificates too, or "+
 		"--insecure-peers if everybody on that network may pass for a node", c.GossipAddr)
 }
 

@@ -13,7 +13,7 @@ const firstTokenName = "admin"
 
 // warnOfExposed says which secrets of the configuration every user of this machine may read. The cluster key has its own check.
 func (c *Config) warnOfExposed() {
-	files := [][2]string{{"admin-token-file", c.AdminTokenFile}, {"gossip-key", c.GossipKeyFile}}
+	files := [][2]string{{"admin-token-file", c.AdminTokenFile}}
 	if c.ClientTLS != nil {
 		files = append(files, [2]string{"api-key", c.ClientTLS.Key})
 	}

@@ -13,23 +13,14 @@ import (
 const keyForAll = "give all of them the same --cluster-key FILE (on loopback one that is missing is made), or --insecure-peers " +
 	"if nobody else can reach their ports, not from their machines either"
 
-// checkKeys refuses keys that cannot be read, and those that contradict each other: of two answers to the question who is a
-// peer, the weaker one would count.
+// checkKeys refuses a key that cannot be read, and one beside --insecure-peers. A missing one may still be created. Beside
+// certificates the key is for gossip alone: the peer port believes only them.
 func (c *Config) checkKeys() error {
 	if c.ClusterKeyFile == "" {
-		return c.checkGossipKey()
+		return nil
 	}
-	for _, other := range []struct {
-		set      bool
-		flag, or string
-	}{
-		{c.PeerTLS != nil, "--peer-cert, --peer-key and --peer-ca", "give --gossip-key beside these, or leave them out"},
-		{c.GossipKeyFile != "", "--gossip-key", "leave it out: the gossip key is derived from the cluster key"},
-		{c.InsecurePeers, "--insecure-peers", "leave it out: nodes with the key recognize each other"},
-	} {
-		if other.set {
-			return fmt.Errorf("cluster-key: is given together with %s: %s", other.flag, other.or)
-		}
+	if c.InsecurePeers {
+		return errors.New("cluster-key: is given together with --insecure-peers: leave it out: nodes with the key recognize each other")
 	}
 	if _, err := c.readClusterKey(slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) || !c.makesKey() {
 		return err
@@ -41,11 +32,11 @@ func (c *Config) checkKeys() error {
 // takes part in it (memberlist 0.6.0 allocates memory by the lengths that a packet claims). With a key, packets that are not
 // sealed with it are dropped unread.
 func (c *Config) validateKey() error {
-	if !c.mayBeJoined() || c.ClusterKeyFile != "" || c.GossipKeyFile != "" || c.InsecurePeers {
+	if !c.mayBeJoined() || c.ClusterKeyFile != "" || c.InsecurePeers {
 		return nil
 	}
 	if c.PeerTLS != nil {
-		return errors.New("gossip-key: nodes with certificates share a key for gossip: give all of them the same --gossip-key FILE")
+		return errors.New("cluster-key: nodes with certificates share a key for gossip: give all of them the same --cluster-key FILE")
 	}
 	return errors.New("cluster-key: nodes of a cluster share a key: " + keyForAll)
 }

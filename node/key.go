@@ -16,21 +16,14 @@ func (n *Node) openKeys() (err error) {
 	if n.key, err = n.config.clusterKey(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if n.key != nil {
-		if n.key.Exposed() {
-			n.config.Logger.Warn("cluster key: all users of this machine may read the file, and so pass for a node: chmod 600",
-				"file", n.config.ClusterKeyFile)
-		}
-		n.gossipKeys = n.key.Key().GossipKeys()
+	if n.key == nil {
 		return nil
 	}
-	key, err := n.config.gossipKey()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+	if n.key.Exposed() {
+		n.config.Logger.Warn("cluster key: all users of this machine may read the file, and so pass for a node: chmod 600",
+			"file", n.config.ClusterKeyFile)
 	}
-	if key != nil {
-		n.gossipKeys = [][]byte{key}
-	}
+	n.gossipKeys = n.key.Key().GossipKeys()
 	return nil
 }
 

@@ -6,11 +6,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
@@ -43,7 +45,7 @@ func TestGossipWithoutAKeyIsRefusedOnLoopbackToo(t *testing.T) {
 		"one that joins":             func(c *Config) { c.Join = []string{"127.0.0.1:7402"} },
 		"one with a certificate":     func(c *Config) { c.NodeID, c.PeerTLS = "n1", newAuthority(t).peer("n1") },
 		"a key that is missing, off loopback": func(c *Config) {
-			c.GossipKeyFile, c.GossipAddr = filepath.Join(t.TempDir(), "gossip.key"), "192.0.2.1:7402"
+			c.ClusterKeyFile, c.GossipAddr = filepath.Join(t.TempDir(), "cluster.key"), "192.0.2.1:7402"
 		},
 	} {
 		config := testConfig(t)
@@ -60,8 +62,6 @@ func TestGossipWithoutAKeyIsRefusedOnLoopbackToo(t *testing.T) {
 
 func TestKeysThatContradictEachOtherAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"together with --gossip-key":     func(c *Config) { c.GossipKeyFile = gossipKeyFile(t) },
-		"together with --peer-cert":      func(c *Config) { c.NodeID, c.PeerTLS = "n1", newAuthority(t).peer("n1") },
 		"together with --insecure-peers": func(c *Config) { c.InsecurePeers = true },
 		"is there twice": func(c *Config) {
 			key := strings.Repeat("ab", 32) + "\n"
@@ -132,37 +132,37 @@ func TestTheKeyOfALoneNodeLetsOthersJoin(t *testing.T) {
 	}
 }
 
-func TestAGossipKeyThatIsMissingIsMadeOnce(t *testing.T) {
+func TestAKeyThatIsMissingIsMadeOnce(t *testing.T) {
 	config := testConfig(t)
 	config = config.withDefaults()
-	config.GossipKeyFile = filepath.Join(t.TempDir(), "gossip.key")
+	config.ClusterKeyFile = filepath.Join(t.TempDir(), "cluster.key")
 	if err := config.validate(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(config.GossipKeyFile); !os.IsNotExist(err) {
+	if _, err := os.Stat(config.ClusterKeyFile); !os.IsNotExist(err) {
 		t.Errorf("it was made before anything else was found right: %v", err)
 	}
-	var keys [8][]byte
+	var keys [8]*peer.KeyFile
 	var nodes sync.WaitGroup
 	for i := range keys {
 		nodes.Go(func() {
 			var err error
-			if keys[i], err = config.gossipKey(); err != nil {
+			if keys[i], err = config.clusterKey(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	nodes.Wait()
 	for _, key := range keys {
-		if len(key) != gossipKeyBytes || !bytes.Equal(key, keys[0]) {
-			t.Errorf("nodes that start at the same time have keys %x and %x", key, keys[0])
+		if !slices.Equal(key.Key().Fingerprints(), keys[0].Key().Fingerprints()) {
+			t.Errorf("nodes that start at the same time have keys %v and %v", key.Key().Fingerprints(), keys[0].Key().Fingerprints())
 		}
 	}
-	info, err := os.Stat(config.GossipKeyFile)
+	info, err := os.Stat(config.ClusterKeyFile)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if left, _ := os.ReadDir(filepath.Dir(config.GossipKeyFile)); len(left) != 1 {
+	if left, _ := os.ReadDir(filepath.Dir(config.ClusterKeyFile)); len(left) != 1 {
 		t.Errorf("%d files are there", len(left))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"math/big"
@@ -80,22 +79,11 @@ func (a *authority) peerFor(node string, life time.Duration) *peer.TLS {
 		KeyFile: file("key.pem", "EC PRIVATE KEY", der), CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
 }
 
-func gossipKeyFile(t *testing.T) string {
-	key := make([]byte, 32)
-	rand.Read(key)
-	name := filepath.Join(t.TempDir(), "gossip.key")
-	if err := os.WriteFile(name, []byte(hex.EncodeToString(key)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 // securedTrio founds a cluster whose nodes authenticate each other.
 func securedTrio(t *testing.T, ca *authority) *trio {
 	c := trioToBe(t)
-	key := gossipKeyFile(t)
 	for i := range c.configs {
-		c.configs[i].PeerTLS, c.configs[i].GossipKeyFile, c.configs[i].ClusterKeyFile = ca.peer(c.configs[i].NodeID), key, ""
+		c.configs[i].PeerTLS = ca.peer(c.configs[i].NodeID)
 	}
 	for i := range 3 {
 		c.start(i)
@@ -114,7 +102,7 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 		other := c.add("other-authority")
 		c.configs[other].PeerTLS = newAuthority(t).peer("other-authority")
 		keyless := c.add("keyless")
-		c.configs[keyless].PeerTLS, c.configs[keyless].GossipKeyFile = ca.peer("keyless"), ""
+		c.configs[keyless].PeerTLS, c.configs[keyless].ClusterKeyFile = ca.peer("keyless"), ""
 		c.configs[keyless].InsecurePeers = true
 		impostor := c.add("impostor")
 		c.configs[impostor].PeerTLS = ca.peer("n1")
@@ -224,7 +212,8 @@ func TestACertificateIsRefusedWhenItHasExpiredAndAProblemBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		ca := newAuthority(t)
 		config := testConfig(t)
-		config.NodeID, config.GossipKeyFile, config.PeerTLS = "n1", gossipKeyFile(t), ca.peerFor("n1", -time.Minute)
+		config.NodeID, config.PeerTLS = "n1", ca.peerFor("n1", -time.Minute)
+		config.ClusterKeyFile = filepath.Join(t.TempDir(), "cluster.key")
 		n, err := Start(t.Context(), config)
 		if err == nil {
 			stop(t, n)

@@ -223,7 +223,7 @@ func TestTheFirstTokenOfAFile(t *testing.T) {
 func TestASecretThatEverybodyMayReadIsNamed(t *testing.T) {
 	var said bytes.Buffer
 	config := Config{Logger: slog.New(slog.NewTextHandler(&said, nil)), ClientTLS: &clienttls.Files{}, PeerTLS: &peer.TLS{}}
-	for flag, file := range map[string]*string{"admin-token-file": &config.AdminTokenFile, "gossip-key": &config.GossipKeyFile,
+	for flag, file := range map[string]*string{"admin-token-file": &config.AdminTokenFile,
 		"api-key": &config.ClientTLS.Key, "peer-key": &config.PeerTLS.KeyFile} {
 		*file = filepath.Join(t.TempDir(), flag)
 		for _, mode := range []os.FileMode{0o600, 0o640, 0o644} {

@@ -127,7 +127,7 @@ func (c *Config) validate() error {
 	case c.Hints == nil:
 		return errors.New("gossip: Hints must be given")
 	case slices.ContainsFunc(c.Keys, func(key []byte) bool { return len(key) != gossipKeyBytes }):
-		return fmt.Errorf("gossip-key: has not %d bytes", gossipKeyBytes)
+		return fmt.Errorf("gossip: a key has not %d bytes", gossipKeyBytes)
 	}
 	if err := checkNode(c.Node); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (c *Config) keyring() (*memberlist.Keyring, error) {
 	}
 	ring, err := memberlist.NewKeyring(c.Keys, c.Keys[0])
 	if err != nil {
-		return nil, fmt.Errorf("gossip-key: %w", err)
+		return nil, fmt.Errorf("gossip: key: %w", err)
 	}
 	return ring, nil
 }
@@ -228,16 +228,16 @@ func (g *Gossip) SetKeys(keys [][]byte) error {
 	}
 	for _, key := range keys {
 		if err := g.keys.AddKey(key); err != nil {
-			return fmt.Errorf("gossip-key: %w", err)
+			return fmt.Errorf("gossip: key: %w", err)
 		}
 	}
 	if err := g.keys.UseKey(keys[0]); err != nil {
-		return fmt.Errorf("gossip-key: %w", err)
+		return fmt.Errorf("gossip: key: %w", err)
 	}
 	for _, old := range g.keys.GetKeys() {
 		if !slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Equal(key, old) }) {
 			if err := g.keys.RemoveKey(old); err != nil { //mutant:gossip-keeps-a-removed-line
-				return fmt.Errorf("gossip-key: %w", err)
+				return fmt.Errorf("gossip: key: %w", err)
 			}
 		}
 	}

@@ -402,7 +402,7 @@ func TestStopDoesNotWaitForASilentSeed(t *testing.T) {
 func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 	t.Parallel()
 	for field, change := range map[string]func(*Config){
-		"gossip-key: has not 32 bytes": func(c *Config) { c.Keys = [][]byte{[]byte("short")} },
+		"a key has not 32 bytes": func(c *Config) { c.Keys = [][]byte{[]byte("short")} },
 		"cluster-key: gossip on":       func(c *Config) { c.Addr = "0.0.0.0:0" },
 		"gossip-addr":                  func(c *Config) { c.Addr = "7402" },
 		"peer-addr":                    func(c *Config) { c.PeerAddr = "" },

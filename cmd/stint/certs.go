@@ -42,7 +42,7 @@ func (*certsCommand) Help() string {
 		"    stint certs api 10.0.0.11 stint1.example.com --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
 		"    stint serve --api-cert stint1/api.crt --api-key stint1/api.key ...\n\n" +
 		"    stint certs peer stint1 --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
-		"    stint serve --node-id stint1 --peer-cert stint1/stint1.crt --peer-key stint1/stint1.key --peer-ca secrets/ca.crt --gossip-key ..."
+		"    stint serve --node-id stint1 --peer-cert stint1/stint1.crt --peer-key stint1/stint1.key --peer-ca secrets/ca.crt --cluster-key ..."
 }
 
 // certsOutput has the flags of all three commands.

@@ -42,10 +42,9 @@ type serveCommand struct {
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
 	ClusterKey      string        `help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
-	PeerCert        string        `help:"Instead of --cluster-key, beside --gossip-key: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
+	PeerCert        string        `help:"Beside --cluster-key, which is for gossip alone then: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
 	PeerKey         string        `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
 	PeerCA          string        `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
-	GossipKey       string        `help:"Instead of --cluster-key: 32 bytes that all nodes share, in hex or base64. It keeps strangers out of gossip, not off the peer port." placeholder:"FILE" env:"STINT_GOSSIP_KEY"`
 	InsecurePeers   bool          `help:"No key and no certificates: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
 	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
 	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
@@ -221,7 +220,6 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		PoliciesFile:    c.Policies,
 		ReplaceAfter:    c.ReplaceAfter,
 		ClusterKeyFile:  c.ClusterKey,
-		GossipKeyFile:   c.GossipKey,
 		InsecurePeers:   c.InsecurePeers,
 		RequestTimeout:  c.RequestTimeout,
 		Dev:             c.Dev,

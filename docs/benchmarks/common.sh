@@ -51,7 +51,7 @@ cluster() {
     local count=$1 n found=(--bootstrap-expect "$1")
     shift
     stop_cluster
-    if [ "$count" -gt 1 ]; then found+=(--join "$(list gossip "$count")" --gossip-key "$work/gossip.key"); fi
+    if [ "$count" -gt 1 ]; then found+=(--join "$(list gossip "$count")" --cluster-key "$work/cluster.key"); fi
     rm -rf "$work"/data-*
     for n in $(seq "$count"); do
         "${as_node[@]}" "$stint" serve --node-id "node-$n" --data-dir "$work/data-$n" --policies "$work/policies.yaml" \

@@ -50,7 +50,7 @@ func playStint(args []string) int {
 	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
 	text := map[string]*string{}
 	for _, name := range []string{"node-id", "data-dir", "api-addr", "peer-addr", "gossip-addr", "advertise", "join",
-		"cluster-key", "gossip-key", "bootstrap-expect", "policies", "shards", "replicas"} {
+		"cluster-key", "bootstrap-expect", "policies", "shards", "replicas"} {
 		text[name] = flags.String(name, "", "")
 	}
 	neverReady := flags.Bool("never-ready", false, "")
