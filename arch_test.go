@@ -59,7 +59,6 @@ var beside = map[string][]string{
 	"client/stintconnect":          {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":             {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"internal/batchwait":           {},                                      // how long batches wait: a rule without a clock
-	"internal/crew":                {},                                      // goroutines that stay
 	"internal/edge/connlimit":      {"internal/edge/clientaddr"},            // how many connections a port has
 	"internal/observe/calllog":     {"internal/observe/decisions"},          // the log of calls that fail or are slow
 	"internal/edge/clientaddr":     {},                                      // who is behind a proxy
@@ -93,12 +92,11 @@ var mayUse = map[string][]string{
 	"actor":             {"internal/observe/top"},
 	"shard":             {"shard/placement"},
 	"internal/gate":     {"internal/edge/clientaddr"},
-	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/crew", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/trace"},
+	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/trace"},
 	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/jwks", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/edge/connlimit"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
-	"cluster/hop":       {"internal/crew"},
 	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
 	"node":              {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "internal/observe/decisions", "internal/notify"},
 	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/edge/auth", "internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster", "internal/offline/verify", "internal/observe/decisions"},

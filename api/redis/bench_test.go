@@ -71,7 +71,7 @@ func BenchmarkRound(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			c.serve()
-			s.gather.calls.Close()
+			s.gather.calls.Wait()
 		})
 	}
 }

@@ -22,8 +22,7 @@
 //
 // # Goroutines
 //
-// A connection has one goroutine, which reads and parses. A queue has one for each call under way; when its call has ended it
-// stays for the next call of any queue (package crew). While most of the node's requests are for one shard, its calls leave one
+// A connection has one goroutine, which reads and parses. A queue has one for each call under way. While most of the node's requests are for one shard, its calls leave one
 // after the other, and the next one waits a moment for the connections that were just answered, as long as they have sent their
 // next commands at once so far: package batchwait has the rule. Where requests are spread over shards nobody waits here, and a
 // shard has up to eight calls under way. A lone connection never waits, and Close ends every wait. The goroutine that ends the

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/batchwait"
-	"github.com/stint-io/stint/internal/crew"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -34,17 +33,17 @@ const callsMost = 8
 type gatherer struct {
 	router  Router
 	timeout time.Duration
-	waiting atomic.Int64  // requests without an answer
-	calls   *crew.Crew    // runs the queues' work; the server closes it
-	closing chan struct{} // closed by hurry; then no call waits for more requests
-	hurry   func()        // may be called more than once
+	waiting atomic.Int64   // requests without an answer
+	calls   sync.WaitGroup // the queues' work; the server waits for it
+	closing chan struct{}  // closed by hurry; then no call waits for more requests
+	hurry   func()         // may be called more than once
 
 	mu     sync.Mutex // held while a queue is made
 	queues atomic.Pointer[[]*shardQueue]
 }
 
 func newGatherer(router Router, timeout time.Duration) *gatherer {
-	g := &gatherer{router: router, timeout: timeout, calls: crew.New(), closing: make(chan struct{})}
+	g := &gatherer{router: router, timeout: timeout, closing: make(chan struct{})}
 	g.hurry = sync.OnceFunc(func() { close(g.closing) })
 	g.queues.Store(new([]*shardQueue))
 	return g

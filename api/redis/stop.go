@@ -40,7 +40,7 @@ func (s *Server) Close(ctx context.Context) {
 	})
 	defer stopped()
 	s.wait.Wait()
-	s.gather.calls.Close()
+	s.gather.calls.Wait()
 }
 
 // cut ends a connection without a word: TLS would wait for a client that reads nothing.

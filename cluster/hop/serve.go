@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/internal/crew"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -37,7 +36,7 @@ type Handler func(ctx context.Context, hops int, id shard.ID, requests []shard.R
 // When ctx ends, the connection is drained: no further call is begun, begun calls are answered, and the dialer is told
 // which calls were not begun, so that it can send them elsewhere.
 func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
-	s := &server{conn: &heartbeat{Conn: conn}, handler: handler, running: crew.New(), window: newWindow(),
+	s := &server{conn: &heartbeat{Conn: conn}, handler: handler, window: newWindow(),
 		wake: make(chan struct{}, 1), gone: make(chan struct{})}
 	s.fewer = sync.NewCond(&s.mu)
 	s.calls, s.cancel = context.WithCancel(context.Background())
@@ -46,7 +45,7 @@ func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
 	others.Go(func() { s.drain(ctx) })
 	s.end(s.read())
 	others.Wait()
-	s.running.Close()
+	s.running.Wait()
 	if errors.Is(s.why, io.EOF) {
 		return nil
 	}
@@ -58,9 +57,9 @@ type server struct {
 	handler Handler
 	calls   context.Context // parent of all handlers' contexts
 	cancel  context.CancelFunc
-	running *crew.Crew    // handlers
-	wake    chan struct{} // the outbox has answers, or goodbye is to be sent
-	gone    chan struct{} // closed by end
+	running sync.WaitGroup // handlers
+	wake    chan struct{}  // the outbox has answers, or goodbye is to be sent
+	gone    chan struct{}  // closed by end
 
 	mu       sync.Mutex
 	window   window

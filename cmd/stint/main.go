@@ -14,9 +14,6 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "serve" {
-		slackenTimers(os.Executable)
-	}
 	forgetEmptyVariables()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -75,7 +76,7 @@ func (c *serveCommand) Run(s streams) error {
 	defer remove()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	collectLess(ctx)
+	boundMemory()
 	logger, level := c.logger(raw(s.err))
 	config := c.nodeConfig(dataDir, logger)
 	config.LogLevel = level
@@ -92,6 +93,14 @@ func (c *serveCommand) Run(s streams) error {
 	draining, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
 	return errors.Join(err, n.Close(draining))
+}
+
+// boundMemory lets Go's garbage collector work harder before the process has used up the memory of its container or machine.
+// GOMEMLIMIT, where it is set, says so already.
+func boundMemory() {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(node.Memory() / 10 * 9)
+	}
 }
 
 // startUnless starts a node. nil: a signal came, and the start did not end soon: a file of the configuration lets it wait for ever, as a

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package main
-
-// slackenTimers does nothing here.
-func slackenTimers(func() (string, error)) {}
