@@ -13,6 +13,6 @@ VOLUME /data
 # To listen for others takes STINT_API_CERT and STINT_API_KEY as well, or STINT_INSECURE_API=true, from whoever runs the image.
 ENV STINT_DATA_DIR=/data STINT_API_ADDR=0.0.0.0:7400
 EXPOSE 7400
-HEALTHCHECK --interval=2s --timeout=2s --start-period=10s CMD ["/stint", "healthcheck"]
+HEALTHCHECK --interval=2s --timeout=2s --start-period=10s CMD ["/stint", "tool", "healthcheck"]
 ENTRYPOINT ["/stint"]
 CMD ["serve"]

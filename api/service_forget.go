@@ -44,7 +44,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 			return nil, err
 		} else if len(bills) > 0 {
 			return nil, &shard.Error{Code: shard.Conflict, Field: "bills", Message: fmt.Sprintf("the key has bills, which would end with it: %s; "+
-				"nothing was forgotten: list them (stint usage --key), keep them, and ask for bills too (stint forget --bills)", billsText(bills))}
+				"nothing was forgotten: list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)", billsText(bills))}
 		}
 	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}

@@ -163,7 +163,7 @@ func (s sinkService) replayEvents(ctx context.Context, who string, m *stintv1.Re
 		}
 	}
 	if m.Id != "" && response.Replayed == 0 {
-		return nil, shard.Invalidf("id", "there is no dead letter %q; stint events lists them", m.Id)
+		return nil, shard.Invalidf("id", "there is no dead letter %q; stint sink events lists them", m.Id)
 	}
 	return response, nil
 }

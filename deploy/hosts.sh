@@ -19,8 +19,8 @@ mkdir -p "$dir"
 
 # For all hosts: the key by which nodes recognize each other, the authority by which clients recognize nodes, and the first
 # token, which may do everything. ca.key stays here: whoever has it can pass for a node to every client.
-[ -e "$dir/cluster.key" ] || stint certs cluster-key "$dir/cluster.key"
-[ -e "$dir/ca.crt" ] || stint certs ca --out "$dir"
+[ -e "$dir/cluster.key" ] || stint tool certs cluster-key "$dir/cluster.key"
+[ -e "$dir/ca.crt" ] || stint tool certs ca --out "$dir"
 [ -e "$dir/admin.token" ] || stint token generate > "$dir/admin.token"
 
 clients= # addresses of all APIs
@@ -34,7 +34,7 @@ for host in "$@"; do
 
     mkdir -p "$dir/$name/secrets"
     [ -e "$dir/$name/secrets/api.crt" ] ||
-        stint certs api "$address" --ca-cert "$dir/ca.crt" --ca-key "$dir/ca.key" --out "$dir/$name/secrets"
+        stint tool certs api "$address" --ca-cert "$dir/ca.crt" --ca-key "$dir/ca.key" --out "$dir/$name/secrets"
     cp "$dir/cluster.key" "$dir/ca.crt" "$dir/admin.token" "$dir/$name/secrets"
     cp "$here/compose.yml" "$dir/$name/compose.yml"
     [ -e "$dir/$name/.env" ] || cat > "$dir/$name/.env" << END

@@ -135,7 +135,7 @@ func TestTheCanaryCountsOnARealNodeUnseen(t *testing.T) {
 		}
 		q := top.Query{Namespace: shard.CanaryNamespace, Span: top.Hour, Count: top.CountMax}
 		if answer, _, err := n.topReader.Top(t.Context(), &q); err != nil || len(answer.Policies) > 0 {
-			t.Errorf("stint top shows %+v, %v", answer.Policies, err)
+			t.Errorf("stint keys top shows %+v, %v", answer.Policies, err)
 		}
 	})
 }

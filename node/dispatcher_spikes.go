@@ -56,7 +56,7 @@ func (d *dispatcher) noteSpikes(ctx context.Context, seen []top.Spike) {
 			}
 		case result.Decision.Index != 0: // else it was told before
 			d.metrics.Spike(s.Policy)
-			d.logger.Warn("a key is denied far more often than before: stint top --by denials shows it", "namespace", s.Namespace,
+			d.logger.Warn("a key is denied far more often than before: stint keys top --by denials shows it", "namespace", s.Namespace,
 				"policy", s.Policy, "denials", s.Denials, "mean", s.Mean)
 		}
 	}

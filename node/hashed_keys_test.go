@@ -361,7 +361,7 @@ func TestARestoreWithoutTheSecretOfKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.System = before.System // as stint recover --backup makes it, if nothing of the system shard is left
+		b.System = before.System // as stint tool recover --backup makes it, if nothing of the system shard is left
 		config.DataDir = filepath.Join(t.TempDir(), "restored")
 		r, err := PlanRestore(b, RestoreConfig{DataDir: config.DataDir, Now: time.Now(), Version: "test", margin: time.Millisecond})
 		if err != nil {

@@ -211,7 +211,7 @@ func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) er
 	dialing.Wait()
 	if len(heard) > 0 { //mutant:recovers-beside-a-live-node
 		slices.Sort(heard)
-		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, or let them go on without the lost ones (stint remove-node)",
+		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, or let them go on without the lost ones (stint cluster remove-node)",
 			strings.Join(heard, ", "))
 	}
 	return nil

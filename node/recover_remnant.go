@@ -98,7 +98,7 @@ func (r *remnant) openPart(size int64) (err error) {
 		err = json.Unmarshal(r.part.About, &r.about)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is no data directory, and no part that stint recover wrote: %w", r.from, err)
+		return fmt.Errorf("%s is no data directory, and no part that stint tool recover wrote: %w", r.from, err)
 	}
 	return nil
 }

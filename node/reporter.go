@@ -168,7 +168,7 @@ func (p *reporter) problems() (problems []string) {
 	own := p.view.newestTable().Node(p.node)
 	if len(problems) > 1 && own != nil && own.State == placement.NodeDraining {
 		problems = append(problems, fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; when its "+
-			"memory is known to be good, stint drain %s --off lets it lead again", p.node, p.node))
+			"memory is known to be good, stint cluster drain %s --off lets it lead again", p.node, p.node))
 	}
 	add := func(what string, ends time.Time, expired string) {
 		problems = append(problems, endProblems(p.node, what, ends, p.now(), expired)...)

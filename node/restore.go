@@ -43,7 +43,7 @@ const RestoreDocument = "restore"
 type RestoreRecord struct {
 	At      int64  // shard time at which the cluster continues, in Unix microseconds
 	Backup  int64  // when the backup was begun, in Unix microseconds: what happened from then until At is lost
-	Exact   bool   // nothing is lost: the backup was made by stint recover, from a majority of every shard
+	Exact   bool   // nothing is lost: the backup was made by stint tool recover, from a majority of every shard
 	Cluster string // from which the backup is
 	Release string // that restored
 	// Recovery says how the backup was made from disks, by whom, and what was lost; nil: it was made of a running cluster.

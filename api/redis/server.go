@@ -48,7 +48,7 @@ type Config struct {
 	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
 	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil: 0.
 	Copies func() int
-	Ready func() error // nil if the node can serve every shard, else the reason why not
+	Ready  func() error // nil if the node can serve every shard, else the reason why not
 	// Connections is called with the number of open connections. It must not block.
 	Connections func(open int)
 	// Listeners get the event of each round. The tracer is among them, or gets none.

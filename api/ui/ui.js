@@ -339,7 +339,7 @@ const screens = {
         h('h1', {}, 'Sinks'), table(['sink', 'kind', 'events', '~address', '~state'], (list.sinks ?? []).map(sinkRow), 'There is no sink: stint sink create makes one.'),
         h('h2', {}, 'Events that no sink has taken yet'),
         table(['at', 'sink', 'what', 'policy', '~key', 'limit', '~state'], (events.events ?? []).map(eventRow), 'Nothing waits, and there is no dead letter.'),
-        h('p', { class: 'soft' }, (events.more ? 'The oldest 100. The command stint events lists more. ' : '') +
+        h('p', { class: 'soft' }, (events.more ? 'The oldest 100. The command stint sink events lists more. ' : '') +
           'A dead letter was given up: once its sink works, send it again.'),
       ]
     },

@@ -403,13 +403,13 @@ func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 	t.Parallel()
 	for field, change := range map[string]func(*Config){
 		"a key has not 32 bytes": func(c *Config) { c.Keys = [][]byte{[]byte("short")} },
-		"cluster-key: gossip on":       func(c *Config) { c.Addr = "0.0.0.0:0" },
-		"gossip-addr":                  func(c *Config) { c.Addr = "7402" },
-		"peer-addr":                    func(c *Config) { c.PeerAddr = "" },
-		"api-addr":                     func(c *Config) { c.APIAddr = "localhost" },
-		"advertise":                    func(c *Config) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
-		"join[0]":                      func(c *Config) { c.Seeds = []string{"node-2"} },
-		"node id":                      func(c *Config) { c.Node = "" },
+		"cluster-key: gossip on": func(c *Config) { c.Addr = "0.0.0.0:0" },
+		"gossip-addr":            func(c *Config) { c.Addr = "7402" },
+		"peer-addr":              func(c *Config) { c.PeerAddr = "" },
+		"api-addr":               func(c *Config) { c.APIAddr = "localhost" },
+		"advertise":              func(c *Config) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
+		"join[0]":                func(c *Config) { c.Seeds = []string{"node-2"} },
+		"node id":                func(c *Config) { c.Node = "" },
 		"shorten the zone": func(c *Config) {
 			c.Zone, c.Version = longText, longText
 			c.PeerAddr = longText + ":7401"

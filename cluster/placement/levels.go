@@ -154,7 +154,7 @@ func (l *Levels) ApplyFinish(t *Table, reports map[string]Report, newest shard.L
 	}
 	switch target := next.ceiling(t); {
 	case l.Pin != 0 && target <= l.Cluster && len(old) == 0 && l.Pin < newest:
-		return nil, 0, fmt.Errorf("the level is pinned at %d: stint upgrade pin 0 ends that", l.Pin)
+		return nil, 0, fmt.Errorf("the level is pinned at %d: stint cluster upgrade pin 0 ends that", l.Pin)
 	case target <= l.Cluster && len(old) > 0:
 		return nil, 0, fmt.Errorf("not all nodes know level %d: %s", newest, strings.Join(old, ", "))
 	case target <= l.Cluster:
@@ -246,7 +246,7 @@ func (p *levelPlanner) prepare(release string) {
 	// An instant in the future was written by a wrong clock.
 	if p.l.Target != target || time.UnixMicro(p.l.Since).After(p.now) {
 		p.l.Since, p.l.Target = p.now.UnixMicro(), target
-		p.step("all nodes know feature level %d: the cluster rises to it in %v, or at `stint upgrade finish`", target,
+		p.step("all nodes know feature level %d: the cluster rises to it in %v, or at `stint cluster upgrade finish`", target,
 			LevelSettles)
 	}
 	if !p.now.Before(p.l.RisesAt()) && p.all(func(r NodeLevels) bool { return r.Max >= target }) {

@@ -70,7 +70,7 @@ type Action struct {
 //
 // All other actions are safe with an old table. Stores are deleted only if the table has already given out their number
 // (NextNumber) and does not list it; then no newer table lists it. Until then lost or suspect stores stay in place, for
-// `stint recover`.
+// `stint tool recover`.
 func Reconcile(t *Table, node string, held []Held) []Action {
 	var actions []Action
 	note := func(a Action) {

@@ -35,9 +35,9 @@ func mustRun(t *testing.T, dir string, args ...string) {
 
 func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 	dir := t.TempDir()
-	mustRun(t, dir, "certs", "ca")
-	mustRun(t, dir, "certs", "peer", "stint1", "--days", "30")
-	mustRun(t, dir, "certs", "role", "ops", "--out", "clients")
+	mustRun(t, dir, "tool", "certs", "ca")
+	mustRun(t, dir, "tool", "certs", "peer", "stint1", "--days", "30")
+	mustRun(t, dir, "tool", "certs", "role", "ops", "--out", "clients")
 	for _, key := range []string{"ca.key", "stint1.key", "clients/role-ops.key"} {
 		if info, err := os.Stat(filepath.Join(dir, key)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", key, info, err)
@@ -71,19 +71,19 @@ func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 	}
 	// The same command renews; an authority is not replaced.
 	before := pair.Leaf.SerialNumber
-	mustRun(t, dir, "certs", "peer", "stint1", "--days", "36500") // longer than the authority
+	mustRun(t, dir, "tool", "certs", "peer", "stint1", "--days", "36500") // longer than the authority
 	if pair, err = tls.LoadX509KeyPair("stint1.crt", "stint1.key"); err != nil || pair.Leaf.SerialNumber.Cmp(before) == 0 ||
 		pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore) > 3651*24*time.Hour {
 		t.Errorf("it was not renewed: %v", err)
 	}
-	if code, _, stderr := stintIn(t, dir, "certs", "ca"); code != 1 || !strings.Contains(stderr, "ca.crt is there already") {
+	if code, _, stderr := stintIn(t, dir, "tool", "certs", "ca"); code != 1 || !strings.Contains(stderr, "ca.crt is there already") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	for want, args := range map[string][]string{
-		`NODE: "a/b" is not`:                  {"certs", "peer", "a/b"},
-		"--days: must be between":             {"certs", "role", "ops", "--days", "0"},
-		"is not the certificate of an author": {"certs", "peer", "n", "--ca-cert", "stint1.crt", "--ca-key", "stint1.key"},
-		"the authority: ":                     {"certs", "peer", "n", "--ca-key", "stint1.key"},
+		`NODE: "a/b" is not`:                  {"tool", "certs", "peer", "a/b"},
+		"--days: must be between":             {"tool", "certs", "role", "ops", "--days", "0"},
+		"is not the certificate of an author": {"tool", "certs", "peer", "n", "--ca-cert", "stint1.crt", "--ca-key", "stint1.key"},
+		"the authority: ":                     {"tool", "certs", "peer", "n", "--ca-key", "stint1.key"},
 	} {
 		if code, _, stderr := stintIn(t, dir, args...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
@@ -94,8 +94,8 @@ func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 // A client that trusts the authority accepts the certificate for the hosts that it was made for, as a server's and as nothing else.
 func TestACertificateForClientsNamesItsHosts(t *testing.T) {
 	dir := t.TempDir()
-	mustRun(t, dir, "certs", "ca")
-	mustRun(t, dir, "certs", "api", "10.0.0.11", "stint1.example.com", "--out", "stint1")
+	mustRun(t, dir, "tool", "certs", "ca")
+	mustRun(t, dir, "tool", "certs", "api", "10.0.0.11", "stint1.example.com", "--out", "stint1")
 	pair, err := tls.LoadX509KeyPair("stint1/api.crt", "stint1/api.key")
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestACertificateForClientsNamesItsHosts(t *testing.T) {
 		t.Error("it is a node's")
 	}
 	for _, host := range []string{"stint1:7400", "https://stint1", "*.example.com", ""} {
-		if code, _, stderr := stintIn(t, dir, "certs", "api", host); code != 2 || !strings.Contains(stderr, "HOST: ") {
+		if code, _, stderr := stintIn(t, dir, "tool", "certs", "api", host); code != 2 || !strings.Contains(stderr, "HOST: ") {
 			t.Errorf("%q: exit code %d, %s", host, code, stderr)
 		}
 	}
@@ -126,7 +126,7 @@ func TestACertificateForClientsNamesItsHosts(t *testing.T) {
 // A cluster key is made once: nodes that were given different ones would not hear each other.
 func TestAClusterKeyIsMadeOnce(t *testing.T) {
 	dir := t.TempDir()
-	mustRun(t, dir, "certs", "cluster-key", "cluster.key")
+	mustRun(t, dir, "tool", "certs", "cluster-key", "cluster.key")
 	first, err := peer.OpenKeyFile("cluster.key", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -134,12 +134,12 @@ func TestAClusterKeyIsMadeOnce(t *testing.T) {
 	if info, err := os.Stat("cluster.key"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
-	mustRun(t, dir, "certs", "cluster-key", "cluster.key")
+	mustRun(t, dir, "tool", "certs", "cluster-key", "cluster.key")
 	again, err := peer.OpenKeyFile("cluster.key", slog.New(slog.DiscardHandler))
 	if err != nil || !slices.Equal(first.Key().Fingerprints(), again.Key().Fingerprints()) {
 		t.Errorf("it was replaced: %v", err)
 	}
-	mustRun(t, dir, "certs", "cluster-key", "other.key")
+	mustRun(t, dir, "tool", "certs", "cluster-key", "other.key")
 	if other, err := peer.OpenKeyFile("other.key", slog.New(slog.DiscardHandler)); err != nil || slices.Equal(first.Key().Fingerprints(), other.Key().Fingerprints()) {
 		t.Errorf("two keys are one: %v", err)
 	}
@@ -152,10 +152,10 @@ func TestOpenSSLVerifiesTheCertificates(t *testing.T) {
 		t.Skip("openssl is not installed")
 	}
 	dir := t.TempDir()
-	mustRun(t, dir, "certs", "ca")
-	mustRun(t, dir, "certs", "peer", "stint1")
-	mustRun(t, dir, "certs", "role", "ops")
-	mustRun(t, dir, "certs", "api", "10.0.0.11", "stint1.example.com")
+	mustRun(t, dir, "tool", "certs", "ca")
+	mustRun(t, dir, "tool", "certs", "peer", "stint1")
+	mustRun(t, dir, "tool", "certs", "role", "ops")
+	mustRun(t, dir, "tool", "certs", "api", "10.0.0.11", "stint1.example.com")
 	for _, check := range []struct {
 		purpose, file string
 		good          bool

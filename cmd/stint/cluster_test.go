@@ -172,7 +172,7 @@ func (f *fakeCluster) serve(t *testing.T) (addr string) {
 func TestVerifySaysWhatIsWrongWithTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
-	code, _, stderr := stint("verify", "--addr", server.URL, "--policy", "p", "--duration", "1s")
+	code, _, stderr := stint("tool", "verify", "--addr", server.URL, "--policy", "p", "--duration", "1s")
 	if code != 1 || !strings.Contains(stderr, "no answer from "+server.URL+": ") || !strings.Contains(stderr, "--ca") || strings.Contains(stderr, "x509") {
 		t.Errorf("%d %q", code, stderr)
 	}

@@ -73,14 +73,14 @@ func (d *doctor) quorum(m *stintv1.Shard) {
 	switch {
 	case m.Owner == "":
 		d.add("quorum", isWrong, fmt.Sprintf("shard %s has no owner: it decides nothing; %d of %d copies answer", m.Name, well, voters),
-			"start the nodes that are down; if their disks are lost: stint recover (docs/operations.md)")
+			"start the nodes that are down; if their disks are lost: stint tool recover (docs/operations.md)")
 	case 2*well <= voters:
 		d.add("quorum", isWrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority", m.Name, well, voters),
 			"start the nodes that are down")
 	case well < voters:
 		do := "a copy that is lost is made again by itself: look again in a minute"
 		if len(silent) > 0 {
-			do = fmt.Sprintf("start %[1]s; if it is gone for good, start another node first, and then stint remove-node %[1]s: in the other "+
+			do = fmt.Sprintf("start %[1]s; if it is gone for good, start another node first, and then stint cluster remove-node %[1]s: in the other "+
 				"order shards lose copies", strings.Join(silent, ", "))
 		}
 		d.add("quorum", isSuspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters), do)
@@ -125,7 +125,7 @@ func (d *doctor) disk(node string, m *stintv1.Machine) {
 			"another program, or the disk itself: look at its latency (iostat -x 1), and give stint a disk of its own")
 	case mean > writeSuspect:
 		d.add("fsync", isSuspect, fmt.Sprintf("%s: a write of the log takes %v, and every answer waits for one", node, mean.Round(100*time.Microsecond)),
-			"stint bench --floor DIR measures the disk")
+			"stint tool bench --floor DIR measures the disk")
 	}
 	switch {
 	case m.DiskFull:

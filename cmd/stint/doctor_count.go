@@ -126,11 +126,11 @@ func (d *doctor) uncounted(check string, err error) {
 	var wrong miscounted
 	switch code := connect.CodeOf(err); {
 	case errors.As(err, &wrong):
-		d.add(check, isWrong, err.Error(), "two clusters, or an address that is none of this cluster's? stint verify looks closer")
+		d.add(check, isWrong, err.Error(), "two clusters, or an address that is none of this cluster's? stint tool verify looks closer")
 	case code == connect.CodePermissionDenied || code == connect.CodeUnauthenticated:
 		d.unknown(check, err, "give the token ops=check,inline on keys that begin with stint-doctor:")
 	case errors.Is(err, errTooSlow):
-		d.add(check, isUnknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.nodes), trialMost), "see stint bench")
+		d.add(check, isUnknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.nodes), trialMost), "see stint tool bench")
 	default:
 		d.add(check, isWrong, err.Error(), "the shard of this key decides nothing: see the findings above, and stint status")
 	}

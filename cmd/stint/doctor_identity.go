@@ -18,7 +18,7 @@ func (d *doctor) identity(ctx context.Context) {
 		d.stranger(ctx, n)
 		if u, err := url.Parse(n.url); err == nil && u.Scheme == "http" && !onThisMachine(u) {
 			d.add("transport", isSuspect, n.name+" speaks plaintext at "+n.url+": keys can be read on their way",
-				"start the nodes with --api-cert and --api-key (stint certs makes them)")
+				"start the nodes with --api-cert and --api-key (stint tool certs makes them)")
 		}
 	}
 }

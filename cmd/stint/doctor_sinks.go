@@ -82,6 +82,6 @@ func (d *doctor) letters(m *stintv1.ListEventsResponse) {
 		found = "more than " + found
 	}
 	d.add(eventCheck, isWrong, fmt.Sprintf("%s: the oldest is for the sink %s, of %s", found, m.Events[0].Sink, instant(m.Events[0].At)),
-		"stint events --state dead lists them; when the sink takes events again, stint events replay sends them, with their ids. "+
+		"stint sink events --state dead lists them; when the sink takes events again, stint sink events replay sends them, with their ids. "+
 			"Older ones than 1,024 a shard are lost (stint_events_lost_total)")
 }

@@ -22,7 +22,7 @@ type drainCommand struct {
 func (*drainCommand) Help() string {
 	return "A draining node hands its shards to others and keeps its copies of them, so that it can be stopped and started " +
 		"again without a request failing. It stays so until --off.\n\n" +
-		"    stint drain node-2 && systemctl restart stint && stint drain node-2 --off\n\n" +
+		"    stint cluster drain node-2 && systemctl restart stint && stint cluster drain node-2 --off\n\n" +
 		"Exit code 0: it owns nothing (unless --wait 0). 1: it was refused, or the node still owns shards after --wait."
 }
 

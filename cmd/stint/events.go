@@ -17,8 +17,8 @@ type eventsCommand struct {
 // Help implements kong.HelpProvider.
 func (*eventsCommand) Help() string {
 	return "An event waits until its sinks have taken it, for three days. Then it is a dead letter, of which each shard keeps 1,024.\n\n" +
-		"    stint events --sink billing\n" +
-		"    stint events replay --sink billing\n\n" +
+		"    stint sink events --sink billing\n" +
+		"    stint sink events replay --sink billing\n\n" +
 		"A replayed event has the id that it had before. The caller's token needs the operation sinks."
 }
 
@@ -76,7 +76,7 @@ func (c *eventsReplayCommand) Run(s streams) error {
 	defer cancel()
 	answer, err := c.sinks(ctx).ReplayEvents(ctx, connect.NewRequest(&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note}))
 	if err != nil {
-		return c.explainFate(ctx, "events replay", err, "some may be sent again: stint events lists the others; replay again")
+		return c.explainFate(ctx, "events replay", err, "some may be sent again: stint sink events lists the others; replay again")
 	}
 	if c.json() {
 		return printJSON(s, answer.Msg)

@@ -24,7 +24,7 @@ func (*forgetCommand) Help() string {
 	return "Under all policies: what the key has used, its lockout, block, override and holds. The audit log keeps that something was " +
 		"changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every limit of the key back. Its bills, " +
 		"open and final, end only with --bills: list them before, with stint usage --key.\n\n" +
-		"    stint forget user:42 --note 'request 4711'\n\n" +
+		"    stint keys forget user:42 --note 'request 4711'\n\n" +
 		"A person usually has several keys: forget each, in every namespace."
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"connectrpc.com/connect"
@@ -13,6 +14,8 @@ type getCommand struct {
 	target
 	StaleOK bool   `name:"stale-ok" help:"The node that is asked may answer from its own replica, which may be behind; it says by how much."`
 	Tier    string `help:"Default: the key's own, else the policy's."`
+	Explain bool   `help:"Tell in words what would be decided now, and why. Nothing is counted, and the exit code does not tell the decision: check --peek does."`
+	Cost    uint64 `help:"With --explain: units that would be spent." default:"1"`
 	output
 	remote
 }
@@ -21,6 +24,9 @@ type getCommand struct {
 func (c *getCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
+	if c.Explain {
+		return c.describe(ctx, s)
+	}
 	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
 		StaleOk: c.StaleOK, Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
 	if err != nil {
@@ -41,6 +47,24 @@ func (c *getCommand) Run(s streams) error {
 			silentText(f, answer.Msg.At))
 	}
 	return nil
+}
+
+// describe prints in words the decision that would be made now, and its reason.
+func (c *getCommand) describe(ctx context.Context, s streams) error {
+	answer, err := c.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{
+		Namespace: c.Namespace,
+		Mode:      stintv1.Mode_MODE_PEEK,
+		Explain:   true,
+		Entries:   []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Cost: &c.Cost, Tier: c.Tier}},
+	}))
+	if err != nil {
+		return c.explain(ctx, "get "+c.target.String(), err, false)
+	}
+	if c.json() {
+		return printJSON(s, answer.Msg)
+	}
+	_, err = fmt.Fprintln(s.out, answer.Msg.GetDecision().GetExplanation())
+	return err
 }
 
 // thresholdText is a threshold in units, and if it is one as a share of the quota.

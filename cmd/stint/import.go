@@ -18,7 +18,7 @@ type importEnvoyCommand struct {
 // Help implements kong.HelpProvider.
 func (*importEnvoyCommand) Help() string {
 	return "The policies file goes to stdout. What is counted otherwise, or left out, is told on stderr.\n\n" +
-		"    stint import envoy ratelimit/config/*.yaml > policies.yaml\n" +
+		"    stint tool import envoy ratelimit/config/*.yaml > policies.yaml\n" +
 		"    stint apply -f policies.yaml --dry-run\n\n" +
 		"Each limit becomes a policy of its own, with the same windows."
 }

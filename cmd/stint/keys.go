@@ -24,10 +24,17 @@ type listing struct {
 	remote
 }
 
-type keysCommand struct{ listing }
+// keysCommand has the commands about the keys that are kept.
+type keysCommand struct {
+	List   keysListCommand `cmd:"" default:"withargs" help:"List the keys of which something is kept."`
+	Top    topCommand      `cmd:"" help:"Show which keys are asked about, denied and spent most."`
+	Forget forgetCommand   `cmd:"" help:"Delete all data of one key (right to erasure)."`
+}
+
+type keysListCommand struct{ listing }
 
 // Help implements kong.HelpProvider.
-func (*keysCommand) Help() string {
+func (*keysListCommand) Help() string {
 	return "A key is kept from its first request until nothing that it has used counts any longer. The list has no order. It is read from a " +
 		"replica, which may be a moment behind. stint get POLICY KEY shows what a key has used.\n\n" +
 		"    stint keys --prefix user: --policy login\n" +
@@ -35,24 +42,24 @@ func (*keysCommand) Help() string {
 }
 
 // Run lists keys.
-func (c *keysCommand) Run(s streams) error {
+func (c *keysListCommand) Run(s streams) error {
 	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(table table, k *stintv1.KeptKey) {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override))
 	})
 }
 
-type overridesCommand struct{ listing }
+type overrideListCommand struct{ listing }
 
 // Help implements kong.HelpProvider.
-func (*overridesCommand) Help() string {
+func (*overrideListCommand) Help() string {
 	return "stint override gives a key a tier or quotas of its own, and takes them away.\n\n" +
-		"    stint overrides\n" +
-		"    stint overrides --policy api --prefix customer: -o json"
+		"    stint override list\n" +
+		"    stint override list --policy api --prefix customer: -o json"
 }
 
 // Run lists the keys with an override.
-func (c *overridesCommand) Run(s streams) error {
-	return c.list(s, "overrides", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(table table, k *stintv1.KeptKey) {
+func (c *overrideListCommand) Run(s streams) error {
+	return c.list(s, "override list", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(table table, k *stintv1.KeptKey) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-"))
 	})
 }

@@ -29,11 +29,11 @@ func TestDrainWaitsUntilNothingIsOwned(t *testing.T) {
 		4: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 0 },
 	})
 	addr := f.serve(t)
-	transcript(t, "drain", 0, "drain", "node-2", "--addr", addr)
+	transcript(t, "drain", 0, "cluster", "drain", "node-2", "--addr", addr)
 	if n := f.count(`drain "node-2" true`); n != 4 {
 		t.Errorf("asked %q", f.asked)
 	}
-	transcript(t, "drain_off", 0, "drain", "node-2", "--off", "--addr", addr)
+	transcript(t, "drain_off", 0, "cluster", "drain", "node-2", "--off", "--addr", addr)
 	if f.count(`drain "node-2" false`) != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
@@ -42,11 +42,11 @@ func TestDrainWaitsUntilNothingIsOwned(t *testing.T) {
 func TestDrainDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
 	addr := f.serve(t)
-	transcript(t, "drain_late", 1, "drain", "node-2", "--wait", "1ms", "--addr", addr)
-	transcript(t, "drain_no_wait", 0, "drain", "node-2", "--wait", "0", "--addr", addr)
+	transcript(t, "drain_late", 1, "cluster", "drain", "node-2", "--wait", "1ms", "--addr", addr)
+	transcript(t, "drain_no_wait", 0, "cluster", "drain", "node-2", "--wait", "0", "--addr", addr)
 	f.err = &shard.Error{Code: shard.Conflict, Message: "no other node could own its shards"}
-	transcript(t, "drain_refused", 1, "drain", "node-2", "--addr", addr)
-	code, stdout, _ := stint("drain", "node-2", "--wait", "0", "-o", "json", "--addr", newCluster().serve(t))
+	transcript(t, "drain_refused", 1, "cluster", "drain", "node-2", "--addr", addr)
+	code, stdout, _ := stint("cluster", "drain", "node-2", "--wait", "0", "-o", "json", "--addr", newCluster().serve(t))
 	if code != 0 || stdout != `{"shardsLeft":1}`+"\n" {
 		t.Errorf("as JSON: %d %s", code, stdout)
 	}
@@ -56,11 +56,11 @@ func TestDrainDoesNotWaitForEver(t *testing.T) {
 func TestDrainOfWhoeverAnswersIsRefused(t *testing.T) {
 	f := newCluster()
 	addr := f.serve(t)
-	code, _, stderr := stint("drain", "--addr", addr+","+addr)
+	code, _, stderr := stint("cluster", "drain", "--addr", addr+","+addr)
 	if code != 2 || len(f.asked) > 0 || !strings.Contains(stderr, "say which node") {
 		t.Errorf("%d %s after %q", code, stderr, f.asked)
 	}
-	if code, stdout, _ := stint("drain", "--off", "--addr", addr); code != 0 || !strings.Contains(stdout, "the node at "+addr) {
+	if code, stdout, _ := stint("cluster", "drain", "--off", "--addr", addr); code != 0 || !strings.Contains(stdout, "the node at "+addr) {
 		t.Errorf("%d %s", code, stdout)
 	}
 }
@@ -73,14 +73,14 @@ func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 		4: func(s *api.ClusterStatus) { s.Nodes[1].Replicas, s.Nodes[1].State = 0, "removed" },
 	})
 	addr := f.serve(t)
-	transcript(t, "remove_node", 0, "remove-node", "node-2", "--yes", "--addr", addr)
-	transcript(t, "remove_node_again", 0, "remove-node", "node-2", "--addr", addr)
+	transcript(t, "remove_node", 0, "cluster", "remove-node", "node-2", "--yes", "--addr", addr)
+	transcript(t, "remove_node_again", 0, "cluster", "remove-node", "node-2", "--addr", addr)
 	if f.count("remove node-2") != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
 	// Now node-1 is the only node.
-	transcript(t, "remove_node_last", 1, "remove-node", "node-1", "--addr", addr)
-	transcript(t, "remove_node_unknown", 1, "remove-node", "node-9", "--addr", addr)
+	transcript(t, "remove_node_last", 1, "cluster", "remove-node", "node-1", "--addr", addr)
+	transcript(t, "remove_node_unknown", 1, "cluster", "remove-node", "node-9", "--addr", addr)
 	if f.count("remove") != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
@@ -89,7 +89,7 @@ func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 // Shards would keep fewer copies, and nobody has agreed.
 func TestRemoveNodeAsks(t *testing.T) {
 	f := newCluster()
-	transcript(t, "remove_node_asks", 1, "remove-node", "node-2", "--addr", f.serve(t))
+	transcript(t, "remove_node_asks", 1, "cluster", "remove-node", "node-2", "--addr", f.serve(t))
 	if f.count("remove") > 0 {
 		t.Errorf("asked %q before anybody agreed", f.asked)
 	}
@@ -100,12 +100,12 @@ func TestRemoveNodeSaysWhatADeadNodeDoes(t *testing.T) {
 	f := newCluster()
 	f.status.Nodes[1].Alive = false
 	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) { s.Nodes[1].State = "removed" }})
-	transcript(t, "remove_node_dead", 0, "remove-node", "node-2", "--yes", "--addr", f.serve(t))
+	transcript(t, "remove_node_dead", 0, "cluster", "remove-node", "node-2", "--yes", "--addr", f.serve(t))
 }
 
 func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
-	transcript(t, "remove_node_late", 1, "remove-node", "node-2", "--yes", "--wait", "1ms", "--addr", f.serve(t))
+	transcript(t, "remove_node_late", 1, "cluster", "remove-node", "node-2", "--yes", "--wait", "1ms", "--addr", f.serve(t))
 }
 
 // A server that cannot be asked for a moment does not end the wait: the change goes on.
@@ -123,7 +123,7 @@ func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 			s.Nodes[1].State = "removed"
 		}
 	}
-	if code, _, stderr := stint("remove-node", "node-2", "--yes", "--addr", f.serve(t)); code != 0 || asked != 3 {
+	if code, _, stderr := stint("cluster", "remove-node", "node-2", "--yes", "--addr", f.serve(t)); code != 0 || asked != 3 {
 		t.Errorf("%d %s after %d questions", code, stderr, asked)
 	}
 }

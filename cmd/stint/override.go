@@ -10,7 +10,13 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
+// overrideCommand has the commands about tiers and quotas of single keys.
 type overrideCommand struct {
+	Set  overrideSetCommand  `cmd:"" default:"withargs" help:"Give one key a tier or quotas of its own, or take them away."`
+	List overrideListCommand `cmd:"" help:"List the keys that have a tier or quotas of their own."`
+}
+
+type overrideSetCommand struct {
 	target
 	Tier   string            `help:"A tier of the policy, in the place of its default."`
 	Quota  map[string]uint64 `help:"Quota of a limit, as daily=500." placeholder:"LIMIT=N"`
@@ -25,7 +31,7 @@ type overrideCommand struct {
 }
 
 // Help implements kong.HelpProvider.
-func (*overrideCommand) Help() string {
+func (*overrideSetCommand) Help() string {
 	return "An override replaces the one that the key had.\n\n" +
 		"    stint override api user:42 --tier researcher --for 168h --note 'ticket 4711'\n" +
 		"    stint override api user:42 --quota daily=500 --quota burst=10\n" +
@@ -35,7 +41,7 @@ func (*overrideCommand) Help() string {
 const maybeOverridden = "it may have been done: repeat it, which changes nothing further"
 
 // Run gives one key its own numbers, or removes them.
-func (c *overrideCommand) Run(s streams) error {
+func (c *overrideSetCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	changes := c.Tier != "" || len(c.Quota)+len(c.Refill)+len(c.Rate) > 0
@@ -65,7 +71,7 @@ func (c *overrideCommand) Run(s streams) error {
 	return c.printState(ctx, s)
 }
 
-func (c *overrideCommand) end(at *timestamppb.Timestamp) string {
+func (c *overrideSetCommand) end(at *timestamppb.Timestamp) string {
 	if at == nil {
 		return "until it is deleted"
 	}
@@ -73,7 +79,7 @@ func (c *overrideCommand) end(at *timestamppb.Timestamp) string {
 }
 
 // numbers groups the flags by limit.
-func (c *overrideCommand) numbers() map[string]*stintv1.TierLimit {
+func (c *overrideSetCommand) numbers() map[string]*stintv1.TierLimit {
 	limits := map[string]*stintv1.TierLimit{}
 	of := func(name string) *stintv1.TierLimit {
 		if limits[name] == nil {
@@ -93,7 +99,7 @@ func (c *overrideCommand) numbers() map[string]*stintv1.TierLimit {
 	return limits
 }
 
-func (c *overrideCommand) delete(ctx context.Context, s streams) error {
+func (c *overrideSetCommand) delete(ctx context.Context, s streams) error {
 	answer, err := c.policies(ctx).DeleteOverride(ctx, signed(c.byHand, &stintv1.DeleteOverrideRequest{Namespace: c.Namespace,
 		Policy: c.Policy, Key: c.Key, Note: c.Note, IdempotencyId: c.ID}))
 	if err != nil {
@@ -111,7 +117,7 @@ func (c *overrideCommand) delete(ctx context.Context, s streams) error {
 }
 
 // printState shows the key's current limits.
-func (c *overrideCommand) printState(ctx context.Context, s streams) error {
+func (c *overrideSetCommand) printState(ctx context.Context, s streams) error {
 	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
 		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key}}}))
 	if err != nil {

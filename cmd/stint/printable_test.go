@@ -77,7 +77,7 @@ func TestTextsOfOthersAreShownEscaped(t *testing.T) {
 	for _, c := range []struct {
 		times int // that the text is shown
 		args  string
-	}{{2, "get p user:42"}, {1, "top --once"}, {3, "audit"}, {1, "usage"}, {1, "status " + hostile}} {
+	}{{2, "get p user:42"}, {1, "keys top --once"}, {3, "audit"}, {1, "usage"}, {1, "status " + hostile}} {
 		args := strings.Split(c.args, " ")
 		if args[0] != "status" {
 			args = append(args, "--addr", server.URL)
@@ -93,7 +93,7 @@ func TestTextsOfOthersAreShownEscaped(t *testing.T) {
 		t.Errorf("not aligned:\n%s", stdout)
 	}
 	// Programs get the texts as they are.
-	if _, stdout, _ := stint("top", "-o", "json", "--addr", server.URL); !strings.Contains(stdout, `"user:`+"\u202e"+`24\u001b[2J"`) {
+	if _, stdout, _ := stint("keys", "top", "-o", "json", "--addr", server.URL); !strings.Contains(stdout, `"user:`+"\u202e"+`24\u001b[2J"`) {
 		t.Errorf("as JSON: %q", stdout)
 	}
 }

@@ -33,11 +33,11 @@ func (*recoverCommand) Help() string {
 		"voters the shard is exact: nothing that was ever answered is lost, and a restore continues where the cluster stopped. " +
 		"Entries that nobody was told of may be in it. Without a majority --accept-loss is needed. A restore then counts as full " +
 		"what is not known, as after a backup.\n\n" +
-		"    stint recover /mnt/disk-1 /mnt/disk-2 --dry-run\n" +
-		"    stint recover /mnt/disk-1 /mnt/disk-2 -o stint.backup\n\n" +
+		"    stint tool recover /mnt/disk-1 /mnt/disk-2 --dry-run\n" +
+		"    stint tool recover /mnt/disk-1 /mnt/disk-2 -o stint.backup\n\n" +
 		"If the disks are in different machines, write a part on each, carry them to one machine, and recover from the parts:\n\n" +
-		"    stint recover /var/lib/stint --part -o node-1.part\n" +
-		"    stint recover node-1.part node-2.part -o stint.backup"
+		"    stint tool recover /var/lib/stint --part -o node-1.part\n" +
+		"    stint tool recover node-1.part node-2.part -o stint.backup"
 }
 
 // Run recovers.

@@ -24,9 +24,9 @@ func (*secretCommand) Help() string {
 	return "The ids of holds and decisions are sealed with a secret that only the nodes know. Rotate it as you rotate other keys: no id " +
 		"becomes invalid. If it may be known to others (a stolen disk or backup), rotate it and drop the old one. Ids that were given out " +
 		"before the rotation are refused from then on, and holds that they name end by their on_expire.\n\n" +
-		"    stint secret\n" +
-		"    stint secret rotate\n" +
-		"    stint secret drop-old"
+		"    stint cluster secret\n" +
+		"    stint cluster secret rotate\n" +
+		"    stint cluster secret drop-old"
 }
 
 func (r remote) secrets(ctx context.Context) stintv1connect.SecretServiceClient {
@@ -113,12 +113,12 @@ func (c *secretRotateCommand) Run(s streams) error {
 			return err
 		}
 		if left != "" {
-			return fmt.Errorf("secret rotate: after %v %s; it goes on: see stint secret", c.Wait, left)
+			return fmt.Errorf("secret rotate: after %v %s; it goes on: see stint cluster secret", c.Wait, left)
 		}
 	}
 	verdict := "secret %d seals; the former one opens ids for 31 days\n"
 	if c.Wait <= 0 {
-		verdict = "secret %d seals as soon as all nodes know it: see stint secret\n"
+		verdict = "secret %d seals as soon as all nodes know it: see stint cluster secret\n"
 	}
 	_, err = fmt.Fprintf(s.out, verdict, number)
 	return err
@@ -129,7 +129,7 @@ func (c *secretRotateCommand) begin() (number uint32, err error) {
 	defer cancel()
 	answer, err := c.secrets(ctx).Rotate(ctx, connect.NewRequest(&stintv1.RotateSecretRequest{}))
 	if err != nil {
-		return 0, c.explainFate(ctx, "secret rotate", err, "it may have begun all the same: see stint secret")
+		return 0, c.explainFate(ctx, "secret rotate", err, "it may have begun all the same: see stint cluster secret")
 	}
 	return answer.Msg.Number, nil
 }
@@ -144,7 +144,7 @@ func (c *secretDropOldCommand) Run(s streams) error {
 	defer cancel()
 	answer, err := c.secrets(ctx).DropOld(ctx, connect.NewRequest(&stintv1.DropOldSecretsRequest{}))
 	if err != nil {
-		return c.explainFate(ctx, "secret drop-old", err, "it may have been done: see stint secret")
+		return c.explainFate(ctx, "secret drop-old", err, "it may have been done: see stint cluster secret")
 	}
 	numbers := make([]string, len(answer.Msg.Numbers))
 	for i, n := range answer.Msg.Numbers {

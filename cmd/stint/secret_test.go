@@ -62,7 +62,7 @@ func TestSecretsAreListedWithoutThemselves(t *testing.T) {
 	c := newCluster()
 	c.secrets = f
 	addr := c.serve(t)
-	code, stdout, stderr := stint("secret", "--addr", addr)
+	code, stdout, stderr := stint("cluster", "secret", "--addr", addr)
 	want := "NUMBER  MADE                  STATE  UNTIL\n" +
 		"1       with the cluster      opens  " + inSeconds(1_702_678_400) + "\n" +
 		"2       " + inSeconds(1_600_000_000) + "  seals  -\n" +
@@ -71,10 +71,10 @@ func TestSecretsAreListedWithoutThemselves(t *testing.T) {
 	if code != 0 || stdout != want {
 		t.Errorf("%d %q %q, want %q", code, stdout, stderr, want)
 	}
-	if code, same, _ := stint("secret", "list", "--addr", addr); code != 0 || same != stdout {
+	if code, same, _ := stint("cluster", "secret", "list", "--addr", addr); code != 0 || same != stdout {
 		t.Errorf("%d %q", code, same)
 	}
-	if code, stdout, _ := stint("secret", "-o", "json", "--addr", addr); code != 0 || !strings.Contains(stdout, `"waitingFor":["node-2","node-3"]`) {
+	if code, stdout, _ := stint("cluster", "secret", "-o", "json", "--addr", addr); code != 0 || !strings.Contains(stdout, `"waitingFor":["node-2","node-3"]`) {
 		t.Errorf("%d %q", code, stdout)
 	}
 }
@@ -93,7 +93,7 @@ func TestARotationIsAwaited(t *testing.T) {
 	}
 	c := newCluster()
 	c.secrets = f
-	code, stdout, stderr := stint("secret", "rotate", "--addr", c.serve(t))
+	code, stdout, stderr := stint("cluster", "secret", "rotate", "--addr", c.serve(t))
 	if code != 0 || stdout != "secret 2 seals; the former one opens ids for 31 days\n" ||
 		stderr != "the rotation waits for node-2\nthe nodes take the next step\n" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
@@ -101,8 +101,8 @@ func TestARotationIsAwaited(t *testing.T) {
 
 	c = newCluster()
 	c.secrets = newSecrets()
-	code, _, stderr = stint("secret", "rotate", "--wait", "10ms", "--addr", c.serve(t))
-	if code != 1 || !strings.Contains(stderr, "after 10ms the rotation waits for node-2; it goes on: see stint secret") {
+	code, _, stderr = stint("cluster", "secret", "rotate", "--wait", "10ms", "--addr", c.serve(t))
+	if code != 1 || !strings.Contains(stderr, "after 10ms the rotation waits for node-2; it goes on: see stint cluster secret") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }
@@ -112,12 +112,12 @@ func TestOldSecretsAreDropped(t *testing.T) {
 	c := newCluster()
 	c.secrets = f
 	addr := c.serve(t)
-	if code, stdout, stderr := stint("secret", "drop-old", "--addr", addr); code != 0 ||
+	if code, stdout, stderr := stint("cluster", "secret", "drop-old", "--addr", addr); code != 0 ||
 		stdout != "dropped 1, 2: within a second no node settles what is sealed with it\n" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 	f.err = &shard.Error{Code: shard.Conflict, Message: "the cluster has one sealing secret: rotate it, then drop the old one"}
-	if code, _, stderr := stint("secret", "drop-old", "--addr", addr); code != 1 || !strings.Contains(stderr, "rotate it, then drop the old one") {
+	if code, _, stderr := stint("cluster", "secret", "drop-old", "--addr", addr); code != 1 || !strings.Contains(stderr, "rotate it, then drop the old one") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }

@@ -61,7 +61,7 @@ Ask 101 times, and count the times it said yes. It is 100 (unless a minute begin
 Or with stint's own commands ("go build ./cmd/stint" builds the binary):
 
   ./stint check per-ip 203.0.113.7 ADDR
-  ./stint bench --policy login --callers 64 --count 5000 ADDR
+  ./stint tool bench --policy login --callers 64 --count 5000 ADDR
 
 `
 

@@ -25,6 +25,7 @@ type sinkCommand struct {
 	Enable  sinkEnableCommand  `cmd:"" help:"Send again to a sink that is disabled."`
 	Disable sinkDisableCommand `cmd:"" help:"Send nothing until the sink is enabled; its events wait."`
 	Delete  sinkDeleteCommand  `cmd:"" help:"End a sink."`
+	Events  eventsCommand      `cmd:"" help:"List the events that wait for a sink, and send dead letters again."`
 }
 
 // Help implements kong.HelpProvider.

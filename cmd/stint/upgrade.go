@@ -21,11 +21,11 @@ type upgradeCommand struct {
 func (*upgradeCommand) Help() string {
 	return "A release upgrades node by node: stop one, start it with the new binary, wait until it is ready. Until the " +
 		"cluster's feature level rises, the nodes write nothing that the older release could not read, and each of them can go " +
-		"back to it. The level rises when all nodes have known it for 10 minutes, or at `stint upgrade finish`. It never falls: " +
+		"back to it. The level rises when all nodes have known it for 10 minutes, or at `stint cluster upgrade finish`. It never falls: " +
 		"from then on the older release refuses the data directories.\n\n" +
-		"    stint upgrade status\n" +
-		"    stint upgrade pin 1       # stay, however long it takes\n" +
-		"    stint upgrade finish"
+		"    stint cluster upgrade status\n" +
+		"    stint cluster upgrade pin 1       # stay, however long it takes\n" +
+		"    stint cluster upgrade finish"
 }
 
 type upgradeStatusCommand struct {
@@ -105,7 +105,7 @@ func levelLine(m *stintv1.UpgradeStatusResponse) string {
 // rise, a node is away.
 func at(t *timestamppb.Timestamp) string {
 	if left := time.Until(t.AsTime()).Round(time.Second); left > 0 {
-		return "in " + left.String() + ", or at `stint upgrade finish`"
+		return "in " + left.String() + ", or at `stint cluster upgrade finish`"
 	}
 	return "when all of them answer"
 }
@@ -143,11 +143,11 @@ func (c *upgradePinCommand) Run(s streams) error {
 	defer cancel()
 	what := fmt.Sprintf("upgrade pin %d", c.Level)
 	if _, err := c.cluster(ctx).PinLevel(ctx, connect.NewRequest(&stintv1.PinLevelRequest{Level: c.Level})); err != nil {
-		return c.explainFate(ctx, what, err, "it may be pinned all the same: see stint upgrade status")
+		return c.explainFate(ctx, what, err, "it may be pinned all the same: see stint cluster upgrade status")
 	}
 	verdict := "the cluster's feature level is not pinned"
 	if c.Level != 0 {
-		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint upgrade pin 0", c.Level)
+		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint cluster upgrade pin 0", c.Level)
 	}
 	_, err := fmt.Fprintln(s.out, verdict)
 	return err
@@ -175,7 +175,7 @@ func (c *upgradeFinishCommand) Run(s streams) error {
 		return err
 	}
 	if left != "" {
-		return fmt.Errorf("upgrade finish: after %v %s; it goes on: see stint upgrade status", c.Wait, left)
+		return fmt.Errorf("upgrade finish: after %v %s; it goes on: see stint cluster upgrade status", c.Wait, left)
 	}
 	_, err = fmt.Fprintf(s.out, "the cluster is at feature level %d\n", level)
 	return err
@@ -186,7 +186,7 @@ func (c *upgradeFinishCommand) begin() (level uint32, err error) {
 	defer cancel()
 	answer, err := c.cluster(ctx).FinishUpgrade(ctx, connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
 	if err != nil {
-		return 0, c.explainFate(ctx, "upgrade finish", err, "it may have begun all the same: see stint upgrade status")
+		return 0, c.explainFate(ctx, "upgrade finish", err, "it may have begun all the same: see stint cluster upgrade status")
 	}
 	return answer.Msg.Level, nil
 }

@@ -21,7 +21,7 @@ func mixedRelease() *fakeCluster {
 
 func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 	f := mixedRelease()
-	transcript(t, "upgrade_mixed", 0, "upgrade", "status", "--addr", f.serve(t))
+	transcript(t, "upgrade_mixed", 0, "cluster", "upgrade", "status", "--addr", f.serve(t))
 	for _, c := range []struct {
 		change func(*api.UpgradeStatus)
 		want   string
@@ -30,7 +30,7 @@ func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 		{func(s *api.UpgradeStatus) {
 			s.Nodes[1].Max, s.KnownByAll = 2, 2
 			s.KnownSince, s.RisesAt = time.Now(), time.Now().Add(10*time.Minute)
-		}, "feature level 1: all nodes know 2, the cluster rises in 10m0s, or at `stint upgrade finish`\n"},
+		}, "feature level 1: all nodes know 2, the cluster rises in 10m0s, or at `stint cluster upgrade finish`\n"},
 		{func(s *api.UpgradeStatus) {
 			s.Nodes[1].Max, s.KnownByAll = 2, 2
 			s.KnownSince, s.RisesAt = time.Now(), time.Now()
@@ -42,11 +42,11 @@ func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 	} {
 		f := mixedRelease()
 		c.change(&f.upgrade)
-		if code, stdout, stderr := stint("upgrade", "status", "--addr", f.serve(t)); code != 0 || !strings.HasPrefix(stdout, c.want) {
+		if code, stdout, stderr := stint("cluster", "upgrade", "status", "--addr", f.serve(t)); code != 0 || !strings.HasPrefix(stdout, c.want) {
 			t.Errorf("%d %q %q, want %q", code, stdout, stderr, c.want)
 		}
 	}
-	code, stdout, _ := stint("upgrade", "status", "-o", "json", "--addr", mixedRelease().serve(t))
+	code, stdout, _ := stint("cluster", "upgrade", "status", "-o", "json", "--addr", mixedRelease().serve(t))
 	want := `"nodes":[{"id":"node-1","version":"0.2.0","min":1,"max":2,"kept":1,"alive":true}`
 	if code != 0 || !strings.Contains(stdout, `{"level":1,"risingTo":0,`) || !strings.Contains(stdout, want) {
 		t.Errorf("as JSON: %d %s", code, stdout)
@@ -62,14 +62,14 @@ func TestUpgradeFinishWaitsUntilTheLevelIsReached(t *testing.T) {
 			s.Level = 2
 		}
 	}
-	code, stdout, stderr := stint("upgrade", "finish", "--addr", f.serve(t))
+	code, stdout, stderr := stint("cluster", "upgrade", "finish", "--addr", f.serve(t))
 	if code != 0 || stdout != "the cluster is at feature level 2\n" || stderr != "feature level 1, rising to 2: waiting for node-1, node-2\n" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 
 	f = mixedRelease()
 	f.err = &shard.Error{Code: shard.Conflict, Field: "level", Message: "not all nodes know level 2: node-2 (release 0.1.0) knows 1"}
-	code, _, stderr = stint("upgrade", "finish", "--addr", f.serve(t))
+	code, _, stderr = stint("cluster", "upgrade", "finish", "--addr", f.serve(t))
 	if code != 1 || !strings.Contains(stderr, "not all nodes know level 2: node-2 (release 0.1.0) knows 1") {
 		t.Errorf("%d %q", code, stderr)
 	}
@@ -79,10 +79,10 @@ func TestUpgradePinSaysWhatItMeans(t *testing.T) {
 	f := mixedRelease()
 	addr := f.serve(t)
 	for level, want := range map[string]string{
-		"1": "the cluster does not rise above feature level 1, until stint upgrade pin 0\n",
+		"1": "the cluster does not rise above feature level 1, until stint cluster upgrade pin 0\n",
 		"0": "the cluster's feature level is not pinned\n",
 	} {
-		if code, stdout, stderr := stint("upgrade", "pin", level, "--addr", addr); code != 0 || stdout != want {
+		if code, stdout, stderr := stint("cluster", "upgrade", "pin", level, "--addr", addr); code != 0 || stdout != want {
 			t.Errorf("%d %q %q", code, stdout, stderr)
 		}
 	}

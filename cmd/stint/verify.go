@@ -38,9 +38,9 @@ func (*verifyCommand) Help() string {
 	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, cut off and restarted. " +
 		"Every answer is checked against all others, unknown outcomes are asked again with their ids, and in the end every " +
 		"counter must hold what was admitted and nothing else. Exit code 0: exact. 1: not, with the evidence.\n\n" +
-		"    stint verify                                          three nodes of this binary, 30 s\n" +
-		"    stint verify --local 5 --duration 5m --seed 42\n" +
-		"    stint verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n\n" +
+		"    stint tool verify                                          three nodes of this binary, 30 s\n" +
+		"    stint tool verify --local 5 --duration 5m --seed 42\n" +
+		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n\n" +
 		"A policy for --addr, in a policies file:\n\n" +
 		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}"
 }
@@ -103,7 +103,7 @@ func (c *verifyCommand) settleFlags() error {
 	}
 	switch {
 	case c.Local == 0 && c.Policy == "":
-		return usagef("--policy: name the policy to verify with; stint verify --help shows one")
+		return usagef("--policy: name the policy to verify with; stint tool verify --help shows one")
 	case c.Local < 0 || c.Local > 9:
 		return usagef("--local: %d is not within 1..9", c.Local)
 	case c.Workers < 1 || c.Keys < 1 || c.Rate < 0 || c.Duration <= 0:

@@ -62,7 +62,7 @@ cluster() {
     done
     nodes=$count
     addresses=$(list api "$count") redis_addresses=$(list redis "$count")
-    for n in $(seq "$count"); do ready "node-$n" "$stint" healthcheck --addr "$(address api "$n")"; done
+    for n in $(seq "$count"); do ready "node-$n" "$stint" tool healthcheck --addr "$(address api "$n")"; done
     if [ "$count" -gt 1 ]; then at_rest; fi
 }
 

@@ -21,7 +21,7 @@ addresses=$(address api 1) redis_addresses=$(address redis 1)
 TMPDIR=$work "${as_node[@]}" "$stint" serve --dev --test-clock --policies "$work/policies.yaml" --shards "$SHARDS" \
     --api-addr "$addresses" --peer-addr "$(address peer 1)" --gossip-addr "$(address gossip 1)" > "$work/log-1" 2>&1 &
 pids[node-1]=$!
-ready node-1 "$stint" healthcheck --addr "$addresses"
+ready node-1 "$stint" tool healthcheck --addr "$addresses"
 
 call() { curl -sf "http://$addresses/$1" -H 'content-type: application/json' -d "$2"; }
 millis() { date +%s%3N; }

@@ -30,7 +30,7 @@ owner_first() {
 # floor ROUNDS: prints the medians of p50, in us: fdatasync appended, fdatasync preallocated, a round trip.
 floor() {
     local n
-    for n in $(seq "$1"); do "$stint" bench --floor "$work" --duration 1s -o json; done | jq -rs '
+    for n in $(seq "$1"); do "$stint" tool bench --floor "$work" --duration 1s -o json; done | jq -rs '
         def median: sort | .[length / 2 | floor];
         [.[].syncAppendMicros.p50] as $append | [.[].syncPreallocatedMicros.p50] as $preallocated | [.[].roundTripMicros.p50] as $trip |
         "\($append | median) \($preallocated | median) \($trip | median)"'

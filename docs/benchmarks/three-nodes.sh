@@ -46,7 +46,7 @@ echo
 echo "| three nodes, 300 checks/s, ${after} s | faults | answered | missed 2 s | outages | p50 ms | p99 ms | worst ms | exact |"
 echo "|-|-|-|-|-|-|-|-|-|"
 for fault in restart kill; do
-    "$stint" verify --local 3 --faults $fault --duration "${after}s" --rate 300 -o json > "$work/$fault" 2> /dev/null || true
+    "$stint" tool verify --local 3 --faults $fault --duration "${after}s" --rate 300 -o json > "$work/$fault" 2> /dev/null || true
     jq -r --arg fault $fault '"| `--faults \($fault)` | \(.faults[$fault]) | \(.operations) | \(.missed) | \(.unavailableMicros.count) | \(
         .unavailableMicros.p50 / 1000 | round) | \(.unavailableMicros.p99 / 1000 | round) | \(
         .unavailableMicros.worst / 1000 | round) | \(if .exact then "yes" else "NO" end) |"' "$work/$fault"

@@ -16,7 +16,7 @@
 // adopted. Shards are pictured one after the other, so the pictures of an operation on several shards may differ; a restore
 // treats as unknown what happened after the first of them.
 //
-// A recovery (stint recover) writes the same file from the disks of nodes that have stopped; its header then has a Recovery,
+// A recovery (stint tool recover) writes the same file from the disks of nodes that have stopped; its header then has a Recovery,
 // which says of each shard whether it is exact. A part is what is left of one node, for a recovery on another machine: it begins
 // with "stint part 1\n" and a PartHeader, and may have several sections of a shard, or none.
 //

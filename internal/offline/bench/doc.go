@@ -1,4 +1,4 @@
-// Package bench is the engine of `stint bench`: it drives a running server, measures it, and audits it.
+// Package bench is the engine of `stint tool bench`: it drives a running server, measures it, and audits it.
 //
 // Every answer is entered into the ledger of its key. When the run ends, an audit compares the ledger with what the policy's
 // limits allow. A server that admitted one unit too many fails the run, however fast it was.

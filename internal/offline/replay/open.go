@@ -81,9 +81,9 @@ func (e *Events) begin() error {
 	case len(head) == 0:
 		return errors.New("there is nothing in it")
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		return errors.New("is packed with gzip: unpack it first, as in gunzip -c FILE | stint simulate --input -")
+		return errors.New("is packed with gzip: unpack it first, as in gunzip -c FILE | stint tool simulate --input -")
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return errors.New("is written in UTF-16: make it UTF-8 first, as in iconv -f UTF-16 -t UTF-8 FILE | stint simulate --input -")
+		return errors.New("is written in UTF-16: make it UTF-8 first, as in iconv -f UTF-16 -t UTF-8 FILE | stint tool simulate --input -")
 	case bytes.HasPrefix(head, []byte(byteOrderMark)):
 		head = head[len(byteOrderMark):]
 		e.lines.skip(len(byteOrderMark))

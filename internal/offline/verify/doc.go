@@ -1,4 +1,4 @@
-// Package verify is the engine of `stint verify`: clients contend for limits while faults happen, and a judge checks the
+// Package verify is the engine of `stint tool verify`: clients contend for limits while faults happen, and a judge checks the
 // answers that they got.
 //
 // It calls several nodes over Connect's JSON and knows nothing else of stint. Every answer is checked when it arrives, and

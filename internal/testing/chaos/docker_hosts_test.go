@@ -352,7 +352,7 @@ func (h *hosts) rotatesEverySecret() {
 	h.secrets = append(h.secrets, token)
 	h.file("admin.token", token)
 	old, fresh := h.text("cluster.key"), filepath.Join(h.dir, "fresh.key")
-	h.stint("certs", "cluster-key", fresh)
+	h.stint("tool", "certs", "cluster-key", fresh)
 	for _, lines := range []string{old + "\n" + h.text("fresh.key"), h.text("fresh.key") + "\n" + old, h.text("fresh.key")} {
 		for i := range h.addresses {
 			h.replace(i, "cluster.key", h.file("step.key", lines+"\n"))
@@ -396,7 +396,7 @@ func (h *hosts) renewsCertificate(i int) {
 	h.t.Helper()
 	started, before := h.inspect(i, "{{.State.StartedAt}}"), h.serial(i)
 	fresh := filepath.Join(h.dir, "fresh")
-	h.stint("certs", "api", h.addresses[i], "--ca-cert", filepath.Join(h.dir, "ca.crt"), "--ca-key", filepath.Join(h.dir, "ca.key"), "--out", fresh)
+	h.stint("tool", "certs", "api", h.addresses[i], "--ca-cert", filepath.Join(h.dir, "ca.crt"), "--ca-key", filepath.Join(h.dir, "ca.key"), "--out", fresh)
 	for _, name := range []string{"api.crt", "api.key"} {
 		h.replace(i, name, filepath.Join(fresh, name))
 	}

@@ -149,7 +149,7 @@ func TestThreeFourThree(t *testing.T) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		c.MayEnd(0)
-		if err := stint(ctx, "remove-node", c.Name(0), "--addr", c.Addr(1)); err != nil {
+		if err := stint(ctx, "cluster", "remove-node", c.Name(0), "--addr", c.Addr(1)); err != nil {
 			return err
 		}
 		if err := awaitStatus(t, c.Addr(1), 30*time.Second, votersOn(c.Name(1), c.Name(2), c.Name(added))); err != nil {

@@ -108,7 +108,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 	pause(t.Context(), time.Duration(2000+random.IntN(2000))*time.Millisecond) // the random part is the moment of the kill
 	binary := program(t)
 	file := filepath.Join(t.TempDir(), "stint.backup")
-	args := []string{"recover", "-o", file}
+	args := []string{"tool", "recover", "-o", file}
 	var dirs []string
 	for _, i := range nodes {
 		dirs = append(dirs, c.Dir(i))
@@ -125,7 +125,7 @@ func recoverFrom(t *testing.T, nodes []int) {
 			t.Fatal(err)
 		}
 	}
-	if said, err := exec.Command(binary, "recover", "-o", file, c.Dir(nodes[0])).CombinedOutput(); err == nil || !strings.Contains(string(said), "answers at") {
+	if said, err := exec.Command(binary, "tool", "recover", "-o", file, c.Dir(nodes[0])).CombinedOutput(); err == nil || !strings.Contains(string(said), "answers at") {
 		t.Errorf("recovered while a node answers: %v\n%s", err, said)
 	}
 	for i := range c.Len() {

@@ -338,13 +338,13 @@ func TestEverySecretIsRotatedUnderLoad(t *testing.T) {
 	var first string
 	r.under("sealing secret", func() {
 		first = r.reserve()
-		r.stint("secret", "rotate")
-		r.stint("secret", "rotate")
+		r.stint("cluster", "secret", "rotate")
+		r.stint("cluster", "secret", "rotate")
 	})
 	r.under("sealing secrets dropped", func() {
 		rotated := time.Now()
 		await.Until(t, "all older holds are settled", func() bool { return r.load.oldestAt().After(rotated.Add(2 * time.Second)) })
-		r.stint("secret", "drop-old")
+		r.stint("cluster", "secret", "drop-old")
 	})
 	await.Until(t, "the dropped secret is gone everywhere", func() bool {
 		for _, address := range r.c.Addrs() {

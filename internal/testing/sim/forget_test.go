@@ -24,7 +24,7 @@ func (r *runner) private() *errand {
 	return r.new("private", shard.Check, entries...)
 }
 
-// forget has one of the runner's own keys forgotten, as stint forget does. It is done if all shards had nothing left of it: an
+// forget has one of the runner's own keys forgotten, as stint keys forget does. It is done if all shards had nothing left of it: an
 // errand without an answer says that it may have been done in part.
 func (r *runner) forget() *errand {
 	e := r.new("forget", shard.Forget, shard.Entry{Policy: "pair", Key: r.privateKeys()[r.chance.IntN(2)], Cost: 1})

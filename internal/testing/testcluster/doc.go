@@ -1,7 +1,7 @@
 // Package testcluster runs a cluster of real stint processes on this machine's loopback and makes faults around them: it kills,
 // pauses and restarts processes, cuts links between them, makes clocks jump, and makes disks fail or wipes them.
 //
-// It serves `stint verify --local` and the tests: Run starts a cluster that ends with its test, of the binary that Binary links
+// It serves `stint tool verify --local` and the tests: Run starts a cluster that ends with its test, of the binary that Binary links
 // once for all packages. All that a Cluster knows of stint is the command line of `stint serve`, /readyz, and the first bytes of
 // a peer connection, which name the node that dials.
 //

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TB is the part of testing.TB that a test's cluster needs. `stint verify` must not link the package testing.
+// TB is the part of testing.TB that a test's cluster needs. `stint tool verify` must not link the package testing.
 type TB interface {
 	Helper()
 	Cleanup(func())
