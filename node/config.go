@@ -223,7 +223,7 @@ func (c *Config) validateClientAddrs() error {
 			continue
 		}
 		return fmt.Errorf("%s: %s can be reached by others, in plaintext, and everyone who reaches it may read, spend and change every "+
-			"count: give it a certificate (--api-cert, --api-key), listen on 127.0.0.1, or give --insecure-api if everybody on "+
+			"count: give it a certificate (--api-cert, --api-key), listen on 127.0.0.1, or give --insecure if everybody on "+
 			"that network may do all that", port.flag, port.addr)
 	}
 	return nil
@@ -263,7 +263,7 @@ func (c *Config) validatePeerAddr() error {
 		return nil
 	}
 	return fmt.Errorf("peer-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, or each a certificate "+
-		"(--peer-cert, --peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts", c.PeerAddr)
+		"(--peer-cert, --peer-key, --peer-ca), or --insecure if everybody on that network may change counts", c.PeerAddr)
 }
 
 // validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to gossip,
@@ -279,7 +279,7 @@ func (c *Config) validateGossipAddr() error {
 		return nil
 	}
 	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, beside certificates too, or "+
-		"--insecure-peers if everybody on that network may pass for a node", c.GossipAddr)
+		"--insecure if everybody on that network may pass for a node", c.GossipAddr)
 }
 
 // readPolicies reads the policies file, or takes the example policies. Their warnings go to the log.

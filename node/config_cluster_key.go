@@ -10,17 +10,17 @@ import (
 )
 
 // keyForAll tells an operator what to do about nodes that share no key.
-const keyForAll = "give all of them the same --cluster-key FILE (on loopback one that is missing is made), or --insecure-peers " +
+const keyForAll = "give all of them the same --cluster-key FILE (on loopback one that is missing is made), or --insecure " +
 	"if nobody else can reach their ports, not from their machines either"
 
-// checkKeys refuses a key that cannot be read, and one beside --insecure-peers. A missing one may still be created. Beside
+// checkKeys refuses a key that cannot be read, and one beside --insecure. A missing one may still be created. Beside
 // certificates the key is for gossip alone: the peer port believes only them.
 func (c *Config) checkKeys() error {
 	if c.ClusterKeyFile == "" {
 		return nil
 	}
 	if c.InsecurePeers {
-		return errors.New("cluster-key: is given together with --insecure-peers: leave it out: nodes with the key recognize each other")
+		return errors.New("cluster-key: is given together with --insecure: leave it out: nodes with the key recognize each other")
 	}
 	if _, err := c.readClusterKey(slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) || !c.makesKey() {
 		return err

@@ -62,7 +62,7 @@ func TestGossipWithoutAKeyIsRefusedOnLoopbackToo(t *testing.T) {
 
 func TestKeysThatContradictEachOtherAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"together with --insecure-peers": func(c *Config) { c.InsecurePeers = true },
+		"together with --insecure": func(c *Config) { c.InsecurePeers = true },
 		"is there twice": func(c *Config) {
 			key := strings.Repeat("ab", 32) + "\n"
 			if err := os.WriteFile(c.ClusterKeyFile, []byte(key+key), 0o600); err != nil {

@@ -183,7 +183,7 @@ func TestPortsOfClientsThatOthersCanReachMustBeWanted(t *testing.T) {
 				if err == nil {
 					stop(t, n)
 				}
-				if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), flag+": "+addr) || !strings.Contains(err.Error(), "--insecure-api") {
+				if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), flag+": "+addr) || !strings.Contains(err.Error(), "--insecure") {
 					t.Errorf("%s %s: %v", flag, addr, err)
 				}
 			}

@@ -150,7 +150,7 @@ func (c Config) start(ctx context.Context) (*Gossip, error) {
 	}
 	if len(c.Keys) == 0 && !c.Insecure && !address.bind.IsLoopback() {
 		return nil, fmt.Errorf("cluster-key: gossip on %s leaves this machine, so it needs a key: give --cluster-key FILE, "+
-			"or --insecure-peers if nobody else can reach that network", c.Addr)
+			"or --insecure if nobody else can reach that network", c.Addr)
 	}
 	self, err := c.selfMeta(&address)
 	if err != nil {

@@ -133,7 +133,7 @@ func Listen(config Config) (*Port, error) {
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && p.identity == nil && !config.Insecure {
 		listener.Close()
 		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: give all nodes the same --cluster-key FILE, or each a "+
-			"certificate (--peer-cert, --peer-key, --peer-ca), or --insecure-peers if everybody on that network may change counts",
+			"certificate (--peer-cert, --peer-key, --peer-ca), or --insecure if everybody on that network may change counts",
 			listener.Addr())
 	}
 	p.listener = listener

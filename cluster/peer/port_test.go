@@ -320,7 +320,7 @@ func TestAPortOthersCanReachNeedsCertificatesOrAWord(t *testing.T) {
 	if p, err := Listen(config); err == nil {
 		p.Close()
 		t.Error("it listens to everybody in the clear")
-	} else if !strings.Contains(err.Error(), "--insecure-peers") {
+	} else if !strings.Contains(err.Error(), "--insecure") {
 		t.Errorf("%v does not say what to do", err)
 	}
 	config.Insecure = true

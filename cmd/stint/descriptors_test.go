@@ -136,7 +136,7 @@ func startWithFewDescriptors(t *testing.T, path string, log *safeBuffer) (ports 
 	ports = freePorts(t, 5)
 	process := exec.Command("sh", "-c", `ulimit -n 256; exec "$@"`, "sh", path, "serve", "--data-dir", filepath.Join(dir, "data"),
 		"--policies", "../../policy/dev.yaml", "--api-addr", ports[0], "--grpc-addr", ports[1], "--redis-addr", ports[2],
-		"--peer-addr", ports[3], "--gossip-addr", ports[4], "--insecure-peers")
+		"--peer-addr", ports[3], "--gossip-addr", ports[4], "--cluster-key", filepath.Join(t.TempDir(), "cluster.key"))
 	process.Stderr = log
 	stdout, err := process.StdoutPipe()
 	if err != nil {

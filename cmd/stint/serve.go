@@ -17,7 +17,8 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// serveCommand has the flags that docs/operations.md lists. Each has an environment variable and a config key of the same name.
+// serveCommand has the flags that docs/operations.md lists. Each has an environment variable and a config key of the same name. The
+// help leaves out those that few need (hidden).
 type serveCommand struct {
 	Config          string        `help:"YAML file with a key for each flag." placeholder:"FILE" env:"STINT_CONFIG"`
 	DataDir         string        `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
@@ -36,23 +37,22 @@ type serveCommand struct {
 	APICert         string        `name:"api-cert" help:"Certificate for clients, followed by those that lead to its authority: all ports for clients then speak TLS." placeholder:"FILE" env:"STINT_API_CERT"`
 	APIKey          string        `name:"api-key" help:"Its key." placeholder:"FILE" env:"STINT_API_KEY"`
 	APIClientCA     string        `name:"api-client-ca" help:"Authorities whose certificates give clients a role, by the URI stint://role/NAME." placeholder:"FILE" env:"STINT_API_CLIENT_CA"`
-	InsecureAPI     bool          `name:"insecure-api" help:"Serve clients off loopback in plaintext; until there is a token, everyone who reaches a port may do everything." env:"STINT_INSECURE_API"`
+	Insecure        bool          `help:"Allow plaintext off loopback: clients, who may then do everything until there is a token, and the nodes of a cluster without --cluster-key." env:"STINT_INSECURE"`
 	AdminTokenFile  string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
-	RequestTimeout  time.Duration `help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
-	SinkAllow       []string      `name:"sink-allow" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
+	RequestTimeout  time.Duration `hidden:"" help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
+	SinkAllow       []string      `name:"sink-allow" hidden:"" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
 	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
 	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
 	ClusterKey      string        `help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
 	PeerCert        string        `help:"Beside --cluster-key, which is for gossip alone then: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
 	PeerKey         string        `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
 	PeerCA          string        `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
-	InsecurePeers   bool          `help:"No key and no certificates: for networks, and machines, that nobody else can reach." env:"STINT_INSECURE_PEERS"`
-	ReplaceAfter    time.Duration `help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
-	AcceptTime      bool          `help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
+	ReplaceAfter    time.Duration `hidden:"" help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
+	AcceptTime      bool          `hidden:"" help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
 	TraceOTLP       string        `name:"trace-otlp" help:"Collector of traces, which speaks OTLP over HTTP, as in http://localhost:4318. Default: nothing is traced." placeholder:"URL" env:"STINT_TRACE_OTLP"`
-	TraceRatio      float64       `help:"Share of the calls that are traced, 0 to 1, among those whose callers do not say." default:"0.01" env:"STINT_TRACE_RATIO"`
-	TraceDenials    float64       `help:"Share of those that were denied among the rest, 0 to 1." default:"0" env:"STINT_TRACE_DENIALS"`
-	TestClock       bool          `help:"With --dev: tests move the clock by stint.test.v1.TestClock/Advance." env:"STINT_TEST_CLOCK"`
+	TraceRatio      float64       `hidden:"" help:"Share of the calls that are traced, 0 to 1, among those whose callers do not say." default:"0.01" env:"OTEL_TRACES_SAMPLER_ARG"`
+	TraceDenials    float64       `hidden:"" help:"Share of those that were denied among the rest, 0 to 1." default:"0" env:"STINT_TRACE_DENIALS"`
+	TestClock       bool          `hidden:"" help:"With --dev: tests move the clock by stint.test.v1.TestClock/Advance." env:"STINT_TEST_CLOCK"`
 	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
 	logFlags
 	decisionLogFlags
@@ -205,6 +205,16 @@ func (c *serveCommand) dataDir() (dir string, remove func(), err error) {
 	return dir, func() { os.RemoveAll(dir) }, nil
 }
 
+// peerAddrDefault is the default of --peer-addr.
+const peerAddrDefault = "127.0.0.1:7401"
+
+// insecurePeers reports whether nodes need not prove who they are. --insecure alone does not open a lone node to others: its
+// operator says by --peer-addr, --join or --bootstrap-expect that there are to be some.
+func (c *serveCommand) insecurePeers() bool {
+	isToBeJoined := len(c.Join) > 0 || c.BootstrapExpect > 1 || c.PeerAddr != peerAddrDefault
+	return c.Insecure && c.ClusterKey == "" && c.PeerCert == "" && isToBeJoined
+}
+
 func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
 	sinkAllow, _ := c.sinkAllow() // refuse has read it
 	config := node.Config{
@@ -216,7 +226,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		GossipAddr:      c.GossipAddr,
 		RedisAddr:       c.RedisAddr,
 		APIHosts:        c.APIHosts,
-		InsecureAPI:     c.InsecureAPI,
+		InsecureAPI:     c.Insecure,
 		AdminTokenFile:  c.AdminTokenFile,
 		SinkAllow:       sinkAllow,
 		Advertise:       c.Advertise,
@@ -229,7 +239,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		PoliciesFile:    c.Policies,
 		ReplaceAfter:    c.ReplaceAfter,
 		ClusterKeyFile:  c.ClusterKey,
-		InsecurePeers:   c.InsecurePeers,
+		InsecurePeers:   c.insecurePeers(),
 		RequestTimeout:  c.RequestTimeout,
 		Dev:             c.Dev,
 		AcceptTime:      c.AcceptTime,

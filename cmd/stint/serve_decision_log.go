@@ -12,21 +12,27 @@ import (
 // decisionLogFlags are the flags of serve for the log of decisions.
 type decisionLogFlags struct {
 	DecisionLog      string `help:"Log decisions as lines of JSON: stdout, or a file, which is rotated. Denials in full up to 1,000 a second for each policy. Default: no log." placeholder:"stdout|FILE" env:"STINT_DECISION_LOG"`
-	DecisionLogKeys  string `help:"How the log shows keys: hash, plain or none." enum:"hash,plain,none" default:"hash" env:"STINT_DECISION_LOG_KEYS"`
-	DecisionLogEvery uint64 `help:"One allowed decision in this many is logged, and its line has it as its weight. 0: none." default:"100" placeholder:"N" env:"STINT_DECISION_LOG_EVERY"`
-	DecisionLogSize  int64  `help:"Size in MiB from which on another file is begun." default:"64" placeholder:"MIB" env:"STINT_DECISION_LOG_SIZE"`
-	DecisionLogFiles int    `help:"Files that are kept: FILE, FILE.1 and so on." default:"5" placeholder:"N" env:"STINT_DECISION_LOG_FILES"`
+	DecisionLogKeys  string `hidden:"" help:"How the log shows keys: hash, plain or none." enum:"hash,plain,none" default:"hash" env:"STINT_DECISION_LOG_KEYS"`
+	DecisionLogEvery uint64 `hidden:"" help:"One allowed decision in this many is logged, and its line has it as its weight. 0: none." default:"100" placeholder:"N" env:"STINT_DECISION_LOG_EVERY"`
 }
 
-const logToStdout = "stdout"
+const (
+	logToStdout  = "stdout"
+	logFileBytes = 64 << 20 // from which another file is begun
+	logFiles     = 5        // that are kept: FILE, FILE.1 and so on
+)
 
 // config returns the configuration of the log; nil: there is none. out is the standard output.
 func (f *decisionLogFlags) config(out io.Writer) *node.DecisionLog {
 	if f.DecisionLog == "" {
 		return nil
 	}
-	log := &node.DecisionLog{Bytes: f.DecisionLogSize << 20, Files: f.DecisionLogFiles, Keys: decisions.Keys(f.DecisionLogKeys),
-		AllowedEvery: f.DecisionLogEvery}
+	log := &node.DecisionLog{
+		Bytes:        logFileBytes,
+		Files:        logFiles,
+		Keys:         decisions.Keys(f.DecisionLogKeys),
+		AllowedEvery: f.DecisionLogEvery,
+	}
 	if f.DecisionLog != logToStdout {
 		log.File = f.DecisionLog
 		return log

@@ -14,7 +14,7 @@ import (
 var notOfSecurity = map[string][]string{
 	"serve": {"help", "config", "data-dir", "node-id", "join", "bootstrap-expect", "shards", "replicas", "policies", "request-timeout",
 		"advertise", "zone", "replace-after", "accept-time", "dev",
-		"trace-ratio", "trace-denials", "log-format", "log-level", "log-slow", "decision-log-every", "decision-log-size", "decision-log-files"},
+		"trace-ratio", "trace-denials", "log-format", "log-level", "log-slow", "decision-log-every"},
 	"status": {"help", "addr", "timeout", "output"}, // it has the flags of every command that asks a node, and none of its own
 }
 

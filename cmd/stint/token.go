@@ -209,7 +209,7 @@ type tokenOffCommand struct {
 // Help implements kong.HelpProvider.
 func (*tokenOffCommand) Help() string {
 	return "Only a node's own machine can do that: give --data-dir. On loopback everybody may then do everything again; elsewhere " +
-		"nobody is served, unless the nodes run with --insecure-api."
+		"nobody is served, unless the nodes run with --insecure."
 }
 
 // Run turns the asking for tokens off.

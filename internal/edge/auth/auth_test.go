@@ -88,7 +88,7 @@ func TestWhoIsWho(t *testing.T) {
 		{Proof{Token: "?"}, errWrong.Message},
 		{Proof{}, errNoToken.Message},
 		{Proof{Port: Loopback}, errNoToken.Message},
-		{Proof{Port: Trusted}, errNoToken.Message}, // --insecure-api never lifts tokens that exist
+		{Proof{Port: Trusted}, errNoToken.Message}, // --insecure never lifts tokens that exist
 		{Proof{Port: Local}, "local"},
 	} {
 		caller, refusal := g.Caller(c.proof)
