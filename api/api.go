@@ -175,7 +175,7 @@ func New(c Config) *API {
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
 	secretService{secrets: c.Secrets}.register(d)
-	sinkService{sinks: c.Sinks, decider: c.Decider, shards: c.Shards}.register(d)
+	sinkService{sinks: c.Sinks, cluster: c.Cluster, decider: c.Decider, shards: c.Shards}.register(d)
 	logLevel{level: c.LogLevel, logger: g.logger}.register(d)
 	if c.TestClock != nil {
 		testClockService{c.TestClock}.register(d)

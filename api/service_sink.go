@@ -36,8 +36,6 @@ type SinkAdmin interface {
 	SetEnabled(ctx context.Context, name string, enabled bool, who string) error
 	// Delete ends a sink.
 	Delete(ctx context.Context, name, who string) error
-	// EventID names an event for ever.
-	EventID(ctx context.Context, e *shard.Event) (string, error)
 }
 
 // stripeURL takes meter events.
@@ -45,13 +43,14 @@ const stripeURL = "https://api.stripe.com/v1/billing/meter_events"
 
 // sinkService answers stint.v1.SinkService.
 type sinkService struct {
-	sinks   SinkAdmin // nil: not known yet
+	sinks   SinkAdmin    // nil: not known yet
+	cluster ClusterAdmin // likewise
 	decider Decider
 	shards  func() int // 0: not known
 }
 
 func (s sinkService) register(d *registry) {
-	d = d.given(s.sinks != nil)
+	d = d.given(s.sinks != nil && s.cluster != nil)
 	change(d, auth.Sinks, stintv1connect.SinkServiceCreateProcedure, s.create)
 	unary(d, auth.Sinks, stintv1connect.SinkServiceListProcedure, s.list, readOnly)
 	change(d, auth.Sinks, stintv1connect.SinkServiceRotateProcedure, s.rotate)

@@ -126,6 +126,10 @@ func (s sinkService) eventsOn(ctx context.Context, id shard.ID, f *eventFilter) 
 }
 
 func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f *eventFilter) (all []listedEvent, err error) {
+	ledger, err := s.cluster.Ledger(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for q := (shard.EventsQuery{List: eventLists[state]}); ; {
 		result := s.decider.Decide(ctx, []shard.Request{shard.EventsRequest(id, uint32(s.shards()), q)})[0]
 		if result.Err != nil {
@@ -136,10 +140,7 @@ func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f 
 			return nil, err
 		}
 		for _, e := range page.Events {
-			name, err := s.sinks.EventID(ctx, &e)
-			if err != nil {
-				return nil, err
-			}
+			name := e.ID(ledger)
 			for _, sink := range e.Sinks {
 				if (f.sink == "" || f.sink == sink) && (f.id == "" || f.id == name) {
 					all = append(all, listedEvent{e, name, sink, state, id})

@@ -46,10 +46,6 @@ func (f *fakeSinks) Delete(_ context.Context, name, who string) error {
 	return f.err
 }
 
-func (f *fakeSinks) EventID(_ context.Context, e *shard.Event) (string, error) {
-	return e.ID("ledger"), nil
-}
-
 func TestSinksAreMadeListedAndChanged(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ call, body, answer, done string }{

@@ -21,7 +21,6 @@ type planner struct {
 	logger       *slog.Logger
 	replaceAfter time.Duration // how long a node may be silent before its replicas are rebuilt elsewhere
 
-	ledger    bool                 // the ledger is drawn; owned by the plan under way
 	leftSince map[string]time.Time // since when a leaving node was seen without replicas; owned by the plan under way
 }
 
@@ -65,19 +64,15 @@ func (p *planner) plan(ctx context.Context) {
 		next, steps = placement.Plan(t, seen)
 		return next
 	})
-	if err == nil && len(steps) > 0 {
-		p.peers.ask() // by that, the others learn that there is news
-	}
 	p.note("planning", steps, err)
 }
 
 // planLedger draws the id of the cluster's bills as soon as a policy has a meter, so that every backup with a bill has it too.
 func (p *planner) planLedger(ctx context.Context) {
-	if r := p.view.revision(); p.ledger || r == nil || !r.Set.HasMeters() {
+	if r := p.view.revision(); r == nil || !r.Set.HasMeters() {
 		return
 	}
 	_, err := p.documents.ledger(ctx)
-	p.ledger = err == nil
 	p.note("planning the ledger", nil, err)
 }
 
@@ -94,8 +89,7 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 			return err
 		}
 		if drawn {
-			p.logger.Info("planned", "step", "the policies hash keys: the cluster gets the secret for that")
-			p.peers.ask()
+			p.note("", []string{"the policies hash keys: the cluster gets the secret for that"}, nil)
 		}
 	}
 	var steps []string
@@ -104,9 +98,6 @@ func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) erro
 		return next, nil
 	})
 	p.note("planning the secrets", steps, err)
-	if err == nil && len(steps) > 0 {
-		p.peers.ask()
-	}
 	return nil
 }
 
@@ -127,10 +118,14 @@ func (p *planner) planLevels(ctx context.Context, seen placement.Observed) (step
 	return steps, err
 }
 
+// note logs what a plan has changed, and asks the other nodes, so that they learn that there is news.
 func (p *planner) note(what string, steps []string, err error) {
 	if err != nil {
 		p.tasks.note(what, err)
 		return
+	}
+	if len(steps) > 0 {
+		p.peers.ask()
 	}
 	for _, step := range steps {
 		p.logger.Info("planned", "step", step)

@@ -137,15 +137,6 @@ func (a *sinkAdmin) Statuses(ctx context.Context) ([]api.SinkStatus, error) {
 	return statuses, nil
 }
 
-// EventID implements api.SinkAdmin.
-func (a *sinkAdmin) EventID(ctx context.Context, e *shard.Event) (string, error) {
-	ledger, err := a.documents.ledger(ctx)
-	if err != nil {
-		return "", err
-	}
-	return e.ID(ledger), nil
-}
-
 // Rotate implements api.SinkAdmin.
 func (a *sinkAdmin) Rotate(ctx context.Context, name, apiKey string, overlap time.Duration, who string) (secret string, err error) {
 	drawn, err := notify.NewSecret(rand.Reader, a.now())
