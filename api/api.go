@@ -125,15 +125,7 @@ type API struct {
 
 // New makes the API. It may be used concurrently.
 func New(c Config) *API {
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = requestTimeoutDefault
-	}
-	if c.Keys == nil {
-		c.Keys = plainKeys
-	}
-	if c.Shards == nil {
-		c.Shards = func() int { return 0 }
-	}
+	c.setDefaults()
 	id := func(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 		return idOf(c.sealer(), policies, r, d)
 	}
@@ -195,6 +187,19 @@ func New(c Config) *API {
 	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room)))
 	a.local = bound(inside, auth.Local, room)
 	return a
+}
+
+// setDefaults sets the parts that may be left out.
+func (c *Config) setDefaults() {
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = requestTimeoutDefault
+	}
+	if c.Keys == nil {
+		c.Keys = plainKeys
+	}
+	if c.Shards == nil {
+		c.Shards = func() int { return 0 }
+	}
 }
 
 // registerOthers serves what is no procedure of stint: health, reflection and pages.

@@ -298,7 +298,7 @@ func TestCallsHaveADeadline(t *testing.T) {
 }
 
 // perIPDecision is the handle of a check of perIP.
-const perIPDecision = "AdlmHcIVEE_gi8Xkzsn1sraiZa3qeaqg9mBYpWASugq63o28XIINsB_pv5a2NlTSWjACbGdhLp-fak3cZvU2WZapVj1GM3FqX-TNlgLFln8"
+const perIPDecision = "AQHZZh3CFRBP4IvF5M7J9bK2omWt6nmqoPZgWKVgEroKut6NvFyCDbAf6b-WtjZU0lowAmxnYS6fn2pN3Gb1Nln2omR1EHrO7mmLwY3rtH9Q"
 
 const perIP = `{"entries":[{"policy":"per-ip","key":"203.0.113.7"}]}`
 
