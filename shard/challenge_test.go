@@ -5,15 +5,7 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 )
-
-// softPolicy has a soft limit of 1 and a hard one of 2.
-func softPolicy() *policy.Policy {
-	p := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1}, limit.Limit{Algorithm: limit.Lifetime, Quota: 2})
-	p.Limits[0].OnExceeded = policy.ExceededChallenge
-	return p
-}
 
 // A denial is a challenge only if every limit that denies is soft and no block denies.
 func TestADenialIsAChallengeIfOnlySoftLimitsDeny(t *testing.T) {
