@@ -64,7 +64,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 
 		// A node that is not a member knows the table and may write it, when it is asked to drain a node: it drops the fields that
 		// it does not know. It does not touch the levels, and the fence comes back.
-		err := c.nodes[0].documents.changeTable(t.Context(), func(table *placement.Table) *placement.Table {
+		err := c.nodes[0].view.changeTable(t.Context(), func(table *placement.Table) *placement.Table {
 			if table.Level == 0 {
 				return nil
 			}

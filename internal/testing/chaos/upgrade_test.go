@@ -17,7 +17,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// levels is the output of `stint upgrade status`.
+// levels is the output of `stint cluster upgrade status`.
 type levels struct {
 	Level, KnownByAll uint32
 	Nodes             []struct {
@@ -87,7 +87,7 @@ func (u *upgrade) roll(ctx context.Context) error {
 		return fmt.Errorf("all nodes run the new build: %w", err)
 	}
 	u.hasWritten(shard.LevelFirst)
-	if err := stint(ctx, "upgrade", "finish", "--addr", u.c.Addr(2)); err != nil {
+	if err := stint(ctx, "cluster", "upgrade", "finish", "--addr", u.c.Addr(2)); err != nil {
 		return err
 	}
 	for i := range u.c.Len() {
