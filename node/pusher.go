@@ -42,6 +42,7 @@ type pusher struct {
 	known []notify.Sink              // as read last, and as disabled since
 	set   *policy.Set                // in force as this round began
 	tried map[string]map[string]bool // by sink: ids of the bills that it was sent, and may have, since it took all of them last
+	first int                        // the replica that the next round begins with: the one behind the last that a sink failed
 
 	mu      sync.Mutex
 	rests   map[string]rest                      // by sink; written by run alone, under mu
@@ -135,13 +136,20 @@ func (p *pusher) round(ctx context.Context) {
 		return
 	}
 	p.set = revision.Set
-	for _, r := range p.replicas.all() {
+	all, first := p.replicas.all(), p.first
+	for n := range all {
+		at := (first + n) % len(all)
+		r := all[at]
 		if r.Shard == shard.System || r.stopped.Load() != nil {
 			continue
 		}
 		for i := range p.known {
 			s := &p.known[i]
+			failures := p.rests[s.Name].failures
 			for s.Disabled == nil && s.Takes(notify.Usage) && r.actor.Open() && ctx.Err() == nil && p.push(ctx, r, s) {
+			}
+			if p.rests[s.Name].failures > failures {
+				p.first = at + 1
 			}
 			p.learnSkipped(r, s)
 		}
