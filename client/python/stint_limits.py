@@ -15,7 +15,7 @@ from typing import Any, Dict, Optional, Tuple
 from limits.limits import GRANULARITIES
 from limits.storage import MovingWindowSupport, Storage
 
-from stint tool import Stint, StintError, safe_key
+from stint import Stint, StintError, safe_key
 
 _QUOTA_MOST = 2 ** 53  # the storage counts, and its caller compares
 

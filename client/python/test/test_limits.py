@@ -14,7 +14,7 @@ from limits.strategies import FixedWindowElasticExpiryRateLimiter, FixedWindowRa
 
 import stint_limits
 from server import Node, refused_port
-from stint tool import StintError
+from stint import StintError
 
 
 def setUpModule():

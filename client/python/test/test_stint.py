@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import stint
 from server import Node, Proxy, ROOT, SecureNode, ask, refused_port
-from stint tool import ASGILimit, Stint, StintError, WSGILimit, client_ip, safe_key
+from stint import ASGILimit, Stint, StintError, WSGILimit, client_ip, safe_key
 
 
 # What a cluster says that cannot decide. It is not asked again: no test has to wait for the end of a time.
