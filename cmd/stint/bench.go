@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,12 +102,7 @@ func (c *benchCommand) explain(ctx context.Context, err error) error {
 
 // plan completes the plan of the flags.
 func (c *benchCommand) plan() (p bench.Plan, err error) {
-	p = c.Plan
-	if p.KeyPrefix == "" {
-		var random [4]byte
-		rand.Read(random[:])
-		p.KeyPrefix, p.Fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
-	}
+	p = c.Plan.WithKeys()
 	p.Addresses = c.remote().urls()
 	addresses := slices.Clone(p.Addresses)
 	scheme, _, _ := strings.Cut(addresses[0], "://")

@@ -12,9 +12,7 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +56,7 @@ const overRedis bench.Protocol = "redis"
 
 // plan completes the plan of the flags.
 func (l *load) plan() (p bench.Plan, err error) {
-	p = l.Plan
+	p = l.Plan.WithKeys()
 	scheme := "http://"
 	if l.CA != "" {
 		scheme = "https://"
@@ -80,11 +78,6 @@ func (l *load) plan() (p bench.Plan, err error) {
 			return p, fmt.Errorf("--token-file: %w", err)
 		}
 		p.Token = strings.TrimSpace(string(token))
-	}
-	if p.KeyPrefix == "" {
-		var random [4]byte
-		rand.Read(random[:])
-		p.KeyPrefix, p.Fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
 	}
 	if p.Protocol == overRedis {
 		return p, p.CheckLoad()

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -71,6 +73,16 @@ func (p Plan) WithDefaults() Plan {
 	p.Timeout = cmp.Or(p.Timeout, 10*time.Second)
 	if p.Duration == 0 && p.Count == 0 {
 		p.Duration = 10 * time.Second
+	}
+	return p
+}
+
+// WithKeys returns the plan with a KeyPrefix of its own, unless it has one.
+func (p Plan) WithKeys() Plan {
+	if p.KeyPrefix == "" {
+		var random [4]byte
+		rand.Read(random[:])
+		p.KeyPrefix, p.Fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
 	}
 	return p
 }
