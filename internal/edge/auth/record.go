@@ -124,16 +124,6 @@ func Bucket(name string) string {
 // BucketName returns the name of the i-th bucket.
 func BucketName(i int) string { return fmt.Sprintf("%s/%02d", HeadDocument, i) }
 
-// Documents lists the names of all documents of this package.
-func Documents() []string {
-	names := make([]string, 0, Buckets+1)
-	names = append(names, HeadDocument)
-	for i := range Buckets {
-		names = append(names, BucketName(i))
-	}
-	return names
-}
-
 // Head is the content of HeadDocument, as JSON.
 type Head struct {
 	Off bool `json:",omitempty"` // tokens are not asked for, although there are or were some
