@@ -77,7 +77,7 @@ func fuzzed(t *testing.T, data []byte, unmarshal func([]byte, proto.Message) err
 
 var fuzzPolicies = familyPolicies()
 
-var fuzzSealer = shard.NewSealer([32]byte{7})
+var fuzzSealer = shard.NewSealer(1, shard.SealingSecret{Number: 1, Key: [32]byte{7}})
 
 func within(t *testing.T, r *shard.Request) {
 	if r.Namespace == "" || len(r.Namespace) > 64 || len(r.ID) > idBytesMax {

@@ -66,7 +66,7 @@ func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 		for _, n := range numbers {
 			all = append(all, shard.SealingSecret{Number: n, Key: [32]byte{byte(n)}})
 		}
-		return shard.NewSealerOf(seals, all...)
+		return shard.NewSealer(seals, all...)
 	}
 	hold := shard.Target{Hold: true, Index: 1, DecidedAt: noon}
 	id := func(s *shard.Sealer) string {
@@ -86,7 +86,7 @@ func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 		{"it is new here and was dropped since", id(of(3, 3)), of(2, 2), of(4, 4), 400, "has dropped"},
 		{"nobody can be asked", id(of(3, 3)), of(2, 2), nil, 503, `"unavailable"`},
 		{"nobody has it", id(of(3, 3)), of(2, 2), of(2, 2), 400, "is not an id that this cluster has given out"},
-		{"another cluster's", id(of(2, 2)), shard.NewSealerOf(2, shard.SealingSecret{Number: 2}), nil, 400, `"invalid_argument"`},
+		{"another cluster's", id(of(2, 2)), shard.NewSealer(2, shard.SealingSecret{Number: 2}), nil, 400, `"invalid_argument"`},
 	} {
 		w := newWorld(t)
 		w.sealer, w.newest = c.knows, c.newest
@@ -104,7 +104,7 @@ func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 func TestAnExtensionSealsTheIDAnew(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = hold
-	w.sealer = shard.NewSealerOf(2, shard.SealingSecret{Number: 1, Key: [32]byte{1, 2, 3}}, shard.SealingSecret{Number: 2})
+	w.sealer = shard.NewSealer(2, shard.SealingSecret{Number: 1, Key: [32]byte{1, 2, 3}}, shard.SealingSecret{Number: 2})
 	d := w.decision("LimitService/Settle", settling(aHold, `"extend":{"ttl":"60s"}`))
 	was, err := testSealer.Open(idOfTest(aHold))
 	if err != nil {

@@ -55,7 +55,7 @@ type fakeTokens struct{ TokenAdmin }
 
 func (fakeTokens) TurnOff(context.Context, string) error { return nil }
 
-var testSealer = shard.NewSealer([32]byte{1, 2, 3})
+var testSealer = shard.NewSealer(1, shard.SealingSecret{Number: 1, Key: [32]byte{1, 2, 3}})
 
 type fakeDecider struct {
 	mu      sync.Mutex

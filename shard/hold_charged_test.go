@@ -72,7 +72,7 @@ func TestTakenIsWhatWasCountedAndByWhom(t *testing.T) {
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v\nwant %+v", name, got, c.want)
 		}
-		sealer := NewSealer(testSecret)
+		sealer := NewSealer(1, SealingSecret{1, testSecret})
 		target := Target{Hold: c.r.Op == Reserve, Index: 1, DecidedAt: origin}
 		if id := sealer.ID(&c.r, &d, 0); id != sealer.Seal(target, "", got) {
 			t.Errorf("%s: the id says something else", name)
@@ -121,7 +121,7 @@ func TestALongerRetentionBringsNoRefundBack(t *testing.T) {
 		return p
 	}
 	w := newWorld(t, with(10*minute))
-	sealer := NewSealer(testSecret)
+	sealer := NewSealer(1, SealingSecret{1, testSecret})
 	check := checkOf("p", "k", 5)
 	results, _ := w.batch(origin+1, check, check)
 	refund, err := sealer.Open(sealer.ID(&check, &results[0].Decision, 10*minute))

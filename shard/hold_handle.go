@@ -62,12 +62,9 @@ const (
 	entryCounted
 )
 
-// NewSealer returns the Sealer of a cluster that has one secret, number 1.
-func NewSealer(secret [32]byte) *Sealer { return NewSealerOf(1, SealingSecret{1, secret}) }
-
-// NewSealerOf returns the Sealer of a cluster with these secrets, in the order of their numbers. New ids are sealed with the one
+// NewSealer returns the Sealer of a cluster with these secrets, in the order of their numbers. New ids are sealed with the one
 // of the number seals, which must be among them; the others only open.
-func NewSealerOf(seals uint32, secrets ...SealingSecret) *Sealer {
+func NewSealer(seals uint32, secrets ...SealingSecret) *Sealer {
 	s := &Sealer{secrets: make([]sealingSecret, len(secrets))}
 	for i := range secrets {
 		s.secrets[i] = newSealingSecret(&secrets[i])

@@ -46,7 +46,7 @@ func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
 
 func TestAnIDBringsBackWhatItWasMadeOf(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	here, there := NewSealer(testSecret), NewSealer(testSecret)
+	here, there := NewSealer(1, SealingSecret{1, testSecret}), NewSealer(1, SealingSecret{1, testSecret})
 	seen := map[string]bool{}
 	for range 2000 {
 		target, namespace, entries := anyHandle(rnd)
@@ -68,7 +68,7 @@ func TestAnIDBringsBackWhatItWasMadeOf(t *testing.T) {
 
 // TestAnIDHasOnlyTheNamesOfInlineLimits: the limits' numbers are in their record, not under the client's control.
 func TestAnIDHasOnlyTheNamesOfInlineLimits(t *testing.T) {
-	s := NewSealer(testSecret)
+	s := NewSealer(1, SealingSecret{1, testSecret})
 	l := policy.Limit{Name: "a", Unit: "bytes", Shadow: true, Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}
 	got, err := s.Open(s.Seal(Target{Index: 1}, "default", []Entry{{Key: "k", Cost: 1, Limits: []policy.Limit{l}}}))
 	if want := []policy.Limit{{Name: "a"}}; err != nil || !reflect.DeepEqual(got.Entries[0].Limits, want) {
@@ -77,7 +77,7 @@ func TestAnIDHasOnlyTheNamesOfInlineLimits(t *testing.T) {
 }
 
 func TestAnIDIsNeitherReadNorMadeByClients(t *testing.T) {
-	s := NewSealer(testSecret)
+	s := NewSealer(1, SealingSecret{1, testSecret})
 	text := s.Seal(Target{Hold: true, Position: Position{3, 7, 12}, Index: 1, DecidedAt: origin}, "default",
 		[]Entry{{Policy: "login", Key: "mallory@example.com", Cost: 1}})
 	raw, err := base64.RawURLEncoding.DecodeString(text)
@@ -100,14 +100,14 @@ func TestAnIDIsNeitherReadNorMadeByClients(t *testing.T) {
 			t.Errorf("%q is read as %+v, %v", wrong, r, err)
 		}
 	}
-	if r, err := NewSealer([32]byte{1, 2, 4}).Open(text); !errors.Is(err, ErrHandle) {
+	if r, err := NewSealer(1, SealingSecret{1, [32]byte{1, 2, 4}}).Open(text); !errors.Is(err, ErrHandle) {
 		t.Errorf("another cluster reads %+v, %v", r, err)
 	}
 }
 
 // TestTheLastCharacterOfAnIDCounts: the unused bits of the last character must not be changed either.
 func TestTheLastCharacterOfAnIDCounts(t *testing.T) {
-	s := NewSealer(testSecret)
+	s := NewSealer(1, SealingSecret{1, testSecret})
 	for n := range 3 {
 		text := s.Seal(Target{Index: 1}, "default", []Entry{{Policy: "p", Key: strings.Repeat("k", n+1), Cost: 1}})
 		for _, c := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_" {
@@ -135,7 +135,7 @@ func TestGoldenIDs(t *testing.T) {
 	} {
 		want := Request{Op: Settle, Namespace: golden.namespace, Entries: []Entry{golden.entry},
 			Settlement: &Settlement{Target: golden.target}}
-		for _, s := range []*Sealer{NewSealer(testSecret), rotated(1), rotated(2)} {
+		for _, s := range []*Sealer{NewSealer(1, SealingSecret{1, testSecret}), rotated(1), rotated(2)} {
 			if got, err := s.Open(golden.id); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%q says %+v, %v; want %+v", golden.id, got, err, want)
 			}
@@ -148,18 +148,18 @@ func TestGoldenIDs(t *testing.T) {
 
 // rotated returns the Sealer of a cluster with the secrets 1, 2 and 300.
 func rotated(seals uint32) *Sealer {
-	return NewSealerOf(seals, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}})
+	return NewSealer(seals, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}})
 }
 
 // An id says which secret sealed it, and is opened by that one alone, as long as it is there.
 func TestAnIDNamesTheSecretThatSealedIt(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	without := map[uint32]*Sealer{
-		1:   NewSealerOf(300, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}}),
-		2:   NewSealerOf(300, SealingSecret{1, testSecret}, SealingSecret{300, [32]byte{3}}),
-		300: NewSealerOf(2, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}),
+		1:   NewSealer(300, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}}),
+		2:   NewSealer(300, SealingSecret{1, testSecret}, SealingSecret{300, [32]byte{3}}),
+		300: NewSealer(2, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}),
 	}
-	wrong := NewSealerOf(1, SealingSecret{1, [32]byte{9}}, SealingSecret{2, [32]byte{9}}, SealingSecret{300, [32]byte{9}})
+	wrong := NewSealer(1, SealingSecret{1, [32]byte{9}}, SealingSecret{2, [32]byte{9}}, SealingSecret{300, [32]byte{9}})
 	for range 200 {
 		target, namespace, entries := anyHandle(rnd)
 		want := Request{Op: Settle, Namespace: namespace, Entries: entries, Settlement: &Settlement{Target: target}}
@@ -180,7 +180,7 @@ func TestAnIDNamesTheSecretThatSealedIt(t *testing.T) {
 
 // The number of a secret has one form, and belongs to what is sealed.
 func TestTheNumberInAnIDIsAuthenticated(t *testing.T) {
-	s := NewSealerOf(2, SealingSecret{1, testSecret}, SealingSecret{2, testSecret}, SealingSecret{3, testSecret}) // the same key, to see that
+	s := NewSealer(2, SealingSecret{1, testSecret}, SealingSecret{2, testSecret}, SealingSecret{3, testSecret}) // the same key, to see that
 	target, namespace, entries := anyHandle(rand.New(rand.NewPCG(7, 8)))
 	raw, err := base64.RawURLEncoding.DecodeString(s.Seal(target, namespace, entries))
 	if err != nil || raw[0] != handleFormat || raw[1] != 2 {
@@ -219,7 +219,7 @@ func FuzzDecodeHandle(f *testing.F) {
 }
 
 func BenchmarkID(b *testing.B) {
-	s := NewSealer(testSecret)
+	s := NewSealer(1, SealingSecret{1, testSecret})
 	r := Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: "per-ip", Key: "203.0.113.7", Cost: 1}}}
 	d := Decision{Allowed: true, Position: Position{3, 7, 12}, Index: 1, DecidedAt: origin, Limits: []LimitStatus{
 		{Policy: "per-ip", Key: "203.0.113.7", Limit: "minute"}, {Policy: "per-ip", Key: "203.0.113.7", Limit: "day"}}}

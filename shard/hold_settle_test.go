@@ -161,7 +161,7 @@ func TestInlineLimitsAreSettledFromTheirRecord(t *testing.T) {
 	limits := []policy.Limit{{Name: "mine", Limit: lifetimeOf(10)}}
 	r := reserveOf(Entry{Policy: "label", Key: "k", Cost: 6, Limits: limits})
 	held := w.must(origin, r)
-	sealer := NewSealer(testSecret)
+	sealer := NewSealer(1, SealingSecret{1, testSecret})
 	s, err := sealer.Open(sealer.Seal(Target{Hold: true, Position: held.Position, Index: held.Index, DecidedAt: held.DecidedAt},
 		"default", r.Entries))
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *storyteller) settlement(words []string) (Request, bool) {
 	if !ok {
 		s.Fatalf("nothing was taken as %q", words[1])
 	}
-	sealer := NewSealer(testSecret)
+	sealer := NewSealer(1, SealingSecret{1, testSecret})
 	r, err := sealer.Open(sealer.Seal(taken.Settlement.Target, taken.Namespace, taken.Entries))
 	if err != nil {
 		s.Fatal(err)

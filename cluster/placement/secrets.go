@@ -91,7 +91,7 @@ func (s *Secrets) Sealer() *shard.Sealer {
 		all[i].Number = one.Number
 		all[i].Key, _ = one.Key.Key()
 	}
-	return shard.NewSealerOf(s.SealsWith(), all...)
+	return shard.NewSealer(s.SealsWith(), all...)
 }
 
 // Waiting returns the number of the secret that is to seal when all nodes know it; 0: there is none.
