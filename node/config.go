@@ -183,7 +183,7 @@ func (c *Config) validate() error {
 	case c.TestClock && !c.Dev:
 		return errors.New("test-clock: whoever moves the clock refills every limit, so it is for tests with --dev only")
 	}
-	if err := cmp.Or(c.traceProblem(), c.DecisionLog.problem()); err != nil {
+	if err := c.traceProblem(); err != nil {
 		return err
 	}
 	if err := c.readAdminToken(); err != nil {

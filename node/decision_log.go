@@ -1,7 +1,6 @@
 package node
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -16,19 +15,6 @@ type DecisionLog struct {
 	Files        int            // how many are kept
 	Keys         decisions.Keys // how keys are shown; "": hashed
 	AllowedEvery uint64         // one allowed decision in this many is logged; 0: none, 1: all
-}
-
-// problem says what is wrong, after the name of its flag; nil: nothing.
-func (l *DecisionLog) problem() error {
-	switch {
-	case l == nil:
-		return nil
-	case l.Bytes < 1<<20:
-		return fmt.Errorf("decision-log-size: %d bytes is less than 1 MiB", l.Bytes)
-	case l.Files < 1:
-		return fmt.Errorf("decision-log-files: %d is less than 1", l.Files)
-	}
-	return nil
 }
 
 // logWithin is how long a stopping node waits for the disk of its decision log.
