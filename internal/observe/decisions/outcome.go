@@ -87,8 +87,8 @@ func denials(d *shard.Decision) iter.Seq2[*shard.LimitStatus, string] {
 	}
 }
 
-// BlockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand. An owner of
-// an earlier version does not say which, but a block by a ladder has a level.
+// BlockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand, or by a
+// ladder that its policy has no more.
 func BlockName(s *shard.LimitStatus) string {
 	if s.ByHand || s.BlockedUntil != 0 && s.LockoutLevel == 0 {
 		return "block"
