@@ -213,7 +213,7 @@ type Node struct {
 	// Names of the lines of the node's cluster key; the first one sends. A name says nothing about the line. Empty: the node has
 	// no cluster key, or has not reported.
 	KeyLines []string `protobuf:"bytes,15,rep,name=key_lines,json=keyLines,proto3" json:"key_lines,omitempty"`
-	// What the node says of its machine. Absent: it has not reported, or runs an older release.
+	// What the node says of its machine. Absent: it has not reported.
 	Machine       *Machine `protobuf:"bytes,16,opt,name=machine,proto3" json:"machine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1096,7 +1096,7 @@ func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
 // UpgradeStatusResponse is what the answering node knows of the feature levels.
 type UpgradeStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The feature level: nodes write no newer format. It never falls. 1: release 0.1.0.
+	// The feature level: nodes write no newer format. It never falls. 1: the first one.
 	Level uint32 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
 	// The level that the cluster is rising to, while the nodes bring their data directories to it. Absent: it is not
 	// rising.

@@ -153,8 +153,7 @@ const (
 	// Count all units, above the quota if necessary.
 	Overage_OVERAGE_DEBT Overage = 2
 	// Count all units if every limit that can deny has room for them, on every shard involved. Otherwise refuse the whole
-	// commit with failed_precondition: nothing more is spent, and the hold stays open. Keys on several shards need feature
-	// level 2; below it the commit is refused with invalid_argument.
+	// commit with failed_precondition: nothing more is spent, and the hold stays open.
 	Overage_OVERAGE_REJECT Overage = 3
 )
 
@@ -690,7 +689,7 @@ type Decision struct {
 	Positions []*Position `protobuf:"bytes,13,rep,name=positions,proto3" json:"positions,omitempty"`
 	// The arithmetic in words, if the request asked for it.
 	Explanation string `protobuf:"bytes,14,opt,name=explanation,proto3" json:"explanation,omitempty"`
-	// What the caller should do. Absent, in an answer of an earlier release: what allowed says.
+	// What the caller should do.
 	Outcome       Outcome `protobuf:"varint,15,opt,name=outcome,proto3,enum=stint.v1.Outcome" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

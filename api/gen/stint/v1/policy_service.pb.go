@@ -740,8 +740,7 @@ func (*PolicyHistoryRequest) Descriptor() ([]byte, []int) {
 // PolicyHistoryResponse lists versions of the policies.
 type PolicyHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Newest first; at most 64. The list has neither the version with which the cluster was founded nor versions that
-	// release 0.1.0 applied.
+	// Newest first; at most 64.
 	Versions      []*PolicyVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
