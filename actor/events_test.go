@@ -52,7 +52,7 @@ func (w *world) acknowledgement(client int) *operation {
 		places = append(places, e.Place())
 	}
 	o := w.newOperation(shard.ChangeEvents, false)
-	o.client, o.request = client, shard.AcknowledgeRequest(theShard, 16, theSink, places)
+	o.client, o.request = client, shard.AcknowledgeRequest(theShard, theSink, places)
 	return o
 }
 

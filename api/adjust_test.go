@@ -123,23 +123,21 @@ func TestTheActor(t *testing.T) {
 	}
 }
 
-// auditing answers as three shards would. Each has changes, some of other policies and namespaces.
-func auditing(shards int) func(shard.Request) shard.Result {
-	return func(r shard.Request) shard.Result {
-		id := shard.Of(r.Namespace, r.Entries[0].Key, uint32(shards))
-		var records []shard.AuditRecord
-		for n := 3; n > 0; n-- {
-			for _, key := range []string{"user:42", "user:43"} {
-				records = append(records, shard.AuditRecord{At: noon + limit.Time(n)*1e6, Namespace: "default", Policy: fmt.Sprintf("p%d", n),
-					Key: key, Actor: "jo", Deed: "set", Limit: "day", Before: "day: 1 of 9", After: "day: 2 of 9", Note: "as she asked",
-					Position: shard.Position{Shard: id, Epoch: 7, Seq: uint64(n)}})
-			}
+// auditing answers as any shard would. Each has changes, some of other policies and namespaces.
+func auditing(r shard.Request) shard.Result {
+	id := r.Shard
+	var records []shard.AuditRecord
+	for n := 3; n > 0; n-- {
+		for _, key := range []string{"user:42", "user:43"} {
+			records = append(records, shard.AuditRecord{At: noon + limit.Time(n)*1e6, Namespace: "default", Policy: fmt.Sprintf("p%d", n),
+				Key: key, Actor: "jo", Deed: "set", Limit: "day", Before: "day: 1 of 9", After: "day: 2 of 9", Note: "as she asked",
+				Position: shard.Position{Shard: id, Epoch: 7, Seq: uint64(n)}})
 		}
-		records = append(records, shard.AuditRecord{At: noon, Namespace: "shop", Policy: "p1", Key: "user:42",
-			Position: shard.Position{Shard: id}})
-		return shard.Result{Decision: shard.Decision{Allowed: true, DecidedAt: noon, Position: shard.Position{Shard: id},
-			System: &shard.SystemAnswer{Audit: records}}}
 	}
+	records = append(records, shard.AuditRecord{At: noon, Namespace: "shop", Policy: "p1", Key: "user:42",
+		Position: shard.Position{Shard: id}})
+	return shard.Result{Decision: shard.Decision{Allowed: true, DecidedAt: noon, Position: shard.Position{Shard: id},
+		System: &shard.SystemAnswer{Audit: records}}}
 }
 
 func (w *world) audit(body string) (lines []string) {
@@ -163,14 +161,14 @@ func (w *world) audit(body string) (lines []string) {
 func TestTheAuditLogIsThatOfEveryShard(t *testing.T) {
 	w := newWorld(t)
 	w.shards = 20 // more than are asked at once
-	w.decider.decide = auditing(w.shards)
+	w.decider.decide = auditing
 	all := w.audit(`{"count":1000}`)
 	if len(all) != 20*6 || all[0] != "p3 user:42 0" || all[39] != "p3 user:43 19" || all[40] != "p2 user:42 0" {
 		t.Errorf("%d records: %q", len(all), all)
 	}
 	asked := map[shard.ID]int{}
 	for _, r := range w.decider.requests() {
-		if asked[shard.Of(r.Namespace, r.Entries[0].Key, 20)]++; r.Op != shard.ReadAudit {
+		if asked[r.Shard]++; r.Op != shard.ReadAudit {
 			t.Errorf("asked %+v", r)
 		}
 	}
@@ -178,7 +176,7 @@ func TestTheAuditLogIsThatOfEveryShard(t *testing.T) {
 		t.Errorf("asked %v in %d calls", asked, len(w.decider.calls))
 	}
 	w.shards = 2
-	w.decider.decide = auditing(w.shards)
+	w.decider.decide = auditing
 	for body, want := range map[string][]string{
 		`{"key":"user:43","count":2}`:     {"p3 user:43 0", "p3 user:43 1"},
 		`{"policy":"p2"}`:                 {"p2 user:42 0", "p2 user:43 0", "p2 user:42 1", "p2 user:43 1"},
@@ -194,7 +192,7 @@ func TestTheAuditLogIsThatOfEveryShard(t *testing.T) {
 		t.Errorf("%d records", len(got))
 	}
 	w.shards = 40
-	w.decider.decide = auditing(w.shards)
+	w.decider.decide = auditing
 	if got := w.audit(`{}`); len(got) != 100 {
 		t.Errorf("%d records without a count", len(got))
 	}
@@ -203,7 +201,7 @@ func TestTheAuditLogIsThatOfEveryShard(t *testing.T) {
 func TestAnAuditRecordSaysEverything(t *testing.T) {
 	w := newWorld(t)
 	w.shards = 1
-	w.decider.decide = auditing(1)
+	w.decider.decide = auditing
 	_, _, body := w.post("ObserveService/Audit", `{"count":1}`)
 	want := `{"records":[{"at":"2026-11-21T12:00:03.250Z","actor":"jo","namespace":"default","policy":"p3","key":"user:42",` +
 		`"limit":"day","deed":"set","before":"day: 1 of 9","after":"day: 2 of 9","note":"as she asked",` +
@@ -217,10 +215,10 @@ func TestAnAuditRecordSaysEverything(t *testing.T) {
 func TestAnAuditOfAClusterThatIsNotThereFails(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = func(r shard.Request) shard.Result {
-		if shard.Of(r.Namespace, r.Entries[0].Key, 3) == 1 {
+		if r.Shard == 1 {
 			return shard.Result{Err: &shard.Error{Code: shard.Unavailable, Message: "no majority"}}
 		}
-		return auditing(3)(r)
+		return auditing(r)
 	}
 	_, _, body := w.post("ObserveService/Audit", `{}`)
 	if e, _ := readError(t, body); e.Code != "unavailable" || e.Message != "no majority" {

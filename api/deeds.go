@@ -26,9 +26,12 @@ func (d deeds) Decide(ctx context.Context, requests []shard.Request) []shard.Res
 		if by == "" {
 			_, by = exchangeOf(ctx).named(ctx)
 		}
-		at := &results[i].Decision.Position
+		at, name := &results[i].Decision.Position, ""
+		if len(r.Entries) > 0 {
+			name = r.Entries[0].Policy
+		}
 		d.logger.Info("a key was changed by hand", "by", by, "deed", r.Op.Deed(), "namespace", r.Namespace,
-			"policy", r.Entries[0].Policy, "limit", r.Limit, "amount", r.Adjustment.Amount, "shard", at.Shard, "epoch", at.Epoch, "seq", at.Seq)
+			"policy", name, "limit", r.Limit, "amount", r.Adjustment.Amount, "shard", at.Shard, "epoch", at.Epoch, "seq", at.Seq)
 	}
 	return results
 }

@@ -65,9 +65,7 @@ func (e keyEdge) decide(
 // of returns what hashes the keys of a request; nil: nothing does.
 func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 	switch {
-	case r.Op == shard.ReadAudit || r.Op == shard.Forget || r.Op == shard.ReadUsage || r.Op == shard.ReadEventPage || r.Op == shard.ChangeEvents: // to one shard, by any key that lives there
-		return nil, nil
-	case r.Op == shard.Settle && !r.Settlement.Target.Hashed:
+	case r.Op.AboutShard(), r.Op == shard.Settle && !r.Settlement.Target.Hashed:
 		return nil, nil
 	}
 	return e.keys(r.Namespace, r.Op == shard.Settle)

@@ -394,7 +394,7 @@ func TestForgetOfAHashedKey(t *testing.T) {
 	w.post("LimitService/Forget", `{"namespace":"shop","key":"`+plainKey+`","bills":true}`)
 	first := w.decider.requests()[0]
 	hash := hashOf(t, "shop", plainKey)
-	if shard.Of("shop", first.Entries[0].Key, 64) != shard.Of("shop", hash, 64) || first.Adjustment.Forget != hash || first.Hashed {
+	if first.Shard != shard.Of("shop", hash, 64) || first.Adjustment.Forget != hash || first.Hashed {
 		t.Errorf("%+v", first)
 	}
 }

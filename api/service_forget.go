@@ -49,7 +49,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
 	own := shard.Of(namespace, key, uint32(shards))
-	open, err := f.ask(ctx, []shard.Request{f.requestTo(own, uint32(shards), shard.Adjustment{Actor: who, Note: m.Note})})
+	open, err := f.ask(ctx, []shard.Request{f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note})})
 	for err == nil {
 		var others uint32
 		if others, err = f.round(ctx, uint32(shards)); err != nil {
@@ -72,7 +72,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 func (s limitService) billsOf(ctx context.Context, namespace, policy, key string) (bills []shard.Usage, err error) {
 	shards := uint32(s.shards())
 	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
-		request := shard.UsageRequest(namespace, shard.Of(namespace, key, shards), shards, query)
+		request := shard.UsageRequest(namespace, shard.Of(namespace, key, shards), query)
 		result := s.decider.Decide(ctx, []shard.Request{request})[0]
 
 		if result.Err != nil {
@@ -122,7 +122,7 @@ func (f *forgetting) round(ctx context.Context, shards uint32) (open uint32, err
 	for first := uint32(0); first < shards; first += auditShardsAtOnce {
 		var requests []shard.Request
 		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
-			requests = append(requests, f.requestTo(shard.ID(id), shards, shard.Adjustment{}))
+			requests = append(requests, f.requestTo(shard.ID(id), shard.Adjustment{}))
 		}
 		more, err := f.ask(ctx, requests)
 		if err != nil {
@@ -133,11 +133,10 @@ func (f *forgetting) round(ctx context.Context, shards uint32) (open uint32, err
 	return open, nil
 }
 
-// requestTo returns a request to one shard, by any key of the namespace that lives there.
-func (f *forgetting) requestTo(id shard.ID, shards uint32, a shard.Adjustment) shard.Request {
+// requestTo returns a request to one shard.
+func (f *forgetting) requestTo(id shard.ID, a shard.Adjustment) shard.Request {
 	a.Forget = f.key
-	return shard.Request{Op: shard.Forget, Namespace: f.namespace, Adjustment: &a,
-		Entries: []shard.Entry{{Key: shard.KeyOn(f.namespace, id, shards), Cost: 1}}}
+	return shard.Request{Op: shard.Forget, Namespace: f.namespace, Shard: id, Adjustment: &a}
 }
 
 // ask sends requests, and adds their answers up.

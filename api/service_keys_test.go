@@ -21,7 +21,7 @@ func TestTheAuditLogHasPages(t *testing.T) {
 	w := newWorld(t)
 	w.shards = 12 // more than are asked at once
 	w.decider.decide = func(r shard.Request) shard.Result {
-		id := shard.Of(r.Namespace, r.Entries[0].Key, 12)
+		id := r.Shard
 		var kept []shard.AuditRecord
 		for n := range 10 { // newest first; three in an entry, and shards at the same instants
 			at := 1000 - limit.Time(n/3)

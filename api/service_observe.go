@@ -69,7 +69,7 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	for first := 0; first < shards; first += auditShardsAtOnce {
 		requests := make([]shard.Request, 0, auditShardsAtOnce)
 		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
-			requests = append(requests, auditOf(shard.ID(id), uint32(shards)))
+			requests = append(requests, shard.Request{Op: shard.ReadAudit, Shard: shard.ID(id)})
 		}
 		var some []shard.AuditRecord
 		for _, result := range s.decider.Decide(ctx, requests) {
@@ -116,12 +116,6 @@ func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]s
 func newerFirst(a, b shard.AuditRecord) int {
 	return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Position.Shard, b.Position.Shard),
 		cmp.Compare(b.Position.Epoch, a.Position.Epoch), cmp.Compare(b.Position.Seq, a.Position.Seq))
-}
-
-// auditOf returns a request to one shard, by any key that lives there.
-func auditOf(id shard.ID, shards uint32) shard.Request {
-	return shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
-		Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, id, shards), Cost: 1}}}
 }
 
 // auditFilter selects changes; "" matches all.

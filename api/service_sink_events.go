@@ -131,7 +131,7 @@ func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f 
 		return nil, err
 	}
 	for q := (shard.EventsQuery{List: eventLists[state]}); ; {
-		result := s.decider.Decide(ctx, []shard.Request{shard.EventsRequest(id, uint32(s.shards()), q)})[0]
+		result := s.decider.Decide(ctx, []shard.Request{shard.EventsRequest(id, q)})[0]
 		if result.Err != nil {
 			return nil, result.Err
 		}
@@ -180,7 +180,7 @@ func (s sinkService) replayOn(ctx context.Context, id shard.ID, m *stintv1.Repla
 		places = append(places, found[0].Place())
 	}
 	for range replayMost {
-		replay := shard.ReplayRequest(id, uint32(s.shards()), m.Sink, places)
+		replay := shard.ReplayRequest(id, m.Sink, places)
 		replay.Adjustment = by
 		result := s.decider.Decide(ctx, []shard.Request{replay})[0]
 		if result.Err != nil {

@@ -57,7 +57,7 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	response := &stintv1.ListUsageResponse{}
 	for range usageReads {
 		wanted.query.From = at.from
-		page, err := s.usagePage(ctx, wanted, at.shard, shards)
+		page, err := s.usagePage(ctx, wanted, at.shard)
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 }
 
 // usagePage reads one page of one shard.
-func (s observeService) usagePage(ctx context.Context, wanted usageFilter, id shard.ID, shards uint32) (shard.UsagePage, error) {
-	request := shard.UsageRequest(wanted.namespace, id, shards, wanted.query)
+func (s observeService) usagePage(ctx context.Context, wanted usageFilter, id shard.ID) (shard.UsagePage, error) {
+	request := shard.UsageRequest(wanted.namespace, id, wanted.query)
 	result := s.decider.Decide(ctx, []shard.Request{request})[0]
 	if result.Err != nil {
 		return shard.UsagePage{}, result.Err

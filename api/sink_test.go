@@ -175,7 +175,7 @@ func TestEventsAreListedAndReplayed(t *testing.T) {
 	for _, e := range page.Events {
 		places = append(places, e.Place())
 	}
-	s.Decide(t.Context(), []shard.Request{shard.GiveUpRequest(0, 1, "billing", places, "it answered 404")})
+	s.Decide(t.Context(), []shard.Request{shard.GiveUpRequest(0, "billing", places, "it answered 404")})
 	if _, _, answer = w.post("SinkService/ListEvents", `{"state":"dead"}`); strings.Count(answer, `"evt_`) != 3 || strings.Contains(answer, "500") ||
 		strings.Count(answer, `"it answered 404"`) != 3 {
 		t.Errorf("dead letters: %s", answer)

@@ -39,11 +39,10 @@ func (w *world) listUsage(body string) (l listed) {
 
 // pagesOf answers ReadUsage on three shards: each has two pages, of one key each, and is a second behind the shard before it.
 func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
-	const shards = 3
 	return func(r shard.Request) shard.Result {
-		id := shard.Of(r.Namespace, r.Entries[0].Key, shards)
+		id := r.Shard
 		page := shard.UsagePage{Through: (seconds - limit.Time(id)) * 1e6, Next: shard.UsagePlace{Place: 1 << 40, After: "k\xff"}}
-		from := shard.UsageRequest(r.Namespace, id, shards, shard.UsageQuery{})
+		from := shard.UsageRequest(r.Namespace, id, shard.UsageQuery{})
 		if string(r.Body) != string(from.Body) {
 			page.Next = shard.UsagePlace{}
 		}

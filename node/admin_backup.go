@@ -6,7 +6,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -37,7 +36,7 @@ func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
 	if replica == nil {
 		return nil, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
 	}
-	at, err := a.positionOf(ctx, t, id)
+	at, err := a.positionOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +57,12 @@ func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
 }
 
 // positionOf returns the place of a read that the owner of a shard commits now.
-func (a *admin) positionOf(ctx context.Context, t *placement.Table, id shard.ID) (shard.Position, error) {
+func (a *admin) positionOf(ctx context.Context, id shard.ID) (shard.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
 	r := shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: backupDocument}
 	if id != shard.System {
-		r = shard.Request{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, id, t.Shards), Cost: 1}}}
+		r = shard.Request{Op: shard.ReadAudit, Shard: id}
 	}
 	result := a.documents.router.Submit(ctx, id, []shard.Request{r})[0]
 	if result.Err != nil {

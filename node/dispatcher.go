@@ -283,10 +283,9 @@ func (d *dispatcher) settle(ctx context.Context, s settling) {
 	if d.settled[s] = d.settled[s][len(places):]; len(d.settled[s]) == 0 {
 		delete(d.settled, s)
 	}
-	shards := uint32(d.view.shards())
-	request := shard.AcknowledgeRequest(s.in, shards, s.sink, places)
+	request := shard.AcknowledgeRequest(s.in, s.sink, places)
 	if s.step == notify.GiveUp {
-		request = shard.GiveUpRequest(s.in, shards, s.sink, places, s.why)
+		request = shard.GiveUpRequest(s.in, s.sink, places, s.why)
 	}
 	d.busy[s] = true
 	d.trying.Go(func() {

@@ -190,7 +190,7 @@ func waiting(t *testing.T, n *Node) (waiting, dead uint64) {
 	t.Helper()
 	shards := n.view.shards()
 	for id := range shard.ID(shards) {
-		r := n.Decide(t.Context(), []shard.Request{shard.EventsRequest(id, uint32(shards), shard.EventsQuery{})})[0]
+		r := n.Decide(t.Context(), []shard.Request{shard.EventsRequest(id, shard.EventsQuery{})})[0]
 		if r.Err != nil {
 			return 1, 0 // not known yet
 		}

@@ -336,7 +336,7 @@ func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at posi
 	kept.Position, kept.Until = text, limit.Time(p.now().UnixMicro())+limit.Time(pushKept)
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleWithin)
 	defer cancel()
-	result := p.decide(within, []shard.Request{shard.PushRequest(r.Shard, uint32(p.view.shards()), kept)})[0]
+	result := p.decide(within, []shard.Request{shard.PushRequest(r.Shard, kept)})[0]
 	if result.Err != nil {
 		return result.Err
 	}

@@ -100,7 +100,7 @@ func TestANewOwnerGoesOnFromTheLog(t *testing.T) {
 		noted := map[shard.ID]int{}
 		dying := newOwner(n)
 		dying.decide = func(ctx context.Context, requests []shard.Request) []shard.Result {
-			on := shard.Of(requests[0].Namespace, requests[0].Entries[0].Key, uint32(n.view.shards()))
+			on := requests[0].Shard
 			if noted[on]++; noted[on] > 1 {
 				return []shard.Result{{Err: &shard.Error{Code: shard.UnknownOutcome, Message: "it died"}}}
 			}

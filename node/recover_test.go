@@ -206,8 +206,7 @@ func TestRecoverFromDisks(t *testing.T) {
 				if !record.Exact || record.Recovery == nil || record.Recovery.Actor != "ann" || len(record.Recovery.Inputs) != len(nodes) {
 					t.Errorf("the record is %+v", record)
 				}
-				audit := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadAudit, Namespace: shard.DefaultNamespace,
-					Entries: []shard.Entry{{Key: shard.KeyOn(shard.DefaultNamespace, 0, 4), Cost: 1}}}})[0]
+				audit := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadAudit}})[0]
 				if audit.Err != nil || len(audit.Decision.System.Audit) == 0 ||
 					!strings.Contains(audit.Decision.System.Audit[0].Before, "recovered by ann from node n") ||
 					!strings.Contains(audit.Decision.System.Audit[0].Before, "nothing is lost") {

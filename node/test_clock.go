@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/routing"
-	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -38,8 +36,7 @@ func (a *testClockAdmin) Advance(ctx context.Context, by time.Duration) (time.Ti
 	now := a.clock.now()
 	reads := make([]shard.Request, a.view.shards())
 	for id := range reads {
-		key := shard.KeyOn(shard.DefaultNamespace, shard.ID(id), uint32(len(reads)))
-		reads[id] = shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Limits: anyLimit}}}
+		reads[id] = shard.Request{Op: shard.ReadAudit, Shard: shard.ID(id)}
 	}
 	for _, r := range a.router.Decide(ctx, reads) {
 		if r.Err != nil {
@@ -48,9 +45,6 @@ func (a *testClockAdmin) Advance(ctx context.Context, by time.Duration) (time.Ti
 	}
 	return now, nil
 }
-
-// anyLimit is enough for a read.
-var anyLimit = []policy.Limit{{Name: "any", Limit: limit.Limit{Algorithm: limit.Unlimited}}}
 
 // refuseTestClock returns an error if tests have moved the clock of a data directory. What it counts is in a time that may begin in
 // years, and whoever moved the clock has refilled every limit.

@@ -17,7 +17,7 @@ func addBy(actor, key string) Request {
 
 func auditOf(w *world, now limit.Time) []AuditRecord {
 	w.Helper()
-	d := w.must(now, Request{Op: ReadAudit, Namespace: "default", Entries: []Entry{{Key: "any"}}})
+	d := w.must(now, Request{Op: ReadAudit})
 	return d.Audit()
 }
 

@@ -13,7 +13,7 @@ import (
 const person = "user:ada@example.com"
 
 func forgetOf(key string) Request {
-	return Request{Op: Forget, Namespace: "default", Entries: []Entry{{Key: "any", Cost: 1}}, Adjustment: &Adjustment{Forget: key}}
+	return Request{Op: Forget, Namespace: "default", Adjustment: &Adjustment{Forget: key}}
 }
 
 // snapshot returns the bytes of a picture of the state.

@@ -44,6 +44,15 @@ func (o Op) Changes() bool {
 	return true
 }
 
+// AboutShard reports whether the operation is about a whole shard, Request.Shard, and not about keys.
+func (o Op) AboutShard() bool {
+	switch o {
+	case ReadAudit, Forget, ReadUsage, ReadEventPage, ChangeEvents:
+		return true
+	}
+	return false
+}
+
 // reads reports whether the operation changes nothing on an entry.
 func (o Op) reads(e *Entry) bool { return o == Peek || o == Get || o == Check && e.Cost == 0 }
 

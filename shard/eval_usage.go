@@ -63,13 +63,12 @@ const (
 const usagePageFormat = 1
 
 // UsageRequest returns a request to one shard for periods of a namespace.
-func UsageRequest(namespace string, id ID, shards uint32, q UsageQuery) Request {
+func UsageRequest(namespace string, id ID, q UsageQuery) Request {
 	b := []byte{usagePageFormat}
 	for _, text := range []string{q.Policy, q.Key, q.Starts} {
 		b = appendString(b, text)
 	}
-	return Request{Op: ReadUsage, Namespace: namespace, Body: q.From.append(b),
-		Entries: []Entry{{Key: KeyOn(namespace, id, shards), Cost: 1}}}
+	return Request{Op: ReadUsage, Namespace: namespace, Shard: id, Body: q.From.append(b)}
 }
 
 func (p UsagePlace) append(b []byte) []byte {

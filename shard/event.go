@@ -220,29 +220,29 @@ const eventsBodyFormat = 1
 const placesMost = 512
 
 // EventsRequest returns a request to one shard for a page of events: see EventsOf.
-func EventsRequest(id ID, shards uint32, q EventsQuery) Request {
+func EventsRequest(id ID, q EventsQuery) Request {
 	b := []byte{eventsBodyFormat, byte(q.List)}
 	b = binary.AppendUvarint(binary.AppendUvarint(b, q.From), uint64(q.Most))
-	return eventsRequest(ReadEventPage, id, shards, appendString(b, q.Namespace))
+	return eventsRequest(ReadEventPage, id, appendString(b, q.Namespace))
 }
 
 // AcknowledgeRequest returns a request by which a sink owes nothing for some events of the outbox, at most 512: it has them. Events
 // that are not there, or that the sink owes nothing for, are left out. It may be sent twice.
-func AcknowledgeRequest(id ID, shards uint32, sink string, events []EventPlace) Request {
-	return eventsRequest(ChangeEvents, id, shards, changeBody(acknowledgeEvents, sink, events))
+func AcknowledgeRequest(id ID, sink string, events []EventPlace) Request {
+	return eventsRequest(ChangeEvents, id, changeBody(acknowledgeEvents, sink, events))
 }
 
 // GiveUpRequest returns a request by which some events of the outbox, at most 512, become dead letters of a sink. why is kept with
 // them; it is cut to WhyMost bytes.
-func GiveUpRequest(id ID, shards uint32, sink string, events []EventPlace, why string) Request {
+func GiveUpRequest(id ID, sink string, events []EventPlace, why string) Request {
 	why = strings.ToValidUTF8(why[:min(len(why), WhyMost)], "")
-	return eventsRequest(ChangeEvents, id, shards, appendString(changeBody(giveUpEvents, sink, events), why))
+	return eventsRequest(ChangeEvents, id, appendString(changeBody(giveUpEvents, sink, events), why))
 }
 
 // ReplayRequest returns a request by which dead letters wait in the outbox again, for the sinks that gave up, or only for one. No
 // events: all, as many as fit into an entry. EventsChanged.More says that there are more. With an Adjustment it is audited.
-func ReplayRequest(id ID, shards uint32, sink string, events []EventPlace) Request {
-	return eventsRequest(ChangeEvents, id, shards, changeBody(replayEvents, sink, events))
+func ReplayRequest(id ID, sink string, events []EventPlace) Request {
+	return eventsRequest(ChangeEvents, id, changeBody(replayEvents, sink, events))
 }
 
 func changeBody(verb eventVerb, sink string, events []EventPlace) []byte {
@@ -254,9 +254,8 @@ func changeBody(verb eventVerb, sink string, events []EventPlace) []byte {
 	return b
 }
 
-func eventsRequest(op Op, id ID, shards uint32, body []byte) Request {
-	return Request{Op: op, Namespace: DefaultNamespace, Body: body,
-		Entries: []Entry{{Key: KeyOn(DefaultNamespace, id, shards), Cost: 1}}}
+func eventsRequest(op Op, id ID, body []byte) Request {
+	return Request{Op: op, Shard: id, Body: body}
 }
 
 // EventsOf reads the page in the answer to an EventsRequest.
@@ -350,11 +349,11 @@ const pushNameMost = 64
 
 // PushRequest returns a request that notes a position on one shard in place of that of p.Version, which the answer's Document raises by
 // one. It is refused with Conflict if another one was noted since: so a late copy takes nothing back.
-func PushRequest(id ID, shards uint32, p *Push) Request {
+func PushRequest(id ID, p *Push) Request {
 	b := appendString([]byte{eventsBodyFormat, byte(pushUsage)}, p.Sink)
 	b = appendString(b, p.Period)
 	b = binary.AppendUvarint(binary.AppendUvarint(b, p.Version), uint64(p.Until))
-	return eventsRequest(ChangeEvents, id, shards, append(b, p.Position...))
+	return eventsRequest(ChangeEvents, id, append(b, p.Position...))
 }
 
 // ReadPush reads a position without a commit, so it may be behind. Version 0: there is none.

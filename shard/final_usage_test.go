@@ -109,7 +109,7 @@ func TestAListingNamesWhatItCannotRead(t *testing.T) {
 	if err != nil || !slices.Equal(final.Unreadable, want) {
 		t.Errorf("pushed: %+v, %v", final, err)
 	}
-	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, 16, UsageQuery{Key: "bad"})}, w.next(origin+4))
+	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{Key: "bad"})}, w.next(origin+4))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("asked for alone: %+v", results[0])
 	}

@@ -65,7 +65,7 @@ func TestWhatABatchBringsAboutIsToldOnce(t *testing.T) {
 	for i := range page {
 		places = append(places, page[i].Place())
 	}
-	must(origin+4, []Request{AcknowledgeRequest(3, 16, "billing", places)}) // they become past events
+	must(origin+4, []Request{AcknowledgeRequest(3, "billing", places)}) // they become past events
 	must(origin+5, []Request{{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{Actor: "jo"}}},
 		"default/p/k reset by jo")
 	failed(origin + 100)

@@ -36,7 +36,7 @@ func (w *world) bills(at limit.Time, q UsageQuery) (all []Usage) {
 // page reads one page, by a batch at the next instant, which is not logged.
 func (w *world) page(at limit.Time, q UsageQuery) UsagePage {
 	w.Helper()
-	results, puts := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, 16, q)}, w.next(at+1))
+	results, puts := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, q)}, w.next(at+1))
 	if results[0].Err != nil || len(puts) > 0 {
 		w.Fatalf("%v, with effects %v", results[0].Err, puts)
 	}
@@ -187,7 +187,7 @@ func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
 		got := 1
 		for q := query; ; got++ {
 			at++
-			d := w.must(at, UsageRequest("default", w.state.id, 16, q))
+			d := w.must(at, UsageRequest("default", w.state.id, q))
 			page, err := UsageOf("default", &d)
 			if err != nil {
 				t.Fatal(err)
@@ -205,7 +205,7 @@ func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
 // TestAPageEndsItsBatch: nothing is installed while it is read.
 func TestAPageEndsItsBatch(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
-	page := UsageRequest("default", w.state.id, 16, UsageQuery{})
+	page := UsageRequest("default", w.state.id, UsageQuery{})
 	results, _ := Evaluate(w, w.policies, []Request{checkOf("p", "ann", 1), page, page}, w.next(origin))
 	if len(results) != 2 {
 		t.Errorf("%d of 3 requests were decided in one batch", len(results))
@@ -218,7 +218,7 @@ func TestARecordThatCannotBeReadIsMissingInNoList(t *testing.T) {
 	w.must(origin, checkOf("p", "ann", 1))
 	g := w.state.table.segments.at(0)
 	g.data[2] |= 0x80 // the length of the key, in the first stub
-	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, 16, UsageQuery{})}, w.next(origin+1))
+	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{})}, w.next(origin+1))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("a list without it: %v", err)
 	}
@@ -465,7 +465,7 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 			Units: 300, Credits: 7, Revision: uint64(origin), Recovered: true},
 		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}},
 		Unreadable: []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}}
-	query := UsageRequest("default", 3, 16, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
+	query := UsageRequest("default", 3, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
 	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body))
 
 	var back counter

@@ -23,13 +23,3 @@ func (id ID) String() string {
 
 // Of returns the shard of a key: see placement.Of.
 func Of(namespace, key string, shards uint32) ID { return ID(placement.Of(namespace, key, shards)) }
-
-// KeyOn returns a key of a namespace that lives on a shard, for a request about the shard itself: requests are sent to the shard
-// of their first key. Nothing is to be counted on it.
-func KeyOn(namespace string, id ID, shards uint32) string {
-	for n := 0; ; n++ { // about as many rounds as there are shards: the hash is even
-		if key := "any-" + strconv.Itoa(n); Of(namespace, key, shards) == id {
-			return key
-		}
-	}
-}

@@ -64,12 +64,12 @@ func TestAnEventWaitsForEachOfItsSinks(t *testing.T) {
 	w := told(t, 3)
 	w.mustHave(3, 0, 0, 0)
 	all := places(w.events(EventsWaiting))
-	w.changed(origin+10, AcknowledgeRequest(3, 16, "billing", all[:2]), 2)
-	w.changed(origin+11, AcknowledgeRequest(3, 16, "billing", all), 1) // a copy, and one more
-	w.changed(origin+12, AcknowledgeRequest(3, 16, "nobody", all), 0)
-	w.changed(origin+13, AcknowledgeRequest(3, 16, "ops", []EventPlace{{all[1].Number, all[1].At + 1}, {99, origin}}), 0) // of another history
+	w.changed(origin+10, AcknowledgeRequest(3, "billing", all[:2]), 2)
+	w.changed(origin+11, AcknowledgeRequest(3, "billing", all), 1) // a copy, and one more
+	w.changed(origin+12, AcknowledgeRequest(3, "nobody", all), 0)
+	w.changed(origin+13, AcknowledgeRequest(3, "ops", []EventPlace{{all[1].Number, all[1].At + 1}, {99, origin}}), 0) // of another history
 	w.mustHave(3, 0, 0, 0)
-	w.changed(origin+14, AcknowledgeRequest(3, 16, "ops", all[1:]), 2)
+	w.changed(origin+14, AcknowledgeRequest(3, "ops", all[1:]), 2)
 	w.mustHave(1, 0, 2, 0)
 	if e := w.events(EventsWaiting)[0]; e.Key != "k0" || !slices.Equal(e.Sinks, []string{"ops"}) {
 		t.Errorf("it waits: %+v", e)
@@ -80,22 +80,22 @@ func TestAnEventWaitsForEachOfItsSinks(t *testing.T) {
 func TestADeadLetterIsReplayed(t *testing.T) {
 	w := told(t, 2)
 	before := w.events(EventsWaiting)
-	w.changed(origin+10, GiveUpRequest(3, 16, "ops", places(before), "it answered 500"), 2)
-	w.changed(origin+11, GiveUpRequest(3, 16, "ops", places(before), "it answered 501"), 0)
+	w.changed(origin+10, GiveUpRequest(3, "ops", places(before), "it answered 500"), 2)
+	w.changed(origin+11, GiveUpRequest(3, "ops", places(before), "it answered 501"), 0)
 	w.mustHave(2, 2, 0, 0)
-	w.changed(origin+12, GiveUpRequest(3, 16, "billing", places(before[:1]), strings.Repeat("é", WhyMost)), 1)
+	w.changed(origin+12, GiveUpRequest(3, "billing", places(before[:1]), strings.Repeat("é", WhyMost)), 1)
 	w.mustHave(1, 3, 1, 0)
 	for i, want := range []string{"it answered 500", "it answered 500", strings.Repeat("é", WhyMost/2)} {
 		if why := w.events(EventsDead)[i].Why; why != want {
 			t.Errorf("letter %d is dead because %q, not %q", i, why, want)
 		}
 	}
-	w.changed(origin+13, ReplayRequest(3, 16, "ops", places(w.events(EventsDead)[1:])), 1)
+	w.changed(origin+13, ReplayRequest(3, "ops", places(w.events(EventsDead)[1:])), 1)
 	w.mustHave(2, 2, 1, 0)
 	if e := w.events(EventsWaiting)[1]; e.Key != "k1" || !slices.Equal(e.Sinks, []string{"ops"}) || e.ID("l") != before[1].ID("l") || e.At != before[1].At || e.Why != "" {
 		t.Errorf("it waits again: %+v", e)
 	}
-	replay := ReplayRequest(3, 16, "", nil)
+	replay := ReplayRequest(3, "", nil)
 	replay.Adjustment = &Adjustment{Actor: "jo", Note: "the receiver is back"}
 	w.changed(origin+14, replay, 2)
 	told := w.decided(Request{Op: ReadAudit, Namespace: "default", Entries: replay.Entries})
@@ -104,7 +104,7 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 		t.Errorf("audited: %+v", audit)
 	}
 	w.mustHave(4, 0, 1, 0)
-	w.changed(origin+15, ReplayRequest(3, 16, "", nil), 0)
+	w.changed(origin+15, ReplayRequest(3, "", nil), 0)
 }
 
 // A full outbox stops no decision: its oldest events become dead letters, and those that are dropped are counted.
@@ -162,8 +162,8 @@ func TestABrimfulShardLosesTheEventOnly(t *testing.T) {
 func TestAForgottenKeyIsInNoEvent(t *testing.T) {
 	w := told(t, 3)
 	all := w.events(EventsWaiting)
-	w.changed(origin+10, GiveUpRequest(3, 16, "ops", places(all[1:2]), ""), 1)
-	w.changed(origin+11, AcknowledgeRequest(3, 16, "billing", places(all[1:2])), 1)
+	w.changed(origin+10, GiveUpRequest(3, "ops", places(all[1:2]), ""), 1)
+	w.changed(origin+11, AcknowledgeRequest(3, "billing", places(all[1:2])), 1)
 	w.must(origin+12, SpikeRequest(&Spike{Namespace: "default", Policy: "p", Key: "k1", At: origin, Denials: 100, Mean: 1}))
 	w.mustHave(3, 1, 1, 0)
 	w.must(origin+13, forgetOf("k1"))
@@ -210,13 +210,13 @@ func TestASpikeIsToldOnceInTenMinutes(t *testing.T) {
 func TestAPushGoesOnlyForward(t *testing.T) {
 	w := told(t, 0)
 	p := Push{Sink: "stripe", Period: "plan/calls/2026-01", Position: []byte("a"), Until: origin + limit.Time(hour)}
-	if d := w.must(origin+1, PushRequest(3, 16, &p)); d.Document().Version != 1 {
+	if d := w.must(origin+1, PushRequest(3, &p)); d.Document().Version != 1 {
 		t.Errorf("%+v", d.Document())
 	}
 	late := p
 	p.Version, p.Position = 1, []byte("b")
-	w.must(origin+2, PushRequest(3, 16, &p))
-	if err := w.refused(origin+3, PushRequest(3, 16, &late)); err.Code != Conflict {
+	w.must(origin+2, PushRequest(3, &p))
+	if err := w.refused(origin+3, PushRequest(3, &late)); err.Code != Conflict {
 		t.Errorf("%v", err)
 	}
 	p.Version = 2
@@ -224,11 +224,11 @@ func TestAPushGoesOnlyForward(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	p.Until = origin
-	if err := w.refused(origin+4, PushRequest(3, 16, &p)); err.Field != "until" {
+	if err := w.refused(origin+4, PushRequest(3, &p)); err.Field != "until" {
 		t.Errorf("%v", err)
 	}
 	w.must(origin+limit.Time(hour), checkOf("p", "k", 1)) // the sweep comes by
-	if d := w.must(origin+limit.Time(hour)+1, PushRequest(3, 16, &Push{Sink: p.Sink, Period: p.Period, Until: origin + limit.Time(day)})); d.Document().Version != 1 {
+	if d := w.must(origin+limit.Time(hour)+1, PushRequest(3, &Push{Sink: p.Sink, Period: p.Period, Until: origin + limit.Time(day)})); d.Document().Version != 1 {
 		t.Errorf("a position that has ended: %+v", d.Document())
 	}
 }
@@ -236,7 +236,7 @@ func TestAPushGoesOnlyForward(t *testing.T) {
 // The events of a page are those that a request through the log shows too.
 func TestAPageComesThroughTheLog(t *testing.T) {
 	w := told(t, 5)
-	d := w.must(origin+10, EventsRequest(3, 16, EventsQuery{From: 1, Most: 2, Namespace: "default"}))
+	d := w.must(origin+10, EventsRequest(3, EventsQuery{From: 1, Most: 2, Namespace: "default"}))
 	page, err := EventsOf(&d)
 	if want, _ := ReadEvents(w, EventsQuery{From: 1, Most: 2}); err != nil || !reflect.DeepEqual(page, want) || len(page.Events) != 2 || page.Next != 3 || !page.More {
 		t.Errorf("%+v, %v", page, err)
@@ -297,8 +297,8 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	fmt.Fprintf(&b, "  %x\nkeys %q %q %q %q\n", both.encode(origin+6).Value, eventKey(EventsWaiting, 300), eventKey(EventsDead, 1025), eventKey(EventsPast, 3),
 		cooldownKey("default", "p", "k"))
 	places := []EventPlace{{300, origin}}
-	for _, r := range []Request{EventsRequest(3, 16, EventsQuery{List: EventsDead, From: 300, Namespace: "n", Most: 9}), AcknowledgeRequest(3, 16, "ops", places),
-		GiveUpRequest(3, 16, "ops", places, "it answered 500"), ReplayRequest(3, 16, "", nil), PushRequest(3, 16, &push),
+	for _, r := range []Request{EventsRequest(3, EventsQuery{List: EventsDead, From: 300, Namespace: "n", Most: 9}), AcknowledgeRequest(3, "ops", places),
+		GiveUpRequest(3, "ops", places, "it answered 500"), ReplayRequest(3, "", nil), PushRequest(3, &push),
 		SpikeRequest(&Spike{Namespace: "n", Policy: "p", Key: "k", At: origin, Denials: 500, Mean: 9})} {
 		fmt.Fprintf(&b, "request %d\n  %x\n", r.Op, r.Body)
 	}
@@ -334,7 +334,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add(head.encode())
 	f.Add(page.encode())
 	f.Add(markedCounter().encode(origin).Value)
-	f.Add(AcknowledgeRequest(3, 16, "ops", []EventPlace{{300, origin}}).Body)
+	f.Add(AcknowledgeRequest(3, "ops", []EventPlace{{300, origin}}).Body)
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if e, err := decodeEvent(value); err == nil {
 			if back, err := decodeEvent(e.append(nil)); err != nil || !reflect.DeepEqual(back, e) {

@@ -37,7 +37,7 @@ const (
 	Unblock        // end all blocks, and clear the lockout ladder
 	PutOverride    // the key has Adjustment.Override from now on
 	DeleteOverride // the key has no override
-	ReadAudit      // the newest changes of the shard: Decision.System has them. The request has one entry with any key of the shard
+	ReadAudit      // about a shard: its newest changes; Decision.System has them
 
 	// Parts of an operation on several shards, for the coordinator (see Operation and op.go).
 
@@ -55,14 +55,14 @@ const (
 
 	// For a person, and for every shard: see eval_forget.go.
 
-	Forget // end all that the shard keeps of the key Adjustment.Forget. The request has one entry with any key of the shard
+	Forget // about a shard: end all that it keeps of the key Adjustment.Forget
 
-	ReadUsage // a page of the shard's bills: see UsageRequest and UsageOf
+	ReadUsage // about a shard: a page of its bills; see UsageRequest and UsageOf
 
 	// For whoever delivers events: see event.go.
 
-	ReadEventPage // a page of the shard's events: see EventsRequest and EventsOf
-	ChangeEvents  // acknowledge events, give up, replay dead letters, or note the position of a push
+	ReadEventPage // about a shard: a page of its events; see EventsRequest and EventsOf
+	ChangeEvents  // about a shard: acknowledge events, give up, replay dead letters, or note the position of a push
 	NoteSpike     // a key is denied far more often than before: see SpikeRequest
 
 	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see CorrectionBody
@@ -73,7 +73,10 @@ const (
 type Request struct {
 	Op        Op
 	Namespace string
-	Entries   []Entry
+	// Shard is where an operation about a shard goes (Op.AboutShard); such a request has no Entries. The others go to the shard of their
+	// keys. A frame between nodes names the shard of a call once, so a forwarded request comes without it.
+	Shard   ID
+	Entries []Entry
 	// Own is how many of the Entries the client has sent; those of parents follow them. 0: all.
 	Own   int
 	Limit string // Reset, SetUsed, AddUsed: only the limit of this name; "": all limits of the policy

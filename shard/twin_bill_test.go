@@ -76,7 +76,7 @@ func (r *run) judgeBill(got []Usage, all []model.Billed) error {
 func (r *run) usage(at limit.Time, q UsageQuery) (all []Usage) {
 	b := batch{view: r.owner, policies: r.policies, at: Stamp{Position: r.stamp.Position, Now: at + 1}}
 	for {
-		request := UsageRequest("default", r.state.id, 16, q)
+		request := UsageRequest("default", r.state.id, q)
 		result := b.usage(&request)
 		if result.Err != nil {
 			panic(result.Err)

@@ -90,7 +90,7 @@ func needsEntries(op shard.Op) bool {
 	case shard.OpenSession, shard.Fetch, shard.Swap, shard.AskHome, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
 		return false
 	}
-	return true
+	return !op.AboutShard()
 }
 
 // mostLimits returns the largest number of limits that an entry brings.

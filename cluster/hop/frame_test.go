@@ -78,6 +78,7 @@ func fill(v reflect.Value, next *uint64) {
 
 func fullRequest() (r shard.Request) {
 	fill(reflect.ValueOf(&r).Elem(), new(uint64))
+	r.Shard = 0 // the call has it
 	return r
 }
 
@@ -119,7 +120,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: shard.Settle, Entries: []shard.Entry{{}, {Counted: []shard.LimitPrint{0, math.MaxUint16}}}},
 		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
-		{Op: shard.Forget, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Forget: "user:42", Actor: "a"}},
+		{Op: shard.Forget, Adjustment: &shard.Adjustment{Forget: "user:42", Actor: "a"}},
 		{Op: shard.CorrectUsage, Entries: make([]shard.Entry, 1), Body: shard.CorrectionBody("", ""), Adjustment: &shard.Adjustment{Amount: -5, Note: "n"}},
 		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},

@@ -78,6 +78,9 @@ func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shard
 	if settlesOperation(request) != nil {
 		return r.settleAcross(ctx, request, shards)
 	}
+	if request.Op.AboutShard() {
+		return shard.Result{Err: noSuchShard(request.Shard, shards)}
+	}
 	o := r.operationOf(request, shardsOf(request, shards))
 	switch request.Op {
 	case shard.Check, shard.Count, shard.Partial, shard.Reserve:

@@ -520,7 +520,7 @@ func BenchmarkDenials(b *testing.B) {
 func TestADenialOfAForgottenKeyIsDropped(t *testing.T) {
 	f := newFlood()
 	f.wants(t, "to begin with", 3, check("k"), check("l"), check("k", "l"))
-	forget := shard.Request{Op: shard.Forget, Namespace: check("k").Namespace, Entries: []shard.Entry{{Key: "any"}},
+	forget := shard.Request{Op: shard.Forget, Namespace: check("k").Namespace,
 		Adjustment: &shard.Adjustment{Forget: "k"}}
 	f.wrap([]shard.Request{forget}, func(requests []shard.Request) []shard.Result {
 		f.wants(t, "under way", 1, check("k"))

@@ -175,7 +175,7 @@ func (r *Router) shards(ctx context.Context) (uint32, *shard.Error) {
 var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 	Message: "this node does not know the cluster's table yet; nothing was counted, ask again"}
 
-// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys. Requests for one
+// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys, or to the one that it names. Requests for one
 // shard travel together; requests for different shards are decided concurrently and independently. A request whose
 // entries live on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
@@ -275,10 +275,13 @@ func atPlaces(requests []shard.Request, places []int, results []shard.Result, de
 	}
 }
 
-// shardOf returns the shard of a request, or false if its entries live on several shards.
+// shardOf returns the shard of a request, or false if its entries live on several shards, or it names one that there is not.
 func shardOf(request *shard.Request, shards uint32) (id shard.ID, one bool) {
 	if target := settlesOperation(request); target != nil {
 		return 0, false
+	}
+	if request.Op.AboutShard() {
+		return request.Shard, uint32(request.Shard) < shards
 	}
 	id = shard.Of(request.Namespace, request.Entries[0].Key, shards)
 	for i := range request.Entries[1:] {

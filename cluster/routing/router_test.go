@@ -19,8 +19,10 @@ func (o *recorder) Submit(_ context.Context, requests []shard.Request) []shard.R
 	o.calls = append(o.calls, requests)
 	results := make([]shard.Result, len(requests))
 	for i := range requests {
-		results[i].Decision = shard.Decision{Allowed: true, Position: shard.Position{Shard: o.id},
-			Limits: []shard.LimitStatus{{Key: requests[i].Entries[0].Key}}}
+		results[i].Decision = shard.Decision{Allowed: true, Position: shard.Position{Shard: o.id}}
+		for _, e := range requests[i].Entries[:min(1, len(requests[i].Entries))] {
+			results[i].Decision.Limits = []shard.LimitStatus{{Key: e.Key}}
+		}
 	}
 	return results
 }
@@ -94,6 +96,22 @@ func TestWhatIsForOneShardIsRefusedOnSeveralAndATagBringsEntriesTogether(t *test
 	if asked != 1 {
 		t.Errorf("%d owners were asked, want only that of the tag", asked)
 	}
+}
+
+// A request about a shard goes there. One about a shard that the cluster does not have is refused alone.
+func TestARequestAboutAShardGoesThere(t *testing.T) {
+	router, owners := newRecorders(3)
+	about := func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} }
+	results := router.Decide(t.Context(), []shard.Request{about(2), about(3), about(0), about(shard.System)})
+	for i, r := range results {
+		if unknown := i%2 == 1; unknown != (r.Err != nil) || unknown && r.Err.Code != shard.Invalid {
+			t.Errorf("request %d: %+v", i, r)
+		}
+	}
+	if len(owners[0].calls) != 1 || len(owners[1].calls) != 0 || len(owners[2].calls) != 1 {
+		t.Errorf("the owners were asked %v, %v and %v", owners[0].calls, owners[1].calls, owners[2].calls)
+	}
+	wantCode(t, "alone", router.Decide(t.Context(), []shard.Request{about(3)}), shard.Invalid)
 }
 
 // A request sent to the wrong shard is refused; requests of other callers in the same frame are not.

@@ -63,7 +63,7 @@ func (b *ledger) read(w *world) (all map[billed]shard.Usage, ok bool) {
 	shards := uint32(w.plan.shards)
 	for id := range shards {
 		for q := (shard.UsageQuery{}); ; {
-			page, ok := b.page(w, shard.UsageRequest(shard.DefaultNamespace, shard.ID(id), shards, q))
+			page, ok := b.page(w, shard.UsageRequest(shard.DefaultNamespace, shard.ID(id), q))
 			if !ok {
 				return nil, false
 			}

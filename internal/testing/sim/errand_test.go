@@ -342,7 +342,7 @@ func (r *runner) correct(units int64) *errand {
 func (r *runner) corrected(entry shard.Entry) (units int64, ok bool) {
 	shards := uint32(r.w.plan.shards)
 	id := shard.Of(shard.DefaultNamespace, entry.Key, shards)
-	request := shard.UsageRequest(shard.DefaultNamespace, id, shards, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
+	request := shard.UsageRequest(shard.DefaultNamespace, id, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
 	for range 10 {
 		result, l := r.decide(&errand{request: request})
 		if l == nil || result.Err != nil {

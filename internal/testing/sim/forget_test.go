@@ -49,7 +49,7 @@ func (r *runner) forgetRound(e *errand) (left, ok bool) {
 	var requests []shard.Request
 	for id := range shards {
 		request := e.request
-		request.Entries = []shard.Entry{{Key: shard.KeyOn(request.Namespace, shard.ID(id), shards), Cost: 1}}
+		request.Shard, request.Entries = shard.ID(id), nil
 		request.Adjustment = &shard.Adjustment{Forget: e.request.Entries[0].Key, Actor: "simulated"}
 		requests = append(requests, request)
 	}
