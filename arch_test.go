@@ -40,6 +40,9 @@ var floors = map[string]int{
 	"node":                    7,
 	"cmd/stint":               8,
 	"stinttest":               8, // a node in the tests of other programs
+
+	"internal/offline/restore":  5, // offline: a cluster from a backup
+	"internal/offline/recovery": 6, // offline: a backup from disks
 }
 
 // beside lists the packages that stand outside the floors, with the packages of this module that each may import.
@@ -100,6 +103,8 @@ var mayUse = map[string][]string{
 	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
 	"node":              {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "internal/observe/decisions", "internal/notify"},
 	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/edge/auth", "internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster", "internal/offline/verify", "internal/observe/decisions"},
+
+	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with

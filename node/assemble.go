@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/observe/top"
@@ -39,7 +40,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic.Periods}
 	n.assembleRouter(counted.repeats.count)
 	n.documents.router = n.router
-	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: randomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
+	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
 		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,

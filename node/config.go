@@ -10,12 +10,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
 	"github.com/stint-io/stint/internal/notify"
@@ -160,17 +160,11 @@ const maxShards = 256
 // maxFounders is the largest number of node ids that fits into their announcement.
 const maxFounders = 7
 
-// nodeID matches the ids that names of replicas, gossip and certificates can carry. An id is kept forever.
-var nodeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
-// ValidID reports whether a node may have that id.
-func ValidID(id string) bool { return nodeID.MatchString(id) }
-
 func (c *Config) validate() error {
 	switch {
 	case c.DataDir == "":
 		return errors.New("data-dir: must be given")
-	case c.NodeID != "" && !ValidID(c.NodeID):
+	case c.NodeID != "" && !placement.ValidID(c.NodeID):
 		return fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.NodeID)
 	case c.Shards < 1 || c.Shards > maxShards:
 		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)

@@ -91,6 +91,3 @@ func (d *dataDir) close() error {
 
 // recordFormation is the name of the record of how far a founding is. Documents have records of their own names.
 const recordFormation = "formation"
-
-// recordTestClock marks a directory whose clock tests move, from its first moment.
-const recordTestClock = "test-clock"

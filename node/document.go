@@ -164,7 +164,7 @@ func (d *document[V]) learn(newer shard.Document) error {
 		}
 	}
 	if d.kept {
-		if err := d.of.dir.keep(d.name, documentRecord{newer.Version, newer.Body}); err != nil {
+		if err := d.of.dir.keep(d.name, newer); err != nil {
 			d.of.fail(err)
 			return err
 		}
@@ -179,12 +179,12 @@ func (d *document[V]) learn(newer shard.Document) error {
 
 // readKept restores the version that this node kept before it started, if any.
 func (d *document[V]) readKept() error {
-	var kept documentRecord
+	var kept shard.Document
 	found, err := d.of.dir.read(d.name, &kept)
 	if err != nil || !found || !d.kept {
 		return err
 	}
-	value, err := d.decode(shard.Document{Version: kept.Version, Body: kept.Text})
+	value, err := d.decode(kept)
 	if err != nil {
 		return fmt.Errorf("the %s kept in the data directory: %w", d.what, err)
 	}
@@ -193,16 +193,9 @@ func (d *document[V]) readKept() error {
 			return err
 		}
 	}
-	d.newest.Store(&known[V]{value, kept.Version, kept.Text})
+	d.newest.Store(&known[V]{value, kept.Version, kept.Body})
 	return nil
 }
 
 // pointTo makes what a decoder returns the content of a document.
 func pointTo[V any](value V, err error) (*V, error) { return &value, err }
-
-// documentRecord is a document as kept in the node's own stores. The kept table says where the other nodes are, for the
-// next start.
-type documentRecord struct {
-	Version uint64
-	Text    []byte
-}

@@ -214,7 +214,7 @@ const ledgerDocument = "ledger"
 
 // ledger returns that id. It is drawn when the first one asks.
 func (d *documents) ledger(ctx context.Context) (string, error) {
-	drawn := randomID()
+	drawn := placement.RandomID()
 	err := d.bills.found(ctx, nil, &drawn)
 	return *d.bills.now().value, err
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
 	"slices"
 	"strings"
 	"time"
@@ -96,7 +95,7 @@ func (f *founder) takeStep(step gossip.FormationStep) (done bool, err error) {
 		f.config.Logger.Info("joining", "cluster", step.Cluster)
 		return true, f.becomeMember(step.Cluster, nil)
 	case gossip.FormPropose:
-		formation := &gossip.Formation{Cluster: randomID(), Founders: step.Founders, Shards: uint32(f.config.Shards),
+		formation := &gossip.Formation{Cluster: placement.RandomID(), Founders: step.Founders, Shards: uint32(f.config.Shards),
 			Replicas: f.config.Replicas}
 		return false, f.becomeMember(formation.Cluster, formation)
 	case gossip.FormAccept:
@@ -121,7 +120,7 @@ func (f *founder) becomeMember(id string, formation *gossip.Formation) error {
 			kept[recordFormation] = formation
 		}
 		if f.config.TestClock {
-			kept[recordTestClock] = true
+			kept[raftfsm.RecordTestClock] = true
 		}
 		level := shard.LevelFirst
 		if formation != nil { // a newly founded cluster is at the newest level from the start
@@ -203,7 +202,7 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 		err = f.view.levels.found(ctx, nil, levels)
 	}
 	if err == nil {
-		err = f.view.secrets.found(ctx, nil, firstSecrets(newSecret()))
+		err = f.view.secrets.found(ctx, nil, firstSecrets(placement.RandomSecret()))
 	}
 	if err == nil {
 		err = f.view.table.found(ctx, nil, table)
@@ -215,13 +214,6 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 		f.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
 	}
 	f.changed.notify()
-}
-
-// newSecret draws a random secret for a cluster.
-func newSecret() placement.Secret {
-	var key [32]byte
-	rand.Read(key[:])
-	return key[:]
 }
 
 // founders describes the founding nodes as gossip knows them, and names the missing ones.

@@ -20,6 +20,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -307,7 +308,7 @@ func TestHashedKeysSurviveARestore(t *testing.T) {
 		}
 		stop(t, n)
 		config.DataDir = filepath.Join(t.TempDir(), "restored")
-		r := planned(t, file, RestoreConfig{DataDir: config.DataDir})
+		r := planned(t, file, restore.Config{DataDir: config.DataDir})
 		if r.NewHashes {
 			t.Error("the secret of keys is drawn anew")
 		}
@@ -363,12 +364,12 @@ func TestARestoreWithoutTheSecretOfKeys(t *testing.T) {
 		}
 		b.System = before.System // as stint tool recover --backup makes it, if nothing of the system shard is left
 		config.DataDir = filepath.Join(t.TempDir(), "restored")
-		r, err := PlanRestore(b, RestoreConfig{DataDir: config.DataDir, Now: time.Now(), Version: "test", margin: time.Millisecond})
+		r, err := restore.Plan(b, restore.Config{DataDir: config.DataDir, Now: time.Now(), Version: "test", Margin: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !r.NewHashes || r.dataExact() || len(r.Ends) == 0 {
-			t.Errorf("new hashes: %v, exact: %v", r.NewHashes, r.dataExact())
+		if !r.NewHashes || r.DataExact() || len(r.Ends) == 0 {
+			t.Errorf("new hashes: %v, exact: %v", r.NewHashes, r.DataExact())
 		}
 		if err := r.Write(); err != nil {
 			t.Fatal(err)

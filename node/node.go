@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +14,7 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/observe/calllog"
 	"github.com/stint-io/stint/internal/observe/decisions"
@@ -175,7 +174,7 @@ func (n *Node) openKeptStores(policies *policy.Set) error {
 	n.id = n.config.NodeID
 	if !n.dir.exists() {
 		if n.id == "" {
-			n.id = randomID()
+			n.id = placement.RandomID()
 		}
 		return n.checkNewPolicies(policies)
 	}
@@ -185,7 +184,7 @@ func (n *Node) openKeptStores(policies *policy.Set) error {
 	if err := n.dir.open(); err != nil {
 		return err
 	}
-	if err := refuseTestClock(n.config.DataDir, n.dir.read); err != nil {
+	if err := raftfsm.RefuseTestClock(n.config.DataDir, n.dir.read); err != nil {
 		return fmt.Errorf("%w: data-dir: %w", ErrConfig, err)
 	}
 	n.id = n.dir.stores.Identity().Node
@@ -237,12 +236,6 @@ func (n *Node) readKeptIfAny() error {
 			"ignored_replicas", n.config.Replicas)
 	}
 	return nil
-}
-
-func randomID() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
 }
 
 // serve serves the clients' ports.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,8 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/internal/offline/recovery"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -31,9 +32,9 @@ func recoverKey(n int) string { return fmt.Sprint("key-", n) }
 // stoppedTrio is three nodes that have counted and were stopped. hold is open. Their disks are copied before they are changed.
 type stoppedTrio struct {
 	*trio
-	cluster string
-	held    shard.Target // an open hold of one unit of login by "held"
-	backup  []byte       // of before a key was counted
+	table  *placement.Table
+	held   shard.Target // an open hold of one unit of login by "held"
+	backup []byte       // of before a key was counted
 }
 
 func newStoppedTrio(t *testing.T) *stoppedTrio {
@@ -48,7 +49,6 @@ func newStoppedTrio(t *testing.T) *stoppedTrio {
 	}
 	s.ready(0, 1, 2)
 	s.await("three voters each", atRest(3)) // no shard is about to be handed over
-	s.cluster = s.nodes[0].view.newestTable().Cluster
 	s.backup = backedUp(t, s.nodes[0])
 	for n := range recoverKeys {
 		for _, policy := range []string{"login", "kept", "stock"} {
@@ -62,6 +62,7 @@ func newStoppedTrio(t *testing.T) *stoppedTrio {
 	}
 	s.held = shard.Target{Hold: true, Position: held.Decision.Position, Index: held.Decision.Index, DecidedAt: held.Decision.DecidedAt}
 	s.await("three voters each", atRest(3))
+	s.table = s.nodes[0].view.newestTable()
 	s.stop(0, 1, 2)
 	return s
 }
@@ -82,10 +83,10 @@ func (s *stoppedTrio) disks(t *testing.T, nodes ...int) (dirs []string) {
 func nobodyAnswers(context.Context, string) bool { return false }
 
 // recovered reads disks; nobody answers.
-func recovered(t *testing.T, config RecoverConfig) *Recovery {
+func recovered(t *testing.T, config recovery.Config) *recovery.Recovery {
 	t.Helper()
-	config.Actor, config.Version, config.Now, config.answers = "ann", "test", time.Now(), nobodyAnswers
-	r, err := PlanRecovery(t.Context(), config)
+	config.Actor, config.Version, config.Now, config.Answers = "ann", "test", time.Now(), nobodyAnswers
+	r, err := recovery.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func recovered(t *testing.T, config RecoverConfig) *Recovery {
 	return r
 }
 
-func written(t *testing.T, r *Recovery) []byte {
+func written(t *testing.T, r *recovery.Recovery) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	if err := r.Write(&file); err != nil {
@@ -136,11 +137,11 @@ func bytesOf(t *testing.T, dirs ...string) map[string]string {
 }
 
 // restoredNode starts a node on a restored backup.
-func restoredNode(t *testing.T, file []byte) (*Node, *Restore) {
+func restoredNode(t *testing.T, file []byte) (*Node, *restore.Restore) {
 	t.Helper()
 	config := onRealDisk(t)
 	config.DataDir = filepath.Join(t.TempDir(), "restored")
-	r := planned(t, file, RestoreConfig{DataDir: config.DataDir, NodeID: "r1", Actor: "bob"})
+	r := planned(t, file, restore.Config{DataDir: config.DataDir, NodeID: "r1", Actor: "bob"})
 	if err := r.Write(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +150,9 @@ func restoredNode(t *testing.T, file []byte) (*Node, *Restore) {
 	return n, r
 }
 
-func restoreRecordOf(t *testing.T, n *Node) (record RestoreRecord) {
+func restoreRecordOf(t *testing.T, n *Node) (record restore.Record) {
 	t.Helper()
-	all, err := n.documents.fetchAll(t.Context(), RestoreDocument)
+	all, err := n.documents.fetchAll(t.Context(), restore.Document)
 	if err == nil {
 		err = json.Unmarshal(all[0].Body, &record)
 	}
@@ -171,7 +172,7 @@ func TestRecoverFromDisks(t *testing.T) {
 			part(t, fmt.Sprint("exact of ", nodes), func(t *testing.T) {
 				dirs := s.disks(t, nodes...)
 				before := bytesOf(t, dirs...)
-				r := recovered(t, RecoverConfig{Inputs: dirs})
+				r := recovered(t, recovery.Config{Inputs: dirs})
 				if !r.Exact || r.Fills || len(r.Ends) > 0 || len(r.Shards) != 5 || r.Refusal() != nil {
 					t.Fatalf("recovered %+v", r.Shards)
 				}
@@ -180,7 +181,7 @@ func TestRecoverFromDisks(t *testing.T) {
 					t.Error("the disks were changed")
 				}
 				n, restore := restoredNode(t, file)
-				if n.view.newestTable().Cluster == s.cluster || len(restore.Ends) > 0 {
+				if n.view.newestTable().Cluster == s.table.Cluster || len(restore.Ends) > 0 {
 					t.Errorf("the cluster is %s, and denies %v", n.view.newestTable().Cluster, restore.Ends)
 				}
 				for i := range recoverKeys {
@@ -217,7 +218,7 @@ func TestRecoverFromDisks(t *testing.T) {
 		part(t, "of a minority", func(t *testing.T) {
 			dirs := s.disks(t, 1)
 			before := bytesOf(t, dirs...)
-			r := recovered(t, RecoverConfig{Inputs: dirs})
+			r := recovered(t, recovery.Config{Inputs: dirs})
 			for _, d := range r.Shards {
 				if d.Exact || d.Chosen == "" || !strings.Contains(d.Lost, "of 3 voters of the newest configuration, 2 are missing") {
 					t.Errorf("%+v", d)
@@ -229,8 +230,10 @@ func TestRecoverFromDisks(t *testing.T) {
 			if len(r.Ends) == 0 || !r.Fills {
 				t.Error("nobody is told how long limits will deny")
 			}
-			r.config.AcceptLoss = true
-			file := written(t, r)
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			file := written(t, recovered(t, recovery.Config{Inputs: dirs, AcceptLoss: true}))
 			if !maps.Equal(before, bytesOf(t, dirs...)) {
 				t.Error("the disk was changed")
 			}
@@ -254,7 +257,7 @@ func TestRecoverFromDisks(t *testing.T) {
 			var parts []string
 			for _, dir := range s.disks(t, 0, 1) {
 				var part bytes.Buffer
-				one := recovered(t, RecoverConfig{Inputs: []string{dir}})
+				one := recovered(t, recovery.Config{Inputs: []string{dir}})
 				if err := one.WritePart(&part); err != nil {
 					t.Fatal(err)
 				}
@@ -263,29 +266,17 @@ func TestRecoverFromDisks(t *testing.T) {
 					t.Fatal(err)
 				}
 				parts = append(parts, name)
-				one.remnants[0].about.Read -= 3600e6
-				stale := new(bytes.Buffer)
-				if err := one.WritePart(stale); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(name+"-stale", stale.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				_, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-stale", s.disks(t, 2)[0]}, Now: time.Now()})
-				if err == nil || !strings.Contains(err.Error(), "make it again") {
-					t.Errorf("a part from before the cluster stopped: %v", err)
-				}
 				flipped := slices.Clone(part.Bytes())
 				flipped[len(flipped)/2] ^= 1
 				if err := os.WriteFile(name+"-flipped", flipped, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{name + "-flipped"}, Now: time.Now()}); err == nil {
+				if _, err := recovery.Open(t.Context(), recovery.Config{Inputs: []string{name + "-flipped"}, Now: time.Now()}); err == nil {
 					t.Error("a flipped bit in a part was not noticed")
 				}
 			}
-			r := recovered(t, RecoverConfig{Inputs: parts})
-			whole := recovered(t, RecoverConfig{Inputs: s.disks(t, 0, 1)})
+			r := recovered(t, recovery.Config{Inputs: parts})
+			whole := recovered(t, recovery.Config{Inputs: s.disks(t, 0, 1)})
 			for i := range r.Shards {
 				if !r.Shards[i].Exact || r.Shards[i].Chosen != whole.Shards[i].Chosen || r.Shards[i].Replicas[0].Sum != whole.Shards[i].Replicas[0].Sum {
 					t.Errorf("of parts %+v, of the disks %+v", r.Shards[i], whole.Shards[i])
@@ -349,41 +340,41 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 		part(t, "convicted", func(t *testing.T) {
 			dirs := s.disks(t, 0, 1, 2)
 			convicted := convict(t, dirs[1], 2)
-			r := recovered(t, RecoverConfig{Inputs: dirs})
+			r := recovered(t, recovery.Config{Inputs: dirs})
 			if d := r.Shards[2]; d.Chosen == convicted || !d.Exact {
 				t.Errorf("%+v", d)
 			}
-			two := recovered(t, RecoverConfig{Inputs: s.disks(t, 0)})
+			two := recovered(t, recovery.Config{Inputs: s.disks(t, 0)})
 			if two.Exact {
 				t.Error("one disk of three is exact")
 			}
 			r.Close()
-			if d := recovered(t, RecoverConfig{Inputs: dirs[:2]}).Shards[2]; d.Exact || d.Chosen == convicted || d.Chosen == "" {
+			if d := recovered(t, recovery.Config{Inputs: dirs[:2]}).Shards[2]; d.Exact || d.Chosen == convicted || d.Chosen == "" {
 				t.Errorf("of two disks, one of them convicted: %+v", d)
 			}
 		})
 		part(t, "torn", func(t *testing.T) {
 			dirs := s.disks(t, 0, 1, 2)
 			tear(t, dirs[0])
-			r := recovered(t, RecoverConfig{Inputs: dirs})
+			r := recovered(t, recovery.Config{Inputs: dirs})
 			for _, d := range r.Shards {
 				if !d.Exact || strings.HasPrefix(d.Chosen, "n1/") {
 					t.Errorf("%+v", d)
 				}
 			}
 			r.Close()
-			for _, d := range recovered(t, RecoverConfig{Inputs: dirs[:2]}).Shards {
+			for _, d := range recovered(t, recovery.Config{Inputs: dirs[:2]}).Shards {
 				if d.Exact || strings.HasPrefix(d.Chosen, "n1/") {
 					t.Errorf("of two disks, one of them torn: %+v", d)
 				}
 			}
-			alone := recovered(t, RecoverConfig{Inputs: s.disks(t, 0), AcceptLoss: true})
+			alone := recovered(t, recovery.Config{Inputs: s.disks(t, 0), AcceptLoss: true})
 			written(t, alone)
 		})
 		part(t, "only a torn one is left", func(t *testing.T) {
 			dirs := s.disks(t, 0)
 			tear(t, dirs[0])
-			r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
+			r := recovered(t, recovery.Config{Inputs: dirs, AcceptLoss: true})
 			if r.Shards[4].Chosen == "" || r.Exact || !strings.Contains(r.Shards[4].Lost, "forgot nothing") {
 				t.Errorf("%+v", r.Shards[4])
 			}
@@ -396,7 +387,7 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 			for _, dir := range dirs {
 				convict(t, dir, 3)
 			}
-			r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
+			r := recovered(t, recovery.Config{Inputs: dirs, AcceptLoss: true})
 			if r.Shards[3].Chosen != "" || r.Shards[3].Exact || !r.Shards[2].Exact {
 				t.Errorf("%+v", r.Shards[3])
 			}
@@ -419,7 +410,7 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 			for _, dir := range dirs {
 				convict(t, dir, shard.System)
 			}
-			r := recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true})
+			r := recovered(t, recovery.Config{Inputs: dirs, AcceptLoss: true})
 			if err := r.Write(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "no replica of the system shard is left") {
 				t.Errorf("policies out of nothing: %v", err)
 			}
@@ -428,7 +419,7 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 			if err := os.WriteFile(name, s.backup, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			r = recovered(t, RecoverConfig{Inputs: dirs, AcceptLoss: true, Backup: name})
+			r = recovered(t, recovery.Config{Inputs: dirs, AcceptLoss: true, Backup: name})
 			if r.Exact || r.Fills || !strings.Contains(r.Shards[4].Lost, "backup of") {
 				t.Errorf("%+v", r.Shards[4])
 			}
@@ -466,15 +457,15 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 		other := onRealDisk(t)
 		other.Shards = 4
 		stop(t, start(t, other))
-		_, restore := restoredNode(t, s.backup)
+		one, _ := restoredNode(t, s.backup)
 		fresh := t.TempDir()
-		refused := func(want string, config RecoverConfig) {
+		refused := func(want string, config recovery.Config) {
 			t.Helper()
 			config.Now = time.Now()
-			if config.answers == nil {
-				config.answers = nobodyAnswers
+			if config.Answers == nil {
+				config.Answers = nobodyAnswers
 			}
-			r, err := PlanRecovery(t.Context(), config)
+			r, err := recovery.Open(t.Context(), config)
 			if err == nil {
 				r.Close()
 			}
@@ -482,25 +473,24 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 				t.Errorf("%v, and not %s", err, want)
 			}
 		}
-		refused("of one cluster only", RecoverConfig{Inputs: []string{dirs[0], other.DataDir}})
-		refused("both of node n1", RecoverConfig{Inputs: []string{dirs[0], s.disks(t, 0)[0]}})
-		refused("stable.db", RecoverConfig{Inputs: []string{fresh}})
-		refused("no data directory", RecoverConfig{})
-		refused("in use by another process", RecoverConfig{Inputs: []string{restore.config.DataDir}})
+		refused("of one cluster only", recovery.Config{Inputs: []string{dirs[0], other.DataDir}})
+		refused("both of node n1", recovery.Config{Inputs: []string{dirs[0], s.disks(t, 0)[0]}})
+		refused("stable.db", recovery.Config{Inputs: []string{fresh}})
+		refused("no data directory", recovery.Config{})
+		refused("in use by another process", recovery.Config{Inputs: []string{one.config.DataDir}})
 		for _, address := range []string{s.configs[2].APIAddr, s.configs[2].PeerAddr} {
 			if address == "" {
 				t.Fatal("a node has no address")
 			}
 		}
-		table := s.tableOf(t, dirs[0])
-		third := table.Node("n3")
+		third := s.table.Node("n3")
 		for _, address := range []string{third.APIAddr, third.PeerAddr} {
-			refused("node n3 answers at "+address, RecoverConfig{Inputs: dirs, answers: func(_ context.Context, asked string) bool { return asked == address }})
+			refused("node n3 answers at "+address, recovery.Config{Inputs: dirs, Answers: func(_ context.Context, asked string) bool { return asked == address }})
 		}
 		s.start(2) // alone it serves nothing, and might be joined by others
 		defer s.stop(2)
 		live := s.nodes[2]
-		refused("answers at ", RecoverConfig{Inputs: dirs, answers: func(ctx context.Context, address string) bool {
+		refused("answers at ", recovery.Config{Inputs: dirs, Answers: func(ctx context.Context, address string) bool {
 			if address != third.APIAddr {
 				return false
 			}
@@ -514,139 +504,9 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 		if err := os.WriteFile(name, s.backup, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refused("and the disks 4 of", RecoverConfig{Inputs: []string{other.DataDir}, Backup: name})
-		refused("no part", RecoverConfig{Inputs: []string{name}})
+		refused("and the disks 4 of", recovery.Config{Inputs: []string{other.DataDir}, Backup: name})
+		refused("no part", recovery.Config{Inputs: []string{name}})
 	})
-}
-
-// Whoever accepts a connection answers.
-func TestAnAddressThatAcceptsAnswers(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !accepts(t.Context(), listener.Addr().String()) {
-		t.Error("it accepts and does not answer")
-	}
-	listener.Close()
-	if accepts(t.Context(), listener.Addr().String()) {
-		t.Error("it is closed and answers")
-	}
-}
-
-func (s *stoppedTrio) tableOf(t *testing.T, dir string) *placement.Table {
-	t.Helper()
-	one, err := openRemnant(dir, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer one.close()
-	table, err := placement.DecodeTable(one.about.Table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
-// replicasOf describes replicas "node/0/n" by their last term and index, whose voters are all of them.
-func replicasOf(ends ...[2]uint64) (all []RecoveredReplica) {
-	var names []string
-	for i, end := range ends {
-		replica := raftfsm.Replica{Number: uint64(i + 1)}
-		node := fmt.Sprint("n", i+1)
-		all = append(all, RecoveredReplica{Node: node, Survivor: raftfsm.Survivor{Replica: replica, Name: replica.Name(node), Term: end[0], Index: end[1]}})
-		names = append(names, replica.Name(node))
-	}
-	for i := range all {
-		all[i].Newest = raftfsm.Voters{Index: 1, Names: names}
-	}
-	return all
-}
-
-func tableFor(replicas []RecoveredReplica) *placement.Table {
-	g := placement.Group{}
-	for _, r := range replicas {
-		g.Replicas = append(g.Replicas, placement.Replica{Node: r.Node, Number: r.Number, Role: placement.Voter})
-	}
-	return &placement.Table{Groups: []placement.Group{g}}
-}
-
-// TestTheChoiceOfAReplica walks through what speaks for and against one.
-func TestTheChoiceOfAReplica(t *testing.T) {
-	sums := func(sum uint64) []shard.SumAt {
-		return []shard.SumAt{{Version: shard.SumVersion, Epoch: 1, Seq: 9, Sum: sum}}
-	}
-	names := func(n ...int) (all []string) {
-		for _, i := range n {
-			all = append(all, fmt.Sprintf("n%d/0/%d", i, i))
-		}
-		return all
-	}
-	for what, c := range map[string]struct {
-		ends   [][2]uint64
-		keep   []int // positions of the replicas that are found; nil: all
-		change func(all []RecoveredReplica, t *placement.Table)
-		chosen string
-		exact  bool
-		lost   string
-	}{
-		"the longest log of the newest term": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", exact: true},
-		"a majority is enough":               {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 1}, chosen: "n2/0/2", exact: true},
-		"a minority is not":                  {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0}, chosen: "n1/0/1", lost: "2 are missing"},
-		"half is not":                        {ends: [][2]uint64{{2, 50}, {3, 20}}, keep: []int{0}, chosen: "n1/0/1", lost: "1 are missing"},
-		"a forgetful one does not count": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 2}, chosen: "n1/0/1", lost: "2 are missing or suspect",
-			change: func(all []RecoveredReplica, _ *placement.Table) { all[2].Forgetful = "torn" }},
-		"a forgetful one is the last": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{2}, chosen: "n3/0/3", lost: "forgot nothing",
-			change: func(all []RecoveredReplica, _ *placement.Table) { all[2].Forgetful = "torn" }},
-		"a convicted one is nothing": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{2}, lost: "no replica is left",
-			change: func(all []RecoveredReplica, _ *placement.Table) { all[2].Convicted = "bits" }},
-		"an unreadable one is nothing": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 1, 2}, chosen: "n2/0/2", exact: true,
-			change: func(all []RecoveredReplica, _ *placement.Table) { all[2].Unreadable = "corrupt" }},
-		"one that the table says is lost": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n2/0/2", exact: true,
-			change: func(_ []RecoveredReplica, t *placement.Table) { t.Groups[0].Replicas[2].Lost = true }},
-		"the lost one does not count": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{1, 2}, chosen: "n2/0/2", lost: "2 are missing or suspect",
-			change: func(_ []RecoveredReplica, t *placement.Table) { t.Groups[0].Replicas[2].Lost = true }},
-		"a majority has another sum": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n2/0/2", exact: true,
-			change: func(all []RecoveredReplica, _ *placement.Table) {
-				all[0].Sums, all[1].Sums, all[2].Sums = sums(7), sums(7), sums(8)
-			}},
-		"sums without a majority": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{1, 2}, chosen: "n3/0/3", lost: "no majority",
-			change: func(all []RecoveredReplica, _ *placement.Table) {
-				for i := range all {
-					all[i].Epoch, all[i].Seq = 1, 9
-				}
-				all[1].Sums, all[2].Sums = sums(7), sums(8)
-			}},
-		"the configuration before had others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", lost: "the configuration before, 2 are missing",
-			change: func(all []RecoveredReplica, _ *placement.Table) {
-				all[2].Previous = raftfsm.Voters{Index: 1, Names: names(3, 4, 5)}
-			}},
-		"the newest configuration has others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", lost: "the newest configuration, 2 are missing",
-			change: func(all []RecoveredReplica, _ *placement.Table) {
-				all[2].Newest, all[2].Previous = raftfsm.Voters{Index: 20, Names: names(3, 4, 5)}, all[2].Newest
-			}},
-		"the table has others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", lost: "the table, 2 are missing",
-			change: func(_ []RecoveredReplica, t *placement.Table) {
-				t.Groups[0].Replicas[0].Number, t.Groups[0].Replicas[1].Number = 11, 12
-			}},
-	} {
-		all := replicasOf(c.ends...)
-		table := tableFor(all)
-		if c.change != nil {
-			c.change(all, table)
-		}
-		s := RecoveredShard{Replicas: all}
-		if c.keep != nil {
-			s.Replicas = nil
-			for _, i := range c.keep {
-				s.Replicas = append(s.Replicas, all[i])
-			}
-		}
-		s.choose(table)
-		if s.Chosen != c.chosen || s.Exact != c.exact || !strings.Contains(s.Lost, c.lost) || s.Exact != (s.Lost == "") {
-			t.Errorf("%s: chose %q, exact %v, lost %q", what, s.Chosen, s.Exact, s.Lost)
-		}
-	}
 }
 
 // TestTokensAfterARecovery: of an exact system shard they are whole; else nobody administers with a token that may be revoked.
@@ -668,11 +528,11 @@ func TestTokensAfterARecovery(t *testing.T) {
 				b.Recovery.Shards = append(b.Recovery.Shards, backup.RecoveredFrom{Exact: true})
 			}
 			b.Recovery.Shards = append(b.Recovery.Shards, backup.RecoveredFrom{Exact: exact})
-			r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
+			r, err := restore.Plan(b, restore.Config{Now: time.Now(), Version: "test"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			bucket, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, auth.Bucket("root"))
+			bucket, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].State, auth.Bucket("root"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -705,23 +565,13 @@ func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 		if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil || outcome.Dropped != shard.NotDropped {
 			t.Fatal(outcome, err)
 		}
-		r, err := PlanRestore(b, RestoreConfig{Now: time.Now(), Version: "test"})
+		r, err := restore.Plan(b, restore.Config{Now: time.Now(), Version: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, placement.PoliciesDocument)
+		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].State, placement.PoliciesDocument)
 		if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) || document.Version <= 7 {
 			t.Errorf("the policies are %q of version %d, %v", document.Body, document.Version, err)
 		}
 	})
-}
-
-// TestAShardOfWhichNothingIsLeftGoesAhead: of every epoch that it may have had, also in a cluster that was restored before.
-func TestAShardOfWhichNothingIsLeftGoesAhead(t *testing.T) {
-	const last = 5 << 40
-	r := &Recovery{Shards: []RecoveredShard{{}, {ID: shard.System, Replicas: []RecoveredReplica{{Survivor: raftfsm.Survivor{Index: last}}}}}}
-	state, err := r.state(&r.Shards[0])
-	if err != nil || state.Epoch() < last || state.Records() != 0 {
-		t.Errorf("epoch %d, %v", state.Epoch(), err)
-	}
 }

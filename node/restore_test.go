@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
@@ -53,7 +54,7 @@ func backedUp(t *testing.T, n *Node) []byte {
 	return file.Bytes()
 }
 
-func planned(t *testing.T, file []byte, config RestoreConfig) *Restore {
+func planned(t *testing.T, file []byte, config restore.Config) *restore.Restore {
 	t.Helper()
 	b, err := backup.Read(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -62,8 +63,8 @@ func planned(t *testing.T, file []byte, config RestoreConfig) *Restore {
 	if config.Now.IsZero() {
 		config.Now = time.Now()
 	}
-	config.Version, config.margin = "test", time.Millisecond
-	r, err := PlanRestore(b, config)
+	config.Version, config.Margin = "test", time.Millisecond
+	r, err := restore.Plan(b, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 		c.stop(0, 1, 2)
 
 		dir := filepath.Join(t.TempDir(), "restored")
-		r := planned(t, file, RestoreConfig{DataDir: dir, NodeID: "r1"})
+		r := planned(t, file, restore.Config{DataDir: dir, NodeID: "r1"})
 		if r.Backup.Cluster != cluster || len(r.Shards) != 5 {
 			t.Errorf("planned %+v", r)
 		}
@@ -157,8 +158,8 @@ func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 				}
 			})
 		}
-		all, err := one.documents.fetchAll(t.Context(), RestoreDocument)
-		var record RestoreRecord
+		all, err := one.documents.fetchAll(t.Context(), restore.Document)
+		var record restore.Record
 		if err != nil || json.Unmarshal(all[0].Body, &record) != nil || record.At != int64(r.At) ||
 			record.Cluster != cluster || record.Exact {
 			t.Errorf("the record of the restore is %v, %v", all, err)
@@ -193,16 +194,16 @@ func TestARestoreIsDecodedBeforeAnythingIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for want, c := range map[string]RestoreConfig{
+		for want, c := range map[string]restore.Config{
 			`no policy "logon"`:     {Keep: []shard.Kept{{Policy: "logon"}}},
 			`has no limit "minute"`: {Keep: []shard.Kept{{Policy: "login", Limit: "minute"}}},
 			"node-id: ":             {NodeID: "a/b"},
 		} {
-			if _, err := PlanRestore(b, c); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := restore.Plan(b, c); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, and not %s", err, want)
 			}
 		}
-		r := planned(t, file, RestoreConfig{DataDir: config.DataDir, Keep: []shard.Kept{{Policy: "short"}, {Policy: "~label", Limit: "x"}}})
+		r := planned(t, file, restore.Config{DataDir: config.DataDir, Keep: []shard.Kept{{Policy: "short"}, {Policy: "~label", Limit: "x"}}})
 		if err := r.Write(); err == nil || !strings.Contains(err.Error(), "not empty") {
 			t.Errorf("written over a node's data: %v", err)
 		}
@@ -233,7 +234,7 @@ func TestABackupOfAnotherNumberOfShardsIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			change(b)
-			if _, err := PlanRestore(b, RestoreConfig{Now: time.Now()}); err == nil || !strings.Contains(err.Error(), "the backup's header has") {
+			if _, err := restore.Plan(b, restore.Config{Now: time.Now()}); err == nil || !strings.Contains(err.Error(), "the backup's header has") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -54,7 +54,7 @@ func (a *secretAdmin) unconfirmed(version uint64) []string {
 // Rotate implements api.SecretAdmin.
 func (a *secretAdmin) Rotate(ctx context.Context, who string) (number uint32, err error) {
 	err = a.change(ctx, "rotate", who, func(s *placement.Secrets) (next *placement.Secrets, err error) {
-		next, number, err = s.ApplyRotation(newSecret(), a.now())
+		next, number, err = s.ApplyRotation(placement.RandomSecret(), a.now())
 		return next, err
 	})
 	return number, a.done(err, slog.LevelInfo, "a sealing secret was added", "number", number, "actor", who)

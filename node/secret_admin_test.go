@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
@@ -150,7 +151,7 @@ func TestARestoreDrawsASecret(t *testing.T) {
 		before := sealedBy(n)
 		stop(t, n)
 		config.DataDir = filepath.Join(t.TempDir(), "restored")
-		if err := planned(t, file, RestoreConfig{DataDir: config.DataDir}).Write(); err != nil {
+		if err := planned(t, file, restore.Config{DataDir: config.DataDir}).Write(); err != nil {
 			t.Fatal(err)
 		}
 		n = start(t, config)

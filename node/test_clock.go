@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -44,14 +43,4 @@ func (a *testClockAdmin) Advance(ctx context.Context, by time.Duration) (time.Ti
 		}
 	}
 	return now, nil
-}
-
-// refuseTestClock returns an error if tests have moved the clock of a data directory. What it counts is in a time that may begin in
-// years, and whoever moved the clock has refilled every limit.
-func refuseTestClock(path string, read func(name string, into any) (bool, error)) error {
-	var moved bool
-	if _, err := read(recordTestClock, &moved); err != nil || !moved {
-		return err
-	}
-	return fmt.Errorf("%s is what a server with --test-clock left behind: its time is not the time, so nothing opens it; delete it", path)
 }

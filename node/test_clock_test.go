@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/offline/recovery"
 )
 
 // A directory whose clock tests have moved is of no use to anybody else, who would wait for years until its time begins: no node opens
@@ -37,7 +39,7 @@ func TestADirectoryWhoseClockWasMovedOpensNowhereElse(t *testing.T) {
 		refused("by a node of developers", config, "data-dir: ")
 		config.Dev = false
 		refused("by a node", config, "data-dir: ")
-		if r, err := PlanRecovery(t.Context(), RecoverConfig{Inputs: []string{config.DataDir}, Now: time.Now(), answers: nobodyAnswers}); err == nil ||
+		if r, err := recovery.Open(t.Context(), recovery.Config{Inputs: []string{config.DataDir}, Now: time.Now(), Answers: nobodyAnswers}); err == nil ||
 			!strings.Contains(err.Error(), "--test-clock") {
 			t.Errorf("recovered: %v, %v", r, err)
 		}

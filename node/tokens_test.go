@@ -23,6 +23,7 @@ import (
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
@@ -262,7 +263,7 @@ func TestARestoreBringsNoAdministratorBack(t *testing.T) {
 		bySocket(t, config.DataDir, "TokenService/Revoke", map[string]any{"name": "root"})
 		stop(t, n)
 		dir := filepath.Join(t.TempDir(), "restored")
-		if err := planned(t, file, RestoreConfig{DataDir: dir}).Write(); err != nil {
+		if err := planned(t, file, restore.Config{DataDir: dir}).Write(); err != nil {
 			t.Fatal(err)
 		}
 		config.DataDir = dir

@@ -47,7 +47,7 @@ func (v *clusterView) drawKeySecret(ctx context.Context, set *policy.Set) (drawn
 		return false, err
 	}
 	err = v.changeSecrets(ctx, nil, func(now known[knownSecrets]) (*placement.Secrets, error) {
-		next := now.value.WithKeySecret(newSecret())
+		next := now.value.WithKeySecret(placement.RandomSecret())
 		drawn = next != nil
 		return next, nil
 	})

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,13 @@ const secretBytes = 32
 // Secret is random bytes that all nodes of a cluster know and nobody else does. It reaches other nodes and their disks only in
 // Secrets. Printing or logging it does not reveal it.
 type Secret []byte
+
+// RandomSecret draws a secret.
+func RandomSecret() Secret {
+	s := make(Secret, secretBytes)
+	rand.Read(s)
+	return s
+}
 
 // Key returns the secret as a key; ok is false if there is none.
 func (s Secret) Key() (key [secretBytes]byte, ok bool) {

@@ -22,7 +22,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
-	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/cluster/placement"
 )
 
 type certsCommand struct {
@@ -108,7 +108,7 @@ func (c *certsCACommand) Run(s streams) error {
 
 // Run makes a node's certificate.
 func (c *certsPeerCommand) Run(s streams) error {
-	if !node.ValidID(c.Node) {
+	if !placement.ValidID(c.Node) {
 		return usagef("NODE: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.Node)
 	}
 	return c.issue(s, c.Node, peer.PeerTemplate(c.Node))
@@ -116,7 +116,7 @@ func (c *certsPeerCommand) Run(s streams) error {
 
 // Run makes a client's certificate. It is no peer's: a role and a node are told apart by the URI alone, never by the common name.
 func (c *certsRoleCommand) Run(s streams) error {
-	if !node.ValidID(c.Name) {
+	if !placement.ValidID(c.Name) {
 		return usagef("NAME: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.Name)
 	}
 	return c.issue(s, "role-"+c.Name, &x509.Certificate{Subject: pkix.Name{CommonName: c.Name},

@@ -18,7 +18,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/offline/backup"
-	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/internal/offline/restore"
 )
 
 func TestWhatATerminalWouldObeyOrHideIsEscaped(t *testing.T) {
@@ -125,7 +125,7 @@ func TestABackupsHeaderIsShownEscaped(t *testing.T) {
 		t.Errorf("%d: %q", code, text)
 	}
 	var plan bytes.Buffer
-	if err := printRestore(streams{out: printable{&plan}}, &node.Restore{Backup: header}); err != nil || strings.ContainsAny(plan.String(), "\u202e\x1b") ||
+	if err := printRestore(streams{out: printable{&plan}}, &restore.Restore{Backup: header}); err != nil || strings.ContainsAny(plan.String(), "\u202e\x1b") ||
 		strings.Count(plan.String(), `user:\u202e24\x1b[2J`) != 3 || !strings.Contains(plan.String(), `[2J\nno count`) {
 		t.Errorf("%v: %q", err, plan.String())
 	}

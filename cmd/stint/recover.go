@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/stint-io/stint/node"
+	"github.com/stint-io/stint/internal/offline/recovery"
 )
 
 type recoverCommand struct {
@@ -47,7 +47,7 @@ func (c *recoverCommand) Run(s streams) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	r, err := node.PlanRecovery(ctx, node.RecoverConfig{Inputs: c.From, Backup: c.Backup, AcceptLoss: c.AcceptLoss, Actor: localUser(),
+	r, err := recovery.Open(ctx, recovery.Config{Inputs: c.From, Backup: c.Backup, AcceptLoss: c.AcceptLoss, Actor: localUser(),
 		Version: version(), Now: time.Now()})
 	if err != nil {
 		return fmt.Errorf("recover: %w", err)
@@ -91,7 +91,7 @@ func (c *recoverCommand) check() error {
 	return nil
 }
 
-func (c *recoverCommand) print(s streams, r *node.Recovery) error {
+func (c *recoverCommand) print(s streams, r *recovery.Recovery) error {
 	if c.JSON {
 		text, err := json.MarshalIndent(recoveryForPrograms(r), "", "  ")
 		if err != nil {
@@ -104,7 +104,7 @@ func (c *recoverCommand) print(s streams, r *node.Recovery) error {
 }
 
 // printRecovery says what is left of a cluster. The verdict on it is left out for a part, which is not meant to be all.
-func printRecovery(s streams, r *node.Recovery, verdict bool) error {
+func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
 	fmt.Fprintf(s.out, "cluster %s\n", r.Cluster)
 	for _, n := range r.Nodes {
 		fmt.Fprintf(s.out, "node %s: %s, read %s\n", n.Node, n.From, n.Read.Format(time.RFC3339))
@@ -139,7 +139,7 @@ func printRecovery(s streams, r *node.Recovery, verdict bool) error {
 }
 
 // printOutlook says what a restore will make of it.
-func printOutlook(s streams, r *node.Recovery) error {
+func printOutlook(s streams, r *recovery.Recovery) error {
 	switch {
 	case r.Exact:
 		fmt.Fprintln(s.out, "\nNothing that was answered is lost. A restore continues where the cluster stopped. Entries at the end of a log of which\n"+
@@ -155,7 +155,7 @@ func printOutlook(s streams, r *node.Recovery) error {
 	return printEnds(s, r.Ends, r.At)
 }
 
-func marksText(r *node.RecoveredReplica, chosen bool) string {
+func marksText(r *recovery.Replica, chosen bool) string {
 	switch {
 	case r.Unreadable != "":
 		return "unreadable: " + r.Unreadable
@@ -223,7 +223,7 @@ type recoveredLimitJSON struct {
 	FullUntil time.Time `json:"fullUntil,omitzero"`
 }
 
-func recoveryForPrograms(r *node.Recovery) (all recoveredJSON) {
+func recoveryForPrograms(r *recovery.Recovery) (all recoveredJSON) {
 	all = recoveredJSON{Cluster: r.Cluster, Exact: r.Exact, Fills: r.Fills}
 	for _, n := range r.Nodes {
 		all.Nodes = append(all.Nodes, recoveredNodeJSON(n))

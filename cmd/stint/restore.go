@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/node"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -59,7 +59,7 @@ func (c *restoreCommand) Run(s streams) error {
 	return err
 }
 
-func (c *restoreCommand) plan(s streams) (*node.Restore, error) {
+func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
 	file, err := os.Open(c.File)
 	if err != nil {
 		return nil, err
@@ -73,13 +73,13 @@ func (c *restoreCommand) plan(s streams) (*node.Restore, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := node.RestoreConfig{DataDir: c.DataDir, NodeID: c.NodeID, Actor: localUser(), Note: c.Note, Version: version(),
+	config := restore.Config{DataDir: c.DataDir, NodeID: c.NodeID, Actor: localUser(), Note: c.Note, Version: version(),
 		Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for _, name := range c.Keep {
 		p, l, _ := strings.Cut(name, "/")
 		config.Keep = append(config.Keep, shard.Kept{Policy: p, Limit: l})
 	}
-	return node.PlanRestore(b, config)
+	return restore.Plan(b, config)
 }
 
 // localUser names the person for the audit log.
@@ -98,7 +98,7 @@ func (c *restoreCommand) confirm(s streams) error {
 }
 
 // printRestore says what a restore makes of a backup.
-func printRestore(s streams, r *node.Restore) error {
+func printRestore(s streams, r *restore.Restore) error {
 	var sum shard.Restored
 	for _, one := range r.Shards {
 		n := one.Counts
@@ -117,14 +117,13 @@ func printRestore(s streams, r *node.Restore) error {
 	if sum.Unreadable > 0 {
 		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n", plural(sum.Unreadable, "record"))
 	}
-	exact := r.Backup.DataExact() && !r.NewHashes
 	if r.NewHashes {
 		fmt.Fprintln(&text, "the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, and count as full")
 	}
 	if recovered := r.Backup.Recovery; recovered != nil {
 		fmt.Fprintf(&text, "recovered by %s from %s\n", escaped(recovered.Actor, ""), escaped(strings.Join(recovered.Inputs, ", "), ""))
 	}
-	if exact {
+	if r.DataExact() {
 		fmt.Fprintf(&text, "\nno count is lost: all limits continue where the cluster stopped, as long as no old node has run since %s\n",
 			begun.Format(time.RFC3339))
 		if !r.Backup.SystemExact() {
@@ -142,7 +141,7 @@ func printRestore(s streams, r *node.Restore) error {
 }
 
 // printEnds says until when each limit denies after a restore.
-func printEnds(s streams, ends []node.RestoredLimit, at limit.Time) error {
+func printEnds(s streams, ends []restore.Limit, at limit.Time) error {
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tLIMIT\tCONTINUES")
 	for _, end := range ends {
@@ -156,7 +155,7 @@ func printEnds(s streams, ends []node.RestoredLimit, at limit.Time) error {
 }
 
 // continues says in words how a limit continues.
-func continues(end *node.RestoredLimit, at limit.Time) string {
+func continues(end *restore.Limit, at limit.Time) string {
 	until := time.UnixMicro(int64(end.FullUntil)).UTC().Format(time.RFC3339)
 	switch {
 	case end.Never:

@@ -59,7 +59,7 @@ var ofNode = []group{
 	{tests("node", "TestABackupOfAnotherNumberOfShardsIsRefused"), edits{
 		"backup-of-other-shards": without("before.Shards != r.Backup.Shards || "),
 	}},
-	{tests("node", "TestTheChoiceOfAReplica"), edits{
+	{tests("internal/offline/recovery", "TestTheChoiceOfAReplica"), edits{
 		"newest-minority-exact":    without(`{"the newest configuration", chosen.Newest}, `),
 		"previous-minority-exact":  without(`, {"the configuration before", chosen.Previous}`),
 		"table-minority-exact":     without(`, {"the table", listed}`),
@@ -71,10 +71,9 @@ var ofNode = []group{
 		"shorter-log-chosen":       swap(">", "<"),
 	}},
 	{tests("node", "TestRecoverFromDisks"), edits{
-		"inexact-not-filled":       swap("r.dataExact()", "r.Backup.Recovery != nil"),
-		"exact-filled":             swap("r.dataExact()", "false"),
-		"loss-needs-no-consent":    never,
-		"parts-of-a-node-that-ran": never,
+		"inexact-not-filled":    swap("r.DataExact()", "r.Backup.Recovery != nil"),
+		"exact-filled":          swap("r.DataExact()", "false"),
+		"loss-needs-no-consent": never,
 	}},
 	{tests("node", "TestSuspectedReplicasAreNotRecovered"), edits{
 		"one-lost-shard-not-filled": swap("!s.Exact", "false"),
@@ -92,7 +91,10 @@ var ofNode = []group{
 		"older-policies-recovered":       never,
 		"shards-miss-recovered-policies": swap("max(before.Version, c.Revision)", "before.Version"),
 	}},
-	{tests("node", "TestAShardOfWhichNothingIsLeftGoesAhead"), edits{
+	{tests("internal/offline/recovery", "TestAPartFromBeforeTheClusterStoppedIsRefused"), edits{
+		"parts-of-a-node-that-ran": never,
+	}},
+	{tests("internal/offline/recovery", "TestAShardOfWhichNothingIsLeftGoesAhead"), edits{
 		"lost-shard-repeats-epochs": swap("s.Replicas[i].Index", "min(1, s.Replicas[i].Index)"),
 	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},

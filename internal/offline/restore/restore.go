@@ -1,4 +1,4 @@
-package node
+package restore
 
 import (
 	"cmp"
@@ -19,8 +19,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// RestoreConfig says how a backup is restored.
-type RestoreConfig struct {
+// Config says how a backup is restored.
+type Config struct {
 	DataDir string       // empty, or to be created
 	NodeID  string       // of the node that will use it; "": a new one
 	Keep    []shard.Kept // what continues with the backup's counts
@@ -31,16 +31,16 @@ type RestoreConfig struct {
 	Logger  *slog.Logger
 	FS      raftfsm.FS // nil: the disk
 
-	margin time.Duration // for tests, whose nodes have one clock: replaces restoreMargin
+	Margin time.Duration // for tests, whose nodes have one clock: replaces the constant; 0: it holds
 }
 
-// RestoreDocument is the document of the system shard that says when the cluster was restored: a RestoreRecord as JSON. It is
+// Document is the document of the system shard that says when the cluster was restored: a Record as JSON. It is
 // replaced at each restore and never removed. Whatever has to be treated otherwise after a restore compares its own times
-// with RestoreRecord.At.
-const RestoreDocument = "restore"
+// with Record.At.
+const Document = "restore"
 
-// RestoreRecord is the text of RestoreDocument.
-type RestoreRecord struct {
+// Record is the text of Document.
+type Record struct {
 	At      int64  // shard time at which the cluster continues, in Unix microseconds
 	Backup  int64  // when the backup was begun, in Unix microseconds: what happened from then until At is lost
 	Exact   bool   // nothing is lost: the backup was made by stint tool recover, from a majority of every shard
@@ -57,30 +57,30 @@ type Restore struct {
 	Cluster  string     // id of the new cluster
 	Node     string     // id of its only node
 	Policies *policy.Set
-	Shards   []RestoredShard // data shards in order, then the system shard
-	Ends     []RestoredLimit // in the order of policies and their limits
+	Shards   []Shard // data shards in order, then the system shard
+	Ends     []Limit // in the order of policies and their limits
 	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these namespaces can no longer
 	// be found, so that everything counts as full, whatever the backup knows.
 	NewHashes bool
 
-	config    RestoreConfig
+	config    Config
 	level     shard.Level
 	documents map[string][]byte
 	revision  uint64 // the newest revision of the policies that any shard has adopted
 }
 
-// RestoredShard is what a restore makes of one shard.
-type RestoredShard struct {
+// Shard is what a restore makes of one shard.
+type Shard struct {
 	ID     shard.ID
 	Time   limit.Time // shard time in the backup
 	Counts shard.Restored
+	State  *shard.State // as the cluster continues with it
 
 	index, term uint64
-	state       *shard.State
 }
 
-// RestoredLimit says how a limit continues.
-type RestoredLimit struct {
+// Limit says how a limit continues.
+type Limit struct {
 	Policy, Limit string // Limit "": the policy's lockout
 	Keeps         bool   // it continues with the backup's counts
 	Never         bool   // it never resets, so it continues with the backup's counts in any case
@@ -92,23 +92,23 @@ const (
 	// epochsAhead is how far the log of a restored shard begins after that in the backup, so that every new epoch is greater
 	// than any that may be lost.
 	epochsAhead = 1 << 40
-	// restoreMargin is how far shard time goes on after the newest instant that anybody may have seen: clocks differ.
-	restoreMargin = 10 * time.Second
+	// Margin is how far shard time goes on after the newest instant that anybody may have seen: clocks differ.
+	Margin = 10 * time.Second
 )
 
-// PlanRestore decodes a backup completely and says what its restore would make of it.
-func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
-	if config.NodeID != "" && !nodeID.MatchString(config.NodeID) {
+// Plan decodes a backup completely and says what its restore would make of it.
+func Plan(b *backup.Backup, config Config) (*Restore, error) {
+	if config.NodeID != "" && !placement.ValidID(config.NodeID) {
 		return nil, fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", config.NodeID)
 	}
-	r := &Restore{Backup: b.Header, Cluster: randomID(), Node: cmp.Or(config.NodeID, randomID()), config: config,
+	r := &Restore{Backup: b.Header, Cluster: placement.RandomID(), Node: cmp.Or(config.NodeID, placement.RandomID()), config: config,
 		level: b.Level}
 	r.At = limit.Time(config.Now.UnixMicro())
 	states := append(slices.Clone(b.Data), b.System)
 	for _, state := range states {
 		r.At = max(r.At, state.Time())
 	}
-	r.At += limit.Time(cmp.Or(config.margin, restoreMargin).Microseconds())
+	r.At += limit.Time(cmp.Or(config.Margin, Margin).Microseconds())
 	if err := r.readDocuments(b); err != nil {
 		return nil, err
 	}
@@ -124,26 +124,26 @@ func PlanRestore(b *backup.Backup, config RestoreConfig) (*Restore, error) {
 			return nil, err
 		}
 	}
-	if !r.dataExact() {
-		r.Ends = endsOf(r.Policies, r.At, r.keeps)
+	if !r.DataExact() {
+		r.Ends = EndsOf(r.Policies, r.At, r.keeps)
 	}
 	return r, nil
 }
 
-// dataExact reports whether the new cluster knows all counts.
-func (r *Restore) dataExact() bool { return r.Backup.DataExact() && !r.NewHashes }
+// DataExact reports whether the new cluster knows all counts.
+func (r *Restore) DataExact() bool { return r.Backup.DataExact() && !r.NewHashes }
 
 func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
 	//mutant:restored-log-begins-too-low
-	s := RestoredShard{ID: id, Time: state.Time(), index: state.Epoch() + state.Seq() + epochsAhead, term: state.Term() + 1}
+	s := Shard{ID: id, Time: state.Time(), index: state.Epoch() + state.Seq() + epochsAhead, term: state.Term() + 1}
 	how := shard.Restoration{At: r.At, Before: s.index, Policies: r.Policies, Keep: r.config.Keep, Documents: r.documents,
 		//mutant:exact-filled //mutant:inexact-not-filled
-		Revision: r.revision, Exact: r.dataExact() && id != shard.System}
+		Revision: r.revision, Exact: r.DataExact() && id != shard.System}
 	if id == 0 {
 		how.Actor, how.Note, how.From = r.config.Actor, r.config.Note, recoveredFrom(r.Backup.Recovery)
 	}
 	var err error
-	s.state, s.Counts, err = shard.Continue(state, how)
+	s.State, s.Counts, err = shard.Continue(state, how)
 	r.Shards = append(r.Shards, s)
 	return err
 }
@@ -152,7 +152,7 @@ func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
 func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	system := b.System
 	var text []byte
-	if r.Policies, r.revision, text, err = newestPolicies(system, b.Data); err != nil {
+	if r.Policies, r.revision, text, err = NewestPolicies(system, b.Data); err != nil {
 		return fmt.Errorf("the backup's policies: %w", err)
 	}
 	document, err := shard.ReadDocument(system, placement.TableDocument)
@@ -172,12 +172,12 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		return err
 	}
 	if r.Policies.HashesAnyKeys() {
-		if next := secrets.WithKeySecret(newSecret()); next != nil {
+		if next := secrets.WithKeySecret(placement.RandomSecret()); next != nil {
 			secrets, r.NewHashes = next, true
 		}
 	}
-	record, err := json.Marshal(RestoreRecord{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster, Release: r.config.Version,
-		Exact: r.dataExact() && b.SystemExact(), Recovery: b.Recovery})
+	record, err := json.Marshal(Record{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster, Release: r.config.Version,
+		Exact: r.DataExact() && b.SystemExact(), Recovery: b.Recovery})
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		placement.TableDocument:   r.tableAfter(before).Encode(),
 		placement.LevelsDocument:  (&placement.Levels{Cluster: r.level, Release: r.config.Version}).Encode(),
 		placement.SecretsDocument: secrets.Encode(),
-		RestoreDocument:           record,
+		Document:                  record,
 	}
 	if text != nil {
 		r.documents[placement.PoliciesDocument] = text
@@ -196,10 +196,10 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	return r.readTokens(system)
 }
 
-// newestPolicies returns the newest policies that the system shard or a data shard knows. A backup of a running cluster has the
+// NewestPolicies returns the newest policies that the system shard or a data shard knows. A backup of a running cluster has the
 // newest in the system shard, whose picture is the last; what was recovered from a minority may not. text is nil unless a data
 // shard has newer policies, of that revision.
-func newestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte, err error) {
+func NewestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte, err error) {
 	document, err := shard.ReadDocument(system, placement.PoliciesDocument)
 	if err != nil {
 		return nil, 0, nil, err
@@ -271,13 +271,13 @@ func (r *Restore) secretsAfter(system *shard.State) (*placement.Secrets, error) 
 		return nil, err
 	}
 	if document.Version == 0 {
-		return placement.NewSecrets(newSecret()), nil
+		return placement.NewSecrets(placement.RandomSecret()), nil
 	}
 	secrets, err := placement.DecodeSecrets(document.Body)
 	if err != nil {
 		return nil, fmt.Errorf("the backup's %w", err)
 	}
-	return secrets.AfterRestore(newSecret(), time.UnixMicro(int64(r.At))), nil
+	return secrets.AfterRestore(placement.RandomSecret(), time.UnixMicro(int64(r.At))), nil
 }
 
 // tableAfter returns the table of the new cluster: one node that has all replicas. Other nodes join it as they join any
@@ -311,14 +311,14 @@ func (r *Restore) checkKeep() error {
 	return nil
 }
 
-// endsOf says for each limit until when it is full.
-func endsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string) bool) (ends []RestoredLimit) {
+// EndsOf says for each limit until when it is full.
+func EndsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string) bool) (ends []Limit) {
 	full := limit.Full{At: at, Hold: shard.MaxHoldTTL}
 	for _, name := range policies.Names() {
 		p, _ := policies.Lookup(name)
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			end := RestoredLimit{Policy: name, Limit: l.Name, Keeps: l.OnRecovery == policy.RecoverKeep || keeps(name, l.Name),
+			end := Limit{Policy: name, Limit: l.Name, Keeps: l.OnRecovery == policy.RecoverKeep || keeps(name, l.Name),
 				Never: l.Algorithm == limit.Lifetime || l.Algorithm == limit.Unlimited}
 			for _, limits := range p.EveryTier() {
 				if !end.Keeps {
@@ -328,7 +328,7 @@ func endsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string
 			ends = append(ends, end)
 		}
 		if p.Lockout != nil {
-			end := RestoredLimit{Policy: name, Keeps: keeps(name, "")}
+			end := Limit{Policy: name, Keeps: keeps(name, "")}
 			if !end.Keeps {
 				end.FullUntil = at + limit.Time(p.Lockout.Max)
 			}
@@ -348,21 +348,21 @@ func (r *Restore) keeps(policy, limit string) bool {
 func (r *Restore) Write() error {
 	kept := map[string]any{}
 	for _, name := range []string{placement.TableDocument, placement.LevelsDocument, placement.SecretsDocument} {
-		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].state, name)
+		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].State, name)
 		if err != nil {
 			return err
 		}
-		kept[name] = documentRecord{document.Version, document.Body}
+		kept[name] = document
 	}
 	config := raftfsm.StoresConfig{Fresh: raftfsm.Identity{Cluster: r.Cluster, Node: r.Node}, FreshRecords: kept, FreshLevel: r.level,
 		Release: r.config.Version, Logger: r.config.Logger, FS: r.config.FS, Fatal: func(error) {}}
-	return diskError(raftfsm.RestoreStores(r.config.DataDir, config, func(stores *raftfsm.Stores) error {
+	return raftfsm.RestoreStores(r.config.DataDir, config, func(stores *raftfsm.Stores) error {
 		for i := range r.Shards {
 			s := &r.Shards[i]
-			if err := raftfsm.SeedGroup(stores, raftfsm.Replica{Shard: s.ID, Number: 1}, s.index, s.term, s.state); err != nil {
+			if err := raftfsm.SeedGroup(stores, raftfsm.Replica{Shard: s.ID, Number: 1}, s.index, s.term, s.State); err != nil {
 				return err
 			}
 		}
 		return nil
-	}))
+	})
 }

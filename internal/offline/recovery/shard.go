@@ -1,4 +1,4 @@
-package node
+package recovery
 
 import (
 	"cmp"
@@ -7,8 +7,35 @@ import (
 	"strings"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
+	"github.com/stint-io/stint/shard"
 )
+
+// Shard is what is left of a shard.
+type Shard struct {
+	ID       shard.ID
+	Name     string
+	Replicas []Replica
+	Chosen   string // name of the replica that goes into the backup; "": none is left
+	Exact    bool   // it has everything that the shard ever answered
+	Lost     string `json:",omitempty"` // why it is not exact
+}
+
+// Replica is what is left of a replica.
+type Replica struct {
+	raftfsm.Survivor
+	Node    string
+	Epoch   uint64
+	Seq     uint64
+	Time    limit.Time
+	Records int
+	Sum     uint64        // of its records, after all of its log
+	Sums    []shard.SumAt // its newest sums, to be compared with those of others
+	Adopted uint64        // revision of the policies; 0: none
+
+	remnant, place int // where it is read
+}
 
 // choose picks the replica that goes into the backup, and says whether it has everything that the shard ever answered.
 //
@@ -18,7 +45,7 @@ import (
 // one before is committed; the newest in a log may not be. So a majority of the newest and of the one before is needed:
 // any majority that has committed something has one of these replicas. The table is asked as well, because it knows if a
 // directory is one that was left behind long ago.
-func (s *RecoveredShard) choose(table *placement.Table) {
+func (s *Shard) choose(table *placement.Table) {
 	s.doubt(table)
 	s.Chosen, s.Exact, s.Lost = "", false, ""
 	sound, forgetful := s.newest(isSound), s.newest(isUsable)
@@ -35,19 +62,19 @@ func (s *RecoveredShard) choose(table *placement.Table) {
 }
 
 //mutant:convicted-replica-chosen
-func isUsable(r *RecoveredReplica) bool { return r.Unreadable == "" && r.Convicted == "" }
-func isSound(r *RecoveredReplica) bool  { return isUsable(r) && r.Forgetful == "" } //mutant:forgetful-replica-counts
+func isUsable(r *Replica) bool { return r.Unreadable == "" && r.Convicted == "" }
+func isSound(r *Replica) bool  { return isUsable(r) && r.Forgetful == "" } //mutant:forgetful-replica-counts
 
 // chosen returns the replica that was chosen; nil: none.
-func (s *RecoveredShard) chosen() *RecoveredReplica {
-	if i := slices.IndexFunc(s.Replicas, func(r RecoveredReplica) bool { return r.Name == s.Chosen }); i >= 0 {
+func (s *Shard) chosen() *Replica {
+	if i := slices.IndexFunc(s.Replicas, func(r Replica) bool { return r.Name == s.Chosen }); i >= 0 {
 		return &s.Replicas[i]
 	}
 	return nil
 }
 
 // newest returns the replica with the newest last entry among those that may be taken; nil: there is none.
-func (s *RecoveredShard) newest(may func(*RecoveredReplica) bool) (newest *RecoveredReplica) {
+func (s *Shard) newest(may func(*Replica) bool) (newest *Replica) {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
 		//mutant:shorter-log-chosen
@@ -59,7 +86,7 @@ func (s *RecoveredShard) newest(may func(*RecoveredReplica) bool) (newest *Recov
 }
 
 // doubt notes which replicas others contradict: the table, or the sums of a majority.
-func (s *RecoveredShard) doubt(table *placement.Table) {
+func (s *Shard) doubt(table *placement.Table) {
 	if newest := s.newest(isUsable); newest != nil {
 		said := make(map[string]placement.Testimony)
 		for i := range s.Replicas {
@@ -90,7 +117,7 @@ func (s *RecoveredShard) doubt(table *placement.Table) {
 }
 
 // missing says which majority is not there; "": none.
-func (s *RecoveredShard) missing(chosen *RecoveredReplica, table *placement.Table) string {
+func (s *Shard) missing(chosen *Replica, table *placement.Table) string {
 	listed := raftfsm.Voters{}
 	if g := table.Group(s.ID); g != nil {
 		for _, voter := range g.Voters() {
@@ -104,7 +131,7 @@ func (s *RecoveredShard) missing(chosen *RecoveredReplica, table *placement.Tabl
 	}{{"the newest configuration", chosen.Newest}, {"the configuration before", chosen.Previous}, {"the table", listed}} {
 		var absent []string
 		for _, name := range one.voters.Names {
-			if !slices.ContainsFunc(s.Replicas, func(r RecoveredReplica) bool { return r.Name == name && isSound(&r) }) {
+			if !slices.ContainsFunc(s.Replicas, func(r Replica) bool { return r.Name == name && isSound(&r) }) {
 				absent = append(absent, name)
 			}
 		}

@@ -1,4 +1,4 @@
-package node
+package recovery
 
 import (
 	"encoding/json"
@@ -32,7 +32,7 @@ type remnantAbout struct {
 	Read          int64  // when the directory was read, in Unix microseconds
 	TableVersion  uint64 // of the newest table that the node knew; 0: none
 	Table         []byte
-	Replicas      []RecoveredReplica
+	Replicas      []Replica
 }
 
 // openRemnant reads a data directory, or a part.
@@ -57,20 +57,20 @@ func (r *remnant) readDirectory(now time.Time) (err error) {
 	if r.dir, err = raftfsm.OpenRemains(r.from); err != nil {
 		return err
 	}
-	if err := refuseTestClock(r.from, r.dir.ReadRecord); err != nil {
+	if err := raftfsm.RefuseTestClock(r.from, r.dir.ReadRecord); err != nil {
 		return err
 	}
 	identity := r.dir.Identity()
 	r.about = remnantAbout{Cluster: identity.Cluster, Node: identity.Node, Level: r.dir.Level(), Read: now.UnixMicro()}
-	var kept documentRecord
+	var kept shard.Document
 	if found, err := r.dir.ReadRecord(placement.TableDocument, &kept); err != nil {
 		return err
 	} else if found {
-		r.about.TableVersion, r.about.Table = kept.Version, kept.Text
+		r.about.TableVersion, r.about.Table = kept.Version, kept.Body
 	}
 	for _, replica := range r.dir.Replicas() {
 		survivor, state := r.dir.Replay(replica)
-		found := RecoveredReplica{Survivor: survivor, Node: identity.Node}
+		found := Replica{Survivor: survivor, Node: identity.Node}
 		if state != nil {
 			found.Epoch, found.Seq, found.Time, found.Records = state.Epoch(), state.Seq(), state.Time(), state.Records()
 			found.Sum, found.Sums, found.Adopted = state.Sum(), state.Sums(), shard.AdoptedVersion(state)

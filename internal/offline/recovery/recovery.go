@@ -1,4 +1,4 @@
-package node
+package recovery
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/offline/backup"
+	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
-	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
 
-// RecoverConfig says from what a backup is made after the disks of a majority are lost.
-type RecoverConfig struct {
+// Config says from what a backup is made after the disks of a majority are lost.
+type Config struct {
 	Inputs     []string // data directories of nodes that do not run, and files that Recovery.WritePart wrote
 	Backup     string   // an older backup of the same cluster, for shards of which no replica is left; "": none
 	AcceptLoss bool     // write a backup also if something is lost
@@ -30,63 +30,38 @@ type RecoverConfig struct {
 	Version    string   // of this build
 	Now        time.Time
 
-	answers func(ctx context.Context, address string) bool // for tests; nil: somebody accepts a TCP connection
+	Answers func(ctx context.Context, address string) bool // nil: somebody accepts a TCP connection
 }
 
 // Recovery is what is left of a cluster, read and judged. It holds the data directories until Close, and changes nothing in
 // them. Its methods must not be called concurrently.
 type Recovery struct {
 	Cluster string
-	Nodes   []RecoveredNode
-	Shards  []RecoveredShard // data shards in order, then the system shard
-	Exact   bool             // nothing is lost: all shards are exact
-	Fills   bool             // something of the data shards is lost, so a restore counts as full what is not known
-	At      limit.Time       // shard time at which a restore would continue now
-	Ends    []RestoredLimit  // until when it would deny; empty if it does not fill
+	Nodes   []Node
+	Shards  []Shard         // data shards in order, then the system shard
+	Exact   bool            // nothing is lost: all shards are exact
+	Fills   bool            // something of the data shards is lost, so a restore counts as full what is not known
+	At      limit.Time      // shard time at which a restore would continue now
+	Ends    []restore.Limit // until when it would deny; empty if it does not fill
 
-	config   RecoverConfig
+	config   Config
 	level    shard.Level
 	remnants []*remnant
 	backup   *backup.Backup // nil: none was given
 }
 
-// RecoveredNode is a node of which something is left.
-type RecoveredNode struct {
+// Node is a node of which something is left.
+type Node struct {
 	Node, From string
 	Read       time.Time // when its data directory was read
-}
-
-// RecoveredShard is what is left of a shard.
-type RecoveredShard struct {
-	ID       shard.ID
-	Name     string
-	Replicas []RecoveredReplica
-	Chosen   string // name of the replica that goes into the backup; "": none is left
-	Exact    bool   // it has everything that the shard ever answered
-	Lost     string `json:",omitempty"` // why it is not exact
-}
-
-// RecoveredReplica is what is left of a replica.
-type RecoveredReplica struct {
-	raftfsm.Survivor
-	Node    string
-	Epoch   uint64
-	Seq     uint64
-	Time    limit.Time
-	Records int
-	Sum     uint64        // of its records, after all of its log
-	Sums    []shard.SumAt // its newest sums, to be compared with those of others
-	Adopted uint64        // revision of the policies; 0: none
-
-	remnant, place int // where it is read
 }
 
 // dialTimeout bounds the wait for a node that may still run.
 const dialTimeout = 3 * time.Second
 
-// PlanRecovery reads what is left and judges it. It refuses directories that are in use, of different clusters, of the same
+// Open reads what is left and judges it. It refuses directories that are in use, of different clusters, of the same
 // node twice, and all of them as long as a node that their tables list answers. If there is an error, nothing is held.
-func PlanRecovery(ctx context.Context, config RecoverConfig) (r *Recovery, err error) {
+func Open(ctx context.Context, config Config) (r *Recovery, err error) {
 	r = &Recovery{config: config}
 	defer func() {
 		if err != nil {
@@ -114,7 +89,7 @@ func PlanRecovery(ctx context.Context, config RecoverConfig) (r *Recovery, err e
 		r.judge(id, table)
 	}
 	r.judge(shard.System, table)
-	r.Fills = slices.ContainsFunc(r.Shards[:table.Shards], func(s RecoveredShard) bool { return !s.Exact })
+	r.Fills = slices.ContainsFunc(r.Shards[:table.Shards], func(s Shard) bool { return !s.Exact })
 	r.Exact = !r.Fills && r.Shards[table.Shards].Exact
 	return r, r.foresee()
 }
@@ -137,7 +112,7 @@ func (r *Recovery) belongTogether() error {
 		}
 		from[about.Node] = one.from
 		r.level = max(r.level, about.Level)
-		r.Nodes = append(r.Nodes, RecoveredNode{about.Node, one.from, time.UnixMicro(about.Read).UTC()})
+		r.Nodes = append(r.Nodes, Node{about.Node, one.from, time.UnixMicro(about.Read).UTC()})
 	}
 	r.Cluster = first.about.Cluster
 	return r.sameStop()
@@ -150,7 +125,7 @@ func (r *Recovery) sameStop() error {
 		for _, other := range r.remnants {
 			for i := range other.about.Replicas {
 				//mutant:parts-of-a-node-that-ran
-				if last := other.about.Replicas[i].Time; last > limit.Time(one.about.Read)+limit.Time(restoreMargin.Microseconds()) {
+				if last := other.about.Replicas[i].Time; last > limit.Time(one.about.Read)+limit.Time(restore.Margin.Microseconds()) {
 					return fmt.Errorf("%s was made at %s, and %s has counted until %s: make it again", one.from,
 						time.UnixMicro(one.about.Read).UTC().Format(time.RFC3339), other.from, time.UnixMicro(int64(last)).UTC().Format(time.RFC3339))
 				}
@@ -190,7 +165,7 @@ func (r *Recovery) newestTable(ctx context.Context) (newest *placement.Table, er
 // mustBeSilent refuses as long as a node answers: what it counts from now on would be missing in the backup, and admitted
 // again by the cluster that is restored from it.
 func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) error {
-	answers := r.config.answers
+	answers := r.config.Answers
 	if answers == nil {
 		answers = accepts
 	}
@@ -254,7 +229,7 @@ func (r *Recovery) readBackup(table *placement.Table) error {
 
 // judge gathers what is left of a shard, and chooses.
 func (r *Recovery) judge(id shard.ID, table *placement.Table) {
-	s := RecoveredShard{ID: id, Name: id.String()}
+	s := Shard{ID: id, Name: id.String()}
 	for i, one := range r.remnants {
 		for j := range one.about.Replicas {
 			if found := one.about.Replicas[j]; found.Shard == id {
@@ -339,7 +314,7 @@ func (r *Recovery) header() (backup.Header, error) {
 }
 
 // state reads a shard for the backup.
-func (r *Recovery) state(s *RecoveredShard) (*shard.State, error) {
+func (r *Recovery) state(s *Shard) (*shard.State, error) {
 	if chosen := s.chosen(); chosen != nil {
 		state, err := r.remnants[chosen.remnant].state(chosen.place)
 		if err == nil && state.Sum() != chosen.Sum {
@@ -354,8 +329,8 @@ func (r *Recovery) state(s *RecoveredShard) (*shard.State, error) {
 	return r.emptyShard(s.ID)
 }
 
-func (r *Recovery) place(s *RecoveredShard) int {
-	return slices.IndexFunc(r.Shards, func(o RecoveredShard) bool { return o.ID == s.ID })
+func (r *Recovery) place(s *Shard) int {
+	return slices.IndexFunc(r.Shards, func(o Shard) bool { return o.ID == s.ID })
 }
 
 // emptyShard makes the state of a shard of which nothing is left, and which counts as full. Its epoch is that of the longest log
@@ -376,7 +351,7 @@ func (r *Recovery) emptyShard(id shard.ID) (*shard.State, error) {
 // foresee says what a restore of the backup would deny.
 func (r *Recovery) foresee() error {
 	r.At = limit.Time(r.config.Now.UnixMicro())
-	var newest *RecoveredReplica
+	var newest *Replica
 	for i := range r.Shards {
 		chosen := r.Shards[i].chosen()
 		if chosen == nil {
@@ -387,7 +362,7 @@ func (r *Recovery) foresee() error {
 			newest = chosen
 		}
 	}
-	r.At += limit.Time(restoreMargin.Microseconds())
+	r.At += limit.Time(restore.Margin.Microseconds())
 	system := &r.Shards[len(r.Shards)-1]
 	if !r.Fills || newest == nil || system.Chosen == "" && r.backup == nil {
 		return nil
@@ -396,11 +371,11 @@ func (r *Recovery) foresee() error {
 	if err != nil {
 		return err
 	}
-	r.Ends = endsOf(policies, r.At, func(string, string) bool { return false })
+	r.Ends = restore.EndsOf(policies, r.At, func(string, string) bool { return false })
 	return nil
 }
 
-func (r *Recovery) policies(system *RecoveredShard, newest *RecoveredReplica) (*policy.Set, error) {
+func (r *Recovery) policies(system *Shard, newest *Replica) (*policy.Set, error) {
 	state, err := r.state(system)
 	if err != nil {
 		return nil, err
@@ -413,7 +388,7 @@ func (r *Recovery) policies(system *RecoveredShard, newest *RecoveredReplica) (*
 		}
 		data = append(data, adopted)
 	}
-	policies, _, _, err := newestPolicies(state, data)
+	policies, _, _, err := restore.NewestPolicies(state, data)
 	return policies, err
 }
 
