@@ -43,6 +43,7 @@ var floors = map[string]int{
 
 	"internal/offline/restore":  5, // offline: a cluster from a backup
 	"internal/offline/recovery": 6, // offline: a backup from disks
+	"internal/offline/doctor":   4, // asks a running cluster
 }
 
 // beside lists the packages that stand outside the floors, with the packages of this module that each may import.
@@ -105,6 +106,7 @@ var mayUse = map[string][]string{
 	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/edge/auth", "internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster", "internal/offline/verify", "internal/observe/decisions"},
 
 	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
+	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
@@ -115,8 +117,8 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "internal/testing/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
-	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
+	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "internal/offline/doctor", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
+	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
 	"google.golang.org/grpc":                {"api", "client/stintgrpc"},
 	"github.com/envoyproxy/":                {"api"}, // the messages of Envoy's rate limit service
 	"github.com/prometheus/":                {"internal/observe/metrics"},

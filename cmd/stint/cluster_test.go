@@ -240,3 +240,19 @@ func writeFile(t *testing.T, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// compareTranscript compares text with a file in testdata/cluster.
+func compareTranscript(t *testing.T, name, got string) {
+	t.Helper()
+	golden := filepath.Join("testdata", "cluster", name+".txt")
+	if *update {
+		writeFile(t, golden, got)
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	}
+}

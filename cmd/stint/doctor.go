@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/offline/doctor"
+	"github.com/stint-io/stint/policy"
 )
 
 type doctorCommand struct {
@@ -34,48 +37,6 @@ func (*doctorCommand) Help() string {
 		"A token for it: --grant 'ops=observe,sinks' --grant 'ops=check,read,inline'"
 }
 
-// condition is how bad a finding is.
-type condition string
-
-const (
-	isFine    condition = "ok"
-	isUnknown condition = "unknown" // it could not be looked at
-	isSuspect condition = "warn"    // it works, and may not go on so
-	isWrong   condition = "wrong"
-)
-
-// finding is what a check of the doctor has found.
-type finding struct {
-	Check string    `json:"check"`
-	State condition `json:"state"`
-	Found string    `json:"found"`
-	Do    string    `json:"do,omitempty"` // what to do about it
-}
-
-// doctor looks at a cluster.
-type doctor struct {
-	*doctorCommand
-	nodes    []site // to be asked; never empty
-	findings []finding
-}
-
-// site is a node that can be asked.
-type site struct{ name, url string }
-
-func (d *doctor) add(check string, state condition, found, do string) {
-	d.findings = append(d.findings, finding{check, state, found, do})
-}
-
-// fine notes that a check found nothing wrong.
-func (d *doctor) fine(check, format string, args ...any) {
-	d.add(check, isFine, fmt.Sprintf(format, args...), "")
-}
-
-// unknown notes that a check could not be made.
-func (d *doctor) unknown(check string, err error, do string) {
-	d.add(check, isUnknown, err.Error(), do)
-}
-
 // Run looks at the cluster, and returns an error if something is wrong.
 func (c *doctorCommand) Run(s streams) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
@@ -84,23 +45,18 @@ func (c *doctorCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	d := &doctor{doctorCommand: c}
-	d.find(status)
-	if status.Partial {
-		d.unknown("cluster", errors.New("this token or role may not see the state of the cluster"), "give it the operation observe")
+	findings := doctor.Look(ctx, c.config(ctx, status), status)
+	if c.json() {
+		err = json.NewEncoder(raw(s.out)).Encode(map[string]any{"findings": findings})
 	} else {
-		d.cluster(status, time.Now())
+		doctor.Print(s.out, findings)
 	}
-	d.identity(ctx)
-	d.count(ctx)
-	d.gates(ctx)
-	d.sinksOf(ctx)
-	if err := d.print(s); err != nil {
+	if err != nil {
 		return err
 	}
 	wrong := 0
-	for _, f := range d.findings {
-		if f.State == isWrong || c.Strict && f.State != isFine {
+	for _, f := range findings {
+		if f.State == doctor.Wrong || c.Strict && f.State != doctor.Fine {
 			wrong++
 		}
 	}
@@ -110,64 +66,58 @@ func (c *doctorCommand) Run(s streams) error {
 	return nil
 }
 
-// find notes which nodes can be asked: those of --addr if there are several, else all that the cluster says answer.
-func (d *doctor) find(status *stintv1.StatusResponse) {
-	urls := d.urls()
-	if d.DataDir != "" {
-		urls = nil
+func (c *doctorCommand) config(ctx context.Context, status *stintv1.StatusResponse) doctor.Config {
+	stranger := c.trust
+	stranger.Cert, stranger.CertKey = "", ""
+	return doctor.Config{
+		Namespace: c.Namespace,
+		Through:   c.Through,
+		BackupAge: c.BackupAge,
+		Timeout:   c.Timeout,
+		Nodes:     c.nodes(ctx, status),
+		Limits:    c.limits,
+		Policies: func(ctx context.Context) (*policy.Set, error) {
+			answer, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+			if err != nil {
+				return nil, err
+			}
+			return setOf(answer.Msg.Policies, answer.Msg.Rules)
+		},
+		Token:    func(address string) (string, error) { return c.tokenTo([]string{address}) },
+		Bare:     c.transport(),
+		Stranger: leavesTime{stranger.transport()},
+		Why:      func(err error) string { return cmp.Or(tlsProblem(err), innermost(err).Error()) },
 	}
-	if len(urls) > 1 {
+}
+
+// nodes returns those that can be asked: those of --addr if there are several, else all that the cluster says answer.
+func (c *doctorCommand) nodes(ctx context.Context, status *stintv1.StatusResponse) (nodes []doctor.Node) {
+	urls := c.urls()
+	if len(urls) > 1 && c.DataDir == "" {
 		for _, url := range urls {
-			d.nodes = append(d.nodes, site{url, url})
+			nodes = append(nodes, c.node(ctx, url, url))
 		}
-		return
+		return nodes
 	}
-	scheme, _, _ := strings.Cut(d.urls()[0], "://")
+	scheme, _, _ := strings.Cut(urls[0], "://")
 	for _, n := range status.Nodes {
 		if n.Alive && n.ApiAddr != "" && n.State != "removed" {
-			d.nodes = append(d.nodes, site{n.Id, scheme + "://" + n.ApiAddr})
+			nodes = append(nodes, c.node(ctx, n.Id, scheme+"://"+n.ApiAddr))
 		}
 	}
-	if len(d.nodes) < 2 && len(urls) == 1 { // one node is asked as it was named
-		d.nodes = []site{{urls[0], urls[0]}}
+	switch {
+	case c.DataDir != "" && len(nodes) == 1: // a lone node is asked at its socket
+		nodes[0].Limits, nodes[0].Sinks = c.limits(ctx), c.sinks(ctx)
+	case c.DataDir == "" && len(nodes) < 2: // one node is asked as it was named
+		nodes = []doctor.Node{c.node(ctx, urls[0], urls[0])}
 	}
+	return nodes
 }
 
-// at returns the flags to ask one node with.
-func (d *doctor) at(n site) remote {
-	r := d.remote
-	if d.DataDir == "" || len(d.nodes) > 1 { // a lone node is asked at its socket
-		r.Addr, r.DataDir = n.url, ""
-	}
-	return r
-}
-
-// decide makes one check through a node.
-func (d *doctor) decide(ctx context.Context, n site, m *stintv1.CheckRequest) (*stintv1.Decision, error) {
-	asking, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	answer, err := d.at(n).limits(asking).Check(asking, connect.NewRequest(m))
-	if err != nil {
-		return nil, err
-	}
-	return answer.Msg.GetDecision(), nil
-}
-
-// print writes the findings.
-func (d *doctor) print(s streams) error {
-	if d.json() {
-		return json.NewEncoder(raw(s.out)).Encode(map[string]any{"findings": d.findings})
-	}
-	width := len("CHECK")
-	for _, f := range d.findings {
-		width = max(width, len(f.Check))
-	}
-	fmt.Fprintf(s.out, "%-*s  %-7s  FOUND\n", width, "CHECK", "STATE")
-	for _, f := range d.findings {
-		fmt.Fprintf(s.out, "%-*s  %-7s  %s\n", width, f.Check, f.State, f.Found)
-		if f.Do != "" {
-			fmt.Fprintf(s.out, "%-*s  -> %s\n", width+9, "", f.Do)
-		}
-	}
-	return nil
+// node is one that is asked at an address.
+func (c *doctorCommand) node(ctx context.Context, name, address string) doctor.Node {
+	r := c.remote
+	r.Addr, r.DataDir = address, ""
+	u, err := url.Parse(address) // a node's address, or one that the flags were validated with
+	return doctor.Node{Name: name, URL: address, Here: err == nil && onThisMachine(u), Limits: r.limits(ctx), Sinks: r.sinks(ctx)}
 }

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"fmt"
@@ -18,6 +18,7 @@ const (
 	writeSuspect   = 10 * time.Millisecond // every answer waits for a write
 	writeStalled   = time.Second           // an election takes about as long
 	diskSuspect    = 2 << 30               // bytes
+	day            = 24 * time.Hour
 	certificateDue = 30 * day
 	certificateEnd = 14 * day // from then on the cluster calls it a problem
 )
@@ -25,7 +26,7 @@ const (
 // cluster looks at what the nodes report. Causes come before what follows from them. now is this machine's clock, for ages.
 func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
 	if len(m.Problems) > 0 {
-		d.add("status", isWrong, strings.Join(m.Problems, "; "), "docs/operations.md says what to do about each")
+		d.add("status", Wrong, strings.Join(m.Problems, "; "), "docs/operations.md says what to do about each")
 	}
 	before := len(d.findings)
 	for _, n := range m.Nodes {
@@ -72,10 +73,10 @@ func (d *doctor) quorum(m *stintv1.Shard) {
 	}
 	switch {
 	case m.Owner == "":
-		d.add("quorum", isWrong, fmt.Sprintf("shard %s has no owner: it decides nothing; %d of %d copies answer", m.Name, well, voters),
+		d.add("quorum", Wrong, fmt.Sprintf("shard %s has no owner: it decides nothing; %d of %d copies answer", m.Name, well, voters),
 			"start the nodes that are down; if their disks are lost: stint tool recover (docs/operations.md)")
 	case 2*well <= voters:
-		d.add("quorum", isWrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority", m.Name, well, voters),
+		d.add("quorum", Wrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority", m.Name, well, voters),
 			"start the nodes that are down")
 	case well < voters:
 		do := "a copy that is lost is made again by itself: look again in a minute"
@@ -83,14 +84,14 @@ func (d *doctor) quorum(m *stintv1.Shard) {
 			do = fmt.Sprintf("start %[1]s; if it is gone for good, start another node first, and then stint cluster remove-node %[1]s: in the other "+
 				"order shards lose copies", strings.Join(silent, ", "))
 		}
-		d.add("quorum", isSuspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters), do)
+		d.add("quorum", Suspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters), do)
 	}
 }
 
 func (d *doctor) lag(m *stintv1.Shard) {
 	for _, r := range m.Replicas {
 		if r.Known && r.Lag > lagSuspect {
-			d.add("lag", isSuspect, fmt.Sprintf("shard %s: the copy on %s is %d entries behind", m.Name, r.Node, r.Lag),
+			d.add("lag", Suspect, fmt.Sprintf("shard %s: the copy on %s is %d entries behind", m.Name, r.Node, r.Lag),
 				"it catches up by itself; if it does not, look at that node's disk and network")
 		}
 	}
@@ -98,9 +99,9 @@ func (d *doctor) lag(m *stintv1.Shard) {
 
 func (d *doctor) node(n *stintv1.Node, now time.Time) {
 	if ahead := n.ClockAhead.AsDuration().Round(time.Millisecond); n.Alive && ahead.Abs() > clockSuspect {
-		state := isSuspect
+		state := Suspect
 		if ahead.Abs() > clockWrong {
-			state = isWrong
+			state = Wrong
 		}
 		d.add("clocks", state, fmt.Sprintf("%s's clock is %v ahead of the answering node's (behind, if negative)", n.Id, ahead),
 			"run NTP on both")
@@ -110,7 +111,7 @@ func (d *doctor) node(n *stintv1.Node, now time.Time) {
 	m := n.Machine
 	if m == nil {
 		if n.Alive {
-			d.add("disk", isUnknown, n.Id+" says nothing of its machine", "it has only just started")
+			d.add("disk", Unknown, n.Id+" says nothing of its machine", "it has only just started")
 		}
 		return
 	}
@@ -121,17 +122,17 @@ func (d *doctor) node(n *stintv1.Node, now time.Time) {
 func (d *doctor) disk(node string, m *stintv1.Machine) {
 	switch mean, slowest := m.LogWriteMean.AsDuration(), m.LogWriteSlowest.AsDuration(); {
 	case slowest > writeStalled:
-		d.add("fsync", isWrong, fmt.Sprintf("%s: a write of the log took %v in the last minute", node, slowest.Round(time.Millisecond)),
+		d.add("fsync", Wrong, fmt.Sprintf("%s: a write of the log took %v in the last minute", node, slowest.Round(time.Millisecond)),
 			"another program, or the disk itself: look at its latency (iostat -x 1), and give stint a disk of its own")
 	case mean > writeSuspect:
-		d.add("fsync", isSuspect, fmt.Sprintf("%s: a write of the log takes %v, and every answer waits for one", node, mean.Round(100*time.Microsecond)),
+		d.add("fsync", Suspect, fmt.Sprintf("%s: a write of the log takes %v, and every answer waits for one", node, mean.Round(100*time.Microsecond)),
 			"stint tool bench --floor DIR measures the disk")
 	}
 	switch {
 	case m.DiskFull:
-		d.add("disk", isWrong, fmt.Sprintf("%s: %s free: it takes no writes", node, size(m.DiskFree)), "make room on its disk")
+		d.add("disk", Wrong, fmt.Sprintf("%s: %s free: it takes no writes", node, size(m.DiskFree)), "make room on its disk")
 	case m.DiskFree > 0 && m.DiskFree < diskSuspect:
-		d.add("disk", isSuspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)), "make room, before it refuses writes at 64 MiB")
+		d.add("disk", Suspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)), "make room, before it refuses writes at 64 MiB")
 	}
 }
 
@@ -139,13 +140,13 @@ func (d *doctor) memory(node string, m *stintv1.Machine) {
 	const eighths = 8
 	switch limit := m.RecordBytesLimit; {
 	case limit > 0 && m.RecordBytes >= limit/eighths*7:
-		d.add("memory", isWrong, fmt.Sprintf("%s: a shard has %s of its %s of records: new keys are refused", node, size(m.RecordBytes), size(limit)),
+		d.add("memory", Wrong, fmt.Sprintf("%s: a shard has %s of its %s of records: new keys are refused", node, size(m.RecordBytes), size(limit)),
 			"more memory (GOMEMLIMIT), more nodes, or max_keys for the policy whose keys grow (stint_policy_keys)")
 	case limit > 0 && m.RecordBytes >= limit/eighths*5:
-		d.add("memory", isSuspect, fmt.Sprintf("%s: a shard has %s of its %s of records", node, size(m.RecordBytes), size(limit)),
+		d.add("memory", Suspect, fmt.Sprintf("%s: a shard has %s of its %s of records", node, size(m.RecordBytes), size(limit)),
 			"from seven eighths on new keys are refused: plan more memory")
 	case m.MemoryLimit > 0 && m.Memory > m.MemoryLimit/20*19:
-		d.add("memory", isSuspect, fmt.Sprintf("%s: the process has %s of %s", node, size(m.Memory), size(m.MemoryLimit)),
+		d.add("memory", Suspect, fmt.Sprintf("%s: the process has %s of %s", node, size(m.Memory), size(m.MemoryLimit)),
 			"set GOMEMLIMIT below what the container may have")
 	}
 }
@@ -159,23 +160,23 @@ func (d *doctor) certificate(node, which string, ends *timestamppb.Timestamp, no
 	const renew = "put a new one in its place, without a restart (docs/operations.md, Certificates)"
 	switch {
 	case left <= 0:
-		d.add("certificates", isWrong, fmt.Sprintf("%s: its %s certificate has expired", node, which), renew)
+		d.add("certificates", Wrong, fmt.Sprintf("%s: its %s certificate has expired", node, which), renew)
 	case left <= certificateEnd:
-		d.add("certificates", isWrong, found, renew)
+		d.add("certificates", Wrong, found, renew)
 	case left <= certificateDue:
-		d.add("certificates", isSuspect, found, renew)
+		d.add("certificates", Suspect, found, renew)
 	}
 }
 
 func (d *doctor) backup(last *timestamppb.Timestamp, now time.Time) {
 	const check = "backup"
 	if last == nil {
-		d.add(check, isSuspect, "none that is known of", "stint backup FILE, and deploy/stint-backup.timer to make one each hour")
+		d.add(check, Suspect, "none that is known of", "stint backup FILE, and deploy/stint-backup.timer to make one each hour")
 		return
 	}
 	age := now.Sub(last.AsTime()).Round(time.Second)
 	if age > d.BackupAge {
-		d.add(check, isSuspect, fmt.Sprintf("the newest one is %v old", age), "does the timer still run? stint backup FILE makes one")
+		d.add(check, Suspect, fmt.Sprintf("the newest one is %v old", age), "does the timer still run? stint backup FILE makes one")
 		return
 	}
 	d.fine(check, "%v old", age)

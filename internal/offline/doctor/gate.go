@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -29,7 +29,9 @@ const (
 
 // gates looks at what the gates count by, and asks each with a forged address.
 func (d *doctor) gates(ctx context.Context) {
-	set, err := d.inForce(ctx)
+	asking, cancel := context.WithTimeout(ctx, d.Timeout)
+	defer cancel()
+	set, err := d.Policies(asking)
 	if err != nil {
 		d.unknown(keySource, err, "give the token the operation observe")
 		return
@@ -48,30 +50,20 @@ func (d *doctor) gates(ctx context.Context) {
 	}
 }
 
-func (d *doctor) inForce(ctx context.Context) (*policy.Set, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	answer, err := d.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
-	if err != nil {
-		return nil, err
-	}
-	return setOf(answer.Msg.Policies, answer.Msg.Rules)
-}
-
 // source says what a gate counts by, and whether a client could choose it.
 func (d *doctor) source(g *policy.Gate) {
 	open := slices.IndexFunc(g.TrustedProxies, func(p netip.Prefix) bool { return p.Bits() == 0 })
 	switch {
 	case open >= 0:
-		d.add(keySource, isWrong, fmt.Sprintf("gate %s believes everybody (trusted_proxies: %s): a client chooses its own address", g.Name,
+		d.add(keySource, Wrong, fmt.Sprintf("gate %s believes everybody (trusted_proxies: %s): a client chooses its own address", g.Name,
 			g.TrustedProxies[open]), "name the addresses of your proxies alone")
 		return
 	case len(g.TrustedProxies) == 0 && countsAddresses(g):
-		d.add(keySource, isSuspect, fmt.Sprintf("gate %s trusts no proxy: behind one, all visitors have its address, and share one count", g.Name),
+		d.add(keySource, Suspect, fmt.Sprintf("gate %s trusts no proxy: behind one, all visitors have its address, and share one count", g.Name),
 			"name your proxies in trusted_proxies")
 		return
 	case g.OnMissing == policy.MissingShared:
-		d.add(keySource, isSuspect, fmt.Sprintf("gate %s counts all visitors without an identity as one (on_missing: shared)", g.Name),
+		d.add(keySource, Suspect, fmt.Sprintf("gate %s counts all visitors without an identity as one (on_missing: shared)", g.Name),
 			"on_missing: deny refuses them")
 		return
 	}
@@ -137,7 +129,7 @@ func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 	}
 	f := forgery(g, set)
 	if f == nil {
-		d.add(platformIP, isUnknown, fmt.Sprintf("gate %s: no route that counts addresses has a path to ask for", g.Name),
+		d.add(platformIP, Unknown, fmt.Sprintf("gate %s: no route that counts addresses has a path to ask for", g.Name),
 			"--through URL asks behind your proxy")
 		return
 	}
@@ -160,12 +152,12 @@ func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 	case !moved && response.StatusCode == http.StatusOK: // what is denied counts nothing, for whichever address
 		d.fine(platformIP, "gate %s: a forged X-Forwarded-For moved nothing", g.Name)
 	case !moved:
-		d.add(platformIP, isUnknown, fmt.Sprintf("gate %s answered %s", g.Name, response.Status), "may the token check keys of its policies?")
+		d.add(platformIP, Unknown, fmt.Sprintf("gate %s answered %s", g.Name, response.Status), "may the token check keys of its policies?")
 	case trusts(g, own):
-		d.add(platformIP, isUnknown, fmt.Sprintf("gate %s believes this machine (%s): it is one of its trusted_proxies", g.Name, own),
+		d.add(platformIP, Unknown, fmt.Sprintf("gate %s believes this machine (%s): it is one of its trusted_proxies", g.Name, own),
 			"ask from another machine, or behind the proxy: --through URL")
 	default:
-		d.add(platformIP, isWrong, fmt.Sprintf("gate %s counted a forged address from this machine, which is none of its trusted_proxies", g.Name),
+		d.add(platformIP, Wrong, fmt.Sprintf("gate %s counted a forged address from this machine, which is none of its trusted_proxies", g.Name),
 			"what is between may pass X-Forwarded-For on: it has to overwrite it, or must not be trusted (docs/gates.md)")
 	}
 }
@@ -229,8 +221,8 @@ func hostOf(r *policy.GateRoute) string { return strings.Replace(r.Match.Host, "
 
 // question returns a request to a gate at the first node. A node that trusts this machine gets the headers of a proxy with it.
 func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http.Request, error) {
-	n := d.nodes[0]
-	request, err := http.NewRequestWithContext(ctx, methodOf(f.route), n.url+"/gate/"+url.PathEscape(g.Name)+f.path, nil)
+	n := d.Nodes[0]
+	request, err := http.NewRequestWithContext(ctx, methodOf(f.route), n.URL+"/gate/"+url.PathEscape(g.Name)+f.path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -242,12 +234,9 @@ func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http
 			request.Header.Set(name, value)
 		}
 	}
-	token, err := d.token()
+	token, err := d.Token(n.URL)
 	if err != nil || token == "" {
 		return request, err
-	}
-	if err := maySendTokenTo(request.URL); err != nil {
-		return nil, err
 	}
 	request.Header.Set("Stint-Token", token)
 	return request, nil
@@ -255,7 +244,7 @@ func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http
 
 // ownAddress returns the address from which this machine reaches another; none if it has no way there. Nothing is sent.
 func ownAddress(u *url.URL) netip.Addr {
-	conn, err := net.Dial("udp", hostPort(u.String()))
+	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	if err != nil {
 		return netip.Addr{}
 	}
@@ -269,7 +258,7 @@ func ownAddress(u *url.URL) netip.Addr {
 
 // ask sends a request without the token, and follows no redirect.
 func (d *doctor) ask(request *http.Request) (*http.Response, error) {
-	client := &http.Client{Transport: d.transport(), Timeout: d.Timeout,
+	client := &http.Client{Transport: d.Bare, Timeout: d.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err == nil {
@@ -290,7 +279,7 @@ func (d *doctor) moved(ctx context.Context, namespace string, f *forged) (bool, 
 	for _, e := range f.moves {
 		request.Entries = append(request.Entries, &stintv1.Entry{Policy: e.Policy, Key: e.Key})
 	}
-	answer, err := d.limits(ctx).Get(ctx, connect.NewRequest(request))
+	answer, err := d.Limits(ctx).Get(ctx, connect.NewRequest(request))
 	if connect.CodeOf(err) == connect.CodeNotFound { // a policy that refuses unknown keys has counted nothing
 		return false, nil
 	}
@@ -310,7 +299,7 @@ func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 			slices.ContainsFunc(r.Entries, func(e policy.GateEntry) bool { return mentions(&e.Key, policy.GateFieldIdentity) })
 	})
 	if at < 0 {
-		d.add(tokensAt, isUnknown, fmt.Sprintf("gate %s: no route that counts identities has a path to ask for", g.Name), "")
+		d.add(tokensAt, Unknown, fmt.Sprintf("gate %s: no route that counts identities has a path to ask for", g.Name), "")
 		return
 	}
 	f := &forged{route: &g.Routes[at], path: cmp.Or(g.Routes[at].Match.Path, g.Routes[at].Match.Prefix, "/")}
@@ -329,10 +318,10 @@ func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 	case response.StatusCode == http.StatusUnauthorized:
 		d.fine(tokensAt, "gate %s refuses a token that nobody signed (issuer %s)", g.Name, g.JWT.Issuer)
 	case response.Header.Get("Stint-Failed") == "open" || response.StatusCode == http.StatusServiceUnavailable:
-		d.add(tokensAt, isWrong, fmt.Sprintf("gate %s cannot verify tokens: it answered %s", g.Name, response.Status),
+		d.add(tokensAt, Wrong, fmt.Sprintf("gate %s cannot verify tokens: it answered %s", g.Name, response.Status),
 			"the nodes must reach "+g.JWT.JWKS+": their logs say why they do not")
 	default:
-		d.add(tokensAt, isUnknown, fmt.Sprintf("gate %s answered %s to a token that nobody signed", g.Name, response.Status),
+		d.add(tokensAt, Unknown, fmt.Sprintf("gate %s answered %s to a token that nobody signed", g.Name, response.Status),
 			"another route may come first: try it behind your proxy")
 	}
 }
@@ -378,10 +367,10 @@ func (d *doctor) behind(ctx context.Context, g *policy.Gate, f *forged) error {
 	case err != nil:
 		return err
 	case moved:
-		d.add(platformIP, isWrong, fmt.Sprintf("%s: gate %s counted a forged X-Forwarded-For", d.Through, g.Name),
+		d.add(platformIP, Wrong, fmt.Sprintf("%s: gate %s counted a forged X-Forwarded-For", d.Through, g.Name),
 			"the proxy in front has to overwrite X-Forwarded-For, and trusted_proxies must not have more than your proxies (docs/proxies.md)")
 	case response.StatusCode/100 != 2:
-		d.add(platformIP, isUnknown, fmt.Sprintf("%s answered %s: what is refused or sent elsewhere counts nothing", d.Through, response.Status),
+		d.add(platformIP, Unknown, fmt.Sprintf("%s answered %s: what is refused or sent elsewhere counts nothing", d.Through, response.Status),
 			"--through wants a page that is let through")
 	default:
 		d.fine(platformIP, "%s answered %s, and gate %s did not count the forged address", d.Through, response.Status, g.Name)

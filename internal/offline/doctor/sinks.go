@@ -1,10 +1,11 @@
-package main
+package doctor
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -24,7 +25,7 @@ const deadSome = 1000
 func (d *doctor) sinksOf(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	service := d.at(d.nodes[0]).sinks(asking)
+	service := d.Nodes[0].Sinks
 	sinks, err := service.List(asking, connect.NewRequest(&stintv1.ListSinksRequest{}))
 	if err == nil && len(sinks.Msg.Sinks) == 0 {
 		d.fine(sinkCheck, "there are none")
@@ -52,10 +53,10 @@ func (d *doctor) sinks(all []*stintv1.Sink) {
 	for _, s := range all {
 		switch {
 		case s.DisabledAt != nil:
-			d.add(sinkCheck, isWrong, fmt.Sprintf("%s is disabled since %s: %s", s.Name, instant(s.DisabledAt), s.DisabledWhy),
+			d.add(sinkCheck, Wrong, fmt.Sprintf("%s is disabled since %s: %s", s.Name, s.DisabledAt.AsTime().Format(time.RFC3339), s.DisabledWhy),
 				"its events wait for three days: mend the cause, then stint sink enable "+s.Name)
 		case s.Failing != "":
-			d.add(sinkCheck, isWrong, fmt.Sprintf("%s does not take what it is sent: %s", s.Name, s.Failing),
+			d.add(sinkCheck, Wrong, fmt.Sprintf("%s does not take what it is sent: %s", s.Name, s.Failing),
 				"mend what answers at "+s.Url+"; events are tried again for three days")
 		default:
 			well++
@@ -81,7 +82,7 @@ func (d *doctor) letters(m *stintv1.ListEventsResponse) {
 	if m.More {
 		found = "more than " + found
 	}
-	d.add(eventCheck, isWrong, fmt.Sprintf("%s: the oldest is for the sink %s, of %s", found, m.Events[0].Sink, instant(m.Events[0].At)),
+	d.add(eventCheck, Wrong, fmt.Sprintf("%s: the oldest is for the sink %s, of %s", found, m.Events[0].Sink, m.Events[0].At.AsTime().Format(time.RFC3339)),
 		"stint sink events --state dead lists them; when the sink takes events again, stint sink events replay sends them, with their ids. "+
 			"Older ones than 1,024 a shard are lost (stint_events_lost_total)")
 }

@@ -1,9 +1,9 @@
-package main
+package doctor
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,19 +48,15 @@ func TestDoctorOfASickCluster(t *testing.T) {
 	}
 	m.Shards[3].Replicas[1].Lag = lagSuspect + 1
 	m.Shards[3].Replicas[2].Lost = true
-	var out strings.Builder
-	d := &doctor{doctorCommand: &doctorCommand{BackupAge: day}}
+	d := &doctor{Config: Config{BackupAge: day}}
 	d.cluster(m, now)
-	if err := d.print(streams{out: &out}); err != nil {
-		t.Fatal(err)
-	}
-	compareTranscript(t, "doctor_sick", out.String())
+	compare(t, "sick", d.findings)
 }
 
 // What the doctor says of sinks that fail, and of events that were given up.
 func TestDoctorOfSickSinks(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 11, 24, 2, 0, 0, 0, time.UTC))
-	d := &doctor{doctorCommand: &doctorCommand{}}
+	d := &doctor{}
 	d.sinks([]*stintv1.Sink{
 		{Name: "billing", Url: "https://example.com/hooks", Failing: "it answered 500 Internal Server Error"},
 		{Name: "money", DisabledAt: at, DisabledWhy: "it answered 410 Gone"},
@@ -69,25 +65,19 @@ func TestDoctorOfSickSinks(t *testing.T) {
 	d.letters(&stintv1.ListEventsResponse{More: true, Missing: []string{"3"}, Events: []*stintv1.SinkEvent{{Sink: "billing", At: at}, {Sink: "money", At: at}}})
 	d.sinks([]*stintv1.Sink{{Name: "well"}, {Name: "another"}})
 	d.letters(&stintv1.ListEventsResponse{})
-	var out strings.Builder
-	if err := d.print(streams{out: &out}); err != nil {
-		t.Fatal(err)
-	}
-	compareTranscript(t, "doctor_sinks", out.String())
+	compare(t, "sinks", d.findings)
 }
 
-// compareTranscript compares text with a file in testdata/cluster.
-func compareTranscript(t *testing.T, name, got string) {
+// compare compares what is printed of findings with a file.
+func compare(t *testing.T, name string, findings []Finding) {
 	t.Helper()
-	golden := filepath.Join("testdata", "cluster", name+".txt")
-	if *update {
-		writeFile(t, golden, got)
-	}
-	want, err := os.ReadFile(golden)
+	var got bytes.Buffer
+	Print(&got, findings)
+	want, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != string(want) {
-		t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+	if got.String() != string(want) {
+		t.Errorf("%s: got\n%s\nwant\n%s", name, got.String(), want)
 	}
 }

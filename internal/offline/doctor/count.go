@@ -1,10 +1,11 @@
-package main
+package doctor
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -52,8 +53,8 @@ func (d *doctor) count(ctx context.Context) {
 			return
 		}
 		d.fine(oneCount, "a limit of %d, asked through %s in turn, admitted exactly %d", trialQuota, plural(t.through, "node"), trialQuota)
-		if t.through == 1 && len(d.nodes) > 1 {
-			d.add(oneCount, isSuspect, "only one node could be asked", "name addresses in --addr that this machine reaches")
+		if t.through == 1 && len(d.Nodes) > 1 {
+			d.add(oneCount, Suspect, "only one node could be asked", "name addresses in --addr that this machine reaches")
 		}
 		if d.waits(t) {
 			d.expires(ctx, t)
@@ -76,20 +77,20 @@ func miscountedf(format string, args ...any) error { return miscounted{fmt.Error
 
 // fill spends the quota and one unit more through each node that answers.
 func (d *doctor) fill(ctx context.Context, t *trial) error {
-	answering, asked, spent := d.nodes, 0, uint64(0)
+	answering, asked, spent := d.Nodes, 0, uint64(0)
 	for denied := 0; denied < len(answering); asked++ {
 		n := answering[asked%len(answering)]
 		got, err := d.decide(ctx, n, &stintv1.CheckRequest{Namespace: d.Namespace, Entries: []*stintv1.Entry{t.entry}})
-		if err != nil && asked < len(d.nodes) && !connect.IsWireError(err) && len(answering) > 1 {
-			answering = without(answering, n) // it cannot be reached; the check of identities says so
+		if err != nil && asked < len(d.Nodes) && !connect.IsWireError(err) && len(answering) > 1 {
+			answering = slices.Delete(slices.Clone(answering), asked%len(answering), asked%len(answering)+1) // it cannot be reached; the check of identities says so
 			asked--
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", n.name, err)
+			return fmt.Errorf("%s: %w", n.Name, err)
 		}
 		if len(got.Limits) != 1 {
-			return miscountedf("%s answered about %d limits, and was asked about one", n.name, len(got.Limits))
+			return miscountedf("%s answered about %d limits, and was asked about one", n.Name, len(got.Limits))
 		}
 		l := got.Limits[0]
 		if t.ends.IsZero() {
@@ -104,7 +105,7 @@ func (d *doctor) fill(ctx context.Context, t *trial) error {
 			denied, t.denial = denied+1, got
 		}
 		if want := asked < trialQuota; got.Allowed != want || l.Used != spent {
-			return miscountedf("request %d on a limit of %d, through %s: allowed is %v, %d used; expected %v, %d", asked+1, trialQuota, n.name,
+			return miscountedf("request %d on a limit of %d, through %s: allowed is %v, %d used; expected %v, %d", asked+1, trialQuota, n.Name,
 				got.Allowed, l.Used, want, min(asked+1, trialQuota))
 		}
 	}
@@ -112,27 +113,18 @@ func (d *doctor) fill(ctx context.Context, t *trial) error {
 	return nil
 }
 
-func without(all []site, one site) (rest []site) {
-	for _, n := range all {
-		if n != one {
-			rest = append(rest, n)
-		}
-	}
-	return rest
-}
-
 // uncounted notes why there is no count, or a wrong one.
 func (d *doctor) uncounted(check string, err error) {
 	var wrong miscounted
 	switch code := connect.CodeOf(err); {
 	case errors.As(err, &wrong):
-		d.add(check, isWrong, err.Error(), "two clusters, or an address that is none of this cluster's? stint tool verify looks closer")
+		d.add(check, Wrong, err.Error(), "two clusters, or an address that is none of this cluster's? stint tool verify looks closer")
 	case code == connect.CodePermissionDenied || code == connect.CodeUnauthenticated:
 		d.unknown(check, err, "give the token ops=check,inline on keys that begin with stint-doctor:")
 	case errors.Is(err, errTooSlow):
-		d.add(check, isUnknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.nodes), trialMost), "see stint tool bench")
+		d.add(check, Unknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.Nodes), trialMost), "see stint tool bench")
 	default:
-		d.add(check, isWrong, err.Error(), "the shard of this key decides nothing: see the findings above, and stint status")
+		d.add(check, Wrong, err.Error(), "the shard of this key decides nothing: see the findings above, and stint status")
 	}
 }
 
@@ -142,7 +134,7 @@ func (d *doctor) waits(t *trial) bool {
 	promised := t.denial.DecidedAt.AsTime().Add(wait)
 	header, whole := t.denial.Headers["Retry-After"], strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)
 	if t.denial.RetryAfter == nil || !promised.Equal(t.ends) || header != whole {
-		d.add(retryAfter, isWrong, fmt.Sprintf("a denial says %v and Retry-After: %q, and the window ends %v after it", wait, header,
+		d.add(retryAfter, Wrong, fmt.Sprintf("a denial says %v and Retry-After: %q, and the window ends %v after it", wait, header,
 			t.ends.Sub(t.denial.DecidedAt.AsTime())), "is there a proxy between that changes answers? Report it otherwise")
 		return false
 	}
@@ -154,10 +146,10 @@ func (d *doctor) waits(t *trial) bool {
 // takes.
 func (d *doctor) expires(ctx context.Context, t *trial) {
 	for asked := 0; ; asked++ {
-		n := d.nodes[asked%len(d.nodes)]
+		n := d.Nodes[asked%len(d.Nodes)]
 		got, err := d.decide(ctx, n, &stintv1.CheckRequest{Namespace: d.Namespace, Entries: []*stintv1.Entry{t.entry},
 			Mode: stintv1.Mode_MODE_PEEK})
-		if err != nil && !connect.IsWireError(err) && t.through < len(d.nodes) && ctx.Err() == nil && asked%len(d.nodes) != 0 {
+		if err != nil && !connect.IsWireError(err) && t.through < len(d.Nodes) && ctx.Err() == nil && asked%len(d.Nodes) != 0 {
 			continue // a node that cannot be reached from here
 		}
 		if err != nil {
@@ -168,10 +160,10 @@ func (d *doctor) expires(ctx context.Context, t *trial) {
 		over := !at.Before(t.ends)
 		switch {
 		case got.Allowed != over:
-			d.add(expiry, isWrong, fmt.Sprintf("%v after the window's end: allowed is %v", at.Sub(t.ends), got.Allowed), "report it")
+			d.add(expiry, Wrong, fmt.Sprintf("%v after the window's end: allowed is %v", at.Sub(t.ends), got.Allowed), "report it")
 			return
 		case over && got.Limits[0].Used != 0:
-			d.add(expiry, isWrong, fmt.Sprintf("the window is over, and %d units still count", got.Limits[0].Used), "report it")
+			d.add(expiry, Wrong, fmt.Sprintf("the window is over, and %d units still count", got.Limits[0].Used), "report it")
 			return
 		case over:
 			d.fine(expiry, "denied until its window ended and not after it, by the shard's own clock; nothing is left of its count")
