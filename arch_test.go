@@ -44,6 +44,7 @@ var floors = map[string]int{
 	"internal/offline/restore":  5, // offline: a cluster from a backup
 	"internal/offline/recovery": 6, // offline: a backup from disks
 	"internal/offline/doctor":   4, // asks a running cluster
+	"api/gates":                 5, // the answers to proxies
 }
 
 // beside lists the packages that stand outside the floors, with the packages of this module that each may import.
@@ -97,7 +98,7 @@ var mayUse = map[string][]string{
 	"shard":             {"shard/placement"},
 	"internal/gate":     {"internal/edge/clientaddr"},
 	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/trace"},
-	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/jwks", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
+	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/edge/connlimit"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
@@ -107,6 +108,7 @@ var mayUse = map[string][]string{
 
 	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
 	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"api/gates":                {"api/gen/stint/v1", "internal/edge/auth", "internal/edge/jwks"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
@@ -117,7 +119,7 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "internal/testing/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "internal/offline/doctor", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
+	"connectrpc.com/":                       {"api", "api/gates", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "internal/offline/doctor", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
 	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
 	"google.golang.org/grpc":                {"api", "client/stintgrpc"},
 	"github.com/envoyproxy/":                {"api"}, // the messages of Envoy's rate limit service

@@ -11,6 +11,8 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 
+	"github.com/stint-io/stint/api/gates"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/observe/decisions"
@@ -117,7 +119,7 @@ type API struct {
 	local    http.Handler
 	registry *registry
 	health   health
-	gates    *gates
+	gates    *gates.Gates
 	draining chan struct{} // closed when the streams must end
 	drain    sync.Once
 	readers  sync.WaitGroup // one for each stream that is read
@@ -174,19 +176,31 @@ func New(c Config) *API {
 	}
 	a.registerOthers(c.Metrics)
 	g.ops["/metrics"] = auth.Observe
-	a.gates = &gates{
-		reporter: reports,
-		limits:   limits,
-		policies: c.policies,
-		logger:   g.logger,
-		attempts: &auth.Attempts{},
-		rules:    gateRules{logger: g.logger, transport: c.KeySources},
-	}
-	g.ops[gatePrefix] = auth.Check
-	inside := g.keepOut(a.gates.before(d.mux))
+	a.gates = c.gates(limits, reports, g.logger)
+	g.ops[gates.Prefix] = auth.Check
+	inside := g.keepOut(a.gates.Before(d.mux))
 	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room)))
 	a.local = bound(inside, auth.Local, room)
 	return a
+}
+
+// gates makes the gates, whose checks are those of the calls.
+func (c *Config) gates(limits limitService, reports reporter, logger *slog.Logger) *gates.Gates {
+	return gates.New(gates.Config{
+		Policies: c.policies,
+		Check: func(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
+			if err := enter(ctx, m); err != nil {
+				return nil, err
+			}
+			return limits.check(ctx, m)
+		},
+		CodeOf: codeOf,
+		Ended: func(ctx context.Context, gate, code string, begun time.Time) {
+			reports.ended(exchangeOf(ctx), gate, code, begun, nil, nil)
+		},
+		Keys:   c.KeySources,
+		Logger: logger,
+	})
 }
 
 // setDefaults sets the parts that may be left out.
@@ -228,7 +242,7 @@ func (a *API) Local() http.Handler { return a.local }
 
 // PrepareGates makes the gates of the policies in force ready, so that the keys of their tokens are there before the first request.
 // Without it the first request does so. It may be called concurrently.
-func (a *API) PrepareGates() { a.gates.rules.current(a.gates.policies()) }
+func (a *API) PrepareGates() { a.gates.Prepare() }
 
 // Drain ends every present and future stream: the batches that were read are answered, then the stream is unavailable.
 // Unary calls go on. Drain does not wait for the streams.
@@ -238,5 +252,5 @@ func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
 // closed.
 func (a *API) Wait() {
 	a.readers.Wait()
-	a.gates.rules.close()
+	a.gates.Close()
 }

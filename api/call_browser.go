@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
+
+	"github.com/stint-io/stint/api/gates"
 )
 
 // browsers keeps web pages out. A visitor's browser lets a page send requests to any address. While clients need no
@@ -38,7 +40,7 @@ func newBrowsers(hosts []string, gate *gatekeeper) browsers {
 // keepOut refuses the requests of other sites' pages before any part of them is read.
 func (b browsers) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isGate(r) {
+		if gates.Asked(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/stint-io/stint/api/gates"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/trace"
@@ -29,7 +30,7 @@ func (p reporter) ended(x *exchange, procedure, code string, began time.Time, as
 	e.Caller, e.Span, e.CodeOf, e.IDOf = x.callerName(), &x.trace, codeNameOf, p.idOf
 	e.System, e.Protocol = systemConnect, x.protocolName()
 	switch {
-	case strings.HasPrefix(procedure, gatePrefix):
+	case strings.HasPrefix(procedure, gates.Prefix):
 		e.System, e.Protocol = systemGate, systemGate
 	case strings.HasPrefix(e.Protocol, systemGRPC):
 		e.System = systemGRPC

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/stint-io/stint/api/gates"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
@@ -78,8 +79,8 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 			return
 		}
 		procedure, token := r.URL.Path, tokenOf(r.Header["Authorization"])
-		if isGate(r) {
-			procedure, token = gatePrefix, gateToken(r.Header["Stint-Token"]) //mutant:visitors-token-opens
+		if gates.Asked(r) {
+			procedure, token = gates.Prefix, gateToken(r.Header["Stint-Token"]) //mutant:visitors-token-opens
 		}
 		if refusal := g.admit(x, procedure, token, r.TLS); refusal != nil {
 			g.refuse(w, r, refusal)
@@ -101,8 +102,8 @@ const waitWeight = 32
 func (g *gatekeeper) await(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		procedure := r.URL.Path
-		if isGate(r) {
-			procedure = gatePrefix
+		if gates.Asked(r) {
+			procedure = gates.Prefix
 		}
 		if g.mustWait(procedure) {
 			ctx := r.Context()

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/stint-io/stint/api/gates"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
@@ -106,7 +107,7 @@ func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
 	w := newGuardedWorld(t, k.guard)
-	paths := append(procedures(t), gatePrefix, "/gate/web", "/gate/web/login", "/metrics", "/openapi.yaml", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	paths := append(procedures(t), gates.Prefix, "/gate/web", "/gate/web/login", "/metrics", "/openapi.yaml", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	for path := range maps.Keys(w.api.registry.gate.ops) {
 		if !slices.Contains(paths, path) {
@@ -423,7 +424,7 @@ func TestACallWaitsForTheTokens(t *testing.T) {
 			guard, room := auth.NewGuard(time.Now), &admission{}
 			guard.Learn(&auth.Set{Outside: c.outside})
 			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, room, reporter{})
-			g.ops[check], g.ops[gatePrefix] = auth.Check, auth.Check
+			g.ops[check], g.ops[gates.Prefix] = auth.Check, auth.Check
 			if c.full {
 				room.take(entriesUnderWay/2 - waitWeight)
 				room.take(entriesUnderWay/4 - waitWeight)

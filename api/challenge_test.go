@@ -1,9 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -59,31 +56,6 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 	old.Age = 1e6
 	if text := explainDecision(policy.NewSet(nil), check, old); !strings.HasPrefix(text, "Challenged 1s ago") || decisions.Outcome(check, old) != "denied_cached" {
 		t.Errorf("repeated: %q", text)
-	}
-}
-
-// A gate answers a challenge with 403 and its code, also with a body of the operator's for denials; with ?deny=403 a header tells it
-// from the others.
-func TestAGateAsksForAChallenge(t *testing.T) {
-	for _, masked := range []bool{false, true} {
-		for _, own := range []*policy.GateBody{nil, {ContentType: "text/plain", Body: "no"}} {
-			w := httptest.NewRecorder()
-			(&gateAnswer{w: w, masked: masked, denied: own}).deny(decisionOf(deniedBySoft(false)))
-			var p problem
-			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
-				t.Fatal(err)
-			}
-			h := w.Header()
-			if w.Code != http.StatusForbidden || p.Code != "challenge" || p.Type != problemChallenge || p.Status != http.StatusForbidden ||
-				h.Get("X-Stint-Outcome") != "challenge" || h.Get("Content-Type") != "application/problem+json" || masked && h.Get("X-Stint-Status") != "403" {
-				t.Errorf("masked %v: %d %v %s", masked, w.Code, h, w.Body)
-			}
-			w = httptest.NewRecorder()
-			(&gateAnswer{w: w, masked: masked, denied: own}).deny(decisionOf(deniedBySoft(true)))
-			if h := w.Header(); h.Get("X-Stint-Outcome") != "" || strings.Contains(w.Body.String(), `"code"`) || masked && h.Get("X-Stint-Status") != "429" {
-				t.Errorf("a denial, masked %v: %d %v %s", masked, w.Code, h, w.Body)
-			}
-		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stint-io/stint/api/gates"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -45,7 +46,7 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 	headers := map[string]string{}
 	for _, step := range []envoyStep{envoyLook, envoyTake} {
 		if of := decided.of[step]; len(of) > 0 && of[0].full {
-			headers["Retry-After"], m.RawBody = "1", []byte(unchecked)
+			headers["Retry-After"], m.RawBody = "1", []byte(gates.Unchecked)
 		} else if len(of) > 0 && of[0].d != nil {
 			maps.Copy(headers, headersOf(of[0].policies, of[0].r, of[0].d))
 			if over && len(m.RawBody) == 0 {

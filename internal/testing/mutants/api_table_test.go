@@ -69,17 +69,17 @@ var ofAPI = []group{
 		"full-shard-opens":  never,
 	}},
 	{tests("api", "TestAGateAsksForTheTokenOfTheProxy"), edits{
-		"unauthorized-proxy-opens": swap("mayOpen(err)",
-			"(mayOpen(err) || codeOf(err) == connect.CodePermissionDenied)"),
+		"unauthorized-proxy-opens": swap("a.mayOpen(err)",
+			"(a.mayOpen(err) || a.codeOf(err) == connect.CodePermissionDenied)"),
 		"visitors-token-opens": swap(`gateToken(r.Header["Stint-Token"])`, "token"),
 	}},
-	{tests("api", "TestAGateHasItsOwnTime"), edits{"gate-waits-like-a-call": swap("gateWithin", "1000*gateWithin")}},
+	{tests("api", "TestAGateHasItsOwnTime"), edits{"gate-waits-like-a-call": swap("patience", "1000*patience")}},
 	{tests("api", "TestAGateAnswersWhoSendsNoMore"), edits{
 		"gone-visitor-undecided": instead("return connect.CodeCanceled.String()"),
 		"gone-visitor-passes":    swap("false", "route.Open()"),
 	}},
 	{tests("api", "TestALimitOfARequestIsNotSoft"), edits{"request-brings-soft-limit": never}},
-	{tests("api", "TestAGateAsksForAChallenge"), edits{"challenge-looks-like-denial": never}},
+	{tests("api/gates", "TestAGateAsksForAChallenge"), edits{"challenge-looks-like-denial": never}},
 	{tests("api", "TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt"), edits{
 		"changes-shown-under-hashes": swap("e.Kind == decisions.Change", "false"),
 	}},

@@ -1,4 +1,4 @@
-package api
+package gates
 
 import (
 	"context"
@@ -19,30 +19,50 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// gatePrefix begins the path of every gate: what a proxy asks before it lets a request through.
-const gatePrefix = "/gate/"
+// Prefix begins the path of every gate: what a proxy asks before it lets a request through.
+const Prefix = "/gate/"
 
-// gateWithin is the time that a gate takes for an answer. A visitor waits for it, and proxies have little patience.
-const gateWithin = 250 * time.Millisecond
+// patience is the time that a gate takes for an answer. A visitor waits for it, and proxies have little patience.
+const patience = 250 * time.Millisecond
 
-// isGate reports whether a request is for a gate. The gates are outside of the mux, which would redirect a proxy whose visitor
+// Asked reports whether a request is for a gate. The gates are outside of the mux, which would redirect a proxy whose visitor
 // asks for "//".
-func isGate(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, gatePrefix) }
+func Asked(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, Prefix) }
 
-// gates answers the questions of proxies: it makes each of them a check.
-type gates struct {
-	reporter reporter
-	limits   limitService
-	policies func() *policy.Set
-	logger   *slog.Logger
-	attempts *auth.Attempts // to mention an address in the log
-	rules    gateRules
+// Config has the parts of the API that gates need.
+type Config struct {
+	Policies func() *policy.Set // in force
+	Check    func(context.Context, *stintv1.CheckRequest) (*stintv1.CheckResponse, error)
+	CodeOf   func(error) connect.Code // by which a call fails with an error
+	// Ended takes the event of an answer: the path of the gate, the code, and when it was asked.
+	Ended  func(ctx context.Context, gate, code string, begun time.Time)
+	Keys   http.RoundTripper // reaches the addresses of keys (JWKS); nil: any address
+	Logger *slog.Logger
 }
 
-// before serves gates, and leaves all else to the next handler.
-func (g *gates) before(next http.Handler) http.Handler {
+// Gates answers the questions of proxies: it makes each of them a check. It may be used concurrently.
+type Gates struct {
+	Config
+	attempts auth.Attempts // to mention an address in the log
+	rules    rules
+}
+
+// New makes the gates of the policies in force.
+func New(c Config) *Gates {
+	return &Gates{Config: c, rules: rules{logger: c.Logger, transport: c.Keys}}
+}
+
+// Prepare makes the gates of the policies in force ready, so that the keys of their tokens are there before the first request.
+// Without it the first request does so.
+func (g *Gates) Prepare() { g.rules.current(g.Policies()) }
+
+// Close ends what runs in the background, and waits for it.
+func (g *Gates) Close() { g.rules.close() }
+
+// Before serves gates, and leaves all else to the next handler.
+func (g *Gates) Before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isGate(r) {
+		if Asked(r) {
 			g.ServeHTTP(w, r)
 			return
 		}
@@ -51,38 +71,38 @@ func (g *gates) before(next http.Handler) http.Handler {
 }
 
 // ServeHTTP implements http.Handler. It never reads a body.
-func (g *gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 would wait for the body; others cannot, and need not
-	name, path := gatePath(r)
-	at := g.rules.current(g.policies()).gates[name]
-	a := gateAnswer{w: w, masked: path == "" && r.URL.RawQuery == "deny=403"}
+	name, path := pathOf(r)
+	at := g.rules.current(g.Policies()).gates[name]
+	a := answer{w: w, codeOf: g.CodeOf, masked: path == "" && r.URL.RawQuery == "deny=403"}
 	if at == nil {
 		a.problem(http.StatusNotFound, "", "There is no such gate.")
-		g.reporter.ended(exchangeOf(r.Context()), gatePrefix, connect.CodeNotFound.String(), begun, nil, nil)
+		g.Ended(r.Context(), Prefix, connect.CodeNotFound.String(), begun)
 		return
 	}
 	q := &gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header}
 	a.denied = at.gate.Rules().Denied
 	if at.gate.Ignores(q) {
 		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && g.attempts.Worth(host, begun) {
-			g.logger.Warn("a gate ignores what the headers say was asked, since they come from an address that is not in its trusted_proxies",
+			g.Logger.Warn("a gate ignores what the headers say was asked, since they come from an address that is not in its trusted_proxies",
 				"gate", name, "address", host)
 		}
 	}
 	code := g.answer(r.Context(), &a, at, q)
-	g.reporter.ended(exchangeOf(r.Context()), gatePrefix+name, code, begun, nil, nil)
+	g.Ended(r.Context(), Prefix+name, code, begun)
 }
 
-// gatePath returns the name of the gate that is asked, and what follows it in the path, as it was sent: URL.EscapedPath would write
+// pathOf returns the name of the gate that is asked, and what follows it in the path, as it was sent: URL.EscapedPath would write
 // "a%2Fb|" as "a/b%7C", and the site may read the first one.
-func gatePath(r *http.Request) (name, path string) {
+func pathOf(r *http.Request) (name, path string) {
 	target := r.RequestURI
 	if _, rest, absolute := strings.Cut(target, "://"); absolute && !strings.HasPrefix(target, "/") {
 		target = rest[max(0, strings.IndexByte(rest, '/')):]
 	}
 	target, _, _ = strings.Cut(target, "?")
-	rest, found := strings.CutPrefix(target, gatePrefix)
+	rest, found := strings.CutPrefix(target, Prefix)
 	if !found { // it is spelled in a way that nobody needs
 		return "", ""
 	}
@@ -93,7 +113,7 @@ func gatePath(r *http.Request) (name, path string) {
 }
 
 // answer answers a question and returns its code.
-func (g *gates) answer(ctx context.Context, a *gateAnswer, at *gateAt, q *gate.Question) (code string) {
+func (g *Gates) answer(ctx context.Context, a *answer, at *site, q *gate.Question) (code string) {
 	route, err := at.gate.Match(q)
 	var refusal *gate.Refusal
 	switch {
@@ -106,7 +126,7 @@ func (g *gates) answer(ctx context.Context, a *gateAnswer, at *gateAt, q *gate.Q
 		a.problem(http.StatusForbidden, "", "No rule allows this request.")
 		return connect.CodePermissionDenied.String()
 	}
-	within, cancel := context.WithTimeout(ctx, gateWithin) //mutant:gate-waits-like-a-call
+	within, cancel := context.WithTimeout(ctx, patience) //mutant:gate-waits-like-a-call
 	defer cancel()
 	d, err := g.decide(within, at, route, q)
 	switch {
@@ -126,7 +146,7 @@ func (g *gates) answer(ctx context.Context, a *gateAnswer, at *gateAt, q *gate.Q
 }
 
 // decide makes a question a check. Without anything to count, there is no decision: the request passes.
-func (g *gates) decide(ctx context.Context, at *gateAt, route *gate.Route, q *gate.Question) (*stintv1.Decision, error) {
+func (g *Gates) decide(ctx context.Context, at *site, route *gate.Route, q *gate.Question) (*stintv1.Decision, error) {
 	entries, err := route.Entries(q, func(token string) (string, error) { return at.subject(ctx, token) })
 	if err != nil {
 		return nil, err
@@ -139,15 +159,12 @@ func (g *gates) decide(ctx context.Context, at *gateAt, route *gate.Route, q *ga
 	for i := range entries {
 		check.Entries[i] = &stintv1.Entry{Policy: entries[i].Policy, Key: entries[i].Key, Cost: &entries[i].Cost}
 	}
-	if err := enter(ctx, check); err != nil {
-		return nil, err
-	}
-	answer, err := g.limits.check(ctx, check)
+	answer, err := g.Check(ctx, check)
 	return answer.GetDecision(), err
 }
 
 // subject verifies a token.
-func (at *gateAt) subject(ctx context.Context, token string) (string, error) {
+func (at *site) subject(ctx context.Context, token string) (string, error) {
 	subject, err := at.keys.Verify(ctx, token, at.tokens)
 	if errors.Is(err, jwks.ErrToken) {
 		return "", gate.ErrToken
@@ -157,7 +174,7 @@ func (at *gateAt) subject(ctx context.Context, token string) (string, error) {
 
 // undecided answers a question without a decision, and returns its code. What fails is ours: it is no denial,
 // and opens only what may fail open.
-func (a *gateAnswer) undecided(err error, open bool) (code string) {
+func (a *answer) undecided(err error, open bool) (code string) {
 	var refusal *gate.Refusal
 	var failure *shard.Error
 	switch {
@@ -166,28 +183,28 @@ func (a *gateAnswer) undecided(err error, open bool) (code string) {
 	case errors.As(err, &failure) && failure.Code == shard.KeyNotFound:
 		a.problem(http.StatusForbidden, "", "The sender is not known.")
 		return connect.CodePermissionDenied.String()
-	case open && mayOpen(err): //mutant:closed-fails-open //mutant:unauthorized-proxy-opens
+	case open && a.mayOpen(err): //mutant:closed-fails-open //mutant:unauthorized-proxy-opens
 		a.w.Header().Set("Stint-Failed", "open")
 		a.pass(nil)
 		return "failed_open"
 	}
 	a.w.Header().Set("Retry-After", "1")
-	a.problem(http.StatusServiceUnavailable, problemCapacity, unchecked)
+	a.problem(http.StatusServiceUnavailable, problemCapacity, Unchecked)
 	if errors.Is(err, jwks.ErrNoKeys) {
 		return connect.CodeUnavailable.String()
 	}
-	return codeOf(err).String()
+	return a.codeOf(err).String()
 }
 
 // mayOpen reports whether an error says that nobody could decide. Any other is about the request, about the gate's rules or about the
 // token of the proxy: if it opened, whoever finds such a request would pass uncounted. Whoever makes so many keys that there is room for
 // no more would open the gate for all who come after.
-func mayOpen(err error) bool {
+func (a *answer) mayOpen(err error) bool {
 	var failure *shard.Error
 	if errors.As(err, &failure) && failure.Code == shard.MemoryFull { //mutant:full-shard-opens
 		return false
 	}
-	switch codeOf(err) {
+	switch a.codeOf(err) {
 	case connect.CodeUnavailable, connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeInternal:
 		return true
 	}

@@ -1,4 +1,4 @@
-package api
+package gates
 
 import (
 	"log/slog"
@@ -11,33 +11,33 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// gateRules keeps the gates of the policies in force ready, and the keys of their tokens up to date. It may be used
+// rules keeps the gates of the policies in force ready, and the keys of their tokens up to date. It may be used
 // concurrently.
-type gateRules struct {
+type rules struct {
 	logger    *slog.Logger
-	newest    atomic.Pointer[readyGates]
+	newest    atomic.Pointer[readyRules]
 	transport http.RoundTripper // nil: the usual one
 
 	mu      sync.Mutex              // guards the fields below, and replacing newest
-	sources map[string]*jwks.Source // by address; gateRules owns and closes them
+	sources map[string]*jwks.Source // by address; rules owns and closes them
 	closed  bool
 }
 
-// readyGates are the gates of one set of policies.
-type readyGates struct {
+// readyRules are the gates of one set of policies.
+type readyRules struct {
 	of    *policy.Set
-	gates map[string]*gateAt
+	gates map[string]*site
 }
 
-// gateAt is a gate with the keys of its tokens.
-type gateAt struct {
+// site is a gate with the keys of its tokens.
+type site struct {
 	gate   *gate.Gate
 	keys   *jwks.Source // nil: its identities are no tokens
 	tokens jwks.Rules
 }
 
 // current returns the gates of the policies in force.
-func (g *gateRules) current(policies *policy.Set) *readyGates {
+func (g *rules) current(policies *policy.Set) *readyRules {
 	if ready := g.newest.Load(); ready != nil && ready.of == policies {
 		return ready
 	}
@@ -47,10 +47,10 @@ func (g *gateRules) current(policies *policy.Set) *readyGates {
 	if before != nil && (before.of == policies || before.of.Version() > policies.Version()) {
 		return before
 	}
-	ready := &readyGates{of: policies, gates: make(map[string]*gateAt)}
+	ready := &readyRules{of: policies, gates: make(map[string]*site)}
 	used := map[string]bool{}
 	for _, rules := range policies.Rules().Gates {
-		at := &gateAt{gate: gate.New(rules, policies)}
+		at := &site{gate: gate.New(rules, policies)}
 		if rules.JWT != nil {
 			at.keys, at.tokens = g.source(rules.JWT.JWKS), jwks.Rules{Issuer: rules.JWT.Issuer, Audience: rules.JWT.Audience,
 				Algorithms: rules.JWT.Algorithms}
@@ -69,7 +69,7 @@ func (g *gateRules) current(policies *policy.Set) *readyGates {
 }
 
 // source returns the keys at an address.
-func (g *gateRules) source(address string) *jwks.Source {
+func (g *rules) source(address string) *jwks.Source {
 	source := g.sources[address]
 	if source == nil {
 		source = jwks.Open(address, g.transport, g.logger)
@@ -85,7 +85,7 @@ func (g *gateRules) source(address string) *jwks.Source {
 }
 
 // close ends what runs in the background, and waits for it.
-func (g *gateRules) close() {
+func (g *rules) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = true

@@ -1,4 +1,4 @@
-package api
+package gates
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// unchecked tells a visitor that there is no decision.
-const unchecked = "The request was not carried out, since its limits could not be checked. Try again."
+// Unchecked tells a visitor that there is no decision.
+const Unchecked = "The request was not carried out, since its limits could not be checked. Try again."
 
 // problemChallenge is our own type: there is no registered one.
 const problemChallenge = "urn:stint:problem:challenge"
@@ -41,23 +41,24 @@ type problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// gateAnswer writes the answer of a gate. For nginx, which knows no other status than 2xx, 401 and 403, an answer can be masked:
+// answer writes the answer of a gate. For nginx, which knows no other status than 2xx, 401 and 403, an answer can be masked:
 // its status is 403, and headers say what it stands for.
-type gateAnswer struct {
+type answer struct {
 	w      http.ResponseWriter
+	codeOf func(error) connect.Code
 	masked bool
 	denied *policy.GateBody // nil: a problem document
 }
 
 // pass lets the request through, with the headers of the decision.
-func (a *gateAnswer) pass(headers map[string]string) {
+func (a *answer) pass(headers map[string]string) {
 	a.headers(headers)
 	a.w.Header().Set("Cache-Control", "no-store")
 	a.w.WriteHeader(http.StatusOK)
 }
 
 // headers sets the headers of a decision, and lets the scripts of other origins read them.
-func (a *gateAnswer) headers(headers map[string]string) {
+func (a *answer) headers(headers map[string]string) {
 	if len(headers) == 0 {
 		return
 	}
@@ -68,16 +69,16 @@ func (a *gateAnswer) headers(headers map[string]string) {
 }
 
 // deny answers a denied request. A challenge is always a problem document, whose code programs look at.
-func (a *gateAnswer) deny(d *stintv1.Decision) {
+func (a *answer) deny(d *stintv1.Decision) {
 	a.headers(d.GetHeaders())
 	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE { //mutant:challenge-looks-like-denial
 		a.w.Header().Set(outcomeHeader, "challenge")
-		a.write(http.StatusForbidden, "application/problem+json", problemText(problem{Type: problemChallenge, Title: "Challenge required",
+		a.write(http.StatusForbidden, "application/problem+json", jsonText(problem{Type: problemChallenge, Title: "Challenge required",
 			Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge", ViolatedPolicies: d.GetDeniedBy()}))
 		return
 	}
 	if a.denied == nil {
-		a.write(http.StatusTooManyRequests, "application/problem+json", problemText(problem{Type: problemQuota, Title: "Too many requests",
+		a.write(http.StatusTooManyRequests, "application/problem+json", jsonText(problem{Type: problemQuota, Title: "Too many requests",
 			Status: http.StatusTooManyRequests, Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()}))
 		return
 	}
@@ -90,7 +91,7 @@ func (a *gateAnswer) deny(d *stintv1.Decision) {
 }
 
 // refuse answers a request that cannot be counted, and returns its code.
-func (a *gateAnswer) refuse(r *gate.Refusal) (code string) {
+func (a *answer) refuse(r *gate.Refusal) (code string) {
 	if r.Status == http.StatusUnauthorized {
 		a.w.Header().Set("WWW-Authenticate", "Bearer")
 		a.problem(r.Status, "", r.Detail)
@@ -101,11 +102,9 @@ func (a *gateAnswer) refuse(r *gate.Refusal) (code string) {
 }
 
 // problem answers with a problem document.
-func (a *gateAnswer) problem(status int, kind, detail string) {
-	a.write(status, "application/problem+json", problemText(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}))
+func (a *answer) problem(status int, kind, detail string) {
+	a.write(status, "application/problem+json", jsonText(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}))
 }
-
-func problemText(p problem) []byte { return jsonText(p) }
 
 // jsonText writes JSON on one line.
 func jsonText(v any) []byte {
@@ -120,7 +119,7 @@ func jsonText(v any) []byte {
 const maskedBytesMax = 1 << 10
 
 // write writes an answer that is no 2xx.
-func (a *gateAnswer) write(status int, contentType string, body []byte) {
+func (a *answer) write(status int, contentType string, body []byte) {
 	h := a.w.Header()
 	h.Set("Cache-Control", "no-store") // RFC 6585: nobody stores a 429
 	if a.masked && status != http.StatusUnauthorized {
@@ -142,5 +141,8 @@ func oneLine(text string) string {
 		}
 		return r
 	}, text)
-	return shortened(text, maskedBytesMax)
+	if len(text) > maskedBytesMax {
+		text = text[:maskedBytesMax-len("...")] + "..."
+	}
+	return strings.ToValidUTF8(text, "\ufffd")
 }
