@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
@@ -153,18 +152,6 @@ func (s envoyService) refused(ctx context.Context, policies *policy.Set, namespa
 		Results:  make([]shard.Result, 1),
 		Policies: policies,
 	})
-}
-
-// pausedFor waits. It returns false if ctx ended first.
-func pausedFor(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // decideRest decides what denies nothing, in one call. A shadow that fails changes nothing, nor does a key that its policy refuses:

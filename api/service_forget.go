@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,36 +50,29 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
 	own := shard.Of(namespace, key, uint32(shards))
-	open, err := f.ask(ctx, []shard.Request{f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note})})
-	for err == nil {
-		var others uint32
-		if others, err = f.round(ctx, uint32(shards)); err != nil {
-			break
-		}
-		if open += others; open == 0 { //mutant:forget-does-not-wait
+	first, err := decide(ctx, f.decider, f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note}))
+	if err != nil {
+		return nil, ofForget(err)
+	}
+	for open := f.add(first); ; open = 0 {
+		err := everyShard(ctx, f.decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{}) },
+			func(d *shard.Decision) { open += f.add(d) })
+		switch {
+		case err != nil:
+			return nil, ofForget(err)
+		case open == 0: //mutant:forget-does-not-wait
 			return f.response, nil
-		}
-		open = 0
-		select {
-		case <-time.After(forgetEvery):
-		case <-ctx.Done():
+		case !pausedFor(ctx, forgetEvery):
 			return nil, errStillOpen
 		}
 	}
-	return nil, err
 }
 
 // billsOf reads the periods of a key that one policy has billed; "": all policies, whose periods are anywhere in the shard.
 func (s limitService) billsOf(ctx context.Context, namespace, policy, key string) (bills []shard.Usage, err error) {
 	shards := uint32(s.shards())
 	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
-		request := shard.UsageRequest(namespace, shard.Of(namespace, key, shards), query)
-		result := s.decider.Decide(ctx, []shard.Request{request})[0]
-
-		if result.Err != nil {
-			return nil, result.Err
-		}
-		page, err := shard.UsageOf(namespace, &result.Decision)
+		page, err := usagePage(ctx, s.decider, namespace, shard.Of(namespace, key, shards), query)
 		if err != nil {
 			return nil, err
 		}
@@ -117,50 +111,32 @@ type forgetting struct {
 	response       *stintv1.ForgetResponse
 }
 
-// round asks all shards once, and returns how many records still name the key.
-func (f *forgetting) round(ctx context.Context, shards uint32) (open uint32, err error) {
-	for first := uint32(0); first < shards; first += auditShardsAtOnce {
-		var requests []shard.Request
-		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
-			requests = append(requests, f.requestTo(shard.ID(id), shard.Adjustment{}))
-		}
-		more, err := f.ask(ctx, requests)
-		if err != nil {
-			return 0, err
-		}
-		open += more
-	}
-	return open, nil
-}
-
 // requestTo returns a request to one shard.
 func (f *forgetting) requestTo(id shard.ID, a shard.Adjustment) shard.Request {
 	a.Forget = f.key
 	return shard.Request{Op: shard.Forget, Namespace: f.namespace, Shard: id, Adjustment: &a}
 }
 
-// ask sends requests, and adds their answers up.
-func (f *forgetting) ask(ctx context.Context, requests []shard.Request) (open uint32, err error) {
-	for _, result := range f.decider.Decide(ctx, requests) {
-		if result.Err != nil {
-			return 0, ofForget(result.Err)
-		}
-		done := result.Decision.Forgot()
-		f.response.Counters += done.Counters
-		f.response.Holds += done.Holds
-		f.response.Operations += done.Operations
-		f.response.AuditRecords += done.Audit
-		open += done.Open
-		if done.More {
-			open++
-		}
+// add adds an answer up, and returns how many records of its shard still name the key.
+func (f *forgetting) add(d *shard.Decision) (open uint32) {
+	done := d.Forgot()
+	f.response.Counters += done.Counters
+	f.response.Holds += done.Holds
+	f.response.Operations += done.Operations
+	f.response.AuditRecords += done.Audit
+	if done.More {
+		return done.Open + 1
 	}
-	return open, nil
+	return done.Open
 }
 
 // ofForget says that a Forget that failed may have begun.
-func ofForget(err *shard.Error) error {
-	told := *err
-	told.Message = fmt.Sprintf("%s; other shards may have forgotten the key already: call again", err.Message)
+func ofForget(err error) error {
+	var failure *shard.Error
+	if !errors.As(err, &failure) {
+		return err
+	}
+	told := *failure
+	told.Message = fmt.Sprintf("%s; other shards may have forgotten the key already: call again", failure.Message)
 	return &told
 }

@@ -249,16 +249,22 @@ func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) 
 
 // awaitNewer waits until this node knows newer policies; false: ctx ended first.
 func (s limitService) awaitNewer(ctx context.Context, than *policy.Set) bool {
-	tick := time.NewTicker(newestEvery)
-	defer tick.Stop()
 	for s.policies().Version() <= than.Version() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		if !pausedFor(ctx, newestEvery) {
 			return false
 		}
 	}
 	return true
+}
+
+// pausedFor waits. It returns false if ctx ended first.
+func pausedFor(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-time.After(wait):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decision, error) {

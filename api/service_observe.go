@@ -26,8 +26,8 @@ type observeService struct {
 const (
 	auditCountDefault = 100
 	auditCountMax     = 1000
-	// auditShardsAtOnce bounds memory: one shard answers with up to a megabyte.
-	auditShardsAtOnce = 8
+	// shardsAtOnce bounds memory: one shard answers with up to a megabyte.
+	shardsAtOnce = 8
 )
 
 func (s observeService) register(d *registry) {
@@ -66,32 +66,46 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 		newest = wanted.after.older(newest)
 	}
 	more := false
-	for first := 0; first < shards; first += auditShardsAtOnce {
-		requests := make([]shard.Request, 0, auditShardsAtOnce)
-		for id := first; id < min(first+auditShardsAtOnce, shards); id++ {
-			requests = append(requests, shard.Request{Op: shard.ReadAudit, Shard: shard.ID(id)})
-		}
-		var some []shard.AuditRecord
-		for _, result := range s.decider.Decide(ctx, requests) {
-			if result.Err != nil {
-				return nil, result.Err
-			}
-			for _, record := range result.Decision.Audit() {
+	err = everyShard(ctx, s.decider, shards, func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} },
+		func(d *shard.Decision) {
+			var some []shard.AuditRecord
+			for _, record := range d.Audit() {
 				if wanted.has(&record) {
 					some = append(some, record)
 				}
 			}
-		}
-		newest = append(newest, wanted.after.older(some)...)
-		slices.SortStableFunc(newest, newerFirst)
-		more = more || len(newest) > wanted.count
-		newest = newest[:min(len(newest), wanted.count)]
+			newest = append(newest, wanted.after.older(some)...)
+			slices.SortStableFunc(newest, newerFirst)
+			more = more || len(newest) > wanted.count
+			newest = newest[:min(len(newest), wanted.count)]
+		})
+	if err != nil {
+		return nil, err
 	}
 	response := &stintv1.AuditResponse{Records: auditMessages(newest, &wanted)}
 	if more {
 		response.NextCursor = wanted.after.behind(newest).String()
 	}
 	return response, nil
+}
+
+// everyShard has a request about each shard decided, some at the same time, and passes on the decisions in the order of the shards.
+func everyShard(
+	ctx context.Context, decider Decider, shards int, request func(shard.ID) shard.Request, each func(*shard.Decision),
+) error {
+	requests := make([]shard.Request, shards)
+	for id := range requests {
+		requests[id] = request(shard.ID(id))
+	}
+	for some := range slices.Chunk(requests, shardsAtOnce) {
+		for _, result := range decider.Decide(ctx, some) {
+			if result.Err != nil {
+				return result.Err
+			}
+			each(&result.Decision)
+		}
+	}
+	return nil
 }
 
 // ofCluster lists the changes of policies, tokens, secrets and sinks, unless the request names a key or a policy: one version may change many

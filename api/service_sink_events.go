@@ -131,11 +131,11 @@ func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f 
 		return nil, err
 	}
 	for q := (shard.EventsQuery{List: eventLists[state]}); ; {
-		result := s.decider.Decide(ctx, []shard.Request{shard.EventsRequest(id, q)})[0]
-		if result.Err != nil {
-			return nil, result.Err
+		d, err := decide(ctx, s.decider, shard.EventsRequest(id, q))
+		if err != nil {
+			return nil, err
 		}
-		page, err := shard.EventsOf(&result.Decision)
+		page, err := shard.EventsOf(d)
 		if err != nil {
 			return nil, err
 		}
@@ -182,11 +182,11 @@ func (s sinkService) replayOn(ctx context.Context, id shard.ID, m *stintv1.Repla
 	for range replayMost {
 		replay := shard.ReplayRequest(id, m.Sink, places)
 		replay.Adjustment = by
-		result := s.decider.Decide(ctx, []shard.Request{replay})[0]
-		if result.Err != nil {
-			return done, result.Err
+		d, err := decide(ctx, s.decider, replay)
+		if err != nil {
+			return done, err
 		}
-		changed, err := shard.EventsChangedOf(&result.Decision)
+		changed, err := shard.EventsChangedOf(d)
 		if done += changed.Done; err != nil || !changed.More {
 			return done, err
 		}

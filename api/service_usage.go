@@ -57,7 +57,7 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	response := &stintv1.ListUsageResponse{}
 	for range usageReads {
 		wanted.query.From = at.from
-		page, err := s.usagePage(ctx, wanted, at.shard)
+		page, err := usagePage(ctx, s.decider, wanted.namespace, at.shard, wanted.query)
 		if err != nil {
 			return nil, err
 		}
@@ -81,13 +81,12 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 }
 
 // usagePage reads one page of one shard.
-func (s observeService) usagePage(ctx context.Context, wanted usageFilter, id shard.ID) (shard.UsagePage, error) {
-	request := shard.UsageRequest(wanted.namespace, id, wanted.query)
-	result := s.decider.Decide(ctx, []shard.Request{request})[0]
-	if result.Err != nil {
-		return shard.UsagePage{}, result.Err
+func usagePage(ctx context.Context, decider Decider, namespace string, id shard.ID, q shard.UsageQuery) (shard.UsagePage, error) {
+	d, err := decide(ctx, decider, shard.UsageRequest(namespace, id, q))
+	if err != nil {
+		return shard.UsagePage{}, err
 	}
-	return shard.UsageOf(wanted.namespace, &result.Decision)
+	return shard.UsageOf(namespace, d)
 }
 
 // usageFilter is a checked request.
