@@ -86,8 +86,8 @@ func (j *judge) eventsAre(w *world) error {
 				At: e.At, Used: e.Used, Quota: e.Quota})
 		}
 	}
-	if lost := shard.LostEvents(w.log.state); lost > 0 {
-		return fmt.Errorf("%d events are lost", lost)
+	if page, err := shard.ReadEvents(w.log.state, shard.EventsQuery{}); err != nil || page.Lost > 0 {
+		return fmt.Errorf("%d events are lost, %v", page.Lost, err)
 	}
 	for _, f := range j.history.Fired() {
 		i := slices.Index(got, f)

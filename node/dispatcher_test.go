@@ -180,7 +180,7 @@ func (r *told) sinkOf(n *Node, kind string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if r.secret, err = notify.ParseSecret(text); err != nil {
+	if r.secret, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_")); err != nil {
 		r.t.Fatal(err)
 	}
 }

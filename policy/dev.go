@@ -5,10 +5,7 @@ import _ "embed"
 //go:embed dev.yaml
 var devYAML string
 
-// DevYAML returns the text of the policies that `stint serve --dev` installs, as a file to start from.
-func DevYAML() string { return devYAML }
-
-// Dev returns the Set of DevYAML.
+// Dev returns the policies that `stint serve --dev` installs.
 func Dev() *Set {
 	set, err := Parse("dev.yaml", []byte(devYAML))
 	if err != nil {

@@ -252,7 +252,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(policy.DevYAML()))
+	f.Add(policy.Format(policy.Dev()))
 	everything, err := os.ReadFile("testdata/every_field.yaml")
 	if err != nil {
 		f.Fatal(err)

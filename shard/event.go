@@ -187,13 +187,6 @@ func ReadEvents(view Records, q EventsQuery) (EventsPage, error) {
 	return p, nil
 }
 
-// LostEvents returns how many events of a shard were dropped before all of their sinks had them, ever; 0 also if that cannot be read.
-func LostEvents(view Records) uint64 {
-	record, found := view.Lookup(string(outboxRecord))
-	h, _ := outboxHeadOf(record, found)
-	return h.lost
-}
-
 // EventPlace names the record of an event in its list.
 type EventPlace struct {
 	Number uint64

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -35,15 +34,6 @@ func NewSecret(random io.Reader, now time.Time) (Secret, error) {
 
 // Text is the secret as its receiver configures it. It is shown once.
 func (s Secret) Text() string { return secretPrefix + base64.StdEncoding.EncodeToString(s.Key) }
-
-// ParseSecret reads what Text wrote.
-func ParseSecret(text string) (key []byte, err error) {
-	rest, found := strings.CutPrefix(text, secretPrefix)
-	if key, err = base64.StdEncoding.DecodeString(rest); !found || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, errors.New("a secret is whsec_ and 24 to 64 bytes in base64")
-	}
-	return key, nil
-}
 
 // String implements fmt.Stringer.
 func (s Secret) String() string { return "(a secret)" }

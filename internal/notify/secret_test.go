@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // The example of the specification's own libraries.
 func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
-	key, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,18 +27,15 @@ func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
 	}
 }
 
-func TestSecretsAreReadAsTheyAreShown(t *testing.T) {
+// A receiver is given 24 to 64 bytes, as the specification wants.
+func TestTheTextOfASecretIsItsKey(t *testing.T) {
 	s, err := NewSecret(rand.Reader, time.Unix(1, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := ParseSecret(s.Text()); err != nil || !bytes.Equal(key, s.Key) {
+	text, found := strings.CutPrefix(s.Text(), "whsec_")
+	if key, err := base64.StdEncoding.DecodeString(text); !found || err != nil || !bytes.Equal(key, s.Key) || len(key) < 24 || len(key) > 64 {
 		t.Errorf("%v: %x, want %x", err, key, s.Key)
-	}
-	for _, text := range []string{"", "whsec_", "whsec_c2hvcnQ=", s.Text()[6:], "whsec_!" + s.Text()[7:]} {
-		if _, err := ParseSecret(text); err == nil {
-			t.Errorf("%q is taken for a secret", text)
-		}
 	}
 }
 
