@@ -50,10 +50,7 @@ func (d *debts) discharge(r *replica) {
 			within, cancel := context.WithTimeout(ctx, dischargeWithin)
 			defer cancel()
 			if !d.router.Discharge(within, duties) {
-				select {
-				case <-time.After(dischargeAgain):
-				case <-ctx.Done():
-				}
+				waitOut(ctx, dischargeAgain)
 			}
 		})
 	}

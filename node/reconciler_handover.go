@@ -132,10 +132,7 @@ func (h *handover) giveAllAway(ctx context.Context) {
 		for attempt := 0; r.group.Leading() && attempt < 3 && ctx.Err() == nil; attempt++ {
 			if err := h.perform(ctx, r, ""); err != nil {
 				h.logger.Warn("a shard could not be handed over before stopping", "shard", r.Shard, "error", err)
-				select {
-				case <-time.After(100 * time.Millisecond):
-				case <-ctx.Done():
-				}
+				waitOut(ctx, 100*time.Millisecond)
 			}
 		}
 	})

@@ -192,10 +192,7 @@ func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed 
 	patience, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
 	for !a.othersSaid() && patience.Err() == nil {
-		select {
-		case <-patience.Done():
-		case <-time.After(10 * time.Millisecond): // reports come twice a second, and at once after ask
-		}
+		waitOut(patience, 10*time.Millisecond) // reports come twice a second, and at once after ask
 	}
 	return records, a.tokens.lastUsed(), a.tokens.guard.Set().Required, nil
 }
