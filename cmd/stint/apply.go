@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -79,13 +80,8 @@ func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
 }
 
 func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.policies(ctx).Apply(ctx, signed(byHand{Actor: c.Actor}, request))
-	if err != nil {
-		return nil, c.explainFate(ctx, "apply", err, "it may be in force all the same: stint policies tells the version")
-	}
-	return answer.Msg, nil
+	return ask(c.remote, "apply", "it may be in force all the same: stint policies tells the version",
+		c.policies, stintv1connect.PolicyServiceClient.Apply, signed(byHand{Actor: c.Actor}, request))
 }
 
 // mayLose asks which changes the file would make, and whether the policies that are missing from it may end, and the keys of

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type drainCommand struct {
@@ -60,13 +61,9 @@ func (c *drainCommand) Run(s streams) error {
 }
 
 func (c *drainCommand) ask() (*stintv1.DrainResponse, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.cluster(ctx).Drain(ctx, connect.NewRequest(&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off}))
-	if err != nil {
-		return nil, told{c.explain(ctx, strings.TrimSpace("drain "+c.Node), err, false), err}
-	}
-	return answer.Msg, nil
+	return ask(c.remote, strings.TrimSpace("drain "+c.Node), "",
+		c.cluster, stintv1connect.ClusterServiceClient.Drain,
+		connect.NewRequest(&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off}))
 }
 
 func (c *drainCommand) who() string {

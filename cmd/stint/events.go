@@ -6,6 +6,7 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // eventsCommand has the commands about events that wait for sinks.
@@ -32,31 +33,31 @@ type eventsListCommand struct {
 
 // Run lists events.
 func (c *eventsListCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.sinks(ctx).ListEvents(ctx, connect.NewRequest(&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count}))
+	answer, err := ask(c.remote, "events", "",
+		c.sinks, stintv1connect.SinkServiceClient.ListEvents,
+		connect.NewRequest(&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count}))
 	if err != nil {
-		return c.explain(ctx, "events", err, false)
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
-	for _, one := range answer.Msg.Missing {
+	for _, one := range answer.Missing {
 		fmt.Fprintf(s.err, "shard %s did not answer: its events are not in the list\n", one)
 	}
-	if len(answer.Msg.Events) == 0 {
+	if len(answer.Events) == 0 {
 		_, err := fmt.Fprintln(s.out, "no event waits, and there are no dead letters")
 		return err
 	}
 	table := newTable(s)
 	fmt.Fprintln(table, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY")
-	for _, e := range answer.Msg.Events {
+	for _, e := range answer.Events {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if answer.Msg.More {
+	if answer.More {
 		fmt.Fprintln(s.err, "there are more: -n")
 	}
 	return nil
@@ -72,15 +73,16 @@ type eventsReplayCommand struct {
 
 // Run replays dead letters.
 func (c *eventsReplayCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.sinks(ctx).ReplayEvents(ctx, connect.NewRequest(&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note}))
+	answer, err := ask(c.remote,
+		"events replay", "some may be sent again: stint sink events lists the others; replay again",
+		c.sinks, stintv1connect.SinkServiceClient.ReplayEvents,
+		connect.NewRequest(&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note}))
 	if err != nil {
-		return c.explainFate(ctx, "events replay", err, "some may be sent again: stint sink events lists the others; replay again")
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
-	_, err = fmt.Fprintf(s.out, "%d dead letters are sent again\n", answer.Msg.Replayed)
+	_, err = fmt.Fprintf(s.out, "%d dead letters are sent again\n", answer.Replayed)
 	return err
 }

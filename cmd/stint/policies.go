@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -30,24 +31,23 @@ type policiesListCommand struct {
 
 // Run prints the policies in force.
 func (c *policiesListCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	answer, err := ask(c.remote, "policies", "",
+		c.policies, stintv1connect.PolicyServiceClient.List, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 	if err != nil {
-		return c.explain(ctx, "policies", err, false)
+		return err
 	}
 	switch c.Output {
 	case "json":
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	case "yaml":
-		set, err := setOf(answer.Msg.Policies, answer.Msg.Rules)
+		set, err := setOf(answer.Policies, answer.Rules)
 		if err != nil {
 			return err
 		}
 		_, err = raw(s.out).Write(policy.Format(set))
 		return err
 	}
-	return printPolicies(s, answer.Msg)
+	return printPolicies(s, answer)
 }
 
 type policiesCheckCommand struct {
@@ -99,18 +99,17 @@ type policiesHistoryCommand struct {
 
 // Run prints the versions and their actors, newest first.
 func (c *policiesHistoryCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.policies(ctx).History(ctx, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
+	answer, err := ask(c.remote, "policies history", "",
+		c.policies, stintv1connect.PolicyServiceClient.History, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
 	if err != nil {
-		return c.explain(ctx, "policies history", err, false)
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
 	table := newTable(s)
 	fmt.Fprintln(table, "VERSION\tTIME\tWHO\tKEPT\tNOTE")
-	for _, v := range answer.Msg.Versions {
+	for _, v := range answer.Versions {
 		kept := "yes"
 		if !v.Kept {
 			kept = "-"

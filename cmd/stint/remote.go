@@ -116,6 +116,20 @@ func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient
 	return stintv1connect.NewClusterServiceClient(r.client(), r.reach(ctx))
 }
 
+// ask makes one call. what and maybe: see explainFate.
+func ask[C, Q, A any](
+	r remote, what, maybe string, client func(context.Context) C,
+	call func(C, context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *connect.Request[Q],
+) (*A, error) {
+	ctx, cancel := r.context()
+	defer cancel()
+	answer, err := call(client(ctx), ctx, request)
+	if err != nil {
+		return nil, told{r.explainFate(ctx, what, err, maybe), err}
+	}
+	return answer.Msg, nil
+}
+
 // explain turns a failed call into an error for people: what failed, on what, and what to do. ctx is the call's context.
 // counts is true for calls that change what a key has used.
 func (r remote) explain(ctx context.Context, what string, err error, counts bool) error {

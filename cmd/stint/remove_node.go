@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type removeNodeCommand struct {
@@ -96,13 +97,10 @@ func losesCopies(m *stintv1.StatusResponse, stay int) string {
 }
 
 func (c *removeNodeCommand) begin(what string) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	_, err := c.cluster(ctx).RemoveNode(ctx, connect.NewRequest(&stintv1.RemoveNodeRequest{NodeId: c.Node}))
-	if err != nil {
-		return c.explainFate(ctx, what, err, "it may have begun all the same: see stint status")
-	}
-	return nil
+	_, err := ask(c.remote, what, "it may have begun all the same: see stint status",
+		c.cluster, stintv1connect.ClusterServiceClient.RemoveNode,
+		connect.NewRequest(&stintv1.RemoveNodeRequest{NodeId: c.Node}))
+	return err
 }
 
 // left describes what the node still holds; "": the node is removed.

@@ -63,13 +63,8 @@ func (c *secretListCommand) Run(s streams) error {
 
 // sealing asks for the secrets on behalf of a command.
 func (r remote) sealing(command string) (*stintv1.ListSecretsResponse, error) {
-	ctx, cancel := r.context()
-	defer cancel()
-	answer, err := r.secrets(ctx).List(ctx, connect.NewRequest(&stintv1.ListSecretsRequest{}))
-	if err != nil {
-		return nil, told{r.explain(ctx, command, err, false), err}
-	}
-	return answer.Msg, nil
+	return ask(r, command, "",
+		r.secrets, stintv1connect.SecretServiceClient.List, connect.NewRequest(&stintv1.ListSecretsRequest{}))
 }
 
 // rotationLine says what a rotation waits for.
@@ -125,13 +120,12 @@ func (c *secretRotateCommand) Run(s streams) error {
 }
 
 func (c *secretRotateCommand) begin() (number uint32, err error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.secrets(ctx).Rotate(ctx, connect.NewRequest(&stintv1.RotateSecretRequest{}))
+	answer, err := ask(c.remote, "secret rotate", "it may have begun all the same: see stint cluster secret",
+		c.secrets, stintv1connect.SecretServiceClient.Rotate, connect.NewRequest(&stintv1.RotateSecretRequest{}))
 	if err != nil {
-		return 0, c.explainFate(ctx, "secret rotate", err, "it may have begun all the same: see stint cluster secret")
+		return 0, err
 	}
-	return answer.Msg.Number, nil
+	return answer.Number, nil
 }
 
 type secretDropOldCommand struct {
@@ -140,14 +134,13 @@ type secretDropOldCommand struct {
 
 // Run drops the old secrets.
 func (c *secretDropOldCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.secrets(ctx).DropOld(ctx, connect.NewRequest(&stintv1.DropOldSecretsRequest{}))
+	answer, err := ask(c.remote, "secret drop-old", "it may have been done: see stint cluster secret",
+		c.secrets, stintv1connect.SecretServiceClient.DropOld, connect.NewRequest(&stintv1.DropOldSecretsRequest{}))
 	if err != nil {
-		return c.explainFate(ctx, "secret drop-old", err, "it may have been done: see stint cluster secret")
+		return err
 	}
-	numbers := make([]string, len(answer.Msg.Numbers))
-	for i, n := range answer.Msg.Numbers {
+	numbers := make([]string, len(answer.Numbers))
+	for i, n := range answer.Numbers {
 		numbers[i] = fmt.Sprint(n)
 	}
 	_, err = fmt.Fprintf(s.out, "dropped %s: within a second no node settles what is sealed with it\n", strings.Join(numbers, ", "))

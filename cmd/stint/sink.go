@@ -63,13 +63,13 @@ func (c *sinkCreateCommand) Run(s streams) error {
 	if request.ApiKey, err = apiKeyOf(c.Kind == "stripe", c.APIKeyFile, s.in); err != nil {
 		return err
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.sinks(ctx).Create(ctx, connect.NewRequest(request))
+	answer, err := ask(c.remote,
+		"sink create "+c.Name, "it may have been made: stint sink list shows it; delete it and make it again",
+		c.sinks, stintv1connect.SinkServiceClient.Create, connect.NewRequest(request))
 	if err != nil {
-		return c.explainFate(ctx, "sink create "+c.Name, err, "it may have been made: stint sink list shows it; delete it and make it again")
+		return err
 	}
-	return c.tell(s, answer.Msg, answer.Msg.Secret)
+	return c.tell(s, answer, answer.Secret)
 }
 
 // tell prints a secret, if there is one.
@@ -119,22 +119,21 @@ type sinkListCommand struct {
 
 // Run lists sinks.
 func (c *sinkListCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.sinks(ctx).List(ctx, connect.NewRequest(&stintv1.ListSinksRequest{}))
+	answer, err := ask(c.remote, "sink list", "",
+		c.sinks, stintv1connect.SinkServiceClient.List, connect.NewRequest(&stintv1.ListSinksRequest{}))
 	if err != nil {
-		return c.explain(ctx, "sink list", err, false)
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
-	if len(answer.Msg.Sinks) == 0 {
+	if len(answer.Sinks) == 0 {
 		_, err := fmt.Fprintln(s.out, "there are no sinks")
 		return err
 	}
 	table := newTable(s)
 	fmt.Fprintln(table, "NAME\tKIND\tEVENTS\tURL\tSTATE")
-	for _, one := range answer.Msg.Sinks {
+	for _, one := range answer.Sinks {
 		state := "enabled"
 		if one.DisabledAt != nil {
 			state = "disabled " + instant(one.DisabledAt) + ": " + one.DisabledWhy
@@ -146,7 +145,7 @@ func (c *sinkListCommand) Run(s streams) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, one := range answer.Msg.Sinks {
+	for _, one := range answer.Sinks {
 		if one.SkippedBills == 0 {
 			continue
 		}
@@ -175,14 +174,13 @@ func (c *sinkRotateCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context()
-	defer cancel()
 	request := &stintv1.RotateSinkRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap), ApiKey: key}
-	answer, err := c.sinks(ctx).Rotate(ctx, connect.NewRequest(request))
+	answer, err := ask(c.remote, "sink rotate "+c.Name, "it may have been done: rotate it again",
+		c.sinks, stintv1connect.SinkServiceClient.Rotate, connect.NewRequest(request))
 	if err != nil {
-		return c.explainFate(ctx, "sink rotate "+c.Name, err, "it may have been done: rotate it again")
+		return err
 	}
-	return c.tell(s, answer.Msg, answer.Msg.Secret)
+	return c.tell(s, answer, answer.Secret)
 }
 
 type sinkEnableCommand struct {
@@ -192,10 +190,8 @@ type sinkEnableCommand struct {
 
 // Run enables the sink.
 func (c *sinkEnableCommand) Run(s streams) error {
-	return c.changeSink(s, "sink enable", c.Name, "is enabled: what waits is sent", func(ctx context.Context) error {
-		_, err := c.sinks(ctx).Enable(ctx, connect.NewRequest(&stintv1.EnableSinkRequest{Name: c.Name}))
-		return err
-	})
+	return changeSink(c.remote, s, "sink enable", c.Name, "is enabled: what waits is sent",
+		stintv1connect.SinkServiceClient.Enable, &stintv1.EnableSinkRequest{Name: c.Name})
 }
 
 type sinkDisableCommand struct {
@@ -205,10 +201,8 @@ type sinkDisableCommand struct {
 
 // Run disables the sink.
 func (c *sinkDisableCommand) Run(s streams) error {
-	return c.changeSink(s, "sink disable", c.Name, "is disabled: its events wait, for three days", func(ctx context.Context) error {
-		_, err := c.sinks(ctx).Disable(ctx, connect.NewRequest(&stintv1.DisableSinkRequest{Name: c.Name}))
-		return err
-	})
+	return changeSink(c.remote, s, "sink disable", c.Name, "is disabled: its events wait, for three days",
+		stintv1connect.SinkServiceClient.Disable, &stintv1.DisableSinkRequest{Name: c.Name})
 }
 
 type sinkDeleteCommand struct {
@@ -218,19 +212,21 @@ type sinkDeleteCommand struct {
 
 // Run ends the sink.
 func (c *sinkDeleteCommand) Run(s streams) error {
-	return c.changeSink(s, "sink delete", c.Name, "is deleted", func(ctx context.Context) error {
-		_, err := c.sinks(ctx).Delete(ctx, connect.NewRequest(&stintv1.DeleteSinkRequest{Name: c.Name}))
-		return err
-	})
+	return changeSink(c.remote, s, "sink delete", c.Name, "is deleted",
+		stintv1connect.SinkServiceClient.Delete, &stintv1.DeleteSinkRequest{Name: c.Name})
 }
 
 // changeSink makes one call about a sink, and says what is different now.
-func (r remote) changeSink(s streams, command, name, verdict string, call func(context.Context) error) error {
-	ctx, cancel := r.context()
-	defer cancel()
-	if err := call(ctx); err != nil {
-		return r.explainFate(ctx, command+" "+name, err, "it may have been done: stint sink list shows it")
+func changeSink[Q, A any](
+	r remote, s streams, command, name, verdict string,
+	call func(stintv1connect.SinkServiceClient, context.Context, *connect.Request[Q]) (*connect.Response[A], error),
+	message *Q,
+) error {
+	_, err := ask(r, command+" "+name, "it may have been done: stint sink list shows it",
+		r.sinks, call, connect.NewRequest(message))
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(s.out, "%s %s\n", name, verdict)
+	_, err = fmt.Fprintf(s.out, "%s %s\n", name, verdict)
 	return err
 }

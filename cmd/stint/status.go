@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type statusCommand struct {
@@ -49,13 +50,8 @@ func (c *statusCommand) Run(s streams) error {
 
 // status asks for the state of the cluster on behalf of a command.
 func (r remote) status(command string) (*stintv1.StatusResponse, error) {
-	ctx, cancel := r.context()
-	defer cancel()
-	answer, err := r.cluster(ctx).Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
-	if err != nil {
-		return nil, told{r.explain(ctx, command, err, false), err}
-	}
-	return answer.Msg, nil
+	return ask(r, command, "",
+		r.cluster, stintv1connect.ClusterServiceClient.Status, connect.NewRequest(&stintv1.StatusRequest{}))
 }
 
 // printStatus writes a status for people. Removed nodes are only counted.

@@ -78,20 +78,20 @@ func (c *tokenCreateCommand) Run(s streams) error {
 		}
 		request.ExpiresAt = timestamppb.New(time.Now().Add(length))
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.tokens(ctx).Create(ctx, connect.NewRequest(request))
+	answer, err := ask(c.remote,
+		"token create "+c.Name, "it may have been made: stint token list shows it; revoke it and make another one",
+		c.tokens, stintv1connect.TokenServiceClient.Create, connect.NewRequest(request))
 	if err != nil {
-		return c.explainFate(ctx, "token create "+c.Name, err, "it may have been made: stint token list shows it; revoke it and make another one")
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
 	if c.Role {
 		_, err = fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n", c.Name, c.Name)
 		return err
 	}
-	_, err = fmt.Fprintln(s.out, answer.Msg.Token)
+	_, err = fmt.Fprintln(s.out, answer.Token)
 	fmt.Fprintf(s.err, "This is shown once: keep it in a file that only its user can read, and send it with --token-file or STINT_TOKEN.\n")
 	return err
 }
@@ -108,24 +108,23 @@ func (*tokenListCommand) Help() string {
 
 // Run lists tokens and roles.
 func (c *tokenListCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.tokens(ctx).List(ctx, connect.NewRequest(&stintv1.ListTokensRequest{}))
+	answer, err := ask(c.remote, "token list", "",
+		c.tokens, stintv1connect.TokenServiceClient.List, connect.NewRequest(&stintv1.ListTokensRequest{}))
 	if err != nil {
-		return c.explain(ctx, "token list", err, false)
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
-	if !answer.Msg.Required {
+	if !answer.Required {
 		fmt.Fprintln(s.out, "this cluster asks for no tokens")
 	}
-	if len(answer.Msg.Tokens) == 0 {
+	if len(answer.Tokens) == 0 {
 		return nil
 	}
 	table := newTable(s)
 	fmt.Fprintln(table, "NAME\tKIND\tLAST USED\tEXPIRES\tMAY DO")
-	for _, t := range answer.Msg.Tokens {
+	for _, t := range answer.Tokens {
 		kind := "token"
 		if t.Id == "" {
 			kind = "role"
@@ -157,16 +156,16 @@ type tokenRotateCommand struct {
 
 // Run replaces the token.
 func (c *tokenRotateCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.tokens(ctx).Rotate(ctx, connect.NewRequest(&stintv1.RotateTokenRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap)}))
+	answer, err := ask(c.remote, "token rotate "+c.Name, "it may have been done: rotate it again",
+		c.tokens, stintv1connect.TokenServiceClient.Rotate,
+		connect.NewRequest(&stintv1.RotateTokenRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap)}))
 	if err != nil {
-		return c.explainFate(ctx, "token rotate "+c.Name, err, "it may have been done: rotate it again")
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
-	_, err = fmt.Fprintln(s.out, answer.Msg.Token)
+	_, err = fmt.Fprintln(s.out, answer.Token)
 	return err
 }
 
@@ -179,16 +178,16 @@ type tokenRevokeCommand struct {
 
 // Run ends the token.
 func (c *tokenRevokeCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.tokens(ctx).Revoke(ctx, connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name, Children: c.Children}))
+	answer, err := ask(c.remote, "token revoke "+c.Name, "it may have been done: stint token list shows it",
+		c.tokens, stintv1connect.TokenServiceClient.Revoke,
+		connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name, Children: c.Children}))
 	if err != nil {
-		return c.explainFate(ctx, "token revoke "+c.Name, err, "it may have been done: stint token list shows it")
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
-	children := strings.Join(answer.Msg.Children, ", ")
+	children := strings.Join(answer.Children, ", ")
 	switch {
 	case children == "":
 		_, err = fmt.Fprintf(s.out, "%s is revoked: within a second no node accepts it\n", c.Name)
@@ -214,14 +213,13 @@ func (*tokenOffCommand) Help() string {
 
 // Run turns the asking for tokens off.
 func (c *tokenOffCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.tokens(ctx).TurnOff(ctx, connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
+	answer, err := ask(c.remote, "token off", "it may have been done: stint token list shows it",
+		c.tokens, stintv1connect.TokenServiceClient.TurnOff, connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
 	if err != nil {
-		return c.explainFate(ctx, "token off", err, "it may have been done: stint token list shows it")
+		return err
 	}
 	if c.json() {
-		return printJSON(s, answer.Msg)
+		return printJSON(s, answer)
 	}
 	_, err = fmt.Fprintln(s.out, "the cluster asks for no tokens any longer")
 	return err

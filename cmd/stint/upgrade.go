@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type upgradeCommand struct {
@@ -47,13 +48,9 @@ func (c *upgradeStatusCommand) Run(s streams) error {
 
 // levels asks for the feature levels on behalf of a command.
 func (r remote) levels(command string) (*stintv1.UpgradeStatusResponse, error) {
-	ctx, cancel := r.context()
-	defer cancel()
-	answer, err := r.cluster(ctx).UpgradeStatus(ctx, connect.NewRequest(&stintv1.UpgradeStatusRequest{}))
-	if err != nil {
-		return nil, told{r.explain(ctx, command, err, false), err}
-	}
-	return answer.Msg, nil
+	return ask(r, command, "",
+		r.cluster, stintv1connect.ClusterServiceClient.UpgradeStatus,
+		connect.NewRequest(&stintv1.UpgradeStatusRequest{}))
 }
 
 // printLevels writes the levels for people.
@@ -139,17 +136,18 @@ type upgradePinCommand struct {
 
 // Run pins the level.
 func (c *upgradePinCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	what := fmt.Sprintf("upgrade pin %d", c.Level)
-	if _, err := c.cluster(ctx).PinLevel(ctx, connect.NewRequest(&stintv1.PinLevelRequest{Level: c.Level})); err != nil {
-		return c.explainFate(ctx, what, err, "it may be pinned all the same: see stint cluster upgrade status")
+	_, err := ask(c.remote,
+		fmt.Sprintf("upgrade pin %d", c.Level), "it may be pinned all the same: see stint cluster upgrade status",
+		c.cluster, stintv1connect.ClusterServiceClient.PinLevel,
+		connect.NewRequest(&stintv1.PinLevelRequest{Level: c.Level}))
+	if err != nil {
+		return err
 	}
 	verdict := "the cluster's feature level is not pinned"
 	if c.Level != 0 {
 		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint cluster upgrade pin 0", c.Level)
 	}
-	_, err := fmt.Fprintln(s.out, verdict)
+	_, err = fmt.Fprintln(s.out, verdict)
 	return err
 }
 
@@ -182,11 +180,11 @@ func (c *upgradeFinishCommand) Run(s streams) error {
 }
 
 func (c *upgradeFinishCommand) begin() (level uint32, err error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.cluster(ctx).FinishUpgrade(ctx, connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
+	answer, err := ask(c.remote, "upgrade finish", "it may have begun all the same: see stint cluster upgrade status",
+		c.cluster, stintv1connect.ClusterServiceClient.FinishUpgrade,
+		connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
 	if err != nil {
-		return 0, c.explainFate(ctx, "upgrade finish", err, "it may have begun all the same: see stint cluster upgrade status")
+		return 0, err
 	}
-	return answer.Msg.Level, nil
+	return answer.Level, nil
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // usageCommand has the commands about bills.
@@ -82,13 +83,12 @@ func (c *usageListCommand) Run(s streams) error {
 }
 
 func (c *usageListCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(request))
+	answer, err := ask(c.remote, "usage", "",
+		c.observe, stintv1connect.ObserveServiceClient.ListUsage, connect.NewRequest(request))
 	if err != nil {
-		return nil, c.explain(ctx, "usage", err, false)
+		return nil, err
 	}
-	return answer.Msg, nil
+	return answer, nil
 }
 
 // writer returns a function that writes a record, and one for the end.
