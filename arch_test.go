@@ -23,6 +23,8 @@ const module = "github.com/stint-io/stint/"
 var floors = map[string]int{
 	"limit":                   0,
 	"policy":                  1,
+	"shard/slot":              1, // where keys live: known to shards, nodes and clients
+	"shard/table":             1, // records in memory, and pictures of them
 	"shard":                   2,
 	"internal/offline/replay": 3, // offline: evaluates events without a server
 	"internal/offline/backup": 3, // offline: the file of a backup
@@ -57,8 +59,7 @@ var beside = map[string][]string{
 	"internal/observe/metrics":     {"internal/observe/decisions", "internal/observe/top"},
 	"internal/observe/top":         {},                           // the keys that stand out: sketches without a clock
 	"internal/observe/decisions":   {"limit", "policy", "shard"}, // what a call came to, for all who hear of it; and as a log
-	"shard/placement":              {},                           // where keys live: known to shards and clients
-	"client":                       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/placement"},
+	"client":                       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/slot"},
 	"client/internal/inbound":      {"api/gen/stint/v1", "client"}, // what the middlewares share
 	"client/stinthttp":             {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":          {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
@@ -95,7 +96,6 @@ var beside = map[string][]string{
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
 	"actor":             {"internal/observe/top"},
-	"shard":             {"shard/placement"},
 	"internal/gate":     {"internal/edge/clientaddr"},
 	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/trace"},
 	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
@@ -130,7 +130,7 @@ var doors = map[string][]string{
 	"github.com/schollz/progressbar":        {"cmd/stint"},
 	"golang.org/x/term":                     {"cmd/stint"},
 	"golang.org/x/sys":                      {"cmd/stint", "internal/offline/bench", "node", "raftfsm"},
-	"github.com/cespare/xxhash":             {"shard", "shard/placement"},
+	"github.com/cespare/xxhash":             {"shard", "shard/slot", "shard/table"},
 	"github.com/klauspost/compress":         {"internal/offline/backup"},
 	"github.com/anishathalye/porcupine":     {"internal/testing/model"},
 	"github.com/hashicorp/go-hclog":         {"raftfsm"},
@@ -165,12 +165,12 @@ var testsMayUse = map[string][]string{
 	"node":                    {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"internal/offline/bench":  {"api/gen/stint/v1"},
 	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
-	"internal/edge/keyhash":   {"policy", "shard", "shard/placement"},
+	"internal/edge/keyhash":   {"policy", "shard", "shard/slot"},
 	"internal/testing/chaos":  {"cluster/peer", "internal/offline/backup", "limit", "shard"},
 	"client":                  {"node"}, // the node of the examples
 	"stinttest":               {"api/gen/stint/v1"},
 	"examples/go-web":         {"stinttest"},
-	"internal/testing/sim":    {"api", "cluster/gossip", "cluster/placement", "node", "limit", "policy", "shard"},
+	"internal/testing/sim":    {"api", "cluster/gossip", "cluster/placement", "node", "limit", "policy", "shard", "shard/slot"},
 }
 
 // pureImports are banned on floors 0 to 2: the core has no disk, network, randomness or goroutines.
@@ -374,7 +374,7 @@ func TestClientsAreLight(t *testing.T) {
 			case !found: // the standard library
 			case !isOurs:
 				modules[in] = true
-			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") && ours != "shard/placement" && ours != "internal/edge/clientaddr":
+			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") && ours != "shard/slot" && ours != "internal/edge/clientaddr":
 				t.Errorf("a program with %s links %s", pkg, ours)
 			}
 		}

@@ -87,7 +87,7 @@ func (o *operation) settleable() bool {
 
 // described converts a request for check.History.
 func (o *operation) described() model.Decided {
-	d := model.Decided{Op: model.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
+	d := model.Decided{Slot: uint32(o.request.Slot()), Op: model.Op(o.request.Op), ID: o.request.ID, Charges: o.charges}
 	if h := o.request.Hold; h != nil {
 		d.TTL, d.OnExpire = h.TTL, h.OnExpire
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Decider decides requests, wherever their keys live. It may be called concurrently.
@@ -54,6 +55,8 @@ type Config struct {
 	Top TopReader
 	// Shards returns the number of shards, all of which Audit asks; 0, and without the function: not known.
 	Shards func() int
+	// Slots returns the shard of each slot; nil if Shards returns 0.
+	Slots func() *slot.Map
 	// Stale answers a Get from the replicas of this node and returns the greatest possible age of the answer; ok is false
 	// if a replica is missing here. nil: there are no replicas.
 	Stale func(shard.Request) (d shard.Decision, behind time.Duration, ok bool)
@@ -148,13 +151,14 @@ func New(c Config) *API {
 		newestSealer: c.NewestSealer,
 		stale:        c.Stale,
 		shards:       c.Shards,
+		slots:        c.Slots,
 		cluster:      c.Cluster,
 	}
 	limits.register(d)
 	envoyService{limits}.register(d)
 	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
 	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards,
+	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards, slots: c.Slots,
 		cluster: c.Cluster, keysTop: c.Top}.register(d)
 	watchService{
 		bus:          c.Bus,

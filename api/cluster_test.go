@@ -23,6 +23,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // fakeCluster gives the answers that the test sets, and records its calls.
@@ -148,7 +149,7 @@ func aStatus() ClusterStatus {
 			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
 		},
 		Shards: []ShardStatus{
-			{ID: 0, Owner: "a", Epoch: 17, Seq: 99, Time: noon, Keys: 5, PoliciesVersion: 2, Replicas: []ReplicaStatus{
+			{ID: 0, Owner: "a", Epoch: 17, Seq: 99, Time: noon, Keys: 5, PoliciesVersion: 2, Slots: []slot.Range{{First: 0, Last: 511}}, Replicas: []ReplicaStatus{
 				{Node: "a", Number: 1, Role: "voter", Known: true}, {Node: "b", Number: 4, Role: "learner", Lost: true, Lag: 12}}},
 			{ID: shard.System, Keys: -1},
 		},
@@ -170,8 +171,8 @@ func TestJSONOfTheStatus(t *testing.T) {
 		`{"id":0,"owner":"a","epoch":"17","seq":"99","time":"2026-11-21T12:00:00.250Z","keys":"5","replicas":[` +
 		`{"node":"a","voter":true,"lag":"0","number":"1","role":"voter","lost":false,"known":true},` +
 		`{"node":"b","voter":false,"lag":"12","number":"4","role":"learner","lost":true,"known":false}],` +
-		`"policiesVersion":"2","name":"0"},` +
-		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system"}],` +
+		`"policiesVersion":"2","name":"0","slots":[{"first":0,"last":511}]},` +
+		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system","slots":[]}],` +
 		`"policiesVersion":"2","tableVersion":"9","moves":["shard 0: b/4 is catching up"],` +
 		`"problems":["node b is not heard from"],"partial":false}`
 	if got := compact(t, body); code != 200 || got != want {

@@ -10,6 +10,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // billing answers reads of usage with some bills, and all else as decide does.
@@ -64,7 +65,7 @@ func TestForgetAsksEveryShardUntilNothingIsLeft(t *testing.T) {
 		t.Fatalf("%d requests", len(requests))
 	}
 	own := requests[0]
-	if own.Shard != shard.Of("shop", "user:42", 3) || own.Adjustment.Actor != "127.0.0.1" ||
+	if own.Shard != shard.Of(slot.Even(3), "shop", "user:42") || own.Adjustment.Actor != "127.0.0.1" ||
 		own.Adjustment.Note != "as she asked" {
 		t.Errorf("the first is %+v with %+v", own, own.Adjustment)
 	}

@@ -197,7 +197,7 @@ func TestAnOperationIsSettledByItsOwnID(t *testing.T) {
 	w.decider.decide = func(r shard.Request) shard.Result {
 		result := hold(r)
 		result.Decision.Operation = &shard.Verdict{ID: "op-1", Home: 3, State: shard.OperationHeld,
-			Legs: []shard.Leg{{Shard: 5, Decision: shard.Decision{Position: shard.Position{Shard: 5, Epoch: 4, Seq: 2}}}}}
+			Legs: []shard.Leg{{Slot: 5, Decision: shard.Decision{Position: shard.Position{Shard: 5, Epoch: 4, Seq: 2}}}}}
 		return result
 	}
 	d := w.decision("LimitService/Reserve", reserving(`"ttl":"60s"`))

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const plainKey = "ann@example.com"
@@ -394,7 +395,7 @@ func TestForgetOfAHashedKey(t *testing.T) {
 	w.post("LimitService/Forget", `{"namespace":"shop","key":"`+plainKey+`","bills":true}`)
 	first := w.decider.requests()[0]
 	hash := hashOf(t, "shop", plainKey)
-	if first.Shard != shard.Of("shop", hash, 64) || first.Adjustment.Forget != hash || first.Hashed {
+	if first.Shard != shard.Of(slot.Even(64), "shop", hash) || first.Adjustment.Forget != hash || first.Hashed {
 		t.Errorf("%+v", first)
 	}
 }

@@ -74,6 +74,9 @@ func shardOf(s *ShardStatus) *stintv1.Shard {
 		Keys:            uint64(max(s.Keys, 0)),
 		PoliciesVersion: s.PoliciesVersion,
 	}
+	for _, r := range s.Slots {
+		m.Slots = append(m.Slots, &stintv1.SlotRange{First: uint32(r.First), Last: uint32(r.Last)})
+	}
 	for _, r := range s.Replicas {
 		m.Replicas = append(m.Replicas, &stintv1.Replica{
 			Node:   r.Node,

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // ClusterAdmin administers the cluster for the API. It may be called concurrently. Errors are *shard.Error, whose code
@@ -89,7 +90,7 @@ func (s *ClusterStatus) whereabouts() ClusterStatus {
 		known.Nodes = append(known.Nodes, NodeStatus{ID: n.ID, APIAddr: n.APIAddr, State: n.State, Alive: n.Alive})
 	}
 	for _, d := range s.Shards {
-		known.Shards = append(known.Shards, ShardStatus{ID: d.ID, Owner: d.Owner})
+		known.Shards = append(known.Shards, ShardStatus{ID: d.ID, Owner: d.Owner, Slots: d.Slots})
 	}
 	return known
 }
@@ -125,6 +126,7 @@ type ShardStatus struct {
 	Time            limit.Time // shard time
 	Keys            int
 	PoliciesVersion uint64 // version that the owner has adopted
+	Slots           []slot.Range
 	Replicas        []ReplicaStatus
 }
 

@@ -49,7 +49,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 		}
 	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
-	own := shard.Of(namespace, key, uint32(shards))
+	own := shard.Of(s.slots(), namespace, key)
 	first, err := decide(ctx, f.decider, f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note}))
 	if err != nil {
 		return nil, ofForget(err)
@@ -70,9 +70,8 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 
 // billsOf reads the periods of a key that one policy has billed; "": all policies, whose periods are anywhere in the shard.
 func (s limitService) billsOf(ctx context.Context, namespace, policy, key string) (bills []shard.Usage, err error) {
-	shards := uint32(s.shards())
 	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
-		page, err := usagePage(ctx, s.decider, namespace, shard.Of(namespace, key, shards), query)
+		page, err := usagePage(ctx, s.decider, namespace, shard.Of(s.slots(), namespace, key), query)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // limitService answers stint.v1.LimitService.
@@ -27,6 +28,7 @@ type limitService struct {
 	cluster ClusterAdmin                                                          // nil: no bill is corrected
 	stale   func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
 	shards  func() int                                                            // nil, or 0: not known
+	slots   func() *slot.Map
 }
 
 func (s limitService) register(d *registry) {

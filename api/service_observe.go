@@ -11,6 +11,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // observeService answers stint.v1.ObserveService.
@@ -18,7 +19,8 @@ type observeService struct {
 	decider  Decider
 	policies func() *policy.Set
 	keys     KeysOf
-	shards   func() int   // 0: not known
+	shards   func() int // 0: not known
+	slots    func() *slot.Map
 	cluster  ClusterAdmin // nil: not known yet
 	keysTop  TopReader    // likewise
 }

@@ -48,7 +48,7 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 		if wanted.query.Key, err = s.keys.hash(wanted.namespace, m.Key); err != nil {
 			return nil, err
 		}
-		at.shard = shard.Of(wanted.namespace, wanted.query.Key, shards)
+		at.shard = shard.Of(s.slots(), wanted.namespace, wanted.query.Key)
 	}
 	ledger, err := s.cluster.Ledger(ctx)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // noon is the shard time of every decision in the tests: 2026-11-21T12:00:00.25Z.
@@ -155,6 +156,7 @@ func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 		Revision: func() *policy.Revision { return w.revision },
 		Cluster:  w.cluster,
 		Shards:   func() int { return w.shards },
+		Slots:    func() *slot.Map { return slot.Even(uint32(w.shards)) },
 		Stale:    func(r shard.Request) (shard.Decision, time.Duration, bool) { return w.stale(r) },
 		Sealer:   func() *shard.Sealer { return w.sealer },
 		NewestSealer: func(context.Context) (*shard.Sealer, error) {

@@ -24,7 +24,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/client"
 	"github.com/stint-io/stint/internal/testing/await"
-	"github.com/stint-io/stint/shard/placement"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -165,7 +165,11 @@ func own(nodes ...*fakeNode) {
 		status.Nodes = append(status.Nodes, &stintv1.Node{Id: fmt.Sprint(i), ApiAddr: n.url[strings.Index(n.url, "://")+3:]})
 	}
 	for id := range shards {
-		status.Shards = append(status.Shards, &stintv1.Shard{Id: uint32(id), Owner: fmt.Sprint(id % len(nodes))})
+		one := &stintv1.Shard{Id: uint32(id), Owner: fmt.Sprint(id % len(nodes))}
+		for _, r := range slot.Even(shards).Ranges(uint32(id)) {
+			one.Slots = append(one.Slots, &stintv1.SlotRange{First: uint32(r.First), Last: uint32(r.Last)})
+		}
+		status.Shards = append(status.Shards, one)
 	}
 	status.Shards = append(status.Shards, &stintv1.Shard{Id: 1<<32 - 1, Owner: "0"})
 	for _, n := range nodes {
@@ -187,7 +191,7 @@ func knows(t *testing.T, c *client.Client, second *fakeNode) {
 	t.Helper()
 	i := 0
 	await.Until(t, "the client knows the owners", func() bool { // it learns in the background and reports no end of it
-		for i++; placement.Of("default", fmt.Sprintf("probe:%d", i), shards)%2 == 0; i++ {
+		for i++; slot.Even(shards).Of("default", fmt.Sprintf("probe:%d", i))%2 == 0; i++ {
 		}
 		if _, err := c.Check(t.Context(), client.Entry("p", fmt.Sprintf("probe:%d", i))); err != nil {
 			t.Fatal(err)
@@ -212,7 +216,7 @@ func TestAChecksGoesStraightToItsOwner(t *testing.T) {
 	for i, n := range []*fakeNode{a, b} {
 		_, keys := n.asked()
 		for _, key := range keys {
-			if !strings.HasPrefix(key, "probe:") && placement.Of("default", key, shards)%2 != uint32(i) {
+			if !strings.HasPrefix(key, "probe:") && slot.Even(shards).Of("default", key)%2 != uint32(i) {
 				t.Errorf("node %d was asked for %s, which it does not own", i, key)
 			}
 		}

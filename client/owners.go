@@ -11,7 +11,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/shard/placement"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -19,13 +19,15 @@ const (
 	learnWithin = 2 * time.Second        // timeout of one refresh
 	learnPause  = 100 * time.Millisecond // least time between two refreshes, also after failures
 	shunFor     = 10 * time.Second       // how long an address is avoided after it could not be reached
-	systemShard = 1<<32 - 1
 )
 
-// owners is the client's view of which node owns which shard. It may be out of date: a node that does not own a key
+// slotOwners is the base URL of the owner of each slot; "": unknown.
+type slotOwners [slot.Count]string
+
+// owners is the client's view of which node owns which slot. It may be out of date: a node that does not own a key
 // forwards the request.
 type owners struct {
-	known atomic.Pointer[[]string]             // base URL of each shard's owner, "" unknown; nil: no view yet
+	known atomic.Pointer[slotOwners]           // nil: no view yet
 	asked chan struct{}                        // holds a token when a refresh is due at once
 	shun  atomic.Pointer[map[string]time.Time] // addresses that could not be reached, and until when they are not asked; never changed, but replaced
 }
@@ -77,17 +79,15 @@ func (c *Client) learn(from string) {
 			urls[n.Id] = base.String()
 		}
 	}
-	var known []string
+	var known slotOwners
 	for _, s := range status.Msg.Shards {
-		if s.Id == systemShard {
-			continue
+		for _, r := range s.Slots {
+			for at := r.First; at <= r.Last && at < slot.Count; at++ {
+				known[at] = urls[s.Owner]
+			}
 		}
-		for int(s.Id) >= len(known) {
-			known = append(known, "")
-		}
-		known[s.Id] = urls[s.Owner]
 	}
-	if len(known) > 0 {
+	if len(status.Msg.Shards) > 0 {
 		c.owners.known.Store(&known)
 	}
 }
@@ -106,9 +106,9 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	if known := c.owners.known.Load(); known != nil && len(r.GetEntries()) > 0 {
 		namespace := r.Namespace
 		if namespace == "" {
-			namespace = placement.DefaultNamespace
+			namespace = slot.DefaultNamespace
 		}
-		url := (*known)[placement.Of(namespace, r.Entries[0].GetKey(), uint32(len(*known)))]
+		url := known[slot.Of(namespace, r.Entries[0].GetKey())]
 		if url != "" && !c.owners.shuns(url) {
 			return c.node(url), nil
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Status implements api.ClusterAdmin.
@@ -28,7 +29,7 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 		s.Nodes = append(s.Nodes, a.nodeStatus(known, node, reports, silent[node.ID]))
 	}
 	for _, g := range known.Groups {
-		s.Shards = append(s.Shards, a.shardStatus(&g, reports))
+		s.Shards = append(s.Shards, a.shardStatus(&g, known.Slots, reports))
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
@@ -67,8 +68,8 @@ func stateName(s placement.NodeState) string {
 	return [...]string{"active", "draining", "leaving", "removed"}[s]
 }
 
-func (a *admin) shardStatus(g *placement.Group, reports map[string]placement.Report) api.ShardStatus {
-	s := api.ShardStatus{ID: g.Shard}
+func (a *admin) shardStatus(g *placement.Group, slots *slot.Map, reports map[string]placement.Report) api.ShardStatus {
+	s := api.ShardStatus{ID: g.Shard, Slots: slots.Ranges(uint32(g.Shard))}
 	node, owner := ownerReport(reports, g.Shard)
 	if owner != nil {
 		s.Owner, s.Epoch, s.Seq, s.Time = node, owner.Epoch, owner.Seq, owner.Time

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // quotaPolicy is the stock policy with the given quota.
@@ -27,7 +28,7 @@ func keysOfAllShards(shards uint32) []string {
 	keys := make([]string, shards)
 	for i, found := 0, uint32(0); found < shards; i++ {
 		key := fmt.Sprint("key ", i)
-		if id := shard.Of(shard.DefaultNamespace, key, shards); keys[id] == "" {
+		if id := shard.Of(slot.Even(shards), shard.DefaultNamespace, key); keys[id] == "" {
 			keys[id] = key
 			found++
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
@@ -116,8 +117,11 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hop = hop.New(n.peers.dialHop)
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = routing.New(routing.Config{
-		Node:     n.id,
-		Shards:   func() uint32 { return uint32(n.view.shards()) },
+		Node: n.id,
+		Slots: func() (*slot.Map, uint32) {
+			t := n.view.newestTable()
+			return t.Slots, t.Shards
+		},
 		Places:   n.view.voterNodes,
 		Local:    n.replicas.owner,
 		Leader:   n.replicas.leader,
@@ -144,8 +148,8 @@ func (n *Node) assembleReconciler() {
 			logger: logger, changed: n.changed},
 		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
 			logger: logger, replaceAfter: n.config.ReplaceAfter},
-		debts: &debts{now: now, router: n.router, tasks: n.tasks, stopping: stopping},
-		canary: &canary{node: n.id, now: now, decide: n.router.Decide, shards: n.view.shards, nodes: n.view.listed, stopping: stopping,
+		debts: &debts{now: now, router: n.router, slots: n.view.slots, tasks: n.tasks, stopping: stopping},
+		canary: &canary{node: n.id, now: now, decide: n.router.Decide, shards: n.view.shards, slots: n.view.slots, nodes: n.view.listed, stopping: stopping,
 			tasks: n.tasks, observer: n.metrics, logger: logger, books: make(map[shard.ID]*canaryBook)},
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -29,6 +30,7 @@ type canary struct {
 	now      func() time.Time
 	decide   func(context.Context, []shard.Request) []shard.Result
 	shards   func() int
+	slots    func() *slot.Map
 	nodes    func() int // that take turns
 	stopping func() bool
 	tasks    *tasks
@@ -74,7 +76,7 @@ func (c *canary) round(ctx context.Context) {
 	for id := range shard.ID(shards) {
 		b := c.books[id]
 		if b == nil || c.now().Sub(b.heard) > canaryKept/2 {
-			b = &canaryBook{key: c.keyOn(id, shards), heard: c.now()}
+			b = &canaryBook{key: c.keyOn(id), heard: c.now()}
 			c.books[id] = b
 		}
 		requests = append(requests, canaryRequest(b.key, shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1}),
@@ -93,10 +95,10 @@ func canaryRequest(key string, terms shard.TallyTerms) shard.Request {
 }
 
 // keyOn draws a key that lives on a shard.
-func (c *canary) keyOn(id shard.ID, shards int) string {
+func (c *canary) keyOn(id shard.ID) string {
 	run := rand.Text()
 	for i := 0; ; i++ {
-		if key := fmt.Sprintf("%s/%s/%d", c.node, run, i); shard.Of(shard.CanaryNamespace, key, uint32(shards)) == id {
+		if key := fmt.Sprintf("%s/%s/%d", c.node, run, i); shard.Of(c.slots(), shard.CanaryNamespace, key) == id {
 			return key
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // cage has a canary of one node over two shards whose counts are a map, and may lie.
@@ -26,7 +27,7 @@ type cage struct {
 
 func newCage() *cage {
 	c := &cage{at: time.Unix(1_000_000, 0), counts: map[string]int64{}, heard: map[uint32]time.Time{}}
-	c.canary = &canary{node: "a", now: func() time.Time { return c.at }, decide: c.count, shards: func() int { return 2 },
+	c.canary = &canary{node: "a", now: func() time.Time { return c.at }, decide: c.count, shards: func() int { return 2 }, slots: func() *slot.Map { return slot.Even(2) },
 		nodes: func() int { return 3 }, stopping: func() bool { return false }, observer: c, books: map[shard.ID]*canaryBook{},
 		logger: slog.New(slog.NewTextHandler(&c.log, nil))}
 	return c

@@ -260,6 +260,7 @@ func (n *Node) serve() {
 		Bus:            n.decisions,
 		Watcher:        n.watcher,
 		Shards:         n.view.shards,
+		Slots:          n.view.slots,
 		Stale:          n.stale.read,
 		Ready:          n.Ready,
 		Tracer:         n.tracer,

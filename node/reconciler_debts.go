@@ -7,6 +7,7 @@ import (
 	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -25,6 +26,7 @@ const (
 type debts struct {
 	now      func() time.Time
 	router   *routing.Router
+	slots    func() *slot.Map
 	tasks    *tasks
 	stopping func() bool // whether this node stops
 }
@@ -36,14 +38,15 @@ func (d *debts) discharge(r *replica) {
 	if r.Shard == shard.System || !r.actor.Open() || d.stopping() {
 		return
 	}
-	now := d.now()
+	now, slots := d.now(), d.slots()
 	var duties []shard.Duty
 	r.group.View(func(s *shard.State) {
 		duties = s.Duties(max(s.Time(), limit.Time(now.UnixMicro())), dischargeMost)
 	})
 	places := make(map[shard.ID][]shard.Duty)
 	for _, duty := range duties {
-		places[duty.To] = append(places[duty.To], duty)
+		to := shard.ID(slots[duty.To])
+		places[to] = append(places[to], duty)
 	}
 	for to, duties := range places {
 		d.tasks.start("operations of "+r.Shard.String()+" with "+to.String(), func(ctx context.Context) {

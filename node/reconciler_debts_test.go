@@ -11,6 +11,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // across asks for one unit of each key, all or nothing.
@@ -126,8 +127,9 @@ func TestWhatACoordinatorLeavesBehindComesBack(t *testing.T) {
 		defer cancel()
 		const ttl = 5 * time.Second
 		charge := shard.Request{Op: shard.Charge, Namespace: shard.DefaultNamespace,
-			Entries:   []shard.Entry{{Policy: "stock", Key: keys[2], Cost: 7}},
-			Operation: &shard.Operation{ID: "silent", Op: shard.Check, Drawn: true, Home: 1, TTL: limit.Span(ttl / time.Microsecond)}}
+			Entries: []shard.Entry{{Policy: "stock", Key: keys[2], Cost: 7}},
+			Operation: &shard.Operation{ID: "silent", Op: shard.Check, Drawn: true, Home: slot.Of(shard.DefaultNamespace, keys[1]),
+				Leg: slot.Of(shard.DefaultNamespace, keys[2]), TTL: limit.Span(ttl / time.Microsecond)}}
 		if r := c.nodes[0].router.Submit(ctx, 2, []shard.Request{charge})[0]; r.Err != nil || !r.Decision.Allowed {
 			t.Fatalf("charged: %+v", r)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // flip flips one bit of a key's record in a node's memory, in the used count of a lifetime limit: 1 becomes 9. Two numbers
@@ -26,11 +27,11 @@ func flip(t *testing.T, n *Node, id shard.ID, policy, key string) {
 
 func flipBit(t *testing.T, n *Node, id shard.ID, policy, key string, bit int) {
 	t.Helper()
-	t.Helper()
 	record := []byte{'k'}
 	for _, part := range []string{shard.DefaultNamespace, policy} {
 		record = append(binary.AppendUvarint(record, uint64(len(part))), part...)
 	}
+	record = binary.BigEndian.AppendUint16(record, uint16(slot.Of(shard.DefaultNamespace, key)))
 	record = append(record, key...)
 	n.replicas.of(id).group.View(func(s *shard.State) {
 		r, found := s.Lookup(string(record))
@@ -56,7 +57,7 @@ func newJudgingTrio(t *testing.T) *trio {
 // keyOn returns a key that lives on a shard.
 func keyOn(n *Node, id shard.ID) string {
 	for key := "flipped"; ; key += "'" {
-		if shard.Of(shard.DefaultNamespace, key, uint32(n.view.shards())) == id {
+		if shard.Of(slot.Even(uint32(n.view.shards())), shard.DefaultNamespace, key) == id {
 			return key
 		}
 	}

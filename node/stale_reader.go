@@ -30,14 +30,14 @@ type staleReader struct {
 // behind is how far the oldest of them lies behind this node's clock. It is an upper bound: a shard without writes looks
 // older than it is. ok is false where a replica is missing: then another node must be asked.
 func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Duration, ok bool) {
-	revision, shards := s.view.revision(), uint32(s.view.shards())
-	if revision == nil || shards == 0 {
+	revision, slots := s.view.revision(), s.view.slots()
+	if revision == nil || slots == nil {
 		return d, 0, false
 	}
 	for i := range r.Entries {
 		one := r
 		one.Entries = r.Entries[i : i+1]
-		result, found := s.readOne(shard.Of(r.Namespace, one.Entries[0].Key, shards), one)
+		result, found := s.readOne(shard.Of(slots, r.Namespace, one.Entries[0].Key), one)
 		if !found || result.Err != nil {
 			return d, 0, false
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // newTableDocument makes the document of the table. It is on disk before this node acts on it: after a restart, a
@@ -77,6 +78,9 @@ func (v *clusterView) foundingNodes(id shard.ID) []string {
 
 // shards is the number of data shards; 0 while no table is known.
 func (v *clusterView) shards() int { return int(v.newestTable().Shards) }
+
+// slots returns the shard of each slot; nil while the table is unknown.
+func (v *clusterView) slots() *slot.Map { return v.newestTable().Slots }
 
 // listed is the number of nodes that belong to the cluster; 0 while no table is known.
 func (v *clusterView) listed() int { return len(v.newestTable().Listed()) }

@@ -10,7 +10,7 @@ func BenchmarkEntryCodec(b *testing.B) {
 	for _, effects := range []int{1, 100} {
 		puts := make([]Put, effects)
 		for i := range puts {
-			puts[i] = Put{keyOfBytes24(i), Record{make([]byte, 24), origin}}
+			puts[i] = Put{keyOfBytes24(i), Record{Value: make([]byte, 24), ForgetAt: origin}}
 		}
 		payload := EncodeBatch(stamp, puts)
 		b.Run(fmt.Sprintf("write/effects=%d", effects), func(b *testing.B) {

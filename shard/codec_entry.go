@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // MaxEntryBytes is the target size of an entry of ordinary requests (R8): Evaluate closes a batch when its effects reach
@@ -73,8 +74,8 @@ func appendHead(b []byte, kind entryKind, at Stamp) []byte {
 
 // appendPut panics on a key that no replica would accept: such an entry in the log would halt all of them.
 func appendPut(b []byte, p *Put) []byte {
-	if len(p.Key) == 0 || len(p.Key) > maxRecordKeyBytes {
-		panic(fmt.Sprintf("shard: record key of %d bytes, outside 1..%d", len(p.Key), maxRecordKeyBytes))
+	if len(p.Key) == 0 || len(p.Key) > table.MaxKeyBytes {
+		panic(fmt.Sprintf("shard: record key of %d bytes, outside 1..%d", len(p.Key), table.MaxKeyBytes))
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.Key)))
 	b = append(b, p.Key...)
@@ -133,7 +134,7 @@ func (r *reader) puts() []Put {
 		if length := r.uvarint(); length > 0 {
 			p.Value = r.bytes(length - 1)
 		}
-		if r.failed || len(p.Key) == 0 || len(p.Key) > maxRecordKeyBytes {
+		if r.failed || len(p.Key) == 0 || len(p.Key) > table.MaxKeyBytes {
 			r.failed = true
 			return nil
 		}

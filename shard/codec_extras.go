@@ -21,6 +21,7 @@ const (
 	holdRemote = 4 << iota
 	holdFresh
 	holdUncounted // the names follow
+	holdSpans
 )
 
 // The bits that say which numbers of a limit an override changes.
@@ -58,7 +59,8 @@ func (h *hold) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(h.expires))
 	b = binary.AppendUvarint(b, uint64(h.taken))
 	b = binary.AppendUvarint(b, h.cost)
-	b = append(b, byte(h.onExpire)|bit(h.remote)*holdRemote|bit(h.fresh)*holdFresh|bit(len(h.uncounted) > 0)*holdUncounted)
+	b = append(b, byte(h.onExpire)|bit(h.remote)*holdRemote|bit(h.fresh)*holdFresh|
+		bit(len(h.uncounted) > 0)*holdUncounted|bit(h.spans)*holdSpans)
 	if len(h.uncounted) == 0 {
 		return b
 	}
@@ -130,8 +132,8 @@ func (r *reader) hold(text string) hold {
 	h := hold{name: text[end-size : end], expires: r.time(), taken: r.time(), cost: r.uvarint()}
 	flags := r.byte()
 	h.onExpire = policy.OnExpire(flags & 3)
-	h.remote, h.fresh = flags&holdRemote != 0, flags&holdFresh != 0
-	bad := h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit || flags > 31 || h.name == "" ||
+	h.remote, h.fresh, h.spans = flags&holdRemote != 0, flags&holdFresh != 0, flags&holdSpans != 0
+	bad := h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit || flags > 63 || h.name == "" ||
 		h.cost == 0 || h.cost > limit.MaxCost || h.taken > h.expires && !h.remote
 	if flags&holdUncounted != 0 {
 		h.uncounted = r.names()

@@ -1,21 +1,28 @@
 package shard
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/stint-io/stint/shard/slot"
+)
 
 // Keys of records are structured: each part but the last is preceded by its length, so that ("a_b", "c") and ("a", "b_c")
 // are different counters (S11). The first byte is the kind of record. It is stored in logs and snapshots: append new
 // kinds, never reuse one.
+//
+// A record about keys belongs to a slot, which is a part of its key (appendSlot): the slot of the key, or of the first key
+// of a request in the order of slots (Request.Slot).
 const (
-	counterRecord  = 'k' // namespace, policy, key -> the states of the policy's limits
-	answerRecord   = 'i' // namespace, idempotency id -> the answer
+	counterRecord  = 'k' // namespace, policy, slot, key -> the states of the policy's limits
+	answerRecord   = 'i' // namespace, slot, idempotency id -> the answer
 	sessionRecord  = 's' // epoch, seq, index -> what the session has counted
 	documentRecord = 'd' // name -> version and body; only on the system shard
 	adoptionRecord = 'a' // nothing -> version and text of the policies that the shard evaluates under
 
-	legRecord           = 'l' // namespace, id of an operation -> this shard's charge for it
-	rulingRecord        = 'o' // namespace, id of an operation -> the decision of this shard, its home
+	legRecord           = 'l' // namespace, slot, id of an operation -> the slot's charge for it
+	rulingRecord        = 'o' // namespace, slot, id of an operation -> the decision of this slot, its home
 	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
-	endRecord           = 'h' // name of a hold, or of a refunded decision -> how it ended, and the answer
+	endRecord           = 'h' // slot, name of a hold, or of a refunded decision -> how it ended, and the answer
 	auditRecord         = 'u' // index in the ring -> a change that a person made
 	auditHeadRecord     = 'U' // nothing -> how many changes were made
 	restoreRecord       = 'r' // nothing -> when the shard was restored from a backup
@@ -24,16 +31,51 @@ const (
 	eventRecord      = 'e' // number -> an event that waits in the outbox
 	deadLetterRecord = 'x' // index in the ring -> an event that sinks gave up
 	pastEventRecord  = 'v' // index in the ring -> an event that nobody owes anything
-	cooldownRecord   = 'c' // namespace, policy, key -> it has had a spike
+	cooldownRecord   = 'c' // namespace, policy, slot, key -> it has had a spike
 	pushRecord       = 'p' // sink, period -> how far its bills were pushed
 )
 
 // appendCounterKey writes the key of a counter. The policy is the result of policyPart.
 func appendCounterKey(b []byte, namespace, policy, key string) []byte {
-	b = append(b, counterRecord)
-	b = appendString(b, namespace)
+	return appendKeyOf(b, counterRecord, namespace, policy, key)
+}
+
+func cooldownKey(namespace, policy, key string) string {
+	return string(appendKeyOf(nil, cooldownRecord, namespace, policy, key))
+}
+
+// appendKeyOf writes the key of a record about one key under a policy.
+func appendKeyOf(b []byte, kind byte, namespace, policy, key string) []byte {
+	b = appendString(append(b, kind), namespace)
 	b = appendString(b, policy)
-	return append(b, key...)
+	return append(appendSlot(b, slot.Of(namespace, key)), key...)
+}
+
+// appendSlot writes a slot. It follows what many keys have in common, and so is no part of a head (keyLayout).
+func appendSlot(b []byte, at slot.ID) []byte { return binary.BigEndian.AppendUint16(b, uint16(at)) }
+
+const slotBytes = 2
+
+// readKeyOf reads the parts of a key that appendKeyOf has written. Without ok it is not one: memory failed.
+func readKeyOf[K string | []byte](key K) (namespace, policy, name K, ok bool) {
+	middle, ok := endOfString(key, 1)
+	if !ok {
+		return namespace, policy, name, false
+	}
+	end, ok := endOfString(key, middle)
+	if !ok || end+slotBytes > len(key) {
+		return namespace, policy, name, false
+	}
+	return text(key[1:middle]), text(key[middle:end]), key[end+slotBytes:], true
+}
+
+// text returns what appendString has written, which is whole.
+func text[K string | []byte](part K) K {
+	length := 0
+	for part[length] >= 0x80 {
+		length++
+	}
+	return part[length+1:]
 }
 
 // policyPart returns the policy of an entry as it appears in its counter's key. Inline limits are counted separately from
@@ -45,10 +87,23 @@ func policyPart(entry *Entry) string {
 	return entry.Policy
 }
 
-func appendAnswerKey(b []byte, namespace, id string) []byte {
-	b = append(b, answerRecord)
-	b = appendString(b, namespace)
-	return append(b, id...)
+func appendAnswerKey(b []byte, namespace string, at slot.ID, id string) []byte {
+	return appendIDKey(b, answerRecord, namespace, at, id)
+}
+
+// appendIDKey writes the key of a record about a request that has an id.
+func appendIDKey(b []byte, kind byte, namespace string, at slot.ID, id string) []byte {
+	return append(appendSlot(appendString(append(b, kind), namespace), at), id...)
+}
+
+// readIDKey reads the parts of a key that appendIDKey has written.
+func readIDKey(key string) (namespace string, at slot.ID, id string) {
+	r := reader{rest: []byte(key[1:])}
+	namespace = r.string()
+	if len(r.rest) < slotBytes {
+		return "", 0, ""
+	}
+	return namespace, slot.ID(binary.BigEndian.Uint16(r.rest)), string(r.rest[slotBytes:])
 }
 
 // appendSessionAnswerKey writes the key of the answer to a session's request.
@@ -68,7 +123,7 @@ func appendPlace(b []byte, epoch, seq uint64, index uint32) []byte {
 	return binary.AppendUvarint(b, uint64(index))
 }
 
-func endKey(name string) string { return string(endRecord) + name }
+func endKey(at slot.ID, name string) string { return string(appendSlot([]byte{endRecord}, at)) + name }
 
 // appendString writes s, preceded by its length.
 func appendString(b []byte, s string) []byte {

@@ -1,6 +1,10 @@
 package shard
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/stint-io/stint/shard/slot"
+)
 
 // reader reads values from the front of a byte slice. After the first missing value, failed stays set and every further
 // value is zero, so callers check once, at the end.
@@ -60,6 +64,13 @@ func (r *reader) bits(known byte) byte {
 	b := r.byte()
 	r.failed = r.failed || b&^known != 0
 	return b
+}
+
+// slot reads the number of a slot.
+func (r *reader) slot() slot.ID {
+	at := r.uvarint()
+	r.failed = r.failed || at >= slot.Count
+	return slot.ID(at % slot.Count)
 }
 
 func (r *reader) string() string { return string(r.bytes(r.uvarint())) }

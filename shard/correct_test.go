@@ -108,7 +108,7 @@ func TestACorrectionIsMadeOnce(t *testing.T) {
 	}
 	w.wantFigures(origin+4, "ann", [4]int64{0, 0, 0, -4})
 	for name, other := range map[string]Request{"units": correctionOn("ann", "", "", -6), "meter": correctionOn("ann", "calls", "", -5),
-		"period": correctionOn("ann", "", "2026", -5), "key": correctionOn("bob", "", "", -5)} {
+		"period": correctionOn("ann", "", "2026", -5)} {
 		if other.ID = "ticket"; w.refused(origin+5, other).Code != IDReused {
 			t.Errorf("its id is used for another %s", name)
 		}
@@ -136,7 +136,7 @@ func TestAForgottenKeyIsInNoAnswerToACorrection(t *testing.T) {
 	r.ID = "ticket"
 	w.correct(origin, r)
 	w.must(origin+1, forgetOf("ann@example.com"))
-	for key, record := range allRecords(w.state.table) {
+	for key, record := range allRecords(w.state) {
 		if strings.Contains(key+string(record.Value), "ann@") {
 			t.Errorf("record %q names the key", key)
 		}
@@ -193,7 +193,7 @@ func TestCorrectionsHaveABound(t *testing.T) {
 	c := &counter{key: counterKeyOf("p", "ann"), policy: billed(lifetimeOf(1000)), meters: meters{{name: "calls", periods: []period{{start: origin,
 		end: origin + anHour, grace: minute, keep: hour, units: maxBilled, corrections: maxCorrected - 5, revised: origin}}}}}
 	p, _ := c.appendTo(nil, origin)
-	w.state.table.put(p.Key, p.Record)
+	w.state.table.Put(p.Key, p.Record)
 	if err := w.refused(origin+1, correctionOn("ann", "", "", 6)); err.Field != "units" || !strings.Contains(err.Message, "in all") {
 		t.Error(err)
 	}

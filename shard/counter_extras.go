@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -50,14 +51,17 @@ type hold struct {
 	// fresh: the hold was taken after the since of the same instant. A batch has one instant, and units taken after a
 	// reset in the same batch must still come back.
 	fresh bool
+	// spans: the request had keys of other slots, too. A slot cannot move while one is open.
+	spans bool
 	// uncounted names the limits that did not count the hold, and to which it gives nothing back: limits in shadow that
 	// would have denied it, and concurrency limits if it is not from a Reserve. It is rarely set.
 	uncounted []string
 }
 
-// holdName names the hold of a Reserve on one shard by the place of its decision.
+// holdName names the hold of a Reserve on one shard by the place of its decision. The shard is a part of it: places of two
+// shards may be the same, and a slot takes its holds along.
 func holdName(at Position, index uint32) string {
-	return string(appendPlace(make([]byte, 1, 12), at.Epoch, at.Seq, index))
+	return string(appendPlace(binary.AppendUvarint(make([]byte, 1, 16), uint64(at.Shard)), at.Epoch, at.Seq, index))
 }
 
 // operationHold names the hold of an operation on several shards.

@@ -30,7 +30,7 @@
 //
 // # What it owns
 //
-//   - Of: the mapping of keys to shards. The function never changes.
+//   - Request.Slot: to which slot the records about a request belong. Where a slot is, package shard/slot says.
 //   - The records. For (namespace, policy, key): the states of the policy's limits, each with the numbers that shaped it,
 //     and if present the open holds, the lockout ladder and the override of the key. For (namespace, idempotency id): the
 //     answer that was given. For a Session: which of its requests were counted. For the shard: the revision of the
@@ -115,8 +115,8 @@
 //
 // # Operations on several shards
 //
-// An operation has a home, the lowest shard of the keys that the client has named, and legs, which are the others. Each leg is
-// charged before home decides. Home decides in one entry, its own entries and with them the whole operation. Home's record of that, the
+// An operation has a home, the lowest slot of the keys that the client has named, and legs, which are the others. Its parts are
+// those of slots, which may move from shard to shard, so two of them may be on one shard. Each leg is charged before home decides. Home decides in one entry, its own entries and with them the whole operation. Home's record of that, the
 // ruling, is the outcome and is never made twice. The following rules keep this safe whatever is lost, duplicated or late,
 // and whichever node dies (X4):
 //
@@ -176,8 +176,8 @@
 //
 // A record is dropped when shard time has reached its ForgetAt and the sweep of a later entry reaches it, or when an
 // effect says so, as with the answer to a Session's finished request. Nothing else is forgotten. A full shard (View.Full)
-// refuses requests that would add a record, and a brimful one refuses requests that would make a record grow (store_full.go).
-// A policy with MaxKeys, and whoever takes most of a crowded shard, add no record earlier (store_share.go).
+// refuses requests that would add a record, and a brimful one refuses requests that would make a record grow (full.go).
+// A policy with MaxKeys, and whoever takes most of a crowded shard, add no record earlier (share.go).
 // What is dropped, and when, is a function of the entries and the release alone. An owner that is idle logs sum entries more
 // often while many ended records remain (State.EndedRemain).
 //

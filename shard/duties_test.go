@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A shard that is unreachable for long must not keep the others waiting: its duties stay due, and are older than theirs.
 func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1000}))
-	charge := func(now limit.Time, id string, home ID) {
+	charge := func(now limit.Time, id string, home slot.ID) {
 		w.batch(now, Request{Op: Charge, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k" + id, Cost: 1}},
 			Operation: &Operation{ID: id, Op: Check, Home: home, Drawn: true, Fingerprint: 7, TTL: operationTTL}})
 	}
@@ -37,10 +38,10 @@ func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 func TestHomeRemembersAnIDForAsLongAsTheLegsPoliciesSay(t *testing.T) {
 	here, there := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10}), onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
 	there.Name, there.Retention = "q", 2*hour
-	c := &crossing{world: newWorld(t, here, there), about: Operation{ID: "x", Op: Check, Home: 3, Fingerprint: 7, TTL: operationTTL}}
+	c := &crossing{world: newWorld(t, here, there), about: Operation{ID: "x", Op: Check, Home: mine, Fingerprint: 7, TTL: operationTTL}}
 	leg := Decision{Allowed: true, DecidedAt: origin, Position: Position{Shard: 5, Epoch: 1, Seq: 1}, Index: 1,
 		Limits: []LimitStatus{{Policy: "q", Limit: "a", Key: "other"}}}
-	if result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Shard: 5, Allowed: true, Decision: leg}} }); result.Err != nil || !result.Decision.Allowed {
+	if result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Slot: 5, Allowed: true, Decision: leg}} }); result.Err != nil || !result.Decision.Allowed {
 		t.Fatalf("%+v", result)
 	}
 	c.tell(origin+2, Acknowledge, func(r *Request) {
@@ -149,7 +150,7 @@ func manyDue(t testing.TB, count int) *State {
 	for i := range count {
 		l.due = origin + limit.Time(i)*limit.Time(minute)/limit.Time(count)
 		key := fmt.Sprintf("%c\x07default%d", legRecord, i)
-		s.table.put(key, Record{Value: l.encode(), ForgetAt: limit.Forever})
+		s.table.Put(key, Record{Value: l.encode(), ForgetAt: limit.Forever})
 		s.due.note(key, l.encode())
 	}
 	return s

@@ -8,12 +8,6 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on.
-type Record struct {
-	Value    []byte
-	ForgetAt limit.Time // from this instant the record no longer matters and is dropped; limit.Forever: never
-}
-
 // Put is one effect: the new absolute record of one key, or its removal.
 type Put struct {
 	Key    string // internal: made only by this package
@@ -27,7 +21,7 @@ type Records interface {
 	// All yields every record once, in any order, also those that have ended. The caller must neither change nor keep what
 	// it gets. It takes about as long as 100 ns for each record.
 	All() iter.Seq2[[]byte, Record]
-	// Scan is All in the order of the keys' hashes, from a place on (store_scan.go).
+	// Scan is All slot by slot, and in a slot in the order of the keys' hashes, from a place on (ScanOver).
 	Scan(from uint64) iter.Seq2[[]byte, Record]
 }
 
@@ -141,7 +135,7 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
 		DeleteOverride, ReadAudit, Tally, ReadTally, ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage:
-		if answer.Err = r.termsProblem(e.at.Shard); answer.Err != nil {
+		if answer.Err = r.termsProblem(); answer.Err != nil {
 			return
 		}
 		e.decideKeys(r, answer)
@@ -172,7 +166,7 @@ func (e *evaluation) decideKeys(r *Request, answer *Result) {
 
 // decideByID decides a request with an idempotency id at most once.
 func (e *evaluation) decideByID(r *Request, answer *Result) {
-	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.ID)
+	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.Slot(), r.ID)
 	key := string(e.scratch)
 	if record, found := e.lookup(key); found {
 		*answer = e.replay(record.Value, r)

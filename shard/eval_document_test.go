@@ -23,7 +23,7 @@ func restoredSystem(t testing.TB, file []byte) *State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audit(t, s.table)
+	audit(t, s)
 	return s
 }
 

@@ -82,25 +82,17 @@ func (f *forgetting) find() (keys []string) {
 			continue
 		}
 		switch k[0] {
-		case counterRecord:
-			if !bytes.HasSuffix(k, key) {
-				continue
-			}
-			in := reader{rest: k[1:]}
+		case counterRecord, cooldownRecord:
 			//mutant:longer-neighbor-forgotten
-			if namespace, _ := in.string(), in.string(); namespace != f.namespace || string(in.rest) != f.key {
+			if namespace, _, name, _ := readKeyOf(k); string(namespace) != f.namespace || string(name) != f.key {
 				continue
 			}
 		case legRecord, rulingRecord:
-			if namespace, _ := readOperationKey(string(k)); namespace != f.namespace || !bytes.Contains(r.Value, key) {
+			if namespace, _, _ := readIDKey(string(k)); namespace != f.namespace || !bytes.Contains(r.Value, key) {
 				continue
 			}
 		case auditRecord, eventRecord, deadLetterRecord, pastEventRecord:
 			if !bytes.Contains(r.Value, key) {
-				continue
-			}
-		case cooldownRecord:
-			if string(k) != cooldownKey(f.namespace, f.cooldownPolicy(k), f.key) {
 				continue
 			}
 		default:
@@ -225,8 +217,8 @@ func (f *forgetting) endRuling(key string, record Record) *Error {
 
 // expireHeld lets a hold on several shards expire before its time.
 func (f *forgetting) expireHeld(key string, u *ruling) *Error {
-	_, id := readOperationKey(key)
-	part := partEvaluation{f.evaluation, &Request{Namespace: f.namespace, Operation: &Operation{ID: id, Home: f.at.Shard}}}
+	_, home, id := readIDKey(key)
+	part := partEvaluation{f.evaluation, &Request{Namespace: f.namespace, Operation: &Operation{ID: id, Home: home}}}
 	return homeEvaluation{part, key}.expireRuling(u)
 }
 
@@ -245,13 +237,6 @@ func (f *forgetting) endAudit(key string, record Record) {
 	}
 	f.done.Audit++
 	f.write(Put{Key: key, Record: Record{Value: encodeAudit(&a), ForgetAt: record.ForgetAt}})
-}
-
-// cooldownPolicy returns the policy in the key of a cooldown.
-func (f *forgetting) cooldownPolicy(key []byte) string {
-	r := reader{rest: key[1:]}
-	r.string()
-	return r.string()
 }
 
 // endEvent removes an event of the key, wherever it waits or is kept. No sink is told any more.

@@ -127,7 +127,7 @@ func TestAnOperationEndsBeforeItsKeyIsForgotten(t *testing.T) {
 	settled := c.tell(origin+7, FinishLeg, func(r *Request) {
 		r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: OperationSettled,
 			Settled: &Settlement{Action: ActionCommit, Actual: []uint64{9}, Overage: OverageDebt}}
-		r.Operation.Legs = []Leg{{Shard: 3, Allowed: true, Decision: charged.bare()}}
+		r.Operation.Legs = []Leg{{Slot: mine, Allowed: true, Decision: charged.bare()}}
 	})
 	if settled.Err != nil {
 		t.Error(settled.Err)
@@ -141,17 +141,17 @@ func TestAnOperationEndsBeforeItsKeyIsForgotten(t *testing.T) {
 }
 
 func TestAHeldOperationExpiresWhenItsKeyIsForgotten(t *testing.T) {
-	for _, mine := range []bool{true, false} { // the key is home's own, or only named in a leg
+	for _, own := range []bool{true, false} { // the key is home's own, or only named in a leg
 		c := newCrossing(t)
-		c.about.Op, c.about.Home, c.hold = Reserve, 3, &HoldTerms{TTL: hour}
-		leg := Leg{Shard: 5, Allowed: true, Decision: Decision{Allowed: true, DecidedAt: origin, Position: Position{5, 1, 1}, Index: 1,
+		c.about.Op, c.about.Home, c.hold = Reserve, mine, &HoldTerms{TTL: hour}
+		leg := Leg{Slot: 5, Allowed: true, Decision: Decision{Allowed: true, DecidedAt: origin, Position: Position{5, 1, 1}, Index: 1,
 			Limits: []LimitStatus{{Policy: "p", Limit: "a", Key: person}}}}
 		concluded := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{leg} })
 		if concluded.Err != nil || concluded.Decision.HoldExpires == 0 {
 			t.Fatalf("%+v", concluded)
 		}
 		key := person
-		if mine {
+		if own {
 			key = "k"
 		}
 		if got := c.forget(origin+2, key); got.Holds != 1 || got.Open != 1 {
@@ -168,12 +168,12 @@ func TestAHeldOperationExpiresWhenItsKeyIsForgotten(t *testing.T) {
 		if got := c.forget(origin+6, key); got.Open != 0 || got.Operations != 1 {
 			t.Errorf("an ended operation: %+v", got)
 		}
-		if strings.Contains(c.snapshot(), person) != mine {
-			t.Errorf("the ruling names the key: %v", !mine)
+		if strings.Contains(c.snapshot(), person) != own {
+			t.Errorf("the ruling names the key: %v", !own)
 		}
 		late := c.tell(origin+7, Settle, func(r *Request) {
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: person, Cost: 3}}
-			r.Settlement = &Settlement{Action: ActionCancel, Target: Target{Hold: true, Operation: "x", Home: 3, DecidedAt: origin + 1}}
+			r.Settlement = &Settlement{Action: ActionCancel, Target: Target{Hold: true, Operation: "x", Home: mine, DecidedAt: origin + 1}}
 		})
 		if late.Err == nil || late.Err.Code != HoldEnded {
 			t.Errorf("the id says %+v", late)

@@ -105,11 +105,10 @@ func (o *outbox) save() {
 
 // fire writes the events of the thresholds that a counter has crossed.
 func (b *batch) fire(c *counter) {
-	r := reader{rest: []byte(c.key[1:])}
-	namespace, name := r.string(), r.string()
+	namespace, name, key, _ := readKeyOf(c.key)
 	o := openOutbox(b)
 	for _, x := range c.crossed {
-		o.add(&Event{At: b.at.Now, Kind: EventThreshold, Namespace: namespace, Policy: name, Key: string(r.rest),
+		o.add(&Event{At: b.at.Now, Kind: EventThreshold, Namespace: namespace, Policy: name, Key: key,
 			Shadow: x.limit.Shadow || c.policy.Shadow, Limit: x.limit.Name, Threshold: x.threshold, Units: x.units, Used: x.used,
 			Quota: x.quota, Start: x.starts, End: x.ends, Sinks: c.policy.Notify})
 	}
@@ -409,11 +408,6 @@ func (b *batch) noteSpike(r *Request) Result {
 
 // cooldownFormat is the only byte of the record of a cooldown.
 const cooldownFormat = 1
-
-func cooldownKey(namespace, policy, key string) string {
-	b := appendString([]byte{cooldownRecord}, namespace)
-	return string(append(appendString(b, policy), key...))
-}
 
 // notePush notes how far a push has come.
 func (b *batch) notePush(in *reader, sink string) Result {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // ReadUsage reads bills of a shard, in pages. It decides nothing and leaves no record. Its query is the request's Body, and the
@@ -156,7 +157,7 @@ func (p UsagePlace) page(records Records, next *UsagePlace, full func() bool) it
 		var last uint64
 		var lastKey []byte
 		for key, record := range records.Scan(p.Place) {
-			place := scanPlace(key)
+			place := table.Place(keyLayout{}, key)
 			if place == p.Place && string(key) <= p.After {
 				continue
 			}
@@ -182,9 +183,8 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0]&counterMeters == 0 {
 		return nil
 	}
-	r := reader{rest: key[1:]}
-	namespace, name := r.bytes(r.uvarint()), r.bytes(r.uvarint())
-	if string(namespace) != u.namespace || u.Policy != "" && string(name) != u.Policy || u.Key != "" && string(r.rest) != u.Key {
+	namespace, name, its, _ := readKeyOf(key)
+	if string(namespace) != u.namespace || u.Policy != "" && string(name) != u.Policy || u.Key != "" && string(its) != u.Key {
 		return nil
 	}
 	c := counter{key: string(key), mark: u.mark}
@@ -196,7 +196,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 		if u.Key != "" {
 			return unreadable("key", "what a policy has billed", err)
 		}
-		u.page.Unreadable = append(u.page.Unreadable, Usage{Namespace: u.namespace, Policy: string(name), Key: string(r.rest)})
+		u.page.Unreadable = append(u.page.Unreadable, Usage{Namespace: u.namespace, Policy: string(name), Key: string(its)})
 		return nil
 	}
 	c.expire(u.page.Through) //mutant:reader-leaves-holds-open
@@ -206,7 +206,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 		for j := range m.periods {
 			if p := &m.periods[j]; u.Starts == "" || p.startsIn(u.Starts) {
 				one := m.usage(p)
-				one.Namespace, one.Policy, one.Key = u.namespace, string(name), string(r.rest)
+				one.Namespace, one.Policy, one.Key = u.namespace, string(name), string(its)
 				u.page.Periods = append(u.page.Periods, one)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // FinalQuery selects bills that have become final, for whoever pushes them.
@@ -33,7 +34,7 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 	page := UsagePage{Through: q.Through}
 	before := q.From
 	for key, record := range q.From.page(view, &page.Next, func() bool { return len(page.Periods) >= q.Most }) {
-		place := UsagePlace{Place: scanPlace(key)}
+		place := UsagePlace{Place: table.Place(keyLayout{}, key)}
 		if place.Place == before.Place {
 			place.After = before.After
 		}
@@ -41,8 +42,8 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 		if len(key) == 0 || key[0] != counterRecord {
 			continue
 		}
-		r := reader{rest: key[1:]}
-		if u.namespace = r.string(); r.failed || !q.Wants(u.namespace, r.string()) {
+		namespace, name, _, ok := readKeyOf(key)
+		if u.namespace = string(namespace); !ok || !q.Wants(u.namespace, string(name)) {
 			continue
 		}
 		u.page.Periods = u.page.Periods[:0]

@@ -98,7 +98,7 @@ func TestAListingNamesWhatItCannotRead(t *testing.T) {
 	w.spoil("k")
 	r, _ := w.state.Lookup(counterKeyOf("p", "bad"))
 	r.Value = append([]byte{counterFormat | counterMeters}, r.Value[1:5]...)
-	w.state.table.put(counterKeyOf("p", "bad"), r)
+	w.state.table.Put(counterKeyOf("p", "bad"), r)
 	w.batch(origin+2, checkOf("p", "good", 1))
 	want := []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}
 	page := w.page(origin+3, UsageQuery{})

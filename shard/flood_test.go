@@ -157,15 +157,15 @@ func TestNoFloodFillsAShard(t *testing.T) {
 		},
 		"operations": func(c *capped, i int) {
 			c.send(Request{Op: Conclude, Namespace: "default", Entries: entries("p", one(i)), Operation: &Operation{
-				ID: fmt.Sprint("operation:", i), Op: Check, Home: 3, Legs: []Leg{{Shard: 1, Allowed: i%2 == 0,
+				ID: fmt.Sprint("operation:", i), Op: Check, Home: mine, Legs: []Leg{{Slot: 1, Allowed: i%2 == 0,
 					Decision: Decision{Allowed: i%2 == 0, DecidedAt: c.now, Position: Position{1, 1, uint64(i)}, Index: 1}}}}})
 		},
 		"operations that home does not know": func(c *capped, i int) {
-			c.send(Request{Op: ResolveHome, Namespace: "default", Operation: &Operation{ID: fmt.Sprint("unknown:", i), Home: 3, Leg: 1,
-				Drawn: true, Legs: []Leg{{Shard: 1, Decision: Decision{DecidedAt: c.now, Position: Position{1, 1, uint64(i)}, Index: 1}}}}})
+			c.send(Request{Op: ResolveHome, Namespace: "default", Operation: &Operation{ID: fmt.Sprint("unknown:", i), Home: mine, Leg: 1,
+				Drawn: true, Legs: []Leg{{Slot: 1, Decision: Decision{DecidedAt: c.now, Position: Position{1, 1, uint64(i)}, Index: 1}}}}})
 		},
 		"verdicts on what was never charged": func(c *capped, i int) {
-			c.send(Request{Op: FinishLeg, Namespace: "default", Operation: &Operation{ID: fmt.Sprint("verdict:", i), Home: 1, Leg: 3,
+			c.send(Request{Op: FinishLeg, Namespace: "default", Operation: &Operation{ID: fmt.Sprint("verdict:", i), Home: 1, Leg: mine,
 				Verdict: Verdict{Known: true, State: OperationAborted}}})
 		},
 	}
@@ -207,7 +207,7 @@ func TestAnswersAreForgottenWithTheirNumbers(t *testing.T) {
 	}
 	c.send(checkOf("p", "k", 1))
 	kept := 0
-	for key := range allRecords(c.state.table) {
+	for key := range allRecords(c.state) {
 		kept += int(bit(key[0] == sessionAnswerRecord))
 	}
 	// The counter of p/k is new.
@@ -349,7 +349,7 @@ func TestWhatAFullShardRefuses(t *testing.T) {
 
 // countersOf returns the records of the world's counters.
 func countersOf(w *world) map[string]Record {
-	all := allRecords(w.state.table)
+	all := allRecords(w.state)
 	for key := range all {
 		if key[0] != counterRecord {
 			delete(all, key)

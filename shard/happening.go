@@ -41,9 +41,8 @@ func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
 			}
 		case counterRecord:
 			if l := begunLockout(before, p, at.Now); l != nil {
-				r := reader{rest: []byte(p.Key[1:])}
-				namespace, policy := r.string(), r.string()
-				all = append(all, Happening{At: at.Now, Namespace: namespace, Policy: policy, Key: string(r.rest), Lockout: l})
+				namespace, policy, key, _ := readKeyOf(p.Key)
+				all = append(all, Happening{At: at.Now, Namespace: namespace, Policy: policy, Key: key, Lockout: l})
 			}
 		}
 	}

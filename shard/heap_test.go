@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // The cap is checked against State.Bytes, so this must match the heap memory of the records. They are written as by
@@ -33,7 +34,7 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 			return Put{Key: string(appendSessionAnswerKey(nil, Session{1, 2, 3}, uint64(i))), Record: Record{Value: make([]byte, 40), ForgetAt: limit.Forever}}
 		},
 		"long ids": func(i, _ int) Put {
-			return Put{Key: string(appendAnswerKey(nil, "default", fmt.Sprint(strings.Repeat("x", 64), i))), Record: Record{Value: make([]byte, 150), ForgetAt: limit.Forever}}
+			return Put{Key: string(appendAnswerKey(nil, "default", slot.Of("default", "k"), fmt.Sprint(strings.Repeat("x", 64), i))), Record: Record{Value: make([]byte, 150), ForgetAt: limit.Forever}}
 		},
 		"legs that wait": func(i, round int) Put {
 			l.due = origin + limit.Time(i)*limit.Time(second)/100 + limit.Time(round)

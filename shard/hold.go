@@ -6,12 +6,12 @@ import (
 )
 
 // termsProblem refuses a request without the parameters of its operation, before anything is looked up.
-func (r *Request) termsProblem(shard ID) *Error {
+func (r *Request) termsProblem() *Error {
 	switch r.Op {
 	case Reserve:
 		return holdTermsProblem(r)
 	case Settle:
-		return settlementProblem(r, shard)
+		return settlementProblem(r)
 	case Reset, SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride, CorrectUsage:
 		return adjustmentProblem(r)
 	case Tally, ReadTally:
@@ -44,6 +44,7 @@ func (e *evaluation) reserve(r *Request, d *Decision) *Error {
 	}
 	e.count(d)
 	d.HoldExpires = e.at.Now + limit.Time(r.Hold.TTL)
-	e.putHolds(r, d, hold{name: holdName(d.Position, d.Index), expires: d.HoldExpires, onExpire: r.Hold.OnExpire})
+	e.putHolds(r, d, hold{name: holdName(d.Position, d.Index), expires: d.HoldExpires, onExpire: r.Hold.OnExpire,
+		spans: r.spans()})
 	return nil
 }

@@ -44,7 +44,7 @@ type sealingSecret struct {
 // An id begins with its format, one byte, and the number of its secret. They are authenticated with the rest, which is a nonce
 // and the sealed text:
 //
-//	flags (1 byte) | namespace | decided at | retention | shard or home | epoch, seq, index; or the operation's id |
+//	flags (1 byte) | namespace | decided at | retention | shard, epoch, seq, index; or home and id of the operation |
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
 //	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
 const handleFormat = 1
@@ -258,7 +258,7 @@ func decodeHandle(plain []byte) (Request, error) {
 	target := Target{Hold: flags&handleOfHold != 0, Hashed: flags&handleHashed != 0, DecidedAt: limit.Time(in.varint()),
 		Retention: limit.Span(in.uvarint())}
 	if flags&handleOfOperation != 0 {
-		target.Home = ID(in.uvarint())
+		target.Home = in.slot()
 		target.Operation = in.string()
 	} else {
 		target.Position = Position{ID(in.uvarint()), in.uvarint(), in.uvarint()}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 var testSecret = [32]byte{1, 2, 3}
@@ -19,7 +20,7 @@ func anyHandle(rnd *rand.Rand) (Target, string, []Entry) {
 	target := Target{Hold: rnd.IntN(2) == 0, DecidedAt: limit.Time(rnd.Int64() >> rnd.IntN(63)),
 		Retention: limit.Span(rnd.Int64() >> rnd.IntN(63))}
 	if rnd.IntN(3) == 0 {
-		target.Home, target.Operation = ID(rnd.Uint32()), strings.Repeat("o", 1+rnd.IntN(64))
+		target.Home, target.Operation = slot.ID(rnd.IntN(slot.Count)), strings.Repeat("o", 1+rnd.IntN(64))
 	} else {
 		target.Position = Position{ID(rnd.Uint32()), rnd.Uint64() >> rnd.IntN(64), rnd.Uint64() >> rnd.IntN(64)}
 		target.Index = 1 + rnd.Uint32N(1000)

@@ -25,7 +25,7 @@ func TestWhatIsUsedIsWhatIsOpenOrSpent(t *testing.T) {
 				return
 			}
 		}
-		audit(t, g.state.table)
+		audit(t, g.state)
 	}
 }
 

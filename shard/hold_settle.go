@@ -16,7 +16,7 @@ import (
 // settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
 func (e *evaluation) settle(r *Request, d Decision) Result {
 	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)
-	if record, found := e.lookup(endKey(name)); found { //mutant:refunded-twice-in-clusters //mutant:settles-again
+	if record, found := e.lookup(endKey(r.Slot(), name)); found { //mutant:refunded-twice-in-clusters //mutant:settles-again
 		return settledBefore(e.at.Shard, record.Value, r)
 	}
 	err := e.lost(t) //mutant:lost-handle-settles
@@ -41,21 +41,19 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	//mutant:refunded-twice
 	case e.brimful && t.Hold: // it has ended; its absence from the counters is enough to prevent a second end
 	default:
-		e.write(Put{Key: endKey(name), Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
+		e.write(Put{Key: endKey(r.Slot(), name), Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
 	}
 	return Result{Decision: d}
 }
 
 // settlementProblem refuses a settlement that is invalid for any hold or decision of this shard.
-func settlementProblem(r *Request, shard ID) *Error {
+func settlementProblem(r *Request) *Error {
 	s := r.Settlement
 	switch {
 	case s == nil || len(r.Entries) == 0:
 		return Invalidf("target", "is missing")
 	case s.Target.Operation != "" && r.Operation == nil:
 		return Invalidf(s.Target.field(), "is of several shards: its home settles it, with the operation")
-	case s.Target.Operation == "" && s.Target.Position.Shard != shard:
-		return Invalidf(s.Target.field(), "is of shard %v, this is shard %v", s.Target.Position.Shard, shard)
 	case s.Action < ActionCommit || s.Action > ActionFailed:
 		return Invalidf("action", "%d is not known to this version: run a newer one", s.Action)
 	case s.Overage > OverageReject:

@@ -260,8 +260,6 @@ func TestWhatIsWrongWithAReserveOrASettlement(t *testing.T) {
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})
 	held, decided := w.must(origin, r), w.must(origin, checkOf("p", "k", 1))
 	settle := func(s Settlement) Request { return settleOf(r, held, s) }
-	elsewhere := settle(Settlement{Action: ActionCancel})
-	elsewhere.Settlement.Target.Position.Shard++
 	operation := settle(Settlement{Action: ActionCancel})
 	operation.Settlement.Target.Operation = "o"
 	for field, bad := range map[string]Request{
@@ -274,7 +272,6 @@ func TestWhatIsWrongWithAReserveOrASettlement(t *testing.T) {
 		"commit.actual_cost[0]": settle(Settlement{Action: ActionCommit, Actual: []uint64{limit.MaxCost + 1}}),
 		"extend":                settleOf(checkOf("p", "k", 1), decided, Settlement{Action: ActionExtend, TTL: 1}),
 		"extend.ttl":            settle(Settlement{Action: ActionExtend, TTL: MaxHoldTTL + 1}),
-		"hold_id":               elsewhere,
 	} {
 		if err := w.refused(origin+1, bad); err.Code != Invalid || err.Field != field || err.Message == "" {
 			t.Errorf("%s: refused with %+v", field, err)
@@ -283,10 +280,13 @@ func TestWhatIsWrongWithAReserveOrASettlement(t *testing.T) {
 	if err := w.refused(origin+1, operation); err.Code != Invalid || err.Field != "hold_id" {
 		t.Errorf("refused with %+v", err)
 	}
-	never := settle(Settlement{Action: ActionCancel})
+	never, elsewhere := settle(Settlement{Action: ActionCancel}), settle(Settlement{Action: ActionCancel})
 	never.Settlement.Target.Index = 7
-	if err := w.refused(origin+1, never); err.Code != HoldEnded {
-		t.Errorf("refused with %+v", err)
+	elsewhere.Settlement.Target.Position.Shard++ // a place of another shard is another hold
+	for _, unknown := range []Request{never, elsewhere} {
+		if err := w.refused(origin+1, unknown); err.Code != HoldEnded {
+			t.Errorf("refused with %+v", err)
+		}
 	}
 	w.wantUsed(origin+1, "p", "k", 7)
 }

@@ -62,7 +62,7 @@ func BenchmarkHeapOfMeters(b *testing.B) {
 					c.limits[0].state, _ = limit.Take(windowLimit, limit.State{}, 1+uint64(i%3), now)
 					put := c.encode(now)
 					packed += len(put.Record.Value)
-					s.table.put(put.Key, put.Record)
+					s.table.Put(put.Key, put.Record)
 				}
 				runtime.GC()
 				runtime.ReadMemStats(&after)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // billed returns a policy with a meter of hours, which keeps two, final after a minute.
@@ -216,8 +217,8 @@ func TestAPageEndsItsBatch(t *testing.T) {
 func TestARecordThatCannotBeReadIsMissingInNoList(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
-	g := w.state.table.segments.at(0)
-	g.data[2] |= 0x80 // the length of the key, in the first stub
+	w.state.table = table.New(keyLayout{}, w.state.shares.count)
+	w.state.table.Put("", Record{Value: []byte{1}, ForgetAt: limit.Forever}) // as of a record whose length has a flipped bit
 	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{})}, w.next(origin+1))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("a list without it: %v", err)
@@ -323,50 +324,6 @@ func TestABrimfulShardBeginsNoPeriod(t *testing.T) {
 	w.wantBills(origin+anHour, "ann", [3]uint64{0, 2, 0})
 }
 
-// TestAScanMeetsEveryRecord: those that are there all along, each once, while the table grows and shrinks between the pages.
-func TestAScanMeetsEveryRecord(t *testing.T) {
-	rnd := seeded(t)
-	for range 20 {
-		table := newTable()
-		put := func(kind string, n int) {
-			for i := range n {
-				table.put(fmt.Sprint(kind, i), Record{Value: []byte{1}, ForgetAt: limit.Forever})
-			}
-		}
-		put("stays", 3000)
-		met, other := map[string]int{}, 0
-		for from, more := uint64(0), true; more; {
-			more = false
-			left := 1 + rnd.IntN(300)
-			for key, r := range table.scan(from) {
-				if left--; left < 0 {
-					from, more = scanPlace(key), true
-					break
-				}
-				if r.Value == nil {
-					t.Fatal("a record without a value")
-				}
-				met[string(key)]++
-			}
-			switch n := rnd.IntN(20_000); rnd.IntN(3) {
-			case 0:
-				put("comes", n)
-				other = max(other, n)
-			case 1:
-				for i := range other {
-					table.forget(fmt.Sprint("comes", i))
-				}
-				other = 0
-			}
-		}
-		for i := range 3000 {
-			if n := met[fmt.Sprint("stays", i)]; n != 1 {
-				t.Fatalf("a record was met %d times", n)
-			}
-		}
-	}
-}
-
 // TestPagesAreBounded: a page reads no more than an owner may in one batch, and pages together have everything once.
 func TestPagesAreBounded(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
@@ -402,7 +359,7 @@ func TestPagesGoOnAmongKeysOfOneHash(t *testing.T) {
 	r, _ := w.state.Lookup(counterKeyOf("p", "ann"))
 	const keys = 2000
 	for _, key := range ofOneHash(counterKeyOf("p", ""), keys) {
-		w.state.table.put(key, r)
+		w.state.table.Put(key, r)
 	}
 	met := map[string]int{}
 	for _, u := range w.bills(origin+1, UsageQuery{}) {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/stint-io/stint/shard/placement"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // ID is the number of a shard, counted from 0.
@@ -21,5 +21,5 @@ func (id ID) String() string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// Of returns the shard of a key: see placement.Of.
-func Of(namespace, key string, shards uint32) ID { return ID(placement.Of(namespace, key, shards)) }
+// Of returns the shard of a key, by the slots of the cluster's table.
+func Of(slots *slot.Map, namespace, key string) ID { return ID(slots.Of(namespace, key)) }

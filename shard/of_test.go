@@ -4,21 +4,24 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/stint-io/stint/shard/placement"
+	"github.com/stint-io/stint/shard/slot"
 )
 
-// The function is fixed forever: a key that moved to another shard would start at rest.
-func TestOfGoldenVectors(t *testing.T) {
+// The function is fixed forever: a key in another slot would start at rest. So is the Map of a new cluster.
+func TestSlotsGoldenVectors(t *testing.T) {
 	text := ""
 	for _, c := range []struct{ namespace, key string }{
 		{"default", "user:42"}, {"default", "203.0.113.7"}, {"", "user:42"}, {"other", "user:42"}, {"default", ""},
 		{"default", "ключ"}, {"default", "{acme}"}, {"default", "{acme}/x"}, {"default", "y{acme}z"}, {"default", "acme"},
 		{"default", "a{}b"}, {"default", "a{b"}, {"default", "a}b"}, {"default", "{a}{b}"}, {"default", "{{a}}"}, {"default", "}{a}"},
 	} {
-		text += fmt.Sprintf("%q %q: %d of 4, %d of 16, %d of 255, %d of 4096\n", c.namespace, c.key,
-			Of(c.namespace, c.key, 4), Of(c.namespace, c.key, 16), Of(c.namespace, c.key, 255), Of(c.namespace, c.key, 4096))
+		text += fmt.Sprintf("%q %q: slot %d", c.namespace, c.key, slot.Of(c.namespace, c.key))
+		for _, shards := range []uint32{1, 3, 4, 255, 1024} {
+			text += fmt.Sprintf(", %d of %d", Of(slot.Even(shards), c.namespace, c.key), shards)
+		}
+		text += "\n"
 	}
-	golden(t, "testdata/of.golden", text)
+	golden(t, "testdata/slots.golden", text)
 }
 
 func TestTagPlacesKeysTogether(t *testing.T) {
@@ -26,13 +29,11 @@ func TestTagPlacesKeysTogether(t *testing.T) {
 		"{acme}/x": "acme", "acme": "acme", "y{acme}z": "acme", "{a}{b}": "a", "{{a}}": "{a", "}{a}": "a",
 		"a{}b": "a{}b", "a{}{b}": "a{}{b}", "a{b": "a{b", "a}b": "a}b", "": "",
 	} {
-		if got := placement.Tag(key); got != tag {
+		if got := slot.Tag(key); got != tag {
 			t.Errorf("the tag of %q is %q, not %q", key, tag, got)
 		}
-		for shards := uint32(1); shards < 1000; shards++ {
-			if Of("ns", key, shards) != Of("ns", "{"+tag+"}", shards) && tag != "" && placement.Tag("{"+tag+"}") == tag {
-				t.Fatalf("%q and {%s} are apart among %d shards", key, tag, shards)
-			}
+		if slot.Of("ns", key) != slot.Of("ns", "{"+tag+"}") && tag != "" && slot.Tag("{"+tag+"}") == tag {
+			t.Errorf("%q and {%s} are apart", key, tag)
 		}
 	}
 }
@@ -40,12 +41,19 @@ func TestTagPlacesKeysTogether(t *testing.T) {
 func TestOfSpreadsEvenly(t *testing.T) {
 	const keys = 100_000
 	for _, shards := range []uint32{1, 3, 4, 16, 255} {
-		counts := make([]int, shards)
+		counts, slots := make([]int, shards), slot.Even(shards)
 		for i := range keys {
-			counts[Of("default", fmt.Sprintf("user:%d", i), shards)]++
+			counts[slots.Of("default", fmt.Sprintf("user:%d", i))]++
 		}
-		mean := float64(keys) / float64(shards)
 		for id, n := range counts {
+			of := 0 // slots
+			for _, at := range slots.Ranges(uint32(id)) {
+				of += int(at.Last-at.First) + 1
+			}
+			if few := slot.Count / int(shards); of != few && of != few+1 {
+				t.Errorf("shard %d of %d has %d slots", id, shards, of)
+			}
+			mean := keys * float64(of) / slot.Count
 			// 5 standard deviations of a uniform distribution: 2.5 % at 4 shards, 5 % at 16, 25 % at 255.
 			if d := float64(n) - mean; d*d > 25*mean {
 				t.Errorf("shard %d of %d has %d keys, the mean is %.0f", id, shards, n, mean)
@@ -70,7 +78,7 @@ func TestNamesThatOnlyLookAlikeAreDifferentCounters(t *testing.T) {
 		add(appendCounterKey(nil, parts[0], parts[1], parts[2]), parts[:]...)
 	}
 	for _, parts := range [][2]string{{"a_b", "c"}, {"a", "b_c"}, {"a", "\x01bc"}, {"a", "bc"}, {"ab", "c"}, {"", "abc"}} {
-		add(appendAnswerKey(nil, parts[0], parts[1]), parts[:]...)
+		add(appendAnswerKey(nil, parts[0], 7, parts[1]), parts[:]...)
 	}
 	w := newWorld(t, onePolicy(windowLimit))
 	w.batch(origin+1, Request{Op: Check, Namespace: "a", Entries: []Entry{{Policy: "p", Key: "pb", Cost: 5}}})

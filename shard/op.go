@@ -1,19 +1,23 @@
 package shard
 
-import "github.com/stint-io/stint/limit"
+import (
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
+)
 
 // Operation describes one request on several shards (X4). Its coordinator, the node that received the request, sends it to
-// the shards.
+// the shards. Its parts are those of slots, not of shards, since a slot may move while the operation goes on. So two of its
+// legs may be on one shard.
 type Operation struct {
 	ID          string     // the client's idempotency id, or one that the coordinator made
 	Op          Op         // Charge, Conclude: the Op of the whole: Check, Count, Partial or Reserve; Settle in the Charge of an Excess
 	Drawn       bool       // the coordinator made the ID: no client will use it again
-	Home        ID         // the shard that decides
+	Home        slot.ID    // the slot that decides: Request.Slot of the whole
 	Fingerprint uint64     // of the whole request
 	TTL         limit.Span // Charge: how long the leg waits for home before it asks
 	Legs        []Leg      // Conclude: the answers of the other shards. ResolveHome, FinishLeg: the charge concerned
 	Verdict     Verdict    // FinishLeg, Acknowledge: home's decision. ID and so on are those of the operation
-	Leg         ID         // Acknowledge: the shard that has finished. ResolveHome: the shard that asks; home for the whole
+	Leg         slot.ID    // Charge, FinishLeg, Acknowledge: the leg. ResolveHome: the slot that asks; home for the whole
 	Excess      *Excess    // Settle: the charges on the legs for the excess; nil: there are none
 }
 
@@ -27,9 +31,9 @@ const ConcludeWithin = limit.Span(60e6)
 // OperationFingerprint distinguishes requests that use the same id, by the entries that the client has sent.
 func OperationFingerprint(whole *Request) uint64 { return fingerprint(whole) }
 
-// Leg is the part of an operation on one other shard, with that shard's answer.
+// Leg is the part of an operation in one other slot, with the answer of its shard.
 type Leg struct {
-	Shard    ID
+	Slot     slot.ID
 	Allowed  bool
 	Decision Decision
 }
@@ -52,7 +56,7 @@ type Excess struct {
 // Verdict is home's decision on an operation.
 type Verdict struct {
 	ID      string
-	Home    ID
+	Home    slot.ID
 	Known   bool // home knows the operation
 	State   OperationState
 	Expires limit.Span  // OperationHeld: the remaining life of the hold, from now

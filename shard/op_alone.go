@@ -6,8 +6,8 @@ import (
 )
 
 // An id is of one request, whether that needs one shard or several: which of the two it is may change between a request and its
-// copy, when a policy gets or loses a parent. The shard of the keys that the client has named, or the lowest of them, is the home of
-// the request in both cases, and has either a ruling or the answer of a request of one shard.
+// copy, when a policy gets or loses a parent. The lowest slot of the keys that the client has named is the home of the request in
+// both cases, and has either a ruling or the answer of a request of one shard.
 
 // ErrGivenUp answers an id whose operation was aborted before home decided it.
 var ErrGivenUp = &Error{Code: Unavailable, Field: "idempotency_id", Message: "the operation was given up " +
@@ -19,7 +19,7 @@ func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
 		return false // nearly always, so it allocates nothing
 	}
 	about := *r
-	about.Operation = &Operation{ID: r.ID, Home: e.at.Shard}
+	about.Operation = &Operation{ID: r.ID, Home: r.Slot()}
 	here := partEvaluation{e, &about}.atHome()
 	u, err := here.ruling(here.key)
 	switch {
@@ -45,14 +45,14 @@ func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
 
 // knows reports whether there is a record of an operation with a request's id.
 func (e *evaluation) knows(kind byte, r *Request) bool {
-	e.scratch = appendOperationKey(e.scratch[:0], kind, r.Namespace, r.ID)
+	e.scratch = appendIDKey(e.scratch[:0], kind, r.Namespace, r.Slot(), r.ID)
 	_, found := e.lookup(unsafe.String(unsafe.SliceData(e.scratch), len(e.scratch))) // a View keeps no key
 	return found
 }
 
-// usedByLeg refuses an id under which this shard is charged for an operation of another home.
+// usedByLeg refuses an id under which the home's slot is charged for an operation of another home.
 func (e partEvaluation) usedByLeg() *Error {
-	l, err := e.onLeg().leg()
+	l, err := e.onLeg(e.r.Operation.Home).leg()
 	if err == nil && l != nil && l.state != legReleased {
 		err = idReused(e.r.Operation.ID)
 	}
@@ -64,7 +64,7 @@ func (e homeEvaluation) decidedAlone() (Result, bool) {
 	if e.r.Operation.Drawn {
 		return Result{}, false
 	}
-	record, found := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, e.r.Operation.ID)))
+	record, found := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, e.r.Operation.Home, e.r.Operation.ID)))
 	if !found {
 		err := e.usedByLeg()
 		return Result{Err: err}, err != nil
@@ -74,11 +74,11 @@ func (e homeEvaluation) decidedAlone() (Result, bool) {
 	return e.replay(record.Value, &of), true
 }
 
-// usedHere refuses a charge whose id belongs to a request that has its home on this shard.
+// usedHere refuses a charge whose id belongs to a request that has its home in the slot of the leg.
 func (e legEvaluation) usedHere() *Error {
 	if o := e.r.Operation; !o.Drawn {
-		_, alone := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, o.ID)))
-		u, err := e.atHome().ruling(e.atHome().key)
+		_, alone := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, o.Leg, o.ID)))
+		u, err := e.atHome().ruling(e.rulingKey(o.Leg, o.ID))
 		if err != nil || !alone && (u == nil || u.state == OperationAborted) {
 			return err
 		}

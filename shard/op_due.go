@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // dues is a State's index of the legs and rulings that need action, with the time of that action, by the key of the
@@ -175,9 +176,9 @@ func (p *duePage) until(now limit.Time) (lines [][]dueKey) {
 	return lines
 }
 
-// Duty is a message about an operation that one shard owes another, and its destination.
+// Duty is a message about an operation that one slot owes another, and its destination.
 type Duty struct {
-	To      ID
+	To      slot.ID
 	Request Request
 	// Keys are the keys of the leg that asks. They tell the nodes that forward the answer which keys it concerns:
 	// remembered denials of these keys end with it, and no others.
@@ -208,9 +209,9 @@ func (s *State) Duties(now limit.Time, most int) (duties []Duty) {
 // dutiesOf returns the messages that one record requires. An unreadable record requires none, and its operation waits
 // until the record can be read. Requests about the operation get the reason as their error.
 func (s *State) dutiesOf(key string) []Duty {
-	record, _ := s.table.lookup(key)
-	namespace, id := readOperationKey(key)
-	r := Request{Namespace: namespace, Operation: &Operation{ID: id, Home: s.id, Leg: s.id}}
+	record, _ := s.table.Lookup(key)
+	namespace, at, id := readIDKey(key)
+	r := Request{Namespace: namespace, Operation: &Operation{ID: id, Home: at, Leg: at}}
 	if key[0] == legRecord {
 		l, err := decodeLeg(record.Value)
 		if err != nil {
@@ -222,7 +223,7 @@ func (s *State) dutiesOf(key string) []Duty {
 	if err != nil {
 		return nil
 	}
-	return u.tell(r, s.id)
+	return u.tell(r)
 }
 
 // ask returns the message by which a leg asks home.
@@ -230,20 +231,20 @@ func (l *leg) ask(r Request) Duty {
 	r.Op = ResolveHome
 	o := r.Operation
 	o.Home, o.Drawn, o.Fingerprint = l.home, l.drawn, l.fingerprint
-	o.Legs = []Leg{{Shard: o.Leg, Allowed: true, Decision: l.answer.bare()}}
+	o.Legs = []Leg{{Slot: o.Leg, Allowed: true, Decision: l.answer.bare()}}
 	return Duty{l.home, r, named(l.entries)}
 }
 
 // tell returns the messages to the legs that have not yet executed the ruling, or from home to itself about a hold.
-func (u *ruling) tell(r Request, home ID) (duties []Duty) {
+func (u *ruling) tell(r Request) (duties []Duty) {
 	r.Operation.Drawn, r.Operation.Fingerprint = u.drawn, u.fingerprint
 	if u.state == OperationHeld {
 		r.Op = ResolveHome
-		return []Duty{{To: home, Request: r}}
+		return []Duty{{To: r.Operation.Home, Request: r}}
 	}
 	for i := range u.legs {
 		if l := &u.legs[i]; l.pending {
-			duties = append(duties, Duty{To: l.Shard, Request: u.finish(r, l)})
+			duties = append(duties, Duty{To: l.Slot, Request: u.finish(r, l)})
 		}
 	}
 	return duties
@@ -252,7 +253,7 @@ func (u *ruling) tell(r Request, home ID) (duties []Duty) {
 // finish returns the message that tells a leg the ruling.
 func (u *ruling) finish(r Request, l *ruled) Request {
 	o := *r.Operation
-	o.Leg, o.Legs = l.Shard, []Leg{{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()}}
+	o.Leg, o.Legs = l.Slot, []Leg{{Slot: l.Slot, Allowed: true, Decision: l.Decision.bare()}}
 	o.Verdict = Verdict{ID: o.ID, Home: o.Home, Known: true, State: u.state}
 	if u.settled != nil {
 		o.Verdict.Settled = new(u.settled.settlement)

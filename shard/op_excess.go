@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A settlement on several shards that is refused if its excess does not fit (OverageReject) is decided by home, after all
@@ -32,7 +33,7 @@ func (e homeEvaluation) excessFits(part *Request, s *Settlement, print uint64) (
 		return false, err
 	}
 	for i := range e.r.Operation.Legs {
-		if l := &e.r.Operation.Legs[i]; l.hasExcess(e.r) && !e.r.Operation.Excess.has(l.Shard) {
+		if l := &e.r.Operation.Legs[i]; l.hasExcess(e.r) && !e.r.Operation.Excess.has(l.Slot) {
 			return false, nil
 		}
 	}
@@ -48,7 +49,7 @@ func (e homeEvaluation) excessIsOpen() *Error {
 	if x.ID == "" || len(x.ID) > operationIDMax || x.ID == e.r.Operation.ID {
 		return Invalidf("operation.excess", "has no id of its own, or one of more than %d bytes", operationIDMax)
 	}
-	switch u, err := e.ruling(operationKey(rulingRecord, e.r.Namespace, x.ID)); {
+	switch u, err := e.ruling(e.rulingKey(e.r.Operation.Home, x.ID)); {
 	case err != nil:
 		return err
 	//mutant:settled-with-a-dead-excess
@@ -100,7 +101,7 @@ func (r *Request) refusedBy(l *Leg) *Error {
 		}
 	}
 	return &Error{Code: OverQuota, Field: "commit.actual_cost", Message: fmt.Sprintf("is more than was taken, and shard %s "+
-		"has no room for it", l.Shard)}
+		"has no room for it", l.Decision.Position.Shard)}
 }
 
 // ruleExcess records the outcome of the excess, for its legs.
@@ -113,12 +114,12 @@ func (e homeEvaluation) ruleExcess(state OperationState, print uint64) {
 	u.answer.Allowed = state == OperationCommitted
 	for _, l := range x.Legs {
 		if l.Allowed {
-			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()},
+			u.legs = append(u.legs, ruled{Leg: Leg{Slot: l.Slot, Allowed: true, Decision: l.Decision.bare()},
 				pending: state == OperationCommitted})
 		}
 	}
 	if len(u.legs) > 0 { // else there is nothing to end
-		e.writeRuling(operationKey(rulingRecord, e.r.Namespace, x.ID), u)
+		e.writeRuling(e.rulingKey(e.r.Operation.Home, x.ID), u)
 	}
 }
 
@@ -153,9 +154,9 @@ func (l *Leg) hasExcess(r *Request) bool {
 	return false
 }
 
-// has reports whether a shard was charged.
-func (x *Excess) has(id ID) bool {
-	return x != nil && slices.ContainsFunc(x.Legs, func(l Leg) bool { return l.Shard == id && l.Allowed })
+// has reports whether a leg was charged.
+func (x *Excess) has(at slot.ID) bool {
+	return x != nil && slices.ContainsFunc(x.Legs, func(l Leg) bool { return l.Slot == at && l.Allowed })
 }
 
 // leaveExcess removes the units that a leg has spent above what it took, if they were charged before.

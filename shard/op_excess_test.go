@@ -21,7 +21,7 @@ func (c *crossing) finishExcess(now limit.Time, state OperationState, charged *D
 	c.Helper()
 	c.tell(now, FinishLeg, func(r *Request) {
 		r.Operation.ID, r.Operation.Verdict = "excess", Verdict{ID: "excess", Home: 1, Known: true, State: state}
-		r.Operation.Legs = []Leg{{Shard: 3, Allowed: true, Decision: charged.bare()}}
+		r.Operation.Legs = []Leg{{Slot: mine, Allowed: true, Decision: charged.bare()}}
 	})
 }
 
@@ -87,9 +87,9 @@ func (c *crossing) settleAbove(now limit.Time, here, there uint64, excess *Exces
 	return c.tell(now, Settle, func(r *Request) {
 		r.Entries = []Entry{{Policy: "p", Key: "elsewhere", Cost: 1}, {Policy: "p", Key: "k", Cost: 3}}
 		r.Settlement = &Settlement{Action: ActionCommit, Overage: OverageReject, Actual: []uint64{there, here},
-			Target: Target{Hold: true, Operation: "x", Home: 3}}
-		r.Operation.Home, r.Operation.Excess = 3, excess
-		r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			Target: Target{Hold: true, Operation: "x", Home: mine}}
+		r.Operation.Home, r.Operation.Excess = mine, excess
+		r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 	})
 }
 
@@ -103,7 +103,7 @@ func homeOfHold(t *testing.T) *crossing {
 
 // excessOf returns the charge on shard 4 at an instant.
 func excessOf(at limit.Time, allowed bool) *Excess {
-	return &Excess{ID: "excess", Legs: []Leg{{Shard: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: at,
+	return &Excess{ID: "excess", Legs: []Leg{{Slot: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: at,
 		Position: Position{4, 1, 20}, Index: 1, Limits: []LimitStatus{{Policy: "p", Key: "elsewhere",
 			Verdict: limit.Verdict{Allowed: allowed, Remaining: 2}}}}}}}
 }
@@ -111,7 +111,7 @@ func excessOf(at limit.Time, allowed bool) *Excess {
 func (c *crossing) excessState(now limit.Time) (state OperationState, known bool) {
 	v := c.tell(now, AskHome, func(r *Request) { r.Operation.ID = "excess"; r.Operation.Fingerprint = 0 })
 	if v.Err != nil { // of another fingerprint: home knows it
-		u, err := decodeRuling(c.recordOf(operationKey(rulingRecord, "default", "excess")))
+		u, err := decodeRuling(c.recordOf(string(appendIDKey(nil, rulingRecord, "default", mine, "excess"))))
 		if err != nil {
 			c.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestAnExcessThatWasGivenUpIsNotSettledWith(t *testing.T) {
 	c := homeOfHold(t)
 	given := excessOf(origin+2, true)
 	c.tell(origin+3, ResolveHome, func(r *Request) {
-		r.Operation.ID, r.Operation.Home, r.Operation.Leg, r.Operation.Legs = "excess", 3, 4, given.Legs
+		r.Operation.ID, r.Operation.Leg, r.Operation.Legs = "excess", 4, given.Legs
 	})
 	for _, now := range []limit.Time{origin + 4, origin + limit.Time(ConcludeWithin) + 3, origin + limit.Time(hour)} {
 		if late := c.settleAbove(now, 5, 6, given); late.Err == nil || late.Err.Code != TooLate {
@@ -221,7 +221,7 @@ func TestALegSettlesWithoutTheExcess(t *testing.T) {
 		return c.tell(now, FinishLeg, func(r *Request) {
 			r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: OperationSettled,
 				Settled: &Settlement{Action: ActionCommit, Overage: OverageReject, Actual: []uint64{10}}}
-			r.Operation.Legs = []Leg{{Shard: 3, Allowed: true, Decision: held.bare()}}
+			r.Operation.Legs = []Leg{{Slot: mine, Allowed: true, Decision: held.bare()}}
 		})
 	}
 	if result := settle(origin + 4); result.Err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Home decides an operation in one entry of its log: its own entries, and with them the whole. A ruling is final.
@@ -16,7 +17,12 @@ type homeEvaluation struct {
 
 // atHome returns the evaluation of a message to this shard as the home.
 func (e partEvaluation) atHome() homeEvaluation {
-	return homeEvaluation{e, operationKey(rulingRecord, e.r.Namespace, e.r.Operation.ID)}
+	return homeEvaluation{e, e.rulingKey(e.r.Operation.Home, e.r.Operation.ID)}
+}
+
+// rulingKey returns the key of the ruling of a slot on an operation.
+func (e partEvaluation) rulingKey(at slot.ID, id string) string {
+	return string(appendIDKey(nil, rulingRecord, e.r.Namespace, at, id))
 }
 
 // ruling reads the outcome of an operation; nil: nothing is remembered.
@@ -222,7 +228,7 @@ func (e homeEvaluation) acknowledge() Result {
 		return Result{Err: err}
 	}
 	if u != nil && u.state == e.r.Operation.Verdict.State {
-		if at := slices.IndexFunc(u.legs, func(l ruled) bool { return l.Shard == e.r.Operation.Leg && l.pending }); at >= 0 {
+		if at := slices.IndexFunc(u.legs, func(l ruled) bool { return l.Slot == e.r.Operation.Leg && l.pending }); at >= 0 {
 			u.legs[at].pending = false
 			e.writeRuling(e.key, u)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A leg is charged before it is known whether the operation will be admitted everywhere, and it never ends on its own:
@@ -29,9 +30,9 @@ type legEvaluation struct {
 	key string // of the leg's record
 }
 
-// onLeg returns the evaluation of a message to this shard as a leg.
-func (e partEvaluation) onLeg() legEvaluation {
-	return legEvaluation{e, operationKey(legRecord, e.r.Namespace, e.r.Operation.ID)}
+// onLeg returns the evaluation of a message to a slot of this shard as a leg.
+func (e partEvaluation) onLeg(at slot.ID) legEvaluation {
+	return legEvaluation{e, string(appendIDKey(nil, legRecord, e.r.Namespace, at, e.r.Operation.ID))}
 }
 
 // leg reads the charge for an operation; nil: nothing is remembered.

@@ -32,17 +32,17 @@ func (e *evaluation) operate(r *Request) Result {
 	case AskHome:
 		return part.atHome().askHome()
 	case Charge:
-		return part.onLeg().chargeLeg()
+		return part.onLeg(r.Operation.Leg).chargeLeg()
 	case Conclude:
 		return part.atHome().concludeHome()
 	case ResolveHome:
 		return part.atHome().resolveHome()
 	case FinishLeg:
-		return part.onLeg().finishLeg()
+		return part.onLeg(r.Operation.Leg).finishLeg()
 	case Acknowledge:
 		return part.atHome().acknowledge()
 	case Settle:
-		if err := settlementProblem(r, e.at.Shard); err != nil {
+		if err := settlementProblem(r); err != nil {
 			return Result{Err: err}
 		}
 		return part.atHome().settleOnce()

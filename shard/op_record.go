@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // The shards' records of an operation on several of them (X4). A shard other than home keeps a leg: its charge. Home keeps
@@ -39,7 +40,7 @@ type leg struct {
 	due         limit.Time // when to ask home; 0: never
 	state       legState
 	drawn       bool
-	home        ID
+	home        slot.ID
 	fingerprint uint64
 	keep        limit.Span // how long it is remembered after its end
 	answer      Decision   // to Charge; its place names the charge
@@ -83,21 +84,6 @@ type settled struct {
 	answer      Decision   // home's
 }
 
-func operationKey(kind byte, namespace, id string) string {
-	return string(appendOperationKey(make([]byte, 0, 96), kind, namespace, id))
-}
-
-func appendOperationKey(b []byte, kind byte, namespace, id string) []byte {
-	return append(appendString(append(b, kind), namespace), id...)
-}
-
-// readOperationKey returns the namespace and id in a record's key.
-func readOperationKey(key string) (namespace, id string) {
-	r := reader{rest: []byte(key[1:])}
-	namespace = r.string()
-	return namespace, string(r.rest)
-}
-
 // dueOf returns when a leg or a ruling needs action; 0: never.
 func dueOf(value []byte) limit.Time {
 	if len(value) < dueBytes {
@@ -123,7 +109,7 @@ func (l *leg) encode() []byte {
 func decodeLeg(value []byte) (*leg, error) {
 	r := reader{rest: value}
 	format := r.byte()
-	l := &leg{due: limit.Time(r.fixed64()), state: legState(r.byte()), drawn: r.byte() != 0, home: ID(r.uvarint())}
+	l := &leg{due: limit.Time(r.fixed64()), state: legState(r.byte()), drawn: r.byte() != 0, home: r.slot()}
 	l.fingerprint, l.keep = r.fixed64(), limit.Span(r.varint())
 	l.answer, l.entries = r.partDecision(), r.partEntries()
 	if r.failed || len(r.rest) != 0 || format != legFormat || l.state < legOpen || l.state > legSettled {
@@ -175,7 +161,7 @@ func decodeRuling(value []byte) (*ruling, error) {
 }
 
 func appendRuled(b []byte, l *ruled) []byte {
-	b = binary.AppendUvarint(b, uint64(l.Shard))
+	b = binary.AppendUvarint(b, uint64(l.Slot))
 	b = append(b, bit(l.Allowed)|bit(l.pending)<<1|bit(l.actual != nil)<<2)
 	b = appendPartDecision(b, &l.Decision)
 	if l.actual != nil {
@@ -188,7 +174,7 @@ func appendRuled(b []byte, l *ruled) []byte {
 }
 
 func (r *reader) ruled() (l ruled) {
-	l.Shard = ID(r.uvarint())
+	l.Slot = r.slot()
 	flags := r.byte()
 	l.Allowed, l.pending = flags&1 != 0, flags&2 != 0
 	l.Decision = r.partDecision()

@@ -14,7 +14,7 @@ func (e homeEvaluation) settleOnce() Result {
 	if e.r.ID == "" {
 		return e.settleHome()
 	}
-	key := string(appendAnswerKey(nil, e.r.Namespace, e.r.ID))
+	key := string(appendAnswerKey(nil, e.r.Namespace, e.r.Operation.Home, e.r.ID))
 	if record, found := e.lookup(key); found { //mutant:operation-extended-again
 		result := e.replay(record.Value, e.r)
 		result.Decision.Operation = &Verdict{ID: e.r.Operation.ID, Home: e.r.Operation.Home, Known: true, State: OperationHeld}
@@ -60,7 +60,7 @@ func (e homeEvaluation) settleHome() Result {
 	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough
 		u = &ruling{keep: e.keepFor()}
 		for _, l := range e.r.Operation.Legs {
-			u.legs = append(u.legs, ruled{Leg: Leg{Shard: l.Shard, Allowed: true, Decision: l.Decision.bare()}})
+			u.legs = append(u.legs, ruled{Leg: Leg{Slot: l.Slot, Allowed: true, Decision: l.Decision.bare()}})
 		}
 	}
 	return e.settleRuling(u, print)
@@ -121,7 +121,7 @@ func (e homeEvaluation) settleRuling(u *ruling, print uint64) Result {
 // nameParts gives each leg its part of the settlement.
 func (u *ruling) nameParts(r *Request) {
 	for i := range u.legs {
-		at := slices.IndexFunc(r.Operation.Legs, func(named Leg) bool { return named.Shard == u.legs[i].Shard })
+		at := slices.IndexFunc(r.Operation.Legs, func(named Leg) bool { return named.Slot == u.legs[i].Slot })
 		if at >= 0 {
 			_, u.legs[i].actual = partOf(r, r.Operation.Legs[at].has)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // crossing is one operation on two shards as its coordinator sees it. This shard plays both: it is addressed as home, or
@@ -21,17 +22,23 @@ type crossing struct {
 
 const operationTTL = 5 * second
 
+// mine is the slot of the key "k": the home of the operation, or its leg.
+var mine = slot.Of("default", "k")
+
 func newCrossing(t testing.TB, limits ...limit.Limit) *crossing {
 	if limits == nil {
 		limits = []limit.Limit{{Algorithm: limit.Lifetime, Quota: 10}}
 	}
-	return &crossing{world: newWorld(t, onePolicy(limits...)), about: Operation{ID: "x", Op: Check, Home: 1, Fingerprint: 7, TTL: operationTTL}}
+	return &crossing{world: newWorld(t, onePolicy(limits...)), about: Operation{ID: "x", Op: Check, Home: 1, Leg: mine, Fingerprint: 7, TTL: operationTTL}}
 }
 
 // tell sends the shard one message of the operation.
 func (c *crossing) tell(now limit.Time, op Op, change func(*Request)) Result {
 	c.Helper()
 	o := c.about
+	if op != Charge && op != FinishLeg {
+		o.Home = mine
+	}
 	r := Request{Op: op, Namespace: "default", Operation: &o}
 	if op == Charge || op == Conclude {
 		r.Entries, r.Hold = []Entry{{Policy: "p", Key: "k", Cost: 3}}, c.hold
@@ -49,7 +56,7 @@ func (c *crossing) charge(now limit.Time) Result { return c.tell(now, Charge, ni
 func (c *crossing) finish(now limit.Time, state OperationState, charged *Decision) Result {
 	return c.tell(now, FinishLeg, func(r *Request) {
 		r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: state}
-		r.Operation.Legs = []Leg{{Shard: 3, Allowed: true, Decision: charged.bare()}}
+		r.Operation.Legs = []Leg{{Slot: mine, Allowed: true, Decision: charged.bare()}}
 	})
 }
 
@@ -152,8 +159,8 @@ func TestAVerdictIsAboutOneCharge(t *testing.T) {
 
 func (c *crossing) conclude(now limit.Time, allowed bool, notAfter limit.Time) Result {
 	return c.tell(now, Conclude, func(r *Request) {
-		r.Operation.Home, r.NotAfter = 3, notAfter
-		r.Operation.Legs = []Leg{{Shard: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: now,
+		r.Operation.Home, r.NotAfter = mine, notAfter
+		r.Operation.Legs = []Leg{{Slot: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: now,
 			Position: Position{4, 1, 9}, Index: 1}}}
 	})
 }
@@ -169,7 +176,7 @@ func TestHomeDecidesOnce(t *testing.T) {
 			}
 		}
 		c.want(origin+3, map[bool]uint64{true: 3}[allowed], "concluded three times")
-		asked := c.tell(origin+4, AskHome, func(r *Request) { r.Operation.Home = 3 }).Decision
+		asked := c.tell(origin+4, AskHome, func(r *Request) { r.Operation.Home = mine }).Decision
 		if asked.Allowed != allowed || !asked.Operation.Known || len(asked.Operation.Legs) != 1 {
 			t.Errorf("asked, home says %+v", asked)
 		}
@@ -184,8 +191,8 @@ func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
 	c := newCrossing(t)
 	resolve := func(now limit.Time) Result {
 		return c.tell(now, ResolveHome, func(r *Request) {
-			r.Operation.Home, r.Operation.Leg = 3, 4
-			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{DecidedAt: origin + limit.Time(hour), Position: Position{4, 1, 9}, Index: 1}}}
+			r.Operation.Leg = 4
+			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{DecidedAt: origin + limit.Time(hour), Position: Position{4, 1, 9}, Index: 1}}}
 		})
 	}
 	if v := resolve(origin + 1).Decision.Operation; v.State != OperationAborted {
@@ -215,7 +222,7 @@ func TestHomeConfirmsOnlyWhatItHasRuled(t *testing.T) {
 	second.Decision.Position.Seq++
 	for i, want := range []OperationState{OperationCommitted, OperationAborted} {
 		v := c.tell(origin+2, ResolveHome, func(r *Request) {
-			r.Operation.Home, r.Operation.Leg, r.Operation.Legs = 3, 4, []Leg{[]Leg{first, second}[i]}
+			r.Operation.Leg, r.Operation.Legs = 4, []Leg{[]Leg{first, second}[i]}
 		}).Decision.Operation
 		if v == nil || !v.Known || v.State != want {
 			t.Errorf("charge %d: home says %+v, want state %d", i+1, v, want)
@@ -232,7 +239,7 @@ func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
 		t.Fatalf("home owes %+v", duties)
 	}
 	acknowledge := func(state OperationState) {
-		c.tell(later, Acknowledge, func(r *Request) { r.Operation.Home, r.Operation.Leg, r.Operation.Verdict.State = 3, 4, state })
+		c.tell(later, Acknowledge, func(r *Request) { r.Operation.Leg, r.Operation.Verdict.State = 4, state })
 	}
 	acknowledge(OperationHeld) // of a ruling that was never made
 	if len(c.state.Duties(limit.Forever, 10)) != 1 {
@@ -243,7 +250,7 @@ func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
 		t.Errorf("home still owes %+v", duties)
 	}
 	known := func(now limit.Time) bool {
-		return c.tell(now, AskHome, func(r *Request) { r.Operation.Home = 3 }).Decision.Operation.Known
+		return c.tell(now, AskHome, func(r *Request) { r.Operation.Home = mine }).Decision.Operation.Known
 	}
 	if retention := limit.Time(policy.DefaultRetention); !known(later+retention-1) || known(later+retention) {
 		t.Error("the outcome is not remembered for the retention")
@@ -257,7 +264,7 @@ func TestAHoldEndsByHomesTime(t *testing.T) {
 		t.Fatalf("reserved: %+v", d)
 	}
 	resolve := func(now limit.Time) *Verdict {
-		return c.tell(now, ResolveHome, func(r *Request) { r.Operation.Home, r.Operation.Leg = 3, 3 }).Decision.Operation
+		return c.tell(now, ResolveHome, func(r *Request) { r.Operation.Leg = mine }).Decision.Operation
 	}
 	if v := resolve(origin + limit.Time(minute)); v.State != OperationHeld || v.Expires != 1 {
 		t.Errorf("before its time: %+v", v)
@@ -265,12 +272,12 @@ func TestAHoldEndsByHomesTime(t *testing.T) {
 	settle := func(now limit.Time, action Action) Result {
 		return c.tell(now, Settle, func(r *Request) {
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: action, TTL: minute, Target: Target{Hold: true, Operation: "x", Home: 3}}
+			r.Settlement = &Settlement{Action: action, TTL: minute, Target: Target{Hold: true, Operation: "x", Home: mine}}
 			if action == ActionCommit {
 				r.Settlement.TTL, r.Settlement.Actual = 0, []uint64{1, 2}
 			}
-			r.Operation.Home = 3
-			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Operation.Home = mine
+			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 	}
 	if result := settle(origin+limit.Time(minute), ActionExtend); result.Err != nil || result.Decision.HoldExpires != origin+limit.Time(2*minute) {
@@ -304,9 +311,9 @@ func TestAnExtensionOfAnOperationCountsOnceForItsID(t *testing.T) {
 	extend := func(now limit.Time, id string, ttl limit.Span) Result {
 		return c.tell(now, Settle, func(r *Request) {
 			r.ID, r.Entries = id, []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl, Target: Target{Hold: true, Operation: "x", Home: 3}}
-			r.Operation.Home = 3
-			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl, Target: Target{Hold: true, Operation: "x", Home: mine}}
+			r.Operation.Home = mine
+			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 	}
 	first := extend(origin+2, "first", minute)
@@ -317,7 +324,7 @@ func TestAnExtensionOfAnOperationCountsOnceForItsID(t *testing.T) {
 		t.Errorf("the late copy is answered %+v, %+v", late.Decision, late.Err)
 	}
 	expires := func() limit.Span {
-		return c.tell(origin+5, ResolveHome, func(r *Request) { r.Operation.Home, r.Operation.Leg = 3, 3 }).Decision.Operation.Expires
+		return c.tell(origin+5, ResolveHome, func(r *Request) { r.Operation.Leg = mine }).Decision.Operation.Expires
 	}
 	if got := expires(); got != hour-2 {
 		t.Errorf("after the late copy the hold lives for %d, want %d", got, hour-2)
@@ -344,8 +351,8 @@ func TestAHoldThatNobodySettlesExpiresEverywhere(t *testing.T) {
 		there.want(over, 3, "a hold in a leg before home says that it is over")
 		settle := func(now limit.Time) Result {
 			return home.tell(now, Settle, func(r *Request) {
-				r.Operation.Home, r.Entries = 3, []Entry{{Policy: "p", Key: "k", Cost: 3}}
-				r.Settlement = &Settlement{Action: ActionCommit, Target: Target{Hold: true, Operation: "x", Home: 3}}
+				r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}}
+				r.Settlement = &Settlement{Action: ActionCommit, Target: Target{Hold: true, Operation: "x", Home: mine}}
 			})
 		}
 		if late := settle(over); late.Err == nil || late.Err.Code != HoldEnded {
@@ -409,7 +416,7 @@ func FuzzOperationRecords(f *testing.F) {
 	c.charge(origin + 1)
 	c.about.ID = "y"
 	c.conclude(origin+2, true, 0)
-	for key, r := range allRecords(c.state.table) {
+	for key, r := range allRecords(c.state) {
 		if key[0] == legRecord || key[0] == rulingRecord {
 			f.Add(r.Value)
 		}
@@ -437,7 +444,7 @@ func TestOperationGoldenBytes(t *testing.T) {
 	c.conclude(origin+3, true, origin+4)
 	text := ""
 	for _, kind := range []byte{legRecord, rulingRecord} {
-		for key, r := range allRecords(c.state.table) {
+		for key, r := range allRecords(c.state) {
 			if key[0] == kind {
 				text += fmt.Sprintf("%x\n  %x\n", key, r.Value)
 			}
@@ -458,7 +465,7 @@ func TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards(t *testing.T) {
 		for _, message := range []Op{Charge, Conclude} {
 			r := c.tell(origin+1, message, func(r *Request) {
 				if message == Conclude {
-					r.Operation.Home = 3
+					r.Operation.Home = mine
 				}
 			})
 			if r.Err == nil || r.Err.Code != Invalid || r.Err.Field != "entries[0].policy" || !strings.Contains(r.Err.Message, "count_denied") {
@@ -499,7 +506,7 @@ func TestADenialByALegIsRefusedWhereHomeCountsDenials(t *testing.T) {
 		if op == Reserve {
 			c.hold = &HoldTerms{TTL: minute}
 		}
-		result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Shard: 4}} })
+		result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Slot: 4}} })
 		if result.Err == nil || result.Err.Code != Invalid || result.Err.Field != "entries[0].policy" {
 			t.Errorf("op %d: %+v", op, result)
 		}
@@ -520,7 +527,7 @@ func TestWhoTellsALegNamesItsKeys(t *testing.T) {
 	home.about, home.hold = c.about, c.hold
 	home.tell(origin+2, Conclude, func(r *Request) {
 		r.Entries = []Entry{{Policy: "p", Key: "home", Cost: 3}}
-		r.Operation.Legs = []Leg{{Shard: 4, Allowed: true, Decision: charged}}
+		r.Operation.Legs = []Leg{{Slot: 4, Allowed: true, Decision: charged}}
 	})
 	expired := home.state.Duties(origin+limit.Time(minute), 10)
 	home.batch(origin+limit.Time(minute), expired[0].Request)

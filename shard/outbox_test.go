@@ -141,7 +141,7 @@ func TestAFullOutboxStopsNothing(t *testing.T) {
 	if page, err := ReadEvents(w, EventsQuery{List: EventsDead, Most: 1}); err != nil || page.Events[0].Why != whyFull {
 		t.Errorf("%v: a dead letter is %+v", err, page.Events)
 	}
-	audit(t, w.state.table)
+	audit(t, w.state)
 }
 
 // On a brimful shard nothing grows: the event is lost, and the decision is not.

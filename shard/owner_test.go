@@ -95,7 +95,7 @@ func (o *owner) Lookup(key string) (Record, bool) {
 	}
 	if found {
 		o.read = append(o.read, r)
-		o.seen = append(o.seen, Record{slices.Clone(r.Value), r.ForgetAt})
+		o.seen = append(o.seen, Record{Value: slices.Clone(r.Value), ForgetAt: r.ForgetAt})
 	}
 	return r, found
 }

@@ -19,7 +19,7 @@ var pauseKeys = flag.Int("keys", 1_000_000, "keys of BenchmarkPause")
 func BenchmarkPause(b *testing.B) {
 	s := filled(b, *pauseKeys, windowLimit)
 	s.epoch, s.term, s.time = 1, 1, origin
-	record, _ := s.table.lookup(keyOfBytes24(0))
+	record, _ := s.table.Lookup(keyOfBytes24(0))
 	value := slices.Clone(record.Value)
 	at := Stamp{Position: Position{3, 1, 0}, Now: origin}
 	install := func(b *testing.B, encode func() []byte) time.Duration {
@@ -40,7 +40,7 @@ func BenchmarkPause(b *testing.B) {
 				if from < 0 {
 					k = rand.IntN(*pauseKeys)
 				}
-				list[i] = Put{Key: keyOfBytes24(k), Record: Record{value, forgetAt}}
+				list[i] = Put{Key: keyOfBytes24(k), Record: Record{Value: value, ForgetAt: forgetAt}}
 			}
 			return EncodeBatch(at, list)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // A record may be unreadable to this version, because a newer version wrote it, memory failed, or there is a defect. That
@@ -20,7 +21,7 @@ import (
 func (w *world) spoil(kinds string) (spoilt int) {
 	w.Helper()
 	var puts []Put
-	for key, r := range allRecords(w.state.table) {
+	for key, r := range allRecords(w.state) {
 		if strings.IndexByte(kinds, key[0]) >= 0 {
 			value := bytes.Clone(r.Value)
 			value[0] = 0xee // an unknown format
@@ -244,7 +245,7 @@ func TestUnreadableDocumentsAndPolicies(t *testing.T) {
 
 // Requests that the API rejects may still come from another node: a newer one, or one with a defect.
 func TestARequestThatNoDoorLetsThroughFailsAlone(t *testing.T) {
-	long := strings.Repeat("k", maxRecordKeyBytes)
+	long := strings.Repeat("k", table.MaxKeyBytes)
 	entry := func(change func(*Entry)) func(*Request) {
 		return func(r *Request) { change(&r.Entries[0]) }
 	}

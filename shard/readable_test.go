@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A shard must be able to read what it writes, whatever a client sends: an unreadable record stops its owner, and then the
@@ -25,15 +26,15 @@ func TestAPartThatOnlyAShadowDeniesIsTakenInFull(t *testing.T) {
 }
 
 func TestAnIDForTwoOperationsOnOneKeyIsRefused(t *testing.T) {
-	about := func(home ID, print uint64) *Operation {
+	about := func(home slot.ID, print uint64) *Operation {
 		return &Operation{ID: "x", Op: Reserve, Home: home, Fingerprint: print, TTL: operationTTL}
 	}
 	part := func(op Op, o *Operation) Request {
 		return Request{Op: op, Namespace: "default", Hold: &HoldTerms{TTL: operationTTL},
 			Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}, Operation: o}
 	}
-	leg, home := part(Charge, about(1, 7)), part(Conclude, about(3, 8))
-	home.Operation.Legs = []Leg{{Shard: 5, Allowed: true, Decision: Decision{Allowed: true, Index: 1}}}
+	leg, home := part(Charge, about(1, 7)), part(Conclude, about(mine, 8))
+	home.Operation.Legs = []Leg{{Slot: 5, Allowed: true, Decision: Decision{Allowed: true, Index: 1}}}
 	for _, order := range [][]Request{{leg, home}, {home, leg}} {
 		c := newCrossing(t)
 		results, _ := c.batch(origin+1, order...) // at one instant, so that both holds would have the same place

@@ -1,13 +1,16 @@
 package shard
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
-	"github.com/stint-io/stint/shard/placement"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // DefaultNamespace is the namespace of a request that names none.
-const DefaultNamespace = placement.DefaultNamespace
+const DefaultNamespace = slot.DefaultNamespace
 
 // Op is the operation of a request.
 type Op uint8
@@ -112,6 +115,26 @@ type Request struct {
 	Trace Trace // who follows the request; nil: nobody
 }
 
+// Slot returns the slot to which the records about the request belong: the lowest of the keys that the client has named. So
+// a copy of the request has the same, whatever parents its policies have by then. All settlements of a hold or decision have the
+// same, since its id has the keys.
+func (r *Request) Slot() slot.ID {
+	if r.Settlement != nil && r.Settlement.Target.Operation != "" {
+		return r.Settlement.Target.Home
+	}
+	lowest := slot.ID(slot.Count - 1)
+	for i := range r.Entries[:cmp.Or(r.Own, len(r.Entries))] { //mutant:home-of-a-parent
+		lowest = min(lowest, slot.Of(r.Namespace, r.Entries[i].Key))
+	}
+	return lowest
+}
+
+// spans reports whether the request has keys of several slots.
+func (r *Request) spans() bool {
+	first := slot.Of(r.Namespace, r.Entries[0].Key)
+	return slices.ContainsFunc(r.Entries[1:], func(e Entry) bool { return slot.Of(r.Namespace, e.Key) != first })
+}
+
 // HoldTerms is the lifetime of a hold and its end when nobody settles it.
 type HoldTerms struct {
 	TTL      limit.Span // from the decision: 1 us to MaxHoldTTL
@@ -162,8 +185,8 @@ type Target struct {
 	// Retention is how long after DecidedAt a decision may be settled, by its policies at that time. So if they get a
 	// longer retention later, a refunded decision cannot be refunded again. 0: by the current policies.
 	Retention limit.Span
-	Operation string // "": on one shard
-	Home      ID     // of the operation
+	Operation string  // "": on one shard
+	Home      slot.ID // of the operation
 	// Hashed is for the node that is asked: an id has the keys as the client sent them, and they were counted as hashes.
 	Hashed bool
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // problem refuses values that the API never sends, but that another node might: the arithmetic relies on bounded costs,
@@ -52,7 +53,7 @@ func (e *Entry) namesBytes() int {
 }
 
 // textMost bounds the texts in the key of a record, which leaves a few bytes for their lengths.
-const textMost = maxRecordKeyBytes - 16
+const textMost = table.MaxKeyBytes - 16
 
 // takes reports whether an entry of the request must cost something. A Check may look at an entry beside those that it takes
 // from, and what follows from it may do so too.

@@ -156,10 +156,8 @@ func (m *restoreMark) keepsLimit(c *counter, l *policy.Limit) bool {
 
 // policyOfKey returns the policy in the key of a counter's record.
 func policyOfKey(key string) string {
-	r := reader{rest: []byte(key)}
-	r.byte()
-	r.string()
-	return r.string()
+	_, name, _, _ := readKeyOf(key)
+	return name
 }
 
 // blockUnknown blocks a key of whose ladder nothing is known, for the longest block that it may have had. It runs when

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // Restoration says how a shard continues from a backup.
@@ -72,7 +73,8 @@ func Continue(backup *State, r Restoration) (*State, Restored, error) {
 		c.mark.gaps = append(before.gaps, c.mark.gaps...)
 	}
 	c.state = &State{id: backup.id, epoch: backup.epoch, term: backup.term, seq: backup.seq, time: r.At,
-		table: newTable(), due: newDues()}
+		due: newDues()}
+	c.state.table = table.New(keyLayout{}, c.state.shares.count)
 	backup.eachRecord(c.record)
 	if c.state.id == System {
 		for name, body := range r.Documents {
@@ -101,13 +103,13 @@ type continuation struct {
 
 // eachRecord calls f with each record. The record's memory belongs to the state.
 func (s *State) eachRecord(f func(key string, r Record)) {
-	for key, r := range s.table.all() {
+	for key, r := range s.table.All() {
 		f(string(key), r)
 	}
 }
 
 func (c *continuation) put(p Put) {
-	c.state.table.put(p.Key, p.Record)
+	c.state.table.Put(p.Key, p.Record)
 	c.state.due.note(p.Key, p.Value)
 }
 

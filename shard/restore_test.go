@@ -40,7 +40,7 @@ func (w *world) goBack(backup *State, at limit.Time, keep ...Kept) Restored {
 		w.Fatal(err)
 	}
 	w.state, w.index, w.term = state, w.index+epochsAhead, w.term+1
-	audit(w, state.table)
+	audit(w, state)
 	w.append(EncodeEpochOpen(w.state.id, at, LevelNewest))
 	return counts
 }
@@ -73,7 +73,7 @@ func TestARestoredShardAdmitsNothingTwice(t *testing.T) {
 				h.at = h.now
 			}
 		}
-		audit(t, h.state.table)
+		audit(t, h.state)
 	}
 	t.Log(met)
 	for _, what := range []string{"admitted before", "lost", "admitted after", "denied after", "lost handle refused", "old handle without effect",
@@ -593,9 +593,9 @@ func TestADecisionOnSeveralShardsThatWasLostIsNotRefunded(t *testing.T) {
 	for _, hold := range []bool{true, false} {
 		result := c.tell(at, Settle, func(r *Request) {
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: ActionCancel, Target: Target{Hold: hold, Operation: "x", Home: 3, DecidedAt: origin + 1}}
-			r.Operation.Home = 3
-			r.Operation.Legs = []Leg{{Shard: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Settlement = &Settlement{Action: ActionCancel, Target: Target{Hold: hold, Operation: "x", Home: mine, DecidedAt: origin + 1}}
+			r.Operation.Home = mine
+			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 		if result.Err == nil || result.Err.Code != HoldEnded {
 			t.Errorf("hold %v: %+v", hold, result)
@@ -639,7 +639,7 @@ func TestAnExactRestoreLosesNothing(t *testing.T) {
 		h.state, h.index, h.term = state, h.index+epochsAhead, h.term+1
 		h.append(EncodeEpochOpen(h.state.id, h.now, LevelNewest))
 		h.live(60)
-		audit(t, h.state.table)
+		audit(t, h.state)
 	}
 	t.Log(met)
 	for _, what := range []string{"admitted before", "admitted after"} {

@@ -376,7 +376,7 @@ func (c *copies) end() {
 			c.commit()
 		}
 	}
-	audit(c, c.state.table)
+	audit(c, c.state)
 	for key, r := range c.all {
 		used := c.tally(r)
 		if used > 1 || used == 1 != c.counted[key] || r.heard == "yes" && used != 1 || r.heard == "no" && used != 0 {

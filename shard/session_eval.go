@@ -187,7 +187,7 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 		return
 	}
 	if e.r.ID != "" {
-		e.scratch = appendAnswerKey(e.scratch[:0], e.r.Namespace, e.r.ID)
+		e.scratch = appendAnswerKey(e.scratch[:0], e.r.Namespace, e.r.Slot(), e.r.ID)
 	} else {
 		e.scratch = appendSessionAnswerKey(e.scratch[:0], e.r.Session, e.r.Number)
 	}

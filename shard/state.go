@@ -6,17 +6,19 @@ import (
 	"math"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // State is the replicated state of one shard. One goroutine may change it (Install); reads must not overlap a change.
 type State struct {
-	id    ID
-	epoch uint64     // Raft index of the newest epochOpen entry
-	term  uint64     // Raft term in which that entry was written
-	seq   uint64     // entries installed in this epoch
-	time  limit.Time // shard time of the newest entry; never falls
-	table *table
-	due   *dues
+	id     ID
+	epoch  uint64     // Raft index of the newest epochOpen entry
+	term   uint64     // Raft term in which that entry was written
+	seq    uint64     // entries installed in this epoch
+	time   limit.Time // shard time of the newest entry; never falls
+	table  *table.Table
+	shares shares // of the table
+	due    *dues
 
 	swept int // records that the sweep of the newest entry removed which is no batch
 
@@ -49,7 +51,11 @@ func (r DropReason) String() string {
 }
 
 // NewState returns the state of a shard that has seen no entry.
-func NewState(id ID) *State { return &State{id: id, table: newTable(), due: newDues()} }
+func NewState(id ID) *State {
+	s := &State{id: id, due: newDues()}
+	s.table = table.New(keyLayout{}, s.shares.count)
+	return s
+}
 
 // Install applies one log entry, with its Raft index and the Raft term in which it was written. An error means that this
 // replica must halt before it answers anything: the payload is corrupt, of an unknown format or of another shard, or its
@@ -95,18 +101,18 @@ func (s *State) install(e *entry) {
 	s.seq, s.time = e.seq, e.time
 	for i := range e.puts {
 		if p := &e.puts[i]; p.Value == nil {
-			s.table.forget(p.Key)
+			s.table.Forget(p.Key)
 		} else {
-			s.table.put(p.Key, p.Record)
+			s.table.Put(p.Key, p.Record)
 		}
 		s.due.note(e.puts[i].Key, e.puts[i].Value)
 	}
-	before := s.table.records
+	before := s.table.Records()
 	if e.kind == batchEntry {
-		s.table.sweep(4+len(e.puts)/8, math.MaxInt, e.time)
+		s.table.Sweep(4+len(e.puts)/8, math.MaxInt, e.time)
 	} else {
-		s.table.sweep(sumSweepSegments, sumSweepRecords, e.time)
-		s.swept = before - s.table.records
+		s.table.Sweep(sumSweepSegments, sumSweepRecords, e.time)
+		s.swept = before - s.table.Records()
 	}
 	if e.kind == sumEntry {
 		s.noteSum()
@@ -141,20 +147,20 @@ func (s *State) Seq() uint64 { return s.seq }
 func (s *State) Time() limit.Time { return s.time }
 
 // Records returns the number of records, including some that have ended and are not yet swept.
-func (s *State) Records() int { return s.table.records }
+func (s *State) Records() int { return s.table.Records() }
 
 // Bytes returns the memory of the records on this replica: their bytes, the index, and spare capacity. Replicas may differ
 // in it, so it is for an owner's own cap and must not affect an entry. It is a cheap call.
-func (s *State) Bytes() int { return s.table.bytes + s.due.bytes }
+func (s *State) Bytes() int { return s.table.Bytes() + s.due.bytes }
 
 // All implements Records on the committed state.
-func (s *State) All() iter.Seq2[[]byte, Record] { return s.table.all() }
+func (s *State) All() iter.Seq2[[]byte, Record] { return s.table.All() }
 
 // Scan implements Records on the committed state.
-func (s *State) Scan(from uint64) iter.Seq2[[]byte, Record] { return s.table.scan(from) }
+func (s *State) Scan(from uint64) iter.Seq2[[]byte, Record] { return s.table.Scan(from) }
 
 // Shares implements View on the committed state, which knows no memory cap.
-func (s *State) Shares(namespace, policy string) Shares { return s.table.shares.of(namespace, policy) }
+func (s *State) Shares(namespace, policy string) Shares { return s.shares.of(namespace, policy) }
 
 // Lookup implements Records on the committed state.
-func (s *State) Lookup(key string) (Record, bool) { return s.table.lookup(key) }
+func (s *State) Lookup(key string) (Record, bool) { return s.table.Lookup(key) }

@@ -167,7 +167,7 @@ func (s *storyteller) install(payload []byte) {
 		s.printf("dropped: %v; epoch %d, seq %d", outcome.Dropped, outcome.Epoch, outcome.Seq)
 	default:
 		s.printf("epoch %d, seq %d, time %s, %d records, sum %016x", outcome.Epoch, outcome.Seq,
-			clock(outcome.Time), s.state.Records(), s.state.pictureSum())
+			clock(outcome.Time), s.state.Records(), s.state.Sum())
 	}
 }
 
@@ -197,7 +197,7 @@ func (s *storyteller) restart() {
 		s.Fatal(err)
 	}
 	s.state = restored
-	s.printf("%d bytes, sum %016x", size, s.state.pictureSum())
+	s.printf("%d bytes, sum %016x", size, s.state.Sum())
 }
 
 func (s *storyteller) restoreAt(at limit.Time, keep string) {

@@ -148,7 +148,7 @@ func (p *plan) run() (r *run) {
 	for len(r.pending) > 0 {
 		r.installOldest()
 	}
-	audit(tb, r.state.table)
+	audit(tb, r.state)
 	return r
 }
 
@@ -370,7 +370,7 @@ func (r *run) judge(q *Request, got *Result) {
 }
 
 func decided(q *Request, got *Result, at Stamp) model.Decided {
-	d := model.Decided{Place: model.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: model.Op(q.Op), ID: q.ID,
+	d := model.Decided{Slot: uint32(q.Slot()), Place: model.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: model.Op(q.Op), ID: q.ID,
 		Limit: q.Limit}
 	for i := range q.Entries {
 		e := &q.Entries[i]

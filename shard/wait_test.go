@@ -137,13 +137,13 @@ func judgeWaits(t *testing.T, w *world, r *Request, d *Decision, now limit.Time)
 // judgeForgetting looks at each key when its record ends: a shard that has forgotten the key gives the same answers as one
 // that has not, except for the state of an Unlimited or a used bucket, which is never forgotten.
 func judgeForgetting(t *testing.T, w *world, now limit.Time) {
-	for key, record := range allRecords(w.state.table) {
+	for key, record := range allRecords(w.state) {
 		if key[0] != counterRecord || record.ForgetAt == limit.Forever {
 			continue
 		}
 		r := Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: key[len(key)-2 : len(key)-1], Key: "k"}}}
 		at := Stamp{Position: w.next(now).Position, Now: max(now, record.ForgetAt)}
-		kept := keeper{w, map[string]Record{key: {record.Value, limit.Forever}}}
+		kept := keeper{w, map[string]Record{key: {Value: record.Value, ForgetAt: limit.Forever}}}
 		remembered, _ := Evaluate(kept, w.policies, []Request{r}, at)
 		forgotten, _ := Evaluate(w, w.policies, []Request{r}, at)
 		for n := range remembered[0].Decision.Limits {

@@ -2,11 +2,9 @@ package shard
 
 import (
 	"iter"
-	"maps"
+	"reflect"
 	"slices"
 	"testing"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -93,67 +91,28 @@ func onePolicy(limits ...limit.Limit) *policy.Policy {
 	return p
 }
 
-// audit checks the invariants of a table after every entry, by looking at every record.
-func audit(t testing.TB, table *table) {
+// audit checks what a state knows of its records after every entry, by looking at every record.
+func audit(t testing.TB, s *State) {
 	t.Helper()
-	recount(t, table)
-	var sum uint64
-	minutes := make(map[limit.Time]uint64)
-	records, bytes := 0, 0
-	var heads [256]int
-	for n := range table.segments.length {
-		g := table.segments.at(n)
-		bytes += g.bytes()
-		at := g.first()
-		for !g.past(at) {
-			r, ok := g.intact(at)
-			key := r.appendKey(nil, table.segments.heads)
-			hash := xxhash.Sum64(key)
-			if !ok || table.segmentIndex(hash) != n || r.tag != tagOfHash(hash) {
-				t.Fatalf("the record of %q is in segment %d, where nobody looks for it", key, n)
-			}
-			if r.ForgetAt < g.forgetFirst {
-				t.Fatalf("%q ends at %d, but its segment says that none ends before %d", key, r.ForgetAt, g.forgetFirst)
-			}
-			sum += recordSum(hash, r.Record)
-			minutes[r.ForgetAt/sumMinute] += recordSum(hash, r.Record)
-			heads[r.head]++
-			records++
-			at = r.next
-		}
-		if at.body != len(g.data) {
-			t.Fatalf("the last record of segment %d ends at %d of %d", n, at.body, len(g.data))
-		}
+	var want shares
+	records := 0
+	for key, r := range s.All() {
+		records++
+		want.count(string(key), 1, len(key)+len(r.Value))
 	}
-	if sum != table.sum || records != table.records {
-		t.Fatalf("the table says %d records of sum %x, it holds %d of %x", table.records, table.sum, records, sum)
+	if records != s.Records() {
+		t.Fatalf("%d records, the table says %d", records, s.Records())
 	}
-	heads[0] = 0
-	if heads != table.heads.records {
-		t.Fatalf("the heads have %v records, the table says %v", heads, table.heads.records)
-	}
-	for number, text := range table.segments.heads.texts {
-		if (heads[number] > 0) != (text != "") || text != "" && table.heads.numbers[text] != byte(number) {
-			t.Fatalf("head %d with %d records is %q, whose number is %d", number, heads[number], text, table.heads.numbers[text])
-		}
-	}
-	if kept := table.ending.all(); !maps.Equal(kept, minutes) {
-		t.Fatalf("the sums by minute are %x, of the records they are %x", kept, minutes)
-	}
-	if bytes != table.bytes {
-		t.Fatalf("the table says %d bytes, its segments have %d", table.bytes, bytes)
-	}
-	fewest, most := (table.segments.length-1)*segmentRecords/4, table.segments.length*segmentRecords
-	if records < fewest || records > most {
-		t.Fatalf("%d records in %d segments", records, table.segments.length)
+	if !reflect.DeepEqual(s.shares, want) && len(s.shares.namespaces)+len(want.namespaces) > 0 {
+		t.Fatalf("the shares are %+v, counted again %+v", s.shares, want)
 	}
 }
 
-// allRecords returns a table's records by key.
-func allRecords(table *table) map[string]Record {
-	all := make(map[string]Record, table.records)
-	for key, r := range table.all() {
-		all[string(key)] = Record{slices.Clone(r.Value), r.ForgetAt}
+// allRecords returns a state's records by key.
+func allRecords(s *State) map[string]Record {
+	all := make(map[string]Record, s.Records())
+	for key, r := range s.All() {
+		all[string(key)] = Record{Value: slices.Clone(r.Value), ForgetAt: r.ForgetAt}
 	}
 	return all
 }

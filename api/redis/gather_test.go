@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // callTakes is the duration of a call in a slow world.
@@ -187,7 +188,7 @@ func TestCloseEndsAWait(t *testing.T) {
 		_, s := serveSlowly(t)
 		clients := dialMany(t, s, 20)
 		askInTurns(clients, 50)
-		l := s.gather.queueOf(shard.Of(shard.DefaultNamespace, "key", 4))
+		l := s.gather.queueOf(shard.Of(slot.Even(4), shard.DefaultNamespace, "key"))
 		waits := func() bool { // whether the first client to return waits for the others
 			var group sync.WaitGroup
 			for _, c := range clients {

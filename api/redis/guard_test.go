@@ -14,6 +14,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // guarded serves a world whose port asks for tokens.
@@ -124,7 +125,7 @@ func TestCommandsActInTheNamespaceOfTheToken(t *testing.T) {
 			}
 		}
 	}
-	if id := shard.Of("shop", "a", w.shards); len(w.calls) != 2 || !slices.ContainsFunc(w.calls, func(call []shard.Request) bool { return len(call) == 1 }) {
+	if id := shard.Of(slot.Even(w.shards), "shop", "a"); len(w.calls) != 2 || !slices.ContainsFunc(w.calls, func(call []shard.Request) bool { return len(call) == 1 }) {
 		t.Errorf("%d calls; the key lives on shard %v", len(w.calls), id)
 	}
 }

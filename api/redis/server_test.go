@@ -17,12 +17,13 @@ import (
 
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // keyOn returns a key that lives on a shard.
 func keyOn(w *world, id shard.ID) string {
 	for i := 0; ; i++ {
-		if key := "key" + strconv.Itoa(i); shard.Of(shard.DefaultNamespace, key, w.shards) == id {
+		if key := "key" + strconv.Itoa(i); shard.Of(slot.Even(w.shards), shard.DefaultNamespace, key) == id {
 			return key
 		}
 	}

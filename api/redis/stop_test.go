@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // busy is a client that sends as long as its connection lives, with its replies.
@@ -92,7 +93,7 @@ func endsBusyConnections(t *testing.T, dial func(*testing.T, *Server) *client) {
 
 // countOf returns the value of a counter, without a server.
 func (w *world) countOf(key string) int64 {
-	results := w.Submit(context.Background(), shard.Of(shard.DefaultNamespace, key, w.shards), []shard.Request{
+	results := w.Submit(context.Background(), shard.Of(slot.Even(w.shards), shard.DefaultNamespace, key), []shard.Request{
 		{Op: shard.ReadTally, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Limits: shard.TallyLimits}}}})
 	if err := results[0].Err; err != nil {
 		w.t.Errorf("%s: %v", key, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,7 +77,7 @@ func (w *world) install(id shard.ID, payload []byte, index uint64) {
 }
 
 func (w *world) Place(_ context.Context, namespace, key string) (shard.ID, *shard.Error) {
-	return shard.Of(namespace, key, w.shards), nil
+	return shard.Of(slot.Even(w.shards), namespace, key), nil
 }
 
 func (w *world) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
@@ -114,7 +115,7 @@ func (w *world) Repeat(r *shard.Request, into *shard.Decision) bool {
 }
 
 func (w *world) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
-	return w.Submit(ctx, shard.Of(shard.DefaultNamespace, requests[0].Entries[0].Key, w.shards), requests)
+	return w.Submit(ctx, shard.Of(slot.Even(w.shards), shard.DefaultNamespace, requests[0].Entries[0].Key), requests)
 }
 
 func (w *world) pass(d time.Duration) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 func appendOperation(b []byte, o *shard.Operation) []byte {
@@ -25,9 +26,9 @@ func appendOperation(b []byte, o *shard.Operation) []byte {
 func (r *frameReader) operation() (o shard.Operation) {
 	o.ID = r.string()
 	flags := r.flags(1 | 2)
-	o.Drawn, o.Op, o.Home = flags&1 != 0, shard.Op(r.flags(math.MaxUint8)), r.shardID()
+	o.Drawn, o.Op, o.Home = flags&1 != 0, shard.Op(r.flags(math.MaxUint8)), r.slot()
 	o.Fingerprint, o.TTL = r.uvarint(), limit.Span(r.varint())
-	o.Legs, o.Verdict, o.Leg = r.legs(), r.verdict(), r.shardID()
+	o.Legs, o.Verdict, o.Leg = r.legs(), r.verdict(), r.slot()
 	if flags&2 != 0 {
 		o.Excess = &shard.Excess{ID: r.string(), Legs: r.legs()}
 	}
@@ -57,7 +58,7 @@ func (r *frameReader) verdict() (v shard.Verdict) {
 	v.ID = r.string()
 	flags := r.flags(1 | 2)
 	v.Known, v.State = flags&1 != 0, shard.OperationState(r.flags(math.MaxUint8))
-	v.Home, v.Expires = r.shardID(), limit.Span(r.varint())
+	v.Home, v.Expires = r.slot(), limit.Span(r.varint())
 	if flags&2 != 0 {
 		settled := r.settlement()
 		v.Settled = &settled
@@ -69,8 +70,8 @@ func (r *frameReader) verdict() (v shard.Verdict) {
 func appendLegs(b []byte, legs []shard.Leg) []byte {
 	b = binary.AppendUvarint(b, uint64(len(legs)))
 	for i := range legs {
-		b = append(binary.AppendUvarint(b, uint64(legs[i].Shard)), flag(legs[i].Allowed, 1))
-		// A leg's decision is about one shard. It travels without an operation, because operations must not nest.
+		b = append(binary.AppendUvarint(b, uint64(legs[i].Slot)), flag(legs[i].Allowed, 1))
+		// A leg's decision is about one slot. It travels without an operation, because operations must not nest.
 		d := legs[i].Decision
 		d.Operation = nil
 		b = appendDecision(b, &d)
@@ -80,7 +81,7 @@ func appendLegs(b []byte, legs []shard.Leg) []byte {
 
 func (r *frameReader) legs() (legs []shard.Leg) {
 	for range r.countTo(maxEntries) {
-		leg := shard.Leg{Shard: r.shardID(), Allowed: r.flags(1) != 0, Decision: r.legDecision()}
+		leg := shard.Leg{Slot: r.slot(), Allowed: r.flags(1) != 0, Decision: r.legDecision()}
 		if r.failed {
 			return nil
 		}
@@ -99,5 +100,7 @@ func (r *frameReader) legDecision() shard.Decision {
 	}
 	return d
 }
+
+func (r *frameReader) slot() slot.ID { return slot.ID(r.upTo(slot.Count - 1)) }
 
 func (r *frameReader) shardID() shard.ID { return shard.ID(r.upTo(math.MaxUint32)) }

@@ -225,7 +225,7 @@ func appendSettlement(b []byte, s *shard.Settlement) []byte {
 func (r *frameReader) settlement() (s shard.Settlement) {
 	of := r.flags(1 | 2)
 	s.Target = shard.Target{Hold: of&1 != 0, Hashed: of&2 != 0, Position: r.position(), Index: uint32(r.upTo(math.MaxUint32)),
-		DecidedAt: limit.Time(r.varint()), Retention: limit.Span(r.varint()), Operation: r.string(), Home: shard.ID(r.upTo(math.MaxUint32))}
+		DecidedAt: limit.Time(r.varint()), Retention: limit.Span(r.varint()), Operation: r.string(), Home: r.slot()}
 	s.Action, s.Overage = shard.Action(r.flags(math.MaxUint8)), shard.Overage(r.flags(math.MaxUint8))
 	for range r.countTo(maxEntries) {
 		s.Actual = append(s.Actual, r.uvarint())

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // fill sets every field to a distinct value, so that a field omitted by the codec shows. The numbers of a limit are valid
@@ -26,7 +27,7 @@ func fill(v reflect.Value, next *uint64) {
 		return
 	case reflect.TypeFor[shard.Leg](): // its decision contains no operation
 		var leg shard.Leg
-		leg.Shard, leg.Allowed = shard.ID(*next), true
+		leg.Slot, leg.Allowed = slot.ID(*next%slot.Count), true
 		for i := range reflect.TypeFor[shard.Decision]().NumField() {
 			if f := reflect.ValueOf(&leg.Decision).Elem().Field(i); f.Type() != reflect.TypeFor[*shard.Verdict]() {
 				fill(f, next)

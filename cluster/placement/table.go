@@ -2,6 +2,7 @@ package placement
 
 import (
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Table is the source of truth for the membership of the cluster and the location of each shard. It is a document of the
@@ -10,6 +11,7 @@ import (
 type Table struct {
 	Cluster  string
 	Shards   uint32 // number of data shards, with ids 0 to Shards-1; the system shard is not counted
+	Slots    *slot.Map
 	Replicas int    // target number of voters of each group
 	Nodes    []Node // by id
 	Groups   []Group

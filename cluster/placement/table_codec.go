@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Encode writes the table as JSON. Equal tables have equal bytes.
@@ -38,8 +40,12 @@ func (t *Table) check() error {
 	switch {
 	case t.Cluster == "":
 		return errors.New("it names no cluster")
-	case t.Shards == 0 || t.Shards == uint32(shard.System):
+	case t.Shards == 0 || t.Shards > slot.Count:
 		return fmt.Errorf("%d shards", t.Shards)
+	case t.Slots == nil:
+		return errors.New("it does not say where slots are")
+	case slices.Max(t.Slots[:]) >= t.Shards:
+		return fmt.Errorf("a slot is on shard %d of %d", slices.Max(t.Slots[:]), t.Shards)
 	case t.Replicas < 1:
 		return fmt.Errorf("%d replicas", t.Replicas)
 	case t.NextNumber <= firstNumber:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // BenchmarkDecide measures the router alone: the owner is local and answers at once. One operation is one call.
@@ -45,7 +46,7 @@ func routerAlone(sessions bool) Config {
 	})
 	return Config{
 		Node:     "n1",
-		Shards:   func() uint32 { return 4 },
+		Slots:    evenly(4),
 		Places:   func(shard.ID) []string { return []string{"n1"} },
 		Local:    func(shard.ID) (Owner, bool) { return owner, true },
 		Leader:   func(shard.ID) string { return "n1" },
@@ -58,4 +59,10 @@ type ownerFunc func(ctx context.Context, requests []shard.Request) []shard.Resul
 
 func (f ownerFunc) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
 	return f(ctx, requests)
+}
+
+// evenly is the Slots of a Config for a cluster that was just founded.
+func evenly(shards uint32) func() (*slot.Map, uint32) {
+	slots := slot.Even(shards)
+	return func() (*slot.Map, uint32) { return slots, shards }
 }

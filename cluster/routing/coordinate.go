@@ -12,10 +12,11 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A request whose entries live on several shards is an operation (X4). The node that received it is the coordinator. It
-// has the other shards, the legs, charge their parts, and then has home decide the whole. The
+// has the shards of the other slots, the legs, charge their parts, and then has home decide the whole. The
 // coordinator's state is in no log, and it may vanish at any moment: the outcome is what home has committed, and the
 // shards finish the rest by themselves (Discharge).
 
@@ -34,18 +35,19 @@ const (
 type operation struct {
 	router *Router
 	whole  *shard.Request
-	at     []shard.ID // shard of each entry
-	own    int        // how many entries the client has sent; those of parents follow
-	home   shard.ID   // the lowest of their shards, so a request that is sent again has the same, whatever parents there are by then
-	legs   []shard.ID // the other shards, ascending
+	slots  *slot.Map
+	at     []slot.ID // slot of each entry
+	own    int       // how many entries the client has sent; those of parents follow
+	home   slot.ID   // shard.Request.Slot: the same for a request that is sent again, whatever parents there are by then
+	legs   []slot.ID // the other slots, ascending
 	about  shard.Operation
 }
 
-// operationOf prepares a request whose entries live on the given shards.
-func (r *Router) operationOf(request *shard.Request, at []shard.ID) *operation {
-	o := &operation{router: r, whole: request, at: at, own: cmp.Or(request.Own, len(at))} //mutant:home-of-a-parent
-	o.home = slices.Min(at[:o.own])
-	o.legs = legsBeside(o.home, at)
+// operationOf prepares a request whose entries live on several shards.
+func (r *Router) operationOf(request *shard.Request, slots *slot.Map) *operation {
+	o := &operation{router: r, whole: request, slots: slots, at: slotsOf(request), own: cmp.Or(request.Own, len(request.Entries))}
+	o.home = request.Slot()
+	o.legs = legsBeside(o.home, o.at)
 	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
 		Fingerprint: shard.OperationFingerprint(request)}
 	if request.ID == "" {
@@ -60,8 +62,8 @@ func drawID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// legsBeside returns the shards other than home, each once.
-func legsBeside(home shard.ID, at []shard.ID) (legs []shard.ID) {
+// legsBeside returns the slots other than home, each once.
+func legsBeside(home slot.ID, at []slot.ID) (legs []slot.ID) {
 	for _, id := range at {
 		if id != home && !slices.Contains(legs, id) {
 			legs = append(legs, id)
@@ -72,16 +74,16 @@ func legsBeside(home shard.ID, at []shard.ID) (legs []shard.ID) {
 }
 
 // decideAcross carries out one request whose entries live on several shards, or one that settles such a request.
-func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
+func (r *Router) decideAcross(ctx context.Context, request *shard.Request, slots *slot.Map, shards uint32) shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, operationPatience)
 	defer cancel()
 	if settlesOperation(request) != nil {
-		return r.settleAcross(ctx, request, shards)
+		return r.settleAcross(ctx, request, slots)
 	}
 	if request.Op.AboutShard() {
 		return shard.Result{Err: noSuchShard(request.Shard, shards)}
 	}
-	o := r.operationOf(request, shardsOf(request, shards))
+	o := r.operationOf(request, slots)
 	switch request.Op {
 	case shard.Check, shard.Count, shard.Partial, shard.Reserve:
 		return o.carryOut(ctx)
@@ -127,12 +129,12 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	return o.answer(&result.Decision, verdict.Legs), true
 }
 
-// send sends one message of the operation to a shard. A successful answer of home about the operation always has a
+// send sends one message of the operation to the shard of a slot. A successful answer of home about the operation always has a
 // verdict, unless home has decided the same request alone, before a policy got a parent.
-func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request) shard.Result {
+func (o *operation) send(ctx context.Context, to slot.ID, message shard.Request) shard.Result {
 	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
 	message.Trace = o.whole.Trace
-	result := o.router.deliver(ctx, o.router.routeTo(to), []shard.Request{message})[0]
+	result := o.router.deliver(ctx, o.router.routeTo(shard.ID(o.slots[to])), []shard.Request{message})[0]
 	alone := result.Decision.Replayed && (message.Op == shard.AskHome || message.Op == shard.Conclude)
 	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil && !alone {
 		return shard.Result{Err: errNoVerdict}
@@ -144,8 +146,8 @@ func (o *operation) send(ctx context.Context, to shard.ID, message shard.Request
 var errNoVerdict = &shard.Error{Code: shard.UnknownOutcome, Message: "the home of an operation on several shards has " +
 	"answered without a verdict: are all nodes of one version?"}
 
-// entriesAt returns the entries that live on a shard.
-func (o *operation) entriesAt(id shard.ID) (entries []shard.Entry) {
+// entriesAt returns the entries that live in a slot.
+func (o *operation) entriesAt(id slot.ID) (entries []shard.Entry) {
 	for i, at := range o.at {
 		if at == id {
 			entries = append(entries, o.whole.Entries[i])
@@ -167,15 +169,17 @@ func (o *operation) ownAtHome() (n int) {
 // charge charges all legs concurrently. It returns the legs that answered with a decision, and the first error.
 func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard.Error) {
 	results := make([]shard.Result, len(o.legs))
-	o.atEach(func(i int, id shard.ID) {
+	o.atEach(func(i int, id slot.ID) {
+		about := o.about
+		about.Leg = id
 		results[i] = o.send(ctx, id, shard.Request{Op: shard.Charge, Entries: o.entriesAt(id), Hold: o.whole.Hold,
-			Operation: &o.about})
+			Operation: &about})
 	})
 	for i := range results {
 		failure := results[i].Err
 		if failure == nil {
 			d := results[i].Decision
-			charged = append(charged, shard.Leg{Shard: o.legs[i], Allowed: d.Allowed, Decision: d})
+			charged = append(charged, shard.Leg{Slot: o.legs[i], Allowed: d.Allowed, Decision: d})
 			continue
 		}
 		o.router.wary.learnRefused(o, o.legs[i], failure)
@@ -187,7 +191,7 @@ func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard
 }
 
 // atEach calls do for every leg concurrently.
-func (o *operation) atEach(do func(i int, id shard.ID)) {
+func (o *operation) atEach(do func(i int, id slot.ID)) {
 	var group sync.WaitGroup
 	for i, id := range o.legs[1:] {
 		group.Go(func() { do(i+1, id) })
@@ -269,8 +273,8 @@ func notCounted(err *shard.Error) *shard.Error {
 		Message: "a shard of several did not answer in time; nothing was counted: " + err.Message}
 }
 
-// ofWhole translates the entry index in one shard's error into the index in the whole request.
-func (o *operation) ofWhole(err *shard.Error, at shard.ID) *shard.Error {
+// ofWhole translates the entry index in one slot's error into the index in the whole request.
+func (o *operation) ofWhole(err *shard.Error, at slot.ID) *shard.Error {
 	var place int
 	var rest string
 	if n, _ := fmt.Sscanf(err.Field, "entries[%d]%s", &place, &rest); n == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // answer builds the caller's result from home's decision and the other shards' parts.
@@ -17,10 +18,10 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 	}
 	d := *home
 	d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: verdict.State}
-	parts := map[shard.ID][]shard.LimitStatus{o.home: home.Limits}
+	parts := map[slot.ID][]shard.LimitStatus{o.home: home.Limits}
 	for i := range legs {
 		d.Operation.Legs = append(d.Operation.Legs, bareLeg(legs[i]))
-		parts[legs[i].Shard] = legs[i].Decision.Limits
+		parts[legs[i].Slot] = legs[i].Decision.Limits
 		d.Join(&legs[i])
 	}
 	d.ShadowDenied = d.ShadowDenied && d.Allowed
@@ -30,7 +31,7 @@ func (o *operation) answer(home *shard.Decision, legs []shard.Leg) shard.Result 
 
 // arrange puts the statuses of all shards into the order of the entries. Those of one shard are already in the order of
 // its entries.
-func (o *operation) arrange(parts map[shard.ID][]shard.LimitStatus) (all []shard.LimitStatus) {
+func (o *operation) arrange(parts map[slot.ID][]shard.LimitStatus) (all []shard.LimitStatus) {
 	for i := range o.whole.Entries {
 		entry, rest := &o.whole.Entries[i], parts[o.at[i]]
 		n := 0
@@ -53,16 +54,16 @@ func (o *operation) look(ctx context.Context) shard.Result {
 }
 
 // lookAs has all shards look at some of the entries, concurrently.
-func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(shard.ID) []shard.Entry) (home shard.Decision,
+func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(slot.ID) []shard.Entry) (home shard.Decision,
 	legs []shard.Leg, err *shard.Error) {
 	results := make([]shard.Result, len(o.legs))
-	part := func(id shard.ID) shard.Result {
+	part := func(id slot.ID) shard.Result {
 		return o.send(ctx, id, shard.Request{Op: op, Entries: entriesAt(id), Limit: o.whole.Limit})
 	}
 	var first shard.Result
 	var group sync.WaitGroup
 	group.Go(func() { first = part(o.home) })
-	o.atEach(func(i int, id shard.ID) { results[i] = part(id) })
+	o.atEach(func(i int, id slot.ID) { results[i] = part(id) })
 	group.Wait()
 	if first.Err != nil {
 		return home, nil, o.ofWhole(first.Err, o.home)
@@ -71,7 +72,7 @@ func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(shar
 		if err := results[i].Err; err != nil {
 			return home, nil, o.ofWhole(err, id)
 		}
-		legs = append(legs, shard.Leg{Shard: id, Allowed: results[i].Decision.Allowed, Decision: results[i].Decision})
+		legs = append(legs, shard.Leg{Slot: id, Allowed: results[i].Decision.Allowed, Decision: results[i].Decision})
 	}
 	return first.Decision, legs, nil
 }
@@ -79,10 +80,10 @@ func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(shar
 // merged combines the decisions of all shards into one.
 func (o *operation) merged(home shard.Decision, legs []shard.Leg) shard.Decision {
 	d := home
-	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
+	parts := map[slot.ID][]shard.LimitStatus{o.home: d.Limits}
 	for i := range legs {
 		leg := &legs[i].Decision
-		parts[legs[i].Shard] = leg.Limits
+		parts[legs[i].Slot] = leg.Limits
 		d.Allowed = d.Allowed && leg.Allowed
 		d.ShadowDenied = d.ShadowDenied || leg.ShadowDenied
 		d.RetryAfter = limit.Longer(d.RetryAfter, leg.RetryAfter)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -86,7 +87,7 @@ func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
 // bareLeg returns a leg that only identifies its charge.
 func bareLeg(leg shard.Leg) shard.Leg {
 	d := &leg.Decision
-	return shard.Leg{Shard: leg.Shard, Allowed: leg.Allowed, Decision: shard.Decision{Allowed: d.Allowed,
+	return shard.Leg{Slot: leg.Slot, Allowed: leg.Allowed, Decision: shard.Decision{Allowed: d.Allowed,
 		DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}}
 }
 
@@ -101,18 +102,18 @@ func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (mess
 			continue
 		}
 		about := o.about
-		about.Legs, about.Leg = []shard.Leg{bareLeg(leg)}, leg.Shard
+		about.Legs, about.Leg = []shard.Leg{bareLeg(leg)}, leg.Slot
 		about.Verdict = *verdict
 		about.Verdict.Legs = nil
-		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Shard), Operation: &about}})
+		messages = append(messages, shard.Duty{To: leg.Slot, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &about}})
 	}
 	return messages
 }
 
 // keysAt names the keys of a leg for the nodes on the way, so that only the denials of these keys end. The leg itself
 // knows its keys.
-func (o *operation) keysAt(id shard.ID) (entries []shard.Entry) {
+func (o *operation) keysAt(id slot.ID) (entries []shard.Entry) {
 	for i, at := range o.at {
 		if at == id {
 			e := &o.whole.Entries[i]
@@ -164,10 +165,18 @@ func appendAcknowledgement(messages []shard.Duty, finished *shard.Request) []sha
 // dispatch delivers messages and returns their answers. Messages to one shard travel together; all shards are served
 // concurrently.
 func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Result {
+	if len(messages) == 0 {
+		return nil
+	}
+	slots, _, err := r.slots(ctx)
+	if err != nil {
+		return shard.RefuseAll(len(messages), err)
+	}
 	results := make([]shard.Result, len(messages))
 	places := make(map[shard.ID][]int)
 	for i := range messages {
-		places[messages[i].To] = append(places[messages[i].To], i)
+		to := shard.ID(slots[messages[i].To])
+		places[to] = append(places[to], i)
 	}
 	var group sync.WaitGroup
 	for to, places := range places {
@@ -189,9 +198,14 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 // duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it periodically. It
 // returns when all are done, or ctx ends. A shard that does not answer delays only the duties toward it.
 func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) (all bool) {
+	slots, _, err := r.slots(ctx)
+	if err != nil {
+		return false
+	}
 	places := make(map[shard.ID][]shard.Duty)
 	for _, duty := range duties {
-		places[duty.To] = append(places[duty.To], duty)
+		to := shard.ID(slots[duty.To])
+		places[to] = append(places[to], duty)
 	}
 	var group sync.WaitGroup
 	var failed atomic.Bool

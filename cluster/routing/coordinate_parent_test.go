@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // family is a request of one key, whose policy has a parent from time to time.
@@ -40,7 +41,7 @@ func (f *family) asked(withParent bool) shard.Request {
 }
 
 func (w *archipelago) usedOf(e shard.Entry) uint64 {
-	s := w.shards[shard.Of("n", e.Key, 3)]
+	s := w.shards[shard.Of(slot.Even(3), "n", e.Key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used(e.Policy, e.Key)
@@ -214,7 +215,7 @@ func TestADenialOfOneShardIsNoneInShadow(t *testing.T) {
 	for _, denied := range []bool{false, true} {
 		home := shadow
 		home.Allowed = !denied
-		legs := []shard.Leg{{Shard: 1, Allowed: !denied, Decision: shard.Decision{Allowed: !denied, ShadowDenied: true}}}
+		legs := []shard.Leg{{Slot: 1, Allowed: !denied, Decision: shard.Decision{Allowed: !denied, ShadowDenied: true}}}
 		if d := o.merged(home, legs); d.ShadowDenied == denied {
 			t.Errorf("looked at, denied %v: %+v", denied, d)
 		}

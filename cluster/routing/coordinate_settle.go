@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // settleAnswerWithin bounds the wait of a settlement's answer for the statuses of the legs.
@@ -13,12 +14,9 @@ const settleAnswerWithin = time.Second
 
 // settleAcross settles a hold or a decision of an operation on several shards. Home settles once; the legs settle when
 // they are told. The answer waits for the legs briefly.
-func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
+func (r *Router) settleAcross(ctx context.Context, request *shard.Request, slots *slot.Map) shard.Result {
 	target := settlesOperation(request)
-	o := &operation{router: r, whole: request, at: shardsOf(request, shards), home: target.Home}
-	if uint32(o.home) >= shards {
-		return shard.Result{Err: noSuchShard(o.home, shards)}
-	}
+	o := &operation{router: r, whole: request, slots: slots, at: slotsOf(request), home: target.Home}
 	o.legs = legsBeside(o.home, o.at)
 	o.about = shard.Operation{ID: target.Operation, Home: o.home, TTL: chargeTTL}
 	for _, id := range o.legs {
@@ -34,7 +32,7 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, shard
 	}
 	d := &result.Decision
 	verdict := d.Operation
-	parts := map[shard.ID][]shard.LimitStatus{o.home: d.Limits}
+	parts := map[slot.ID][]shard.LimitStatus{o.home: d.Limits}
 	d.Operation = &shard.Verdict{ID: verdict.ID, Home: o.home, Known: true, State: verdict.State}
 	if verdict.State == shard.OperationSettled {
 		o.settleLegs(ctx, verdict, committed, d, parts)
@@ -59,9 +57,9 @@ func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.
 		Operation: &about})
 }
 
-// named returns a leg with the keys that live on its shard.
-func (o *operation) named(id shard.ID, target *shard.Target) shard.Leg {
-	leg := shard.Leg{Shard: id, Allowed: true, Decision: shard.Decision{Allowed: true, DecidedAt: target.DecidedAt}}
+// named returns a leg with the keys that live in its slot.
+func (o *operation) named(id slot.ID, target *shard.Target) shard.Leg {
+	leg := shard.Leg{Slot: id, Allowed: true, Decision: shard.Decision{Allowed: true, DecidedAt: target.DecidedAt}}
 	for _, entry := range o.entriesAt(id) {
 		leg.Decision.Limits = append(leg.Decision.Limits, shard.LimitStatus{Policy: entry.Policy, Key: entry.Key})
 	}
@@ -72,7 +70,7 @@ func (o *operation) named(id shard.ID, target *shard.Target) shard.Leg {
 // the background. The legs first receive what was committed with the settlement, so that their statuses show that as
 // used.
 func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, committed []shard.Duty, d *shard.Decision,
-	parts map[shard.ID][]shard.LimitStatus) {
+	parts map[slot.ID][]shard.LimitStatus) {
 	messages := o.settling(verdict)
 	answered := make(chan []shard.Result, 1)
 	if !o.router.behind.start(func(ctx context.Context) {
@@ -90,7 +88,7 @@ func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, comm
 		for i := range results {
 			parts[messages[i].To] = results[i].Decision.Limits
 			if results[i].Err == nil {
-				d.Operation.Legs = append(d.Operation.Legs, bareLeg(shard.Leg{Shard: messages[i].To, Allowed: true,
+				d.Operation.Legs = append(d.Operation.Legs, bareLeg(shard.Leg{Slot: messages[i].To, Allowed: true,
 					Decision: results[i].Decision}))
 			}
 		}
@@ -103,30 +101,30 @@ func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, comm
 func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 	for _, leg := range verdict.Legs {
 		about := o.about
-		about.Leg, about.Legs = leg.Shard, []shard.Leg{bareLeg(leg)}
+		about.Leg, about.Legs = leg.Slot, []shard.Leg{bareLeg(leg)}
 		about.Verdict = *verdict
 		about.Verdict.Legs = nil
 		if s := o.whole.Settlement; verdict.Settled != nil {
 			about.Verdict.Settled = new(*verdict.Settled)
 			for i, at := range o.at {
-				if at == leg.Shard && s.Actual != nil {
+				if at == leg.Slot && s.Actual != nil {
 					about.Verdict.Settled.Actual = append(about.Verdict.Settled.Actual, s.Actual[i])
 				}
 			}
 		}
-		messages = append(messages, shard.Duty{To: leg.Shard, Request: shard.Request{Op: shard.FinishLeg,
-			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Shard), Operation: &about}})
+		messages = append(messages, shard.Duty{To: leg.Slot, Request: shard.Request{Op: shard.FinishLeg,
+			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &about}})
 	}
 	return messages
 }
 
 // lookAtLegs adds the current statuses of the legs that have not given any, if they come in time.
-func (o *operation) lookAtLegs(ctx context.Context, parts map[shard.ID][]shard.LimitStatus) {
+func (o *operation) lookAtLegs(ctx context.Context, parts map[slot.ID][]shard.LimitStatus) {
 	if len(o.legs) == 0 {
 		return
 	}
 	results := make([]shard.Result, len(o.legs))
-	o.atEach(func(i int, id shard.ID) {
+	o.atEach(func(i int, id slot.ID) {
 		if len(parts[id]) > 0 {
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // ballast is the prior usage of every private key, so that it shows when too much is given back.
@@ -419,9 +420,10 @@ func TestAnErrorOfOneShardNamesTheEntryOfTheRequest(t *testing.T) {
 func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
 	calmSeas(t, func(w *archipelago, node *mortal) {
 		about := func(leg shard.ID) *shard.Operation {
-			return &shard.Operation{ID: "x", Op: shard.Check, Home: 0, Leg: leg}
+			return &shard.Operation{ID: "x", Op: shard.Check, Home: slot.Of("n", keyOn(0, "k")), Leg: slot.Of("n", keyOn(leg, "k"))}
 		}
 		entries := func(id shard.ID) []shard.Entry { return acrossAll(shard.Check, "k", id).Entries }
+		slots := slot.Even(3)
 		for i, wrong := range []struct {
 			to shard.ID
 			r  shard.Request
@@ -429,7 +431,7 @@ func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
 			{1, shard.Request{Op: shard.AskHome, Operation: about(0)}},
 			{1, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(1)}},
 			{0, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(1)}},
-			{0, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(0)}},
+			{0, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(0)}}, // home is no leg
 			{1, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(2)}},
 			{1, shard.Request{Op: shard.ResolveHome, Operation: about(1)}},
 			{1, shard.Request{Op: shard.Acknowledge, Operation: about(1)}},
@@ -440,7 +442,7 @@ func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
 			{1, shard.Request{Op: shard.Charge, Entries: entries(1)}},
 		} {
 			wrong.r.Namespace = "n"
-			if err := misplaced(wrong.to, &wrong.r, node.config.Shards()); err == nil || err.Code != shard.Invalid {
+			if err := misplaced(wrong.to, &wrong.r, slots); err == nil || err.Code != shard.Invalid {
 				t.Errorf("message %d to shard %v: %v", i, wrong.to, err)
 			}
 		}
@@ -450,14 +452,14 @@ func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
 		}{
 			{0, shard.Request{Op: shard.AskHome, Operation: about(0)}},
 			{0, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(0)}},
-			{1, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(1)}},
+			{1, shard.Request{Op: shard.Charge, Operation: about(1), Entries: entries(1)}},
 			{0, shard.Request{Op: shard.ResolveHome, Operation: about(1)}},
 			{0, shard.Request{Op: shard.Acknowledge, Operation: about(1)}},
 			{1, shard.Request{Op: shard.FinishLeg, Operation: about(1)}},
 			{0, shard.Request{Op: shard.Settle, Operation: about(0), Entries: append(entries(0), entries(1)...)}},
 		} {
 			right.r.Namespace = "n"
-			if err := misplaced(right.to, &right.r, node.config.Shards()); err != nil {
+			if err := misplaced(right.to, &right.r, slots); err != nil {
 				t.Errorf("message %d to shard %v: %v", i, right.to, err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -84,7 +85,7 @@ func (w *wary) learn(o *operation, d *shard.Decision) {
 }
 
 // learnRefused records the keys that a shard has refused because a policy, key or tier does not exist.
-func (w *wary) learnRefused(o *operation, at shard.ID, err *shard.Error) {
+func (w *wary) learnRefused(o *operation, at slot.ID, err *shard.Error) {
 	if err.Code != shard.PolicyNotFound && err.Code != shard.KeyNotFound && err.Code != shard.Invalid {
 		return
 	}
@@ -105,7 +106,7 @@ func (w *wary) note(o *operation, policy, key string, of standing, wait time.Dur
 // lookFirst looks at all shards and charges none. If a key is refused, or a key that has denied denies again, that is the
 // answer; if the client gave an id, home records the denial first. It returns false if the operation should be tried.
 func (o *operation) lookFirst(ctx context.Context, of standing) (result shard.Result, done bool) {
-	home, legs, err := o.lookAs(ctx, shard.Peek, func(id shard.ID) []shard.Entry {
+	home, legs, err := o.lookAs(ctx, shard.Peek, func(id slot.ID) []shard.Entry {
 		entries := o.entriesAt(id)
 		for i := range entries {
 			if o.whole.Op == shard.Partial {

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // archipelago is three real shards without log replication, and nodes that coordinate operations on them. The fate of
@@ -31,7 +32,7 @@ type archipelago struct {
 	rnd      *rand.Rand
 	calm     bool                // nothing fails from now on
 	truth    map[string]*ruledAs // every operation that home has ruled on, by id
-	byKey    map[string]*ruledAs // the same operations, by home's first key
+	byKey    map[string]*ruledAs // the same operations, by their keys, of which others may have some, too
 	history  map[string][]string // messages to the shards about each operation, by id
 	sessions bool
 	heard    tally
@@ -168,7 +169,7 @@ func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.R
 	}
 	line := fmt.Sprintf("%v shard %v.%d op %d verdict %d", time.UnixMicro(int64(at.Now)).Format("15:04:05.000000"), at.Shard, at.Seq, r.Op, o.Verdict.State)
 	for _, l := range o.Legs {
-		line += fmt.Sprintf(" [%v.%d]", l.Shard, l.Decision.Position.Seq)
+		line += fmt.Sprintf(" [%v.%d]", l.Slot, l.Decision.Position.Seq)
 	}
 	if d := &result.Decision; result.Err != nil {
 		line += " " + result.Err.Error()
@@ -206,7 +207,14 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	}
 	switch {
 	case r.Op == shard.Conclude && !result.Decision.Replayed:
-		w.byKey[r.Entries[0].Key] = f
+		for i := range r.Entries {
+			w.byKey[r.Entries[i].Key] = f
+		}
+		for i := range r.Operation.Legs {
+			for _, s := range r.Operation.Legs[i].Decision.Limits {
+				w.byKey[s.Key] = f
+			}
+		}
 		if committed {
 			f.times++
 		}
@@ -228,7 +236,7 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 // keyOn returns a key that lives on a shard.
 func keyOn(id shard.ID, name string) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint(name, ".", i); shard.Of("n", key, 3) == id {
+		if key := fmt.Sprint(name, ".", i); shard.Of(slot.Even(3), "n", key) == id {
 			return key
 		}
 	}
@@ -287,7 +295,7 @@ func (w *archipelago) node(life int) *mortal {
 	n := &mortal{world: w, life: life}
 	n.Router = New(Config{
 		Node:     "n",
-		Shards:   func() uint32 { return 3 },
+		Slots:    evenly(3),
 		Places:   func(shard.ID) []string { return []string{"n"} },
 		Local:    func(id shard.ID) (Owner, bool) { return ferry{n, w.shards[id]}, true },
 		Leader:   func(shard.ID) string { return "" },

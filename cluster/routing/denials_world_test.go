@@ -55,7 +55,7 @@ func newShore(t testing.TB, seed uint64) *shore {
 		w.passed = append(w.passed, map[string]limit.Time{})
 		node := New(Config{
 			Node:     fmt.Sprint("n", i),
-			Shards:   func() uint32 { return 1 },
+			Slots:    evenly(1),
 			Places:   func(shard.ID) []string { return nil },
 			Local:    func(shard.ID) (Owner, bool) { return w, i == 0 },
 			Leader:   func(shard.ID) string { return "n0" },

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Forwarded is this node's hop.Handler: it decides requests that another node believed to belong here. If this node knows
@@ -13,7 +14,7 @@ import (
 // node that received them from the client does, and has the deadline. A request that does not belong to the shard fails
 // alone, because the others may be from other callers.
 func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	shards := r.config.Shards()
+	slots, shards := r.config.Slots()
 	switch {
 	case id != shard.System && shards == 0:
 		return shard.RefuseAll(len(requests), errNoTable)
@@ -21,19 +22,19 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 		return shard.RefuseAll(len(requests), noSuchShard(id, shards))
 	}
 	for i := range requests {
-		if misplaced(id, &requests[i], shards) != nil {
-			return r.passPlaced(ctx, hops, id, requests, shards)
+		if misplaced(id, &requests[i], slots) != nil {
+			return r.passPlaced(ctx, hops, id, requests, slots)
 		}
 	}
 	return r.passOn(ctx, hops, id, requests)
 }
 
 // passPlaced refuses the requests that do not belong to the shard and passes on the others.
-func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request, shards uint32) []shard.Result {
+func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request, slots *slot.Map) []shard.Result {
 	results := make([]shard.Result, len(requests))
 	var places []int // of the others
 	for i := range requests {
-		if results[i].Err = misplaced(id, &requests[i], shards); results[i].Err == nil {
+		if results[i].Err = misplaced(id, &requests[i], slots); results[i].Err == nil {
 			places = append(places, i)
 		}
 	}
@@ -69,22 +70,18 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 }
 
 // misplaced returns an error for a request that does not belong to the shard: the node that sent it maps keys to shards
-// differently. (X1.) A request of an operation on several shards belongs to its home, or to the leg that it is about. Its
-// entries must live there too, except for those of a settlement, which home receives as a whole.
-func misplaced(id shard.ID, request *shard.Request, shards uint32) *shard.Error {
+// differently. (X1.) A message of an operation on several shards belongs to its home, or to the leg that it is about. Its
+// entries must live in that slot too, except for those of a settlement, which home receives as a whole.
+func misplaced(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Error {
 	if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
 		return shard.Invalidf("operation", "is missing, or not what the request is about")
 	}
-	if o := request.Operation; o != nil && !belongs(request.Op, o, id) {
-		return shard.Invalidf("operation", "does not belong to shard %s", id)
-	}
-	for j := range request.Entries {
-		if request.Op == shard.Settle && request.Operation != nil {
-			break
+	if id != shard.System {
+		if err := elsewhere(id, request, slots); err != nil {
+			return err
 		}
-		if id == shard.System || shard.Of(request.Namespace, request.Entries[j].Key, shards) != id {
-			return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "does not belong to shard %s", id)
-		}
+	} else if len(request.Entries) > 0 || request.Operation != nil {
+		return shard.Invalidf("entries", "do not belong to the system shard")
 	}
 	if inSystem := request.Op == shard.Fetch || request.Op == shard.Swap; request.Op != shard.OpenSession &&
 		inSystem != (id == shard.System) {
@@ -93,14 +90,27 @@ func misplaced(id shard.ID, request *shard.Request, shards uint32) *shard.Error 
 	return nil
 }
 
-// belongs reports whether a message of an operation is addressed to this shard.
-func belongs(op shard.Op, o *shard.Operation, id shard.ID) bool {
-	switch op {
-	case shard.Charge:
-		return o.Home != id
-	case shard.FinishLeg:
-		return o.Home != id && o.Leg == id
-	default:
-		return o.Home == id
+// elsewhere returns an error for a request to a data shard whose slots are not the shard's.
+func elsewhere(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Error {
+	o := request.Operation
+	var of slot.ID // to which the message belongs
+	if o != nil {
+		leg := request.Op == shard.Charge || request.Op == shard.FinishLeg
+		if of = o.Home; leg {
+			of = o.Leg
+		}
+		if shard.ID(slots[of]) != id || leg && o.Leg == o.Home {
+			return shard.Invalidf("operation", "does not belong to shard %s", id)
+		}
+		if request.Op == shard.Settle {
+			return nil
+		}
 	}
+	for j := range request.Entries {
+		at := slot.Of(request.Namespace, request.Entries[j].Key)
+		if shard.ID(slots[at]) != id || o != nil && at != of {
+			return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "does not belong to shard %s", id)
+		}
+	}
+	return nil
 }

@@ -32,7 +32,7 @@ func TestRetriesAreASmallPartOfTheLoad(t *testing.T) {
 		node := new(struggling)
 		router := New(Config{
 			Node:     "n1",
-			Shards:   func() uint32 { return 1 },
+			Slots:    evenly(1),
 			Places:   func(shard.ID) []string { return []string{"n2", "n3"} },
 			Local:    func(shard.ID) (Owner, bool) { return nil, false },
 			Leader:   func(shard.ID) string { return "" },

@@ -10,6 +10,7 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Owner decides requests of one shard: the shard's actor in this process.
@@ -27,8 +28,9 @@ type Forwarder interface {
 // goroutines: they must be quick and never block.
 type Config struct {
 	Node string // id of this node
-	// Shards returns the number of data shards; 0 while the table is unknown, and requests wait for it.
-	Shards func() uint32
+	// Slots returns the shard of each slot, and the number of data shards; nil and 0 while the table is unknown, and requests
+	// wait for it.
+	Slots func() (slots *slot.Map, shards uint32)
 	// Places returns the nodes of the group's voters according to the table, which may include this node. The list is not
 	// changed afterwards.
 	Places func(id shard.ID) []string
@@ -128,7 +130,7 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 	if id == shard.System {
 		return r.deliver(ctx, r.system, requests)
 	}
-	shards, err := r.shards(ctx)
+	_, shards, err := r.slots(ctx)
 	if err == nil && uint32(id) >= shards {
 		err = noSuchShard(id, shards)
 	}
@@ -140,34 +142,34 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 	})
 }
 
-// Place returns the shard on which a key lives. It waits until the number of shards is known, or ctx ends.
+// Place returns the shard on which a key lives. It waits until the table is known, or ctx ends.
 func (r *Router) Place(ctx context.Context, namespace, key string) (shard.ID, *shard.Error) {
-	shards, err := r.shards(ctx)
+	slots, _, err := r.slots(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return shard.Of(namespace, key, shards), nil
+	return shard.Of(slots, namespace, key), nil
 }
 
 func noSuchShard(id shard.ID, shards uint32) *shard.Error {
 	return shard.Invalidf("", "there is no shard %s: the cluster has %d", id, shards)
 }
 
-// shards waits until the number of shards is known, and builds the routes to them.
-func (r *Router) shards(ctx context.Context) (uint32, *shard.Error) {
+// slots waits until the shard of each slot is known, and builds the routes to all shards.
+func (r *Router) slots(ctx context.Context) (*slot.Map, uint32, *shard.Error) {
 	for {
 		count := r.table.count()
-		if shards := r.config.Shards(); shards > 0 {
+		if slots, shards := r.config.Slots(); shards > 0 {
 			if int(shards) > len(*r.routes.Load()) {
 				r.build(shards)
 			}
-			return shards, nil
+			return slots, shards, nil
 		}
 		select {
 		case <-r.table.after(count):
 		case <-time.After(pauseMost):
 		case <-ctx.Done():
-			return 0, errNoTable
+			return nil, 0, errNoTable
 		}
 	}
 }
@@ -183,19 +185,19 @@ func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.R
 }
 
 func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
-	shards, err := r.shards(ctx)
+	slots, shards, err := r.slots(ctx)
 	if err != nil {
 		return shard.RefuseAll(len(requests), err)
 	}
-	if id, one := together(requests, shards); one {
+	if id, one := together(requests, slots, shards); one {
 		return r.deliver(ctx, r.routeTo(id), requests)
 	}
 	if len(requests) == 1 {
-		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
+		return []shard.Result{r.decideAcross(ctx, &requests[0], slots, shards)}
 	}
 	results := make([]shard.Result, len(requests))
 	var group sync.WaitGroup
-	places, across := split(requests, shards)
+	places, across := split(requests, slots, shards)
 	for id, places := range places {
 		if len(places) > 0 {
 			group.Go(func() {
@@ -205,7 +207,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 			})
 		}
 	}
-	r.decideAllAcross(ctx, requests, across, shards, results)
+	r.decideAllAcross(ctx, requests, across, slots, shards, results)
 	group.Wait()
 	return results
 }
@@ -221,9 +223,9 @@ func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
 func (r *Router) DenialsKept() int { return r.denials.size() }
 
 // together reports whether all requests live on one shard, and returns that shard.
-func together(requests []shard.Request, shards uint32) (id shard.ID, one bool) {
+func together(requests []shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
 	for i := range requests {
-		at, single := shardOf(&requests[i], shards)
+		at, single := shardOf(&requests[i], slots, shards)
 		if !single || i > 0 && at != id {
 			return 0, false
 		}
@@ -234,11 +236,11 @@ func together(requests []shard.Request, shards uint32) (id shard.ID, one bool) {
 
 // split sorts the indexes of requests by shard. The indexes of requests that no single shard can decide are returned in
 // across.
-func split(requests []shard.Request, shards uint32) (places [][]int, across []int) {
+func split(requests []shard.Request, slots *slot.Map, shards uint32) (places [][]int, across []int) {
 	places = make([][]int, shards)
 	fair := len(requests)/int(shards) + len(requests)/8 + 1 // with slack: keys are spread almost evenly
 	for i := range requests {
-		if id, one := shardOf(&requests[i], shards); one {
+		if id, one := shardOf(&requests[i], slots, shards); one {
 			if places[id] == nil {
 				places[id] = make([]int, 0, fair)
 			}
@@ -251,13 +253,14 @@ func split(requests []shard.Request, shards uint32) (places [][]int, across []in
 }
 
 // decideAllAcross carries out the requests at the given indexes, at most maxAcross of them at the same time.
-func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result) {
+func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, slots *slot.Map, shards uint32,
+	results []shard.Result) {
 	var group sync.WaitGroup
 	turns := make(chan struct{}, maxAcross)
 	for _, i := range across {
 		turns <- struct{}{}
 		group.Go(func() {
-			results[i] = r.decideAcross(ctx, &requests[i], shards)
+			results[i] = r.decideAcross(ctx, &requests[i], slots, shards)
 			<-turns
 		})
 	}
@@ -276,27 +279,27 @@ func atPlaces(requests []shard.Request, places []int, results []shard.Result, de
 }
 
 // shardOf returns the shard of a request, or false if its entries live on several shards, or it names one that there is not.
-func shardOf(request *shard.Request, shards uint32) (id shard.ID, one bool) {
+func shardOf(request *shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
 	if target := settlesOperation(request); target != nil {
 		return 0, false
 	}
 	if request.Op.AboutShard() {
 		return request.Shard, uint32(request.Shard) < shards
 	}
-	id = shard.Of(request.Namespace, request.Entries[0].Key, shards)
+	id = shard.Of(slots, request.Namespace, request.Entries[0].Key)
 	for i := range request.Entries[1:] {
-		if shard.Of(request.Namespace, request.Entries[i+1].Key, shards) != id {
+		if shard.Of(slots, request.Namespace, request.Entries[i+1].Key) != id {
 			return 0, false
 		}
 	}
 	return id, true
 }
 
-// shardsOf returns the shard of each entry of a request.
-func shardsOf(request *shard.Request, shards uint32) []shard.ID {
-	at := make([]shard.ID, len(request.Entries))
+// slotsOf returns the slot of each entry of a request.
+func slotsOf(request *shard.Request) []slot.ID {
+	at := make([]slot.ID, len(request.Entries))
 	for i := range at {
-		at[i] = shard.Of(request.Namespace, request.Entries[i].Key, shards)
+		at[i] = slot.Of(request.Namespace, request.Entries[i].Key)
 	}
 	return at
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // ask has one request for a key decided within two seconds.
@@ -493,7 +494,7 @@ func TestForwardedRequestsGoOnWhereTheEvidencePointsAndNeverInCircles(t *testing
 func TestForwardedRequestsOfAnotherShardAreRefused(t *testing.T) {
 	router, _ := newRecorders(4)
 	far := "k"
-	for i := 0; shard.Of("default", far, 4) == 1; i++ {
+	for i := 0; shard.Of(slot.Even(4), "default", far) == 1; i++ {
 		far = fmt.Sprint("k", i)
 	}
 	for name, c := range map[string]struct {
@@ -507,7 +508,7 @@ func TestForwardedRequestsOfAnotherShardAreRefused(t *testing.T) {
 	} {
 		wantCode(t, name, router.Forwarded(t.Context(), 1, c.id, []shard.Request{c.request}), shard.Invalid)
 	}
-	here := shard.Of("default", far, 4)
+	here := shard.Of(slot.Even(4), "default", far)
 	wantAllowed(t, "its own", router.Forwarded(t.Context(), 1, here, []shard.Request{check(far)}))
 	wantCode(t, "submitted", router.Submit(t.Context(), 4, []shard.Request{check("k")}), shard.Invalid)
 }
@@ -518,7 +519,14 @@ func TestRequestsWaitForTheTable(t *testing.T) {
 		w.move("n1")
 		config := w.nodes["n1"].config
 		var shards uint32
-		config.Shards = func() uint32 { w.mu.Lock(); defer w.mu.Unlock(); return shards }
+		config.Slots = func() (*slot.Map, uint32) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if shards == 0 {
+				return nil, 0
+			}
+			return slot.Even(shards), shards
+		}
 		r := New(config)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // recorder is an owner that answers with the requests' keys, so that a misplaced result shows.
@@ -37,7 +38,7 @@ func newRecorders(n int) (*Router, []*recorder) {
 	}
 	return New(Config{
 		Node:     "n1",
-		Shards:   func() uint32 { return uint32(n) },
+		Slots:    evenly(uint32(n)),
 		Places:   func(shard.ID) []string { return nil },
 		Local:    func(id shard.ID) (Owner, bool) { return owners[id], true },
 		Leader:   func(shard.ID) string { return "" },
@@ -66,7 +67,7 @@ func TestEveryAnswerReturnsToItsPlaceAndRequestsOfOneShardTravelTogether(t *test
 		if got := results[i].Decision.Limits[0].Key; got != key {
 			t.Fatalf("result %d is that of %q, want %q", i, got, key)
 		}
-		if got, want := results[i].Decision.Position.Shard, shard.Of("default", key, 4); got != want {
+		if got, want := results[i].Decision.Position.Shard, shard.Of(slot.Even(4), "default", key); got != want {
 			t.Fatalf("%q was decided by shard %d, want %d", key, got, want)
 		}
 	}
@@ -119,7 +120,7 @@ func TestARequestInTheWrongPlaceFailsAlone(t *testing.T) {
 	router, owners := newRecorders(2)
 	var here, elsewhere shard.Request
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-		if shard.Of("default", key, 2) == 0 {
+		if shard.Of(slot.Even(2), "default", key) == 0 {
 			here = check(key)
 		} else {
 			elsewhere = check(key)

@@ -132,7 +132,7 @@ func newTown(t *testing.T, nodes int) *town {
 		n := &townNode{town: w, name: name, hints: gossip.NewHints(1)}
 		n.Router = New(Config{
 			Node:     name,
-			Shards:   func() uint32 { return 1 },
+			Slots:    evenly(1),
 			Places:   func(shard.ID) []string { return names },
 			Local:    func(shard.ID) (Owner, bool) { return townActor{n}, w.owns(name) },
 			Leader:   func(shard.ID) string { w.mu.Lock(); defer w.mu.Unlock(); return n.leader },

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/placement"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 func hashed(t *testing.T, n *Namespace, key string) string {
@@ -74,15 +74,15 @@ func TestPartsAndTagsSurvive(t *testing.T) {
 		if has != hashHas || has && parent.Key != hashed(t, n, plainParent.Key) {
 			t.Fatalf("%q has parent %q (%v), and its hash %q has %q (%v)", key, plainParent.Key, has, hash, parent.Key, hashHas)
 		}
-		tag := placement.Tag(key)
-		at := placement.Of("shop", hash, 1<<31)
+		tag := slot.Tag(key)
+		at := uint32(slot.Of("shop", hash))
 		if tag == key {
-			if placement.Tag(hash) != hash {
+			if slot.Tag(hash) != hash {
 				t.Fatalf("%q has no tag, and its hash %q has", key, hash)
 			}
 		} else if before, ok := shards[tag]; ok && before != at {
 			t.Fatalf("%q: hash %q is on another shard than those with the same tag", key, hash)
-		} else if shards[tag] = at; placement.Tag(hash) == hash {
+		} else if shards[tag] = at; slot.Tag(hash) == hash {
 			t.Fatalf("%q has the tag %q, and its hash %q has none", key, tag, hash)
 		}
 	}

@@ -19,13 +19,19 @@ type History struct {
 	policies map[string]*policy.Policy
 	revised  map[place]limit.Time // when a revision last changed the numbers of a limit; 0: not known
 	counters map[address]*counter
-	ids      map[string]remembered
+	ids      map[id]remembered
 	ended    map[Target]ended
 	taken    map[Target]map[address]taken // taken by decisions that made no hold
 	fired    []Fired
 	last     Place
 	index    uint32 // of the newest counted decision of the last place
 	told     int    // decisions so far
+}
+
+// id is an idempotency id: each slot has ids of its own.
+type id struct {
+	slot uint32
+	text string
 }
 
 // address is one policy's counter of a key.
@@ -80,6 +86,7 @@ type Decided struct {
 	Place   Place // of the entry that covers the answer
 	Op      Op
 	ID      string // idempotency id; "": none
+	Slot    uint32 // of the request, among whose ids the ID is
 	Charges []Charge
 	Limit   string // Reset, SetUsed, AddUsed: applies only to the limit of this name
 
@@ -205,7 +212,7 @@ const searched = 32
 
 // NewHistory returns the History of a shard without any request.
 func NewHistory(policies ...*policy.Policy) *History {
-	h := &History{counters: make(map[address]*counter), ids: make(map[string]remembered), ended: make(map[Target]ended),
+	h := &History{counters: make(map[address]*counter), ids: make(map[id]remembered), ended: make(map[Target]ended),
 		taken: make(map[Target]map[address]taken), revised: make(map[place]limit.Time)}
 	h.Adopt(0, policies...)
 	return h
@@ -266,7 +273,7 @@ func (h *History) Decide(d *Decided) error {
 		return err
 	}
 	if d.ID != "" {
-		if r, ok := h.ids[d.ID]; ok && d.Place.At < r.until {
+		if r, ok := h.ids[id{d.Slot, d.ID}]; ok && d.Place.At < r.until {
 			return h.again(d, r)
 		}
 	}
@@ -293,7 +300,7 @@ func (h *History) Decide(d *Decided) error {
 	}
 	if d.ID != "" && want.Index != 0 {
 		_, longest := h.retentions(d)
-		h.ids[d.ID] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(longest)}
+		h.ids[id{d.Slot, d.ID}] = remembered{d.request(), d.Answer, d.Place.At + limit.Time(longest)}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Policies and keys of errands, in addition to those of clients: pairs are charged several keys at a time, on any shards;
@@ -341,7 +342,7 @@ func (r *runner) correct(units int64) *errand {
 // corrected reads the sum of all corrections of a key.
 func (r *runner) corrected(entry shard.Entry) (units int64, ok bool) {
 	shards := uint32(r.w.plan.shards)
-	id := shard.Of(shard.DefaultNamespace, entry.Key, shards)
+	id := shard.Of(slot.Even(shards), shard.DefaultNamespace, entry.Key)
 	request := shard.UsageRequest(shard.DefaultNamespace, id, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
 	for range 10 {
 		result, l := r.decide(&errand{request: request})

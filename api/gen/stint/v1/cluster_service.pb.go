@@ -490,7 +490,11 @@ type Shard struct {
 	// Version of the policies that the owner decides by.
 	PoliciesVersion uint64 `protobuf:"varint,8,opt,name=policies_version,json=policiesVersion,proto3" json:"policies_version,omitempty"`
 	// The id for people to read: "system" for the system shard, else the number.
-	Name          string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,9,opt,name=name,proto3" json:"name,omitempty"`
+	// The slots of the shard, in ascending order. A key is in the slot
+	// xxhash64(length of the namespace as a varint, namespace, tag) mod 1024, where the tag is the text between the first "{" and
+	// the next "}" of the key, or else the whole key.
+	Slots         []*SlotRange `protobuf:"bytes,10,rep,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -588,6 +592,66 @@ func (x *Shard) GetName() string {
 	return ""
 }
 
+func (x *Shard) GetSlots() []*SlotRange {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+// SlotRange is a range of slots, both ends included.
+type SlotRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
+	Last          uint32                 `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotRange) Reset() {
+	*x = SlotRange{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotRange) ProtoMessage() {}
+
+func (x *SlotRange) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
+func (*SlotRange) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SlotRange) GetFirst() uint32 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *SlotRange) GetLast() uint32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
 // Replica is one copy of a shard.
 type Replica struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -611,7 +675,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +687,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +700,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Replica) GetNode() string {
@@ -701,7 +765,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -713,7 +777,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -726,7 +790,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainRequest) GetNodeId() string {
@@ -754,7 +818,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +830,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +843,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DrainResponse) GetShardsLeft() uint32 {
@@ -800,7 +864,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +876,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,7 +889,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -844,7 +908,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +920,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +933,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{10}
 }
 
 // BackupRequest asks for the picture of one shard.
@@ -883,7 +947,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +959,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +972,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BackupRequest) GetShard() string {
@@ -929,7 +993,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1005,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1018,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -977,7 +1041,7 @@ type RecordBackupRequest struct {
 
 func (x *RecordBackupRequest) Reset() {
 	*x = RecordBackupRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1053,7 @@ func (x *RecordBackupRequest) String() string {
 func (*RecordBackupRequest) ProtoMessage() {}
 
 func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1066,7 @@ func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordBackupRequest.ProtoReflect.Descriptor instead.
 func (*RecordBackupRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RecordBackupRequest) GetBegun() *timestamppb.Timestamp {
@@ -1028,7 +1092,7 @@ type RecordBackupResponse struct {
 
 func (x *RecordBackupResponse) Reset() {
 	*x = RecordBackupResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1104,7 @@ func (x *RecordBackupResponse) String() string {
 func (*RecordBackupResponse) ProtoMessage() {}
 
 func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1117,7 @@ func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordBackupResponse.ProtoReflect.Descriptor instead.
 func (*RecordBackupResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
 }
 
 // UpgradeStatusRequest asks for the feature levels.
@@ -1065,7 +1129,7 @@ type UpgradeStatusRequest struct {
 
 func (x *UpgradeStatusRequest) Reset() {
 	*x = UpgradeStatusRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1141,7 @@ func (x *UpgradeStatusRequest) String() string {
 func (*UpgradeStatusRequest) ProtoMessage() {}
 
 func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1154,7 @@ func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
 }
 
 // UpgradeStatusResponse is what the answering node knows of the feature levels.
@@ -1117,7 +1181,7 @@ type UpgradeStatusResponse struct {
 
 func (x *UpgradeStatusResponse) Reset() {
 	*x = UpgradeStatusResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1193,7 @@ func (x *UpgradeStatusResponse) String() string {
 func (*UpgradeStatusResponse) ProtoMessage() {}
 
 func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1206,7 @@ func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UpgradeStatusResponse) GetLevel() uint32 {
@@ -1215,7 +1279,7 @@ type NodeLevels struct {
 
 func (x *NodeLevels) Reset() {
 	*x = NodeLevels{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1291,7 @@ func (x *NodeLevels) String() string {
 func (*NodeLevels) ProtoMessage() {}
 
 func (x *NodeLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1304,7 @@ func (x *NodeLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLevels.ProtoReflect.Descriptor instead.
 func (*NodeLevels) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *NodeLevels) GetId() string {
@@ -1296,7 +1360,7 @@ type PinLevelRequest struct {
 
 func (x *PinLevelRequest) Reset() {
 	*x = PinLevelRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1372,7 @@ func (x *PinLevelRequest) String() string {
 func (*PinLevelRequest) ProtoMessage() {}
 
 func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1385,7 @@ func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelRequest.ProtoReflect.Descriptor instead.
 func (*PinLevelRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PinLevelRequest) GetLevel() uint32 {
@@ -1340,7 +1404,7 @@ type PinLevelResponse struct {
 
 func (x *PinLevelResponse) Reset() {
 	*x = PinLevelResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1416,7 @@ func (x *PinLevelResponse) String() string {
 func (*PinLevelResponse) ProtoMessage() {}
 
 func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1429,7 @@ func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelResponse.ProtoReflect.Descriptor instead.
 func (*PinLevelResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
 }
 
 // FinishUpgradeRequest asks to rise to the newest level.
@@ -1377,7 +1441,7 @@ type FinishUpgradeRequest struct {
 
 func (x *FinishUpgradeRequest) Reset() {
 	*x = FinishUpgradeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1453,7 @@ func (x *FinishUpgradeRequest) String() string {
 func (*FinishUpgradeRequest) ProtoMessage() {}
 
 func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1466,7 @@ func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{20}
 }
 
 // FinishUpgradeResponse names the target.
@@ -1416,7 +1480,7 @@ type FinishUpgradeResponse struct {
 
 func (x *FinishUpgradeResponse) Reset() {
 	*x = FinishUpgradeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1492,7 @@ func (x *FinishUpgradeResponse) String() string {
 func (*FinishUpgradeResponse) ProtoMessage() {}
 
 func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1505,7 @@ func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{20}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FinishUpgradeResponse) GetLevel() uint32 {
@@ -1496,7 +1560,7 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x06memory\x18\x05 \x01(\x04R\x06memory\x12!\n" +
 	"\fmemory_limit\x18\x06 \x01(\x04R\vmemoryLimit\x12!\n" +
 	"\frecord_bytes\x18\a \x01(\x04R\vrecordBytes\x12,\n" +
-	"\x12record_bytes_limit\x18\b \x01(\x04R\x10recordBytesLimit\"\x87\x02\n" +
+	"\x12record_bytes_limit\x18\b \x01(\x04R\x10recordBytesLimit\"\xb2\x02\n" +
 	"\x05Shard\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
@@ -1506,7 +1570,12 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x04keys\x18\x06 \x01(\x04R\x04keys\x12-\n" +
 	"\breplicas\x18\a \x03(\v2\x11.stint.v1.ReplicaR\breplicas\x12)\n" +
 	"\x10policies_version\x18\b \x01(\x04R\x0fpoliciesVersion\x12\x12\n" +
-	"\x04name\x18\t \x01(\tR\x04name\"\x9b\x01\n" +
+	"\x04name\x18\t \x01(\tR\x04name\x12)\n" +
+	"\x05slots\x18\n" +
+	" \x03(\v2\x13.stint.v1.SlotRangeR\x05slots\"5\n" +
+	"\tSlotRange\x12\x14\n" +
+	"\x05first\x18\x01 \x01(\rR\x05first\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\rR\x04last\"\x9b\x01\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x10\n" +
@@ -1580,70 +1649,72 @@ func file_stint_v1_cluster_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_cluster_service_proto_rawDescData
 }
 
-var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: stint.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: stint.v1.StatusResponse
 	(*Node)(nil),                  // 2: stint.v1.Node
 	(*Machine)(nil),               // 3: stint.v1.Machine
 	(*Shard)(nil),                 // 4: stint.v1.Shard
-	(*Replica)(nil),               // 5: stint.v1.Replica
-	(*DrainRequest)(nil),          // 6: stint.v1.DrainRequest
-	(*DrainResponse)(nil),         // 7: stint.v1.DrainResponse
-	(*RemoveNodeRequest)(nil),     // 8: stint.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 9: stint.v1.RemoveNodeResponse
-	(*BackupRequest)(nil),         // 10: stint.v1.BackupRequest
-	(*BackupChunk)(nil),           // 11: stint.v1.BackupChunk
-	(*RecordBackupRequest)(nil),   // 12: stint.v1.RecordBackupRequest
-	(*RecordBackupResponse)(nil),  // 13: stint.v1.RecordBackupResponse
-	(*UpgradeStatusRequest)(nil),  // 14: stint.v1.UpgradeStatusRequest
-	(*UpgradeStatusResponse)(nil), // 15: stint.v1.UpgradeStatusResponse
-	(*NodeLevels)(nil),            // 16: stint.v1.NodeLevels
-	(*PinLevelRequest)(nil),       // 17: stint.v1.PinLevelRequest
-	(*PinLevelResponse)(nil),      // 18: stint.v1.PinLevelResponse
-	(*FinishUpgradeRequest)(nil),  // 19: stint.v1.FinishUpgradeRequest
-	(*FinishUpgradeResponse)(nil), // 20: stint.v1.FinishUpgradeResponse
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*SlotRange)(nil),             // 5: stint.v1.SlotRange
+	(*Replica)(nil),               // 6: stint.v1.Replica
+	(*DrainRequest)(nil),          // 7: stint.v1.DrainRequest
+	(*DrainResponse)(nil),         // 8: stint.v1.DrainResponse
+	(*RemoveNodeRequest)(nil),     // 9: stint.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),    // 10: stint.v1.RemoveNodeResponse
+	(*BackupRequest)(nil),         // 11: stint.v1.BackupRequest
+	(*BackupChunk)(nil),           // 12: stint.v1.BackupChunk
+	(*RecordBackupRequest)(nil),   // 13: stint.v1.RecordBackupRequest
+	(*RecordBackupResponse)(nil),  // 14: stint.v1.RecordBackupResponse
+	(*UpgradeStatusRequest)(nil),  // 15: stint.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil), // 16: stint.v1.UpgradeStatusResponse
+	(*NodeLevels)(nil),            // 17: stint.v1.NodeLevels
+	(*PinLevelRequest)(nil),       // 18: stint.v1.PinLevelRequest
+	(*PinLevelResponse)(nil),      // 19: stint.v1.PinLevelResponse
+	(*FinishUpgradeRequest)(nil),  // 20: stint.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil), // 21: stint.v1.FinishUpgradeResponse
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_stint_v1_cluster_service_proto_depIdxs = []int32{
 	2,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
 	4,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
-	21, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
-	22, // 3: stint.v1.Node.silent:type_name -> google.protobuf.Duration
-	22, // 4: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
-	21, // 5: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
-	21, // 6: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
+	22, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
+	23, // 3: stint.v1.Node.silent:type_name -> google.protobuf.Duration
+	23, // 4: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
+	22, // 5: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
+	22, // 6: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
 	3,  // 7: stint.v1.Node.machine:type_name -> stint.v1.Machine
-	22, // 8: stint.v1.Machine.log_write_mean:type_name -> google.protobuf.Duration
-	22, // 9: stint.v1.Machine.log_write_slowest:type_name -> google.protobuf.Duration
-	21, // 10: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
-	5,  // 11: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
-	21, // 12: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
-	21, // 13: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
-	21, // 14: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
-	16, // 15: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
-	0,  // 16: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
-	6,  // 17: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
-	8,  // 18: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
-	10, // 19: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
-	12, // 20: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
-	14, // 21: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
-	17, // 22: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
-	19, // 23: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
-	1,  // 24: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
-	7,  // 25: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
-	9,  // 26: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
-	11, // 27: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
-	13, // 28: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
-	15, // 29: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
-	18, // 30: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
-	20, // 31: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
-	24, // [24:32] is the sub-list for method output_type
-	16, // [16:24] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	23, // 8: stint.v1.Machine.log_write_mean:type_name -> google.protobuf.Duration
+	23, // 9: stint.v1.Machine.log_write_slowest:type_name -> google.protobuf.Duration
+	22, // 10: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
+	6,  // 11: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
+	5,  // 12: stint.v1.Shard.slots:type_name -> stint.v1.SlotRange
+	22, // 13: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
+	22, // 14: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
+	22, // 15: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
+	17, // 16: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
+	0,  // 17: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
+	7,  // 18: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
+	9,  // 19: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
+	11, // 20: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
+	13, // 21: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
+	15, // 22: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
+	18, // 23: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
+	20, // 24: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
+	1,  // 25: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
+	8,  // 26: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
+	10, // 27: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
+	12, // 28: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
+	14, // 29: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
+	16, // 30: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
+	19, // 31: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
+	21, // 32: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
+	25, // [25:33] is the sub-list for method output_type
+	17, // [17:25] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_cluster_service_proto_init() }
@@ -1657,7 +1728,7 @@ func file_stint_v1_cluster_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_cluster_service_proto_rawDesc), len(file_stint_v1_cluster_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

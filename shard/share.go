@@ -45,29 +45,29 @@ type shares struct {
 }
 
 // shareNames returns the names under which a record counts; "": under none.
-func shareNames[K string | []byte](key K) (namespace, policy K) {
+func shareNames(key string) (namespace, policy string) {
 	if len(key) == 0 {
-		return namespace, policy
+		return "", ""
 	}
 	switch key[0] {
 	case counterRecord, answerRecord, legRecord, rulingRecord:
 	default:
-		return namespace, policy
+		return "", ""
 	}
 	end, ok := endOfString(key, 1)
 	if !ok {
-		return namespace, policy
+		return "", ""
 	}
 	if namespace = key[1:end]; key[0] != counterRecord {
-		return namespace, policy
+		return namespace, ""
 	}
 	begin := end
 	if end, ok = endOfString(key, begin); !ok {
-		return namespace, policy
+		return namespace, ""
 	}
 	//mutant:inline-labels-escape-their-share
 	if policy = key[1:end]; end > begin+1 && key[begin+1] == InlinePolicy[0] && key[begin] < 0x80 {
-		policy = K(string(key[1:begin]) + "\x01" + InlinePolicy)
+		policy = key[1:begin] + "\x01" + InlinePolicy
 	}
 	return namespace, policy
 }
@@ -86,37 +86,30 @@ func endOfString[K string | []byte](key K, at int) (end int, ok bool) {
 	return 0, false
 }
 
-func (s *shares) add(key string, bytes int) { change(s, key, 1, bytes) }
-
-// remove is add's opposite.
-func (s *shares) remove(key []byte, bytes int) { change(s, key, -1, -bytes) }
-
-func (s *shares) grow(key string, bytes int) { change(s, key, 0, bytes) }
-
-// change allocates nothing for names that are known.
-func change[K string | []byte](s *shares, key K, keys, bytes int) {
+// count is the table.Count of the shares. It allocates nothing for names that are known.
+func (s *shares) count(key string, keys, bytes int) {
 	namespace, policy := shareNames(key)
-	if len(namespace) == 0 {
+	if namespace == "" {
 		return
 	}
 	if s.namespaces == nil {
 		s.namespaces, s.policies = make(map[string]*Share), make(map[string]*Share)
 	}
 	s.all.add(keys, bytes)
-	changeIn(s.namespaces, namespace, keys, bytes)
-	if len(policy) > 0 {
-		changeIn(s.policies, policy, keys, bytes)
+	countIn(s.namespaces, namespace, keys, bytes)
+	if policy != "" {
+		countIn(s.policies, policy, keys, bytes)
 	}
 }
 
-func changeIn[K string | []byte](in map[string]*Share, name K, keys, bytes int) {
-	one := in[string(name)]
+func countIn(in map[string]*Share, name string, keys, bytes int) {
+	one := in[name]
 	if one == nil {
 		one = &Share{}
-		in[strings.Clone(string(name))] = one
+		in[strings.Clone(name)] = one
 	}
 	if one.add(keys, bytes); one.Keys == 0 {
-		delete(in, string(name))
+		delete(in, name)
 	}
 }
 
@@ -149,7 +142,7 @@ type CapUse struct {
 // namespace.
 func (s *State) CapUses(set *policy.Set) (uses []CapUse) {
 	most := make(map[string]CapUse)
-	for name, share := range s.table.shares.policies {
+	for name, share := range s.shares.policies {
 		r := reader{rest: []byte(name)}
 		use := CapUse{Namespace: r.string(), Policy: r.string(), Keys: share.Keys}
 		if had, ok := most[use.Policy]; ok && (use.Keys < had.Keys || use.Keys == had.Keys && use.Namespace > had.Namespace) {

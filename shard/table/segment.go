@@ -1,4 +1,4 @@
-package shard
+package table
 
 import (
 	"encoding/binary"
@@ -41,7 +41,7 @@ type stored struct {
 }
 
 const (
-	recordHeader = 2 + 4 + 8 // in a snapshot: length of the key, of the value, forget at
+	recordHeader = 2 + 4 + 8 // in a picture: length of the key, of the value, forget at
 	stubBytes    = 4
 	longLength   = 0xff
 	longBytes    = 2 + 4 // of the lengths in front of a body
@@ -79,7 +79,7 @@ func (g *segment) bounds(p spot) (rest, value, end int, ok bool) {
 			return 0, 0, 0, false
 		}
 		long := binary.LittleEndian.Uint32(lengths[2:])
-		if long > maxRecordBytes {
+		if long > MaxRecordBytes {
 			return 0, 0, 0, false
 		}
 		rest, value, end = rest+longBytes, int(binary.LittleEndian.Uint16(lengths)), int(long)
@@ -107,7 +107,7 @@ func (g *segment) intact(p spot) (s stored, ok bool) {
 }
 
 // find returns where the record of key is.
-func (g *segment) find(h *heads, hash uint64, key string) (p spot, found bool) {
+func (g *segment) find(h *headTexts, hash uint64, key string) (p spot, found bool) {
 	tag := tagOfHash(hash)
 	for p = g.first(); !g.past(p); p.stub++ {
 		stub := g.stub(p)
@@ -130,7 +130,7 @@ func (g *segment) find(h *heads, hash uint64, key string) (p spot, found bool) {
 }
 
 // appendKey appends the record's key to b.
-func (s *stored) appendKey(b []byte, h *heads) []byte {
+func (s *stored) appendKey(b []byte, h *headTexts) []byte {
 	return append(append(b, h.texts[s.head]...), s.rest...)
 }
 
@@ -279,8 +279,8 @@ func (g *segment) addAll(from *segment) {
 	g.forgetFirst = min(g.forgetFirst, from.forgetFirst)
 }
 
-// pack appends the record to b in the format of snapshots.
-func (s *stored) pack(b []byte, h *heads) []byte {
+// pack appends the record to b in the format of pictures.
+func (s *stored) pack(b []byte, h *headTexts) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(h.texts[s.head])+len(s.rest)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s.Value)))
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.ForgetAt))

@@ -9,54 +9,6 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Whoever follows the places of a table that grows and shrinks meanwhile meets every key that stays, once.
-func TestAScanMeetsWhatStaysOnce(t *testing.T) {
-	t.Parallel()
-	rnd := seeded(t)
-	for world := range 60 {
-		table, staying := newTable(), 1+rnd.IntN(600)
-		for i := range staying {
-			table.put(fmt.Sprintf("stays %d", i), Record{[]byte("v"), limit.Forever})
-		}
-		passing, met := 0, map[string]int{}
-		change := func(n int) {
-			for range n {
-				table.put(fmt.Sprintf("passes %d", passing), Record{[]byte("v"), limit.Forever})
-				passing++
-			}
-			for ; n < 0 && passing > 0; n++ {
-				passing--
-				table.forget(fmt.Sprintf("passes %d", passing))
-			}
-		}
-		change(rnd.IntN(3000))
-		from, steps := uint64(0), 0
-		for ; ; steps++ {
-			next, page := uint64(0), 1+rnd.IntN(100)
-			for key := range table.scan(from) {
-				if page--; page < 0 {
-					next = scanPlace(key)
-					break
-				}
-				met[string(key)]++
-			}
-			if next == 0 {
-				break
-			}
-			if next <= from || steps > 10_000 {
-				t.Fatalf("world %d: from %x to %x in step %d", world, from, next, steps)
-			}
-			from = next
-			change(rnd.IntN(400) - 200)
-		}
-		for i := range staying {
-			if key := fmt.Sprintf("stays %d", i); met[key] != 1 {
-				t.Fatalf("world %d: %q was met %d times in %d steps", world, key, met[key], steps)
-			}
-		}
-	}
-}
-
 // listedBy lists all keys of a world, page by page, as "policy key" with what an override has, in alphabetical order.
 func listedBy(t *testing.T, w *world, q Listing) (keys []string) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // Listing says which keys of a shard to list.
@@ -36,8 +37,8 @@ const listRecords = 2000
 // exactly one of the answers, whatever is counted meanwhile and whichever replica answers.
 func (s *State) List(q Listing) (l Listed) {
 	seen, last := 0, q.From
-	for key, r := range s.table.scan(q.From) {
-		place := scanPlace(key)
+	for key, r := range s.table.Scan(q.From) {
+		place := table.Place(keyLayout{}, key)
 		if place != last && (seen >= listRecords || len(l.Keys) >= q.Count) {
 			l.Next = place
 			return l
@@ -56,12 +57,12 @@ func (s *State) listed(q *Listing, key []byte, r Record) (one ListedKey, ok bool
 	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= s.time {
 		return one, false
 	}
-	in := reader{rest: key[1:]}
-	namespace, policyName := in.string(), in.string()
-	if in.failed || namespace != q.Namespace || q.Policy != "" && policyName != q.Policy || !bytes.HasPrefix(in.rest, []byte(q.Prefix)) {
+	namespace, policyName, name, ok := readKeyOf(key)
+	if !ok || string(namespace) != q.Namespace || q.Policy != "" && string(policyName) != q.Policy ||
+		!bytes.HasPrefix(name, []byte(q.Prefix)) {
 		return one, false
 	}
-	one = ListedKey{Policy: policyName, Key: string(in.rest)}
+	one = ListedKey{Policy: string(policyName), Key: string(name)}
 	var c counter
 	if c.decode(r.Value, nil) == nil && c.extras.overridden(s.time) { // a record that cannot be read is kept all the same
 		one.Override = c.extras.override

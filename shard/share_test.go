@@ -116,29 +116,6 @@ func TestWhoeverHasMostOfAShardLeavesTheRestToOthers(t *testing.T) {
 	}
 }
 
-// recount compares the shares with the records.
-func recount(t testing.TB, table *table) {
-	t.Helper()
-	var want shares
-	for key, r := range table.all() {
-		want.add(string(key), len(key)+len(r.Value))
-	}
-	if table.shares.all != want.all || len(table.shares.namespaces) != len(want.namespaces) || len(table.shares.policies) != len(want.policies) {
-		t.Fatalf("%+v in %d namespaces with %d policies, counted again %+v in %d with %d", table.shares.all, len(table.shares.namespaces),
-			len(table.shares.policies), want.all, len(want.namespaces), len(want.policies))
-	}
-	for name, one := range want.namespaces {
-		if got := table.shares.namespaces[name]; got == nil || *got != *one {
-			t.Fatalf("namespace %q has %+v, counted again %+v", name, got, one)
-		}
-	}
-	for name, one := range want.policies {
-		if got := table.shares.policies[name]; got == nil || *got != *one {
-			t.Fatalf("policy %q has %+v, counted again %+v", name, got, one)
-		}
-	}
-}
-
 func TestSharesComeBackFromASnapshot(t *testing.T) {
 	w := newCapWorld(t)
 	for n := range 300 {
@@ -150,8 +127,8 @@ func TestSharesComeBackFromASnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recount(t, w.state.table)
-	recount(t, restored.table)
+	audit(t, w.state)
+	audit(t, restored)
 	if got, want := restored.Shares("n", "p"), w.state.Shares("n", "p"); got != want || want.Policy.Keys != 2 || want.Namespace.Keys != 4 || want.All.Keys != 600 {
 		t.Errorf("restored %+v, want %+v", got, want)
 	}

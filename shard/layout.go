@@ -1,0 +1,71 @@
+package shard
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/stint-io/stint/shard/slot"
+	"github.com/stint-io/stint/shard/table"
+)
+
+// Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on. From
+// ForgetAt on it no longer matters and is dropped; limit.Forever: never.
+type Record = table.Record
+
+// ScanOver is the Scan of a view: what base yields, with newer records at their places, those without a Value gone. No key may be
+// newer twice.
+func ScanOver(base iter.Seq2[[]byte, Record], from uint64, newer iter.Seq2[string, Record]) iter.Seq2[[]byte, Record] {
+	return table.Over(keyLayout{}, base, from, newer)
+}
+
+// keyLayout is how the table of a shard sees keys. There is a part for each slot, and one more, the last, for the records
+// that belong to no slot.
+type keyLayout struct{}
+
+// Parts implements table.Layout.
+func (keyLayout) Parts() int { return slot.Count + 1 }
+
+// Part implements table.Layout.
+func (keyLayout) Part(key string) int {
+	if key == "" {
+		return slot.Count
+	}
+	at, ok := 1, true
+	switch key[0] {
+	case counterRecord, cooldownRecord:
+		if at, ok = endOfString(key, at); ok {
+			at, ok = endOfString(key, at)
+		}
+	case answerRecord, legRecord, rulingRecord:
+		at, ok = endOfString(key, at)
+	case endRecord:
+	default:
+		return slot.Count
+	}
+	if !ok || len(key) < at+slotBytes { // memory failed
+		return slot.Count
+	}
+	return min(int(key[at])<<8|int(key[at+1]), slot.Count)
+}
+
+// Head implements table.Layout: the policy of a counter is a part of the head, and for other records the namespace. The label
+// of inline limits is a client's to choose, and often a part of the key.
+func (keyLayout) Head(key string) int {
+	if key == "" {
+		return 0
+	}
+	switch key[0] {
+	case counterRecord, answerRecord, legRecord, rulingRecord:
+	default:
+		return 0
+	}
+	namespace, ok := endOfString(key, 1)
+	if !ok {
+		return 0
+	}
+	policy, ok := endOfString(key, namespace)
+	if key[0] != counterRecord || !ok || strings.HasPrefix(key[namespace+1:], InlinePolicy) {
+		return namespace
+	}
+	return policy
+}
