@@ -67,7 +67,7 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 			Documents: []placement.NamedDocument{
 				{Name: placement.TableDocument, Document: shard.Document{Version: 1 << 40, Body: forged.Encode()}},
 			}})
-		n.reporter.heardRemoved("x")
+		n.reporter.heard(placement.Report{Node: "x", RemovedBy: 1 << 40})
 		if n.view.table.now().version == 1<<40 || len(n.fatal) > 0 {
 			t.Error("it is believed")
 		}
@@ -88,7 +88,8 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A node that was removed and does not stop is out all the same: its standing connections end, and it gets no new ones.
+// A node that was removed and does not stop is out all the same: its standing connections end, and it gets no new ones but to ask,
+// which tells it that it was removed, and nothing else.
 func TestARemovedNodeIsOutThoughItDoesNotStop(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -109,19 +110,17 @@ func TestARemovedNodeIsOutThoughItDoesNotStop(t *testing.T) {
 			_, err := peer.Ask(stands, placement.Question{})
 			return err != nil
 		})
-		for _, dial := range []func(context.Context, string) error{
-			func(ctx context.Context, node string) error {
-				_, err := c.nodes[fourth].peers.port.DialHop(ctx, node)
-				return err
-			},
-			func(ctx context.Context, node string) error {
-				_, err := c.nodes[fourth].peers.port.DialAsk(ctx, node)
-				return err
-			},
-		} {
-			if err := dial(ctx, "n1"); !errors.Is(err, peer.WasRemoved) {
-				t.Errorf("it is told %v", err)
-			}
+		if _, err := c.nodes[fourth].peers.port.DialHop(ctx, "n1"); !errors.Is(err, peer.WasRemoved) {
+			t.Errorf("it is told %v", err)
+		}
+		asks, err := c.nodes[fourth].peers.port.DialAsk(ctx, "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asks.Close()
+		told, err := peer.Ask(asks, placement.Question{})
+		if err != nil || told.RemovedBy == 0 || len(told.Documents)+len(told.Replicas)+len(told.Problems) > 0 {
+			t.Errorf("it hears %+v, %v", told, err)
 		}
 	})
 }

@@ -105,6 +105,7 @@ func (f *founder) takeStep(step gossip.FormationStep) (done bool, err error) {
 	case gossip.FormFound:
 		formation := step.Formation
 		f.config.Logger.Info("founding", "cluster", formation.Cluster, "nodes", strings.Join(formation.Founders, " "))
+		f.view.founding.Store(formation)
 		return true, f.keepFormation(formation)
 	}
 	return false, nil
@@ -164,7 +165,6 @@ func (f *founder) openSystem(o *opener) error {
 	if formation == nil || !formation.Go || f.view.hasTable() {
 		return nil
 	}
-	f.view.founding.Store(formation)
 	which := raftfsm.Replica{Shard: shard.System, Number: 1}
 	voters := placement.SystemVoters(formation.Founders, formation.Replicas)
 	if !slices.Contains(voters, which.Name(f.node)) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
@@ -201,7 +202,8 @@ func (c *trio) mustJoin(id string) (i int) {
 	return i
 }
 
-func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
+// The id is free for a node with an empty directory, again and again; the directories of before stay refused.
+func TestARemovedNodeComesBackWithAnEmptyDirectoryOnly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
@@ -209,7 +211,7 @@ func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
 		told := func(n *Node) {
 			t.Helper()
 			err := await.Receive(t, "it ends", n.Done())
-			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "--node-id") {
+			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "empty ") {
 				t.Errorf("it ends with %v", err)
 			}
 			if n.Ready() == nil {
@@ -228,12 +230,68 @@ func TestARemovedNodeStopsAndDoesNotComeBack(t *testing.T) {
 		} else if !errors.Is(err, ErrRemoved) {
 			t.Errorf("it does not start: %v", err)
 		}
-		// The same holds if it cannot know: with an empty directory.
+		c.await("the others go on", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+		first := c.configs[fourth].DataDir
+		for incarnation := range 2 {
+			before := c.nodes[0].view.newestTable().Incarnation("n4")
+			c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
+			c.start(fourth)
+			c.ready(fourth)
+			c.await("it has replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) && len(c.numbers("n4")) > 0 })
+			if now := c.nodes[0].view.newestTable().Incarnation("n4"); now <= before {
+				t.Errorf("the incarnation %d follows %d", now, before)
+			}
+			c.stop(fourth)
+			c.start(fourth) // it keeps its place
+			c.ready(fourth)
+			c.nodes[fourth].reporter.heard(placement.Report{Node: "n1", RemovedBy: 1}) // by a table from before it came back
+			if len(c.nodes[fourth].fatal) > 0 {
+				t.Error("it goes by an old table of another node")
+			}
+			if incarnation == 0 {
+				if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
+					t.Fatal(err)
+				}
+				told(c.nodes[fourth])
+				c.stop(fourth)
+				c.await("it is removed again", func(s api.ClusterStatus) bool { return s.Nodes[3].State == "removed" })
+			}
+		}
+		c.stop(fourth)
+		c.configs[fourth].DataDir = first // its id is that of a member, and it is not that one
+		if n, err := Start(t.Context(), c.configs[fourth]); err == nil {
+			told(n)
+			stop(t, n)
+		} else if !errors.Is(err, ErrRemoved) {
+			t.Errorf("it does not start: %v", err)
+		}
+	})
+}
+
+// A directory that slept through the removal of its node, and through the admission of another one under its id, is not that one.
+func TestANodeThatSleptThroughItsSuccessionIsToldWhenItWakes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t)
+		fourth := c.mustJoin("n4")
+		c.stop(fourth)
+		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
+			t.Fatal(err)
+		}
+		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.removed("n4") })
+		first := c.configs[fourth].DataDir
 		c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
 		c.start(fourth)
-		told(c.nodes[fourth])
+		c.ready(fourth)
 		c.stop(fourth)
-		c.await("the others go on", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+		c.configs[fourth].DataDir = first
+		for range 2 { // and again when it is started again
+			c.start(fourth) // by its stored table it is the member
+			if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
+				t.Errorf("it ends with %v", err)
+			}
+			c.stop(fourth)
+		}
 	})
 }
 

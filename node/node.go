@@ -31,7 +31,7 @@ var ErrDisk = errors.New("the disk cannot be trusted")
 // ErrConfig is in the chain of an error about the configuration: nothing was touched.
 var ErrConfig = errors.New("configuration")
 
-// ErrRemoved is in the chain of an error of a node that was removed from its cluster for good.
+// ErrRemoved is in the chain of an error of a node that was removed from its cluster: its disk is of no use any more.
 var ErrRemoved = errors.New("this node was removed from its cluster")
 
 // Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts, which
@@ -342,12 +342,11 @@ func (n *Node) openPort() error {
 		Dial:     n.config.World.Dial,
 	}
 	return n.peers.join(port, peer.HealthProbeConfig{
-		Node:      n.id,
-		Question:  n.reporter.question,
-		OnReport:  n.reporter.heard,
-		OnRemoved: n.reporter.heardRemoved,
-		Now:       n.config.World.Now,
-		Logger:    n.config.Logger,
+		Node:     n.id,
+		Question: n.reporter.question,
+		OnReport: n.reporter.heard,
+		Now:      n.config.World.Now,
+		Logger:   n.config.Logger,
 	})
 }
 

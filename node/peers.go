@@ -94,14 +94,14 @@ func (p *peers) ask() {
 	}
 }
 
-// others names the nodes to ask: those of the table and those that gossip knows, without removed ones.
+// others names the nodes to ask: those of the table and those that gossip knows. A removed one may be back with a new disk.
 func (p *peers) others() []string {
 	var nodes []string
 	for _, node := range p.view.newestTable().Listed() {
 		nodes = append(nodes, node.ID)
 	}
 	for _, m := range p.gossip.Members() {
-		if m.Cluster == p.dir.cluster() && m.State == gossip.MemberAlive && !p.view.removed(m.Node) {
+		if m.Cluster == p.dir.cluster() && m.State == gossip.MemberAlive {
 			nodes = append(nodes, m.Node)
 		}
 	}

@@ -46,16 +46,22 @@ func (p *reporter) question() placement.Question {
 }
 
 // answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does not list is
-// told what it needs to be registered: that this node is here, and which feature level it must know. A node that has a newer table
+// told what it needs to be registered: that this node is here, and which feature level it must know; and whether it was removed. A node that has a newer table
 // is asked for it at once: a node that has just been registered waits for that.
 func (p *reporter) answer(from string, q placement.Question) placement.Report {
-	listed := p.view.listing(from) == peer.Listed
+	// A node that left and knows no table has a new disk. It waits until the id is free: by this table it would have to stop.
+	left := p.view.newestTable().Left(from)
+	listed := p.view.listing(from) == peer.Listed && !(left && q.Versions[placement.TableDocument] == 0)
 	if known := p.view.table.now().version; q.Versions[placement.TableDocument] > known && (known == 0 || listed) {
 		p.peers.ask()
 	}
 	if !listed && p.view.hasTable() { //mutant:unlisted-peer-gets-documents
 		levels := p.view.newestLevels()
-		return placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
+		report := placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
+		if left {
+			report.RemovedBy = p.view.table.now().version
+		}
+		return report
 	}
 	if q.Top != nil && q.Top.Known() {
 		ctx, cancel := context.WithTimeout(context.Background(), topWithin)
@@ -82,6 +88,10 @@ func (p *reporter) heard(report placement.Report) {
 		p.changed.notify() // it may be known now that no other process is this node
 	}
 	if !p.believes(report.Node) {
+		return
+	}
+	if report.RemovedBy > p.view.table.now().version && !p.view.fresh() { //mutant:stale-removal-believed
+		p.view.expel()
 		return
 	}
 	if err := p.view.checkWritten(report.Written, report.Release); err != nil {
@@ -114,13 +124,6 @@ func (p *reporter) believes(node string) bool {
 	return p.view.listing(node) == peer.Unlisted
 }
 
-// heardRemoved stops this node when another one, which it believes, says that it was removed from the cluster.
-func (p *reporter) heardRemoved(by string) {
-	if p.believes(by) {
-		p.view.expel()
-	}
-}
-
 // own describes this node.
 func (p *reporter) own() placement.Report {
 	report := placement.Report{
@@ -129,6 +132,7 @@ func (p *reporter) own() placement.Report {
 		TableVersion:       p.view.table.now().version,
 		SecretsVersion:     p.view.secrets.now().version,
 		Levels:             p.view.ownLevels(),
+		Fresh:              p.view.fresh(),
 		Stopping:           p.stopping(),
 		Full:               p.dir.stores.LowDisk(),
 		Problems:           p.problems(),

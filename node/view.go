@@ -24,7 +24,7 @@ type clusterView struct {
 
 	// expelled: another node said that this one was removed, before this one knew such a table.
 	expelled atomic.Bool
-	founding atomic.Pointer[gossip.Formation] // that this node takes part in, set by the founder; nil: none
+	founding atomic.Pointer[gossip.Formation] // by which this node founds its cluster, set by the founder; nil: by none
 	waiting  atomic.Pointer[string]           // what this node's cluster waits for, set by the founder; nil: it has one
 }
 

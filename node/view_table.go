@@ -22,6 +22,7 @@ func (v *clusterView) newTableDocument() *document[placement.Table] {
 		decode: func(d shard.Document) (*placement.Table, error) { return placement.DecodeTable(d.Body) },
 		encode: (*placement.Table).Encode,
 		kept:   true,
+		admit:  v.admitTable,
 		learned: func(_, _ known[placement.Table]) {
 			if v.left() {
 				v.fail(v.errRemoved())
@@ -30,6 +31,18 @@ func (v *clusterView) newTableDocument() *document[placement.Table] {
 		},
 	})
 }
+
+// admitTable refuses a table in which another node has the id of this one, which was removed before. What this node knows on its
+// disk stays as it was, so that it is told again whenever it is started.
+func (v *clusterView) admitTable(t *placement.Table) error {
+	if !v.fresh() && t.Incarnation(v.node) > v.newestTable().Incarnation(v.node) { //mutant:removed-disk-takes-part
+		return v.errRemoved()
+	}
+	return nil
+}
+
+// fresh reports whether nothing on this node's disk was ever part of the cluster.
+func (v *clusterView) fresh() bool { return !v.hasTable() && v.founding.Load() == nil }
 
 // newestTable is the newest known table; while none is known, one without nodes and groups.
 func (v *clusterView) newestTable() *placement.Table { return v.table.now().value }
@@ -152,11 +165,11 @@ func (v *clusterView) expel() {
 	v.fail(v.errRemoved())
 }
 
-// errRemoved says what to do with a node that was removed. Its id is never admitted again, whatever its disk holds: votes are
-// kept under its name.
+// errRemoved says what to do with a node that was removed. Its disk is never admitted again: votes are kept under the names of its
+// replicas. Its id is admitted with another disk, whose replicas get other names.
 func (v *clusterView) errRemoved() error {
-	return fmt.Errorf("%w: %q no longer belongs to cluster %s, for good: to use this machine again, empty %s and start with "+
-		"another --node-id", ErrRemoved, v.node, v.dir.cluster(), v.dir.path)
+	return fmt.Errorf("%w: %q no longer belongs to cluster %s with this disk: to add it anew, empty %s and start it again",
+		ErrRemoved, v.node, v.dir.cluster(), v.dir.path)
 }
 
 // checkPlace refuses to start a node that its cluster has removed, and one that its cluster could not reach.

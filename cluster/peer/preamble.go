@@ -145,7 +145,7 @@ const (
 	Crowded          Refusal = 7  // it has the maximum number of connections; only releases before 0.2.0 send it
 	NotAnswering     Refusal = 8  // it answers no questions
 	NotListed        Refusal = 9  // by its table we do not belong to the cluster (yet): we may only ask
-	WasRemoved       Refusal = 10 // by its table we were removed from the cluster, for good
+	WasRemoved       Refusal = 10 // by its table we were removed from the cluster: we may only ask
 )
 
 var refusals = map[Refusal]string{

@@ -22,15 +22,14 @@ const (
 // Question and OnReport are called concurrently for different nodes, and in order for one node. None of the functions may
 // call Stop.
 type HealthProbeConfig struct {
-	Node      string
-	Others    func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
-	Dial      func(ctx context.Context, node string) (net.Conn, error) // Port.DialAsk
-	Question  func() placement.Question
-	Every     time.Duration          // time between a report and the next question; 0: 500 ms
-	OnReport  func(placement.Report) // called with each report; while it runs, that node is not asked; nil: not called
-	OnRemoved func(by string)        // called when a node says that this one was removed from the cluster; nil: not called
-	Now       func() time.Time       // this machine's clock; nil: time.Now
-	Logger    *slog.Logger           // nil: nothing is logged
+	Node     string
+	Others   func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
+	Dial     func(ctx context.Context, node string) (net.Conn, error) // Port.DialAsk
+	Question func() placement.Question
+	Every    time.Duration          // time between a report and the next question; 0: 500 ms
+	OnReport func(placement.Report) // called with each report; while it runs, that node is not asked; nil: not called
+	Now      func() time.Time       // this machine's clock; nil: time.Now
+	Logger   *slog.Logger           // nil: nothing is logged
 }
 
 func (c HealthProbeConfig) withDefaults() HealthProbeConfig {
@@ -39,9 +38,6 @@ func (c HealthProbeConfig) withDefaults() HealthProbeConfig {
 	}
 	if c.OnReport == nil {
 		c.OnReport = func(placement.Report) {}
-	}
-	if c.OnRemoved == nil {
-		c.OnRemoved = func(string) {}
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -2,7 +2,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -76,9 +75,6 @@ func (a *asker) run(ctx context.Context) {
 		if err != nil {
 			hangUp()
 			a.failed(err)
-			if errors.Is(err, WasRemoved) {
-				a.config.OnRemoved(a.node)
-			}
 		} else {
 			a.config.OnReport(report)
 		}

@@ -35,13 +35,13 @@ type Listing int
 const (
 	Listed   Listing = iota // it belongs to the cluster
 	Unlisted                // it may ask, and register by that
-	Removed                 // it was removed from the cluster, for good
+	Removed                 // it was removed from the cluster: it may ask, which tells it so, and register by that with a new disk
 )
 
 // mayStand returns why this node has no connection of that kind with another node, in either direction; 0: it may.
 func (p *Port) mayStand(kind connKind, node string) Refusal {
 	switch listing := p.config.Listing(node); {
-	case listing == Removed: //mutant:removed-node-connects
+	case listing == Removed && kind != kindAsk: //mutant:removed-node-connects
 		return WasRemoved
 	case listing == Unlisted && kind != kindAsk: //mutant:table-does-not-admit
 		return NotListed
@@ -74,7 +74,7 @@ func (s *standing) end() {
 }
 
 // Recheck ends connections that would not be made today. It is called after a newer table was learned and after the cluster key
-// has changed. Connections with a node that was removed are cut. A connection ends whose other end proved itself by a line that
+// has changed. Connections with a node that was removed are cut, whatever they are for. A connection ends whose other end proved itself by a line that
 // is gone. When another line sends, the connections whose forwarded requests this node serves end in good order: they are made
 // again at once, with the new line, and so are not cut when the old one is removed.
 func (p *Port) Recheck() {
@@ -84,6 +84,9 @@ func (p *Port) Recheck() {
 	}
 	for _, s := range p.allStanding() {
 		refusal := p.mayStand(s.kind, s.peer.node)
+		if p.config.Listing(s.peer.node) == Removed {
+			refusal = WasRemoved
+		}
 		switch {
 		case refusal != 0: //mutant:removal-cuts-nothing
 			p.config.Logger.Info("peer port: connection cut", "node", s.peer.node, "error", refusal)

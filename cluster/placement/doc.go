@@ -11,7 +11,7 @@
 // newer one forbids:
 //
 //	replica    learner -> voter -> leaving -> not listed     and the flags Created and Lost
-//	node       active <-> draining -> leaving -> removed     its id stays listed, and is not admitted again
+//	node       active <-> draining -> leaving -> removed     its id stays listed; a new disk is a new incarnation
 //
 // Roles only move forward. A replica's number is used once, across all groups: a vote is kept by name
 // (node/shard/number), so a replica that lost its memory returns under another name or not at all. The founders' replicas

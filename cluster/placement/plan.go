@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,19 +121,23 @@ func (p *planner) leader(id shard.ID) string {
 }
 
 // planNodes registers nodes that announced themselves and have answered, updates registered nodes from their
-// announcements, and removes leaving nodes that have no replica left.
+// announcements, and removes leaving nodes that have no replica left. The id of a removed node is free for one with a new disk.
 func (p *planner) planNodes() {
 	for _, m := range p.seen.Members {
 		if m.Node == "" || m.Cluster != p.t.Cluster || m.State != gossip.MemberAlive {
 			continue
 		}
-		if n := p.t.Node(m.Node); n == nil {
-			// Gossip repeats whatever a holder of its key says. A report came through the peer port, with a certificate.
-			if _, answered := p.seen.Reports[m.Node]; answered && p.reads(m.Node) {
-				p.register(m)
-			}
-		} else if n.State != NodeRemoved && p.answersAt(m) {
+		// Gossip repeats whatever a holder of its key says. A report came through the peer port, with a certificate.
+		report, answered := p.seen.Reports[m.Node]
+		answered = answered && p.reads(m.Node)
+		switch n := p.t.Node(m.Node); {
+		case n == nil && answered:
+			p.register(m)
+		case n == nil:
+		case n.State != NodeRemoved && p.answersAt(m):
 			p.renew(n, m)
+		case n.State == NodeRemoved && answered && report.Fresh: //mutant:removed-disk-comes-back
+			p.readmit(n, m)
 		}
 	}
 	for i := range p.t.Nodes {
@@ -156,9 +161,21 @@ func (p *planner) register(m gossip.Member) {
 	for at < len(p.t.Nodes) && p.t.Nodes[at].ID < m.Node {
 		at++
 	}
-	n := Node{ID: m.Node, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr, PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr}
-	p.t.Nodes = append(p.t.Nodes[:at], append([]Node{n}, p.t.Nodes[at:]...)...)
+	p.t.Nodes = slices.Insert(p.t.Nodes, at, nodeOf(m))
 	p.step("node %s registered", m.Node)
+}
+
+// readmit registers the id of a removed node for another one, which has none of its data.
+func (p *planner) readmit(n *Node, m gossip.Member) {
+	*n = nodeOf(m)
+	n.Incarnation = p.t.NextNumber
+	p.t.NextNumber++
+	p.step("node %s registered again, with a new disk", m.Node)
+}
+
+// nodeOf is a new node as it announces itself.
+func nodeOf(m gossip.Member) Node {
+	return Node{ID: m.Node, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr, PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr}
 }
 
 // renew updates a registered node from its announcement.

@@ -17,9 +17,9 @@ var (
 )
 
 // TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, return wiped or with old tables, join, drain and
-// leave, and run twice under one id, while all nodes carry out their actions in any order. No planned step costs a group its
-// majority, no node has two voters in a group, a lost voter leaves before another replica comes, no number is used again, and no
-// replica votes with a shorter memory. When the faults stop, everything reaches its target and stays there.
+// leave, return under their ids with new disks, and run twice under one id, while all nodes carry out their actions in any
+// order. No planned step costs a group its majority, no node has two voters in a group, a lost voter leaves before another
+// replica comes, no number is used again, and no replica votes with a shorter memory. When the faults stop, everything reaches its target and stays there.
 func TestRandomWorldsKeepTheirMajoritiesAndComeToRest(t *testing.T) {
 	t.Parallel()
 	if *planSeedFlag != 0 {

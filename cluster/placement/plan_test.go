@@ -47,7 +47,8 @@ func planned(t *testing.T, table *Table, seen Observed, want ...string) *Table {
 
 func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 	table := settled(2, 1, "", "")
-	table.Nodes = append(table.Nodes, Node{ID: "n3", State: NodeRemoved})
+	table.Nodes = append(table.Nodes, Node{ID: "n3", State: NodeRemoved}, Node{ID: "n9", State: NodeRemoved, Zone: "z", Incarnation: 1})
+	number := table.NextNumber
 	seen := Observed{Members: []gossip.Member{
 		{Node: "n0", Cluster: "c", State: gossip.MemberAlive, Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"},
 		{Node: "n1", Cluster: "c", State: gossip.MemberAlive},
@@ -58,12 +59,17 @@ func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 		{Node: "n6", Cluster: "c", State: gossip.MemberSuspect},
 		{Node: "n7", Cluster: "c", State: gossip.MemberLeft},
 		{Node: "n8", Cluster: "c", State: gossip.MemberAlive}, // has never answered: it may have the gossip key but no certificate
-	}, Reports: map[string]Report{"n0": {}, "n2": {Life: "l", At: "elsewhere:1"}, "n4": {}, "n5": {}, "n6": {}, "n7": {}}}
+		{Node: "n9", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "new:1"},
+	}, Reports: map[string]Report{"n0": {}, "n2": {Life: "l", At: "elsewhere:1", Fresh: true}, "n3": {At: "back:1"}, "n4": {}, "n5": {},
+		"n6": {}, "n7": {}, "n9": {Fresh: true}}}
 	next := planned(t, table, seen, "node n0 registered", `node n2 announces peer address "elsewhere:1"`)
 	if want := (Node{ID: "n0", Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"}); *next.Node("n0") != want {
 		t.Errorf("registered %+v, want %+v", *next.Node("n0"), want)
 	}
-	if len(next.Nodes) != 4 || next.Node("n3").State != NodeRemoved || next.Node("n3").PeerAddr != "" {
+	if want := (Node{ID: "n9", PeerAddr: "new:1", Incarnation: number}); *next.Node("n9") != want || next.NextNumber <= number {
+		t.Errorf("admitted again %+v, want %+v; the next number is %d", *next.Node("n9"), want, next.NextNumber)
+	}
+	if len(next.Nodes) != 5 || next.Node("n3").State != NodeRemoved || next.Node("n3").PeerAddr != "" {
 		t.Errorf("nodes %+v", next.Nodes)
 	}
 	if _, err := DecodeTable(next.Encode()); err != nil {

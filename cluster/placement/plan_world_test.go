@@ -224,8 +224,13 @@ func (w *planWorld) checkForward(what string, old, next *Table) {
 		}
 	}
 	for i := range next.Nodes {
-		if n := old.nodeOrNil(next.Nodes[i].ID); n != nil && n.State >= NodeLeaving && next.Nodes[i].State < n.State {
-			w.fail("%s: node %s is %v again", what, n.ID, next.Nodes[i].State)
+		now := next.Nodes[i]
+		n := old.nodeOrNil(now.ID)
+		switch {
+		case n == nil:
+		case n.State == NodeRemoved && now.State == NodeActive && now.Incarnation > n.Incarnation && w.node(n.ID).table == nil:
+		case n.State >= NodeLeaving && now.State < n.State || n.Incarnation != now.Incarnation:
+			w.fail("%s: node %+v is %+v again", what, *n, now)
 		}
 	}
 }
@@ -251,7 +256,7 @@ func (w *planWorld) observe() Observed {
 			seen.Silent[n.Node] = time.Duration(w.rnd.Int64N(int64(2 * planGrace)))
 		}
 		seen.Members = append(seen.Members, m)
-		report := Report{Node: n.Node}
+		report := Report{Node: n.Node, Fresh: n.table == nil}
 		for name, s := range n.stores {
 			report.Replicas = append(report.Replicas, ReplicaReport{Shard: s.Shard, Number: s.Number,
 				Leading: w.groups[s.Shard].leader == name})
@@ -356,9 +361,27 @@ func (w *planWorld) underWay(g *Group) int {
 
 // read lets a node read the table from the system shard.
 func (w *planWorld) read(n *planNode) {
-	if !n.down && w.systemWorks() {
-		n.table, n.fresh = w.truth, true
+	if !n.down && w.systemWorks() && w.learn(n, w.truth) {
+		n.fresh = true
 	}
+}
+
+// learn gives a node a table, unless it is out by it. Who was removed hears none as long as its disk is empty, as the other nodes do
+// not list it. A disk whose id another one has got ends the node, and the operator empties it.
+func (w *planWorld) learn(n *planNode, newer *Table) bool {
+	if n.table == nil {
+		if listed := newer.Node(n.Node); listed != nil && listed.State == NodeRemoved {
+			return false
+		}
+	} else if newer.Incarnation(n.Node) > n.table.Incarnation(n.Node) {
+		w.tell("%s is told that another node has its id, and is emptied", n.Node)
+		w.crash(n)
+		n.stores, n.table = map[string]*planStore{}, nil
+		n.down = false
+		return false
+	}
+	n.table = newer
+	return true
 }
 
 // hear gives a node some version of the table from other nodes, never an older one than its own.
@@ -367,7 +390,7 @@ func (w *planWorld) hear(n *planNode) {
 		return
 	}
 	from := max(0, slices.Index(w.past, n.table))
-	n.table = w.past[from+w.rnd.IntN(len(w.past)-from)]
+	w.learn(n, w.past[from+w.rnd.IntN(len(w.past)-from)])
 }
 
 // reconcile lets a node take the first of its actions, or all of them in any order. It returns false if it has none.
@@ -573,13 +596,20 @@ func (w *planWorld) crash(n *planNode) {
 	w.tell("%s crashes", n.Node)
 }
 
-// restart starts a node again. It knows some version of the table, perhaps an old one.
+// restart starts a node again. It knows some version of the table, perhaps an old one, but none from before it had its id.
 func (w *planWorld) restart(n *planNode) {
 	if !n.down {
 		return
 	}
 	n.down = false
-	n.table = w.past[w.rnd.IntN(len(w.past))]
+	table := w.past[w.rnd.IntN(len(w.past))]
+	if listed := w.truth.Node(n.Node); n.table == nil && listed != nil && listed.State == NodeRemoved {
+		w.tell("%s starts again, with an empty disk", n.Node)
+		return
+	}
+	if n.table == nil || table.Incarnation(n.Node) == n.table.Incarnation(n.Node) {
+		n.table = table
+	}
 	w.tell("%s starts again, with table %d", n.Node, slices.Index(w.past, n.table)+1)
 }
 

@@ -34,11 +34,15 @@ type Report struct {
 	// Taken is where another process than the one that asks answers as the asking node; "": none does.
 	Taken string `json:",omitempty"`
 	// Twice names node ids that several processes use, for the operator.
-	Twice    []string `json:",omitempty"`
-	Stopping bool     `json:",omitempty"`
-	Full     bool     `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
-	Replicas []ReplicaReport
-	Problems []string `json:",omitempty"` // for the operator
+	Twice []string `json:",omitempty"`
+	// Fresh: the node has known no table and founded no cluster: nothing on its disk was ever part of this one.
+	Fresh bool `json:",omitempty"`
+	// RemovedBy is the version of the answering node's table, if the asking node is removed by it; 0: it is not.
+	RemovedBy uint64 `json:",omitempty"`
+	Stopping  bool   `json:",omitempty"`
+	Full      bool   `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
+	Replicas  []ReplicaReport
+	Problems  []string `json:",omitempty"` // for the operator
 	// When its certificates expire, for the operator; zero: there is none.
 	APICertificateEnds  time.Time `json:",omitzero"`
 	PeerCertificateEnds time.Time `json:",omitzero"`

@@ -38,6 +38,9 @@ type Node struct {
 	PeerAddr   string
 	GossipAddr string
 	State      NodeState
+	// Incarnation tells the nodes apart that were admitted under the id one after the other: each with a new disk, after the one
+	// before was removed. 0: the first one; then a number that no replica has.
+	Incarnation uint64 `json:",omitempty"`
 }
 
 // NodeState says whether a node holds replicas and leads groups. The numbers are kept on disk: append, never renumber.
@@ -50,7 +53,7 @@ const (
 	NodeDraining
 	// NodeLeaving is losing its replicas; when it has none left it becomes NodeRemoved.
 	NodeLeaving
-	// NodeRemoved is no longer a member. Its id stays listed and is not admitted again.
+	// NodeRemoved is no longer a member. Its id stays listed, and is admitted again only with a new disk (Incarnation).
 	NodeRemoved
 )
 

@@ -47,7 +47,7 @@ func (t *Table) ApplyGone(id shard.ID, node string, number uint64) *Table {
 }
 
 // ApplyNodeState returns a clone in which the node has that state; nil if there is nothing to change or the change is not
-// allowed: a leaving node can only become removed, and a removed one does not come back.
+// allowed: a leaving node can only become removed, and only Plan admits a removed id again.
 func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
 	n := t.Node(node)
 	if n == nil || n.State == state || n.State >= NodeLeaving && state < n.State {

@@ -43,6 +43,14 @@ func (t *Table) Node(id string) *Node {
 	return &t.Nodes[at]
 }
 
+// Incarnation returns which of the nodes that had the id one after the other is listed; 0: the first one, or none.
+func (t *Table) Incarnation(id string) uint64 {
+	if n := t.Node(id); n != nil {
+		return n.Incarnation
+	}
+	return 0
+}
+
 // Group returns the group of a shard; nil if there is none. The result points into the table.
 func (t *Table) Group(id shard.ID) *Group {
 	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int { return cmp.Compare(g.Shard, id) })

@@ -99,10 +99,10 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// isUsage reports whether an error is about the command line or the config file.
+// isUsage reports whether an error is about the command line, the config file, or what they name: a restart would not help.
 func isUsage(err error) bool {
 	var usage usageError
-	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice)
+	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice) || errors.Is(err, node.ErrRemoved)
 }
 
 // streams has the input and outputs of a command. The outputs are printable: data goes to what is beneath, raw(s.out).

@@ -155,7 +155,7 @@ func TestThreeFourThree(t *testing.T) {
 		if err := awaitStatus(t, c.Addr(1), 30*time.Second, votersOn(c.Name(1), c.Name(2), c.Name(added))); err != nil {
 			return err
 		}
-		if code, err := c.AwaitExit(ctx, 0); err != nil || code != 1 {
+		if code, err := c.AwaitExit(ctx, 0); err != nil || code != 2 {
 			return fmt.Errorf("the removed node ended with status %d, %v", code, err)
 		}
 		return nil

@@ -43,6 +43,10 @@ var ofNode = []group{
 	{tests("node", "TestPortsOfClientsThatOthersCanReachMustBeWanted"), edits{
 		"plaintext-need-not-be-wanted": swap("c.InsecureAPI", "c.RedisAddr != c.GRPCAddr || c.InsecureAPI"),
 	}},
+	{tests("node", "TestANodeThatSleptThroughItsSuccessionIsToldWhenItWakes"), edits{"removed-disk-takes-part": never}},
+	{tests("node", "TestARemovedNodeComesBackWithAnEmptyDirectoryOnly"), edits{
+		"stale-removal-believed": without("report.RemovedBy > p.view.table.now().version && "),
+	}},
 	{tests("node", "TestARemovedNodeIsOutThoughItDoesNotStop"), edits{
 		"new-table-cuts-nobody": without("n.peers.recheck(); "),
 	}},
