@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 )
 
 // gossipAddress holds where this node's gossip listens and how others reach it.
@@ -35,18 +36,49 @@ func (c *Config) address(ctx context.Context) (a gossipAddress, err error) {
 	}
 	switch {
 	case c.Advertise != "":
-		found, err := lookup(ctx, c.Resolver, c.Advertise)
+		found, err := c.lookupAdvertised(ctx)
 		if err != nil {
 			return a, fmt.Errorf("advertise: %w", err)
 		}
 		a.announced, a.host, a.advertised = found[0], c.Advertise, true
 	case a.bind.IsUnspecified():
-		a.announced, err = machineAddress()
+		if a.announced, err = machineAddress(net.InterfaceAddrs); err != nil {
+			return a, err
+		}
 		a.host = a.announced.String()
 	default:
 		a.announced, a.host = a.bind, a.bind.String()
 	}
+	if a.announced.Is6() && a.bind == netip.IPv4Unspecified() {
+		a.bind = netip.IPv6Unspecified() // which listens on IPv4 too
+	}
 	return a, err
+}
+
+// advertiseWait is how long a start waits for an address of the advertised name: in Kubernetes a pod is in the DNS a moment after it
+// has started.
+const advertiseWait = 30 * time.Second
+
+// lookupAdvertised returns the addresses of Advertise, as soon as there is one.
+func (c *Config) lookupAdvertised(ctx context.Context) (found []netip.Addr, err error) {
+	ctx, cancel := context.WithTimeout(ctx, advertiseWait)
+	defer cancel()
+	for waits := false; ; waits = true {
+		found, failed := lookup(ctx, c.Resolver, c.Advertise)
+		if failed == nil {
+			return found, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("after %v: %w", advertiseWait, err)
+		}
+		if err = failed; !waits {
+			c.Logger.Warn("the advertised name has no address yet: it is looked up again", "name", c.Advertise, "for", advertiseWait, "error", err)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // bind returns the listen address for host.
@@ -64,19 +96,28 @@ func (c *Config) bind(ctx context.Context, host string) (netip.Addr, error) {
 	return found[0], nil
 }
 
-// machineAddress returns the first address of this machine that other machines may reach.
-func machineAddress() (netip.Addr, error) {
-	addresses, err := net.InterfaceAddrs()
+// machineAddress returns the first address of this machine that other machines may reach: one of IPv4, if there is one.
+func machineAddress(list func() ([]net.Addr, error)) (found netip.Addr, err error) {
+	addresses, err := list()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("advertise: cannot list this machine's addresses: %w", err)
+		return found, fmt.Errorf("advertise: cannot list this machine's addresses: %w", err)
 	}
 	for _, address := range addresses {
 		prefix, err := netip.ParsePrefix(address.String())
-		if err == nil && prefix.Addr().Is4() && prefix.Addr().IsGlobalUnicast() {
+		if err != nil || !prefix.Addr().IsGlobalUnicast() {
+			continue
+		}
+		if prefix.Addr().Is4() {
 			return prefix.Addr(), nil
 		}
+		if !found.IsValid() {
+			found = prefix.Addr()
+		}
 	}
-	return netip.Addr{}, errors.New("advertise: this machine has no IPv4 address but loopback: give --advertise HOST")
+	if !found.IsValid() {
+		return found, errors.New("advertise: this machine has no address but loopback: give --advertise HOST")
+	}
+	return found, nil
 }
 
 func listensEverywhere(host string) bool {

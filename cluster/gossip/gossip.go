@@ -79,7 +79,7 @@ type Gossip struct {
 }
 
 // Start listens, and searches for seeds and registered nodes in the background until Stop. It fails if the
-// configuration is invalid, the port is taken, or the advertised host is not found. It is no failure if no node answers.
+// configuration is invalid, the port is taken, or the advertised host is not found within advertiseWait. It is no failure if no node answers.
 func Start(config Config) (*Gossip, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

@@ -407,7 +407,6 @@ func TestWhatCannotWorkIsRefusedAtTheStart(t *testing.T) {
 		"gossip-addr":            func(c *Config) { c.Addr = "7402" },
 		"peer-addr":              func(c *Config) { c.PeerAddr = "" },
 		"api-addr":               func(c *Config) { c.APIAddr = "localhost" },
-		"advertise":              func(c *Config) { c.Addr, c.Insecure, c.Advertise = ":0", true, "gone.test" },
 		"join[0]":                func(c *Config) { c.Seeds = []string{"node-2"} },
 		"node id":                func(c *Config) { c.Node = "" },
 		"shorten the zone": func(c *Config) {
