@@ -25,7 +25,7 @@ import (
 // is counted or read (probes), or in a protocol that no browser speaks (gRPC): those who are refused there by a name of Kubernetes or
 // Envoy are never pages.
 type browsers struct {
-	hosts []string // allowed names, besides addresses and names without a dot, in lower case
+	hosts []string // allowed names, besides addresses and names without a dot, in lower case; one that begins with a dot is a suffix
 	gate  *gatekeeper
 }
 
@@ -89,7 +89,10 @@ func (b browsers) isOurs(host string) bool {
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return true
 	}
-	return slices.Contains(b.hosts, strings.TrimSuffix(strings.ToLower(name), "."))
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	return slices.ContainsFunc(b.hosts, func(ours string) bool {
+		return name == ours || ours[0] == '.' && strings.HasSuffix(name, ours)
+	})
 }
 
 func isPort(text string) bool { return strings.Trim(text, "0123456789") == "" }

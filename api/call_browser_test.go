@@ -111,11 +111,16 @@ func TestWhoIsNoWebPageIsServed(t *testing.T) {
 	w := newWorld(t)
 	w.url = serveWorld(t, New(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
 		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(),
-		Hosts: []string{"Stint.example.org"}})).url
+		Hosts: []string{"Stint.example.org", ".SVC.cluster.local"}})).url
 	for _, host := range []string{"", "localhost", "localhost:7400", "stint1:7400", "127.0.0.1", "10.1.2.3:80", "[::1]:7400", "[::1]",
-		"[fe80::1%25eth0]:1", "stint.example.org", "STINT.example.org:7400", "stint.example.org."} {
+		"[fe80::1%25eth0]:1", "stint.example.org", "STINT.example.org:7400", "stint.example.org.", "stint-0.stint.limits.svc.cluster.local:7400"} {
 		if status, text := w.visit("POST", "/stint.v1.LimitService/Check", host, "application/json", oneCheck, nil); status != 200 {
 			t.Errorf("as %q: %d %s", host, status, text)
+		}
+	}
+	for _, host := range []string{"evilsvc.cluster.local", "svc.cluster.local", "x.svc.cluster.local.evil.example", "x.stint.example.org"} {
+		if status, _ := w.visit("POST", "/stint.v1.LimitService/Check", host, "application/json", oneCheck, nil); status != http.StatusMisdirectedRequest {
+			t.Errorf("as %q: %d", host, status)
 		}
 	}
 	for _, headers := range []map[string]string{

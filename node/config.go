@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/stint-io/stint/api"
@@ -33,7 +34,7 @@ type Config struct {
 	PeerAddr   string   // "": 127.0.0.1:7401
 	GossipAddr string   // "": 127.0.0.1:7402
 	RedisAddr  string   // "": the Redis protocol is not served
-	APIHosts   []string // host names by which clients reach the API, besides addresses and names without a dot
+	APIHosts   []string // host names by which clients reach the API, besides addresses and names without a dot; .SUFFIX: all names below
 	Advertise  string   // host that other nodes dial; "": that of the addresses above
 	Zone       string
 	Version    string // of this build, for display
@@ -202,7 +203,7 @@ func (c *Config) validate() error {
 // on the way could read and change what clients send.
 func (c *Config) validateClientAddrs() error {
 	for i, name := range c.APIHosts {
-		if problem := api.HostProblem(name); problem != "" {
+		if problem := api.HostProblem(strings.TrimPrefix(name, ".")); problem != "" {
 			return fmt.Errorf("api-hosts: %q, entry %d, %s", name, i+1, problem)
 		}
 	}

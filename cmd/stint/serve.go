@@ -33,7 +33,7 @@ type serveCommand struct {
 	Replicas        int           `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
 	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
 	RedisAddr       string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
-	APIHosts        []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API, as in stint.example.com." placeholder:"NAME" env:"STINT_API_HOSTS"`
+	APIHosts        []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API; .svc.cluster.local stands for all names that end so." placeholder:"NAME" env:"STINT_API_HOSTS"`
 	APICert         string        `name:"api-cert" help:"Certificate for clients, followed by those that lead to its authority: all ports for clients then speak TLS." placeholder:"FILE" env:"STINT_API_CERT"`
 	APIKey          string        `name:"api-key" help:"Its key." placeholder:"FILE" env:"STINT_API_KEY"`
 	APIClientCA     string        `name:"api-client-ca" help:"Authorities whose certificates give clients a role, by the URI stint://role/NAME." placeholder:"FILE" env:"STINT_API_CLIENT_CA"`
