@@ -109,7 +109,10 @@ func (f *fakeCluster) ListKeys(_ context.Context, id shard.ID, q shard.Listing) 
 	return f.list(id, q), f.err
 }
 
-func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
+func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart bool) (int, error) {
+	if untilRestart {
+		return f.left, f.note("drain until restart", node)
+	}
 	if on {
 		return f.left, f.note("drain", node)
 	}

@@ -44,7 +44,10 @@ func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*st
 	if err := invalid("node_id", optional(m.NodeId, nodeProblem)); err != nil {
 		return nil, err
 	}
-	left, err := s.cluster.Drain(ctx, m.NodeId, !m.Off)
+	if m.Off && m.UntilRestart {
+		return nil, shard.Invalidf("until_restart", "is not for a drain that ends now (off)")
+	}
+	left, err := s.cluster.Drain(ctx, m.NodeId, !m.Off, m.UntilRestart)
 	return &stintv1.DrainResponse{ShardsLeft: count32(left)}, err
 }
 

@@ -31,9 +31,9 @@ type ClusterAdmin interface {
 	KeptPolicies(ctx context.Context) ([]shard.Document, error)
 	// Ledger returns the id of the cluster's bills: drawn once, and kept by a restore.
 	Ledger(ctx context.Context) (string, error)
-	// Drain makes a node lead no shard, or with on = false lets it lead again. It returns the number of shards that the
-	// node still leads, and does not wait. Node "" is the answering one.
-	Drain(ctx context.Context, node string, on bool) (left int, err error)
+	// Drain makes a node lead no shard, until it has been restarted or for longer, or with on = false lets it lead again. It returns the
+	// number of shards that the node still leads, and does not wait. Node "" is the answering one.
+	Drain(ctx context.Context, node string, on, untilRestart bool) (left int, err error)
 	// RemoveNode begins to remove a node permanently. It does not wait: Status shows when the node is removed.
 	RemoveNode(ctx context.Context, node string) error
 	// Upgrade returns the feature levels as this node knows them.

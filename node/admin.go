@@ -122,15 +122,23 @@ func (a *admin) pendingShards(version uint64) (pending []uint32) {
 }
 
 // Drain implements api.ClusterAdmin.
-func (a *admin) Drain(ctx context.Context, node string, on bool) (left int, err error) {
+func (a *admin) Drain(ctx context.Context, node string, on, untilRestart bool) (left int, err error) {
 	if node == "" {
 		node = a.node
 	}
-	state := placement.NodeActive
-	if on {
-		state = placement.NodeDraining
+	life := ""
+	if untilRestart {
+		if life = a.reporter.reports()[node].Life; life == "" {
+			return 0, &shard.Error{Code: shard.Unavailable, Field: "until_restart",
+				Message: fmt.Sprintf("node %s does not answer, so nobody would know when it has been restarted: drain it without that", node)}
+		}
 	}
-	err = a.change(ctx, node, state, func(*placement.Table) error { return nil })
+	err = a.change(ctx, node, func(t *placement.Table) (*placement.Table, error) {
+		if on {
+			return t.ApplyDrain(node, life), nil
+		}
+		return t.ApplyNodeState(node, placement.NodeActive), nil
+	})
 	if err != nil { // no count: this node may have no reports yet
 		return 0, err
 	}
@@ -144,21 +152,19 @@ func (a *admin) Drain(ctx context.Context, node string, on bool) (left int, err 
 
 // RemoveNode implements api.ClusterAdmin.
 func (a *admin) RemoveNode(ctx context.Context, node string) error {
-	return a.change(ctx, node, placement.NodeLeaving, func(t *placement.Table) error {
+	return a.change(ctx, node, func(t *placement.Table) (*placement.Table, error) {
 		if !slices.ContainsFunc(t.Nodes, func(o placement.Node) bool {
 			return o.ID != node && (o.State == placement.NodeActive || o.State == placement.NodeDraining)
 		}) {
-			return &shard.Error{Code: shard.Conflict, Field: "node_id",
+			return nil, &shard.Error{Code: shard.Conflict, Field: "node_id",
 				Message: fmt.Sprintf("%q is the last node: stop it instead", node)}
 		}
-		return nil
+		return t.ApplyNodeState(node, placement.NodeLeaving), nil
 	})
 }
 
-// change brings a node into a state, if the table permits it (ApplyNodeState) and allowed does. It reads the table first: by
-// an old table, there might seem to be nothing to change.
-func (a *admin) change(ctx context.Context, node string, state placement.NodeState,
-	allowed func(*placement.Table) error) error {
+// change applies a change of a node to the table, which it reads first: by an old one, there might seem to be nothing to change.
+func (a *admin) change(ctx context.Context, node string, apply func(*placement.Table) (*placement.Table, error)) error {
 	if !a.view.hasTable() {
 		return errNoTable
 	}
@@ -166,7 +172,7 @@ func (a *admin) change(ctx context.Context, node string, state placement.NodeSta
 		if now.value.Node(node) == nil {
 			return nil, shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
 		}
-		return now.value.ApplyNodeState(node, state), allowed(now.value)
+		return apply(now.value)
 	})
 	a.tellOthers()
 	return err

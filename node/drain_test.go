@@ -35,6 +35,40 @@ func atRest(voters int) func(api.ClusterStatus) bool {
 	}
 }
 
+// A drain that was asked for until the restart lasts as long as the process, and no longer.
+func TestADrainEndsWithTheRestart(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t, 4)
+		state := func(want string) func(api.ClusterStatus) bool {
+			return func(s api.ClusterStatus) bool { return s.Nodes[1].State == want }
+		}
+		for _, forGood := range []bool{false, true} {
+			if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, true); err != nil {
+				t.Fatal(err)
+			}
+			c.await("n2 owns nothing", func(s api.ClusterStatus) bool { return state("draining")(s) && ownsOf(s, "n2") == 0 })
+			if forGood {
+				if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.await("it goes on", func(s api.ClusterStatus) bool { return atRest(3)(s) && state("draining")(s) })
+			c.stop(1)
+			if _, err := c.nodes[2].admin.Drain(t.Context(), "n4", true, true); err == nil {
+				t.Error("a node that does not answer is drained until it is restarted")
+			}
+			c.start(1)
+			c.ready(1)
+			if forGood {
+				c.await("it is here again, and drained", func(s api.ClusterStatus) bool { return atRest(3)(s) && state("draining")(s) })
+				continue
+			}
+			c.await("n2 leads again", func(s api.ClusterStatus) bool { return state("active")(s) && ownsOf(s, "n2") > 0 })
+		}
+	})
+}
+
 func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -42,7 +76,7 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 		crowd := newCrowd(t, c, 0, 1, 2)
 		leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
 		c.await("n2 leads", leads)
-		if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true); err != nil {
+		if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, false); err != nil {
 			t.Fatal(err)
 		}
 		c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
@@ -53,7 +87,7 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 				t.Errorf("n2 leads shard %s", r.Shard)
 			}
 		}
-		if _, err := c.nodes[1].admin.Drain(t.Context(), "", false); err != nil {
+		if _, err := c.nodes[1].admin.Drain(t.Context(), "", false, false); err != nil {
 			t.Fatal(err)
 		}
 		c.await("n2 leads again", leads)

@@ -333,7 +333,7 @@ func TestANodeWithoutAClusterAnswersWhoAsksItAboutOne(t *testing.T) {
 		}
 		defer stop(t, n)
 		a := n.admin
-		if _, err := a.Drain(t.Context(), "", true); err == nil {
+		if _, err := a.Drain(t.Context(), "", true, false); err == nil {
 			t.Error("it drained")
 		}
 		if err := a.RemoveNode(t.Context(), "n1"); err == nil {

@@ -136,6 +136,7 @@ func (p *planner) planNodes() {
 		case n == nil:
 		case n.State != NodeRemoved && p.answersAt(m):
 			p.renew(n, m)
+			p.undrain(n, report.Life)
 		case n.State == NodeRemoved && answered && report.Fresh: //mutant:removed-disk-comes-back
 			p.readmit(n, m)
 		}
@@ -176,6 +177,14 @@ func (p *planner) readmit(n *Node, m gossip.Member) {
 // nodeOf is a new node as it announces itself.
 func nodeOf(m gossip.Member) Node {
 	return Node{ID: m.Node, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr, PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr}
+}
+
+// undrain ends a draining that was to last until the node's process is another one.
+func (p *planner) undrain(n *Node, life string) {
+	if n.State == NodeDraining && n.DrainedLife != "" && n.DrainedLife != life { //mutant:drain-outlives-the-restart
+		n.State, n.DrainedLife = NodeActive, ""
+		p.step("node %s has been restarted, and drains no more", n.ID)
+	}
 }
 
 // renew updates a registered node from its announcement.

@@ -41,6 +41,8 @@ type Node struct {
 	// Incarnation tells the nodes apart that were admitted under the id one after the other: each with a new disk, after the one
 	// before was removed. 0: the first one; then a number that no replica has.
 	Incarnation uint64 `json:",omitempty"`
+	// DrainedLife is the process (Report.Life) with which the draining ends; "": it ends when somebody says so.
+	DrainedLife string `json:",omitempty"`
 }
 
 // NodeState says whether a node holds replicas and leads groups. The numbers are kept on disk: append, never renumber.

@@ -54,7 +54,21 @@ func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
 		return nil
 	}
 	next := t.Clone()
-	next.Node(node).State = state
+	n = next.Node(node)
+	n.State, n.DrainedLife = state, ""
+	return next
+}
+
+// ApplyDrain returns a clone in which the node drains, until its process is another one than life, or for "" until ApplyNodeState; nil
+// if there is nothing to change or the node is leaving.
+func (t *Table) ApplyDrain(node, life string) *Table {
+	n := t.Node(node)
+	if n == nil || n.State >= NodeLeaving || n.State == NodeDraining && n.DrainedLife == life {
+		return nil
+	}
+	next := t.Clone()
+	n = next.Node(node)
+	n.State, n.DrainedLife = NodeDraining, life
 	return next
 }
 

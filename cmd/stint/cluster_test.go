@@ -91,10 +91,14 @@ func (f *fakeCluster) ListKeys(context.Context, shard.ID, shard.Listing) (shard.
 	panic("not asked")
 }
 
-func (f *fakeCluster) Drain(_ context.Context, node string, on bool) (int, error) {
+func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart bool) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.next(fmt.Sprintf("drain %q %v", node, on))
+	asked := fmt.Sprintf("drain %q %v", node, on)
+	if untilRestart {
+		asked += " until restart"
+	}
+	err := f.next(asked)
 	return f.status.Nodes[1].Owns, err
 }
 

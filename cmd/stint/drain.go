@@ -13,7 +13,8 @@ import (
 
 type drainCommand struct {
 	Node string        `arg:"" optional:"" help:"Id of the node. Default: the one that answers."`
-	Off  bool          `help:"End the draining: the node may own shards again."`
+	Off  bool          `help:"End the draining: the node may own shards again." xor:"end"`
+	Till bool          `name:"until-restart" help:"The draining ends by itself when the node has been restarted." xor:"end"`
 	Wait time.Duration `help:"How long to wait until it owns nothing; 0: not at all." default:"30s"`
 	output
 	remote
@@ -22,8 +23,8 @@ type drainCommand struct {
 // Help implements kong.HelpProvider.
 func (*drainCommand) Help() string {
 	return "A draining node hands its shards to others and keeps its copies of them, so that it can be stopped and started " +
-		"again without a request failing. It stays so until --off.\n\n" +
-		"    stint cluster drain node-2 && systemctl restart stint && stint cluster drain node-2 --off\n\n" +
+		"again without a request failing. It stays so until --off, or with --until-restart until another process is the node.\n\n" +
+		"    stint cluster drain node-2 --until-restart && systemctl restart stint\n\n" +
 		"Exit code 0: it owns nothing (unless --wait 0). 1: it was refused, or the node still owns shards after --wait."
 }
 
@@ -63,7 +64,7 @@ func (c *drainCommand) Run(s streams) error {
 func (c *drainCommand) ask() (*stintv1.DrainResponse, error) {
 	return ask(c.remote, strings.TrimSpace("drain "+c.Node), "",
 		c.cluster, stintv1connect.ClusterServiceClient.Drain,
-		connect.NewRequest(&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off}))
+		connect.NewRequest(&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off, UntilRestart: c.Till}))
 }
 
 func (c *drainCommand) who() string {

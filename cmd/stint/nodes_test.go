@@ -37,6 +37,13 @@ func TestDrainWaitsUntilNothingIsOwned(t *testing.T) {
 	if f.count(`drain "node-2" false`) != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
+	if code, stdout, stderr := stint("cluster", "drain", "node-2", "--until-restart", "--addr", addr); code != 0 ||
+		f.count(`drain "node-2" true until restart`) != 1 {
+		t.Errorf("%d %s%s, asked %q", code, stdout, stderr, f.asked)
+	}
+	if code, _, stderr := stint("cluster", "drain", "node-2", "--until-restart", "--off", "--addr", addr); code != 2 {
+		t.Errorf("%d %s", code, stderr)
+	}
 }
 
 func TestDrainDoesNotWaitForEver(t *testing.T) {

@@ -43,6 +43,7 @@ var ofNode = []group{
 	{tests("node", "TestPortsOfClientsThatOthersCanReachMustBeWanted"), edits{
 		"plaintext-need-not-be-wanted": swap("c.InsecureAPI", "c.RedisAddr != c.GRPCAddr || c.InsecureAPI"),
 	}},
+	{tests("node", "TestADrainEndsWithTheRestart"), edits{"drain-outlives-the-restart": never}},
 	{tests("node", "TestANodeThatSleptThroughItsSuccessionIsToldWhenItWakes"), edits{"removed-disk-takes-part": never}},
 	{tests("node", "TestARemovedNodeComesBackWithAnEmptyDirectoryOnly"), edits{
 		"stale-removal-believed": without("report.RemovedBy > p.view.table.now().version && "),

@@ -276,7 +276,10 @@ func (w *world) doDrain(f fault) {
 }
 
 func (w *world) drain(m *machine, on bool) error {
-	err := w.admin(func(ctx context.Context, a api.ClusterAdmin) error { _, err := a.Drain(ctx, m.id, on); return err })
+	err := w.admin(func(ctx context.Context, a api.ClusterAdmin) error {
+		_, err := a.Drain(ctx, m.id, on, false)
+		return err
+	})
 	w.story.tell(m.id, "draining %v: %v", on, err)
 	return err
 }

@@ -758,7 +758,9 @@ type DrainRequest struct {
 	// Absent: the node that answers.
 	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	// Ends the draining: the node may own shards again.
-	Off           bool `protobuf:"varint,2,opt,name=off,proto3" json:"off,omitempty"`
+	Off bool `protobuf:"varint,2,opt,name=off,proto3" json:"off,omitempty"`
+	// The draining ends by itself when the node has been restarted. Not together with off.
+	UntilRestart  bool `protobuf:"varint,3,opt,name=until_restart,json=untilRestart,proto3" json:"until_restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -803,6 +805,13 @@ func (x *DrainRequest) GetNodeId() string {
 func (x *DrainRequest) GetOff() bool {
 	if x != nil {
 		return x.Off
+	}
+	return false
+}
+
+func (x *DrainRequest) GetUntilRestart() bool {
+	if x != nil {
+		return x.UntilRestart
 	}
 	return false
 }
@@ -1583,10 +1592,11 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x06number\x18\x04 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\tR\x04role\x12\x12\n" +
 	"\x04lost\x18\x06 \x01(\bR\x04lost\x12\x14\n" +
-	"\x05known\x18\a \x01(\bR\x05known\"9\n" +
+	"\x05known\x18\a \x01(\bR\x05known\"^\n" +
 	"\fDrainRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x10\n" +
-	"\x03off\x18\x02 \x01(\bR\x03off\"0\n" +
+	"\x03off\x18\x02 \x01(\bR\x03off\x12#\n" +
+	"\runtil_restart\x18\x03 \x01(\bR\funtilRestart\"0\n" +
 	"\rDrainResponse\x12\x1f\n" +
 	"\vshards_left\x18\x01 \x01(\rR\n" +
 	"shardsLeft\",\n" +
