@@ -16,6 +16,7 @@ import (
 
 type applyCommand struct {
 	File            string        `short:"f" help:"Policies file; - is stdin." required:"" placeholder:"FILE"`
+	IfChanged       bool          `help:"Do nothing if these policies are in force."`
 	DryRun          bool          `help:"Show what would change, and change nothing."`
 	Prune           bool          `help:"End the policies that are not in the file. Without it a person is asked, and a script refused."`
 	Rekey           bool          `help:"Hash the keys of namespaces, or cease to: all their keys are new. Without it a person is asked, and a script refused."`
@@ -33,6 +34,7 @@ func (*applyCommand) Help() string {
 		"    stint apply -f policies.yaml --dry-run\n" +
 		"    stint apply -f policies.yaml --prune\n" +
 		"    stint apply -f policies.yaml --expected-version 3 --note 'double the burst'\n" +
+		"    stint apply -f policies.yaml --if-changed --prune\n" +
 		"    stint policies -o yaml > policies.yaml\n\n" +
 		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, another version is in force than was " +
 		"expected, the server refused, or a shard took longer than --wait."
@@ -52,6 +54,11 @@ func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
 	rules := string(policy.FormatRules(set))
 	request := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), Rules: &rules, ExpectedVersion: c.ExpectedVersion,
 		DryRun: c.DryRun, Note: c.Note, Rekey: c.Rekey}
+	if c.IfChanged {
+		if same, err := c.inForce(s, request); same || err != nil {
+			return err
+		}
+	}
 	told := c.json()
 	if !c.DryRun && !c.Prune { // with --prune the server refuses what --rekey would allow
 		if told, err = c.mayLose(s, request); err != nil {
@@ -84,12 +91,33 @@ func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyRespo
 		c.policies, stintv1connect.PolicyServiceClient.Apply, signed(byHand{Actor: c.Actor}, request))
 }
 
+// inForce reports whether a file would change nothing, and says so.
+func (c *applyCommand) inForce(s streams, request *stintv1.ApplyRequest) (same bool, err error) {
+	response, err := c.look(request)
+	if err != nil || len(response.Changes)+len(response.RuleChanges)+len(response.RekeyedNamespaces) > 0 {
+		return false, err
+	}
+	if c.json() {
+		return true, printJSON(s, response)
+	}
+	_, err = fmt.Fprintln(s.out, sameAs(response.Version))
+	return true, err
+}
+
+// look asks which changes a request would make.
+func (c *applyCommand) look(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
+	return c.apply(&stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules, ExpectedVersion: request.ExpectedVersion, DryRun: true})
+}
+
+func sameAs(version uint64) string {
+	return fmt.Sprintf("nothing differs from policies version %d", version)
+}
+
 // mayLose asks which changes the file would make, and whether the policies that are missing from it may end, and the keys of
 // namespaces become new ones. It then restricts the request to the version that was compared, so that nothing ends without
 // notice. told: the changes are already printed.
 func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
-	look := &stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules, ExpectedVersion: request.ExpectedVersion, DryRun: true}
-	response, err := c.apply(look)
+	response, err := c.look(request)
 	if err != nil {
 		return false, err
 	}
@@ -214,7 +242,7 @@ func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 	counts := fmt.Sprintf("%d added, %d changed, %d ended", added, changed, ended)
 	switch {
 	case c.DryRun && len(r.Changes)+len(r.RuleChanges) == 0:
-		return fmt.Sprintf("nothing differs from policies version %d", r.Version)
+		return sameAs(r.Version)
 	case c.DryRun:
 		return fmt.Sprintf("would be %s; policies version %d stays in force", counts, r.Version)
 	}

@@ -32,6 +32,22 @@ func TestApplyDryRun(t *testing.T) {
 	}
 }
 
+// With --if-changed nothing is written, and no person is asked, where the file has what is in force.
+func TestApplyIfChanged(t *testing.T) {
+	f := newCluster()
+	same := string(policy.Format(f.inForce().Set))
+	addr := f.serve(t)
+	transcriptFrom(t, "apply_same", 0, same, "apply", "-f", "policies.yaml", "--if-changed", "--addr", addr)
+	transcriptFrom(t, "apply_same_pruned", 0, same, "apply", "-f", "policies.yaml", "--if-changed", "--prune", "-o", "json", "--addr", addr)
+	if f.count("apply") > 0 || f.inForce().Version != 2 {
+		t.Errorf("it was applied: %q", f.asked)
+	}
+	transcriptFrom(t, "apply_changed", 0, changedPolicies, "apply", "-f", "policies.yaml", "--if-changed", "--prune", "--addr", addr)
+	if f.count("apply") != 1 || f.inForce().Version != 3 {
+		t.Errorf("it was not applied: %q", f.asked)
+	}
+}
+
 // Apply ends when the last shard decides by the new version, and shows the shards that it is waiting for.
 func TestApplyWaitsForTheShards(t *testing.T) {
 	f := newCluster()
