@@ -24,7 +24,9 @@ import (
 )
 
 type backupCommand struct {
-	File string `arg:"" help:"Where to write it; - is stdout."`
+	File string        `arg:"" optional:"" help:"Where to write it; - is stdout."`
+	Dir  string        `help:"Write it into this directory instead, named after the instant, and read it back." placeholder:"DIR"`
+	Keep time.Duration `help:"With --dir: then delete this cluster's backups there that are older." placeholder:"14d"`
 	remote
 }
 
@@ -34,11 +36,20 @@ func (*backupCommand) Help() string {
 		"appears when it is complete and on disk, with mode 0600, in place of an older one. A restore knows nothing of what " +
 		"happened after the backup was begun: see stint restore --help.\n\n" +
 		"    stint backup /var/backups/stint-$(date +%F).backup\n" +
-		"    stint backup - | age -r age1... > stint.backup.age"
+		"    stint backup --dir /var/backups/stint --keep 14d\n" +
+		"    stint backup - | age -r age1... > stint.backup.age\n\n" +
+		"--keep deletes nothing before the new backup was read back, and only files that are named as --dir names them, can be read, and " +
+		"are backups of this cluster."
 }
 
 // Run writes a backup.
 func (c *backupCommand) Run(s streams) error {
+	switch {
+	case (c.File == "") == (c.Dir == ""):
+		return usagef("backup: give either a file or --dir")
+	case c.Keep < 0 || c.Keep > 0 && c.Dir == "":
+		return usagef("backup: --keep is a length of time, and needs --dir")
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	begun := time.Now()
@@ -60,15 +71,7 @@ func (c *backupCommand) Run(s streams) error {
 			b.header.Shards++
 		}
 	}
-	var bytes int64
-	if c.File == "-" {
-		out := bufio.NewWriterSize(raw(s.out), 64<<10)
-		if bytes, err = b.write(ctx, out); err == nil {
-			err = out.Flush()
-		}
-	} else {
-		err = writeWhole(c.File, 0o600, func(w io.Writer) (err error) { bytes, err = b.write(ctx, w); return err })
-	}
+	bytes, err := c.save(ctx, b, begun)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
@@ -76,7 +79,32 @@ func (c *backupCommand) Run(s streams) error {
 	if err := c.record(begun, bytes); err != nil {
 		fmt.Fprintf(s.err, "stint: the backup is complete, but stint status will not show it: %v\n", err)
 	}
-	return nil
+	if c.Dir == "" {
+		return nil
+	}
+	dir := backupDir(c.Dir)
+	if c.Keep > 0 {
+		dir.prune(s, status.ClusterId, begun, c.Keep)
+	}
+	_, err = fmt.Fprintln(s.out, dir.file(begun))
+	return err
+}
+
+// save writes a backup to where the command says, and returns its size.
+func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time) (bytes int64, err error) {
+	write := func(w io.Writer) (err error) { bytes, err = b.write(ctx, w); return err }
+	switch {
+	case c.Dir != "":
+		err = backupDir(c.Dir).add(begun, write)
+	case c.File == "-":
+		out := bufio.NewWriterSize(raw(b.s.out), 64<<10)
+		if err = write(out); err == nil {
+			err = out.Flush()
+		}
+	default:
+		err = writeWhole(c.File, 0o600, write)
+	}
+	return bytes, err
 }
 
 func (c *backupCommand) record(begun time.Time, bytes int64) error {

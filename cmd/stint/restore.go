@@ -60,16 +60,8 @@ func (c *restoreCommand) Run(s streams) error {
 }
 
 func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
-	file, err := os.Open(c.File)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b, err := backup.Read(file, info.Size())
+	var b *backup.Backup
+	err := onFile(c.File, func(file *os.File, size int64) (err error) { b, err = backup.Read(file, size); return err })
 	if err != nil {
 		return nil, err
 	}

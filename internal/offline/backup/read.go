@@ -38,6 +38,17 @@ func Read(file io.ReaderAt, size int64) (*Backup, error) {
 	return decode(bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 64<<10))
 }
 
+// ReadHeader verifies a file and reads what it says of itself.
+func ReadHeader(file io.ReaderAt, size int64) (Header, error) {
+	body, err := verify(file, size, magic)
+	if err != nil {
+		return Header{}, err
+	}
+	r := &reader{in: bufio.NewReaderSize(io.NewSectionReader(file, 0, body), 64<<10)}
+	h := r.header()
+	return h, r.err
+}
+
 // verify compares a file with its SHA-256, and returns the length of what is before it.
 func verify(file io.ReaderAt, size int64, magic string) (body int64, err error) {
 	body = size - sha256.Size

@@ -422,9 +422,9 @@ func (h *hosts) writesBackup() {
 	h.t.Helper()
 	token := h.stint("token", "create", "backup", "--expires", "never", "--grant", "ops=observe,backup")
 	h.secrets = append(h.secrets, token)
-	script := exec.Command("../../../deploy/stint-backup.sh", filepath.Join(h.dir, "backups"))
-	script.Env = append(slices.Clone(h.env), "STINT_TOKEN_FILE="+h.file("backup.token", token))
-	h.must(script)
+	backup := exec.Command(program(h.t), "backup", "--dir", filepath.Join(h.dir, "backups"), "--keep", "14d")
+	backup.Env = append(slices.Clone(h.env), "STINT_TOKEN_FILE="+h.file("backup.token", token))
+	h.must(backup)
 	if status := h.stint("status"); !strings.Contains(status, "last backup: ") || strings.Contains(status, "last backup: none") {
 		h.t.Errorf("the status knows of no backup:\n%s", status)
 	}

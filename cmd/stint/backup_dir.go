@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stint-io/stint/internal/offline/backup"
+)
+
+// backupDir is a directory of backups, each named after the instant at which it was begun.
+type backupDir string
+
+// backupName is the name of a backup in a backupDir, as a layout of time.
+const backupName = "stint-20060102T150405Z.backup"
+
+// file is the path of the backup that was begun at an instant.
+func (d backupDir) file(begun time.Time) string {
+	return filepath.Join(string(d), begun.UTC().Format(backupName))
+}
+
+// add writes a backup and reads it back. One that cannot be read is an error, and stays to be looked at.
+func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	name := d.file(begun)
+	if err := writeWhole(name, 0o600, write); err != nil {
+		return err
+	}
+	err := onFile(name, func(file *os.File, size int64) error { _, err := backup.Read(file, size); return err })
+	if err != nil {
+		return fmt.Errorf("%s cannot be read back: %w", name, err)
+	}
+	return nil
+}
+
+// prune deletes the backups of a cluster that are older than keep, but not the one that was begun at newest. Others it leaves, and says
+// so: a file is deleted only if it is named as a backup, its sum is right, and its header says that it is one of this cluster.
+func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.Duration) {
+	entries, err := os.ReadDir(string(d))
+	if err != nil {
+		fmt.Fprintf(s.err, "stint: no old backup was deleted: %v\n", err)
+	}
+	for _, entry := range entries {
+		begun, err := time.Parse(backupName, entry.Name())
+		name := filepath.Join(string(d), entry.Name())
+		if err != nil || !entry.Type().IsRegular() || name == d.file(newest) || newest.Sub(begun) <= keep {
+			continue
+		}
+		if err = isOld(name, cluster, newest, keep); err == nil {
+			err = os.Remove(name)
+		}
+		if err != nil {
+			fmt.Fprintf(s.err, "stint: %s is old, and was not deleted: %v\n", name, err)
+		}
+	}
+}
+
+// isOld returns why a file is no backup of a cluster that is older than keep; nil: it is one.
+func isOld(name, cluster string, newest time.Time, keep time.Duration) error {
+	return onFile(name, func(file *os.File, size int64) error {
+		switch header, err := backup.ReadHeader(file, size); {
+		case err != nil:
+			return err
+		case header.Cluster != cluster:
+			return fmt.Errorf("it is a backup of cluster %s", header.Cluster)
+		case newest.Sub(time.UnixMicro(header.Begun)) <= keep:
+			return errors.New("it was begun later than its name says")
+		}
+		return nil
+	})
+}
+
+// onFile opens a file, and calls do with it and its size.
+func onFile(name string, do func(file *os.File, size int64) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return do(file, info.Size())
+}
