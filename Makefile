@@ -28,10 +28,15 @@ generate-check: ## fail if api/gen is not what api/stint/v1/*.proto says, or its
 build: ## build ./stint
 	go build ./cmd/stint
 
-image: ## the image stint:dev, FROM scratch, without any network
+image: ARCH ?= $(shell go env GOARCH)
+image: IMAGE ?= stint:dev
+image: VERSION ?= dev
+image: ## the image stint:dev, FROM scratch, without any network; ARCH=arm64, IMAGE=NAME:TAG and VERSION=V make another one
 	rm -rf dist/image && mkdir -p dist/image && mkdir -m 0700 dist/image/data
-	go build -trimpath -ldflags '-s -w' -o dist/image/stint ./cmd/stint
-	docker build -q -t stint:dev -f deploy/Dockerfile.scratch dist/image
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) go build -trimpath -ldflags '-s -w' -o dist/image/stint ./cmd/stint
+	cp LICENSE dist/image/
+	docker build -q --platform linux/$(ARCH) -t $(IMAGE) -f deploy/Dockerfile.scratch \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD 2> /dev/null) dist/image
 
 test: ## the tests that need nothing but Go
 	go test ./...
@@ -147,8 +152,8 @@ python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), o
 	go build -o dist/stint ./cmd/stint
 	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
 
-docker: image ## docker-compose.yml, and the files of three production hosts, on a real engine
-	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts' ./internal/testing/chaos
+docker: image ## the image, docker-compose.yml, and the files of three production hosts, on a real engine
+	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts|Image' ./internal/testing/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
 tags := chaos,docker,flood,nextlevel,nightly,pages,proxies,spellings

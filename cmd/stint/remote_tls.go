@@ -37,6 +37,8 @@ func (t trust) config() (*tls.Config, error) {
 		if config.RootCAs, err = certfile.Authorities(t.CA); err != nil {
 			return nil, fmt.Errorf("--ca: %w", err)
 		}
+	} else {
+		trustAuthorities()
 	}
 	switch {
 	case t.Cert != "" && t.CertKey == "":

@@ -77,6 +77,7 @@ func (c *serveCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	boundMemory()
+	trustAuthorities()
 	logger, level := c.logger(raw(s.err))
 	config := c.nodeConfig(dataDir, logger)
 	config.LogLevel = level
@@ -215,6 +216,10 @@ func (c *serveCommand) insecurePeers() bool {
 	return c.Insecure && c.ClusterKey == "" && c.PeerCert == "" && isToBeJoined
 }
 
+// triesImage reports whether the image is tried: its environment has the node listen for whoever reaches the container, which are those
+// that its user publishes the port for. An address on the command line is meant, and --dev lifts nothing there.
+func (c *serveCommand) triesImage() bool { return c.Dev && c.APIAddr == os.Getenv("STINT_API_ADDR") }
+
 func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
 	sinkAllow, _ := c.sinkAllow() // refuse has read it
 	config := node.Config{
@@ -226,7 +231,7 @@ func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Conf
 		GossipAddr:      c.GossipAddr,
 		RedisAddr:       c.RedisAddr,
 		APIHosts:        c.APIHosts,
-		InsecureAPI:     c.Insecure,
+		InsecureAPI:     c.Insecure || c.triesImage(),
 		AdminTokenFile:  c.AdminTokenFile,
 		SinkAllow:       sinkAllow,
 		Advertise:       c.Advertise,

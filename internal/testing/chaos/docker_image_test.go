@@ -1,0 +1,44 @@
+//go:build docker
+
+package chaos
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/internal/testing/await"
+)
+
+// TestImageTriesItself runs the image of `make image` alone, as somebody does who wants to see it: it answers on the port that is
+// published, says what it is, and ends by itself when it is stopped.
+func TestImageTriesItself(t *testing.T) {
+	port := freePort(t)
+	name := "stint-test-" + port
+	docker := func(arguments ...string) string {
+		t.Helper()
+		out, err := exec.Command("docker", arguments...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("docker %q: %v\n%s", arguments, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	docker("run", "-d", "--name", name, "-p", "127.0.0.1:"+port+":7400", "stint:dev", "serve", "--dev")
+	t.Cleanup(func() { docker("rm", "-f", "-v", name) })
+	client := newClient("127.0.0.1:" + port)
+	var got answer
+	var err error
+	await.Until(t, "it answers", func() bool {
+		got, err = client.check("login", "user:42", "image-"+port)
+		return err == nil && got == admitted
+	}, &err)
+	for label, want := range map[string]string{"licenses": "Apache-2.0", "title": "stint", "source": "https://github.com/stint-io/stint"} {
+		if said := docker("inspect", "-f", `{{index .Config.Labels "org.opencontainers.image.`+label+`"}}`, name); said != want {
+			t.Errorf("label %s: %q, want %q", label, said, want)
+		}
+	}
+	docker("stop", "-t", "20", name)
+	if code := docker("inspect", "-f", "{{.State.ExitCode}}", name); code != "0" {
+		t.Errorf("it ends with %s", code)
+	}
+}
