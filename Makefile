@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python docker lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python docker chart lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -151,6 +151,9 @@ python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), o
 	@command -v openssl > /dev/null || { echo "make python needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
 	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
+
+chart: ## the Helm chart, rendered by Helm's own engine; its first build takes minutes
+	cd tools/chart && go test -count=1 .
 
 docker: image ## the image, docker-compose.yml, and the files of three production hosts, on a real engine
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts|Image' ./internal/testing/chaos
