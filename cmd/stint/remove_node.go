@@ -50,8 +50,7 @@ func (c *removeNodeCommand) Run(s streams) error {
 			}
 		}
 	}
-	fmt.Fprintf(s.out, "removing %s: others take over its %s; its id is not admitted again\n", c.Node,
-		plural(n.Replicas, "replica"))
+	fmt.Fprintf(s.out, "removing %s: others take over its %s\n", c.Node, plural(n.Replicas, "replica"))
 	if err := c.begin(what); err != nil {
 		return err
 	}
