@@ -10,6 +10,7 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags 
     mkdir -m 0700 /image/data && cp LICENSE /image/
 
 FROM scratch
+COPY --from=build --chown=10001:10001 /image/ /
 ARG VERSION REVISION
 LABEL org.opencontainers.image.title=stint \
     org.opencontainers.image.description="Rate limits and quotas that count exactly" \
@@ -18,7 +19,6 @@ LABEL org.opencontainers.image.title=stint \
     org.opencontainers.image.licenses=Apache-2.0 \
     org.opencontainers.image.version=$VERSION \
     org.opencontainers.image.revision=$REVISION
-COPY --from=build --chown=10001:10001 /image/ /
 USER 10001:10001
 VOLUME /data
 # To listen for others takes STINT_API_CERT and STINT_API_KEY as well, or STINT_INSECURE=true, from whoever runs the image; `serve --dev`
