@@ -82,14 +82,18 @@ func (c *serveCommand) Run(s streams) error {
 	config := c.nodeConfig(dataDir, logger)
 	config.LogLevel = level
 	config.DecisionLog = c.decisionLogFlags.config(s.out)
+	manager := dialServiceManager(logger)
+	started := manager.starting(func() error { return nil })
 	n, err := startUnless(ctx, config)
+	started()
 	if err != nil || n == nil {
 		return err
 	}
-	err = c.run(ctx, s, n, began)
+	err = c.run(ctx, s, n, manager, began)
 	if err != nil && !errors.Is(err, node.ErrRemoved) {
 		return err
 	}
+	manager.stopping()
 	stop() // from here on a second signal ends the process at once
 	draining, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
@@ -133,9 +137,13 @@ const startMost = 2 * time.Second
 // run greets when the node is ready, and returns nil after a signal. An error is the reason why the node must stop. After
 // a disk that cannot be trusted nothing is closed, because the process would wait for that disk. A removed node stops in
 // order: it can still pass earlier requests on.
-func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, began time.Time) error {
-	if err := n.AwaitReady(ctx); err == nil {
+func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, manager serviceManager, began time.Time) error {
+	started := manager.starting(n.Ready)
+	err := n.AwaitReady(ctx)
+	started()
+	if err == nil {
 		c.greet(c.greeting(s), n.APIAddr(), n.RedisAddr(), time.Since(began))
+		manager.ready()
 	} else if ctx.Err() == nil {
 		return err
 	}
