@@ -1,32 +1,63 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/stint-io/stint/shard"
 )
 
-type versionCommand struct{}
+// A build of a release links these in (-ldflags "-X main.release=v0.2.0"), so that they do not depend on a checkout being there. Empty: the
+// Go tool has recorded them, as `go install` of a version does.
+var release, revision string
 
-// Run prints the build information that the Go tool recorded.
-func (versionCommand) Run(s streams) error {
-	revision := ""
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, setting := range build.Settings {
+type versionCommand struct{ output }
+
+// build describes this program.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Levels   levels `json:"featureLevels"`
+}
+
+// levels are the feature levels whose formats this program reads.
+type levels struct {
+	Oldest shard.Level `json:"oldest"`
+	Newest shard.Level `json:"newest"`
+}
+
+// Run prints what this program is.
+func (c versionCommand) Run(s streams) error {
+	b := build{version(), revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, levels{shard.LevelFirst, shard.LevelNewest}}
+	if recorded, ok := debug.ReadBuildInfo(); ok && b.Revision == "" {
+		for _, setting := range recorded.Settings {
 			if setting.Key == "vcs.revision" {
-				revision = " " + setting.Value
+				b.Revision = setting.Value
 			}
 		}
 	}
-	_, err := fmt.Fprintf(s.out, "stint %s%s %s %s/%s\n", version(), revision, runtime.Version(), runtime.GOOS,
-		runtime.GOARCH)
+	if c.json() {
+		return json.NewEncoder(raw(s.out)).Encode(b)
+	}
+	line := "stint " + b.Version
+	if b.Revision != "" {
+		line += " " + b.Revision
+	}
+	_, err := fmt.Fprintf(s.out, "%s %s %s\n", line, b.Go, b.Platform)
 	return err
 }
 
-// version returns the release of this build, as the Go tool recorded it.
+// version returns the release of this build.
 func version() string {
-	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
-		return build.Main.Version
+	if release != "" {
+		return release
+	}
+	if recorded, ok := debug.ReadBuildInfo(); ok && recorded.Main.Version != "" {
+		return recorded.Main.Version
 	}
 	return "(devel)"
 }
