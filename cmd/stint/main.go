@@ -111,6 +111,8 @@ type streams struct {
 	out, err io.Writer
 }
 
+const description = "stint counts exactly: limit L admits exactly L, with many callers and across crashes."
+
 // run runs the program and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	args = asMeant(args)
@@ -118,7 +120,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	config := &configFile{}
 	exited := -1 // kong asks to exit after it has printed the help
 	parser, err := kong.New(modelOf(args[0]), kong.Name("stint"), kong.Writers(raw(stdout), raw(stderr)),
-		kong.Description("stint counts exactly: limit L admits exactly L, with many callers and across crashes."),
+		kong.Description(description),
 		kong.Exit(func(code int) { exited = code }), kong.Resolvers(config), durations,
 		groups, kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 120}))
 	if err != nil {
@@ -166,7 +168,7 @@ func refuse(err error, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "stint: %v\n", config)
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "stint: %v\nRun stint --help, or stint COMMAND --help.\n", err)
+	fmt.Fprintf(stderr, "stint: %v (run stint --help, or stint COMMAND --help)\n", err)
 	return exitUsage
 }
 
