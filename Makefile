@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python docker chart lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -159,6 +159,15 @@ docker: image ## the image, docker-compose.yml, and the files of three productio
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts|Image' ./internal/testing/chaos
 	go test -tags pages -count=1 -v -run '^TestPagesOfContainers$$' ./examples
 
+# The newest that CHANGELOG.md has. No tag is needed.
+VERSION ?= v$(shell sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
+
+release: ## the files of a release in dist, of the commit that is checked out (VERSION; MINISIGN_KEY: a file, to sign)
+	cd tools/release && go run . -version '$(VERSION)' -out '$(CURDIR)/dist' -key '$(if $(MINISIGN_KEY),$(abspath $(MINISIGN_KEY)))'
+
+packages: ## two releases are equal to the byte; their packages in a Debian of their own. As root: debootstrap, lintian, rpm, minisign
+	cd tools/release && go test -count=1 -timeout 90m -v .
+
 tags := chaos,docker,flood,nextlevel,nightly,pages,proxies,spellings
 
 lint: ## vet and staticcheck, with the build tags
@@ -172,6 +181,7 @@ lint-all: lint ## the same without them too; vet for macOS, with the driver of C
 	GOOS=darwin go vet ./...
 	go vet -tags $(tags),browser ./internal/testing/chaos
 	cd tools && go vet ./openapi
+	cd tools/release && go vet .
 
 # Inputs, not seconds: at the end of a time Go's fuzzer may fail with "context deadline exceeded" and nothing found (golang/go#75804,
 # before Go 1.27). An input that reaches new code is made smaller in 100 tries: without a bound that took nearly all the time.

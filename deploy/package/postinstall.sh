@@ -1,5 +1,5 @@
 #!/bin/sh
-# After an install or upgrade: makes the user. Nothing is started or restarted: when a node may stop is for its cluster to say.
+# After an install or upgrade: makes the user and its directory. Nothing is started or restarted: when a node may stop is for its cluster to say.
 set -e
 if ! getent passwd stint > /dev/null; then
     if command -v systemd-sysusers > /dev/null; then
@@ -10,6 +10,7 @@ if ! getent passwd stint > /dev/null; then
         adduser -S -D -H -h /var/lib/stint -s /sbin/nologin stint # busybox
     fi
 fi
+[ -d /var/lib/stint ] || install -d -o stint -g stint -m 0700 /var/lib/stint
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
     if systemctl --quiet is-active stint.service; then
