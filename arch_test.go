@@ -152,7 +152,7 @@ var testDoors = map[string][]string{
 	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
 	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "internal/offline/bench", "node"},
 	"go.opentelemetry.io/":                  {"node"}, // a collector of traces
-	"go.yaml.in/":                           {"examples"},
+	"go.yaml.in/":                           {".", "examples"},
 	"connectrpc.com/":                       {"client/internal/inbound", "node"},
 }
 
