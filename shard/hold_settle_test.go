@@ -342,3 +342,18 @@ func TestADecisionOfALostHistory(t *testing.T) {
 	}
 	w.wantUsed(origin+50, "p", "k", 4)
 }
+
+// TestAHoldSaysThatItSpansSlots: a slot must not move while a hold is open that has units of other slots, too.
+func TestAHoldSaysThatItSpansSlots(t *testing.T) {
+	for spans, keys := range map[bool][]string{false: {"{a}x", "{a}y"}, true: {"a", "b"}} {
+		w := newWorld(t, onePolicy(lifetimeOf(10)))
+		w.must(origin, reserveOf(Entry{Policy: "p", Key: keys[0], Cost: 1}, Entry{Policy: "p", Key: keys[1], Cost: 1}))
+		for _, key := range keys {
+			record, _ := w.state.Lookup(counterKeyOf("p", key))
+			var c counter
+			if err := c.decode(record.Value, nil); err != nil || len(c.extras.holds) != 1 || c.extras.holds[0].spans != spans {
+				t.Errorf("the hold of %v in %s: %+v, %v", keys, key, c.extras, err)
+			}
+		}
+	}
+}
