@@ -1,12 +1,13 @@
 # Builds stint from source. Needs to pull the golang image; `make image` builds the same without any network. For several platforms:
 # docker buildx build --platform linux/amd64,linux/arm64
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
-ARG TARGETOS TARGETARCH
+ARG TARGETOS TARGETARCH VERSION REVISION
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags '-s -w' -o /image/stint ./cmd/stint && \
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /image/stint \
+    -ldflags "-s -w -X main.release=$VERSION -X main.revision=$REVISION" ./cmd/stint && \
     mkdir -m 0700 /image/data && cp LICENSE /image/
 
 FROM scratch

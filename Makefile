@@ -33,7 +33,8 @@ image: IMAGE ?= stint:dev
 image: VERSION ?= dev
 image: ## the image stint:dev, FROM scratch, without any network; ARCH=arm64, IMAGE=NAME:TAG and VERSION=V make another one
 	rm -rf dist/image && mkdir -p dist/image && mkdir -m 0700 dist/image/data
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) go build -trimpath -ldflags '-s -w' -o dist/image/stint ./cmd/stint
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) go build -trimpath -o dist/image/stint \
+		-ldflags '-s -w -X main.release=$(VERSION:dev=) -X main.revision=$(shell git rev-parse HEAD 2> /dev/null)' ./cmd/stint
 	cp LICENSE dist/image/
 	docker build -q --platform linux/$(ARCH) -t $(IMAGE) -f deploy/Dockerfile.scratch \
 		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD 2> /dev/null) dist/image
