@@ -32,15 +32,28 @@ func claimSubnet() (*subnet, error) {
 		return nil, errors.New("testcluster: only Linux has all of 127.0.0.0/8 on its loopback")
 	}
 	first := rand.IntN(255)
+	var last error
 	for i := range 255 {
 		s := &subnet{number: (first + i) % 255}
-		claim, err := net.Listen("tcp", hostPort(s.ip(254), claimPort))
-		if err == nil {
-			s.claim = claim
+		if last = s.take(); last == nil {
 			return s, nil
 		}
 	}
-	return nil, errors.New("testcluster: all of 127.77.0.0/16 is taken")
+	return nil, fmt.Errorf("testcluster: all of 127.77.0.0/16 is taken: %w", last)
+}
+
+// take claims the subnet. A process that listens at the port of a node, as one that listens at all addresses does, would answer
+// in the node's place.
+func (s *subnet) take() (err error) {
+	if s.claim, err = net.Listen("tcp", hostPort(s.ip(254), claimPort)); err != nil {
+		return err
+	}
+	node, err := net.Listen("tcp", hostPort(s.ip(1), apiPort))
+	if err != nil {
+		s.claim.Close()
+		return err
+	}
+	return node.Close()
 }
 
 func (s *subnet) ip(host int) string { return fmt.Sprintf("127.77.%d.%d", s.number, host) }
