@@ -102,5 +102,3 @@ func (r *frameReader) legDecision() shard.Decision {
 }
 
 func (r *frameReader) slot() slot.ID { return slot.ID(r.upTo(slot.Count - 1)) }
-
-func (r *frameReader) shardID() shard.ID { return shard.ID(r.upTo(math.MaxUint32)) }
