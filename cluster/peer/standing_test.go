@@ -184,7 +184,9 @@ func TestAConnectionThatIsMadeDuringARemovalDoesNotStand(t *testing.T) {
 		n1 := openPort(t, known, "n1", keyed(key), func(c *Config) { c.Listing = once })
 		n2 := openPort(t, known, "n2", keyed(key))
 		n1.Stream(0, "n1/0/1")
+		mu.Lock()
 		clear(looks)
+		mu.Unlock()
 		conn, err := dials(n2, "n1")[way]()
 		if way == "ask" && err == nil { // each answer goes by what the table says then
 			conn.Close()
