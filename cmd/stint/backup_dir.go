@@ -31,7 +31,7 @@ func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
 	if err := writeWhole(name, 0o600, write); err != nil {
 		return err
 	}
-	err := onFile(name, func(file *os.File, size int64) error { _, err := backup.Read(file, size); return err })
+	err := backup.OnFile(name, func(file *os.File, size int64) error { _, err := backup.Read(file, size); return err })
 	if err != nil {
 		return fmt.Errorf("%s cannot be read back: %w", name, err)
 	}
@@ -62,7 +62,7 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 
 // isOld returns why a file is no backup of a cluster that is older than keep; nil: it is one.
 func isOld(name, cluster string, newest time.Time, keep time.Duration) error {
-	return onFile(name, func(file *os.File, size int64) error {
+	return backup.OnFile(name, func(file *os.File, size int64) error {
 		switch header, err := backup.ReadHeader(file, size); {
 		case err != nil:
 			return err
@@ -73,18 +73,4 @@ func isOld(name, cluster string, newest time.Time, keep time.Duration) error {
 		}
 		return nil
 	})
-}
-
-// onFile opens a file, and calls do with it and its size.
-func onFile(name string, do func(file *os.File, size int64) error) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	return do(file, info.Size())
 }

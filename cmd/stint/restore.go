@@ -61,7 +61,7 @@ func (c *restoreCommand) Run(s streams) error {
 
 func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
 	var b *backup.Backup
-	err := onFile(c.File, func(file *os.File, size int64) (err error) { b, err = backup.Read(file, size); return err })
+	err := backup.OnFile(c.File, func(file *os.File, size int64) (err error) { b, err = backup.Read(file, size); return err })
 	if err != nil {
 		return nil, err
 	}

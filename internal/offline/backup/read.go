@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -28,6 +29,20 @@ type Backup struct {
 
 // windowMost bounds the memory of a decompression.
 const windowMost = 64 << 20
+
+// OnFile opens a file, and calls do with it and its size.
+func OnFile(name string, do func(file *os.File, size int64) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return do(file, info.Size())
+}
 
 // Read verifies a file and reads all of it. It refuses what a newer release may have written.
 func Read(file io.ReaderAt, size int64) (*Backup, error) {

@@ -207,17 +207,14 @@ func (r *Recovery) readBackup(table *placement.Table) error {
 	if r.config.Backup == "" {
 		return nil
 	}
-	file, err := os.Open(r.config.Backup)
+	err := backup.OnFile(r.config.Backup, func(file *os.File, size int64) (err error) {
+		if r.backup, err = backup.Read(file, size); err != nil {
+			return fmt.Errorf("%s: %w", r.config.Backup, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	if r.backup, err = backup.Read(file, info.Size()); err != nil {
-		return fmt.Errorf("%s: %w", r.config.Backup, err)
 	}
 	if r.backup.Cluster != r.Cluster || r.backup.Shards != table.Shards {
 		return fmt.Errorf("%s has %d shards of cluster %s, and the disks %d of %s", r.config.Backup, r.backup.Shards, r.backup.Cluster,
