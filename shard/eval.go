@@ -166,13 +166,14 @@ func (e *evaluation) decideKeys(r *Request, answer *Result) {
 
 // decideByID decides a request with an idempotency id at most once.
 func (e *evaluation) decideByID(r *Request, answer *Result) {
-	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, r.Slot(), r.ID)
+	at := r.Slot()
+	e.scratch = appendAnswerKey(e.scratch[:0], r.Namespace, at, r.ID)
 	key := string(e.scratch)
 	if record, found := e.lookup(key); found {
 		*answer = e.replay(record.Value, r)
 		return
 	}
-	if e.decidedAcross(r, answer) {
+	if e.decidedAcross(r, at, answer) {
 		return
 	}
 	if r.Op.charges() && e.view.Full() {

@@ -16,7 +16,8 @@ import (
 // settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
 func (e *evaluation) settle(r *Request, d Decision) Result {
 	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)
-	if record, found := e.lookup(endKey(r.Slot(), name)); found { //mutant:refunded-twice-in-clusters //mutant:settles-again
+	key := endKey(r.Slot(), name)
+	if record, found := e.lookup(key); found { //mutant:refunded-twice-in-clusters //mutant:settles-again
 		return settledBefore(e.at.Shard, record.Value, r)
 	}
 	err := e.lost(t) //mutant:lost-handle-settles
@@ -41,7 +42,7 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	//mutant:refunded-twice
 	case e.brimful && t.Hold: // it has ended; its absence from the counters is enough to prevent a second end
 	default:
-		e.write(Put{Key: endKey(r.Slot(), name), Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
+		e.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
 	}
 	return Result{Decision: d}
 }

@@ -3,6 +3,8 @@ package shard
 import (
 	"slices"
 	"unsafe"
+
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // An id is of one request, whether that needs one shard or several: which of the two it is may change between a request and its
@@ -14,12 +16,12 @@ var ErrGivenUp = &Error{Code: Unavailable, Field: "idempotency_id", Message: "th
 	"before it was decided, since its coordinator fell silent; nothing was counted; ask again with a new id"}
 
 // decidedAcross answers a request of this shard alone whose id an operation has used.
-func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
-	if !e.knows(rulingRecord, r) && !e.knows(legRecord, r) {
+func (e *evaluation) decidedAcross(r *Request, at slot.ID, answer *Result) bool {
+	if !e.knows(rulingRecord, r, at) && !e.knows(legRecord, r, at) {
 		return false // nearly always, so it allocates nothing
 	}
 	about := *r
-	about.Operation = &Operation{ID: r.ID, Home: r.Slot()}
+	about.Operation = &Operation{ID: r.ID, Home: at}
 	here := partEvaluation{e, &about}.atHome()
 	u, err := here.ruling(here.key)
 	switch {
@@ -44,8 +46,8 @@ func (e *evaluation) decidedAcross(r *Request, answer *Result) bool {
 }
 
 // knows reports whether there is a record of an operation with a request's id.
-func (e *evaluation) knows(kind byte, r *Request) bool {
-	e.scratch = appendIDKey(e.scratch[:0], kind, r.Namespace, r.Slot(), r.ID)
+func (e *evaluation) knows(kind byte, r *Request, at slot.ID) bool {
+	e.scratch = appendIDKey(e.scratch[:0], kind, r.Namespace, at, r.ID)
 	_, found := e.lookup(unsafe.String(unsafe.SliceData(e.scratch), len(e.scratch))) // a View keeps no key
 	return found
 }

@@ -152,10 +152,11 @@ func Read(r *Reader, layout Layout, count Count, each func(key string, value []b
 			if err != nil {
 				return nil, err
 			}
-			if !f.add(string(key), v) {
+			name := string(key)
+			if !f.add(name, v) {
 				return nil, fmt.Errorf("record %d of part %d is not where it belongs", n, p.part)
 			}
-			each(string(key), v.Value)
+			each(name, v.Value)
 		}
 		f.end()
 	}

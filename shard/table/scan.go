@@ -21,8 +21,11 @@ const placeBits = 64 - partBits // of a hash in a place
 // Place returns the place of a key in a scan. Parts are in the order of their numbers.
 func Place(layout Layout, key []byte) uint64 {
 	text := unsafe.String(unsafe.SliceData(key), len(key)) // a Layout keeps no key
-	return PartPlace(layout.Part(text)) | bits.Reverse64(xxhash.Sum64(key))>>partBits
+	return PartPlace(layout.Part(text)) | placeWithin(key)
 }
+
+// placeWithin returns the place of a key in its part.
+func placeWithin(key []byte) uint64 { return bits.Reverse64(xxhash.Sum64(key)) >> partBits }
 
 // PartPlace returns the first place of a part.
 func PartPlace(part int) uint64 { return uint64(part) << placeBits }
@@ -50,7 +53,7 @@ func (t *Table) Scan(from uint64) iter.Seq2[[]byte, Record] {
 			p := &t.parts[i]
 			for within := from & (1<<placeBits - 1); len(p.segments) > 0; {
 				n := p.index(bits.Reverse64(within << partBits))
-				all = t.from(p.segments[n], PartPlace(i)|within, all[:0])
+				all = t.from(p.segments[n], within, all[:0])
 				for i := range all {
 					if !yield(all[i].key, all[i].Record) {
 						return
@@ -65,13 +68,13 @@ func (t *Table) Scan(from uint64) iter.Seq2[[]byte, Record] {
 	}
 }
 
-// from appends a segment's records from a place on, in order.
+// from appends a segment's records from a place in its part on, in order.
 func (t *Table) from(g *segment, place uint64, to []placed) []placed {
 	for at := g.first(); !g.past(at); {
 		s := g.open(at)
 		at = s.next
 		key := s.appendKey(nil, t.heads.texts)
-		if its := Place(t.layout, key); its >= place {
+		if its := placeWithin(key); its >= place {
 			to = append(to, placed{its, key, s.Record})
 		}
 	}
