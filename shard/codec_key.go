@@ -58,24 +58,14 @@ const slotBytes = 2
 
 // readKeyOf reads the parts of a key that appendKeyOf has written. Without ok it is not one: memory failed.
 func readKeyOf[K string | []byte](key K) (namespace, policy, name K, ok bool) {
-	middle, ok := endOfString(key, 1)
-	if !ok {
-		return namespace, policy, name, false
+	namespace, end, ok := stringAt(key, 1)
+	if ok {
+		policy, end, ok = stringAt(key, end)
 	}
-	end, ok := endOfString(key, middle)
 	if !ok || end+slotBytes > len(key) {
 		return namespace, policy, name, false
 	}
-	return text(key[1:middle]), text(key[middle:end]), key[end+slotBytes:], true
-}
-
-// text returns what appendString has written, which is whole.
-func text[K string | []byte](part K) K {
-	length := 0
-	for part[length] >= 0x80 {
-		length++
-	}
-	return part[length+1:]
+	return namespace, policy, key[end+slotBytes:], true
 }
 
 // policyPart returns the policy of an entry as it appears in its counter's key. Inline limits are counted separately from
@@ -128,4 +118,21 @@ func endKey(at slot.ID, name string) string { return string(appendSlot([]byte{en
 // appendString writes s, preceded by its length.
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// stringAt returns what appendString has written at a place of a key, and the place behind it. Without ok nothing is there.
+func stringAt[K string | []byte](key K, at int) (s K, end int, ok bool) {
+	length, shift := 0, 0
+	for ; at < len(key) && shift <= 14; shift += 7 {
+		b := key[at]
+		at++
+		length |= int(b&0x7f) << shift
+		if b < 0x80 {
+			if end = at + length; end > len(key) {
+				break
+			}
+			return key[at:end], end, true
+		}
+	}
+	return s, 0, false
 }

@@ -33,11 +33,11 @@ func (keyLayout) Part(key string) int {
 	at, ok := 1, true
 	switch key[0] {
 	case counterRecord, cooldownRecord:
-		if at, ok = endOfString(key, at); ok {
-			at, ok = endOfString(key, at)
+		if _, at, ok = stringAt(key, at); ok {
+			_, at, ok = stringAt(key, at)
 		}
 	case answerRecord, legRecord, rulingRecord:
-		at, ok = endOfString(key, at)
+		_, at, ok = stringAt(key, at)
 	case endRecord:
 	default:
 		return slot.Count
@@ -59,11 +59,11 @@ func (keyLayout) Head(key string) int {
 	default:
 		return 0
 	}
-	namespace, ok := endOfString(key, 1)
+	_, namespace, ok := stringAt(key, 1)
 	if !ok {
 		return 0
 	}
-	policy, ok := endOfString(key, namespace)
+	_, policy, ok := stringAt(key, namespace)
 	if key[0] != counterRecord || !ok || strings.HasPrefix(key[namespace+1:], InlinePolicy) {
 		return namespace
 	}

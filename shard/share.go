@@ -54,7 +54,7 @@ func shareNames(key string) (namespace, policy string) {
 	default:
 		return "", ""
 	}
-	end, ok := endOfString(key, 1)
+	_, end, ok := stringAt(key, 1)
 	if !ok {
 		return "", ""
 	}
@@ -62,7 +62,7 @@ func shareNames(key string) (namespace, policy string) {
 		return namespace, ""
 	}
 	begin := end
-	if end, ok = endOfString(key, begin); !ok {
+	if _, end, ok = stringAt(key, begin); !ok {
 		return namespace, ""
 	}
 	//mutant:inline-labels-escape-their-share
@@ -70,20 +70,6 @@ func shareNames(key string) (namespace, policy string) {
 		policy = key[1:begin] + "\x01" + InlinePolicy
 	}
 	return namespace, policy
-}
-
-// endOfString returns the place behind a text that begins at a place of a key with its length.
-func endOfString[K string | []byte](key K, at int) (end int, ok bool) {
-	length, shift := 0, 0
-	for ; at < len(key) && shift <= 14; shift += 7 {
-		b := key[at]
-		at++
-		length |= int(b&0x7f) << shift
-		if b < 0x80 {
-			return at + length, at+length <= len(key)
-		}
-	}
-	return 0, false
 }
 
 // count is the table.Count of the shares. It allocates nothing for names that are known.
