@@ -278,7 +278,7 @@ func TestANodeThatSleptThroughItsSuccessionIsToldWhenItWakes(t *testing.T) {
 		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 			t.Fatal(err)
 		}
-		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.removed("n4") })
+		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.listing("n4") == peer.Removed })
 		first := c.configs[fourth].DataDir
 		c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
 		c.start(fourth)
@@ -304,7 +304,7 @@ func TestANodeThatSleptThroughItsRemovalIsToldWhenItWakes(t *testing.T) {
 		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 			t.Fatal(err)
 		}
-		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.removed("n4") })
+		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.listing("n4") == peer.Removed })
 		c.start(fourth) // by its stored table it is a member
 		if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
 			t.Errorf("it ends with %v", err)

@@ -149,9 +149,6 @@ func (v *clusterView) listing(node string) peer.Listing {
 	return peer.Listed
 }
 
-// removed reports whether a node was removed from the cluster.
-func (v *clusterView) removed(node string) bool { return v.listing(node) == peer.Removed }
-
 // left reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go elsewhere, before the
 // other nodes cut its connections.
 func (v *clusterView) left() bool {
