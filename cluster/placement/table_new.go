@@ -15,7 +15,14 @@ const firstNumber = 1
 // that replicas and the founders allow. Voters and leads are spread evenly over nodes and zones. The system group's
 // voters are SystemVoters, which exist already. There must be at least one founder, 1 to slot.Count shards, and one replica.
 func NewTable(cluster string, founders []Node, shards uint32, replicas int) *Table {
-	t := &Table{Cluster: cluster, Shards: shards, Slots: slot.Even(shards), Replicas: replicas, Nodes: slices.Clone(founders), NextNumber: firstNumber + 1}
+	t := &Table{
+		Cluster:    cluster,
+		Shards:     shards,
+		Slots:      slot.Even(shards),
+		Replicas:   replicas,
+		Nodes:      slices.Clone(founders),
+		NextNumber: firstNumber + 1,
+	}
 	slices.SortFunc(t.Nodes, func(a, b Node) int { return strings.Compare(a.ID, b.ID) })
 	names := make([]string, len(t.Nodes))
 	for i := range t.Nodes {

@@ -177,9 +177,9 @@ func (r *Router) slots(ctx context.Context) (*slot.Map, uint32, *shard.Error) {
 var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 	Message: "this node does not know the cluster's table yet; nothing was counted, ask again"}
 
-// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys, or to the one that it names. Requests for one
-// shard travel together; requests for different shards are decided concurrently and independently. A request whose
-// entries live on several shards is decided all or nothing too, in more commits (operation).
+// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys, or to the one that it
+// names. Requests for one shard travel together; requests for different shards are decided concurrently and independently. A
+// request whose entries live on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
 }
