@@ -23,6 +23,7 @@ const module = "github.com/stint-io/stint/"
 var floors = map[string]int{
 	"limit":                   0,
 	"policy":                  1,
+	"shard/codec":             1, // the bytes of values, both ways
 	"shard/slot":              1, // where keys live: known to shards, nodes and clients
 	"shard/table":             1, // records in memory, and pictures of them
 	"shard":                   2,

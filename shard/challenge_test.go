@@ -43,11 +43,11 @@ func TestGoldenBytesOfASoftLimit(t *testing.T) {
 		{Policy: "p", Key: "k", Limit: "soft", Quota: 1, Soft: true, Verdict: limit.Verdict{Used: 1, RetryAfter: limit.Never}},
 		{Policy: "p", Key: "k", Limit: "hard", Quota: 2, Verdict: limit.Verdict{Used: 1, Remaining: 1, RetryAfter: limit.Never}}}}
 	value := encodeAnswer(r, d)
-	const want = "01aaad11f8e5aa47c08080eed797e6a306ac0207010201020004736f66748001010000000100046861726400020101000001"
+	const want = "01aaad11f8e5aa47c00000018080eed797e6a30603ac02070102400004736f6674010100000001000004080468617264020101000001"
 	if got := hex.EncodeToString(value); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	got, _, err := decodeAnswer(3, value, r)
+	got, _, err := decodeAnswer(value, r)
 	if err != nil || !got.Limits[0].Soft || got.Limits[1].Soft {
 		t.Errorf("came back as %+v, %v", got, err)
 	}

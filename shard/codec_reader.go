@@ -74,3 +74,13 @@ func (r *reader) slot() slot.ID {
 }
 
 func (r *reader) string() string { return string(r.bytes(r.uvarint())) }
+
+// count reads the number of values that follow. Each has at least one byte, so it is never more than the bytes left.
+func (r *reader) count() uint64 {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.failed = true
+		return 0
+	}
+	return n
+}

@@ -237,17 +237,17 @@ func everyStatus() (*Request, *Decision) {
 func TestAnswerComesBack(t *testing.T) {
 	r, d := everyStatus()
 	value := encodeAnswer(r, d)
-	got, same, err := decodeAnswer(3, value, r)
+	got, same, err := decodeAnswer(value, r)
 	d.Replayed = true
 	if err != nil || !same || !reflect.DeepEqual(got, *d) {
 		t.Errorf("%+v\ncame back as %+v, %v, %v", *d, got, same, err)
 	}
 	for n := range len(value) {
-		if _, same, err := decodeAnswer(3, value[:n], r); same && err == nil {
+		if _, same, err := decodeAnswer(value[:n], r); same && err == nil {
 			t.Errorf("%d of %d bytes are enough", n, len(value))
 		}
 	}
-	if _, _, err := decodeAnswer(3, append(value, 0), r); err == nil {
+	if _, _, err := decodeAnswer(append(value, 0), r); err == nil {
 		t.Error("a byte more does not matter")
 	}
 }
@@ -257,7 +257,7 @@ func TestATallysAnswerComesBack(t *testing.T) {
 	for _, tallied := range []Tallied{{}, {Known: true, Done: true, Before: math.MaxInt64, Value: math.MinInt64, EndsAt: limit.MaxTime}} {
 		d := &Decision{Allowed: true, DecidedAt: origin, Position: Position{3, 300, 70_000}, Index: 1, Tallied: &tallied}
 		value := encodeAnswer(&r, d)
-		got, same, err := decodeAnswer(3, value, &r)
+		got, same, err := decodeAnswer(value, &r)
 		d.Replayed = true
 		if err != nil || !same || !reflect.DeepEqual(got, *d) {
 			t.Errorf("%+v\ncame back as %+v, %v, %v", *d, got, same, err)
@@ -287,13 +287,13 @@ func TestAnswerIsForOneRequest(t *testing.T) {
 	} {
 		r, _ := everyStatus()
 		change(r)
-		if _, same, err := decodeAnswer(3, value, r); same || err != nil {
+		if _, same, err := decodeAnswer(value, r); same || err != nil {
 			t.Errorf("another %s is the same request (%v)", name, err)
 		}
 	}
 	r, _ := everyStatus()
 	r.NotAfter, r.ID = origin, "" // origin and time of the request do not matter
-	if _, same, _ := decodeAnswer(3, value, r); !same {
+	if _, same, _ := decodeAnswer(value, r); !same {
 		t.Error("a request sent again with another deadline is not the same")
 	}
 }
@@ -426,7 +426,7 @@ func FuzzAnswer(f *testing.F) {
 			value = bytes.Clone(value)
 			binary.LittleEndian.PutUint64(value[1:], fingerprint(r))
 		}
-		d, same, err := decodeAnswer(3, value, r)
+		d, same, err := decodeAnswer(value, r)
 		if err != nil || !same {
 			return
 		}

@@ -279,7 +279,7 @@ func TestGoldenBytesOfCorrections(t *testing.T) {
 	if !reflect.DeepEqual(c.encode(origin+6).Value, plain) {
 		t.Error("a period that was corrected back to 0 has more bytes than before")
 	}
-	again, same, err := decodeAnswer(3, answer, &r)
+	again, same, err := decodeAnswer(answer, &r)
 	if again.Replayed = false; err != nil || !same || !reflect.DeepEqual(again, d) {
 		t.Errorf("%v: the answer came back as %+v", err, again)
 	}

@@ -113,13 +113,13 @@ func TestAnswerWithExtrasComesBack(t *testing.T) {
 		if own > 0 { // whatever the parents are by now
 			r.Entries = r.Entries[:own]
 		}
-		got, same, err := decodeAnswer(3, value, r)
+		got, same, err := decodeAnswer(value, r)
 		d.Replayed = true
 		if err != nil || !same || !reflect.DeepEqual(got, *d) {
 			t.Errorf("%+v\ncame back as %+v, %v, %v", *d, got, same, err)
 		}
 		for n := range len(value) {
-			if _, same, err := decodeAnswer(3, value[:n], r); same && err == nil {
+			if _, same, err := decodeAnswer(value[:n], r); same && err == nil {
 				t.Errorf("%d of %d bytes are enough", n, len(value))
 			}
 		}

@@ -61,7 +61,7 @@ func TestWhatIsDueIsFound(t *testing.T) {
 		due := limit.Time(rnd.Int64N(int64(1) << (8 + rnd.IntN(40))))
 		var value []byte
 		if rnd.IntN(3) > 0 {
-			value = appendDue(nil, legFormat, due)
+			value = (&leg{due: due}).encode()
 		}
 		d.note(key, value)
 		if delete(want, key); value != nil && due != 0 && key[0] != counterRecord {
@@ -171,7 +171,7 @@ func BenchmarkOverdue(b *testing.B) {
 func BenchmarkDuties(b *testing.B) {
 	s := NewState(3)
 	for i := range 1_000_000 {
-		s.due.note(fmt.Sprintf("%c%d", rulingRecord, i), appendDue(nil, rulingFormat, origin+limit.Time(i)*limit.Time(second)))
+		s.due.note(fmt.Sprintf("%c%d", rulingRecord, i), (&ruling{due: origin + limit.Time(i)*limit.Time(second)}).encode())
 	}
 	b.ReportAllocs()
 	for b.Loop() {

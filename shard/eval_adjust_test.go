@@ -109,7 +109,7 @@ func TestABlockByHandIsToldFromTheLaddersOwn(t *testing.T) {
 	if !s.Blocked || s.LockoutLevel != 1 || !s.ByHand {
 		t.Errorf("%+v", s)
 	}
-	kept, same, err := decodeAnswer(3, encodeAnswer(&check, &d), &check)
+	kept, same, err := decodeAnswer(encodeAnswer(&check, &d), &check)
 	if err != nil || !same || kept.Limits[0] != s {
 		t.Errorf("kept as %+v, %v", kept.Limits, err)
 	}

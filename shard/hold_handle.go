@@ -16,6 +16,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // Sealer makes the ids of holds and decisions that clients receive, and reads them when they come back. An id contains
@@ -48,19 +49,6 @@ type sealingSecret struct {
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
 //	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
 const handleFormat = 1
-
-// The bits of the flags.
-const (
-	handleOfHold = 1 << iota
-	handleOfOperation
-	handleHashed // the keys are as the client sent them, and were counted as hashes
-)
-
-// The bits of an entry's flags.
-const (
-	entryInline = 1 << iota
-	entryCounted
-)
 
 // NewSealer returns the Sealer of a cluster with these secrets, in the order of their numbers. New ids are sealed with the one
 // of the number seals, which must be among them; the others only open.
@@ -115,22 +103,28 @@ func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 		target.Position, target.Index = d.Position, d.Index
 	}
 	var few [8]LimitPrint // so that an id allocates nothing else
-	b := appendHandle(s.begin(), &target, r.Namespace, nil)
+	c := MessageWriter(s.begin())
+	target.code(&c, &r.Namespace)
 	rest := d.Limits
 	for i := range r.Entries {
 		var entry Entry
 		var took bool
 		if entry, rest, took = takenEntry(r, i, rest, few[:0]); took {
-			b = appendHandleEntry(b, &entry)
+			c.handleEntry(&entry)
 		}
 	}
-	return s.end(b)
+	return s.end(c.Written())
 }
 
 // Seal makes the id of a hold or a counted decision. The entries come from Taken. Equal arguments give equal ids. An id is
 // as long as the keys, plus about 100 characters.
 func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
-	return s.end(appendHandle(s.begin(), &target, namespace, entries))
+	c := MessageWriter(s.begin())
+	target.code(&c, &namespace)
+	for i := range entries {
+		c.handleEntry(&entries[i])
+	}
+	return s.end(c.Written())
 }
 
 // begin allocates room for an id. Every counted decision has one, so it is usually built in this one allocation and copied
@@ -159,46 +153,44 @@ func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
 // nonceSize is the nonce size of AES-GCM.
 const nonceSize = 12
 
-func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
-	//mutant:id-forgets-the-key-form
-	b = append(b, bit(target.Hold)*handleOfHold|bit(target.Operation != "")*handleOfOperation|bit(target.Hashed)*handleHashed)
-	b = appendString(b, namespace)
-	b = binary.AppendVarint(b, int64(target.DecidedAt))
-	b = binary.AppendUvarint(b, uint64(target.Retention))
-	if target.Operation != "" {
-		b = binary.AppendUvarint(b, uint64(target.Home))
-		b = appendString(b, target.Operation)
-	} else {
-		b = binary.AppendUvarint(b, uint64(target.Position.Shard))
-		b = binary.AppendUvarint(b, target.Position.Epoch)
-		b = binary.AppendUvarint(b, target.Position.Seq)
-		b = binary.AppendUvarint(b, uint64(target.Index))
+// code is what an id says before its entries.
+func (t *Target) code(c *MessageCodec, namespace *string) {
+	ofOperation := t.Operation != ""
+	c.Flags(&t.Hold, &ofOperation, &t.Hashed) //mutant:id-forgets-the-key-form
+	c.Text(namespace)
+	codec.Int(&c.Codec, &t.DecidedAt)
+	codec.Uint(&c.Codec, &t.Retention, math.MaxInt64)
+	if !ofOperation {
+		c.position(&t.Position)
+		codec.Uint(&c.Codec, &t.Index, math.MaxUint32)
+		return
 	}
-	for i := range entries {
-		b = appendHandleEntry(b, &entries[i])
+	c.slot(&t.Home)
+	if c.Text(&t.Operation); t.Operation == "" {
+		c.Fail()
 	}
-	return b
 }
 
-func appendHandleEntry(b []byte, e *Entry) []byte {
-	b = append(b, bit(e.Limits != nil)*entryInline|bit(len(e.Counted) > 0)*entryCounted)
-	b = appendString(b, e.Policy)
-	b = appendString(b, e.Key)
-	b = appendString(b, e.Tier)
-	b = binary.AppendUvarint(b, e.Cost)
-	if e.Limits != nil {
-		b = binary.AppendUvarint(b, uint64(len(e.Limits)))
-		for i := range e.Limits {
-			b = appendString(b, e.Limits[i].Name)
-		}
+// handleEntry is an entry with what was taken. Of inline limits only the names are kept.
+func (c *MessageCodec) handleEntry(e *Entry) {
+	inline, counted := e.Limits != nil, len(e.Counted) > 0
+	c.Flags(&inline, &counted)
+	c.Text(&e.Policy)
+	c.Text(&e.Key)
+	c.Text(&e.Tier)
+	c.Uint64(&e.Cost)
+	if inline {
+		codec.List(&c.Codec, &e.Limits, c.Left(), func(l *policy.Limit) { c.Text(&l.Name) })
 	}
-	if len(e.Counted) > 0 {
-		b = binary.AppendUvarint(b, uint64(len(e.Counted)))
-		for _, print := range e.Counted {
-			b = binary.LittleEndian.AppendUint16(b, uint16(print))
-		}
+	if inline && e.Limits == nil {
+		e.Limits = []policy.Limit{}
 	}
-	return b
+	if counted {
+		c.counted(&e.Counted)
+	}
+	if counted && e.Counted == nil {
+		c.Fail()
+	}
 }
 
 // The errors of Open. Their messages follow the name of the field.
@@ -252,45 +244,16 @@ func (s *Sealer) sealedBy(b []byte) (*sealingSecret, error) {
 }
 
 func decodeHandle(plain []byte) (Request, error) {
-	in := reader{rest: plain}
-	flags := in.byte()
-	r := Request{Op: Settle, Namespace: in.string()}
-	target := Target{Hold: flags&handleOfHold != 0, Hashed: flags&handleHashed != 0, DecidedAt: limit.Time(in.varint()),
-		Retention: limit.Span(in.uvarint())}
-	if flags&handleOfOperation != 0 {
-		target.Home = in.slot()
-		target.Operation = in.string()
-	} else {
-		target.Position = Position{ID(in.uvarint()), in.uvarint(), in.uvarint()}
-		target.Index = uint32(in.uvarint())
+	c := MessageReader(string(plain))
+	r := Request{Op: Settle, Settlement: &Settlement{}}
+	r.Settlement.Target.code(&c, &r.Namespace)
+	for c.Left() > 0 {
+		var e Entry
+		c.handleEntry(&e)
+		r.Entries = append(r.Entries, e)
 	}
-	for len(in.rest) > 0 && !in.failed {
-		r.Entries = append(r.Entries, in.handleEntry())
-	}
-	if in.failed || flags > handleOfHold|handleOfOperation|handleHashed || (flags&handleOfOperation != 0) != (target.Operation != "") {
+	if c.Failed() {
 		return Request{}, ErrHandle
 	}
-	r.Settlement = &Settlement{Target: target}
 	return r, nil
-}
-
-func (r *reader) handleEntry() Entry {
-	flags := r.byte()
-	e := Entry{Policy: r.string(), Key: r.string(), Tier: r.string(), Cost: r.uvarint()}
-	r.failed = r.failed || flags > entryInline|entryCounted
-	if flags&entryInline != 0 {
-		e.Limits = make([]policy.Limit, r.count()) // a name has at least one byte
-		for i := range e.Limits {
-			e.Limits[i].Name = r.string()
-		}
-	}
-	if flags&entryCounted != 0 {
-		prints := r.bytes(2 * r.count())
-		r.failed = r.failed || len(prints) == 0
-		for len(prints) > 0 {
-			e.Counted = append(e.Counted, LimitPrint(binary.LittleEndian.Uint16(prints)))
-			prints = prints[2:]
-		}
-	}
-	return e
 }

@@ -200,6 +200,16 @@ func TestTheNumberInAnIDIsAuthenticated(t *testing.T) {
 	}
 }
 
+// appendHandle writes what an id seals.
+func appendHandle(b []byte, target *Target, namespace string, entries []Entry) []byte {
+	c := MessageWriter(b)
+	target.code(&c, &namespace)
+	for i := range entries {
+		c.handleEntry(&entries[i])
+	}
+	return c.Written()
+}
+
 func FuzzDecodeHandle(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 8 {

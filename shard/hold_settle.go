@@ -18,7 +18,7 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	t, name := &r.Settlement.Target, holdName(r.Settlement.Target.Position, r.Settlement.Target.Index)
 	key := endKey(r.Slot(), name)
 	if record, found := e.lookup(key); found { //mutant:refunded-twice-in-clusters //mutant:settles-again
-		return settledBefore(e.at.Shard, record.Value, r)
+		return settledBefore(record.Value, r)
 	}
 	err := e.lost(t) //mutant:lost-handle-settles
 	if err != nil {
@@ -84,8 +84,8 @@ func (t *Target) field() string {
 }
 
 // settledBefore answers from the record of an end.
-func settledBefore(shard ID, value []byte, r *Request) Result {
-	d, same, err := decodeAnswer(shard, value, r)
+func settledBefore(value []byte, r *Request) Result {
+	d, same, err := decodeAnswer(value, r)
 	if err != nil {
 		return Result{Err: unreadable(r.Settlement.Target.field(), "how it ended", err)}
 	}

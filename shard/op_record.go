@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 	"github.com/stint-io/stint/shard/slot"
 )
 
@@ -92,152 +93,90 @@ func dueOf(value []byte) limit.Time {
 	return limit.Time(binary.LittleEndian.Uint64(value[1:]))
 }
 
-func appendDue(b []byte, format byte, due limit.Time) []byte {
-	return binary.LittleEndian.AppendUint64(append(b, format), uint64(due))
-}
-
 func (l *leg) encode() []byte {
-	b := appendDue(make([]byte, 0, 256), legFormat, l.due)
-	b = append(b, byte(l.state), bit(l.drawn))
-	b = binary.AppendUvarint(b, uint64(l.home))
-	b = binary.LittleEndian.AppendUint64(b, l.fingerprint)
-	b = binary.AppendVarint(b, int64(l.keep))
-	b = appendPartDecision(b, &l.answer)
-	return appendPartEntries(b, l.entries)
+	c := MessageWriter(make([]byte, 0, 256))
+	l.code(&c)
+	return c.Written()
 }
 
 func decodeLeg(value []byte) (*leg, error) {
-	r := reader{rest: value}
-	format := r.byte()
-	l := &leg{due: limit.Time(r.fixed64()), state: legState(r.byte()), drawn: r.byte() != 0, home: r.slot()}
-	l.fingerprint, l.keep = r.fixed64(), limit.Span(r.varint())
-	l.answer, l.entries = r.partDecision(), r.partEntries()
-	if r.failed || len(r.rest) != 0 || format != legFormat || l.state < legOpen || l.state > legSettled {
+	c, l := MessageReader(string(value)), new(leg)
+	if format := l.code(&c); !c.Whole() || format != legFormat || l.state < legOpen || l.state > legSettled {
 		return nil, fmt.Errorf("shard: record of an operation's leg is malformed or of an unknown format (%d)", format)
 	}
 	return l, nil
 }
 
+func (l *leg) code(c *MessageCodec) (format byte) {
+	format = c.due(legFormat, &l.due)
+	codec.Byte(&c.Codec, &l.state)
+	c.Flags(&l.drawn)
+	c.slot(&l.home)
+	c.Fixed64(&l.fingerprint)
+	codec.Int(&c.Codec, &l.keep)
+	c.part(&l.answer)
+	c.taken(&l.entries)
+	return format
+}
+
+// due is what the records of operations begin with.
+func (c *MessageCodec) due(format byte, due *limit.Time) byte {
+	codec.Byte(&c.Codec, &format)
+	at := uint64(*due)
+	if c.Fixed64(&at); c.Reading() {
+		*due = limit.Time(at)
+	}
+	return format
+}
+
 func (u *ruling) encode() []byte {
-	b := appendDue(make([]byte, 0, 512), rulingFormat, u.due)
-	b = append(b, byte(u.state), bit(u.drawn)|bit(u.settled != nil)<<1)
-	b = binary.LittleEndian.AppendUint64(b, u.fingerprint)
-	b = binary.AppendVarint(b, int64(u.keep))
-	b = binary.AppendVarint(b, int64(u.until))
-	b = appendPartDecision(b, &u.answer)
-	b = appendPartEntries(b, u.entries)
-	b = binary.AppendVarint(b, int64(u.expires))
-	b = binary.AppendUvarint(b, uint64(len(u.legs)))
-	for i := range u.legs {
-		b = appendRuled(b, &u.legs[i])
-	}
-	if s := u.settled; s != nil {
-		b = binary.LittleEndian.AppendUint64(b, s.fingerprint)
-		b = append(b, byte(s.settlement.Action), byte(s.settlement.Overage))
-		b = appendPartDecision(b, &s.answer)
-	}
-	return b
+	c := MessageWriter(make([]byte, 0, 512))
+	u.code(&c)
+	return c.Written()
 }
 
 func decodeRuling(value []byte) (*ruling, error) {
-	r := reader{rest: value}
-	format := r.byte()
-	u := &ruling{due: limit.Time(r.fixed64()), state: OperationState(r.byte())}
-	flags := r.byte()
-	u.drawn, u.fingerprint, u.keep, u.until = flags&1 != 0, r.fixed64(), limit.Span(r.varint()), limit.Time(r.varint())
-	u.answer, u.entries, u.expires = r.partDecision(), r.partEntries(), limit.Time(r.varint())
-	for range r.count() {
-		u.legs = append(u.legs, r.ruled())
-	}
-	if flags&2 != 0 {
-		u.settled = &settled{fingerprint: r.fixed64()}
-		u.settled.settlement.Action, u.settled.settlement.Overage = Action(r.byte()), Overage(r.byte())
-		u.settled.answer = r.partDecision()
-	}
-	if r.failed || len(r.rest) != 0 || format != rulingFormat || u.state < OperationAborted || u.state > OperationSettled {
+	c, u := MessageReader(string(value)), new(ruling)
+	if format := u.code(&c); !c.Whole() || format != rulingFormat || u.state < OperationAborted || u.state > OperationSettled {
 		return nil, fmt.Errorf("shard: record of an operation's ruling is malformed or of an unknown format (%d)", format)
 	}
 	return u, nil
 }
 
-func appendRuled(b []byte, l *ruled) []byte {
-	b = binary.AppendUvarint(b, uint64(l.Slot))
-	b = append(b, bit(l.Allowed)|bit(l.pending)<<1|bit(l.actual != nil)<<2)
-	b = appendPartDecision(b, &l.Decision)
-	if l.actual != nil {
-		b = binary.AppendUvarint(b, uint64(len(l.actual)))
-		for _, units := range l.actual {
-			b = binary.AppendUvarint(b, units)
-		}
-	}
-	return b
+func (u *ruling) code(c *MessageCodec) (format byte) {
+	format = c.due(rulingFormat, &u.due)
+	codec.Byte(&c.Codec, &u.state)
+	isSettled := u.settled != nil
+	c.Flags(&u.drawn, &isSettled)
+	c.Fixed64(&u.fingerprint)
+	codec.Int(&c.Codec, &u.keep)
+	codec.Int(&c.Codec, &u.until)
+	c.part(&u.answer)
+	c.taken(&u.entries)
+	codec.Int(&c.Codec, &u.expires)
+	codec.List(&c.Codec, &u.legs, MaxEntries, func(l *ruled) { l.code(c) })
+	codec.Optional(&c.Codec, isSettled, &u.settled, func(s *settled) {
+		c.Fixed64(&s.fingerprint)
+		codec.Byte(&c.Codec, &s.settlement.Action)
+		codec.Byte(&c.Codec, &s.settlement.Overage)
+		c.part(&s.answer)
+	})
+	return format
 }
 
-func (r *reader) ruled() (l ruled) {
-	l.Slot = r.slot()
-	flags := r.byte()
-	l.Allowed, l.pending = flags&1 != 0, flags&2 != 0
-	l.Decision = r.partDecision()
-	if flags&4 != 0 {
-		l.actual = make([]uint64, r.count())
-		for i := range l.actual {
-			l.actual[i] = r.uvarint()
-		}
+func (l *ruled) code(c *MessageCodec) {
+	c.slot(&l.Slot)
+	hasActual := l.actual != nil
+	c.Flags(&l.Allowed, &l.pending, &hasActual)
+	c.part(&l.Decision)
+	if hasActual {
+		codec.List(&c.Codec, &l.actual, MaxEntries, c.Uint64)
 	}
-	return l
 }
 
-// count reads the number of values that follow. Each has at least one byte, so it is never more than the bytes left.
-func (r *reader) count() uint64 {
-	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.failed = true
-		return 0
-	}
-	return n
-}
-
-func appendPartEntries(b []byte, entries []Entry) []byte {
-	b = binary.AppendUvarint(b, uint64(len(entries)))
-	for i := range entries {
-		b = appendHandleEntry(b, &entries[i])
-	}
-	return b
-}
-
-func (r *reader) partEntries() (entries []Entry) {
-	for range r.count() {
-		entries = append(entries, r.handleEntry())
-		if r.failed {
-			return nil
-		}
-	}
-	return entries
-}
-
-// appendPartDecision writes one shard's answer for its part. Statuses name their policy and key, because the record may be
-// read without its request.
-func appendPartDecision(b []byte, d *Decision) []byte {
-	b = append(b, bit(d.Allowed)|bit(d.ShadowDenied)<<1)
-	b = binary.AppendVarint(b, int64(d.RetryAfter))
-	b = binary.AppendVarint(b, int64(d.DecidedAt))
-	b = binary.AppendUvarint(b, uint64(d.Position.Shard))
-	b = binary.AppendUvarint(b, d.Position.Epoch)
-	b = binary.AppendUvarint(b, d.Position.Seq)
-	b = binary.AppendUvarint(b, uint64(d.Index))
-	b = binary.AppendVarint(b, int64(d.HoldExpires))
-	named := d.entriesNamed()
-	b = binary.AppendUvarint(b, uint64(len(named)))
-	for i := range named {
-		b = appendString(appendString(b, named[i].Policy), named[i].Key)
-	}
-	b = binary.AppendUvarint(b, uint64(len(d.Limits)))
-	for i := range d.Limits {
-		s := &d.Limits[i]
-		entry := slices.IndexFunc(named, func(e Entry) bool { return e.Policy == s.Policy && e.Key == s.Key })
-		b = appendStatus(b, entry, s)
-	}
-	return b
+// taken are entries, each with what was taken.
+func (c *MessageCodec) taken(entries *[]Entry) {
+	codec.List(&c.Codec, entries, c.Left(), c.handleEntry)
 }
 
 // entriesNamed lists the policies and keys of the statuses, each once.
@@ -249,25 +188,4 @@ func (d *Decision) entriesNamed() (named []Entry) {
 		}
 	}
 	return named
-}
-
-func (r *reader) partDecision() (d Decision) {
-	flags := r.byte()
-	d.Allowed, d.ShadowDenied = flags&1 != 0, flags&2 != 0
-	d.RetryAfter, d.DecidedAt = limit.Span(r.varint()), limit.Time(r.varint())
-	d.Position = Position{ID(r.uvarint()), r.uvarint(), r.uvarint()}
-	d.Index, d.HoldExpires = uint32(r.uvarint()), limit.Time(r.varint())
-	var named Request
-	for range r.count() {
-		named.Entries = append(named.Entries, Entry{Policy: r.string(), Key: r.string()})
-	}
-	for range r.count() {
-		s, ok := r.status(&named)
-		if !ok {
-			r.failed = true
-			return Decision{}
-		}
-		d.Limits = append(d.Limits, s)
-	}
-	return d
 }

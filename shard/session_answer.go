@@ -2,9 +2,11 @@ package shard
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // The answer to a check, or to a change by hand, cannot be derived from the later state, so the session remembers it until
@@ -40,22 +42,6 @@ type answersUnderWay struct {
 	room   [128]byte
 }
 
-// The bits of an answer's head.
-const (
-	answeredNext   = 1 << iota // number and index are the successors
-	answeredAlike              // the shape is that of the previous answer
-	answeredShadow             // ShadowDenied
-	answeredDenied             // and counted: the difference of its wait to the previous denial's follows
-)
-
-// The bits of a status's head: the differences to the previous one of the same shape, besides Used.
-const (
-	verdictSum = 1 << iota // Used + Remaining
-	verdictStart
-	verdictReset
-	verdictWait
-)
-
 // remembers reports whether a session keeps the answer for copies of the request. The answer to a request with an id is
 // kept under the id, and some answers have records of their own.
 func (r *Request) remembers(d *Decision) bool {
@@ -79,20 +65,23 @@ func (s *session) answer(number uint64, r *Request, d *Decision) {
 	shape := u.shapeOf(d.Limits)
 	next := number == u.number+1 && d.Index == u.index+1
 	alike := shape == u.shape && shape < len(u.shapes)
-	b := append(u.bytes, bit(next)*answeredNext|bit(alike)*answeredAlike|bit(d.ShadowDenied)*answeredShadow|
-		bit(!d.Allowed)*answeredDenied)
+	denied := !d.Allowed // and counted
+	c := MessageWriter(u.bytes)
+	c.Flags(&next, &alike, &d.ShadowDenied, &denied)
 	if !next {
-		b = binary.AppendVarint(b, int64(number-u.number))
-		b = binary.AppendVarint(b, int64(d.Index)-int64(u.index))
+		codec.Int(&c.Codec, new(int64(number-u.number)))
+		codec.Int(&c.Codec, new(int64(d.Index)-int64(u.index)))
 	}
-	if !d.Allowed {
-		b, u.wait = binary.AppendVarint(b, int64(d.RetryAfter-u.wait)), d.RetryAfter
+	if denied {
+		codec.Int(&c.Codec, new(d.RetryAfter-u.wait))
+		u.wait = d.RetryAfter
 	}
 	if !alike {
-		b = binary.AppendUvarint(b, uint64(shape))
+		codec.Uint(&c.Codec, &shape, math.MaxInt)
 	}
 	if shape == len(u.shapes) {
-		b = appendShape(b, d.Limits)
+		c.names = r.Entries
+		c.shape(&d.Limits)
 		u.shapes = append(u.shapes, nil)
 	}
 	for i, before := 0, u.shapes[shape]; i < len(d.Limits); i++ {
@@ -100,9 +89,9 @@ func (s *session) answer(number uint64, r *Request, d *Decision) {
 		if before != nil {
 			last = &before[i].Verdict
 		}
-		b = appendVerdict(b, &d.Limits[i].Verdict, last)
+		c.step(&d.Limits[i].Verdict, last)
 	}
-	u.bytes, u.shapes[shape] = b, d.Limits
+	u.bytes, u.shapes[shape] = c.Written(), d.Limits
 	u.number, u.index, u.shape, u.last = number, d.Index, shape, max(u.last, number)
 }
 
@@ -140,66 +129,59 @@ func sameShape(a, b []LimitStatus) bool {
 		return false
 	}
 	for i := range a {
-		x, y := &a[i], &b[i]
-		if x.Limit != y.Limit || x.Quota != y.Quota || x.flags() != y.flags() || i > 0 && beginsEntry(a, i) != beginsEntry(b, i) ||
-			x.Held != y.Held || x.Granted != y.Granted || x.LockoutLevel != y.LockoutLevel || x.BlockedUntil != y.BlockedUntil {
+		if i > 0 && beginsEntry(a, i) != beginsEntry(b, i) || a[i].shape() != b[i].shape() {
 			return false
 		}
 	}
 	return true
 }
 
-// appendShape writes the common part of the answers of one shape: statuses in the format of records, without their verdicts.
-func appendShape(b []byte, statuses []LimitStatus) []byte {
-	b = binary.AppendUvarint(b, uint64(len(statuses)))
-	entry := -1
-	for i := range statuses {
-		entry += int(bit(beginsEntry(statuses, i)))
-		one := statuses[i]
+// shape is what a status has in common with those of other answers of its shape.
+func (s LimitStatus) shape() LimitStatus {
+	s.Policy, s.Key, s.Verdict = "", "", limit.Verdict{Allowed: s.Allowed}
+	return s
+}
+
+// shape is the common part of the answers of one shape: their statuses without their verdicts.
+func (c *MessageCodec) shape(statuses *[]LimitStatus) {
+	n := c.CountTo(len(*statuses), c.Left()/leastStatus)
+	if c.Reading() {
+		*statuses = make([]LimitStatus, n)
+	}
+	var before LimitStatus
+	for i := range *statuses {
+		one := (*statuses)[i]
 		one.Verdict = limit.Verdict{Allowed: one.Allowed}
-		b = appendStatus(b, entry, &one)
+		if c.status(&before, &one); c.Reading() {
+			(*statuses)[i] = one
+		}
+		before = one
 	}
-	return b
 }
 
-func appendVerdict(b []byte, v, last *limit.Verdict) []byte {
-	sum := v.Used + v.Remaining - last.Used - last.Remaining
-	b = append(b, bit(sum != 0)*verdictSum|bit(v.WindowStart != last.WindowStart)*verdictStart|
-		bit(v.ResetAt != last.ResetAt)*verdictReset|bit(v.RetryAfter != last.RetryAfter)*verdictWait)
-	b = binary.AppendVarint(b, int64(v.Used-last.Used))
-	if sum != 0 {
-		b = binary.AppendVarint(b, int64(sum))
+// step is a verdict as its difference to the last one of its shape. Allowed is part of the shape.
+func (c *MessageCodec) step(v, last *limit.Verdict) {
+	used, sum := int64(v.Used-last.Used), int64(v.Used+v.Remaining-last.Used-last.Remaining)
+	start, reset, wait := v.WindowStart-last.WindowStart, v.ResetAt-last.ResetAt, v.RetryAfter-last.RetryAfter
+	hasSum, hasStart, hasReset, hasWait := sum != 0, start != 0, reset != 0, wait != 0
+	c.Flags(&hasSum, &hasStart, &hasReset, &hasWait)
+	codec.Int(&c.Codec, &used)
+	if hasSum {
+		codec.Int(&c.Codec, &sum)
 	}
-	if v.WindowStart != last.WindowStart {
-		b = binary.AppendVarint(b, int64(v.WindowStart-last.WindowStart))
+	if hasStart {
+		codec.Int(&c.Codec, &start)
 	}
-	if v.ResetAt != last.ResetAt {
-		b = binary.AppendVarint(b, int64(v.ResetAt-last.ResetAt))
+	if hasReset {
+		codec.Int(&c.Codec, &reset)
 	}
-	if v.RetryAfter != last.RetryAfter {
-		b = binary.AppendVarint(b, int64(v.RetryAfter-last.RetryAfter))
+	if hasWait {
+		codec.Int(&c.Codec, &wait)
 	}
-	return b
-}
-
-// verdict reads a verdict as a difference to the previous one of its shape, which v contains. Allowed is part of the shape.
-func (r *reader) verdict(v *limit.Verdict) {
-	flags := r.byte()
-	r.failed = r.failed || flags > verdictSum|verdictStart|verdictReset|verdictWait
-	sum := v.Used + v.Remaining
-	v.Used += uint64(r.varint())
-	if flags&verdictSum != 0 {
-		sum += uint64(r.varint())
-	}
-	v.Remaining = sum - v.Used
-	if flags&verdictStart != 0 {
-		v.WindowStart += limit.Time(r.varint())
-	}
-	if flags&verdictReset != 0 {
-		v.ResetAt += limit.Time(r.varint())
-	}
-	if flags&verdictWait != 0 {
-		v.RetryAfter += limit.Span(r.varint())
+	if c.Reading() {
+		total := last.Used + last.Remaining + uint64(sum)
+		v.Used = last.Used + uint64(used)
+		v.Remaining, v.WindowStart, v.ResetAt, v.RetryAfter = total-v.Used, last.WindowStart+start, last.ResetAt+reset, last.RetryAfter+wait
 	}
 }
 
@@ -275,72 +257,51 @@ func (a *answers) find(number uint64, shard ID, r *Request) (d Decision, found b
 	if number > a.last {
 		return Decision{}, false
 	}
-	in := reader{rest: a.bytes}
-	d = Decision{Replayed: true, Position: Position{Shard: shard, Epoch: in.uvarint(), Seq: in.uvarint()},
-		DecidedAt: limit.Time(in.uvarint())}
-	var at, shape uint64
+	c := MessageReader(string(a.bytes))
+	c.names = r.Entries
+	d = Decision{Replayed: true, Position: Position{Shard: shard}}
+	c.Uint64(&d.Position.Epoch)
+	c.Uint64(&d.Position.Seq)
+	codec.Uint(&c.Codec, &d.DecidedAt, math.MaxUint64)
+	var at uint64
+	var shape int
 	var wait limit.Span
-	var shapes [][]shared
-	for len(in.rest) > 0 && !in.failed {
-		head := in.byte()
-		if head&answeredNext != 0 {
-			at, d.Index = at+1, d.Index+1
-		} else {
-			at, d.Index = at+uint64(in.varint()), d.Index+uint32(in.varint())
+	var shapes [][]LimitStatus
+	var alien []bool // shapes of requests with other entries
+	for c.Left() > 0 {
+		var next, alike, denied bool
+		c.Flags(&next, &alike, &d.ShadowDenied, &denied)
+		step, index, more := int64(1), int64(1), limit.Span(0)
+		if !next {
+			codec.Int(&c.Codec, &step)
+			codec.Int(&c.Codec, &index)
 		}
-		if head&answeredDenied != 0 {
-			wait += limit.Span(in.varint())
+		at, d.Index = at+uint64(step), d.Index+uint32(index)
+		if denied {
+			codec.Int(&c.Codec, &more)
 		}
-		if head&answeredAlike == 0 {
-			shape = in.uvarint()
+		wait += more
+		if !alike {
+			codec.Uint(&c.Codec, &shape, math.MaxInt32)
 		}
-		if shape == uint64(len(shapes)) {
-			shapes = append(shapes, in.shape())
+		if shape == len(shapes) {
+			c.alien = false
+			shapes = append(shapes, nil)
+			c.shape(&shapes[shape])
+			alien = append(alien, c.alien)
 		}
-		if in.failed || shape >= uint64(len(shapes)) {
+		if c.Failed() || shape >= len(shapes) {
 			break
 		}
 		for i := range shapes[shape] {
-			in.verdict(&shapes[shape][i].Verdict)
+			c.step(&shapes[shape][i].Verdict, &shapes[shape][i].Verdict)
 		}
-		if at == number && !in.failed {
-			d.ShadowDenied, d.Allowed = head&answeredShadow != 0, head&answeredDenied == 0
-			if !d.Allowed {
+		if at == number && !c.Failed() {
+			if d.Limits, d.Allowed = shapes[shape], !denied; denied {
 				d.RetryAfter = wait
 			}
-			return d, nameStatuses(&d, shapes[shape], r)
+			return d, !alien[shape]
 		}
 	}
 	return Decision{}, false
-}
-
-// shared is one status of a shape, with the index of its entry.
-type shared struct {
-	entry uint64
-	LimitStatus
-}
-
-// shape reads the common part of the answers of one shape.
-func (r *reader) shape() (statuses []shared) {
-	for range r.count() {
-		s := shared{entry: r.uvarint()}
-		r.readStatus(&s.LimitStatus)
-		if r.failed {
-			return nil
-		}
-		statuses = append(statuses, s)
-	}
-	return statuses
-}
-
-// nameStatuses gives an answer its statuses, with the names in the request. It returns false if the request has too few entries.
-func nameStatuses(d *Decision, statuses []shared, r *Request) bool {
-	for _, s := range statuses {
-		if s.entry >= uint64(len(r.Entries)) {
-			return false
-		}
-		s.Policy, s.Key = r.Entries[s.entry].Policy, r.Entries[s.entry].Key
-		d.Limits = append(d.Limits, s.LimitStatus)
-	}
-	return true
 }

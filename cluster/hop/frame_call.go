@@ -6,16 +6,14 @@ import (
 	"math"
 	"time"
 
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/codec"
 )
 
-// Bounds of a call. It has at most as many requests as the owner decides at once, and each is bounded as in the API. Both
-// ends check them: one caller's requests must not end the connection that all share, and a peer's data is not trusted.
+// Bounds of a call. It has at most as many requests as the owner decides at once. Both ends check them: one caller's requests
+// must not end the connection that all share, and a peer's data is not trusted.
 const (
 	maxCallRequests = 4096
-	maxEntries      = 32
-	maxLimits       = 16 // of one entry that brings its own limits
 	maxBudget       = time.Hour
 )
 
@@ -46,161 +44,35 @@ func encodeCall(hops int, id shard.ID, requests []shard.Request) ([]byte, *shard
 		return nil, shard.Invalidf("", "%d requests at once, of %d at most that can be forwarded",
 			len(requests), maxCallRequests)
 	}
-	b := make([]byte, 0, 16+128*len(requests))
-	b = binary.AppendUvarint(b, uint64(hops))
-	b = binary.AppendUvarint(b, uint64(id))
-	b = binary.AppendUvarint(b, uint64(len(requests)))
+	c := shard.MessageWriter(make([]byte, 0, 16+128*len(requests)))
+	codec.Uint(&c.Codec, &hops, MaxHops)
+	codec.Uint(&c.Codec, &id, math.MaxUint32)
+	c.Count(len(requests))
 	for i := range requests {
-		if err := requestProblem(&requests[i]); err != nil {
+		if err := requests[i].MessageProblem(); err != nil {
 			return nil, err
 		}
-		b = appendSized(b, func(b []byte) []byte { return appendRequest(b, &requests[i]) })
+		c.Sized(func() { c.Request(&requests[i]) })
 	}
-	if len(b) > maxInFrame {
-		return nil, shard.Invalidf("", "%d bytes at once, of %d at most that can be forwarded", len(b), maxInFrame)
+	if bytes := len(c.Written()); bytes > maxInFrame {
+		return nil, shard.Invalidf("", "%d bytes at once, of %d at most that can be forwarded", bytes, maxInFrame)
 	}
-	return b, nil
-}
-
-// requestProblem returns the error of a request that cannot be forwarded, or nil.
-func requestProblem(r *shard.Request) *shard.Error {
-	switch n := len(r.Entries); {
-	case n > maxEntries || n == 0 && needsEntries(r.Op):
-		return shard.Invalidf("entries", "are %d: 1 to %d can be forwarded", n, maxEntries)
-	case mostLimits(r.Entries) > maxLimits:
-		return shard.Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded",
-			mostLimits(r.Entries), maxLimits)
-	case mostCounted(r.Entries) > maxLimits:
-		return shard.Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded",
-			mostCounted(r.Entries), maxLimits)
-	case r.Operation != nil && mostLegs(r.Operation) > maxEntries:
-		return shard.Invalidf("operation", "has more than %d legs, one for each entry", maxEntries)
-	case len(r.Document) > shard.MaxDocumentName:
-		return shard.Invalidf("document", "has a name of %d bytes, of %d at most", len(r.Document), shard.MaxDocumentName)
-	case len(r.Body) > shard.MaxDocumentBytes:
-		return shard.Invalidf("body", "has %d bytes, of %d at most", len(r.Body), shard.MaxDocumentBytes)
-	}
-	return nil
-}
-
-// needsEntries reports whether a request with this operation must have entries. Messages about an operation need none,
-// because the shard has a record of its keys.
-func needsEntries(op shard.Op) bool {
-	switch op {
-	case shard.OpenSession, shard.Fetch, shard.Swap, shard.AskHome, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge:
-		return false
-	}
-	return !op.AboutShard()
-}
-
-// mostLimits returns the largest number of limits that an entry brings.
-func mostLimits(entries []shard.Entry) (most int) {
-	for i := range entries {
-		most = max(most, len(entries[i].Limits))
-	}
-	return most
-}
-
-// appendSized writes a value prefixed with its length, so that a reader can take it off as one string.
-func appendSized(b []byte, write func([]byte) []byte) []byte {
-	start := len(b)
-	b = write(append(b, 0))
-	size := len(b) - start - 1
-	if size < 0x80 { // nearly always: the length fits the byte reserved for it
-		b[start] = byte(size)
-		return b
-	}
-	var length [binary.MaxVarintLen64]byte
-	n := binary.PutUvarint(length[:], uint64(size))
-	b = append(b, length[:n-1]...)
-	copy(b[start+n:], b[start+1:start+1+size])
-	copy(b[start:], length[:n])
-	return b
-}
-
-// Bits for the fields after the entries of a request. If none is present, the bits are left out too.
-const (
-	bitInSession byte = 1 << iota
-	bitRetry
-	bitAboutDocument
-	bitAsksMore
-	bitRevision
-	bitHashed
-	bitFollowed
-	bitOwn
-	bitsExtra = 1<<iota - 1
-)
-
-func appendRequest(b []byte, r *shard.Request) []byte {
-	b = append(b, byte(r.Op))
-	b = appendText(b, r.Namespace)
-	b = appendText(b, r.Limit)
-	b = appendText(b, r.ID)
-	b = binary.AppendVarint(b, int64(r.NotAfter))
-	b = binary.AppendUvarint(b, uint64(len(r.Entries)))
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		b = appendText(b, e.Policy)
-		b = appendText(b, e.Key)
-		b = appendText(b, e.Tier)
-		b = binary.AppendUvarint(b, e.Cost)
-	}
-	return appendExtra(b, r)
-}
-
-// appendExtra writes fields that few requests have. Acked travels as its distance from the number, which is usually
-// small; the subtraction is undone exactly for any two values.
-func appendExtra(b []byte, r *shard.Request) []byte {
-	inSession := r.Session != (shard.Session{}) || r.Number != 0 || r.Acked != 0
-	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
-	more := moreBits(r)
-	bits := flag(inSession, bitInSession) | flag(r.Retry, bitRetry) | flag(aboutDocument, bitAboutDocument) |
-		flag(more != 0, bitAsksMore) | flag(r.Revision != 0, bitRevision) | flag(r.Hashed, bitHashed) |
-		flag(r.Trace != nil, bitFollowed) | flag(r.Own != 0, bitOwn)
-	if bits == 0 {
-		return b
-	}
-	b = append(b, bits)
-	if inSession {
-		b = appendSession(b, r.Session)
-		b = binary.AppendUvarint(b, r.Number)
-		b = binary.AppendUvarint(b, r.Number-r.Acked)
-	}
-	if aboutDocument {
-		b = appendText(b, r.Document)
-		b = binary.AppendUvarint(b, r.Expect)
-		b = append(binary.AppendUvarint(b, uint64(len(r.Body))), r.Body...)
-	}
-	if more != 0 {
-		b = appendMore(append(b, more), r, more)
-	}
-	if r.Revision != 0 {
-		b = binary.AppendUvarint(b, r.Revision)
-	}
-	if r.Trace != nil {
-		b = appendTrace(b, r.Trace.Context())
-	}
-	if r.Own != 0 {
-		b = binary.AppendUvarint(b, uint64(r.Own))
-	}
-	return b
-}
-
-func appendSession(b []byte, s shard.Session) []byte {
-	b = binary.AppendUvarint(b, s.Epoch)
-	b = binary.AppendUvarint(b, s.Seq)
-	return binary.AppendUvarint(b, uint64(s.Index))
+	return c.Written(), nil
 }
 
 // decodeCalls reads the records of a frame of calls. The requests do not refer to the frame's bytes.
 func decodeCalls(records []byte) ([]sentCall, error) {
 	var calls []sentCall
-	for r := (frameReader{rest: string(records)}); len(r.rest) > 0; {
-		c := sentCall{number: r.uvarint()}
-		c.budget = time.Duration(r.upTo(uint64(maxBudget/time.Microsecond))) * time.Microsecond
-		c.hops, c.shard = int(r.upTo(MaxHops)), shard.ID(r.upTo(math.MaxUint32))
+	for r := codec.Reader(string(records)); r.Left() > 0; {
+		var c sentCall
+		var budget uint64 // us
+		r.Uint64(&c.number)
+		codec.Uint(&r, &budget, uint64(maxBudget/time.Microsecond))
+		c.budget = time.Duration(budget) * time.Microsecond
+		codec.Uint(&r, &c.hops, MaxHops)
+		codec.Uint(&r, &c.shard, math.MaxUint32)
 		c.readRequests(&r)
-		if r.failed || c.hops == 0 || c.count() == 0 {
+		if r.Failed() || c.hops == 0 || c.count() == 0 {
 			return nil, fmt.Errorf("%w: call %d", errMalformedFrame, c.number)
 		}
 		calls = append(calls, c)
@@ -210,18 +82,17 @@ func decodeCalls(records []byte) ([]sentCall, error) {
 
 // readRequests reads the requests of a call. An unreadable request is refused alone: it may come from a newer node, and
 // the frame carries the requests of other callers too.
-func (c *sentCall) readRequests(r *frameReader) {
-	count := r.countTo(maxCallRequests)
+func (c *sentCall) readRequests(r *codec.Codec) {
+	count := r.CountTo(0, maxCallRequests)
 	c.requests = make([]shard.Request, 0, count)
-	text := r.strings(count)
-	if r.failed {
-		return
-	}
-	var one frameReader
+	text := r.Texts(count)
+	var one shard.MessageCodec
 	for i := range count {
-		one = frameReader{rest: text.string(), entries: one.entries, ahead: count - i}
-		q := one.request()
-		if !one.failed && one.rest == "" {
+		var record string
+		var q shard.Request
+		text.Text(&record)
+		one.Next(record, count-i)
+		if one.Request(&q); one.Whole() {
 			c.requests = append(c.requests, q)
 			continue
 		}
@@ -247,61 +118,4 @@ func (c *sentCall) answers(results []shard.Result) []shard.Result {
 		}
 	}
 	return all
-}
-
-func (r *frameReader) request() (q shard.Request) {
-	q.Op = shard.Op(r.flags(math.MaxUint8))
-	q.Namespace, q.Limit, q.ID, q.NotAfter = r.string(), r.string(), r.string(), limit.Time(r.varint())
-	if n := r.countTo(maxEntries); n > 0 {
-		q.Entries, r.entries = carve(r.entries, n, r.ahead)
-	}
-	for i := range q.Entries {
-		q.Entries[i] = shard.Entry{Policy: r.string(), Key: r.string(), Tier: r.string(), Cost: r.uvarint()}
-	}
-	if r.rest != "" {
-		r.extra(&q)
-	}
-	if isTally(q.Op) && mostLimits(q.Entries) == 0 {
-		for i := range q.Entries {
-			q.Entries[i].Limits = shard.TallyLimits
-		}
-	}
-	r.failed = r.failed || requestProblem(&q) != nil
-	return q
-}
-
-func (r *frameReader) extra(q *shard.Request) {
-	bits := r.flags(bitsExtra)
-	if bits&bitInSession != 0 {
-		q.Session, q.Number = r.session(), r.uvarint()
-		q.Acked = q.Number - r.uvarint()
-	}
-	q.Retry, q.Hashed = bits&bitRetry != 0, bits&bitHashed != 0
-	if bits&bitAboutDocument != 0 {
-		q.Document, q.Expect, q.Body = r.string(), r.uvarint(), r.body()
-	}
-	if bits&bitAsksMore != 0 {
-		r.more(q)
-	}
-	if bits&bitRevision != 0 {
-		q.Revision = r.uvarint()
-	}
-	if bits&bitFollowed != 0 {
-		q.Trace = r.trace()
-	}
-	if bits&bitOwn != 0 {
-		q.Own = int(r.upTo(math.MaxInt32))
-	}
-}
-
-func (r *frameReader) session() shard.Session {
-	return shard.Session{Epoch: r.uvarint(), Seq: r.uvarint(), Index: uint32(r.upTo(math.MaxUint32))}
-}
-
-// body reads a document's body; nil if it is empty.
-func (r *frameReader) body() []byte {
-	n := r.countTo(shard.MaxDocumentBytes)
-	b := append([]byte(nil), r.rest[:n]...)
-	r.rest = r.rest[n:]
-	return b
 }

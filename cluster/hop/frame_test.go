@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,85 +13,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
-
-// fill sets every field to a distinct value, so that a field omitted by the codec shows. The numbers of a limit are valid
-// ones; package limit tests that all of them are encoded.
-func fill(v reflect.Value, next *uint64) {
-	*next++
-	switch v.Type() {
-	case reflect.TypeFor[limit.Limit]():
-		v.Set(reflect.ValueOf(limit.Limit{Algorithm: limit.TokenBucket, Quota: *next, Period: 7, Count: 3, Initial: 2}))
-		return
-	case reflect.TypeFor[shard.Leg](): // its decision contains no operation
-		var leg shard.Leg
-		leg.Slot, leg.Allowed = slot.ID(*next%slot.Count), true
-		for i := range reflect.TypeFor[shard.Decision]().NumField() {
-			if f := reflect.ValueOf(&leg.Decision).Elem().Field(i); f.Type() != reflect.TypeFor[*shard.Verdict]() {
-				fill(f, next)
-			}
-		}
-		v.Set(reflect.ValueOf(leg))
-		return
-	}
-	if v.Type() == reflect.TypeFor[shard.Trace]() {
-		v.Set(reflect.ValueOf(receivedTrace{ID: [16]byte{byte(*next), 1}, Span: [8]byte{2}}))
-		return
-	}
-	switch v.Kind() {
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.String:
-		v.SetString(fmt.Sprint("x", *next)) // names have a bound
-	case reflect.Int:
-		v.SetInt(int64(*next))
-	case reflect.Int64:
-		v.SetInt(int64(-*next))
-	case reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		v.SetUint(*next)
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), next)
-	case reflect.Map:
-		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-		fill(key, next)
-		fill(value, next)
-		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(key, value)
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		for i := range v.Len() {
-			fill(v.Index(i), next)
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), next)
-		}
-		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
-			l.Reason, l.OnRecovery, l.OnExceeded, l.Thresholds = "", 0, 0, nil // of policies, not of limits that a request brings along
-		}
-	default:
-		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")
-	}
-}
-
-func fullRequest() (r shard.Request) {
-	fill(reflect.ValueOf(&r).Elem(), new(uint64))
-	r.Shard = 0 // the call has it
-	return r
-}
-
-func fullDecision() (r shard.Result) {
-	fill(reflect.ValueOf(&r.Decision).Elem(), new(uint64))
-	return r
-}
-
-func fullError() (r shard.Result) {
-	r.Err = new(shard.Error)
-	fill(reflect.ValueOf(r.Err).Elem(), new(uint64))
-	return r
-}
 
 func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...shard.Request) []byte {
 	body, err := encodeCall(1, 3, requests)
@@ -102,53 +23,18 @@ func callsFrame(t testing.TB, number uint64, budget time.Duration, requests ...s
 	return append(appendCallHead(beginFrame(nil, frameCalls), number, budget), body...)
 }
 
-func TestEveryFieldOfARequestArrives(t *testing.T) {
-	extreme := shard.Request{Op: math.MaxUint8, NotAfter: math.MinInt64, Entries: []shard.Entry{{Cost: math.MaxUint64}}}
-	zone, err := limit.LoadZone("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	monthly := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
-		Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
-	want := []shard.Request{fullRequest(), extreme, check("a", "b"),
-		{Op: shard.OpenSession}, {Op: shard.Fetch, Document: "table"}, {Op: shard.Swap, Document: "table", Body: []byte("{}")},
-		inSession(math.MaxUint64, 0), inSession(0, math.MaxUint64), inSession(7, 6), {Op: shard.Swap, Retry: true},
-		// Each field that only some operations have, alone and at its smallest.
-		{Op: shard.Check, Entries: []shard.Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}, {Limit: monthly}}}}},
-		{Op: shard.Reserve, Entries: make([]shard.Entry, 1), Hold: &shard.HoldTerms{}},
-		{Op: shard.Settle, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
-			Settlement: &shard.Settlement{}},
-		{Op: shard.Settle, Entries: []shard.Entry{{}, {Counted: []shard.LimitPrint{0, math.MaxUint16}}}},
-		{Op: shard.Reset, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{}},
-		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Override: &policy.Override{}}},
-		{Op: shard.Forget, Adjustment: &shard.Adjustment{Forget: "user:42", Actor: "a"}},
-		{Op: shard.CorrectUsage, Entries: make([]shard.Entry, 1), Body: shard.CorrectionBody("", ""), Adjustment: &shard.Adjustment{Amount: -5, Note: "n"}},
-		{Op: shard.PutOverride, Entries: make([]shard.Entry, 1), Adjustment: &shard.Adjustment{Amount: math.MinInt64,
-			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
-		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{}, Revision: math.MaxUint64},
-		{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Verb: math.MaxUint8,
-			When: math.MaxUint8, KeepTTL: true, At: true, Amount: math.MinInt64, TTL: math.MaxInt64}},
-		{Op: shard.ReadTally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}},
-		{Op: shard.AskHome, Operation: &shard.Operation{}},
-		{Op: shard.FinishLeg, Operation: &shard.Operation{Verdict: shard.Verdict{Legs: make([]shard.Leg, maxEntries)}}},
-		{Op: shard.Settle, Entries: make([]shard.Entry, 1), Settlement: &shard.Settlement{}, Operation: &shard.Operation{
-			Excess: &shard.Excess{ID: "x", Legs: make([]shard.Leg, maxEntries)}}},
-		{Op: shard.Charge, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
-			Operation: &shard.Operation{Op: shard.Settle}},
-		{Op: shard.Swap, Document: strings.Repeat("d", shard.MaxDocumentName), Expect: math.MaxUint64,
-			Body: make([]byte, shard.MaxDocumentBytes)},
-	}
-	calls, err := decodeCalls(callsFrame(t, 7, 1500*time.Microsecond, want...)[frameHead+1:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c := calls[0]; len(calls) != 1 || c.number != 7 || c.budget != 1500*time.Microsecond || c.hops != 1 || c.shard != 3 {
-		t.Errorf("the call came as %+v", c)
-	}
-	if !reflect.DeepEqual(calls[0].requests, want) {
-		t.Errorf("the requests came as %+v", calls[0].requests)
-	}
+func resultBytes(r *shard.Result) []byte {
+	c := shard.MessageWriter(nil)
+	c.Result(r)
+	return c.Written()
 }
+
+// followed is a trace.
+type followed shard.TraceContext
+
+func (f followed) Context() shard.TraceContext { return shard.TraceContext(f) }
+
+func (followed) Reached(shard.TraceStep, time.Time) {}
 
 func lifetime(quota uint64) limit.Limit { return limit.Limit{Algorithm: limit.Lifetime, Quota: quota} }
 
@@ -158,56 +44,6 @@ func inSession(number, acked uint64) shard.Request {
 	r.Session = shard.Session{Epoch: math.MaxUint64, Seq: 300, Index: math.MaxUint32}
 	r.Number, r.Acked = number, acked
 	return r
-}
-
-// Requests without a session or a document spend no bytes on them.
-func TestASessionCostsAFewBytesAndOnlyWhereThereIsOne(t *testing.T) {
-	plain := check("k")
-	travelling := plain
-	travelling.Session, travelling.Number, travelling.Acked = shard.Session{Epoch: 10_000, Seq: 10_000, Index: 1}, 1<<20, 1<<20-100
-	travelling.Retry = true
-	before, after := len(appendRequest(nil, &plain)), len(appendRequest(nil, &travelling))
-	if last := appendRequest(nil, &plain); last[len(last)-1] != byte(plain.Entries[0].Cost) {
-		t.Errorf("a plain request ends with %x, not with its entry", last)
-	}
-	if after-before > 12 {
-		t.Errorf("a session costs %d bytes", after-before)
-	}
-}
-
-func TestEveryFieldOfAResultArrives(t *testing.T) {
-	extreme := shard.Result{Decision: shard.Decision{RetryAfter: limit.Never, DecidedAt: math.MaxInt64, Index: math.MaxUint32,
-		Position: shard.Position{Shard: math.MaxUint32, Epoch: math.MaxUint64, Seq: math.MaxUint64}}}
-	sameEntry := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{
-		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
-	largest := shard.Document{Version: math.MaxUint64, Body: make([]byte, shard.MaxDocumentBytes)}
-	lockedOut := shard.Result{Decision: shard.Decision{Limits: []shard.LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
-		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}, {Blocked: true, ByHand: true}}}}
-	want := []shard.Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
-		{Decision: shard.Decision{HoldExpires: 1}}, {Decision: shard.Decision{System: &shard.SystemAnswer{Audit: make([]shard.AuditRecord, 1)}}},
-		{Decision: shard.Decision{System: &shard.SystemAnswer{Forgot: shard.Forgot{Counters: 1, Holds: 2, Operations: 3, Audit: 4,
-			Open: math.MaxUint32, More: true}}}},
-		{Decision: shard.Decision{Operation: &shard.Verdict{}}}, {Decision: shard.Decision{Age: math.MaxInt64}}, {Decision: shard.Decision{Tallied: &shard.Tallied{}}},
-		{Decision: shard.Decision{Tallied: &shard.Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
-		{Decision: shard.Decision{System: &shard.SystemAnswer{Document: largest}}}, {Decision: shard.Decision{System: &shard.SystemAnswer{Session: shard.Session{Index: 1}}}}}
-	parts := encodeAnswers(9, want)
-	got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a := got[0]; len(got) != 1 || a.number != 9 || a.first != 0 || !reflect.DeepEqual(a.results, want) {
-		t.Errorf("came as %+v", got)
-	}
-}
-
-func TestEveryCodeKeepsItsFate(t *testing.T) {
-	for code := range 256 {
-		parts := encodeAnswers(1, []shard.Result{{Err: &shard.Error{Code: shard.Code(code)}}})
-		got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
-		if err != nil || got[0].results[0].Err.Code != shard.Code(code) {
-			t.Errorf("code %d came as %+v, %v", code, got, err)
-		}
-	}
 }
 
 func TestLargeAnswersComeInParts(t *testing.T) {
@@ -255,48 +91,18 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 	for name, requests := range map[string][]shard.Request{
 		"too many requests": make([]shard.Request, maxCallRequests+1),
 		"no entry":          {{Op: shard.Check}},
-		"too many entries":  {{Op: shard.Check, Entries: make([]shard.Entry, maxEntries+1)}},
+		"too many entries":  {{Op: shard.Check, Entries: make([]shard.Entry, shard.MaxEntries+1)}},
 		"too many bytes":    {large},
 		"a long name":       {{Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)}},
 		"a large body":      {{Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)}},
-		"too many limits":   {{Op: shard.Check, Entries: []shard.Entry{{Limits: make([]policy.Limit, maxLimits+1)}}}},
-		"too many legs":     {{Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}}},
+		"too many limits":   {{Op: shard.Check, Entries: []shard.Entry{{Limits: make([]policy.Limit, shard.MaxLimits+1)}}}},
+		"too many legs":     {{Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, shard.MaxEntries+1)}}},
 		"a large excess": {{Op: shard.AskHome, Operation: &shard.Operation{Excess: &shard.Excess{
-			Legs: make([]shard.Leg, maxEntries+1)}}}},
+			Legs: make([]shard.Leg, shard.MaxEntries+1)}}}},
 	} {
 		if _, err := encodeCall(1, 0, requests); err == nil || err.Code != shard.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// Data from a peer is not trusted: the bounds are checked on arrival, too.
-func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
-	for name, request := range map[string]shard.Request{
-		"no entry":         {Op: shard.Check},
-		"an unknown op":    {Op: shard.Acknowledge + 1},
-		"too many entries": {Op: shard.Swap, Entries: make([]shard.Entry, maxEntries+1)},
-		"a long name":      {Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)},
-		"a large body":     {Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)},
-		"too many limits": {Op: shard.Swap, Entries: []shard.Entry{{Limits: slices.Repeat(
-			[]policy.Limit{{Limit: lifetime(1)}}, maxLimits+1)}}},
-		"a charge of none": {Op: shard.Charge, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "a"}}}},
-			Operation: &shard.Operation{Op: shard.Check}},
-		"a limit that is none":  {Op: shard.Swap, Entries: []shard.Entry{{Limits: []policy.Limit{{}}}}},
-		"too many legs":         {Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, maxEntries+1)}},
-		"too many counted":      {Op: shard.Settle, Entries: []shard.Entry{{Counted: make([]shard.LimitPrint, maxLimits+1)}}},
-		"too many actual costs": {Op: shard.Swap, Settlement: &shard.Settlement{Actual: make([]uint64, maxEntries+1)}},
-	} {
-		one := frameReader{rest: string(appendRequest(nil, &request))}
-		if one.request(); !one.failed {
-			t.Errorf("%s: taken", name)
-		}
-	}
-	largeAnswer := shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{
-		Document: shard.Document{Version: 1, Body: make([]byte, shard.MaxDocumentBytes+1)}}}}
-	one := frameReader{rest: string(appendResult(nil, &largeAnswer))}
-	if one.result(); !one.failed {
-		t.Error("a document that is too large: taken")
 	}
 }
 
@@ -333,24 +139,6 @@ func TestARequestThatCannotBeReadFailsAlone(t *testing.T) {
 	}
 }
 
-// A leg's decision is never sent with an operation in it, and refused if it has one: with nested operations a peer could
-// choose how deep the decoder recurses.
-func TestAnOperationContainsNoOther(t *testing.T) {
-	inner := shard.Decision{Operation: &shard.Verdict{ID: "inner"}}
-	outer := shard.Result{Decision: shard.Decision{Operation: &shard.Verdict{Legs: []shard.Leg{{Decision: inner}}}}}
-	sent := appendResult(nil, &outer)
-	reader := frameReader{rest: string(sent)}
-	if got := reader.result(); reader.failed || got.Decision.Operation.Legs[0].Decision.Operation != nil {
-		t.Errorf("it came as %+v", got.Decision.Operation)
-	}
-	leg := appendDecision(nil, &shard.Decision{})
-	forged := string(sent[:len(sent)-len(leg)]) + string(appendDecision(nil, &inner))
-	reader = frameReader{rest: forged}
-	if reader.result(); !reader.failed {
-		t.Error("a leg with an operation in it: taken")
-	}
-}
-
 // Nodes of different versions exchange these bytes: another layout needs another kind of frame.
 func TestFrameGoldenBytes(t *testing.T) {
 	request := check("user:42")
@@ -370,32 +158,32 @@ func TestFrameGoldenBytes(t *testing.T) {
 		Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
 	ending := tally
 	ending.Tally = &shard.TallyTerms{Verb: shard.TallySet, At: true, Amount: 300, TTL: 5}
-	followed := check("k")
-	followed.Trace = receivedTrace{ID: [16]byte{0x4b, 15: 0x36}, Span: [8]byte{0xf0, 7: 0xb7}}
+	traced := check("k")
+	traced.Trace = followed{ID: [16]byte{0x4b, 15: 0x36}, Span: [8]byte{0xf0, 7: 0xb7}}
 	for _, c := range []struct {
 		name, want string
 		frame      []byte
 	}{
-		{"a request that is followed", goldenFollowed, callsFrame(t, 1, 0, followed)[frameHead:]},
+		{"a request that is followed", goldenFollowed, callsFrame(t, 1, 0, traced)[frameHead:]},
 		{"calls", goldenCalls, calls},
 		{"answers", goldenAnswers, answers},
 		{"a request in a session", goldenInSession, callsFrame(t, 1, 0, inSession(300, 298))[frameHead:]},
 		{"a hold", goldenReserve, callsFrame(t, 1, 0, reserve)[frameHead:]},
 		{"a swap", goldenSwap, callsFrame(t, 1, 0, swap)[frameHead:]},
-		{"a session opened", goldenOpened, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+		{"a session opened", goldenOpened, resultBytes(&shard.Result{Decision: shard.Decision{Allowed: true,
 			System: &shard.SystemAnswer{Session: shard.Session{Epoch: 300, Seq: 2, Index: 1}}}})},
-		{"a hold's answer", goldenHeld, appendResult(nil, &shard.Result{Decision: shard.Decision{HoldExpires: 7,
+		{"a hold's answer", goldenHeld, resultBytes(&shard.Result{Decision: shard.Decision{HoldExpires: 7,
 			Limits: []shard.LimitStatus{{Held: 300, Granted: 2, LockoutLevel: 3, BlockedUntil: 5, Blocked: true}}}})},
-		{"a soft limit's answer", goldenSoft, appendResult(nil, &shard.Result{Decision: shard.Decision{RetryAfter: 7,
+		{"a soft limit's answer", goldenSoft, resultBytes(&shard.Result{Decision: shard.Decision{RetryAfter: 7,
 			Limits: []shard.LimitStatus{{Soft: true}}}})},
-		{"fired thresholds", goldenFired, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+		{"fired thresholds", goldenFired, resultBytes(&shard.Result{Decision: shard.Decision{Allowed: true,
 			System: &shard.SystemAnswer{Fired: []shard.FiredThreshold{{Policy: "p", Limit: "a", Key: "k", Units: 300, Percent: 80, Starts: 5,
 				Ends: limit.Forever}}}}})},
 		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
 		{"a tally that ends at an instant", goldenEnding, callsFrame(t, 1, 0, ending)[frameHead:]},
-		{"a tally's answer", goldenTallied, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+		{"a tally's answer", goldenTallied, resultBytes(&shard.Result{Decision: shard.Decision{Allowed: true,
 			Tallied: &shard.Tallied{Known: true, Done: true, Before: -1, Value: 299, EndsAt: 5}}})},
-		{"a document", goldenDocument, appendResult(nil, &shard.Result{Decision: shard.Decision{Allowed: true,
+		{"a document", goldenDocument, resultBytes(&shard.Result{Decision: shard.Decision{Allowed: true,
 			System: &shard.SystemAnswer{Document: shard.Document{Version: 8, Body: []byte("{}")}}}})},
 	} {
 		if got := hex.EncodeToString(c.frame); got != c.want {
@@ -458,14 +246,14 @@ func TestFrameRefusesWhatIsNone(t *testing.T) {
 
 // No input panics, and accepted input is encoded as the same call or answer again.
 func FuzzDecodeFrame(f *testing.F) {
-	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, fullRequest(), check("a", "b"))[frameHead+1:])
+	f.Add(byte(frameCalls), callsFrame(f, 1, time.Second, check("a", "b"))[frameHead+1:])
 	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one byte longer than the rest
 	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
 		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true},
 		shard.Request{Op: shard.Check, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
 		shard.Request{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Amount: -1}},
 		shard.Request{Op: shard.Acknowledge, Operation: &shard.Operation{ID: "x", Leg: 3}})[frameHead+1:])
-	for _, results := range [][]shard.Result{{fullDecision(), fullError()}, {{}}} {
+	for _, results := range [][]shard.Result{{{Decision: shard.Decision{Allowed: true, Limits: make([]shard.LimitStatus, 2)}}, {Err: errUnreadable}}, {{}}} {
 		parts := encodeAnswers(2, results)
 		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // call is one Submit in flight. Its link's mutex guards it until done is closed; after that it belongs to the caller
@@ -341,9 +342,9 @@ func (l *link) answer(answers []answer) error {
 // goodbye ends the calls that the peer did not begin, and with them the link: what was sent after that would never be begun
 // either, but nobody would know. A peer that does not stop, and only renews its connections, can be dialed again at once.
 func (l *link) goodbye(records []byte) error {
-	r := frameReader{rest: string(records)}
-	begun := r.uvarint()
-	if r.failed || r.rest != "" {
+	var begun uint64
+	r := codec.Reader(string(records))
+	if r.Uint64(&begun); !r.Whole() {
 		return errMalformedFrame
 	}
 	l.mu.Lock()

@@ -31,7 +31,7 @@ var ofAPI = []group{
 	{tests("api", "TestAStaleReadOfAHashedKey"), edits{"stale-read-without-key-hash": swap("c.Stale =", "_ =")}},
 	{tests("api", "TestWithoutTheSecretOfKeys"), edits{"plain-key-without-the-secret": swap("err", "nil")}},
 	{tests("api", "TestSettlementsOfHashedKeys"), edits{
-		"id-forgets-the-key-form": without("|bit(target.Hashed)*handleHashed"),
+		"id-forgets-the-key-form": swap("&t.Hashed", "new(bool)"),
 	}},
 	{tests("api", "TestOddValuesOfEnvoy"), edits{
 		"client-writes-a-parent": swap(`"%=|{}/"`, `"%=|{}"`),

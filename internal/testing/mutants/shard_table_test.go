@@ -46,7 +46,7 @@ var ofShard = []group{
 		"commit-keeps-concurrency":        instead("if back && l.counts(h) {"),
 		"check-takes-concurrency":         instead("if false && (op.decides() || op == Count) {"),
 		"shadow-denial-refunded":          without("!s.Allowed || "),
-		"replay-lacks-hold-expiry":        instead("in.varint()"),
+		"replay-lacks-hold-expiry":        swap("&d.HoldExpires", "new(int64)"),
 	}},
 	{tests("shard", "TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards"), edits{
 		"denial-counter-off-on-many-shards": swap("op != Count", "false"),

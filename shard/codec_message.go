@@ -1,0 +1,109 @@
+package shard
+
+import (
+	"math"
+
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// Bounds of a request between nodes, as in the API. A reader does not trust a peer's data.
+const (
+	MaxEntries = 32
+	MaxLimits  = 16 // of one entry that brings its own limits
+)
+
+// MessageCodec writes requests and results, or reads them, as nodes send them to each other. Records about operations and
+// ids have their decisions in the same form. It must not be used concurrently.
+type MessageCodec struct {
+	codec.Codec
+
+	// names are the entries that the statuses of a decision are about: a status then has the index of its entry instead of
+	// a policy and a key. nil: it has these.
+	names []Entry
+	alien bool // a status was read whose entry is not among the names
+	inLeg bool // the decision of a leg, which must not contain an operation
+
+	// Memory that the requests or results of one frame share; ahead is how many of these are still to be read, including
+	// the current one.
+	entries  []Entry
+	statuses []LimitStatus
+	ahead    int
+}
+
+// MessageWriter returns a MessageCodec that appends to b.
+func MessageWriter(b []byte) MessageCodec { return MessageCodec{Codec: codec.Writer(b)} }
+
+// MessageReader returns a MessageCodec that reads text. What it reads refers to the text.
+func MessageReader(text string) MessageCodec { return MessageCodec{Codec: codec.Reader(text)} }
+
+// Next makes a reader read another text, the first of ahead that are left.
+func (c *MessageCodec) Next(text string, ahead int) {
+	*c = MessageCodec{Codec: codec.Reader(text), entries: c.entries, statuses: c.statuses, ahead: ahead}
+}
+
+// carve returns n zero values from a shared block of memory, and the rest of the block. If the block is too small, carve
+// allocates one with room for ahead values, within bounds.
+func carve[T any](piece []T, n, ahead int) (values, left []T) {
+	if len(piece) < n {
+		piece = make([]T, max(n, min(ahead, 64)))
+	}
+	return piece[:n:n], piece[n:]
+}
+
+func (c *MessageCodec) position(p *Position) {
+	codec.Uint(&c.Codec, &p.Shard, math.MaxUint32)
+	c.Uint64(&p.Epoch)
+	c.Uint64(&p.Seq)
+}
+
+func (c *MessageCodec) slot(at *slot.ID) { codec.Uint(&c.Codec, at, slot.Count-1) }
+
+func (c *MessageCodec) session(s *Session) {
+	c.Uint64(&s.Epoch)
+	c.Uint64(&s.Seq)
+	codec.Uint(&c.Codec, &s.Index, math.MaxUint32)
+}
+
+// limits are limits that replace a policy's. They lack the Reason, which the node that received the request adds to the
+// answer. Numbers that no policy could have are refused, because the arithmetic relies on Validate. Only operations that
+// decide nothing may leave the numbers out.
+func (c *MessageCodec) limits(limits *[]policy.Limit, op Op) {
+	codec.List(&c.Codec, limits, MaxLimits, func(l *policy.Limit) {
+		c.Text(&l.Name)
+		c.Text(&l.Unit)
+		named := isNamed(l)
+		if c.Flags(&l.Shadow, &l.Unlimited, &named); !named {
+			c.limit(l)
+		} else if c.Reading() && op != Settle && op != FinishLeg && op != Charge {
+			c.Fail()
+		}
+	})
+}
+
+// A trace that is followed takes 26 bytes, as in the binary form of the W3C's traceparent: version 0, the ids of the trace and
+// of the span above, and the flag that says that it is followed. Nothing else of it crosses.
+const (
+	traceVersion = 0
+	traceSampled = 1
+)
+
+func (c *MessageCodec) trace(t *Trace) {
+	version, sampled := byte(traceVersion), byte(traceSampled)
+	var at TraceContext
+	if !c.Reading() {
+		at = (*t).Context()
+	}
+	codec.Byte(&c.Codec, &version)
+	c.Array(at.ID[:])
+	c.Array(at.Span[:])
+	codec.Byte(&c.Codec, &sampled)
+	switch {
+	case !c.Reading():
+	case version != traceVersion || sampled != traceSampled || at.ID == [16]byte{} || at.Span == [8]byte{}:
+		c.Fail()
+	default:
+		*t = receivedTrace(at)
+	}
+}

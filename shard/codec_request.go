@@ -1,0 +1,295 @@
+package shard
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
+)
+
+// Request is a request without its Shard, which the call that carries it names.
+func (c *MessageCodec) Request(r *Request) {
+	codec.Byte(&c.Codec, &r.Op)
+	c.Text(&r.Namespace)
+	c.Text(&r.Limit)
+	c.Text(&r.ID)
+	codec.Int(&c.Codec, &r.NotAfter)
+	if n := c.CountTo(len(r.Entries), MaxEntries); c.Reading() && n > 0 {
+		r.Entries, c.entries = carve(c.entries, n, c.ahead)
+	}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		c.Text(&e.Policy)
+		c.Text(&e.Key)
+		c.Text(&e.Tier)
+		c.Uint64(&e.Cost)
+	}
+	c.rare(r)
+	if !c.Reading() {
+		return
+	}
+	if isTally(r.Op) && mostLimits(r.Entries) == 0 {
+		for i := range r.Entries {
+			r.Entries[i].Limits = TallyLimits
+		}
+	}
+	if r.MessageProblem() != nil {
+		c.Fail()
+	}
+}
+
+// rare are the fields that few requests have. If there are none, their bits are missing too. Acked travels as its distance from the
+// number, which is usually small; the subtraction is undone exactly for any two values.
+func (c *MessageCodec) rare(r *Request) {
+	inSession := r.Session != (Session{}) || r.Number != 0 || r.Acked != 0
+	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
+	terms := r.terms()
+	hasTerms, hasRevision, followed, hasOwn := terms != 0, r.Revision != 0, r.Trace != nil, r.Own != 0
+	if c.Reading() && c.Left() == 0 || !c.Reading() &&
+		!(inSession || r.Retry || aboutDocument || hasTerms || hasRevision || r.Hashed || followed || hasOwn) {
+		return
+	}
+	c.Flags(&inSession, &r.Retry, &aboutDocument, &hasTerms, &hasRevision, &r.Hashed, &followed, &hasOwn)
+	if inSession {
+		c.session(&r.Session)
+		c.Uint64(&r.Number)
+		unfinished := r.Number - r.Acked
+		if c.Uint64(&unfinished); c.Reading() {
+			r.Acked = r.Number - unfinished
+		}
+	}
+	if aboutDocument {
+		c.Text(&r.Document)
+		c.Uint64(&r.Expect)
+		c.Bytes(&r.Body, MaxDocumentBytes)
+	}
+	if hasTerms {
+		c.terms(r, terms)
+	}
+	if hasRevision {
+		c.Uint64(&r.Revision)
+	}
+	if followed {
+		c.trace(&r.Trace)
+	}
+	if hasOwn {
+		codec.Uint(&c.Codec, &r.Own, math.MaxInt32)
+	}
+}
+
+// requestTerms are the parameters of certain operations that a request has, as bits.
+type requestTerms byte
+
+const (
+	termLimits requestTerms = 1 << iota
+	termHold
+	termSettlement
+	termAdjustment
+	termOperation
+	termCounted
+	termTally
+)
+
+func (r *Request) terms() (has requestTerms) {
+	for i, one := range [...]bool{mostLimits(r.Entries) > 0 && !impliesLimits(r), r.Hold != nil, r.Settlement != nil,
+		r.Adjustment != nil, r.Operation != nil, mostCounted(r.Entries) > 0, r.Tally != nil} {
+		has |= requestTerms(bit(one)) << i
+	}
+	return has
+}
+
+func (c *MessageCodec) terms(r *Request, has requestTerms) {
+	if codec.Byte(&c.Codec, &has); has >= termTally<<1 {
+		c.Fail()
+		return
+	}
+	if has&termLimits != 0 {
+		for i := range r.Entries {
+			c.limits(&r.Entries[i].Limits, r.Op)
+		}
+	}
+	codec.Optional(&c.Codec, has&termHold != 0, &r.Hold, func(h *HoldTerms) {
+		codec.Int(&c.Codec, &h.TTL)
+		codec.Byte(&c.Codec, &h.OnExpire)
+	})
+	codec.Optional(&c.Codec, has&termSettlement != 0, &r.Settlement, c.settlement)
+	codec.Optional(&c.Codec, has&termAdjustment != 0, &r.Adjustment, c.adjustment)
+	codec.Optional(&c.Codec, has&termOperation != 0, &r.Operation, c.operation)
+	if has&termCounted != 0 {
+		for i := range r.Entries {
+			c.counted(&r.Entries[i].Counted)
+		}
+	}
+	codec.Optional(&c.Codec, has&termTally != 0, &r.Tally, c.tally)
+	if c.Reading() && r.Op == Charge && !chargesExcess(r) && slices.ContainsFunc(r.Entries, namesLimits) {
+		c.Fail()
+	}
+}
+
+func (c *MessageCodec) counted(prints *[]LimitPrint) {
+	if n := c.CountTo(len(*prints), MaxLimits); c.Reading() && n > 0 {
+		*prints = make([]LimitPrint, n)
+	}
+	for i, p := range *prints {
+		b := [2]byte{byte(p), byte(p >> 8)}
+		if c.Array(b[:]); c.Reading() {
+			(*prints)[i] = LimitPrint(b[0]) | LimitPrint(b[1])<<8
+		}
+	}
+}
+
+// MessageProblem returns the error of a request that no message can carry, or nil. A reader fails at such a request.
+func (r *Request) MessageProblem() *Error {
+	switch n := len(r.Entries); {
+	case n > MaxEntries || n == 0 && r.Op.needsEntries():
+		return Invalidf("entries", "are %d: 1 to %d can be forwarded", n, MaxEntries)
+	case mostLimits(r.Entries) > MaxLimits:
+		return Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded", mostLimits(r.Entries), MaxLimits)
+	case mostCounted(r.Entries) > MaxLimits:
+		return Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded", mostCounted(r.Entries), MaxLimits)
+	case r.Operation != nil && r.Operation.mostLegs() > MaxEntries:
+		return Invalidf("operation", "has more than %d legs, one for each entry", MaxEntries)
+	case len(r.Document) > MaxDocumentName:
+		return Invalidf("document", "has a name of %d bytes, of %d at most", len(r.Document), MaxDocumentName)
+	case len(r.Body) > MaxDocumentBytes:
+		return Invalidf("body", "has %d bytes, of %d at most", len(r.Body), MaxDocumentBytes)
+	}
+	return nil
+}
+
+// needsEntries reports whether a request with this operation must have entries. Messages about an operation on several
+// shards need none, because the shard has a record of its keys.
+func (o Op) needsEntries() bool {
+	switch o {
+	case OpenSession, Fetch, Swap, AskHome, ResolveHome, FinishLeg, Acknowledge:
+		return false
+	}
+	return !o.AboutShard()
+}
+
+// mostLimits returns the largest number of limits that an entry brings.
+func mostLimits(entries []Entry) (most int) {
+	for i := range entries {
+		most = max(most, len(entries[i].Limits))
+	}
+	return most
+}
+
+// mostCounted returns the largest number of limits that have counted one entry.
+func mostCounted(entries []Entry) (most int) {
+	for i := range entries {
+		most = max(most, len(entries[i].Counted))
+	}
+	return most
+}
+
+// chargesExcess reports whether a charge is for the excess of a settlement. The shard knows the limits of such a charge.
+func chargesExcess(r *Request) bool { return r.Operation != nil && r.Operation.Op == Settle }
+
+// namesLimits reports whether an entry brings limits by name alone.
+func namesLimits(e Entry) bool {
+	return slices.ContainsFunc(e.Limits, func(l policy.Limit) bool { return isNamed(&l) })
+}
+
+// isNamed reports whether a limit is a name alone, from a settlement.
+func isNamed(l *policy.Limit) bool { return l.Limit == (limit.Limit{}) }
+
+func isTally(op Op) bool { return op == Tally || op == ReadTally }
+
+// impliesLimits reports whether the limits of all entries are those of a tally, which need not travel.
+func impliesLimits(r *Request) bool {
+	for i := range r.Entries {
+		if !AreTallyLimits(r.Entries[i].Limits) {
+			return false
+		}
+	}
+	return isTally(r.Op)
+}
+
+// limit is the arithmetic of a limit, in package limit's own form.
+func (c *MessageCodec) limit(l *policy.Limit) {
+	if !c.Reading() {
+		form := string(limit.AppendLimit(nil, l.Limit))
+		c.Text(&form)
+		return
+	}
+	var form string
+	c.Text(&form)
+	var rest []byte
+	var err error
+	if l.Limit, rest, err = limit.DecodeLimit([]byte(form), limit.Limit{}); err != nil || len(rest) > 0 {
+		c.Fail()
+	}
+}
+
+func (c *MessageCodec) tally(t *TallyTerms) {
+	codec.Byte(&c.Codec, &t.Verb)
+	codec.Byte(&c.Codec, &t.When)
+	c.Flags(&t.KeepTTL, &t.At)
+	codec.Int(&c.Codec, &t.Amount)
+	codec.Int(&c.Codec, &t.TTL)
+}
+
+func (c *MessageCodec) settlement(s *Settlement) {
+	t := &s.Target
+	c.Flags(&t.Hold, &t.Hashed)
+	c.position(&t.Position)
+	codec.Uint(&c.Codec, &t.Index, math.MaxUint32)
+	codec.Int(&c.Codec, &t.DecidedAt)
+	codec.Int(&c.Codec, &t.Retention)
+	c.Text(&t.Operation)
+	c.slot(&t.Home)
+	codec.Byte(&c.Codec, &s.Action)
+	codec.Byte(&c.Codec, &s.Overage)
+	codec.List(&c.Codec, &s.Actual, MaxEntries, c.Uint64)
+	codec.Int(&c.Codec, &s.TTL)
+}
+
+func (c *MessageCodec) adjustment(a *Adjustment) {
+	overrides, forgets := a.Override != nil, a.Forget != ""
+	c.Flags(&overrides, &forgets)
+	codec.Int(&c.Codec, &a.Amount)
+	codec.Int(&c.Codec, &a.Until)
+	c.Text(&a.Actor)
+	c.Text(&a.Note)
+	if forgets {
+		c.Text(&a.Forget)
+	}
+	codec.Optional(&c.Codec, overrides, &a.Override, c.override)
+}
+
+func (c *MessageCodec) override(o *policy.Override) {
+	c.Text(&o.Tier)
+	codec.Int(&c.Codec, &o.Expires)
+	n := c.CountTo(len(o.Limits), MaxLimits)
+	if !c.Reading() {
+		for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
+			numbers := o.Limits[name]
+			c.Text(&name)
+			c.numbers(&numbers)
+		}
+		return
+	}
+	if n > 0 {
+		o.Limits = make(map[string]policy.TierLimit, n)
+	}
+	for range n {
+		var name string
+		var numbers policy.TierLimit
+		c.Text(&name)
+		c.numbers(&numbers)
+		o.Limits[name] = numbers
+	}
+}
+
+// numbers are those that a tier or an override changes in one limit.
+func (c *MessageCodec) numbers(l *policy.TierLimit) {
+	quota, refill, rate := l.Quota != nil, l.Refill != nil, l.Rate != nil
+	c.Flags(&quota, &refill, &rate)
+	codec.Optional(&c.Codec, quota, &l.Quota, c.Uint64)
+	codec.Optional(&c.Codec, refill, &l.Refill, c.Uint64)
+	codec.Optional(&c.Codec, rate, &l.Rate, c.Uint64)
+}
