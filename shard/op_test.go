@@ -97,6 +97,29 @@ func TestALegEndsByHomesWordOnly(t *testing.T) {
 	}
 }
 
+// An entry that only looks takes nothing on a leg, and a refund that comes before the leg has heard of the decision gives
+// back what the others took.
+func TestALookOnALegIsNeitherHeldNorSettled(t *testing.T) {
+	for state, used := range map[OperationState]uint64{OperationAborted: 0, OperationCommitted: 3, OperationSettled: 0} {
+		c := newCrossing(t)
+		charged := c.tell(origin+1, Charge, func(r *Request) {
+			r.Entries = append(r.Entries, Entry{Policy: "look", Key: "k",
+				Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}})
+		}).Decision
+		if records := c.state.Records(); !charged.Allowed || records != 2 {
+			t.Errorf("%d records, want the leg and the counter that took units: %+v", records, charged)
+		}
+		result := c.tell(origin+2, FinishLeg, func(r *Request) {
+			r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: state, Settled: &Settlement{Action: ActionCancel}}
+			r.Operation.Legs = []Leg{{Slot: mine, Allowed: true, Decision: charged.bare()}}
+		})
+		if result.Err != nil {
+			t.Errorf("verdict %d: %v", state, result.Err)
+		}
+		c.want(origin+3, used, "a leg with a look")
+	}
+}
+
 func TestAChargeIsNeverMadeAgain(t *testing.T) {
 	c := newCrossing(t)
 	first := c.charge(origin + 1)

@@ -78,8 +78,6 @@ var ofCluster = []group{
 			"if result.Err != nil { result.Decision.Operation = &shard.Verdict{State: shard.OperationAborted} }; " +
 				"if about.Leg == about.Home {"),
 		"leg-acknowledged-unheard":         always,
-		"look-needs-a-hold":                never,
-		"leg-holds-for-a-look":             never,
 		"home-decides-twice-in-operations": never,
 	}},
 	{tests("cluster/routing", "TestTheOwnerIsSoughtWhereItMostLikelyIs|TestNewsWakeThoseWhoWait"), edits{

@@ -51,6 +51,10 @@ var ofShard = []group{
 	{tests("shard", "TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards"), edits{
 		"denial-counter-off-on-many-shards": swap("op != Count", "false"),
 	}},
+	{tests("shard", "TestALookOnALegIsNeitherHeldNorSettled"), edits{
+		"look-needs-a-hold":    never,
+		"leg-holds-for-a-look": never,
+	}},
 	{tests("shard", "TestHomeDecidesOnce"), edits{
 		"home-decides-twice":    never,
 		"home-ignores-the-legs": instead("denied := false"),
