@@ -67,9 +67,10 @@ func (b *boundedLog) Write(line []byte) (int, error) {
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) && bytes.HasSuffix(line, []byte(": EOF\n")) {
 		return len(line), nil
 	}
+	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := b.now(); now.Sub(b.since) >= logLinesPer {
+	if now.Sub(b.since) >= logLinesPer {
 		if b.unsaid > 0 {
 			b.logger.Warn("more of the like was left out of the log", "lines", b.unsaid)
 		}

@@ -123,19 +123,21 @@ func (h *holder) takenBy(node string, q *placement.Question) (addr string) {
 	if q.Life == "" || q.Life == life || addr == "" || addr == q.At { // a process that was started anew where another one was is no second
 		return ""
 	}
+	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.twice[fmt.Sprintf("node id %s is used twice: the process at %s has it, the one at %s is refused: stop that one, or give it "+
-		"another --node-id", node, addr, q.At)] = h.now()
+		"another --node-id", node, addr, q.At)] = now
 	return addr
 }
 
 // problems names the ids that were used twice in the last minute.
 func (h *holder) problems() (all []string) {
+	now := h.now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for problem, at := range h.twice {
-		if h.now().Sub(at).Abs() > twiceFor {
+		if now.Sub(at).Abs() > twiceFor {
 			delete(h.twice, problem)
 			continue
 		}

@@ -240,6 +240,7 @@ func (p *pusher) judge(s *notify.Sink, o notify.Outcome) error {
 	}
 	p.metrics.EventTried(s.Name, o.End == notify.Delivered)
 	p.metrics.SinkFailing(s.Name, o.End != notify.Delivered)
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if o.End == notify.Delivered {
@@ -250,7 +251,7 @@ func (p *pusher) judge(s *notify.Sink, o notify.Outcome) error {
 	rest := p.rests[s.Name]
 	rest.failures, rest.why = rest.failures+1, o.Why
 	first := cmp.Or(p.pace.Pause, time.Second)
-	rest.until = p.now().Add(max(o.After, min(first<<min(rest.failures-1, 16), time.Minute)))
+	rest.until = now.Add(max(o.After, min(first<<min(rest.failures-1, 16), time.Minute)))
 	p.rests[s.Name] = rest
 	return errors.New(o.Why)
 }

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-io/stint/api"
@@ -25,9 +24,9 @@ type sinkAdmin struct {
 	sinks *document[[]notify.Sink]
 	woken notifier // wakes this node's dispatcher; those of other nodes look by themselves
 
-	mu      sync.Mutex
-	reading sinkReading // guarded by mu: the last one
-	asked   time.Time   // guarded by mu: when it was tried last; zero: it is out of date
+	turns   turns
+	reading sinkReading // guarded by turns: the last one
+	asked   time.Time   // guarded by turns: when it was tried last; zero: it is out of date
 }
 
 // sinkReading is what senders know of sinks.
@@ -38,7 +37,7 @@ type sinkReading struct {
 }
 
 func newSinkAdmin(a administration) *sinkAdmin {
-	return &sinkAdmin{administration: a, woken: newNotifier(), sinks: newDocument(documentConfig[[]notify.Sink]{
+	return &sinkAdmin{administration: a, woken: newNotifier(), turns: newTurns(), sinks: newDocument(documentConfig[[]notify.Sink]{
 		of:     a.documents,
 		name:   notify.Document,
 		what:   "sinks",
@@ -50,8 +49,7 @@ func newSinkAdmin(a administration) *sinkAdmin {
 // recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before too, and tries no more
 // for that long. The caller changes no sink of it.
 func (a *sinkAdmin) recent(ctx context.Context, maxAge time.Duration) (sinkReading, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	defer a.turns.take()()
 	now := a.now()
 	if now.Before(a.asked.Add(maxAge)) {
 		return a.reading, nil
@@ -234,9 +232,9 @@ func (a *sinkAdmin) change(ctx context.Context, who, note string, next func([]no
 		return &changed, nil
 	})
 	if err == nil {
-		a.mu.Lock()
+		end := a.turns.take()
 		a.asked = time.Time{}
-		a.mu.Unlock()
+		end()
 		a.woken.notify()
 	}
 	return err

@@ -117,7 +117,7 @@ type keyIdentity struct {
 
 func newKeyIdentity(file *KeyFile, node string, logger *slog.Logger) (*keyIdentity, error) {
 	k := &keyIdentity{file: file, node: node, now: time.Now, logger: logger}
-	if err := k.renew(file.Key()); err != nil {
+	if err := k.renew(file.Key(), k.now()); err != nil {
 		return nil, fmt.Errorf("cluster: a certificate of the cluster key: %w", err)
 	}
 	return k, nil
@@ -125,11 +125,11 @@ func newKeyIdentity(file *KeyFile, node string, logger *slog.Logger) (*keyIdenti
 
 // current implements identity.
 func (k *keyIdentity) current() proof {
-	key := k.file.Key()
+	key, now := k.file.Key(), k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if age := k.now().Sub(k.issued); k.line != key.lines[0].fingerprint || age.Abs() > certificateRenew {
-		if err := k.renew(key); err != nil {
+	if age := now.Sub(k.issued); k.line != key.lines[0].fingerprint || age.Abs() > certificateRenew {
+		if err := k.renew(key, now); err != nil {
 			k.logger.Error("cluster key: a new certificate cannot be issued, going on with the last one", "error", err)
 		}
 	}
@@ -137,8 +137,7 @@ func (k *keyIdentity) current() proof {
 }
 
 // renew issues a certificate. The caller holds mu, or nobody else has k yet.
-func (k *keyIdentity) renew(key *ClusterKey) error {
-	now := k.now()
+func (k *keyIdentity) renew(key *ClusterKey, now time.Time) error {
 	der, private, err := key.issue(k.node, now)
 	if err != nil {
 		return err

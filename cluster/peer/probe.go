@@ -98,6 +98,7 @@ func (p *HealthProbe) follow(ctx context.Context) {
 
 // appoint starts askers for new nodes and stops those of nodes that are no longer listed.
 func (p *HealthProbe) appoint(ctx context.Context, others []string) {
+	now := p.config.Now() // not under the lock: in a simulation the clock of a paused process blocks
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for node, a := range p.asking {
@@ -111,7 +112,7 @@ func (p *HealthProbe) appoint(ctx context.Context, others []string) {
 			continue
 		}
 		mine, dismiss := context.WithCancel(ctx)
-		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1), counted: p.config.Now()}
+		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1), counted: now}
 		p.asking[node] = a
 		p.goroutines.Go(func() { a.run(mine) })
 	}

@@ -141,7 +141,7 @@ func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
 		c.unproven.Store(true)
 		c.place = l.unproven.PushBack(c)
 	}
-	l.count()
+	l.count(c.since)
 	l.mu.Unlock()
 	l.makeRoomForProven()
 	if tcp, ok := inner.(*net.TCPConn); ok {
@@ -152,24 +152,25 @@ func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
 
 // leave removes a closed connection from the count.
 func (l *Limit) leave(c *conn) {
+	now := l.now()
 	l.mu.Lock()
 	_, here := l.conns[c]
 	delete(l.conns, c)
 	l.settle(c)
 	if here {
 		l.tally.Leave(c.RemoteAddr())
-		l.count()
+		l.count(now)
 	}
 	l.mu.Unlock()
 }
 
 // count updates the observer and crowded. The caller holds mu.
-func (l *Limit) count() {
+func (l *Limit) count(now time.Duration) {
 	open := len(l.conns)
 	l.config.Observer.Connected(l.config.Port, open)
 	switch crowded := l.crowded.Load(); {
 	case !crowded && open >= l.config.Most/2:
-		l.since = l.now()
+		l.since = now
 		l.crowded.Store(true)
 	case crowded && open < l.config.Most*2/5:
 		l.crowded.Store(false)
@@ -179,8 +180,8 @@ func (l *Limit) count() {
 // makeRoom closes the connections that were idle for longest, from nine tenths of the bound on. It closes several at
 // once, so that not every new connection costs a search through all others.
 func (l *Limit) makeRoom() {
-	l.mu.Lock()
 	now := l.now()
+	l.mu.Lock()
 	if len(l.conns) < max(1, l.config.Most*9/10) || l.looked > 0 && now-l.looked < lookEvery {
 		l.mu.Unlock()
 		return
@@ -213,6 +214,7 @@ func (l *Limit) makeRoom() {
 // younger than quietLeast is closed only when the port is nine tenths full. Strangers thus push out each other, and nobody else.
 func (l *Limit) makeRoomForProven() {
 	for {
+		now := l.now()
 		l.mu.Lock()
 		oldest := l.unproven.Front()
 		if l.unproven.Len() <= max(1, l.config.Most/unprovenShare) { //mutant:strangers-fill-a-port
@@ -220,7 +222,7 @@ func (l *Limit) makeRoomForProven() {
 			return
 		}
 		c := oldest.Value.(*conn)
-		if l.now()-c.since < quietLeast && len(l.conns) < l.config.Most*9/10 {
+		if now-c.since < quietLeast && len(l.conns) < l.config.Most*9/10 {
 			l.mu.Unlock()
 			return
 		}
@@ -277,8 +279,8 @@ func (c *conn) prove() {
 // refuse reports a refused connection. The log gets few lines, so that strangers cannot fill the disk.
 func (l *Limit) refuse(why string, detail ...any) {
 	l.config.Observer.Refused(l.config.Port, why)
-	l.mu.Lock()
 	now := l.now()
+	l.mu.Lock()
 	if l.everTold && now-l.told < toldEvery {
 		l.untold++
 		l.mu.Unlock()

@@ -81,6 +81,7 @@ func (l *Log) Ended(e *decisions.Event) {
 
 // due reports whether a code may have one more line, and how many were left out since its last one.
 func (l *Log) due(code string) (unsaid int, due bool) {
+	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	of := l.told[code]
@@ -93,7 +94,7 @@ func (l *Log) due(code string) (unsaid int, due bool) {
 			l.told[code] = of
 		}
 	}
-	if now := l.now(); now.Sub(of.since).Abs() >= linesPer {
+	if now.Sub(of.since).Abs() >= linesPer {
 		of.since, of.said = now, 0
 	}
 	if of.said == linesMost {

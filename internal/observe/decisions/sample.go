@@ -37,9 +37,10 @@ func (s *sampler) weight(kind Kind, policy string) uint64 {
 	if kind == Allowed || kind == Settled {
 		return s.chance(s.every)
 	}
+	second := s.now().Unix()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if second := s.now().Unix(); second != s.second {
+	if second != s.second {
 		s.second = second
 		clear(s.denials)
 	}
