@@ -37,7 +37,7 @@ func corrected(r shard.Request) shard.Result {
 	page := shard.UsagePage{Through: 200e6, Periods: []shard.Usage{{Meter: "calls", Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2,
 		Corrections: r.Adjustment.Amount, Revision: 9}}}
 	return shard.Result{Decision: shard.Decision{Allowed: true, DecidedAt: 200e6, Index: 1,
-		System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+		System: &shard.SystemAnswer{Usage: &page}}}
 }
 
 func correcting(fields string) string {
@@ -49,7 +49,7 @@ func TestACorrectionReachesTheDecider(t *testing.T) {
 	w.decider.decide = corrected
 	code, _, body := w.post("LimitService/CorrectUsage", correcting(`,"namespace":"shop","meter":"calls","period":"2026-10","idempotencyId":"a-1"`))
 	want := shard.Request{Op: shard.CorrectUsage, Namespace: "shop", ID: "a-1", Entries: []shard.Entry{{Policy: "plan", Key: "ann", Cost: 1}},
-		Body: shard.CorrectionBody("calls", "2026-10"), Adjustment: &shard.Adjustment{Amount: -500, Actor: "127.0.0.1", Note: "double import"}}
+		System: &shard.SystemTerms{Correction: &shard.Correction{Meter: "calls", Period: "2026-10"}}, Adjustment: &shard.Adjustment{Amount: -500, Actor: "127.0.0.1", Note: "double import"}}
 	if got := w.last(); code != 200 || !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %+v with %+v; answered %d %s", got, got.Adjustment, code, body)
 	}

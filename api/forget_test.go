@@ -20,7 +20,7 @@ func billing(decide func(shard.Request) shard.Result, bills ...shard.Usage) func
 			return decide(r)
 		}
 		page := shard.UsagePage{Through: 200e6, Periods: bills}
-		return shard.Result{Decision: shard.Decision{Allowed: true, System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+		return shard.Result{Decision: shard.Decision{Allowed: true, System: &shard.SystemAnswer{Usage: &page}}}
 	}
 }
 

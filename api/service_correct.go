@@ -65,6 +65,7 @@ func correctionRequest(m *stintv1.CorrectUsageRequest, actor string) (shard.Requ
 	if problem := shard.CorrectionProblem(m.Period, m.Units, m.Note); problem != nil {
 		return r, problem
 	}
-	r.Op, r.Adjustment.Amount, r.Body = shard.CorrectUsage, m.Units, shard.CorrectionBody(m.Meter, m.Period)
+	r.Op, r.Adjustment.Amount = shard.CorrectUsage, m.Units
+	r.System = &shard.SystemTerms{Correction: &shard.Correction{Meter: m.Meter, Period: m.Period}}
 	return r, nil
 }

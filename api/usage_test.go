@@ -42,13 +42,12 @@ func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
 	return func(r shard.Request) shard.Result {
 		id := r.Shard
 		page := shard.UsagePage{Through: (seconds - limit.Time(id)) * 1e6, Next: shard.UsagePlace{Place: 1 << 40, After: "k\xff"}}
-		from := shard.UsageRequest(r.Namespace, id, shard.UsageQuery{})
-		if string(r.Body) != string(from.Body) {
+		if *r.System.Usage != (shard.UsageQuery{}) {
 			page.Next = shard.UsagePlace{}
 		}
 		page.Periods = []shard.Usage{{Namespace: r.Namespace, Policy: "plan", Meter: "calls", Key: fmt.Sprintf("key%d%t", id, page.Next.Place == 0),
 			Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2, Corrections: -3, Revision: 9, Recovered: id == 1}}
-		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Usage: &page}}}
 	}
 }
 
@@ -65,7 +64,7 @@ func TestListUsageNamesWhatCannotBeRead(t *testing.T) {
 		if page.Next == (shard.UsagePlace{}) {
 			page.Unreadable = []shard.Usage{{Policy: "plan", Key: "bad"}}
 		}
-		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Usage: &page}}}
 	}
 	l := w.listUsage(`{}`)
 	if len(l.Records) != 6 || len(l.Unreadable) != 3 || l.Unreadable[0].Key != "bad" {

@@ -251,7 +251,7 @@ func lifetimePolicy(name, parent string) *policy.Policy {
 func allow(r shard.Request) shard.Result {
 	if r.Op == shard.ReadUsage {
 		page := shard.UsagePage{Through: 1}
-		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Document: shard.Document{Body: page.Encode()}}}}
+		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Usage: &page}}}
 	}
 	d := shard.Decision{Allowed: true, DecidedAt: noon, Index: 1, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
 	for _, e := range r.Entries {

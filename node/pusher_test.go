@@ -150,7 +150,7 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 		}
 		ask(n, shard.Check, "plan", "a key that is no customer")
 		if r := n.router.Decide(t.Context(), []shard.Request{{Op: shard.CorrectUsage, Namespace: shard.DefaultNamespace,
-			Entries: []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}}, Body: shard.CorrectionBody("", ""),
+			Entries: []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}}, System: &shard.SystemTerms{Correction: &shard.Correction{}},
 			Adjustment: &shard.Adjustment{Amount: 5, Note: "by hand"}}})[0]; r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -43,7 +43,7 @@ func TestGoldenBytesOfASoftLimit(t *testing.T) {
 		{Policy: "p", Key: "k", Limit: "soft", Quota: 1, Soft: true, Verdict: limit.Verdict{Used: 1, RetryAfter: limit.Never}},
 		{Policy: "p", Key: "k", Limit: "hard", Quota: 2, Verdict: limit.Verdict{Used: 1, Remaining: 1, RetryAfter: limit.Never}}}}
 	value := encodeAnswer(r, d)
-	const want = "01aaad11f8e5aa47c00000018080eed797e6a30603ac02070102400004736f6674010100000001000004080468617264020101000001"
+	const want = "0109392835f5015b530000018080eed797e6a30603ac02070102400004736f6674010100000001000004080468617264020101000001"
 	if got := hex.EncodeToString(value); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -81,7 +81,7 @@ func (c *MessageCodec) decision(d *Decision, has decisionParts) {
 		c.rarely(d)
 	}
 	if s := d.System; c.Reading() && s != nil && s.Session == (Session{}) && s.Document.Version == 0 && s.Document.Body == nil &&
-		s.Audit == nil && s.Forgot == (Forgot{}) && s.Fired == nil {
+		c.rarities(d).system() == (decisionRarities{}) {
 		d.System = nil // as if the bits had not been there
 	}
 }
@@ -95,16 +95,17 @@ func (d *Decision) system() *SystemAnswer {
 }
 
 // decisionRarities are what few decisions have.
-type decisionRarities struct{ hold, audit, verdict, tallied, age, forgot, fired bool }
+type decisionRarities struct{ hold, audit, verdict, tallied, age, forgot, fired, page bool }
 
 func (c *MessageCodec) rarities(d *Decision) decisionRarities {
 	return decisionRarities{hold: d.HoldExpires != 0, audit: len(d.Audit()) > 0, verdict: d.Operation != nil && !c.inLeg,
-		tallied: d.Tallied != nil, age: d.Age != 0, forgot: d.Forgot() != (Forgot{}), fired: len(d.Fired()) > 0}
+		tallied: d.Tallied != nil, age: d.Age != 0, forgot: d.Forgot() != (Forgot{}), fired: len(d.Fired()) > 0,
+		page: d.System != nil && (d.System.Usage != nil || d.System.Events != nil || d.System.Changed != nil)}
 }
 
 func (c *MessageCodec) rarely(d *Decision) {
 	has := c.rarities(d)
-	c.Flags(&has.hold, &has.audit, &has.verdict, &has.tallied, &has.age, &has.forgot, &has.fired)
+	c.Flags(&has.hold, &has.audit, &has.verdict, &has.tallied, &has.age, &has.forgot, &has.fired, &has.page)
 	if has.hold {
 		codec.Int(&c.Codec, &d.HoldExpires) //mutant:replay-lacks-hold-expiry
 	}
@@ -126,6 +127,22 @@ func (c *MessageCodec) rarely(d *Decision) {
 	if has.fired {
 		codec.List(&c.Codec, &d.system().Fired, math.MaxInt, c.fired)
 	}
+	if has.page {
+		d.system().pages(c)
+	}
+}
+
+// system are those that a SystemAnswer has.
+func (r decisionRarities) system() decisionRarities {
+	return decisionRarities{audit: r.audit, forgot: r.forgot, fired: r.fired, page: r.page}
+}
+
+func (s *SystemAnswer) pages(c *MessageCodec) {
+	usage, events, changed := s.Usage != nil, s.Events != nil, s.Changed != nil
+	c.Flags(&usage, &events, &changed)
+	codec.Optional(&c.Codec, usage, &s.Usage, func(p *UsagePage) { p.code(c) })
+	codec.Optional(&c.Codec, events, &s.Events, func(p *EventsPage) { p.code(c) })
+	codec.Optional(&c.Codec, changed, &s.Changed, func(x *EventsChanged) { x.code(c) })
 }
 
 // leastStatus is the minimum size of a status in bytes.

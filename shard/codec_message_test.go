@@ -32,6 +32,10 @@ func fill(v reflect.Value, next *uint64) {
 		v.Set(reflect.ValueOf(leg))
 		return
 	}
+	if v.Type() == reflect.TypeFor[Event]() { // one that can be
+		v.Set(reflect.ValueOf(Event{Number: *next, Kind: EventSpike, Key: "k", Start: 5, End: 7, Sinks: []string{"ops"}, Why: "w"}))
+		return
+	}
 	if v.Type() == reflect.TypeFor[Trace]() {
 		v.Set(reflect.ValueOf(receivedTrace{ID: [16]byte{byte(*next), 1}, Span: [8]byte{2}}))
 		return
@@ -67,6 +71,14 @@ func fill(v reflect.Value, next *uint64) {
 		}
 		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
 			l.Reason, l.OnRecovery, l.OnExceeded, l.Thresholds = "", 0, 0, nil // of policies, not of limits that a request brings along
+		}
+		switch one := v.Addr().Interface().(type) { // the names are the request's
+		case *Spike:
+			one.Namespace, one.Policy, one.Key = "", "", ""
+		case *Usage:
+			one.Namespace = ""
+		case *UsagePage:
+			one.Unreadable = []Usage{{Policy: "p", Key: "k"}}
 		}
 	default:
 		panic("a field of kind " + v.Kind().String() + " is new to the codec and to this test")
@@ -110,7 +122,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: Reset, Entries: make([]Entry, 1), Adjustment: &Adjustment{}},
 		{Op: PutOverride, Entries: make([]Entry, 1), Adjustment: &Adjustment{Override: &policy.Override{}}},
 		{Op: Forget, Adjustment: &Adjustment{Forget: "user:42", Actor: "a"}},
-		{Op: CorrectUsage, Entries: make([]Entry, 1), Body: CorrectionBody("", ""), Adjustment: &Adjustment{Amount: -5, Note: "n"}},
+		{Op: CorrectUsage, Entries: make([]Entry, 1), System: &SystemTerms{Correction: &Correction{}}, Adjustment: &Adjustment{Amount: -5, Note: "n"}},
 		{Op: PutOverride, Entries: make([]Entry, 1), Adjustment: &Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
 		{Op: Tally, Entries: []Entry{{Limits: TallyLimits}}, Tally: &TallyTerms{}, Revision: math.MaxUint64},
@@ -145,6 +157,17 @@ func resultMessage(r *Result) string {
 	c := MessageWriter(nil)
 	c.Result(r)
 	return string(c.Written())
+}
+
+// resultBack returns an answer that has come over the wire.
+func resultBack(t *testing.T, s *SystemAnswer) *Decision {
+	t.Helper()
+	c := MessageReader(resultMessage(&Result{Decision: Decision{System: s}}))
+	var back Result
+	if c.Result(&back); !c.Whole() {
+		t.Fatalf("%+v cannot be read", s)
+	}
+	return &back.Decision
 }
 
 // forwardedCheck returns a check of keys as a node forwards it.

@@ -91,21 +91,19 @@ const (
 	termOperation
 	termCounted
 	termTally
+	termSystem
 )
 
 func (r *Request) terms() (has requestTerms) {
 	for i, one := range [...]bool{mostLimits(r.Entries) > 0 && !impliesLimits(r), r.Hold != nil, r.Settlement != nil,
-		r.Adjustment != nil, r.Operation != nil, mostCounted(r.Entries) > 0, r.Tally != nil} {
+		r.Adjustment != nil, r.Operation != nil, mostCounted(r.Entries) > 0, r.Tally != nil, r.System != nil} {
 		has |= requestTerms(bit(one)) << i
 	}
 	return has
 }
 
 func (c *MessageCodec) terms(r *Request, has requestTerms) {
-	if codec.Byte(&c.Codec, &has); has >= termTally<<1 {
-		c.Fail()
-		return
-	}
+	codec.Byte(&c.Codec, &has)
 	if has&termLimits != 0 {
 		for i := range r.Entries {
 			c.limits(&r.Entries[i].Limits, r.Op)
@@ -124,6 +122,7 @@ func (c *MessageCodec) terms(r *Request, has requestTerms) {
 		}
 	}
 	codec.Optional(&c.Codec, has&termTally != 0, &r.Tally, c.tally)
+	codec.Optional(&c.Codec, has&termSystem != 0, &r.System, func(t *SystemTerms) { t.code(c) })
 	if c.Reading() && r.Op == Charge && !chargesExcess(r) && slices.ContainsFunc(r.Entries, namesLimits) {
 		c.Fail()
 	}

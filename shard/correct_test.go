@@ -13,7 +13,7 @@ import (
 
 // correctionOn returns a correction of a key's bill under policy p.
 func correctionOn(key, meter, period string, units int64) Request {
-	return Request{Op: CorrectUsage, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key, Cost: 1}}, Body: CorrectionBody(meter, period),
+	return Request{Op: CorrectUsage, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key, Cost: 1}}, System: &SystemTerms{Correction: &Correction{Meter: meter, Period: period}},
 		Adjustment: &Adjustment{Amount: units, Actor: "kim", Note: "double import"}}
 }
 
@@ -158,16 +158,18 @@ func TestWhatCannotBeCorrected(t *testing.T) {
 		{"units", "1099511627776", func(r *Request) { r.Adjustment.Amount = -MaxCorrection - 1 }},
 		{"note", "is missing", func(r *Request) { r.Adjustment.Note = "" }},
 		{"note", "at most 512", func(r *Request) { r.Adjustment.Note = strings.Repeat("n", MaxNote+1) }},
-		{"period", "a year, a month or a day", func(r *Request) { r.Body = CorrectionBody("", "october") }},
-		{"period", "is kept for the key", func(r *Request) { r.Body = CorrectionBody("", "2025-12") }},
-		{"period", "is kept for the key", func(r *Request) { r.Body = CorrectionBody("", instantWords(origin+anHour)) }},
-		{"period", "several start", func(r *Request) { r.Body = CorrectionBody("", "2026-01-05") }},
-		{"meter", "neither the policy's", func(r *Request) { r.Body = CorrectionBody("requests", "") }},
+		{"period", "a year, a month or a day", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "october"}} }},
+		{"period", "is kept for the key", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "2025-12"}} }},
+		{"period", "is kept for the key", func(r *Request) {
+			r.System = &SystemTerms{Correction: &Correction{Period: instantWords(origin + anHour)}}
+		}},
+		{"period", "several start", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "2026-01-05"}} }},
+		{"meter", "neither the policy's", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Meter: "requests"}} }},
 		{"entries[0].policy", "no policy is named", func(r *Request) { r.Entries = []Entry{{Policy: "q", Key: "ann", Cost: 1}} }},
 		{"policy", "inline", func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "ann", Cost: 1, Limits: TallyLimits}} }},
 		{"entries", "one key", func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "ann"}, {Policy: "p", Key: "bob"}} }},
-		{"body", "run a newer one", func(r *Request) { r.Body = append(r.Body, 0) }},
-		{"body", "run a newer one", func(r *Request) { r.Body = nil }},
+		{"system", "run a newer one", func(r *Request) { r.System = nil }},
+		{"system", "run a newer one", func(r *Request) { r.System = &SystemTerms{} }},
 	} {
 		r := correctionOn("ann", "", "", 5)
 		c.change(&r)
@@ -257,12 +259,12 @@ func TestGoldenBytesOfCorrections(t *testing.T) {
 	plain := c.encode(origin + 6).Value
 	c.meters[0].periods[0].corrections, c.meters[0].periods[1].corrections = -500, 1<<40
 	value := c.encode(origin + 6).Value
-	page := UsagePage{Through: origin, Periods: []Usage{{Namespace: "default", Meter: "calls", Start: origin, End: origin + anHour,
+	page := UsagePage{Through: origin, Periods: []Usage{{Meter: "calls", Start: origin, End: origin + anHour,
 		Final: origin + anHour + limit.Time(minute), Units: 300, Credits: 7, Corrections: -500, Revision: uint64(origin)}}}
 	r := correctionOn("ann", "calls", "2026-01", -500)
-	d := Decision{Allowed: true, Index: 1, DecidedAt: origin, Position: Position{3, 9, 300}, System: &SystemAnswer{Document: Document{Version: 1, Body: page.Encode()}}}
+	d := Decision{Allowed: true, Index: 1, DecidedAt: origin, Position: Position{3, 9, 300}, System: &SystemAnswer{Usage: &page}}
 	answer := encodeAnswer(&r, &d)
-	golden(t, "testdata/correction.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\ncorrection\n  %x\nanswer\n  %x\n", value, page.Encode(), r.Body, answer))
+	golden(t, "testdata/correction.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\ncorrection\n  %x\nanswer\n  %x\n", value, resultMessage(&Result{Decision: d}), requestMessage(&r), answer))
 
 	var back counter
 	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {

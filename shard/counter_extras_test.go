@@ -133,7 +133,6 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 	for name, r := range map[string]Request{
 		"plain":        {},
 		"inline":       {Entries: []Entry{{Limits: []policy.Limit{{Name: "a", Limit: windowLimit}}}}},
-		"none inline":  {Entries: []Entry{{Limits: []policy.Limit{}}}},
 		"an entry":     {Entries: []Entry{{}}},
 		"its name":     {Entries: []Entry{{Limits: []policy.Limit{{Name: "b", Limit: windowLimit}}}}},
 		"its numbers":  {Entries: []Entry{{Limits: []policy.Limit{{Name: "a", Limit: logLimit}}}}},
@@ -148,7 +147,6 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		"index":        {Settlement: &Settlement{Action: ActionCommit, Target: Target{Index: 1}}},
 		"operation":    {Settlement: &Settlement{Action: ActionCommit, Target: Target{Operation: "x", Home: 1}}},
 		"action":       {Settlement: &Settlement{Action: ActionCancel}},
-		"nothing":      {Settlement: &Settlement{Action: ActionCommit, Actual: []uint64{}}},
 		"actual":       {Settlement: &Settlement{Action: ActionCommit, Actual: []uint64{0}}},
 		"overage":      {Settlement: &Settlement{Action: ActionCommit, Overage: OverageDebt}},
 		"extension":    {Settlement: &Settlement{Action: ActionExtend, TTL: 5}},

@@ -11,7 +11,7 @@ import (
 )
 
 // CorrectUsage corrects a bill by hand: it adds units to a period of a key's meter, or takes some away. Its amount is the request's
-// Adjustment, and meter and period are its Body, so nodes forward it as they always did.
+// Adjustment.
 //
 // A correction is a figure of its own. It moves no limit and neither units nor credits, so what was admitted and given back can
 // still be told. A period that is final keeps its units and credits, and can be corrected as long as it is kept: whoever has its bill
@@ -23,13 +23,17 @@ const MaxCorrection = limit.MaxCost
 // maxCorrected bounds the corrections of a period, in either direction: units - credits + corrections fits into an int64.
 const maxCorrected = maxBilled / 2
 
-// correctionFormat is the first byte of the body of a CorrectUsage.
-const correctionFormat = 1
+// Correction says which bill a CorrectUsage is about.
+type Correction struct {
+	Meter string // "": the policy's
+	// Period is "" for the open one, or the instant at which it starts in the form of RFC 3339, or a year, a month or a day
+	// in which it is the only one that starts.
+	Period string
+}
 
-// CorrectionBody returns the Body of a CorrectUsage: the name of the meter, "" for the policy's, and the period. That is "" for the open
-// one, or the instant at which it starts in the form of RFC 3339, or a year, a month or a day in which it is the only one that starts.
-func CorrectionBody(meter, period string) []byte {
-	return appendString(appendString([]byte{correctionFormat}, meter), period)
+func (x *Correction) code(c *MessageCodec) {
+	c.Text(&x.Meter)
+	c.Text(&x.Period)
 }
 
 // periodProblem returns the problem of a correction's period, as text that follows the name of the field, or "".
@@ -54,12 +58,11 @@ func CorrectedBill(r *Request, d *Decision) (u Usage, ok bool) {
 
 // correctionProblem refuses a correction that is invalid for any key.
 func correctionProblem(r *Request) *Error {
-	reader := reader{rest: r.Body}
-	format, _, period := reader.byte(), reader.string(), reader.string()
-	if reader.failed || format != correctionFormat || len(reader.rest) != 0 {
-		return Invalidf("body", "is no correction that this version knows: run a newer one")
+	x := r.systemTerms().Correction
+	if x == nil {
+		return Invalidf("system", "is no correction that this version knows: run a newer one")
 	}
-	if err := CorrectionProblem(period, r.Adjustment.Amount, r.Adjustment.Note); err != nil {
+	if err := CorrectionProblem(x.Period, r.Adjustment.Amount, r.Adjustment.Note); err != nil {
 		return err
 	}
 	if r.Entries[0].Limits != nil {
@@ -68,7 +71,7 @@ func correctionProblem(r *Request) *Error {
 	return nil
 }
 
-// CorrectionProblem refuses a correction of so many units, for whoever asks before it is sent to a shard; period is as in CorrectionBody.
+// CorrectionProblem refuses a correction of so many units, for whoever asks before it is sent to a shard; period is as in Correction.
 func CorrectionProblem(period string, units int64, note string) *Error {
 	switch {
 	case period != "" && periodProblem(period) != "":
@@ -88,9 +91,7 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 		return Result{Err: e.full()}
 	}
 	d, c := before, e.charges[0].counter
-	body := reader{rest: r.Body[1:]}
-	meter := body.string()
-	m, p, err := periodToCorrect(c, meter, body.string(), e.at.Now)
+	m, p, err := periodToCorrect(c, r.System.Correction, e.at.Now)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -106,8 +107,8 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 	if e.extras {
 		e.charges.showExtras(&d, &e.at)
 	}
-	page := UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now} // without names: the request has them
-	d.System = &SystemAnswer{Document: Document{Version: 1, Body: page.Encode()}}
+	// Without names: the request has them.
+	d.System = &SystemAnswer{Usage: &UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now}}
 	entry := &r.Entries[0]
 	//mutant:correction-off-record
 	auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: r.Adjustment.Actor, Note: r.Adjustment.Note,
@@ -117,7 +118,8 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 }
 
 // periodToCorrect returns the period of a meter that a correction is for. If it is the open one, it begins now unless it has begun.
-func periodToCorrect(c *counter, name, text string, now limit.Time) (*meter, *period, *Error) {
+func periodToCorrect(c *counter, x *Correction, now limit.Time) (*meter, *period, *Error) {
+	name, text := x.Meter, x.Period
 	terms := termsOf(c.policy)
 	if name == "" && terms == nil {
 		return nil, nil, Invalidf("meter", "is missing, and the policy has none now: name that of the bill")

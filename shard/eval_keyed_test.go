@@ -30,7 +30,7 @@ func TestAKeyOfTheOtherFormIsNotCounted(t *testing.T) {
 	}
 	for name, op := range map[string]Op{"reset": Reset, "set": SetUsed, "add": AddUsed, "block": Block, "unblock": Unblock,
 		"override": PutOverride, "no override": DeleteOverride, "correction": CorrectUsage} {
-		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, Body: CorrectionBody("", ""),
+		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, System: &SystemTerms{Correction: &Correction{Meter: "", Period: ""}},
 			Adjustment: &Adjustment{Amount: 1, Note: "n", Until: w.state.Time() + 1e12, Override: &policy.Override{Tier: "free"}}}
 	}
 	for name, r := range requests {

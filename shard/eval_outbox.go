@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with the sinks that still
@@ -40,11 +41,20 @@ type outboxHead struct {
 const outboxFormat = 1
 
 func (h *outboxHead) encode() []byte {
-	b := []byte{outboxFormat}
-	for _, n := range []uint64{h.first, h.next, h.waiting, h.bytes, h.dead, h.died, h.past, h.lost} {
-		b = binary.AppendUvarint(b, n)
+	c := codec.Writer(nil)
+	h.code(&c)
+	return c.Written()
+}
+
+func (h *outboxHead) code(c *codec.Codec) {
+	format := byte(outboxFormat)
+	codec.Byte(c, &format)
+	for _, n := range []*uint64{&h.first, &h.next, &h.waiting, &h.bytes, &h.dead, &h.died, &h.past, &h.lost} {
+		c.Uint64(n)
 	}
-	return b
+	if format != outboxFormat || h.first > h.next || h.waiting > h.next-h.first || h.dead > deadKept {
+		c.Fail()
+	}
 }
 
 var errMalformedOutbox = errors.New("shard: the record of the outbox is malformed or of an unknown format")
@@ -53,12 +63,8 @@ func outboxHeadOf(record Record, found bool) (h outboxHead, err error) {
 	if !found {
 		return h, nil
 	}
-	r := reader{rest: record.Value}
-	format := r.byte()
-	for _, n := range []*uint64{&h.first, &h.next, &h.waiting, &h.bytes, &h.dead, &h.died, &h.past, &h.lost} {
-		*n = r.uvarint()
-	}
-	if r.failed || format != outboxFormat || len(r.rest) != 0 || h.first > h.next || h.waiting > h.next-h.first || h.dead > deadKept {
+	c := codec.Reader(string(record.Value))
+	if h.code(&c); !c.Whole() {
 		return outboxHead{}, errMalformedOutbox
 	}
 	return h, nil
@@ -263,34 +269,24 @@ func (o *outbox) revive(p EventPlace, sink string) bool {
 	return true
 }
 
-var errUnknownEvents = Invalidf("body", "is nothing about events that this version knows: run a newer one")
+var errUnknownEvents = Invalidf("system", "asks nothing about events that this version knows: run a newer one")
 
 // events answers the requests about events.
 func (b *batch) events(r *Request) Result {
 
-	switch r.Op {
-	case ReadEventPage:
-		return b.eventPage(r)
-	case NoteSpike:
-		return b.noteSpike(r)
-	}
-	in := reader{rest: r.Body}
-	format, verb, sink := in.byte(), eventVerb(in.byte()), in.string()
-	if in.failed || format != eventsBodyFormat {
+	terms := r.systemTerms()
+	switch {
+	case r.Op == ReadEventPage && terms.Events != nil:
+		return b.eventPage(terms.Events)
+	case r.Op == NoteSpike && terms.Spike != nil:
+		return b.noteSpike(r, terms.Spike)
+	case r.Op == ChangeEvents && terms.Push != nil:
+		return b.notePush(*terms.Push)
+	case r.Op != ChangeEvents || terms.Change == nil:
 		return Result{Err: errUnknownEvents}
 	}
-	if verb == pushUsage {
-		return b.notePush(&in, sink)
-	}
-	places := make([]EventPlace, 0, 8)
-	for range in.count() {
-		places = append(places, EventPlace{in.uvarint(), in.time()})
-	}
-	why := ""
-	if verb == giveUpEvents {
-		why = in.string()
-	}
-	if in.failed || len(in.rest) != 0 || len(places) > placesMost || len(why) > WhyMost || verb < acknowledgeEvents || verb > replayEvents {
+	x := terms.Change
+	if len(x.Places) > placesMost || len(x.Why) > WhyMost || x.Verb < acknowledgeEvents || x.Verb > replayEvents {
 		return Result{Err: errUnknownEvents}
 	}
 	if a := r.Adjustment; a != nil {
@@ -298,23 +294,23 @@ func (b *batch) events(r *Request) Result {
 			return Result{Err: err}
 		}
 	}
-	return b.changeEvents(verb, sink, places, why, r.Adjustment)
+	return b.changeEvents(x, r.Adjustment)
 }
 
-// changeEvents changes what is owed. why is the reason of dead letters. by is the person who asks for a replay; nil: nobody's.
-func (b *batch) changeEvents(verb eventVerb, sink string, places []EventPlace, why string, by *Adjustment) Result {
+// changeEvents changes what is owed. by is the person who asks for a replay; nil: nobody's.
+func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
 	o := openOutbox(b)
 	var c EventsChanged
-	if verb == replayEvents {
-		if c = o.replay(sink, places); c.Done > 0 && by != nil { //mutant:replay-not-audited
+	if x.Verb == replayEvents {
+		if c = o.replay(x.Sink, x.Places); c.Done > 0 && by != nil { //mutant:replay-not-audited
 			auditLog{b}.append(AuditRecord{At: b.at.Now, Position: b.at.Position, Actor: by.Actor, Note: by.Note, Deed: "replay",
-				Namespace: DefaultNamespace, After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(sink, "all sinks"))})
+				Namespace: DefaultNamespace, After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(x.Sink, "all sinks"))})
 		}
 	} else {
-		for _, p := range places {
-			e, owed := o.release(p, sink)
-			if owed && verb == giveUpEvents {
-				o.bury(e, []string{sink}, why)
+		for _, p := range x.Places {
+			e, owed := o.release(p, x.Sink)
+			if owed && x.Verb == giveUpEvents {
+				o.bury(e, []string{x.Sink}, x.Why)
 			}
 			c.Done += uint32(bit(owed))
 		}
@@ -324,7 +320,7 @@ func (b *batch) changeEvents(verb eventVerb, sink string, places []EventPlace, w
 		o.oldest() // so that readers begin there
 		o.save()
 	}
-	d.System = &SystemAnswer{Document: Document{Version: 1, Body: c.encode()}}
+	d.System = &SystemAnswer{Changed: &c}
 	return Result{Decision: d}
 }
 
@@ -351,19 +347,16 @@ func (o *outbox) replay(sink string, places []EventPlace) (c EventsChanged) {
 	return c
 }
 
-func (b *batch) eventPage(r *Request) Result {
-	in := reader{rest: r.Body}
-	format, list := in.byte(), EventList(in.byte())
-	q := EventsQuery{List: list, From: in.uvarint(), Most: int(in.uint32()), Namespace: in.string()}
-	if in.failed || len(in.rest) != 0 || format != eventsBodyFormat || list > EventsPast {
+func (b *batch) eventPage(q *EventsQuery) Result {
+	if q.List > EventsPast {
 		return Result{Err: errUnknownEvents}
 	}
-	page, err := ReadEvents(batchRecords{b, b.view}, q)
+	page, err := ReadEvents(batchRecords{b, b.view}, *q)
 	if err != nil {
 		return Result{Err: unreadable("", "the outbox", err)}
 	}
 	d := b.newDecision()
-	d.System = &SystemAnswer{Document: Document{Version: 1, Body: page.encode()}}
+	d.System = &SystemAnswer{Events: &page}
 	return Result{Decision: d}
 }
 
@@ -380,16 +373,14 @@ func (v batchRecords) Lookup(key string) (Record, bool) {
 }
 
 // noteSpike writes the event of a spike and its cooldown.
-func (b *batch) noteSpike(r *Request) Result {
-	in := reader{rest: r.Body}
-	format, at, denials, mean := in.byte(), in.time(), in.uvarint(), in.uvarint()
-	if in.failed || len(in.rest) != 0 || format != eventsBodyFormat || len(r.Entries) != 1 {
+func (b *batch) noteSpike(r *Request, s *Spike) Result {
+	if len(r.Entries) != 1 {
 		return Result{Err: errUnknownEvents}
 	}
 	d := b.newDecision()
 	entry := &r.Entries[0]
 	p, known := b.policies.Lookup(entry.Policy)
-	if !known || entry.Limits != nil || b.brimful || at > b.at.Now+limit.Time(SpikeFresh) || at+limit.Time(SpikeFresh) < b.at.Now {
+	if !known || entry.Limits != nil || b.brimful || s.At > b.at.Now+limit.Time(SpikeFresh) || s.At+limit.Time(SpikeFresh) < b.at.Now {
 		return Result{Decision: d}
 	}
 	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)
@@ -400,7 +391,7 @@ func (b *batch) noteSpike(r *Request) Result {
 	o := openOutbox(b)
 	start := b.at.Now - b.at.Now%limit.Time(SpikeFresh)
 	o.add(&Event{At: b.at.Now, Kind: EventSpike, Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Shadow: p.Shadow,
-		Start: start, End: start + limit.Time(SpikeFresh), Denials: denials, Mean: mean, Sinks: p.Notify})
+		Start: start, End: start + limit.Time(SpikeFresh), Denials: s.Denials, Mean: s.Mean, Sinks: p.Notify})
 	o.save()
 	b.number(&d)
 	return Result{Decision: d}
@@ -410,11 +401,8 @@ func (b *batch) noteSpike(r *Request) Result {
 const cooldownFormat = 1
 
 // notePush notes how far a push has come.
-func (b *batch) notePush(in *reader, sink string) Result {
-	p := Push{Sink: sink, Period: in.string(), Version: in.uvarint(), Until: in.time(), Position: in.rest}
+func (b *batch) notePush(p Push) Result {
 	switch {
-	case in.failed:
-		return Result{Err: errUnknownEvents}
 	case p.Sink == "" || len(p.Sink) > pushNameMost || p.Period == "" || len(p.Period) > pushNameMost:
 		return Result{Err: Invalidf("period", "and sink have 1 to %d bytes each", pushNameMost)}
 	case len(p.Position) > PushPositionMost:
@@ -422,8 +410,8 @@ func (b *batch) notePush(in *reader, sink string) Result {
 	case p.Until <= b.at.Now || p.Until > b.at.Now+limit.Time(limit.MaxPeriod):
 		return Result{Err: Invalidf("until", "is %s: it must lie ahead, and not more than 100 years", instantWords(p.Until))}
 	}
-	record, found := b.lookup(pushKey(sink, p.Period))
-	before, err := pushOf(sink, p.Period, record, found && record.Value != nil)
+	record, found := b.lookup(pushKey(p.Sink, p.Period))
+	before, err := pushOf(p.Sink, p.Period, record, found && record.Value != nil)
 	switch {
 	case err != nil:
 		return Result{Err: unreadable("", "the position of the push", err)}
@@ -431,7 +419,7 @@ func (b *batch) notePush(in *reader, sink string) Result {
 		return Result{Err: &Error{Code: Conflict, Message: "the position of the push is a newer one: read it again"}}
 	}
 	p.Version++
-	b.write(Put{Key: pushKey(sink, p.Period), Record: Record{Value: p.encode(), ForgetAt: p.Until}})
+	b.write(Put{Key: pushKey(p.Sink, p.Period), Record: Record{Value: p.encode(), ForgetAt: p.Until}})
 	d := b.newDecision()
 	d.System = &SystemAnswer{Document: Document{Version: p.Version}}
 	return Result{Decision: d}

@@ -1,18 +1,19 @@
 package shard
 
 import (
-	"encoding/binary"
 	"errors"
 	"iter"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 	"github.com/stint-io/stint/shard/table"
 )
 
-// ReadUsage reads bills of a shard, in pages. It decides nothing and leaves no record. Its query is the request's Body, and the
-// page is the Body of the answer's document, so nodes forward both as they always did.
+// ReadUsage reads bills of a shard, in pages. It decides nothing and leaves no record.
 //
 // A page shows everything that was decided up to its Through, and nothing later: what is in the log and what its owner has decided
 // since, with the holds ended that have expired by then. So a period that ends by Through has its figures, although nobody may have
@@ -60,23 +61,22 @@ const (
 	usageBytes   = 64 << 10
 )
 
-// usagePageFormat is the first byte of an encoded page and of an encoded query.
-const usagePageFormat = 1
-
 // UsageRequest returns a request to one shard for periods of a namespace.
 func UsageRequest(namespace string, id ID, q UsageQuery) Request {
-	b := []byte{usagePageFormat}
-	for _, text := range []string{q.Policy, q.Key, q.Starts} {
-		b = appendString(b, text)
-	}
-	return Request{Op: ReadUsage, Namespace: namespace, Shard: id, Body: q.From.append(b)}
+	return Request{Op: ReadUsage, Namespace: namespace, Shard: id, System: &SystemTerms{Usage: &q}}
 }
 
-func (p UsagePlace) append(b []byte) []byte {
-	return appendString(binary.AppendUvarint(b, p.Place), p.After)
+func (q *UsageQuery) code(c *MessageCodec) {
+	c.Text(&q.Policy)
+	c.Text(&q.Key)
+	c.Text(&q.Starts)
+	q.From.code(c)
 }
 
-func (r *reader) usagePlace() UsagePlace { return UsagePlace{r.uvarint(), r.string()} }
+func (p *UsagePlace) code(c *MessageCodec) {
+	c.Uint64(&p.Place)
+	c.Text(&p.After)
+}
 
 // StartsProblem returns the problem of a UsageQuery's Starts, as text that follows the name of the field, or "".
 func StartsProblem(starts string) string {
@@ -88,22 +88,11 @@ func StartsProblem(starts string) string {
 	return "must be a year, a month or a day, as in 2026, 2026-10 or 2026-10-31"
 }
 
-func decodeUsageQuery(body []byte) (q UsageQuery, _ *Error) {
-	r := reader{rest: body}
-	format := r.byte()
-	q.Policy, q.Key, q.Starts, q.From = r.string(), r.string(), r.string(), r.usagePlace()
-	if r.failed || format != usagePageFormat || len(r.rest) != 0 {
-		return q, Invalidf("body", "is no query for usage that this version knows: run a newer one")
-	}
-	return q, nil
-}
-
 // usage answers ReadUsage.
 func (b *batch) usage(r *Request) Result {
-
-	q, err := decodeUsageQuery(r.Body)
-	if err != nil {
-		return Result{Err: err}
+	q := r.systemTerms().Usage
+	if q == nil {
+		return Result{Err: Invalidf("system", "is no query for usage that this version knows: run a newer one")}
 	}
 	mark, err := b.restored()
 	if err != nil {
@@ -111,12 +100,12 @@ func (b *batch) usage(r *Request) Result {
 	}
 	// An earlier request of this batch, which is not in the view, was decided now. What was decided before is in it.
 	//mutant:page-claims-its-own-batch
-	u := usageReader{UsageQuery: q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
+	u := usageReader{UsageQuery: *q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
 	if err := u.readAll(b.view); err != nil {
 		return Result{Err: err}
 	}
 	d := b.newDecision()
-	d.System = &SystemAnswer{Document: Document{Version: 1, Body: u.page.Encode()}}
+	d.System = &SystemAnswer{Usage: &u.page}
 	return Result{Decision: d}
 }
 
@@ -220,72 +209,54 @@ func (m *meter) usage(p *period) Usage {
 		Revision: uint64(p.revised), Recovered: p.recovered}
 }
 
-// The bits of a period in a page.
-const (
-	usageRecovered  = 1
-	usageSameKey    = 2 // policy and key are those of the period before
-	usageCorrected  = 4 // the corrections follow
-	usageUnreadable = 8 // no period, but a key of which none can be read
-)
-
-// Encode is the inverse of UsageOf.
-func (p *UsagePage) Encode() []byte {
-	b := binary.AppendUvarint([]byte{usagePageFormat}, uint64(p.Through))
-	b = p.Next.append(b)
-	b = binary.AppendUvarint(b, uint64(len(p.Periods)+len(p.Unreadable)))
-	for i := range p.Periods {
-		u := &p.Periods[i]
-		same := i > 0 && p.Periods[i-1].Policy == u.Policy && p.Periods[i-1].Key == u.Key
-		b = append(b, bit(u.Recovered)*usageRecovered|bit(same)*usageSameKey|bit(u.Corrections != 0)*usageCorrected)
-		if !same {
-			b = appendString(appendString(b, u.Policy), u.Key)
+// code leaves out the namespace, which the request has.
+func (p *UsagePage) code(c *MessageCodec) {
+	codec.Int(&c.Codec, &p.Through)
+	p.Next.code(c)
+	var before Usage
+	codec.List(&c.Codec, &p.Periods, math.MaxInt, func(u *Usage) {
+		same, corrected := u.Policy == before.Policy && u.Key == before.Key, u.Corrections != 0
+		if c.Flags(&u.Recovered, &same, &corrected); !same {
+			c.Text(&u.Policy)
+			c.Text(&u.Key)
+		} else if c.Reading() {
+			u.Policy, u.Key = before.Policy, before.Key
 		}
-		b = appendString(b, u.Meter)
-		for _, n := range []uint64{uint64(u.Start), uint64(u.End - u.Start), uint64(u.Final - u.End), u.Units, u.Credits, u.Revision} {
-			b = binary.AppendUvarint(b, n)
+		c.Text(&u.Meter)
+		long, open := u.End-u.Start, u.Final-u.End
+		codec.Int(&c.Codec, &u.Start)
+		codec.Int(&c.Codec, &long)
+		if codec.Int(&c.Codec, &open); c.Reading() {
+			u.End, u.Final = u.Start+long, u.Start+long+open
 		}
-		if u.Corrections != 0 {
-			b = binary.AppendVarint(b, u.Corrections)
+		c.Uint64(&u.Units)
+		c.Uint64(&u.Credits)
+		c.Uint64(&u.Revision)
+		if corrected {
+			codec.Int(&c.Codec, &u.Corrections)
 		}
-	}
-	for i := range p.Unreadable {
-		b = appendString(appendString(append(b, usageUnreadable), p.Unreadable[i].Policy), p.Unreadable[i].Key)
-	}
-	return b
+		before = *u
+	})
+	codec.List(&c.Codec, &p.Unreadable, math.MaxInt, func(u *Usage) {
+		c.Text(&u.Policy)
+		c.Text(&u.Key)
+	})
 }
 
-var errMalformedUsage = errors.New("shard: a page of usage is malformed or of an unknown format")
+var errMalformedUsage = errors.New("shard: an answer has no page of usage")
 
 // UsageOf reads the page in the answer to a UsageRequest for a namespace.
 func UsageOf(namespace string, d *Decision) (UsagePage, error) {
-	r := reader{rest: d.Document().Body}
-	format := r.byte()
-	p := UsagePage{Through: r.time(), Next: r.usagePlace()}
-	var u Usage
-	for range r.count() {
-		has := r.bits(usageRecovered | usageSameKey | usageCorrected | usageUnreadable)
-		if has&usageSameKey == 0 {
-			u.Policy, u.Key = r.string(), r.string()
-		}
-		if has&usageUnreadable != 0 && !r.failed {
-			p.Unreadable = append(p.Unreadable, Usage{Namespace: namespace, Policy: u.Policy, Key: u.Key})
-			continue
-		}
-		u.Namespace, u.Meter, u.Recovered = namespace, r.string(), has&usageRecovered != 0
-		u.Start = r.time()
-		u.End = u.Start + r.time()
-		u.Final = u.End + r.time()
-		u.Units, u.Credits, u.Revision, u.Corrections = r.uvarint(), r.uvarint(), r.uvarint(), 0
-		if has&usageCorrected != 0 {
-			u.Corrections = r.varint()
-		}
-		if r.failed {
-			break
-		}
-		p.Periods = append(p.Periods, u)
-	}
-	if r.failed || format != usagePageFormat || len(r.rest) != 0 {
+	if d.System == nil || d.System.Usage == nil {
 		return UsagePage{}, errMalformedUsage
+	}
+	p := *d.System.Usage
+	p.Periods, p.Unreadable = slices.Clone(p.Periods), slices.Clone(p.Unreadable)
+	for i := range p.Periods {
+		p.Periods[i].Namespace = namespace
+	}
+	for i := range p.Unreadable {
+		p.Unreadable[i].Namespace = namespace
 	}
 	return p, nil
 }

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // EventKind is what an event tells. Its numbers are stored in records: append new ones, never renumber.
@@ -73,49 +75,45 @@ func (e *Event) ID(ledger string) string {
 // eventFormat is the first byte of an event's record.
 const eventFormat = 1
 
-// eventShadow is the bit of an event in its record.
-const eventShadow = 1
-
 // append writes an event: format, then the fields in order.
 func (e *Event) append(b []byte) []byte {
-	b = append(b, eventFormat, byte(e.Kind), bit(e.Shadow)*eventShadow)
-	b = binary.AppendUvarint(binary.AppendUvarint(b, e.Number), uint64(e.At))
-	for _, text := range []string{e.Namespace, e.Policy, e.Key, e.Limit} {
-		b = appendString(b, text)
-	}
-	for _, n := range []uint64{uint64(e.Threshold.Percent), e.Threshold.Units, e.Units, e.Used, e.Quota, uint64(e.Start), uint64(e.End), e.Denials, e.Mean,
-		uint64(len(e.Sinks))} {
-		b = binary.AppendUvarint(b, n)
-	}
-	for _, sink := range e.Sinks {
-		b = appendString(b, sink)
-	}
-	return appendString(b, e.Why)
+	c := MessageWriter(b)
+	e.code(&c)
+	return c.Written()
 }
 
 var errMalformedEvent = errors.New("shard: the record of an event is malformed or of an unknown format")
 
 func decodeEvent(value []byte) (e Event, err error) {
-	r := reader{rest: value}
-	format := r.byte()
-	e.Kind, e.Shadow = EventKind(r.byte()), r.bits(eventShadow) != 0
-	e.Number, e.At = r.uvarint(), r.time()
-	for _, text := range []*string{&e.Namespace, &e.Policy, &e.Key, &e.Limit} {
-		*text = r.string()
-	}
-	percent := r.uint32()
-	e.Threshold = policy.Threshold{Percent: percent, Units: r.uvarint()}
-	e.Units, e.Used, e.Quota = r.uvarint(), r.uvarint(), r.uvarint()
-	e.Start, e.End = r.time(), limit.Time(r.uvarint())
-	e.Denials, e.Mean = r.uvarint(), r.uvarint()
-	for range r.count() {
-		e.Sinks = append(e.Sinks, r.string())
-	}
-	e.Why = r.string()
-	if r.failed || format != eventFormat || len(r.rest) != 0 || e.Kind < EventThreshold || e.Kind > EventSpike || e.End < e.Start {
+	c := MessageReader(string(value))
+	if e.code(&c); !c.Whole() {
 		return Event{}, errMalformedEvent
 	}
 	return e, nil
+}
+
+func (e *Event) code(c *MessageCodec) {
+	format := byte(eventFormat)
+	codec.Byte(&c.Codec, &format)
+	codec.Byte(&c.Codec, &e.Kind)
+	c.Flags(&e.Shadow)
+	c.Uint64(&e.Number)
+	codec.Uint(&c.Codec, &e.At, math.MaxInt64)
+	for _, text := range []*string{&e.Namespace, &e.Policy, &e.Key, &e.Limit} {
+		c.Text(text)
+	}
+	codec.Uint(&c.Codec, &e.Threshold.Percent, math.MaxUint32)
+	for _, n := range []*uint64{&e.Threshold.Units, &e.Units, &e.Used, &e.Quota} {
+		c.Uint64(n)
+	}
+	codec.Uint(&c.Codec, &e.Start, math.MaxInt64)
+	codec.Uint(&c.Codec, &e.End, math.MaxInt64)
+	c.Uint64(&e.Denials)
+	c.Uint64(&e.Mean)
+	codec.List(&c.Codec, &e.Sinks, math.MaxInt, c.Text)
+	if c.Text(&e.Why); format != eventFormat || e.Kind < EventThreshold || e.Kind > EventSpike || e.End < e.Start {
+		c.Fail()
+	}
 }
 
 // EventList is one of the lists of events that a shard has. Its numbers are sent between nodes.
@@ -196,89 +194,86 @@ type EventPlace struct {
 // Place returns the event's place.
 func (e *Event) Place() EventPlace { return EventPlace{e.Number, e.At} }
 
-// eventVerb is what a ChangeEvents does. Its numbers are sent between nodes.
-type eventVerb uint8
+// EventVerb is what a ChangeEvents does. Its numbers are sent between nodes.
+type EventVerb uint8
 
 const (
-	acknowledgeEvents eventVerb = 1
-	giveUpEvents      eventVerb = 2
-	replayEvents      eventVerb = 3
-	pushUsage         eventVerb = 4
+	acknowledgeEvents EventVerb = 1
+	giveUpEvents      EventVerb = 2
+	replayEvents      EventVerb = 3
 )
 
-// eventsBodyFormat is the first byte of the bodies of requests about events and of their answers.
-const eventsBodyFormat = 1
+// EventsChange is what is to become of some events.
+type EventsChange struct {
+	Verb   EventVerb
+	Sink   string
+	Places []EventPlace
+	Why    string // of events that are given up
+}
 
 // placesMost bounds the events that one request names, so that its effects fit into an entry.
 const placesMost = 512
 
 // EventsRequest returns a request to one shard for a page of events: see EventsOf.
 func EventsRequest(id ID, q EventsQuery) Request {
-	b := []byte{eventsBodyFormat, byte(q.List)}
-	b = binary.AppendUvarint(binary.AppendUvarint(b, q.From), uint64(q.Most))
-	return eventsRequest(ReadEventPage, id, appendString(b, q.Namespace))
+	return Request{Op: ReadEventPage, Shard: id, System: &SystemTerms{Events: &q}}
 }
 
 // AcknowledgeRequest returns a request by which a sink owes nothing for some events of the outbox, at most 512: it has them. Events
 // that are not there, or that the sink owes nothing for, are left out. It may be sent twice.
 func AcknowledgeRequest(id ID, sink string, events []EventPlace) Request {
-	return eventsRequest(ChangeEvents, id, changeBody(acknowledgeEvents, sink, events))
+	return changeRequest(id, EventsChange{Verb: acknowledgeEvents, Sink: sink, Places: events})
 }
 
 // GiveUpRequest returns a request by which some events of the outbox, at most 512, become dead letters of a sink. why is kept with
 // them; it is cut to WhyMost bytes.
 func GiveUpRequest(id ID, sink string, events []EventPlace, why string) Request {
 	why = strings.ToValidUTF8(why[:min(len(why), WhyMost)], "")
-	return eventsRequest(ChangeEvents, id, appendString(changeBody(giveUpEvents, sink, events), why))
+	return changeRequest(id, EventsChange{giveUpEvents, sink, events, why})
 }
 
 // ReplayRequest returns a request by which dead letters wait in the outbox again, for the sinks that gave up, or only for one. No
 // events: all, as many as fit into an entry. EventsChanged.More says that there are more. With an Adjustment it is audited.
 func ReplayRequest(id ID, sink string, events []EventPlace) Request {
-	return eventsRequest(ChangeEvents, id, changeBody(replayEvents, sink, events))
+	return changeRequest(id, EventsChange{Verb: replayEvents, Sink: sink, Places: events})
 }
 
-func changeBody(verb eventVerb, sink string, events []EventPlace) []byte {
-	b := appendString([]byte{eventsBodyFormat, byte(verb)}, sink)
-	b = binary.AppendUvarint(b, uint64(len(events)))
-	for _, p := range events {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, p.Number), uint64(p.At))
-	}
-	return b
+func changeRequest(id ID, change EventsChange) Request {
+	return Request{Op: ChangeEvents, Shard: id, System: &SystemTerms{Change: &change}}
 }
 
-func eventsRequest(op Op, id ID, body []byte) Request {
-	return Request{Op: op, Shard: id, Body: body}
+func (x *EventsChange) code(c *MessageCodec) {
+	codec.Byte(&c.Codec, &x.Verb)
+	c.Text(&x.Sink)
+	codec.List(&c.Codec, &x.Places, placesMost, func(p *EventPlace) {
+		c.Uint64(&p.Number)
+		codec.Int(&c.Codec, &p.At)
+	})
+	c.Text(&x.Why)
+}
+
+func (q *EventsQuery) code(c *MessageCodec) {
+	codec.Byte(&c.Codec, &q.List)
+	c.Uint64(&q.From)
+	codec.Uint(&c.Codec, &q.Most, math.MaxInt32)
+	c.Text(&q.Namespace)
 }
 
 // EventsOf reads the page in the answer to an EventsRequest.
 func EventsOf(d *Decision) (EventsPage, error) {
-	r := reader{rest: d.Document().Body}
-	format := r.byte()
-	p := EventsPage{Next: r.uvarint(), More: r.bits(1) != 0, Waiting: r.uvarint(), WaitingBytes: r.uvarint(), Dead: r.uvarint(), Lost: r.uvarint()}
-	for range r.count() {
-		e, err := decodeEvent(r.bytes(r.uvarint()))
-		if err != nil {
-			return EventsPage{}, err
-		}
-		p.Events = append(p.Events, e)
-	}
-	if r.failed || format != eventsBodyFormat || len(r.rest) != 0 {
+	if d.System == nil || d.System.Events == nil {
 		return EventsPage{}, errMalformedEvent
 	}
-	return p, nil
+	return *d.System.Events, nil
 }
 
-func (p *EventsPage) encode() []byte {
-	b := binary.AppendUvarint([]byte{eventsBodyFormat}, p.Next)
-	b = append(b, bit(p.More))
-	for _, n := range []uint64{p.Waiting, p.WaitingBytes, p.Dead, p.Lost, uint64(len(p.Events))} {
-		b = binary.AppendUvarint(b, n)
+func (p *EventsPage) code(c *MessageCodec) {
+	c.Uint64(&p.Next)
+	c.Flags(&p.More)
+	for _, n := range []*uint64{&p.Waiting, &p.WaitingBytes, &p.Dead, &p.Lost} {
+		c.Uint64(n)
 	}
-	for i := range p.Events {
-		b = appendString(b, string(p.Events[i].append(nil)))
-	}
-	return b
+	codec.List(&c.Codec, &p.Events, math.MaxInt, func(e *Event) { e.code(c) })
 }
 
 // EventsChanged is what a request about events has done on one shard.
@@ -289,17 +284,15 @@ type EventsChanged struct {
 
 // EventsChangedOf reads the answer to an AcknowledgeRequest, a GiveUpRequest or a ReplayRequest.
 func EventsChangedOf(d *Decision) (EventsChanged, error) {
-	r := reader{rest: d.Document().Body}
-	format := r.byte()
-	c := EventsChanged{r.uint32(), r.bits(1) != 0}
-	if r.failed || format != eventsBodyFormat || len(r.rest) != 0 {
+	if d.System == nil || d.System.Changed == nil {
 		return EventsChanged{}, errMalformedEvent
 	}
-	return c, nil
+	return *d.System.Changed, nil
 }
 
-func (c EventsChanged) encode() []byte {
-	return append(binary.AppendUvarint([]byte{eventsBodyFormat}, uint64(c.Done)), bit(c.More))
+func (x *EventsChanged) code(c *MessageCodec) {
+	codec.Uint(&c.Codec, &x.Done, math.MaxUint32)
+	c.Flags(&x.More)
 }
 
 // Spike is what a node has seen of a key that is denied far more often than before.
@@ -314,11 +307,15 @@ type Spike struct {
 // older than SpikeFresh, or there is no such policy. The Index of the answer is 0 if it wrote nothing. It may be sent twice, and goes to
 // the shard of the key.
 func SpikeRequest(s *Spike) Request {
-	b := []byte{eventsBodyFormat}
-	for _, n := range []uint64{uint64(s.At), s.Denials, s.Mean} {
-		b = binary.AppendUvarint(b, n)
-	}
-	return Request{Op: NoteSpike, Namespace: s.Namespace, Body: b, Entries: []Entry{{Policy: s.Policy, Key: s.Key, Cost: 1}}}
+	return Request{Op: NoteSpike, Namespace: s.Namespace, System: &SystemTerms{Spike: s},
+		Entries: []Entry{{Policy: s.Policy, Key: s.Key, Cost: 1}}}
+}
+
+// code leaves out the names, which the request has.
+func (s *Spike) code(c *MessageCodec) {
+	codec.Int(&c.Codec, &s.At)
+	c.Uint64(&s.Denials)
+	c.Uint64(&s.Mean)
 }
 
 // The times of spikes.
@@ -343,10 +340,15 @@ const pushNameMost = 64
 // PushRequest returns a request that notes a position on one shard in place of that of p.Version, which the answer's Document raises by
 // one. It is refused with Conflict if another one was noted since: so a late copy takes nothing back.
 func PushRequest(id ID, p *Push) Request {
-	b := appendString([]byte{eventsBodyFormat, byte(pushUsage)}, p.Sink)
-	b = appendString(b, p.Period)
-	b = binary.AppendUvarint(binary.AppendUvarint(b, p.Version), uint64(p.Until))
-	return eventsRequest(ChangeEvents, id, append(b, p.Position...))
+	return Request{Op: ChangeEvents, Shard: id, System: &SystemTerms{Push: p}}
+}
+
+func (p *Push) code(c *MessageCodec) {
+	c.Text(&p.Sink)
+	c.Text(&p.Period)
+	c.Uint64(&p.Version)
+	codec.Int(&c.Codec, &p.Until)
+	c.Bytes(&p.Position, PushPositionMost)
 }
 
 // ReadPush reads a position without a commit, so it may be behind. Version 0: there is none.

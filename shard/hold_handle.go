@@ -180,10 +180,13 @@ func (c *MessageCodec) handleEntry(e *Entry) {
 	c.Text(&e.Tier)
 	c.Uint64(&e.Cost)
 	if inline {
-		codec.List(&c.Codec, &e.Limits, c.Left(), func(l *policy.Limit) { c.Text(&l.Name) })
-	}
-	if inline && e.Limits == nil {
-		e.Limits = []policy.Limit{}
+		n := c.Count(len(e.Limits))
+		if c.Reading() {
+			e.Limits = make([]policy.Limit, n) // a name has at least one byte
+		}
+		for i := range e.Limits {
+			c.Text(&e.Limits[i].Name)
+		}
 	}
 	if counted {
 		c.counted(&e.Counted)

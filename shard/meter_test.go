@@ -423,7 +423,7 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}},
 		Unreadable: []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}}
 	query := UsageRequest("default", 3, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
-	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, page.Encode(), query.Body))
+	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Usage: &page}}}), requestMessage(&query)))
 
 	var back counter
 	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {
@@ -434,7 +434,7 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 			t.Errorf("%d of %d bytes are a counter", n, len(value))
 		}
 	}
-	again, err := UsageOf("default", &Decision{System: &SystemAnswer{Document: Document{Body: page.Encode()}}})
+	again, err := UsageOf("default", resultBack(t, &SystemAnswer{Usage: &page}))
 	if err != nil || !reflect.DeepEqual(again, page) {
 		t.Errorf("%v: the page came back as %+v", err, again)
 	}

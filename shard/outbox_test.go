@@ -289,7 +289,9 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	head := outboxHead{1, 400, 300, 5000, 7, 2000, 9, 3}
 	page := EventsPage{Events: everyEvent(), Next: 301, More: true, Waiting: 2, WaitingBytes: 300, Dead: 4, Lost: 5}
 	push := Push{Version: 3, Position: []byte("here")}
-	fmt.Fprintf(&b, "outbox\n  %x\npage\n  %x\nchanged\n  %x\npush %q\n  %x\n", head.encode(), page.encode(), EventsChanged{Done: 300, More: true}.encode(),
+	fmt.Fprintf(&b, "outbox\n  %x\npage\n  %x\nchanged\n  %x\npush %q\n  %x\n", head.encode(),
+		resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Events: &page}}}),
+		resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Changed: &EventsChanged{Done: 300, More: true}}}}),
 		pushKey("stripe", "2026-01"), push.encode())
 	fmt.Fprintf(&b, "marked\n  %x\nmarked and metered\n", markedCounter().encode(origin+6).Value)
 	both := manyMeters()
@@ -300,14 +302,14 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	for _, r := range []Request{EventsRequest(3, EventsQuery{List: EventsDead, From: 300, Namespace: "n", Most: 9}), AcknowledgeRequest(3, "ops", places),
 		GiveUpRequest(3, "ops", places, "it answered 500"), ReplayRequest(3, "", nil), PushRequest(3, &push),
 		SpikeRequest(&Spike{Namespace: "n", Policy: "p", Key: "k", At: origin, Denials: 500, Mean: 9})} {
-		fmt.Fprintf(&b, "request %d\n  %x\n", r.Op, r.Body)
+		fmt.Fprintf(&b, "request %d\n  %x\n", r.Op, requestMessage(&r))
 	}
 	golden(t, "testdata/events.golden", b.String())
 
 	if back, err := outboxHeadOf(Record{Value: head.encode()}, true); err != nil || back != head {
 		t.Errorf("%v: the head came back as %+v", err, back)
 	}
-	if back, err := EventsOf(&Decision{System: &SystemAnswer{Document: Document{Body: page.encode()}}}); err != nil || !reflect.DeepEqual(back, page) {
+	if back, err := EventsOf(resultBack(t, &SystemAnswer{Events: &page})); err != nil || !reflect.DeepEqual(back, page) {
 		t.Errorf("%v: the page came back as %+v", err, back)
 	}
 	for _, c := range []*counter{markedCounter(), both} {
@@ -330,11 +332,11 @@ func FuzzEvents(f *testing.F) {
 		f.Add(e.append(nil))
 	}
 	head := outboxHead{1, 400, 300, 5000, 7, 2000, 9, 3}
-	page := EventsPage{Events: everyEvent(), Next: 301, More: true}
 	f.Add(head.encode())
-	f.Add(page.encode())
 	f.Add(markedCounter().encode(origin).Value)
-	f.Add(AcknowledgeRequest(3, "ops", []EventPlace{{300, origin}}).Body)
+	acknowledge, spike := AcknowledgeRequest(3, "ops", []EventPlace{{300, origin}}), SpikeRequest(&Spike{Policy: "p", Key: "k", At: origin})
+	f.Add([]byte(requestMessage(&acknowledge)))
+	f.Add([]byte(requestMessage(&spike)))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if e, err := decodeEvent(value); err == nil {
 			if back, err := decodeEvent(e.append(nil)); err != nil || !reflect.DeepEqual(back, e) {
@@ -346,11 +348,10 @@ func FuzzEvents(f *testing.F) {
 				t.Fatalf("%+v came back as %+v, %v", h, back, err)
 			}
 		}
-		EventsOf(&Decision{System: &SystemAnswer{Document: Document{Body: value}}})
-		EventsChangedOf(&Decision{System: &SystemAnswer{Document: Document{Body: value}}})
-		w := told(t, 0)
-		for _, op := range []Op{ReadEventPage, ChangeEvents, NoteSpike} {
-			w.batch(origin+1, Request{Op: op, Namespace: "default", Body: value, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+		var r Request
+		c := MessageReader(string(value))
+		if c.Request(&r); c.Whole() {
+			told(t, 0).batch(origin+1, r)
 		}
 	})
 }

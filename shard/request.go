@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 	"github.com/stint-io/stint/shard/slot"
 )
 
@@ -68,7 +69,7 @@ const (
 	ChangeEvents  // about a shard: acknowledge events, give up, replay dead letters, or note the position of a push
 	NoteSpike     // a key is denied far more often than before: see SpikeRequest
 
-	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see CorrectionBody
+	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see Correction
 )
 
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
@@ -103,14 +104,15 @@ type Request struct {
 	// Fetch and Swap. Such a request has no entries.
 	Document string
 	Expect   uint64 // the version to be replaced; 0: the document must not exist
-	Body     []byte // the new document; also the arguments of ReadUsage, ReadEventPage, ChangeEvents, NoteSpike and CorrectUsage
+	Body     []byte // the new document
 
 	// Parameters of certain operations; nil for all others.
-	Hold       *HoldTerms  // Reserve
-	Settlement *Settlement // Settle
-	Adjustment *Adjustment // Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
-	Operation  *Operation  // AskHome to Acknowledge, and a Settle on several shards
-	Tally      *TallyTerms // Tally
+	Hold       *HoldTerms   // Reserve
+	Settlement *Settlement  // Settle
+	Adjustment *Adjustment  // Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
+	Operation  *Operation   // AskHome to Acknowledge, and a Settle on several shards
+	Tally      *TallyTerms  // Tally
+	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage
 
 	Trace Trace // who follows the request; nil: nobody
 }
@@ -253,12 +255,45 @@ type Decision struct {
 	System    *SystemAnswer // answer to an operation that decides nothing about a key
 }
 
+// SystemTerms are the parameters of an operation that decides nothing about a key: one of the fields is set.
+type SystemTerms struct {
+	Usage      *UsageQuery   // ReadUsage
+	Events     *EventsQuery  // ReadEventPage
+	Change     *EventsChange // ChangeEvents
+	Push       *Push         // ChangeEvents
+	Spike      *Spike        // NoteSpike; its names are the request's
+	Correction *Correction   // CorrectUsage
+}
+
+// systemTerms returns the parameters, all nil if there are none.
+func (r *Request) systemTerms() *SystemTerms {
+	if r.System == nil {
+		return &SystemTerms{}
+	}
+	return r.System
+}
+
+func (t *SystemTerms) code(c *MessageCodec) {
+	usage, events, change, push, spike, correction := t.Usage != nil, t.Events != nil, t.Change != nil, t.Push != nil,
+		t.Spike != nil, t.Correction != nil
+	c.Flags(&usage, &events, &change, &push, &spike, &correction)
+	codec.Optional(&c.Codec, usage, &t.Usage, func(q *UsageQuery) { q.code(c) })
+	codec.Optional(&c.Codec, events, &t.Events, func(q *EventsQuery) { q.code(c) })
+	codec.Optional(&c.Codec, change, &t.Change, func(x *EventsChange) { x.code(c) })
+	codec.Optional(&c.Codec, push, &t.Push, func(p *Push) { p.code(c) })
+	codec.Optional(&c.Codec, spike, &t.Spike, func(s *Spike) { s.code(c) })
+	codec.Optional(&c.Codec, correction, &t.Correction, func(x *Correction) { x.code(c) })
+}
+
 // SystemAnswer is the answer to an operation that decides nothing about a key.
 type SystemAnswer struct {
-	Session  Session       // OpenSession
-	Document Document      // Fetch, Swap, ReadUsage and CorrectUsage
-	Audit    []AuditRecord // ReadAudit, newest first
-	Forgot   Forgot        // Forget
+	Session  Session        // OpenSession
+	Document Document       // Fetch, Swap; of the push of a ChangeEvents the new version
+	Usage    *UsagePage     // ReadUsage; CorrectUsage: the corrected period
+	Events   *EventsPage    // ReadEventPage
+	Changed  *EventsChanged // ChangeEvents
+	Audit    []AuditRecord  // ReadAudit, newest first
+	Forgot   Forgot         // Forget
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }

@@ -110,7 +110,7 @@ func (r *run) correction(w *wish, q Request) Request {
 	if which.Start != 0 {
 		period = instantWords(which.Start)
 	}
-	q.Body = CorrectionBody(which.Meter, period)
+	q.System = &SystemTerms{Correction: &Correction{Meter: which.Meter, Period: period}}
 	if q.ID != "" {
 		r.corrects = append(r.corrects, q)
 	}
@@ -119,9 +119,8 @@ func (r *run) correction(w *wish, q Request) Request {
 
 // correctionOf reads the period that a correction names.
 func correctionOf(q *Request) *model.Correction {
-	r := reader{rest: q.Body[1:]}
-	which := &model.Correction{Meter: r.string()}
-	if at, err := time.Parse(time.RFC3339, r.string()); err == nil {
+	which := &model.Correction{Meter: q.System.Correction.Meter}
+	if at, err := time.Parse(time.RFC3339, q.System.Correction.Period); err == nil {
 		which.Start = limit.Time(at.UnixMicro())
 	}
 	return which

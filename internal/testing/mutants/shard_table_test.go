@@ -252,7 +252,7 @@ var ofShard = []group{
 	{tests("shard", "TestACreditIsKeptAsLongAsItsPeriod"), edits{"credit-forgotten-early": never}},
 	{tests("shard", "TestACorrectionIsMadeOnce|TestACorrectionIsOnRecord"), edits{
 		"correction-copied":    swap("NoteSpike", "NoteSpike, CorrectUsage"),
-		"correction-of-any-id": never,
+		"correction-of-any-id": swap(", System: r.System}", "}"),
 		"corrections-share-a-revision": swap(
 			"requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage", "false"),
 		"correction-off-record": swap("auditLog{&e.batch}.append", "_ = (AuditRecord)"),

@@ -334,7 +334,7 @@ func (r *runner) rule() *errand {
 // correct corrects the bill of a key that nothing else bills. 0 units would be refused.
 func (r *runner) correct(units int64) *errand {
 	e := r.new("correct", shard.CorrectUsage, shard.Entry{Policy: "billed", Key: "billed", Cost: 1})
-	e.request.Body = shard.CorrectionBody("", "")
+	e.request.System = &shard.SystemTerms{Correction: &shard.Correction{}}
 	e.request.Adjustment = &shard.Adjustment{Amount: cmp.Or(units, 7), Actor: "simulated", Note: "simulated"}
 	return e
 }
