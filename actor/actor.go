@@ -26,9 +26,10 @@ type Config struct {
 	MaxQueued      int // 65,536
 	MaxQueuedBytes int // an estimate: their keys, policies and ids, and a fixed sum for each; 64 MiB
 
-	// MaxBytes is how many bytes of records the shard may hold. New keys and the like are refused once seven eighths are used.
-	// 4 GiB.
-	MaxBytes int
+	// Room returns how much room there is for records, with so many bytes of them that are proposed and not installed
+	// yet. It is asked before each batch, while the state does not change, and must be cheap. nil: nothing bounds the
+	// records.
+	Room func(proposed int) shard.Room
 
 	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
 	Observer Observer         // receives measurements and alarms; the zero value receives none
@@ -84,7 +85,7 @@ type Observer struct {
 	// Frozen is called, every 10 s at most, while shard time stands still because this owner's clock is more than 10 s behind
 	// the last stamp: windows do not pass until the clock has caught up (R18).
 	Frozen func(behind time.Duration)
-	// Full is called, every 10 s at most, when requests were refused because the shard holds as many records as it may.
+	// Full is called, every 10 s at most, when requests were refused because there is no room for records (Config.Room).
 	Full func()
 	// Capped is called, every 10 s at most, when new keys were refused because their policy or namespace has enough.
 	Capped func(refusal *shard.Error)
@@ -116,13 +117,15 @@ func (c Config) withDefaults() Config {
 	c.MaxInFlight = min(c.MaxInFlight, 8)
 	setDefault(&c.MaxQueued, 1<<16)
 	setDefault(&c.MaxQueuedBytes, 64<<20)
-	setDefault(&c.MaxBytes, 4<<30)
 	setDefault(&c.SumEvery, 4096)
 	setDefault(&c.IdleSum, 10*time.Second)
 	setDefault(&c.OpenEvery, 100*time.Millisecond)
 	setDefault(&c.OpenWithin, 1400*time.Millisecond)
 	if c.Stopped == nil {
 		c.Stopped = func() *shard.Error { return nil }
+	}
+	if c.Room == nil {
+		c.Room = func(int) shard.Room { return shard.Room{} }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

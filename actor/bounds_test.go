@@ -97,7 +97,8 @@ func TestFullShard(t *testing.T) {
 		told, r := 0, newFakeReplica()
 		r.adopt(policy.Revision{Version: 1, Text: lifetimeText(1000)})
 		a := startActor(t, r, 1000, func(c *Config) {
-			c.MaxBytes = (r.state.Bytes()+1)*8/7 + 1 // full is an eighth less
+			most := (r.state.Bytes()+1)*8/7 + 1 // full is an eighth less
+			c.Room = func(proposed int) shard.Room { return shard.Room{Used: shard.UseOf(r.state.Bytes()+proposed, most)} }
 			c.Observer.Full = func() { told++ }
 		})
 		mustSay(t, one(t, a, take("")), "allowed")
@@ -129,18 +130,17 @@ func TestFullShard(t *testing.T) {
 
 // Effects that are proposed and not yet installed count toward the memory cap.
 func TestOverlayCountsAsMemory(t *testing.T) {
-	o, put := newOverlay(), func(key, value string) shard.Put {
+	var asked []int
+	room := func(proposed int) shard.Room { asked = append(asked, proposed); return shard.Room{} }
+	q := newSequencer(0, Config{Room: room}.withDefaults())
+	o, put := &q.overlay, func(key, value string) shard.Put {
 		return shard.Put{Key: key, Record: shard.Record{Value: []byte(value)}}
 	}
 	o.write(1, []shard.Put{put("a", "12345"), put("b", "12345")})
 	o.write(2, []shard.Put{put("a", "123"), {Key: "c"}})
-	seen := view{overlay: &o, state: shard.NewState(0)}
-	for _, want := range []int{11, 5, 0} {
-		if seen.most = seen.state.Bytes() + want; o.bytes != want || !seen.Brimful() {
-			t.Fatalf("the overlay has %d bytes, must be %d; full is %v", o.bytes, want, seen.Full())
-		}
-		if seen.most++; seen.Brimful() {
-			t.Fatal("full below the cap")
+	for i, want := range []int{11, 5, 0} {
+		if q.view(shard.NewState(0)); asked[i] != want {
+			t.Fatalf("asked with %d bytes, must be %d", asked[i], want)
 		}
 		if len(o.byEntry) > 0 {
 			o.installed(uint64(3 - len(o.byEntry)))
@@ -215,7 +215,7 @@ func TestOverlayCountsTowardCaps(t *testing.T) {
 	set := policy.NewSet([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
 		Limits: []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 9}}}}})
 	o, state := newOverlay(), shard.NewState(0)
-	seen := view{overlay: &o, state: state, most: 1 << 20}
+	seen := view{overlay: &o, state: state}
 	if _, err := state.Install(shard.EncodeEpochOpen(0, 1, shard.LevelNewest), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -250,11 +250,5 @@ func TestOverlayCountsTowardCaps(t *testing.T) {
 		want(3)
 		o.installed(uint64(1 + i))
 		want(3)
-	}
-	used := state.Bytes()
-	for most, crowded := range map[int]bool{used * 4 / 3: true, used*4/3 + 8: false} {
-		if seen.most = most; seen.Crowded() != crowded {
-			t.Errorf("with %d of %d bytes it is crowded: %v", used, most, seen.Crowded())
-		}
 	}
 }

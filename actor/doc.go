@@ -108,10 +108,9 @@
 //
 // # Memory
 //
-// Records take at most Config.MaxBytes, as counted by State.Bytes, whatever requests are sent. A batch is evaluated as that of
-// a Full shard when seven eighths are used, including effects under way, and as that of a Brimful one when all of it is used
-// (shard/full.go says what each refuses). So the excess is at most one batch. No record is dropped before its time.
-// Observer.Full reports it.
+// Config.Room says how much of the memory for records is used, including effects under way, before a batch is evaluated
+// (shard/full.go says what is refused then). So a shard's excess is at most one batch. No record is dropped before its
+// time. Observer.Full reports it.
 //
 // # Top
 //

@@ -55,7 +55,7 @@ func (o *overlay) drop(key string) {
 type view struct {
 	overlay *overlay
 	state   *shard.State
-	most    int // bytes of records the shard may hold
+	room    shard.Room
 }
 
 // Lookup implements shard.View.
@@ -107,14 +107,5 @@ func (v view) Shares(namespace, policy string) shard.Shares {
 	return s
 }
 
-// Full implements shard.View: seven eighths of the memory are used. It counts overlaid records as new, so near the cap it may
-// refuse a few entries too early.
-func (v view) Full() bool { return v.bytes() >= v.most-v.most/8 }
-
-// Brimful implements shard.View: all of the memory is used.
-func (v view) Brimful() bool { return v.bytes() >= v.most }
-
-// Crowded implements shard.View: three quarters of the memory are used.
-func (v view) Crowded() bool { return v.bytes() >= v.most-v.most/4 }
-
-func (v view) bytes() int { return v.state.Bytes() + v.overlay.bytes }
+// Room implements shard.View. Overlaid records count as new, so near the cap a few entries may be refused too early.
+func (v view) Room() shard.Room { return v.room }

@@ -157,7 +157,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 		return nil
 	}
 	at := q.stamp(now)
-	seen := view{&q.overlay, state, q.config.MaxBytes}
+	seen := q.view(state)
 	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at) //mutant:evaluates-by-unlogged-policies
 	q.noteRefusals(results)
 	if err := results[len(results)-1].Err; err != nil && err.Code == shard.Fault { // the batch ends with it
@@ -173,6 +173,11 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 		bytes: len(payload), effects: len(puts), happened: happened})
 	q.sumDue--
 	return payload //mutant:no-gate
+}
+
+// view is the state as the next batch sees it.
+func (q *sequencer) view(state *shard.State) view {
+	return view{&q.overlay, state, q.config.Room(q.overlay.bytes)}
 }
 
 // noteRefusals remembers what the loop reports. A refusal for a cap names the field, since it is about one policy or namespace.

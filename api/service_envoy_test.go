@@ -77,9 +77,7 @@ type oneShard struct {
 
 type roomy struct{ *shard.State }
 
-func (roomy) Full() bool    { return false }
-func (roomy) Brimful() bool { return false }
-func (roomy) Crowded() bool { return false }
+func (roomy) Room() shard.Room { return shard.Room{} }
 
 func (s *oneShard) install(payload []byte, index uint64) {
 	if outcome, err := s.state.Install(payload, index, 1); err != nil || outcome.Dropped != shard.NotDropped {

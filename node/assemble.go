@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -44,11 +45,13 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
 		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
+	records := &recordBudget{view: n.view, replicas: n.replicas, peers: n.peers,
+		most: int(cmp.Or(n.config.World.Memory, Memory()) / 2)}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
 		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
 		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
-		machine: &machine{dir: n.dir, view: n.view, replicas: n.replicas, writes: writes}}
+		machine: &machine{dir: n.dir, replicas: n.replicas, budget: records, writes: writes}}
 	n.assembleAdmins()
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
 		reporter: n.reporter, changed: n.changed}
@@ -66,6 +69,7 @@ func (n *Node) assemble(policies *policy.Set) {
 		peers:      n.peers,
 		replicas:   n.replicas,
 		observer:   observer,
+		budget:     records,
 		handOver:   n.handover.giveAwaySoon,
 		top:        budget,
 		bus:        n.decisions,
@@ -74,7 +78,7 @@ func (n *Node) assemble(policies *policy.Set) {
 		logger:     logger,
 		changed:    n.changed,
 	}
-	n.assembleReconciler()
+	n.assembleReconciler(records)
 }
 
 // assembleAdmins makes the parts that answer the API's calls about the cluster, and those that send to sinks.
@@ -136,10 +140,11 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.metrics.Stopped(n.replicas.stopped)
 }
 
-func (n *Node) assembleReconciler() {
+func (n *Node) assembleReconciler(records *recordBudget) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	n.reconciler = &reconciler{
 		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
+		budget:   records,
 		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
 		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample,
 		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,

@@ -85,6 +85,7 @@ type World struct {
 	Listen func(addr string) (net.Listener, error)                  // opens every port, and the socket in the data directory
 	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes, sinks and the collector of traces
 	Gossip func(gossip.Config) (Membership, error)                  // instead of gossip.Start
+	Memory int64                                                    // bytes that the process may use; 0: as Memory says
 	NoAPI  bool                                                     // requests come through Node.Decide only
 	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
 

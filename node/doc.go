@@ -66,6 +66,7 @@
 //	aligner    a group that this node leads: add learners, promote those that caught up, remove the leaving
 //	handover   hand a shard over to the node that the table wants to lead it
 //	debts      every 50 ms, what a shard that this node owns owes other shards for operations on several shards
+//	budget     note how much of their memory for records the other nodes with a copy use
 //	canary     once in as many minutes as there are nodes: count a key of this node's on each shard, and compare
 //	planner    on the owner of the system shard: change the table, by compare-and-set
 //

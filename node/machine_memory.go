@@ -8,10 +8,6 @@ import (
 	"strconv"
 )
 
-// maxRecordBytes is how many bytes of records each of a node's shards may hold. All of them together may hold half of the
-// memory that the process may use, which leaves room for the garbage collector and for a snapshot under way.
-func maxRecordBytes(shards uint32) int { return int(Memory() / 2 / int64(shards)) }
-
 // Memory returns how many bytes this process may use: GOMEMLIMIT where it is set, else the limit of its container, else the
 // machine's memory. If none of them is known, it assumes as small a machine as is likely.
 func Memory() int64 {

@@ -6,27 +6,21 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/shard"
 )
 
 // machine says what an operator should know of the machine of this node. It holds no state; all methods may be called
 // concurrently.
 type machine struct {
 	dir      *dataDir
-	view     *clusterView
 	replicas *replicaSet
+	budget   *recordBudget
 	writes   *writeTimes
 }
 
 func (m *machine) report() *placement.Machine {
 	r := &placement.Machine{DiskFree: m.dir.stores.FreeBytes(), Memory: memoryInUse(), MemoryLimit: uint64(max(0, Memory()))}
 	r.LogWriteMean, r.LogWriteSlowest = m.writes.lately()
-	if shards := m.view.shards(); shards > 0 {
-		r.RecordLimit = uint64(maxRecordBytes(uint32(shards) + 1))
-	}
-	for _, one := range m.replicas.all() {
-		one.group.View(func(s *shard.State) { r.RecordBytes = max(r.RecordBytes, uint64(s.Bytes())) })
-	}
+	r.RecordBytes, r.RecordLimit = uint64(m.replicas.recordBytes()), uint64(m.budget.most)
 	return r
 }
 

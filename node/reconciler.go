@@ -36,6 +36,7 @@ type reconciler struct {
 	aligner   *aligner
 	planner   *planner
 	debts     *debts
+	budget    *recordBudget
 	canary    *canary
 	sample    func(time.Time) // ends a period of what is kept of the node's traffic
 	tasks     *tasks
@@ -79,6 +80,7 @@ func (c *reconciler) run(ctx context.Context) {
 			}
 		}
 		c.plan()
+		c.budget.look()
 		c.canary.look()
 		c.sample(c.now())
 		if !c.rest(ctx, tick.C, duties.C) {

@@ -31,6 +31,8 @@ type replica struct {
 	diverged atomic.Pointer[string]      // why its records are not those that were installed; nil: none known
 	stopped  atomic.Pointer[shard.Error] // why it decides nothing; nil: it decides
 
+	elsewhere atomic.Uint32 // the most that other nodes with a copy use of their memory for records, as shard.Use
+
 	agreed atomic.Int64 // when a majority last had a new sum of its, in Unix microseconds; 0: never since it was opened
 
 	// Owned by the reconciler's goroutine.

@@ -68,8 +68,8 @@ func (o *replicaObserver) capped(id shard.ID, refusal *shard.Error) {
 
 func (o *replicaObserver) full(id shard.ID) {
 	o.metrics.Full(uint32(id))
-	o.logger.Error("the shard's records fill their share of the memory: new keys, ids and holds are refused",
-		"shard", id, "share_bytes", maxRecordBytes(uint32(o.view.shards())+1))
+	o.logger.Error("a node with a copy of the shard has no memory for more records: new keys, ids and holds are refused",
+		"shard", id)
 }
 
 func (o *replicaObserver) fault(id shard.ID, met *shard.Error) {

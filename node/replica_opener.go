@@ -24,6 +24,7 @@ type opener struct {
 	peers    *peers
 	replicas *replicaSet
 	observer *replicaObserver
+	budget   *recordBudget
 	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 
 	top        *top.Budget          // of the keys that stand out
@@ -89,7 +90,6 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 		Ahead:     o.ahead,
 		Suspended: o.world.Slept,
 		Policies:  o.view.revision,
-		MaxBytes:  maxRecordBytes(uint32(o.view.shards()) + 1),
 		Level:     o.view.level,
 		Stopped:   r.stopped.Load,
 		IdleSum:   o.world.IdleSum,
@@ -115,6 +115,7 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 		config.Policies = nil
 	} else {
 		config.Top, config.Watched = o.top, o.bus.WantsChanges
+		config.Room = func(proposed int) shard.Room { return o.budget.room(r, proposed) }
 	}
 	if !r.lone {
 		config.Reference = func() (time.Duration, bool) { return o.peers.offset(o.view.voterNodes(id)) }

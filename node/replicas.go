@@ -47,6 +47,16 @@ func (s *replicaSet) all() []*replica {
 	return all
 }
 
+// recordBytes returns the memory of the records of all replicas that run here.
+func (s *replicaSet) recordBytes() (sum int) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, r := range s.running {
+		sum += r.group.RecordBytes()
+	}
+	return sum
+}
+
 // add notes that a replica runs.
 func (s *replicaSet) add(r *replica) {
 	s.mu.Lock()

@@ -10,14 +10,8 @@ import (
 // replicaView is the committed state of a replica as an evaluation reads it.
 type replicaView struct{ *shard.State }
 
-// Full implements shard.View: a read creates no key.
-func (replicaView) Full() bool { return false }
-
-// Brimful implements shard.View.
-func (replicaView) Brimful() bool { return false }
-
-// Crowded implements shard.View.
-func (replicaView) Crowded() bool { return false }
+// Room implements shard.View: a read creates no key.
+func (replicaView) Room() shard.Room { return shard.Room{} }
 
 // staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called concurrently.
 type staleReader struct {

@@ -26,6 +26,7 @@ type fsm struct {
 	index   atomic.Uint64 // of the newest entry installed; the index of a restored snapshot is in raft's own statistics
 	entries atomic.Uint64 // installed since the newest snapshot
 	bytes   atomic.Uint64 // of those entries
+	records atomic.Int64  // the bytes of the state's records
 
 	mu    sync.RWMutex // Apply, Snapshot and Restore write; View reads
 	state *shard.State
@@ -50,7 +51,9 @@ func (f *fsm) Apply(log *raft.Log) any {
 func (f *fsm) install(log *raft.Log) (shard.Outcome, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.state.Install(log.Data, log.Index, log.Term)
+	outcome, err := f.state.Install(log.Data, log.Index, log.Term)
+	f.records.Store(int64(f.state.Bytes()))
+	return outcome, err
 }
 
 // StoreConfiguration implements raft.ConfigurationStore. There is nothing to store, but without this method raft does not count
@@ -104,6 +107,7 @@ func (f *fsm) Restore(from io.ReadCloser) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state = state
+	f.records.Store(int64(state.Bytes()))
 	return nil
 }
 

@@ -310,6 +310,9 @@ func (g *Group) Leader() string {
 // View calls read while the committed state does not change. read must be short and must not keep references to the state.
 func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
 
+// RecordBytes returns the memory of the records on this replica (shard.State.Bytes). It waits for nothing.
+func (g *Group) RecordBytes() int { return int(g.fsm.records.Load()) }
+
 // Picture returns a picture of the committed state if it has the entry at (epoch, seq); else false. The caller may write it
 // out while entries are being installed; until then it holds memory.
 func (g *Group) Picture(epoch, seq uint64) (*shard.Snapshot, bool) { return g.fsm.picture(epoch, seq) }

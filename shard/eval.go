@@ -28,13 +28,8 @@ type Records interface {
 // View is the input of an evaluation: committed state, or an overlay on top of it.
 type View interface {
 	Records
-	// Full reports whether the memory cap is near. Then requests that would add a record are refused, and no record is
-	// evicted. The remaining memory is reserved for existing records to grow and for the ends of holds.
-	Full() bool
-	// Brimful reports whether that reserve is used up, too. Then no record may grow.
-	Brimful() bool
-	// Crowded reports whether three quarters of the memory are used. The rest is kept for those who have less than half.
-	Crowded() bool
+	// Room returns how much room there is for records. It is the same throughout an evaluation.
+	Room() Room
 	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see InlinePolicy.
 	Shares(namespace, policy string) Shares
 }
@@ -69,7 +64,7 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 // those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data was
 // changed.
 func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
-	e := evaluation{batch: batch{view: view, policies: policies, at: at, brimful: view.Brimful(), crowded: view.Crowded()}}
+	e := evaluation{batch: batch{view: view, policies: policies, at: at, room: view.Room()}}
 	e.useInitial()
 	e.next, e.charges = e.first.next[:0], e.first.charges[:0]
 	decided := 0
@@ -176,7 +171,7 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 	if e.decidedAcross(r, at, answer) {
 		return
 	}
-	if r.Op.charges() && e.view.Full() {
+	if r.Op.charges() && e.room.full() {
 		answer.Err = e.full()
 		return
 	}
@@ -187,7 +182,7 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 	}
 	e.decideNew(r, answer)
 	//mutant:no-idempotency-record //mutant:no-idempotency-record-in-clusters //mutant:tally-adds-again
-	if answer.Err == nil && answer.Decision.Index != 0 && !e.brimful { // a brimful shard does not remember the id
+	if answer.Err == nil && answer.Decision.Index != 0 && !e.room.brimful() { // a brimful shard does not remember the id
 		e.record(key, r, &answer.Decision)
 	}
 }
@@ -265,7 +260,7 @@ func (e *evaluation) showFired(r *Request, d *Decision) {
 // conclude finishes a request that may count: the request is counted, or nothing is, or its denial is.
 func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	switch {
-	case e.brimful && e.growth(r, d) != nil:
+	case e.room.brimful() && e.growth(r, d) != nil:
 		return e.full()
 	case d.Allowed && r.Op == Reserve:
 		return e.reserve(r, d)
@@ -307,7 +302,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		op, cost = Peek, 1 // is there room for anything?
 	}
 	if c.unseen() && op.charges() {
-		if e.view.Full() {
+		if e.room.full() {
 			return e.full()
 		}
 		if err := e.capped(r, i, ch.policy); err != nil {

@@ -31,7 +31,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if err := e.charges.adjustmentProblem(r, &e.at); err != nil {
 		return Result{Err: err}
 	}
-	if e.brimful && (r.Op == SetUsed || r.Op == AddUsed || r.Op == PutOverride) {
+	if e.room.brimful() && (r.Op == SetUsed || r.Op == AddUsed || r.Op == PutOverride) {
 		return Result{Err: e.full()}
 	}
 	if r.Op == DeleteOverride && !e.charges[0].counter.extras.overridden(e.at.Now) {

@@ -22,8 +22,7 @@ type batch struct {
 	met       []*session           // the same, in order
 	opened    uint32               // sessions
 	index     uint32               // of the last counted request
-	brimful   bool                 // as reported by the view
-	crowded   bool                 // likewise
+	room      Room                 // as the view has it
 	shares    *batchShares         // nil: no request has asked for them
 	mark      *restoreMark         // see restored
 	markErr   error

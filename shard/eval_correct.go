@@ -87,7 +87,7 @@ func CorrectionProblem(period string, units int64, note string) *Error {
 // correct answers CorrectUsage. before contains the limits, which stay as they are.
 func (e *evaluation) correct(r *Request, before Decision) Result {
 
-	if e.brimful {
+	if e.room.brimful() {
 		return Result{Err: e.full()}
 	}
 	d, c := before, e.charges[0].counter

@@ -125,7 +125,7 @@ func (b *batch) fire(c *counter) {
 // add writes a new event. On a brimful shard, where nothing may grow, it is lost.
 func (o *outbox) add(e *Event) {
 	switch {
-	case o.brimful:
+	case o.room.brimful():
 		o.head.lost += bitOf(len(e.Sinks) > 0)
 	case len(e.Sinks) == 0:
 		o.keepPast(e)
@@ -380,7 +380,7 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 	d := b.newDecision()
 	entry := &r.Entries[0]
 	p, known := b.policies.Lookup(entry.Policy)
-	if !known || entry.Limits != nil || b.brimful || s.At > b.at.Now+limit.Time(SpikeFresh) || s.At+limit.Time(SpikeFresh) < b.at.Now {
+	if !known || entry.Limits != nil || b.room.brimful() || s.At > b.at.Now+limit.Time(SpikeFresh) || s.At+limit.Time(SpikeFresh) < b.at.Now {
 		return Result{Decision: d}
 	}
 	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)

@@ -132,10 +132,10 @@ func (e *evaluation) tally(r *Request, answer *Result) {
 
 // doTally applies the verb to a tally and updates t.Known and t.Done.
 func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, t *Tallied) *Error {
-	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.unseen() && e.view.Full() {
+	if (terms.Verb == TallyAdd || terms.Verb == TallySet) && c.unseen() && e.room.full() {
 		return e.full()
 	}
-	if e.brimful && terms.Verb <= TallySet && c.limits.find(0, TallyLimits[0].Name) < 0 {
+	if e.room.brimful() && terms.Verb <= TallySet && c.limits.find(0, TallyLimits[0].Name) < 0 {
 		return e.full()
 	}
 	switch terms.Verb {

@@ -18,8 +18,7 @@ type capped struct {
 	now     limit.Time
 }
 
-func (c *capped) Full() bool    { return c.state.Bytes() >= c.most-c.most/8 }
-func (c *capped) Brimful() bool { return c.state.Bytes() >= c.most }
+func (c *capped) Room() Room { return Room{Used: UseOf(c.state.Bytes(), c.most)} }
 
 func newCapped(t testing.TB, most int) *capped {
 	denied := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: hour})

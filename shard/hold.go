@@ -39,7 +39,7 @@ func (e *evaluation) reserve(r *Request, d *Decision) *Error {
 	if err := e.charges.roomForHolds(); err != nil {
 		return err
 	}
-	if e.view.Full() {
+	if e.room.full() {
 		return e.full()
 	}
 	e.count(d)

@@ -25,7 +25,7 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 		return Result{Err: err}
 	}
 	forgetAt, err := e.charges.mayStillSettle(t, e.at.Now)
-	if err == nil && !t.Hold && e.view.Full() {
+	if err == nil && !t.Hold && e.room.full() {
 		err = e.full() // without a record, the decision could be refunded twice
 	}
 	if err != nil {
@@ -40,7 +40,7 @@ func (e *evaluation) settle(r *Request, d Decision) Result {
 	case r.Settlement.Action == ActionExtend:
 		d.HoldExpires = e.at.Now + limit.Time(r.Settlement.TTL)
 	//mutant:refunded-twice
-	case e.brimful && t.Hold: // it has ended; its absence from the counters is enough to prevent a second end
+	case e.room.brimful() && t.Hold: // it has ended; its absence from the counters is enough to prevent a second end
 	default:
 		e.write(Put{Key: key, Record: Record{Value: encodeAnswer(r, &d), ForgetAt: forgetAt}})
 	}

@@ -55,7 +55,7 @@ func (e homeEvaluation) excessIsOpen() *Error {
 	//mutant:settled-with-a-dead-excess
 	case u != nil, e.at.Now > x.until(): // an aborted record may have existed and been forgotten
 		return errOperationEnded
-	case e.view.Full():
+	case e.room.full():
 		return e.full()
 	}
 	return nil

@@ -144,7 +144,7 @@ func (e homeEvaluation) concludeHome() Result {
 	case denied:
 		result = e.lookAtPart()
 		result.Decision.Allowed = false
-	case e.view.Full():
+	case e.room.full():
 		return Result{Err: e.full()}
 	case e.crowdedBy(e.r) != nil:
 		return Result{Err: e.crowdedBy(e.r)}
@@ -157,9 +157,9 @@ func (e homeEvaluation) concludeHome() Result {
 	d := &result.Decision
 	u.rule(e.r, d)
 	switch {
-	case charged && e.brimful:
+	case charged && e.room.brimful():
 		return Result{Err: e.full()} // the charged legs ask again
-	case d.Allowed || charged || !o.Drawn && !e.view.Full():
+	case d.Allowed || charged || !o.Drawn && !e.room.full():
 		e.writeRuling(e.key, u)
 	} // else nothing is to be given back, and a retry, if any, is simply denied again
 	d.Operation = u.verdict(e.r, e.at.Now)
@@ -201,8 +201,8 @@ func (e homeEvaluation) resolveHome() Result {
 			u.until = max(u.until, o.Legs[i].Decision.DecidedAt+limit.Time(ConcludeWithin))
 		}
 		switch tooLate := len(o.Legs) > 0 && e.at.Now > u.until; {
-		case tooLate && e.view.Full(): // no Conclude is accepted any longer, so the record is not needed to refuse one
-		case e.brimful:
+		case tooLate && e.room.full(): // no Conclude is accepted any longer, so the record is not needed to refuse one
+		case e.room.brimful():
 			return Result{Err: e.full()} // the shard that asks will retry
 		default:
 			e.writeRuling(e.key, u) //mutant:home-aborts-no-unknown

@@ -95,7 +95,7 @@ func (e legEvaluation) chargeLeg() Result {
 	if err := e.usedHere(); err != nil {
 		return Result{Err: err}
 	}
-	if e.view.Full() {
+	if e.room.full() {
 		return Result{Err: e.full()}
 	}
 	if err := e.crowdedBy(e.r); err != nil {
@@ -178,7 +178,7 @@ func unplaced(r *Request) bool {
 // that has already passed.
 func (e legEvaluation) leaveTombstone() {
 	o := e.r.Operation
-	if e.view.Full() {
+	if e.room.full() {
 		return // no charge is accepted now, and a later one asks home itself
 	}
 	e.writeLeg(&leg{state: legReleased, drawn: o.Drawn, home: o.Home, fingerprint: o.Fingerprint, keep: e.keepFor()})

@@ -26,7 +26,7 @@ func (e homeEvaluation) settleOnce() Result {
 		return Result{Err: err}
 	}
 	result := e.settleHome()
-	if result.Err == nil && result.Decision.Index != 0 && !result.Decision.Replayed && !e.brimful {
+	if result.Err == nil && result.Decision.Index != 0 && !result.Decision.Replayed && !e.room.brimful() {
 		e.record(key, e.r, &result.Decision)
 	}
 	return result
@@ -55,7 +55,7 @@ func (e homeEvaluation) settleHome() Result {
 			"way before, or never was: it ends once"}}
 	case u == nil && e.lost(&s.Target) != nil: //mutant:lost-operation-refunded
 		return Result{Err: e.lost(&s.Target)}
-	case u == nil && e.view.Full(): // it would add a record
+	case u == nil && e.room.full(): // it would add a record
 		return Result{Err: e.full()}
 	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough
 		u = &ruling{keep: e.keepFor()}

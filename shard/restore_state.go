@@ -269,6 +269,4 @@ func (c *continuation) audit() {
 // restoredView is a state to which a Continue adds records.
 type restoredView struct{ *State }
 
-func (restoredView) Full() bool    { return false }
-func (restoredView) Brimful() bool { return false }
-func (restoredView) Crowded() bool { return false }
+func (restoredView) Room() Room { return Room{} }

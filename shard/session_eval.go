@@ -82,7 +82,7 @@ func (e sessionEvaluation) remember(d *Decision) {
 			e.s.add(&e.s.denied, e.r.Number)
 		}
 	//mutant:reservation-copy-lacks-its-hold
-	case d.Index != 0 && e.r.ID == "" && e.r.Op.answersOnce() && !e.brimful:
+	case d.Index != 0 && e.r.ID == "" && e.r.Op.answersOnce() && !e.room.brimful():
 		e.write(Put{Key: string(appendSessionAnswerKey(nil, e.r.Session, e.r.Number)),
 			Record: Record{Value: encodeAnswer(e.r, d), ForgetAt: e.at.Now + limit.Time(sessionRetention)}})
 		e.s.add(&e.s.kept, e.r.Number)

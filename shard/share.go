@@ -198,7 +198,7 @@ func (b *batch) sharesOf(namespace, policy string) Shares {
 
 // capped refuses the i-th entry of a request, whose key would be a new one, if its policy or its namespace has too many.
 func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
-	if p.MaxKeys == 0 && !e.crowded {
+	if p.MaxKeys == 0 && !e.room.crowded() {
 		return nil
 	}
 	name := r.Entries[i].Policy
@@ -212,9 +212,9 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 			"shard %d, and its max_keys is %d; nothing was counted: wait until old ones end, or raise max_keys", name, s.Policy.Keys,
 			r.Namespace, e.at.Shard, p.MaxKeys)}
 	}
-	if e.crowded && takesMost(s.Policy, s.All) {
+	if e.room.crowded() && takesMost(s.Policy, s.All) {
 		return &Error{Code: MemoryFull, Field: field, Message: fmt.Sprintf("would be a new one: the keys of policy %q in namespace %q take "+
-			"more than half of shard %d, whose last quarter of memory is for others; nothing was counted: wait until old ones end, or "+
+			"more than half of shard %d, and the last quarter of the memory is for others; nothing was counted: wait until old ones end, or "+
 			"bound the policy with max_keys", name, r.Namespace, e.at.Shard)}
 	}
 	return e.crowdedBy(r)
@@ -222,12 +222,12 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 
 // crowdedBy refuses what would add any record if the namespace takes most of a crowded shard.
 func (e *evaluation) crowdedBy(r *Request) *Error {
-	if !e.crowded {
+	if !e.room.crowded() {
 		return nil
 	}
 	if s := e.sharesOf(r.Namespace, ""); takesMost(s.Namespace, s.All) {
-		return &Error{Code: MemoryFull, Field: "namespace", Message: fmt.Sprintf("%q takes more than half of shard %d, whose last quarter of "+
-			"memory is for others: new keys and ids are refused; nothing was counted: wait until old ones end, or spread the keys over "+
+		return &Error{Code: MemoryFull, Field: "namespace", Message: fmt.Sprintf("%q takes more than half of shard %d, and the last quarter of "+
+			"the memory is for others: new keys and ids are refused; nothing was counted: wait until old ones end, or spread the keys over "+
 			"more {tags}", r.Namespace, e.at.Shard)}
 	}
 	return nil

@@ -143,7 +143,7 @@ func (s *storyteller) run(command, lines []string) {
 		s.printf("shard %v", s.state.id)
 	case "cap":
 		s.most = int(number(command[1], 0))
-		s.printf("%d records, full: %v", s.state.Records(), s.Full())
+		s.printf("%d records, full: %v", s.state.Records(), s.Room().full())
 	case "restart":
 		s.restart()
 	case "backup":

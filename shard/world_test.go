@@ -73,9 +73,18 @@ func (w *world) Scan(from uint64) iter.Seq2[[]byte, Record] {
 	return w.state.Scan(from)
 }
 func (w *world) Shares(ns, p string) Shares { return w.state.Shares(ns, p) }
-func (w *world) Full() bool                 { return w.most > 0 && w.state.Records() >= w.most }
-func (w *world) Brimful() bool              { return w.brim }
-func (w *world) Crowded() bool              { return w.crowd }
+
+func (w *world) Room() Room {
+	switch {
+	case w.brim:
+		return Room{Used: Brimful}
+	case w.most > 0 && w.state.Records() >= w.most:
+		return Room{Used: Full}
+	case w.crowd:
+		return Room{Used: Crowded}
+	}
+	return Room{}
+}
 
 // checkOf returns a plain Check of one entry.
 func checkOf(policy, key string, cost uint64) Request {

@@ -126,9 +126,7 @@ func (w *world) pass(d time.Duration) {
 
 type roomy struct{ *shard.State }
 
-func (roomy) Full() bool    { return false }
-func (roomy) Brimful() bool { return false }
-func (roomy) Crowded() bool { return false }
+func (roomy) Room() shard.Room { return shard.Room{} }
 
 // counted is a listener that sums up.
 type counted struct {

@@ -82,8 +82,8 @@ type Machine struct {
 	LogWriteSlowest time.Duration `json:",omitempty"` // likewise
 	Memory          uint64        // bytes that the process has
 	MemoryLimit     uint64        // bytes that it may have
-	RecordBytes     uint64        `json:",omitempty"` // of records in its fullest replica
-	RecordLimit     uint64        `json:",omitempty"` // bytes of records that each of its replicas may have; 0: not known yet
+	RecordBytes     uint64        `json:",omitempty"` // of the records of all its replicas
+	RecordLimit     uint64        // bytes of records that these may have
 }
 
 // NamedDocument is a version of a document of the system shard.

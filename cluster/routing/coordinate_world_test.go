@@ -146,9 +146,7 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 
 type roomy struct{ *shard.State }
 
-func (roomy) Full() bool    { return false }
-func (roomy) Brimful() bool { return false }
-func (roomy) Crowded() bool { return false }
+func (roomy) Room() shard.Room { return shard.Room{} }
 
 // used returns the usage of a key in the committed state. The caller holds mu, because background work may still change
 // it.

@@ -27,7 +27,7 @@
 //	                                                  node does not decide for the shard
 //	stint_dropped_entries_total{shard,reason}         skipped entries of a deposed owner; reason: epoch, term, seq
 //	stint_keys{shard}                                 records kept
-//	stint_record_bytes{shard}                         memory of the records; near its share a shard refuses new ones
+//	stint_record_bytes{shard}                         memory of the records; near half of the node's memory for
 //	stint_time_frozen_total{shard}                    observations, at most one in 10 s, that the owner's clock is behind
 //	                                                  and shard time stands still
 //	stint_policy_keys{shard,policy}                   keys of a policy with max_keys, in the namespace that has most

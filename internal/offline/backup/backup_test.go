@@ -43,9 +43,7 @@ func testState(t testing.TB, id shard.ID, keys int) *shard.State {
 
 type view struct{ *shard.State }
 
-func (view) Full() bool    { return false }
-func (view) Brimful() bool { return false }
-func (view) Crowded() bool { return false }
+func (view) Room() shard.Room { return shard.Room{} }
 
 var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelNewest, Shards: 2, Begun: int64(origin)}
 

@@ -140,10 +140,10 @@ func (d *doctor) memory(node string, m *stintv1.Machine) {
 	const eighths = 8
 	switch limit := m.RecordBytesLimit; {
 	case limit > 0 && m.RecordBytes >= limit/eighths*7:
-		d.add("memory", Wrong, fmt.Sprintf("%s: a shard has %s of its %s of records: new keys are refused", node, size(m.RecordBytes), size(limit)),
-			"more memory (GOMEMLIMIT), more nodes, or max_keys for the policy whose keys grow (stint_policy_keys)")
+		d.add("memory", Wrong, fmt.Sprintf("%s: records take %s of %s: new keys are refused", node, size(m.RecordBytes), size(limit)),
+			"more memory for the nodes (GOMEMLIMIT), or max_keys for the policy whose keys grow (stint_policy_keys)")
 	case limit > 0 && m.RecordBytes >= limit/eighths*5:
-		d.add("memory", Suspect, fmt.Sprintf("%s: a shard has %s of its %s of records", node, size(m.RecordBytes), size(limit)),
+		d.add("memory", Suspect, fmt.Sprintf("%s: records take %s of %s", node, size(m.RecordBytes), size(limit)),
 			"from seven eighths on new keys are refused: plan more memory")
 	case m.MemoryLimit > 0 && m.Memory > m.MemoryLimit/20*19:
 		d.add("memory", Suspect, fmt.Sprintf("%s: the process has %s of %s", node, size(m.Memory), size(m.MemoryLimit)),

@@ -153,17 +153,11 @@ func (r *records) Scan(from uint64) iter.Seq2[[]byte, shard.Record] {
 	return shard.ScanOver(func(func([]byte, shard.Record) bool) {}, from, maps.All(r.byKey))
 }
 
-// Shares implements shard.View: a replay has no shards, of which each has its own max_keys.
+// Shares implements shard.View: a replay counts no keys, so no max_keys bounds them.
 func (r *records) Shares(string, string) shard.Shares { return shard.Shares{} }
 
-// Full implements shard.View: a replay has no memory cap.
-func (r *records) Full() bool { return false }
-
-// Brimful implements shard.View.
-func (r *records) Brimful() bool { return false }
-
-// Crowded implements shard.View.
-func (r *records) Crowded() bool { return false }
+// Room implements shard.View: a replay has no memory cap.
+func (r *records) Room() shard.Room { return shard.Room{} }
 
 func (r *records) apply(puts []shard.Put, now limit.Time) {
 	for _, put := range puts {

@@ -11,6 +11,12 @@ var ofNode = []group{
 		"successor-yields": without(" && !(h.records(t.value) && report.TableVersion <= t.version)"),
 	}},
 	{tests("node", "TestOnlyTheListedProcessRecordsFacts"), edits{"second-process-records": always}},
+	{tests("node", "TestTheShardsOfANodeShareItsMemory"), edits{
+		"other-shards-escape-the-budget": swap("b.replicas.recordBytes()", "r.group.RecordBytes()"),
+	}},
+	{tests("node", "TestTheFullestCopyRefusesNewKeys"), edits{
+		"full-copy-elsewhere-unseen": swap("max(own, shard.Use(r.elsewhere.Load()))", "own"),
+	}},
 	{tests("node", "TestEvidenceIsBounded"), edits{"evidence-fills-the-disk": without("lowDisk || ")}},
 	{tests("node", "TestLostReplicasCountForTheMajority"), edits{
 		"lost-replica-leaves-the-majority": before("if voter.Lost { continue }"),

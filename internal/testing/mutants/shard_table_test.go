@@ -19,7 +19,7 @@ var ofShard = []group{
 		"holds-expire-after-their-batch": gone,
 		"violation-when-noticed":         swap("h.expires", "now"),
 		"expired-hold-commits":           swap("!found", "!found && h.cost > 0"),
-		"refunded-twice":                 swap("e.brimful && t.Hold", "!t.Hold"),
+		"refunded-twice":                 swap("e.room.brimful() && t.Hold", "!t.Hold"),
 		"refund-reaches-a-later-window":  swap("windowStart(l, s, now)", "0"),
 		"refund-crosses-a-reset":         without("(h.taken > l.since || h.fresh && h.taken == l.since) && "),
 		"uncounted-limit-refunded": swap("!slices.Contains(counted, print)",
@@ -64,7 +64,7 @@ var ofShard = []group{
 		"leg-keeps-what-was-settled": before("if l.state == legHeld { l.state = legCommitted; break }"),
 	}},
 	{tests("shard", "TestTranscripts"), edits{
-		"tally-adds-again": swap("!e.brimful", "!e.brimful && r.Op != Tally"),
+		"tally-adds-again": swap("!e.room.brimful()", "!e.room.brimful() && r.Op != Tally"),
 		"snapshot-lacks-sessions": before(
 			"var gone []string; for key := range s.table.All() { if len(key) > 0 && key[0] == sessionRecord { " +
 				"gone = append(gone, string(key)) } }; for _, key := range gone { s.table.Forget(key) }"),

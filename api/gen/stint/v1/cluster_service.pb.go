@@ -376,9 +376,9 @@ type Machine struct {
 	Memory uint64 `protobuf:"varint,5,opt,name=memory,proto3" json:"memory,omitempty"`
 	// Bytes that it may have: GOMEMLIMIT, else what its container or machine has.
 	MemoryLimit uint64 `protobuf:"varint,6,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
-	// Bytes of records in the fullest replica of the node.
+	// Bytes of the records of all replicas of the node.
 	RecordBytes uint64 `protobuf:"varint,7,opt,name=record_bytes,json=recordBytes,proto3" json:"record_bytes,omitempty"`
-	// Bytes of records that each replica of the node may have. From seven eighths on, new keys are refused.
+	// Bytes of records that these may have together. From seven eighths on, shards with a replica here refuse new keys.
 	RecordBytesLimit uint64 `protobuf:"varint,8,opt,name=record_bytes_limit,json=recordBytesLimit,proto3" json:"record_bytes_limit,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

@@ -1,0 +1,45 @@
+package node
+
+import (
+	"github.com/stint-io/stint/shard"
+)
+
+// recordBudget bounds the records of all replicas of this node together: half of the memory that the process may use,
+// which leaves room for the garbage collector and for snapshots under way. Each owner asks it before a batch. A new record
+// is on every node with a copy of its shard, so the fullest of those decides. What the others use is known from their
+// reports, a second old at most while they answer: the last eighth of the memory, which is kept for records to grow, has
+// room for what is admitted meanwhile.
+//
+// The system shard counts, but asks for no room: it has a few documents of bounded size, and a cluster that is full must
+// still be told to grow, or to take other policies.
+type recordBudget struct {
+	most     int // bytes
+	view     *clusterView
+	replicas *replicaSet
+	peers    *peers
+}
+
+// room is the actor.Config.Room of a replica.
+func (b *recordBudget) room(r *replica, proposed int) shard.Room {
+	own := shard.UseOf(b.replicas.recordBytes()+proposed, b.most)    //mutant:other-shards-escape-the-budget
+	return shard.Room{Used: max(own, shard.Use(r.elsewhere.Load()))} //mutant:full-copy-elsewhere-unseen
+}
+
+// look notes for each replica how full the other nodes with a copy are.
+func (b *recordBudget) look() {
+	if !b.peers.hasJoined() {
+		return
+	}
+	reports := b.peers.answering()
+	for _, r := range b.replicas.all() {
+		most := shard.Roomy
+		if g := b.view.newestTable().Group(r.Shard); g != nil {
+			for _, copied := range g.Replicas {
+				if m := reports[copied.Node].Machine; m != nil && m.RecordLimit > 0 {
+					most = max(most, shard.UseOf(int(m.RecordBytes), int(m.RecordLimit)))
+				}
+			}
+		}
+		r.elsewhere.Store(uint32(most))
+	}
+}
