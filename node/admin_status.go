@@ -142,7 +142,7 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 	for _, node := range slices.Sorted(maps.Keys(reports)) {
 		for _, r := range reports[node].Replicas {
 			for _, use := range r.NearCap {
-				problems = append(problems, fmt.Sprintf("shard %s: policy %s has %d of its %d keys (max_keys) in namespace %s", r.Shard,
+				problems = append(problems, fmt.Sprintf("shard %s: policy %s has %d of its %d keys (its part of max_keys) in namespace %s", r.Shard,
 					use.Policy, use.Keys, use.MaxKeys, use.Namespace))
 			}
 		}

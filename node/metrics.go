@@ -17,7 +17,7 @@ func scrape(m *metrics.Metrics, replicas *replicaSet, revision func() *policy.Re
 				m.Keys(uint32(r.Shard), s.Records(), s.Bytes())
 				m.LegsOpen(uint32(r.Shard), s.OpenLegs())
 				if revision := revision(); revision != nil {
-					for _, use := range s.CapUses(revision.Set) {
+					for _, use := range s.CapUses(revision.Set, shard.Room{}) {
 						m.PolicyKeys(uint32(r.Shard), use.Policy, use.Keys)
 					}
 				}

@@ -21,8 +21,10 @@ type recordBudget struct {
 
 // room is the actor.Config.Room of a replica.
 func (b *recordBudget) room(r *replica, proposed int) shard.Room {
-	own := shard.UseOf(b.replicas.recordBytes()+proposed, b.most)    //mutant:other-shards-escape-the-budget
-	return shard.Room{Used: max(own, shard.Use(r.elsewhere.Load()))} //mutant:full-copy-elsewhere-unseen
+	room := b.view.room(r.Shard)
+	own := shard.UseOf(b.replicas.recordBytes()+proposed, b.most) //mutant:other-shards-escape-the-budget
+	room.Used = max(own, shard.Use(r.elsewhere.Load()))           //mutant:full-copy-elsewhere-unseen
+	return room
 }
 
 // look notes for each replica how full the other nodes with a copy are.

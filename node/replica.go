@@ -85,7 +85,7 @@ func (r *replica) settleDispute() {
 }
 
 // report describes the replica to the other nodes.
-func (r *replica) report(revision *policy.Revision) placement.ReplicaReport {
+func (r *replica) report(revision *policy.Revision, room shard.Room) placement.ReplicaReport {
 	status := r.group.Status()
 	report := placement.ReplicaReport{Shard: r.Shard, Number: r.Number, Leading: status.Leading, Open: r.actor.Open(),
 		Commit: status.CommitIndex, Applied: status.AppliedIndex}
@@ -93,7 +93,7 @@ func (r *replica) report(revision *policy.Revision) placement.ReplicaReport {
 		report.Epoch, report.Seq, report.Time, report.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
 		report.PoliciesVersion, report.Sums = shard.AdoptedVersion(s), s.Sums()
 		if report.Open && revision != nil {
-			report.NearCap = slices.DeleteFunc(s.CapUses(revision.Set), func(u shard.CapUse) bool { return !u.Near() })
+			report.NearCap = slices.DeleteFunc(s.CapUses(revision.Set, room), func(u shard.CapUse) bool { return !u.Near() })
 		}
 	})
 	if stopped := r.stopped.Load(); stopped != nil {

@@ -145,7 +145,7 @@ func (p *reporter) own() placement.Report {
 		report.KeyLines = p.key.Key().Fingerprints()
 	}
 	for _, r := range p.replicas.all() {
-		report.Replicas = append(report.Replicas, r.report(p.view.revision()))
+		report.Replicas = append(report.Replicas, r.report(p.view.revision(), p.view.room(r.Shard)))
 	}
 	slices.SortFunc(report.Replicas, func(a, b placement.ReplicaReport) int { return cmp.Compare(a.Shard, b.Shard) })
 	if report.Life, report.Twice = p.holder.life, p.holder.problems(); p.holder.settled.Load() {

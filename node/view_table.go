@@ -95,6 +95,14 @@ func (v *clusterView) shards() int { return int(v.newestTable().Shards) }
 // slots returns the shard of each slot; nil while the table is unknown.
 func (v *clusterView) slots() *slot.Map { return v.newestTable().Slots }
 
+// room is what a shard has by its slots; all of them while the table is unknown.
+func (v *clusterView) room(id shard.ID) shard.Room {
+	if slots := v.slots(); slots != nil {
+		return shard.Room{Slots: slots.Owned(uint32(id))}
+	}
+	return shard.Room{}
+}
+
 // listed is the number of nodes that belong to the cluster; 0 while no table is known.
 func (v *clusterView) listed() int { return len(v.newestTable().Listed()) }
 

@@ -100,8 +100,9 @@ type Policy struct {
 	Parent string `policy:"parent" about:"A policy that is decided too, on the key before its last /."`
 	// UnknownKey controls requests for keys without an override.
 	UnknownKey UnknownKey `policy:"unknown_key" about:"Treatment of a request for a key without an override."`
-	// MaxKeys is how many keys of one namespace a shard counts under the policy; 0: as many as there is memory for.
-	MaxKeys uint64 `policy:"max_keys" min:"1" about:"Most keys of a namespace in a shard; leave it out for no cap."`
+	// MaxKeys is how many keys of one namespace are counted under the policy; 0: as many as there is memory for. Each
+	// shard counts its part of them.
+	MaxKeys uint64 `policy:"max_keys" min:"1" about:"Most keys of a namespace; leave it out for no cap."`
 	// Limits are in the order of every answer. A policy of 16 limits and 64 tiers resolves into their product at once.
 	Limits []Limit         `policy:"limits,required" least:"1" most:"16" lines:"items" about:"Enforced together."`
 	Tiers  map[string]Tier `policy:"tiers" about:"Numbers for some keys, by the names of tiers and limits."`

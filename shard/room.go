@@ -1,8 +1,12 @@
 package shard
 
-// Room is how much room there is for records where they are evaluated. The zero value bounds nothing.
+import "github.com/stint-io/stint/shard/slot"
+
+// Room is how much room there is for records where they are evaluated. The zero value is that of a shard with all slots,
+// whose memory is not bounded.
 type Room struct {
-	Used Use // of the memory for records
+	Used  Use // of the memory for records
+	Slots int // that the shard has: its part of each policy's MaxKeys. 0: all
 }
 
 // Use is how much of the memory for records is used.
@@ -27,6 +31,17 @@ func UseOf(used, most int) Use {
 		return Crowded
 	}
 	return Roomy
+}
+
+// keys returns the part that the shard has of the MaxKeys of a policy: that of its slots among all, rounded up, so that
+// a small number leaves no shard without a key. So the parts of all shards come to the number, and less than one more for
+// each.
+func (r Room) keys(most uint64) uint64 {
+	if r.Slots == 0 {
+		return most
+	}
+	slots := uint64(r.Slots)
+	return most/slot.Count*slots + (most%slot.Count*slots+slot.Count-1)/slot.Count //mutant:share-of-a-cap-rounds-down
 }
 
 func (r Room) crowded() bool { return r.Used >= Crowded }

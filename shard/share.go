@@ -12,7 +12,7 @@ import (
 // One client must not fill a shard for all. So the records of a shard are counted by namespace, and the counters among them by
 // policy too:
 //
-//   - A policy may have MaxKeys. Then a shard counts no more keys of a namespace under it.
+//   - A policy may have MaxKeys. Then a shard counts no more keys of a namespace under it than its part of them (Room).
 //   - When three quarters of the memory are used, the rest is kept for others: a policy, or a namespace, that takes more than half
 //     adds no record as long as the shard has anything else. Whoever is alone in a shard may fill it.
 //
@@ -121,12 +121,12 @@ func (s *shares) of(namespace, policy string) Shares {
 type CapUse struct {
 	Policy, Namespace string
 	Keys              int
-	MaxKeys           uint64
+	MaxKeys           uint64 // the shard's part of the policy's
 }
 
 // CapUses lists the policies with MaxKeys that have keys, in alphabetical order. It takes a moment for each policy of each
 // namespace.
-func (s *State) CapUses(set *policy.Set) (uses []CapUse) {
+func (s *State) CapUses(set *policy.Set, room Room) (uses []CapUse) {
 	most := make(map[string]CapUse)
 	for name, share := range s.shares.policies {
 		r := reader{rest: []byte(name)}
@@ -135,7 +135,7 @@ func (s *State) CapUses(set *policy.Set) (uses []CapUse) {
 			continue
 		}
 		if p, ok := set.Lookup(use.Policy); ok && p.MaxKeys > 0 {
-			use.MaxKeys = p.MaxKeys
+			use.MaxKeys = room.keys(p.MaxKeys)
 			most[use.Policy] = use
 		}
 	}
@@ -145,7 +145,7 @@ func (s *State) CapUses(set *policy.Set) (uses []CapUse) {
 	return uses
 }
 
-// Near reports whether a tenth of MaxKeys is left, or less.
+// Near reports whether a tenth of them is left, or less.
 func (u *CapUse) Near() bool { return uint64(u.Keys) >= u.MaxKeys-u.MaxKeys/10 }
 
 // AddNew counts a record that is not installed yet, unless it replaces a known one. It is for Views that lie on a State. Only keys
@@ -207,10 +207,11 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 	}
 	s := e.sharesOf(r.Namespace, name)
 	field := fmt.Sprintf("entries[%d].key", i)
-	if p.MaxKeys > 0 && uint64(s.Policy.Keys) >= p.MaxKeys {
+	//mutant:every-shard-has-the-whole-cap
+	if most := e.room.keys(p.MaxKeys); p.MaxKeys > 0 && uint64(s.Policy.Keys) >= most {
 		return &Error{Code: MemoryFull, Field: field, Message: fmt.Sprintf("would be a new one: policy %q counts %d keys of namespace %q on "+
-			"shard %d, and its max_keys is %d; nothing was counted: wait until old ones end, or raise max_keys", name, s.Policy.Keys,
-			r.Namespace, e.at.Shard, p.MaxKeys)}
+			"shard %d, whose part of max_keys is %d of %d; nothing was counted: wait until old ones end, or raise max_keys",
+			name, s.Policy.Keys, r.Namespace, e.at.Shard, most, p.MaxKeys)}
 	}
 	if e.room.crowded() && takesMost(s.Policy, s.All) {
 		return &Error{Code: MemoryFull, Field: field, Message: fmt.Sprintf("would be a new one: the keys of policy %q in namespace %q take "+

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -68,6 +69,40 @@ func TestAPolicyHasNoMoreKeysThanItsCap(t *testing.T) {
 	w.must(origin+8, checkOf("bound", "one more", 1))
 	if err := w.refused(origin+9, checkOf("bound", "two more", 1)); err.Code != MemoryFull {
 		t.Error(err)
+	}
+}
+
+// TestAShardHasItsPartOfACap: that of its slots, rounded up, in what it refuses and in what it reports. A shard with all
+// slots has all of it.
+func TestAShardHasItsPartOfACap(t *testing.T) {
+	for slots, want := range map[int]int{0: 5, 1: 1, 204: 1, 205: 2, 512: 3, 819: 4, 820: 5, 1024: 5} {
+		w := newCapWorld(t)
+		w.slots = slots
+		var requests []Request
+		for n := range 8 {
+			requests = append(requests, checkOf("bound", fmt.Sprint("key ", n), 1))
+		}
+		counted := 0
+		results, _ := w.batch(origin+1, requests...)
+		for _, r := range results {
+			if r.Err == nil {
+				counted++
+			} else if !strings.Contains(r.Err.Message, fmt.Sprintf("part of max_keys is %d of 5", want)) {
+				t.Error(r.Err)
+			}
+		}
+		uses := w.state.CapUses(w.policies, w.Room())
+		if counted != want || len(uses) != 1 || uses[0].Keys != want || uses[0].MaxKeys != uint64(want) {
+			t.Errorf("with %d slots it counts %d keys and reports %+v, must be %d of 5", slots, counted, uses, want)
+		}
+	}
+	for _, most := range []uint64{1, 1023, 1 << 40, math.MaxUint64} {
+		if got := (Room{Slots: 1024}).keys(most); got != most {
+			t.Errorf("all slots have %d of %d", got, most)
+		}
+		if got := (Room{Slots: 512}).keys(most); got != most/2+most%2 {
+			t.Errorf("half of the slots have %d of %d", got, most)
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type world struct {
 	most     int // records the shard may hold; 0: no bound
 	brim     bool
 	crowd    bool
+	slots    int // 0: all
 }
 
 func newWorld(t testing.TB, policies ...*policy.Policy) *world {
@@ -75,15 +76,16 @@ func (w *world) Scan(from uint64) iter.Seq2[[]byte, Record] {
 func (w *world) Shares(ns, p string) Shares { return w.state.Shares(ns, p) }
 
 func (w *world) Room() Room {
+	room := Room{Slots: w.slots}
 	switch {
 	case w.brim:
-		return Room{Used: Brimful}
+		room.Used = Brimful
 	case w.most > 0 && w.state.Records() >= w.most:
-		return Room{Used: Full}
+		room.Used = Full
 	case w.crowd:
-		return Room{Used: Crowded}
+		room.Used = Crowded
 	}
-	return Room{}
+	return room
 }
 
 // checkOf returns a plain Check of one entry.

@@ -21,6 +21,16 @@ func Even(shards uint32) *Map {
 // Of returns the shard of a key.
 func (m *Map) Of(namespace, key string) uint32 { return m[Of(namespace, key)] }
 
+// Owned returns how many slots a shard has.
+func (m *Map) Owned(shard uint32) (count int) {
+	for i := range m {
+		if m[i] == shard {
+			count++
+		}
+	}
+	return count
+}
+
 // Range is a range of slots, both ends included.
 type Range struct{ First, Last ID }
 

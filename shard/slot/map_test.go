@@ -31,6 +31,7 @@ func TestRangesAreTheSlotsOfAShard(t *testing.T) {
 	m[7], m[8], m[900] = 3, 3, 0
 	var all []ID
 	for shard := range uint32(5) {
+		before := len(all)
 		for _, r := range m.Ranges(shard) {
 			for at := r.First; at <= r.Last; at++ {
 				if m[at] != shard {
@@ -38,6 +39,9 @@ func TestRangesAreTheSlotsOfAShard(t *testing.T) {
 				}
 				all = append(all, at)
 			}
+		}
+		if owned := m.Owned(shard); owned != len(all)-before {
+			t.Errorf("shard %d has %d slots, and %d in ranges", shard, owned, len(all)-before)
 		}
 	}
 	if slices.Sort(all); len(all) != Count || len(slices.Compact(all)) != Count {

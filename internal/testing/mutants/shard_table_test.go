@@ -201,6 +201,10 @@ var ofShard = []group{
 		"alone-may-not-fill":               without("one.Keys < all.Keys && "),
 		"inline-labels-escape-their-share": swap("InlinePolicy[0]", "0"),
 	}},
+	{tests("shard", "TestAShardHasItsPartOfACap"), edits{
+		"every-shard-has-the-whole-cap": swap("e.room.keys(p.MaxKeys)", "p.MaxKeys"),
+		"share-of-a-cap-rounds-down":    without("+slot.Count-1"),
+	}},
 	{tests("shard", "TestNobodyEmptiesTheAuditLogOfOthers"), edits{"audit-emptied-by-one": never}},
 	{tests("shard/table", "TestAScanMeetsEveryRecord"), edits{"scan-continues-elsewhere": never}},
 	{tests("shard", "TestSharesComeBackFromASnapshot"), edits{"snapshot-forgets-shares": gone}},

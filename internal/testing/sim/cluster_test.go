@@ -207,7 +207,7 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 		errands = append(errands, r.done...)
 	}
 	wrong := append(w.errs, judge(ops)...)
-	wrong = append(wrong, judgeErrands(errands)...)
+	wrong = append(wrong, judgeErrands(errands, uint32(p.shards))...)
 	if p.calm {
 		sum.note("calm worlds")
 		wrong = append(wrong, judgeCalm(ops)...)

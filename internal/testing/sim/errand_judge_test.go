@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // final is the final used count of each key, by the answers: every fate is known by then. It does not depend on how anything
@@ -113,7 +114,7 @@ func errandsOf(all []*errand, key string) string {
 }
 
 // judgeErrands compares the runners' answers with the expected ones.
-func judgeErrands(all []*errand) (errs []error) {
+func judgeErrands(all []*errand, shards uint32) (errs []error) {
 	wrong := func(e *errand, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %v", fmt.Sprintf(format, args...), e))
 	}
@@ -143,7 +144,7 @@ func judgeErrands(all []*errand) (errs []error) {
 	}
 	errs = append(errs, judgeTallies(all)...)
 	errs = append(errs, judgeDamped(all)...)
-	errs = append(errs, judgeCapped(all)...)
+	errs = append(errs, judgeCapped(all, shards)...)
 	return append(errs, judgeTurned(all)...)
 }
 
@@ -200,8 +201,9 @@ func judgeDamped(all []*errand) (errs []error) {
 	return errs
 }
 
-// judgeCapped checks that no shard has counted more keys than the policy may have, whichever node owned it.
-func judgeCapped(all []*errand) (errs []error) {
+// judgeCapped checks that no shard has counted more keys than its part of the policy's, whichever node owned it.
+func judgeCapped(all []*errand, shards uint32) (errs []error) {
+	slots := slot.Even(shards)
 	keys := make(map[shard.ID]map[string]bool)
 	for _, e := range all {
 		if e.kind != "capped" || !e.admitted() {
@@ -211,8 +213,9 @@ func judgeCapped(all []*errand) (errs []error) {
 		if keys[at] == nil {
 			keys[at] = make(map[string]bool)
 		}
-		if keys[at][e.request.Entries[0].Key] = true; len(keys[at]) > cappedKeys {
-			errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy that may have %d: %v", at, len(keys[at]), cappedKeys, e))
+		part := (cappedKeys*slots.Owned(uint32(at)) + slot.Count - 1) / slot.Count
+		if keys[at][e.request.Entries[0].Key] = true; len(keys[at]) > part {
+			errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy, and its part is %d: %v", at, len(keys[at]), part, e))
 		}
 	}
 	return errs

@@ -231,8 +231,9 @@ type Policy struct {
 	Parent string `protobuf:"bytes,15,opt,name=parent,proto3" json:"parent,omitempty"`
 	// Treatment of a request for a key without an override.
 	UnknownKey UnknownKey `protobuf:"varint,16,opt,name=unknown_key,json=unknownKey,proto3,enum=stint.v1.UnknownKey" json:"unknown_key,omitempty"`
-	// How many keys of one namespace each shard counts under the policy. What would add one is refused with unavailable, and
-	// nothing is counted; keys that are counted go on. Absent: as many as there is memory for.
+	// How many keys of one namespace are counted under the policy. Each shard counts its part of them, by its share of
+	// the slots, rounded up. What would add one is refused with unavailable, and nothing is counted; keys that are
+	// counted go on. Absent: as many as there is memory for.
 	MaxKeys uint64 `protobuf:"varint,17,opt,name=max_keys,json=maxKeys,proto3" json:"max_keys,omitempty"`
 	// Bills what is admitted. Absent: nothing is billed.
 	Meter *Meter `protobuf:"bytes,18,opt,name=meter,proto3" json:"meter,omitempty"`
