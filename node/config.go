@@ -108,7 +108,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.PeerAddr, defaultPeerAddr)
 	setDefault(&c.GossipAddr, defaultGossipAddr)
 	setDefault(&c.BootstrapExpect, 1)
-	setDefault(&c.Shards, 4)
+	setDefault(&c.Shards, 1)
 	setDefault(&c.Replicas, 3)
 	setDefault(&c.ReplaceAfter, 5*time.Minute)
 	if c.Logger == nil {

@@ -45,7 +45,7 @@ const lifetimePolicy = `policies:
       - {name: total, quota: 1, lifetime: {}}
 `
 
-// testConfig has two shards, not the four of a node that is told nothing: those took a fifth of the time of these tests.
+// testConfig has two shards: requests with several keys are operations then, and more would take longer.
 func testConfig(t testing.TB) Config {
 	t.Helper()
 	policies := filepath.Join(t.TempDir(), "policies.yaml")

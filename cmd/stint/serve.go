@@ -29,7 +29,7 @@ type serveCommand struct {
 	GossipAddr      string        `help:"Where nodes find each other, TCP and UDP." default:"127.0.0.1:7402" env:"STINT_GOSSIP_ADDR"`
 	Join            []string      `help:"Nodes to join, or names that stand for several." placeholder:"HOST:PORT" env:"STINT_JOIN"`
 	BootstrapExpect int           `help:"Nodes that found the cluster together. With --join and 1, the node joins and founds nothing." default:"1" env:"STINT_BOOTSTRAP_EXPECT"`
-	Shards          int           `help:"Slices of the key space; read when the cluster is created." default:"4" env:"STINT_SHARDS"`
+	Shards          int           `help:"Slices of the key space; read when the cluster is created." default:"1" env:"STINT_SHARDS"`
 	Replicas        int           `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
 	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
 	RedisAddr       string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`

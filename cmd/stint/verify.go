@@ -167,6 +167,7 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 
 // Policies of the nodes that verify starts. No quota comes back during the run.
 const (
+	verifyShards   = 4 // so that nodes own some each, and requests with several keys are operations
 	verifyQuota    = 1000
 	verifyStale    = 250 * time.Millisecond
 	verifyPolicies = `policies:
@@ -204,7 +205,8 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	line.say(fmt.Sprintf("seed %d: starting %d nodes", c.Seed, c.Local))
 	starting, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	cluster, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: c.Local, Dir: dir, Policies: verifyPolicies})
+	cluster, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: c.Local, Shards: verifyShards, Dir: dir,
+		Policies: verifyPolicies})
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ while ((left > 0)); do # keys are drawn at random out of nearly 10 million, so m
         --count $((left < 1000000 ? left : 1000000)) > /dev/null
     left=$((left - 1000000))
 done
-row "backup of $(live) keys of 24 bytes, 4 shards, one idle node" "figure"
+row "backup of $(live) keys of 24 bytes, shards: $SHARDS, one idle node" "figure"
 echo "|---|---|"
 timed "stint backup FILE" "$work/stint" backup "$work/b" --addr "http://$(address api 1)"
 row "its size" "$(stat -c %s "$work/b") bytes"

@@ -1,13 +1,13 @@
 # What the scripts of this directory begin with: sourced, never run. Builds stint, starts what they measure on ports of
 # 127.0.0.1 from BASE_PORT (8200) on, with data in a directory below TMPDIR, and ends and removes all of it when they end.
-# SHARDS (4) is what a cluster is created with; NODE_PROCS, if it is set, the GOMAXPROCS of each node. Needs Go and jq.
+# SHARDS (1) is what a cluster is founded with; NODE_PROCS, if it is set, the GOMAXPROCS of each node. Needs Go and jq.
 #
 # Sets work (the directory), stint and load (the binaries), and after cluster: addresses and redis_addresses of the nodes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 base=${BASE_PORT:-8200}
-SHARDS=${SHARDS:-4}
+SHARDS=${SHARDS:-1}
 as_node=(env ${NODE_PROCS:+"GOMAXPROCS=$NODE_PROCS"}) # what a command is run with that is a node
 work=$(mktemp -d)
 declare -A pids=() # of what runs, by name

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Three nodes on this machine, load generator included: the policy `api` with both its limits at a fixed rate, and checks of two
-# keys, on one shard and on whatever shards, against checks of one. Every case ROUNDS times, interleaved.
+# keys, on one shard and on whatever shards (SHARDS says how many), against checks of one. Every case ROUNDS times, interleaved.
 #
 #   docs/benchmarks/several-keys.sh [seconds for each run, default 5] [rounds, default 3]
 . "$(dirname "$0")/common.sh"

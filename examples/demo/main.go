@@ -60,7 +60,7 @@ func run(ctx context.Context, binary string, out io.Writer) error {
 	starting, ready := context.WithTimeout(ctx, time.Minute)
 	defer ready()
 	// One shard: then one node counts the visitor, and the demo knows whom to kill.
-	nodes, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: 3, Shards: 1, Dir: dir, Policies: policies, Direct: true})
+	nodes, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: 3, Dir: dir, Policies: policies, Direct: true})
 	if err != nil {
 		return err
 	}

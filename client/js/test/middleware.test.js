@@ -50,13 +50,7 @@ test('a key without room never passes, and known ones are still decided', async 
     return [status, headers.get('retry-after'), headers.get('stint-failed')]
   }
   assert.deepEqual(await ask('js'), [200, null, null])
-  let refused = 0 // each shard counts one key
-  for (let i = 0; i < 100; i++) {
-    const answer = await ask(`js ${i}`)
-    if (answer[0] === 503) refused++
-    assert.deepEqual(answer, answer[0] === 503 ? [503, '1', null] : [200, null, null])
-  }
-  assert.ok(refused > 0)
+  assert.deepEqual(await ask('another'), [503, '1', null])
   assert.deepEqual(await ask('js'), [200, null, null])
 })
 

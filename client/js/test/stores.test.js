@@ -121,7 +121,7 @@ test('a key without room passes no store that opens', async () => {
   const store = new (fastifyStore(limits, { policy: 'few', fail: 'open' }))({})
   const limiter = new Ratelimit({ limits, policy: 'few', fail: 'open' })
   const errors = []
-  for (let i = 0; i < 100; i++) { // each shard counts one key
+  for (let i = 0; i < 2; i++) {
     await ask(store, `room ${i}`).catch((error) => errors.push(error.statusCode))
     await limiter.limit(`room ${i}`).catch((error) => errors.push(error.noRoom && !error.noDecision))
   }

@@ -4,6 +4,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,10 +47,15 @@ func newCluster(t *testing.T) *testcluster.Cluster {
 	return newClusterWith(t, testcluster.Options{Policies: clusterPolicies})
 }
 
+// manyShards is how many shards a cluster of these tests has, unless a test says otherwise: nodes own some each, and requests
+// with several keys are operations.
+const manyShards = 4
+
 // newClusterWith is newCluster with options; it sets the binary and the number of nodes itself.
 func newClusterWith(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
 	options.Binary, options.Nodes, options.Dir = program(t), 3, t.TempDir() // on a real disk
+	options.Shards = cmp.Or(options.Shards, manyShards)
 	return testcluster.Run(t, options)
 }
 
@@ -70,6 +76,7 @@ func newStoppedServer(t *testing.T, policies string) *testcluster.Cluster {
 func newStoppedCluster(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
 	options.Binary, options.Dir = program(t), t.TempDir() // on a real disk
+	options.Shards = cmp.Or(options.Shards, manyShards)
 	return testcluster.Prepare(t, options)
 }
 

@@ -156,7 +156,7 @@ func TestUpgradeToTheNextLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := &upgrade{T: t, old: program(t), new: next}
-	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Dir: t.TempDir(), Policies: clusterPolicies})
+	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Shards: manyShards, Dir: t.TempDir(), Policies: clusterPolicies})
 	r := mustCount(t, u.c, politeClients(seed(t)), u.roll)
 	failsNobody(t, r)
 	t.Logf("%d requests, %d failed; %d planned restarts, %v with both builds; limit %d, admitted %d; %d keys full, %d lost, "+
