@@ -97,7 +97,7 @@ func (l auditLog) readChanges() {
 	l.changes = make([]made, auditKept)
 	for place := range l.changes {
 		if record, found := l.lookup(auditKey(uint64(place))); found {
-			a, _ := decodeAudit(l.at.Shard, record.Value)
+			a, _ := decodeAudit(record.Value)
 			l.changes[place] = made{proven(a.Actor), a.At}
 		}
 	}
@@ -132,7 +132,7 @@ func (l auditLog) read() Result {
 		if !found {
 			break
 		}
-		a, err := decodeAudit(l.at.Shard, record.Value)
+		a, err := decodeAudit(record.Value)
 		if err != nil {
 			a = AuditRecord{Deed: "unreadable", Note: "this version cannot read the record: run a newer one"}
 		}
@@ -160,9 +160,10 @@ func (a *AuditRecord) size() int {
 	return 40 + len(a.Actor) + len(a.Namespace) + len(a.Policy) + len(a.Key) + len(a.Limit) + len(a.Deed) + len(a.Before) + len(a.After) + len(a.Note)
 }
 
-// encodeAudit writes a record: format, then the fields in order. The shard is the one that holds the record.
+// encodeAudit writes a record: format, then the fields in order. The shard is the one that the change was made on.
 func encodeAudit(a *AuditRecord) []byte {
 	b := binary.AppendVarint([]byte{auditFormat}, int64(a.At))
+	b = binary.AppendUvarint(b, uint64(a.Position.Shard))
 	b = binary.AppendUvarint(b, a.Position.Epoch)
 	b = binary.AppendUvarint(b, a.Position.Seq)
 	for _, text := range []string{a.Actor, a.Namespace, a.Policy, a.Key, a.Limit, a.Deed, a.Before, a.After, a.Note} {
@@ -171,10 +172,10 @@ func encodeAudit(a *AuditRecord) []byte {
 	return b
 }
 
-func decodeAudit(shard ID, value []byte) (AuditRecord, error) {
+func decodeAudit(value []byte) (AuditRecord, error) {
 	r := reader{rest: value}
 	format := r.byte()
-	a := AuditRecord{At: limit.Time(r.varint()), Position: Position{shard, r.uvarint(), r.uvarint()}}
+	a := AuditRecord{At: limit.Time(r.varint()), Position: Position{ID(r.uvarint()), r.uvarint(), r.uvarint()}}
 	for _, text := range []*string{
 		&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note} {
 		*text = r.string()

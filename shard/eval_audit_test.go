@@ -190,11 +190,11 @@ func FuzzDecodeAudit(f *testing.F) {
 		if n, err := decodeAuditHead(value); err == nil && n > 0 && len(value) < 2 {
 			t.Fatalf("%x says %d", value, n)
 		}
-		a, err := decodeAudit(3, value)
+		a, err := decodeAudit(value)
 		if err != nil {
 			return
 		}
-		again, err := decodeAudit(3, encodeAudit(&a))
+		again, err := decodeAudit(encodeAudit(&a))
 		if err != nil || !reflect.DeepEqual(a, again) {
 			t.Fatalf("%+v comes back as %+v, %v", a, again, err)
 		}

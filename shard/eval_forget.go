@@ -224,7 +224,7 @@ func (f *forgetting) expireHeld(key string, u *ruling) *Error {
 
 // endAudit takes the key out of an audit record.
 func (f *forgetting) endAudit(key string, record Record) {
-	a, err := decodeAudit(f.at.Shard, record.Value)
+	a, err := decodeAudit(record.Value)
 	if err != nil || a.Namespace != f.namespace {
 		return
 	}

@@ -53,7 +53,7 @@ func DocumentChanges(history Document) ([]DocumentChange, error) {
 	changes := make([]DocumentChange, count)
 	for i := range changes {
 		version := r.uvarint()
-		record, err := decodeAudit(System, []byte(r.string()))
+		record, err := decodeAudit([]byte(r.string()))
 		if err != nil {
 			return nil, err
 		}

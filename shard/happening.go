@@ -36,7 +36,7 @@ func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
 						Starts: e.Start, Ends: e.End}})
 			}
 		case auditRecord:
-			if a, err := decodeAudit(at.Shard, p.Value); err == nil && a.At == at.Now && a.Key != "" {
+			if a, err := decodeAudit(p.Value); err == nil && a.At == at.Now && a.Key != "" {
 				all = append(all, Happening{At: a.At, Namespace: a.Namespace, Policy: a.Policy, Key: a.Key, Change: &a})
 			}
 		case counterRecord:

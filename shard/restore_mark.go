@@ -34,6 +34,7 @@ type Kept struct {
 
 // historyGap is a lost part of a shard's log: what comes after a place, in epochs before another.
 type historyGap struct {
+	shard      ID     // of the log; the mark's own shard may have slots of others
 	epoch, seq uint64 // the newest entry that the backup has
 	before     uint64 // the first epoch that can be one of the restored shard
 }
@@ -41,7 +42,8 @@ type historyGap struct {
 // lostAt reports whether a place in the log is in a lost part of it.
 func (m *restoreMark) lostAt(at Position) bool {
 	return m != nil && slices.ContainsFunc(m.gaps, func(g historyGap) bool {
-		return at.Epoch < g.before && (at.Epoch > g.epoch || at.Epoch == g.epoch && at.Seq > g.seq)
+		//mutant:gap-of-any-shard
+		return at.Shard == g.shard && at.Epoch < g.before && (at.Epoch > g.epoch || at.Epoch == g.epoch && at.Seq > g.seq)
 	})
 }
 
@@ -60,7 +62,9 @@ func (m *restoreMark) encode() []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(len(m.gaps)))
 	for _, g := range m.gaps {
-		b = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(b, g.epoch), g.seq), g.before)
+		for _, n := range []uint64{uint64(g.shard), g.epoch, g.seq, g.before} {
+			b = binary.AppendUvarint(b, n)
+		}
 	}
 	return b
 }
@@ -75,7 +79,7 @@ func decodeRestoreMark(value []byte) (*restoreMark, error) {
 		m.keep = append(m.keep, Kept{r.string(), r.string()})
 	}
 	for range r.count() {
-		m.gaps = append(m.gaps, historyGap{r.uvarint(), r.uvarint(), r.uvarint()})
+		m.gaps = append(m.gaps, historyGap{ID(r.uvarint()), r.uvarint(), r.uvarint(), r.uvarint()})
 	}
 	if r.failed || len(r.rest) != 0 || format != restoreMarkFormat || m.full.Hold > limit.MaxPeriod {
 		return nil, errMalformedMark

@@ -65,7 +65,7 @@ func Continue(backup *State, r Restoration) (*State, Restored, error) {
 	}
 	c := continuation{Restoration: r, backup: backup, mark: &restoreMark{
 		full: limit.Full{At: r.At, Hold: MaxHoldTTL}, keep: r.Keep,
-		gaps: []historyGap{{backup.epoch, backup.seq, r.Before}},
+		gaps: []historyGap{{backup.id, backup.epoch, backup.seq, r.Before}},
 	}}
 	if before, err := readRestoreMark(backup); err != nil {
 		return nil, Restored{}, err

@@ -493,7 +493,7 @@ func TestABackupOfTheFutureIsRefused(t *testing.T) {
 
 func everyMark() *restoreMark {
 	return &restoreMark{full: limit.Full{At: origin, Hold: MaxHoldTTL}, keep: []Kept{{"login", "account-30d"}, {"api", ""}},
-		gaps: []historyGap{{3, 70_000, epochsAhead}, {epochsAhead + 5, 1, 2*epochsAhead + 5}}}
+		gaps: []historyGap{{3, 3, 70_000, epochsAhead}, {0, epochsAhead + 5, 1, 2*epochsAhead + 5}}}
 }
 
 // These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
