@@ -9,7 +9,6 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
@@ -20,7 +19,7 @@ type SinkStatus struct {
 	notify.Sink
 	Failing string // why it did not take what some node has sent it last; "": it did
 
-	Skipped placement.SkippedBills // that it was not sent and will not be, since it was made or enabled
+	Skipped shard.SkippedBills // that it was not sent and will not be, since it was made or enabled
 }
 
 // SinkAdmin makes and ends the places that events go to, for the API. It may be called concurrently. Errors are *shard.Error.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -88,7 +87,7 @@ func TestSinksAreMadeListedAndChanged(t *testing.T) {
 func TestAListOfSinksHasNoSecrets(t *testing.T) {
 	w := newWorld(t)
 	secret := notify.Secret{Key: []byte("a secret of 24 bytes ...")}
-	skipped := placement.SkippedBills{Bills: 2, Newest: []placement.SkippedBill{{ID: "use_1", Why: "money"}}}
+	skipped := shard.SkippedBills{Bills: 2, Newest: []shard.SkippedBill{{ID: "use_1", Why: "money"}}}
 	w.sinks.all = []SinkStatus{{Failing: "it answered 500", Skipped: skipped,
 		Sink: notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
 			Events: []string{"spike"}, Secrets: []notify.Secret{secret, {Key: secret.Key, Ends: 1_700_000_000_000_000}}, Created: 1_600_000_000_000_000,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -45,8 +44,8 @@ type pusher struct {
 	first int                        // the replica that the next round begins with: the one behind the last that a sink failed
 
 	mu      sync.Mutex
-	rests   map[string]rest                      // by sink; written by run alone, under mu
-	skipped map[skippedOf]placement.SkippedBills // of the shards that this node has owned; likewise
+	rests   map[string]rest                  // by sink; written by run alone, under mu
+	skipped map[skippedOf]shard.SkippedBills // of the shards that this node has owned; likewise
 }
 
 // skippedOf names the skipped bills of a shard for a sink.
@@ -62,58 +61,24 @@ type rest struct {
 	why      string
 }
 
-// position is how far the bills of a shard were pushed to a sink. Its text is JSON in the position of a shard.Push.
-type position struct {
-	Done    limit.Time       // all that became final until then is sent
-	Through limit.Time       `json:",omitzero"` // of the walk that is under way; 0: there is none
-	From    shard.UsagePlace `json:",omitzero"` // where it goes on
-	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe has forgotten it.
-	Tried limit.Time `json:",omitzero"`
-	// Skipped are the bills that the sink was not sent, since it was made or enabled.
-	Skipped *skippedBills `json:",omitempty"`
-}
-
-// skippedBills are noted with the position that passes them, so each is counted once.
-type skippedBills struct {
-	At limit.Time // of the newest
-	placement.SkippedBills
-}
-
-// skippedNewest is how many skipped bills are named, of a shard in its log and of a sink by a node.
-const skippedNewest = 8
-
 // skip counts bills that a sink is not sent. What was there when somebody enabled the sink is told no more.
-func (at *position) skip(s *notify.Sink, ledger string, now limit.Time, left []leftOut) {
-	at.Skipped = at.Skipped.since(s)
+func skip(at *shard.PushPosition, s *notify.Sink, ledger string, now limit.Time, left []leftOut) {
+	at.Skipped = skippedSince(at, s)
 	for _, u := range left {
 		if at.Skipped == nil {
-			at.Skipped = &skippedBills{}
+			at.Skipped = &shard.SkippedBills{}
 		}
-		at.Skipped.At = now
-		bill := placement.SkippedBill{ID: api.UsageID(ledger, u.Usage), Why: u.why}
-		at.Skipped.Add(placement.SkippedBills{Bills: 1, Newest: []placement.SkippedBill{bill}}, skippedNewest)
+		bill := shard.SkippedBill{ID: api.UsageID(ledger, u.Usage), Why: u.why}
+		at.Skipped.Add(shard.SkippedBills{At: now, Bills: 1, Newest: []shard.SkippedBill{bill}}, shard.SkippedNewest)
 	}
 }
 
-// since is nil if somebody has enabled the sink after the newest was skipped.
-func (b *skippedBills) since(s *notify.Sink) *skippedBills {
-	if b == nil || b.At <= limit.Time(s.Looked) {
+// skippedSince is nil if somebody has enabled the sink after the newest was skipped.
+func skippedSince(at *shard.PushPosition, s *notify.Sink) *shard.SkippedBills {
+	if at.Skipped == nil || at.Skipped.At <= limit.Time(s.Looked) {
 		return nil
 	}
-	return b
-}
-
-// encode writes a position. It names fewer skipped bills if there is no room for them.
-func (at position) encode() ([]byte, error) {
-	for {
-		text, err := json.Marshal(at)
-		if err != nil || len(text) <= shard.PushPositionMost || at.Skipped == nil || len(at.Skipped.Newest) == 0 {
-			return text, err
-		}
-		fewer := *at.Skipped
-		fewer.Newest = fewer.Newest[1:]
-		at.Skipped = &fewer
-	}
+	return at.Skipped
 }
 
 // run pushes until ctx ends.
@@ -166,24 +131,24 @@ func (p *pusher) learnSkipped(r *replica, s *notify.Sink) {
 	defer p.mu.Unlock()
 	of := skippedOf{r.Shard, s.Name}
 	delete(p.skipped, of)
-	if skipped := at.Skipped.since(s); skipped != nil {
+	if skipped := skippedSince(&at, s); skipped != nil {
 		if p.skipped == nil {
-			p.skipped = map[skippedOf]placement.SkippedBills{}
+			p.skipped = map[skippedOf]shard.SkippedBills{}
 		}
-		p.skipped[of] = skipped.SkippedBills
+		p.skipped[of] = *skipped
 	}
 }
 
 // skippedBills are those of the shards that this node owns, by sink.
-func (p *pusher) skippedBills() map[string]placement.SkippedBills {
+func (p *pusher) skippedBills() map[string]shard.SkippedBills {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[string]placement.SkippedBills{}
+	all := map[string]shard.SkippedBills{}
 	for _, r := range p.replicas.all() {
 		for of, skipped := range p.skipped {
 			if of.shard == r.Shard && r.actor.Open() {
 				sum := all[of.sink]
-				sum.Add(skipped, skippedNewest)
+				sum.Add(skipped, shard.SkippedNewest)
 				all[of.sink] = sum
 			}
 		}
@@ -223,7 +188,7 @@ func (p *pusher) push(ctx context.Context, r *replica, s *notify.Sink) (more boo
 	if err == nil {
 		at.From, at.Tried = page.Next, 0
 		if page.Next == (shard.UsagePlace{}) {
-			at = position{Done: at.Through, Skipped: at.Skipped}
+			at = shard.PushPosition{Done: at.Through, Skipped: at.Skipped}
 		}
 		err = p.note(ctx, r, &kept, at)
 	}
@@ -274,7 +239,7 @@ func (p *pusher) warn(s *notify.Sink, r *replica, err error) {
 }
 
 // position reads how far a sink is. Its Through is 0 if there is nothing to do.
-func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at position, err error) {
+func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at shard.PushPosition, err error) {
 	var now limit.Time
 	r.group.View(func(state *shard.State) {
 		now = state.Time()
@@ -284,7 +249,7 @@ func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at posit
 		err = json.Unmarshal(kept.Position, &at)
 	}
 	if made := limit.Time(s.Created); at.Done < made { // another sink of that name may have been deleted
-		at = position{Done: made}
+		at = shard.PushPosition{Done: made}
 	}
 	if err == nil && at.Through == 0 && now > at.Done && anyFinal(p.set, s.Name, at.Done, now) {
 		at.Through = now
@@ -293,7 +258,7 @@ func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at posit
 }
 
 // page reads the bills that follow a position, and moves it over what has none.
-func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *position) (page shard.UsagePage, err error) {
+func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *shard.PushPosition) (page shard.UsagePage, err error) {
 	wants := func(_, name string) bool {
 		named, known := p.set.Lookup(name)
 		return known && slices.Contains(named.Notify, s.Name)
@@ -329,8 +294,8 @@ func anyFinal(set *policy.Set, sink string, after, now limit.Time) bool {
 }
 
 // note notes a position in the log of the shard.
-func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at position) error {
-	text, err := at.encode()
+func (p *pusher) note(ctx context.Context, r *replica, kept *shard.Push, at shard.PushPosition) error {
+	text, err := at.Encode()
 	if err != nil {
 		return err
 	}

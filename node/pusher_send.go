@@ -27,7 +27,7 @@ type leftOut struct {
 
 // send sends some bills, all or none as far as this node knows. Those that are left out are told once the others are taken, so that
 // tries which fail do not tell them again.
-func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *position, bills []shard.Usage) notify.Outcome {
+func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *shard.PushPosition, bills []shard.Usage) notify.Outcome {
 	var left []leftOut
 	var o notify.Outcome
 	switch s.Kind {
@@ -39,7 +39,7 @@ func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *sha
 		return p.sendToWebhook(ctx, s, bills)
 	}
 	if o.End == notify.Delivered {
-		at.skip(s, p.ledger, limit.Time(p.now().UnixMicro()), left)
+		skip(at, s, p.ledger, limit.Time(p.now().UnixMicro()), left)
 		for _, u := range left {
 			p.metrics.BillSkipped(s.Name)
 			p.logger.Error("a bill was not sent, and will not be: enter it by hand", "sink", s.Name, "id", api.UsageID(p.ledger, u.Usage),
@@ -119,7 +119,7 @@ func isNothing(u *shard.Usage) bool { return owed(u) == 0 && !u.Recovered }
 
 // sendToStripe sends each bill as a meter event. Before the first one it notes when that was: Stripe knows an identifier for a day, so
 // what was tried earlier and has no answer is a person's to look at.
-func (p *pusher) sendToStripe(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *position,
+func (p *pusher) sendToStripe(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *shard.PushPosition,
 	bills []shard.Usage) (o notify.Outcome, left []leftOut) {
 	now := limit.Time(p.now().UnixMicro())
 	switch {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
@@ -242,7 +240,7 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 			}
 			endDay(t, clock)
 		}
-		listed := func() (bills uint64, newest []placement.SkippedBill) {
+		listed := func() (bills uint64, newest []shard.SkippedBill) {
 			all, err := n.sinkAdmin.Statuses(t.Context())
 			if err != nil || len(all) != 1 {
 				t.Fatal(err, all)
@@ -258,12 +256,12 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 				t.Errorf("%+v is no bill", bill)
 			}
 		}
-		if len(newest) != skippedNewest {
+		if len(newest) != shard.SkippedNewest {
 			t.Errorf("%d are named", len(newest))
 		}
 		owner := newOwner(n)
 		owner.round(t.Context())
-		if next := owner.skippedBills()["money"]; next.Bills != most || len(next.Newest) != skippedNewest {
+		if next := owner.skippedBills()["money"]; next.Bills != most || len(next.Newest) != shard.SkippedNewest {
 			t.Errorf("the next owner knows %+v", next)
 		}
 		skip(1)
@@ -282,29 +280,13 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 
 // A position has room in its record, whatever the reasons are.
 func TestAPositionNamesAsManySkippedBillsAsFit(t *testing.T) {
-	at := position{Done: 7}
+	at := shard.PushPosition{Done: 7}
 	left := leftOut{&shard.Usage{}, strings.Repeat("<", 150)}
-	at.skip(&notify.Sink{}, "ledger", 1, slices.Repeat([]leftOut{left}, 20))
-	text, err := at.encode()
-	var read position
+	skip(&at, &notify.Sink{}, "ledger", 1, slices.Repeat([]leftOut{left}, 20))
+	text, err := at.Encode()
+	var read shard.PushPosition
 	if wrong := json.Unmarshal(text, &read); err != nil || wrong != nil || len(text) > shard.PushPositionMost || read.Skipped.Bills != 20 ||
-		len(read.Skipped.Newest) == 0 || len(at.Skipped.Newest) != skippedNewest {
+		len(read.Skipped.Newest) == 0 || len(at.Skipped.Newest) != shard.SkippedNewest {
 		t.Errorf("%d bytes, %v, %v: %s", len(text), err, wrong, text)
-	}
-}
-
-// Positions are in the logs of shards: a later release reads them.
-func TestThePositionOfAPushIsGolden(t *testing.T) {
-	for golden, want := range map[string]position{
-		`{"Done":7}`: {Done: 7},
-		`{"Done":7,"Skipped":{"At":6,"Bills":2,"Newest":[{"ID":"use_1","Why":"no"}]}}`: {Done: 7, Skipped: &skippedBills{At: 6,
-			SkippedBills: placement.SkippedBills{Bills: 2, Newest: []placement.SkippedBill{{ID: "use_1", Why: "no"}}}}},
-		`{"Done":7,"Through":9,"From":{"Place":3,"After":"k"},"Tried":8}`: {Done: 7, Through: 9, From: shard.UsagePlace{Place: 3, After: "k"}, Tried: 8},
-	} {
-		var read position
-		text, err := want.encode()
-		if wrong := json.Unmarshal([]byte(golden), &read); err != nil || wrong != nil || string(text) != golden || !reflect.DeepEqual(read, want) {
-			t.Errorf("%s is read as %+v (%v), and %+v is written as %s (%v)", golden, read, wrong, want, text, err)
-		}
 	}
 }

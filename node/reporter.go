@@ -11,6 +11,7 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/shard"
 )
 
 // reporter exchanges reports with the other nodes: it describes this node, and learns from what the others say of themselves.
@@ -37,7 +38,7 @@ type reporter struct {
 	testClock          bool             // tests move the clock
 	machine            *machine
 	failingSinks       func() map[string]string
-	skippedBills       func() map[string]placement.SkippedBills
+	skippedBills       func() map[string]shard.SkippedBills
 }
 
 // question asks another node for what is newer than what this one knows.

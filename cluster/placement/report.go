@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/internal/observe/decisions"
@@ -56,24 +55,8 @@ type Report struct {
 	// FailingSinks are those that did not take what this node has sent them last, with why.
 	FailingSinks map[string]string `json:",omitempty"`
 	// SkippedBills are those that sinks were not sent, by sink, of the shards that this node owns.
-	SkippedBills map[string]SkippedBills `json:",omitempty"`
+	SkippedBills map[string]shard.SkippedBills `json:",omitempty"`
 }
-
-// SkippedBills are the bills that a sink was not sent and will not be.
-type SkippedBills struct {
-	Bills  uint64
-	Newest []SkippedBill
-}
-
-// Add adds others, and keeps so many of the newest.
-func (b *SkippedBills) Add(others SkippedBills, most int) {
-	b.Bills += others.Bills
-	b.Newest = slices.Concat(b.Newest, others.Newest)
-	b.Newest = b.Newest[max(0, len(b.Newest)-most):]
-}
-
-// SkippedBill is one of them.
-type SkippedBill struct{ ID, Why string }
 
 // Machine is the state of the machine that a node runs on.
 type Machine struct {
