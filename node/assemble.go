@@ -117,7 +117,7 @@ func (n *Node) assembleAdmins() {
 }
 
 func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
-	n.hints = gossip.NewHints(maxShards)
+	n.hints = gossip.NewHints(placement.MaxShards)
 	n.hop = hop.New(n.peers.dialHop)
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = routing.New(routing.Config{

@@ -156,9 +156,6 @@ func (c *Config) mayBeJoined() bool {
 	return !c.Dev && (!c.alone() || c.ClusterKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
 }
 
-// maxShards is the largest number of groups that a node is known to carry (R13).
-const maxShards = 256
-
 // maxFounders is the largest number of node ids that fits into their announcement.
 const maxFounders = 7
 
@@ -168,8 +165,8 @@ func (c *Config) validate() error {
 		return errors.New("data-dir: must be given")
 	case c.NodeID != "" && !placement.ValidID(c.NodeID):
 		return fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.NodeID)
-	case c.Shards < 1 || c.Shards > maxShards:
-		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, maxShards)
+	case c.Shards < 1 || c.Shards > placement.MaxShards:
+		return fmt.Errorf("shards: %d is not between 1 and %d", c.Shards, placement.MaxShards)
 	case c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5:
 		return fmt.Errorf("replicas: %d is not 1, 3 or 5", c.Replicas)
 	case c.BootstrapExpect < 1 || c.BootstrapExpect > maxFounders:

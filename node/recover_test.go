@@ -532,7 +532,7 @@ func TestTokensAfterARecovery(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bucket, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].State, auth.Bucket("root"))
+			bucket, err := shard.ReadDocument(r.System, auth.Bucket("root"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -569,7 +569,7 @@ func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].State, placement.PoliciesDocument)
+		document, err := shard.ReadDocument(r.System, placement.PoliciesDocument)
 		if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) || document.Version <= 7 {
 			t.Errorf("the policies are %q of version %d, %v", document.Body, document.Version, err)
 		}

@@ -116,7 +116,7 @@ func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 
 		dir := filepath.Join(t.TempDir(), "restored")
 		r := planned(t, file, restore.Config{DataDir: dir, NodeID: "r1"})
-		if r.Backup.Cluster != cluster || len(r.Shards) != 5 {
+		if r.Backup.Cluster != cluster || len(r.Data) != 4 {
 			t.Errorf("planned %+v", r)
 		}
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {

@@ -52,3 +52,13 @@ func (at PushPosition) Encode() ([]byte, error) {
 		at.Skipped = &fewer
 	}
 }
+
+// least returns the lesser of two positions, without skipped bills. If they differ, all that became final after the lesser is sent
+// again, under its ids.
+func (at PushPosition) least(other PushPosition) PushPosition {
+	at.Skipped, other.Skipped = nil, nil
+	if at == other { //mutant:walk-goes-on-for-others
+		return at
+	}
+	return PushPosition{Done: min(at.Done, other.Done)} //mutant:greatest-push-position
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // backup returns a copy of the state, as a backup has it.
@@ -31,14 +32,24 @@ func (w *world) backup() *State {
 // epochsAhead is how far the epochs of a restored shard are ahead of the lost ones.
 const epochsAhead = 1 << 40
 
+// allOn is the map of a cluster in which a shard has all slots.
+func allOn(id ID) *slot.Map {
+	m := new(slot.Map)
+	for i := range m {
+		m[i] = uint32(id)
+	}
+	return m
+}
+
 // goBack makes the world continue from a backup.
 func (w *world) goBack(backup *State, at limit.Time, keep ...Kept) Restored {
 	w.Helper()
-	state, counts, err := Continue(backup, Restoration{At: at, Before: w.index + epochsAhead, Policies: w.policies, Keep: keep,
-		Actor: "ann", Note: "disk"})
+	states, counts, err := Continue([]*State{backup}, Restoration{Slots: allOn(backup.id), At: at, Before: w.index + epochsAhead,
+		Policies: w.policies, Keep: keep, Actor: "ann", Note: "disk"})
 	if err != nil {
 		w.Fatal(err)
 	}
+	state := states[backup.id]
 	w.state, w.index, w.term = state, w.index+epochsAhead, w.term+1
 	audit(w, state)
 	w.append(EncodeEpochOpen(w.state.id, at, LevelNewest))
@@ -479,14 +490,14 @@ func TestAMarkThatCannotBeReadRefuses(t *testing.T) {
 	if err := w.refused(at, checkOf("p", "k", 1)); err.Code != Unreadable {
 		t.Errorf("%+v", err)
 	}
-	if _, _, err := Continue(w.state, Restoration{At: at + 1, Policies: w.policies}); err == nil {
+	if _, _, err := Continue([]*State{w.state}, Restoration{Slots: allOn(3), At: at + 1, Policies: w.policies}); err == nil {
 		t.Error("it is restored again")
 	}
 }
 
 func TestABackupOfTheFutureIsRefused(t *testing.T) {
 	w := newWorld(t, everyWindow())
-	if _, _, err := Continue(w.state, Restoration{At: w.state.Time(), Policies: w.policies}); err == nil {
+	if _, _, err := Continue([]*State{w.state}, Restoration{Slots: allOn(3), At: w.state.Time(), Policies: w.policies}); err == nil {
 		t.Error("the shard's time stands still")
 	}
 }
@@ -621,12 +632,16 @@ func TestAnExactRestoreLosesNothing(t *testing.T) {
 			h.live(rnd.IntN(30))
 		}
 		before := h.backup()
-		state, counts, err := Continue(before, Restoration{Exact: true, At: 1, Before: h.index + epochsAhead, Policies: h.policies, Actor: "ann",
-			From: "recovered"})
-		if err != nil || state.Time() != before.Time() || counts.Full != 0 {
-			t.Fatal(state.Time(), counts, err)
+		states, counts, err := Continue([]*State{before}, Restoration{Slots: allOn(3), Exact: true, At: 1, Before: h.index + epochsAhead,
+			Policies: h.policies, Actor: "ann", From: "recovered"})
+		if err != nil {
+			t.Fatal(err)
 		}
-		before.eachRecord(func(key string, r Record) {
+		state := states[3]
+		if state.Time() != before.Time() || counts.Full != 0 {
+			t.Fatal(state.Time(), counts)
+		}
+		for key, r := range allRecords(before) {
 			got, found := state.Lookup(key)
 			gone := key[0] == sessionRecord || key[0] == sessionAnswerRecord
 			if found == gone && r.ForgetAt > before.Time() && key[0] != auditHeadRecord {
@@ -635,7 +650,7 @@ func TestAnExactRestoreLosesNothing(t *testing.T) {
 			if found && key[0] != auditRecord && key[0] != auditHeadRecord && !reflect.DeepEqual(got, r) {
 				t.Errorf("record %q is %v, and was %v", key, got, r)
 			}
-		})
+		}
 		h.state, h.index, h.term = state, h.index+epochsAhead, h.term+1
 		h.append(EncodeEpochOpen(h.state.id, h.now, LevelNewest))
 		h.live(60)

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/model"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 var (
@@ -69,7 +70,7 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	if operations >= 10_000 {
 		wanted = []string{
 			"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow", "id reused", "replayed",
-			"hold opened", "hold ended refused", "held", "lockout level", "restored", "policies changed", "partly granted",
+			"hold opened", "hold ended refused", "held", "lockout level", "restored", "dealt around", "policies changed", "partly granted",
 			"key refused", "banned", "blocked for limited time", "settled again", "extended", "inline",
 			"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before",
 			"tally left alone", "looked beside a take", "denied by a look", "challenged", "challenged where denials count",
@@ -157,7 +158,7 @@ func (r *run) step(s *step) {
 	r.tellf("at %d", r.now-origin)
 	switch {
 	case s.restore:
-		r.restoreAll()
+		r.restoreAll(s)
 	case s.revision > 0 && len(r.plan.revisions) > 1:
 		r.revision = s.revision % len(r.plan.revisions)
 		r.adopt(r.now, policy.NewSet(r.plan.revisions[r.revision]))
@@ -225,7 +226,7 @@ func (r *run) until(s *step) limit.Time {
 }
 
 // restoreAll installs the pending entries, and continues with a State restored from a snapshot.
-func (r *run) restoreAll() {
+func (r *run) restoreAll(s *step) {
 	for len(r.pending) > 0 {
 		r.installOldest()
 	}
@@ -239,6 +240,30 @@ func (r *run) restoreAll() {
 	}
 	r.state = state
 	r.met["restored"]++
+	r.dealAround(s)
+}
+
+// dealAround has the shard go on from an exact backup of a cluster of other numbers of shards, one after the other, that ends as one
+// shard again. It is refused as long as a hold is open on keys of several shards.
+func (r *run) dealAround(s *step) {
+	states, index := []*State{r.state}, r.index
+	for _, slots := range []*slot.Map{slot.Even(uint32(2 + s.pick%4)), slot.Even(uint32(1 + s.pick/4%5)), allOn(r.state.id)} {
+		var err error
+		index += epochsAhead
+		if states, _, err = Continue(states, Restoration{Slots: slots, Exact: true, Now: r.now, Before: index, Policies: r.policies}); err != nil {
+			if !strings.Contains(err.Error(), "open holds have keys") {
+				panic(err)
+			}
+			r.met["not dealt: a hold is open"]++
+			return
+		}
+		for _, one := range states {
+			audit(r.TB, one)
+		}
+	}
+	r.state, r.index, r.term = states[r.state.id], index, r.term+1
+	r.append(EncodeEpochOpen(r.state.id, r.state.Time(), LevelNewest))
+	r.met["dealt around"]++
 }
 
 // request turns a wish into a request: it fills in the parts that only the run knows.

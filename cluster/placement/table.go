@@ -23,6 +23,9 @@ type Table struct {
 	Level shard.Level `json:",omitempty"`
 }
 
+// MaxShards is the largest number of data shards that a node is known to carry (R13).
+const MaxShards = 256
+
 // Names of documents of the system shard; see also LevelsDocument.
 const (
 	TableDocument    = "table"

@@ -20,6 +20,7 @@ type restoreCommand struct {
 	File    string   `arg:"" help:"A file that stint backup wrote." type:"existingfile"`
 	DataDir string   `help:"Data directory of the new cluster's first node. It must be empty." required:"" placeholder:"DIR"`
 	NodeID  string   `help:"Id of that node. Default: a new one." placeholder:"ID"`
+	Shards  uint32   `help:"Data shards of the new cluster: more or fewer than the backup has. Default: as many." placeholder:"N"`
 	DryRun  bool     `help:"Verify the file and say what would be, without writing anything."`
 	Keep    []string `help:"Let a limit continue with the backup's counts, or all limits of a policy and its lockout. Repeatable." placeholder:"POLICY/LIMIT"`
 	Note    string   `help:"Why, for stint audit."`
@@ -34,8 +35,11 @@ func (*restoreCommand) Help() string {
 		"nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue with what the " +
 		"backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does so always. A key " +
 		"can be cleared later, with stint adjust POLICY KEY reset.\n\n" +
+		"With --shards the new cluster has another number of shards. All counts, holds and answers to ids go along. It is refused as " +
+		"long as a hold is open on keys that would be on different shards.\n\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
-		"    stint restore stint.backup --data-dir /var/lib/stint --keep login/account-30d"
+		"    stint restore stint.backup --data-dir /var/lib/stint --keep login/account-30d\n" +
+		"    stint restore stint.backup --data-dir /var/lib/stint --shards 3"
 }
 
 // Run restores a backup.
@@ -65,7 +69,7 @@ func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := restore.Config{DataDir: c.DataDir, NodeID: c.NodeID, Actor: localUser(), Note: c.Note, Version: version(),
+	config := restore.Config{DataDir: c.DataDir, NodeID: c.NodeID, Shards: c.Shards, Actor: localUser(), Note: c.Note, Version: version(),
 		Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for _, name := range c.Keep {
 		p, l, _ := strings.Cut(name, "/")
@@ -91,18 +95,16 @@ func (c *restoreCommand) confirm(s streams) error {
 
 // printRestore says what a restore makes of a backup.
 func printRestore(s streams, r *restore.Restore) error {
-	var sum shard.Restored
-	for _, one := range r.Shards {
-		n := one.Counts
-		sum.Keys, sum.Full, sum.Holds = sum.Keys+n.Keys, sum.Full+n.Full, sum.Holds+n.Holds
-		sum.Operations, sum.Unreadable = sum.Operations+n.Operations, sum.Unreadable+n.Unreadable
-	}
+	sum := &r.Counts
 	begun := time.UnixMicro(r.Backup.Begun).UTC()
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", escaped(r.Backup.Cluster, ""),
 		begun.Format(time.RFC3339), time.Since(begun).Round(time.Second), escaped(r.Backup.Release, "")) // no line of it is made up
 	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n", plural(r.Backup.Shards, "shard"),
 		plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
+	if n := uint32(len(r.Data)); n != r.Backup.Shards {
+		fmt.Fprintf(&text, "the new cluster has %s\n", plural(n, "shard"))
+	}
 	if sum.Operations > 0 {
 		fmt.Fprintf(&text, "%s on several shards will end as far as they are known\n", plural(sum.Operations, "operation"))
 	}

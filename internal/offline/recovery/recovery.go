@@ -323,26 +323,11 @@ func (r *Recovery) state(s *Shard) (*shard.State, error) {
 	if r.backup != nil {
 		return append(slices.Clone(r.backup.Data), r.backup.System)[r.place(s)], nil
 	}
-	return r.emptyShard(s.ID)
+	return shard.NewState(s.ID), nil // a restore counts it as full
 }
 
 func (r *Recovery) place(s *Shard) int {
 	return slices.IndexFunc(r.Shards, func(o Shard) bool { return o.ID == s.ID })
-}
-
-// emptyShard makes the state of a shard of which nothing is left, and which counts as full. Its epoch is that of the longest log
-// that is left of any shard, so that restoring leads past every epoch that it may have had: logs of one cluster differ by far
-// less than a restore goes ahead.
-func (r *Recovery) emptyShard(id shard.ID) (*shard.State, error) {
-	longest := uint64(1)
-	for _, s := range r.Shards {
-		for i := range s.Replicas {
-			longest = max(longest, s.Replicas[i].Index) //mutant:lost-shard-repeats-epochs
-		}
-	}
-	state := shard.NewState(id)
-	_, err := state.Install(shard.EncodeEpochOpen(id, 1, shard.LevelFirst), longest, 1)
-	return state, err
 }
 
 // foresee says what a restore of the backup would deny.

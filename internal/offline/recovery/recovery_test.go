@@ -7,8 +7,6 @@ import (
 
 	"github.com/stint-io/stint/internal/offline/restore"
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/raftfsm"
-	"github.com/stint-io/stint/shard"
 )
 
 // Whoever accepts a connection answers.
@@ -23,16 +21,6 @@ func TestAnAddressThatAcceptsAnswers(t *testing.T) {
 	listener.Close()
 	if accepts(t.Context(), listener.Addr().String()) {
 		t.Error("it is closed and answers")
-	}
-}
-
-// TestAShardOfWhichNothingIsLeftGoesAhead: of every epoch that it may have had, also in a cluster that was restored before.
-func TestAShardOfWhichNothingIsLeftGoesAhead(t *testing.T) {
-	const last = 5 << 40
-	r := &Recovery{Shards: []Shard{{}, {ID: shard.System, Replicas: []Replica{{Survivor: raftfsm.Survivor{Index: last}}}}}}
-	state, err := r.state(&r.Shards[0])
-	if err != nil || state.Epoch() < last || state.Records() != 0 {
-		t.Errorf("epoch %d, %v", state.Epoch(), err)
 	}
 }
 

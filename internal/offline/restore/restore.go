@@ -23,6 +23,7 @@ import (
 type Config struct {
 	DataDir string       // empty, or to be created
 	NodeID  string       // of the node that will use it; "": a new one
+	Shards  uint32       // data shards of the new cluster; 0: as many as the backup has
 	Keep    []shard.Kept // what continues with the backup's counts
 	Actor   string       // who restores, and why, for the audit log
 	Note    string
@@ -57,26 +58,20 @@ type Restore struct {
 	Cluster  string     // id of the new cluster
 	Node     string     // id of its only node
 	Policies *policy.Set
-	Shards   []Shard // data shards in order, then the system shard
-	Ends     []Limit // in the order of policies and their limits
+	Data     []*shard.State // the shards as the cluster continues with them, in order
+	System   *shard.State
+	Counts   shard.Restored // of what the backup has
+	Ends     []Limit        // in the order of policies and their limits
 	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these namespaces can no longer
 	// be found, so that everything counts as full, whatever the backup knows.
 	NewHashes bool
 
-	config    Config
-	level     shard.Level
-	documents map[string][]byte
-	revision  uint64 // the newest revision of the policies that any shard has adopted
-}
-
-// Shard is what a restore makes of one shard.
-type Shard struct {
-	ID     shard.ID
-	Time   limit.Time // shard time in the backup
-	Counts shard.Restored
-	State  *shard.State // as the cluster continues with it
-
-	index, term uint64
+	config      Config
+	level       shard.Level
+	table       *placement.Table // of the new cluster
+	documents   map[string][]byte
+	revision    uint64 // the newest revision of the policies that any shard has adopted
+	index, term uint64 // where the logs of all shards begin
 }
 
 // Limit says how a limit continues.
@@ -89,8 +84,9 @@ type Limit struct {
 }
 
 const (
-	// epochsAhead is how far the log of a restored shard begins after that in the backup, so that every new epoch is greater
-	// than any that may be lost.
+	// epochsAhead is how far the logs of restored shards begin after the longest in the backup, so that every new epoch is greater
+	// than any that may be lost, of whichever shard: a place in the log of a shard never comes twice, although the cluster may have
+	// had a shard of that number before.
 	epochsAhead = 1 << 40
 	// Margin is how far shard time goes on after the newest instant that anybody may have seen: clocks differ.
 	Margin = 10 * time.Second
@@ -115,14 +111,12 @@ func Plan(b *backup.Backup, config Config) (*Restore, error) {
 	if err := r.checkKeep(); err != nil {
 		return nil, err
 	}
-	for i, state := range states {
-		id := shard.System
-		if i < len(b.Data) {
-			id = shard.ID(i)
-		}
-		if err := r.continueShard(id, state); err != nil {
-			return nil, err
-		}
+	for _, state := range states {
+		//mutant:restored-log-begins-too-low
+		r.index, r.term = max(r.index, state.Epoch()+state.Seq()+epochsAhead), max(r.term, state.Term()+1)
+	}
+	if err := r.continueShards(b); err != nil {
+		return nil, err
 	}
 	if !r.DataExact() {
 		r.Ends = EndsOf(r.Policies, r.At, r.keeps)
@@ -133,18 +127,15 @@ func Plan(b *backup.Backup, config Config) (*Restore, error) {
 // DataExact reports whether the new cluster knows all counts.
 func (r *Restore) DataExact() bool { return r.Backup.DataExact() && !r.NewHashes }
 
-func (r *Restore) continueShard(id shard.ID, state *shard.State) error {
-	//mutant:restored-log-begins-too-low
-	s := Shard{ID: id, Time: state.Time(), index: state.Epoch() + state.Seq() + epochsAhead, term: state.Term() + 1}
-	how := shard.Restoration{At: r.At, Before: s.index, Policies: r.Policies, Keep: r.config.Keep, Documents: r.documents,
+func (r *Restore) continueShards(b *backup.Backup) (err error) {
+	how := shard.Restoration{Slots: r.table.Slots, At: r.At, Now: limit.Time(r.config.Now.UnixMicro()), Before: r.index,
+		Policies: r.Policies, Keep: r.config.Keep, Actor: r.config.Actor, Note: r.config.Note, From: recoveredFrom(r.Backup.Recovery),
 		//mutant:exact-filled //mutant:inexact-not-filled
-		Revision: r.revision, Exact: r.DataExact() && id != shard.System}
-	if id == 0 {
-		how.Actor, how.Note, how.From = r.config.Actor, r.config.Note, recoveredFrom(r.Backup.Recovery)
+		Exact: r.DataExact()}
+	if r.Data, r.Counts, err = shard.Continue(b.Data, how); err != nil {
+		return err
 	}
-	var err error
-	s.State, s.Counts, err = shard.Continue(state, how)
-	r.Shards = append(r.Shards, s)
+	r.System, err = shard.ContinueSystem(b.System, r.At, r.documents, r.revision)
 	return err
 }
 
@@ -167,6 +158,9 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards, r.Backup.Cluster,
 			before.Shards, before.Cluster)
 	}
+	if r.table, err = r.tableAfter(before); err != nil {
+		return err
+	}
 	secrets, err := r.secretsAfter(system)
 	if err != nil {
 		return err
@@ -182,7 +176,7 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		return err
 	}
 	r.documents = map[string][]byte{
-		placement.TableDocument:   r.tableAfter(before).Encode(),
+		placement.TableDocument:   r.table.Encode(),
 		placement.LevelsDocument:  (&placement.Levels{Cluster: r.level, Release: r.config.Version}).Encode(),
 		placement.SecretsDocument: secrets.Encode(),
 		Document:                  record,
@@ -282,15 +276,19 @@ func (r *Restore) secretsAfter(system *shard.State) (*placement.Secrets, error) 
 
 // tableAfter returns the table of the new cluster: one node that has all replicas. Other nodes join it as they join any
 // cluster.
-func (r *Restore) tableAfter(before *placement.Table) *placement.Table {
-	t := placement.NewTable(r.Cluster, []placement.Node{{ID: r.Node, Version: r.config.Version}}, before.Shards, before.Replicas)
+func (r *Restore) tableAfter(before *placement.Table) (*placement.Table, error) {
+	shards := cmp.Or(r.config.Shards, before.Shards)
+	if shards > placement.MaxShards {
+		return nil, fmt.Errorf("shards: %d is not between 1 and %d", shards, placement.MaxShards)
+	}
+	t := placement.NewTable(r.Cluster, []placement.Node{{ID: r.Node, Version: r.config.Version}}, shards, before.Replicas)
 	t.Level = r.level
 	for i := range t.Groups {
 		for j := range t.Groups[i].Replicas {
 			t.Groups[i].Replicas[j].Created = true // if its stores are missing, they are lost
 		}
 	}
-	return t
+	return t, nil
 }
 
 // checkKeep refuses to keep what no policy has. Inline limits are named by "~" and their label; nobody lists those.
@@ -348,7 +346,7 @@ func (r *Restore) keeps(policy, limit string) bool {
 func (r *Restore) Write() error {
 	kept := map[string]any{}
 	for _, name := range []string{placement.TableDocument, placement.LevelsDocument, placement.SecretsDocument} {
-		document, err := shard.ReadDocument(r.Shards[len(r.Shards)-1].State, name)
+		document, err := shard.ReadDocument(r.System, name)
 		if err != nil {
 			return err
 		}
@@ -357,12 +355,14 @@ func (r *Restore) Write() error {
 	config := raftfsm.StoresConfig{Fresh: raftfsm.Identity{Cluster: r.Cluster, Node: r.Node}, FreshRecords: kept, FreshLevel: r.level,
 		Release: r.config.Version, Logger: r.config.Logger, FS: r.config.FS, Fatal: func(error) {}}
 	return raftfsm.RestoreStores(r.config.DataDir, config, func(stores *raftfsm.Stores) error {
-		for i := range r.Shards {
-			s := &r.Shards[i]
-			if err := raftfsm.SeedGroup(stores, raftfsm.Replica{Shard: s.ID, Number: 1}, s.index, s.term, s.State); err != nil {
+		seed := func(id shard.ID, state *shard.State) error {
+			return raftfsm.SeedGroup(stores, raftfsm.Replica{Shard: id, Number: 1}, r.index, r.term, state)
+		}
+		for i, state := range r.Data {
+			if err := seed(shard.ID(i), state); err != nil {
 				return err
 			}
 		}
-		return nil
+		return seed(shard.System, r.System)
 	})
 }

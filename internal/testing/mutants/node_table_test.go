@@ -100,13 +100,10 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestTheNewestPoliciesAreRecovered"), edits{
 		"older-policies-recovered":       never,
-		"shards-miss-recovered-policies": swap("max(before.Version, c.Revision)", "before.Version"),
+		"shards-miss-recovered-policies": swap("max(before.Version, revision)", "before.Version"),
 	}},
 	{tests("internal/offline/recovery", "TestAPartFromBeforeTheClusterStoppedIsRefused"), edits{
 		"parts-of-a-node-that-ran": never,
-	}},
-	{tests("internal/offline/recovery", "TestAShardOfWhichNothingIsLeftGoesAhead"), edits{
-		"lost-shard-repeats-epochs": swap("s.Replicas[i].Index", "min(1, s.Replicas[i].Index)"),
 	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},

@@ -172,7 +172,25 @@ var ofShard = []group{
 	{tests("shard", "TestAMarkThatCannotBeReadRefuses"), edits{"unreadable-mark-ignored": never}},
 	{tests("shard", "TestAnExactRestoreLosesNothing"), edits{
 		"exact-restore-fills":        always,
-		"exact-restore-forgets-gaps": always,
+		"exact-restore-forgets-gaps": gone,
+	}},
+	// Another number of shards.
+	{tests("shard", "TestWhatWasLostIsNamedByItsShard"), edits{"gap-of-any-shard": without("at.Shard == g.shard && ")}},
+	{tests("shard", "TestShardTimeIsThatOfTheNewest"), edits{"shard-time-of-one-shard": instead("r.At = s.time")}},
+	{tests("shard", "TestKeysOfAnOpenHoldStayTogether"), edits{
+		"spanning-hold-parted":      without("on != to && "),
+		"ended-hold-stays-together": without(" || h.expires <= s.after"),
+	}},
+	{tests("shard", "TestEventsAndTheAuditLogGoAlong"), edits{
+		"event-stays-with-its-shard": swap("Of(c.Slots, e.Namespace, e.Key)", "c.heir()"),
+	}},
+	{tests("shard", "TestAShardThatLearnedOfNumbersLateAdoptsThem"), edits{
+		"revision-before-the-newest-count": gone,
+	}},
+	{tests("shard", "TestNoBillIsLeftOutOfAPush"), edits{
+		"walk-goes-on-for-others":  swap("at == other", "at.Done <= other.Done"),
+		"greatest-push-position":   swap("min", "max"),
+		"skipped-bill-comes-twice": without(" && own(source)"),
 	}},
 	{tests("shard", "TestAnOperationEndsBeforeItsKeyIsForgotten"), edits{
 		"forgotten-under-an-open-leg": never,

@@ -1,0 +1,214 @@
+package shard
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// continuation is a Continue in progress.
+type continuation struct {
+	Restoration
+	source   *State       // whose records are dealt
+	states   []*State     // of the new cluster, by id
+	mark     *restoreMark // of the new cluster; nil: nothing was ever lost
+	counts   Restored
+	spanning spanningHolds
+	slotless []slotless // by shard of the new cluster
+	pushes   pushes
+}
+
+func newContinuation(backup []*State, r Restoration) (*continuation, error) {
+	newest := backup[0]
+	for _, s := range backup {
+		if s.epoch > newest.epoch {
+			newest = s
+		}
+		if r.Exact {
+			r.At = max(r.At, s.time) //mutant:shard-time-of-one-shard
+		} else if r.At <= s.time {
+			return nil, s.notAt(r.At)
+		}
+	}
+	c := &continuation{Restoration: r, spanning: newSpanningHolds(max(r.At, r.Now)), pushes: newPushes()}
+	for id := range 1 + ID(slices.Max(r.Slots[:])) {
+		c.states = append(c.states, newest.successor(id, r.At))
+	}
+	c.slotless = make([]slotless, len(c.states))
+	return c, c.makeMark(backup)
+}
+
+// makeMark makes the mark of all shards of the new cluster. It has the gaps of all shards of the old one, since a hold or a
+// decision names the shard that made it, wherever its keys are now.
+func (c *continuation) makeMark(backup []*State) error {
+	var gaps []historyGap
+	for _, s := range backup {
+		before, err := readRestoreMark(s)
+		if err != nil {
+			return err
+		}
+		if before == nil {
+			continue
+		}
+		for _, g := range before.gaps {
+			if !slices.Contains(gaps, g) {
+				gaps = append(gaps, g)
+			}
+		}
+		if c.mark == nil || before.full.At > c.mark.full.At { // all are of one restore
+			c.mark = before
+		}
+	}
+	if !c.Exact { //mutant:exact-restore-fills
+		c.mark = &restoreMark{full: limit.Full{At: c.At, Hold: MaxHoldTTL}, keep: c.Keep}
+		for _, s := range backup {
+			gaps = append(gaps, historyGap{s.id, s.epoch, s.seq, c.Before})
+		}
+	}
+	if c.mark == nil {
+		return nil
+	}
+	c.mark.gaps = gaps //mutant:exact-restore-forgets-gaps
+	for _, s := range c.states {
+		s.put(Put{Key: string(restoreRecord), Record: Record{Value: c.mark.encode(), ForgetAt: limit.Forever}})
+	}
+	return nil
+}
+
+// shardOf returns the shard of a record of a slot.
+func (c *continuation) shardOf(key string) ID {
+	if part := (keyLayout{}).Part(key); part < slot.Count {
+		return ID(c.Slots[part])
+	}
+	return c.heir() // memory failed, and nobody can find it
+}
+
+// heir returns the shard that gets what tells of the source as a whole.
+func (c *continuation) heir() ID { return c.source.id % ID(len(c.states)) }
+
+func (c *continuation) put(p Put) { c.states[c.shardOf(p.Key)].put(p) }
+
+// record deals one record of the backup.
+func (c *continuation) record(key string, r Record) {
+	if r.ForgetAt <= c.source.time {
+		return // it had ended
+	}
+	switch key[0] {
+	case counterRecord:
+		c.counts.Keys++
+		c.counter(key, r)
+		return
+	case sessionRecord:
+		c.counts.Sessions++
+		return
+	case sessionAnswerRecord, restoreRecord, adoptionRecord, auditHeadRecord:
+		return
+	case pushRecord:
+		c.pushes.note(c.source.id, key, r)
+		return
+	case auditRecord, outboxRecord, eventRecord, deadLetterRecord, pastEventRecord:
+		c.noteSlotless(key[0], r)
+		return
+	case answerRecord:
+		c.counts.Answers++
+	case legRecord, rulingRecord:
+		if r.ForgetAt == limit.Forever {
+			c.counts.Operations++
+		}
+	}
+	if r.ForgetAt > c.At {
+		c.put(Put{Key: key, Record: r})
+	}
+}
+
+// counter deals a counter. If it cannot be read, every request for its key will say so.
+func (c *continuation) counter(key string, r Record) {
+	k := &counter{key: key, policy: inlinePolicy, mark: c.mark}
+	if p, known := c.Policies.Lookup(policyOfKey(key)); known {
+		k.policy = p
+	}
+	put := Put{Key: key, Record: r}
+	if err := k.decode(r.Value, k.policy.Limits); err != nil {
+		c.counts.Unreadable++
+		c.put(put)
+		return
+	}
+	if !c.Exact {
+		c.fill(k)
+		put, _ = k.appendTo(nil, c.At)
+	}
+	c.counts.Holds += len(k.extras.openHolds())
+	to := c.shardOf(key)
+	c.spanning.note(k, to)
+	if len(k.meters) > 0 {
+		c.pushes.billed(c.source.id, to)
+	}
+	if c.Exact || !k.empty() {
+		c.put(put)
+	}
+}
+
+// fill makes a counter what is known of it at the mark.
+func (c *continuation) fill(k *counter) {
+	k.expire(c.source.time)
+	k.meters.recover(c.source.time, c.At) //mutant:restore-hides-lost-bills
+	k.ladderKnown = k.lockout() != nil
+	full, kept := false, k.limits[:0]
+	for _, l := range k.limits {
+		if stays, lost := c.limit(k, &l); stays {
+			kept = append(kept, l)
+			full = full || lost
+		} else {
+			full = true
+		}
+	}
+	k.limits = kept
+	k.extras.forgetSums()
+	if full {
+		c.counts.Full++
+	}
+}
+
+// limit makes the state of one limit what is known of it at the mark. It reports whether there is more to keep than an
+// unknown key has, and whether something is no longer known.
+func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
+	l.cleared = false
+	keep := c.keeps(k, l)
+	switch {
+	case l.limit.Algorithm == limit.Concurrency:
+		if !keep {
+			l.state = c.mark.full.With(l.limit, l.state) //mutant:unknown-holds-ignored
+		}
+		return true, !keep // the holds that the backup knows still give their units back
+	case limit.IsTally(l.limit, l.state):
+		return true, false
+	case keep || !l.resets():
+		l.since = c.At //mutant:refund-crosses-a-restore
+		return true, false
+	}
+	found := l.state
+	if limit.ForgetAt(l.limit, found) <= c.source.time {
+		found = limit.State{}
+	}
+	l.state, l.since = c.mark.full.With(l.limit, found), c.At //mutant:restored-window-goes-on
+	return !reflect.DeepEqual(l.state, c.mark.full.With(l.limit, limit.State{})), true
+}
+
+// keeps reports whether the policy's limit of that name, or the person who restores, says so.
+func (c *continuation) keeps(k *counter, l *counted) bool {
+	named := policy.Limit{Name: l.name}
+	for i := range k.policy.Limits {
+		if k.policy.Limits[i].Name == l.name {
+			named.OnRecovery = k.policy.Limits[i].OnRecovery
+		}
+	}
+	return c.mark.keepsLimit(k, &named)
+}
+
+// resets reports whether what the limit has counted comes back by itself.
+func (l *counted) resets() bool {
+	return l.limit.Algorithm != limit.Lifetime && l.limit.Algorithm != limit.Unlimited
+}
