@@ -71,7 +71,8 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 
 // misplaced returns an error for a request that does not belong to the shard: the node that sent it maps keys to shards
 // differently. (X1.) A message of an operation on several shards belongs to its home, or to the leg that it is about. Its
-// entries must live in that slot too, except for those of a settlement, which home receives as a whole.
+// entries must live in that slot too, except for those of a settlement and of a question about an id, which home receives as a
+// whole.
 func misplaced(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Error {
 	if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
 		return shard.Invalidf("operation", "is missing, or not what the request is about")
@@ -102,7 +103,7 @@ func elsewhere(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Erro
 		if shard.ID(slots[of]) != id || leg && o.Leg == o.Home {
 			return shard.Invalidf("operation", "does not belong to shard %s", id)
 		}
-		if request.Op == shard.Settle {
+		if request.Op == shard.Settle || request.Op == shard.AskHome {
 			return nil
 		}
 	}

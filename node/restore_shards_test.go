@@ -1,0 +1,166 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/internal/offline/recovery"
+	"github.com/stint-io/stint/internal/offline/restore"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// reshaped is a node whose cluster gets another number of shards by way of its disk, again and again.
+type reshaped struct {
+	*testing.T
+	*Node
+	config Config
+	epoch  uint64 // the greatest that any shard has had
+}
+
+// become stops the node, recovers a backup from its disk, and restores it with another number of shards.
+func (c *reshaped) become(shards uint32) {
+	c.Helper()
+	for _, replica := range c.replicas.all() {
+		replica.group.View(func(s *shard.State) { c.epoch = max(c.epoch, s.Epoch()) })
+	}
+	stop(c.T, c.Node)
+	r := recovered(c.T, recovery.Config{Inputs: []string{c.config.DataDir}})
+	if !r.Exact {
+		c.Fatalf("the disk is not exact: %+v", r.Shards)
+	}
+	file := written(c.T, r)
+	if err := r.Close(); err != nil {
+		c.Fatal(err)
+	}
+	c.config.DataDir = filepath.Join(c.TempDir(), fmt.Sprint("restored-", shards))
+	plan := planned(c.T, file, restore.Config{DataDir: c.config.DataDir, NodeID: "r1", Shards: shards})
+	if err := plan.Write(); err != nil {
+		c.Fatal(err)
+	}
+	c.config.NodeID = "r1"
+	c.Node = start(c.T, c.config)
+	if table := c.view.newestTable(); table.Shards != shards || *table.Slots != *slot.Even(shards) {
+		c.Fatalf("the table has %d shards", table.Shards)
+	}
+	for _, replica := range c.replicas.all() {
+		replica.group.View(func(s *shard.State) {
+			if s.Epoch() < c.epoch+1<<40 {
+				c.Errorf("shard %v is at epoch %d, another was at %d", replica.Shard, s.Epoch(), c.epoch)
+			}
+		})
+	}
+}
+
+func (c *reshaped) call(procedure, body string) string {
+	c.Helper()
+	return callAPI(c.T, c.Node, procedure, body)
+}
+
+// wantUsed waits until units are used: those on the other shards of an operation come and go behind its answer.
+func (c *reshaped) wantUsed(used uint64, keys ...string) {
+	c.Helper()
+	for _, key := range keys {
+		await.Until(c.T, fmt.Sprintf("%d units of %s", used, key), func() bool {
+			r := ask(c.Node, shard.Get, "stock", key)
+			return r.Err == nil && r.Decision.Limits[0].Used == used
+		})
+	}
+}
+
+// keysApart are keys which are on different shards, however many there are.
+func keysApart() (first, last string) {
+	for i := 0; first == "" || last == ""; i++ {
+		key := fmt.Sprint("key-", i)
+		switch at := slot.Of(shard.DefaultNamespace, key); {
+		case at < slot.Count/8:
+			first = key
+		case at >= slot.Count-slot.Count/8:
+			last = key
+		}
+	}
+	return first, last
+}
+
+// TestHoldsAndIDsOutliveAnotherNumberOfShards: what several shards took is settled when they are one, what one took when there are
+// several, and an id gets its answer either way.
+func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		config := onRealDisk(t)
+		config.Shards = 4
+		policies := strings.ReplaceAll(restoredPolicies, "quota: 5", "quota: 100")
+		if err := os.WriteFile(config.PoliciesFile, []byte(policies), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := &reshaped{T: t, Node: start(t, config), config: config}
+		first, last := keysApart()
+		entry := func(key string, cost int) string { return fmt.Sprintf(`{"policy":"stock","key":%q,"cost":%d}`, key, cost) }
+		check := func(id string, entries ...string) string {
+			return fmt.Sprintf(`{"entries":[%s],"idempotencyId":%q}`, strings.Join(entries, ","), id)
+		}
+		reserve := func(id string, entries ...string) string { return fmt.Sprintf(`{"check":%s,"ttl":"3600s"}`, check(id, entries...)) }
+		replayed := func(procedure, body, before string) {
+			t.Helper()
+			text := c.call(procedure, body)
+			if !strings.Contains(text, `"replayed":true`) || limitsOf(t, text) != limitsOf(t, before) {
+				t.Errorf("%s %s: %s, was %s", procedure, body, text, before)
+			}
+		}
+		settle := func(answer, how string) {
+			t.Helper()
+			body := fmt.Sprintf(`{"holdId":%q,%s}`, decisionField(t, answer, "holdId"), how)
+			c.call("LimitService/Settle", body)
+			c.call("LimitService/Settle", body) // once, however often
+		}
+
+		across := c.call("LimitService/Reserve", reserve("across", entry(first, 3), entry(last, 4)))
+		alone := c.call("LimitService/Reserve", reserve("alone", entry(last, 5)))
+		decided := c.call("LimitService/Check", check("decided", entry(first, 10), entry(last, 10)))
+		c.wantUsed(13, first)
+		c.wantUsed(19, last)
+
+		c.become(1)
+		replayed("LimitService/Check", check("decided", entry(first, 10), entry(last, 10)), decided)
+		replayed("LimitService/Reserve", reserve("across", entry(first, 3), entry(last, 4)), across)
+		c.wantUsed(13, first)
+		settle(across, `"commit":{"actualCost":[1,2]}`)
+		c.wantUsed(11, first)
+		c.wantUsed(17, last)
+		together := c.call("LimitService/Check", check("together", entry(first, 20), entry(last, 20)))
+		spans := c.call("LimitService/Reserve", reserve("spans", entry(first, 1), entry(last, 1)))
+		settle(spans, `"cancel":{}`)
+
+		c.become(3)
+		replayed("LimitService/Check", check("together", entry(first, 20), entry(last, 20)), together)
+		replayed("LimitService/Check", check("decided", entry(first, 10), entry(last, 10)), decided)
+		settle(alone, `"cancel":{}`)
+		c.wantUsed(31, first)
+		c.wantUsed(32, last)
+		held := c.call("LimitService/Reserve", reserve("held", entry(first, 3), entry(last, 4)))
+
+		c.become(2)
+		settle(held, `"cancel":{}`)
+		c.wantUsed(31, first)
+		c.wantUsed(32, last)
+		c.call("LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, decided, "decisionId")))
+		c.wantUsed(21, first)
+		c.wantUsed(22, last)
+		stop(t, c.Node)
+	})
+}
+
+// limitsOf is what an answer says of limits.
+func limitsOf(t *testing.T, answer string) string {
+	t.Helper()
+	var m struct{ Decision struct{ Limits json.RawMessage } }
+	if err := json.Unmarshal([]byte(answer), &m); err != nil || len(m.Decision.Limits) == 0 {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	return string(m.Decision.Limits)
+}
