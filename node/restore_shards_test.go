@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,15 +143,42 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		settle(alone, `"cancel":{}`)
 		c.wantUsed(31, first)
 		c.wantUsed(32, last)
+		refund := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[5,6]}}`, decisionField(t, together, "decisionId"))
+		for range 2 { // once, by parts
+			c.call("LimitService/Settle", refund)
+			c.wantUsed(16, first)
+			c.wantUsed(18, last)
+		}
 		held := c.call("LimitService/Reserve", reserve("held", entry(first, 3), entry(last, 4)))
 
 		c.become(2)
 		settle(held, `"cancel":{}`)
-		c.wantUsed(31, first)
-		c.wantUsed(32, last)
+		c.wantUsed(16, first)
+		c.wantUsed(18, last)
 		c.call("LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, decided, "decisionId")))
-		c.wantUsed(21, first)
-		c.wantUsed(22, last)
+		c.wantUsed(6, first)
+		c.wantUsed(8, last)
+		whole := c.call("LimitService/Check", check("whole", entry(first, 20), entry(last, 20)))
+
+		c.become(1)
+		cancel := func(answer string) string {
+			return fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, answer, "decisionId"))
+		}
+		c.call("LimitService/Settle", cancel(whole))
+		if status, text := tryAPI(t, c.Node, "LimitService/Settle", refund); status != http.StatusBadRequest {
+			t.Errorf("refunded by parts, and again as a whole: %d %s", status, text)
+		}
+		alike := c.call("LimitService/Check", check("alike", entry(first, 20), entry(last, 20)))
+		c.call("LimitService/Settle", cancel(alike))
+		c.wantUsed(6, first)
+		c.wantUsed(8, last)
+
+		c.become(5)
+		if status, text := tryAPI(t, c.Node, "LimitService/Settle", cancel(alike)); status != http.StatusBadRequest {
+			t.Errorf("refunded as a whole, and again by parts: %d %s", status, text)
+		}
+		c.wantUsed(6, first)
+		c.wantUsed(8, last)
 		stop(t, c.Node)
 	})
 }

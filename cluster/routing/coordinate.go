@@ -89,9 +89,13 @@ func (r *Router) decideAcross(ctx context.Context, request *shard.Request, slots
 		return o.carryOut(ctx)
 	case shard.Peek, shard.Get:
 		return o.look(ctx)
+	case shard.Settle:
+		return o.refundParts(ctx)
 	}
-	return shard.Result{Err: shard.Invalidf("entries", "live on several shards: this is done on one at a time")}
+	return shard.Result{Err: errParted}
 }
+
+var errParted = shard.Invalidf("entries", "live on several shards: this is done on one at a time")
 
 // carryOut charges the legs and has home decide. This takes two sequential commits, and with a client's id one more
 // before them, to learn whether there is an outcome for the id. If a key has just denied or been refused, all shards are
@@ -118,7 +122,7 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 // ask asks home for the recorded outcome of the client's id. An error counts as known. Home gets all entries: the shard that it was
 // on may have decided all of them, when their slots were on one shard.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
-	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Entries: o.whole.Entries, Own: o.whole.Own, Operation: &o.about})
+	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Entries: o.whole.Entries, Own: o.whole.Own, Operation: &o.about}) //mutant:home-asked-with-its-part
 	verdict := result.Decision.Operation
 	if result.Err != nil || verdict == nil { // nil: it was decided by home alone
 		return result, true

@@ -44,6 +44,56 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, slots
 	return result
 }
 
+// refundParts refunds a decision that one shard made, and whose keys are on several shards now: slot by slot, home first. Each part
+// ends once, so a copy of the request goes on where the first has stopped, and what was refunded as a whole before is refused by home.
+// A part that is never reached stays counted (S5). No hold is open on such keys: a restore does not part them.
+func (o *operation) refundParts(ctx context.Context) shard.Result {
+	switch s := o.whole.Settlement; {
+	case s.Target.Hold:
+		return shard.Result{Err: errParted}
+	case s.Overage == shard.OverageReject && s.Actual != nil: // it might fit on one shard and not on another
+		return shard.Result{Err: shard.Invalidf("commit.overage", "cannot be OVERAGE_REJECT: the decision's keys live on several shards now")}
+	}
+	part := func(id slot.ID) shard.Result {
+		s := *o.whole.Settlement
+		s.Actual = o.actualAt(id)
+		result := o.send(ctx, id, shard.Request{Op: shard.Settle, ID: o.whole.ID, Entries: o.entriesAt(id), Settlement: &s})
+		if result.Err != nil {
+			result.Err = o.ofWhole(result.Err, id)
+		}
+		return result
+	}
+	first := part(o.home)
+	if first.Err != nil { //mutant:parts-refunded-after-a-no
+		return first
+	}
+	results := make([]shard.Result, len(o.legs))
+	o.atEach(func(i int, id slot.ID) { results[i] = part(id) })
+	d := first.Decision
+	parts := map[slot.ID][]shard.LimitStatus{o.home: d.Limits}
+	for i, id := range o.legs {
+		if results[i].Err != nil {
+			return results[i]
+		}
+		d.Replayed = d.Replayed && results[i].Decision.Replayed
+		parts[id] = results[i].Decision.Limits
+	}
+	d.Limits = o.arrange(parts)
+	return shard.Result{Decision: d}
+}
+
+// actualAt returns the actual costs of the entries that live in a slot; nil: the settlement has none.
+func (o *operation) actualAt(id slot.ID) (actual []uint64) {
+	if all := o.whole.Settlement.Actual; all != nil {
+		for i, at := range o.at {
+			if at == id {
+				actual = append(actual, all[i])
+			}
+		}
+	}
+	return actual
+}
+
 // settleHome has home settle. excess is what the legs were charged beforehand, or nil. The end of an operation is recognized by
 // itself, an extension only by an id.
 func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
@@ -104,13 +154,9 @@ func (o *operation) settling(verdict *shard.Verdict) (messages []shard.Duty) {
 		about.Leg, about.Legs = leg.Slot, []shard.Leg{bareLeg(leg)}
 		about.Verdict = *verdict
 		about.Verdict.Legs = nil
-		if s := o.whole.Settlement; verdict.Settled != nil {
+		if verdict.Settled != nil {
 			about.Verdict.Settled = new(*verdict.Settled)
-			for i, at := range o.at {
-				if at == leg.Slot && s.Actual != nil {
-					about.Verdict.Settled.Actual = append(about.Verdict.Settled.Actual, s.Actual[i])
-				}
-			}
+			about.Verdict.Settled.Actual = o.actualAt(leg.Slot)
 		}
 		messages = append(messages, shard.Duty{To: leg.Slot, Request: shard.Request{Op: shard.FinishLeg,
 			Namespace: o.whole.Namespace, Entries: o.keysAt(leg.Slot), Operation: &about}})

@@ -67,6 +67,10 @@ var ofNode = []group{
 	{tests("node", "TestThreeNodesAreRestoredToOneWhichGrowsAgain"), edits{
 		"restored-log-begins-too-low": swap("epochsAhead", "0*epochsAhead + 1"),
 	}},
+	{tests("node", "TestHoldsAndIDsOutliveAnotherNumberOfShards"), edits{
+		"parts-refunded-after-a-no": never,
+		"home-asked-with-its-part":  swap("o.whole.Entries, Own: o.whole.Own", "o.entriesAt(o.home), Own: o.ownAtHome()"),
+	}},
 	{tests("node", "TestABackupOfAnotherNumberOfShardsIsRefused"), edits{
 		"backup-of-other-shards": without("before.Shards != r.Backup.Shards || "),
 	}},
