@@ -258,7 +258,8 @@ func (p *pusher) position(r *replica, s *notify.Sink) (kept shard.Push, at shard
 }
 
 // page reads the bills that follow a position, and moves it over what has none.
-func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *shard.PushPosition) (page shard.UsagePage, err error) {
+func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *shard.PushPosition) (page shard.UsagePage,
+	err error) {
 	wants := func(_, name string) bool {
 		named, known := p.set.Lookup(name)
 		return known && slices.Contains(named.Notify, s.Name)

@@ -27,7 +27,8 @@ type leftOut struct {
 
 // send sends some bills, all or none as far as this node knows. Those that are left out are told once the others are taken, so that
 // tries which fail do not tell them again.
-func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *shard.PushPosition, bills []shard.Usage) notify.Outcome {
+func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *shard.PushPosition,
+	bills []shard.Usage) notify.Outcome {
 	var left []leftOut
 	var o notify.Outcome
 	switch s.Kind {

@@ -88,8 +88,8 @@ func keysApart() (first, last string) {
 	return first, last
 }
 
-// TestHoldsAndIDsOutliveAnotherNumberOfShards: what several shards took is settled when they are one, what one took when there are
-// several, and an id gets its answer either way.
+// TestHoldsAndIDsOutliveAnotherNumberOfShards: what several shards took is settled when they are one, what one took
+// when there are several, and an id gets its answer either way.
 func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -101,11 +101,15 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		}
 		c := &reshaped{T: t, Node: start(t, config), config: config}
 		first, last := keysApart()
-		entry := func(key string, cost int) string { return fmt.Sprintf(`{"policy":"stock","key":%q,"cost":%d}`, key, cost) }
+		entry := func(key string, cost int) string {
+			return fmt.Sprintf(`{"policy":"stock","key":%q,"cost":%d}`, key, cost)
+		}
 		check := func(id string, entries ...string) string {
 			return fmt.Sprintf(`{"entries":[%s],"idempotencyId":%q}`, strings.Join(entries, ","), id)
 		}
-		reserve := func(id string, entries ...string) string { return fmt.Sprintf(`{"check":%s,"ttl":"3600s"}`, check(id, entries...)) }
+		reserve := func(id string, entries ...string) string {
+			return fmt.Sprintf(`{"check":%s,"ttl":"3600s"}`, check(id, entries...))
+		}
 		replayed := func(procedure, body, before string) {
 			t.Helper()
 			text := c.call(procedure, body)
@@ -186,7 +190,9 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 // limitsOf is what an answer says of limits.
 func limitsOf(t *testing.T, answer string) string {
 	t.Helper()
-	var m struct{ Decision struct{ Limits json.RawMessage } }
+	var m struct {
+		Decision struct{ Limits json.RawMessage }
+	}
 	if err := json.Unmarshal([]byte(answer), &m); err != nil || len(m.Decision.Limits) == 0 {
 		t.Fatalf("%v: %s", err, answer)
 	}

@@ -12,14 +12,15 @@ type PushPosition struct {
 	Done    limit.Time // all that became final until then is sent
 	Through limit.Time `json:",omitzero"` // of the walk that is under way; 0: there is none
 	From    UsagePlace `json:",omitzero"` // where it goes on
-	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe has forgotten it.
+	// Tried is when Stripe was first sent what is at From, so that a batch without an answer is not sent when Stripe
+	// has forgotten it.
 	Tried limit.Time `json:",omitzero"`
 	// Skipped are the bills that the sink was not sent, since it was made or enabled.
 	Skipped *SkippedBills `json:",omitempty"`
 }
 
-// SkippedBills are the bills that a sink was not sent and will not be. In a log they are noted with the position that passes them, so
-// each is counted once.
+// SkippedBills are the bills that a sink was not sent and will not be. In a log they are noted with the position that
+// passes them, so each is counted once.
 type SkippedBills struct {
 	At     limit.Time `json:",omitzero"` // of the newest
 	Bills  uint64
@@ -53,8 +54,8 @@ func (at PushPosition) Encode() ([]byte, error) {
 	}
 }
 
-// least returns the lesser of two positions, without skipped bills. If they differ, all that became final after the lesser is sent
-// again, under its ids.
+// least returns the lesser of two positions, without skipped bills. If they differ, all that became final after the
+// lesser is sent again, under its ids.
 func (at PushPosition) least(other PushPosition) PushPosition {
 	at.Skipped, other.Skipped = nil, nil
 	if at == other { //mutant:walk-goes-on-for-others

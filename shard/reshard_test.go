@@ -80,8 +80,9 @@ func keyIn(slots *slot.Map, on uint32, later *slot.Map, then uint32) string {
 	}
 }
 
-// TestHoldsOfOnePlaceOfTwoShardsMeet: two shards have made a decision at one place of their logs, and one shard has both now. Each is
-// settled by its own id, an id is answered as before, and what was answered by a replay can be settled.
+// TestHoldsOfOnePlaceOfTwoShardsMeet: two shards have made a decision at one place of their logs, and one shard has
+// both now. Each is settled by its own id, an id is answered as before, and what was answered by a replay can be
+// settled.
 func TestHoldsOfOnePlaceOfTwoShardsMeet(t *testing.T) {
 	f := newFleet(t, 2, onePolicy(lifetimeOf(100)))
 	one, other := keyIn(f.slots, 0, slot.Even(1), 0), keyIn(f.slots, 1, slot.Even(1), 0)
@@ -116,7 +117,8 @@ func TestHoldsOfOnePlaceOfTwoShardsMeet(t *testing.T) {
 	}
 }
 
-// TestWhatWasLostIsNamedByItsShard: a decision of the lost part of one log is refused, and one of the same place of another is not.
+// TestWhatWasLostIsNamedByItsShard: a decision of the lost part of one log is refused, and one of the same place of
+// another is not.
 func TestWhatWasLostIsNamedByItsShard(t *testing.T) {
 	f := newFleet(t, 2, onePolicy(limit.Limit{Algorithm: limit.Concurrency, Quota: 9}))
 	one, other := keyIn(f.slots, 0, slot.Even(1), 0), keyIn(f.slots, 1, slot.Even(1), 0)
@@ -194,7 +196,8 @@ func TestShardTimeIsThatOfTheNewest(t *testing.T) {
 	}
 }
 
-// TestEventsAndTheAuditLogGoAlong: each event is on the shard of its key, once, with its sinks, and nobody's change is missing.
+// TestEventsAndTheAuditLogGoAlong: each event is on the shard of its key, once, with its sinks, and nobody's change is
+// missing.
 func TestEventsAndTheAuditLogGoAlong(t *testing.T) {
 	p := onePolicy(lifetimeOf(1000))
 	p.Limits[0].Thresholds, p.Notify = []policy.Threshold{{Units: 1}, {Units: 2}, {Units: 3}}, []string{"a", "b"}
@@ -266,8 +269,8 @@ func (w *world) lose(n uint64) {
 	w.append(EncodeBatch(b.at, b.puts()))
 }
 
-// TestNoBillIsLeftOutOfAPush: a shard that gets the bills of one shard goes on where that was; one that gets the bills of several
-// begins with what any of them had not sent. What a sink was not sent is counted once.
+// TestNoBillIsLeftOutOfAPush: a shard that gets the bills of one shard goes on where that was; one that gets the bills
+// of several begins with what any of them had not sent. What a sink was not sent is counted once.
 func TestNoBillIsLeftOutOfAPush(t *testing.T) {
 	p := onePolicy(lifetimeOf(1000))
 	p.Meter = randomMeter(seeded(t))
@@ -328,8 +331,8 @@ func (w *world) pushed() (at PushPosition) {
 	return at
 }
 
-// TestAShardThatLearnedOfNumbersLateAdoptsThem: a limit got its numbers when the last shard learned of them, which had counted under
-// the old ones until then.
+// TestAShardThatLearnedOfNumbersLateAdoptsThem: a limit got its numbers when the last shard learned of them, which had
+// counted under the old ones until then.
 func TestAShardThatLearnedOfNumbersLateAdoptsThem(t *testing.T) {
 	revision := func(version, quota uint64) policy.Revision {
 		text := fmt.Sprintf("policies: {p: {on_change: reset, limits: [{name: a, quota: %d, lifetime: {}}]}}", quota)

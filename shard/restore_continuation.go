@@ -41,8 +41,8 @@ func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 	return c, c.makeMark(backup)
 }
 
-// makeMark makes the mark of all shards of the new cluster. It has the gaps of all shards of the old one, since a hold or a
-// decision names the shard that made it, wherever its keys are now.
+// makeMark makes the mark of all shards of the new cluster. It has the gaps of all shards of the old one, since a hold
+// or a decision names the shard that made it, wherever its keys are now.
 func (c *continuation) makeMark(backup []*State) error {
 	var gaps []historyGap
 	for _, s := range backup {

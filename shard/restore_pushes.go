@@ -8,9 +8,9 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// pushes is how far the bills of the shards of a backup were pushed. A shard of the new cluster gets the least position of those
-// shards that had any of its bills. So no bill is left out; one that is pushed twice has one id. A shard that gets the bills of
-// one shard only goes on where that one was, since a walk goes from slot to slot.
+// pushes is how far the bills of the shards of a backup were pushed. A shard of the new cluster gets the least position
+// of those shards that had any of its bills. So no bill is left out; one that is pushed twice has one id. A shard that
+// gets the bills of one shard only goes on where that one was, since a walk goes from slot to slot.
 type pushes struct {
 	found map[string]map[ID]Record // by key, and by shard of the backup
 	bills map[ID]map[ID]bool       // by shard of the new cluster: the shards of the backup that had its bills
@@ -42,13 +42,14 @@ func (p *pushes) of(to ID, shards int) (puts []Put) {
 		if len(from) == 0 {
 			from = slices.Sorted(maps.Keys(found))
 		}
-		puts = append(puts, Put{Key: key, Record: leastOf(found, from, func(source ID) bool { return int(source)%shards == int(to) })})
+		own := func(source ID) bool { return int(source)%shards == int(to) }
+		puts = append(puts, Put{Key: key, Record: leastOf(found, from, own)})
 	}
 	return puts
 }
 
-// leastOf returns the record with the least position of some shards, and with the skipped bills of those that are its own. A record
-// that cannot be read is taken as it is: its pusher will say so.
+// leastOf returns the record with the least position of some shards, and with the skipped bills of those that are its
+// own. A record that cannot be read is taken as it is: its pusher will say so.
 func leastOf(found map[ID]Record, from []ID, own func(source ID) bool) Record {
 	var until limit.Time
 	var version uint64

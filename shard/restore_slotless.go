@@ -11,11 +11,11 @@ import (
 
 // What a restore makes of records that belong to no slot:
 //
-//   - Events go to the shard of their keys, in the order in which they were written. The lists have their bounds: what is too
-//     much for a shard becomes a dead letter, or is lost and counted.
-//   - The audit log of a shard, and the number of events that it has lost, go to one shard. What that has is ordered by time.
-//   - Every shard adopts the newest policies that any had adopted. A limit got its numbers when the last shard learned of
-//     them: no shard has counted under the old ones since.
+//   - Events go to the shard of their keys, in the order in which they were written. The lists have their bounds: what is
+//     too much for a shard becomes a dead letter, or is lost and counted.
+//   - The audit log of a shard, and the number of events that it has lost, go to one shard, which orders them by time.
+//   - Every shard adopts the newest policies that any had adopted. A limit got its numbers when the last shard learned
+//     of them: no shard has counted under the old ones since.
 //   - How far bills were pushed: see pushes.
 //   - The mark is the same on all shards (makeMark), and sessions are gone.
 
@@ -108,8 +108,8 @@ func (l *slotless) write(b *batch) {
 		o.save()
 	}
 	slices.SortFunc(l.audit, func(a, b AuditRecord) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Position.Shard, b.Position.Shard), cmp.Compare(a.Position.Epoch, b.Position.Epoch),
-			cmp.Compare(a.Position.Seq, b.Position.Seq))
+		x, y := a.Position, b.Position
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(x.Shard, y.Shard), cmp.Compare(x.Epoch, y.Epoch), cmp.Compare(x.Seq, y.Seq))
 	})
 	for _, a := range l.audit {
 		auditLog{b}.append(a)
@@ -170,9 +170,10 @@ func (c *continuation) audit(log auditLog, backup []*State) {
 	for _, k := range c.Keep {
 		kept = append(kept, strings.TrimSuffix(k.Policy+"/"+k.Limit, "/"))
 	}
-	log.append(AuditRecord{At: c.At, Position: log.at.Position, Actor: c.Actor, Note: c.Note, Deed: "restore", Namespace: DefaultNamespace,
-		Before: cmp.Or(c.From, "backup of "+instantWords(backup[0].time)),
-		After:  fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
+	log.append(AuditRecord{At: c.At, Position: log.at.Position, Actor: c.Actor, Note: c.Note, Deed: "restore",
+		Namespace: DefaultNamespace,
+		Before:    cmp.Or(c.From, "backup of "+instantWords(backup[0].time)),
+		After:     fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
 }
 
 // restoredView is a state to which a Continue adds records.

@@ -7,7 +7,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// spanningHolds are the open holds of a backup with keys of several slots. One shard took such a hold, and one shard settles it.
+// spanningHolds are the open holds of a backup with keys of several slots. One shard took such a hold, and one shard
+// settles it.
 type spanningHolds struct {
 	after  limit.Time    // a hold that has ended by then is settled by nobody
 	met    map[string]ID // by name: the shard of the first key; partedHold: others are elsewhere
@@ -47,6 +48,7 @@ func (s *spanningHolds) problem() error {
 		return nil
 	}
 	namespace, name, key, _ := readKeyOf(s.key)
-	return fmt.Errorf("%d open holds have keys which would be on several shards, and could not be settled; the last to end, of key %q of policy %q "+
-		"in namespace %q, ends at %s: keep the number of shards, or restore after that", s.parted, key, name, namespace, instantWords(s.last.expires))
+	return fmt.Errorf("%d open holds have keys which would be on several shards, and could not be settled; the last to "+
+		"end, of key %q of policy %q in namespace %q, ends at %s: keep the number of shards, or restore after that",
+		s.parted, key, name, namespace, instantWords(s.last.expires))
 }

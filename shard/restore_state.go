@@ -16,11 +16,13 @@ type Restoration struct {
 	At limit.Time
 	// Now is when the restore is made, by the clock of the machine that makes it.
 	Now limit.Time
-	// Before is the first epoch that a shard can have from now on. It is greater than every epoch that any shard may have had.
+	// Before is the first epoch that a shard can have from now on. It is greater than every epoch that any shard may
+	// have had.
 	Before   uint64
 	Policies *policy.Set // the newest in the backup; never nil
 	Keep     []Kept
-	// Exact says that the backup has everything that was ever answered: nothing is filled, and At and Keep have no meaning.
+	// Exact says that the backup has everything that was ever answered: nothing is filled, and At and Keep have no
+	// meaning.
 	Exact bool
 	// Actor restores. If it is set, the audit log of the shard of slot 0 says so, in the default namespace.
 	Actor string
@@ -39,9 +41,9 @@ type Restored struct {
 	Unreadable int // records that this version cannot read. They stay as they are
 }
 
-// Continue returns the data shards of a cluster that is restored from the data shards of a backup. The records of a slot go to
-// the shard of the slot; what belongs to no slot is dealt as restore_slotless.go says. What was decided between the backup and
-// r.At is lost, and nothing of it may be admitted again (G14):
+// Continue returns the data shards of a cluster that is restored from the data shards of a backup. The records of a
+// slot go to the shard of the slot; what belongs to no slot is dealt as restore_slotless.go says. What was decided
+// between the backup and r.At is lost, and nothing of it may be admitted again (G14):
 //
 //   - windows, logs and buckets count as full (limit.Full), also those of keys that the backup does not have;
 //   - quotas that never reset continue with the backup's value, of which G3 is not promised;
@@ -52,8 +54,8 @@ type Restored struct {
 //
 // A limit that keeps (policy.RecoverKeep, r.Keep) continues with the state in the backup.
 //
-// From an exact backup (r.Exact) nothing is lost but the sessions: all else continues as it was, at the newest instant of all
-// shards. What an earlier restore did not know stays unknown. The backup's states are not changed.
+// From an exact backup (r.Exact) nothing is lost but the sessions: all else continues as it was, at the newest instant
+// of all shards. What an earlier restore did not know stays unknown. The backup's states are not changed.
 //
 // A hold that one shard took on keys of several slots is settled by one shard. Continue refuses to part its keys.
 func Continue(backup []*State, r Restoration) ([]*State, Restored, error) {
@@ -72,9 +74,9 @@ func Continue(backup []*State, r Restoration) ([]*State, Restored, error) {
 	return c.states, c.counts, c.dealSlotless(backup)
 }
 
-// ContinueSystem returns the system shard of a restored cluster. Its documents are those of the backup, but for some that are
-// replaced: each of these gets a version after that in the backup and after revision, the newest of the policies that any shard has
-// adopted.
+// ContinueSystem returns the system shard of a restored cluster. Its documents are those of the backup, but for some
+// that are replaced: each of these gets a version after that in the backup and after revision, the newest of the
+// policies that any shard has adopted.
 func ContinueSystem(backup *State, at limit.Time, documents map[string][]byte, revision uint64) (*State, error) {
 	if at <= backup.time {
 		return nil, backup.notAt(at)
@@ -91,13 +93,15 @@ func ContinueSystem(backup *State, at limit.Time, documents map[string][]byte, r
 			return nil, err
 		}
 		//mutant:shards-miss-recovered-policies
-		s.put(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(max(before.Version, revision)+1, body), ForgetAt: limit.Forever}})
+		value := encodeDocument(max(before.Version, revision)+1, body)
+		s.put(Put{Key: documentKey(name), Record: Record{Value: value, ForgetAt: limit.Forever}})
 	}
 	return s, nil
 }
 
 func (s *State) notAt(at limit.Time) error {
-	return fmt.Errorf("shard: shard %s's backup is of %s: it cannot continue at %s", s.id, instantWords(s.time), instantWords(at))
+	return fmt.Errorf("shard: shard %s's backup is of %s: it cannot continue at %s", s.id, instantWords(s.time),
+		instantWords(at))
 }
 
 // successor returns a state without records that comes after s.

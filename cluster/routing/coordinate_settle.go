@@ -44,20 +44,23 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request, slots
 	return result
 }
 
-// refundParts refunds a decision that one shard made, and whose keys are on several shards now: slot by slot, home first. Each part
-// ends once, so a copy of the request goes on where the first has stopped, and what was refunded as a whole before is refused by home.
-// A part that is never reached stays counted (S5). No hold is open on such keys: a restore does not part them.
+// refundParts refunds a decision that one shard made, and whose keys are on several shards now: slot by slot, home
+// first. Each part ends once, so a copy of the request goes on where the first has stopped, and what was refunded as a
+// whole before is refused by home. A part that is never reached stays counted (S5). No hold is open on such keys: a
+// restore does not part them.
 func (o *operation) refundParts(ctx context.Context) shard.Result {
 	switch s := o.whole.Settlement; {
 	case s.Target.Hold:
 		return shard.Result{Err: errParted}
 	case s.Overage == shard.OverageReject && s.Actual != nil: // it might fit on one shard and not on another
-		return shard.Result{Err: shard.Invalidf("commit.overage", "cannot be OVERAGE_REJECT: the decision's keys live on several shards now")}
+		return shard.Result{Err: shard.Invalidf("commit.overage",
+			"cannot be OVERAGE_REJECT: the decision's keys live on several shards now")}
 	}
 	part := func(id slot.ID) shard.Result {
 		s := *o.whole.Settlement
 		s.Actual = o.actualAt(id)
-		result := o.send(ctx, id, shard.Request{Op: shard.Settle, ID: o.whole.ID, Entries: o.entriesAt(id), Settlement: &s})
+		result := o.send(ctx, id, shard.Request{Op: shard.Settle, ID: o.whole.ID, Entries: o.entriesAt(id),
+			Settlement: &s})
 		if result.Err != nil {
 			result.Err = o.ofWhole(result.Err, id)
 		}
@@ -94,8 +97,8 @@ func (o *operation) actualAt(id slot.ID) (actual []uint64) {
 	return actual
 }
 
-// settleHome has home settle. excess is what the legs were charged beforehand, or nil. The end of an operation is recognized by
-// itself, an extension only by an id.
+// settleHome has home settle. excess is what the legs were charged beforehand, or nil. The end of an operation is
+// recognized by itself, an extension only by an id.
 func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
 	about := o.about
 	about.Excess = excess
@@ -116,8 +119,8 @@ func (o *operation) named(id slot.ID, target *shard.Target) shard.Leg {
 	return leg
 }
 
-// settleLegs tells the legs what home has settled, and adds their statuses if they come in time. Slower work continues in
-// the background. The legs first receive what was committed with the settlement, so that their statuses show that as
+// settleLegs tells the legs what home has settled, and adds their statuses if they come in time. Slower work continues
+// in the background. The legs first receive what was committed with the settlement, so that their statuses show that as
 // used.
 func (o *operation) settleLegs(ctx context.Context, verdict *shard.Verdict, committed []shard.Duty, d *shard.Decision,
 	parts map[slot.ID][]shard.LimitStatus) {

@@ -28,7 +28,7 @@ type recoverCommand struct {
 // Help implements kong.HelpProvider.
 func (*recoverCommand) Help() string {
 	return "Makes a backup from the disks that are left of a cluster that has lost its majority. All nodes must be stopped. Nothing in " +
-		"the directories is changed. stint restore makes a new cluster from the backup, with as many shards as you say; no old node can join it.\n\n" +
+		"the directories is changed. stint restore makes a new cluster from the backup, of any number of shards; no old node can join it.\n\n" +
 		"Of each shard, the replica with the newest entry is taken, unless something speaks against it. With a majority of its " +
 		"voters the shard is exact: nothing that was ever answered is lost, and a restore continues where the cluster stopped. " +
 		"Entries that nobody was told of may be in it. Without a majority --accept-loss is needed. A restore then counts as full " +

@@ -20,7 +20,7 @@ type restoreCommand struct {
 	File    string   `arg:"" help:"A file that stint backup wrote." type:"existingfile"`
 	DataDir string   `help:"Data directory of the new cluster's first node. It must be empty." required:"" placeholder:"DIR"`
 	NodeID  string   `help:"Id of that node. Default: a new one." placeholder:"ID"`
-	Shards  uint32   `help:"Data shards of the new cluster: more or fewer than the backup has. Default: as many." placeholder:"N"`
+	Shards  uint32   `help:"Data shards of the new cluster. Default: as many as the backup has." placeholder:"N"`
 	DryRun  bool     `help:"Verify the file and say what would be, without writing anything."`
 	Keep    []string `help:"Let a limit continue with the backup's counts, or all limits of a policy and its lockout. Repeatable." placeholder:"POLICY/LIMIT"`
 	Note    string   `help:"Why, for stint audit."`
@@ -35,8 +35,8 @@ func (*restoreCommand) Help() string {
 		"nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue with what the " +
 		"backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does so always. A key " +
 		"can be cleared later, with stint adjust POLICY KEY reset.\n\n" +
-		"With --shards the new cluster has another number of shards. All counts, holds and answers to ids go along. It is refused as " +
-		"long as a hold is open on keys that would be on different shards.\n\n" +
+		"With --shards the new cluster has another number of shards. All counts, holds and answers to ids go along. " +
+		"It is refused as long as a hold is open on keys that would be on different shards.\n\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --keep login/account-30d\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --shards 3"
@@ -69,8 +69,8 @@ func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := restore.Config{DataDir: c.DataDir, NodeID: c.NodeID, Shards: c.Shards, Actor: localUser(), Note: c.Note, Version: version(),
-		Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	config := restore.Config{DataDir: c.DataDir, NodeID: c.NodeID, Shards: c.Shards, Actor: localUser(), Note: c.Note,
+		Version: version(), Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for _, name := range c.Keep {
 		p, l, _ := strings.Cut(name, "/")
 		config.Keep = append(config.Keep, shard.Kept{Policy: p, Limit: l})

@@ -84,9 +84,9 @@ type Limit struct {
 }
 
 const (
-	// epochsAhead is how far the logs of restored shards begin after the longest in the backup, so that every new epoch is greater
-	// than any that may be lost, of whichever shard: a place in the log of a shard never comes twice, although the cluster may have
-	// had a shard of that number before.
+	// epochsAhead is how far the logs of restored shards begin after the longest in the backup, so that every new epoch
+	// is greater than any that may be lost, of whichever shard: a place in the log of a shard never comes twice,
+	// although the cluster may have had a shard of that number before.
 	epochsAhead = 1 << 40
 	// Margin is how far shard time goes on after the newest instant that anybody may have seen: clocks differ.
 	Margin = 10 * time.Second
@@ -129,7 +129,8 @@ func (r *Restore) DataExact() bool { return r.Backup.DataExact() && !r.NewHashes
 
 func (r *Restore) continueShards(b *backup.Backup) (err error) {
 	how := shard.Restoration{Slots: r.table.Slots, At: r.At, Now: limit.Time(r.config.Now.UnixMicro()), Before: r.index,
-		Policies: r.Policies, Keep: r.config.Keep, Actor: r.config.Actor, Note: r.config.Note, From: recoveredFrom(r.Backup.Recovery),
+		Policies: r.Policies, Keep: r.config.Keep, Actor: r.config.Actor, Note: r.config.Note,
+		From: recoveredFrom(r.Backup.Recovery),
 		//mutant:exact-filled //mutant:inexact-not-filled
 		Exact: r.DataExact()}
 	if r.Data, r.Counts, err = shard.Continue(b.Data, how); err != nil {
@@ -281,7 +282,8 @@ func (r *Restore) tableAfter(before *placement.Table) (*placement.Table, error) 
 	if shards > placement.MaxShards {
 		return nil, fmt.Errorf("shards: %d is not between 1 and %d", shards, placement.MaxShards)
 	}
-	t := placement.NewTable(r.Cluster, []placement.Node{{ID: r.Node, Version: r.config.Version}}, shards, before.Replicas)
+	node := placement.Node{ID: r.Node, Version: r.config.Version}
+	t := placement.NewTable(r.Cluster, []placement.Node{node}, shards, before.Replicas)
 	t.Level = r.level
 	for i := range t.Groups {
 		for j := range t.Groups[i].Replicas {
