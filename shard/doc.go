@@ -189,9 +189,10 @@
 //
 // # A restore from a backup
 //
-// Continue makes the state with which a shard goes on from a backup, some time later. It leaves a mark. What was decided
-// in between is not known, so under the mark a limit without a state is full (limit.Full), for any key and any tier, until
-// that no longer counts. A limit that keeps, by its policy or by the mark, has no such rule. Places in the lost part of the
+// Continue makes the states with which the shards of a cluster go on from a backup, some time later. They may be more or
+// fewer than in the backup: records go to the shard of their slot. It leaves a mark. What was decided in between is not
+// known, so under the mark a limit without a state is full (limit.Full), for any key and any tier, until that no longer
+// counts. A limit that keeps, by its policy or by the mark, has no such rule. Places in the lost part of the
 // log, and times in ids, show what cannot be told any more: a settlement or a repetition of that is refused. Units that
 // were taken before give nothing back, since every state that the backup has begins at the restore (X6). Legs go on asking
 // home, which aborts what it lost.
