@@ -23,6 +23,9 @@ type continuation struct {
 
 func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 	newest := backup[0]
+	if r.Exact {
+		r.At = 0 //mutant:exact-restore-ahead
+	}
 	for _, s := range backup {
 		if s.epoch > newest.epoch {
 			newest = s
