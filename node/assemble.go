@@ -42,6 +42,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic.Periods}
 	n.assembleRouter(counted.repeats.count)
 	n.documents.router = n.router
+	n.succession = &succession{node: n.id, replicas: n.replicas, peers: n.peers, tasks: n.tasks, logger: logger}
 	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
 		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
@@ -49,7 +50,7 @@ func (n *Node) assemble(policies *policy.Set) {
 		most: int(cmp.Or(n.config.World.Memory, Memory()) / 2)}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
 		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
-		key: n.key, stopping: stopping, changed: n.changed, apiCertificateEnds: n.ports.certificateEnds,
+		key: n.key, stopping: stopping, changed: n.changed, survivors: n.succession.survivors, apiCertificateEnds: n.ports.certificateEnds,
 		apiAuthoritiesEnd: n.ports.authoritiesEnd, testClock: n.config.TestClock,
 		machine: &machine{dir: n.dir, replicas: n.replicas, budget: records, writes: writes}}
 	n.assembleAdmins()

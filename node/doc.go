@@ -26,6 +26,7 @@
 //	sinkAdmin    the API's calls about sinks; dispatcher brings events to them, and pusher bills that are final
 //	founder      joins a cluster, or founds one with others; writes the first table
 //	handover     moves the leadership of groups to other nodes
+//	succession   has groups whose leader's process has died elect another one at once
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice
 //	reconciler   what the table wants, done: with judge, aligner, planner, debts and canary
 //

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -94,7 +92,7 @@ func (m *memory) dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	conn, err := m.client.Dial(addr, patience)
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: "memory", Err: fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)}
+		return nil, &net.OpError{Op: "dial", Net: "memory", Err: err}
 	}
 	return conn, nil
 }

@@ -70,6 +70,7 @@ type Node struct {
 	decisionLog *decisions.Log // nil: there is none
 	founder     *founder
 	handover    *handover
+	succession  *succession
 	opener      *opener
 	reconciler  *reconciler
 
@@ -336,6 +337,7 @@ func (n *Node) openPort() error {
 		Listing:  n.view.listing,
 		Answer:   n.reporter.answer,
 		Watch:    n.decisions.Open,
+		Silent:   n.succession.silent,
 		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
 		Listen:   func(string) (net.Listener, error) { return n.ports.peerListener(), nil },

@@ -32,6 +32,7 @@ type reporter struct {
 	stopping  func() bool   // whether this node stops
 	changed   notifier
 
+	survivors          func(dead string) []placement.Survivor
 	usesWanted         func() bool      // whether somebody waits for the last uses of tokens
 	apiCertificateEnds func() time.Time // zero: there is none
 	apiAuthoritiesEnd  func() time.Time // likewise
@@ -43,7 +44,8 @@ type reporter struct {
 
 // question asks another node for what is newer than what this one knows.
 func (p *reporter) question() placement.Question {
-	return p.holder.identify(placement.Question{Versions: p.documents.versions(), TokenUses: p.usesWanted()})
+	return p.holder.identify(placement.Question{Versions: p.documents.versions(), TokenUses: p.usesWanted(),
+		Stopping: p.stopping()}) //mutant:stops-without-a-goodbye
 }
 
 // answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does not list is
@@ -70,6 +72,9 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 		own := p.counted.read(ctx, q.Top)
 		own.Bound()
 		return placement.Report{WallMicros: p.now().UnixMicro(), Top: &own}
+	}
+	if q.Died != "" {
+		return placement.Report{WallMicros: p.now().UnixMicro(), Survivors: p.survivors(q.Died)}
 	}
 	report := p.own()
 	report.Taken = p.holder.takenBy(from, &q)

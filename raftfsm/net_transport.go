@@ -69,13 +69,14 @@ type transport struct {
 	// committed returns the index of the newest committed entry as known while this replica was in that term; 0: it no longer is.
 	committed func(term uint64) uint64
 
-	calls    chan raft.RPC // incoming requests, for raft
-	relay    sync.Once     // starts relaying
-	relaying sync.WaitGroup
-	closed   chan struct{}
-	closing  sync.Once
-	ending   chan struct{} // no member needs to wait any longer
-	endOnce  sync.Once
+	calls     chan raft.RPC // incoming requests, for raft
+	campaigns chan campaign // orders to stand for election
+	relay     sync.Once     // starts relaying
+	relaying  sync.WaitGroup
+	closed    chan struct{}
+	closing   sync.Once
+	ending    chan struct{} // no member needs to wait any longer
+	endOnce   sync.Once
 
 	mu       sync.Mutex
 	contacts map[string]contact // by replica name
@@ -130,6 +131,7 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 		progress:  func() (uint64, uint64) { return 0, 0 },
 		committed: func(uint64) uint64 { return 0 },
 		calls:     make(chan raft.RPC),
+		campaigns: make(chan campaign),
 		closed:    make(chan struct{}),
 		ending:    make(chan struct{}),
 		contacts:  make(map[string]contact),
@@ -206,7 +208,8 @@ func (t *transport) Consumer() <-chan raft.RPC {
 	return t.calls
 }
 
-// relayCalls passes incoming requests to raft in order. The goroutines that wait for an answer end when the transport closes.
+// relayCalls passes incoming requests, and orders to stand for election, to raft in order. The goroutines that wait for an answer end
+// when the transport closes.
 func (t *transport) relayCalls() {
 	for {
 		select {
@@ -217,6 +220,8 @@ func (t *transport) relayCalls() {
 			case <-t.closed:
 				return
 			}
+		case c := <-t.campaigns:
+			t.begin(c)
 		case <-t.closed:
 			return
 		}

@@ -64,6 +64,9 @@ func (p *Port) answer(conn net.Conn, from string) error {
 	if err := readMessage(conn, &q, maxQuestion, hurry); err != nil {
 		return err
 	}
+	if q.Life != "" { //mutant:any-question-takes-a-goodbye-back
+		p.deaths.parts(from, q.Stopping)
+	}
 	if q.Watch != nil && p.config.Watch != nil && p.config.Listing(from) == Listed {
 		return p.serveWatch(conn, &q)
 	}

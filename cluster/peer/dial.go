@@ -52,7 +52,7 @@ func (p *Port) dialAt(ctx context.Context, resolve func(string) (string, bool), 
 		raw.Close()
 		return nil, fmt.Errorf("cluster: dialing %s at %s: %w", hello.to, addr, err)
 	}
-	s := p.stand(&standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer})
+	s := p.stand(&standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer, read: hello.kind == kindHop})
 	if refusal := p.mayStand(hello.kind, node); refusal != 0 {
 		s.Close()
 		return nil, fmt.Errorf("cluster: dialing %s at %s: %w", hello.to, addr, errNoConnection[refusal])

@@ -38,6 +38,11 @@
 // is at most half the round trip. Measurements older than 5 s do not count, those with a round trip above 200 ms count
 // only if there is no better one, and those above 800 ms never count.
 //
+// # Death
+//
+// The port knows how connections of other nodes end. When all that are read here end at once, by an EOF or a reset, and the node has not
+// said in a Question that it stops, Config.Silent is called. IsDead then dials the node as well: what lives takes connections (R10a).
+//
 // # Watch
 //
 // A node whose client watches decisions asks each listed node for its own (Watch): the ask connection carries batches of them from then

@@ -72,7 +72,7 @@ func (p *Port) greet(raw net.Conn) {
 		return
 	}
 	raw.SetDeadline(time.Time{})
-	s := &standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer}
+	s := &standing{Conn: conn, raw: raw, kind: hello.kind, peer: peer, read: true}
 	if hello.kind == kindHop {
 		p.serveHop(s)
 		return
@@ -192,14 +192,14 @@ func (p *Port) serveHop(s *standing) {
 	delete(p.conns, s.raw)
 	if refusal != 0 || p.draining.Err() != nil {
 		p.mu.Unlock()
-		s.Conn.Close()
+		s.Close()
 		return
 	}
 	p.serving++
 	p.hops.Add(1)
 	p.mu.Unlock()
 	defer p.hops.Done()
-	if err := hop.Serve(draining, s.Conn, p.config.Decide); err != nil {
+	if err := hop.Serve(draining, s, p.config.Decide); err != nil {
 		p.config.Logger.Info("peer port: forwarding connection ended", "remote", s.raw.RemoteAddr().String(), "error", err)
 	}
 	p.mu.Lock()

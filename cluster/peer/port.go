@@ -49,7 +49,10 @@ type Config struct {
 	// wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
 	Answer func(from string, q placement.Question) placement.Report
 	// Watch opens a reader of this node's decisions, which the port closes; nil: other nodes get none.
-	Watch  func(*decisions.Filter) *decisions.Reader
+	Watch func(*decisions.Filter) *decisions.Reader
+	// Silent is called when all connections of a node have ended as those of a process that has died: ask IsDead. It must not wait. nil:
+	// not called.
+	Silent func(node string)
 	Logger *slog.Logger // nil: none
 
 	Most    int              // maximum number of accepted connections; 0: 4096
@@ -70,6 +73,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Refused == nil {
 		c.Refused = func(string) {}
+	}
+	if c.Silent == nil {
+		c.Silent = func(string) {}
 	}
 	if c.Listing == nil {
 		c.Listing = func(string) Listing { return Listed }
@@ -104,6 +110,7 @@ type Port struct {
 	hops       sync.WaitGroup // goroutines that serve hops; none starts after draining has ended
 
 	greeting *connlimit.Tally // connections that have not identified themselves yet
+	deaths   deaths
 
 	mu      sync.Mutex
 	streams map[string]*Stream // by the replica's name

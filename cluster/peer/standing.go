@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"slices"
+	"sync/atomic"
 )
 
 // standing is a connection whose ends have identified themselves, in either direction. The port can end it later, when one of
@@ -16,12 +17,16 @@ type standing struct {
 	peer proven
 	// drain ends a connection whose forwarded requests are served here in good order, within three seconds; nil: it is cut.
 	drain context.CancelFunc
+	// read says that somebody here always reads it, and so notices its end. It is an accepted one, or carries forwarded requests.
+	read  bool
+	ended atomic.Bool // by the other side
 }
 
 // stand registers a connection until it is closed. The caller asks mayStand afterwards: the table may have changed since the ends
 // identified themselves, and Recheck looked before the connection was registered.
 func (p *Port) stand(s *standing) *standing {
 	s.port = p
+	p.deaths.stands(s.peer.node, s.read)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.standing[s] = struct{}{}
@@ -55,10 +60,38 @@ func (s *standing) Close() error {
 	return s.Conn.Close()
 }
 
+// Read implements net.Conn.
+func (s *standing) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	s.met(err)
+	return n, err
+}
+
+// Write implements net.Conn.
+func (s *standing) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	s.met(err)
+	return n, err
+}
+
+func (s *standing) met(err error) {
+	if err != nil && isEnd(err) {
+		s.ended.Store(true)
+	}
+}
+
+// leave notes that the connection is closed. Whoever reads it closes it as soon as the other side has ended it.
 func (s *standing) leave() {
-	s.port.mu.Lock()
-	defer s.port.mu.Unlock()
-	delete(s.port.standing, s)
+	p := s.port
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, stood := p.standing[s]; !stood {
+		return
+	}
+	delete(p.standing, s)
+	if s.read && p.deaths.ended(s.peer.node, s.ended.Load()) && !p.closed {
+		p.goroutines.Go(func() { p.config.Silent(s.peer.node) })
+	}
 }
 
 // cut ends the connection at once. Whoever uses it gets errors, and closes it.

@@ -24,6 +24,8 @@ type Report struct {
 	TokenUses map[string]int64 `json:",omitzero"`
 	// Top is the answer to Question.Top, and then the report has nothing else.
 	Top *top.Answer `json:",omitempty"`
+	// Survivors is the answer to Question.Died, and then the report has nothing else.
+	Survivors []Survivor `json:",omitempty"`
 	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow.
 	Watching bool       `json:",omitempty"`
 	Levels   NodeLevels // without the ID, which is Node
@@ -116,6 +118,10 @@ type Question struct {
 	// Life and At are those of the asking process (Report), whether or not another one is its node.
 	Life string `json:",omitempty"`
 	At   string `json:",omitempty"`
+	// Stopping is its goodbye: connections of it that end do not mean that it has died. It is asked only together with Life.
+	Stopping bool `json:",omitempty"`
+	// Died names another node, and asks for nothing else than whether its process has died, and which voters would succeed it.
+	Died string `json:",omitempty"`
 	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`
 	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else afterwards.

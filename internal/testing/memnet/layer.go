@@ -3,7 +3,9 @@ package memnet
 import (
 	"fmt"
 	"net"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -40,7 +42,7 @@ func (l *Layer) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	patience := time.NewTimer(timeout)
 	defer patience.Stop()
 	if !l.handshake(name, patience.C) {
-		return nil, fmt.Errorf("memnet: %s does not answer", name)
+		return nil, fmt.Errorf("memnet: %s does not answer: %w", name, os.ErrDeadlineExceeded)
 	}
 	near, far, target, err := l.net.connect(l.name, name)
 	if err != nil {
@@ -50,11 +52,13 @@ func (l *Layer) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	case target.incoming <- far:
 		return near, nil
 	case <-target.closed:
+		err = syscall.ECONNREFUSED
 	case <-patience.C:
+		err = os.ErrDeadlineExceeded
 	}
 	near.Close()
 	far.Close()
-	return nil, fmt.Errorf("memnet: %s does not answer", name)
+	return nil, fmt.Errorf("memnet: %s does not answer: %w", name, err)
 }
 
 // handshake takes as long as one message in each direction. It returns false if they do not get through in time.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -120,7 +121,7 @@ func (n *Net) connect(from, to string) (near, far *conn, target *Layer, err erro
 	defer n.mu.Unlock()
 	target = n.layers[to]
 	if target == nil || n.rules.Load().broken(from, to) {
-		return nil, nil, nil, fmt.Errorf("memnet: %s cannot reach %s", from, to)
+		return nil, nil, nil, fmt.Errorf("memnet: %s cannot reach %s: %w", from, to, syscall.ECONNREFUSED)
 	}
 	there, back := newHalf(n, from, to), newHalf(n, to, from)
 	near, far = &conn{net: n, out: there, in: back}, &conn{net: n, out: back, in: there}

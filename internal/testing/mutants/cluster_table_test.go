@@ -48,6 +48,17 @@ var ofCluster = []group{
 		"dropped-secrets-take-the-keys":       without(", Keys: s.Keys"),
 		"key-secret-drawn-twice":              gone,
 	}},
+	{tests("cluster/placement", "TestWhoSucceedsALeaderThatHasDied"), edits{
+		"succeeds-without-evidence": without("!self.Dead || "), // R10b
+		"learner-attests":           without(" || !slices.Contains(voters, other.Name)"),
+		"older-log-succeeds":        never,
+		"attests-without-evidence":  without("other.Dead && "),
+		"attests-to-another-leader": without("other.Leader == self.Leader && "),
+		"attests-to-another-term":   without(" && other.Term == self.Term"),
+		"minority-succeeds":         swap("len(voters)/2", "0"),
+		"equals-succeed-together": swap("cmp.Or(newer, cmp.Compare(others.Number, own.Number), cmp.Compare(others.Node, own.Node)) > 0",
+			"newer > 0 && own.Number+others.Number > 0"),
+	}},
 	{tests("cluster/gossip", "TestWhatANodeDoesNext"), edits{
 		"founding-without-a-founder": without(" || m.State != MemberAlive || m.Cluster != f.Cluster"),
 	}},
@@ -105,6 +116,16 @@ var ofCluster = []group{
 	}},
 	{tests("cluster/peer", "TestAConnectionThatIsMadeDuringARemovalDoesNotStand"), edits{
 		"connects-during-removal": swap("!= 0", "> 100"),
+	}},
+	{tests("cluster/peer", "TestWhatSaysThatAProcessHasDied"), edits{
+		"dead-though-it-connects":           gone, // R10a
+		"own-end-is-death":                  gone,
+		"dead-while-a-connection-stands":    without("v.standing == 0 && "),
+		"dead-one-by-one":                   without(" && now.Sub(v.first) <= diesWithin"),
+		"dead-after-a-goodbye":              without(" && !v.parting"),
+		"dead-though-it-listens":            without(" && p.refuses(node)"),
+		"unreachable-is-dead":               swap("ctx.Err() == nil && (", "true || ("),
+		"any-question-takes-a-goodbye-back": always,
 	}},
 	{tests("cluster/peer", "TestOthersHearNoIDs"), edits{"strangers-hear-ids": never}},
 	{tests("cluster/peer", "TestTheLineThatWasRemovedIsRefusedAndItsConnectionsEnd"), edits{

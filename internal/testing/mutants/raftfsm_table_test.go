@@ -72,6 +72,15 @@ var ofRaftfsm = []group{
 	{tests("raftfsm", "TestVoterThatDoesNotKnowItYetVotes"), edits{
 		"voter-refuses-before-its-own-vote": swap("t.voter()", "t.LocalAddr()"),
 	}},
+	{tests("raftfsm", "TestWhoMustNotSucceedDoesNot"), edits{
+		"leader-succeeds-itself":   never, // R10c
+		"succeeds-in-a-newer-term": never,
+		"succeeds-another-leader":  never,
+		"learner-succeeds":         without(" && s.Suffrage == raft.Voter"),
+	}},
+	{tests("raftfsm", "TestAVoterThatGrantedItsVoteDoesNotStand"), edits{
+		"candidate-overtakes-its-own-vote": instead("c.stands <- c.may() && t.pass(&raft.TimeoutNowRequest{RPCHeader: header})"),
+	}},
 	{tests("raftfsm", "TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt"), edits{
 		"leader-counts-before-its-disk": never,
 	}},

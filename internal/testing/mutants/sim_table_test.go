@@ -3,6 +3,10 @@ package mutants
 // Whole clusters: a few worlds are enough to detect units that are lost or invented wherever something fails. Most of
 // these guards have a smaller test as well.
 var ofSim = []group{
+	{tests("internal/testing/sim", "TestTheShardsOfAProcessThatDiesAreServedAtOnce"), edits{"any-leader-is-dead": without(" && nodeOf(known.Leader) == dead")}}, // R10b
+	{lucky(tests("internal/testing/sim", "TestNobodyIsDeposedWhileAMajorityHearsIt", "-test.count=3")), edits{
+		"evidence-of-different-times": always, // R10b
+	}},
 	{lucky(tests("internal/testing/sim", "TestClusters", "-sim.first=1", "-sim.worlds=6")), edits{
 		"answers-before-fsync-in-clusters": instead("return d.Apply(batch, pebble.NoSync)"),
 		"refunded-twice-in-clusters":       swap("found {", "found && t.Hold {"),

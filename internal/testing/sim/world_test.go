@@ -236,8 +236,8 @@ func (w *world) unsettled(s *api.ClusterStatus) error {
 	return nil
 }
 
-// play plays a world from beginning to end.
-func (w *world) play() {
+// begin starts the first machines.
+func (w *world) begin() {
 	w.net.Delay("", "", w.plan.delay)
 	for i := range w.plan.nodes {
 		m := w.newMachine(i + 1)
@@ -249,6 +249,11 @@ func (w *world) play() {
 		}
 		m.release()
 	}
+}
+
+// play plays a world from beginning to end.
+func (w *world) play() {
+	w.begin()
 	if !w.awaitReady(60 * time.Second) {
 		close(w.healing)
 		w.end()
