@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
 // A voter that is told that its leader has died is elected at once: no heartbeat has to be missed.
@@ -112,43 +110,39 @@ func askForVote(t *testing.T, f *fleet, voter *Group, term uint64) raft.RequestV
 
 // A voter that has granted its vote does not stand: it would depose whom it has elected. Nor does one that is about to grant it.
 func TestAVoterThatGrantedItsVoteDoesNotStand(t *testing.T) {
-	for _, slow := range []time.Duration{0, beatEvery / 2} { // of the disk
-		synctest.Test(t, func(t *testing.T) {
-			f := newFleet()
-			defer f.stop(t)
-			disks := make(map[string]*memfs.Disk)
-			for _, node := range []string{"n1", "n2", "n3"} {
-				f.dirs[node] = t.TempDir()
-				disks[node] = memfs.NewDisk(memfs.New(f.dirs[node]))
-				f.disks[node] = disks[node]
-			}
-			f.found(t)
-			leader := f.leader(t)
-			o := lead(t, f.groups[leader])
-			o.mustPut(t, 5)
+	for _, granting := range []bool{false, true} {
+		inFleet(t, func(t *testing.T, f *fleet, leader string) {
+			lead(t, f.groups[leader]).mustPut(t, 5)
 			time.Sleep(2 * restMost)
-			voter := f.others(leader)[0]
-			g := f.groups[voter]
+			g := f.groups[f.others(leader)[0]]
 			is := g.Succession()
-			disks[voter].Slow(slow)
-			time.Sleep(untilBeat(time.Now()) + slow/10) // no heartbeat waits before the vote
-			if slow > 0 {                               // the vote waits for an entry that is being written
-				o.Propose(o.next("slow", "slow"))
-				time.Sleep(slow / 10)
-			}
-			granted := make(chan bool, 1)
+			begins := make(chan raft.Observation)
+			observer := raft.NewObserver(begins, true, func(o *raft.Observation) bool {
+				_, votes := o.Data.(raft.RequestVoteRequest)
+				return votes
+			})
+			g.raft.RegisterObserver(observer)
+			granted, stands := make(chan bool, 1), make(chan bool, 1)
 			go func() { granted <- askForVote(t, f, g, is.Term+1).Granted }()
-			synctest.Wait()
-			if g.Succeed(is.Leader, is.Term) {
-				t.Errorf("fsyncs take %v: it stands", slow)
+			synctest.Wait() // raft has the request, and waits for its observer
+			if granting {
+				go func() { stands <- g.Succeed(is.Leader, is.Term) }()
+				synctest.Wait()
 			}
+			<-begins
+			g.raft.DeregisterObserver(observer)
 			if !<-granted {
 				t.Error("it granted no vote")
 			}
-			if term := g.raft.CurrentTerm(); term != is.Term+1 {
-				t.Errorf("fsyncs take %v: it is in term %d, and voted in term %d", slow, term, is.Term+1)
+			if !granting {
+				stands <- g.Succeed(is.Leader, is.Term)
 			}
-			disks[voter].Recover()
+			if <-stands {
+				t.Errorf("granting: %v, it stands", granting)
+			}
+			if term := g.raft.CurrentTerm(); term != is.Term+1 {
+				t.Errorf("granting: %v, it is in term %d, and voted in term %d", granting, term, is.Term+1)
+			}
 			f.leader(t)
 		})
 	}

@@ -31,7 +31,7 @@ func (t *transport) campaign(may func() bool) (stands bool) {
 // passed on meanwhile, and raft has handled all earlier ones once it has answered the first of these two, which is of a term long over
 // and changes nothing.
 func (t *transport) begin(c campaign) {
-	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} //mutant:candidate-of-no-version
 	//mutant:candidate-overtakes-its-own-vote 2
 	c.stands <- c.may() && t.pass(&raft.AppendEntriesRequest{RPCHeader: header}) && c.may() &&
 		t.pass(&raft.TimeoutNowRequest{RPCHeader: header})

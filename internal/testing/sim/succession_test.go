@@ -174,6 +174,17 @@ func TestNobodyIsDeposedWhileAMajorityHearsIt(t *testing.T) {
 				w.net.Mend(owner.addr, others[i%2].addr)
 			}
 		}},
+		{"one link breaks as the other one is mended", 3, false, func(w *world, owner *machine, others []*machine) {
+			for i := range 6 { // of equals only one would stand
+				w.net.Break(owner.addr, others[i%2].addr)
+				time.Sleep(2 * time.Millisecond) // before the other one has answered
+				w.net.Mend(owner.addr, others[i%2].addr)
+				w.net.Break(owner.addr, others[1-i%2].addr)
+				time.Sleep(20 * time.Millisecond)
+				w.net.Mend(owner.addr, others[1-i%2].addr)
+				time.Sleep(2 * time.Second)
+			}
+		}},
 		{"all its connections end, and are made again", 3, false, func(w *world, owner *machine, others []*machine) {
 			for range 10 {
 				for _, other := range others {
