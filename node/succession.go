@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// successionWithin bounds how long this node tries to succeed a leader that has died: its groups miss its heartbeats then.
+	// successionWithin bounds how long this node tries to succeed a leader that has died: its groups miss its
+	// heartbeats then.
 	successionWithin = time.Second
 	// successionEvery is how often it asks the other voters: they notice the death at about the same time.
 	successionEvery = 20 * time.Millisecond
@@ -21,8 +22,8 @@ const (
 	attestWithin = 100 * time.Millisecond
 )
 
-// succession has the groups whose leader has died with its process elect another one at once. Without it each follower would wait until
-// it has missed the leader's heartbeats. It holds no state; all methods may be called concurrently.
+// succession has the groups whose leader has died with its process elect another one at once. Without it each follower
+// would wait until it has missed the leader's heartbeats. It holds no state; all methods may be called concurrently.
 type succession struct {
 	node     string // id of this node
 	replicas *replicaSet
@@ -36,8 +37,8 @@ func (s *succession) silent(node string) {
 	s.tasks.start("succeeding node "+node, func(ctx context.Context) { s.succeed(ctx, node) })
 }
 
-// succeed is a task: it asks the other voters what they know of a node that has died, and has those replicas stand for election that
-// should, until each of its groups has another leader or none.
+// succeed is a task: it asks the other voters what they know of a node that has died, and has those replicas stand for
+// election that should, until each of its groups has another leader or none.
 func (s *succession) succeed(ctx context.Context, node string) {
 	ctx, cancel := context.WithTimeout(ctx, successionWithin)
 	defer cancel()
@@ -49,8 +50,11 @@ func (s *succession) succeed(ctx context.Context, node string) {
 			return
 		}
 		others := s.ask(ctx, node, own)
-		heirs := slices.DeleteFunc(own, func(v placement.Survivor) bool { return !placement.Succeeds(&v, s.voters(&v), others) })
-		// What was true before the others looked and is true after that was true while they did: no link has mended meanwhile.
+		heirs := slices.DeleteFunc(own, func(v placement.Survivor) bool {
+			return !placement.Succeeds(&v, s.voters(&v), others)
+		})
+		// What was true before the others looked and is true after that was true while they did: no link has mended
+		// meanwhile.
 		if len(heirs) > 0 && s.peers.port.IsDead(node) { //mutant:evidence-of-different-times
 			s.stand(heirs)
 		}
@@ -61,7 +65,7 @@ func (s *succession) succeed(ctx context.Context, node string) {
 	}
 }
 
-// survivors describes the replicas here that do not lead, for a node that asks whether another one has died.
+// survivors describes the replicas here, for a node that asks whether another one has died.
 func (s *succession) survivors(dead string) (all []placement.Survivor) {
 	isDead := s.peers.hasJoined() && s.peers.port.IsDead(dead)
 	for _, r := range s.replicas.all() {
@@ -111,8 +115,10 @@ func (s *succession) ask(ctx context.Context, dead string, own []placement.Survi
 // stand has replicas stand for election.
 func (s *succession) stand(heirs []placement.Survivor) {
 	for _, heir := range heirs {
-		if r := s.replicas.of(heir.Shard); r != nil && r.name() == heir.Name && r.group.Succeed(heir.Leader, heir.Term) {
-			s.logger.Info("standing for election: the leader's process has died", "replica", heir.Name, "leader", heir.Leader, "term", heir.Term)
+		r := s.replicas.of(heir.Shard)
+		if r != nil && r.name() == heir.Name && r.group.Succeed(heir.Leader, heir.Term) {
+			s.logger.Info("standing for election: the leader's process has died", "replica", heir.Name,
+				"leader", heir.Leader, "term", heir.Term)
 		}
 	}
 }

@@ -70,8 +70,9 @@
 //   - A leadership transfer goes only to a voter that answered within the last election timeout: a transfer to a silent replica
 //     can leave raft refusing proposals forever (issue 696). If that happens anyway, Transfer returns ErrStuck, and the group
 //     must be shut down and opened again. raft then leaks two goroutines.
-//   - raft stands for election at once when it is asked to, even as a leader or a learner, or when it has just voted for another
-//     one. Succeed asks only when none of this is true, and while raft handles no other request (transport.begin).
+//   - raft stands for election at once when it is asked to, even as a leader or a learner, or when it has just voted
+//     for another one. Succeed asks only when none of this is true, and while raft handles no other request
+//     (transport.begin).
 //   - The caller, who knows the cluster's table, decides the timing (GroupConfig.Lone). The voters in a log that may be old do
 //     not decide it. Lone is refused when the log names several voters, and a Lone group promotes no learner.
 //

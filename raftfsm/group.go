@@ -13,10 +13,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far above a
-// disk's slow moments. After the loss of a leader both survivors must miss its heartbeats before one is elected, so service is
-// back after about five of these timeouts, unless they know that its process has died (Group.Succeed). The election timeout and the leader lease are the same. A lone voter waits for no
-// other member and elects itself at once (GroupConfig.Lone).
+// Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far
+// above a disk's slow moments. After the loss of a leader both survivors must miss its heartbeats before one is
+// elected, so service is back after about five of these timeouts, unless they know that its process has died
+// (Group.Succeed). The election timeout and the leader lease are the same. A lone voter waits for no other member and
+// elects itself at once (GroupConfig.Lone).
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond

@@ -32,10 +32,10 @@ func (g *Group) Succession() Succession {
 	return s
 }
 
-// Succeed stands for election at once, without waiting until the heartbeats of a leader are missed, and reports whether it does. The
-// leader must have died, to the knowledge of a majority of the voters: this deposes one that lives. It is refused unless this replica is
-// a voter that still follows that leader in that term: it has granted no vote since, and has heard of no newer term. Once it stands, the
-// term is over, so it stands once in a term (R10c).
+// Succeed stands for election at once, without waiting until the heartbeats of a leader are missed, and reports
+// whether it does. The leader must have died, to the knowledge of a majority of the voters: this deposes one that
+// lives. It is refused unless this replica is a voter that still follows that leader in that term: it has granted no
+// vote since, and has heard of no newer term. Once it stands, the term is over, so it stands once in a term (R10c).
 func (g *Group) Succeed(leader string, term uint64) bool {
 	return g.transport.campaign(func() bool { return g.maySucceed(leader, term) })
 }

@@ -15,7 +15,8 @@ func TestAVoterSucceedsALeaderThatHasDied(t *testing.T) {
 		time.Sleep(2 * restMost) // all have it
 		a, b := f.others(leader)[0], f.others(leader)[1]
 		known, same := f.groups[a].Succession(), f.groups[b].Succession()
-		if known != same || known.Leader != lone.Name(leader) || known.Term == 0 || known.LastTerm != known.Term || known.LastIndex < 20 {
+		if known != same || known.Leader != lone.Name(leader) || known.Term == 0 || known.LastTerm != known.Term ||
+			known.LastIndex < 20 {
 			t.Fatalf("the voters know %+v and %+v", known, same)
 		}
 		f.net.Isolate(lone.Name(leader))
@@ -99,8 +100,9 @@ func askForVote(t *testing.T, f *fleet, voter *Group, term uint64) raft.RequestV
 	candidate := newTransport(f.net.Listen("candidate"), quiet, func() bool { return false })
 	defer candidate.Close()
 	is := voter.Succession()
-	asks := raft.RequestVoteRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: []byte("candidate"), Addr: []byte("candidate")},
-		Term: term, LastLogIndex: is.LastIndex + 1, LastLogTerm: is.LastTerm, LeadershipTransfer: true}
+	name := []byte("candidate")
+	asks := raft.RequestVoteRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3, ID: name, Addr: name}, Term: term,
+		LastLogIndex: is.LastIndex + 1, LastLogTerm: is.LastTerm, LeadershipTransfer: true}
 	var answer raft.RequestVoteResponse
 	if err := candidate.RequestVote("", raft.ServerAddress(voter.name), &asks, &answer); err != nil {
 		t.Error(err)
@@ -108,7 +110,8 @@ func askForVote(t *testing.T, f *fleet, voter *Group, term uint64) raft.RequestV
 	return answer
 }
 
-// A voter that has granted its vote does not stand: it would depose whom it has elected. Nor does one that is about to grant it.
+// A voter that has granted its vote does not stand: it would depose whom it has elected. Nor does one that is about to
+// grant it.
 func TestAVoterThatGrantedItsVoteDoesNotStand(t *testing.T) {
 	for _, granting := range []bool{false, true} {
 		inFleet(t, func(t *testing.T, f *fleet, leader string) {
@@ -162,7 +165,8 @@ func TestSuccessionKnowsTheSnapshot(t *testing.T) {
 	if err := g.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	if after := g.Succession(); after != before || after.LastIndex == 0 || after.LastTerm == 0 || g.Status().SnapshotIndex == 0 {
+	after := g.Succession()
+	if after != before || after.LastIndex == 0 || after.LastTerm == 0 || g.Status().SnapshotIndex == 0 {
 		t.Errorf("before the snapshot %+v, after it %+v", before, after)
 	}
 }

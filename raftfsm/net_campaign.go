@@ -10,9 +10,9 @@ type campaign struct {
 	stands chan bool   // the answer; room for one
 }
 
-// campaign has raft stand for election at once, if may agrees, and reports whether it does. raft does so when a leader that hands its
-// leadership over asks it to, and knows no other way. It then checks nothing: it would stand as a leader or as a learner too, without
-// a pre-vote, and the others vote although they have a leader.
+// campaign has raft stand for election at once, if may agrees, and reports whether it does. raft does so when a leader
+// that hands its leadership over asks it to, and knows no other way. It then checks nothing: it would stand as a
+// leader or as a learner too, without a pre-vote, and the others vote although they have a leader.
 func (t *transport) campaign(may func() bool) (stands bool) {
 	c := campaign{may, make(chan bool, 1)}
 	select {
@@ -27,9 +27,9 @@ func (t *transport) campaign(may func() bool) (stands bool) {
 	return stands
 }
 
-// begin makes raft a candidate if it may be. What may looks at changes with the requests that raft handles. So no other request is
-// passed on meanwhile, and raft has handled all earlier ones once it has answered the first of these two, which is of a term long over
-// and changes nothing.
+// begin makes raft a candidate if it may be. What may looks at changes with the requests that raft handles. So no
+// other request is passed on meanwhile, and raft has handled all earlier ones once it has answered the first of these
+// two, which is of a term long over and changes nothing.
 func (t *transport) begin(c campaign) {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} //mutant:candidate-of-no-version
 	//mutant:candidate-overtakes-its-own-vote 2

@@ -208,8 +208,8 @@ func (t *transport) Consumer() <-chan raft.RPC {
 	return t.calls
 }
 
-// relayCalls passes incoming requests, and orders to stand for election, to raft in order. The goroutines that wait for an answer end
-// when the transport closes.
+// relayCalls passes incoming requests, and orders to stand for election, to raft in order. The goroutines that wait
+// for an answer end when the transport closes.
 func (t *transport) relayCalls() {
 	for {
 		select {

@@ -11,19 +11,21 @@ import (
 )
 
 const (
-	// diesWithin is how long the kernel of a node takes to end all connections of a process that has died, as seen from here.
+	// diesWithin is how long the kernel of a node takes to end all connections of a process that has died, as seen
+	// from here.
 	diesWithin = 20 * time.Millisecond
-	// diesAfter is how long no connection of a node has ended before its death: what ends one by one is ended by a process that lives.
+	// diesAfter is how long no connection of a node has ended before its death: what ends one by one is ended by a
+	// process that lives.
 	diesAfter = time.Second
 	// refusesWithin is how long the kernel of a node takes to refuse a connection.
 	refusesWithin = 50 * time.Millisecond
 )
 
-// deaths gathers evidence that the process of another node has died. The kernel below such a process says so at once: it ends all its
-// connections. A network, a proxy or a process that lives can do some of that, so a node falls silent only when all of this is true:
-// the other side has ended every connection that this node reads from it, with an EOF or a reset, all within diesWithin, none of
-// them one by one before; it has not said goodbye; and no connection with it has been made since (R10a). Its zero
-// value knows of no node. All methods may be called concurrently.
+// deaths gathers evidence that the process of another node has died. The kernel below such a process says so at once:
+// it ends all its connections. A network, a proxy or a process that lives can do some of that, so a node falls silent
+// only when all of this is true: the other side has ended every connection that this node reads from it, with an EOF
+// or a reset, all within diesWithin, none of them one by one before; it has not said goodbye; and no connection with
+// it has been made since (R10a). Its zero value knows of no node. All methods may be called concurrently.
 type deaths struct {
 	mu    sync.Mutex
 	nodes map[string]*vitals
@@ -61,8 +63,8 @@ func (d *deaths) stands(node string, read bool) {
 	}
 }
 
-// ended notes the end of a connection that was read here, and whether the other side ended it. It reports whether the node has fallen
-// silent with that.
+// ended notes the end of a connection that was read here, and whether the other side ended it. It reports whether the
+// node has fallen silent with that.
 func (d *deaths) ended(node string, byOther bool) (silent bool) {
 	now := time.Now()
 	d.mu.Lock()
@@ -93,15 +95,15 @@ func (d *deaths) silent(node string) bool {
 	return v != nil && v.silent && !v.parting //mutant:dead-after-a-goodbye
 }
 
-// IsDead reports whether, by all evidence that this node has, the process of another node has died: it has fallen silent without a
-// goodbye (deaths), and now refuses a connection. That takes refusesWithin at most. A broken link between the two may look the same: ask
-// others.
+// IsDead reports whether, by all evidence that this node has, the process of another node has died: it has fallen
+// silent without a goodbye (deaths), and now refuses a connection. That takes refusesWithin at most. A broken link
+// between the two may look the same: ask others.
 func (p *Port) IsDead(node string) bool {
 	return p.deaths.silent(node) && p.refuses(node) && p.deaths.silent(node) //mutant:dead-though-it-listens
 }
 
-// refuses reports whether a node refuses a connection or ends it at once. A time-out says nothing, and neither does an error of this
-// node's own.
+// refuses reports whether a node refuses a connection or ends it at once. A time-out says nothing, and neither does an
+// error of this node's own.
 func (p *Port) refuses(node string) bool {
 	ctx, cancel := context.WithTimeout(p.stopping, refusesWithin)
 	defer cancel()

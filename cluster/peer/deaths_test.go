@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,7 @@ type witness struct {
 	raft   net.Conn      // n2 has dialed them
 	ask    net.Conn
 	hops   *hop.Hop
-	silent []string // what n1 was told
+	silent atomic.Int32 // how often n1 was told so of n2
 }
 
 func onNet(layer *memnet.Layer) func(*Config) {
@@ -44,7 +45,7 @@ func newWitness(t *testing.T) *witness {
 	w.net.Delay("", "", time.Millisecond)
 	w.layer = w.net.Listen("n2")
 	w.port = openPort(t, new(addresses), "n1", onNet(w.net.Listen("n1")), func(c *Config) {
-		c.Silent = func(node string) { w.silent = append(w.silent, node) }
+		c.Silent = func(string) { w.silent.Add(1) }
 	})
 	w.other = openPort(t, new(addresses), "n2", onNet(w.layer))
 	own := w.port.Stream(1, "n1/1/1")
@@ -81,8 +82,8 @@ func (w *witness) die() {
 	w.layer.Close()
 }
 
-// witnessed checks what n1 says of n2 after something was done: whether its connections have ended as those of a process that has died,
-// and whether it is dead.
+// witnessed checks what n1 says of n2 after something was done: whether its connections have ended as those of a
+// process that has died, and whether it is dead.
 func witnessed(t *testing.T, what string, silent, dead bool, do func(t *testing.T, w *witness)) {
 	t.Helper()
 	t.Log(what)
@@ -90,7 +91,7 @@ func witnessed(t *testing.T, what string, silent, dead bool, do func(t *testing.
 		w := newWitness(t)
 		do(t, w)
 		time.Sleep(refusesWithin)
-		if got := len(w.silent) > 0; got != silent {
+		if got := w.silent.Load() > 0; got != silent {
 			t.Errorf("%s: fallen silent: %v", what, got)
 		}
 		if got := w.port.IsDead("n2"); got != dead {
@@ -100,17 +101,19 @@ func witnessed(t *testing.T, what string, silent, dead bool, do func(t *testing.
 	})
 }
 
-// The process of a node has died when all its connections have been ended at once and it refuses new ones. Each thing that speaks
-// against it is enough.
+// The process of a node has died when all its connections have been ended at once and it refuses new ones. Each thing
+// that speaks against it is enough.
 func TestWhatSaysThatAProcessHasDied(t *testing.T) {
 	witnessed(t, "it died", true, true, func(_ *testing.T, w *witness) { w.die() })
 	witnessed(t, "it lives", false, false, func(*testing.T, *witness) {})
-	witnessed(t, "the link is broken: it looks the same from here", true, true, func(_ *testing.T, w *witness) { w.net.Break("n1", "n2") })
+	witnessed(t, "the link is broken: it looks the same from here", true, true, func(_ *testing.T, w *witness) {
+		w.net.Break("n1", "n2")
+	})
 	witnessed(t, "packets are dropped", false, false, func(_ *testing.T, w *witness) {
 		w.net.Cut("n2", "n1")
 		w.net.Cut("n1", "n2")
 	})
-	witnessed(t, "its connections have ended, and then packets are dropped", true, false, func(_ *testing.T, w *witness) {
+	witnessed(t, "its connections end, and then packets are dropped", true, false, func(_ *testing.T, w *witness) {
 		w.net.Break("n1", "n2")
 		synctest.Wait()
 		w.net.Cut("n1", "n2")

@@ -40,8 +40,9 @@
 //
 // # Death
 //
-// The port knows how connections of other nodes end. When all that are read here end at once, by an EOF or a reset, and the node has not
-// said in a Question that it stops, Config.Silent is called. IsDead then dials the node as well: what lives takes connections (R10a).
+// The port knows how connections of other nodes end. When all that are read here end at once, by an EOF or a reset,
+// and the node has not said in a Question that it stops, Config.Silent is called. IsDead then dials the node as well:
+// what lives takes connections (R10a).
 //
 // # Watch
 //

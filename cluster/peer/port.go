@@ -50,8 +50,8 @@ type Config struct {
 	Answer func(from string, q placement.Question) placement.Report
 	// Watch opens a reader of this node's decisions, which the port closes; nil: other nodes get none.
 	Watch func(*decisions.Filter) *decisions.Reader
-	// Silent is called when all connections of a node have ended as those of a process that has died: ask IsDead. It must not wait. nil:
-	// not called.
+	// Silent is called when all connections of a node have ended as those of a process that has died: ask IsDead. It
+	// must not wait. nil: not called.
 	Silent func(node string)
 	Logger *slog.Logger // nil: none
 

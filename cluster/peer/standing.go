@@ -17,7 +17,8 @@ type standing struct {
 	peer proven
 	// drain ends a connection whose forwarded requests are served here in good order, within three seconds; nil: it is cut.
 	drain context.CancelFunc
-	// read says that somebody here always reads it, and so notices its end. It is an accepted one, or carries forwarded requests.
+	// read says that somebody here always reads it, and so notices its end. It is an accepted one, or carries
+	// forwarded requests.
 	read  bool
 	ended atomic.Bool // by the other side
 }

@@ -118,9 +118,11 @@ type Question struct {
 	// Life and At are those of the asking process (Report), whether or not another one is its node.
 	Life string `json:",omitempty"`
 	At   string `json:",omitempty"`
-	// Stopping is its goodbye: connections of it that end do not mean that it has died. It is asked only together with Life.
+	// Stopping is its goodbye: connections of it that end do not mean that it has died. It is asked only together with
+	// Life.
 	Stopping bool `json:",omitempty"`
-	// Died names another node, and asks for nothing else than whether its process has died, and which voters would succeed it.
+	// Died names another node, and asks for nothing else than whether its process has died, and which voters would
+	// succeed it.
 	Died string `json:",omitempty"`
 	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`

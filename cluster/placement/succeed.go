@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Survivor is a replica that does not lead its group, and what it knows about the one that does. Replicas compare these to find out
-// whether the leader's process has died, and which of them succeeds it (Succeeds, R10b).
+// Survivor is a replica, and what it knows about the one that leads its group. Replicas compare
+// these to find out whether the leader's process has died, and which of them succeeds it (Succeeds, R10b).
 type Survivor struct {
 	Shard     shard.ID
 	Name      string // node/shard/number
@@ -19,10 +19,11 @@ type Survivor struct {
 	LastIndex uint64 // of the newest entry in its log
 }
 
-// Succeeds reports whether a survivor should stand for election at once, by what the other voters have said. A majority of the voters,
-// itself included, must have evidence that the same leader, in the same term, has died: a guess that is wrong deposes an owner that
-// lives. And of those that answered its log must be the newest; of several such logs, that of the replica with the lowest number counts,
-// and of several with that number, that of the first node. So one stands, and the others can vote for it.
+// Succeeds reports whether a survivor should stand for election at once, by what the other voters have said. A
+// majority of the voters, itself included, must have evidence that the same leader, in the same term, has died: a
+// guess that is wrong deposes an owner that lives. And of those that answered its log must be the newest; of several
+// such logs, that of the replica with the lowest number counts, and of several with that number, that of the first
+// node. So one stands, and the others can vote for it.
 func Succeeds(self *Survivor, voters []string, others []Survivor) bool {
 	if !self.Dead || self.Leader == "" || !slices.Contains(voters, self.Name) { //mutant:succeeds-without-evidence
 		return false

@@ -20,7 +20,8 @@ import (
 // failoverMost is the longest time that a shard may be away after kill -9 of its owner (G10).
 const failoverMost = 4 * time.Second
 
-// atOnceMost is the time in which most shards are served again, as the others know of the death at once (R10a): no heartbeat timeout is over.
+// atOnceMost is the time in which most shards are served again, as the others know of the death at once (R10a): no
+// heartbeat timeout is over.
 const atOnceMost = 600 * time.Millisecond
 
 // TestFailover kills owners with SIGKILL. For each kill it measures the longest time in which a shard was asked and answered

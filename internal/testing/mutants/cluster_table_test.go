@@ -56,8 +56,7 @@ var ofCluster = []group{
 		"attests-to-another-leader": without("other.Leader == self.Leader && "),
 		"attests-to-another-term":   without(" && other.Term == self.Term"),
 		"minority-succeeds":         swap("len(voters)/2", "0"),
-		"equals-succeed-together": swap("cmp.Or(newer, cmp.Compare(others.Number, own.Number), cmp.Compare(others.Node, own.Node)) > 0",
-			"newer > 0 && own.Number+others.Number > 0"),
+		"equals-succeed-together":   swap("cmp.Or(newer, ", "min(newer, "),
 	}},
 	{tests("cluster/gossip", "TestWhatANodeDoesNext"), edits{
 		"founding-without-a-founder": without(" || m.State != MemberAlive || m.Cluster != f.Cluster"),

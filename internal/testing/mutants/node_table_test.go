@@ -17,7 +17,9 @@ var ofNode = []group{
 	{tests("node", "TestTheFullestCopyRefusesNewKeys"), edits{
 		"full-copy-elsewhere-unseen": swap("max(own, shard.Use(r.elsewhere.Load()))", "own"),
 	}},
-	{tests("node", "TestAStoppingNodeSaysGoodbye"), edits{"stops-without-a-goodbye": swap("p.stopping()", "false")}}, // R10a
+	{tests("node", "TestAStoppingNodeSaysGoodbye"), edits{
+		"stops-without-a-goodbye": swap("p.stopping()", "false"), // R10a
+	}},
 	{tests("node", "TestEvidenceIsBounded"), edits{"evidence-fills-the-disk": without("lowDisk || ")}},
 	{tests("node", "TestLostReplicasCountForTheMajority"), edits{
 		"lost-replica-leaves-the-majority": before("if voter.Lost { continue }"),

@@ -78,9 +78,12 @@ var ofRaftfsm = []group{
 		"succeeds-another-leader":  never,
 		"learner-succeeds":         without(" && s.Suffrage == raft.Voter"),
 	}},
-	{tests("raftfsm", "TestAVoterSucceedsALeaderThatHasDied"), edits{"candidate-of-no-version": swap("raft.ProtocolVersionMax", "0")}}, // R10c
+	{tests("raftfsm", "TestAVoterSucceedsALeaderThatHasDied"), edits{
+		"candidate-of-no-version": swap("raft.ProtocolVersionMax", "0"), // R10c
+	}},
 	{tests("raftfsm", "TestAVoterThatGrantedItsVoteDoesNotStand"), edits{
-		"candidate-overtakes-its-own-vote": instead("c.stands <- c.may() && t.pass(&raft.TimeoutNowRequest{RPCHeader: header})"),
+		"candidate-overtakes-its-own-vote": instead("c.stands <- c.may() && " +
+			"t.pass(&raft.TimeoutNowRequest{RPCHeader: header})"),
 	}},
 	{tests("raftfsm", "TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt"), edits{
 		"leader-counts-before-its-disk": never,

@@ -3,7 +3,9 @@ package mutants
 // Whole clusters: a few worlds are enough to detect units that are lost or invented wherever something fails. Most of
 // these guards have a smaller test as well.
 var ofSim = []group{
-	{tests("internal/testing/sim", "TestTheShardsOfAProcessThatDiesAreServedAtOnce"), edits{"any-leader-is-dead": without(" && nodeOf(known.Leader) == dead")}}, // R10b
+	{tests("internal/testing/sim", "TestTheShardsOfAProcessThatDiesAreServedAtOnce"), edits{
+		"any-leader-is-dead": without(" && nodeOf(known.Leader) == dead"), // R10a
+	}},
 	{lucky(tests("internal/testing/sim", "TestNobodyIsDeposedWhileAMajorityHearsIt", "-test.count=3")), edits{
 		"evidence-of-different-times": always, // R10b
 	}},
