@@ -34,7 +34,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// routerAlone configures a router whose node owns all shards.
+// routerAlone configures a router on a node that owns all shards.
 func routerAlone(sessions bool) Config {
 	told := &shard.SystemAnswer{Session: shard.Session{Epoch: 1, Seq: 1}}
 	owner := ownerFunc(func(_ context.Context, requests []shard.Request) []shard.Result {

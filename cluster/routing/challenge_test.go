@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// An operation on several shards is challenged only if every shard that denies does so softly, whichever of them is asked first, and
-// also when it is looked at before anything is charged.
+// An operation on several shards is challenged only if every shard that denies does so softly, whichever of them is
+// asked first, and also when it is looked at before anything is charged.
 func TestSeveralShardsChallengeOnlyIfNoneDenies(t *testing.T) {
 	for name, c := range map[string]struct {
 		costs [3]uint64 // on the soft limit of shard 0 (home), the hard one of shard 1 and the soft one of shard 2

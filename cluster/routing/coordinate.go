@@ -15,14 +15,14 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// A request whose entries live on several shards is an operation (X4). The node that received it is the coordinator. It
-// has the shards of the other slots, the legs, charge their parts, and then has home decide the whole. The
-// coordinator's state is in no log, and it may vanish at any moment: the outcome is what home has committed, and the
-// shards finish the rest by themselves (Discharge).
+// A request with entries on several shards is an operation (X4). The node that received it is the coordinator. It has
+// the shards of the other slots, the legs, charge their parts, and then has home decide the whole. The coordinator's
+// state is in no log, and it may vanish at any moment: the outcome is what home has committed, and the shards finish
+// the rest by themselves (Discharge).
 
 const (
-	// chargeTTL is how long a leg waits to hear from home before it asks. Until then the units of an operation whose
-	// coordinator has vanished are held back.
+	// chargeTTL is how long a leg waits to hear from home before it asks. Until then the units of an operation with a
+	// vanished coordinator are held back.
 	chargeTTL = 5 * limit.Span(time.Second/time.Microsecond)
 	// operationPatience bounds how long a coordinator works on one operation, whatever its caller's deadline is. Home
 	// would not accept a Conclude much later.
@@ -37,13 +37,13 @@ type operation struct {
 	whole  *shard.Request
 	slots  *slot.Map
 	at     []slot.ID // slot of each entry
-	own    int       // how many entries the client has sent; those of parents follow
-	home   slot.ID   // shard.Request.Slot: the same for a request that is sent again, whatever parents there are by then
+	own    int       // number of entries sent by the client; those of parents follow
+	home   slot.ID   // shard.Request.Slot: the same for a request that is sent again, even if parents have changed
 	legs   []slot.ID // the other slots, ascending
 	about  shard.Operation
 }
 
-// operationOf prepares a request whose entries live on several shards.
+// operationOf prepares a request with entries on several shards.
 func (r *Router) operationOf(request *shard.Request, slots *slot.Map) *operation {
 	o := &operation{router: r, whole: request, slots: slots, at: slotsOf(request), own: cmp.Or(request.Own, len(request.Entries))}
 	o.home = request.Slot()
@@ -73,7 +73,7 @@ func legsBeside(home slot.ID, at []slot.ID) (legs []slot.ID) {
 	return legs
 }
 
-// decideAcross carries out one request whose entries live on several shards, or one that settles such a request.
+// decideAcross carries out one request with entries on several shards, or a settlement of such a request.
 func (r *Router) decideAcross(ctx context.Context, request *shard.Request, slots *slot.Map, shards uint32) shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, operationPatience)
 	defer cancel()
@@ -98,16 +98,16 @@ func (r *Router) decideAcross(ctx context.Context, request *shard.Request, slots
 var errParted = shard.Invalidf("entries", "live on several shards: this is done on one at a time")
 
 // carryOut charges the legs and has home decide. This takes two sequential commits, and with a client's id one more
-// before them, to learn whether there is an outcome for the id. If a key has just denied or been refused, all shards are
-// looked at first, and no leg is charged for an operation that is denied again. Otherwise a client that has used up one
-// key, or names a key that does not exist, could keep the keys of other clients full.
+// before them, to learn whether there is an outcome for the id. If a key has just denied or been refused, carryOut
+// looks at all shards first, and charges no leg for an operation that is denied again. Otherwise a client that has used
+// up one key, or names a key that does not exist, could keep the keys of other clients full.
 func (o *operation) carryOut(ctx context.Context) shard.Result {
 	if !o.about.Drawn {
 		if result, known := o.ask(ctx); known {
 			return result
 		}
 	}
-	if of := o.router.wary.of(o); of != trusted {
+	if of := o.router.recentDenials.of(o); of != trusted {
 		if result, done := o.lookFirst(ctx, of); done {
 			return result
 		}
@@ -125,7 +125,7 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about,
 		Entries: o.whole.Entries, Own: o.whole.Own}) //mutant:home-asked-with-its-part
 	verdict := result.Decision.Operation
-	if result.Err != nil || verdict == nil { // nil: it was decided by home alone
+	if result.Err != nil || verdict == nil { // without a verdict, home alone has decided it
 		return result, true
 	}
 	if !verdict.Known {
@@ -134,8 +134,8 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	return o.answer(&result.Decision, verdict.Legs), true
 }
 
-// send sends one message of the operation to the shard of a slot. A successful answer of home about the operation always has a
-// verdict, unless home has decided the same request alone, before a policy got a parent.
+// send sends one message of the operation to the shard of a slot. A successful answer of home about the operation
+// always has a verdict, unless home has decided the same request alone, before a policy got a parent.
 func (o *operation) send(ctx context.Context, to slot.ID, message shard.Request) shard.Result {
 	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
 	message.Trace = o.whole.Trace
@@ -147,7 +147,7 @@ func (o *operation) send(ctx context.Context, to slot.ID, message shard.Request)
 	return result
 }
 
-// errNoVerdict is the error if home, perhaps of another version, answers without a verdict.
+// errNoVerdict is the error if home, possibly of another version, answers without a verdict.
 var errNoVerdict = &shard.Error{Code: shard.UnknownOutcome, Message: "the home of an operation on several shards has " +
 	"answered without a verdict: are all nodes of one version?"}
 
@@ -161,7 +161,7 @@ func (o *operation) entriesAt(id slot.ID) (entries []shard.Entry) {
 	return entries
 }
 
-// ownAtHome returns how many of the client's entries live at home; 0: all that do.
+// ownAtHome returns how many of the client's entries live at home; 0 means all entries at home.
 func (o *operation) ownAtHome() (n int) {
 	for i := range o.at {
 		if o.at[i] == o.home && i < o.own {
@@ -187,7 +187,7 @@ func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard
 			charged = append(charged, shard.Leg{Slot: o.legs[i], Allowed: d.Allowed, Decision: d})
 			continue
 		}
-		o.router.wary.learnRefused(o, o.legs[i], failure)
+		o.router.recentDenials.learnRefused(o, o.legs[i], failure)
 		if err == nil {
 			err = o.ofWhole(failure, o.legs[i])
 		}
@@ -205,7 +205,7 @@ func (o *operation) atEach(do func(i int, id slot.ID)) {
 	group.Wait()
 }
 
-// conclude has home decide. The legs are told in the background.
+// conclude makes home decide. The legs learn the decision in the background.
 func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Result {
 	notAfter := decidedBy(charged)
 	about := o.about
@@ -220,10 +220,10 @@ func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Res
 		o.finishBehind(result.Decision.Operation, charged)
 		legs := charged
 		if result.Decision.Replayed {
-			legs = result.Decision.Operation.Legs // perhaps of another coordinator
+			legs = result.Decision.Operation.Legs // perhaps those of another coordinator
 		}
 		result = o.answer(&result.Decision, legs)
-		o.router.wary.learn(o, &result.Decision)
+		o.router.recentDenials.learn(o, &result.Decision)
 		return result
 	case err.MaybeApplied():
 		if o.about.Drawn {
@@ -231,7 +231,7 @@ func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Res
 		} // with a client's id the legs stay: the client may ask again
 		return shard.Result{Err: err}
 	default:
-		o.router.wary.learnRefused(o, o.home, err)
+		o.router.recentDenials.learnRefused(o, o.home, err)
 		return o.fail(ctx, charged, o.ofWhole(err, o.home))
 	}
 }

@@ -53,7 +53,7 @@ func (o *operation) look(ctx context.Context) shard.Result {
 	return shard.Result{Decision: o.merged(home, legs)}
 }
 
-// lookAs has all shards look at some of the entries, concurrently.
+// lookAs looks at some of the entries on all shards, concurrently.
 func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(slot.ID) []shard.Entry) (home shard.Decision,
 	legs []shard.Leg, err *shard.Error) {
 	results := make([]shard.Result, len(o.legs))

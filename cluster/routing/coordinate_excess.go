@@ -7,9 +7,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// With shard.OverageReject, a settlement whose excess spending does not fit is refused. Such a settlement takes two more
-// commits if a leg has overspent. Home is asked first: it settles a case that needs no more, knows what was settled
-// before, and refuses an excess that it has no room for itself. Then the legs are charged the excess, and home is asked
+// With shard.OverageReject, a settlement is refused if its excess spending does not fit. Such a settlement takes two
+// more commits if a leg has overspent. Home is asked first: it settles cases without excess, recognizes repeated
+// settlements, and refuses its own excess if it has no room. Then the legs are charged the excess, and home is asked
 // again.
 
 // wantsExcess reports whether home has settled nothing because the legs have spent more than they took and were not
@@ -18,9 +18,9 @@ func (o *operation) wantsExcess(home *shard.Decision) bool {
 	return o.whole.Settlement.Action != shard.ActionExtend && home.Operation.State != shard.OperationSettled
 }
 
-// settleWithExcess charges the legs for their excess spending and has home decide. committed holds the messages that tell
-// the legs that the excess is committed. Unless home has decided on this very excess, home is asked about it in the
-// background.
+// settleWithExcess charges the legs for their excess spending and has home decide. committed holds the messages that
+// tell the legs that the excess is committed. Unless home has decided on this very excess, home is asked about it in
+// the background.
 func (o *operation) settleWithExcess(ctx context.Context) (result shard.Result, committed []shard.Duty) {
 	x := o.excess()
 	if len(x.legs) == 0 {
@@ -41,15 +41,15 @@ func (o *operation) settleWithExcess(ctx context.Context) (result shard.Result, 
 		x.letGo(ctx, charged)
 		return result, nil
 	case result.Err != nil && result.Err.Code == shard.TooLate:
-		result.Err = notCounted(result.Err) // a leg has asked home earlier and was told that the excess is given up
+		result.Err = notCounted(result.Err) // a leg has asked home earlier and learned that the excess is given up
 	}
 	x.resolveBehind(charged, decidedBy(charged))
 	return result, nil
 }
 
-// letGo tells the legs that home has aborted the excess, in the same entry in which it refused the settlement. The caller
-// waits for that briefly: a client that learns that its settlement does not fit may settle differently at once, and then
-// has all the room there is.
+// letGo tells the legs that home has aborted the excess, in the same entry in which it refused the settlement. The
+// caller waits for that briefly: a client that learns that its settlement does not fit may settle differently at once,
+// and then has all the room.
 func (o *operation) letGo(ctx context.Context, charged []shard.Leg) {
 	verdict := shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: shard.OperationAborted}
 	messages := o.finishing(&verdict, charged)
@@ -69,7 +69,7 @@ func (o *operation) letGo(ctx context.Context, charged []shard.Leg) {
 	}
 }
 
-// excess returns the operation that charges the legs for what they have spent above what they took.
+// excess returns the operation that charges the legs for the units spent above those taken.
 func (o *operation) excess() *operation {
 	x := &operation{router: o.router, slots: o.slots, home: o.home, whole: &shard.Request{Op: shard.Settle, Namespace: o.whole.Namespace}}
 	actual := o.whole.Settlement.Actual

@@ -165,8 +165,9 @@ func TestConcurrencyBoundsNoExcess(t *testing.T) {
 	})
 }
 
-// Whichever message is the last one that a coordinator sends, the hold is settled entirely or stays open, and the excess
-// that was charged is counted with the settlement or given back. A retry of the same settlement has the same result.
+// Whichever message is the last one that a coordinator sends, the hold is settled entirely or stays open, and the
+// excess that was charged is counted with the settlement or given back. A retry of the same settlement has the same
+// result.
 func TestACoordinatorMayVanishWhileItChargesTheExcess(t *testing.T) {
 	for life := 1; life < 14; life++ {
 		calmSeas(t, func(w *archipelago, node *mortal) {

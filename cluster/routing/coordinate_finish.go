@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// finishWithin bounds background work on an operation. The shards do whatever is unfinished by then (Discharge).
+	// finishWithin bounds background work on an operation. The shards finish the rest (Discharge).
 	finishWithin = 2 * time.Second
 	// maxBehind bounds the operations that are finished in the background at a time. More are left to the shards.
 	maxBehind = 256
 )
 
-// behind tracks the background work of a Router, which no caller waits for. Close waits for it.
+// behind tracks the background work of a Router. Callers do not wait for it; Close does.
 type behind struct {
 	group  sync.WaitGroup
 	mu     sync.Mutex
@@ -46,8 +46,8 @@ func (b *behind) start(do func(ctx context.Context)) bool {
 	return true
 }
 
-// Close waits for the Router's background work, for two seconds at most, and prevents new work of this kind. Requests are
-// still decided as before.
+// Close waits for the Router's background work, for two seconds at most, and prevents new work of this kind. Requests
+// are still decided as before.
 func (r *Router) Close() {
 	r.behind.mu.Lock()
 	r.behind.closed = true
@@ -62,8 +62,8 @@ func (o *operation) finishBehind(verdict *shard.Verdict, charged []shard.Leg) {
 	}
 }
 
-// resolveBehind asks home in the background what became of the operation, which is aborted if home does not know it, and
-// tells the legs.
+// resolveBehind asks home in the background for the outcome of the operation, which home aborts if it does not know it,
+// and tells the legs.
 func (o *operation) resolveBehind(charged []shard.Leg, notAfter limit.Time) {
 	about := o.about
 	about.Leg = o.home
@@ -91,8 +91,9 @@ func bareLeg(leg shard.Leg) shard.Leg {
 		DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}}
 }
 
-// finishing returns the messages that tell the charged legs a verdict. Unless the verdict is an abort, a leg that it does
-// not cover gets no message and asks home itself. A settlement is not told here: home tells each leg its own part.
+// finishing returns the messages that tell the charged legs a verdict. Unless the verdict is an abort, a leg that it
+// does not cover gets no message and asks home itself. Settlements are not among them: home tells each leg its own
+// part.
 func (o *operation) finishing(verdict *shard.Verdict, charged []shard.Leg) (messages []shard.Duty) {
 	if verdict.State == shard.OperationSettled {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// family is a request of one key, whose policy has a parent from time to time.
+// family is a request of one key under a policy that has a parent from time to time.
 type family struct {
 	own, parent shard.Entry
 	request     shard.Request
@@ -47,8 +47,8 @@ func (w *archipelago) usedOf(e shard.Entry) uint64 {
 	return s.used(e.Policy, e.Key)
 }
 
-// A request is what its client has sent: a copy is recognized, whether its policy has got or lost a parent since, and wherever that
-// one's key lives.
+// A request is what its client has sent: a copy is recognized, whether its policy has got or lost a parent since, and
+// wherever that one's key lives.
 func TestARetryIsTheSameRequestWhateverParentsThereAre(t *testing.T) {
 	for _, op := range []shard.Op{shard.Check, shard.Count, shard.Partial, shard.Reserve} {
 		for parent := range shard.ID(3) {
@@ -78,7 +78,7 @@ func TestARetryIsTheSameRequestWhateverParentsThereAre(t *testing.T) {
 					if result := decide(other); result.Err == nil || result.Err.Code != shard.IDReused {
 						t.Errorf("%s: another request under the id: %+v", what, result)
 					}
-					// What the copy is told can be settled, and gives a parent nothing that it has not taken.
+					// The copy's answer can be settled, and gives a parent nothing that it has not taken.
 					entries := f.asked(got)
 					d := again.Decision
 					back := shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&entries, &d), Settlement: &shard.Settlement{
@@ -104,7 +104,7 @@ func TestARetryIsTheSameRequestWhateverParentsThereAre(t *testing.T) {
 	}
 }
 
-// An id that one request has used is refused to any other whose home or leg is there, on one shard or on several.
+// An id that one request has used is refused to any other with its home or leg there, on one shard or on several.
 func TestAnIDOfOneKeyIsNotThatOfSeveral(t *testing.T) {
 	for name, requests := range map[string][2]shard.Request{
 		"one, then several":       {acrossAll(shard.Check, "k", 0), acrossAll(shard.Check, "k", 0, 1)},
@@ -142,7 +142,8 @@ func TestAnIDOfOneKeyIsNotThatOfSeveral(t *testing.T) {
 	}
 }
 
-// Copies of one request by nodes that know of a parent and by those that do not are counted once, whatever fails in between.
+// Copies of one request by nodes that know of a parent and by those that do not are counted once, whatever fails in
+// between.
 func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 	var all tally
 	first := firstSeed(t)
@@ -208,7 +209,7 @@ func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 	}
 }
 
-// What another shard has denied is no denial in shadow, although a limit in shadow would have denied too.
+// A denial of another shard is no denial in shadow, although a limit in shadow would have denied too.
 func TestADenialOfOneShardIsNoneInShadow(t *testing.T) {
 	o := &operation{whole: &shard.Request{}}
 	shadow := shard.Decision{Allowed: true, ShadowDenied: true, Operation: &shard.Verdict{State: shard.OperationCommitted}}

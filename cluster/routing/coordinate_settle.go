@@ -13,7 +13,7 @@ import (
 const settleAnswerWithin = time.Second
 
 // settleAcross settles a hold or a decision of an operation on several shards. Home settles once; the legs settle when
-// they are told. The answer waits for the legs briefly.
+// they hear of it. The answer waits for the legs briefly.
 func (r *Router) settleAcross(ctx context.Context, request *shard.Request, slots *slot.Map) shard.Result {
 	target := settlesOperation(request)
 	o := &operation{router: r, whole: request, slots: slots, at: slotsOf(request), home: target.Home}

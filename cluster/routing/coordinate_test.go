@@ -195,7 +195,8 @@ func (w *archipelago) historyOf(f *ruledAs) (lines string) {
 	return lines
 }
 
-// judge checks the answers, home's ruling and the counts against each other, and adds what is due on shared keys to sums.
+// judge checks the answers, home's ruling and the counts against each other, and adds what is due on shared keys to
+// sums.
 func (v *voyage) judge(w *archipelago, sums map[string]uint64) {
 	f := w.byKey[v.key(slices.Min(v.shards))]
 	for i, id := range v.shards {
@@ -276,8 +277,8 @@ func (w *archipelago) sail(count int) {
 	}
 }
 
-// Whatever fails or vanishes, an operation is counted everywhere or nowhere, as its caller was told. Nothing is admitted
-// above a quota, and nothing is left open.
+// Whatever fails or vanishes, an operation is counted everywhere or nowhere, as answered to its caller. Nothing is
+// admitted above a quota, and nothing is left open.
 func TestAnOperationIsAllOrNothing(t *testing.T) {
 	var all tally
 	exceeded, rejected := 0, 0
@@ -496,8 +497,8 @@ func TestASettlementAskedForAgainIsAnsweredWhole(t *testing.T) {
 	})
 }
 
-// A reserve that is denied because all seats are taken names the time when the next one is free, whichever shard is full
-// and however often the holds were extended. A retry 250 ms later gets the seat.
+// A reserve that is denied because all seats are taken names the time when the next one is free, whichever shard is
+// full and however often the holds were extended. A retry 250 ms later gets the seat.
 func TestWhoWaitsForASeatOnSeveralShardsHasIt(t *testing.T) {
 	for name, full := range map[string][]shard.ID{"home": {0}, "a leg": {1}, "all": {0, 1, 2}} {
 		calmSeas(t, func(w *archipelago, node *mortal) {
@@ -557,7 +558,7 @@ func TestWhoWaitsForASeatOnSeveralShardsHasIt(t *testing.T) {
 	}
 }
 
-// Extensions are counted once, whoever asks again and when, and those without an id too: a node repeats their messages.
+// Extensions are counted once, regardless of repetitions, even without an id: a node repeats their messages.
 func TestALateCopyOfAnExtensionMovesNothing(t *testing.T) {
 	calmSeas(t, func(w *archipelago, node *mortal) {
 		reserve := acrossAll(shard.Reserve, "k", 0, 1)
@@ -632,8 +633,8 @@ func TestADenialByHomeChargesNoLegAgain(t *testing.T) {
 	})
 }
 
-// The other legs are also not charged again where the used-up key lives on a leg, and where a shard refuses its part. In
-// calm seas a charge that was taken back shows only in the number of charges.
+// The other legs are also not charged again where the used-up key lives on a leg, and where a shard refuses its part.
+// In calm seas a charge that was taken back shows only in the number of charges.
 func TestNoKeyIsHeldForWhatIsDeniedOrRefusedAgain(t *testing.T) {
 	calmSeas(t, func(w *archipelago, node *mortal) {
 		decide := func(r shard.Request) shard.Result { return node.Decide(w.Context(), []shard.Request{r})[0] }

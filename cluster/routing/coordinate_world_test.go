@@ -32,7 +32,7 @@ type archipelago struct {
 	rnd      *rand.Rand
 	calm     bool                // nothing fails from now on
 	truth    map[string]*ruledAs // every operation that home has ruled on, by id
-	byKey    map[string]*ruledAs // the same operations, by their keys, of which others may have some, too
+	byKey    map[string]*ruledAs // the same operations, by their keys, which other operations may have too
 	history  map[string][]string // messages to the shards about each operation, by id
 	sessions bool
 	heard    tally

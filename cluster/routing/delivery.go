@@ -22,23 +22,23 @@ type delivery struct {
 	ctx    context.Context
 
 	batch    []shard.Request // still undecided; not changed after it was handed over
-	places   []int           // index of each batch entry in the caller's requests; nil: the same index
+	places   []int           // index of each batch entry in the caller's requests; nil means the same index
 	one      [1]shard.Request
 	sessions bool           // the requests travel in sessions
 	ranges   []sessionRange // session numbers that the requests hold
 	first    [1]sessionRange
 	results  []shard.Result
 
-	known    evidence // as of the choice of the latest target
-	count    uint64   // news counted so far
-	asked    []string // nodes asked in this round
-	few      [2]string
-	attempt  attempt // the one in flight, if it can be canceled
-	notes    []note  // of the latest round that asked any node
-	pauses   time.Duration
-	vain     bool   // it asked all known nodes, and none was the owner
-	said     uint64 // route.said when the delivery began or was last in vain
-	reopened bool   // a session was gone once already
+	known         evidence // as of the choice of the latest target
+	count         uint64   // news counted so far
+	asked         []string // nodes asked in this round
+	few           [2]string
+	attempt       attempt // the one in flight, if it can be canceled
+	notes         []note  // of the latest round that asked a node
+	pauses        time.Duration
+	exhausted     bool   // it asked all known nodes, and none was the owner
+	decisionsSeen uint64 // route.decisionsSeen when the delivery began or was last in vain
+	reopened      bool   // a session was gone once already
 }
 
 // note is a node's answer to a failed attempt.
@@ -49,14 +49,15 @@ type note struct {
 
 // target is the next node to ask.
 type target struct {
-	owner Owner // the local actor; nil: another node
+	owner Owner // the local actor; nil for another node
 	node  string
 	blind bool // chosen from the table alone, without evidence
 }
 
-// deliver has requests for one shard decided and returns one result for each, in their order.
+// deliver gets requests for one shard decided and returns one result for each, in their order.
 func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shard.Request) []shard.Result {
-	e := &delivery{router: r, route: route, ctx: ctx, batch: requests, count: route.news.count(), said: route.said.Load()}
+	e := &delivery{router: r, route: route, ctx: ctx, batch: requests, count: route.news.count(),
+		decisionsSeen: route.decisionsSeen.Load()}
 	e.asked = e.few[:0]
 	if r.config.Sessions(route.id) {
 		e.sessions = true
@@ -84,7 +85,7 @@ func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shar
 	}
 }
 
-// repeatable reports whether a request with an unknown outcome may be asked again.
+// repeatable reports whether a request with an unknown outcome may be sent again.
 func repeatable(r *shard.Request) bool {
 	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes() //mutant:retries-without-id-or-session
 }
@@ -138,7 +139,7 @@ func (e *delivery) next() (target, bool) {
 	if count := e.route.news.count(); count != e.count {
 		e.count, e.asked = count, e.asked[:0]
 	}
-	if len(e.asked) == 0 && !e.route.mayAsk(e.vain) {
+	if len(e.asked) == 0 && !e.route.mayAsk(e.exhausted) {
 		return target{}, false
 	}
 	r, id := e.router, e.route.id
@@ -166,12 +167,12 @@ func (e *delivery) mayGo(node string) bool {
 }
 
 // pause waits for news or for a short time. It returns false when the caller's context has ended. A caller that was not
-// allowed to ask draws no conclusion: the caller that probes on behalf of all may have found the owner meanwhile.
+// allowed to ask concludes nothing: the caller that probes on behalf of all may have found the owner meanwhile.
 func (e *delivery) pause() bool {
 	if len(e.asked) > 0 {
-		e.vain = true
-		e.route.lose(e.count, e.said)
-		e.said = e.route.said.Load()
+		e.exhausted = true
+		e.route.lose(e.count, e.decisionsSeen)
+		e.decisionsSeen = e.route.decisionsSeen.Load()
 	}
 	e.pauses = min(e.pauses+pauseStep, pauseMost)
 	timer := time.NewTimer(e.pauses)
@@ -190,7 +191,7 @@ func (e *delivery) pause() bool {
 // owner; moved reports that. There are no results if this happened before the attempt began.
 func (e *delivery) try(t target) (results []shard.Result, moved bool) {
 	if t.owner != nil && !e.sessions {
-		return e.submit(e.ctx, t), false // a shard with one replica: the owner is here or nowhere
+		return e.submit(e.ctx, t), false // a shard with one replica has its owner here or nowhere
 	}
 	for i := range e.batch {
 		if !repeatable(&e.batch[i]) {
@@ -228,7 +229,7 @@ func (e *delivery) settle(t target, results []shard.Result, moved bool) (done bo
 		}
 	}
 	if len(again) < len(results) {
-		e.route.found(e.vain)
+		e.route.found(e.exhausted)
 	}
 	e.keep(results)
 	if len(again) == 0 {
@@ -291,8 +292,8 @@ const LongWait = limit.Span(1e6)
 // errDeniedNow says that a later copy was denied, which does not settle the request.
 var errDeniedNow = &shard.Error{Message: "it was denied"}
 
-// fate returns the final error of a request. An error of a later copy says nothing about an earlier copy, which may have
-// been counted.
+// fate returns the final error of a request. An error of a later copy says nothing about an earlier copy, which may
+// have been counted.
 func fate(r *shard.Request, err *shard.Error) *shard.Error {
 	if !r.Retry || err.MaybeApplied() { //mutant:late-refusal-speaks-for-all
 		return err
@@ -301,8 +302,8 @@ func fate(r *shard.Request, err *shard.Error) *shard.Error {
 		"been counted; ask again with the same idempotency_id (when asked again without one: " + err.Message + ")"}
 }
 
-// learn records a failure. A hint whose node is not the owner is dropped (X15). A node that knows the shard but not the
-// session is asked again at once, the first time.
+// learn records a failure. A hint is dropped if its node is not the owner (X15). A node that knows the shard but not
+// the session is asked again at once, the first time.
 func (e *delivery) learn(t target, again []int, results []shard.Result) {
 	failed := func(code shard.Code) bool {
 		return slices.ContainsFunc(again, func(i int) bool { return results[i].Err.Code == code })

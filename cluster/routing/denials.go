@@ -19,22 +19,21 @@ const (
 	denialBytesMax = 4 << 10
 )
 
-// denials holds the denials that this node repeats without asking the owner, where the policies allow it
+// denials holds the denials that this node repeats without asking the owner, as the policies allow
 // (policy.Policy.DenyCache, X12). It holds no admissions, so it may for a while refuse a request that would be admitted
 // by now, but never admits too much.
 //
-// A denial applies to one whole request: its namespace, and the policy, key, cost and tier of each entry. It is repeated
-// while all of these hold:
+// A denial applies to one whole request: its namespace, and the policy, key, cost and tier of each entry. It is
+// repeated while all of these hold:
 //
-//   - It is younger than the shortest DenyCache of its policies, and younger than its own RetryAfter. Its age is measured
-//     on this process's own monotonic clock, from before the request was sent.
+//   - It is younger than the shortest DenyCache of its policies, and younger than its own RetryAfter. Its age is
+//     measured on this process's own monotonic clock, from before the request was sent.
 //   - The policies that this node knows have not changed since.
 //   - No request that may free capacity on one of its keys has passed this node since the request was sent.
 //
-// Any number of goroutines may use it, and none waits for another, but while a repetition is counted. A denial is never changed once
-// it is in its slot.
-// A request that frees capacity does not look for the denials that it ends: it increments change counts, and a denial is
-// valid only while the counts that it carries are current.
+// Any number of goroutines may use it, and none waits for another, except while a repetition is counted. A denial is
+// never changed once it is in its slot. A request that frees capacity does not look for the denials that it ends: it
+// increments change counts, and a denial is valid only while the counts that it carries are current.
 type denials struct {
 	policies func() *policy.Revision
 	repeated func(*shard.Request, *shard.Decision)
@@ -45,7 +44,8 @@ type denials struct {
 	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. repeated and ahead are those of Config.
+// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. repeated and ahead are
+// those of Config.
 func newDenials(policies func() *policy.Revision, repeated func(*shard.Request, *shard.Decision), ahead func() time.Duration) *denials {
 	if policies == nil {
 		return nil
@@ -151,8 +151,8 @@ func (k *denial) answers(r *shard.Request) bool {
 	return true
 }
 
-// repeat writes the denial into an answer, with the remaining waits. It writes the statuses into limits, which must have
-// the right length.
+// repeat writes the denial into an answer, with the remaining waits. It writes the statuses into limits, which must
+// have the right length.
 func (k *denial) repeat(now limit.Span, limits []shard.LimitStatus, into *shard.Decision) {
 	passed := now - k.heard
 	*into = k.decision
@@ -209,7 +209,7 @@ func denialBytes(r *shard.Request, said *shard.Decision) int {
 }
 
 // room chooses the slot for a denial that ends at dies: the one that holds the same request, an empty one, or the one
-// whose denial ends first. It returns nil if the same request's denial is already kept for as long.
+// that is free first. It returns nil if the same request's denial is already kept for as long.
 func (d *denials) room(q *inquiry, r *shard.Request, revision uint64, now, dies limit.Span) *atomic.Pointer[denial] {
 	var chosen *atomic.Pointer[denial]
 	first := limit.Span(0)

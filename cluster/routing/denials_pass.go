@@ -9,9 +9,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// wrap answers requests that pass this node from the kept denials, has the rest decided, and returns one result for
-// each, in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
-// receiver has all requests decided.
+// wrap answers requests that pass this node from the kept denials, passes on the rest, and returns one result for each,
+// in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
+// receiver passes on all requests.
 func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	if d != nil && slices.ContainsFunc(requests, isForget) {
 		d.forget(requests)
@@ -68,7 +68,7 @@ type denialPass struct {
 	revision  *policy.Revision
 	requests  []shard.Request
 	asked     limit.Span
-	inquiries []inquiry // those that no kept denial answered
+	inquiries []inquiry // the requests without a matching denial
 	makesRoom bool      // one of the requests may free capacity
 
 	// Set if some were answered here, else nil.
@@ -77,8 +77,8 @@ type denialPass struct {
 	statuses []shard.LimitStatus // memory for the next of them
 }
 
-// repeat answers requests from kept denials, in order, so that a denial that one request ends is not repeated to a later
-// one.
+// repeat answers requests from kept denials, in order, so that a denial that one request ends is not repeated to a
+// later one.
 func (p *denialPass) repeat() {
 	for i := range p.requests {
 		r := &p.requests[i]
@@ -163,7 +163,7 @@ func (p *denialPass) end(decided []shard.Result) []shard.Result {
 }
 
 // makeRoom ends the denials that a request may have made untrue, or will make untrue when it is decided. It reports
-// whether the request is of such a kind. It is called before and after the request is decided: a denial asked for in
+// whether the request is of this kind. It is called before and after the request is decided: a denial asked for in
 // between may predate the change, and is not kept.
 func (d *denials) makeRoom(r *shard.Request) bool {
 	switch r.Op {
@@ -177,7 +177,7 @@ func (d *denials) makeRoom(r *shard.Request) bool {
 		if state := r.Operation.Verdict.State; state != shard.OperationAborted && state != shard.OperationSettled {
 			return false
 		}
-		if len(r.Entries) == 0 { // from a home that has forgotten the keys: they are unknown
+		if len(r.Entries) == 0 { // from a home that has forgotten the keys
 			d.anywhere.Add(1)
 		}
 		for i := range r.Entries {
@@ -190,8 +190,8 @@ func (d *denials) makeRoom(r *shard.Request) bool {
 
 func isForget(r shard.Request) bool { return r.Op == shard.Forget }
 
-// forget drops the denials of keys that are being forgotten. The memory of a denial that is not repeated any more would hold its
-// key until another one needs the slot.
+// forget drops the denials of keys that are being forgotten. The memory of a denial that is not repeated any more would
+// hold its key until another one needs the slot.
 func (d *denials) forget(requests []shard.Request) {
 	for i := range requests {
 		r := &requests[i]
@@ -209,8 +209,8 @@ func (d *denials) forget(requests []shard.Request) {
 	}
 }
 
-// own makes the denial independent of the memory of the request and the answer, which may be part of something larger. It
-// returns false if a status does not belong to the request.
+// own makes the denial independent of the memory of the request and the answer, which may be part of something larger.
+// It returns false if a status does not belong to the request.
 func (k *denial) own(r *shard.Request, set *policy.Set) bool {
 	k.namespace = strings.Clone(r.Namespace)
 	k.entries = make([]shard.Entry, len(r.Entries))

@@ -37,8 +37,8 @@ type flood struct {
 	mu       sync.Mutex
 }
 
-// newFlood picks hashes that keep the keys of these tests apart: with one seed in a thousand, two of them share a change
-// count, and freeing capacity on one ends the denials of both.
+// newFlood picks hashes that keep the keys of these tests apart: with one seed in a thousand, two of them share a
+// change count, and freeing capacity on one ends the denials of both.
 func newFlood() *flood {
 	for {
 		f := &flood{wait: limit.Never, revision: policy.Revision{Version: 1, Set: floodPolicies()}}
@@ -90,7 +90,7 @@ func (f *flood) wants(t *testing.T, what string, want int, requests ...shard.Req
 	return results
 }
 
-// Each repetition is told once, with the request that it answers, and nothing else is.
+// Each repetition is reported once, with the request that it answers, and nothing else is.
 func TestEachRepetitionIsTold(t *testing.T) {
 	f := newFlood()
 	var told []string
@@ -217,8 +217,8 @@ func TestOnlyAPlainCheckIsKept(t *testing.T) {
 	f.wants(t, "the same, numbered", 0, numbered)
 }
 
-// A denial repeated by another node lives no longer here than there. An answer that was counted, or that comes too late,
-// is not kept.
+// A denial repeated by another node lives no longer here than there. An answer that was counted, or that comes too
+// late, is not kept.
 func TestWhatIsNotWorthRepeatingIsNotKept(t *testing.T) {
 	said := func(change func(d *shard.Decision)) int {
 		f := newFlood()
@@ -289,8 +289,8 @@ func TestWhatMayMakeRoomEndsTheDenialsOfItsKeys(t *testing.T) {
 	}
 }
 
-// The end of an operation on several shards ends the denials of the keys that it names if it gives something back. If it
-// names no keys, it ends all denials.
+// The end of an operation on several shards ends the denials of the keys that it names if it gives something back. If
+// it names no keys, it ends all denials.
 func TestALegThatGivesBackEndsTheDenialsOfItsKeys(t *testing.T) {
 	for state, want := range map[shard.OperationState]int{shard.OperationAborted: 1, shard.OperationSettled: 1,
 		shard.OperationCommitted: 0, shard.OperationHeld: 0} {
@@ -364,8 +364,8 @@ func TestNewPoliciesEndAllDenials(t *testing.T) {
 	f.wants(t, "when they are back", 1, check("k"))
 }
 
-// Of a batch, only requests without a kept denial go on. Every answer returns to its place, and the order of the requests
-// counts.
+// Of a batch, only requests without a kept denial go on. Every answer returns to its place, and the order of the
+// requests counts.
 func TestABatchIsLookedUpRequestByRequest(t *testing.T) {
 	f := newFlood()
 	f.wants(t, "to begin with", 2, check("k"), check("l"))

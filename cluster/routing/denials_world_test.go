@@ -161,8 +161,8 @@ func (w *shore) request() shard.Request {
 	return r
 }
 
-// In any sequence of events, a repeated denial was true, word for word, at most deny_cache ago, and is no older than its
-// age says. It names no instant too early, and does not predate a change that its node, or the owner, has answered.
+// In any sequence of events, a repeated denial was true, word for word, at most deny_cache ago, and is no older than
+// its age says. It names no instant too early, and does not predate a change that its node, or the owner, has answered.
 func TestWhatIsRepeatedWasTrueAtMostDenyCacheAgo(t *testing.T) {
 	repeated, overtaken, atOwner, twice := 0, 0, 0, 0
 	for seed := range uint64(8) {

@@ -9,10 +9,10 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// Forwarded is this node's hop.Handler: it decides requests that another node believed to belong here. If this node knows
-// that the owner is elsewhere, the requests make one more hop; otherwise they are NotOwner. Forwarded never retries: the
-// node that received them from the client does, and has the deadline. A request that does not belong to the shard fails
-// alone, because the others may be from other callers.
+// Forwarded is this node's hop.Handler: it decides requests that another node believed to belong here. If this node
+// knows that the owner is elsewhere, the requests make one more hop; otherwise they are NotOwner. Forwarded never
+// retries: the node that received them from the client retries, and has the deadline. A request that does not belong to
+// the shard fails alone, because the others may be from other callers.
 func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	slots, shards := r.config.Slots()
 	switch {
@@ -44,7 +44,7 @@ func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests
 	return results
 }
 
-// passOn has requests decided here or makes one more hop, except for denials that may be repeated.
+// passOn decides requests here or makes one more hop, except for denials that may be repeated.
 func (r *Router) passOn(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
 }
@@ -91,10 +91,10 @@ func misplaced(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Erro
 	return nil
 }
 
-// elsewhere returns an error for a request to a data shard whose slots are not the shard's.
+// elsewhere returns an error for a request to a data shard that does not hold the request's slots.
 func elsewhere(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Error {
 	o := request.Operation
-	var of slot.ID // to which the message belongs
+	var of slot.ID // the slot of the message
 	if o != nil {
 		leg := request.Op == shard.Charge || request.Op == shard.FinishLeg
 		if of = o.Home; leg {

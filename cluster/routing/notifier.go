@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// notifier wakes all goroutines that wait for it. Notifications are counted, so that one between checking a condition and waiting
-// is not missed. The zero value is ready; any number of goroutines may use it.
+// notifier wakes all goroutines waiting for it. Notifications are counted, so that one between checking a condition and
+// waiting is not missed. The zero value is ready; any number of goroutines may use it.
 type notifier struct {
 	rung    atomic.Uint64
 	mu      sync.Mutex

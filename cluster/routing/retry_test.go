@@ -24,9 +24,10 @@ func (f *struggling) Submit(_ context.Context, _ string, _ int, _ shard.ID, requ
 	return shard.RefuseAll(len(requests), &shard.Error{Code: shard.Unavailable, Message: "not now"})
 }
 
-// TestRetriesAreASmallPartOfTheLoad: a shard answers most requests and leaves some undecided until their deadline. After
-// each of these has asked once, all of them together ask once every 50 ms, whatever else the shard decides meanwhile:
-// that is the retry budget of R20, less than a tenth of the load. The other requests do not wait behind them.
+// TestRetriesAreASmallPartOfTheLoad: a shard answers most requests and leaves some undecided until their deadline.
+// After each of these has asked once, all of them together ask once every 50 ms, whatever else the shard decides
+// meanwhile: that is the retry budget of R20, less than a tenth of the load. The other requests do not wait behind
+// them.
 func TestRetriesAreASmallPartOfTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := new(struggling)

@@ -12,18 +12,18 @@ import (
 )
 
 // probeEvery limits how often callers probe while no owner of a shard is found: one caller per interval, on behalf of
-// all. This is the retry budget (R20): however many requests wait for a shard, together they ask again 20 times a second.
+// all. This is the retry budget (R20): all requests waiting for a shard together ask 20 times a second.
 const probeEvery = 50 * time.Millisecond
 
 // shardRoute is the state of the route to one shard, shared by all requests to it.
 type shardRoute struct {
-	id       shard.ID
-	sessions sessionPool
-	news     notifier      // of changes that may lead to the owner
-	turn     atomic.Uint32 // index of the voter to ask first when there is no evidence
-	lost     atomic.Bool   // all known nodes were asked, none was the owner, and no news came since
-	vain     atomic.Bool   // callers that asked all nodes in vain wait for their turn
-	said     atomic.Uint64 // decisions received while lost or vain was set
+	id            shard.ID
+	sessions      sessionPool
+	news          notifier      // of changes that may lead to the owner
+	turn          atomic.Uint32 // index of the voter to ask first when there is no evidence
+	lost          atomic.Bool   // all known nodes were asked, none was the owner, and no news came since
+	exhausted     atomic.Bool   // callers that asked all nodes in vain wait for their turn
+	decisionsSeen atomic.Uint64 // decisions received while lost or exhausted was set
 
 	mu       sync.Mutex
 	attempts []*attempt // canceled when another node seems to be the owner
@@ -47,8 +47,8 @@ func (r *Router) evidence(id shard.ID) (known evidence) {
 	return known
 }
 
-// outbids reports whether known has news since before, and this news names another owner than the node that was asked.
-// Our own replica counts only when it is open; leading is not enough.
+// outbids reports whether known is newer than before and names an owner other than the asked node. Our own replica
+// counts only when it is open; leading is not enough.
 func (known *evidence) outbids(before *evidence, asked, self string) bool {
 	return known.open && !before.open && asked != self ||
 		known.hint.Epoch > before.hint.Epoch && known.hint.Node != asked ||
@@ -99,7 +99,7 @@ func (w *shardRoute) changed(known evidence, voters []string, self string) {
 	if !known.same(&w.seen) || !slices.Equal(voters, w.voters) {
 		w.seen, w.voters = known, voters
 		w.lost.Store(false)
-		w.vain.Store(false)
+		w.exhausted.Store(false)
 		w.news.notify()
 	}
 	for _, a := range w.attempts {
@@ -110,43 +110,43 @@ func (w *shardRoute) changed(known evidence, voters []string, self string) {
 	}
 }
 
-// lose records that a caller asked all known nodes in vain. It does nothing if there were news since count. said is the
-// value of w.said when the caller began or was last in vain; if it has not changed, the shard decided nothing since then,
-// and the route is marked as lost.
-func (w *shardRoute) lose(count, said uint64) {
+// lose records that a caller found no owner at any known node. It does nothing if there were news since count.
+// decisionsSeen is the value of w.decisionsSeen when the caller began or was last in vain; if it has not changed, the
+// shard decided nothing since then, and the route is marked as lost.
+func (w *shardRoute) lose(count, decisionsSeen uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.news.count() != count {
 		return
 	}
-	w.vain.Store(true)
-	if w.said.Load() == said {
+	w.exhausted.Store(true)
+	if w.decisionsSeen.Load() == decisionsSeen {
 		w.lost.Store(true)
 	}
 }
 
-// found records that the shard decided something for a caller; vain tells whether this caller had asked in vain before.
-// All waiting callers may ask again if this is the first news of an owner, or if vain is set. Otherwise callers that
-// asked in vain keep waiting for their turn: an answer to a new caller says nothing about a request that the same owner
-// left undecided.
-func (w *shardRoute) found(vain bool) {
+// found records that the shard decided something for a caller; exhausted tells whether this caller had asked in vain
+// before. All waiting callers may ask again if this is the first news of an owner, or if exhausted is set. Otherwise
+// callers that asked in vain keep waiting for their turn: an answer to a new caller says nothing about a request that
+// the same owner left undecided.
+func (w *shardRoute) found(exhausted bool) {
 	lost := w.lost.Load()
-	if !lost && !w.vain.Load() {
+	if !lost && !w.exhausted.Load() {
 		return
 	}
-	w.said.Add(1)
+	w.decisionsSeen.Add(1)
 	if lost {
 		w.lost.Store(false)
 	}
-	if lost || vain {
-		w.vain.Store(false)
+	if lost || exhausted {
+		w.exhausted.Store(false)
 	}
 }
 
-// mayAsk reports whether a caller may ask around now; vain tells whether it has asked in vain before. Normally every
-// caller may. While asking is known to be in vain, only one caller per probeEvery may (R20).
-func (w *shardRoute) mayAsk(vain bool) bool {
-	if !w.lost.Load() && !(vain && w.vain.Load()) { //mutant:each-waiter-asks-around
+// mayAsk reports whether a caller may ask around now; exhausted tells whether it has asked in vain before. Normally
+// every caller may. While asking is known to be in vain, only one caller per probeEvery may (R20).
+func (w *shardRoute) mayAsk(exhausted bool) bool {
+	if !w.lost.Load() && !(exhausted && w.exhausted.Load()) { //mutant:each-waiter-asks-around
 		return true
 	}
 	w.mu.Lock()
@@ -158,7 +158,7 @@ func (w *shardRoute) mayAsk(vain bool) bool {
 	return false
 }
 
-// unfound returns the error for a caller whose deadline passed before an owner was found.
+// unfound returns the error for a caller that found no owner before its deadline.
 func (w *shardRoute) unfound(tried string) *shard.Error {
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "no owner of shard " + w.id.String() +
 		" was found before the deadline: " + tried}

@@ -19,7 +19,7 @@ type Owner interface {
 	Submit(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Forwarder sends requests for one shard to another node to be decided there. A Hop is one.
+// Forwarder sends requests for one shard to another node, which decides them. A Hop is one.
 type Forwarder interface {
 	Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result
 }
@@ -28,16 +28,16 @@ type Forwarder interface {
 // goroutines: they must be quick and never block.
 type Config struct {
 	Node string // id of this node
-	// Slots returns the shard of each slot, and the number of data shards; nil and 0 while the table is unknown, and requests
-	// wait for it.
+	// Slots returns the shard of each slot, and the number of data shards. It returns nil and 0 while the table is
+	// unknown; requests then wait.
 	Slots func() (slots *slot.Map, shards uint32)
 	// Places returns the nodes of the group's voters according to the table, which may include this node. The list is not
 	// changed afterwards.
 	Places func(id shard.ID) []string
-	// Local returns this node's actor of the shard, nil if it has none, and whether it has an epoch open.
+	// Local returns this node's actor of the shard, or nil, and whether the actor has an epoch open.
 	Local func(id shard.ID) (owner Owner, open bool)
-	// Leader returns the node of the Raft leader as our own replica knows it; "" if unknown, or if there is no replica
-	// here.
+	// Leader returns the node of the Raft leader as our own replica knows it, or "" if unknown, or if there is no
+	// replica here.
 	Leader func(id shard.ID) string
 	// Forward reaches other nodes. It may be nil if Leader, Hints and Places never name another node.
 	Forward Forwarder
@@ -45,24 +45,25 @@ type Config struct {
 	// Sessions reports whether requests to the shard travel in sessions, that is, whether its group has more than one
 	// replica.
 	Sessions func(id shard.ID) bool
-	// Policies returns the policies in force as far as this node knows, nil while none are known. They determine which
-	// denials may be repeated here. If the field is nil, no denials are repeated.
+	// Policies returns the policies in force as far as this node knows, or nil while none are known. They determine
+	// which denials may be repeated here. A nil function disables repeating.
 	Policies func() *policy.Revision
-	// Repeated is told of each denial that is repeated here, with the request that it answers. It keeps neither. nil: nobody is told.
+	// Repeated receives each denial that is repeated here, with the request that it answers. It must keep neither. nil
+	// disables it.
 	Repeated func(*shard.Request, *shard.Decision)
-	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil: not at all.
+	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil means 0.
 	Ahead func() time.Duration
 }
 
-// Router finds the owner of every request, and coordinates requests whose entries live on several shards. All methods may
-// be called by any number of goroutines. A Router has no goroutines of its own, except for work that operations on
-// several shards leave to be done after the caller has the answer; Close waits for that work.
+// Router finds the owner of every request, and coordinates requests with entries on several shards. All methods may be
+// called by any number of goroutines. A Router has no goroutines of its own, except for the rest of operations on
+// several shards after the caller has its answer; Close waits for that work.
 type Router struct {
-	config Config
-	behind behind
-	wary   wary
-	table  notifier // that the number of shards may be known
-	system *shardRoute
+	config        Config
+	behind        behind
+	recentDenials recentDenials
+	table         notifier // signals that the number of shards may be known
+	system        *shardRoute
 	// denials is used by all entry points: Submit, Decide and Forwarded.
 	denials *denials
 
@@ -70,7 +71,7 @@ type Router struct {
 	routes atomic.Pointer[[]*shardRoute] // of the data shards
 }
 
-// New creates a Router, which listens to config.Hints from then on.
+// New creates a Router and registers it with config.Hints.
 func New(config Config) *Router {
 	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.Repeated, config.Ahead)}
 	r.routes.Store(new([]*shardRoute))
@@ -119,10 +120,11 @@ func (r *Router) changed(route *shardRoute) {
 	route.changed(r.evidence(route.id), r.config.Places(route.id), r.config.Node)
 }
 
-// Submit has requests for one shard decided by its owner, wherever that is, and returns one result for each, in their
+// Submit gets requests for one shard decided by its owner, on any node, and returns one result for each, in their
 // order. Transient failures that certainly changed nothing are retried until ctx ends; so are unknown outcomes of
-// requests that have an id or travel in a session. The caller must not change the requests or their entries until Submit
-// returns. If the outcome of one is unknown, the caller must not change their Entries and Body afterwards either.
+// requests that have an id or travel in a session. The caller must not change the requests or their entries until
+// Submit returns. If the outcome of one is unknown, the caller must not change their Entries and Body afterwards
+// either.
 func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
 	if len(requests) == 0 {
 		return nil
@@ -177,9 +179,9 @@ func (r *Router) slots(ctx context.Context) (*slot.Map, uint32, *shard.Error) {
 var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 	Message: "this node does not know the cluster's table yet; nothing was counted, ask again"}
 
-// Decide is like Submit, but takes requests for any data shards: each goes to the shard of its keys, or to the one that it
-// names. Requests for one shard travel together; requests for different shards are decided concurrently and independently. A
-// request whose entries live on several shards is decided all or nothing too, in more commits (operation).
+// Decide is Submit for requests to any data shards: each goes to the shard of its keys, or to the one that it names.
+// Requests for one shard travel together; requests for different shards are decided concurrently and independently. A
+// request with entries on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
 }
@@ -212,9 +214,9 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
-// Repeat answers a check with a denial that this node may repeat without asking the owner. It is for a caller that would
-// otherwise batch the check with others and wait for them. It returns false if the check must be decided. It never
-// blocks.
+// Repeat answers a check with a denial that this node may repeat without asking the owner. It is for a caller that
+// would otherwise batch the check with others and wait for them. It returns false if the check must be decided. It
+// never blocks.
 func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
 	return r.denials.answer(request, into)
 }
@@ -267,7 +269,7 @@ func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, 
 	group.Wait()
 }
 
-// atPlaces has the requests at the given indexes decided together and writes the answers to the same indexes.
+// atPlaces decides the requests at the given indexes together and writes the answers to the same indexes.
 func atPlaces(requests []shard.Request, places []int, results []shard.Result, decide func([]shard.Request) []shard.Result) {
 	mine := make([]shard.Request, len(places))
 	for i, place := range places {
@@ -278,7 +280,8 @@ func atPlaces(requests []shard.Request, places []int, results []shard.Result, de
 	}
 }
 
-// shardOf returns the shard of a request, or false if its entries live on several shards, or it names one that there is not.
+// shardOf returns the shard of a request. It returns false if its entries live on several shards, or if it names a
+// shard that does not exist.
 func shardOf(request *shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
 	if target := settlesOperation(request); target != nil {
 		return 0, false

@@ -144,7 +144,7 @@ func TestAnUnknownOutcomeIsAskedAgainAndCountsOnce(t *testing.T) {
 			w.move("n2", "n1")
 			broken := func(node string, r *shard.Request) *shard.Error {
 				if node == "n2" && r.Op == shard.Check {
-					w.move("n3") // n1 is not told
+					w.move("n3") // n1 does not hear of it
 					return failure(shard.UnknownOutcome)
 				}
 				return nil
@@ -238,7 +238,7 @@ func TestManyWhoWaitForAnOwnerAskOneAtATime(t *testing.T) {
 		if n := len(strings.Fields(w.whom())); n < 8 || n > 2*int(time.Second/probeEvery)+2 {
 			t.Errorf("1000 callers asked %d times in a second", n)
 		}
-		w.move("n3") // no node is told
+		w.move("n3") // no node hears of it
 		callers.Wait()
 		// The longest pause, plus one turn to ask for the caller that finds the owner and one for the last caller that
 		// hears of it.
@@ -429,8 +429,8 @@ func TestInASessionAnEndedHoldIsCertain(t *testing.T) {
 	}
 }
 
-// An id does not remember a denial: a later copy may be admitted. Only a session closes its number. So without a session,
-// "no" is not reported for a request that may have a copy in flight, but "yes" is.
+// An id does not remember a denial: a later copy may be admitted. Only a session closes its number. So without a
+// session, "no" is not reported for a request that may have a copy in flight, but "yes" is.
 func TestWithoutASessionADenialSaysNothingOfAnEarlierCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown(t, 3)

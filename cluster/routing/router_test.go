@@ -28,7 +28,7 @@ func (o *recorder) Submit(_ context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
-// newRecorders returns a router whose node owns n shards, with a recorder for each.
+// newRecorders returns a router on a node that owns n shards, with a recorder for each.
 func newRecorders(n int) (*Router, []*recorder) {
 	recorders := make([]*recorder, n)
 	owners := make([]Owner, n)

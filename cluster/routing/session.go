@@ -16,7 +16,7 @@ const (
 	// rollWindow is the window at which new requests get a new session, because a stuck request must not block all
 	// others.
 	rollWindow = maxWindow / 2
-	// maxSessions bounds the number of sessions with one shard at a time.
+	// maxSessions bounds the number of concurrent sessions with one shard.
 	maxSessions = 4
 )
 
@@ -28,7 +28,7 @@ type session struct {
 	finished [maxWindow / 64]atomic.Uint64
 }
 
-// finish marks numbers whose caller has an answer or has given up. It takes no lock.
+// finish marks numbers as finished: their caller has an answer or has given up. It takes no lock.
 func (s *session) finish(first, count uint64) {
 	for end := first + count; first < end; {
 		row := min(end-first, 64-first%64) // in one word
@@ -108,8 +108,8 @@ func (d *sessionPool) mayRoll() bool {
 	return len(d.retired)+1 < maxSessions
 }
 
-// opened ends an opening: with a session, with an error for all waiting callers, or with neither, and then another caller
-// tries.
+// opened ends an opening: with a session, with an error for all waiting callers, or with neither, and then another
+// caller tries.
 func (d *sessionPool) opened(o *opening, name shard.Session, err *shard.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,7 +71,7 @@ func TestAFinishedWindowIsUsedAgainAndAgain(t *testing.T) {
 func TestAStuckRequestMakesTheOthersRollOverAndNotForEver(t *testing.T) {
 	var d sessionPool
 	opened := uint64(0)
-	// fill takes numbers, the first of which never ends, until the session changes.
+	// fill takes numbers until the session changes; the first never ends.
 	fill := func() (n uint64, err *shard.Error) {
 		before := d.current
 		for ; d.current == before; n++ {

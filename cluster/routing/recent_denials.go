@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// waryMost bounds how long operations on a key look first after it denied, even if the denial gave a longer wait. It
-	// is also that time after a refusal.
-	waryMost = time.Minute
-	// waryKeys bounds the number of remembered keys.
-	waryKeys = 4096
+	// lookFirstMost bounds how long operations on a key look first after it denied, even if the denial gave a longer wait.
+	// After a refusal it is exactly that time.
+	lookFirstMost = time.Minute
+	// recentDenialsMost bounds the number of remembered keys.
+	recentDenialsMost = 4096
 )
 
-// wary remembers keys that have denied an operation, or were refused, while other keys of it were charged. The next
-// operation on such a key looks first. Other operations do not look, and are not slowed down. Any number of goroutines
-// may use it.
-type wary struct {
+// recentDenials remembers keys that have denied an operation, or were refused, while other keys of it were charged. The
+// next operation on such a key looks first. Other operations do not look, and are not slowed down. Any number of
+// goroutines may use it.
+type recentDenials struct {
 	mu   sync.Mutex
-	keys map[counterName]wariness
+	keys map[counterName]recentDenial
 }
 
-// wariness is why an operation on a key looks first, and until when.
-type wariness struct {
+// recentDenial is why an operation on a key looks first, and until when.
+type recentDenial struct {
 	of    standing
 	until time.Time
 }
 
-// standing is what is known of a key.
+// standing is the recent history of a key.
 type standing uint8
 
 const (
@@ -45,7 +45,7 @@ const (
 type counterName struct{ namespace, policy, key string }
 
 // of returns the worst recent standing of an operation's keys.
-func (w *wary) of(o *operation) (worst standing) {
+func (w *recentDenials) of(o *operation) (worst standing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.keys) == 0 {
@@ -64,8 +64,8 @@ func (w *wary) of(o *operation) (worst standing) {
 	return worst
 }
 
-// learn records the keys that denied, for as long as their denials say.
-func (w *wary) learn(o *operation, d *shard.Decision) {
+// learn records the keys that denied, for the wait in their denials.
+func (w *recentDenials) learn(o *operation, d *shard.Decision) {
 	if d.Allowed {
 		return
 	}
@@ -76,7 +76,7 @@ func (w *wary) learn(o *operation, d *shard.Decision) {
 		if s.Shadow || s.Allowed && !s.Blocked {
 			continue
 		}
-		wait := waryMost
+		wait := lookFirstMost
 		if s.RetryAfter > 0 {
 			wait = min(wait, time.Duration(s.RetryAfter)*time.Microsecond)
 		}
@@ -85,26 +85,27 @@ func (w *wary) learn(o *operation, d *shard.Decision) {
 }
 
 // learnRefused records the keys that a shard has refused because a policy, key or tier does not exist.
-func (w *wary) learnRefused(o *operation, at slot.ID, err *shard.Error) {
+func (w *recentDenials) learnRefused(o *operation, at slot.ID, err *shard.Error) {
 	if err.Code != shard.PolicyNotFound && err.Code != shard.KeyNotFound && err.Code != shard.Invalid {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range o.entriesAt(at) {
-		w.note(o, e.Policy, e.Key, refused, waryMost)
+		w.note(o, e.Policy, e.Key, refused, lookFirstMost)
 	}
 }
 
-func (w *wary) note(o *operation, policy, key string, of standing, wait time.Duration) {
-	if len(w.keys) >= waryKeys || w.keys == nil {
-		w.keys = make(map[counterName]wariness) // start over: a key that denies again is learned again
+func (w *recentDenials) note(o *operation, policy, key string, of standing, wait time.Duration) {
+	if len(w.keys) >= recentDenialsMost || w.keys == nil {
+		w.keys = make(map[counterName]recentDenial) // start over: a key that denies again is learned again
 	}
-	w.keys[counterName{strings.Clone(o.whole.Namespace), strings.Clone(policy), strings.Clone(key)}] = wariness{of, time.Now().Add(wait)}
+	w.keys[counterName{strings.Clone(o.whole.Namespace), strings.Clone(policy), strings.Clone(key)}] = recentDenial{of, time.Now().Add(wait)}
 }
 
-// lookFirst looks at all shards and charges none. If a key is refused, or a key that has denied denies again, that is the
-// answer; if the client gave an id, home records the denial first. It returns false if the operation should be tried.
+// lookFirst looks at all shards and charges none. If a key is refused, or a key that has denied denies again, that is
+// the answer; if the client gave an id, home records the denial first. It returns false if the operation should be
+// tried.
 func (o *operation) lookFirst(ctx context.Context, of standing) (result shard.Result, done bool) {
 	home, legs, err := o.lookAs(ctx, shard.Peek, func(id slot.ID) []shard.Entry {
 		entries := o.entriesAt(id)
@@ -124,7 +125,7 @@ func (o *operation) lookFirst(ctx context.Context, of standing) (result shard.Re
 		// not show that.
 		return shard.Result{}, false
 	}
-	o.router.wary.learn(o, &d)
+	o.router.recentDenials.learn(o, &d)
 	if o.about.Drawn {
 		d.Operation = &shard.Verdict{ID: o.about.ID, Home: o.home, Known: true, State: shard.OperationAborted}
 		for i := range legs {
