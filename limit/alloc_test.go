@@ -6,7 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// A decision allocates nothing, and nor does encoding its State, except that a log and buckets copy their list for a new instant.
+// A decision allocates nothing, and nor does encoding its State, except that a log and buckets copy their list for a
+// new instant.
 func TestADecisionAllocatesNothing(t *testing.T) {
 	buffer := make([]byte, 0, 256)
 	for _, l := range small {

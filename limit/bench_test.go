@@ -42,8 +42,8 @@ var examples = []struct {
 	{"Unlimited", limit.Limit{Algorithm: limit.Unlimited}},
 }
 
-// BenchmarkTake measures a hot key: batches of 64 requests at one instant, a batch each millisecond. The state starts with
-// as much history as the traffic leaves.
+// BenchmarkTake measures a hot key: batches of 64 requests at one instant, a batch each millisecond. The state starts
+// with as much history as the traffic leaves.
 func BenchmarkTake(b *testing.B) {
 	for _, l := range examples {
 		b.Run(l.name, func(b *testing.B) {

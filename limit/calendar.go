@@ -1,10 +1,10 @@
 package limit
 
-// calendar counts units in consecutive periods of a Cycle. Periods differ in length, because months do and because days do
-// when the clocks change, so the State keeps both ends of the open period.
+// calendar counts units in consecutive periods of a Cycle. Periods differ in length, because months do and because days
+// do when the clocks change, so the State keeps both ends of the open period.
 //
-// State: T is the end of the open period, as an absolute instant. No other period begins before T, even if the numbers of
-// the limit or the rules of the time zone have changed since. B is the beginning of the period and A is its count.
+// State: T is the end of the open period, as an absolute instant. No other period begins before T, even if the numbers
+// of the limit or the rules of the time zone have changed since. B is the beginning of the period and A is its count.
 type calendar struct{ fixedWindow }
 
 func (calendar) add(l Limit, s State, units uint64, now Time) State {

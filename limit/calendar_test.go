@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// The tests below compute the calendars a second time, independently: they walk a zone's clock in steps of a quarter of an
-// hour or of a minute, and list the dates on which periods begin one by one. There is no division.
+// The tests below compute the calendars a second time, independently: they walk a zone's clock in steps of a quarter of
+// an hour or of a minute, and list the dates on which periods begin one by one. There is no division.
 
 // oddZones are zones with difficult rules.
 var oddZones = []string{

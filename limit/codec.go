@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The encoding has no version of its own: the record that holds it has one. Numbers are unsigned varints in their shortest
-// form.
+// The encoding has no version of its own: the record that holds it has one. Numbers are unsigned varints in their
+// shortest form.
 //
 //	State: T, A, B, number of Points; if there are Points: step, then for each Point its distance / step and its units.
 //	       The distance of the first Point is T - its instant, so that the step of buckets is their width; the distance
@@ -51,8 +51,8 @@ func stepOf(s State) uint64 {
 	return step
 }
 
-// DecodeState reads a State from the front of b and returns the rest of b. It accepts only what AppendState writes for a
-// State that is valid for the functions of this package. It allocates at most a few times len(b).
+// DecodeState reads a State from the front of b and returns the rest of b. It accepts only what AppendState writes for
+// a State that is valid for the functions of this package. It allocates at most a few times len(b).
 func DecodeState(b []byte) (State, []byte, error) {
 	d := decoder{rest: b}
 	s := State{T: Time(d.number("T", maxStateTime)), A: d.number("A", maxUnits), B: d.number("B", maxUnits)}
@@ -123,9 +123,9 @@ func appendCycle(dst []byte, c *Cycle) []byte {
 	return append(dst, c.Zone.name...)
 }
 
-// DecodeLimit reads a Limit from the front of b and returns the rest of b. It accepts only limits that Validate accepts. A
-// decoded Calendar shares the Cycle of like if the two are equal, or else at least its Zone if the names are equal, so
-// that neither is built again.
+// DecodeLimit reads a Limit from the front of b and returns the rest of b. It accepts only limits that Validate
+// accepts. A decoded Calendar shares the Cycle of like if the two are equal, or else at least its Zone if the names are
+// equal, so that neither is built again.
 func DecodeLimit(b []byte, like Limit) (Limit, []byte, error) {
 	d := decoder{rest: b}
 	l := Limit{

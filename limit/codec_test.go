@@ -58,8 +58,8 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	}
 }
 
-// Whatever is counted, given back, set, converted or found full, and however much of it: what is written can be read, also where
-// counts saturate.
+// Whatever is counted, given back, set, converted or found full, and however much of it: what is written can be read,
+// also where counts saturate.
 func TestASaturatedStateIsReadBack(t *testing.T) {
 	for i, l := range small {
 		rng := rand.New(rand.NewPCG(uint64(i), 9))

@@ -1,10 +1,11 @@
 package limit
 
-// concurrency counts the units that are held at one time. A hold gives back its units when it ends, however it ends. The
-// caller keeps the holds, so this package counts exactly as lifetime does. A denial's wait is therefore Never; the caller
-// can give a better one if it knows when the next hold expires.
+// concurrency counts the units that are held at one time. A hold gives back its units when it ends, however it ends.
+// The caller keeps the holds, so this package counts exactly as lifetime does. A denial's wait is therefore Never; the
+// caller can give a better one if it knows when the next hold expires.
 //
-// State: A is the count. Until T, B units more are taken to be held: after a restore, by holds that nobody knows (Full).
+// State: A is the count. Until T, B further units count as held: after a restore, those of holds that are not known
+// (Full).
 type concurrency struct{ lifetime }
 
 func (concurrency) settle(_ Limit, s State, now Time) State {

@@ -2,8 +2,8 @@ package limit
 
 import "slices"
 
-// Convert carries a State from one limit over to another: what was used stays used under the new numbers. Between limits
-// of one shape the result is exact:
+// Convert carries a State from one limit over to another: what was used stays used under the new numbers. Between
+// limits of one shape the result is exact:
 //
 //   - fixed windows and calendars: the count stays, and the open window never ends earlier than it would have. A window
 //     aligned to the epoch or to a calendar then ends with the new window or period that contains its last instant;
@@ -12,8 +12,8 @@ import "slices"
 //   - weighted sliding windows of one Period: both windows stay;
 //   - lifetime, unlimited and concurrency: the count stays. Of a tally, the part above zero stays, without its end.
 //
-// Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. Hits that no
-// longer counted under old do not come back with a longer Period.
+// Between limits of two shapes everything used now counts as one hit at now, which rounds against the caller. Hits that
+// no longer counted under old do not come back with a longer Period.
 func Convert(old Limit, s State, new Limit, now Time) State {
 	if old.Equal(&new) {
 		return s
@@ -37,10 +37,10 @@ func Convert(old Limit, s State, new Limit, now Time) State {
 	return c.add(new, c.settle(new, State{}, now), min(used, maxUnits), now)
 }
 
-// Continues reports whether units taken under old can be given back to a State that Convert has carried over to l. If so,
-// the State can tell them from units that it did not count: an open window knows when it began, a log knows its instants,
-// and every other State keeps its algorithm and its rate. If not, units taken under old have no place in the State, and
-// the caller must not refund them.
+// Continues reports whether units taken under old can be given back to a State that Convert has carried over to l. If
+// so, the State can tell them from units that it did not count: an open window knows when it began, a log knows its
+// instants, and every other State keeps its algorithm and its rate. If not, units taken under old have no place in the
+// State, and the caller must not refund them.
 func (l *Limit) Continues(old *Limit) bool {
 	switch {
 	case old.hasWindow() && l.hasWindow():
@@ -60,8 +60,8 @@ func (l Limit) hasWindow() bool {
 
 func (l Limit) isLog() bool { return l.Algorithm == SlidingLog || l.Algorithm == SlidingBuckets }
 
-// usedForConvert leaves out the tokens that a never-used bucket does not hold yet, since nobody has spent them, and the
-// units of unknown holds, which end without anybody giving them back.
+// usedForConvert leaves out the tokens that a never-used bucket does not hold yet, since they were not spent, and the
+// units of unknown holds, which end without being given back.
 func usedForConvert(l Limit, s State, now Time) uint64 {
 	switch {
 	case l.Algorithm == TokenBucket && neverUsed(l, s):
@@ -135,8 +135,9 @@ func convertRate(old Limit, s State, new Limit, now Time) State {
 	return bucketOf(new, missing, now)
 }
 
-// Scale changes what a State counts to a share of it, to / of, rounded up: at now, and at every later instant if nothing is
-// counted until then. Hits stay at their instants, and an open window stays open. Neither to nor of may be 0.
+// Scale changes what a State counts to a share of it, to / of, rounded up: at now, and at every later instant if
+// nothing is counted until then. Hits stay at their instants, and an open window stays open. Neither to nor of may be
+// 0.
 func Scale(l Limit, s State, to, of uint64, now Time) State {
 	c := counterOf(l, now)
 	share := func(n uint64) uint64 { return mulDivUp(n, to, of, maxUnits) }
@@ -157,7 +158,7 @@ func Scale(l Limit, s State, to, of uint64, now Time) State {
 	return s
 }
 
-// scaleLog makes the newest hits together the share of what they were, however many of them still count.
+// scaleLog reduces the newest hits together to the share of what they were, however many of them still count.
 func scaleLog(s State, share func(uint64) uint64) State {
 	units, scaled := s.A, share(s.A)
 	points := make([]Point, 0, len(s.Points))

@@ -41,7 +41,7 @@ func TestConvertKeepsWhatWasUsed(t *testing.T) {
 	}
 }
 
-// unused reports whether a bucket never held all its tokens and nobody has spent any.
+// unused reports whether a bucket never held all its tokens and none was spent.
 func unused(l limit.Limit, s limit.State) bool {
 	return l.Algorithm == limit.TokenBucket && l.Initial < l.Quota && s.B == 0
 }
@@ -143,8 +143,8 @@ func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
 	}
 }
 
-// The share of what was used is the share at every later instant too: hits stay where they are. Only the two windows of a weighted
-// one are each rounded up, and a bucket and GCRA give back as much as before.
+// The share of what was used is the share at every later instant too: hits stay where they are. Only the two windows of
+// a weighted one are each rounded up, and a bucket and GCRA give back as much as before.
 func TestScaleIsTheShareAtEveryInstant(t *testing.T) {
 	share := func(n, to, of uint64) uint64 { return (n*to + of - 1) / of }
 	for _, l := range small {

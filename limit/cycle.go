@@ -15,15 +15,17 @@ import "time"
 //     multiple of Every units, or is set forward past one. So an hour that the clock shows twice is two periods, and
 //     where the clock changes by whole hours every period of one hour lasts an hour.
 //
-// A Day, and every unit made of days, begins at the first instant of that day. This is midnight, or the instant at which
-// the clock was set forward if that skipped midnight, or the first of two if the clock shows midnight twice. No period
-// begins before the Unix epoch.
+// A Day, and every unit made of days, begins at the first instant of that day. This is midnight, or the instant at
+// which the clock was set forward if that skipped midnight, or the first of two if the clock shows midnight twice. No
+// period begins before the Unix epoch.
 type Cycle struct {
-	Unit      Unit
-	Every     uint16 // units in one period, at least 1
-	AnchorDay uint8  // Month and Year: the day of the month on which a period begins, 1 to 31, clamped to the month's last; else 0
-	WeekStart uint8  // Week: the ISO day on which it begins, 1 (Monday) to 7 (Sunday); else 0
-	Zone      *Zone  // from LoadZone
+	Unit  Unit
+	Every uint16 // units in one period, at least 1
+	// AnchorDay is for Month and Year: the day of the month on which a period begins, 1 to 31, clamped to the month's
+	// last; else 0.
+	AnchorDay uint8
+	WeekStart uint8 // Week: the ISO day on which it begins, 1 (Monday) to 7 (Sunday); else 0
+	Zone      *Zone // from LoadZone
 }
 
 // Unit is a unit of the calendar. Its numbers are stored in logs and snapshots: append new ones, never renumber.
@@ -72,8 +74,8 @@ const (
 	maxZoneOffset = 26 * 3600 // more than any zone's offset from UTC has ever been
 )
 
-// datePeriod returns the newest period that has begun at an instant. The local date of the instant leads to it directly,
-// except where a clock was set back past midnight or a zone skipped a day.
+// datePeriod returns the newest period that has begun at an instant. The local date of the instant leads to it
+// directly, except where a clock was set back past midnight or a zone skipped a day.
 func (c *Cycle) datePeriod(at int64) (start, end int64) {
 	date := time.Unix(at, 0).In(c.Zone.location)
 	n := c.number(date.Date())
@@ -117,7 +119,7 @@ func (c *Cycle) begin(number int64) int64 {
 	return c.Zone.reaches(day * daySeconds)
 }
 
-// anchorIn returns the day on which AnchorDay falls in a month. Months are counted from the year 0.
+// anchorIn returns the day that AnchorDay means in a month. Months are counted from the year 0.
 func (c *Cycle) anchorIn(month int64) int64 {
 	year, inYear := floorDiv(month, 12), month-12*floorDiv(month, 12)
 	first := dayNumber(int(year), time.Month(inYear+1), 1)

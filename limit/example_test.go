@@ -30,7 +30,7 @@ func ExampleTake() {
 	// allowed true
 }
 
-// A request that is never going to fit is told so, and one that fits later is told when.
+// A request that is never going to fit learns that, and one that fits later learns when.
 func ExamplePeek() {
 	window := limit.Limit{Algorithm: limit.SlidingLog, Quota: 2, Period: 10 * second}
 	var state limit.State

@@ -3,9 +3,9 @@ package limit
 // fixedWindow counts units in consecutive windows. Aligned to the Unix epoch, the window of an instant is floor(now /
 // Period). Anchored at the first hit, a window lasts one Period from the first hit after the last window.
 //
-// State: T is the end of the open window, as an absolute instant. No other window begins before T, even if the numbers of
-// the limit have changed since. A is the count. B is the beginning of the window if it is not one Period before T, because
-// the window was opened under other numbers; else 0.
+// State: T is the end of the open window, as an absolute instant. No other window begins before T, even if the numbers
+// of the limit have changed since. A is the count. B is the beginning of the window if it is not one Period before T,
+// because the window was opened under other numbers; else 0.
 type fixedWindow struct{}
 
 func (fixedWindow) settle(_ Limit, s State, now Time) State {

@@ -1,24 +1,25 @@
 package limit
 
-// Full is a mark on usage that nobody knows any more, as after a restore from a backup: what was taken before At may be
-// all that the limit could have admitted. It is no State, because the numbers of a limit may differ from request to
-// request: a key has the numbers of its tier. So a State is made from the mark for the limit that a request resolves.
+// Full marks usage as unknown, as after a restore from a backup: before At, as much may have been taken as the limit
+// could have admitted. It is no State, because the numbers of a limit may differ from request to request: a key has the
+// numbers of its tier. So a State is made from the mark for the limit that a request resolves.
 //
-// Where nothing more was admitted before At than the limit allows, a key that continues from State or With admits, together
-// with what was taken before, no more than the limit allows at any instant. Lifetime and Unlimited are exceptions: for
-// these the mark says nothing, since a limit that never resets would be full forever.
+// If no more was admitted before At than the limit allows, a key that continues from State or With admits, together
+// with what was taken before, no more than the limit allows at any instant. Lifetime and Unlimited are exceptions: the
+// mark does not apply to them, since a limit that never resets would be full forever.
 type Full struct {
 	At   Time // everything from this instant on is known
 	Hold Span // a hold that was taken before At has ended at At + Hold
 }
 
-// State returns the state of a key of which nothing is known, at now, which is not before At. It is the zero State once
-// all that may have been taken before At no longer counts:
+// State returns the state at now, which is not before At, of a key with unknown usage. It is the zero State once all
+// that may have been taken before At no longer counts:
 //
 //   - FixedWindow, Calendar: the quota is used until the window of At ends;
 //   - FixedWindowFirstHit, SlidingLog: until At + Period;
 //   - SlidingWindow, SlidingBuckets: as if the quota had been taken in the window or bucket of At;
-//   - TokenBucket, GCRA: nothing is left at At. A bucket that begins with Initial tokens is at rest again when it has those;
+//   - TokenBucket, GCRA: nothing is left at At. A bucket that begins with Initial tokens is at rest again when it has
+//     those;
 //   - Concurrency: until At + Hold;
 //   - Lifetime, Unlimited: the zero State.
 func (f Full) State(l Limit, now Time) State {
@@ -29,8 +30,8 @@ func (f Full) State(l Limit, now Time) State {
 	return counterOf(l, now).settle(l, s, now)
 }
 
-// With returns the state at At of a key that was found with this state, which may have been anything since. A debt or an
-// open window that outlasts the mark remains.
+// With returns the state at At of a key that was found in the given state, to which any usage may have been added
+// since. A debt or an open window that outlasts the mark remains.
 func (f Full) With(l Limit, found State) State {
 	c := counterOf(l, f.At)
 	if ForgetAt(l, found) <= f.At {
@@ -42,9 +43,9 @@ func (f Full) With(l Limit, found State) State {
 	return c.full(l, c.settle(l, found, f.At), f)
 }
 
-// Atop returns the state of a key at now that has counted s since At under other numbers, and was converted to l. All that
-// counts in s counts as one hit at now, besides what is not known. A token bucket or GCRA is empty until the mark has ended:
-// what came back under the other numbers may not have come back under these.
+// Atop returns the state at now of a key that has counted s since At under other numbers and was converted to l. All
+// units that count in s count as one hit at now, in addition to the unknown usage. A token bucket or GCRA is empty
+// until the mark has ended: units that came back under the other numbers may not have come back under these.
 func (f Full) Atop(l Limit, s State, now Time) State {
 	full := f.State(l, now)
 	if full.T == 0 {

@@ -1,10 +1,10 @@
 package limit
 
 // gcra is the generic cell rate algorithm (ITU-T I.371). A unit of cost moves the theoretical arrival time (TAT) by one
-// emission interval, Period / Count. A request is admitted iff the TAT after it is at most Quota intervals from now. From
-// rest, that is exactly Quota units at once, and Count per Period after that, as with a token bucket.
+// emission interval, Period / Count. A request is admitted iff the TAT after it is at most Quota intervals from now.
+// From rest, that is exactly Quota units at once, and Count per Period after that, as with a token bucket.
 //
-// State: T is the TAT in whole microseconds and A is its remainder, in parts (rate.go) of which count make a microsecond.
+// State: T is the TAT in whole microseconds and A is its remainder in parts (rate.go); count parts make a microsecond.
 // A key is at rest if its TAT has passed.
 type gcra struct{}
 
@@ -55,7 +55,7 @@ func untilArrival(l Limit, s State, now Time) uint64 {
 	return sum(product(uint64(s.T-now), count), s.A)
 }
 
-// arrival returns the State whose TAT lies this many parts ahead of now.
+// arrival returns the State with a TAT this many parts ahead of now.
 func arrival(l Limit, parts uint64, now Time) State {
 	if parts == 0 {
 		return State{}

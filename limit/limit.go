@@ -42,16 +42,18 @@ const (
 	Concurrency         Algorithm = 11 // units that holds have reserved and not given back yet
 )
 
-// Limit is the numbers of one rule. It is small enough to be stored beside its State and to be passed in registers, so the
-// part that only a Calendar has is behind a pointer. Compare two Limits with Equal.
+// Limit is the numbers of one rule. It is small enough to be stored beside its State and to be passed in registers, so
+// the part that only a Calendar has is behind a pointer. Compare two Limits with Equal.
 type Limit struct {
 	Algorithm Algorithm
-	Quota     uint64 // units; capacity of a token bucket, burst of GCRA; 0 admits nothing; must be 0 for Unlimited, which has no quota
-	Period    Span   // length of the window; TokenBucket and GCRA: the span in which Count units come back
-	Count     uint64 // TokenBucket: refill; GCRA: rate; else 0
-	Bucket    Span   // SlidingBuckets: width of one bucket, a divisor of Period; else 0
-	Initial   uint64 // TokenBucket: tokens in a never-used bucket, at most Quota (= Quota for a full bucket); else 0
-	Cycle     *Cycle // Calendar: its periods, immutable and possibly shared; else nil
+	// Quota is in units: the capacity of a token bucket, the burst of GCRA. 0 admits nothing. It must be 0 for
+	// Unlimited, which has no quota.
+	Quota   uint64
+	Period  Span   // length of the window; TokenBucket and GCRA: the span in which Count units come back
+	Count   uint64 // TokenBucket: refill; GCRA: rate; else 0
+	Bucket  Span   // SlidingBuckets: width of one bucket, a divisor of Period; else 0
+	Initial uint64 // TokenBucket: tokens in a never-used bucket, at most Quota (= Quota for a full bucket); else 0
+	Cycle   *Cycle // Calendar: its periods, immutable and possibly shared; else nil
 }
 
 // Equal reports whether two limits have the same numbers, including those of their Cycles. It takes pointers because it
@@ -73,7 +75,7 @@ func (l *Limit) equalBehind(other *Limit) bool {
 // State is the memory of one limit for one key. The zero State is a key at rest (never seen). A State is a value: no
 // function of this package changes a State it was given, nor its Points.
 //
-// The meaning of the fields depends on the algorithm and is described in that algorithm's file.
+// The meaning of the fields depends on the algorithm: see its file.
 type State struct {
 	T      Time
 	A, B   uint64
@@ -88,10 +90,15 @@ type Point struct {
 
 // Verdict is the answer of a limit about one request at one instant.
 type Verdict struct {
-	Allowed     bool
-	Used        uint64 // after the request if it was counted; rounded up by a weighted window; for buckets and GCRA: Quota - Remaining
+	Allowed bool
+	// Used is after the request if it was counted. A weighted window rounds it up; for buckets and GCRA it is Quota -
+	// Remaining.
+	Used        uint64
 	Remaining   uint64 // Used + Remaining = Quota while Used <= Quota, else 0; rounded down by buckets and GCRA
-	WindowStart Time   // 0: the algorithm has no window, or none is open
-	ResetAt     Time   // first instant at which nothing counted so far counts any longer (now if nothing does); 0: never
-	RetryAfter  Span   // of a denial: exact wait until this request would be admitted if nobody else spent, or Never; 0 when allowed
+	WindowStart Time   // 0 if the algorithm has no window, or none is open
+	// first instant at which nothing counted so far counts any longer (now if nothing does); 0 means never
+	ResetAt Time
+	// RetryAfter is the exact wait of a denial until this request would be admitted if no other request spent, or
+	// Never; 0 when allowed.
+	RetryAfter Span
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// small has limits whose edge cases a few hundred random requests all reach.
+// small has limits with edge cases that a few hundred random requests all reach.
 var small = []limit.Limit{
 	{Algorithm: limit.FixedWindow, Quota: 5, Period: 50},
 	{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: 50},

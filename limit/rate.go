@@ -2,12 +2,12 @@ package limit
 
 import "math/bits"
 
-// A token bucket and GCRA are two notations for one number: how much is missing until the key is at rest again. Both keep
-// it as a whole number of parts. One unit is per parts, and one microsecond gives back count parts, where count / per is
-// Count / Period reduced. Quota * per fits 62 bits (Validate), so nothing is ever lost to rounding.
+// A token bucket and GCRA are two notations for one number: how much is missing until the key is at rest again. Both
+// keep it as a whole number of parts. One unit is per parts, and one microsecond gives back count parts, where count /
+// per is Count / Period reduced. Quota * per fits 62 bits (Validate), so rounding never loses anything.
 
-// rate returns Count / Period in lowest terms. Each division costs as much as the rest of a decision, and most periods are
-// a multiple of their count, so that case is tried first.
+// rate returns Count / Period in lowest terms. Each division costs as much as the rest of a decision, and most periods
+// are a multiple of their count, so that case is tried first.
 func (l Limit) rate() (count, per uint64) {
 	if per = uint64(l.Period) / l.Count; per*l.Count == uint64(l.Period) {
 		return 1, per

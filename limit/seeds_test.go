@@ -58,8 +58,8 @@ func TestSeedRow33RetryAfterInWholeSeconds(t *testing.T) {
 	}
 }
 
-// Row 21: the free tier's bucket, 5 tokens and 2 a second. What remains is rounded down. An idle bucket is forgotten as
-// soon as it is full, 2.5 s after it was emptied.
+// Row 21: the free tier's bucket, 5 tokens and 2 a second. The remaining units are rounded down. An idle bucket is
+// forgotten as soon as it is full, 2.5 s after it was emptied.
 func TestSeedRow21BurstLimitOfTheFreeTier(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Period: second, Count: 2, Initial: 5}, noon)
 	for _, want := range []string{"allowed 1/4 reset 500000", "allowed 2/3 reset 1000000", "allowed 3/2 reset 1500000",
@@ -73,8 +73,8 @@ func TestSeedRow21BurstLimitOfTheFreeTier(t *testing.T) {
 	}
 }
 
-// Rows 22, 31 and 32: 24 hours in buckets of a minute count the current minute and the 1,439 before it, even when now is
-// exactly on a minute, and deny when the quota is used.
+// Rows 22, 31 and 32: 24 hours in buckets of a minute count the current minute and the 1,439 before it, even when now
+// is exactly on a minute, and deny when the quota is used.
 func TestSeedRow22TheLastDayByMinutes(t *testing.T) {
 	l, s := fullDay(t)
 	lastOfDay := noon + limit.Time(day) - 1
@@ -135,8 +135,8 @@ func fullDay(t *testing.T) (limit.Limit, limit.State) {
 	return l, s
 }
 
-// Row 25: how many probes one operator may commission. The quota never comes back on its own. A decommissioned probe gives
-// its unit back, however long ago it was taken. No more units come back than were taken.
+// Row 25: how many probes one operator may commission. The quota never comes back on its own. A decommissioned probe
+// gives its unit back, however long ago it was taken. No more units come back than were taken.
 func TestSeedRow25ALifetimeQuotaIsReleased(t *testing.T) {
 	c := begin(t, limit.Limit{Algorithm: limit.Lifetime, Quota: 3}, noon)
 	c.take(2, "allowed 2/1")
@@ -147,7 +147,8 @@ func TestSeedRow25ALifetimeQuotaIsReleased(t *testing.T) {
 	c.refund(1, 0, "allowed 0/3 reset 94608000000000")
 }
 
-// Row 12: a window is live while its end is later than now. At equality the next begins, with the full window before it.
+// Row 12: a window is live while its end is later than now. At equality the next begins, with the full window before
+// it.
 func TestSeedRow12TheNextWindowBeginsAtEquality(t *testing.T) {
 	for _, l := range []limit.Limit{
 		{Algorithm: limit.FixedWindow, Quota: 1, Period: minute},

@@ -1,8 +1,8 @@
 package limit
 
 // slidingBuckets counts the current bucket and the Period/Bucket - 1 before it; buckets are aligned to the Unix epoch.
-// This is a sliding log that remembers only the bucket of each hit. The bucket that begins at b counts exactly while now <
-// b + Period, since Bucket divides Period.
+// This is a sliding log that remembers only the bucket of each hit. The bucket that begins at b counts exactly while
+// now < b + Period, since Bucket divides Period.
 //
 // State: as slidingLog's, with the beginnings of buckets as instants. Points has one entry for each bucket that counted
 // anything, so a quiet key stays small, and at most one Point is added per bucket.

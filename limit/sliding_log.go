@@ -9,9 +9,9 @@ import (
 // wherever the window begins. The price is memory: a Point for each instant that had a hit.
 //
 // State: T is the newest instant, A its units, Points the instants before it, oldest first, and B the total units. So a
-// second hit at one instant is only an addition, and Points are copied once per instant. Expired Points are cut off when a
-// hit is counted. A denial leaves them in place, and the next request skips them again. Their units are fewer than the
-// denied cost, or else the request would have fitted.
+// second hit at one instant is only an addition, and Points are copied once per instant. Expired Points are cut off
+// when a hit is counted. A denial leaves them in place, and the next request skips them again. Their units are fewer
+// than the denied cost, or else the request would have fitted.
 type slidingLog struct{}
 
 // maxPoints bounds the log when Add exceeds the quota. Within the quota a log has fewer Points.

@@ -2,8 +2,8 @@ package limit
 
 import "math/bits"
 
-// slidingWindow weighs two windows aligned to the Unix epoch: the count of the current one, and the count of the previous
-// one times the share of it that a window of one Period ending now still covers. A request is admitted iff
+// slidingWindow weighs two windows aligned to the Unix epoch: the count of the current one, and the count of the
+// previous one times the share of it that a window of one Period ending now still covers. A request is admitted iff
 //
 //	current + previous * (Period - elapsed) / Period + cost <= Quota
 //

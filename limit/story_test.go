@@ -30,8 +30,8 @@ func begin(t *testing.T, l limit.Limit, now limit.Time) *counter {
 // after sets the time to span after noon.
 func (c *counter) after(span limit.Span) *counter { c.now = noon + limit.Time(span); return c }
 
-// take expects "allowed used/remaining" or "denied used/remaining wait", with the wait and the time from noon until reset
-// in microseconds.
+// take expects "allowed used/remaining" or "denied used/remaining wait", with the wait and the time from noon until
+// reset in microseconds.
 func (c *counter) take(cost uint64, want string) {
 	c.t.Helper()
 	peeked := limit.Peek(c.l, c.state, cost, c.now)
@@ -238,7 +238,7 @@ func TestUnlimitedCountsAndNeverDenies(t *testing.T) {
 	c.refund(2, 0, "allowed 1099511627775/0")
 }
 
-// rates are a token bucket and a GCRA of 3, of which one comes back every second.
+// rates are a token bucket and a GCRA of 3; one unit comes back every second.
 var rates = []limit.Limit{
 	{Algorithm: limit.GCRA, Quota: 3, Period: minute, Count: 60},
 	{Algorithm: limit.TokenBucket, Quota: 3, Period: minute, Count: 60, Initial: 3},
@@ -258,8 +258,8 @@ func TestTheDebtOfARateIsAllCounted(t *testing.T) {
 	}
 }
 
-// The debt saturates at 62 bits. Such a state is encoded like any other, its wait is exact to the microsecond, and it can
-// be refunded.
+// The debt saturates at 62 bits. Such a state is encoded like any other, its wait is exact to the microsecond, and it
+// can be refunded.
 func TestTheDeepestDebtOfARate(t *testing.T) {
 	for _, l := range rates {
 		for _, at := range []limit.Time{noon, limit.MaxTime} {
@@ -284,7 +284,7 @@ func TestTheDeepestDebtOfARate(t *testing.T) {
 	}
 }
 
-// Units that nobody asked to be charged cause a wait of at most two fillings.
+// Units that the caller did not ask to be charged cause a wait of at most two fillings.
 func TestABoundedDebtOfARateEnds(t *testing.T) {
 	for _, l := range rates {
 		c := begin(t, l, noon)
@@ -299,8 +299,8 @@ func TestABoundedDebtOfARateEnds(t *testing.T) {
 	}
 }
 
-// A refund gives back only what has not come back on its own since. A bucket that is full again gets nothing back, even if
-// others have used it in the meantime.
+// A refund gives back only what has not come back on its own since. A bucket that is full again gets nothing back, even
+// if others have used it in the meantime.
 func TestARefundOfWhatCameBackGivesNothing(t *testing.T) {
 	for _, l := range rates {
 		c := begin(t, l, noon)

@@ -70,16 +70,18 @@ func Status(l Limit, s State, now Time) Verdict {
 }
 
 // Add counts cost units at now without deciding, even past the quota. Allowed reports whether the total is within the
-// quota. The count saturates at 2^62 units. That of a token bucket and GCRA, whose debt delays requests like any other
-// use, saturates at 2^62 parts of a unit (rate.go). A sliding log keeps at most 10,000 instants, whatever its quota.
+// quota. The count saturates at 2^62 units. For a token bucket and GCRA, where a debt delays requests like any other
+// use, it saturates at 2^62 parts of a unit (rate.go). A sliding log keeps at most 10,000 instants, regardless of its
+// quota.
 func Add(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 	c := counterOf(l, now)
 	mustCost(cost)
 	return added(c, l, c.settle(l, s, now), cost, now)
 }
 
-// AddBounded is Add for units that nobody asked to be charged, such as those of a denied request. A token bucket and GCRA
-// are charged until 2 * Quota is used, so that nobody waits longer than two fillings. Windows need no such bound.
+// AddBounded is Add for units that the caller did not ask to be charged, such as those of a denied request. It charges
+// a token bucket or GCRA only until 2 * Quota is used, so that a client waits for two fillings at most. Windows need no
+// such bound.
 func AddBounded(l Limit, s State, cost uint64, now Time) (State, Verdict) {
 	c := counterOf(l, now)
 	mustCost(cost)
@@ -98,11 +100,11 @@ func added(c counter, l Limit, settled State, cost uint64, now Time) (State, Ver
 }
 
 // Refund gives back cost units of a Take made at taken. It gives back at most the units that the window or bucket still
-// counts, and nothing when that window has passed. To a token bucket and GCRA it gives back only what has not come back on
-// its own since taken. That may be too little, if the bucket was full in between, but never too much. The units of one
-// Take may be given back once, and only to a State that has counted them, under this Limit or one that it Continues. The
-// caller is responsible for both. A state with nothing left in it becomes the zero State again, so an open window anchored
-// at its first hit closes.
+// counts, and nothing when that window has passed. To a token bucket and GCRA it gives back only what has not come back
+// on its own since taken. That may be too little, if the bucket was full in between, but never too much. The units of
+// one Take may be given back once, and only to a State that has counted them, under this Limit or one that it
+// Continues. The caller is responsible for both. A state with nothing left in it becomes the zero State again, so an
+// open window anchored at its first hit closes.
 func Refund(l Limit, s State, cost uint64, taken, now Time) State {
 	c := counterOf(l, now)
 	mustCost(cost)
@@ -110,8 +112,8 @@ func Refund(l Limit, s State, cost uint64, taken, now Time) State {
 	return c.refund(l, c.settle(l, s, now), cost, taken, now)
 }
 
-// StillCounts reports whether a Refund at now would give back anything of the units taken at taken, that is, whether those
-// units still count. A token bucket and GCRA do not know when they were charged: whatever is missing can be given back.
+// StillCounts reports whether a Refund at now would give back any of the units taken at taken. A token bucket and GCRA
+// do not know when they were charged: whatever is missing can be given back.
 func StillCounts(l Limit, s State, taken, now Time) bool {
 	c := counterOf(l, now)
 	mustTaken(taken, now)
@@ -137,8 +139,8 @@ func SetUsed(l Limit, s State, used uint64, now Time) State {
 	return c.add(l, kept, min(used, maxUnits), now)
 }
 
-// ForgetAt returns the first instant from which the State is equivalent to the zero State, so that it may be dropped, or
-// Forever if there is none.
+// ForgetAt returns the first instant from which the State is equivalent to the zero State, so that it may be dropped,
+// or Forever if there is none.
 func ForgetAt(l Limit, s State) Time {
 	return counterOf(l, 0).forgetAt(l, s)
 }

@@ -4,10 +4,10 @@ package limit
 // iff its cost is available. A never-used bucket holds Initial tokens, and begins to fill with the first request it
 // admits. A denial changes nothing, so it cannot begin anything.
 //
-// State: A is how many parts of tokens were missing at T (rate.go), so that the zero State is a full bucket. Where Initial
+// State: A is the parts of tokens that were missing at T (rate.go), so the zero State is a full bucket. Where Initial
 // is less than Quota, B is 1 once the bucket has been used. A full bucket then differs from a never-used one, so such a
-// State is never forgotten. B is 2 if nobody knows whether it has been used (Full): when Initial tokens have come back, it
-// is as if it had not been, and the next request to be admitted makes it a used one.
+// State is never forgotten. B is 2 if it is not known whether the bucket has been used (Full): once Initial tokens have
+// come back, it counts as never used, and the next admitted request makes it a used one.
 //
 // A refund puts back the tokens that have not come back on their own since they were taken.
 type tokenBucket struct{}
@@ -80,10 +80,10 @@ func (tokenBucket) full(l Limit, found State, f Full) State {
 	return bucketOf(l, max(l.Quota*per, found.A), f.At)
 }
 
-// perhapsUsed is the B of a bucket of which nobody knows whether it has been used.
+// perhapsUsed is the B of a bucket that may or may not have been used.
 const perhapsUsed = 2
 
-// perhapsUsedUntil returns when it has its Initial tokens again.
+// perhapsUsedUntil returns when such a bucket has its Initial tokens again.
 func perhapsUsedUntil(l Limit, s State) Time {
 	count, per := l.rate()
 	return s.T + Time(divUp(less(s.A, (l.Quota-l.Initial)*per), count))

@@ -7,9 +7,9 @@ import "math"
 // Its State may contain a Tally: an integer, possibly below zero, that exists until it ends, even while it is 0. Units
 // taken from a tally are not given back, since a tally may have ended and begun again in between.
 //
-// State: A is the count, and B is 0. For a tally, T is the first instant at which it no longer exists, or 0 if it does not
-// end on its own. B contains tallyThere, and tallyBelow if the tally is below zero. The distance from zero is A, plus 2^62
-// for each tallyStep in B, of which there are at most two.
+// State: A is the count, and B is 0. For a tally, T is the first instant at which it no longer exists, or 0 if it does
+// not end on its own. B contains tallyThere, and tallyBelow if the tally is below zero. The distance from zero is A,
+// plus 2^62 for each tallyStep in B (at most two).
 type unlimited struct{}
 
 const (
@@ -21,11 +21,11 @@ const (
 // Tally is a counter that can go below zero and can end.
 type Tally struct {
 	Value  int64
-	EndsAt Time // first instant at which the tally no longer exists; 0: it does not end on its own
+	EndsAt Time // first instant at which the tally no longer exists; 0 if it does not end on its own
 }
 
-// TallyOf reads the State of an unlimited limit at now. A count without a tally is returned as a Tally too. known is false
-// if there is neither.
+// TallyOf reads the State of an unlimited limit at now. A count without a tally is returned as a Tally too. known is
+// false if there is neither.
 func TallyOf(s State, now Time) (t Tally, known bool) {
 	s = unlimited{}.settle(Limit{}, s, now)
 	if s.A == 0 && s.B&tallyThere == 0 {

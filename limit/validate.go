@@ -2,7 +2,8 @@ package limit
 
 import "fmt"
 
-// The largest numbers of a Limit and its requests. They keep every level within 62 bits and every computed instant within 63.
+// The largest numbers of a Limit and its requests. They keep every level within 62 bits and every computed instant
+// within 63.
 const (
 	MaxQuota    = 1 << 53                                // units; also the largest Count
 	MaxCost     = 1 << 40                                // units of one request

@@ -9,7 +9,7 @@ import (
 
 func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 	zone := mustLoad("Europe/London")
-	const most = 1 << 62 / uint64(hour-1) // for a bucket whose rate is already in lowest terms
+	const most = 1 << 62 / uint64(hour-1) // for a bucket with a rate that is already in lowest terms
 	for _, tt := range []struct {
 		field string
 		l     limit.Limit

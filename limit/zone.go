@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Zone is an immutable time zone of the IANA database, made by LoadZone. Two Zones of one name are the same zone, even if
-// they were loaded separately: Limit.Equal compares the names.
+// Zone is an immutable time zone of the IANA database, made by LoadZone. Two Zones of one name are the same zone, even
+// if they were loaded separately: Limit.Equal compares the names.
 type Zone struct {
 	name     string
 	location *time.Location
@@ -18,12 +18,12 @@ type Zone struct {
 
 var utc = &Zone{name: "UTC", location: time.UTC}
 
-// LoadZone returns a time zone by its IANA name, such as "America/New_York". Both "" and "UTC" return one shared Zone for
-// UTC. The error is a *FieldError of time_zone.
+// LoadZone returns a time zone by its IANA name, such as "America/New_York". Both "" and "UTC" return one shared Zone
+// for UTC. The error is a *FieldError of time_zone.
 //
 // LoadZone reads only the database in the program, never the machine's database or its environment. So all nodes of one
-// version know the same zones and agree on when each changes its clocks. Two versions may disagree about a future change,
-// but an open period ends at the instant in its State in both.
+// version know the same zones and agree on when each changes its clocks. Two versions may disagree about a future
+// change, but an open period ends at the instant in its State in both.
 func LoadZone(name string) (*Zone, error) {
 	if name == "" || name == utc.name {
 		return utc, nil
@@ -86,8 +86,8 @@ func (z *Zone) equal(other *Zone) bool {
 type span struct{ from, until, offset int64 }
 
 // span returns the span that contains an instant. After the newest change listed in a zone's data, package time divides
-// the zone's rule into years, but only roughly: every year ends after 365 days, and the first begins on January 1 even if
-// that newest change came later. This function corrects both.
+// the zone's rule into years, but only roughly: every year ends after 365 days, and the first begins on January 1 even
+// if that newest change came later. This function corrects both.
 func (z *Zone) span(at int64) span {
 	s := span{from: math.MinInt64 / 2, until: math.MaxInt64 / 2, offset: z.offset(at)}
 	from, until := time.Unix(at, 0).In(z.location).ZoneBounds()

@@ -33,7 +33,8 @@ func TestAZoneIsWhatEveryMachineKnowsByThatName(t *testing.T) {
 	}
 }
 
-// A decoded limit shares the Cycle of the expected limit. If another limit was expected, it still equals the encoded one.
+// A decoded limit shares the Cycle of the expected limit. If another limit was expected, it still equals the encoded
+// one.
 func TestADecodedCalendarSharesTheCycleItIsExpectedToHave(t *testing.T) {
 	london, newYork := mustLoad("Europe/London"), mustLoad("America/New_York")
 	l := calendar(limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: london}, nil)
@@ -134,8 +135,8 @@ func TestZonesAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
-// machineWithOtherZones makes a database in which New York is UTC, and which has one more zone. Its file "local" is the zone
-// of a machine one hour east of UTC.
+// machineWithOtherZones makes a database in which New York is UTC, and which has one more zone. Its file "local" is the
+// zone of a machine one hour east of UTC.
 func machineWithOtherZones(t *testing.T) string {
 	dir := t.TempDir()
 	utc := make([]byte, 44, 54) // RFC 9636: no transitions, one type of 0 s, and its name of 4 bytes

@@ -11,7 +11,7 @@ import (
 const spanMax = limit.Span(math.MaxInt64 / int64(time.Microsecond))
 
 // Build makes a Set of policies that were not read from a file. It applies the checks of Parse, so Format can write an
-// accepted Set and Parse can read it back. The error is a *ParseError of the file "policies", whose problems have paths
+// accepted Set and Parse can read it back. The error is a *ParseError of the file "policies"; its problems have paths
 // but no lines. The policies must not be changed afterwards.
 func Build(policies []*Policy) (*Set, error) {
 	d := newDecoder()
@@ -21,7 +21,7 @@ func Build(policies []*Policy) (*Set, error) {
 	return d.build(policies)
 }
 
-// build makes a set of policies that have been read.
+// build makes a Set of decoded policies.
 func (d *decoder) build(policies []*Policy) (*Set, error) {
 	seen := map[string]bool{}
 	for _, p := range policies {

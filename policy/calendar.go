@@ -28,7 +28,7 @@ func UsualCycle(u limit.Unit) *limit.Cycle {
 	return c
 }
 
-// cycleFields are the periods of a calendar. What is usual depends on the unit, which is read first.
+// cycleFields are the periods of a calendar. Defaults depend on the unit, which is therefore read first.
 func cycleFields() []field {
 	fields := fieldsBy[limit.Cycle](
 		"Unit", `policy:"unit,required" about:"Unit of the period."`,
@@ -46,7 +46,7 @@ func cycleFields() []field {
 	return fields
 }
 
-// finishCycle gives a calendar without a time zone UTC.
+// finishCycle sets UTC in a calendar without a time zone.
 func finishCycle(d *decoder, v value, of any) {
 	if c := of.(*limit.Cycle); c.Zone == nil && !d.failed[v.path+".time_zone"] {
 		d.zone(value{path: v.path}, utc, &c.Zone)

@@ -7,16 +7,16 @@
 //
 // A field of the file is written once: as the tags of a Go field (the type field in field.go says which). Parse,
 // Format, Diff, the nodes from which package api makes its messages, and the JSON Schema for editors (JSONSchema) come
-// from the tags. What is right only beside other fields is checked in Go. To add a field, add a Go field with its tags
-// and a field of the same name to the message in api/stint/v1.
+// from the tags. Checks that involve several fields are Go code. To add a field, add a Go field with its tags and a
+// field of the same name to the message in api/stint/v1.
 //
-// What a policy says about holds, lockouts, changes and parents is only data here. Package shard implements it.
+// Holds, lockouts, changes and parents are only data here. Package shard implements them.
 //
-// The package does not know how a limit counts; package limit does, and also validates each limit's numbers. It knows
+// The package does not know how a limit counts; package limit does, and validates each limit's numbers. It knows
 // nothing of usage, keys, time, files or the network. The caller reads the file.
 //
 // A file is accepted as a whole or rejected as a whole. Parse reports every problem that it finds, each with its line
-// and the path of its field. An unknown field is rejected: ignoring it would enforce another policy than the one in the
+// and the path of its field. An unknown field is rejected: ignoring it would enforce a policy other than the one in the
 // file. YAML aliases are rejected as well; without them the work of a parse is bounded by the size of the file.
 //
 // Names of policies, limits, tiers and units consist of a-z, 0-9, "_", "." and "-", start with a letter or a digit, and

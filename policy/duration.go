@@ -9,8 +9,8 @@ import (
 
 const day = 24 * time.Hour
 
-// ParseDuration reads a duration in the form of time.ParseDuration (90s, 2h30m), with weeks and days before it, as in 90d, 2w or
-// 1d12h. A day is 24 hours.
+// ParseDuration reads a duration in the form of time.ParseDuration (90s, 2h30m), with weeks and days before it, as in
+// 90d, 2w or 1d12h. A day is 24 hours.
 func ParseDuration(text string) (time.Duration, error) {
 	rest, sign := text, time.Duration(1)
 	if after, ok := strings.CutPrefix(rest, "-"); ok {

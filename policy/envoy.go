@@ -12,27 +12,27 @@ import (
 // read it.
 type EnvoyDomain struct {
 	Name string // as Envoy sends it: any text
-	// Namespace of the keys; "": the default namespace.
+	// Namespace of the keys; "" is the default namespace.
 	Namespace string      `policy:"namespace" text:"name" about:"Absent: the default namespace."`
 	Rules     []EnvoyRule `policy:"rules" most:"2000" lines:"fields" about:"A descriptor meets at most one of them."`
 
 	root *envoyNode // made of Rules by compile
 }
 
-// EnvoyRule says what a descriptor counts. A descriptor meets at most one rule (EnvoyDomain.Match).
+// EnvoyRule says what a descriptor counts. At most one rule matches a descriptor (EnvoyDomain.Match).
 type EnvoyRule struct {
 	Match []EnvoyEntry `policy:"match,required" least:"1" most:"16" about:"Entries of a descriptor; * is any text."`
-	Name  string       `policy:"name" text:"envoy" about:"For the replaces of other rules."` // "": none
-	// Replaces: a request that meets this rule does not count by the rules of these names.
+	Name  string       `policy:"name" text:"envoy" about:"For the replaces of other rules."` // optional
+	// Replaces names rules: a request that meets this rule does not count by them.
 	Replaces []string `policy:"replaces" text:"envoy" most:"16" about:"Names of rules that do not count then."`
-	// LookPast: a look is denied only when more than the quota is used, as envoyproxy/ratelimit does it, and not
-	// already when nothing is left.
+	// LookPast makes a look denied only when more than the quota is used, as in envoyproxy/ratelimit, and not already
+	// when nothing is left.
 	LookPast bool        `policy:"look_past_quota" about:"A look is denied only when more than the quota is used."`
 	Entries  []RuleEntry `policy:"entries,required" most:"8" lines:"items" about:"What such a request counts."`
 }
 
-// EnvoyEntry is a pair of a descriptor or, in a rule, what such a pair must be: its value may have "*" for any text.
-// "*" alone is met only by values that no other rule of the key meets.
+// EnvoyEntry is a pair of a descriptor or, in a rule, the condition on such a pair: "*" in its value matches any text.
+// "*" alone matches only values that no other rule of the key matches.
 type EnvoyEntry struct{ Key, Value string }
 
 // envoyTextMax bounds a name, key or value, in bytes.

@@ -14,7 +14,7 @@ import (
 // (https://github.com/envoyproxy/ratelimit, src/config/config_impl.go). Each limit becomes a policy. The zero value is
 // ready. It is for one goroutine.
 type EnvoyImport struct {
-	// Notes tell what is counted otherwise, or left out, each with its file and line.
+	// Notes list what is counted differently, or left out, each with its file and line.
 	Notes []string
 
 	policies []*Policy
@@ -54,13 +54,13 @@ func (m *EnvoyImport) Set() (*Set, error) {
 	return readRules("policies", sectionsKind.nodeOf(&m.rules), set)
 }
 
-// envoyFile is a file that is read.
+// envoyFile is a file being read.
 type envoyFile struct {
 	*decoder
 	into     *EnvoyImport
 	domain   *EnvoyDomain
 	policies []*Policy
-	named    map[string]bool // names of limits, which others may replace
+	named    map[string]bool // names of limits, which other limits may replace
 	notes    []Problem
 }
 
@@ -88,8 +88,8 @@ func (f *envoyFile) scan(v value, into any) {
 	}
 }
 
-// read returns the domain as earlier files have it, which the rules of this one join (MERGE_DOMAIN_CONFIG); nil: they
-// have none of it.
+// read returns the domain as defined in earlier files, or nil if they do not define it. The rules of this file join it
+// (MERGE_DOMAIN_CONFIG).
 func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 	for i, node := range root.node.Content {
 		if node.Value == "ConfigMap" && root.node.Content[max(i, 1)-1].Value == "kind" {
@@ -126,10 +126,10 @@ func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 	return before
 }
 
-// envoyStep is the way to a descriptor.
+// envoyStep is the path to a descriptor.
 type envoyStep struct {
 	match  []EnvoyEntry
-	shared []bool // its values share one counter
+	shared []bool // whether the values share one counter
 }
 
 // descriptor is the fields of one descriptor.
@@ -165,7 +165,7 @@ func (f *envoyFile) level(v value, way envoyStep) {
 		}
 		list = append(list, d)
 	}
-	passed := map[string]bool{} // keys whose "*" has been read
+	passed := map[string]bool{} // keys with "*" already read
 	for _, d := range list {
 		pattern := strings.Contains(d.pair.Value, "*")
 		if path := all[d.pair.Key]; path != "" && path != d.path && pattern && (d.bare || passed[d.pair.Key]) {
@@ -224,7 +224,7 @@ func (f *envoyFile) rule(d envoyDescriptor, way envoyStep) {
 	}
 }
 
-// limited makes the policy of a limit, and the rule that counts by it.
+// limited makes the policy of a limit, and the rule that uses it.
 func (f *envoyFile) limited(d envoyDescriptor, v value, way envoyStep) {
 	fields := f.fields(v, "requests_per_unit", "unit", "unlimited", "name", "replaces")
 	r := EnvoyRule{Match: way.match, LookPast: true}
@@ -288,7 +288,7 @@ func (f *envoyFile) replaces(item value, r *EnvoyRule) {
 	}
 }
 
-// name makes the name of a policy, which no other policy has.
+// name returns a name that no other policy has.
 func (f *envoyFile) name(given string, way envoyStep) string {
 	text := given
 	if text == "" {
@@ -322,7 +322,8 @@ func (f *envoyFile) name(given string, way envoyStep) string {
 	return unique
 }
 
-// template makes the key of a limit some of whose values share a counter. Others have the descriptor as their key.
+// template makes the key of a limit if some of its values share a counter. Other limits have the descriptor as their
+// key.
 func (w *envoyStep) template() (Template, error) {
 	if !slices.Contains(w.shared, true) {
 		return Template{}, nil

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// envoyNode is a step of the way to a domain's rules, one for each entry of a descriptor.
+// envoyNode is a step on the path to a domain's rules, one for each entry of a descriptor.
 type envoyNode struct {
-	rule     *EnvoyRule                // whose match ends here; nil: none
+	rule     *EnvoyRule                // the rule that ends here, or nil
 	exact    map[EnvoyEntry]*envoyNode // by key and value
 	patterns []envoyPattern            // in the order of the file
 	any      map[string]*envoyNode     // by key: the value "*"
@@ -20,7 +20,7 @@ type envoyPattern struct {
 	next  *envoyNode
 }
 
-// compile makes the tree of the rules. It is called before anybody else knows the domain.
+// compile builds the tree of the rules. It must be called before the domain is shared.
 func (e *EnvoyDomain) compile() {
 	e.root = &envoyNode{}
 	for i := range e.Rules {
@@ -32,7 +32,7 @@ func (e *EnvoyDomain) compile() {
 	}
 }
 
-// toward returns the node behind one step of a rule, which it makes if there is none.
+// toward returns the node after one step of a rule, creating it if needed.
 func (n *envoyNode) toward(m EnvoyEntry) *envoyNode {
 	switch {
 	case m.Value == "*":
@@ -62,9 +62,9 @@ func (n *envoyNode) toward(m EnvoyEntry) *envoyNode {
 	return n.exact[m]
 }
 
-// Match returns the rule that a descriptor meets; nil: none. Each entry of the descriptor goes one step: to the rules with its
-// exact value, else to those with the first pattern in the file that it meets, else to those with "*". There is no way back
-// from a step, and a rule is met by descriptors of its own length. That is how envoyproxy/ratelimit finds a limit
+// Match returns the rule that a descriptor meets, or nil. Each entry of the descriptor goes one step: to the rules with
+// its exact value, else to those with the first pattern in the file that it meets, else to those with "*". There is no
+// backtracking, and a rule matches only descriptors of its own length. This is how envoyproxy/ratelimit finds a limit
 // (src/config/config_impl.go, GetLimit).
 func (e *EnvoyDomain) Match(descriptor []EnvoyEntry) *EnvoyRule {
 	n := e.root
@@ -88,7 +88,7 @@ func (n *envoyNode) step(pair EnvoyEntry) *envoyNode {
 	return n.any[pair.Key]
 }
 
-// admits reports whether the value is the literal parts in their order, with any text between them.
+// admits reports whether the value consists of the literal parts in their order, with any text between them.
 func (p *envoyPattern) admits(value string) bool {
 	first, last := p.parts[0], p.parts[len(p.parts)-1]
 	if len(value) < len(first)+len(last) || !strings.HasPrefix(value, first) || !strings.HasSuffix(value, last) {
@@ -111,7 +111,7 @@ func (r *EnvoyRule) Key(e *RuleEntry, descriptor []EnvoyEntry) string {
 		return string(BoundKey(DescriptorKey(descriptor)))
 	}
 	return e.Key.Key(func(field string) (named string) {
-		for i, m := range r.Match { // a number is a place, also where a key has its name
+		for i, m := range r.Match { // a number is a position, even if a key has it as its name
 			if strconv.Itoa(i+1) == field {
 				return descriptor[i].Value
 			}
@@ -123,7 +123,7 @@ func (r *EnvoyRule) Key(e *RuleEntry, descriptor []EnvoyEntry) string {
 	})
 }
 
-// DescriptorKey returns a descriptor as "k=v|k=v", with both escaped: no two descriptors have the same.
+// DescriptorKey returns a descriptor as "k=v|k=v", with keys and values escaped: no two descriptors have the same key.
 func DescriptorKey(descriptor []EnvoyEntry) (key []byte) {
 	for i, pair := range descriptor {
 		if i > 0 {

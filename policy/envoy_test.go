@@ -198,7 +198,8 @@ func TestImportOfRatelimit(t *testing.T) {
 	}
 }
 
-// Each mistake that envoyproxy/ratelimit refuses is refused here, with its line and field; so is what cannot be counted here.
+// Each mistake that envoyproxy/ratelimit refuses is refused here, with its line and field; so is what cannot be counted
+// here.
 func TestMistakesOfRatelimit(t *testing.T) {
 	const unit = "rate_limit: {unit: second, requests_per_unit: 5}"
 	for _, c := range []struct{ text, want string }{

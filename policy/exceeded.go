@@ -1,7 +1,6 @@
 package policy
 
-// OnExceeded is what becomes of a request that a limit has no room for. Either way it does not pass, and nothing is
-// counted.
+// OnExceeded is the fate of a request that exceeds a limit. In every case it does not pass, and nothing is counted.
 type OnExceeded uint8
 
 // The ways to treat such a request. A limit with ExceededChallenge is called soft, any other one hard.

@@ -10,23 +10,23 @@ import (
 
 // field is one field of a mapping in a policies file. The schema of the file is the tags of the Go fields:
 //
-//	policy  its name, and then required; always: written even if it is as usual; or told: messages have it even then
-//	usual   what an absent field is, if not zero: it must stand for itself, or for a list of it alone
-//	about   a sentence for editors, whose beginning also ends problems
+//	policy  its name, and then required; always: written even if it has its default; or told: messages have it even then
+//	usual   the default, if not zero: a value, or the only item of a list
+//	about   a sentence for editors; problems end with its beginning
 //	min, max, step; least, most   bounds of a number or duration; of the length of a list
-//	text    which kind of text it is: one of texts
-//	lines   a list or mapping of which each item has a line of its own
+//	text    the kind of text: one of texts
+//	lines   a list or mapping with each item on a line of its own
 //
-// Parse, Format, the messages of the API and JSONSchema come from them. What is right only beside other fields is
-// checked in Go.
+// Parse, Format, the messages of the API and JSONSchema come from them. Checks that involve several fields are Go code.
 type field struct {
 	kind
 	name, about            string
 	required, always, told bool
 
-	index  []int                                // of the Go field
-	usual  func(of reflect.Value) reflect.Value // what an absent field of a struct is; nil: zero
-	unless func(of reflect.Value) bool          // whether Format leaves it out; nil: if it is as usual
+	index []int                                // of the Go field
+	usual func(of reflect.Value) reflect.Value // the default of a field in a given struct; nil means zero
+	// unless reports whether Format leaves the field out; nil means when it has its default.
+	unless func(of reflect.Value) bool
 }
 
 // fieldsOf returns the fields of a struct in the order of the struct, which is that of Format.
@@ -39,7 +39,7 @@ func fieldsOf(t reflect.Type) (fields []field) {
 	return fields
 }
 
-// fieldsBy returns fields of a T, given by the name of each Go field and a tag that it does not have there.
+// fieldsBy returns fields of a T with other tags than the struct's. The names of Go fields and their tags alternate.
 func fieldsBy[T any](namesAndTags ...string) (fields []field) {
 	for i := 0; i < len(namesAndTags); i += 2 {
 		f, _ := reflect.TypeFor[T]().FieldByName(namesAndTags[i])
@@ -74,7 +74,7 @@ func fieldOf(goField reflect.StructField) field {
 	return f
 }
 
-// omits reports whether Format leaves the field of a struct out: it is what it is if it is absent.
+// omits reports whether Format leaves the field of a struct out because it has its default.
 func (f *field) omits(of reflect.Value, told bool) bool {
 	v := of.FieldByIndex(f.index)
 	switch {
@@ -88,15 +88,15 @@ func (f *field) omits(of reflect.Value, told bool) bool {
 	return reflect.DeepEqual(v.Interface(), f.usual(of).Interface())
 }
 
-// finishers have the last word on structs that were read.
+// finishers complete or reject structs after all their fields have been read.
 var finishers = map[reflect.Type]func(d *decoder, v value, of any){
 	reflect.TypeFor[Lockout]():   finishLockout,
 	reflect.TypeFor[GateEntry](): finishGateEntry,
 	reflect.TypeFor[EnvoyRule](): finishEnvoyRule,
 }
 
-// mappingKind is a mapping with these fields, which are read and written in their order. done, unless it is nil, has
-// the last word on a struct that was read.
+// mappingKind is a mapping with these fields, read and written in their order. done, if set, completes or rejects a
+// struct that was read.
 func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, of any)) kind {
 	names := make([]string, len(fields))
 	for i := range fields {
@@ -151,7 +151,7 @@ func mappingKind(t reflect.Type, fields []field, done func(d *decoder, v value, 
 	}
 }
 
-// knows reports the fields of a mapping that are not known there.
+// knows reports unknown fields of a mapping.
 func (d *decoder) knows(v value, given []value, known []string) {
 	for _, e := range given {
 		switch {

@@ -9,12 +9,12 @@ import (
 // Change is one policy that differs between two sets.
 type Change struct {
 	Name   string
-	Before *Policy // nil: the policy is new
-	After  *Policy // nil: the policy was removed
+	Before *Policy // nil if the policy is new
+	After  *Policy // nil if the policy was removed
 }
 
-// Diff lists the policies whose canonical text differs, in alphabetical order. A nil set is an empty one. It may be
-// called concurrently.
+// Diff lists the policies that differ in their canonical text, in alphabetical order. A nil set is an empty one. It may
+// be called concurrently.
 func Diff(before, after *Set) (changes []Change) {
 	old, fresh := before.policies(), after.policies()
 	both := maps.Clone(old)
@@ -28,7 +28,7 @@ func Diff(before, after *Set) (changes []Change) {
 	return changes
 }
 
-// policies returns the policies of a set by their names; none of nil.
+// policies returns the policies of a set by name; a nil set has none.
 func (s *Set) policies() map[string]*Policy {
 	if s == nil {
 		return map[string]*Policy{}

@@ -8,39 +8,39 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Gate is the rules of one gate, /gate/NAME: what a request that a proxy asks about counts. It is immutable.
+// Gate is the rules of one gate, /gate/NAME: what a request counts when a proxy asks about it. It is immutable.
 type Gate struct {
 	Name string
-	// Namespace of the keys; "": the default namespace.
+	// Namespace of the keys; "" is the default namespace.
 	Namespace string `policy:"namespace" text:"name" about:"Absent: the default namespace."`
-	// TrustedProxies are the networks whose word is taken about who asked for what. There are none by default.
+	// TrustedProxies are the networks with trusted forwarding headers. Default: none.
 	TrustedProxies []netip.Prefix `policy:"trusted_proxies" most:"64" about:"Networks whose word is taken: 10.0.0.0/8."`
-	// Proxy says which of a trusted proxy's headers name the method and the path.
+	// Proxy selects which of a trusted proxy's headers name the method and the path.
 	Proxy GateProxy `policy:"proxy" about:"Whose headers name the method and the path. Absent: whichever there are."`
 	// RequestID is a header that the trusted proxies overwrite with an id for each request: a second question with the
-	// same id is not counted again. "": there is none.
+	// same id is not counted again. "" disables this.
 	RequestID string `policy:"request_id" text:"header" about:"A header with an id for each request: counted once."`
-	// Identity lists who a request can be, in the order in which they are looked for; never empty.
+	// Identity lists how a client may be identified, in the order of the attempts; never empty.
 	Identity  []GateIdentity `policy:"identity,always" usual:"ip" least:"1" most:"8" about:"Who a request can be."`
-	JWT       *GateJWT       `policy:"jwt" about:"Which tokens prove an identity."` // nil: no identity is a JWT
+	JWT       *GateJWT       `policy:"jwt" about:"Which tokens prove an identity."` // nil if no identity is a JWT
 	OnMissing OnMissing      `policy:"on_missing" about:"What happens to a request without an identity."`
 	Fail      FailMode       `policy:"fail" about:"What happens to a request without a decision. Absent: open."`
 	NoMatch   NoMatch        `policy:"no_match,required" about:"What happens to a request that no route matches."`
-	// Denied is the body of the answer to a denied request; nil: a problem document.
+	// Denied is the body of the answer to a denied request; nil means a problem document.
 	Denied *GateBody   `policy:"denied" about:"Body for a denied request. Absent: a problem document."`
 	Routes []GateRoute `policy:"routes,required" least:"1" most:"64" lines:"items" about:"The first match counts."`
 }
 
-// GateJWT says which tokens prove an identity.
+// GateJWT configures which tokens prove an identity.
 type GateJWT struct {
 	JWKS     string `policy:"jwks,required" text:"words" about:"Address of the keys, with https."`
 	Issuer   string `policy:"issuer,required" text:"words" about:"Issuer of the tokens."`
 	Audience string `policy:"audience,required" text:"words" about:"Audience of the tokens."`
-	// Algorithms of signatures; never empty. RS256 is the one that OpenID Connect begins with.
+	// Algorithms of signatures; never empty. The default, RS256, is that of OpenID Connect.
 	Algorithms []string `policy:"algorithms" text:"signature" usual:"RS256" least:"1" most:"10" about:"Of signatures."`
 }
 
-// GateIdentity is one way to say who sent a request.
+// GateIdentity is one way to identify the client of a request.
 type GateIdentity struct {
 	Kind IdentityKind
 	// Header of the API key, with IdentityHeader.
@@ -60,36 +60,36 @@ const (
 // GateProxy is a kind of proxy.
 type GateProxy uint8
 
-// The kinds of proxies, by the headers with which they say what was asked.
+// The kinds of proxies, by the headers that carry the original request.
 const (
-	ProxyAny          GateProxy = 0 // whichever of the others' headers there are; requests whose headers differ are refused
+	ProxyAny          GateProxy = 0 // any of the headers below; requests with contradicting headers are refused
 	ProxyNginx        GateProxy = 1 // X-Original-Method, X-Original-URI, and Host
 	ProxyIngressNginx GateProxy = 2 // X-Original-Method, X-Original-URL
 	ProxyForwarded    GateProxy = 3 // X-Forwarded-Method, X-Forwarded-Uri, X-Forwarded-Host: Traefik, Caddy
-	ProxyPath         GateProxy = 4 // the request's own, with the path behind /gate/NAME: Envoy
+	ProxyPath         GateProxy = 4 // the request's own method, and the path after /gate/NAME: Envoy
 )
 
-// OnMissing is what happens to a request that does not say who sent it.
+// OnMissing is the fate of a request from an unidentified client.
 type OnMissing uint8
 
 // The ways to treat a request without an identity.
 const (
 	MissingDeny   OnMissing = 0 // it is refused, and nothing is counted
-	MissingSkip   OnMissing = 1 // entries whose key needs the identity are left out
-	MissingShared OnMissing = 2 // all of them count together
+	MissingSkip   OnMissing = 1 // entries with a key that needs the identity are left out
+	MissingShared OnMissing = 2 // all such requests count together
 )
 
-// FailMode is what happens to a request without a decision.
+// FailMode is the fate of a request without a decision.
 type FailMode uint8
 
 // The ways to fail. A route that names a security policy always fails closed.
 const (
-	FailDefault FailMode = 0 // of a route: as the gate does; of a gate: open
+	FailDefault FailMode = 0 // of a route: as configured for the gate; of a gate: open
 	FailClosed  FailMode = 1 // it is refused
 	FailOpen    FailMode = 2 // it passes, with a mark
 )
 
-// NoMatch is what happens to a request that no route matches.
+// NoMatch is the fate of a request that no route matches.
 type NoMatch uint8
 
 // The ways to treat a request that no route matches. There is no default.
@@ -109,25 +109,25 @@ type GateBody struct {
 type GateRoute struct {
 	Match GateMatch `policy:"match,required" about:"Which requests. Empty: all."`
 	Fail  FailMode  `policy:"fail" about:"What happens without a decision. Absent: as the gate does."`
-	// Entries are counted all, or none. With their parents they are a request of at most 32.
+	// Entries are counted all or none. With their parents they form a request of at most 32 entries.
 	Entries []GateEntry `policy:"entries,required" least:"1" most:"16" about:"What it counts: all, or nothing."`
 }
 
-// GateMatch says which requests a route is for. An empty field matches all.
+// GateMatch selects the requests of a route. An empty field matches all.
 type GateMatch struct {
 	Method string `policy:"method" text:"method" about:"GET includes HEAD."`
-	// Host is a name, or as "*.example.com" all names below one.
+	// Host is a name, or "*.example.com" for all names below one.
 	Host string `policy:"host" text:"words" about:"A name, or all below one: *.example.com."`
 	// At most one of Path, Prefix, Glob and Regexp is set. All are compared without regard to upper and lower case.
 	Path   string `policy:"path" text:"words" about:"The whole path."`
 	Prefix string `policy:"prefix" text:"words" about:"Whole segments from the start of the path."`
 	Glob   string `policy:"glob" text:"words" about:"* is any text within a segment, ** any text."`
 	Regexp string `policy:"regexp" text:"words" about:"The whole path, in the syntax of RE2."`
-	// Header lists headers all of which must be there.
+	// Header lists required headers.
 	Header []*GateHeader `policy:"header" text:"header" about:"Headers that must be there; *: with any value."`
 }
 
-// GateHeader is a header with one value; "*": any.
+// GateHeader is a header with one value, or "*" for any value.
 type GateHeader struct{ Name, Value string }
 
 // GateEntry is one policy and key that a request counts.
@@ -139,14 +139,14 @@ type GateEntry struct {
 
 // GateCost is how many units an entry spends.
 type GateCost struct {
-	// Header is one that the trusted proxies overwrite. A request whose header is no number from 1 to Units spends
+	// Header is a header that the trusted proxies overwrite. If it is not a number from 1 to Units, the request spends
 	// Units.
 	Header string `policy:"header,required" text:"header" about:"A header that the trusted proxies overwrite."`
-	// Units are the most that Header may say, if there is one.
+	// Units is the largest cost, and the cost if Header is not set.
 	Units uint64 `policy:"max,required" min:"1" max:"1099511627776" about:"The most that it may say."`
 }
 
-// Values of a gate in a file that are a word or number, or else a mapping.
+// Values of a gate that a file writes as a word or number, or else as a mapping.
 var (
 	identityKind = func() kind {
 		key := mappingKind(reflect.TypeFor[GateIdentity](), fieldsOf(reflect.TypeFor[GateIdentity]()),
@@ -184,12 +184,12 @@ const (
 	GateFieldIP       = "ip"
 )
 
-// GateFields lists the fields of a gate's key templates. What a client can choose at will is not among them: each new
-// text would have a count of its own.
+// GateFields lists the fields of a gate's key templates. Fields that a client can choose freely are not among them:
+// each new text would have a count of its own.
 var GateFields = []string{GateFieldIdentity, GateFieldIP}
 
-// AlwaysCloses reports whether a route fails closed whatever its gate says, because one of its policies is for
-// security.
+// AlwaysCloses reports whether a route fails closed regardless of the gate's setting, because one of its policies is
+// for security.
 func (r *GateRoute) AlwaysCloses(policies *Set) bool {
 	for _, e := range r.Entries {
 		if p, ok := policies.Lookup(e.Policy); ok && p.Security {
@@ -199,11 +199,11 @@ func (r *GateRoute) AlwaysCloses(policies *Set) bool {
 	return false
 }
 
-// KnowsKeys reports whether a request that invents an API key is refused on a route, so that an API key can be an
-// identity there: one of its policies, or of their parents, refuses unknown keys, and the identity is in the key that
-// it looks up.
+// KnowsKeys reports whether a route refuses requests with an invented API key, so that an API key can be an identity
+// there: one of its policies, or of their parents, refuses unknown keys, and the identity is part of the key that it
+// looks up.
 func (r *GateRoute) KnowsKeys(policies *Set) bool {
-	const mark = "\uE000" // a character that no key template escapes
+	const mark = "\uE000" // a character that key templates do not escape
 	for _, e := range r.Entries {
 		key := e.Key.Key(func(field string) string {
 			if field == GateFieldIdentity {

@@ -16,8 +16,8 @@ const (
 	gateBodyBytesMax = 1024
 )
 
-// jwtAlgorithms are the signatures that a token may have. One with a shared secret is not among them: whoever can check
-// it can make it.
+// jwtAlgorithms are the accepted signature algorithms. Algorithms with a shared secret are excluded: with it, the
+// verifier could sign tokens as well.
 var jwtAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 func (g *Gate) problems(policies *Set) []Problem {
@@ -65,7 +65,7 @@ func (c *checker) jwt(j *GateJWT) {
 		c.fail("jwt.jwks", "must be the address of keys, as in https://id.example.com/keys")
 	case where.Scheme == "http" && isLoopback(where.Hostname()):
 	case where.Scheme != "https":
-		c.fail("jwt.jwks", "must begin with https://, so that nobody on the way can put his own keys there; http:// is for this machine alone")
+		c.fail("jwt.jwks", "must begin with https://, so that the keys cannot be replaced on the way; http:// is for this machine alone")
 	}
 	for i, name := range j.Algorithms {
 		if !slices.Contains(jwtAlgorithms, name) {
@@ -133,7 +133,7 @@ func (c *checker) match(field string, m *GateMatch) {
 	c.count(field+".header", len(m.Header), 0, gateHeadersMax)
 }
 
-// hasNoRequest reports whether a path has what no path of a request has.
+// hasNoRequest reports whether a path contains something that no request's path contains.
 func hasNoRequest(path string) bool {
 	return strings.ContainsAny(path, `?#\`) ||
 		slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool { return segment == "." || segment == ".." })

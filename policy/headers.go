@@ -9,14 +9,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The styles in which an answer tells a client about its limits. A policy has at most one of each family, since two of
-// one family would write the same headers.
+// The header styles in which an answer describes limits to a client. A policy has at most one of each family, since two
+// of one family would write the same headers.
 const (
-	StyleIETF            = "ietf"               // RateLimit-Policy and RateLimit
-	StyleXRateLimit      = "x-ratelimit"        // X-RateLimit-*; Reset in Unix seconds
-	StyleXRateLimitDelta = "x-ratelimit-delta"  // the same; Reset in seconds from now
-	StyleXRateLimitUsed  = "x-ratelimit-github" // as StyleXRateLimit, with X-RateLimit-Used and -Resource as GitHub has them
-	StyleXQuota          = "x-quota"            // X-Quota-* of the limit named QuotaLimit; "x-quota: month": of the limit month
+	StyleIETF            = "ietf"              // RateLimit-Policy and RateLimit
+	StyleXRateLimit      = "x-ratelimit"       // X-RateLimit-*; Reset in Unix seconds
+	StyleXRateLimitDelta = "x-ratelimit-delta" // the same; Reset in seconds from now
+	// StyleXRateLimitUsed is StyleXRateLimit with X-RateLimit-Used and -Resource as GitHub has them.
+	StyleXRateLimitUsed = "x-ratelimit-github"
+	// StyleXQuota is X-Quota-* of the limit named QuotaLimit; "x-quota: month" is of the limit month.
+	StyleXQuota = "x-quota"
 )
 
 // QuotaLimit is the name of the limit that the header style x-quota shows if it names none.
@@ -24,7 +26,7 @@ const QuotaLimit = "daily"
 
 var headerStyles = []string{StyleIETF, StyleXRateLimit, StyleXRateLimitDelta, StyleXRateLimitUsed, StyleXQuota}
 
-// quotaOf is what stands before the name of a limit: a style with a name is written as in the file, "x-quota: month".
+// quotaOf precedes the name of a limit: a style with a name is written as in the file, "x-quota: month".
 const quotaOf = StyleXQuota + ": "
 
 // QuotaStyle returns the limit that a style of the family x-quota shows; ok is false for other styles.
@@ -35,7 +37,7 @@ func QuotaStyle(style string) (limit string, ok bool) {
 	return strings.CutPrefix(style, quotaOf)
 }
 
-// family returns what the headers of a style begin with.
+// family returns the common prefix of a style's headers.
 func family(style string) string {
 	if _, quota := QuotaStyle(style); quota {
 		return StyleXQuota

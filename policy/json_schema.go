@@ -15,8 +15,8 @@ func (s jsonSchema) with(keyword string, value any) jsonSchema {
 	return s
 }
 
-// JSONSchema returns the JSON Schema (draft 2020-12) of policies files, for editors. A file that it refuses is refused
-// by Parse. Parse also knows what is only right beside other fields.
+// JSONSchema returns the JSON Schema (draft 2020-12) of policies files, for editors. Parse refuses every file that the
+// schema refuses, and also checks fields against each other.
 func JSONSchema() []byte {
 	text, err := json.MarshalIndent(fileKind.schema().
 		with("$schema", "https://json-schema.org/draft/2020-12/schema").

@@ -121,7 +121,7 @@ func TestSchemaTakesEveryFile(t *testing.T) {
 	}
 }
 
-// An editor underlines what is wrong by itself. What is wrong beside other fields, only Parse knows.
+// An editor underlines fields that are wrong by themselves. Only Parse checks fields against each other.
 func TestSchemaRefusesBadFiles(t *testing.T) {
 	besideOthers := []string{"deny_cache", "parents", "headers", "duplicates", "alias_bomb",
 		"syntax", "tabs", "tabs_at_the_end_of_an_indentation", "two_documents", "not_utf8", "empty"}

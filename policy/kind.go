@@ -14,18 +14,19 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// kind is how the values of a Go type stand in a policies file: how they are read, written, and described to an editor.
+// kind defines the representation of a Go type in a policies file: how values are read, written, and described to an
+// editor.
 type kind struct {
-	// read reads a value and checks it alone. It reports what it refuses, and leaves what is there.
+	// read reads a value and checks it alone. It reports a value that it refuses, and then leaves into unchanged.
 	read func(d *decoder, v value, into reflect.Value)
-	// node returns the value as Format writes it; nil: there is nothing to write. With told it also has the numbers
-	// that Format leaves out.
+	// node returns the value as Format writes it, or nil if there is nothing to write. With told it also includes the
+	// numbers that Format leaves out.
 	node func(of reflect.Value, told bool) *yaml.Node
 	// schema describes the values in JSON Schema.
 	schema func() jsonSchema
 }
 
-// kindOf returns the kind of a type. The tags of the field that has it say what the type does not.
+// kindOf returns the kind of a type. The tags of the field add what the type does not determine.
 func kindOf(t reflect.Type, tag reflect.StructTag) kind {
 	if own, ok := ownKinds[t]; ok {
 		return own
@@ -56,7 +57,7 @@ func kindOf(t reflect.Type, tag reflect.StructTag) kind {
 	return numberKind(t, tag)
 }
 
-// kindFor makes a kind of functions for a T.
+// kindFor makes a kind from functions on a T.
 func kindFor[T any](read func(*decoder, value, *T), node func(*T) *yaml.Node, schema func() jsonSchema) kind {
 	of := func(v reflect.Value) *T { return v.Addr().Interface().(*T) }
 	return kind{
@@ -122,7 +123,7 @@ func bound(tag reflect.StructTag, key string, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// hint returns the end of a problem, which says what the field is.
+// hint returns the end of a problem, which describes the field.
 func hint(tag reflect.StructTag) string {
 	about, _, _ := strings.Cut(tag.Get("about"), ".")
 	if about == "" {
@@ -166,7 +167,7 @@ func wordKind(list []string) kind {
 		},
 		node: func(of reflect.Value, _ bool) *yaml.Node {
 			switch n := of.Uint(); {
-			case n >= uint64(len(list)): // Build refuses it
+			case n >= uint64(len(list)): // Build refuses such values
 				return scalar(strconv.FormatUint(n, 10), false)
 			case list[n] == "":
 				return nil
@@ -215,7 +216,7 @@ func spanKind(tag reflect.StructTag) kind {
 // durationForm is the form of a duration, however long it is.
 var durationForm = regexp.MustCompile(`^([0-9]+w)?([0-9]+d)?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`)
 
-// spanBound returns the duration of a tag.
+// spanBound returns a tag's duration.
 func spanBound(tag reflect.StructTag, key string, otherwise limit.Span) limit.Span {
 	if length, err := ParseDuration(tag.Get(key)); err == nil {
 		return limit.Span(length.Microseconds())
@@ -243,7 +244,7 @@ func optionalKind(t reflect.Type, tag reflect.StructTag) kind {
 	}
 }
 
-// listKind is a list whose length is within the tags min and max.
+// listKind is a list with a length within the tags min and max.
 func listKind(t reflect.Type, tag reflect.StructTag) kind {
 	of := kindOf(t.Elem(), reflect.StructTag(`text:"`+tag.Get("text")+`"`))
 	least, most := bound(tag, "least", 0), bound(tag, "most", fileBytesMax)
@@ -257,7 +258,7 @@ func listKind(t reflect.Type, tag reflect.StructTag) kind {
 				d.add(d.placeOf(v.path), v.path, "must not be empty")
 			case n > most:
 				d.add(d.placeOf(v.path), v.path, fmt.Sprintf("has %d entries: at most %d are allowed", n, most))
-				items = items[:most] // what is checked later takes limits times tiers
+				items = items[:most] // later checks take limits times tiers
 			}
 			into.Set(reflect.MakeSlice(t, len(items), len(items)))
 			for i, item := range items {
@@ -277,7 +278,7 @@ func listKind(t reflect.Type, tag reflect.StructTag) kind {
 	}
 }
 
-// namedKind is a mapping of names to values that have them in their field Name. They are sorted by it.
+// namedKind is a mapping of names to values that hold their name in the field Name, sorted by it.
 func namedKind(t reflect.Type, tag reflect.StructTag) kind {
 	of, names := kindOf(t.Elem().Elem(), ""), texts[tag.Get("text")]
 	nameOf := func(v reflect.Value) string { return v.Elem().FieldByName("Name").String() }
@@ -324,7 +325,7 @@ func styled(n *yaml.Node, tag reflect.StructTag) *yaml.Node {
 	return n
 }
 
-// partKind is a value that stands for a struct, of which it is one field.
+// partKind is a value that stands for a struct with this value as one field.
 func partKind(of kind, goName string) kind {
 	return kind{
 		read:   func(d *decoder, v value, into reflect.Value) { of.read(d, v, into.FieldByName(goName)) },
@@ -333,7 +334,7 @@ func partKind(of kind, goName string) kind {
 	}
 }
 
-// eitherKind is a mapping, or a value of another form. isMapping tells which one is written.
+// eitherKind is a mapping, or a value of another form. isMapping selects the form to write.
 func eitherKind(fields, other kind, isMapping func(reflect.Value) bool) kind {
 	of := func(mapping bool) kind {
 		if mapping {

@@ -10,11 +10,11 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// algorithm is a field of a limit that selects how it counts. A limit has one of them.
+// algorithm is a field of a limit that selects an algorithm. A limit has exactly one of them.
 type algorithm struct {
 	name, about string
-	is          []limit.Algorithm // what is read is the first, unless its fields say otherwise
-	fields      []string          // of limit.Limit, as in fieldsBy
+	is          []limit.Algorithm // Parse selects the first, unless its fields say otherwise
+	fields      []string          // Go fields of limit.Limit, as in fieldsBy
 }
 
 var algorithms = []algorithm{
@@ -45,7 +45,8 @@ var algorithms = []algorithm{
 // limitNames are the fields of a limit.
 var limitNames []string
 
-// limitFields are those of the tags, the quota, which is read before the numbers of an algorithm, and the algorithms.
+// limitFields returns the fields of the tags, the quota, which is read before the numbers of an algorithm, and the
+// algorithms.
 func limitFields() []field {
 	algorithmOf := func(of reflect.Value) limit.Algorithm { return of.Addr().Interface().(*Limit).Algorithm }
 	quota := fieldsBy[Limit]("Quota", `policy:"quota" about:"How many units fit. 0 denies everything: a ban."`)[0]
@@ -77,7 +78,7 @@ func algorithmField(of limit.Algorithm) string {
 	return algorithms[slices.IndexFunc(algorithms, func(a algorithm) bool { return slices.Contains(a.is, of) })].name
 }
 
-// finishLimit sets the algorithm of a limit that was read, and reports one without a quota or without exactly one
+// finishLimit sets the algorithm of a limit that was read, and reports a limit without a quota or without exactly one
 // algorithm.
 func finishLimit(d *decoder, v value, of any) {
 	if v.node.Kind != yaml.MappingNode {
@@ -111,7 +112,7 @@ func finishLimit(d *decoder, v value, of any) {
 	}
 }
 
-// limitSchema makes an editor ask for the quota and one algorithm of a limit.
+// limitSchema makes an editor require the quota and one algorithm of a limit.
 func limitSchema(k kind) kind {
 	plain := k.schema
 	k.schema = func() jsonSchema {

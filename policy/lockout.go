@@ -11,24 +11,25 @@ type Lockout struct {
 	After  uint32     `policy:"after,required" min:"1" about:"The number of violations in a row that lead to a block."`
 	Base   limit.Span `policy:"base,required" max:"36600d" about:"Length of the first block."`
 	Factor uint32     `policy:"factor,always" usual:"2" min:"1" about:"Growth of the blocks; 1 makes all equally long."`
-	// Max is at least Base. Absent: an hour, or Base if that is longer.
+	// Max is at least Base. The default is an hour, or Base if that is longer.
 	Max limit.Span `policy:"max,always" max:"36600d" about:"Longest block. Absent: 1h, or base if that is longer."`
-	// ForgiveAfter without a violation the ladder starts again.
+	// ForgiveAfter is the time without a violation after which the ladder starts again.
 	ForgiveAfter limit.Span `policy:"forgive_after,always" usual:"24h" max:"36600d" about:"Quiet time that ends it."`
-	// OnDenied: a denial by a limit is also a violation; it needs CountDenied. A denial by the block itself is none.
+	// OnDenied counts a denial by a limit as a violation too; it requires CountDenied. A denial by the block itself is
+	// no violation.
 	OnDenied bool `policy:"on_denied" about:"Denials climb the ladder too. Needs count_denied."`
-	// StepDown: a success goes one level down; else it clears failures and ladder.
+	// StepDown makes a success go one level down instead of clearing failures and ladder.
 	StepDown bool `policy:"step_down" about:"A success steps one level down instead of clearing the ladder."`
 }
 
-// finishLockout fills in the longest block of a ladder that was read.
+// finishLockout sets the longest block of a ladder that was read.
 func finishLockout(_ *decoder, _ value, of any) {
 	if l := of.(*Lockout); l.Max == 0 {
 		l.Max = max(hour, l.Base)
 	}
 }
 
-// lockout checks what is right only beside other fields.
+// lockout checks fields against each other.
 func (c *checker) lockout() {
 	l := c.policy.Lockout
 	if l == nil {

@@ -4,17 +4,17 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Meter is the bill of a policy's keys: for each period of a calendar, what was admitted less what was given back. It
+// Meter is the bill of a policy's keys: for each period of a calendar, the admitted units less those given back. It
 // denies nothing, and nothing that changes a limit (a reset, a set, OnChange) changes it.
 //
-// A period is closed at its end and final Grace later. Until then a give-back lowers the period that it was taken in;
-// later it is a credit of the period that is open.
+// A period closes at its end and becomes final Grace later. Until then a give-back lowers the period in which the units
+// were taken; later it is a credit in the open period.
 type Meter struct {
 	Name  string       `policy:"name,required" text:"name" about:"Name of the bill."`
 	Cycle *limit.Cycle `policy:"calendar,required" about:"The periods. Its fields are those of a limit's calendar."`
-	// Retain is for how many periods a period is kept after its end.
+	// Retain is the number of periods for which a closed period is kept.
 	Retain uint64 `policy:"retain,told" usual:"3" min:"1" max:"36" about:"Periods for which a closed one is kept."`
-	// Grace is from the end of a period until it is final. It is at most as long as a hold may live.
+	// Grace is the time from the end of a period until it is final, at most the longest life of a hold.
 	Grace limit.Span `policy:"grace,told" usual:"15m" step:"1s" max:"31d" about:"From its end until a period is final."`
 }
 

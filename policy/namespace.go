@@ -14,7 +14,7 @@ type KeyForm uint8
 // The forms of keys.
 const (
 	KeysPlain  KeyForm = 0 // as callers send them
-	KeysHashed KeyForm = 1 // as HMAC by a secret of the cluster, made where a key comes in (R22)
+	KeysHashed KeyForm = 1 // as HMAC by a secret of the cluster, computed at the node that receives the request (R22)
 )
 
 // HashesKeys reports whether the keys of a namespace are hashed.
@@ -23,8 +23,8 @@ func (s *Set) HashesKeys(namespace string) bool { return s.hashed[namespace] }
 // HashesAnyKeys reports whether the keys of any namespace are hashed.
 func (s *Set) HashesAnyKeys() bool { return len(s.hashed) > 0 }
 
-// Rekeyed lists the namespaces, in the order of their names, whose keys have another form in another set: all keys of
-// these are new under it, with nothing used. It may be called concurrently.
+// Rekeyed lists, by name, the namespaces that have another form of keys in the other set: all their keys are new under
+// it, with nothing used. It may be called concurrently.
 func (s *Set) Rekeyed(by *Set) (namespaces []string) {
 	for _, n := range s.rules.Namespaces {
 		if s.hashed[n.Name] && !by.hashed[n.Name] {
@@ -40,7 +40,7 @@ func (s *Set) Rekeyed(by *Set) (namespaces []string) {
 	return namespaces
 }
 
-// hashedOf returns the names of the namespaces whose keys are hashed; nil: none.
+// hashedOf returns the names of the namespaces with hashed keys, or nil.
 func hashedOf(namespaces []*Namespace) (hashed map[string]bool) {
 	for _, n := range namespaces {
 		if n.Keys == KeysHashed {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Nearest suggests the policy that an unknown name may be a misspelling of, or returns "" if no name is near.
+// Nearest suggests the policy that an unknown name may misspell, or returns "" if no name is near.
 func (s *Set) Nearest(name string) string { return nearest(name, s.Names()) }
 
-// NearestTier does the same for the tiers of a policy.
+// NearestTier is Nearest for the tiers of a policy.
 func (p *Policy) NearestTier(name string) string {
 	return nearest(name, slices.Sorted(maps.Keys(p.Tiers)))
 }
@@ -21,8 +21,8 @@ func didYouMean(near string) string {
 	return ": did you mean " + shown(near) + "?"
 }
 
-// nearest returns the known name that differs from name by the fewest letters: at most two, and less than half of them. If
-// several are equally near, the first one wins.
+// nearest returns the known name that differs from name by the fewest letters: at most two, and less than half of them.
+// If several are equally near, the first one wins.
 func nearest(name string, known []string) (best string) {
 	const lettersMost = 64 // a longer name is not a misspelling
 	if len(name) > lettersMost {
@@ -38,7 +38,8 @@ func nearest(name string, known []string) (best string) {
 }
 
 // distance returns how many letters of a must be changed, added, left out, or swapped with their neighbor to get b
-// (optimal string alignment distance; Boytsov 2011, section 2.2). A distance above most is returned as some number above most.
+// (optimal string alignment distance; Boytsov 2011, section 2.2). A distance above most is returned as some number
+// above most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1

@@ -8,11 +8,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// yamlWords are names that a YAML reader, of this or an older version of YAML, does not take for text.
+// yamlWords are names that some version of YAML does not read as text.
 var yamlWords = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
-// isPlain reports whether text can stand in YAML without quotes: it is a name that nothing takes for a number, a date
-// or a truth value.
+// isPlain reports whether text can stand in YAML without quotes: it is a name, and not a number, a date or a truth
+// value.
 func isPlain(text string) bool {
 	return NameProblem(text) == "" && text[0] >= 'a' && !slices.Contains(yamlWords, text)
 }
@@ -26,7 +26,7 @@ func scalar(text string, inQuotes bool) *yaml.Node {
 	return n
 }
 
-// mappingNode returns a mapping of names and values that has lines of its own.
+// mappingNode returns a mapping of names and values with each pair on a line of its own.
 func mappingNode(content ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Content: content}
 }
@@ -58,7 +58,7 @@ func appendLines(text []byte, n *yaml.Node, depth int) []byte {
 	return text
 }
 
-// inLines reports whether a node has lines of its own.
+// inLines reports whether a node is written on lines of its own.
 func inLines(n *yaml.Node) bool { return n.Style&yaml.FlowStyle == 0 && len(n.Content) > 0 }
 
 // appendFlow writes a node in one line. A mapping without FlowStyle is one pair of a list, which needs no braces.

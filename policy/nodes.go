@@ -15,12 +15,12 @@ type Named struct {
 	Node *yaml.Node
 }
 
-// Node returns the policy as a node of a file, with the numbers that a file may leave out. It may be called
+// Node returns the policy as a node of a file, including the numbers that a file may leave out. It may be called
 // concurrently.
 func (p *Policy) Node() *yaml.Node { return policyKind.node(reflect.ValueOf(p).Elem(), true) }
 
 // FromNodes makes a Set of policies that did not come as text, with the checks of Parse. The error is a *ParseError of
-// the file "policies", whose problems have paths but no lines.
+// the file "policies"; its problems have paths but no lines.
 func FromNodes(nodes []Named) (*Set, error) {
 	d := newDecoder()
 	policies := make([]*Policy, len(nodes))
@@ -34,8 +34,8 @@ func FromNodes(nodes []Named) (*Set, error) {
 	return d.build(policies)
 }
 
-// FromNode reads one policy whose checks somebody else has made. It is in no Set, so it cannot be resolved. The error
-// is a *ParseError.
+// FromNode reads one policy without checking it: the caller has done so. It is in no Set, so it cannot be resolved. The
+// error is a *ParseError.
 func FromNode(n Named) (*Policy, error) {
 	d := newDecoder()
 	p := d.policy(shown(n.Name), n)
@@ -48,7 +48,7 @@ func (d *decoder) policy(path string, n Named) *Policy {
 	return p
 }
 
-// LimitsFromNodes reads limits that belong to no policy. loadZone returns the time zone of a name, or a
+// LimitsFromNodes reads limits that belong to no policy. loadZone returns the time zone with a name, or a
 // *limit.FieldError. The paths of the problems have the form "limits[0].quota". It may be called concurrently.
 func LimitsFromNodes(nodes []*yaml.Node, loadZone func(name string) (*limit.Zone, error)) ([]Limit, []Problem) {
 	var p Policy

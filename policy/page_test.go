@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Every field of a policies file appears in docs/policies.md: nobody uses a field that is not documented.
+// Every field of a policies file appears in docs/policies.md: a field that is not documented is not used.
 func TestEveryFieldIsInPolicies(t *testing.T) {
 	page, err := os.ReadFile("../docs/policies.md")
 	if err != nil {
@@ -70,7 +70,7 @@ func TestTheFilesOfThePageAreRight(t *testing.T) {
 	}
 }
 
-// namesIn returns the names of the fields in policies, except inside tiers, whose names are chosen by the user.
+// namesIn returns the names of the fields in policies, except inside tiers, where the user chooses names.
 func namesIn(nodes ...*yaml.Node) map[string]bool {
 	fields := map[string]bool{}
 	for len(nodes) > 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parentProblems reports every invalid parent: one that does not exist, is the policy itself or one of its descendants, or
-// has too many policies above it.
+// parentProblems reports every invalid parent: one that does not exist, is the policy itself or one of its descendants,
+// or has too many policies above it.
 func parentProblems(policies []*Policy) (problems []Problem) {
 	parents := make(map[string]string, len(policies))
 	for _, p := range policies {
@@ -24,8 +24,8 @@ func parentProblems(policies []*Policy) (problems []Problem) {
 // entries, and the work here stays within the size of the file.
 const generationsMax = 8
 
-// parentProblem follows the parents of one policy up to one without a parent. It reports a circle for each policy on the
-// circle, but not for a policy that only leads to it.
+// parentProblem follows the parents of one policy up to a policy without a parent. It reports a cycle for each policy
+// on the cycle, but not for a policy that only leads to it.
 func parentProblem(p *Policy, parents map[string]string) string {
 	if _, known := parents[p.Parent]; p.Parent != "" && !known {
 		return "there is no policy " + shown(p.Parent)

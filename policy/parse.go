@@ -14,8 +14,8 @@ import (
 // fileBytesMax bounds the size of a policies file.
 const fileBytesMax = 1 << 20
 
-// Parse reads a policies file (such as policy/dev.yaml) that the caller has loaded. fileName is used only in errors.
-// The error is a *ParseError with every problem found.
+// Parse reads the text of a policies file (such as policy/dev.yaml). fileName is used only in errors. The error is a
+// *ParseError with every problem found.
 func Parse(fileName string, data []byte) (*Set, error) {
 	root, problem := load(data)
 	if problem != nil {
@@ -29,7 +29,7 @@ func Parse(fileName string, data []byte) (*Set, error) {
 	}
 	d.report(parentProblems(f.Policies))
 	var set *Set
-	if len(d.problems) == 0 { // rules are checked beside policies that can be resolved
+	if len(d.problems) == 0 { // rules are checked against policies that can be resolved
 		set = NewSet(f.Policies).with(f.Rules)
 		d.report(set.rules.problems(set))
 	}
@@ -40,7 +40,7 @@ func Parse(fileName string, data []byte) (*Set, error) {
 	return set, nil
 }
 
-// error returns the problems in the order of the file; nil: there are none.
+// error returns the problems in the order of the file, or nil if there are none.
 func (d *decoder) error(fileName string) error {
 	if len(d.problems) == 0 {
 		return nil
@@ -49,7 +49,8 @@ func (d *decoder) error(fileName string) error {
 	return &ParseError{File: fileName, Problems: d.problems}
 }
 
-// nameLimits names limits in the paths of problems, in place of their numbers, which nobody counts.
+// nameLimits puts the names of limits into the paths of problems, in place of their numbers, which readers would have
+// to count.
 func nameLimits(problems []Problem, policies []*Policy) {
 	names := map[string]string{}
 	for _, p := range policies {
@@ -112,7 +113,8 @@ func invalidUTF8(data []byte) int {
 	return -1
 }
 
-// syntaxProblem names the commonest mistake, for which YAML has several texts: an editor that indents with tabs.
+// syntaxProblem explains the most common mistake, for which the YAML library has several texts: an editor that indents
+// with tabs.
 func syntaxProblem(err error, data []byte) *Problem {
 	var e *yaml.LoadError
 	if errors.As(err, &e) {

@@ -2,9 +2,9 @@ package policy
 
 import "github.com/stint-io/stint/limit"
 
-// Resolve returns the limits of a tier, in the order of the file. "" means the default tier, or the policy's own numbers
-// if it has no default. It returns false if the policy has no such tier. It does not allocate. The policy must be in a
-// Set, and the caller must not change the slice.
+// Resolve returns the limits of a tier, in the order of the file. "" means the default tier, or the policy's own
+// numbers if it has no default. It returns false if the policy has no such tier. It does not allocate. The policy must
+// be in a Set, and the caller must not change the slice.
 func (p *Policy) Resolve(tier string) ([]Limit, bool) {
 	if tier == "" {
 		return p.byDefault, p.byTier != nil
@@ -13,8 +13,8 @@ func (p *Policy) Resolve(tier string) ([]Limit, bool) {
 	return limits, ok
 }
 
-// EveryTier returns the limits of every tier by its name, and of the default tier by "". The policy must be in a Set, and the
-// caller must change nothing.
+// EveryTier returns the limits of every tier by its name, and of the default tier by "". The policy must be in a Set,
+// and the caller must change nothing.
 func (p *Policy) EveryTier() map[string][]Limit { return p.byTier }
 
 func (p *Policy) resolveTiers() {

@@ -7,13 +7,14 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// ResolveFor returns the limits of a key that may have an override, in the order of the file. The tier is the request's,
-// else the override's, else the default. The override's numbers replace that tier's. It returns false for a tier of the
-// request that the policy does not have. With a nil override it is Resolve, and does not allocate. The caller must check
-// whether the override has expired.
+// ResolveFor returns the limits of a key that may have an override, in the order of the file. The tier is the
+// request's, else the override's, else the default. The override's numbers replace that tier's. It returns false for a
+// tier of the request that the policy does not have. With a nil override it is Resolve, and does not allocate. The
+// caller must check whether the override has expired.
 //
-// An override outlives changes of its policy, and must not prevent decisions on its key. So a missing tier is replaced by
-// the default tier, and numbers that no longer fit their limit are ignored. The limits of an unlimited tier stay unlimited.
+// An override outlives changes of its policy, and must not prevent decisions on its key. So a missing tier is replaced
+// by the default tier, and numbers that no longer fit their limit are ignored. The limits of an unlimited tier stay
+// unlimited.
 func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 	if o == nil {
 		return p.Resolve(tier)
@@ -43,7 +44,7 @@ func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 	return limits, true
 }
 
-// OfTier is ResolveFor, with the default tier in place of one that the policy does not have.
+// OfTier is ResolveFor, except that a tier missing from the policy is replaced by the default tier.
 func (p *Policy) OfTier(tier string, o *Override) []Limit {
 	if _, known := p.byTier[tier]; !known {
 		tier = ""
@@ -52,15 +53,16 @@ func (p *Policy) OfTier(tier string, o *Override) []Limit {
 	return limits
 }
 
-// Has reports whether the policy has a limit of a name.
+// Has reports whether the policy has a limit with this name.
 func (p *Policy) Has(limit string) bool { return p.indexOf(limit) >= 0 }
 
-// indexOf returns the place of a limit in the policy, or -1.
+// indexOf returns the index of a limit in the policy, or -1.
 func (p *Policy) indexOf(limit string) int {
 	return slices.IndexFunc(p.Limits, func(l Limit) bool { return l.Name == limit })
 }
 
-// SameNumbers reports whether a limit has the same numbers as in an earlier revision of the policy, under each tier of that.
+// SameNumbers reports whether a limit has the same numbers as in an earlier revision of the policy, under each tier of
+// that revision.
 func (p *Policy) SameNumbers(other *Policy, limit string) bool {
 	i, j := p.indexOf(limit), other.indexOf(limit)
 	if i < 0 || j < 0 || !p.Limits[i].Limit.Equal(&other.Limits[j].Limit) {
@@ -74,8 +76,8 @@ func (p *Policy) SameNumbers(other *Policy, limit string) bool {
 	return true
 }
 
-// Gives reports whether one of the policy's tiers gives the limit called name these numbers, with or without the override.
-// It distinguishes the numbers of this revision from those of an earlier one.
+// Gives reports whether one of the policy's tiers gives the limit called name these numbers, with or without the
+// override. It distinguishes the numbers of this revision from those of an earlier one.
 func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {
 	i := p.indexOf(name)
 	if i < 0 {
@@ -92,9 +94,9 @@ func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {
 	return false
 }
 
-// OverrideProblem returns the first problem of an override of this policy and its field, such as "limits.daily.refill", or
-// two empty strings if there is none. It checks the numbers as they are on the override's tier, or else on the default
-// tier. It does not check Expires.
+// OverrideProblem returns the first problem of an override of this policy and its field, such as "limits.daily.refill",
+// or two empty strings. It checks the numbers that result on the override's tier, or else on the default tier. It does
+// not check Expires.
 func (p *Policy) OverrideProblem(o *Override) (field, problem string) {
 	if _, known := p.byTier[o.Tier]; !known {
 		problem = "the policy has no tier " + shown(o.Tier)

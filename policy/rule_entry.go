@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// RuleEntry is what a rule makes of a request: an entry of a check.
+// RuleEntry is one entry of the check that a rule makes of a request.
 type RuleEntry struct {
 	Policy string   `policy:"policy,required" about:"A policy of this file."`
 	Key    Template `policy:"key" about:"What is counted: text with {keys of the match}. Absent: the descriptor."`
@@ -14,20 +14,20 @@ type RuleEntry struct {
 	Mode EntryMode `policy:"mode" about:"What it does besides counting."`
 }
 
-// EntryMode is what an entry of a rule does besides counting.
+// EntryMode is the effect of a rule's entry besides counting.
 type EntryMode uint8
 
 // The modes.
 const (
-	EntryEnforce EntryMode = 0 // it decides, together with all other entries that do
+	EntryEnforce EntryMode = 0 // it decides, together with all other enforced entries
 	EntryCount   EntryMode = 1 // it counts even past the quota, and never denies
-	EntryShadow  EntryMode = 2 // it counts what it would admit, and never denies
+	EntryShadow  EntryMode = 2 // it counts the units that it would admit, and never denies
 )
 
-// noParent is the problem of a key whose policy has a parent.
+// noParent is the problem of a key without a parent, under a policy that has one.
 const noParent = `has no "/" behind something, and policy %s has a parent, whose key is what stands before it`
 
-// ruleEntries checks the entries of a rule beside the policies that they name.
+// ruleEntries checks the entries of a rule against the policies that they name.
 func (c *checker) ruleEntries(field string, entries []RuleEntry, policies *Set) {
 	for i, e := range entries {
 		at := fmt.Sprintf("%s[%d]", field, i)

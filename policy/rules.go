@@ -11,9 +11,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Rules are the sections of a policies file besides the policies: they say how a request from outside becomes entries,
-// each of which names a policy and a key. Each list is sorted by name. Rules are immutable: any number of goroutines
-// may read them.
+// Rules are the sections of a policies file besides the policies: how a request from outside becomes entries, each with
+// a policy and a key. Each list is sorted by name. Rules are immutable: any number of goroutines may read them.
 type Rules struct {
 	Namespaces []*Namespace   `policy:"namespaces" text:"name" lines:"fields" about:"Settings of namespaces."`
 	Gates      []*Gate        `policy:"gates" text:"name" lines:"fields" about:"What a proxy's questions count."`
@@ -23,7 +22,7 @@ type Rules struct {
 // Empty reports whether there are no rules.
 func (r *Rules) Empty() bool { return len(r.Namespaces)+len(r.Gates)+len(r.Envoy) == 0 }
 
-// problems checks the rules beside the policies that they name. The paths are those of the file.
+// problems checks the rules against the policies that they name. The paths are those of the file.
 func (r *Rules) problems(policies *Set) (problems []Problem) {
 	for _, g := range r.Gates {
 		problems = append(problems, g.problems(policies)...)
@@ -34,7 +33,7 @@ func (r *Rules) problems(policies *Set) (problems []Problem) {
 	return problems
 }
 
-// EnvoyDomain returns the rules of a domain of Envoy's rate limit service; nil: it has none.
+// EnvoyDomain returns the rules of a domain of Envoy's rate limit service, or nil.
 func (s *Set) EnvoyDomain(name string) *EnvoyDomain {
 	i, found := slices.BinarySearchFunc(s.rules.Envoy, name, func(e *EnvoyDomain, name string) int { return strings.Compare(e.Name, name) })
 	if !found {
@@ -57,9 +56,9 @@ func (s *Set) with(r Rules) *Set {
 	return &of
 }
 
-// ParseRules reads the sections of a policies file besides the policies, as FormatRules writes them, for the set of the
-// policies that they name, and returns the set with these rules in the place of its own. Empty text: no rules. The
-// error is a *ParseError with every problem found.
+// ParseRules reads the sections of a policies file besides the policies, as FormatRules writes them, and returns the
+// set with these rules in place of its own. The policies that the rules name must be in the set. Empty text means no
+// rules. The error is a *ParseError with every problem found.
 func ParseRules(fileName string, text []byte, policies *Set) (*Set, error) {
 	if len(strings.TrimSpace(string(text))) == 0 {
 		return policies.with(Rules{}), nil
@@ -85,18 +84,18 @@ func readRules(fileName string, root *yaml.Node, policies *Set) (*Set, error) {
 	return set, tooLarge(set)
 }
 
-// FormatRules writes the rules of a set as their one canonical YAML text, which is a part of what Format writes; nil:
-// there are none. It may be called concurrently.
+// FormatRules writes the rules of a set as their one canonical YAML text, which is a part of Format's output, or
+// returns nil if there are none. It may be called concurrently.
 func FormatRules(s *Set) []byte { return appendLines(nil, sectionsKind.nodeOf(&s.rules), 0) }
 
 // RuleChange is one rule that differs between two sets.
 type RuleChange struct {
 	Section, Name string // such as "gates" and "web"
-	Before, After []byte // canonical text of the section with this rule alone; nil: there was, or is, none
+	Before, After []byte // canonical text of the section with this rule alone; nil if absent
 }
 
-// DiffRules lists the rules whose canonical text differs, in the order of Format. A nil set is an empty one. It may be
-// called concurrently.
+// DiffRules lists the rules that differ in their canonical text, in the order of Format. A nil set is an empty one. It
+// may be called concurrently.
 func DiffRules(before, after *Set) (changes []RuleChange) {
 	old, fresh := ruleTexts(before), ruleTexts(after)
 	both := maps.Clone(old)
@@ -120,7 +119,7 @@ var sections = []string{"namespaces", "gates", "envoy"}
 // ruleName names a rule.
 type ruleName struct{ section, name string }
 
-// ruleTexts returns the canonical text of each rule, as if it were alone there.
+// ruleTexts returns the canonical text of each rule, as if it were the only one.
 func ruleTexts(s *Set) map[ruleName][]byte {
 	texts := map[ruleName][]byte{}
 	if s == nil {
@@ -136,7 +135,7 @@ func ruleTexts(s *Set) map[ruleName][]byte {
 	return texts
 }
 
-// top makes the value of a document's root.
+// top returns the root of a document as a value.
 func (d *decoder) top(root *yaml.Node) value {
 	d.at[""] = place{root.Line, root.Column}
 	return value{node: root}

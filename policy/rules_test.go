@@ -36,7 +36,7 @@ func TestRulesOfAFile(t *testing.T) {
 	}
 }
 
-// A change of a namespace's keys makes all of them new: whoever applies it has to know.
+// A change of a namespace's keys makes all of them new: its author has to know.
 func TestRekeyedNamespaces(t *testing.T) {
 	plain := parsed(t, "policies: {}\nnamespaces: {shop: {}, off: {keys: plain}, left: {keys: hashed}, kept: {keys: hashed}}\n")
 	other := parsed(t, "policies: {}\nnamespaces: {shop: {keys: hashed}, added: {keys: hashed}, quiet: {}, kept: {keys: hashed}}\n")

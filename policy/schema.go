@@ -17,7 +17,7 @@ var wordsOf = map[reflect.Type][]string{
 	reflect.TypeFor[OnRecovery](): {RecoverFull: "full", RecoverKeep: "keep"},
 	reflect.TypeFor[OnExceeded](): {ExceededDeny: "deny", ExceededChallenge: "challenge"},
 	reflect.TypeFor[UnknownKey](): {UnknownKeyAllow: "allow", UnknownKeyDeny: "deny"},
-	// An anchor, which is all that a file says about an algorithm by a word.
+	// An anchor, the only word in a file that selects an algorithm.
 	reflect.TypeFor[limit.Algorithm](): {limit.FixedWindow: "epoch", limit.FixedWindowFirstHit: "first_hit"},
 	reflect.TypeFor[limit.Unit]():      unitWords,
 	reflect.TypeFor[KeyForm]():         {KeysPlain: "plain", KeysHashed: "hashed"},
@@ -29,20 +29,20 @@ var wordsOf = map[reflect.Type][]string{
 	reflect.TypeFor[EntryMode](): {EntryEnforce: "enforce", EntryCount: "count", EntryShadow: "shadow"},
 }
 
-// file is what a policies file has.
+// file is the content of a policies file.
 type file struct {
 	Policies []*Policy `policy:"policies,required" text:"name" lines:"fields" about:"Sets of limits by their names."`
 	Rules
 }
 
-// The kinds of a whole file and of its parts, and the types that stand in a file in a way of their own.
+// The kinds of a whole file and of its parts, and the types with a representation of their own in a file.
 var (
 	fileKind, sectionsKind, policiesKind, policyKind, limitKind, limitsKind, tierLimitKind kind
 
 	ownKinds map[reflect.Type]kind
 )
 
-// init makes the kinds from the tags, from the inner ones to the outer ones.
+// init makes the kinds from the tags, inner ones first.
 func init() {
 	ownKinds = map[reflect.Type]kind{
 		reflect.TypeFor[Threshold]():       thresholdKind,
@@ -69,7 +69,7 @@ func init() {
 	sectionsKind = mappingKind(reflect.TypeFor[Rules](), fieldsOf(reflect.TypeFor[Rules]()), nil)
 }
 
-// readPolicies reads the policies, with whose names the paths of their problems begin.
+// readPolicies reads the policies. The paths of their problems begin with their names.
 func readPolicies(d *decoder, v value, into reflect.Value) {
 	if v.node.Kind == yaml.MappingNode {
 		v.path = ""

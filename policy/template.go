@@ -16,28 +16,28 @@ import (
 // Bounds of a key that a template makes.
 const (
 	keyBytesMax   = 512 // as the API has it (R23)
-	keyPartsMax   = 21  // between slashes: as many as a namespace of hashed keys allows (R22)
-	valueBytesMax = 200 // of the value of a field, as it is written
+	keyPartsMax   = 21  // between slashes: the most that a namespace of hashed keys allows (R22)
+	valueBytesMax = 200 // of the value of a field, escaped
 )
 
 // Template makes the key of an entry out of literal text and fields in braces, such as "ip:{remote_address}". Its zero
 // value makes the empty key. It is immutable: any number of goroutines may use it.
 //
 // The values of fields come from outside, so Key writes "%", "=", "|", "{", "}", "/" and control characters in them as
-// %XX. So two different lists of values never make the same key out of fields that literal text with one of these
-// separates, and a client cannot write the {tag} that chooses a key's shard, nor the "/" that ends the key of a parent.
-// A policies file can, with "{{" and "}}": "{{{user}}}|login", and with "/".
+// %XX. So if literal text with one of these separates the fields, two different lists of values never make the same
+// key, and a client cannot write the {tag} that chooses a key's shard, nor the "/" that ends the key of a parent. A
+// policies file can, with "{{" and "}}": "{{{user}}}|login", and with "/".
 type Template struct {
 	text  string
 	parts []templatePart
-	room  int // bytes of the longest value that is written as a whole
+	room  int // bytes of the longest value that is written in full
 }
 
 // templatePart is literal text, or a field if its name is not empty.
 type templatePart struct{ literal, field string }
 
 // ParseTemplate reads a template. "{{" and "}}" stand for braces. Each field must be among known, unless known is nil.
-// The error follows the name of the file's field.
+// The error text is meant to follow the name of the file's field.
 func ParseTemplate(text string, known []string) (Template, error) {
 	t := Template{text: text}
 	if len(text) > keyBytesMax {
@@ -74,8 +74,8 @@ func ParseTemplate(text string, known []string) (Template, error) {
 	return t, t.fit()
 }
 
-// fit gives each value its room. It depends on nothing else than the text: a client that sends a long value for one
-// field does not change how another one is written, and so not the key of a parent.
+// fit gives each value its room. It depends on the template alone: a client that sends a long value for one field does
+// not change how another one is written, and thus not the key of a parent.
 func (t *Template) fit() error {
 	room, fields := keyBytesMax, 0
 	for _, p := range t.parts {
@@ -95,7 +95,7 @@ func (t *Template) fit() error {
 // sample returns a key with short values.
 func (t Template) sample() string { return t.Key(func(string) string { return "x" }) }
 
-// hasParent reports whether the template's keys have a parent, whatever the values are: something stands before a "/".
+// hasParent reports whether the template's keys have a parent, whatever the values are: text precedes a "/".
 func (t Template) hasParent() bool { return strings.LastIndexByte(t.sample(), '/') > 0 }
 
 func (t *Template) add(literal, field string) {
@@ -110,7 +110,7 @@ func (t *Template) add(literal, field string) {
 // String returns the template as it was written.
 func (t Template) String() string { return t.text }
 
-// Fields lists the names of the template's fields in their order. A name may be there more than once.
+// Fields lists the names of the template's fields in their order, with repetitions.
 func (t Template) Fields() (names []string) {
 	for _, p := range t.parts {
 		if p.field != "" {
@@ -120,8 +120,8 @@ func (t Template) Fields() (names []string) {
 	return names
 }
 
-// Key makes the key. valueOf returns the value of a field. The end of a value for which there is no room becomes its
-// SHA-256, and literal text always stays whole.
+// Key makes the key. valueOf returns the value of a field. A value that is too long ends in its SHA-256 instead;
+// literal text is never shortened.
 func (t Template) Key(valueOf func(field string) string) string {
 	var key []byte
 	for _, p := range t.parts {
@@ -136,11 +136,11 @@ func (t Template) Key(valueOf func(field string) string) string {
 	return string(key)
 }
 
-// emptyValue is how an empty value is written. No other value is: behind a "%" of theirs are two digits. So a key has
-// something before its "/", and is not empty, whatever a client leaves out.
+// emptyValue is how an empty value is written. No other value is written so: in other values, two digits follow each
+// "%". So a key is not empty and has text before its "/", whatever a client leaves out.
 const emptyValue = "%empty"
 
-// AppendEscaped appends a value from outside, as Template.Key writes it. Bytes that are not UTF-8 become %XX, too: a
+// AppendEscaped appends a value from outside, as Template.Key writes it. Bytes that are not UTF-8 become %XX as well: a
 // key is text.
 func AppendEscaped(key []byte, value string) []byte {
 	const digits = "0123456789ABCDEF"
@@ -162,17 +162,16 @@ func AppendEscaped(key []byte, value string) []byte {
 	return key
 }
 
-// shortenedMark stands before the hash of what was too long. No value is written with it.
+// shortenedMark precedes the hash of a value that was too long. No value contains it.
 const shortenedMark = "%#"
 
-// shortenedMin is the least to which text is shortened: the mark and 128 bits of a SHA-256, in base64 with "-" and "_".
+// shortenedMin is the shortest shortened text: the mark and 128 bits of a SHA-256, in base64 with "-" and "_".
 const (
 	shortenedMin  = len(shortenedMark) + 22
 	shortenedBits = 128
 )
 
-// shortened replaces the end of what stands in text behind from by the hash of all that stands there, if it has more
-// than most bytes.
+// shortened replaces the end of text[from:] by the hash of all of text[from:] if that has more than most bytes.
 func shortened(text []byte, from, most int) []byte {
 	if len(text)-from <= most {
 		return text
@@ -185,7 +184,7 @@ func shortened(text []byte, from, most int) []byte {
 	return base64.RawURLEncoding.AppendEncode(append(text[:kept], shortenedMark...), sum[:shortenedBits/8])
 }
 
-// templateKind is a template. What has it checks the names of its fields.
+// templateKind is a template. Its user checks the names of the fields.
 var templateKind = kindFor(func(d *decoder, v value, into *Template) {
 	var text string
 	anyTextKind.readInto(d, v, &text)
@@ -207,5 +206,5 @@ func (d *decoder) template(path, text string, known []string, into *Template) {
 	}
 }
 
-// BoundKey shortens a key of escaped values, in which no "/" and no tag has a meaning, to 512 bytes.
+// BoundKey shortens a key of escaped values to 512 bytes. "/" and tags have no meaning in such a key.
 func BoundKey(key []byte) []byte { return shortened(key, 0, keyBytesMax) }

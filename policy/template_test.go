@@ -43,8 +43,8 @@ func TestKeysOfTemplates(t *testing.T) {
 	}
 }
 
-// Long values still make different keys, within the bound of a key. The text around them stays, and so do the other values: a
-// client does not change the key of the parent.
+// Long values still make different keys, within the bound of a key. The text around them stays, and so do the other
+// values: a client does not change the key of the parent.
 func TestLongValuesOfTemplates(t *testing.T) {
 	long := strings.Repeat("\u00e9", 400)
 	keyOf := func(text, value string) string {

@@ -10,16 +10,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// textRule is a kind of text: a tag "text" of a field names one.
+// textRule is a kind of text, selected by a field's tag "text".
 type textRule struct {
-	problem func(string) string // what is wrong with a text, or ""
-	quotes  func(string) bool   // whether it is written in quotes
+	problem func(string) string // the problem with a text, or ""
+	quotes  func(string) bool   // whether a text is written in quotes
 	schema  jsonSchema
 }
 
 const upper, lower = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz0123456789"
 
-// texts are the kinds of text. The one without a name is a name that is looked up afterwards.
+// texts are the kinds of text. The kind without a name is a name that is looked up afterwards.
 var texts = map[string]textRule{
 	"":       {anyText, misread, jsonSchema{}},
 	"name":   {NameProblem, misread, jsonSchema{"pattern": "^[a-z0-9][a-z0-9_.-]*$", "maxLength": nameBytesMax}},
@@ -44,7 +44,7 @@ func always(string) bool    { return true }
 func never(string) bool     { return false }
 func misread(s string) bool { return !isPlain(s) }
 
-// textKind is text of the tag text. Where a field may be absent, it may also be empty.
+// textKind is text of the tag text. A field that may be absent may also be empty.
 func textKind(tag reflect.StructTag) kind {
 	r := texts[tag.Get("text")]
 	mayBeEmpty := tag.Get("policy") != "" && !strings.Contains(tag.Get("policy"), ",required")
@@ -60,14 +60,15 @@ func textKind(tag reflect.StructTag) kind {
 			}
 		},
 		node: func(of reflect.Value, _ bool) *yaml.Node { return r.node(of.String()) },
-		// YAML takes an unquoted 7 or true for something else than text. Here it is text.
+		// YAML reads an unquoted 7 or true as a number or truth value. Here it is text.
 		schema: func() jsonSchema { return r.schema.with("type", []string{"string", "number", "boolean"}) },
 	}
 }
 
 func (r textRule) node(text string) *yaml.Node { return scalar(text, r.quotes(text)) }
 
-// printable returns the check of text of so many bytes that appears in a header, an address and a log line.
+// printable returns a check for text that can appear in a header, an address and a log line, with a length from least
+// to most bytes.
 func printable(least, most int) func(string) string {
 	return func(text string) string {
 		switch {
@@ -80,7 +81,7 @@ func printable(least, most int) func(string) string {
 	}
 }
 
-// atMost returns the check of text of so many bytes.
+// atMost returns a check for text of at most bytesMax bytes.
 func atMost(bytesMax int) func(string) string {
 	return func(text string) string {
 		if len(text) > bytesMax {
@@ -90,7 +91,8 @@ func atMost(bytesMax int) func(string) string {
 	}
 }
 
-// madeOf returns the check of text of so many of these letters, which is not what else it would be.
+// madeOf returns a check for text of at least so many of these letters; isNot says in the problem what else it would
+// be.
 func madeOf(letters string, least int, isNot string) func(string) string {
 	return func(text string) string {
 		if len(text) < least || len(text) > nameBytesMax || strings.Trim(text, letters) != "" {

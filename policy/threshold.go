@@ -22,7 +22,7 @@ type Threshold struct {
 // thresholdPercentMax bounds a threshold in percent. A debt may exceed the quota.
 const thresholdPercentMax = 1000
 
-// Of returns the threshold in units under a quota, rounded up; 0: there is none, since the quota is 0.
+// Of returns the threshold in units under a quota, rounded up, or 0 if the quota is 0.
 func (t Threshold) Of(quota uint64) uint64 {
 	if t.Percent == 0 {
 		return t.Units
@@ -38,7 +38,7 @@ func (t Threshold) Of(quota uint64) uint64 {
 	return units
 }
 
-// String returns the threshold as a file has it: "80%" or "500".
+// String returns the threshold as written in a file: "80%" or "500".
 func (t Threshold) String() string {
 	if t.Percent != 0 {
 		return strconv.FormatUint(uint64(t.Percent), 10) + "%"
@@ -46,7 +46,7 @@ func (t Threshold) String() string {
 	return strconv.FormatUint(t.Units, 10)
 }
 
-// thresholdKind is a number of units, or of percent.
+// thresholdKind is a number of units, or a percentage.
 var thresholdKind = kindFor(readThreshold, func(t *Threshold) *yaml.Node { return scalar(t.String(), false) },
 	func() jsonSchema {
 		return jsonSchema{"type": []string{"integer", "string"}, "minimum": 1,
@@ -69,7 +69,7 @@ func readThreshold(d *decoder, v value, into *Threshold) {
 	into.Percent = uint32(n)
 }
 
-// thresholds checks those of all limits.
+// thresholds checks the thresholds of all limits.
 func (c *checker) thresholds() {
 	for i := range c.policy.Limits {
 		l := &c.policy.Limits[i]
@@ -102,7 +102,8 @@ func (c *checker) threshold(field string, l *Limit, t Threshold) {
 	}
 }
 
-// notify refuses a sink that is there twice. Whether there are such sinks is not the file's to know.
+// notify refuses a sink that is listed twice. Whether the sinks exist is not checked here: the file does not define
+// them.
 func (c *checker) notify() {
 	for i, sink := range c.policy.Notify {
 		if slices.Index(c.policy.Notify, sink) < i {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// tiersKind is tiers by their names. A tier is unlimited, or has changes by the names of limits.
+// tiersKind is tiers by name. A tier is unlimited, or has changes by the names of limits.
 var tiersKind = kind{
 	read: func(d *decoder, v value, into reflect.Value) {
 		tiers := map[string]Tier{}
@@ -40,7 +40,7 @@ func readTier(d *decoder, v value) Tier {
 	return t
 }
 
-// policyOf makes the tiers of a policy be written with the limits in the order of the policy.
+// policyOf makes the tiers of a policy list limits in the order of the policy.
 func policyOf(k kind) kind {
 	plain := k.node
 	k.node = func(of reflect.Value, told bool) *yaml.Node {

@@ -59,7 +59,7 @@ func (c *checker) name(field, name string) {
 }
 
 // NameProblem returns the problem of the name of a namespace, policy, limit, tier or unit, as text that follows the
-// name of the field, or "" if there is none. A "/" in particular is not allowed, because denied_by has the form
+// name of the field, or "" if there is none. In particular, "/" is not allowed, because denied_by has the form
 // "policy/limit".
 func NameProblem(name string) string {
 	const letters, inner = "abcdefghijklmnopqrstuvwxyz0123456789", "_.-"
@@ -99,8 +99,8 @@ func (c *checker) limits() {
 	}
 }
 
-// numbers reports an invalid limit. fieldOf returns the path of one of its fields below the field of the file. A limit
-// without an algorithm has already been reported by the decoder or by unreadable.
+// numbers reports an invalid limit. fieldOf returns the path of one of the limit's fields below the field of the file.
+// A limit without an algorithm has already been reported by the decoder or by unreadable.
 func (c *checker) numbers(field string, l limit.Limit, fieldOf func(limit.Algorithm, string) string) {
 	if l.Algorithm == 0 {
 		return
@@ -127,7 +127,7 @@ func tierField(_ limit.Algorithm, name string) string {
 	if name == "quota" || name == "refill" || name == "rate" {
 		return "." + name
 	}
-	return "" // the tier's numbers contradict those that it did not change
+	return "" // the tier's numbers contradict the numbers that it did not change
 }
 
 func (c *checker) tiers() {
@@ -176,7 +176,7 @@ func (c *checker) algorithmHas(field string, number *uint64, has bool) bool {
 	return true
 }
 
-// retention bounds the life of idempotency records by the window that they protect: a longer life would only cost
+// retention bounds the life of idempotency records by the longest window of the policy: a longer life would only cost
 // memory.
 func (c *checker) retention() {
 	longest := DefaultRetention
@@ -193,7 +193,7 @@ func (c *checker) retention() {
 	}
 }
 
-// denyCache refuses a cache where each denial must be counted or may lead to a block. (X12.)
+// denyCache refuses a cache if each denial must be counted or may lead to a block. (X12.)
 func (c *checker) denyCache() {
 	p := c.policy
 	if p.DenyCache == 0 {

@@ -6,14 +6,14 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// A fixed window admits twice its quota around its edge. That is harmless for 1000 an hour, but it defeats a tight limit,
-// so such windows cause a warning in a security policy.
+// A fixed window admits twice its quota around its edge. That is harmless for 1000 an hour, but it defeats a tight
+// limit, so such windows cause a warning in a security policy.
 const (
 	securityQuotaLeast  = 20
 	securityPeriodLimit = limit.Span(3600 * 1_000_000)
 )
 
-// Warnings lists, for people to read, settings that are valid but probably unintended. The policy must be in a Set.
+// Warnings lists, for display, settings that are valid but probably unintended. The policy must be in a Set.
 func (p *Policy) Warnings() []string {
 	if !p.Security {
 		return nil
@@ -33,8 +33,8 @@ func (p *Policy) Warnings() []string {
 	return warnings
 }
 
-// Mistake returns a problem of a policy that is about to be activated and its field, or two empty strings if there is
-// none. It is not part of Parse: a policy that an older release has accepted stays active and can still be read.
+// Mistake returns a problem of a policy that is about to be activated and its field, or two empty strings. It is not
+// part of Parse: a policy that an older release has accepted stays active and can still be read.
 func (p *Policy) Mistake() (field, problem string) {
 	if problem := p.quotaMistake(); problem != "" {
 		return "headers", problem
@@ -52,7 +52,7 @@ func (s *Set) Mistake() (path, problem string) {
 	return "", ""
 }
 
-// startingAgain are the display names of the algorithms whose windows all start from zero.
+// startingAgain are the display names of the algorithms with windows that all start from zero.
 var startingAgain = map[limit.Algorithm]string{
 	limit.FixedWindow:         "fixed window",
 	limit.FixedWindowFirstHit: "fixed window",
@@ -61,7 +61,7 @@ var startingAgain = map[limit.Algorithm]string{
 
 func startsAgain(l limit.Limit) bool { return startingAgain[l.Algorithm] != "" }
 
-// periodText returns the length of a window for people to read.
+// periodText returns the length of a window for display.
 func periodText(l limit.Limit) string {
 	switch {
 	case l.Algorithm != limit.Calendar:

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// window returns how long a limit can remember a request. For token buckets and GCRA it is the time until all of the quota
-// is back. Open holds do not matter, since each has a time of its own. math.MaxInt64 stands for forever.
+// window returns how long a limit can remember a request. For token buckets and GCRA it is the time until all of the
+// quota is back. Open holds do not matter, since each has a time of its own. math.MaxInt64 stands for forever.
 func window(l limit.Limit) limit.Span {
 	switch l.Algorithm {
 	case limit.Lifetime:
