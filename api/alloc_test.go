@@ -28,7 +28,8 @@ func TestAllocationsOfACheck(t *testing.T) {
 		most float64
 		work func()
 	}{
-		"read JSON":          {6, func() { wire.UnmarshalJSON([]byte(perIP), &stintv1.CheckRequest{}) }}, // with the message and its input
+		// with the message and its input
+		"read JSON":          {6, func() { wire.UnmarshalJSON([]byte(perIP), &stintv1.CheckRequest{}) }},
 		"write JSON":         {0, func() { wire.MarshalJSON(room, answer) }},
 		"message to check":   {1, func() { checkRequest(set, m) }},
 		"decision to answer": {3, func() { s.answer(set, m, &r, &d) }},
@@ -57,8 +58,8 @@ func TestAllocationsOfACall(t *testing.T) {
 	}
 }
 
-// allocatesMore reports whether one call allocates more often than another, and how often both do. The race detector empties pools
-// at random, and so does the collector, so a difference counts that is there ten times in a row.
+// allocatesMore reports whether one call allocates more often than another, and how often both do. The race detector
+// empties pools at random, and so does the collector, so a difference counts that is there ten times in a row.
 func allocatesMore(one, other func()) (more bool, times, than float64) {
 	for range 10 {
 		times, than = testing.AllocsPerRun(200, one), testing.AllocsPerRun(200, other)

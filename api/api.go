@@ -29,66 +29,67 @@ type Decider interface {
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Config has the parts that the API needs. All fields are required except Keys, Cluster, Tokens, Secrets, Sinks, Top, Shards, Stale, Sealer,
-// NewestSealer, TestClock, Listeners, Bus, Watcher, Hosts, Tracer, LogLevel and RequestTimeout.
+// Config is the API's dependencies. All fields are required except Keys, Cluster, Tokens, Secrets, Sinks, Top, Shards,
+// Stale, Sealer, NewestSealer, TestClock, Listeners, Bus, Watcher, Hosts, Tracer, LogLevel and RequestTimeout.
 type Config struct {
 	Decider Decider
-	// Keys returns what hashes the keys of a namespace; nil: no namespace has any that are hashed.
+	// Keys returns the hasher of a namespace's keys. nil hashes no keys.
 	Keys KeysOf
-	// Guard says who sent a request and what they may do; nil: everybody may do everything, as in a test.
+	// Guard authenticates callers and decides what they may do. nil lets every caller do everything, as in a test.
 	Guard *auth.Guard
-	// Port is who can reach the port that the API answers at.
+	// Port says who can reach the port that serves the API.
 	Port auth.Port
-	// Tokens makes and ends tokens; nil: these calls are unavailable.
+	// Tokens creates and revokes tokens; nil makes these calls unavailable.
 	Tokens TokenAdmin
-	// Secrets changes the secrets that ids are sealed with; nil: these calls are unavailable.
+	// Secrets changes the secrets that seal ids; nil makes these calls unavailable.
 	Secrets SecretAdmin
-	// KeySources reaches the addresses of keys (JWKS) that gates name; nil: any address.
+	// KeySources fetches the key sets (JWKS) that gates name; nil allows any address.
 	KeySources http.RoundTripper
-	// Sinks makes and ends the places that events go to; nil: these calls are unavailable.
+	// Sinks creates and deletes event sinks; nil makes these calls unavailable.
 	Sinks SinkAdmin
-	// Revision returns the policies in force as this node knows them; nil or version 0: none yet.
+	// Revision returns the policies in force as this node knows them; nil or version 0 means none yet.
 	Revision func() *policy.Revision
-	// Cluster answers calls about more than this node; nil: these calls are unavailable.
+	// Cluster answers calls about more than this node; nil makes these calls unavailable.
 	Cluster ClusterAdmin
-	// Top knows the keys that stand out; nil: calls about them are unavailable.
+	// Top ranks the busiest keys; nil makes these calls unavailable.
 	Top TopReader
-	// Shards returns the number of shards, all of which Audit asks; 0, and without the function: not known.
+	// Shards returns the number of shards, which calls such as Audit ask one by one. nil, or 0, means that it is not
+	// known.
 	Shards func() int
-	// Slots returns the shard of each slot; nil if Shards returns 0.
+	// Slots returns the shard of each slot, or nil while Shards returns 0.
 	Slots func() *slot.Map
-	// Stale answers a Get from the replicas of this node and returns the greatest possible age of the answer; ok is false
-	// if a replica is missing here. nil: there are no replicas.
+	// Stale answers a Get from this node's replicas and returns the greatest possible age of the answer; ok is false if
+	// a replica is missing here. nil disables stale reads.
 	Stale func(shard.Request) (d shard.Decision, behind time.Duration, ok bool)
 	// Sealer returns the sealer of hold and decision ids. If it is nil or returns nil, there are no ids and nothing can
 	// be settled.
 	Sealer func() *shard.Sealer
-	// NewestSealer asks the cluster for its newest secrets, and returns the sealer that has them. It is asked about ids that name a
-	// secret which Sealer does not have yet. nil: those are unavailable.
+	// NewestSealer fetches the cluster's newest secrets and returns their sealer. It is called for ids that name a
+	// secret unknown to Sealer. nil makes such ids unavailable.
 	NewestSealer func(context.Context) (*shard.Sealer, error)
-	// TestClock moves the server's clock, in tests only; nil: there is no such call.
+	// TestClock moves the server's clock, in tests only; nil disables the call.
 	TestClock TestClock
-	Ready     func() error // nil if the node can serve every shard, else the reason why not
-	// Listeners get the event of each call. The tracer and the bus are among them, or get none.
+	Ready     func() error // returns nil if the node can serve every shard, else the reason
+	// Listeners get the event of each call. They include the Tracer and the Bus if these are set.
 	Listeners decisions.Listeners
-	// Bus is where decisions are watched; nil: they cannot be.
+	// Bus publishes decisions to watchers; nil disables Watch.
 	Bus *decisions.Bus
-	// Watcher has the decisions of other nodes; nil: there are none.
+	// Watcher subscribes to the decisions of other nodes; nil watches this node only.
 	Watcher Watcher
-	Logger  *slog.Logger // nil: nothing is logged
-	// Tracer follows calls; nil: none are.
+	Logger  *slog.Logger // nil disables logging
+	// Tracer traces calls; nil disables tracing.
 	Tracer *trace.Tracer
-	// LogLevel is that of the Logger, for /log-level; nil: there is no such path.
+	// LogLevel is the level of the Logger, served at /log-level; nil disables that path.
 	LogLevel *slog.LevelVar
-	Metrics  http.Handler // answers /metrics
-	// Hosts are further names under which clients reach this server, besides addresses and names without a dot. A request
-	// under another name is refused, because a web page may have sent it.
+	Metrics  http.Handler // serves /metrics
+	// Hosts are further names under which clients reach this server, besides addresses and names without a dot. A
+	// request under another name is refused, because a web page may have sent it.
 	Hosts []string
-	// RequestTimeout bounds calls without a deadline of their own. 0: 5 s.
+	// RequestTimeout bounds calls without a deadline of their own; 0 means 5 s.
 	RequestTimeout time.Duration
 }
 
-// revision returns the policies in force; nil: none are known.
+// revision returns the policies in force, or nil if none are known.
 func (c Config) revision() *policy.Revision {
 	if r := c.Revision(); r != nil && r.Version > 0 {
 		return r
@@ -114,9 +115,9 @@ var noPolicies = policy.NewSet(nil)
 
 const requestTimeoutDefault = 5 * time.Second
 
-// API has all the entry points of one node. It is an http.Handler: Connect, gRPC and gRPC-Web with binary and JSON
-// messages, health and reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/. NewGRPC makes a second
-// door for gRPC alone.
+// API is all the entry points of one node. It is an http.Handler: Connect, gRPC and gRPC-Web with binary and JSON
+// messages, health and reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/. NewGRPC serves
+// gRPC alone on a second port.
 type API struct {
 	http     http.Handler
 	local    http.Handler
@@ -125,10 +126,10 @@ type API struct {
 	gates    *gates.Gates
 	draining chan struct{} // closed when the streams must end
 	drain    sync.Once
-	readers  sync.WaitGroup // one for each stream that is read
+	readers  sync.WaitGroup // one for each open reader of a stream
 }
 
-// New makes the API. It may be used concurrently.
+// New makes the API, which may be used concurrently.
 func New(c Config) *API {
 	c.setDefaults()
 	id := func(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
@@ -137,7 +138,7 @@ func New(c Config) *API {
 	reports := reporter{c.Listeners, c.policies, id}
 	room := &admission{}
 	g := newGatekeeper(&c, room, reports)
-	// Nothing below may reach the Decider in another way.
+	// Everything below must reach the Decider through this edge.
 	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, c.policies}
 	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
@@ -188,7 +189,7 @@ func New(c Config) *API {
 	return a
 }
 
-// gates makes the gates, whose checks are those of the calls.
+// gates makes the gates. They check through the handlers of the calls.
 func (c *Config) gates(limits limitService, reports reporter, logger *slog.Logger) *gates.Gates {
 	return gates.New(gates.Config{
 		Policies: c.policies,
@@ -207,7 +208,7 @@ func (c *Config) gates(limits limitService, reports reporter, logger *slog.Logge
 	})
 }
 
-// setDefaults sets the parts that may be left out.
+// setDefaults sets optional parts that are missing.
 func (c *Config) setDefaults() {
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = requestTimeoutDefault
@@ -220,7 +221,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// registerOthers serves what is no procedure of stint: health, reflection and pages.
+// registerOthers serves everything besides stint's procedures: health, reflection and pages.
 func (a *API) registerOthers(metrics http.Handler) {
 	mux := a.registry.mux
 	mux.Handle(grpchealth.NewHandler(a.health, gzipped))
@@ -241,19 +242,19 @@ func (a *API) registerOthers(metrics http.Handler) {
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHTTP(w, r) }
 
-// Local is the API for the socket in the data directory: whoever reaches that may do everything.
+// Local serves the socket in the data directory. Every caller there may do everything.
 func (a *API) Local() http.Handler { return a.local }
 
-// PrepareGates makes the gates of the policies in force ready, so that the keys of their tokens are there before the first request.
-// Without it the first request does so. It may be called concurrently.
+// PrepareGates prepares the gates of the policies in force, so that the keys that verify their tokens are loaded before
+// the first request; otherwise the first request loads them. It may be called concurrently.
 func (a *API) PrepareGates() { a.gates.Prepare() }
 
-// Drain ends every present and future stream: the batches that were read are answered, then the stream is unavailable.
+// Drain ends every present and future stream: batches that were read are answered, then the stream ends as unavailable.
 // Unary calls go on. Drain does not wait for the streams.
 func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
 
-// Wait returns when no stream is read any longer, and nothing runs in the background. Call it after Drain, when the servers are
-// closed.
+// Wait returns when no stream is being read and nothing runs in the background. Call it after Drain, when the servers
+// are closed.
 func (a *API) Wait() {
 	a.readers.Wait()
 	a.gates.Close()

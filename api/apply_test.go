@@ -179,8 +179,8 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 	}
 }
 
-// A header style that would show nothing is a mistake, which is reported when the policies are applied. Policies in force
-// that have it stay readable.
+// A header style that would show nothing is a mistake, which is reported when the policies are applied. Policies in
+// force that have it stay readable.
 func TestApplyRefusesAnXQuotaOfNothing(t *testing.T) {
 	w := newWorld(t)
 	const body = `{"dryRun":true,"policies":[{"name":"p","headers":["x-quota"],"limits":[{"name":"%s","quota":"3","lifetime":{}}]}]}`

@@ -8,15 +8,16 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// entriesUnderWay bounds the entries of all calls whose answers are not yet written. Until then, an entry with two limits
+// entriesUnderWay bounds the entries of all calls with answers not yet written. Until then, an entry with two limits
 // and an explanation takes about 4 KB: half a GB in all.
 const entriesUnderWay = 128 << 10
 
 // admission counts the entries under way. It may be used concurrently.
 type admission struct{ taken atomic.Int64 }
 
-// take reserves room for n entries; false: there is too little. A call may take at most as much as it leaves to others,
-// so a few large answers that are not read, which may stay for answerWithin, never stop the small calls.
+// take reserves room for n entries, or returns false if there is too little. A call may take at most as much as it
+// leaves to others, so a few large answers that are not read, which may stay for answerWithin, never stop the small
+// calls.
 func (r *admission) take(n int64) bool {
 	if entriesUnderWay-r.taken.Add(n) < n {
 		r.taken.Add(-n)
@@ -30,7 +31,7 @@ func (r *admission) give(n int64) { r.taken.Add(-n) }
 var errNoRoom = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "too many entries are under way on this node; nothing was counted; ask again"}
 
-// enter takes room for the message of a call. Its exchange gives the room back when the answer is written.
+// enter takes room for a call's message. The call's exchange gives the room back when the answer is written.
 func enter(ctx context.Context, message any) error {
 	x, n := exchangeOf(ctx), weigh(message)
 	if !x.admission.take(n) {
@@ -40,7 +41,7 @@ func enter(ctx context.Context, message any) error {
 	return nil
 }
 
-// weigh counts the entries of a message, up to the allowed number: a message with more entries is refused anyway.
+// weigh counts the entries of a message, up to the allowed number: a message with more is refused anyway.
 func weigh(message any) int64 {
 	switch m := message.(type) {
 	case interface{ GetEntries() []*stintv1.Entry }:

@@ -31,12 +31,12 @@ type exchange struct {
 	remote    string      // remote address
 	port      auth.Port
 	conn      *connection
-	caller    *auth.Caller // nil: nobody was asked
+	caller    *auth.Caller // nil if there is no guard
 	admission *admission
 	taken     int64 // entries taken from room
 
 	trace trace.Call
-	event decisions.Event // what is known of it; reporter.ended passes it on
+	event decisions.Event // what is known so far; reporter.ended completes it
 }
 
 type exchangeKey struct{}
@@ -65,14 +65,14 @@ func (x *exchange) within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// end is called when the answer is written, or handed over to what writes it.
+// end is called when the answer is written, or handed to the code that writes it.
 func (x *exchange) end() { x.admission.give(x.taken) }
 
 // errTooLarge is the error of a message above bodyBytesMax.
 var errTooLarge = fmt.Errorf("a body has at most %d bytes; send fewer checks in one call", bodyBytesMax)
 
 // boundedBody ends a request body that is too large with this package's own error. Connect's bound would answer
-// resource_exhausted, which a client of a rate limiter reads as a denial (S9).
+// resource_exhausted, which a rate limiter's client reads as a denial (S9).
 type boundedBody struct {
 	io.ReadCloser
 	left int // bytes that may still come
@@ -91,7 +91,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// boundedAnswer ends an answer that its client does not read. Without it, the answer would stay in memory as long as the
+// boundedAnswer ends an answer that its client does not read. Otherwise the answer would stay in memory as long as the
 // connection. The time runs from the first byte, so a longer stream must clear the deadline with an
 // http.ResponseController after its first message.
 type boundedAnswer struct {
@@ -100,7 +100,7 @@ type boundedAnswer struct {
 	begun   bool
 }
 
-// WriteHeader implements http.ResponseWriter. It adds a text to refusals for which Connect sends no body.
+// WriteHeader implements http.ResponseWriter. It adds a text to refusals that Connect sends without a body.
 func (a *boundedAnswer) WriteHeader(status int) {
 	a.begin()
 	text := ""
@@ -140,7 +140,7 @@ func (a *boundedAnswer) Write(p []byte) (int, error) {
 func (a *boundedAnswer) begin() {
 	if !a.begun {
 		a.begun = true
-		// A writer without deadlines is no connection and waits for no client.
+		// A writer without deadlines is not a connection: it waits for no client.
 		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(answerWithin))
 	}
 }

@@ -146,7 +146,7 @@ func TestSlowAndSilentConnectionsEnd(t *testing.T) {
 	}
 }
 
-// HTTP/2 lets one connection begin a thousand calls, each of which may claim the largest body and send none of it.
+// HTTP/2 lets one connection begin a thousand calls, and each may claim the largest body and send none of it.
 func TestABodyThatIsOnlyClaimedTakesNoMemory(t *testing.T) {
 	sent := bytes.Repeat([]byte("x"), bodyBytesMax)
 	for _, comes := range []int{0, 1, bodyBytesFirst, bodyBytesFirst + 1, bodyBytesMax} {

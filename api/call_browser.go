@@ -13,19 +13,21 @@ import (
 	"github.com/stint-io/stint/api/gates"
 )
 
-// browsers keeps web pages out. A visitor's browser lets a page send requests to any address. While clients need no
-// token, a page that reaches this port would count with its visitor's rights: on loopback, or inside a
-// network. The dialed address does not help, because the page's owner can point a name of his own at it (DNS rebinding,
-// as in Tailscale's CVE-2022-41924). But the browser sends the name that it used.
+// browsers keeps web pages out. A browser lets a page send requests to any address. While clients need no token, a page
+// that reaches this port would count with its visitor's rights: on loopback, or inside a network. Checking the dialed
+// address does not help, because a page's owner can point a name at it (DNS rebinding, as in Tailscale's
+// CVE-2022-41924). But the browser sends the name that it used.
 //
-// Once the cluster asks for tokens, the name no longer matters: a page knows no token, and TLS checks the name where a browser
-// has a client certificate. The pages of other sites stay out.
+// Once the cluster requires tokens, the name no longer matters: a page knows no token, and TLS checks the name if a
+// browser has a client certificate. Pages of other sites stay out.
 //
-// A gate is asked by a proxy, with the headers of the page's visitor: these rules are not for it. Nor does the name matter where nothing
-// is counted or read (probes), or in a protocol that no browser speaks (gRPC): those who are refused there by a name of Kubernetes or
-// Envoy are never pages.
+// Gates are exempt: a proxy asks them, with the headers of a page's visitor. The name does not matter either where
+// nothing is counted or read (probes), or in a protocol that browsers do not speak (gRPC): callers that a check of the
+// name would refuse there, under a name of Kubernetes or Envoy, are never pages.
 type browsers struct {
-	hosts []string // allowed names, besides addresses and names without a dot, in lower case; one that begins with a dot is a suffix
+	// hosts are allowed names in lower case, besides addresses and names without a dot; a leading dot makes a name a
+	// suffix.
+	hosts []string
 	gate  *gatekeeper
 }
 
@@ -37,7 +39,7 @@ func newBrowsers(hosts []string, gate *gatekeeper) browsers {
 	return b
 }
 
-// keepOut refuses the requests of other sites' pages before any part of them is read.
+// keepOut refuses the requests of other sites' pages before it reads any of their bodies.
 func (b browsers) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if gates.Asked(r) {
@@ -60,24 +62,24 @@ func (b browsers) keepOut(next http.Handler) http.Handler {
 	})
 }
 
-// isProbe reports whether a request asks no more than whether this server is well.
+// isProbe reports whether a request only asks for this server's health.
 func isProbe(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
 
-// isGRPC reports whether a request is gRPC's own, which takes HTTP/2 and trailers: in plaintext browsers speak HTTP/1 only, and with TLS
-// they check the name.
+// isGRPC reports whether a request is native gRPC, which needs HTTP/2 and trailers: in plaintext browsers speak HTTP/1
+// only, and with TLS they check the name.
 func isGRPC(r *http.Request) bool {
 	kind := r.Header.Get("Content-Type")
 	return r.ProtoMajor == 2 && (kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+"))
 }
 
-// refused counts a refusal and logs it, as long as its address does not send too many.
+// refused counts a refusal and logs it, unless its address sends too many.
 func (b browsers) refused(r *http.Request, why string) {
 	procedure := b.gate.countRefusal(r.URL.Path, connect.CodePermissionDenied)
 	b.gate.tell(r.RemoteAddr, "a request was refused: "+why, "procedure", procedure, "host", fmt.Sprintf("%.300s", r.Host))
 }
 
-// isOurs reports whether a Host header names this server and no web site: an address, a name without a dot (such as that
-// of a machine or a container), or a configured name.
+// isOurs reports whether a Host header names this server and not a web site: an address, a name without a dot (such as
+// that of a machine or a container), or a configured name.
 func (b browsers) isOurs(host string) bool {
 	name := host
 	if i := strings.LastIndexByte(name, ':'); i >= 0 && strings.IndexByte(name, ']') < i && isPort(name[i+1:]) {
@@ -97,8 +99,8 @@ func (b browsers) isOurs(host string) bool {
 
 func isPort(text string) bool { return strings.Trim(text, "0123456789") == "" }
 
-// isOfAnotherSite reports whether a browser sent the request for a page that did not come from this server. Other clients
-// send neither of these headers.
+// isOfAnotherSite reports whether a browser sent the request for a page that did not come from this server. Other
+// clients send neither of these headers.
 func isOfAnotherSite(r *http.Request) bool {
 	switch site := r.Header["Sec-Fetch-Site"]; {
 	case len(site) == 0:
@@ -113,7 +115,7 @@ func isOfAnotherSite(r *http.Request) bool {
 	return len(origins) > 1 || !found || scheme != "http" && scheme != "https" || !strings.EqualFold(host, r.Host)
 }
 
-// HostProblem says what is wrong with a name for --api-hosts; "": nothing.
+// HostProblem returns the problem with a name for --api-hosts, or "".
 func HostProblem(name string) string {
 	switch _, _, err := net.SplitHostPort(name); {
 	case err == nil || strings.ContainsAny(name, ":/ "):

@@ -134,8 +134,8 @@ func TestWhoIsNoWebPageIsServed(t *testing.T) {
 	}
 }
 
-// Kubernetes, Envoy and Prometheus reach a server by names with dots. Probes and gRPC are no web pages and are served; who is refused can
-// be found in the log and in the metrics.
+// Kubernetes, Envoy and Prometheus reach a server by names with dots. Probes and gRPC are no web pages and are served;
+// other refused callers appear in the log and in the metrics.
 func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
 	w := newWorld(t)
 	var log bytes.Buffer

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/api/wire"
 )
 
-// call receives one message. A message that cannot be read becomes a request with a fault, not a transport error, so that
-// it is answered and counted like every other call.
+// call receives one message. A message that cannot be read becomes a request with a fault, not a transport error, so
+// that it is answered and counted like every other call.
 type call[M any, P pointer[M]] struct {
 	message M
 	fault   error

@@ -8,15 +8,15 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// connection is what calls know of the connection that they came on. nil: nothing. Its methods may be called concurrently.
+// connection is what calls know of their connection; nil if it is unknown. Its methods may be called concurrently.
 type connection struct {
-	proven  func()       // records that the client has proven who it is; nil: nobody wants to know
-	strange atomic.Int32 // the calls under way that strangers may make
+	proven  func()       // records that the client has authenticated; may be nil
+	strange atomic.Int32 // open calls that need no authentication
 }
 
-// strangeMost bounds the calls of one connection that wait for a stranger: for the rest of a request that everybody may send, or
-// for the reader of a refusal. HTTP/2 lets a connection begin a thousand, each of which holds a goroutine for as long as its
-// time limit.
+// strangeMost bounds the calls of one connection that wait for an unauthenticated client: for the rest of a request
+// that needs no token, or for a refusal to be read. HTTP/2 lets a connection begin a thousand, and each holds a
+// goroutine until its time limit.
 const strangeMost = 16
 
 type connectionKey struct{}
@@ -27,7 +27,7 @@ func connectionOf(ctx context.Context) *connection {
 	return c
 }
 
-// connectionIn returns the connection of a call through grpc-go, and what is known of it.
+// connectionIn returns the connection of a call through grpc-go and its properties.
 func connectionIn(ctx context.Context) (c *connection, info connInfo, remote string) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -37,14 +37,15 @@ func connectionIn(ctx context.Context) (c *connection, info connInfo, remote str
 	return info.connection, info, p.Addr.String()
 }
 
-// prove records that the client has proven who it is.
+// prove records that the client has authenticated.
 func (c *connection) prove() {
 	if c != nil && c.proven != nil {
 		c.proven()
 	}
 }
 
-// enter counts a stranger's call; false: there are too many, and it must not wait for its client.
+// enter counts an unauthenticated call. It returns false if there are too many: then the call must not wait for its
+// client.
 func (c *connection) enter() bool {
 	if c == nil || c.strange.Add(1) <= strangeMost {
 		return true
@@ -60,10 +61,10 @@ func (c *connection) leave() {
 	}
 }
 
-// awaitReader waits until an answer is on its way. With HTTP/2 a client may let it wait, and net/http does so after the handler has
-// returned.
+// awaitReader waits until an answer is on its way. With HTTP/2 a client may make it wait, which net/http otherwise does
+// after the handler has returned.
 func awaitReader(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor > 1 {
-		_ = http.NewResponseController(w).Flush() // a writer without a connection waits for nobody
+		_ = http.NewResponseController(w).Flush() // a writer without a connection does not wait
 	}
 }

@@ -45,7 +45,7 @@ func dialGRPC(t *testing.T, door pipes) *grpc.ClientConn {
 	return conn
 }
 
-// begin begins a call whose message does not come.
+// begin begins a call without sending its message.
 func begin(t *testing.T, ctx context.Context, conn *grpc.ClientConn, procedure string) grpc.ClientStream {
 	t.Helper()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, procedure)
@@ -55,7 +55,8 @@ func begin(t *testing.T, ctx context.Context, conn *grpc.ClientConn, procedure s
 	return stream
 }
 
-// A call through grpc-go whose message does not come ends, whatever deadline its client has set. A stream of checks may be silent.
+// A call through grpc-go without its message ends, whatever deadline its client has set. A stream of checks may be
+// silent.
 func TestACallWithoutItsMessageEnds(t *testing.T) {
 	for _, procedure := range []string{stintv1connect.LimitServiceCheckProcedure, EnvoyProcedure, healthpb.Health_Check_FullMethodName} {
 		for _, deadline := range []time.Duration{0, time.Hour, time.Second} {
@@ -86,7 +87,8 @@ func TestACallWithoutItsMessageEnds(t *testing.T) {
 	})
 }
 
-// A client that leaves ends its streams: nothing of them stays on the server. A bubble does not end before its goroutines.
+// A client that leaves ends its streams: nothing of them stays on the server. A bubble does not end before its
+// goroutines.
 func TestStreamsEndWithTheirClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := dialGRPC(t, serveGRPCPipes(t, allowing()))
@@ -106,7 +108,8 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 	})
 }
 
-// What everybody may call, strangers can begin and leave: a connection has a share of it, on both doors, and gets it back.
+// Calls that need no token can be begun and abandoned by any client: a connection has a share of them, on both ports,
+// and gets it back.
 func TestStrangersCallsWaitInSmallNumbers(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
@@ -157,7 +160,8 @@ func (u unreadAnswer) Flush() {
 	<-u.read
 }
 
-// A refusal that its client does not read holds a goroutine: only a few do so for one connection, and the others have no text.
+// A refusal that its client does not read holds a goroutine: only a few do so for one connection, and the others have
+// no text.
 func TestRefusalsWaitForReadersInSmallNumbers(t *testing.T) {
 	conn := &connection{}
 	read := make(chan struct{})

@@ -20,10 +20,10 @@ import (
 type reporter struct {
 	listeners decisions.Listeners
 	policies  func() *policy.Set
-	idOf      func(*policy.Set, *shard.Request, *shard.Decision) string // of a decision, as its caller gets it
+	idOf      func(*policy.Set, *shard.Request, *shard.Decision) string // the id that a caller gets for a decision
 }
 
-// ended passes on the event of a call, whose answer is made. asked is its message; nil: it has none.
+// ended reports the end of a call with its answer ready. asked is the message of the call, or nil.
 func (p reporter) ended(x *exchange, procedure, code string, began time.Time, asked any, err error) {
 	e := &x.event
 	e.Method, e.Code, e.Began, e.Took = procedure, code, began, time.Since(began)
@@ -35,7 +35,7 @@ func (p reporter) ended(x *exchange, procedure, code string, began time.Time, as
 	case strings.HasPrefix(e.Protocol, systemGRPC):
 		e.System = systemGRPC
 	}
-	if procedure == EnvoyProcedure { // whose decisions have no ids that anybody was told
+	if procedure == EnvoyProcedure { // its callers get no ids
 		e.Protocol, e.IDOf = "envoy", nil
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ const (
 	systemGate    = "gate"
 )
 
-// protocolName is how a call was asked.
+// protocolName returns the protocol of the call.
 func (x *exchange) protocolName() string {
 	if x.header == nil {
 		return "grpc"
@@ -86,11 +86,11 @@ func (x *exchange) callerName() string {
 	return x.caller.Name()
 }
 
-// codeNameOf is the name of an error's code.
+// codeNameOf returns the name of an error's code.
 func codeNameOf(err *shard.Error) string { return codeOf(err).String() }
 
-// policyOf returns the policy that a message is about, or the first one. "" if it is none that exists: a log does not
-// repeat what somebody has made up.
+// policyOf returns the first policy that a message names, or "" if there is no such policy: a log does not repeat
+// invented names.
 func (p reporter) policyOf(asked any) string {
 	name := ""
 	var entries []*stintv1.Entry
@@ -115,8 +115,8 @@ func (p reporter) policyOf(asked any) string {
 	return name
 }
 
-// failureText returns what this node says about a failure of its own: those texts are about nodes and shards, and
-// repeat nothing of a request.
+// failureText returns the text of a failure of this node. Such texts are about nodes and shards, and repeat nothing of
+// a request.
 func failureText(err error) string {
 	var failure *shard.Error
 	if !errors.As(err, &failure) {
@@ -130,7 +130,7 @@ func failureText(err error) string {
 	return ""
 }
 
-// Decide implements Decider. What is asked about keys goes into the event of the call.
+// Decide implements Decider. It adds requests about keys to the event of the call.
 func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	if x == nil || len(requests) == 0 || !decides(requests[0].Op) {
@@ -149,8 +149,8 @@ func (e keyEdge) Decide(ctx context.Context, requests []shard.Request) []shard.R
 	return asked.Results
 }
 
-// decides reports whether an operation is about what a key may use. The others ask every shard at once, or are about
-// more than keys.
+// decides reports whether an operation concerns what a key may use. The others ask every shard at once, or concern more
+// than keys.
 func decides(op shard.Op) bool {
 	switch op {
 	case shard.Check, shard.Peek, shard.Get, shard.Count, shard.Partial, shard.Reserve, shard.Settle, shard.Reset,
@@ -181,7 +181,7 @@ func (e interceptors) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// bounded sets a deadline on a call whose client set none.
+// bounded sets a deadline on a call without one.
 func (e interceptors) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
 		if l, limited := ctx.Value(limitedKey{}).(*limitedCall); !limited || !l.unasked {
@@ -191,7 +191,7 @@ func (e interceptors) bounded(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeout(ctx, e.timeout)
 }
 
-// coded reports a call's end, and returns the error with its code; nil: there is no error.
+// coded reports the end of a call, and returns the error with its code, or nil.
 func (e interceptors) coded(
 	ctx context.Context, procedure string, began time.Time, asked any, err error,
 ) (coded *connect.Error) {

@@ -67,8 +67,8 @@ func TestACallThatIsNotFollowedAllocatesNothingMore(t *testing.T) {
 	}
 }
 
-// BenchmarkTrace is a check through the fast path, without a network and with a decision that costs nothing: what following it
-// costs.
+// BenchmarkTrace is a check through the fast path, without a network and with a decision that costs nothing: what
+// following it costs.
 func BenchmarkTrace(b *testing.B) {
 	for _, c := range []struct {
 		name        string
@@ -141,7 +141,8 @@ type tracesSeen struct{ ids []string }
 // Ended implements decisions.Listener.
 func (s *tracesSeen) Ended(e *decisions.Event) { s.ids = append(s.ids, e.TraceID) }
 
-// A listener behind the tracer gets the id of its trace if it is followed, on the fast path and behind a gate, and "" if nobody follows it.
+// A listener behind the tracer gets the id of a traced call, on the fast path and behind a gate, and "" if it is not
+// traced.
 func TestListenersGetTheTraceOfAFollowedCall(t *testing.T) {
 	const followed = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	set := testPolicies()

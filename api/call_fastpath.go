@@ -14,10 +14,10 @@ import (
 	"github.com/stint-io/stint/api/wire"
 )
 
-// unaryFastPath answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one message, as
-// curl and most clients send it. Connect's work is a third of the cost of such a call, and only a few lines of it are
-// needed. All other calls (GET, gRPC, gRPC-Web, encodings, unknown headers) go to connect. Connect also writes the
-// errors.
+// unaryFastPath answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one
+// message, as curl and most clients send it. Connect takes a third of the cost of such a call, which needs only a few
+// lines of connect's work. All other calls (GET, gRPC, gRPC-Web, encodings, unknown headers) go to connect. Connect
+// also writes the errors.
 type unaryFastPath[Req, Res any, P pointer[Req]] struct {
 	interceptors interceptors
 	procedure    string
@@ -100,8 +100,8 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 // chunkBytes is the size up to which net/http holds an answer back and counts its length itself.
 const chunkBytes = 2048
 
-// fastPathEncodingOf returns the encoding of a call that the fast path can serve, and its timeout; a timeout below 0 means
-// none. nil: leave the call to connect.
+// fastPathEncodingOf returns the encoding of a call that the fast path can serve, and its timeout; a timeout below 0
+// means none. A nil encoding leaves the call to connect.
 func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Duration) {
 	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
 		return nil, 0
@@ -123,7 +123,8 @@ func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Dura
 	return nil, 0
 }
 
-// timeoutOf returns the timeout of a call by Connect's protocol, below 0 if it has none; false: it cannot be read.
+// timeoutOf returns the timeout of a call by Connect's protocol, below 0 if it has none. It returns false if the
+// timeout cannot be read.
 func timeoutOf(r *http.Request) (timeout time.Duration, ok bool) {
 	text := r.Header["Connect-Timeout-Ms"]
 	if len(text) == 0 {
@@ -137,11 +138,11 @@ func timeoutOf(r *http.Request) (timeout time.Duration, ok bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// bodyBytesFirst is the room that a request's body gets before any of it has arrived.
+// bodyBytesFirst is the size of a request body's buffer before any of the body has arrived.
 const bodyBytesFirst = 8 << 10
 
-// readBody appends a body to a buffer that grows with the received bytes. A claimed length costs the client nothing, and
-// one connection may claim it a thousand times. The exchange enforces the bound.
+// readBody appends a body to a buffer that grows with the received bytes: a client could claim a length for free, a
+// thousand times on one connection. The exchange enforces the bound.
 func readBody(b []byte, r *http.Request) ([]byte, error) {
 	if n := min(r.ContentLength, bodyBytesFirst); n > int64(cap(b)) {
 		b = make([]byte, 0, n)
@@ -162,7 +163,7 @@ func readBody(b []byte, r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// bodyError returns why a body did not arrive: it is too large, the client has gone, or it took too long.
+// bodyError returns the reason why a body did not arrive: it is too large, the client has gone, or it took too long.
 func bodyError(ctx context.Context, err error) error {
 	if _, ours := err.(*connect.Error); ours {
 		return err

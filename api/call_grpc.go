@@ -37,24 +37,24 @@ import (
 )
 
 // messageBytesRefused is the size above which grpc-go itself refuses a message, with resource_exhausted; this package
-// cannot change that. A message between bodyBytesMax and this size is read and refused as at the other door.
+// cannot change that. A message between bodyBytesMax and this size is read and refused as on the other port.
 const messageBytesRefused = 4 << 20
 
-// grpcWorkers is the number of goroutines that each answer one call after another. A call beyond these gets its own
-// goroutine and also pays for the growth of its stack.
+// grpcWorkers is the number of goroutines that each answer one call after another. Calls beyond these get their own
+// goroutine and also pay for the growth of its stack.
 const grpcWorkers = 256
 
-// NewGRPC makes the server for gRPC alone, with grpc-go: the same procedures, answers and errors as the API's handler, at
-// a fraction of the work per call. The caller listens, calls its Serve, and ends it with GracefulStop after Drain. The
-// bounds are those of NewServer, with two exceptions: a message above 4 MiB is refused with resource_exhausted, and an
-// unread answer ends with its connection. port is who can reach it; secure is how it speaks TLS, nil: it does not.
+// NewGRPC makes the server for gRPC alone, with grpc-go: the same procedures, answers and errors as the API's handler,
+// at a fraction of the cost per call. The caller listens, calls its Serve, and ends it with GracefulStop after Drain.
+// The bounds are those of NewServer, with two exceptions: a message above 4 MiB is refused with resource_exhausted, and
+// an unread answer ends with its connection. port says who can reach it; a nil secure means plaintext.
 func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),
 		grpc.InTapHandle(limitCall),
 		grpc.StreamInterceptor(func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			if _, ours := a.registry.services[serviceOf(info.FullMethod)]; ours {
-				return next(service, stream) // whose handlers ask by themselves
+				return next(service, stream) // its handlers check the token themselves
 			}
 			return a.registry.gate.keepOutGRPC(port, info.FullMethod, next)(service, stream)
 		}),
@@ -77,7 +77,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 		safe := *service
 		safe.Streams = slices.Clone(service.Streams)
 		for i := range safe.Streams {
-			// grpc-go does not show calls of one message to a stream interceptor, so each handler is wrapped here.
+			// grpc-go does not pass unary calls to a stream interceptor, so each handler is wrapped here.
 			procedure := "/" + safe.ServiceName + "/" + safe.Streams[i].StreamName
 			//mutant:grpc-go-not-asked 2
 			safe.Streams[i].Handler = a.registry.gate.keepOutGRPC(port, procedure,
@@ -90,7 +90,7 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 	return server
 }
 
-// provable are credentials whose AuthInfo is a connInfo.
+// provable are credentials with a connInfo as AuthInfo.
 type provable struct {
 	credentials.TransportCredentials
 }
@@ -112,7 +112,7 @@ type connInfo struct {
 	*connection
 }
 
-// secure returns the connection's TLS; nil: it has none.
+// secure returns the connection's TLS state, or nil without TLS.
 func (i connInfo) secure() *tls.ConnectionState {
 	if info, ok := i.AuthInfo.(credentials.TLSInfo); ok {
 		return &info.State
@@ -126,7 +126,7 @@ func serviceOf(procedure string) string {
 	return service
 }
 
-// unaryGRPC answers a procedure of one message. A call keeps its room until grpc-go has the answer.
+// unaryGRPC answers a unary procedure. A call keeps its room until grpc-go has the answer.
 func unaryGRPC[Req, Res any, P pointer[Req]](
 	d *registry, procedure string, answer func(context.Context, P) (*Res, error),
 ) grpc.StreamHandler {
@@ -192,7 +192,7 @@ func (grpcCodec) Marshal(v any) (mem.BufferSlice, error) {
 		return nil, err
 	}
 	pool := mem.DefaultBufferPool()
-	buffer := pool.Get(len(*space)) // the length is known only now, and a buffer that grew would be lost to the pool
+	buffer := pool.Get(len(*space)) // the length is known only now, and a grown buffer would be lost to the pool
 	copy(*buffer, *space)
 	return mem.BufferSlice{mem.NewBuffer(buffer, pool)}, nil
 }
@@ -211,7 +211,7 @@ func (grpcCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return fmt.Errorf("%T is no protobuf message", v)
 }
 
-// readGRPC refuses a message that is larger than the other door allows.
+// readGRPC refuses a message that is larger than the other port allows.
 func readGRPC(data []byte, m proto.Message) error {
 	if len(data) > bodyBytesMax {
 		return errTooLarge
@@ -219,8 +219,8 @@ func readGRPC(data []byte, m proto.Message) error {
 	return unmarshalProto(data, m)
 }
 
-// serviceGRPC answers gRPC's health checks through grpc-go. Everybody may call it, so a connection has a share: as streams, calls
-// are bounded before their message is waited for.
+// serviceGRPC answers gRPC's health checks through grpc-go. They need no token, so a connection has a share: as
+// streams, calls are bounded before their message is awaited.
 func (h health) serviceGRPC() *grpc.ServiceDesc {
 	check := func(_ any, stream grpc.ServerStream) error {
 		c, _, _ := connectionIn(stream.Context())
@@ -253,15 +253,16 @@ func (h health) checkGRPC(stream grpc.ServerStream) error {
 	return stream.SendMsg(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)})
 }
 
-// callWithin is how long a call through grpc-go may last with its message, as a request may at the other door (ReadTimeout). It is for
-// calls without a deadline and with one that is further away: nothing else would end a call whose message does not come.
+// callWithin is how long a call through grpc-go may take including its message, like a request on the other port
+// (ReadTimeout). It is for calls without a deadline, or with a later one: nothing else would end a call with a missing
+// message.
 const callWithin = 30 * time.Second
 
-// limitedCall is the context of a call that limitCall has given a time limit.
+// limitedCall is the context of a call with the time limit of limitCall.
 type limitedCall struct {
 	context.Context
 	end     context.CancelFunc // ends the time limit; grpc-go does too, with the call
-	unasked bool               // its client set no deadline
+	unasked bool               // the client set no deadline
 }
 
 type limitedKey struct{}
@@ -274,7 +275,8 @@ func (l *limitedCall) Value(key any) any {
 	return l.Context.Value(key)
 }
 
-// limitCall gives a call its time limit, before grpc-go waits for its message. A stream of checks has none: it may be idle for long.
+// limitCall gives a call its time limit, before grpc-go waits for its message. A stream of checks has none: it may be
+// idle for long.
 func limitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	deadline, asked := ctx.Deadline()
 	if asked && time.Until(deadline) <= callWithin || info.FullMethodName == stintv1connect.LimitServiceCheckStreamProcedure {

@@ -24,22 +24,22 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// gatekeeper asks who sent a request, and whether they may call its procedure, before any of its body is read. The handlers ask
-// about each key (granted).
+// gatekeeper authenticates callers and checks that they may call a procedure, before any of the body is read. The
+// handlers check each key (granted).
 type gatekeeper struct {
 	guard    *auth.Guard
 	ops      map[string]auth.Op // by procedure and path; written at registration only
-	open     map[string]bool    // paths, and paths that end with a slash: nobody is asked there
+	open     map[string]bool    // paths, and prefixes ending in a slash, that need no token
 	attempts *auth.Attempts
 	logger   *slog.Logger
-	tracer   *trace.Tracer // nil: no call is followed
+	tracer   *trace.Tracer // nil disables tracing
 	reporter reporter
 
-	admission *admission    // that of the API
+	admission *admission    // the API's
 	timeout   time.Duration // of a call without a deadline
 }
 
-// newGatekeeper makes the gatekeeper of an API. Without a guard it lets everybody in.
+// newGatekeeper makes the gatekeeper of an API. Without a guard it admits every caller.
 func newGatekeeper(c *Config, room *admission, reports reporter) *gatekeeper {
 	g := &gatekeeper{
 		guard:     c.Guard,
@@ -64,7 +64,7 @@ func newGatekeeper(c *Config, room *admission, reports reporter) *gatekeeper {
 	return g
 }
 
-// keepOut refuses the requests of callers who may not make them. Its requests have their exchange already.
+// keepOut refuses the requests of callers without permission. The requests must have their exchange already.
 func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := exchangeOf(r.Context())
@@ -91,14 +91,14 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 	})
 }
 
-// tooManyOpen is what a connection is told that waits for too many answers for which nobody needs a token.
+// tooManyOpen is the answer on a connection with too many open calls that need no token.
 const tooManyOpen = "too many calls without a token wait on this connection: nothing was done; ask again when one has its answer"
 
-// waitWeight is what a call that waits for the tokens takes of the room for entries: 4,096 of them may wait on a node.
+// waitWeight is the room for entries that a call takes while it waits for the tokens: 4,096 of them may wait on a node.
 const waitWeight = 32
 
-// await lets a call wait until the node knows who may make it, within the call's deadline: a client cannot know that the node it asks
-// has just started. A call for which there is no room, or whose time is over, goes on and is refused.
+// await makes a call wait until the node has the tokens, within the call's deadline: a client cannot know that the node
+// it asks has just started. A call that finds no room, or runs out of time, goes on and is refused.
 func (g *gatekeeper) await(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		procedure := r.URL.Path
@@ -109,7 +109,7 @@ func (g *gatekeeper) await(next http.Handler) http.Handler {
 			ctx := r.Context()
 			if timeout, ok := timeoutOf(r); ok && timeout >= 0 {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout) // of the whole call: what waited has less time left
+				ctx, cancel = context.WithTimeout(ctx, timeout) // of the whole call: the wait shortens the rest
 				defer cancel()
 				r = r.WithContext(ctx)
 			}
@@ -119,8 +119,8 @@ func (g *gatekeeper) await(next http.Handler) http.Handler {
 	})
 }
 
-// mustWait reports whether nobody can say yet who may call a procedure. Probes need no answer to that, and a node without a cluster
-// tells everybody how it is.
+// mustWait reports whether a procedure's permission cannot be decided yet. Probes do not need it, and a node without a
+// cluster shows its state to every caller.
 func (g *gatekeeper) mustWait(procedure string) bool {
 	set := g.guard.Set()
 	return !set.Known && !g.isOpen(procedure) && !(set.Outside && g.ops[procedure] == auth.NoOp)
@@ -136,7 +136,7 @@ func (g *gatekeeper) wait(ctx context.Context) {
 	g.guard.Await(ctx)
 }
 
-// isOpen reports whether a path is for everybody: probes know no token.
+// isOpen reports whether a path needs no token, as probes have none.
 func (g *gatekeeper) isOpen(path string) bool {
 	if g.open[path] {
 		return true
@@ -145,7 +145,8 @@ func (g *gatekeeper) isOpen(path string) bool {
 	return i > 0 && g.open[path[:i+1]]
 }
 
-// admit finds out who calls a procedure, keeps that in the exchange, and returns why the call is refused; nil: it is not.
+// admit authenticates the caller of a procedure, keeps it in the exchange, and returns the reason for a refusal, or
+// nil.
 func (g *gatekeeper) admit(x *exchange, procedure, token string, secure *tls.ConnectionState) *auth.Refusal {
 	proof := auth.Proof{Port: x.port, Token: token}
 	if token == "" {
@@ -164,7 +165,7 @@ func (g *gatekeeper) admit(x *exchange, procedure, token string, secure *tls.Con
 	return nil
 }
 
-// stillAdmits asks about a call that has been open for a while, and keeps the caller's present grants.
+// stillAdmits checks a long-running call again, and keeps the caller's present grants.
 func (g *gatekeeper) stillAdmits(x *exchange, procedure string) *auth.Refusal {
 	caller, refusal := g.guard.Still(x.caller, x.port)
 	if refusal == nil {
@@ -176,7 +177,7 @@ func (g *gatekeeper) stillAdmits(x *exchange, procedure string) *auth.Refusal {
 	return refusal
 }
 
-// refused counts a refusal, and logs a wrong token as long as its address does not send too many.
+// refused counts a refusal, and logs a wrong token unless its address sends too many.
 func (g *gatekeeper) refused(x *exchange, procedure, token string, refusal *auth.Refusal) {
 	procedure = g.countRefusal(procedure, codeOfRefusal(refusal))
 	if token == "" || refusal.Kind != auth.Unproven {
@@ -185,7 +186,8 @@ func (g *gatekeeper) refused(x *exchange, procedure, token string, refusal *auth
 	g.tell(x.remote, "a request with a wrong token was refused", "procedure", procedure)
 }
 
-// countRefusal counts a refusal, and returns the procedure's name in metrics and in the log: "other" if it is not served.
+// countRefusal counts a refusal, and returns the procedure's name in metrics and in the log: "other" if it is not
+// served.
 func (g *gatekeeper) countRefusal(procedure string, code connect.Code) string {
 	if _, known := g.ops[procedure]; !known {
 		procedure = "other"
@@ -194,7 +196,7 @@ func (g *gatekeeper) countRefusal(procedure string, code connect.Code) string {
 	return procedure
 }
 
-// tell logs a refusal, as long as its address does not cause too many.
+// tell logs a refusal, unless its address causes too many.
 func (g *gatekeeper) tell(remote, text string, details ...any) {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
@@ -230,8 +232,8 @@ func codeOfRefusal(r *auth.Refusal) connect.Code {
 	return connect.CodeUnauthenticated
 }
 
-// tokenOf returns the token of an Authorization header or of gRPC's metadata; "": none. A header that is no such token is
-// taken for a wrong token, and not for none.
+// tokenOf returns the token of an Authorization header or of gRPC's metadata, or "" if there is none. A malformed
+// header counts as a wrong token, not as none.
 func tokenOf(values []string) string {
 	if len(values) == 0 {
 		return ""
@@ -243,7 +245,7 @@ func tokenOf(values []string) string {
 	return "?"
 }
 
-// gateToken returns the token of a proxy that asks a gate; "": none. The Authorization header is its visitor's.
+// gateToken returns the token of a proxy that asks a gate, or "". The Authorization header is its visitor's.
 func gateToken(values []string) string {
 	switch len(values) {
 	case 0:
@@ -254,7 +256,7 @@ func gateToken(values []string) string {
 	return "?"
 }
 
-// keepOutGRPC is keepOut for a procedure on the port of grpc-go. It gives every call its exchange.
+// keepOutGRPC is keepOut for a procedure on grpc-go's port. It gives every call its exchange.
 func (g *gatekeeper) keepOutGRPC(port auth.Port, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
 		x := &exchange{admission: g.admission, port: port}
@@ -289,7 +291,7 @@ type admittedStream struct {
 // Context implements grpc.ServerStream.
 func (s admittedStream) Context() context.Context { return s.ctx }
 
-// callerIn returns who makes a call. A call that none was asked about, as in a test, is everybody's.
+// callerIn returns the caller of a call. A call without a check, as in a test, has every right.
 func callerIn(ctx context.Context) *auth.Caller {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.caller != nil {
 		return x.caller
@@ -297,8 +299,8 @@ func callerIn(ctx context.Context) *auth.Caller {
 	return auth.Anybody()
 }
 
-// granted refuses a request unless the caller may do the operation on all its entries. It is asked before anything is looked
-// up, so that a refusal does not tell what exists.
+// granted refuses a request unless the caller may do the operation on all its entries. It runs before any lookup, so
+// that a refusal does not reveal what exists.
 func granted(who *auth.Caller, policies *policy.Set, op auth.Op, namespace string, entries []*stintv1.Entry) error {
 	if who.MayAll() {
 		return nil
@@ -319,7 +321,7 @@ func granted(who *auth.Caller, policies *policy.Set, op auth.Op, namespace strin
 	return nil
 }
 
-// grantedRequest is granted for a request whose entries are known already, such as those in a sealed id.
+// grantedRequest is granted for a request with known entries, such as those in a sealed id.
 func grantedRequest(who *auth.Caller, op auth.Op, r *shard.Request) error {
 	for i := range r.Entries {
 		on := auth.Target{Namespace: r.Namespace, Policy: r.Entries[i].Policy, Key: r.Entries[i].Key}

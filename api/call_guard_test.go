@@ -283,7 +283,7 @@ func TestATokenMayDoWhatItSaysAndNothingElse(t *testing.T) {
 	refused("list of tokens", err)
 }
 
-// A sealed id proves that somebody counted, not that its bearer may settle it.
+// A sealed id proves that a caller counted, not that its bearer may settle it.
 func TestASettlementNeedsAGrantOfItsKeys(t *testing.T) {
 	k := newTokens()
 	k.add(t, "own", "key=user:* ops=check,settle")
@@ -400,7 +400,7 @@ func TestAClientLearnsWhereTheOwnersAre(t *testing.T) {
 	}
 }
 
-// A call waits until the node knows who may make it, for as long as its client waits, and not at all if there is nothing to know.
+// A call waits until the node has the tokens, for as long as its client waits, and not at all if there are none.
 func TestACallWaitsForTheTokens(t *testing.T) {
 	const check, known = stintv1connect.LimitServiceCheckProcedure, time.Second
 	for name, c := range map[string]struct {

@@ -9,27 +9,27 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Refusal is the answer to a connection for which there is no room. It tells the client to ask again or to ask another
-// node. No denial has this status.
+// Refusal is the answer to a connection beyond the limit. It tells the client to retry or to ask another node. No
+// denial has this status.
 var Refusal = func() []byte {
 	body := errorJSON(connect.CodeUnavailable, "too many connections; nothing was counted; ask another node, or again in a second")
 	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }()
 
-// noTLS is what a client in plaintext is told on a port with TLS.
+// noTLS is the answer to a plaintext request on a TLS port.
 const noTLS = "this port speaks TLS, and the request came in plaintext: nothing was done; use https:// (stint: an address with https://, or --ca FILE)"
 
-// RefusePlaintext returns the answer to a client that speaks plaintext on a port with TLS. A client of HTTP/2, and so every gRPC
-// client, takes it for what it is too: its error says that the server spoke HTTP/1.1. Of the reason that HTTP/2 has a frame for
-// (GOAWAY), most of them show nothing.
+// RefusePlaintext returns the answer to a client that speaks plaintext on a TLS port. HTTP/2 clients, and so every gRPC
+// client, understand it too: their error says that the server spoke HTTP/1.1. Most of them would not show the reason in
+// an HTTP/2 frame (GOAWAY).
 func RefusePlaintext([]byte) (answer []byte, goOn bool) {
 	body := errorJSON(connect.CodeFailedPrecondition, noTLS)
 	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		len(body), body), false
 }
 
-// turnAway answers a request that reached no procedure, in the request's own protocol. From any other answer a client
+// turnAway answers a request that reached no procedure, in the request's own protocol. Of any other answer a client
 // reads only the status, and then assumes that the request may have been counted.
 func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
 	kind := r.Header.Get("Content-Type")
@@ -42,10 +42,11 @@ func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.C
 	turnAwayWith(w, r, status, code, text)
 }
 
-// turnAwayWith answers with this status in every protocol.
+// turnAwayWith is turnAway with the same status in every protocol.
 func turnAwayWith(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
 	answerStranger(w, r, status, func() {
-		if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/") && !r.URL.Query().Has("encoding") { // as in a GET of Connect's protocol
+		// As in a GET of Connect's protocol.
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/") && !r.URL.Query().Has("encoding") {
 			http.Error(w, text, status)
 			return
 		}
@@ -55,8 +56,8 @@ func turnAwayWith(w http.ResponseWriter, r *http.Request, status int, code conne
 	})
 }
 
-// answerStranger writes an answer to a client that may let it wait for long: that of few calls of a connection. Of more it writes
-// only the status, which waits for nobody.
+// answerStranger writes an answer that its client may be slow to read. Only a few calls of a connection may wait for
+// that; the others get only the status, without waiting.
 func answerStranger(w http.ResponseWriter, r *http.Request, status int, write func()) {
 	c := connectionOf(r.Context())
 	if !c.enter() {

@@ -12,29 +12,30 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// registry registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a port of
-// its own. Registration ends before the first request.
+// registry registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a
+// port of its own. Registration ends before the first request.
 type registry struct {
 	interceptors interceptors
 	gate         *gatekeeper
-	admission    *admission // shared by both doors
+	admission    *admission // shared by both ports
 	mux          *http.ServeMux
 	services     map[string]*grpc.ServiceDesc // by name, without a leading slash
-	unavailable  error                        // of what is registered by this copy; nil: it can be answered
+	// unavailable is the answer of procedures registered through this copy; nil if they are available.
+	unavailable error
 }
 
 func newRegistry(e interceptors, g *gatekeeper, r *admission) *registry {
 	return &registry{interceptors: e, gate: g, admission: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
 }
 
-// handle registers a procedure or a path that only callers who may do the operation reach.
+// handle registers a procedure or path that requires permission for an operation.
 func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
 	d.gate.ops[path] = op
 	d.mux.Handle(path, handler)
 }
 
-// given returns the registry for procedures that need a part of the API, which a test may leave out: they are
-// unavailable then.
+// given returns the registry for procedures that need a part of the API; without the part, which tests may leave out,
+// they are unavailable.
 func (d registry) given(part bool) *registry {
 	if !part {
 		d.unavailable = errNoCluster
@@ -54,8 +55,8 @@ func change[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure str
 	})
 }
 
-// unary registers the handler of one procedure, for callers who may do the operation somewhere. If the operation is about keys,
-// the handler asks about each of them.
+// unary registers the handler of one procedure, for callers with permission for the operation on some target. If the
+// operation is about keys, the handler checks each of them.
 func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
 	if d.unavailable != nil {
@@ -74,7 +75,7 @@ func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure stri
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
 }
 
-// admitted answers a call: if there is time left, its message could be read, and there is room for it.
+// admitted answers a call if there is time left, its message could be read, and there is room for it.
 func admitted[Req, Res any, P pointer[Req]](
 	ctx context.Context, c *call[Req, P], answer func(context.Context, P) (*Res, error),
 ) (*Res, error) {
@@ -90,7 +91,7 @@ func admitted[Req, Res any, P pointer[Req]](
 	return answer(ctx, &c.message)
 }
 
-// problem says why the message cannot be read; nil: it can.
+// problem returns the reason why the message cannot be read, or nil.
 func (c *call[M, P]) problem() error {
 	if c.fault == nil {
 		return nil
@@ -98,8 +99,8 @@ func (c *call[M, P]) problem() error {
 	return shard.Invalidf("message", "%s", plain(c.fault))
 }
 
-// serveGRPC registers a procedure with grpc-go. Unary procedures are registered as streams, too: grpc-go's unary method
-// is the same with one more function around it, which would give the room of the answer back too early.
+// serveGRPC registers a procedure with grpc-go. Unary procedures are registered as streams as well: grpc-go's unary
+// method is the same with one more function around it, which would give back the answer's room too early.
 func (d *registry) serveGRPC(procedure string, desc grpc.StreamDesc) {
 	service, method, _ := strings.Cut(strings.TrimPrefix(procedure, "/"), "/")
 	s := d.services[service]

@@ -34,7 +34,7 @@ type streams struct {
 
 type batchCall = call[stintv1.CheckBatchRequest, *stintv1.CheckBatchRequest]
 
-// link is one stream of either door. receive and send may be called concurrently. receive returns io.EOF after the
+// link is one stream on either port. receive and send may be called concurrently. receive returns io.EOF after the
 // client's last message, and an error after the handler of the stream has returned.
 type link struct {
 	receive func() (*batchCall, error)
@@ -75,7 +75,8 @@ func (s streams) serveConnect(
 	return err
 }
 
-// sendOne sends one message of a stream: each gets its own time to be read, and there may be a long time between two.
+// sendOne sends one message of a stream with its own deadline for the client to read it: the pause between two messages
+// may be long.
 func (x *exchange) sendOne(control *http.ResponseController, send func() error) error {
 	x.answer.begun = false
 	if err := send(); err != nil {
@@ -84,8 +85,8 @@ func (x *exchange) sendOne(control *http.ResponseController, send func() error) 
 	return control.SetWriteDeadline(time.Time{})
 }
 
-// ours reports whether an error is this package's and has no code yet. The libraries' errors are about clients that have
-// gone, or bytes that are no message.
+// ours reports whether an error is this package's and has no code yet. The libraries' errors concern clients that have
+// gone, or malformed messages.
 func ours(err error) bool {
 	var failure *shard.Error
 	var refusal *auth.Refusal
@@ -111,7 +112,7 @@ var errDraining = &shard.Error{Code: shard.Draining,
 	Message: "this node stops; batches that have no answer were not counted; send them on a new stream"}
 
 // serve answers a stream until the client has sent its last message, a batch is wrong, or the node drains. In each case
-// the batches that were begun are answered first, and nothing after them is counted.
+// the batches under way are answered first, and nothing after them is counted.
 func (s streams) serve(ctx context.Context, l link) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var deciding sync.WaitGroup
@@ -140,7 +141,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 			return end
 		case end != nil:
 			next, draining = nil, nil
-		case isClosed(draining): // and a batch that has come is not chosen by select
+		case isClosed(draining): // checked here: select could choose a batch that has arrived
 			end = errDraining
 			continue
 		case len(begun) == batchesAtOnce:
@@ -179,8 +180,8 @@ type received struct {
 	err  error
 }
 
-// read passes on the messages of a stream until ended is closed. Its goroutine ends shortly after the stream's handler: a server that
-// closes waits for readers. That the client has gone is passed on too, since the handler waits for it.
+// read passes on the messages of a stream until ended is closed. Its goroutine ends shortly after the stream's handler:
+// a server that closes waits for readers. It also passes on that the client has gone, since the handler waits for that.
 func (s streams) read(ended <-chan struct{}, l link) <-chan received {
 	incoming := make(chan received)
 	s.readers.Go(func() {
@@ -199,7 +200,7 @@ func (s streams) read(ended <-chan struct{}, l link) <-chan received {
 	return incoming
 }
 
-// streamedBatch is a batch that is under way, a call of its own: it is the context that carries its exchange.
+// streamedBatch is a batch under way, which is a call of its own: it is the context that carries its exchange.
 type streamedBatch struct {
 	context.Context // of the stream
 	exchange
@@ -216,8 +217,7 @@ func (b *streamedBatch) Value(key any) any {
 	return b.Context.Value(key)
 }
 
-// begin starts the decision of a batch. An error says that the batch is wrong or that there is no room; then it was not
-// begun.
+// begin starts the decision of a batch. On an error (a wrong batch, or no room) it was not begun.
 func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup) (*streamedBatch, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -256,7 +256,7 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	return b, nil
 }
 
-// ended reports how a batch ended.
+// ended reports the end of a batch.
 func (s streams) ended(b *streamedBatch, asked any, err error) {
 	s.interceptors.coded(b, stintv1connect.LimitServiceCheckStreamProcedure, b.began, asked, err)
 }

@@ -16,7 +16,7 @@ import (
 // billed is a bill that a key has before it is corrected.
 var billed = shard.Usage{Policy: "plan", Meter: "calls", Key: "ann"}
 
-// A correction of a key that was never billed would bill a customer who never was, if the key is mistyped.
+// A correction of a key without bills would bill a wrong customer, if the key is mistyped.
 func TestACorrectionMakesNoCustomerUnasked(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = billing(allow)
@@ -64,7 +64,7 @@ func TestACorrectionReachesTheDecider(t *testing.T) {
 		r.Namespace != "shop" || r.State != "USAGE_STATE_FINAL" || r.Units != "7" || r.Credits != "2" || r.Corrections != "-500" || r.Revision != "9" {
 		t.Errorf("the record is %+v", r)
 	}
-	w.decider.decide = billing(allow, billed) // an answer that nobody remembers
+	w.decider.decide = billing(allow, billed) // an answer that is forgotten
 	if code, _, body := w.post("LimitService/CorrectUsage", correcting("")); code != 200 || strings.Contains(body, "use_") {
 		t.Errorf("without a bill: %d %s", code, body)
 	}
@@ -82,7 +82,7 @@ func TestACorrectionOfAHashedKey(t *testing.T) {
 	}
 }
 
-// Neither who reads bills nor who adjusts limits may correct a bill.
+// Neither a reader of bills nor a caller that may adjust limits may correct a bill.
 func TestACorrectionNeedsItsOwnGrant(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")

@@ -7,8 +7,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// deeds is a Decider that logs each change by hand: the audit log of a shard holds so many, and a log is where nobody who makes changes
-// can push out what he did before. The line has what was proven, and neither key nor note nor person: the audit record of that place has.
+// deeds is a Decider that logs each change by hand. A shard's audit log is bounded, so a person with many changes could
+// push earlier ones out of it, but not out of a log. The line holds the proven actor, but neither key nor note nor
+// person; the audit record at that position does.
 type deeds struct {
 	Decider
 	logger *slog.Logger

@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Whoever changes a key by hand is in the node's log, by what was proven, without key, note and the name that he gives; traffic is not.
+// A change of a key by hand is logged, with the proven actor, but without key, note and the name that the caller gives;
+// traffic is not.
 func TestChangesByHandAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	d := deeds{&fakeDecider{decide: allow}, slog.New(slog.NewTextHandler(&log, nil))}

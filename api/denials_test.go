@@ -10,7 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A denial is told by each limit that denied, and once by the block of a key. What a caller may name freely is told as inline.
+// A denial is counted for each limit that denied, and once for the block of a key. Names that a caller may choose are
+// counted as inline.
 func TestDenialsAreToldByLimit(t *testing.T) {
 	no, yes := limit.Verdict{}, limit.Verdict{Allowed: true}
 	denied := shard.Decision{Limits: []shard.LimitStatus{

@@ -17,13 +17,13 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// retryDelay is the wait that an unavailable error names if it has none of its own: about the time that a new owner needs
+// retryDelay is the wait named by an unavailable error that has none of its own: about the time that a new owner needs
 // to open.
 const retryDelay limit.Span = 100_000
 
-// codeOf is the only function that gives an error its RPC code (S9). No failure of the server becomes resource_exhausted,
-// which a client of a rate limiter reads as a denial. A context error means that the context had
-// ended before the call began; after that, the Decider reports the fate.
+// codeOf is the only function that gives an error its RPC code (S9). No failure of the server becomes
+// resource_exhausted, which a rate limiter's client reads as a denial. A context error means that the context had ended
+// before the call began; after that, the Decider reports the fate.
 func codeOf(err error) connect.Code {
 	var failure *shard.Error
 	var refusal *auth.Refusal
@@ -99,16 +99,16 @@ func addRetryDelay(coded *connect.Error, err error) {
 	coded.Meta().Set("Retry-After", strconv.FormatInt(seconds(delay), 10))
 }
 
-// addDetail drops a detail that cannot be marshaled, so that the call still gets its answer. That never happens, because
-// every text is UTF-8 at this point (told).
+// addDetail drops a detail that cannot be marshaled, so that the call still gets its answer. That never happens,
+// because every text is UTF-8 at this point (told).
 func addDetail(coded *connect.Error, detail proto.Message) {
 	if d, err := connect.NewErrorDetail(detail); err == nil {
 		coded.AddDetail(d)
 	}
 }
 
-// toldMost bounds the text of an error, which an answer contains three times. The longest text lists twenty problems of a
-// policies file, and gRPC sends it in a header.
+// toldMost bounds the text of an error in bytes; an answer contains it three times. The longest text lists twenty
+// problems of a policies file, and gRPC sends it in a header.
 const toldMost = 6 << 10
 
 // told returns the text of an error as UTF-8, even if it repeats part of a request: other text cannot be marshaled.

@@ -24,7 +24,8 @@ func billing(decide func(shard.Request) shard.Result, bills ...shard.Usage) func
 	}
 }
 
-// A key with bills is forgotten only if the caller says that they end too: nobody loses an invoice by a request that does not name it.
+// A key with bills is forgotten only if the caller confirms that they end too: no invoice is lost by a request that
+// does not name it.
 func TestABillIsForgottenOnlyIfItIsMeant(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = billing(allow, shard.Usage{Policy: "plan", Meter: "calls", Key: "acme"}, shard.Usage{Policy: "plan", Meter: "calls", Key: "acme", Start: 1e6, End: 2e6, Final: 2e6},
@@ -101,7 +102,7 @@ func TestWhatIsWrongWithAForget(t *testing.T) {
 	}
 }
 
-// Whoever may adjust keys under one policy may not end them under all.
+// A caller that may adjust keys under one policy may not end them under all.
 func TestAForgetNeedsAGrantUnderEveryPolicy(t *testing.T) {
 	k := newTokens()
 	for name, grant := range map[string]string{

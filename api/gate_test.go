@@ -170,7 +170,7 @@ func TestAGateAnswersEachProxyInItsWay(t *testing.T) {
 	}
 }
 
-// What fails is ours: it is no denial, and passes only where the gate says so, with a mark.
+// A failure of ours is no denial, and passes only if the gate says so, with a mark.
 func TestAGateFailsAsItsRouteSays(t *testing.T) {
 	w := newGateWorld(t, nil)
 	for _, err := range []*shard.Error{
@@ -258,7 +258,7 @@ func TestAGateHasItsOwnTime(t *testing.T) {
 	}
 }
 
-// patientDecider decides when whoever asked has sent his last byte.
+// patientDecider decides when the caller has sent its last byte.
 type patientDecider func(shard.Request) shard.Result
 
 func (d patientDecider) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
@@ -266,7 +266,8 @@ func (d patientDecider) Decide(ctx context.Context, requests []shard.Request) []
 	return []shard.Result{d(requests[0])}
 }
 
-// A proxy that sends no more may wait for the answer all the same. There is one, and it never passes what nobody decided.
+// A proxy that has closed its sending side may still wait for the answer. There is one, and it never passes without a
+// decision.
 func TestAGateAnswersWhoSendsNoMore(t *testing.T) {
 	for want, decide := range map[int]patientDecider{
 		503: fail(&shard.Error{Code: shard.Unavailable, Message: "too late"}),
@@ -295,7 +296,8 @@ func TestAGateAnswersWhoSendsNoMore(t *testing.T) {
 	}
 }
 
-// A token is checked against keys that are fetched from a server; while there are none, nobody can tell, which is no denial.
+// A token is checked against keys that are fetched from a server; while there are none, it cannot be checked, which is
+// no denial.
 func TestAGateKnowsTheUserOfAToken(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -361,7 +363,8 @@ gates:
 	}
 }
 
-// The body of the request that a proxy asks about stays unread, and huge headers are refused before anything is counted.
+// The body of the request that a proxy asks about stays unread, and huge headers are refused before anything is
+// counted.
 func TestAGateReadsNoBodyAndNoHugeHeaders(t *testing.T) {
 	w := newGateWorld(t, nil)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/gate/direct", unread{t})

@@ -9,23 +9,23 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// inlineLimits are the limits that requests brought along lately: a client brings the same ones with every call.
+// inlineLimits caches recent limits from requests: a client sends the same ones with every call.
 var inlineLimits inlineCache
 
-// inlineCache keeps limits by the bytes of their messages. It may be used concurrently. Whoever gets limits only reads
-// them.
+// inlineCache keeps limits by the bytes of their messages. It may be used concurrently. Its callers must not change the
+// limits.
 type inlineCache struct {
 	mu     sync.RWMutex
 	limits map[string][]policy.Limit
 }
 
-// The bounds of the cache, in entries and in bytes of one key. A full cache starts again.
+// The bounds of the cache, in entries and in bytes of one key. A full cache is cleared.
 const (
 	inlineCacheMax    = 1024
 	inlineKeyBytesMax = 1024
 )
 
-// keyOf appends the bytes of the messages to room; nil: they are too many to be kept.
+// keyOf appends the bytes of the messages to room, or returns nil if they are too many to cache.
 func (c *inlineCache) keyOf(room []byte, messages []*stintv1.Limit) []byte {
 	for _, m := range messages {
 		var err error
@@ -34,7 +34,7 @@ func (c *inlineCache) keyOf(room []byte, messages []*stintv1.Limit) []byte {
 		if err != nil || len(room) > inlineKeyBytesMax {
 			return nil
 		}
-		room[size], room[size+1] = byte((len(room)-size)>>8), byte(len(room)-size) // no two lists have one key
+		room[size], room[size+1] = byte((len(room)-size)>>8), byte(len(room)-size) // no two lists have the same key
 	}
 	return room
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// KeysOf returns what hashes the keys of a namespace by the policies in force; nil: they stay as they are. With counted, the keys
-// have been counted as hashes, whatever the policies say by now. The error says that this node does not know yet how they are
-// hashed. It may be called concurrently.
+// KeysOf returns the hasher of a namespace's keys by the policies in force, or nil if its keys are plain. With counted,
+// the keys have been counted as hashes, regardless of the policies now. It fails if this node does not yet know how
+// they are hashed. It may be called concurrently.
 type KeysOf func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error)
 
 // ErrKeysUnknown is the error of KeysOf.
@@ -38,9 +38,9 @@ func (of KeysOf) hash(namespace, key string) (string, error) {
 	return hash, nil
 }
 
-// keyEdge is the Decider that all requests of clients come through. It hashes their keys where the namespace asks for it, so
-// nothing behind it has ever seen them, and the answers get the keys back that the client has sent. Above it are the keys of
-// the client, which grants are about. Forget, Audit and ListUsage, whose keys are not those of entries, hash them by themselves. (R22.)
+// keyEdge is the Decider of all client requests. It hashes keys in namespaces that require it, so that code behind it
+// never sees plain keys, and puts the client's keys back into the answers. Code above it sees plain keys, which grants
+// refer to. Forget, Audit and ListUsage have keys that are not those of entries, and hash them themselves. (R22.)
 type keyEdge struct {
 	Decider
 	keys     KeysOf
@@ -49,8 +49,8 @@ type keyEdge struct {
 
 func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
 
-// decide has requests decided. It marks those that it has hashed, so that the ids of their decisions say so, and
-// returns the requests as they were decided; nil: as they are.
+// decide marks the hashed requests, so that the ids of their decisions say so, and returns the requests as decided, or
+// nil if they are unchanged.
 func (e keyEdge) decide(
 	ctx context.Context, requests []shard.Request,
 ) (results []shard.Result, stored []shard.Request) {
@@ -62,7 +62,7 @@ func (e keyEdge) decide(
 	return e.Decider.Decide(ctx, requests), nil
 }
 
-// of returns what hashes the keys of a request; nil: nothing does.
+// of returns the hasher of a request's keys, or nil.
 func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 	switch {
 	case r.Op.AboutShard(), r.Op == shard.Settle && !r.Settlement.Target.Hashed:
@@ -71,7 +71,7 @@ func (e keyEdge) of(r *shard.Request) (*keyhash.Namespace, *shard.Error) {
 	return e.keys(r.Namespace, r.Op == shard.Settle)
 }
 
-// decideHashed has the requests decided with hashes for keys, where there are any.
+// decideHashed hashes the keys that must be hashed, and decides the requests.
 func (e keyEdge) decideHashed(
 	ctx context.Context, requests []shard.Request,
 ) (results []shard.Result, stored []shard.Request) {
@@ -109,7 +109,7 @@ func (e keyEdge) decideHashed(
 	return results, stored
 }
 
-// hashed returns a request as it is decided, and marks the one that the caller has.
+// hashed returns a request as it is decided, and marks the caller's.
 func (e keyEdge) hashed(r *shard.Request) (shard.Request, *shard.Error) {
 	below := *r
 	by, err := e.of(r)
@@ -133,8 +133,8 @@ func (e keyEdge) hashed(r *shard.Request) (shard.Request, *shard.Error) {
 	return below, nil
 }
 
-// reveal puts the keys that the client has sent into the result of a request that was decided with their hashes. What others may
-// hold of the result is not changed.
+// reveal puts the client's keys into the result of a request that was decided with their hashes. It does not change
+// memory that the result shares.
 func reveal(result *shard.Result, hashed, sent *shard.Request) {
 	if !hashed.Hashed {
 		return
@@ -157,7 +157,7 @@ func reveal(result *shard.Result, hashed, sent *shard.Request) {
 	result.Decision.Limits = limits
 }
 
-// revealText puts keys into a text in the place of their hashes, the longest first: the hash of a parent is a part of others.
+// revealText replaces hashes by keys in a text, the longest first: a parent's hash is a part of others.
 func revealText(text string, hashed, sent []shard.Entry) string {
 	order := make([]int, len(hashed))
 	for i := range order {
@@ -171,7 +171,7 @@ func revealText(text string, hashed, sent []shard.Entry) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// stale is Config.Stale behind the edge. It does not answer a request whose keys cannot be hashed: Decide says why.
+// stale wraps Config.Stale. It does not answer a request with keys that cannot be hashed: Decide gives the reason.
 func (e keyEdge) stale(read func(shard.Request) (shard.Decision, time.Duration, bool)) func(shard.Request) (shard.Decision, time.Duration, bool) {
 	if read == nil {
 		return nil

@@ -204,7 +204,8 @@ func TestAStreamHashesKeys(t *testing.T) {
 	stream.CloseResponse()
 }
 
-// The parents of hashed keys are decided with them, and all keys of an answer are those that were sent, or their parents.
+// The parents of hashed keys are decided with them, and all keys of an answer are those that were sent, or their
+// parents.
 func TestParentsOfHashedKeys(t *testing.T) {
 	w := newHashingWorld(t)
 	w.revision.Set = familyPolicies().At(7)
@@ -226,7 +227,8 @@ func TestParentsOfHashedKeys(t *testing.T) {
 	}
 }
 
-// An id has the keys as they were sent, which grants are about; they are settled as they were counted, whatever the policies say now.
+// An id has the keys as they were sent, which grants are about; they are settled as they were counted, whatever the
+// policies say now.
 func TestSettlementsOfHashedKeys(t *testing.T) {
 	k := newTokens()
 	k.add(t, "web", "key=ann* ops=check,settle")
@@ -259,7 +261,7 @@ func TestSettlementsOfHashedKeys(t *testing.T) {
 	if _, err := others.Settle(t.Context(), connect.NewRequest(settle)); connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("another's key was settled: %v", err)
 	}
-	// What was counted before the namespace hashed its keys is settled under the keys of then.
+	// Units counted before the namespace hashed its keys are settled under the keys of that time.
 	plain, err := limits.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{Namespace: "shop", Entries: entries}))
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +296,8 @@ func TestExtensionOfAHoldOnHashedKeys(t *testing.T) {
 	}
 }
 
-// A node that does not know the secret yet decides nothing, and lets no key through. Other namespaces go on, in the same batch too.
+// A node that does not know the secret yet decides nothing, and lets no key through. Other namespaces go on, in the
+// same batch too.
 func TestWithoutTheSecretOfKeys(t *testing.T) {
 	w := newWorld(t)
 	w.keys = func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {
@@ -370,7 +373,8 @@ func TestAStaleReadOfAHashedKey(t *testing.T) {
 	}
 }
 
-// The audit log of one key has its records under the hash, and those from before the namespace hashed its keys; a list of all shows hashes.
+// The audit log of one key has its records under the hash, and those from before the namespace hashed its keys; a list
+// of all shows hashes.
 func TestAuditOfHashedKeys(t *testing.T) {
 	w := newHashingWorld(t)
 	hash := hashOf(t, "shop", plainKey)
@@ -400,7 +404,7 @@ func TestForgetOfAHashedKey(t *testing.T) {
 	}
 }
 
-// What the edge adds to a check: nothing on the heap where keys stay as they are.
+// The cost of the edge in a check: nothing on the heap while keys stay plain.
 func BenchmarkKeyEdge(b *testing.B) {
 	edge := keyEdge{Decider: quickDecider{}, keys: hashShop}
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ import (
 
 const microsPerSecond = 1_000_000
 
-// timestampMax is the last instant that JSON can express: the end of the year 9999. A later instant is left absent:
-// never.
+// timestampMax is the last instant that JSON can express: the end of the year 9999. A later instant is left absent,
+// which means never.
 const timestampMax limit.Time = 253_402_300_799_999_999
 
 // spanMax is the longest wait that JSON can express: about 10,000 years.
@@ -61,7 +61,7 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 	return m
 }
 
-// outcomeMessage says what the caller should do.
+// outcomeMessage returns what the caller should do.
 func outcomeMessage(d *shard.Decision) stintv1.Outcome {
 	switch {
 	case d.Allowed:
@@ -103,7 +103,7 @@ func fillStatus(message *statusMessage, s *shard.LimitStatus) {
 	m.LockoutLevel, m.BlockedUntil = s.LockoutLevel, optionalTimestamp(s.BlockedUntil)
 }
 
-// firedOf returns the thresholds that a Get has found.
+// firedOf returns the fired thresholds of a Get.
 func firedOf(d *shard.Decision) (fired []*stintv1.FiredThreshold) {
 	for _, f := range d.Fired() {
 		fired = append(fired, firedMessage(&f))
@@ -119,7 +119,7 @@ func firedMessage(f *shard.FiredThreshold) *stintv1.FiredThreshold {
 // toldAt returns the instant, in shard time, from which a decision's waits count: when it was made or repeated.
 func toldAt(d *shard.Decision) limit.Time { return d.DecidedAt + limit.Time(d.Age) }
 
-// waitOf returns a wait that ends; nil for no wait and for limit.Never.
+// waitOf returns a finite wait, or nil for no wait and for limit.Never.
 func waitOf(span limit.Span) *durationpb.Duration {
 	if span <= 0 || span > spanMax {
 		return nil

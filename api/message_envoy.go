@@ -20,19 +20,19 @@ import (
 type envoyDecided struct {
 	policies *policy.Set
 	r        *shard.Request
-	d        *shard.Decision // nil: it was not decided
-	// unknown is the index of an entry whose key the policy does not know, which denies it; below 0: none. Then there is no d.
+	d        *shard.Decision // nil if it was not decided
+	// unknown is the index of an entry denied because the policy does not know its key, or below 0. d is nil then.
 	unknown int
 	named   int  // entries in r without those of parents
-	full    bool // what is unknown has no room
+	full    bool // there is no room for the unknown key
 }
 
-// refuses reports whether the key of an entry, or of its parent, is one that its policy does not know, or for which there is no room.
+// refuses reports whether the key of an entry, or of its parent, is unknown to its policy or has no room.
 func (e *envoyDecided) refuses(at int) bool {
 	return e.d == nil && (e.unknown == at || e.unknown >= e.named)
 }
 
-// envoyAnswer makes the answer out of what was decided for each entry.
+// envoyAnswer makes the answer from the decisions on all entries.
 func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitResponse {
 	m := &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK,
 		Statuses: make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(r.descriptors))}
@@ -55,7 +55,7 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 		}
 	}
 	if !over {
-		delete(headers, "Retry-After") // of a look that does not mind
+		delete(headers, "Retry-After") // of a look that is not denied
 	}
 	if len(m.RawBody) > 0 {
 		headers["Content-Type"] = "text/plain; charset=utf-8"
@@ -64,7 +64,7 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		switch name {
 		case "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset":
-			continue // Envoy writes these itself, out of the statuses, if it is told to
+			continue // Envoy writes these itself, from the statuses, if configured
 		}
 		m.ResponseHeadersToAdd = append(m.ResponseHeadersToAdd, &corev3.HeaderValue{Key: name, Value: headers[name]})
 	}
@@ -94,7 +94,7 @@ func envoyStatus(descriptor *envoyDescriptor, decided *envoyOutcome) *rlsv3.Rate
 				continue
 			}
 			if share.step == envoyCount {
-				s.Allowed = true // past the quota, which denies nothing: what is told is when the window ends
+				s.Allowed = true // past the quota, which denies nothing: the status shows when the window ends
 			}
 			if share.step <= envoyTake && envoyOver(descriptor, share.step, s) {
 				m.Code = rlsv3.RateLimitResponse_OVER_LIMIT
@@ -134,7 +134,7 @@ func envoyStatuses(of *envoyDecided, at int) (found []*shard.LimitStatus) {
 	return found
 }
 
-// showEnvoyLimit tells about a limit: whole seconds, rounded up, because Envoy cuts what is less than a second.
+// showEnvoyLimit shows a limit: whole seconds, rounded up, because Envoy truncates to seconds.
 func showEnvoyLimit(m *rlsv3.RateLimitResponse_DescriptorStatus, descriptor *envoyDescriptor, of *envoyDecided, s *shard.LimitStatus) {
 	m.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: descriptor.name, RequestsPerUnit: clamped(s.Quota)}
 	if rule, found := decisions.Rule(of.policies, of.r, s); found {

@@ -60,7 +60,7 @@ func explainDenied(d *shard.Decision) string {
 		length(d.RetryAfter))
 }
 
-// explainPeek describes what would be decided, and for a denial until when and by the limit that lasts longest.
+// explainPeek describes what would be decided, and for a denial its end and the limit that lasts longest.
 func explainPeek(d *shard.Decision) string {
 	switch {
 	case d.Allowed && d.ShadowDenied:
@@ -77,7 +77,7 @@ func explainPeek(d *shard.Decision) string {
 	} else {
 		const second = limit.Span(time.Second / time.Microsecond)
 		wait, at := d.RetryAfter, toldAt(d)+limit.Time(d.RetryAfter)
-		if wait > second { // rounded up, so that no try is too early
+		if wait > second { // rounded up, so that no retry is too early
 			wait, at = (wait+second-1)/second*second, (at+limit.Time(second)-1)/limit.Time(second)*limit.Time(second)
 		}
 		until, day := clock(at), len("2006-01-02T")
@@ -151,7 +151,7 @@ func (e *explanation) limit(s *shard.LimitStatus) {
 	e.fired(s)
 }
 
-// fired tells which thresholds of a limit have fired.
+// fired lists the thresholds of a limit that have fired.
 func (e *explanation) fired(s *shard.LimitStatus) {
 	for _, f := range e.decision.Fired() {
 		if f.Policy != s.Policy || f.Key != s.Key || f.Limit != s.Limit {
@@ -242,7 +242,8 @@ func clock(t limit.Time) string {
 	return time.UnixMicro(int64(t)).UTC().Format("2006-01-02T15:04:05.999999Z")
 }
 
-// length writes a span for people. It uses whole days where a time.Duration, which counts nanoseconds, would overflow.
+// length formats a span for display. It uses whole days where a time.Duration, which counts nanoseconds, would
+// overflow.
 func length(span limit.Span) string {
 	const day = limit.Span(24 * time.Hour / time.Microsecond)
 	if span > 100_000*day {
@@ -251,8 +252,8 @@ func length(span limit.Span) string {
 	return DurationText(time.Duration(span) * time.Microsecond)
 }
 
-// DurationText writes a wait for people: like policy.SpanText, but 29d23h18m instead of 719h18m. From two days on it uses
-// whole minutes, rounded up, so that no retry is too early. d must be whole microseconds, as all spans are.
+// DurationText formats a wait for display: like policy.SpanText, but 29d23h18m instead of 719h18m. From two days on it
+// uses whole minutes, rounded up, so that no retry is too early. d must be whole microseconds, as all spans are.
 func DurationText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 2*day {

@@ -12,7 +12,8 @@ import (
 )
 
 // headersOf returns the headers that an HTTP server may copy into its response: Retry-After for every denial that ends,
-// and the styles of the policies; nil: none. Limits that never deny are left out, because a client cannot act on them.
+// and the styles of the policies; nil if there are none. Limits that never deny are left out, because a client cannot
+// act on them.
 func headersOf(policies *policy.Set, r *shard.Request, d *shard.Decision) map[string]string {
 	var shown styled
 	for i := range d.Limits {
@@ -41,10 +42,10 @@ type styled struct {
 	any        bool
 	ietf       []*shard.LimitStatus
 	xRateLimit []xRateLimit
-	xQuota     *shard.LimitStatus // of several policies the first one's: the headers show one limit
+	xQuota     *shard.LimitStatus // the first policy's: the headers show one limit
 }
 
-// xRateLimit is a limit to show as X-RateLimit-*, in the form that its policy has chosen.
+// xRateLimit is a limit to show as X-RateLimit-*, in the form configured in its policy.
 type xRateLimit struct {
 	*shard.LimitStatus
 	style string
@@ -74,8 +75,8 @@ func (v *styled) add(p *policy.Policy, s *shard.LimitStatus) {
 }
 
 // addIETF writes the headers of draft-ietf-httpapi-ratelimit-headers (revisions 10 and 11), which may still change:
-// RateLimit-Policy lists the quota and window, RateLimit the remaining units and the seconds until there are more. No other
-// function knows the draft.
+// RateLimit-Policy lists the quota and window, RateLimit the remaining units and the seconds until there are more. No
+// other function knows the draft.
 func addIETF(headers map[string]string, policies *policy.Set, r *shard.Request, d *shard.Decision,
 	limits []*shard.LimitStatus) {
 	if len(limits) == 0 {
@@ -110,8 +111,8 @@ func parameter(name string, value uint64) string {
 	return ";" + name + "=" + strconv.FormatUint(min(value, integerMax), 10)
 }
 
-// quotaUnit is the parameter that says what a quota counts, where the draft has a word for it and its default, requests, would
-// be wrong. Units for which it has none are not told.
+// quotaUnit returns the parameter with a quota's unit, if the draft has a word for it and its default, requests, would
+// be wrong; otherwise "".
 func quotaUnit(l *policy.Limit) string {
 	switch {
 	case l.Algorithm == limit.Concurrency && (l.Unit == "" || l.Unit == "requests"):
@@ -148,8 +149,8 @@ func addXRateLimit(headers map[string]string, d *shard.Decision, limits []xRateL
 	}
 }
 
-// tighter reports whether a matters more to the caller than b: a limit that stops the request for longer, else the limit
-// with less left.
+// tighter reports whether a matters more to the caller than b: a limit that stops the request for longer, else the
+// limit with less left.
 func tighter(d *shard.Decision, a, b *shard.LimitStatus) bool {
 	switch {
 	case stops(a) != stops(b):
@@ -177,7 +178,8 @@ func addXQuota(headers map[string]string, d *shard.Decision, s *shard.LimitStatu
 	}
 }
 
-// untilNext is untilMore, except for buckets that admit: more of their units come one by one, long before the bucket is full.
+// untilNext is untilMore, except for buckets that admit: their units come back one by one, long before the bucket is
+// full.
 func untilNext(d *shard.Decision, l *policy.Limit, s *shard.LimitStatus) (limit.Span, bool) {
 	wait, ok := untilMore(d, s)
 	if !ok || stops(s) || (l.Algorithm != limit.TokenBucket && l.Algorithm != limit.GCRA) || s.Remaining >= s.Quota {
@@ -189,7 +191,7 @@ func untilNext(d *shard.Decision, l *policy.Limit, s *shard.LimitStatus) (limit.
 }
 
 // untilMore returns the wait until a limit that stops the request lets it through, or until another limit is back at
-// rest; false: never.
+// rest. It returns false if that never happens.
 func untilMore(d *shard.Decision, s *shard.LimitStatus) (limit.Span, bool) {
 	switch {
 	case stops(s):
@@ -213,8 +215,8 @@ func unixSeconds(d *shard.Decision, wait limit.Span) string {
 	return strconv.FormatInt(seconds(limit.Span(toldAt(d))+wait), 10)
 }
 
-// windowOf returns the span in which a limit's whole quota comes back; 0 if it never does, or if the policy has ended: l is
-// the zero Limit then.
+// windowOf returns the span in which a limit's whole quota comes back. It returns 0 if it never does, or if the policy
+// no longer exists: l is the zero Limit then.
 func windowOf(l *policy.Limit, s *shard.LimitStatus) limit.Span {
 	switch {
 	case l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA:

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// idOf returns the handle of a hold or of a counted decision; "" if there is nothing to settle or no sealer.
+// idOf returns the handle of a hold or of a counted decision, or "" if there is nothing to settle or no sealer.
 func idOf(sealer *shard.Sealer, policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	if sealer == nil {
 		return ""

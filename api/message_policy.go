@@ -22,7 +22,7 @@ func PolicyMessages(set *policy.Set) []*stintv1.Policy {
 	return messages
 }
 
-// policyOf translates a policy: the fields of the messages have the names that they have in a policies file.
+// policyOf translates a policy: the fields of the messages have the names of the fields in a policies file.
 func policyOf(p *policy.Policy) *stintv1.Policy {
 	m := &stintv1.Policy{Name: p.Name}
 	fill(m.ProtoReflect(), p.Node())
@@ -33,7 +33,7 @@ func policyOf(p *policy.Policy) *stintv1.Policy {
 func fill(m protoreflect.Message, n *yaml.Node) {
 	switch of := m.Interface().(type) {
 	case *durationpb.Duration:
-		length, _ := policy.ParseDuration(n.Value) // as policy.SpanText has written it
+		length, _ := policy.ParseDuration(n.Value) // as written by policy.SpanText
 		of.Seconds, of.Nanos = int64(length/1e9), int32(length%1e9)
 		return
 	case *stintv1.Threshold:
@@ -67,7 +67,7 @@ func fill(m protoreflect.Message, n *yaml.Node) {
 	}
 }
 
-// tierTree moves the limits of a tier, which have no field of their own in a file, into one.
+// tierTree moves the limits of a tier, which have no field of their own in a file, into a field.
 func tierTree(n *yaml.Node) *yaml.Node {
 	limits := &yaml.Node{Kind: yaml.MappingNode}
 	tier := &yaml.Node{Kind: yaml.MappingNode}
@@ -82,7 +82,7 @@ func tierTree(n *yaml.Node) *yaml.Node {
 	return tier
 }
 
-// valueOf makes the value of a field, with a new message if it is one.
+// valueOf makes the value of a field, in a new message if it is one.
 func valueOf(field protoreflect.FieldDescriptor, n *yaml.Node, fresh func() protoreflect.Value) protoreflect.Value {
 	if field.Message() == nil {
 		return scalarOf(field, n)
@@ -100,7 +100,7 @@ func scalarOf(field protoreflect.FieldDescriptor, n *yaml.Node) protoreflect.Val
 		value := protoreflect.Name(wordPrefix(field.Enum()) + strings.ToUpper(n.Value))
 		return protoreflect.ValueOfEnum(field.Enum().Values().ByName(value).Number())
 	case protoreflect.StringKind:
-		if n.Kind == yaml.MappingNode { // the header style x-quota of a limit
+		if n.Kind == yaml.MappingNode { // the header style x-quota with a limit
 			return protoreflect.ValueOfString(n.Content[0].Value + ": " + n.Content[1].Value)
 		}
 		return protoreflect.ValueOfString(n.Value)
@@ -113,7 +113,7 @@ func scalarOf(field protoreflect.FieldDescriptor, n *yaml.Node) protoreflect.Val
 	return protoreflect.ValueOfUint64(number)
 }
 
-// wordPrefix is what stands before the words of a file in the names of an enum: ON_EXPIRE_.
+// wordPrefix is the prefix of a file's words in the names of an enum: ON_EXPIRE_.
 func wordPrefix(e protoreflect.EnumDescriptor) string {
 	return strings.TrimSuffix(string(e.Values().ByNumber(0).Name()), "UNSPECIFIED")
 }

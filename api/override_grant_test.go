@@ -21,8 +21,8 @@ func tieredPolicies() *policy.Set {
 	return policy.NewSet([]*policy.Policy{&plan})
 }
 
-// An override that names a tier is held to the grants of tiers, as a check that names one: else whoever may change overrides could
-// give a key a tier that lifts its limits.
+// An override that names a tier needs the grant of that tier, as does a check that names one: otherwise a caller that
+// may change overrides could give a key a tier that lifts its limits.
 func TestAnOverrideGivesOnlyTiersThatAreGranted(t *testing.T) {
 	k := newTokens()
 	quota := uint64(1)
@@ -56,7 +56,8 @@ func TestAnOverrideGivesOnlyTiersThatAreGranted(t *testing.T) {
 	}
 }
 
-// On a network that the operator trusts, without tokens, nobody lifts a limit by a tier: neither for a request nor for good.
+// On a network that the operator trusts, without tokens, no caller lifts a limit by a tier: neither for a request nor
+// for good.
 func TestWithoutATokenNoOverrideLiftsALimitOffLoopback(t *testing.T) {
 	guard := auth.NewGuard(time.Now)
 	guard.Learn(&auth.Set{Known: true})

@@ -44,7 +44,7 @@ func TestParentsAreDecidedTogetherWithTheirChildren(t *testing.T) {
 	}
 }
 
-// What the client has sent is told from what was added, by which a copy of the request is recognized.
+// The client's entries are distinguished from the added ones, which identifies a copy of the request.
 func TestTheEntriesOfAClientAreToldFromParents(t *testing.T) {
 	entry := func(policy, key string) *stintv1.Entry { return &stintv1.Entry{Policy: policy, Key: key} }
 	for own, entries := range map[int][]*stintv1.Entry{

@@ -90,7 +90,7 @@ func entriesRequest(
 	return r, err
 }
 
-// lookProblem refuses entries that only look, in a request whose every entry takes.
+// lookProblem refuses entries that only look, in a request that takes from every entry.
 func lookProblem(entries []shard.Entry) error {
 	for i := range entries {
 		if entries[i].Cost == 0 {
@@ -119,8 +119,8 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 	}
 	for j := range e.Limits {
 		if e.Limits[j].OnRecovery != policy.RecoverFull {
-			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_recovery", path, j), "is for a limit of a policy: whoever restores "+
-				"names the others with --keep ~LABEL")
+			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_recovery", path, j), "is for a limit of a policy: a restore "+
+				"keeps the others with --keep ~LABEL")
 		}
 		if e.Limits[j].OnExceeded != policy.ExceededDeny { //mutant:request-brings-soft-limit
 			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_exceeded", path, j), "is for a limit of a policy: one that a request "+
@@ -150,7 +150,7 @@ func entryProblem(m *stintv1.Entry) (field, problem string) {
 	return "", ""
 }
 
-// repeated returns the index of an entry with the same policy and key; -1: none. Two such entries would charge the same
+// repeated returns the index of an entry with the same policy and key, or -1. Two such entries would charge the same
 // limits one after the other, and the answer could not tell them apart.
 func repeated(before []shard.Entry, e shard.Entry) int {
 	for i := range before {
@@ -171,7 +171,7 @@ func namespaceOf(namespace string) (string, error) {
 	return namespace, nil
 }
 
-// invalid is the error of a field with a problem; nil: there is none.
+// invalid returns the error of a field with a problem, or nil if problem is "".
 func invalid(field, problem string) error {
 	if problem == "" {
 		return nil
@@ -179,7 +179,7 @@ func invalid(field, problem string) error {
 	return shard.Invalidf(field, "%s", problem)
 }
 
-// countOf reads how many a request wants: so many if it does not say.
+// countOf reads a requested number of items; otherwise is the default.
 func countOf(field string, wanted uint32, otherwise, most int) (int, error) {
 	switch {
 	case wanted == 0:

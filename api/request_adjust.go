@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// changed has the fields that all requests of a person share that change what a key has used or may use.
+// changed has the fields shared by all requests by hand that change what a key has used or may use.
 type changed struct{ namespace, policy, key, note, id, actor string }
 
 // adjustment begins the request of a change. The caller adds the Op and its arguments.
@@ -90,7 +90,8 @@ func adjustRequest(m *stintv1.AdjustRequest, actor string) (shard.Request, error
 // overrideLimitsMax is the largest number of limits in a policy.
 const overrideLimitsMax = 16
 
-// putOverrideRequest translates and validates an override. The shard checks that the policy has the tier and the limits.
+// putOverrideRequest translates and validates an override. The shard checks that the policy has the tier and the
+// limits.
 func putOverrideRequest(m *stintv1.PutOverrideRequest, actor string) (shard.Request, error) {
 	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // actorHeader is the header in which a caller names itself for the audit log.
 const actorHeader = "Stint-Actor"
 
-// callerOf returns who is responsible for a change: the token, role or socket that proved the caller, and whom the actor header
-// names, for whom the change was made. Without proof it is that header, which is not verified, else the address that the call
-// came from.
+// callerOf returns the actor of a change: the proven token, role or socket, and the person in the actor header, for
+// whom the change was made. Without proof it is that header, which is not verified, else the remote address of the
+// call.
 func callerOf(ctx context.Context) (string, error) {
 	named, remote := exchangeOf(ctx).named(ctx)
 	proven := callerIn(ctx).Name()
@@ -42,8 +42,8 @@ func callerOf(ctx context.Context) (string, error) {
 	return named, nil
 }
 
-// named returns the actor header and the remote address of a call. A call has a header of net/http or, through the door
-// of grpc-go, metadata in its context.
+// named returns the actor header and the remote address of a call. A call has a header of net/http or, on grpc-go's
+// port, metadata in its context.
 func (x *exchange) named(ctx context.Context) (named, remote string) {
 	if x.header != nil {
 		return x.header.Get(actorHeader), x.remote

@@ -13,9 +13,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// envoyStep is a step in which the entries of an Envoy request are decided. Looks past the quota come first, since only the
-// usage says what they refuse. Then the takes, and with them the other looks, which cost 0: all or nothing. Then the rest, which
-// never denies.
+// envoyStep is a step in which the entries of an Envoy request are decided. Looks past the quota come first, since only
+// the usage tells what they refuse. Then come the takes, together with the other looks, which cost 0: all or nothing.
+// The rest comes last and never denies.
 type envoyStep int
 
 const (
@@ -36,28 +36,28 @@ type envoyRequest struct {
 
 // envoyDescriptor is a descriptor and what it counts. Without shares it counts nothing, and is OK.
 type envoyDescriptor struct {
-	name     string // of its rule; "": none
+	name     string // of its rule; may be empty
 	lookPast bool
 	shares   []envoyShare
 }
 
-// envoyShare is an entry that a descriptor counts, maybe together with another descriptor.
+// envoyShare is an entry that a descriptor counts, possibly together with another descriptor.
 type envoyShare struct {
 	step envoyStep
-	at   int // in envoyRequest.entries[step]
+	at   int // index in envoyRequest.entries[step]
 }
 
 // Bounds of a request of Envoy, besides those of its entries.
 const (
 	envoyDescriptorsMax = 64
 	envoyPairsMax       = 64
-	// envoyCostMax is what an entry costs at most, and with it all that have one parent at most limit.MaxCost together. Above it
-	// an entry costs no more: an error would let the request pass.
+	// envoyCostMax bounds the cost of an entry, and so keeps all entries with one parent within limit.MaxCost together.
+	// A higher cost is lowered to it: an error would let the request pass.
 	envoyCostMax = limit.MaxCost / entriesMax
 )
 
-// envoyRequestOf translates and validates a request. It reads only its arguments. A domain without rules, and a descriptor
-// that meets none, count nothing.
+// envoyRequestOf translates and validates a request. It reads only its arguments. A domain without rules, and a
+// descriptor without a matching rule, count nothing.
 func envoyRequestOf(policies *policy.Set, m *rlsv3.RateLimitRequest) (*envoyRequest, error) {
 	switch n := len(m.GetDescriptors()); {
 	case m.GetDomain() == "":
@@ -99,7 +99,7 @@ func envoyRequestOf(policies *policy.Set, m *rlsv3.RateLimitRequest) (*envoyRequ
 	return r, r.problem()
 }
 
-// envoyRules returns the entries of each descriptor and the rule that it meets, without the rules that others replace.
+// envoyRules returns each descriptor's entries and matching rule, without the rules that others replace.
 func envoyRules(domain *policy.EnvoyDomain, m *rlsv3.RateLimitRequest) ([][]policy.EnvoyEntry, []*policy.EnvoyRule, error) {
 	pairs := make([][]policy.EnvoyEntry, len(m.Descriptors))
 	met := make([]*policy.EnvoyRule, len(m.Descriptors))
@@ -113,7 +113,7 @@ func envoyRules(domain *policy.EnvoyDomain, m *rlsv3.RateLimitRequest) ([][]poli
 			pairs[i][j] = policy.EnvoyEntry{Key: e.GetKey(), Value: e.GetValue()}
 		}
 		if d.GetLimit() != nil {
-			continue // which takes the place of the rule
+			continue // it replaces the rule
 		}
 		if met[i] = domain.Match(pairs[i]); met[i] == nil {
 			continue
@@ -133,7 +133,7 @@ func envoyRules(domain *policy.EnvoyDomain, m *rlsv3.RateLimitRequest) ([][]poli
 	return pairs, met, nil
 }
 
-// envoyHits returns what a descriptor costs: its own number wins, even 0, which is a look. The request's 0 means 1.
+// envoyHits returns the cost of a descriptor: its own number wins, even 0, which is a look. The request's 0 means 1.
 // (envoyproxy/ratelimit, src/utils/utilities.go.)
 func envoyHits(m *rlsv3.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) uint64 {
 	if own := d.GetHitsAddend(); own != nil {
@@ -142,7 +142,7 @@ func envoyHits(m *rlsv3.RateLimitRequest, d *ratelimitv3.RateLimitDescriptor) ui
 	return uint64(max(m.GetHitsAddend(), 1))
 }
 
-// addRule adds the entries of the rule that a descriptor has met.
+// addRule adds the entries of a descriptor's rule.
 func (r *envoyRequest) addRule(
 	policies *policy.Set, i int, rule *policy.EnvoyRule, pairs []policy.EnvoyEntry, hits uint64, back bool,
 ) error {
@@ -159,13 +159,13 @@ func (r *envoyRequest) addRule(
 		step := envoyStepOf(e.Mode, entry.Cost, back, rule.LookPast)
 		r.add(i, step, entry)
 		for parent, ok := shard.ParentOf(policies, &entry); ok && step == envoyBack; parent, ok = shard.ParentOf(policies, &parent) {
-			r.add(i, step, parent) // units that were given back to a key are given back to its parent
+			r.add(i, step, parent) // units given back to a key are given back to its parent
 		}
 	}
 	return nil
 }
 
-// envoyCost returns what hits cost.
+// envoyCost returns the cost of hits.
 func envoyCost(each, hits uint64) uint64 {
 	if each > 0 && hits > envoyCostMax/each {
 		return envoyCostMax
@@ -190,8 +190,8 @@ func envoyStepOf(mode policy.EntryMode, cost uint64, back, lookPast bool) envoyS
 	return envoyTake
 }
 
-// add adds an entry, or its cost to the same entry of another descriptor. Two that Envoy has sent different quotas for are held to the
-// lower one.
+// add adds an entry, or its cost to the same entry of another descriptor. If Envoy has sent different quotas for two of
+// them, the lower one applies.
 func (r *envoyRequest) add(i int, step envoyStep, entry shard.Entry) {
 	if step == envoyLook {
 		entry.Cost = 1 // what must be left
@@ -219,7 +219,7 @@ func (r *envoyRequest) problem() error {
 	return nil
 }
 
-// granted refuses a request unless the caller may do all that it does.
+// granted refuses a request unless the caller may do all its operations.
 func (r *envoyRequest) granted(who *auth.Caller) error {
 	if who.MayAll() {
 		return nil
@@ -247,7 +247,7 @@ func (r *envoyRequest) granted(who *auth.Caller) error {
 func (r *envoyRequest) request(step envoyStep, entries []shard.Entry, policies *policy.Set) (shard.Request, error) {
 	op := [...]shard.Op{envoyLook: shard.Peek, envoyTake: shard.Check, envoyCount: shard.Count, envoyShadow: shard.Check}[step]
 	if step == envoyTake && !slices.ContainsFunc(entries, func(e shard.Entry) bool { return e.Cost > 0 }) {
-		op = shard.Peek // which needs no place in the log
+		op = shard.Peek // needs no entry in the log
 	}
 	made := shard.Request{Op: op, Namespace: r.namespace, Revision: policies.Version()}
 	var err error

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// unmarshalProto reads a message. An Envoy before 1.22.10, 1.23.7, 1.24.5 or 1.25.4 sends the bytes of a header as they are, UTF-8
-// or not, and would let the request pass if that were an error (CVE-2023-27488). Later ones send "!" in place of a byte that is not;
-// the same is read here, so that both count one key.
+// unmarshalProto reads a message. An Envoy before 1.22.10, 1.23.7, 1.24.5 or 1.25.4 sends the bytes of a header as they
+// are, UTF-8 or not, and would let the request pass if that were an error (CVE-2023-27488). Later versions send "!" in
+// place of an invalid byte; the same is done here, so that both count one key.
 func unmarshalProto(data []byte, m proto.Message) error {
 	err := proto.Unmarshal(data, m)
 	if _, envoy := m.(*rlsv3.RateLimitRequest); envoy && err != nil { //mutant:not-text-passes-envoy
@@ -23,10 +23,12 @@ func unmarshalProto(data []byte, m proto.Message) error {
 	return err
 }
 
-// envoyText is the way to the text of headers: RateLimitRequest.descriptors, RateLimitDescriptor.entries, Entry.key and value.
+// envoyText is the path to the text of headers: RateLimitRequest.descriptors, RateLimitDescriptor.entries, Entry.key
+// and value.
 var envoyText = [][]protowire.Number{{2}, {1}, {1, 2}}
 
-// cleanText replaces what is not UTF-8, in the text at the end of the way. What is no message it leaves as it is.
+// cleanText replaces bytes that are not UTF-8 in the text at the end of the path. It leaves malformed messages
+// unchanged.
 func cleanText(data []byte, way [][]protowire.Number) {
 	if len(way) == 0 {
 		for i := 0; i < len(data); {

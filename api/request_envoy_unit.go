@@ -14,12 +14,12 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// envoyUnits are Envoy's units of time, the longest first. As in envoyproxy/ratelimit a month has 30 days and a year 365,
-// and their windows, like those of a week, are counted from 1970-01-01, a Thursday.
+// envoyUnits are Envoy's units of time, the longest first. As in envoyproxy/ratelimit a month has 30 days and a year
+// 365, and their windows, like those of a week, are counted from 1970-01-01, a Thursday.
 var envoyUnits = []struct {
 	span     limit.Span
 	answer   rlsv3.RateLimitResponse_RateLimit_Unit
-	override typev3.RateLimitUnit // UNKNOWN: none
+	override typev3.RateLimitUnit // UNKNOWN means none
 }{
 	{365 * envoyDay, rlsv3.RateLimitResponse_RateLimit_YEAR, typev3.RateLimitUnit_YEAR},
 	{30 * envoyDay, rlsv3.RateLimitResponse_RateLimit_MONTH, typev3.RateLimitUnit_MONTH},
@@ -32,11 +32,11 @@ var envoyUnits = []struct {
 
 const envoyDay limit.Span = 24 * 3600 * microsPerSecond
 
-// envoyOverridePolicy is the label of limits that Envoy has sent, instead of a policy.
+// envoyOverridePolicy is the label, in place of a policy, of limits that Envoy has sent.
 const envoyOverridePolicy = "envoy-override"
 
-// envoyOverride returns the entry of a limit that Envoy has sent with a descriptor. It takes the place of the rule, and has a
-// counter of its own, which its unit tells from another.
+// envoyOverride returns the entry of a limit that Envoy has sent with a descriptor. It replaces the rule, and has a
+// counter of its own for each unit.
 func envoyOverride(
 	path, domain string, d *ratelimitv3.RateLimitDescriptor, pairs []policy.EnvoyEntry, hits uint64,
 ) (shard.Entry, error) {
@@ -66,8 +66,8 @@ func envoyOverride(
 	return e, shard.Invalidf(path+".limit.unit", "is %s: second, minute, hour, day, month and year are units", d.Limit.GetUnit())
 }
 
-// envoyUnitOf returns a limit's period in Envoy's units, which Envoy shows to clients; UNKNOWN, which it does not show, if the
-// limit has no period of whole seconds.
+// envoyUnitOf returns a limit's period in Envoy's units, which Envoy shows to clients, or UNKNOWN, which it does not
+// show, if the limit has no period of whole seconds.
 func envoyUnitOf(l *policy.Limit, window limit.Span) (unit rlsv3.RateLimitResponse_RateLimit_Unit, times uint32) {
 	if l.Algorithm == limit.Calendar {
 		return envoyCycles[l.Cycle.Unit], uint32(l.Cycle.Every)
@@ -85,7 +85,7 @@ func envoyUnitOf(l *policy.Limit, window limit.Span) (unit rlsv3.RateLimitRespon
 	return rlsv3.RateLimitResponse_RateLimit_UNKNOWN, 0
 }
 
-// envoyCycles are the units of calendars.
+// envoyCycles maps the units of calendars.
 var envoyCycles = map[limit.Unit]rlsv3.RateLimitResponse_RateLimit_Unit{
 	limit.Minute: rlsv3.RateLimitResponse_RateLimit_MINUTE,
 	limit.Hour:   rlsv3.RateLimitResponse_RateLimit_HOUR,

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// holdTTLDefault is the lifetime of a hold whose request names none: 60 s.
+// holdTTLDefault is the lifetime of a hold if the request names none: 60 s.
 const holdTTLDefault = 60 * limit.Span(microsPerSecond)
 
 // reserveRequest translates and validates a reservation.
@@ -52,7 +52,7 @@ func reserveRequest(policies *policy.Set, m *stintv1.ReserveRequest) (shard.Requ
 	return r, nil
 }
 
-// ofReserve gives the field of an error the path that it has in a ReserveRequest.
+// ofReserve gives the field of an error its path in a ReserveRequest.
 func ofReserve(err error) error {
 	return renamed(err, func(field string) string { return "check." + field })
 }
@@ -74,7 +74,7 @@ func ttlOf(field string, d *durationpb.Duration) (limit.Span, error) {
 	}
 }
 
-// settleRequest translates and validates a settlement. The sealed id names its target; open reads it.
+// settleRequest translates and validates a settlement. open reads the sealed id, which names the target.
 func settleRequest(open func(id string) (shard.Request, error), policies *policy.Set, m *stintv1.SettleRequest) (shard.Request, error) {
 	if err := idProblem(m.IdempotencyId); err != nil {
 		return shard.Request{}, err
@@ -112,7 +112,7 @@ func settled(open func(id string) (shard.Request, error), m *stintv1.SettleReque
 	return r, nil
 }
 
-// unreadableID says why an id was not read. Only what was never given out is the caller's fault.
+// unreadableID explains why an id was not read. Only an id that was never given out is the caller's fault.
 func unreadableID(field string, err error) error {
 	code := shard.Invalid
 	switch {
@@ -174,9 +174,9 @@ func commitOf(policies *policy.Set, m *stintv1.Commit, r *shard.Request) (err er
 	return err
 }
 
-// actualCosts returns the units spent on each entry; nil: the units that were taken. The caller names the costs of its
-// own entries, which come first. The costs of the entries that were added for parents are computed: from the policies,
-// or, if those have changed since the decision, from the units that were taken.
+// actualCosts returns the units spent on each entry, or nil for the units that were taken. The caller names the costs
+// of its own entries, which come first. The costs of the entries that were added for parents are computed: from the
+// policies, or, if those have changed since the decision, from the units that were taken.
 func actualCosts(policies *policy.Set, entries []shard.Entry, actual []uint64) ([]uint64, error) {
 	if len(actual) == 0 || len(actual) == len(entries) {
 		return actual, nil
@@ -209,13 +209,13 @@ func actualCosts(policies *policy.Set, entries []shard.Entry, actual []uint64) (
 }
 
 // costsAsTaken computes the costs of the parents' entries without the policies. The units taken on a parent are the sum
-// of the units taken on the keys below it. False: the sums are ambiguous.
+// of the units taken on the keys below it. It returns false if the sums are ambiguous.
 func costsAsTaken(entries []shard.Entry, actual []uint64) (costs []uint64, ok bool) {
 	own, costs := entries[:len(actual)], slices.Clone(actual)
 	for i := range entries[len(own):] {
 		parent := &entries[len(own)+i]
 		spent, ok := spentBelow(parent, own, actual, func(*shard.Entry) bool { return true })
-		if !ok { // an entry between them that the caller has named is the one that the parent was added for
+		if !ok { // the parent was added for an entry between them that the caller has named
 			spent, ok = spentBelow(parent, own, actual, func(e *shard.Entry) bool {
 				return !slices.ContainsFunc(own, func(named shard.Entry) bool { return isBelow(e, &named) && isBelow(&named, parent) })
 			})
@@ -228,8 +228,8 @@ func costsAsTaken(entries []shard.Entry, actual []uint64) (costs []uint64, ok bo
 	return costs, true
 }
 
-// spentBelow adds up the units spent on the caller's entries that are below a parent and for which counts is true. False:
-// these entries did not take what the parent has taken.
+// spentBelow adds up the units spent on the caller's entries below a parent for which counts is true. It returns false
+// if these entries did not take the parent's units.
 func spentBelow(parent *shard.Entry, own []shard.Entry, actual []uint64, counts func(*shard.Entry) bool) (spent uint64, ok bool) {
 	taken := uint64(0)
 	for i := range own {

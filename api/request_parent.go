@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Parents returns an entry followed by the entries that are decided together with it because its policy has a parent. It
-// returns nil if there is no parent. It serves the entry points outside this package.
+// Parents returns an entry followed by the entries that are decided together with it because its policy has a parent,
+// or nil if there is no parent. It serves the entry points outside this package.
 func Parents(policies *policy.Set, e shard.Entry) ([]shard.Entry, error) {
 	if p, found := policies.Lookup(e.Policy); !found || p.Parent == "" {
 		return nil, nil
@@ -18,8 +18,8 @@ func Parents(policies *policy.Set, e shard.Entry) ([]shard.Entry, error) {
 }
 
 // withParents adds the entries of the parents: units spent on "vendor:acme/product:x" are spent on "vendor:acme" by the
-// parent policy too, and so on upwards. They come after the entries that the caller named, whose order the answer keeps.
-// A parent of several entries gets the sum of their costs. A parent that the caller named itself is left unchanged.
+// parent policy too, and so on upwards. They come after the caller's entries, which keep their order in the answer. A
+// parent of several entries gets the sum of their costs. A parent that the caller named itself is left unchanged.
 func withParents(policies *policy.Set, entries []shard.Entry) ([]shard.Entry, error) {
 	all := slices.Clip(entries)
 	for _, e := range entries {

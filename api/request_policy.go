@@ -28,8 +28,8 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 	return set, policyError(err)
 }
 
-// withRules returns the set with rules of a message, checked as those of a policies file. The error is a *shard.Error
-// that names every wrong field and its line.
+// withRules returns the set with the rules of a message, checked like those of a policies file. The error is a
+// *shard.Error that names every wrong field and its line.
 func withRules(set *policy.Set, rules string) (*policy.Set, error) {
 	set, err := policy.ParseRules("rules", []byte(rules), set)
 	var wrong *policy.ParseError
@@ -46,8 +46,8 @@ func PolicyFrom(m *stintv1.Policy) (*policy.Policy, error) {
 	return p, policyError(err)
 }
 
-// limitsFrom reads the limits that a request brings along, with the checks of a policy's limits. path is the path of
-// the message that contains them, such as "entries[0]". The error is a *shard.Error that names the field.
+// limitsFrom reads the limits in a request, with the checks of a policy's limits. path is the path of the message that
+// contains them, such as "entries[0]". The error is a *shard.Error that names the field.
 func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) {
 	var room [inlineKeyBytesMax]byte
 	key := inlineLimits.keyOf(room[:0], messages)
@@ -68,10 +68,10 @@ func limitsFrom(path string, messages []*stintv1.Limit) ([]policy.Limit, error) 
 	return limits, nil
 }
 
-// problemsToldMax keeps an error within the size of a header, in which gRPC sends it.
+// problemsToldMax keeps an error within the size of a header, as gRPC sends it in one.
 const problemsToldMax = 20
 
-// policyError names every problem of policies with its field; nil: there are none.
+// policyError names every problem of policies with its field; it returns nil if there are none.
 func policyError(err error) error {
 	var wrong *policy.ParseError
 	if !errors.As(err, &wrong) {
@@ -91,7 +91,7 @@ func policyError(err error) error {
 	return &shard.Error{Code: shard.Invalid, Message: strings.Join(told, "; ")}
 }
 
-// named returns a policy as it stands in a file.
+// named returns a policy as in a file.
 func named(m *stintv1.Policy) policy.Named {
 	n := treeOf(m.ProtoReflect())
 	if m.GetName() != "" {
@@ -100,8 +100,7 @@ func named(m *stintv1.Policy) policy.Named {
 	return policy.Named{Name: m.GetName(), Node: n}
 }
 
-// treeOf returns a message as it stands in a file: its fields have the same names there. A field that is absent is
-// absent.
+// treeOf returns a message as in a file: its fields have the same names there. Absent fields stay absent.
 func treeOf(m protoreflect.Message) *yaml.Node {
 	if of, is := m.Interface().(*durationpb.Duration); is {
 		return leaf(durationText(of), false)
@@ -121,7 +120,7 @@ func treeOf(m protoreflect.Message) *yaml.Node {
 			}
 			return v
 		case *stintv1.Tier:
-			if field.Name() == "limits" { // which have no field of their own in a file
+			if field.Name() == "limits" { // they have no field of their own in a file
 				n.Content = append(n.Content, v.Content...)
 				continue
 			}
@@ -180,7 +179,7 @@ func leaf(text string, quoted bool) *yaml.Node {
 	return n
 }
 
-// durationText writes a duration as in a file, or so that it is refused.
+// durationText formats a duration as in a file, or so that it is refused.
 func durationText(d *durationpb.Duration) string {
 	switch length := d.AsDuration(); {
 	case d.CheckValid() != nil:

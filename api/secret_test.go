@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// fakeSecrets notes who changed the secrets.
+// fakeSecrets records the actors of changes of the secrets.
 type fakeSecrets struct {
 	secrets     placement.Secrets
 	unconfirmed []string
@@ -59,7 +59,7 @@ func TestSecretsAreListedRotatedAndDropped(t *testing.T) {
 	}
 }
 
-// What a node cannot read is refused for the reason, and nothing is decided.
+// An id that a node cannot read is refused with the reason, and nothing is decided.
 func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 	of := func(seals uint32, numbers ...uint32) *shard.Sealer {
 		var all []shard.SealingSecret
@@ -100,7 +100,8 @@ func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 	}
 }
 
-// The answer to an extension has an id that is good for as long as the hold: the secret that sealed the first one may end before.
+// The answer to an extension has an id that is good for as long as the hold: the secret that sealed the first one may
+// end before.
 func TestAnExtensionSealsTheIDAnew(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = hold

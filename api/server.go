@@ -43,14 +43,14 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// These bound the log: a stranger can make net/http write a line for each of its connections.
+// These bound the log: any client can make net/http write a line for each of its connections.
 const (
 	logLinesMost = 10
 	logLinesPer  = 10 * time.Second
 )
 
 // boundedLog logs the messages of net/http about connections: at most logLinesMost lines in logLinesPer, and then the
-// number of lines that were left out.
+// number of dropped lines.
 type boundedLog struct {
 	logger *slog.Logger
 	now    func() time.Time
@@ -61,8 +61,8 @@ type boundedLog struct {
 	unsaid int
 }
 
-// Write implements io.Writer for log.Logger, which writes each message in one call. Whoever connects and says nothing, such as a load
-// balancer or a command that looks which node is there, is not worth a line.
+// Write implements io.Writer for log.Logger, which writes each message in one call. It drops messages about connections
+// that close without a request, such as those of a load balancer or of a command that probes for a node.
 func (b *boundedLog) Write(line []byte) (int, error) {
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) && bytes.HasSuffix(line, []byte(": EOF\n")) {
 		return len(line), nil

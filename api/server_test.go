@@ -27,7 +27,7 @@ func TestTheServersLogIsBounded(t *testing.T) {
 	}
 }
 
-// A load balancer that looks whether a port is open says nothing, and nothing is said of it. Who speaks and fails is in the log.
+// A load balancer that only checks whether a port is open is not logged. A client that speaks and fails is.
 func TestAConnectionWithoutAWordIsNotLogged(t *testing.T) {
 	var text strings.Builder
 	b := &boundedLog{logger: slog.New(slog.NewTextHandler(&text, nil)), now: time.Now}

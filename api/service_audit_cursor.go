@@ -7,15 +7,16 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// auditCursor is a place in the list of changes, newest first. One entry of a log may have several changes, which are equal in the
-// order of the list: met is how many of them came before the place. The zero value is the place before the newest change.
+// auditCursor is a position in the list of changes, newest first. One entry of a log may hold several changes, which
+// are equal in the order of the list: met is how many of them precede the position. The zero value is the position
+// before the newest change.
 type auditCursor struct {
 	at  shard.AuditRecord // only its time and position
 	met int
 }
 
-// older sorts the changes of some shards and returns those that come after the place. All changes that are equal in the order are
-// of one shard.
+// older sorts the changes of some shards and returns those after the cursor. All changes that are equal in the order
+// are of one shard.
 func (c *auditCursor) older(records []shard.AuditRecord) []shard.AuditRecord {
 	slices.SortStableFunc(records, newerFirst)
 	if c.met == 0 {
@@ -31,7 +32,7 @@ func (c *auditCursor) older(records []shard.AuditRecord) []shard.AuditRecord {
 	})
 }
 
-// behind returns the place behind a page that begins at c and is not empty.
+// behind returns the cursor after a page that begins at c and is not empty.
 func (c *auditCursor) behind(page []shard.AuditRecord) auditCursor {
 	last := page[len(page)-1]
 	next := auditCursor{at: shard.AuditRecord{At: last.At, Position: last.Position}}
@@ -46,7 +47,7 @@ func (c *auditCursor) behind(page []shard.AuditRecord) auditCursor {
 	return next
 }
 
-// String is the place as a client gets it.
+// String returns the cursor in the form given to clients.
 func (c auditCursor) String() string {
 	p := c.at.Position
 	return fmt.Sprintf("%d.%d.%d.%d.%d", c.at.At, p.Shard, p.Epoch, p.Seq, c.met)

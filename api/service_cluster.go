@@ -15,7 +15,7 @@ import (
 const nodeBytesMax = 256
 
 // clusterService answers stint.v1.ClusterService.
-type clusterService struct{ cluster ClusterAdmin } // nil: not known yet
+type clusterService struct{ cluster ClusterAdmin } // nil until known
 
 func (s clusterService) register(d *registry) {
 	d = d.given(s.cluster != nil)

@@ -12,8 +12,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// ClusterAdmin administers the cluster for the API. It may be called concurrently. Errors are *shard.Error, whose code
-// says the fate: an action that the present state forbids (removal of the last node, another version) is shard.Conflict.
+// ClusterAdmin administers the cluster for the API. It may be called concurrently. Errors are *shard.Error; its code
+// says the fate: an action that the present state forbids (removal of the last node, another version) is
+// shard.Conflict.
 type ClusterAdmin interface {
 	// Status returns the cluster as this node sees it.
 	Status(ctx context.Context) (ClusterStatus, error)
@@ -24,26 +25,27 @@ type ClusterAdmin interface {
 	// PolicyHistory returns the remembered versions of the policies and their actors, oldest first.
 	PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error)
 	// History returns the remembered changes of tokens, secrets and sinks, in no order. The key of a record is the name
-	// of what was changed.
+	// of the changed item.
 	History(ctx context.Context) ([]shard.AuditRecord, error)
 	// KeptPolicies returns the version in force and the earlier ones that are kept, oldest first. Their texts are
 	// policies files.
 	KeptPolicies(ctx context.Context) ([]shard.Document, error)
 	// Ledger returns the id of the cluster's bills: drawn once, and kept by a restore.
 	Ledger(ctx context.Context) (string, error)
-	// Drain makes a node lead no shard, until it has been restarted or for longer, or with on = false lets it lead again. It returns the
-	// number of shards that the node still leads, and does not wait. Node "" is the answering one.
+	// Drain makes a node lead no shard, until it restarts if untilRestart is set, or with on = false lets it lead
+	// again. It returns the number of shards that the node still leads, and does not wait. Node "" is the answering
+	// one.
 	Drain(ctx context.Context, node string, on, untilRestart bool) (left int, err error)
 	// RemoveNode begins to remove a node permanently. It does not wait: Status shows when the node is removed.
 	RemoveNode(ctx context.Context, node string) error
 	// Upgrade returns the feature levels as this node knows them.
 	Upgrade(ctx context.Context) (UpgradeStatus, error)
-	// PinLevel keeps the cluster from rising above a level; 0 ends that.
+	// PinLevel keeps the cluster from rising above a level; 0 removes the pin.
 	PinLevel(ctx context.Context, level shard.Level) error
-	// Picture returns a picture of a shard that contains everything that was answered before the call.
+	// Picture returns a snapshot of a shard that contains every decision answered before the call.
 	Picture(ctx context.Context, id shard.ID) (io.WriterTo, error)
-	// ListKeys lists keys of this node's replica of a shard, which may be slightly behind. Without a replica that can be trusted the
-	// error is shard.Unavailable.
+	// ListKeys lists keys of this node's replica of a shard, which may be slightly behind. Without a replica that can
+	// be trusted the error is shard.Unavailable.
 	ListKeys(ctx context.Context, id shard.ID, q shard.Listing) (shard.Listed, error)
 	// RecordBackup notes a complete backup of so many bytes.
 	RecordBackup(ctx context.Context, begun time.Time, bytes uint64) error
@@ -54,11 +56,11 @@ type ClusterAdmin interface {
 // UpgradeStatus is the feature levels of a cluster.
 type UpgradeStatus struct {
 	Level      shard.Level // the cluster's
-	RisingTo   shard.Level // 0: it is not rising
-	Pinned     shard.Level // 0: it is not pinned
+	RisingTo   shard.Level // 0 if it is not rising
+	Pinned     shard.Level // 0 if it is not pinned
 	KnownByAll shard.Level
-	KnownSince time.Time    // zero: no level above Level is known by all, or the level is pinned
-	RisesAt    time.Time    // zero: the cluster does not rise by itself
+	KnownSince time.Time    // zero if no level above Level is known to all nodes, or the level is pinned
+	RisesAt    time.Time    // zero if the cluster does not rise by itself
 	Nodes      []NodeLevels // by id
 }
 
@@ -77,13 +79,13 @@ type ClusterStatus struct {
 	Nodes           []NodeStatus  // by id
 	Shards          []ShardStatus // with the system shard
 	Moves           []string      // changes under way, in words
-	Problems        []string      // in words; empty: healthy
-	LastBackup      time.Time     // when the newest complete backup was begun; zero: none, or not known
-	Partial         bool          // only what every client may know
+	Problems        []string      // in words; empty if the cluster is healthy
+	LastBackup      time.Time     // when the newest complete backup began; zero if none, or not known
+	Partial         bool          // contains only what every client may know
 }
 
-// whereabouts is what every client may know: where the nodes answer, and which of them owns which shard. A client that knows
-// it asks the owner at once.
+// whereabouts returns what every client may know: where the nodes answer, and which of them owns which shard, so that a
+// client can ask the owner directly.
 func (s *ClusterStatus) whereabouts() ClusterStatus {
 	known := ClusterStatus{ClusterID: s.ClusterID, Partial: true}
 	for _, n := range s.Nodes {
@@ -107,20 +109,22 @@ type NodeStatus struct {
 	Silent     time.Duration // since the last message from it
 	Owns       int           // shards
 	Replicas   int
-	ClockAhead time.Duration // ahead of the answering node's clock; negative: behind
+	ClockAhead time.Duration // ahead of the answering node's clock; negative if behind
 
-	APICertificateEnds  time.Time // when the certificate for clients expires; zero: none, or not known
-	PeerCertificateEnds time.Time // when that for other nodes expires; likewise
-	KeyLines            []string  // names of the lines of its cluster key, the one that sends first; none: no such key, or not known
+	APICertificateEnds  time.Time // expiry of the certificate for clients; zero if none, or not known
+	PeerCertificateEnds time.Time // expiry of the certificate for other nodes; likewise
+	// KeyLines are the names of the lines of its cluster key, the sending one first; empty without such a key, or if
+	// not known.
+	KeyLines []string
 
-	Machine  *placement.Machine // nil: not known
-	DiskFull bool               // so that the node refuses what would be written
+	Machine  *placement.Machine // nil if not known
+	DiskFull bool               // the node refuses what would be written
 }
 
 // ShardStatus is one shard.
 type ShardStatus struct {
 	ID              shard.ID
-	Owner           string // node id; "": none at the moment
+	Owner           string // node id; "" if there is none at the moment
 	Epoch           uint64
 	Seq             uint64
 	Time            limit.Time // shard time

@@ -19,7 +19,7 @@ type backupCall = call[stintv1.BackupRequest, *stintv1.BackupRequest]
 // pictureChunk is the size of a BackupChunk, in bytes.
 const pictureChunk = 256 << 10
 
-// backup sends the picture of a shard, in chunks. Each chunk gets its own time to be read.
+// backup sends the snapshot of a shard, in chunks. Each chunk has its own deadline to be read.
 func (s clusterService) backup(ctx context.Context, r *connect.Request[backupCall], stream *connect.ServerStream[stintv1.BackupChunk]) error {
 	err := s.sendPicture(ctx, r.Msg, func(b []byte) error {
 		x := exchangeOf(ctx)
@@ -28,7 +28,7 @@ func (s clusterService) backup(ctx context.Context, r *connect.Request[backupCal
 			return err
 		}
 		err := http.NewResponseController(x.answer.ResponseWriter).SetWriteDeadline(time.Time{})
-		if errors.Is(err, http.ErrNotSupported) { // it waits for no client
+		if errors.Is(err, http.ErrNotSupported) { // such a writer waits for no client
 			return nil
 		}
 		return err
@@ -58,7 +58,7 @@ func (s clusterService) sendPicture(ctx context.Context, c *backupCall, send fun
 	return chunks.Flush()
 }
 
-// chunkWriter sends what is written in chunks.
+// chunkWriter sends written bytes in chunks.
 type chunkWriter func([]byte) error
 
 // Write implements io.Writer.
@@ -73,7 +73,7 @@ func (send chunkWriter) Write(b []byte) (written int, err error) {
 	return written, nil
 }
 
-// shardNamed returns the shard of a name as Status gives it.
+// shardNamed returns the shard with a name in the form of Status.
 func shardNamed(name string) (shard.ID, error) {
 	if name == shard.System.String() {
 		return shard.System, nil

@@ -23,7 +23,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 	if s.cluster == nil || s.shards() == 0 {
 		return nil, errNoCluster
 	}
-	ledger, err := s.cluster.Ledger(ctx) // before anything is corrected, as the hash: the record has its id from them
+	ledger, err := s.cluster.Ledger(ctx) // before the correction, like the hash: the record's id depends on both
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ const EnvoyProcedure = "/" + envoyServiceName + "/ShouldRateLimit"
 
 const (
 	envoyServiceName = "envoy.service.ratelimit.v3.RateLimitService"
-	// envoyHealthName is the name by which envoyproxy/ratelimit answers health checks.
+	// envoyHealthName is the service name of envoyproxy/ratelimit's health checks.
 	envoyHealthName = "ratelimit"
 )
 
@@ -41,19 +41,19 @@ func (s envoyService) shouldRateLimit(ctx context.Context, m *rlsv3.RateLimitReq
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil && decided.counted {
-		// Envoy has gone on without the answer, as its failure_mode_deny says. The error counts that.
+		// Envoy has gone on without the answer, according to its failure_mode_deny. The error counts that.
 		return nil, &shard.Error{Code: shard.UnknownOutcome, Message: "the request was counted, and its caller did not wait for the answer"}
 	}
 	return envoyAnswer(r, decided), nil
 }
 
-// envoyOutcome is what was decided about a request of Envoy.
+// envoyOutcome is the decisions about a request of Envoy.
 type envoyOutcome struct {
 	of      [envoySteps][]envoyDecided // one for a whole step, or one for each of its entries
 	counted bool
 }
 
-// request returns the decision on a share; nil: it was not asked for.
+// request returns the decision on a share, or nil if it was not requested.
 func (o *envoyOutcome) request(share envoyShare) *envoyDecided {
 	of := o.of[share.step]
 	switch {
@@ -73,11 +73,12 @@ func (o *envoyOutcome) indexIn(share envoyShare) int {
 	return share.at
 }
 
-// alone reports whether each entry of a step is a request of its own: what denies nothing does not keep another from being counted.
+// alone reports whether each entry of a step is a request of its own: an entry that denies nothing must not keep
+// another from being counted.
 func alone(step envoyStep) bool { return step >= envoyCount }
 
-// decide takes the steps. What denies nothing is counted whatever the others say, except shadows: those count what would be
-// admitted, so not what was denied.
+// decide takes the steps. Entries that deny nothing are counted whatever the others decide, except shadows: those count
+// what would be admitted, so nothing of a denied request.
 func (s envoyService) decide(ctx context.Context, r *envoyRequest, o *envoyOutcome) error {
 	allowed := true
 	for _, step := range []envoyStep{envoyLook, envoyTake} {
@@ -95,7 +96,7 @@ func (s envoyService) decide(ctx context.Context, r *envoyRequest, o *envoyOutco
 	if err := s.decideRest(ctx, r, o, allowed); err != nil && allowed { //mutant:failed-report-lifts-denial
 		return err
 	}
-	return nil // a denial stands whatever else fails: Envoy lets an error pass
+	return nil // a denial stands despite other failures: Envoy lets an error pass
 }
 
 // denied reports whether a step denies the request.
@@ -110,9 +111,9 @@ func (r *envoyRequest) denied(step envoyStep, decided *envoyDecided) bool {
 	})
 }
 
-// decideTogether decides the entries of a step in one request. A key that its policy refuses is denied, and so is one for which there is
-// no room: an error would let it pass, unless failure_mode_deny is set. A shard that has not yet adopted the policies that name the
-// rule's policy is asked again, while there is time.
+// decideTogether decides the entries of a step in one request. A key that its policy refuses is denied, and so is one
+// that finds no room: an error would let it pass, unless failure_mode_deny is set. If a shard has not yet adopted the
+// policies that name the rule's policy, decideTogether asks it again, while there is time.
 func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (envoyDecided, error) {
 	for {
 		policies, request, d, err := s.limits.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
@@ -154,9 +155,9 @@ func (s envoyService) refused(ctx context.Context, policies *policy.Set, namespa
 	})
 }
 
-// decideRest decides what denies nothing, in one call. A shadow that fails changes nothing, nor does a key that its policy refuses:
-// nothing is counted on it. Any other failure to count or to give back is one of the request, which then may have been counted in
-// part.
+// decideRest decides the entries that deny nothing, in one call. A failed shadow changes nothing, nor does a key that
+// its policy refuses: nothing is counted on it. Any other failure to count or to give back fails the request, which
+// then may have been counted in part.
 func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyOutcome, allowed bool) error {
 	policies := s.limits.policies()
 	var requests []shard.Request

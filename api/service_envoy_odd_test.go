@@ -18,8 +18,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Whatever a client sends, it is counted or denied: an error would let it pass. Nor does it choose whose pool it counts in. So also
-// where keys are hashed, whose parts are bounded.
+// Any input of a client is counted or denied: an error would let it pass. Nor does a client choose the pool that it
+// counts in. This holds with hashed keys, too, which have a bound on their parts.
 func TestOddValuesOfEnvoy(t *testing.T) {
 	for _, file := range []string{envoyFile, envoyFile + "namespaces: {shop: {keys: hashed}}\n"} {
 		throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
@@ -108,7 +108,7 @@ func TestBytesThatAreNoText(t *testing.T) {
 	})
 }
 
-// What denies nothing takes no denial back, and keeps nothing else from being counted.
+// Entries that deny nothing take no denial back, and keep nothing else from being counted.
 func TestADenialByEnvoysRulesStands(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		s := newEnvoyWorld(t, w)

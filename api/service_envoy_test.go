@@ -176,7 +176,8 @@ func lineOf(m *rlsv3.RateLimitResponse) string {
 	return line
 }
 
-// Envoy lets pass what ends with an error, unless it is told otherwise, so whoever makes too many keys would open it for all new ones.
+// Envoy lets requests pass that end with an error, unless it is configured otherwise, so a client that makes too many
+// keys would open it for all new ones.
 func TestEnvoyPassesNoKeyWithoutRoom(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		newEnvoyWorldOf(t, w, `
@@ -228,7 +229,7 @@ func TestWhatEnvoyIsAnswered(t *testing.T) {
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second")}, "OK [OK 50/SECOND 49 left 1s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("free", "x")}, "OK [OK 4294967295 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("banned", "x")}, "OVER_LIMIT [OVER_LIMIT 0/UNKNOWN 0 left]"},
-			// What share_threshold imports as: all that meet the pattern have one counter.
+			// The import of share_threshold: all values that match the pattern have one counter.
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/a")}, "OK [OK 2/UNKNOWN 1 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/b/c")}, "OK [OK 2/UNKNOWN 0 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/")}, "OVER_LIMIT [OVER_LIMIT 2/UNKNOWN 0 left]"},
@@ -243,7 +244,7 @@ func TestWhatEnvoyIsAnswered(t *testing.T) {
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("child", "a")}, "OK [OK 8/UNKNOWN 7 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "b"), 8)}, "OK [OK 8/UNKNOWN 0 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "c"), 2)}, "OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 1 left]"},
-			// Units that come back come back to the parent, and nobody has used less than nothing.
+			// Units that come back also come back to the parent, and usage never falls below zero.
 			{"edge", []*ratelimitv3.RateLimitDescriptor{back(costing(descriptor("child", "b"), 80))}, "OK [OK 8/UNKNOWN 8 left 0s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "c"), 2)}, "OK [OK 8/UNKNOWN 6 left]"},
 		} {
@@ -386,7 +387,8 @@ func TestHeadersForEnvoy(t *testing.T) {
 		}
 		m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge",
 			Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("several", "x")}})
-		if err != nil || m.Statuses[0].CurrentLimit.GetName() != "" { // Envoy shows it to visitors, who need not know our policies
+		// Envoy shows it to visitors, who need not know our policies
+		if err != nil || m.Statuses[0].CurrentLimit.GetName() != "" {
 			t.Errorf("a rule without a name: %v %v", m, err)
 		}
 		if got, m := ask(1); got != "Content-Type: text/plain; charset=utf-8\n"+style+"Retry-After: 60\n" || string(m.RawBody) != "Slow down\n" {

@@ -15,11 +15,13 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// forgetEvery is the pause between two rounds of a Forget, while operations on several shards that have the key come to their end.
+// forgetEvery is the pause between two rounds of a Forget, while operations on several shards that hold the key come to
+// their end.
 const forgetEvery = 50 * time.Millisecond
 
-// forget asks every shard to end what it keeps of a key, until none has anything left. The key's own shard is first: it leaves
-// the audit record, even if a later shard does not answer. Both operations must be granted for the key under every policy.
+// forget asks every shard to delete its records of a key, until none has any left. The key's own shard is first: it
+// leaves the audit record, even if a later shard does not answer. Both operations must be granted for the key under
+// every policy.
 func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetRequest) (
 	*stintv1.ForgetResponse, error) {
 	namespace, err := forgetProblem(m)
@@ -40,7 +42,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 		return nil, errNoCluster
 	}
 	if !m.Bills { //mutant:bills-forgotten-unasked
-		// A bill that begins after this look ends with the key, as one would that begins while the call is on its way.
+		// A bill that begins after this look ends with the key, as does one that begins while the call is on its way.
 		if bills, err := s.billsOf(ctx, namespace, "", key); err != nil {
 			return nil, err
 		} else if len(bills) > 0 {
@@ -68,7 +70,8 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 	}
 }
 
-// billsOf reads the periods of a key that one policy has billed; "": all policies, whose periods are anywhere in the shard.
+// billsOf reads the billed periods of a key under one policy, or under all policies if policy is "": those may be
+// anywhere in the shard.
 func (s limitService) billsOf(ctx context.Context, namespace, policy, key string) (bills []shard.Usage, err error) {
 	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
 		page, err := usagePage(ctx, s.decider, namespace, shard.Of(s.slots(), namespace, key), query)
@@ -82,7 +85,7 @@ func (s limitService) billsOf(ctx context.Context, namespace, policy, key string
 	}
 }
 
-// billsText counts bills for people: "3 of plan, 1 of seats".
+// billsText counts bills for display: "3 of plan, 1 of seats".
 func billsText(bills []shard.Usage) string {
 	counts := make(map[string]int)
 	for i := range bills {
@@ -129,7 +132,7 @@ func (f *forgetting) add(d *shard.Decision) (open uint32) {
 	return done.Open
 }
 
-// ofForget says that a Forget that failed may have begun.
+// ofForget marks a failed Forget as possibly begun.
 func ofForget(err error) error {
 	var failure *shard.Error
 	if !errors.As(err, &failure) {

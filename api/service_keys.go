@@ -19,7 +19,7 @@ const (
 	listSlices = 64
 )
 
-// listKeys lists keys shard by shard. A caller who may observe some keys only must ask for those, and is told of no others.
+// listKeys lists keys shard by shard. A caller who may observe only some keys must ask for those, and sees no others.
 func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
 	q, at, err := s.listWanted(m)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 		q.Count = wanted - len(response.Keys)
 		listed, err := s.cluster.ListKeys(ctx, at, q)
 		if err != nil && (at > first || q.From > from) {
-			break // what was read before is an answer, and another node may have the rest
+			break // what was read so far is an answer, and another node may have the rest
 		} else if err != nil {
 			return nil, err
 		}
@@ -92,14 +92,15 @@ func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing,
 	return q, shard.ID(first), nil
 }
 
-// mayBeListed refuses a namespace whose keys nobody can list. It is asked after the grant: a stranger is told nothing.
+// mayBeListed refuses a namespace of hashed keys, which cannot be listed. It runs after the check of the grant, so that
+// it reveals nothing to other callers.
 func (s observeService) mayBeListed(namespace string) error {
 	by, unknown := s.keys(namespace, false)
 	if unknown != nil {
 		return unknown
 	}
 	if by != nil {
-		return shard.Invalidf("namespace", "%q hashes its keys: nobody can list them", namespace)
+		return shard.Invalidf("namespace", "%q hashes its keys: they cannot be listed", namespace)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func TestKeysArePagedAcrossShards(t *testing.T) {
 	}
 }
 
-// A token sees the keys that it is about, has to ask for those, and is told of no others.
+// A token sees the keys of its grants, has to ask for those, and sees no others.
 func TestATokenListsItsOwnKeysOnly(t *testing.T) {
 	k := newTokens()
 	k.add(t, "narrow", "policy=per-ip key=user:*,org:1 ops=observe-keys")
@@ -187,7 +187,7 @@ func TestATokenListsItsOwnKeysOnly(t *testing.T) {
 	}
 }
 
-// Hashes are no use to anybody who lists keys.
+// Hashes are of no use in a list of keys.
 func TestHashedKeysAreNotListed(t *testing.T) {
 	w := newHashingWorld(t)
 	if code, _, body := w.post("ObserveService/ListKeys", `{"namespace":"shop"}`); code != 400 || !strings.Contains(body, "hashes its keys") {

@@ -22,12 +22,12 @@ type limitService struct {
 	keys     KeysOf
 	policies func() *policy.Set
 	sealer   func() *shard.Sealer
-	// newestSealer has the secrets that the cluster has now; nil: nobody knows more than sealer.
+	// newestSealer fetches the cluster's secrets; nil if sealer always has them all.
 	newestSealer func(context.Context) (*shard.Sealer, error)
 
-	cluster ClusterAdmin                                                          // nil: no bill is corrected
-	stale   func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil: no replicas here
-	shards  func() int                                                            // nil, or 0: not known
+	cluster ClusterAdmin                                                          // nil disables corrections
+	stale   func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil without replicas here
+	shards  func() int                                                            // nil, or 0, if not known
 	slots   func() *slot.Map
 }
 
@@ -87,13 +87,13 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	}
 	message := decisionOf(d)
 	message.Headers = headersOf(policies, &r, d)
-	if d.HoldExpires > 0 { // the hold lives on, maybe for longer than the secret that has sealed its id
+	if d.HoldExpires > 0 { // the hold lives on, maybe longer than the secret that sealed its id
 		message.HoldId = s.sealer().Seal(r.Settlement.Target, r.Namespace, r.Entries)
 	}
 	return &stintv1.SettleResponse{Decision: message}, nil
 }
 
-// open reads the id of a hold or decision. One that names a secret which this node does not know yet is read by the newest secrets
+// open reads the id of a hold or decision. If it names a secret unknown to this node, open fetches the newest secrets
 // of the cluster.
 func (s limitService) open(ctx context.Context, id string) (shard.Request, error) {
 	sealer := s.sealer()
@@ -228,9 +228,9 @@ func (s limitService) adjust(ctx context.Context, who string, m *stintv1.AdjustR
 // newestEvery is the interval between two looks for policies newer than those that a shard refused.
 const newestEvery = 20 * time.Millisecond
 
-// decideNewest builds a request from the policies and has it decided. If the shard has adopted newer policies, with
-// parents that this node did not know, it builds the request again once this node knows those policies. The request is
-// built where the decider reads it: copies on the stack made that of each call grow once more.
+// decideNewest builds a request from the policies and decides it. If the shard has adopted newer policies, with parents
+// unknown to this node, it builds the request again once this node knows those policies. The request is built where the
+// decider reads it: copies on the stack made that of each call grow once more.
 func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) (shard.Request, error)) (
 	policies *policy.Set, r *shard.Request, d *shard.Decision, err error) {
 	requests := make([]shard.Request, 1)
@@ -249,7 +249,7 @@ func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) 
 	}
 }
 
-// awaitNewer waits until this node knows newer policies; false: ctx ended first.
+// awaitNewer waits until this node knows newer policies. It returns false if ctx ended first.
 func (s limitService) awaitNewer(ctx context.Context, than *policy.Set) bool {
 	for s.policies().Version() <= than.Version() {
 		if !pausedFor(ctx, newestEvery) {

@@ -15,8 +15,8 @@ import (
 // logLevelPath shows (GET) and changes (PUT) the level of this node's log, until the node starts again.
 const logLevelPath = "/log-level"
 
-// logLevel serves logLevelPath. The change is in the log itself, with whoever made it: it is about one process, and nothing of the
-// cluster changes.
+// logLevel serves logLevelPath. It logs the change with its actor; it is about one process, and nothing in the cluster
+// changes.
 type logLevel struct {
 	level  *slog.LevelVar
 	logger *slog.Logger
@@ -48,7 +48,7 @@ func (l logLevel) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	was := l.level.Level()
-	l.level.Set(min(was, wanted)) // so that the change itself is seen, whichever of the two is the quieter one
+	l.level.Set(min(was, wanted)) // the lower of the two, so that the change itself is logged
 	l.logger.Log(r.Context(), max(slog.LevelWarn, l.level.Level()), "the level of the log was changed", "from", strings.ToLower(was.String()),
 		"to", strings.ToLower(wanted.String()), "by", callerIn(r.Context()).Name())
 	l.level.Set(wanted)

@@ -19,9 +19,9 @@ type observeService struct {
 	decider  Decider
 	policies func() *policy.Set
 	keys     KeysOf
-	shards   func() int // 0: not known
+	shards   func() int // 0 if not known
 	slots    func() *slot.Map
-	cluster  ClusterAdmin // nil: not known yet
+	cluster  ClusterAdmin // nil until known
 	keysTop  TopReader    // likewise
 }
 
@@ -36,13 +36,13 @@ func (s observeService) register(d *registry) {
 	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceAuditProcedure, s.audit, readOnly)
 	unary(d, auth.Usage, stintv1connect.ObserveServiceListUsageProcedure, s.listUsage, readOnly)
 	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceListKeysProcedure, s.listKeys, readOnly)
-	// Either of two operations admits to Top, so it asks for itself.
+	// Either of two operations permits Top, so it checks itself.
 	unary(d, auth.NoOp, stintv1connect.ObserveServiceTopProcedure, topService{s.keysTop, d.gate.guard}.top, readOnly)
 }
 
-// audit asks every shard for the changes of its keys, and the system shard for those of policies, and sorts the answers.
-// The shards' times come from different clocks, so two changes on different shards at nearly the same time may come in
-// the wrong order.
+// audit asks every shard for the changes of its keys, and the system shard for those of policies, and sorts the
+// answers. The shards' times come from different clocks, so two changes on different shards at nearly the same time may
+// come in the wrong order.
 func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*stintv1.AuditResponse, error) {
 	wanted, err := auditWanted(m)
 	if err != nil {
@@ -91,7 +91,8 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	return response, nil
 }
 
-// everyShard has a request about each shard decided, some at the same time, and passes on the decisions in the order of the shards.
+// everyShard decides a request about each shard, some at the same time, and passes on the decisions in the order of the
+// shards.
 func everyShard(
 	ctx context.Context, decider Decider, shards int, request func(shard.ID) shard.Request, each func(*shard.Decision),
 ) error {
@@ -110,8 +111,8 @@ func everyShard(
 	return nil
 }
 
-// ofCluster lists the changes of policies, tokens, secrets and sinks, unless the request names a key or a policy: one version may change many
-// policies.
+// ofCluster lists the changes of policies, tokens, secrets and sinks, unless the request names a key or a policy: one
+// version may change many policies.
 func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
 	if wanted.policy != "" || wanted.key != "" || s.cluster == nil {
 		return nil, nil
@@ -138,7 +139,7 @@ func newerFirst(a, b shard.AuditRecord) int {
 type auditFilter struct {
 	namespace, policy, key string
 	after                  auditCursor
-	hash                   string // the key as records have it since the namespace's keys are hashed, else the key
+	hash                   string // the key's form in records since the namespace's keys are hashed, else the key
 	count                  int
 }
 
@@ -156,7 +157,7 @@ func (f *auditFilter) has(r *shard.AuditRecord) bool {
 	return r.Namespace == f.namespace && (f.policy == "" || r.Policy == f.policy) && (f.key == "" || r.Key == f.key || r.Key == f.hash)
 }
 
-// auditMessages translates records. A hash in the place of the key that was asked for is told as that key.
+// auditMessages translates records. A hash in place of the requested key is shown as that key.
 func auditMessages(records []shard.AuditRecord, f *auditFilter) []*stintv1.AuditRecord {
 	messages := make([]*stintv1.AuditRecord, len(records))
 	for i := range records {

@@ -35,7 +35,8 @@ func TestOpenAPIHasEveryProcedure(t *testing.T) {
 	}
 	var want, got []string
 	for _, procedure := range procedures(t) {
-		if procedure != EnvoyProcedure && !strings.HasPrefix(procedure, "/stint.test.") { // Envoy asks by gRPC, from its own files
+		// Envoy asks by gRPC, from its own files
+		if procedure != EnvoyProcedure && !strings.HasPrefix(procedure, "/stint.test.") {
 			want = append(want, procedure)
 		}
 	}
@@ -50,7 +51,7 @@ func TestOpenAPIHasEveryProcedure(t *testing.T) {
 	}
 }
 
-// What the document says of answers is true of those that the API gives: names, kinds, words, numbers as strings.
+// The document's description of answers fits the API's answers: names, kinds, words, numbers as strings.
 func TestAnswersAreWhatOpenAPISays(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = func(shard.Request) shard.Result {

@@ -18,9 +18,9 @@ const noteBytesMax = 512
 
 // policyService answers stint.v1.PolicyService.
 type policyService struct {
-	revision func() *policy.Revision // nil: none known
+	revision func() *policy.Revision // nil if none are known
 	policies func() *policy.Set
-	cluster  ClusterAdmin // nil: not known yet
+	cluster  ClusterAdmin // nil until known
 	decider  Decider      // overrides are stored beside the counters of their keys
 }
 
@@ -100,7 +100,7 @@ func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersi
 	for i := range kept {
 		if kept[i].Version == m.Version {
 			set, err := policy.Parse(fmt.Sprintf("policies of version %d", m.Version), kept[i].Body)
-			if err != nil { // an older release accepted what this one does not
+			if err != nil { // an older release accepted policies that this one refuses
 				return nil, &shard.Error{Code: shard.Conflict, Field: "version", Message: fmt.Sprintf("%d cannot be read: %v", m.Version, err)}
 			}
 			return &stintv1.GetPolicyVersionResponse{Policies: PolicyMessages(set), Rules: string(policy.FormatRules(set))}, nil
@@ -164,13 +164,13 @@ func applySet(m *stintv1.ApplyRequest, inForce *policy.Set) (*policy.Set, error)
 	return withRules(set, *m.Rules)
 }
 
-// VersionConflict returns the error of an Apply that expected another version than the one in force.
+// VersionConflict returns the error of an Apply that expected a version other than the one in force.
 func VersionConflict(expected, inForce uint64) error {
 	return &shard.Error{Code: shard.Conflict, Field: "expected_version", Message: fmt.Sprintf(
 		"version %d was expected, and version %d is in force; nothing was changed", expected, inForce)}
 }
 
-// RekeyNeeded returns the error of an Apply that would make all keys of namespaces new, and does not say that it may.
+// RekeyNeeded returns the error of an Apply that would make all keys of namespaces new without being allowed to.
 func RekeyNeeded(namespaces []string) error {
 	return &shard.Error{Code: shard.Conflict, Field: "rekey", Message: fmt.Sprintf("is not set (--rekey), and the keys of %s would become hashed, or "+
 		"plain again: all of them would be new, with nothing used, and their overrides and blocks would no longer be found; nothing was "+

@@ -10,19 +10,20 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// SecretAdmin changes the secrets that ids are sealed with, for the API. It may be called concurrently. Errors are *shard.Error:
-// what the present state forbids is shard.Conflict.
+// SecretAdmin changes the secrets that seal ids, for the API. It may be called concurrently. Errors are *shard.Error;
+// shard.Conflict is a change that the present state forbids.
 type SecretAdmin interface {
 	// Secrets returns the secrets, and the nodes that a rotation waits for.
 	Secrets(ctx context.Context) (s *placement.Secrets, unconfirmed []string, err error)
-	// Rotate adds a secret, which seals as soon as all nodes know it, and returns its number. It does not wait. who is the actor.
+	// Rotate adds a secret, which seals as soon as all nodes know it, and returns its number. It does not wait. who is
+	// the actor.
 	Rotate(ctx context.Context, who string) (number uint32, err error)
-	// DropOld drops every secret but the one that seals, and returns their numbers.
+	// DropOld drops every secret but the sealing one, and returns their numbers.
 	DropOld(ctx context.Context, who string) (dropped []uint32, err error)
 }
 
 // secretService answers stint.v1.SecretService.
-type secretService struct{ secrets SecretAdmin } // nil: not known yet
+type secretService struct{ secrets SecretAdmin } // nil until known
 
 func (s secretService) register(d *registry) {
 	d = d.given(s.secrets != nil)
@@ -31,7 +32,7 @@ func (s secretService) register(d *registry) {
 	change(d, auth.Cluster, stintv1connect.SecretServiceDropOldProcedure, s.dropOld)
 }
 
-// list says how the secrets are, and leaves out what they are.
+// list returns the state of the secrets, without their values.
 func (s secretService) list(ctx context.Context, _ *stintv1.ListSecretsRequest) (*stintv1.ListSecretsResponse, error) {
 	secrets, unconfirmed, err := s.secrets.Secrets(ctx)
 	if err != nil {

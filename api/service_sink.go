@@ -14,26 +14,27 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// SinkStatus is a sink, and how it does.
+// SinkStatus is a sink and its state of delivery.
 type SinkStatus struct {
 	notify.Sink
-	Failing string // why it did not take what some node has sent it last; "": it did
+	Failing string // why the last delivery of some node failed; "" if it did not
 
 	Skipped shard.SkippedBills // that it was not sent and will not be, since it was made or enabled
 }
 
-// SinkAdmin makes and ends the places that events go to, for the API. It may be called concurrently. Errors are *shard.Error.
+// SinkAdmin creates and deletes event sinks, for the API. It may be called concurrently. Errors are *shard.Error.
 type SinkAdmin interface {
-	// Create makes a sink. A webhook gets a secret, which is returned; the API key of another kind is in s already. who is the actor.
+	// Create makes a sink. For a webhook it draws and returns a secret; for other kinds, s holds the API key. who is
+	// the actor.
 	Create(ctx context.Context, s notify.Sink, who string) (secret string, err error)
 	// Statuses returns all sinks by name.
 	Statuses(ctx context.Context) ([]SinkStatus, error)
-	// Rotate gives a sink a new secret: a drawn one, which is returned, or the API key if it is no webhook. The former one is used
-	// beside it for overlap.
+	// Rotate gives a sink a new secret: for a webhook it draws and returns one, for other kinds apiKey is the new key.
+	// The former secret is used beside it for overlap.
 	Rotate(ctx context.Context, name, apiKey string, overlap time.Duration, who string) (secret string, err error)
 	// SetEnabled enables or disables a sink.
 	SetEnabled(ctx context.Context, name string, enabled bool, who string) error
-	// Delete ends a sink.
+	// Delete removes a sink.
 	Delete(ctx context.Context, name, who string) error
 }
 
@@ -42,10 +43,10 @@ const stripeURL = "https://api.stripe.com/v1/billing/meter_events"
 
 // sinkService answers stint.v1.SinkService.
 type sinkService struct {
-	sinks   SinkAdmin    // nil: not known yet
+	sinks   SinkAdmin    // nil until known
 	cluster ClusterAdmin // likewise
 	decider Decider
-	shards  func() int // 0: not known
+	shards  func() int // returns 0 if not known
 }
 
 func (s sinkService) register(d *registry) {
@@ -91,7 +92,7 @@ func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*st
 	return response, nil
 }
 
-// sinkMessage leaves the secrets out.
+// sinkMessage translates a sink without its secrets.
 func sinkMessage(s *SinkStatus) *stintv1.Sink {
 	m := &stintv1.Sink{Name: s.Name, Kind: s.Kind, Url: s.URL, Events: s.Events, Prefix: s.Prefix, Creator: s.Creator, Failing: s.Failing,
 		SkippedBills: s.Skipped.Bills, CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}

@@ -31,7 +31,7 @@ var eventLists = map[string]shard.EventList{eventWaiting: shard.EventsWaiting, e
 // sinkEventKinds are the names of kinds of events.
 var sinkEventKinds = map[shard.EventKind]string{shard.EventThreshold: notify.Threshold, shard.EventSpike: notify.Spike}
 
-// listedEvent is an event for one sink, and where it is.
+// listedEvent is an event for one sink, and its location.
 type listedEvent struct {
 	shard.Event
 	id, sink, state string
@@ -55,7 +55,7 @@ func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsReques
 	response := &stintv1.ListEventsResponse{}
 	var all []listedEvent
 	wanted := f.count
-	f.count++ // one more says that there are more
+	f.count++ // one more shows that there are more
 	for id := range shard.ID(s.shards()) {
 		some, err := s.eventsOn(ctx, id, &f)
 		if err != nil {
@@ -77,7 +77,7 @@ func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsReques
 	return response, nil
 }
 
-// whyWaiting returns what says why a sink does not take its events; "": it does.
+// whyWaiting returns a function that explains why a sink does not accept its events; it returns "" for a healthy sink.
 func (s sinkService) whyWaiting(ctx context.Context) (func(sink string) string, error) {
 	all, err := s.sinks.Statuses(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // TestClock moves the clock of a server for tests. It may be called concurrently. Errors are *shard.Error.
 type TestClock interface {
-	// Advance moves the clock forward and returns the new time, when every shard has decided at it.
+	// Advance moves the clock forward and returns the new time once every shard has decided at it.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 }
 

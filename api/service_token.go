@@ -15,20 +15,20 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// TokenAdmin makes and ends tokens for the API. It may be called concurrently. Errors are *shard.Error.
+// TokenAdmin creates and revokes tokens for the API. It may be called concurrently. Errors are *shard.Error.
 type TokenAdmin interface {
 	// Create makes a token, or a role, which has no text. The record has a name, grants and an end. who is the actor.
 	Create(ctx context.Context, r auth.Record, role bool, who string) (text string, err error)
 	// Records returns all records by name.
 	Records(ctx context.Context) ([]auth.Record, error)
-	// List is Records, with what takes longer to learn: when each was last used as far as the nodes that answer know. It also
-	// returns whether requests need a token.
+	// List is Records with slower facts: the last use of each record, as far as the answering nodes know, and whether
+	// requests need a token.
 	List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error)
-	// Rotate replaces the token of a record; the former one is accepted for overlap. may is asked about the record first.
+	// Rotate replaces the token of a record; the former one is accepted for overlap. may checks the record first.
 	Rotate(ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string) (text string, err error)
-	// Revoke ends a record. may is asked about it first.
+	// Revoke ends a record. may checks it first.
 	Revoke(ctx context.Context, name string, may func(*auth.Record) error, who string) error
-	// TurnOff ends the asking for tokens until the next one is made.
+	// TurnOff stops requiring tokens until one is created.
 	TurnOff(ctx context.Context, who string) error
 }
 
@@ -36,7 +36,7 @@ type TokenAdmin interface {
 const overlapMax = 31 * 24 * time.Hour
 
 // tokenService answers stint.v1.TokenService.
-type tokenService struct{ tokens TokenAdmin } // nil: not known yet
+type tokenService struct{ tokens TokenAdmin } // nil until known
 
 func (s tokenService) register(d *registry) {
 	d = d.given(s.tokens != nil)
@@ -89,7 +89,8 @@ func GrantMessage(g *auth.Grant) *stintv1.Grant {
 	return &stintv1.Grant{Namespaces: g.Namespaces, Policies: g.Policies, Keys: g.Keys, Tiers: g.Tiers, Ops: g.Ops}
 }
 
-// mayGiveAway refuses callers who do not have all that a record allows: otherwise the right to make tokens would be all rights.
+// mayGiveAway refuses callers who lack a right that a record grants: otherwise the right to make tokens would be all
+// rights.
 func mayGiveAway(who *auth.Caller, r *auth.Record) error {
 	for i := range r.Grants {
 		if !who.MayGrant(&r.Grants[i]) { //mutant:token-makes-a-stronger-one
@@ -100,7 +101,7 @@ func mayGiveAway(who *auth.Caller, r *auth.Record) error {
 	return nil
 }
 
-// mayLend is mayGiveAway for a secret that somebody is to have: it must not outlive what the caller has.
+// mayLend is mayGiveAway for a secret that another person gets: it must not outlive the caller's rights.
 func mayLend(who *auth.Caller, r *auth.Record) error {
 	if err := mayGiveAway(who, r); err != nil {
 		return err
@@ -173,7 +174,7 @@ func (s tokenService) revoke(ctx context.Context, who string, m *stintv1.RevokeT
 	return response, nil
 }
 
-// childrenOf lists the records that one has made, and those that they have made, by name.
+// childrenOf lists, by name, the records made by a record, and those made by them in turn.
 func childrenOf(name string, records []auth.Record) (children []string) {
 	made := map[string]bool{name: true}
 	for grown := true; grown; {
@@ -193,7 +194,7 @@ func childrenOf(name string, records []auth.Record) (children []string) {
 	return children
 }
 
-// turnOff is answered on the local socket alone: a stolen token must not open the cluster for everybody.
+// turnOff is answered on the local socket alone: a stolen token must not open the cluster to everyone.
 func (s tokenService) turnOff(ctx context.Context, who string, _ *stintv1.TurnOffTokensRequest) (
 	*stintv1.TurnOffTokensResponse, error) {
 	if exchangeOf(ctx).port != auth.Local {
@@ -203,7 +204,7 @@ func (s tokenService) turnOff(ctx context.Context, who string, _ *stintv1.TurnOf
 	return &stintv1.TurnOffTokensResponse{}, s.tokens.TurnOff(ctx, who)
 }
 
-// overlapOf reads for how long what a rotation replaces is still good.
+// overlapOf reads how long a rotated secret stays valid.
 func overlapOf(m *durationpb.Duration) (time.Duration, error) {
 	if m == nil {
 		return 0, nil

@@ -15,25 +15,25 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// TopReader knows the keys that stand out. It may be called concurrently.
+// TopReader ranks the busiest keys. It may be called concurrently.
 type TopReader interface {
-	// Top asks all nodes. missing are those that did not answer.
+	// Top asks all nodes. missing are the nodes that did not answer.
 	Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error)
-	// HideKey returns the keyed hash under which a key is shown to callers who may not see it. ok is false as long as no secret
-	// of the cluster is known.
+	// HideKey returns the keyed hash that stands for a key to callers who may not see it. ok is false as long as no
+	// secret of the cluster is known.
 	HideKey(namespace, key string) (hash string, ok bool)
 }
 
 // topService answers ObserveService.Top.
 type topService struct {
-	reader TopReader // nil: not known yet
+	reader TopReader // nil until known
 	guard  *auth.Guard
 }
 
 const topCountDefault = 10
 
-// top lists the keys that stand out. Keys that the caller's grants of observe-keys cover are shown as they are, the others as
-// hashes if the caller may observe the cluster, else not at all.
+// top lists the busiest keys. Keys covered by the caller's grants of observe-keys are shown in plain; others are shown
+// as hashes if the caller may observe the cluster, else not at all.
 func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.TopResponse, error) {
 	caller := callerIn(ctx)
 	ofKeys := s.guard.Admit(caller, auth.ObserveKeys)

@@ -36,7 +36,8 @@ func twoTopPolicies() top.Answer {
 		{Name: "web", Since: 2_000_000, Keys: []top.Key{key("user:1")}}}}
 }
 
-// Whoever may observe sees hashes, whoever may see keys sees those of the grant, and nobody else sees anything.
+// A caller that may observe sees hashes, one that may see keys sees those of the grant, and no other caller sees
+// anything.
 func TestTopShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 	k := newTokens()
 	w := newGuardedWorld(t, k.guard)
@@ -81,7 +82,7 @@ func TestTopShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 	}
 }
 
-// What all nodes answer is for those who observe the cluster.
+// The traffic of all nodes is for callers that may observe the cluster.
 func TestTopTellsTrafficToObservers(t *testing.T) {
 	k := newTokens()
 	w := newGuardedWorld(t, k.guard)

@@ -5,15 +5,15 @@ import (
 	"net/http"
 )
 
-// uiPath is where the dashboard is. Its files are for everybody, as they hold nothing: what they show they ask the API for, with
-// the token that the operator gives them.
+// uiPath is the path of the dashboard. Its files need no token, as they hold no data: the page calls the API with the
+// operator's token.
 const uiPath = "/ui/"
 
 //go:embed ui
 var uiFiles embed.FS
 
-// uiPolicy lets the page load its own files and ask this server, and nothing else: no script or style in the markup, no other
-// site, no frame around it. See https://www.w3.org/TR/CSP3/.
+// uiPolicy lets the page load its own files and call this server, and nothing else: no script or style in the markup,
+// no other site, no frame around it. See https://www.w3.org/TR/CSP3/.
 const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
 
@@ -25,7 +25,7 @@ func serveUI() http.Handler {
 		h.Set("Content-Security-Policy", uiPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-cache") // the files of another release may be served by the next node
+		h.Set("Cache-Control", "no-cache") // the next node may serve the files of another release
 		files.ServeHTTP(w, r)
 	})
 }

@@ -22,12 +22,12 @@ import (
 const (
 	usageSizeDefault = 1000
 	usageSizeMax     = 10_000
-	// usageReads bounds how many pages of shards one call reads: each is a commit.
+	// usageReads bounds the pages of shards that one call reads: each is a commit.
 	usageReads = 64
 )
 
-// listUsage reads one shard after the other, each in the order of a scan, so what a page does not finish the next one goes on
-// with. It remembers nothing: the token says how far it is.
+// listUsage reads one shard after the other, each in the order of a scan, so the next page continues where a page ends.
+// It keeps no state: the token holds the position.
 func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
 	wanted, err := usageWanted(m)
 	if err != nil {
@@ -105,11 +105,11 @@ func usageWanted(m *stintv1.ListUsageRequest) (f usageFilter, err error) {
 		wrongSize)
 }
 
-// usageToken is how far a listing is. Its text is all that there is of it between two pages.
+// usageToken is the position of a listing. Its text is the only state between two pages.
 type usageToken struct {
 	shard   shard.ID
 	from    shard.UsagePlace
-	through limit.Time // of all pages so far; 0: there was none
+	through limit.Time // of all pages so far; 0 if there was none
 }
 
 const usageTokenForm = "1-%d-%x-%d-"
@@ -132,7 +132,7 @@ func usageTokenOf(text string, shards uint32) (t usageToken, err error) {
 	return t, nil
 }
 
-// read moves on behind a page.
+// read moves on past a page.
 func (t *usageToken) read(page *shard.UsagePage) {
 	if t.through == 0 || page.Through < t.through {
 		t.through = page.Through
@@ -142,7 +142,7 @@ func (t *usageToken) read(page *shard.UsagePage) {
 	}
 }
 
-// usageMessage translates a period as it is at an instant. A hash in the place of the key that was asked for is told as that key.
+// usageMessage translates a period as it is at an instant. A hash in place of the requested key is shown as that key.
 func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, policies *policy.Set) *stintv1.UsageRecord {
 	m := &stintv1.UsageRecord{Id: UsageID(ledger, u), Namespace: u.Namespace, Policy: u.Policy, Meter: u.Meter, Key: u.Key,
 		Start: timestampOf(u.Start), End: timestampOf(u.End), State: stintv1.UsageState_USAGE_STATE_FINAL,
@@ -151,7 +151,8 @@ func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, poli
 		m.Key = key
 	}
 	if p, known := policies.Lookup(u.Policy); known && p.Meter != nil && p.Meter.Name == u.Meter && p.Meter.Cycle.Zone.String() != time.UTC.String() {
-		if start, _ := p.Meter.Cycle.Period(u.Start); start == u.Start { // else it began in a zone that the meter had before
+		// Otherwise it began in an earlier time zone of the meter.
+		if start, _ := p.Meter.Cycle.Period(u.Start); start == u.Start {
 			m.TimeZone = p.Meter.Cycle.Zone.String()
 		}
 	}
@@ -164,7 +165,7 @@ func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, poli
 	return m
 }
 
-// UsageJSON is a final bill as listUsage tells it in JSON: who is sent bills, and who asks for them, reads one form.
+// UsageJSON returns a final bill in the JSON form of listUsage: sinks and lists have one form.
 func UsageJSON(ledger string, u *shard.Usage, policies *policy.Set) json.RawMessage {
 	text, err := wire.MarshalJSON(nil, usageMessage(ledger, u, "", u.Final, policies))
 	if err != nil {
@@ -173,7 +174,8 @@ func UsageJSON(ledger string, u *shard.Usage, policies *policy.Set) json.RawMess
 	return text
 }
 
-// UsageID names a period for ever: by the ledger, which a restore keeps, and by the key as it is stored. The function never changes.
+// UsageID names a period for ever: by the ledger, which a restore keeps, and by the key as stored. The function never
+// changes.
 func UsageID(ledger string, u *shard.Usage) string {
 	var b []byte
 	for _, part := range []string{ledger, u.Namespace, u.Policy, u.Meter, u.Key} {

@@ -21,18 +21,18 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Watcher has the decisions of the other nodes. It may be called concurrently.
+// Watcher subscribes to the decisions of the other nodes. It may be called concurrently.
 type Watcher interface {
-	// Join puts the decisions of all other nodes that match a filter into a reader until ctx ends, and returns when nothing runs any
-	// more. It calls missing with the nodes that it does not hear at present, at the beginning and whenever they change, one call at
-	// a time.
+	// Join puts the decisions of all other nodes that match a filter into a reader until ctx ends, and returns when
+	// nothing runs any more. It calls missing with the nodes that it does not hear at present, at the beginning and
+	// whenever they change, one call at a time.
 	Join(ctx context.Context, f *decisions.Filter, into *decisions.Reader, missing func(nodes []string))
 }
 
 // watchService answers ObserveService.Watch.
 type watchService struct {
-	bus          *decisions.Bus // nil: nothing can be watched
-	watcher      Watcher        // nil: there are no other nodes
+	bus          *decisions.Bus // nil disables watching
+	watcher      Watcher        // nil if there are no other nodes
 	top          TopReader
 	keys         KeysOf
 	gate         *gatekeeper
@@ -44,12 +44,12 @@ type watchService struct {
 const (
 	// watchesMost bounds the memory of streams: each has a ring of events, and the other nodes one for it too.
 	watchesMost = 64
-	// watchesOfOne bounds those of one token or role, so that it leaves some to others.
+	// watchesOfOne bounds the streams of one token or role, so that it leaves some to others.
 	watchesOfOne = watchesMost / 4
-	watchLook    = time.Second      // how often a stream looks whether its token is still good
-	watchPulse   = 10 * time.Second // how long a stream is silent at most
-	// watchRate bounds the events of a stream in a second: making and sending them takes processor time from those who count. What is
-	// too much for it is missed.
+	watchLook    = time.Second      // how often a stream checks its token
+	watchPulse   = 10 * time.Second // the longest silence of a stream
+	// watchRate bounds the events of a stream in a second: making and sending them takes processor time from counting.
+	// Events beyond it are missed.
 	watchRate = 1000
 )
 
@@ -57,7 +57,7 @@ type watchCall = call[stintv1.WatchRequest, *stintv1.WatchRequest]
 
 func (s watchService) register(d *registry) {
 	procedure := stintv1connect.ObserveServiceWatchProcedure
-	// Either of two operations admits to Watch, so it asks for itself.
+	// Either of two operations permits Watch, so it checks itself.
 	d.handle(auth.NoOp, procedure, connect.NewServerStreamHandler(procedure, s.serveConnect, codecs, gzipped))
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: s.serveGRPC, ServerStreams: true})
 }
@@ -65,7 +65,7 @@ func (s watchService) register(d *registry) {
 func (s watchService) serveConnect(ctx context.Context, r *connect.Request[watchCall], stream *connect.ServerStream[stintv1.Event]) error {
 	x := exchangeOf(ctx)
 	control := http.NewResponseController(x.answer.ResponseWriter)
-	// The deadline of one request: net/http goes on reading, to learn when the client leaves.
+	// The deadline of one request: net/http goes on reading, to detect when the client leaves.
 	if err := control.SetReadDeadline(time.Time{}); err != nil {
 		return codedError(err)
 	}
@@ -92,8 +92,8 @@ func (s watchService) serveGRPC(_ any, stream grpc.ServerStream) error {
 
 var (
 	errWatches = &shard.Error{Code: shard.Overloaded, Message: "this node has as many streams of decisions as it may; ask another node"}
-	errNoWatch = &shard.Error{Code: shard.Unavailable, Message: "this node tells nobody of its decisions"}
-	// errWatchDraining ends a stream; nothing was to be counted.
+	errNoWatch = &shard.Error{Code: shard.Unavailable, Message: "decisions cannot be watched on this node"}
+	// errWatchDraining ends a stream, which counts nothing.
 	errWatchDraining = &shard.Error{Code: shard.Draining, Message: "this node stops; watch another one"}
 )
 
@@ -104,7 +104,7 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 		if errors.Is(ctx.Err(), context.Canceled) {
 			ended, err = nil, ctx.Err() // the client has seen enough
 		}
-		// How long a reader stays is no latency.
+		// The duration of a stream is not a latency.
 		s.interceptors.coded(ctx, stintv1connect.ObserveServiceWatchProcedure, time.Now(), nil, ended)
 	}()
 	if err := c.problem(); err != nil {
@@ -125,10 +125,10 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 type watching struct {
 	mu  sync.Mutex
 	all int
-	of  map[string]int // by the caller's name; nobody's have no share of their own
+	of  map[string]int // by the caller's name; unnamed callers have no share of their own
 }
 
-// begin counts a stream until its end; nil: there are too many.
+// begin counts a stream until its end, or returns nil if there are too many.
 func (w *watching) begin(who string) (end func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,7 +162,7 @@ func (v *sight) shows(e *decisions.Entry) bool {
 	return v.keys && v.caller.May(auth.ObserveKeys, auth.Target{Namespace: v.namespace, Policy: e.Policy, Key: e.Key})
 }
 
-// look asks what the caller may see at present.
+// look returns what the caller may see at present.
 func (s watchService) look(x *exchange, namespace string) (v sight, refusal *auth.Refusal) {
 	if x.caller != nil {
 		if refusal := s.gate.stillAdmits(x, stintv1connect.ObserveServiceWatchProcedure); refusal != nil {
@@ -170,7 +170,7 @@ func (s watchService) look(x *exchange, namespace string) (v sight, refusal *aut
 		}
 	}
 	v = sight{caller: x.caller, namespace: namespace}
-	if v.caller == nil { // none was asked about, as in a test
+	if v.caller == nil { // no guard, as in a test
 		v.caller = auth.Anybody()
 	}
 	ofKeys := s.gate.guard.Admit(v.caller, auth.ObserveKeys)
@@ -188,11 +188,11 @@ func (s watchService) look(x *exchange, namespace string) (v sight, refusal *aut
 type watch struct {
 	watchService
 	filter  decisions.Filter
-	asked   string // the key that was asked for, as the client has sent it; "": none
+	asked   string // the requested key, as the client has sent it; may be empty
 	send    func(*stintv1.Event) error
 	events  *decisions.Reader
-	missing atomic.Pointer[[]string] // nil: the other nodes have not been tried yet
-	told    *[]string                // that the client was told last; nil: none
+	missing atomic.Pointer[[]string] // nil until the other nodes have been tried
+	told    *[]string                // the nodes last reported to the client; nil if none were
 	quiet   time.Time                // when something was sent last
 }
 
@@ -253,7 +253,7 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 	}
 }
 
-// rest lets a stream send nothing for a while.
+// rest pauses a stream.
 func (s watchService) rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -267,7 +267,8 @@ func (s watchService) rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// findKeys refuses to look for keys that the caller may not see, and makes the key that was asked for the one that is counted.
+// findKeys refuses to look for keys that the caller may not see, and translates the requested key into its counted
+// form.
 func (w *watch) findKeys(sees *sight) error {
 	if w.filter.Key == "" && w.filter.KeyPrefix == "" {
 		return nil
@@ -289,10 +290,11 @@ func (w *watch) findKeys(sees *sight) error {
 	return nil
 }
 
-// sendWaiting sends what waits, and something about the stream itself when that is due. It returns the number of events.
+// sendWaiting sends the waiting events, and a message about the stream itself when that is due. It returns the number
+// of events.
 func (w *watch) sendWaiting(sees *sight) (sent int, err error) {
 	if w.missing.Load() == nil {
-		return 0, nil // the stream begins when it can say with whom
+		return 0, nil // the stream begins when it knows which nodes it hears
 	}
 	events, missed := w.events.Take()
 	if missing := w.missing.Load(); missing != w.told || time.Since(w.quiet) >= watchPulse {
@@ -320,14 +322,14 @@ func (w *watch) sendWaiting(sees *sight) (sent int, err error) {
 		w.quiet = time.Now()
 	}
 	if missed > 0 {
-		w.events.Miss(missed) // told with the next event
+		w.events.Miss(missed) // reported with the next event
 	}
 	return sent, nil
 }
 
-// message is an event for the client; nil: it may not see it.
+// message returns an event for the client, or nil if the client may not see it.
 func (w *watch) message(e *decisions.Record, sees *sight) (*stintv1.Event, error) {
-	wanted := false // an event is shown for a key that was asked for, if the caller may see it, or the hash of any
+	wanted := false // an event is shown for a requested key if the caller may see it, or the hash of any
 	hashes := sees.observes && w.filter.Key == "" && w.filter.KeyPrefix == ""
 	for one := range e.Entries() {
 		wanted = wanted || w.filter.WantsEntry(one) && (sees.shows(one) || hashes)
@@ -369,7 +371,7 @@ func (w *watch) message(e *decisions.Record, sees *sight) (*stintv1.Event, error
 	return m, nil
 }
 
-// happening is an event that is no decision; nil: the client may not see it.
+// happening returns an event other than a decision, or nil if the client may not see it.
 func (w *watch) happening(kind stintv1.EventKind, e *decisions.Record, sees *sight) (*stintv1.Event, error) {
 	key, shown, err := w.entry(&e.Entry, sees)
 	//mutant:changes-shown-under-hashes
@@ -390,7 +392,8 @@ func (w *watch) happening(kind stintv1.EventKind, e *decisions.Record, sees *sig
 	return m, nil
 }
 
-// entry is one key of an event for the client; nil: it may not even see the hash. shown: it sees the key.
+// entry returns one key of an event for the client, or nil if the client may not even see the hash. shown reports
+// whether it sees the key.
 func (w *watch) entry(e *decisions.Entry, sees *sight) (m *stintv1.WatchedEntry, shown bool, err error) {
 	m = &stintv1.WatchedEntry{Policy: e.Policy, Tier: e.Tier, Key: e.Key, Cost: e.Cost}
 	switch {

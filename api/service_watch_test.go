@@ -92,8 +92,8 @@ func wantLines(t *testing.T, what string, events []*decisions.Record, want ...st
 	}
 }
 
-// Whatever way a request comes in, its decision is one event, and what is no decision is none. (The Redis port and forwarded requests:
-// TestEveryWayThroughAClusterIsOneEvent in node.)
+// Whatever way a request comes in, its decision is one event, and what is no decision is none. (The Redis port and
+// forwarded requests: TestEveryWayThroughAClusterIsOneEvent in node.)
 func TestEveryWayInIsOneEvent(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("default")
@@ -130,7 +130,8 @@ func TestEveryWayInIsOneEvent(t *testing.T) {
 			if _, err := answered(stream); err != nil {
 				t.Fatal(err)
 			}
-			wantLines(t, name+" stream", l.next(name+" stream", 1), "grpc allowed per-ip/s") // with its answer, and not with the stream's end
+			// with its answer, and not with the stream's end
+			wantLines(t, name+" stream", l.next(name+" stream", 1), "grpc allowed per-ip/s")
 		}
 		if err := stream.CloseSend(); err != nil {
 			t.Fatal(err)
@@ -199,7 +200,7 @@ func TestGatesAndEnvoyAreOneEventEach(t *testing.T) {
 	}
 }
 
-// An event has all of its decision. Of several keys it is about the one of which a limit denied.
+// An event has all of its decision. Of several keys its main one is the one that a limit denied.
 func TestAnEventHasAllOfItsDecision(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("default")
@@ -230,7 +231,7 @@ func TestAnEventHasAllOfItsDecision(t *testing.T) {
 	}
 }
 
-// The keys of a namespace that hashes them are told as hashes, and can be watched by who knows one.
+// The keys of a namespace that hashes them are shown as hashes, and can be watched by a caller that knows one.
 func TestHashedKeysAreToldAsHashes(t *testing.T) {
 	w := newHashingWorld(t)
 	l := w.listen("shop")
@@ -372,7 +373,8 @@ func TestWatchRefusesWhatItCannotDo(t *testing.T) {
 	})
 }
 
-// Whoever may observe sees hashes, whoever may see keys sees those of the grant, and nobody else sees anything.
+// A caller that may observe sees hashes, one that may see keys sees those of the grant, and no other caller sees
+// anything.
 func TestWatchShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 	k := newTokens()
 	root := k.add(t, "root", "ops=admin")
@@ -421,8 +423,8 @@ func TestWatchShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 	}
 }
 
-// What happens to a key is told with the key to those who may see it, with its hash to those who may observe, and without the change by
-// hand, whose texts may name the key.
+// Events of keys show the key to callers that may see it, its hash to those that may observe, and no change by hand to
+// the latter, since its texts may name the key.
 func TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
@@ -478,7 +480,7 @@ func TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt(t *testing.T) {
 	}
 }
 
-// seen writes the keys of an event. Who does not see all of them gets no id.
+// seen writes the keys of an event. A caller that does not see all of them gets no id.
 func seen(t *testing.T, m *stintv1.Event) string {
 	t.Helper()
 	marked := func(policy, key string, hashed bool) string {
@@ -500,7 +502,7 @@ func seen(t *testing.T, m *stintv1.Event) string {
 	return text
 }
 
-// A stream ends with its client, with its token and with the node, and then nobody listens any more.
+// A stream ends with its client, with its token and with the node, and leaves no listener behind.
 func TestAStreamEnds(t *testing.T) {
 	k := newTokens()
 	w := newGuardedWorld(t, k.guard)
@@ -530,7 +532,7 @@ func TestAStreamEnds(t *testing.T) {
 	await.Until(t, "nobody listens", func() bool { return !w.bus.Listening() })
 }
 
-// A client that does not read loses the oldest events, and is told how many. It delays nobody.
+// A client that does not read loses the oldest events, and gets their number. It delays no other client.
 func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	w := newWorld(t)
 	waiting := make(chan struct{})
@@ -602,7 +604,7 @@ func TestTheNumberOfStreamsIsBounded(t *testing.T) {
 	}
 }
 
-// While nobody listens, a decision costs the answer nothing: the allocations of TestAllocationsOfACall are with a bus too.
+// Without listeners, a decision costs the answer nothing: the allocations of TestAllocationsOfACall are with a bus too.
 func TestWithoutListenersACallAllocatesNothingMore(t *testing.T) {
 	plain, told := tellingCall(nil), tellingCall(decisions.NewBus("n1", nil))
 	if more, times, than := allocatesMore(func() { told() }, func() { plain() }); more {
@@ -630,7 +632,8 @@ type discarding struct{}
 
 func (discarding) Write(p []byte) (int, error) { return len(p), nil }
 
-// BenchmarkTold measures a whole call while nobody listens, with the log, and with a reader of all decisions and one of denials.
+// BenchmarkTold measures a whole call without listeners, with the log, and with a reader of all decisions and one of
+// denials.
 func BenchmarkTold(b *testing.B) {
 	log := func(every uint64) *decisions.Bus {
 		l := decisions.NewLog(decisions.LogConfig{Out: decisions.To(discarding{}), AllowedEvery: every,

@@ -37,7 +37,8 @@ func (w *world) listUsage(body string) (l listed) {
 	return l
 }
 
-// pagesOf answers ReadUsage on three shards: each has two pages, of one key each, and is a second behind the shard before it.
+// pagesOf answers ReadUsage on three shards: each has two pages, of one key each, and is a second behind the shard
+// before it.
 func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
 	return func(r shard.Request) shard.Result {
 		id := r.Shard
@@ -153,7 +154,7 @@ func TestAWrongListUsageIsRefused(t *testing.T) {
 	}
 }
 
-// TestUsageNeedsAGrantOfWhatIsListed: bills are for those who may see the usage of that namespace.
+// TestUsageNeedsAGrantOfWhatIsListed: bills are for callers that may see the usage of that namespace.
 func TestUsageNeedsAGrantOfWhatIsListed(t *testing.T) {
 	k := newTokens()
 	k.add(t, "finance", "ns=shop ops=usage")
@@ -171,7 +172,7 @@ func TestUsageNeedsAGrantOfWhatIsListed(t *testing.T) {
 	}
 }
 
-// A period that began while its meter had another zone is not told in the zone of today.
+// A period that began in an earlier time zone of its meter is not shown in the present one.
 func TestABillHasTheZoneInWhichItsPeriodBegan(t *testing.T) {
 	policies, err := policy.Parse("policies.yaml", []byte(`policies:
   exports:

@@ -127,7 +127,7 @@ func (f *fakeObserver) seen() []string {
 
 func newWorld(t *testing.T) *world { return newGuardedWorld(t, nil) }
 
-// newGuardedWorld makes a world whose ports ask a guard.
+// newGuardedWorld makes a world with ports that ask a guard.
 func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	t.Helper()
 	w := ownWorld(t, guard, 3*time.Minute) // no test can need it

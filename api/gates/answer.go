@@ -22,16 +22,16 @@ const (
 	problemCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// Unchecked tells a visitor that there is no decision.
+// Unchecked is the text for a visitor without a decision.
 const Unchecked = "The request was not carried out, since its limits could not be checked. Try again."
 
-// problemChallenge is our own type: there is no registered one.
+// problemChallenge is our own type, as there is no registered one.
 const problemChallenge = "urn:stint:problem:challenge"
 
-// outcomeHeader says of a 403 that it asks for a challenge, also where ?deny=403 gives every answer this status.
+// outcomeHeader marks a 403 that asks for a challenge, even where ?deny=403 gives every answer this status.
 const outcomeHeader = "X-Stint-Outcome"
 
-// problem is a problem document. Without a type the status says it all (RFC 9457, 4.2.1).
+// problem is a problem document. Without a type, the status alone describes the problem (RFC 9457, 4.2.1).
 type problem struct {
 	Type             string   `json:"type,omitempty"`
 	Title            string   `json:"title"`
@@ -41,13 +41,13 @@ type problem struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// answer writes the answer of a gate. For nginx, which knows no other status than 2xx, 401 and 403, an answer can be masked:
-// its status is 403, and headers say what it stands for.
+// answer writes the answer of a gate. For nginx, which accepts only 2xx, 401 and 403, an answer can be masked: its
+// status is 403, and headers carry the real one.
 type answer struct {
 	w      http.ResponseWriter
 	codeOf func(error) connect.Code
 	masked bool
-	denied *policy.GateBody // nil: a problem document
+	denied *policy.GateBody // nil means a problem document
 }
 
 // pass lets the request through, with the headers of the decision.
@@ -57,7 +57,7 @@ func (a *answer) pass(headers map[string]string) {
 	a.w.WriteHeader(http.StatusOK)
 }
 
-// headers sets the headers of a decision, and lets the scripts of other origins read them.
+// headers sets the headers of a decision, and lets scripts of other origins read them.
 func (a *answer) headers(headers map[string]string) {
 	if len(headers) == 0 {
 		return
@@ -68,7 +68,7 @@ func (a *answer) headers(headers map[string]string) {
 	a.w.Header().Set("Access-Control-Expose-Headers", strings.Join(slices.Sorted(maps.Keys(headers)), ", "))
 }
 
-// deny answers a denied request. A challenge is always a problem document, whose code programs look at.
+// deny answers a denied request. A challenge is always a problem document with a code for programs.
 func (a *answer) deny(d *stintv1.Decision) {
 	a.headers(d.GetHeaders())
 	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE { //mutant:challenge-looks-like-denial
@@ -118,10 +118,10 @@ func jsonText(v any) []byte {
 // maskedBytesMax bounds the body in a header.
 const maskedBytesMax = 1 << 10
 
-// write writes an answer that is no 2xx.
+// write writes an answer other than 2xx.
 func (a *answer) write(status int, contentType string, body []byte) {
 	h := a.w.Header()
-	h.Set("Cache-Control", "no-store") // RFC 6585: nobody stores a 429
+	h.Set("Cache-Control", "no-store") // RFC 6585: a 429 must not be stored
 	if a.masked && status != http.StatusUnauthorized {
 		h.Set("X-Stint-Status", strconv.Itoa(status))
 		h.Set("X-Stint-Body", oneLine(string(body)))

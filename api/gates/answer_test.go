@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A gate answers a challenge with 403 and its code, also with a body of the operator's for denials; with ?deny=403 a header tells it
-// from the others.
+// A gate answers a challenge with 403 and its code, also with a body of the operator's for denials; with ?deny=403 a
+// header tells it from the others.
 func TestAGateAsksForAChallenge(t *testing.T) {
 	for _, masked := range []bool{false, true} {
 		for _, own := range []*policy.GateBody{nil, {ContentType: "text/plain", Body: "no"}} {

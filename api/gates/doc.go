@@ -1,5 +1,5 @@
-// Package gates answers proxies, which ask before they let a request through: each question is a check, made of what package gate
-// says that the request counts, and each answer is in the words of the proxy. It never reads a body.
+// Package gates answers proxies, which ask before they let a request through: it makes a check of each question, by the
+// entries of package gate, and answers in the proxy's protocol. It never reads a body.
 //
-// What fails is ours. It is told as a failure, never as a denial, and lets the request pass only where the route says so.
+// A failure of ours is reported as a failure, never as a denial, and lets the request pass only if the route says so.
 package gates

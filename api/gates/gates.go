@@ -19,31 +19,31 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Prefix begins the path of every gate: what a proxy asks before it lets a request through.
+// Prefix begins the path of every gate.
 const Prefix = "/gate/"
 
-// patience is the time that a gate takes for an answer. A visitor waits for it, and proxies have little patience.
+// patience bounds the time for an answer. A visitor waits for it, and proxies time out early.
 const patience = 250 * time.Millisecond
 
-// Asked reports whether a request is for a gate. The gates are outside of the mux, which would redirect a proxy whose visitor
-// asks for "//".
+// Asked reports whether a request is for a gate. Gates are not on the mux, which would redirect a proxy with a
+// visitor's path "//".
 func Asked(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, Prefix) }
 
 // Config has the parts of the API that gates need.
 type Config struct {
 	Policies func() *policy.Set // in force
 	Check    func(context.Context, *stintv1.CheckRequest) (*stintv1.CheckResponse, error)
-	CodeOf   func(error) connect.Code // by which a call fails with an error
-	// Ended takes the event of an answer: the path of the gate, the code, and when it was asked.
+	CodeOf   func(error) connect.Code // the code of a call that fails with an error
+	// Ended takes the event of an answer: the path of the gate, the code, and the time of the question.
 	Ended  func(ctx context.Context, gate, code string, begun time.Time)
-	Keys   http.RoundTripper // reaches the addresses of keys (JWKS); nil: any address
+	Keys   http.RoundTripper // fetches key sets (JWKS); nil allows any address
 	Logger *slog.Logger
 }
 
-// Gates answers the questions of proxies: it makes each of them a check. It may be used concurrently.
+// Gates answers the questions of proxies by making each a check. It may be used concurrently.
 type Gates struct {
 	Config
-	attempts auth.Attempts // to mention an address in the log
+	attempts auth.Attempts // limits the log lines of an address
 	rules    rules
 }
 
@@ -52,11 +52,11 @@ func New(c Config) *Gates {
 	return &Gates{Config: c, rules: rules{logger: c.Logger, transport: c.Keys}}
 }
 
-// Prepare makes the gates of the policies in force ready, so that the keys of their tokens are there before the first request.
-// Without it the first request does so.
+// Prepare prepares the gates of the policies in force, so that the keys that verify their tokens are loaded before the
+// first request; otherwise the first request loads them.
 func (g *Gates) Prepare() { g.rules.current(g.Policies()) }
 
-// Close ends what runs in the background, and waits for it.
+// Close stops the background work and waits for it.
 func (g *Gates) Close() { g.rules.close() }
 
 // Before serves gates, and leaves all else to the next handler.
@@ -73,7 +73,7 @@ func (g *Gates) Before(next http.Handler) http.Handler {
 // ServeHTTP implements http.Handler. It never reads a body.
 func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
-	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 would wait for the body; others cannot, and need not
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 would wait for the body; other protocols do not
 	name, path := pathOf(r)
 	at := g.rules.current(g.Policies()).gates[name]
 	a := answer{w: w, codeOf: g.CodeOf, masked: path == "" && r.URL.RawQuery == "deny=403"}
@@ -94,8 +94,8 @@ func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.Ended(r.Context(), Prefix+name, code, begun)
 }
 
-// pathOf returns the name of the gate that is asked, and what follows it in the path, as it was sent: URL.EscapedPath would write
-// "a%2Fb|" as "a/b%7C", and the site may read the first one.
+// pathOf returns the name of the gate and the rest of the path, as sent: URL.EscapedPath would write "a%2Fb|" as
+// "a/b%7C", and the site may read the former.
 func pathOf(r *http.Request) (name, path string) {
 	target := r.RequestURI
 	if _, rest, absolute := strings.Cut(target, "://"); absolute && !strings.HasPrefix(target, "/") {
@@ -103,7 +103,7 @@ func pathOf(r *http.Request) (name, path string) {
 	}
 	target, _, _ = strings.Cut(target, "?")
 	rest, found := strings.CutPrefix(target, Prefix)
-	if !found { // it is spelled in a way that nobody needs
+	if !found { // an unusual spelling that no client needs
 		return "", ""
 	}
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
@@ -131,7 +131,8 @@ func (g *Gates) answer(ctx context.Context, a *answer, at *site, q *gate.Questio
 	d, err := g.decide(within, at, route, q)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		// Whoever asked has gone, or only sends no more, and may pass what is answered: without an answer it would be 200.
+		// The caller has gone, or has only closed its sending side and may still pass on an answer: without one it
+		// would be 200.
 		//mutant:gone-visitor-passes //mutant:gone-visitor-undecided 2
 		a.undecided(err, false)
 		return connect.CodeCanceled.String()
@@ -145,7 +146,7 @@ func (g *Gates) answer(ctx context.Context, a *answer, at *site, q *gate.Questio
 	return "ok"
 }
 
-// decide makes a question a check. Without anything to count, there is no decision: the request passes.
+// decide makes a check of a question. If there is nothing to count, there is no decision, and the request passes.
 func (g *Gates) decide(ctx context.Context, at *site, route *gate.Route, q *gate.Question) (*stintv1.Decision, error) {
 	entries, err := route.Entries(q, func(token string) (string, error) { return at.subject(ctx, token) })
 	if err != nil {
@@ -172,8 +173,8 @@ func (at *site) subject(ctx context.Context, token string) (string, error) {
 	return subject, err
 }
 
-// undecided answers a question without a decision, and returns its code. What fails is ours: it is no denial,
-// and opens only what may fail open.
+// undecided answers a question without a decision, and returns its code. A failure of ours is no denial, and passes
+// only what may fail open.
 func (a *answer) undecided(err error, open bool) (code string) {
 	var refusal *gate.Refusal
 	var failure *shard.Error
@@ -196,9 +197,10 @@ func (a *answer) undecided(err error, open bool) (code string) {
 	return a.codeOf(err).String()
 }
 
-// mayOpen reports whether an error says that nobody could decide. Any other is about the request, about the gate's rules or about the
-// token of the proxy: if it opened, whoever finds such a request would pass uncounted. Whoever makes so many keys that there is room for
-// no more would open the gate for all who come after.
+// mayOpen reports whether an error means that no decision was possible. Any other error concerns the request, the
+// gate's rules or the proxy's token: if it opened the gate, a client that finds such a request would pass uncounted.
+// Neither does a lack of room for new keys open it: a client that makes that many keys would open the gate for all
+// clients after it.
 func (a *answer) mayOpen(err error) bool {
 	var failure *shard.Error
 	if errors.As(err, &failure) && failure.Code == shard.MemoryFull { //mutant:full-shard-opens

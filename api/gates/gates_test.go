@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What the site will read is what is looked at, however it is spelled.
+// The gate judges the path as the site will read it, in any spelling.
 func TestThePathBehindAGateIsAsItWasSent(t *testing.T) {
 	for target, want := range map[string]string{
 		"/gate/web":                         "web ",

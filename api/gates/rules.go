@@ -11,12 +11,12 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// rules keeps the gates of the policies in force ready, and the keys of their tokens up to date. It may be used
-// concurrently.
+// rules keeps the gates of the policies in force ready, and the keys that verify their tokens up to date. It may be
+// used concurrently.
 type rules struct {
 	logger    *slog.Logger
 	newest    atomic.Pointer[readyRules]
-	transport http.RoundTripper // nil: the usual one
+	transport http.RoundTripper // nil means the default
 
 	mu      sync.Mutex              // guards the fields below, and replacing newest
 	sources map[string]*jwks.Source // by address; rules owns and closes them
@@ -29,10 +29,10 @@ type readyRules struct {
 	gates map[string]*site
 }
 
-// site is a gate with the keys of its tokens.
+// site is a gate with the keys that verify its tokens.
 type site struct {
 	gate   *gate.Gate
-	keys   *jwks.Source // nil: its identities are no tokens
+	keys   *jwks.Source // nil if none of its identities is a token
 	tokens jwks.Rules
 }
 
@@ -84,7 +84,7 @@ func (g *rules) source(address string) *jwks.Source {
 	return source
 }
 
-// close ends what runs in the background, and waits for it.
+// close stops the background work and waits for it.
 func (g *rules) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -223,8 +223,8 @@ func TestHello3SpeaksRESP3FromThenOn(t *testing.T) {
 }
 
 // The commands that clients send when they connect, each set in one write, as in their sources: node-redis 5
-// (client/index.ts, #getHandshakeCommands), ioredis 5 (redis/event_handler.ts), go-redis 9 (redis.go, initConn), redis-py
-// 6 (connection.py), redis-benchmark and redis-cli 7.
+// (client/index.ts, #getHandshakeCommands), ioredis 5 (redis/event_handler.ts), go-redis 9 (redis.go, initConn),
+// redis-py 6 (connection.py), redis-benchmark and redis-cli 7.
 func TestClientsConnect(t *testing.T) {
 	for name, handshake := range map[string]struct{ sent, want string }{
 		"node-redis RESP3": {array("HELLO", "3") + array("CLIENT", "SETINFO", "LIB-VER", "5.9.0") +
@@ -261,7 +261,7 @@ func TestInfoSaysWhetherClientsMayBegin(t *testing.T) {
 	}
 }
 
-// A check whose policy has a parent is decided together with it, on any shard, and keeps its place in the pipeline.
+// A check under a policy with a parent is decided together with it, on any shard, and keeps its place in the pipeline.
 func TestAParentIsCheckedToo(t *testing.T) {
 	w := newWorld(t)
 	s, _ := serve(t, w, func(c *Config) {

@@ -24,18 +24,18 @@ const (
 type conn struct {
 	server *Server
 	nc     net.Conn
-	raw    syscall.RawConn // nil: not a socket, or TLS on one
+	raw    syscall.RawConn // nil unless it is a plaintext socket
 	id     uint64
 
 	proto  int    // 2 or 3
 	name   string // given by the client
 	who    identity
-	proven func() // records that the client has proven who it is
-	role   string // that a client certificate proves; "": none
+	proven func() // records that the client has authenticated
+	role   string // proven by a client certificate; "" if none
 
 	aborts bool  // MULTI has come, and neither EXEC nor DISCARD
-	db     int64 // what SELECT chose; only 0 has keys
-	late   bool  // the last bytes came too late, because the server stops
+	db     int64 // the SELECTed database; only 0 has keys
+	late   bool  // the last bytes came too late, because the server is stopping
 
 	in         []byte // bytes read; in[from:to] is not yet parsed
 	from, to   int
@@ -83,10 +83,10 @@ func (c *conn) serve() {
 	c.server.held.Add(-int64(len(c.in) - readBytes))
 }
 
-// handshakeWithin is how long a client may take for its TLS handshake. Until then it holds a seat and has proven nothing.
+// handshakeWithin bounds a client's TLS handshake. Until then it holds a connection and is not authenticated.
 const handshakeWithin = 5 * time.Second
 
-// shakeHands ends the TLS handshake, if the connection has TLS: false: the client did not come to its end in time, or was
+// shakeHands completes the TLS handshake of a TLS connection. It returns false if the client was too slow or was
 // refused.
 func (c *conn) shakeHands() bool {
 	secure, ok := c.nc.(*tls.Conn)
@@ -117,7 +117,7 @@ func (c *conn) fill() bool {
 	return err == nil || n > 0
 }
 
-// widen makes room behind the bytes that are not yet parsed.
+// widen makes room after the bytes that are not yet parsed.
 func (c *conn) widen() bool {
 	size := len(c.in)
 	if c.to-c.from > size/2 {
@@ -152,7 +152,7 @@ func (c *conn) move(size int) {
 	c.in, c.from, c.to = to, 0, n
 }
 
-// answer decides all complete commands, one round after another; false: the connection ends.
+// answer decides all complete commands, one round after another. It returns false if the connection ends.
 func (c *conn) answer() bool {
 	if c.late {
 		c.turnAway()
@@ -207,7 +207,7 @@ func (c *conn) translate() {
 		v := lookup(args[0])
 		alone := v != nil && v.alone
 		if alone && len(r.commands) > 0 {
-			return // its reply follows those of earlier commands, which keep the form they had
+			return // its reply follows those of earlier commands, which keep their form
 		}
 		c.dispatch(v, args)
 		c.from += n

@@ -20,7 +20,7 @@ func (r *round) follow() {
 	}
 }
 
-// first is the first command of the round that needs more than this node; nil: none does.
+// first returns the first command of the round that needs more than this node, or nil.
 func (r *round) first() *command {
 	for i := range r.commands {
 		if r.commands[i].op != 0 {
@@ -30,7 +30,7 @@ func (r *round) first() *command {
 	return nil
 }
 
-// method is the name of the round's commands, or "pipeline" if there are several.
+// method returns the name of the round's commands, or "pipeline" if they differ.
 func (r *round) method() string {
 	first := r.commands[0].verb
 	for i := range r.commands {
@@ -41,7 +41,7 @@ func (r *round) method() string {
 	return first.nameOf()
 }
 
-// count notes a command, whose reply is made, in the event of the round. The code "" is "ok".
+// count records a command with its reply in the event of the round. The code "" is "ok".
 func (r *round) count(c *command, code string) {
 	e := &r.event
 	if code == "" && c.op == shard.Check {
@@ -52,7 +52,7 @@ func (r *round) count(c *command, code string) {
 	e.Code = cmp.Or(e.Code, code)
 }
 
-// report passes the event of the round, whose replies are written, to the listeners.
+// report passes the event of the round to the listeners, after its replies are written.
 func (r *round) report() {
 	e := &r.event
 	e.Method, e.System, e.Protocol, e.Code = r.method(), "redis", "redis", cmp.Or(e.Code, "ok")
@@ -61,7 +61,7 @@ func (r *round) report() {
 	if r.conn.who.caller != nil {
 		e.Caller = r.conn.who.caller.Name()
 	}
-	// Without a decision, nobody has said that there is such a policy.
+	// Without a decision, it is not known that such a policy exists.
 	if c := r.first(); c != nil && c.result.Err == nil && c.limits == nil {
 		e.Policy = c.policy
 	}
@@ -69,7 +69,7 @@ func (r *round) report() {
 	r.conn.server.config.Listeners.Ended(e)
 }
 
-// questions lists what the round has asked the shards, for listeners that want to know.
+// questions lists the requests of the round to shards, for listeners that need them.
 func (r *round) questions() []decisions.Asked {
 	a := decisions.Asked{Span: r.span}
 	for i := range r.commands {
@@ -89,7 +89,7 @@ func (r *round) questions() []decisions.Asked {
 	return []decisions.Asked{a}
 }
 
-// policyName is the policy of a command as it is told.
+// policyName returns the policy of a command for events.
 func (c *command) policyName() string {
 	if c.limits != nil {
 		return decisions.Inline

@@ -26,7 +26,7 @@ const (
 	requestBytes     = 64
 )
 
-// callsMost bounds the calls of a shard that are under way when the node's requests are spread over shards.
+// callsMost bounds the calls of a shard that are under way while the node's requests are spread over shards.
 const callsMost = 8
 
 // gatherer has one queue for each shard. It may be used concurrently.
@@ -34,8 +34,8 @@ type gatherer struct {
 	router  Router
 	timeout time.Duration
 	waiting atomic.Int64   // requests without an answer
-	calls   sync.WaitGroup // the queues' work; the server waits for it
-	closing chan struct{}  // closed by hurry; then no call waits for more requests
+	calls   sync.WaitGroup // the queues' calls; the server waits for them
+	closing chan struct{}  // closed by hurry; calls then stop waiting for more requests
 	hurry   func()         // may be called more than once
 
 	mu     sync.Mutex // held while a queue is made
@@ -83,14 +83,15 @@ var over = func() context.Context {
 	return ctx
 }()
 
-// shardQueue carries the requests for one shard. How depends on where this node's clients ask (docs/benchmarks/batch-waits.md).
+// shardQueue carries the requests for one shard, in one of two modes (docs/benchmarks/batch-waits.md).
 //
 // If most of the node's requests are for this shard, it has one call under way, and the next one waits a moment for the
-// connections that were just answered: a second call beside it takes a third from the size of a call, and costs a fifth more
-// processor time a command.
+// connections that were just answered: a second call beside it would take a third from the size of a call, and cost a
+// fifth more processor time per command.
 //
-// Else those who were just answered mostly ask other shards now, so nobody waits for them, and up to callsMost calls are under
-// way. The owner gathers what comes from all nodes: its entries hold half as many commands again as if each node waited here.
+// Otherwise most of the clients that were just answered now ask other shards, so the queue does not wait for them, and
+// up to callsMost calls are under way. The owner gathers requests from all nodes: its entries hold half as many
+// commands again as if each node waited here.
 type shardQueue struct {
 	gatherer *gatherer
 	id       shard.ID
@@ -102,13 +103,13 @@ type shardQueue struct {
 	held   load           // sum of the queue
 	rounds int            // rounds in the queue, one for each connection
 	pace   batchwait.Pace // how long the next call waits, and for how many rounds
-	want   int            // number of rounds that the next call waits for; 0: it does not wait
+	want   int            // number of rounds that the next call waits for; 0 disables waiting
 	calls  int            // calls under way or about to leave
 	ours   int            // requests of this shard without an answer
 	spare  []*batch       // for reuse
 }
 
-// batch has the requests of one call and the rounds that wait for it. It belongs to its queue while it is open, then to
+// batch is the requests of one call and the rounds that wait for it. It belongs to its queue while it is open, then to
 // its call.
 type batch struct {
 	since    time.Time // when the first request came
@@ -131,7 +132,7 @@ func (l *load) add(more load) {
 	l.bytes += more.bytes
 }
 
-// add takes a part of a round, or answers it if there is no room. A part travels in one call, so that its commands keep
+// add adds a part of a round, or answers it if there is no room. A part travels in one call, so that its commands keep
 // their order.
 func (l *shardQueue) add(r *round, p part) {
 	l.mu.Lock()
@@ -236,9 +237,9 @@ func (b *batch) add(c *command, followed shard.Trace) {
 	b.commands = append(b.commands, c)
 }
 
-// run makes one call, unless another one took its requests along. If the next call waits for the clients of this one, their
-// replies are written first. Otherwise the next call starts before the replies are written, so that disk and processors work at
-// the same time.
+// run makes one call, unless an earlier one took its requests along. If the next call waits for the clients of this
+// one, their replies are written first. Otherwise the next call starts before the replies are written, so that disk and
+// processors work at the same time.
 func (l *shardQueue) run() {
 	runtime.Gosched() // connections that can be read now join this call
 	b := l.depart()
@@ -271,7 +272,8 @@ func (l *shardQueue) run() {
 	}
 }
 
-// depart waits until the next call is due and returns its batch. It returns nil, and the call has ended, if another one took all.
+// depart waits until the next call is due and returns its batch, or nil, with the call ended, if another one took all
+// requests.
 func (l *shardQueue) depart() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -304,7 +306,7 @@ func (l *shardQueue) depart() *batch {
 	}
 }
 
-// await waits for the wanted number of rounds. It reports whether the waiting must end: time is up, or the server closes.
+// await waits for the wanted number of rounds. It reports whether waiting must end: time is up, or the server closes.
 func (l *shardQueue) await(atMost time.Duration) (ended bool) {
 	patience := time.NewTimer(atMost)
 	defer patience.Stop()
@@ -317,8 +319,8 @@ func (l *shardQueue) await(atMost time.Duration) (ended bool) {
 	return true
 }
 
-// call has a batch decided and stores the answers. It reports whether the requests may be reused, because no reader is
-// left.
+// call decides a batch and stores the answers. It reports whether the requests may be reused, because they have no
+// reader left.
 func (l *shardQueue) call(b *batch) (reusable bool) {
 	ctx, cancel := context.WithDeadline(context.Background(), b.since.Add(l.gatherer.timeout))
 	results := l.gatherer.router.Submit(ctx, l.id, b.requests)

@@ -15,7 +15,7 @@ import (
 // callTakes is the duration of a call in a slow world.
 const callTakes = 5 * time.Millisecond
 
-// slow is a world whose calls take callTakes.
+// slow is a world with calls that take callTakes.
 type slow struct{ *world }
 
 func (s slow) Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
@@ -145,8 +145,8 @@ func TestClientsWhoDoNotAskAgainAreNotHeldUp(t *testing.T) {
 	})
 }
 
-// Where a node's clients ask many shards, a command does not wait for the call that its shard has under way; but the calls of a
-// shard stay few.
+// Where a node's clients ask many shards, a command does not wait for the call that its shard has under way; but the
+// calls of a shard stay few.
 func TestWhereClientsAskManyShardsNobodyWaitsForACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := serveSlowly(t)

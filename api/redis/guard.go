@@ -9,35 +9,35 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bounds on a connection that has not proven who it is. Redis had to learn them (CVE-2021-32675, CVE-2025-21605).
+// Bounds on an unauthenticated connection. Redis had to add them later (CVE-2021-32675, CVE-2025-21605).
 const (
 	provenWithin    = 5 * time.Second
 	strangeCommands = 16
 	strangeArgs     = 10
 	strangeBytes    = 1 << 10  // of an argument
-	strangeHeld     = 16 << 10 // bytes of a command that is not complete
+	strangeHeld     = 16 << 10 // bytes of an incomplete command
 )
 
-const tooStrange = "the connection has not proven who it is, and sends too much: AUTH comes first"
+const tooStrange = "the connection is not authenticated, and sends too much: AUTH comes first"
 
 const (
 	codeNoAuth    = "NOAUTH"
 	codeWrongPass = "WRONGPASS"
 	codeNoPerm    = "NOPERM"
-	codeLoading   = "LOADING" // the node has just started: a client that knows Redis asks again
+	codeLoading   = "LOADING" // the node has just started: a Redis client retries
 )
 
-// identity is what a connection knows of its caller. The goroutine that reads the connection owns it.
+// identity is the caller of a connection. The goroutine that reads the connection owns it.
 type identity struct {
-	caller    *auth.Caller  // nil: not proven
+	caller    *auth.Caller  // nil if not authenticated
 	refusal   *auth.Refusal // why it is nil
-	namespace string        // in which the commands act
-	strange   int           // commands that came before the proof
-	bounded   bool          // the connection must prove itself in time
+	namespace string        // the namespace of the commands
+	strange   int           // commands that came before authentication
+	bounded   bool          // the connection must authenticate in time
 }
 
-// awaitTokens waits until the node knows which tokens are valid, at most as long as a command may take. Whoever connects to a node
-// that starts is answered then, and not refused.
+// awaitTokens waits until the node has the tokens, at most as long as a command may take, so that clients of a starting
+// node are answered late instead of refused.
 func (c *conn) awaitTokens() {
 	if guard := c.server.config.Guard; guard != nil {
 		ctx, cancel := context.WithTimeout(c.server.ctx, c.server.config.RequestTimeout)
@@ -46,7 +46,8 @@ func (c *conn) awaitTokens() {
 	}
 }
 
-// identify asks who is there before a round: a token may have been revoked meanwhile, or the cluster may ask for one by now.
+// identify checks the caller before a round: its token may have been revoked meanwhile, or the cluster may have begun
+// to require one.
 func (c *conn) identify() {
 	guard := c.server.config.Guard
 	if guard == nil {
@@ -67,7 +68,7 @@ func (c *conn) identify() {
 	c.is(caller)
 }
 
-// is records a proven caller.
+// is records an authenticated caller.
 func (c *conn) is(caller *auth.Caller) {
 	if c.who.caller == caller {
 		return
@@ -80,11 +81,11 @@ func (c *conn) is(caller *auth.Caller) {
 	if c.who.namespace == "" {
 		c.who.namespace = shard.DefaultNamespace
 	}
-	c.key = connKey{} // it is checked anew
+	c.key = connKey{} // it is checked again
 }
 
-// stranger records that nobody has been proven, and gives the connection its time to do it. As long as the node knows no tokens that
-// is not the client's fault, and only the port's bounds hold.
+// stranger records that the caller is not authenticated, and starts the time limit for it. As long as the node has no
+// tokens that is not the client's fault, and only the port's bounds apply.
 func (c *conn) stranger(refusal *auth.Refusal) {
 	if refusal != auth.Young && !c.who.bounded {
 		c.who = identity{bounded: true}
@@ -93,7 +94,7 @@ func (c *conn) stranger(refusal *auth.Refusal) {
 	c.who.caller, c.who.refusal = nil, refusal
 }
 
-// mayDispatch answers a command that its caller may not send; true: it may be read.
+// mayDispatch answers a command that its caller may not send. It returns true if the command may be read.
 func (c *conn) mayDispatch(v *verb, args [][]byte) bool {
 	if c.who.caller != nil {
 		if v == nil || c.server.config.Guard == nil {
@@ -146,7 +147,7 @@ func codeUnavailable(refusal *auth.Refusal) string {
 	return codeTryAgain
 }
 
-// granted reports whether the caller may ask about a key; false: the error is the reply.
+// granted reports whether the caller may ask about a key. If not, it replies with the error.
 func (c *conn) granted(v *verb, key []byte) bool {
 	if c.who.caller.MayAll() {
 		return true
@@ -162,11 +163,12 @@ func (c *conn) granted(v *verb, key []byte) bool {
 	return false
 }
 
-// prove makes the connection the caller of a token; false: the error is the reply. A wrong token ends what was proven before.
+// prove authenticates the connection by a token. On failure it replies with the error and returns false; a wrong token
+// also drops the earlier authentication.
 func (c *conn) prove(v *verb, name, token []byte) bool {
 	config := &c.server.config
 	switch {
-	case config.Guard != nil && !config.Guard.Set().Known: // whether tokens are asked for too
+	case config.Guard != nil && !config.Guard.Set().Known: // not known yet: whether tokens are required at all
 		c.refuseFor(v, auth.Young)
 		return false
 	case config.Guard == nil || !config.Guard.Set().Required:

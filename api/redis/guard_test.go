@@ -17,7 +17,7 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// guarded serves a world whose port asks for tokens.
+// guarded serves a world with a port that requires tokens.
 func guarded(t *testing.T, w *world, port auth.Port, records ...auth.Record) (*Server, *auth.Guard) {
 	t.Helper()
 	guard := auth.NewGuard(time.Now)
@@ -52,7 +52,7 @@ func wants(t *testing.T, c *client, command, want string) {
 	}
 }
 
-// Every verb is asked without a token: none but those that prove who is there is carried out.
+// Every verb is sent without a token: only those that authenticate are carried out.
 func TestWithoutATokenNoVerbIsCarriedOut(t *testing.T) {
 	_, root := token(t, "root", "ops=admin")
 	for name := range verbs {
@@ -91,7 +91,7 @@ func TestATokenOpensTheRedisPort(t *testing.T) {
 	wants(t, c, "STINT.CHECK per-ip user:1", "*[")
 	wants(t, c, "STINT.CHECK per-ip org:1", "-NOPERM")
 	wants(t, c, "CL.THROTTLE user:1 1 1 60", "*[")
-	wants(t, c, "RESET", "+RESET") // forgets who is there
+	wants(t, c, "RESET", "+RESET") // drops the authentication
 	wants(t, c, "INCR user:1", "-NOAUTH")
 	wants(t, c, "HELLO 2 AUTH web "+text, "*[")
 	wants(t, c, "INCR user:1", ":2")
@@ -142,7 +142,7 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	wants(t, c, "AUTH "+text, "-WRONGPASS")
 }
 
-// The first token is made while a client is connected: it has to prove who it is from then on.
+// The first token is made while a client is connected: it has to authenticate from then on.
 func TestTheFirstTokenIsAskedOfOpenConnections(t *testing.T) {
 	text, r := token(t, "web", "ops=check")
 	w := newWorld(t)
@@ -203,7 +203,7 @@ func TestAStrangerHasFiveSeconds(t *testing.T) {
 	})
 }
 
-// young serves a world whose node does not know yet whether it asks for tokens.
+// young serves a world with a node that does not know yet whether tokens are required.
 func young(t *testing.T, set *auth.Set) (*Server, *auth.Guard) {
 	t.Helper()
 	guard := auth.NewGuard(time.Now)
@@ -212,7 +212,8 @@ func young(t *testing.T, set *auth.Set) (*Server, *auth.Guard) {
 	return s, guard
 }
 
-// A client that connects to a node which has just started is answered when the node knows its tokens, or that there are none.
+// A client that connects to a node which has just started is answered when the node knows its tokens, or that there are
+// none.
 func TestAClientWaitsForTheTokens(t *testing.T) {
 	text, r := token(t, "web", "ops=check")
 	for _, unknown := range []*auth.Set{{}, {Outside: true}} {
@@ -233,8 +234,8 @@ func TestAClientWaitsForTheTokens(t *testing.T) {
 	}
 }
 
-// Whoever waits for too long hears that the node is loading. It is not the client's fault: it is neither told to prove who it is, nor
-// bounded as a stranger, and may ask until it is answered.
+// A client that waits for too long is answered that the node is loading. It is not the client's fault: it is neither
+// asked to authenticate, nor bounded as a stranger, and may ask until it is answered.
 func TestANodeWithoutTokensYetIsLoading(t *testing.T) {
 	text, r := token(t, "web", "ops=check")
 	for _, unknown := range []*auth.Set{{}, {Outside: true}} {

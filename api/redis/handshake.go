@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Commands about the connection and the server. None of them asks a shard.
+// Commands about the connection and the server. They ask no shard.
 var connectionVerbs = []verb{
 	{name: "ping", least: 1, most: 2, read: readPing},
 	{name: "echo", least: 2, most: 2, read: readEcho},
@@ -106,8 +106,8 @@ func readAuth(c *conn, v *verb, args [][]byte) {
 	}
 }
 
-// readSelect accepts databases that do not exist; commands with keys are refused there. Clients that have one in their address
-// select it when they connect, and some take a refusal then for a broken connection, which they make anew for ever.
+// readSelect accepts databases that do not exist; commands with keys are refused there. Clients with a database in
+// their address select it when they connect, and some take a refusal for a broken connection and reconnect for ever.
 func readSelect(c *conn, v *verb, args [][]byte) {
 	switch n, ok := parseInteger(args[1]); {
 	case !ok:
@@ -155,7 +155,7 @@ func readClient(c *conn, v *verb, args [][]byte) {
 
 func readReset(c *conn, v *verb, _ [][]byte) {
 	c.proto, c.name, c.aborts, c.db = 2, "", false, 0
-	c.who.caller = nil // as in Redis: what was proven is forgotten
+	c.who.caller = nil // as in Redis: the authentication is dropped
 	c.identify()
 	c.say(v, appendStatus(nil, "RESET"))
 }
@@ -165,7 +165,7 @@ func readQuit(c *conn, v *verb, _ [][]byte) {
 	c.round.ends = true
 }
 
-// readInfo answers the fields that clients look at to see whether they may begin.
+// readInfo answers the fields by which clients decide whether they may begin.
 func readInfo(c *conn, v *verb, _ [][]byte) {
 	loading := 0
 	if c.server.config.Ready() != nil {
@@ -208,7 +208,7 @@ func readCommand(c *conn, v *verb, args [][]byte) {
 		c.say(v, appendVerbs(nil, verbNames(), c.proto))
 	case is(args[1], "COUNT") && len(args) == 2:
 		c.say(v, appendInteger(nil, int64(len(verbs))))
-	case is(args[1], "DOCS"): // there are none but docs/redis.md
+	case is(args[1], "DOCS"): // docs/redis.md is the only documentation
 		c.say(v, appendMap(nil, 0, c.proto))
 	case is(args[1], "LIST") && len(args) == 2:
 		names := verbNames()

@@ -74,7 +74,8 @@ func tooLong(b []byte) error {
 	return nil
 }
 
-// parseLength reads the number after the first byte of b, up to the end of the line; n is 0 while the line is incomplete.
+// parseLength reads the number after the first byte of b, up to the end of the line; n is 0 while the line is
+// incomplete.
 func parseLength(b []byte, most int, wrong protocolError) (length, n int, err error) {
 	const digitsMax = 12
 	i, sign := 1, 1
@@ -133,9 +134,9 @@ func parseInline(b []byte, args [][]byte) (_ [][]byte, n int, err error) {
 	return args, end + 1, nil
 }
 
-// isHTTP reports whether a line is one that a web browser sends: a request or a header. A web page can post to this port,
-// and each line of the posted text would be a command; Redis refuses POST and Host: for that reason. GET alone is a
-// command of both protocols. A path would be a key here; such a key can still be sent in an array.
+// isHTTP reports whether a line is part of a web browser's request: a request line or a header. A web page can post to
+// this port, and each line of the posted text would be a command; Redis refuses POST and Host: for that reason. GET
+// alone is a command of both protocols. A path would be a key here; such a key can still be sent in an array.
 func isHTTP(words [][]byte) bool {
 	if len(words) == 0 {
 		return false
@@ -164,7 +165,7 @@ func isMethod(word []byte) bool {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
 
-// parseInteger reads a signed 64-bit number as Redis writes it: no blanks, no plus, no leading zeros.
+// parseInteger reads a signed 64-bit number in Redis's form: no blanks, no plus, no leading zeros.
 func parseInteger(b []byte) (value int64, ok bool) {
 	digits, negative := b, false
 	if len(b) > 0 && b[0] == '-' {

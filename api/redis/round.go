@@ -12,10 +12,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// roundMost is the largest number of commands that are decided together for one connection.
+// roundMost is the largest number of commands of one connection that are decided together.
 const roundMost = 1024
 
-// saidMost ends a round whose replies are already long. The reply to COMMAND is two hundred times as long as the command,
+// saidMost bounds the replies of a round in bytes. The reply to COMMAND is two hundred times as long as the command,
 // and replies stay in memory until their client reads them.
 const saidMost = 16 << 10
 
@@ -23,25 +23,25 @@ const saidMost = 16 << 10
 // command.
 type command struct {
 	verb  *verb
-	code  string // code of the error in local; "": no error
+	code  string // code of the error in local, or ""
 	keys  int32  // length of this command: itself and the following keys
-	next  int32  // index of the round's next command for the same shard; -1: none
-	local []byte // the reply, if no shard is asked
+	next  int32  // index of the round's next command for the same shard, or -1
+	local []byte // the reply, if it needs no shard
 	flags flags
 
 	// The request.
 	op        shard.Op
 	namespace string
-	key       string // as it is counted: a hash where the namespace asks for it
+	key       string // in the counted form: a hash if the namespace requires it
 	hashed    bool
 	policy    string
 	cost      uint64
 	limits    []policy.Limit
 	terms     shard.TallyTerms
-	revision  uint64        // version of the policies by which a check was made
-	together  []shard.Entry // the entries of a check whose policy has a parent; they may live on several shards
+	revision  uint64        // version of the policies used for a check
+	together  []shard.Entry // the entries of a check if its policy has a parent; they may live on several shards
 
-	result shard.Result // once it is decided
+	result shard.Result // valid once decided
 }
 
 // flags has the properties, besides the verb, that a command's reply depends on.
@@ -53,8 +53,8 @@ const (
 	onlyReads                   // GETEX that changes nothing: the reply is the value
 )
 
-// binding returns the most relevant limit: for a denial the one that keeps the caller waiting longest, else the one with
-// least left. Without limits it is an empty status.
+// binding returns the most relevant limit: for a denial the one that keeps the caller waiting longest, else the one
+// with least left. Without limits it is an empty status.
 func binding(d *shard.Decision) *shard.LimitStatus {
 	best := &noStatus
 	for i := range d.Limits {
@@ -65,7 +65,7 @@ func binding(d *shard.Decision) *shard.LimitStatus {
 	return best
 }
 
-// noStatus is that of a decision without limits. It is never changed.
+// noStatus is the status of a decision without limits. It is never changed.
 var noStatus shard.LimitStatus
 
 func binds(allowed bool, s, best *shard.LimitStatus) bool {
@@ -84,7 +84,7 @@ func binds(allowed bool, s, best *shard.LimitStatus) bool {
 	return best.RetryAfter != limit.Never && (s.RetryAfter == limit.Never || s.RetryAfter > best.RetryAfter)
 }
 
-// round is the set of commands that a connection has decided at once. Its connection owns it, except that each call under
+// round is the commands of a connection that are decided at once. Its connection owns it, except that each call under
 // way writes the answers of its own commands.
 type round struct {
 	conn        *conn
@@ -92,17 +92,17 @@ type round struct {
 	commands    []command
 	parts       []part
 	acrossCount int  // commands with entries that may live on several shards
-	said        int  // bytes of replies for which no shard is asked
+	said        int  // bytes of replies that need no shard
 	checks      bool // some commands are checks of a policy
 	ends        bool // the connection is closed when the replies are written
 	left        atomic.Int32
 
 	trace  trace.Call
-	span   shard.Trace     // follows its requests; nil: nothing does
+	span   shard.Trace     // follows its requests; nil disables tracing
 	event  decisions.Event // of the round, which is one call
 	lister func() []decisions.Asked
 
-	// For the question whether a denial may be repeated.
+	// To ask whether a denial may be repeated.
 	asked [1]shard.Entry
 	asks  shard.Request
 }
@@ -140,8 +140,8 @@ func (r *round) link(i int32, id shard.ID) {
 	r.parts = append(r.parts, part{id, i, i, size})
 }
 
-// repeat answers the checks whose denial may be repeated, so that a flood waits for no commit. No earlier command of the
-// round could make room for such a check.
+// repeat answers the checks if their denial may be repeated, so that a flood waits for no commit. No earlier command of
+// the round could make room for such a check.
 func (r *round) repeat(g *gatherer) {
 	if !r.checks {
 		return
@@ -197,8 +197,7 @@ func (r *round) begin() {
 	}
 }
 
-// decideAcross decides the checks that may concern several shards, one after another, in the order in which they were
-// sent.
+// decideAcross decides checks that may concern several shards, one after another, in the order in which they were sent.
 func (r *round) decideAcross(g *gatherer) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.timeout)
 	defer cancel()
@@ -221,8 +220,8 @@ func (r *round) partDone() {
 	}
 }
 
-// failureOf returns the error of a command; nil: all its requests were decided. If some requests of the command were
-// carried out and others failed, the error does not claim that nothing changed.
+// failureOf returns the error of a command, or nil if all its requests were decided. If some requests of the command
+// were carried out and others failed, the error does not claim that nothing changed.
 func failureOf(of []command) (failed *shard.Error) {
 	changed := false
 	for i := range of {

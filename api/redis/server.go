@@ -25,42 +25,43 @@ type Router interface {
 	// Submit decides requests of one shard and returns one result for each, in their order. The caller must not change
 	// the requests before Submit returns, nor afterwards if the outcome of one is unknown.
 	Submit(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result
-	// Repeat answers a check with an earlier denial that may be repeated; false: the check must be decided. It never
-	// blocks.
+	// Repeat answers a check with an earlier denial that may be repeated, or returns false if the check must be
+	// decided. It never blocks.
 	Repeat(request *shard.Request, into *shard.Decision) bool
 	// Decide decides requests of any shards and returns one result for each, in their order.
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Config has the parts that the server needs. All fields are required except Keys, Guard, Listeners, Tracer, Parents,
-// Copies, Version, ConnectionsMost and RequestTimeout.
+// Config is the server's dependencies. All fields are required except Keys, Guard, Listeners, Tracer, Parents, Copies,
+// Version, ConnectionsMost and RequestTimeout.
 type Config struct {
 	Router Router
-	// Keys returns what hashes the keys of a namespace, nil if they stay as they are, and the version of the policies that says
-	// so; nil: no namespace has any that are hashed. The error says that this node does not know how.
+	// Keys returns the hasher of a namespace's keys, or nil if they are plain, and the version of the policies that
+	// define this. It fails if this node does not have the secret. A nil function hashes no keys.
 	Keys func(namespace string) (*keyhash.Namespace, uint64, *shard.Error)
-	// Guard says who a connection is and what it may do; nil: everybody may do everything, as in a test.
+	// Guard authenticates connections and decides what they may do. nil lets every caller do everything, as in a test.
 	Guard *auth.Guard
-	// Port is who can reach the port.
+	// Port says who can reach the port.
 	Port auth.Port
-	// Parents returns an entry followed by the entries that are decided together with it because its policy has a parent,
-	// and the version of the policies that says so; nil: no policy has a parent.
+	// Parents returns an entry followed by the entries that are decided together with it because its policy has a
+	// parent, and the version of the policies that define this. nil means that no policy has a parent.
 	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
-	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil: 0.
+	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil
+	// means 0.
 	Copies func() int
-	Ready  func() error // nil if the node can serve every shard, else the reason why not
+	Ready  func() error // returns nil if the node can serve every shard, else the reason
 	// Connections is called with the number of open connections. It must not block.
 	Connections func(open int)
-	// Listeners get the event of each round. The tracer is among them, or gets none.
+	// Listeners get the event of each round. They include the Tracer if it is set.
 	Listeners decisions.Listeners
 	Logger    *slog.Logger
-	// Tracer follows rounds; nil: none are.
+	// Tracer traces rounds; nil disables tracing.
 	Tracer  *trace.Tracer
 	Now     func() time.Time
 	Version string
-	// ConnectionsMost is the listener's bound, which INFO shows. A refused connection should get Refusal.
+	// ConnectionsMost is the listener's bound, shown by INFO. A refused connection should get Refusal.
 	ConnectionsMost int
-	// RequestTimeout bounds every command. 0: 5 s.
+	// RequestTimeout bounds every command; 0 means 5 s.
 	RequestTimeout time.Duration
 }
 
@@ -87,11 +88,11 @@ func (c *Config) withParents(e shard.Entry) (together []shard.Entry, revision ui
 
 const requestTimeoutDefault = 5 * time.Second
 
-// Refusal is the reply to a connection for which there is no room, in the words of Redis.
+// Refusal is the reply to a connection beyond the limit, in the words of Redis.
 var Refusal = appendError(nil, codeWrong, "max number of clients reached")
 
-// RefusePlaintext returns the replies to a client that speaks plaintext on a port with TLS: one for each command, whole or
-// not. A client goes on after the first one, since it asks for RESP3 first and may do without.
+// RefusePlaintext returns the replies to a client that speaks plaintext on a TLS port: one for each command, complete
+// or not. A client goes on after the first reply, since it asks for RESP3 first and can do without.
 func RefusePlaintext(sent []byte) (replies []byte, goOn bool) {
 	commands := bytes.Count(sent, []byte("\n*"))
 	for range min(commands, roundMost) + 1 {
@@ -110,9 +111,9 @@ type Server struct {
 	ids      atomic.Uint64 // last id of a connection
 	attempts auth.Attempts
 	quiet    atomic.Bool     // Close was called
-	ctx      context.Context // ends with Close; for what waits before it reads
+	ctx      context.Context // ends with Close; for waits before the first read
 	end      context.CancelFunc
-	refusing atomic.Bool // quietFor has passed since: newly read commands are not decided
+	refusing atomic.Bool // quietFor has passed: newly read commands are not decided
 
 	mu    sync.Mutex
 	conns map[*conn]struct{} // guarded by mu
@@ -133,8 +134,8 @@ func NewServer(config Config) *Server {
 	return s
 }
 
-// Serve answers the connections of a listener until the listener is closed. It returns nil if Close was called, else the
-// error.
+// Serve answers the connections of a listener until the listener is closed. It returns nil if Close was called, else
+// the error.
 func (s *Server) Serve(listener net.Listener) error {
 	for {
 		nc, err := listener.Accept()
@@ -161,7 +162,7 @@ func (s *Server) start(nc net.Conn) {
 	if s.quiet.Load() {
 		s.mu.Unlock()
 		//mutant:stop-waits-for-handshakes
-		if _, secure := nc.(*tls.Conn); secure { // to tell it would take a handshake, for which nobody has time
+		if _, secure := nc.(*tls.Conn); secure { // a reply would take a handshake, for which there is no time
 			nc.Close()
 			return
 		}

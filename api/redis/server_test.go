@@ -47,8 +47,8 @@ func TestAShardThatAnswersNothingHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// stuckCall starts a server with a call under way to shard 0, for the key that first has asked about. The call ends when
-// w.stuck[0] is closed.
+// stuckCall starts a server with a call under way to shard 0, for the key that first has asked about. The call ends
+// when w.stuck[0] is closed.
 func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	w = newWorld(t)
 	w.stuck[0] = make(chan struct{})
@@ -273,8 +273,8 @@ func TestADenialThatMayBeRepeatedWaitsForNoCall(t *testing.T) {
 	}
 }
 
-// A client that asks for long replies and reads none must not fill the node's memory: a connection prepares a few replies
-// and goes on when they are read.
+// A client that asks for long replies and reads none must not fill the node's memory: a connection prepares a few
+// replies and goes on when they are read.
 func TestLongRepliesWaitForTheirReader(t *testing.T) {
 	s, _ := serve(t, newWorld(t), nil)
 	ours, theirs := net.Pipe()

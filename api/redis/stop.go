@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// quietFor is the time after Close in which commands are still decided: one may be on its way, and a closed
-	// connection would leave its caller in doubt. A connection that is quiet for so long is closed.
+	// quietFor is the time after Close in which commands are still decided: one may be on its way, and closing the
+	// connection would leave its caller in doubt. A connection that is quiet for that long is closed.
 	quietFor = 100 * time.Millisecond
 	// lingerMost bounds the wait for a client that was turned away and keeps sending.
 	lingerMost = 2 * time.Second
@@ -17,9 +17,9 @@ const (
 // stops is the reply to a command that came too late.
 var stops = appendError(nil, codeTryAgain, "the node is stopping; nothing was counted; connect to another one")
 
-// Close ends all connections and waits for them. The listener must be closed before. A connection that is quiet for a
-// moment is closed when it has its replies. One that keeps sending is turned away after that moment. If ctx ends first,
-// all connections are closed at once; the calls under way still end.
+// Close ends all connections and waits for them. The listener must be closed first. A connection that is quiet for a
+// moment is closed after its replies; one that keeps sending is turned away after that moment. If ctx ends first, all
+// connections are closed at once; the calls under way still end.
 func (s *Server) Close(ctx context.Context) {
 	s.quiet.Store(true)
 	s.end()
@@ -43,7 +43,7 @@ func (s *Server) Close(ctx context.Context) {
 	s.gather.calls.Wait()
 }
 
-// cut ends a connection without a word: TLS would wait for a client that reads nothing.
+// cut ends a connection without a TLS alert, which would wait for a client that reads nothing.
 func (c *conn) cut() {
 	if secure, ok := c.nc.(*tls.Conn); ok {
 		secure.NetConn().Close()
@@ -52,8 +52,8 @@ func (c *conn) cut() {
 	c.nc.Close()
 }
 
-// turnAway answers late commands after the replies to the commands in time: each is told that it was not counted, and so
-// is an incomplete one.
+// turnAway answers late commands, after the replies to the commands in time, that they were not counted, and so an
+// incomplete one.
 func (c *conn) turnAway() {
 	<-c.free
 	for whole := !c.ended; whole && c.from < c.to; {

@@ -102,8 +102,8 @@ func (w *world) countOf(key string) int64 {
 	return results[0].Decision.Tallied.Value
 }
 
-// A late command, even an incomplete one, is told that it was not counted, after the replies to earlier commands. The
-// connection ends in order, although some input was never read.
+// A late command, even an incomplete one, is answered that it was not counted, after the replies to earlier commands.
+// The connection ends in order, although some input was never read.
 func TestACommandThatComesTooLateIsRefusedBehindTheOthers(t *testing.T) {
 	w := newWorld(t)
 	key := keyOn(w, 0)

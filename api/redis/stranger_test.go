@@ -80,7 +80,8 @@ func TestATLSHelloCannotCount(t *testing.T) {
 	if strings.Count(heard, "\r\n") != 1 || !strings.Contains(heard, "this is TLS") {
 		t.Errorf("it hears %q", heard)
 	}
-	if heard := sendAll(t, s, string(hello[:1])); !strings.Contains(heard, "this is TLS") { // the server does not wait for the rest
+	// the server does not wait for the rest
+	if heard := sendAll(t, s, string(hello[:1])); !strings.Contains(heard, "this is TLS") {
 		t.Errorf("it hears %q", heard)
 	}
 	if got := dialTCP(t, s).ask("GET victim"); got != "(nil)" {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// handing is a world whose owner changes within every call: another client adds 2 to the key after each request.
+// handing is a world with a new owner within every call: another client adds 2 to the key after each request.
 type handing struct {
 	*world
 	others int64

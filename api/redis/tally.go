@@ -40,7 +40,7 @@ var tallyVerbs = []verb{
 	{name: "type", least: 2, most: 2, keys: oneKey, op: auth.Read, read: readEach, reply: replyType},
 }
 
-// Texts of errors; those that Redis has too are the same.
+// Texts of errors, which match those of Redis if it has them.
 const (
 	notInteger   = "value is not an integer or out of range"
 	notCounter   = "value is not an integer or out of range: a key holds a counter, or nothing"
@@ -49,7 +49,7 @@ const (
 	decrOverflow = "decrement would overflow"
 )
 
-// tally adds a change of a counter; nil: the key is invalid, and the error is the reply.
+// tally adds a change of a counter. If the key is invalid, it replies with the error and returns nil.
 func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
 	m := c.ask(v, shard.Tally, key)
 	if m != nil {
@@ -80,14 +80,14 @@ func readDecrBy(c *conn, v *verb, args [][]byte) {
 	switch {
 	case !ok:
 		c.fail(v, notInteger)
-	case -n == n && n != 0: // the smallest number has no opposite
+	case -n == n && n != 0: // the smallest number has no negative
 		c.fail(v, decrOverflow)
 	default:
 		c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: -n})
 	}
 }
 
-// several adds a request for each key of a command. If one key is invalid, no key is asked about.
+// several adds a request for each key of a command. If one key is invalid, it asks about none.
 func (c *conn) several(v *verb, keys [][]byte, add func(key []byte)) {
 	for _, key := range keys {
 		if !c.keyOf(v, key) {
@@ -226,7 +226,8 @@ func (c *conn) lifetime(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool
 
 func badExpiry(v *verb) string { return "invalid expire time in '" + v.name + "' command" }
 
-// expiry reads when a counter ends: in seconds or milliseconds, from now or, with AT, from 1970 on. 0 or less: it ends now.
+// expiry reads when a counter ends: in seconds or milliseconds, from now or, with AT, from 1970 on. 0 or less ends it
+// now.
 func (c *conn) expiry(v *verb, terms *shard.TallyTerms, unit, arg []byte) bool {
 	n, ok := parseInteger(arg)
 	if !ok {
@@ -347,7 +348,8 @@ func replySet(b []byte, of []command, proto int) []byte {
 	return appendNull(b, proto)
 }
 
-// replyTTL replies -2 for no counter and -1 for one that does not end. Seconds are rounded to the nearest, as in Redis.
+// replyTTL replies -2 if there is no counter and -1 if it does not end. Seconds are rounded to the nearest, as in
+// Redis.
 func replyTTL(b []byte, of []command, _ int) []byte {
 	d := &of[0].result.Decision
 	ms := func(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }

@@ -13,7 +13,7 @@ var throttleVerbs = []verb{
 	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, op: auth.Check, ofPolicy: true, read: readCheck, reply: replyCheck},
 }
 
-// throttleLimit is the name of the limit that CL.THROTTLE brings along.
+// throttleLimit is the name of the limit in a CL.THROTTLE.
 const throttleLimit = "throttle"
 
 // throttling has the last parameters of CL.THROTTLE on a connection and the limit made from them: they seldom change.
@@ -22,8 +22,8 @@ type throttling struct {
 	limits               []policy.Limit
 }
 
-// readThrottle reads: key max_burst count period [quantity]. The limit is GCRA with count units in each period of seconds, and
-// max_burst units at once for THROTTLE, one more for CL.THROTTLE. A quantity of 0 only reads the state.
+// readThrottle reads: key max_burst count period [quantity]. The limit is GCRA with count units in each period of
+// seconds, and max_burst units at once for THROTTLE, one more for CL.THROTTLE. A quantity of 0 only reads the state.
 func readThrottle(c *conn, v *verb, args [][]byte) {
 	var numbers [4]int64
 	numbers[3] = 1
@@ -36,7 +36,8 @@ func readThrottle(c *conn, v *verb, args [][]byte) {
 		numbers[i] = n
 	}
 	quantity := numbers[3]
-	if v.name == "throttle" { // from here on as for CL.THROTTLE, so that a limit that both bring along is the same
+	// From here on as for CL.THROTTLE, so that both have the same limit for the same parameters.
+	if v.name == "throttle" {
 		if numbers[0]--; numbers[0] < 0 {
 			c.fail(v, "max_burst is 0: it is the number of units at once, so at least 1; only CL.THROTTLE adds one to it")
 			return
@@ -121,7 +122,7 @@ const (
 	second      = 1000 * millisecond
 )
 
-// seconds rounds up, so that no retry is too early; -1: never.
+// seconds rounds up, so that no retry is too early; -1 means never.
 func seconds(s limit.Span) int64 { return roundUp(s, second) }
 
 func roundUp(s, unit limit.Span) int64 {
@@ -173,7 +174,8 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 	}
 }
 
-// replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values. A challenge has one pair more.
+// replyCheck replies with a map about the binding limit; in RESP2 it is an array of names and values. A challenge has
+// one more pair.
 func replyCheck(b []byte, of []command, proto int) []byte {
 	d := &of[0].result.Decision
 	s, name := binding(d), ""

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// crabAnswers has commands after a key, by the milliseconds at which they are sent, with the answers of throttlecrab and of stint:
-// allowed, limit, remaining, seconds until full, seconds until the request fits. Those of throttlecrab are what its function
-// RateLimiter::rate_limit of version 0.4.40 returned for these arguments at these instants. There, with an interval i of
-// period/count between units and a tolerance t of i*(max_burst-1), the first request finds an arrival time of now-i, a later one
-// what is stored, at least now-t. It is admitted if the arrival time plus quantity*i is at most now+t; "until full" is the arrival
-// time plus t.
+// crabAnswers has commands after a key, by the milliseconds at which they are sent, with the answers of throttlecrab
+// and of stint: allowed, limit, remaining, seconds until full, seconds until the request fits. Those of throttlecrab
+// are what its function RateLimiter::rate_limit of version 0.4.40 returned for these arguments at these instants.
+// There, with an interval i of period/count between units and a tolerance t of i*(max_burst-1), the first request finds
+// an arrival time of now-i, a later one what is stored, at least now-t. It is admitted if the arrival time plus
+// quantity*i is at most now+t; "until full" is the arrival time plus t.
 var crabAnswers = []struct {
 	key        string
 	at         int
@@ -74,8 +74,8 @@ func TestThrottleAnswersAsThrottlecrab(t *testing.T) {
 	}
 }
 
-// Where the two differ, they do so as docs/redis.md says: in the time until full, in the rounding of a wait, and where throttlecrab
-// admits more than max_burst.
+// Where the two differ, they do so as docs/redis.md says: in the time until full, in the rounding of a wait, and where
+// throttlecrab admits more than max_burst.
 func TestThrottleDiffersAsThePageSays(t *testing.T) {
 	for _, row := range crabAnswers {
 		if row.ours == "" || strings.Contains("efg", row.key) {

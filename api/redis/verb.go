@@ -13,21 +13,21 @@ import (
 type verb struct {
 	name   string // in lower case, as in COMMAND
 	least  int    // number of arguments, including the name
-	most   int    // 0: any number
+	most   int    // 0 means any number
 	keys   keys
 	writes bool
-	alone  bool // it changes the connection, so commands before it are answered first, in their own form
-	open   bool // it is answered before the connection has proven who it is
+	alone  bool // it changes the connection, so earlier commands are answered first, in their own form
+	open   bool // it is answered before authentication
 	op     auth.Op
-	// ofPolicy means that its first argument is a policy, so that grants of policies are about it.
+	// ofPolicy means that the first argument is a policy, which grants may name.
 	ofPolicy bool
 	// read translates a command into entries of the connection's round: requests, or a reply.
 	read func(c *conn, v *verb, args [][]byte)
-	// reply appends the reply to a command whose requests were all decided; nil: read made the reply.
+	// reply appends the reply to a command once all its requests are decided; nil if read made the reply.
 	reply func(b []byte, of []command, proto int) []byte
 }
 
-// nameOf is the name of a command in metrics; v may be nil.
+// nameOf returns the name of a command in metrics; v may be nil.
 func (v *verb) nameOf() string {
 	if v == nil {
 		return otherCommands
@@ -57,7 +57,7 @@ func init() {
 	}
 }
 
-// lookup finds the verb of a received name; nil: none.
+// lookup finds the verb of a received name, or nil.
 func lookup(name []byte) *verb {
 	if len(name) > nameBytesMax {
 		return nil
@@ -72,7 +72,7 @@ func lookup(name []byte) *verb {
 	return verbs[string(lower[:len(name)])]
 }
 
-// is reports whether an argument is a word, which is given in upper case. Case does not matter in commands.
+// is reports whether an argument is a word, given in upper case. Commands are not case-sensitive.
 func is(arg []byte, word string) bool {
 	if len(arg) != len(word) {
 		return false
@@ -150,9 +150,9 @@ func (c *conn) refuse(args [][]byte) {
 	c.fail(nil, "unknown command '"+name+"'; COMMAND LIST lists those that are understood")
 }
 
-// Replies about transactions, in which nothing is ever done. MULTI is accepted: what a client believes of its connection is then true,
-// and ends with EXEC or DISCARD, as in Redis. After a refused MULTI it would give the connection on, with commands to come that may
-// belong to the transaction.
+// Replies about transactions, which do nothing. MULTI is accepted, so that the client's view of its connection is right
+// until EXEC or DISCARD, as in Redis. After a refused MULTI a client would return the connection to its pool, with
+// commands to come that may belong to the transaction.
 var (
 	queued    = []byte("+QUEUED\r\n")
 	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: transactions are not supported; a pipeline without "+
@@ -161,8 +161,8 @@ var (
 
 const codeAborted = "EXECABORT"
 
-// dispatch translates one command. Commands between MULTI and EXEC must be carried out as a whole or not at all: they are
-// not carried out. v is the command's verb; nil: none.
+// dispatch translates one command. Commands between MULTI and EXEC must be carried out as a whole or not at all, so
+// they are not carried out. v is the command's verb, or nil.
 func (c *conn) dispatch(v *verb, args [][]byte) {
 	if !c.isHTTP(v, args) && !c.mayDispatch(v, args) {
 		return
@@ -205,7 +205,7 @@ func (c *conn) fail(v *verb, text string) {
 	c.say(v, appendError(nil, codeWrong, text)).code = codeWrong
 }
 
-// say adds a reply for which no shard is asked.
+// say adds a reply that needs no shard.
 func (c *conn) say(v *verb, reply []byte) *command {
 	m := c.next(v)
 	m.local = reply
@@ -222,13 +222,13 @@ func (c *conn) next(v *verb) *command {
 // connKey is the key of the last command of a connection.
 type connKey struct {
 	sent     string // by the client
-	key      string // as it is counted: a hash where the namespace asks for it
+	key      string // in the counted form: a hash if the namespace requires it
 	by       *keyhash.Namespace
-	revision uint64 // version of the policies that say whether it is hashed
+	revision uint64 // version of the policies that define whether it is hashed
 }
 
-// keyOf sets c.key to the received key; false: the key is invalid, or cannot be hashed yet, and the error is the reply. Nothing behind
-// it sees the key of a namespace whose keys are hashed.
+// keyOf sets c.key to the received key. If the key is invalid, or cannot be hashed yet, it replies with the error and
+// returns false. Code behind it never sees plain keys of a namespace that hashes them.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
 	if c.db != 0 { //mutant:every-database-is-one
 		c.fail(v, fmt.Sprintf("DB index is out of range: the connection selected database %d, and there is database 0 only", c.db))
@@ -263,7 +263,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 	return true
 }
 
-// ask adds a command about a key; nil: the key is invalid, and the error is the reply.
+// ask adds a command about a key. If the key is invalid, it replies with the error and returns nil.
 func (c *conn) ask(v *verb, op shard.Op, arg []byte) *command {
 	if !c.keyOf(v, arg) {
 		return nil

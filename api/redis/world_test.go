@@ -34,7 +34,7 @@ type world struct {
 	shards   uint32
 	policies *policy.Set
 	stuck    map[shard.ID]chan struct{} // calls to the shard wait until the channel is closed
-	flooded  map[string]bool            // keys whose checks get an earlier denial
+	flooded  map[string]bool            // keys with checks that get an earlier denial
 	refuse   atomic.Pointer[shard.Error]
 
 	mu    sync.Mutex

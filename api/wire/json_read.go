@@ -14,16 +14,16 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// The JSON codec refuses unknown fields: a misspelled "cost" must not be counted as 1. It writes every field that is not
-// a message, so that "allowed": false and "remaining": "0" are visible.
+// The JSON codec refuses unknown fields: a misspelled "cost" must not be counted as 1. It writes every field that is
+// not a message, so that "allowed": false and "remaining": "0" are visible.
 var (
 	readJSON  = protojson.UnmarshalOptions{}
 	writeJSON = protojson.MarshalOptions{EmitDefaultValues: true}
 )
 
 // UnmarshalJSON accepts and refuses the same input as readJSON. Checks have their own reader for the JSON that clients
-// usually send. That reader gives up at the first input that it is unsure about (an escape, a null, a limit, an unknown
-// name, a mistake). The library then reads everything again and has the last word.
+// usually send. That reader gives up at the first input that it cannot judge (an escape, a null, a limit, an unknown
+// name, a mistake). The library then reads everything again and decides.
 func UnmarshalJSON(data []byte, m proto.Message) error {
 	r := jsonReader{rest: data}
 	switch m := m.(type) {
@@ -58,7 +58,7 @@ func readAnyJSON(data []byte, m proto.Message) error {
 	return err
 }
 
-// textProblem says what is wrong with the characters of a JSON text (RFC 8259, section 8); "": nothing.
+// textProblem returns the problem with the characters of a JSON text (RFC 8259, section 8), or "".
 func textProblem(data []byte) string {
 	for i := 0; i < len(data); {
 		char, size := utf8.DecodeRune(data[i:])

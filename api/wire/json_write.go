@@ -19,9 +19,9 @@ const (
 	waitSecondsMax = 315_576_000_000 // the longest wait that JSON can express: about 10,000 years
 )
 
-// MarshalJSON writes the output of writeJSON, up to white space. Most answers are answers to checks, which have their own
-// writer. It takes a tenth of the time, because it need not look up the kind of each field. Messages that this writer
-// does not know are left to the library.
+// MarshalJSON writes the output of writeJSON, up to white space. Most answers are answers to checks, which have their
+// own writer. It takes a tenth of the time, because it need not look up the kind of each field. It leaves unknown
+// messages to the library.
 func MarshalJSON(b []byte, m proto.Message) ([]byte, error) {
 	w := jsonWriter{b: b}
 	switch m := m.(type) {
@@ -38,8 +38,8 @@ func MarshalJSON(b []byte, m proto.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// jsonWriter appends messages as JSON. A new field of theirs must be added here; a test compares the output with the
-// library's.
+// jsonWriter appends messages as JSON. New fields of these messages must be added here; a test compares the output with
+// the library's.
 type jsonWriter struct {
 	b      []byte
 	unsure bool // the output must not be used

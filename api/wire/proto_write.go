@@ -12,8 +12,8 @@ import (
 )
 
 // MarshalProto writes the same bytes as the library. Answers to checks have their own writer, as in JSON: the library
-// measures each message before it writes it, and looks up the kind of each field. Messages that this writer does not know
-// are left to the library.
+// measures each message before it writes it, and looks up the kind of each field. Unknown messages are left to the
+// library.
 func MarshalProto(b []byte, m proto.Message) ([]byte, error) {
 	w := protoWriter{b: b}
 	switch m := m.(type) {
@@ -30,8 +30,8 @@ func MarshalProto(b []byte, m proto.Message) ([]byte, error) {
 	return w.b, nil
 }
 
-// protoWriter appends messages in binary. A new field of theirs must be added here; a test compares the output with the
-// library's.
+// protoWriter appends messages in binary. New fields of these messages must be added here; a test compares the output
+// with the library's.
 type protoWriter struct {
 	b      []byte
 	unsure bool // the output must not be used
@@ -135,7 +135,7 @@ func (w *protoWriter) position(field protowire.Number, m *stintv1.Position) {
 	w.end(at)
 }
 
-// begin opens a nested message and returns the start of its content, behind one byte for the length.
+// begin opens a nested message and returns the start of its content, after one byte for the length.
 func (w *protoWriter) begin(field protowire.Number) (at int) {
 	w.b = append(protowire.AppendTag(w.b, field, protowire.BytesType), 0)
 	return len(w.b)
