@@ -12,17 +12,18 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Config bounds an Actor. A zero value stands for the default named with the field.
+// Config configures an Actor. A zero value means the default named with the field.
 type Config struct {
-	MaxBatch    int           // requests in one batch; 4,096
-	MaxInFlight int           // entries under way; 1, because larger batches beat overlapping ones. The maximum is 8 (R8)
-	SumEvery    int           // entries between two sum entries; 4,096 (R12)
-	IdleSum     time.Duration // the longest time between two sum entries; 10 s. While an idle shard has much to sweep: OpenEvery
-	OpenEvery   time.Duration // how often a leader without an epoch tries to open one; 100 ms (R2c)
-	OpenWithin  time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
+	MaxBatch    int // requests in one batch; 4,096
+	MaxInFlight int // entries under way; 1, because larger batches beat overlapping ones; at most 8 (R8)
+	SumEvery    int // entries between two sum entries; 4,096 (R12)
+	// IdleSum is the longest time between two sum entries; 10 s. An idle shard with much to sweep uses OpenEvery.
+	IdleSum    time.Duration
+	OpenEvery  time.Duration // how often a leader without an epoch tries to open one; 100 ms (R2c)
+	OpenWithin time.Duration // how long requests queue for an epoch before they are refused; 1.4 s
 
-	// Bounds on requests that were submitted and are not answered yet; more are refused as Overloaded (R20). A request whose
-	// caller gave up counts until the actor has let go of it.
+	// Bounds on submitted requests without an answer; further ones are refused as Overloaded (R20). An abandoned
+	// request counts until the actor has released it.
 	MaxQueued      int // 65,536
 	MaxQueuedBytes int // an estimate: their keys, policies and ids, and a fixed sum for each; 64 MiB
 
@@ -34,80 +35,82 @@ type Config struct {
 	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
 	Observer Observer         // receives measurements and alarms; the zero value receives none
 
-	// Ahead returns how far a test has moved shard time ahead of the reference; it must not shrink. nil: not at all.
+	// Ahead returns how far a test has moved shard time ahead of the reference; it must not shrink. nil means 0.
 	Ahead func() time.Duration
 
-	// Policies returns the newest policies that this node knows; nil, or a Version of 0, if it knows none. It must be cheap.
-	// Without the function, requests are evaluated without policies, as those of the system shard are.
+	// Policies returns the newest policies that this node knows; nil, or a Version of 0, if it knows none. It must be
+	// cheap. A nil function evaluates requests without policies, like those of the system shard.
 	Policies func() *policy.Revision
 
-	// Reference returns how far this machine's clock is ahead of the median of the voters' clocks now; ok is false if that was
-	// not measured for a majority of them within the last 5 s. It must be cheap. Without the function this node is the only
-	// voter: it goes by its own clock, and its entries cost little (pace).
+	// Reference returns how far this machine's clock is ahead of the median of the voters' clocks now; ok is false if
+	// that was not measured for a majority of them within the last 5 s. It must be cheap. A nil function means that
+	// this node is the only voter: its own clock is the reference, and its entries cost little (pace).
 	Reference func() (ahead time.Duration, ok bool)
 
-	// Suspended returns how long this machine has been suspended since it was started. The time of an only voter advances by
-	// that, and not when its clock is set. nil: unknown, which counts as zero.
+	// Suspended returns how long this machine has been suspended since it was started. The time of an only voter
+	// advances by that, and not when its clock is set. nil means unknown, which counts as zero.
 	Suspended func() time.Duration
 
-	// Level returns the cluster's feature level, with which each batch is stamped: the batch's content is no newer. It must be
-	// cheap, and must not return more than every voter can read. Without the function it is shard.LevelNewest.
+	// Level returns the cluster's feature level, which is stamped on each batch: the batch contains nothing newer. It
+	// must be cheap, and must not return more than every voter can read. nil means shard.LevelNewest.
 	Level func() shard.Level
 
-	// Stopped returns why this node decides nothing although it leads: the shard's records cannot be trusted. nil: it decides.
-	// Otherwise requests are refused with this error and never evaluated, while sum entries are still logged. It must be cheap.
+	// Stopped returns the reason why this node must not decide although it leads: the shard's records cannot be
+	// trusted. It returns nil if there is none. Otherwise requests are refused with this error and never evaluated,
+	// while sum entries are still logged. It must be cheap. A nil function never stops the shard.
 	Stopped func() *shard.Error
 
-	// Top bounds the memory of what is remembered of the keys that stand out, of all actors that share it. nil: nothing is.
+	// Top bounds the memory of the boards of the busiest keys, for all actors that share it. nil disables the board.
 	Top *top.Budget
 
-	// Watched reports whether somebody wants Observer.Happened to be called. It must be cheap. nil: nobody does.
+	// Watched reports whether Observer.Happened has a listener. It must be cheap. nil means no.
 	Watched func() bool
 
-	// AcceptStep lets the epoch of an only voter open more than 24 h past the last stamp (R18).
+	// AcceptStep lets an only voter's epoch open more than 24 h past the last stamp (R18).
 	AcceptStep bool
 }
 
-// Observer receives the events of an actor. nil functions are not called. They are called from the actor's loop and must not
-// block.
+// Observer receives the events of an actor. nil functions are not called. They are called from the actor's loop and
+// must not block.
 type Observer struct {
-	// Batch is called for every installed batch with its requests, the number of records that it changed, and its size in the
-	// log.
+	// Batch is called for every installed batch with its requests, the number of records that it changed, and its size
+	// in the log.
 	Batch func(requests, effects, bytes int)
 	// Commit is called with the time that an installed batch, sum entry or adoption took from its proposal to its outcome.
 	Commit func(took time.Duration)
-	// Happened is called with what an installed batch has brought about, if it was Watched when it was evaluated.
+	// Happened is called with the changes of keys in an installed batch, if it was Watched when it was evaluated.
 	Happened func([]shard.Happening)
-	// Epoch is called with the number of an epoch when it opens, and with 0 when it ends, at the latest when the actor ends.
+	// Epoch is called with the number of an epoch when it opens, and with 0 when it ends, at the latest when the actor
+	// ends.
 	Epoch func(epoch uint64)
 	// TimeStep is called when no epoch is opened because the clock is more than 24 h past the last stamp (R18).
 	TimeStep func(last, now limit.Time)
-	// Frozen is called, every 10 s at most, while shard time stands still because this owner's clock is more than 10 s behind
-	// the last stamp: windows do not pass until the clock has caught up (R18).
+	// Frozen is called, every 10 s at most, while shard time stands still because this owner's clock is more than 10 s
+	// behind the last stamp: windows do not pass until the clock has caught up (R18).
 	Frozen func(behind time.Duration)
 	// Full is called, every 10 s at most, when requests were refused because there is no room for records (Config.Room).
 	Full func()
-	// Capped is called, every 10 s at most, when new keys were refused because their policy or namespace has enough.
+	// Capped is called, every 10 s at most, when new keys were refused because their policy or namespace is at its cap.
 	Capped func(refusal *shard.Error)
 	// Fault is called, every 10 s at most, when a defect of the program made a request fail. Only that request failed
 	// (shard.Fault).
 	Fault func(met *shard.Error)
-	// Adopted is called with the version of the policies in the shard's log, with every epoch that opens and when an adoption
-	// is installed.
+	// Adopted is called with the version of the policies in the shard's log, with every epoch that opens and when an
+	// adoption is installed.
 	Adopted func(version uint64)
-	// Unreadable is called, every 10 s at most, while no epoch is opened because the policies in the log cannot be parsed here,
-	// usually because the program is too old.
+	// Unreadable is called, every 10 s at most, while no epoch is opened because the policies in the log cannot be
+	// parsed here, usually because the program is too old.
 	Unreadable func(version uint64, err error)
 	// ClockOff is called, every 10 s at most, while this machine's clock is more than 200 ms off the reference.
 	ClockOff func(ahead time.Duration)
-	// ClockSet is called, every 10 min at most, while the clock of an only voter differs by more than 200 ms from the time that
-	// has passed since the actor began: the clock was set.
+	// ClockSet is called, every 10 min at most, while the clock of an only voter differs by more than 200 ms from the
+	// time that has passed since the actor began: the clock was set.
 	ClockSet func(ahead time.Duration)
-	// ClockWrong is called, every 10 s at most, while this machine's clock is more than 10 s off the reference: the node should
-	// stop.
+	// ClockWrong is called, every 10 s at most, while this machine's clock is more than 10 s off the reference: the
+	// node should stop.
 	ClockWrong func(ahead time.Duration)
-	// HandOver is called, every 5 s at most, while another node should own the shard, with the reason. Call Handover from
-	// another goroutine.
+	// HandOver is called, every 5 s at most, while another node should own the shard, with the reason. Call Handover
+	// from another goroutine.
 	HandOver func(reason string)
 }
 
@@ -147,12 +150,12 @@ type Actor struct {
 	replica   Replica
 	config    Config
 	intake    intake        // the mailbox
-	admission admission     // bounds the mailbox and the queue behind it
+	admission admission     // bounds the mailbox and the queue after it
 	hints     chan struct{} // leadership may have changed
 	stop      chan struct{} // closed by Close: no new requests
 	kill      chan struct{} // closed when the context of Close ends
 	gone      chan struct{} // closed when the loop has ended
-	opened    atomic.Uint64 // the open epoch; 0: none
+	opened    atomic.Uint64 // the open epoch; 0 if there is none
 
 	boardAsks chan func() // run by the loop
 
@@ -170,7 +173,7 @@ type Actor struct {
 	holding  bool          // a batch waits
 	payloads chan []byte   // to the proposer
 	outcomes chan outcome  // from the waiter
-	quiet    chan struct{} // of the Handover that waits for entries under way; nil: none
+	quiet    chan struct{} // of the Handover that waits for entries under way; may be nil
 	clock    clock         // shard time
 	own      ownTime       // the reference of an only voter
 	steps    steps         // of the machine's clock
@@ -178,7 +181,7 @@ type Actor struct {
 	summedAt time.Time     // when the newest sum entry was logged
 	alarms   alarms
 
-	board     *top.Board // the keys that stand out; nil: none are counted
+	board     *top.Board // the busiest keys; nil if they are not counted
 	continues bool       // the newest EpochOpen follows this node's own epoch, with none of another node between them
 }
 
@@ -223,7 +226,8 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 	return a
 }
 
-// propose runs on the one goroutine that calls Replica.Propose, so that entries are in the log in the order of their stamps.
+// propose runs on the one goroutine that calls Replica.Propose, so that entries are in the log in the order of their
+// stamps.
 func (a *Actor) propose(waits chan<- func() (shard.Outcome, error)) {
 	defer close(waits)
 	for payload := range a.payloads {
@@ -240,8 +244,9 @@ func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
 }
 
 // Submit decides requests of this actor's shard. It returns one result for each, in their order, when all of them are
-// committed. If ctx ends earlier, the results say whether the requests were certainly not applied or maybe applied. Errors are
-// *shard.Error (Result.Err); Error.MaybeApplied tells the two apart. Submit may be called by any number of goroutines.
+// committed. If ctx ends earlier, the results say whether the requests were certainly not applied or may have been
+// applied. Errors are *shard.Error (Result.Err); Error.MaybeApplied distinguishes the two. Submit may be called by any
+// number of goroutines.
 func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Result {
 	if len(requests) == 0 {
 		return nil
@@ -281,7 +286,7 @@ func (a *Actor) stopping() bool {
 	}
 }
 
-// abandon gives a call up. Its requests are certainly not applied if the loop has not begun it.
+// abandon gives up a call. Its requests are certainly not applied if the loop has not begun it.
 func abandon(c *call) []shard.Result {
 	if c.fate.CompareAndSwap(queued, abandoned) {
 		return failed(c.requests, errDeadline)
@@ -302,7 +307,7 @@ func failed(requests []shard.Request, err *shard.Error) []shard.Result {
 	return results
 }
 
-// Hint says that leadership may have changed: the actor checks at once and not only at its next tick. It never blocks.
+// Hint means that leadership may have changed: the actor checks at once instead of at its next tick. It never blocks.
 func (a *Actor) Hint() {
 	select {
 	case a.hints <- struct{}{}:
@@ -313,11 +318,13 @@ func (a *Actor) Hint() {
 // Open reports whether this node has an open epoch, so that it would decide the next request.
 func (a *Actor) Open() bool { return a.Epoch() != 0 }
 
-// Epoch returns the number of this node's open epoch, or 0 if there is none. It is cheap and may be called concurrently.
+// Epoch returns the number of this node's open epoch, or 0 if there is none. It is cheap and may be called
+// concurrently.
 func (a *Actor) Epoch() uint64 { return a.opened.Load() }
 
-// Close refuses new requests, finishes the submitted ones, and waits for the actor's goroutines. If ctx ends first, the queued
-// requests are refused as not applied. Close always waits for proposals under way; Replica.Propose's wait always returns.
+// Close refuses new requests, finishes the submitted ones, and waits for the actor's goroutines. If ctx ends first, the
+// queued requests are refused as not applied. Close always waits for proposals under way; Replica.Propose's wait always
+// returns.
 func (a *Actor) Close(ctx context.Context) {
 	a.stopOnce.Do(func() { close(a.stop) })
 	stopped := context.AfterFunc(ctx, func() { a.killOnce.Do(func() { close(a.kill) }) })

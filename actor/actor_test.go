@@ -216,7 +216,7 @@ func TestDeadlineOfAProposedRequest(t *testing.T) {
 	})
 }
 
-// A request whose deadline is nearer than a commit takes is not worth an entry. One stall does not count against all later
+// A request with less time than a commit takes is not worth an entry. One stall does not count against all later
 // requests.
 func TestDeadlineNearerThanACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestDeadlineNearerThanACommit(t *testing.T) {
 	})
 }
 
-// For each way in which a proposal can fail, the waiting callers are told its true outcome, the epoch ends, and the next one
+// For each way in which a proposal can fail, the waiting callers get its true outcome, the epoch ends, and the next one
 // continues the count.
 func TestFailedProposalEndsTheEpoch(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -369,7 +369,8 @@ func TestHintOpensAtOnce(t *testing.T) {
 	})
 }
 
-// A clock more than 24 h past the last stamp is left to the operator's judgment: a wrong one would end every window at once.
+// A clock more than 24 h past the last stamp is left to the operator's judgment: a wrong one would end every window at
+// once.
 func TestStepOfMoreThanADay(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -400,7 +401,8 @@ func TestStepOfMoreThanADay(t *testing.T) {
 	}
 }
 
-// A defect makes only the request that met it fail. The actor continues in the same epoch, and the observer is told.
+// A defect makes only the request that met it fail. The actor continues in the same epoch, and reports it to the
+// observer.
 func TestADefectFailsOneRequestOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, set := newFakeReplica(), policy.NewSet([]*policy.Policy{
@@ -452,8 +454,8 @@ func TestSumEntriesAreLoggedNowAndThen(t *testing.T) {
 	})
 }
 
-// There are many concurrent callers, a log that fails now and then, and every unknown outcome is retried with its id. Exactly
-// the limit is admitted.
+// There are many concurrent callers, a log that fails now and then, and every unknown outcome is retried with its id.
+// Exactly the limit is admitted.
 func TestManySubmittersAdmitExactlyTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const quota, submitters, each = 700, 32, 50
@@ -488,7 +490,8 @@ func TestManySubmittersAdmitExactlyTheLimit(t *testing.T) {
 	})
 }
 
-// Many records that have ended are swept by one sum entry for each tick, as long as there are many and nobody asks anything.
+// Many records that have ended are swept by one sum entry for each tick, as long as there are many and no request
+// waits.
 func TestAnIdleShardForgetsWhatHasEndedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()

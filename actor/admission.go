@@ -6,11 +6,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// load is the share of the room that requests take.
+// load is the room that requests take.
 type load struct{ requests, bytes int64 }
 
-// Estimates, in bytes beside their strings: of a request with its result, of an entry, of a limit within an entry, and of a
-// limit's status in a leg of an operation.
+// Estimates in bytes, in addition to strings: of a request with its result, of an entry, of a limit within an entry,
+// and of a limit's status in a leg of an operation.
 const requestBytes, entryBytes, limitBytes, statusBytes = 256, 128, 192, 192
 
 func weigh(requests []shard.Request) load {
@@ -41,9 +41,9 @@ func weighLegs(legs []shard.Leg) (bytes int) {
 
 func (l load) exceeds(most load) bool { return l.requests > most.requests || l.bytes > most.bytes }
 
-// admission bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It may
-// be used by any number of goroutines. A call leaves when the loop lets go of it, not when its caller does: otherwise
-// callers that give up would fill the queue without bound (R20).
+// admission bounds the requests that were submitted and are still held: in the mailbox, in the queue or under way. It
+// may be used by any number of goroutines. A call leaves when the loop releases it, not when its caller gives up:
+// otherwise such callers would fill the queue without bound (R20).
 type admission struct {
 	most            load
 	requests, bytes atomic.Int64

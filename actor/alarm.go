@@ -5,7 +5,7 @@ import "time"
 // alarmEvery is the least interval between two reports of a lasting condition.
 const alarmEvery = 10 * time.Second
 
-// alarms are the reports that an Observer gets for as long as their condition lasts.
+// alarms are an Observer's repeated reports of lasting conditions.
 type alarms struct{ frozen, full, capped, unreadable, off, wrong, set, handOver, fault alarm }
 
 // alarm limits how often a lasting condition is reported. The zero value lets the first report through.

@@ -20,8 +20,9 @@ func (r forgetfulReplica) Propose(payload []byte) func() (shard.Outcome, error) 
 	return wait
 }
 
-// BenchmarkSubmit measures the path through the mailbox, the batch and the gate, over a log that takes no time. One caller
-// submits the given number of checks of one key at once. ns and allocs are for all of them together. With top, the keys that stand out are counted.
+// BenchmarkSubmit measures the path through the mailbox, the batch and the gate, over a log that takes no time. One
+// caller submits the given number of checks of one key at once. ns and allocs are for all of them together. With top,
+// the keys that stand out are counted.
 func BenchmarkSubmit(b *testing.B) {
 	for _, c := range []struct {
 		size int

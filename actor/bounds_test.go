@@ -13,7 +13,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The requests of callers that give up stay in the mailbox: the load stays bounded, and requests that do not fit are refused.
+// The requests of callers that give up stay in the mailbox: the load stays bounded, and requests that do not fit are
+// refused.
 func TestCallersThatGiveUpStayInTheRoom(t *testing.T) {
 	for name, bound := range map[string]func(*Config){
 		"by number": func(c *Config) { c.MaxQueued = 10 },
@@ -91,7 +92,7 @@ func TestRoomIsGivenBack(t *testing.T) {
 	})
 }
 
-// At the memory cap a new key is refused and a known one is decided. The observer is told as long as it lasts.
+// At the memory cap a new key is refused and a known one is decided. The observer gets reports as long as it lasts.
 func TestFullShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told, r := 0, newFakeReplica()
@@ -157,8 +158,8 @@ func TestMostInFlight(t *testing.T) {
 	}
 }
 
-// Requests that wait in vain for an epoch are refused with the reason why the newest EpochOpen failed, and not as if another
-// node led.
+// Requests that wait in vain for an epoch are refused with the reason why the newest EpochOpen failed, and not as if
+// another node led.
 func TestRefusedOpeningIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lowDisk := &shard.Error{Code: shard.Unavailable, Message: "the disk is full: make room"}
@@ -210,7 +211,7 @@ func TestObserver(t *testing.T) {
 	})
 }
 
-// What is proposed and not yet installed counts toward caps, once.
+// Proposed effects that are not yet installed count toward caps, once.
 func TestOverlayCountsTowardCaps(t *testing.T) {
 	set := policy.NewSet([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
 		Limits: []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 9}}}}})

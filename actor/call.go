@@ -11,7 +11,7 @@ import (
 type call struct {
 	requests  []shard.Request
 	results   []shard.Result // written by the loop until done is signaled, read by the caller afterwards
-	deadline  time.Time      // zero: none
+	deadline  time.Time      // zero if there is none
 	class     queueClass
 	taken     int           // requests that went into a batch; used by the loop only
 	answered  int           // requests that have a result; used by the loop only
@@ -19,7 +19,7 @@ type call struct {
 	done      chan struct{} // of capacity 1: the loop never waits for a caller
 	admission *admission    // where the call occupies size until it is released
 	size      load
-	followed  []shard.Trace // of the requests that are followed; nearly always nil
+	followed  []shard.Trace // of the traced requests; nearly always nil
 }
 
 // The fates of a call.
@@ -40,8 +40,8 @@ func newCall(requests []shard.Request, deadline time.Time, at queueClass, in *ad
 	}
 }
 
-// answer sets the results of the requests from position at on, and signals the caller when all results are set. The call takes
-// over the slice.
+// answer sets the results of the requests from position at on, and signals the caller when all results are set. The
+// call takes over the slice.
 func (c *call) answer(at int, results []shard.Result) {
 	if len(results) == len(c.requests) {
 		c.results = results
@@ -76,13 +76,14 @@ func (c *call) count(n int) {
 	}
 }
 
-// release returns the call's room, once. It is called by the call's owner: Submit until the intake has the call, then the loop.
+// release returns the call's room, once. It is called by the call's owner: Submit until the intake has the call, then
+// the loop.
 func (c *call) release() {
 	c.admission.leave(c.size)
 	c.size = load{}
 }
 
-// tracesOf returns the traces of requests that are followed, each once if its requests are neighbors. nil: none are.
+// tracesOf returns the traces of traced requests, without repeating that of the request before, or nil.
 func tracesOf(requests []shard.Request) (followed []shard.Trace) {
 	for i := range requests {
 		if t := requests[i].Trace; t != nil && (i == 0 || t != requests[i-1].Trace) {
@@ -92,7 +93,7 @@ func tracesOf(requests []shard.Request) (followed []shard.Trace) {
 	return followed
 }
 
-// reached tells those who follow the call's requests.
+// reached reports a step to the traces of the call's requests.
 func (c *call) reached(step shard.TraceStep, at time.Time) {
 	for _, t := range c.followed {
 		t.Reached(step, at)

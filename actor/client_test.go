@@ -59,7 +59,7 @@ type asked struct {
 	call    *call
 	of      []*operation
 	covered []cover // by request: the batch it went into
-	refused []bool  // by request: the client was told that it was not applied
+	refused []bool  // by request: the client was answered that it was not applied
 	gone    bool    // the client has its answer, or has given up
 }
 
@@ -180,7 +180,7 @@ func (w *world) newOperation(op shard.Op, withID bool, charges ...model.Charge) 
 	return o
 }
 
-// giveUp ends a call whose deadline has passed, as Actor.Submit does.
+// giveUp ends a call after its deadline, as Actor.Submit does.
 func (w *world) giveUp(c *client) error {
 	if c.waits == nil || c.waits.call.deadline.IsZero() || w.wall().Before(c.waits.call.deadline) {
 		return nil

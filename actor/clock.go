@@ -6,20 +6,20 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// clock is shard time while an epoch is open (R18): monotonic time since the epoch was opened, slewed toward the reference. It
-// keeps running without a reference. It never jumps and never runs backwards, regardless of the machine's clock and the
-// reference.
+// clock is shard time while an epoch is open (R18): monotonic time since the epoch was opened, slewed toward the
+// reference. It keeps running without a reference. It never jumps and never runs backwards, regardless of the machine's
+// clock and the reference.
 type clock struct {
 	from  time.Time     // the machine's clock when shown and owed were set
 	shown time.Time     // shard time then
-	owed  time.Duration // how far shard time was behind the reference then; negative: ahead
+	owed  time.Duration // how far shard time was behind the reference then; negative if ahead
 }
 
 // slewMost limits the slew: shard time may run fast or slow by one part in slewMost, 500 ppm.
 const slewMost = 2000
 
-// set restarts the clock at the reference. The reference's monotonic reading is removed, because Sub would use it here and
-// below.
+// set restarts the clock at the reference. The reference's monotonic reading is removed, because Sub would use it here
+// and below.
 func (c *clock) set(wall, reference time.Time) { *c = clock{from: wall, shown: reference.Round(0)} }
 
 // read returns shard time at a reading of the machine's clock, from its monotonic part.
@@ -42,16 +42,16 @@ func (c *clock) follow(wall, reference time.Time) (behind time.Duration) {
 // runFree continues without a reference.
 func (c *clock) runFree(wall time.Time) { *c = clock{from: wall, shown: c.read(wall)} }
 
-// ownTime is the reference of an only voter, which has no other clock to compare with: its machine's clock as first read, plus
-// the time that has passed since, including the time that the machine was suspended. Setting the clock lets no time pass:
-// ownTime is slewed toward the new time and does not jump, so no window opens early (S3).
+// ownTime is the reference of an only voter, which has no other clock to compare with: its machine's clock as first
+// read, plus the time that has passed since, including the time that the machine was suspended. Setting the clock lets
+// no time pass: ownTime is slewed toward the new time and does not jump, so no window opens early (S3).
 type ownTime struct {
 	clock clock
 	slept time.Duration // the part of the suspended time that is counted already
 }
 
-// at returns the reference at a reading of the machine's clock. slept is how long the machine has been suspended since it was
-// started.
+// at returns the reference at a reading of the machine's clock. slept is how long the machine has been suspended since
+// it was started.
 func (o *ownTime) at(wall time.Time, slept time.Duration) time.Time {
 	if o.clock.from.IsZero() {
 		o.clock.set(wall, wall)
@@ -65,14 +65,15 @@ func (o *ownTime) at(wall time.Time, slept time.Duration) time.Time {
 	return o.clock.read(wall)
 }
 
-// steps detects that the machine's clock was set, or that the machine was suspended: then its two readings diverge. Earlier
-// measurements of the clock are no longer valid after that.
+// steps detects that the machine's clock was set, or that the machine was suspended: then its two readings diverge.
+// Earlier measurements of the clock are no longer valid after that.
 type steps struct {
 	seen    time.Time // the newest reading
 	stepped time.Time // the first reading after the newest step
 }
 
-// stepMost is how far the readings may diverge between two calls without counting as a step, because a clock may be slewed.
+// stepMost is how far the readings may diverge between two calls without counting as a step, because a clock may be
+// slewed.
 const stepMost = 50 * time.Millisecond
 
 // measuredWithin is the maximum age of a measurement of the reference (R18).

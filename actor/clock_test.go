@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// wrongClock is a machine's clock that can be set while its monotonic reading runs on. Waking up from a suspend looks the same,
-// except that the machine reports it. The clock is right at first.
+// wrongClock is a machine's clock that can be set while its monotonic reading runs on. Waking up from a suspend looks
+// the same, except that the machine reports it. The clock is right at first.
 type wrongClock struct {
 	began   time.Time
 	seconds atomic.Int64
@@ -45,8 +45,8 @@ var machineTime = func() time.Time {
 	return now.Add(-time.Duration(now.Nanosecond()))
 }()
 
-// setWall changes the wall time of t and leaves its monotonic reading, which no method of package time does: the first word of
-// a time with a monotonic reading holds its seconds in the 33 bits above the 30 bits of its nanoseconds.
+// setWall changes the wall time of t and leaves its monotonic reading, which no method of package time does: the first
+// word of a time with a monotonic reading holds its seconds in the 33 bits above the 30 bits of its nanoseconds.
 func setWall(t time.Time, seconds int64) time.Time {
 	word := (*uint64)(unsafe.Pointer(&t))
 	*word += uint64(seconds) << 30
@@ -79,9 +79,9 @@ func freshID(at time.Time) string {
 	return fmt.Sprintf("%08x-%04x-7000-8000-000000000000", ms>>16, ms&0xffff)
 }
 
-// Shard time of an only voter runs with monotonic time. Setting the clock, back or forward, slows it down or speeds it up by
-// 500 ppm, and opens no window. Time passes unseen only while the machine is suspended: then the epoch ends, and the next one
-// begins that much later.
+// Shard time of an only voter runs with monotonic time. Setting the clock, back or forward, slows it down or speeds it
+// up by 500 ppm, and opens no window. Time passes unseen only while the machine is suspended: then the epoch ends, and
+// the next one begins that much later.
 func TestShardTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newWrongClock()
@@ -149,7 +149,8 @@ func TestAClockThatWasSetIsNotTakenUpByTheNextEpoch(t *testing.T) {
 	})
 }
 
-// When shard time is found to be behind, queued requests wait for the next epoch, and requests under way get their own outcome.
+// When shard time is found to be behind, queued requests wait for the next epoch, and requests under way get their own
+// outcome.
 func TestRequestsOutlastASuspend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newWrongClock()
@@ -196,8 +197,8 @@ func TestSuspendOfMoreThanADay(t *testing.T) {
 	})
 }
 
-// An owner whose clock is behind the last stamp adds one microsecond with each entry, and reports it until the clock has caught
-// up.
+// An owner with a clock behind the last stamp adds one microsecond with each entry, and reports it until the clock has
+// caught up.
 func TestFrozenShardTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()

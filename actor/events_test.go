@@ -39,8 +39,8 @@ func eventsOf(state *shard.State, list shard.EventList) (all []shard.Event, err 
 	}
 }
 
-// acknowledgement acknowledges some of the committed events, of which some may be acknowledged already: as a dispatcher does that was
-// stopped between a delivery and its acknowledgement.
+// acknowledgement acknowledges some of the committed events, including some that are acknowledged already: like a
+// dispatcher that was stopped between a delivery and its acknowledgement.
 func (w *world) acknowledgement(client int) *operation {
 	waiting, err := eventsOf(w.log.state, shard.EventsWaiting)
 	if err != nil || len(waiting) == 0 {

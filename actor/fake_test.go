@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeReplica is a single replica whose disk does what a test wants. Entries are installed when they are proposed; the proposer
-// learns of it when the test allows it.
+// fakeReplica is a single replica with a disk that a test controls. Entries are installed when they are proposed; the
+// proposer learns of it when the test allows it.
 type fakeReplica struct {
 	leading atomic.Bool
 
@@ -132,7 +132,8 @@ func (r *fakeReplica) openForeign() (epoch uint64) {
 	return r.install(shard.EncodeEpochOpen(0, r.state.Time(), shard.LevelNewest)).Epoch
 }
 
-// kinds counts the entries in the log by their kind, which is the second byte of each; adoptions do not count as batches here.
+// kinds counts the entries in the log by their kind, which is the second byte of each; adoptions do not count as
+// batches here.
 func (r *fakeReplica) kinds() (opens, batches, sums int) {
 	r.guard.Lock()
 	defer r.guard.Unlock()

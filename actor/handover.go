@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Handover gives the shard away in order (X10). The actor stops proposing and refuses queued and new requests, so that routers
-// send them elsewhere. When everything under way has its outcome, the epoch ends and transfer is called, on this goroutine.
-// Afterwards the actor opens a new epoch if this node still leads, whatever the result of the transfer; otherwise it stays
-// closed like any follower.
+// Handover gives the shard away in order (X10). The actor stops proposing and refuses queued and new requests, so that
+// routers send them elsewhere. When everything under way has its outcome, the epoch ends and transfer is called, on
+// this goroutine. Afterwards the actor opens a new epoch if this node still leads, whatever the result of the transfer;
+// otherwise it stays closed like any follower.
 //
-// The error is transfer's, or says why transfer was not called: ctx ended before everything had its outcome, or the actor was
-// closed. Concurrent handovers run one after another. It must not be called by an Observer, and transfer must return.
+// The error is transfer's, or the reason why transfer was not called: ctx ended before everything had its outcome, or
+// the actor was closed. Concurrent handovers run one after another. It must not be called by an Observer, and transfer
+// must return.
 func (a *Actor) Handover(ctx context.Context, transfer func() error) error {
 	select {
 	case a.handing <- struct{}{}:
@@ -67,8 +68,8 @@ func (a *Actor) noteQuiet() {
 	a.quiet = nil
 }
 
-// resume ends a handover. The next epoch is a new one, even if nothing was transferred: that is correct after any result of
-// transfer.
+// resume ends a handover. The next epoch is a new one, even if nothing was transferred: that is correct after any
+// result of transfer.
 func (a *Actor) resume(wall time.Time) {
 	a.quiet = nil
 	a.seq.resume()

@@ -17,7 +17,8 @@ func handOver(ctx context.Context, a *Actor, transfer func() error) <-chan error
 	return ended
 }
 
-// Requests under way get their outcome, all others are refused without being counted, and only then the leadership moves.
+// Requests under way get their outcome, all others are refused without being counted, and only then the leadership
+// moves.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
@@ -65,8 +66,8 @@ func TestHandover(t *testing.T) {
 	})
 }
 
-// No other node takes the lead: the shard is served again, in a new epoch. Before that nothing is logged, not even adoptions
-// and sum entries.
+// No other node takes the lead: the shard is served again, in a new epoch. Before that nothing is logged, not even
+// adoptions and sum entries.
 func TestHandoverThatFails(t *testing.T) {
 	refused := errors.New("no other voter has caught up")
 	for name, want := range map[string]error{"failed": refused, "nobody took it": nil} {
@@ -99,8 +100,8 @@ func TestHandoverThatFails(t *testing.T) {
 	}
 }
 
-// If ctx ends before everything under way has its outcome, the leadership stays, and the shard is served again as soon as all
-// outcomes are there.
+// If ctx ends before everything under way has its outcome, the leadership stays, and the shard is served again as soon
+// as all outcomes are there.
 func TestHandoverOutOfPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// What a batch brings about is told once it is installed, while somebody watches; what failed, or may have, is not.
+// A watched batch reports its changes once it is installed; a batch that failed, or may have, reports nothing.
 func TestWhatIsNotCommittedIsNotTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// intake is the mailbox: calls on their way to the loop. Any number of goroutines put calls into it. The loop takes all of them
-// at once and sets the number of requests at which it wants to be woken, so that requests that gather while an entry is under
-// way do not wake it. The room bounds the intake.
+// intake is the mailbox: calls on their way to the loop. Any number of goroutines put calls into it. The loop takes all
+// of them at once and sets the number of requests at which it wants to be woken, so that requests that gather while an
+// entry is under way do not wake it. The room bounds the intake.
 type intake struct {
 	wake chan struct{} // of capacity 1: signals that the awaited requests may be there
 
@@ -16,7 +16,7 @@ type intake struct {
 	calls    []*call
 	requests int       // number of requests in the calls
 	want     int       // the loop sleeps until there are this many requests,
-	hurry    time.Time // or a call whose deadline is before this; zero: none
+	hurry    time.Time // or a call with an earlier deadline; zero if none
 	closed   bool      // the loop has ended
 }
 
@@ -57,7 +57,7 @@ func (in *intake) take(empty []*call) []*call {
 	return calls
 }
 
-// expect sets when the loop is woken: at a number of requests (at least 1), or at a call whose deadline is before hurry.
+// expect sets when the loop is woken: at a number of requests (at least 1), or at a call with a deadline before hurry.
 func (in *intake) expect(want int, hurry time.Time) {
 	in.mu.Lock()
 	in.want, in.hurry = want, hurry

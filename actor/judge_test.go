@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// judge knows everything: the content of every entry, when it was committed, and every answer to a client. It checks that the
-// shard keeps its promises.
+// judge knows everything: the content of every entry, when it was committed, and every answer to a client. It checks
+// that the shard keeps its promises.
 type judge struct {
 	history    *model.History
 	operations []*operation
@@ -209,8 +209,8 @@ func (o *operation) retention() (longest limit.Span) {
 	return longest
 }
 
-// settle judges the healed world by its clients' knowledge, and its replicas by each other. The last answer about every counter
-// is that of readEverything, which the history has compared with its own books.
+// settle judges the healed world by its clients' knowledge, and its replicas by each other. The last answer about every
+// counter is that of readEverything, which the history has compared with its own books.
 func (j *judge) settle(w *world) error {
 	final := make(map[model.Charge]uint64)
 	ledgers := make(map[model.Charge]model.Ledger)

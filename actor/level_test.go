@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A batch is stamped with the level at its time: its content is no newer than every voter can read, and the level may rise
-// while an epoch is open.
+// A batch is stamped with the level at its time: its content is no newer than every voter can read, and the level may
+// rise while an epoch is open.
 func TestABatchIsStampedWithTheLevelOfItsMoment(t *testing.T) {
 	level := shard.LevelFirst
 	q := newSequencer(3, Config{Level: func() shard.Level { return level }}.withDefaults())

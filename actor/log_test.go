@@ -156,9 +156,9 @@ func (w *world) elect(n int) error {
 	return nil
 }
 
-// abdicate ends a leadership. Of the proposals under way, the first ones may have reached the majority; the outcome of the
-// others is unknown. One of them may even be taken for an entry of the next leader (hashicorp/raft issue 695), on this replica
-// alone.
+// abdicate ends a leadership. Of the proposals under way, the first ones may have reached the majority; the outcome of
+// the others is unknown. One of them may even be taken for an entry of the next leader (hashicorp/raft issue 695), on
+// this replica alone.
 func (w *world) abdicate(r *replica) error {
 	if w.leader != r.number {
 		return nil
@@ -180,8 +180,9 @@ func (w *world) abdicate(r *replica) error {
 	return nil
 }
 
-// fork lets a deposed owner install its own entry under the term of the next leader, whose log has another entry in its place.
-// No majority has it, so no client may be told that it was counted, and this replica must skip it.
+// fork lets a deposed owner install its own entry under the term of the next leader, which has another entry in its
+// place in its log. No majority has the entry, so no client may get the answer that it was counted, and this replica
+// must skip it.
 func (w *world) fork(r *replica, p *proposal) error {
 	if err := w.hearAll(r); err != nil {
 		return err
@@ -196,9 +197,9 @@ func (w *world) fork(r *replica, p *proposal) error {
 	return w.settle(r)
 }
 
-// appendLate lets an entry into the log that no proposer waits for anymore: one that was lost, or another copy of one that is
-// there. Two contracts hold: a refused entry never enters the log, and entries of one epoch come in order while that epoch is
-// open.
+// appendLate lets an entry into the log that no proposer waits for anymore: one that was lost, or another copy of one
+// that is there. Two contracts hold: a refused entry never enters the log, and entries of one epoch come in order while
+// that epoch is open.
 func (w *world) appendLate() error {
 	p := w.chooseLate()
 	if p == nil {

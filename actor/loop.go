@@ -51,12 +51,12 @@ func (a *Actor) loop() {
 	a.seq.close()
 	a.noteEpoch(a.config.Now())
 	if a.board != nil {
-		a.board.Close(a.config.Now().UnixMicro()) // the memory is other shards' now
+		a.board.Close(a.config.Now().UnixMicro()) // the memory is for other shards now
 	}
 }
 
-// untilTick returns the time until the next tick. All shards of a node tick at the same instants, so an idle node wakes once for
-// all of them; a clock that is set only moves them.
+// untilTick returns the time until the next tick. All shards of a node tick at the same instants, so an idle node wakes
+// once for all of them; setting the clock only moves them.
 func (a *Actor) untilTick() time.Duration {
 	now := time.Now()
 	return now.Truncate(a.config.OpenEvery).Add(a.config.OpenEvery).Sub(now) //mutant:each-idle-shard-wakes
@@ -71,8 +71,8 @@ func (a *Actor) emptyMailbox() {
 	}
 }
 
-// refuse ends whatever has no chance here: the epoch of a node that no longer leads, in which nothing could be installed, and
-// queued requests that will not be decided.
+// refuse ends everything that cannot succeed here: the epoch of a node that no longer leads, in which nothing could be
+// installed, and queued requests that will not be decided.
 func (a *Actor) refuse(killed bool) {
 	leads, stopped := a.replica.Leading(), a.config.Stopped()
 	if !leads {
@@ -91,7 +91,7 @@ func (a *Actor) refuse(killed bool) {
 	a.noteQuiet()
 }
 
-// noteFollowing ends the state that only a leader has.
+// noteFollowing drops the state that only a leader has.
 func (a *Actor) noteFollowing(wall time.Time) {
 	if a.seq.state == open {
 		a.seq.close()
@@ -105,7 +105,7 @@ func (a *Actor) tick() {
 	wall := a.config.Now()
 	a.watchTime(wall)
 	if a.board != nil {
-		a.board.Advance(wall.UnixMicro()) // what nobody has asked about for an hour goes, also where this node owns nothing
+		a.board.Advance(wall.UnixMicro()) // drops tables that were unused for an hour, even if this node owns nothing
 	}
 	switch {
 	case a.seq.state == open:
@@ -130,8 +130,8 @@ func (a *Actor) tick() {
 	a.tryOpen()
 }
 
-// sweepsOn reports whether the next sum entry should go now because of its sweep: nobody waits for anything, and many records
-// have ended. So a shard that nobody asks anything forgets 250,000 records in ten seconds, with one entry for each tick.
+// sweepsOn reports whether the next sum entry should go now because of its sweep: no request waits, and many records
+// have ended. So an idle shard forgets 250,000 records in ten seconds, with one entry for each tick.
 func (a *Actor) sweepsOn() (remain bool) {
 	if a.seq.idle() {
 		a.replica.View(func(state *shard.State) { remain = state.EndedRemain() })
@@ -139,7 +139,8 @@ func (a *Actor) sweepsOn() (remain bool) {
 	return remain
 }
 
-// tryOpen proposes an EpochOpen if this node may lead, none of its own is under way, the time is known, and there are policies.
+// tryOpen proposes an EpochOpen if this node may lead, none of its own is under way, the time is known, and there are
+// policies.
 func (a *Actor) tryOpen() {
 	if !a.seq.canOpen() || !a.replica.Leading() {
 		return
@@ -163,7 +164,7 @@ func (a *Actor) tryOpen() {
 	a.payloads <- a.seq.openEpoch(now, wall)
 }
 
-// proposeBatches proposes as many entries as may be under way. ending says that a batch need not wait for more requests.
+// proposeBatches proposes as many entries as may be under way. With ending, a batch does not wait for more requests.
 func (a *Actor) proposeBatches(ending bool) {
 	if a.config.Policies != nil {
 		a.seq.rules.learn(a.config.Policies())

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// overlay holds the effects that are proposed and not yet installed, on top of the committed state. The sequencer owns it. A
-// value is removed only when the last entry that wrote it is installed (X9).
+// overlay holds the effects that are proposed and not yet installed, on top of the committed state. The sequencer owns
+// it. A value is removed only when the last entry that wrote it is installed (X9).
 type overlay struct {
 	records map[string]pending
 	byEntry [][]string // keys written by each entry in flight, oldest first
@@ -95,7 +95,8 @@ func (v view) Scan(from uint64) iter.Seq2[[]byte, shard.Record] {
 	})
 }
 
-// Shares implements shard.View. What is not installed yet counts as new: a policy may be refused a key a few entries early.
+// Shares implements shard.View. Records that are not installed yet count as new: a policy may be refused a key a few
+// entries early.
 func (v view) Shares(namespace, policy string) shard.Shares {
 	s := v.state.Shares(namespace, policy)
 	for key, p := range v.overlay.records {

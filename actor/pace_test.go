@@ -26,7 +26,8 @@ func (r *busyReplica) Propose(payload []byte) func() (shard.Outcome, error) {
 	}
 }
 
-// underLoad starts an actor, of an only voter or of one among others, on a node whose commits took idle each and now take busy.
+// underLoad starts an actor, of an only voter or of one among others, on a node where a commit took idle before and
+// takes busy now.
 func underLoad(t *testing.T, others bool, idle, busy time.Duration) (*Actor, *busyReplica) {
 	r := &busyReplica{fakeReplica: newFakeReplica()}
 	r.takes.Store(int64(idle))
@@ -59,8 +60,8 @@ func askInTurns(t *testing.T, a *Actor, callers, times int) {
 	group.Wait()
 }
 
-// On an overloaded node, all callers that ask again at once share one entry; without a wait the first one back would get an
-// entry of its own. Where other nodes write the entries too, less overload is enough for a wait.
+// On an overloaded node, all callers that ask again at once share one entry; without a wait the first one back would
+// get an entry of its own. Where other nodes write the entries too, less overload is enough for a wait.
 func TestABatchWaitsForThoseWhoWereJustAnswered(t *testing.T) {
 	for _, test := range []struct {
 		others bool
@@ -115,7 +116,7 @@ func TestACallerAloneNeverWaits(t *testing.T) {
 	})
 }
 
-// answered leaves an actor just after it has answered two requests, whose callers do not ask again.
+// answered leaves an actor just after it has answered two requests of callers that do not ask again.
 func answered(t *testing.T, a *Actor) {
 	for _, result := range a.Submit(t.Context(), []shard.Request{take(""), take("")}) {
 		mustSay(t, result, "allowed")
@@ -123,7 +124,8 @@ func answered(t *testing.T, a *Actor) {
 	synctest.Wait()
 }
 
-// A caller that comes during a wait is held up for at most holdMost, and not at all once the others are no longer expected.
+// A caller that comes during a wait is held up for at most holdMost, and not at all once the others are no longer
+// expected.
 func TestAWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
@@ -160,8 +162,8 @@ func TestADeadlineEndsTheWait(t *testing.T) {
 	})
 }
 
-// heldUp returns an actor that holds a caller up for others, and the channel of the caller's result. The caller's commit takes
-// 100 ms.
+// heldUp returns an actor that holds a caller up for others, and the channel of the caller's result. The caller's
+// commit takes 100 ms.
 func heldUp(t *testing.T) (*Actor, <-chan shard.Result) {
 	a, _ := underLoad(t, true, time.Millisecond, 100*time.Millisecond)
 	answered(t, a)
@@ -197,8 +199,8 @@ func TestAHandoverEndsTheWait(t *testing.T) {
 	})
 }
 
-// The time of the shortest commit is forgotten after a while: a disk that was fast once must not make a slow one seem saturated
-// forever.
+// The time of the shortest commit is forgotten after a while: a disk that was fast once must not make a slow one seem
+// saturated forever.
 func TestTheShortestCommitIsOneOfLate(t *testing.T) {
 	var p pace
 	at := time.Unix(1_800_000_000, 0)
@@ -268,7 +270,7 @@ func TestTheIntakeWakesForWhatIsWanted(t *testing.T) {
 	}
 }
 
-// A batch that is large already waits for nobody, however many callers were just answered; nor does one that is full.
+// A batch that is already large does not wait, however many callers were just answered; nor does a full one.
 func TestALargeBatchWaitsForNobody(t *testing.T) {
 	for maxBatch, enough := range map[int]int{4096: targetMost, 10: 10} {
 		p, wall := newSequencer(1, Config{MaxBatch: maxBatch}).pace, time.Unix(0, 0)

@@ -11,14 +11,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// rules are the policies of a shard: those that its log holds, and those that this node knows. The sequencer owns them.
+// rules are the policies of a shard: those in its log, and those that this node knows. The sequencer owns them.
 type rules struct {
-	adopted policy.Revision // for the batches of the open epoch; no Set: a newer revision must be adopted first
-	known   policy.Revision // the newest that this node knows; Version 0: none
+	// adopted is for the batches of the open epoch; a nil Set means that a newer revision must be adopted first.
+	adopted policy.Revision
+	known   policy.Revision // the newest that this node knows; Version 0 if none
 	parsed  policy.Revision // the newest text from the log that was parsed here
 }
 
-// noPolicies are those of the system shard, whose requests need none.
+// noPolicies are the policies of the system shard: its requests need none.
 var noPolicies = policy.NewSet(nil)
 
 // learn takes the newest policies that the node knows. It ignores a version older than one it knew before.
@@ -31,9 +32,9 @@ func (r *rules) learn(known *policy.Revision) {
 // due reports whether the log should adopt newer policies than it holds.
 func (r *rules) due() bool { return r.known.Version > r.adopted.Version } //mutant:older-policies-adopted
 
-// choose returns the policies of a shard whose log holds a version (0 for none) with its text. If this node knows newer ones,
-// the returned revision has no Set: the newer ones must be adopted before anything is evaluated. The error says why nothing can
-// be evaluated here.
+// choose returns the policies of a shard with a version (0 for none) and its text in its log. If this node knows newer
+// ones, the returned revision has no Set: the newer ones must be adopted before anything is evaluated. The error gives
+// the reason why nothing can be evaluated here.
 func (r *rules) choose(version uint64, text []byte) (policy.Revision, error) {
 	for _, have := range []policy.Revision{r.known, r.parsed} {
 		if have.Version == version && version > 0 && bytes.Equal(have.Text, text) {
@@ -54,8 +55,8 @@ func (r *rules) choose(version uint64, text []byte) (policy.Revision, error) {
 	return r.parsed, nil
 }
 
-// takeUp begins an epoch that was just opened, with the policies that the log held then (choose). Without an error the epoch is
-// open for requests; with an error it has ended.
+// takeUp begins an epoch that was just opened, with the policies that the log held then (choose). Without an error the
+// epoch is open for requests; with an error it has ended.
 func (q *sequencer) takeUp(version uint64, text []byte) error {
 	if q.config.Policies == nil {
 		q.rules.adopted = policy.Revision{Set: noPolicies}
@@ -68,8 +69,8 @@ func (q *sequencer) takeUp(version uint64, text []byte) error {
 	return err
 }
 
-// nextAdoption makes the entry by which the log adopts the policies that this node knows. It is an entry of its own, so that
-// later batches are evaluated under them and earlier ones were not.
+// nextAdoption makes the entry by which the log adopts the policies that this node knows. It is an entry of its own, so
+// that only later batches are evaluated under them.
 func (q *sequencer) nextAdoption(state *shard.State, now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
 	before := q.rules.adopted.Set
@@ -89,8 +90,8 @@ func (a *Actor) readAdopted() (version uint64, text []byte, err error) {
 	return version, text, err
 }
 
-// mayTakeUp reports whether an epoch would have policies, as far as is known before it opens: a useless EpochOpen is not worth
-// an entry every 100 ms.
+// mayTakeUp reports whether an epoch would have policies, as far as is known before it opens: a useless EpochOpen is
+// not worth an entry every 100 ms.
 func (a *Actor) mayTakeUp() bool {
 	if a.config.Policies == nil {
 		return true

@@ -25,8 +25,8 @@ func (r *fakeReplica) adopted() (version uint64) {
 	return version
 }
 
-// Newer policies are adopted unasked, by an entry of their own. Later decisions follow them, also for requests that gathered
-// before.
+// Newer policies are adopted unasked, by an entry of their own. Later decisions follow them, also for requests that
+// gathered before.
 func TestNewerPoliciesAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, known := newFakeReplica(), &knowledge{}
@@ -106,8 +106,8 @@ func TestNoPoliciesYet(t *testing.T) {
 	})
 }
 
-// Policies that a newer version of the program adopted and that this one cannot read are not replaced by others. Nothing is
-// decided here until there are newer ones that it can read.
+// Policies that a newer version of the program adopted and that this one cannot read are not replaced by others.
+// Nothing is decided here until there are newer ones that it can read.
 func TestUnreadablePolicies(t *testing.T) {
 	unreadable := policy.Revision{Version: 5, Text: []byte("policies: {p: {limits: [{name: all, quota: 9, magic: {}}]}}")}
 	for _, late := range []bool{false, true} { // late: the text is in the log, and not yet in this replica

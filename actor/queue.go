@@ -2,8 +2,8 @@ package actor
 
 import "github.com/stint-io/stint/shard"
 
-// queueClass is the urgency of a call: calls that give units back go before calls that take them, and those before calls
-// that only read (R20). A queue longer than a batch must not keep held units from coming back.
+// queueClass is the urgency of a call: calls that give units back go before calls that take them, and those before
+// calls that only read (R20). A queue longer than a batch must not keep held units from coming back.
 type queueClass int
 
 const (
@@ -13,9 +13,9 @@ const (
 	queueClasses
 )
 
-// classOf returns the class of a call, whose requests are decided in order as one unit: reading if it changes nothing, settling
-// if it changes nothing except by giving units back, otherwise deciding. So a read at the start of a call does not delay the
-// checks behind it, and a settle in a call does not let its checks overtake those of other calls.
+// classOf returns the class of a call. Its requests are decided in order as one unit: reading if it changes nothing,
+// settling if its only changes give units back, otherwise deciding. So a read at the start of a call does not delay the
+// checks after it, and a settle in a call does not let its checks overtake those of other calls.
 func classOf(requests []shard.Request) queueClass {
 	at := reading
 	for i := range requests {

@@ -56,8 +56,8 @@ func (r *replica) clock(w *world) limit.Time {
 	return limit.Time(w.now + r.ahead)
 }
 
-// turn does the work of one turn of the Actor's loop: open an epoch, propose the gathered requests, refuse those that cannot be
-// decided.
+// turn does the work of one turn of the Actor's loop: open an epoch, propose the gathered requests, refuse those that
+// cannot be decided.
 func (w *world) turn(r *replica) error {
 	if !r.up {
 		return nil
@@ -126,7 +126,7 @@ func (w *world) propose(r *replica, payload []byte) error {
 	return nil
 }
 
-// hear installs a few entries from the log, and settles the proposals whose outcome this replica has learned.
+// hear installs a few entries from the log, and settles the proposals with outcomes that this replica has learned.
 func (w *world) hear(r *replica) error {
 	for range 1 + w.random.IntN(4) {
 		if err := w.install(r); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// theRevisions are the versions of the policies of every world, by version less one. They agree on every limit that is judged.
-// Each policy also has a last limit that never denies; its name tells the version by which a request was decided.
+// theRevisions are the versions of the policies of every world, by version less one. They agree on every limit that is
+// judged. Each policy also has a last limit that never denies; its name tells the version by which a request was
+// decided.
 var theRevisions = func() (revisions []policy.Revision) {
 	for version := uint64(1); version <= 12; version++ {
 		text := revisionText(version)

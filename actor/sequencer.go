@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// sequencer is the logic of an actor: it takes calls and outcomes, and produces entries and answers. It has no goroutine and no
-// channel to wait on, and reads no clock. One goroutine owns it: the Actor's loop or a test.
+// sequencer is the logic of an actor: it takes calls and outcomes, and produces entries and answers. It has no
+// goroutine, waits on no channel, and reads no clock. One goroutine owns it: the Actor's loop or a test.
 type sequencer struct {
 	id       shard.ID
 	config   Config
@@ -19,7 +19,7 @@ type sequencer struct {
 	last     limit.Time // stamp of the newest entry proposed; shard time never falls below it
 	queue    queue      // waiting calls
 	queued   int        // number of requests in the queue
-	dueBy    time.Time  // a lower bound on the deadlines of the queued calls; zero: none has one
+	dueBy    time.Time  // a lower bound on the deadlines of the queued calls; zero if none has one
 	inFlight []flight   // proposed, oldest first
 	overlay  overlay
 	rules    rules
@@ -28,13 +28,15 @@ type sequencer struct {
 	commit   time.Duration // moving average of the time that a commit takes
 	pace     pace
 
-	whyClosed   *shard.Error // certain error of the newest EpochOpen, or what is missing to propose one; nil: neither is known
+	// whyClosed is the certain error of the newest EpochOpen, or the missing condition for proposing one; nil if
+	// neither is known.
+	whyClosed   *shard.Error
 	refusedFull bool         // requests were refused for the memory cap since the loop last looked
-	refusedCap  *shard.Error // a request was refused for the cap of its policy or namespace since then; nil: none
+	refusedCap  *shard.Error // a request was refused for the cap of its policy or namespace since then; may be nil
 	fault       *shard.Error // a defect of the program, met since the loop last looked
 }
 
-// epochState says whether this node may decide.
+// epochState is whether this node may decide.
 type epochState uint8
 
 const (
@@ -46,15 +48,15 @@ const (
 // flight is one proposal under way and the answers that wait for it.
 type flight struct {
 	epoch   uint64
-	seq     uint64 // 0: an EpochOpen
+	seq     uint64 // 0 for an EpochOpen
 	parts   []part
 	results []shard.Result // of the parts, one after another
 	began   time.Time
 	bytes   int
 	effects int
-	adopts  uint64 // the version of the policies that it adopts; 0: none
+	adopts  uint64 // the version of the policies that it adopts, or 0
 
-	happened []shard.Happening // if somebody watches
+	happened []shard.Happening // set while watched
 }
 
 // part is a run of one call's requests that went into a batch.
@@ -79,7 +81,7 @@ func (q *sequencer) enqueue(c *call) {
 	q.queued += len(c.requests)
 }
 
-// hold returns how much longer the next batch waits for callers that were just answered; 0 or less: it goes now.
+// hold returns how much longer the next batch waits for callers that were just answered; 0 or less if it goes now.
 func (q *sequencer) hold(wall time.Time) time.Duration {
 	if q.queued == 0 || q.sumDue <= 0 || q.rules.due() {
 		return 0
@@ -91,11 +93,11 @@ func (q *sequencer) hold(wall time.Time) time.Duration {
 	return q.pace.left(q.queued, due, wall)
 }
 
-// margin is how long before its deadline a call is proposed at the latest, as far as the wait decides it: twice the time of a
-// commit.
+// margin is how long before its deadline a call is proposed at the latest, as far as the wait decides it: twice the
+// time of a commit.
 func (q *sequencer) margin() time.Duration { return 2 * q.commit }
 
-// wants returns when the loop is to be woken: at this many more requests, or at a call whose deadline is before dueBefore.
+// wants returns when to wake the loop: at this many more requests, or at a call with a deadline before dueBefore.
 func (q *sequencer) wants() (more int, dueBefore time.Time) {
 	switch {
 	case q.state != open || q.paused:
@@ -139,8 +141,8 @@ func (q *sequencer) stamp(now limit.Time) shard.Stamp {
 	}
 }
 
-// next makes the next entry out of the queue, or returns nil if there is nothing to propose. state must not change during the
-// call.
+// next makes the next entry from the queue, or returns nil if there is nothing to propose. state must not change during
+// the call.
 func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []byte {
 	if state.Epoch() != q.epoch { // another node opened an epoch: no entry of this one can be installed anymore
 		q.close()
@@ -210,8 +212,8 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 	q.inFlight = append(q.inFlight, f)
 }
 
-// gather collects the requests that go next, as many as a batch may have. It skips requests whose caller has given up, or will
-// have before a commit can complete: they are not worth deciding (R20).
+// gather collects the next requests, as many as a batch may have. It skips requests that are abandoned, or will be
+// before a commit can complete: they are not worth deciding (R20).
 func (q *sequencer) gather(wall time.Time) (requests []shard.Request) {
 	requests = make([]shard.Request, 0, min(q.queued, q.config.MaxBatch))
 	for at := range q.queue {
@@ -235,7 +237,7 @@ func (q *sequencer) gatherClass(at queueClass, requests []shard.Request, wall ti
 		requests = append(requests, rest[:min(len(rest), q.config.MaxBatch-len(requests))]...)
 	}
 	dropped := seen - len(kept)
-	copy(calls[dropped:seen], kept) // move the few kept calls, not the many behind them: an overloaded queue is long
+	copy(calls[dropped:seen], kept) // move the few kept calls, not the many after them: an overloaded queue is long
 	q.queue[at] = calls[dropped:]
 	return requests
 }
@@ -265,15 +267,16 @@ func (q *sequencer) start(c *call, wall time.Time) bool {
 		return false //mutant:abandoned-call-runs
 	}
 	if !c.deadline.IsZero() && c.deadline.Sub(wall) < q.commit {
-		q.commit -= q.commit / 8 // nothing is measured while all are refused, so one stall must not count against them forever
+		// Nothing is measured while all are refused, so one stall must not count against them forever.
+		q.commit -= q.commit / 8
 		c.fail(0, len(c.requests), errTooShort)
 		return false
 	}
 	return true
 }
 
-// settle takes the outcome of the oldest proposal under way and answers the calls that waited for it. It reports whether the
-// proposal was installed.
+// settle takes the outcome of the oldest proposal under way and answers the calls that waited for it. It reports
+// whether the proposal was installed.
 func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight, installed bool) {
 	f = q.inFlight[0]
 	q.inFlight = q.inFlight[1:]
@@ -309,8 +312,8 @@ func (q *sequencer) settleOpen(o shard.Outcome, err error) (installed bool) {
 	return true
 }
 
-// refusal returns why an EpochOpen is certainly in no log, or nil if that is not certain. Requests queued behind it were never
-// proposed, so an unknown outcome of the EpochOpen is not theirs.
+// refusal returns why an EpochOpen is certainly in no log, or nil if that is not certain. Requests queued behind it
+// were never proposed, so an unknown outcome of the EpochOpen is not theirs.
 func refusal(err error) *shard.Error {
 	var known *shard.Error
 	if errors.As(err, &known) && !known.MaybeApplied() {
@@ -356,7 +359,8 @@ func (q *sequencer) failQueued(err *shard.Error) {
 	q.queue, q.queued = queue{}, 0
 }
 
-// failure returns the error that an outcome means for the waiting calls, or nil if exactly the proposed entry was installed.
+// failure returns the error that an outcome means for the waiting calls, or nil if exactly the proposed entry was
+// installed.
 func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 	var known *shard.Error
 	switch {
@@ -372,7 +376,7 @@ func (f *flight) failure(o shard.Outcome, err error) *shard.Error {
 	return nil
 }
 
-// reached tells those who follow the requests.
+// reached reports a step to the traces of the requests.
 func (f *flight) reached(step shard.TraceStep, wall time.Time) {
 	for i := range f.parts {
 		f.parts[i].call.reached(step, wall)

@@ -16,10 +16,10 @@ var (
 	worldsFlag = flag.Uint64("worlds", 150, "how many worlds are simulated")
 )
 
-// TestSimulation builds worlds from seeds. Each world is a shard with one to three replicas; a log that delays, refuses, loses
-// and repeats entries; clocks that cannot be trusted; processes that crash between any two steps; and clients that retry. Every
-// decision and answer is judged (check.History, judge_test.go). Then the world heals, and the final state must match the
-// answers that the clients got.
+// TestSimulation builds worlds from seeds. Each world is a shard with one to three replicas; a log that delays,
+// refuses, loses and repeats entries; clocks that cannot be trusted; processes that crash between any two steps; and
+// clients that retry. Every decision and answer is judged (check.History, judge_test.go). Then the world heals, and the
+// final state must match the answers that the clients got.
 //
 // A failure names its seed. `go test ./actor -run TestSimulation -seed N` plays that world again, step for step.
 func TestSimulation(t *testing.T) {
@@ -75,8 +75,8 @@ func enough(seed uint64, started time.Time) bool {
 	return seed > *worldsFlag
 }
 
-// tell plays a world again and returns its story: the end of its schedule, and all events on the keys of the request that went
-// wrong.
+// tell plays a world again and returns its story: the end of its schedule, and all events on the keys of the request
+// that went wrong.
 func tell(seed uint64) (string, error) {
 	s := &story{}
 	w := newWorld(seed, s)
@@ -132,8 +132,8 @@ func (t *tally) add(other tally) {
 	}
 }
 
-// everything is the list of events that the worlds of a run must have met, so that a harness that misses them does not make the
-// shard look sound.
+// everything is the list of events that the worlds of a run must have met, so that a harness that misses them does not
+// make the shard look sound.
 var everything = []string{
 	"admitted", "denied", "replayed", "id reused", "unknown", "not applied", "unknown resolved", "deadline passed",
 	"crash with nothing proposed", "crash after propose", "crash after commit before answer",

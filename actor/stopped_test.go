@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Nothing is decided from records that cannot be trusted, and queued requests are refused with the reason. Sums are logged
-// meanwhile: by them the replicas find out whose records are right.
+// Nothing is decided from records that cannot be trusted, and queued requests are refused with the reason. Sums are
+// logged meanwhile: from them the replicas learn which records are right.
 func TestAStoppedShardDecidesNothingAndLogsItsSums(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stopped atomic.Pointer[shard.Error]

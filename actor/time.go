@@ -10,8 +10,9 @@ import (
 
 // Thresholds and intervals of the reports and actions on clocks (R18).
 const (
-	offMost    = 200 * time.Millisecond // this machine's clock off the reference: more is reported
-	aheadMost  = 400 * time.Millisecond // this machine's clock ahead of the reference: at this, another node should own the shard
+	offMost = 200 * time.Millisecond // this machine's clock off the reference: more is reported
+	// This machine's clock ahead of the reference: at this, another node should own the shard.
+	aheadMost  = 400 * time.Millisecond
 	behindMost = 400 * time.Millisecond // shard time behind the reference: more ends the epoch
 	wrongMost  = 10 * time.Second       // this machine's clock off the reference: more should stop the node
 	frozenMost = 10 * time.Second       // shard time stands still: more is reported
@@ -35,8 +36,9 @@ func (a *Actor) ahead(wall time.Time) (ahead time.Duration, ok bool) {
 	return a.config.Reference() //mutant:epoch-without-clocks
 }
 
-// watchTime compares this machine's clock and shard time with the reference. If shard time is far behind, the epoch ends and
-// the next one starts at the reference again; queued requests wait for that. If shard time stands still, that is reported.
+// watchTime compares this machine's clock and shard time with the reference. If shard time is far behind, the epoch
+// ends and the next one starts at the reference again; queued requests wait for that. If shard time stands still, that
+// is reported.
 func (a *Actor) watchTime(wall time.Time) {
 	ahead, ok := a.ahead(wall)
 	if ok {
@@ -80,7 +82,7 @@ func (a *Actor) watchClock(wall time.Time, ahead time.Duration) {
 	}
 }
 
-// moved adds to shard time what a test has moved it.
+// moved adds a test's offset to shard time.
 func (a *Actor) moved(now limit.Time) limit.Time {
 	if a.config.Ahead == nil {
 		return now

@@ -58,8 +58,8 @@ func runs(t *testing.T, a *Actor) (ahead time.Duration, epoch uint64) {
 	return time.Until(time.UnixMicro(int64(result.Decision.DecidedAt))), result.Decision.Position.Epoch
 }
 
-// Shard time begins at the reference, not at this machine's clock, and follows it by at most 500 ppm. Without a measurement it
-// continues unchanged.
+// Shard time begins at the reference, not at this machine's clock, and follows it by at most 500 ppm. Without a
+// measurement it continues unchanged.
 func TestShardTimeFollowsTheReference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeReference{ahead: 150 * time.Millisecond}
@@ -211,8 +211,8 @@ func TestMajorityMayStep(t *testing.T) {
 	})
 }
 
-// Whatever its reference does, shard time never goes back and never runs more than 500 ppm faster or slower than the machine's
-// monotonic time. It reaches a reference that stays constant.
+// Whatever its reference does, shard time never goes back and never runs more than 500 ppm faster or slower than the
+// machine's monotonic time. It reaches a reference that stays constant.
 func TestClockIsSlewed(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

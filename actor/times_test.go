@@ -15,8 +15,8 @@ type opened struct {
 	stamped   limit.Time // the newest entry after it
 }
 
-// stand stops a replica's machine, or lets it continue. While it stands still, neither its monotonic time nor its knowledge of
-// the reference advances.
+// stand stops a replica's machine, or lets it continue. While it stands still, neither its monotonic time nor its
+// knowledge of the reference advances.
 func (w *world) stand(r *replica) {
 	if r.frozenAt == 0 {
 		r.frozenAt, r.stoppedAt = int64(r.clock(w)), w.now
@@ -64,9 +64,9 @@ func (r *replica) stoodUntil(w *world) int64 {
 	return r.stood
 }
 
-// stampedAt checks the time of an entry against the promise: since its epoch began, shard time has advanced by the time that
-// the machine was running, give or take 500 ppm, whatever the reference did; or it stands still and advances by one
-// microsecond.
+// stampedAt checks the time of an entry against the promise: since its epoch began, shard time has advanced by the time
+// that the machine was running, give or take 500 ppm, whatever the reference did; or it stands still and advances by
+// one microsecond.
 func (o *opened) stampedAt(w *world, r *replica, at limit.Time) error {
 	ran := w.now - o.at - (r.stoodUntil(w) - o.stood)
 	slack := ran/2000 + 1

@@ -8,26 +8,26 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// inlinePolicy is the name under which keys are counted whose limits came with the request: it may use any name for them.
+// inlinePolicy is the name under which keys with limits from the request are counted: the request may use any name for
+// them.
 const inlinePolicy = "inline"
 
-// Top returns what this node knows of the keys of its shard that stand out, since it owns the shard. ok is false if it does not
-// own the shard, counts none, or ctx ended. It may be called by any number of goroutines.
+// Top returns the busiest keys of the shard since this node owns it. ok is false if it does not own the shard, has no
+// board, or ctx ended. It may be called by any number of goroutines.
 func (a *Actor) Top(ctx context.Context, q *top.Query) (parts []top.Part, ok bool) {
 	ok = a.askBoard(ctx, func(now int64) { parts = a.board.Read(q, now) })
 	return parts, ok
 }
 
-// Spikes lists the keys of the shard that were denied far more often than before in the last minute, as far as this node knows since it
-// owns the shard; none if it does not. It is meant to be called once a minute; shard.SpikeRequest drops what was told before. It may be
-// called by any number of goroutines.
+// Spikes lists the keys of the shard that were denied far more often in the last minute than before, as far as this
+// node knows since it owns the shard; none if it does not. It is meant to be called once a minute; shard.SpikeRequest
+// drops repeated ones. It may be called by any number of goroutines.
 func (a *Actor) Spikes(ctx context.Context) (spikes []top.Spike) {
 	a.askBoard(ctx, func(now int64) { spikes = a.board.Spikes(now) })
 	return spikes
 }
 
-// askBoard has the loop read the board at an instant. It reports whether it did: not if the shard is not owned here, or
-// ctx ended.
+// askBoard makes the loop read the board at an instant. It returns false if the shard is not owned here, or ctx ended.
 func (a *Actor) askBoard(ctx context.Context, read func(now int64)) (done bool) {
 	if a.board == nil || !a.Open() {
 		return false
@@ -48,14 +48,15 @@ func (a *Actor) askBoard(ctx context.Context, read func(now int64)) (done bool) 
 	return done
 }
 
-// openTop begins a new board for a new epoch, unless nobody else has owned the shard since this node's last one.
+// openTop begins a new board for a new epoch, unless no other node has owned the shard since this node's last one.
 func (a *Actor) openTop() {
 	if a.board != nil && !a.continues {
 		a.board.Close(a.config.Now().UnixMicro())
 	}
 }
 
-// countTop counts the keys of the newest batch. The batch is with the proposer already, so its callers do not wait for this.
+// countTop counts the keys of the newest batch. The batch is with the proposer already, so its callers do not wait for
+// this.
 func (a *Actor) countTop(wall time.Time) {
 	if a.board == nil {
 		return
@@ -76,8 +77,8 @@ func (a *Actor) countTop(wall time.Time) {
 	}
 }
 
-// CountKeys counts the entries of one decision in a board that the caller owns. A denied entry is one that a limit or a block denied,
-// and not one that was denied because of another.
+// CountKeys counts the entries of one decision in a board that the caller owns. A denied entry is one that a limit or a
+// block denied, not one that was denied because of another.
 func CountKeys(b *top.Board, r *shard.Request, d *shard.Decision) {
 	op, counts := decidedOp(r)
 	if !counts || d.Replayed || r.Namespace == shard.CanaryNamespace { //mutant:canary-among-the-keys
@@ -121,7 +122,7 @@ func decidedOp(r *shard.Request) (op shard.Op, decides bool) {
 	return op, false
 }
 
-// ofEntry reads the statuses of the first n limits, which are those of an entry.
+// ofEntry reads the statuses of the first n limits, which belong to the entry.
 func ofEntry(e *shard.Entry, statuses []shard.LimitStatus) (denied bool, granted uint64, n int) {
 	for ; n < len(statuses); n++ {
 		s := &statuses[n]

@@ -57,7 +57,7 @@ func TestTopCountsWhatWasDecided(t *testing.T) {
 	})
 }
 
-// Of two entries only the one is denied whose limit has no room, and neither has admitted anything.
+// Of two entries only the one without room in its limit is denied, and neither has admitted anything.
 func TestTopKnowsWhichEntryWasDenied(t *testing.T) {
 	b := top.NewBoard(top.NewBudget(0), 0)
 	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "full", Cost: 2}, {Policy: "p", Key: "free", Cost: 2}}}

@@ -14,8 +14,8 @@ import (
 // theShard is the number of the only shard.
 const theShard shard.ID = 3
 
-// world is a shard and its surroundings, in virtual time, driven only by its random numbers. Its parts are in replica_test.go
-// (owners and followers), log_test.go, client_test.go and judge_test.go.
+// world is a shard and its surroundings, in virtual time, driven only by its random numbers. Its parts are in
+// replica_test.go (owners and followers), log_test.go, client_test.go and judge_test.go.
 type world struct {
 	seed   uint64
 	random *rand.Rand
@@ -145,7 +145,7 @@ func (w *world) act() error {
 	return w.pass(w.random.Int64N(150_000))
 }
 
-// pass advances time; clients whose deadline passes give up.
+// pass advances time; clients give up at their deadline.
 func (w *world) pass(micros int64) error {
 	w.now += micros
 	for _, c := range w.clients {
@@ -156,8 +156,8 @@ func (w *world) pass(micros int64) error {
 	return nil
 }
 
-// heal ends all faults, lets every client learn the outcomes of its requests, and brings all replicas to the end of the log. A
-// world that cannot do so in a few rounds has no liveness.
+// heal ends all faults, lets every client learn the outcomes of its requests, and brings all replicas to the end of the
+// log. A world that cannot do so in a few rounds has no liveness.
 func (w *world) heal() error {
 	w.healing = true
 	w.tellf("the world heals")
@@ -279,8 +279,8 @@ const resettable = 6
 
 var theKeys = []string{"ann", "bob"}
 
-// Ids are remembered for less time than a world lasts, except with limits that never forget: the clients' knowledge of these is
-// added up in the end.
+// Ids are remembered for less time than a world lasts, except with limits that never forget: the clients' knowledge of
+// these is added up in the end.
 const shortRetention, longRetention limit.Span = 2e6, 600e6
 
 func theRetention(name string) limit.Span {

@@ -13,7 +13,7 @@ import (
 // gossipAddress holds where this node's gossip listens and how others reach it.
 type gossipAddress struct {
 	bind       netip.Addr
-	port       uint16 // 0: any free port
+	port       uint16 // 0 for any free port
 	announced  netip.Addr
 	host       string // dialed by others if the peer or the API listener is on a wildcard address
 	advertised bool   // others also dial host if the listener is on a specific address
@@ -55,8 +55,8 @@ func (c *Config) address(ctx context.Context) (a gossipAddress, err error) {
 	return a, err
 }
 
-// advertiseWait is how long a start waits for an address of the advertised name: in Kubernetes a pod is in the DNS a moment after it
-// has started.
+// advertiseWait is how long a start waits for an address of the advertised name: in Kubernetes a pod is in the DNS a
+// moment after it has started.
 const advertiseWait = 30 * time.Second
 
 // lookupAdvertised returns the addresses of Advertise, as soon as there is one.
@@ -96,7 +96,7 @@ func (c *Config) bind(ctx context.Context, host string) (netip.Addr, error) {
 	return found[0], nil
 }
 
-// machineAddress returns the first address of this machine that other machines may reach: one of IPv4, if there is one.
+// machineAddress returns the first address of this machine that other machines may reach, preferably IPv4.
 func machineAddress(list func() ([]net.Addr, error)) (found netip.Addr, err error) {
 	addresses, err := list()
 	if err != nil {

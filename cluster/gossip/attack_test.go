@@ -108,7 +108,8 @@ func attacks() map[string][]byte {
 func TestGossipWithAKeyOutlivesWhatEndsMemberlist(t *testing.T) {
 	t.Parallel()
 	config := gossipConfig("n1")
-	config.Keys = [][]byte{bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)} // in a rotation, too
+	// in a rotation, too
+	config.Keys = [][]byte{bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)}
 	n1 := startGossip(t, config)
 	if size := len(attacks()["a length"]); size != 29 {
 		t.Errorf("the shortest attack has %d bytes", size)

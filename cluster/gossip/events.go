@@ -117,8 +117,8 @@ func (c *callbacks) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyMerge implements memberlist.MergeDelegate. It refuses a join in which all nodes belong to another cluster. A new
-// node that has seen two clusters is not refused for it; NotifyAlive selects our nodes.
+// NotifyMerge implements memberlist.MergeDelegate. It refuses a join in which all nodes belong to another cluster. A
+// new node that has seen two clusters is not refused for it; NotifyAlive selects our nodes.
 func (c *callbacks) NotifyMerge(peers []*memberlist.Node) error {
 	ours, theirs := c.members.selfMeta().cluster, ""
 	for _, n := range peers {

@@ -15,9 +15,9 @@ type Formation struct {
 // FormationSelf is a node's own state, from its disk and its flags.
 type FormationSelf struct {
 	Node      string
-	Expect    int        // number of nodes that found a cluster together; 0: this one only joins
-	Cluster   string     // the cluster it belongs to; "": none
-	Formation *Formation // the one it proposed or accepted, as last kept on disk; nil: none
+	Expect    int        // number of nodes that found a cluster together; 0 if this one only joins
+	Cluster   string     // the cluster it belongs to, or ""
+	Formation *Formation // the one it proposed or accepted, as last kept on disk; may be nil
 }
 
 // FormationAction is a node's next action.
@@ -26,7 +26,8 @@ type FormationAction int
 const (
 	// FormWait means to do nothing until members change; Why gives the reason.
 	FormWait FormationAction = iota
-	// FormJoin means to take Cluster as this node's cluster, forever. A node that has taken it already is told so again.
+	// FormJoin means to take Cluster as this node's cluster, forever. It is repeated to a node that has taken it
+	// already.
 	FormJoin
 	// FormPropose means to draw a cluster id, and to keep and announce a Formation of it with Founders.
 	FormPropose
@@ -47,18 +48,18 @@ type FormationStep struct {
 	Formation *Formation // of FormAccept, FormGo and FormFound
 }
 
-// Form decides a node's next step into a cluster, from what the node kept and which members it sees. The caller asks
+// Form decides a node's next step into a cluster, from its kept state and the members that it sees. The caller asks
 // again after every step and whenever members change, until it has carried out FormJoin or FormFound.
 //
 // Two clusters are kept apart because a node takes one cluster id, ever, and keeps it on disk before announcing it. The
-// creator says go when all founders have taken its id, and after that none of them can take another. So a node's view may
-// be late or incomplete: at worst it makes the node wait, and some waits need an operator. To resume after a crash at any
-// point, the caller keeps a Formation before it announces: on FormPropose the one it made; on FormAccept, FormGo and
-// FormFound the one of the step. When its replica of the system shard is created, it keeps the cluster and forgets the
-// Formation, because a node without a kept Formation only joins.
+// creator says go when all founders have taken its id, and after that none of them can take another. So a node's view
+// may be late or incomplete: at worst it makes the node wait, and some waits need an operator. To resume after a crash
+// at any point, the caller keeps a Formation before it announces: on FormPropose the one it made; on FormAccept, FormGo
+// and FormFound the one of the step. When its replica of the system shard is created, it keeps the cluster and forgets
+// the Formation, because a node without a kept Formation only joins.
 //
-// Members that left or are suspect do not count, with two exceptions: it stays true that a cluster's founders were told
-// to go, and a node that has seen a cluster, even one that is gone, founds no other. (R12b.)
+// Members that left or are suspect do not count, with two exceptions: a go that founders have received stays valid, and
+// a node that has seen a cluster, even one that is gone, founds no other. (R12b.)
 func Form(self FormationSelf, members []Member) FormationStep {
 	v := newFormationView(&self, members)
 	switch f := self.Formation; {

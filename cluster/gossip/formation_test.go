@@ -285,8 +285,8 @@ func (v *village) misfortune(mayEmpty bool) {
 	}
 }
 
-// mayEmpty reports whether a node's disk may be emptied: only before go, and only one at a time, so that the others still
-// know.
+// mayEmpty reports whether a node's disk may be emptied: only before go, and only one at a time, so that the others
+// still know.
 func (v *village) mayEmpty(n *villager) bool {
 	return v.went[n.Cluster] == nil && (len(v.emptied) == 0 || v.emptied[n.Node])
 }

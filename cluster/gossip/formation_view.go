@@ -34,8 +34,8 @@ func (v *formationView) answering() []*Member {
 	return found
 }
 
-// isFormed reports whether a member shows that its cluster exists. A founder announces its formation until it has founded
-// the cluster; a member of a cluster that announces no formation has founded or joined it.
+// isFormed reports whether a member shows that its cluster exists. A founder announces its formation until it has
+// founded the cluster; a member of a cluster that announces no formation has founded or joined it.
 func isFormed(m *Member) bool { return m.Cluster != "" && (m.Formation == nil || m.Formation.Go) }
 
 // pursue continues the formation that this node proposed or accepted.
@@ -48,8 +48,8 @@ func (v *formationView) pursue(f *Formation) FormationStep {
 	case f.Go:
 		return FormationStep{Action: FormFound, Formation: f, Why: "every founder has accepted cluster " + f.Cluster}
 	case told != "" && creator == v.self.Node:
-		// Only this node could have said go, and it has no record of it: its disk was emptied since. What that disk held
-		// may count already.
+		// Only this node could have said go, and it has no record of it: its disk was emptied since. The lost data may
+		// count already.
 		return FormationStep{Action: FormJoin, Cluster: f.Cluster, Why: fmt.Sprintf(
 			"cluster %q was founded before this node's data dir was emptied, as %s shows", f.Cluster, told)}
 	case told != "":
@@ -66,7 +66,7 @@ func (v *formationView) pursue(f *Formation) FormationStep {
 	return FormationStep{Action: FormGo, Formation: &going, Why: "every founder has accepted cluster " + f.Cluster}
 }
 
-// toldToGo returns a member that shows that a cluster exists, or "". A member that is gone counts too.
+// toldToGo returns a member that shows that a cluster exists, or "". Members that are gone count too.
 func (v *formationView) toldToGo(cluster string) string {
 	for _, id := range slices.Sorted(maps.Keys(v.others)) {
 		if m := v.others[id]; m.Cluster == cluster && isFormed(m) {
@@ -76,7 +76,7 @@ func (v *formationView) toldToGo(cluster string) string {
 	return ""
 }
 
-// missing returns the other founders that are not seen to have accepted, with reasons; "" if all have.
+// missing returns the other founders that are not seen to have accepted, with reasons, or "" if all have.
 func (v *formationView) missing(f *Formation) string {
 	var missing []string
 	for _, id := range f.Founders {
@@ -104,7 +104,7 @@ func (v *formationView) describe(id, cluster string) string {
 	return id + " has accepted it"
 }
 
-// join takes a fresh node into the one cluster that exists, if one does.
+// join adds a fresh node to the one existing cluster, if there is one.
 func (v *formationView) join() (FormationStep, bool) {
 	formed := map[string]string{} // by cluster: one of its nodes
 	for _, m := range v.answering() {
@@ -124,8 +124,7 @@ func (v *formationView) join() (FormationStep, bool) {
 		ids[0], formed[ids[0]], ids[1], formed[ids[1]]), true
 }
 
-// accept takes a proposal that names this fresh node. If there are only proposals that it cannot accept now, the node
-// waits.
+// accept takes a proposal that names this fresh node. If it can accept no proposal now, the node waits.
 func (v *formationView) accept() (FormationStep, bool) {
 	proposals := map[string]*Formation{}
 	for _, m := range v.answering() {

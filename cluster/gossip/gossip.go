@@ -19,29 +19,32 @@ import (
 
 // Config configures a Gossip.
 type Config struct {
-	Addr      string // host:port to listen on, TCP and UDP; port 0: any free port
-	Advertise string // host that others dial for all three addresses; "": the listen address, or this machine's for a wildcard
+	Addr string // host:port to listen on, TCP and UDP; port 0 for any free port
+	// Advertise is the host that others dial for all three addresses; "" for the listen address, or this machine's for
+	// a wildcard.
+	Advertise string
 	Node      string // this node's id, at most 64 bytes
-	Cluster   string // "": in no cluster yet
+	Cluster   string // "" if in no cluster yet
 	PeerAddr  string
 	APIAddr   string
 	Zone      string
 	Version   string
-	Expect    int        // number of nodes that found a cluster together; 0: this node only joins
-	Formation *Formation // the one that this node proposed or accepted, of the same Cluster; nil: none
+	Expect    int        // number of nodes that found a cluster together; 0 if this node only joins
+	Formation *Formation // the one that this node proposed or accepted, of the same Cluster; may be nil
 	Seeds     []string   // host:port; a name with several addresses is several seeds; our own address is skipped
-	Keys      [][]byte   // of 32 bytes each, that all nodes share: the first one sends, all are accepted; none: no encryption
-	Insecure  bool       // allows gossip without a key off loopback
+	// Keys are of 32 bytes each, shared by all nodes: the first one sends, all are accepted; none disables encryption.
+	Keys     [][]byte
+	Insecure bool // allows gossip without a key off loopback
 
-	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil: none known
-	OnChange   func()          // called after members changed, from one goroutine; must not call Stop; nil: not called
-	Streams    int             // maximum number of incoming streams at one time; 0: 64
-	OnRefused  func(string)    // called with the reason for each stream refused for lack of room; nil: not called
+	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil if none are known
+	OnChange   func()          // called after members changed, from one goroutine; must not call Stop; may be nil
+	Streams    int             // maximum number of concurrent incoming streams; 0 means 64
+	OnRefused  func(string)    // called with the reason for each stream refused for lack of room; may be nil
 	Hints      *Hints          // received hints are merged into it; required
-	Resolver   Resolver        // nil: net.DefaultResolver
-	Logger     *slog.Logger    // nil: nothing is logged
+	Resolver   Resolver        // nil means net.DefaultResolver
+	Logger     *slog.Logger    // nil disables logging
 
-	pace pace // zero: lanPace
+	pace pace // zero means lanPace
 }
 
 // pace holds the intervals of gossip.
@@ -64,13 +67,13 @@ const (
 	reclaimWait    = time.Second            // until a dead node may return under another address
 )
 
-// Gossip is this node's membership in the gossip. All methods may be called concurrently. After Stop, no other method may
-// be called.
+// Gossip is this node's membership in the gossip. All methods may be called concurrently. After Stop, no other method
+// may be called.
 type Gossip struct {
 	config    Config
 	callbacks *callbacks
 	list      *memberlist.Memberlist
-	keys      *memberlist.Keyring      // nil: no encryption
+	keys      *memberlist.Keyring      // nil disables encryption
 	announce  sync.Mutex               // held while our meta or the keys change
 	silent    atomic.Pointer[[]string] // see Silent
 	cancel    context.CancelFunc
@@ -79,7 +82,8 @@ type Gossip struct {
 }
 
 // Start listens, and searches for seeds and registered nodes in the background until Stop. It fails if the
-// configuration is invalid, the port is taken, or the advertised host is not found within advertiseWait. It is no failure if no node answers.
+// configuration is invalid, the port is taken, or the advertised host is not found within advertiseWait. It does not
+// fail if no node answers.
 func Start(config Config) (*Gossip, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -207,7 +211,7 @@ func (c *Config) memberlist(callbacks *callbacks) *memberlist.Config {
 	return settings
 }
 
-// keyring returns the keys for memberlist; nil: there are none.
+// keyring returns the keys for memberlist, or nil if there are none.
 func (c *Config) keyring() (*memberlist.Keyring, error) {
 	if len(c.Keys) == 0 {
 		return nil, nil
@@ -254,8 +258,8 @@ func (g *Gossip) Addr() string {
 	return ""
 }
 
-// Members returns the nodes that gossip knows, by id, including this one. Nodes of another cluster are not listed; nodes
-// that are gone stay listed for an hour.
+// Members returns the nodes that gossip knows, by id, including this one. Nodes of another cluster are not listed;
+// nodes that are gone stay listed for an hour.
 func (g *Gossip) Members() []Member { return g.callbacks.members.list() }
 
 // SetCluster announces that this node now belongs to a cluster. It fails if the node belongs to another one: a node
@@ -278,9 +282,9 @@ func (g *Gossip) SetCluster(id string) error {
 	return nil
 }
 
-// Announce announces that this node proposed or accepted a formation, and that it belongs to its cluster. Both go out at
-// once, because a node with a cluster and without a formation shows that its cluster exists. It fails if the node belongs
-// to another cluster, or if the announcement is too large.
+// Announce announces that this node proposed or accepted a formation, and that it belongs to its cluster. Both go out
+// at once, because a node with a cluster and without a formation shows that its cluster exists. It fails if the node
+// belongs to another cluster, or if the announcement is too large.
 func (g *Gossip) Announce(f Formation) error {
 	g.announce.Lock()
 	defer g.announce.Unlock()
@@ -319,8 +323,9 @@ func (g *Gossip) AnnounceOwner(id shard.ID, epoch uint64) {
 	}
 }
 
-// Stop says goodbye, for at most a second, closes the port and waits for the goroutines of this package. No callback of
-// the configuration runs after it. A memberlist probe in flight ends by itself within a few seconds.
+// Stop announces that this node leaves, for at most a second, closes the port and waits for the goroutines of this
+// package. No callback of the configuration runs after it. A memberlist probe in flight ends by itself within a few
+// seconds.
 func (g *Gossip) Stop() { g.stop.Do(g.leave) }
 
 func (g *Gossip) leave() {
@@ -332,7 +337,7 @@ func (g *Gossip) leave() {
 	self.leaving = true
 	g.become(self)
 	if err := g.list.Leave(announceWait); err != nil {
-		g.config.Logger.Debug("gossip: nobody heard our goodbye", "error", err)
+		g.config.Logger.Debug("gossip: no node received our leave message", "error", err)
 	}
 	g.list.Shutdown() // its error is always nil
 }

@@ -22,11 +22,11 @@ type Hints struct {
 	listeners atomic.Pointer[[]func(id shard.ID)]
 }
 
-// NewHints returns Hints with room for the system shard and for the shards with ids below shards. Hints for other shards
-// are ignored.
+// NewHints returns Hints with room for the system shard and for the shards with ids below shards. Hints for other
+// shards are ignored.
 func NewHints(shards int) *Hints { return &Hints{byShard: make([]atomic.Pointer[Hint], shards+1)} }
 
-// place returns the slot of a shard's hint, the last one for the system shard; nil if there is no room for it.
+// place returns the slot of a shard's hint, the last one for the system shard, or nil if there is no room for it.
 func (h *Hints) place(id shard.ID) *atomic.Pointer[Hint] {
 	last := len(h.byShard) - 1
 	switch {
@@ -61,7 +61,7 @@ func (h *Hints) tell(id shard.ID) {
 	}
 }
 
-// Merge keeps hint if its epoch is higher than the known one of the shard, and reports whether it did. An epoch has one
+// Merge keeps hint if its epoch is higher than the shard's known one, and reports whether it did. An epoch has one
 // owner, so of two hints with one epoch the first stays.
 func (h *Hints) Merge(hint Hint) bool {
 	place := h.place(hint.Shard)
@@ -93,8 +93,8 @@ func (h *Hints) Lookup(id shard.ID) (Hint, bool) {
 	return *known, true
 }
 
-// Drop forgets a hint whose node said that it does not own the shard. A newer hint that arrived meanwhile stays. The
-// dropped hint, or an older one, does not come back with the next gossip. (X15.)
+// Drop forgets a hint after its node has answered that it does not own the shard. A newer hint that arrived meanwhile
+// stays. The dropped hint, or an older one, does not come back with the next gossip. (X15.)
 func (h *Hints) Drop(hint Hint) {
 	place := h.place(hint.Shard)
 	if place == nil {

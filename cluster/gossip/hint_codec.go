@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// hintsFormat is the first byte of encoded hints. Hints live only as long as processes, so a reader ignores formats that
-// it does not know.
+// hintsFormat is the first byte of encoded hints. Hints live only as long as processes, so a reader ignores formats
+// that it does not know.
 const hintsFormat = 1
 
 // hintBytesMin is the shortest encoded hint: a shard, an epoch and a node of one byte.
@@ -34,8 +34,8 @@ func encodeHints(cluster string, hints []Hint) []byte {
 	return b
 }
 
-// decodeHints reads the output of encodeHints. The result does not refer to b, and takes at most a small multiple of its
-// size.
+// decodeHints reads the output of encodeHints. The result does not refer to b, and takes at most a small multiple of
+// its size.
 func decodeHints(b []byte) (cluster string, hints []Hint, err error) {
 	if len(b) == 0 || b[0] != hintsFormat {
 		return "", nil, errors.New("hints: unknown format")

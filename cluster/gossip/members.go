@@ -38,15 +38,15 @@ func (s MemberState) String() string {
 // Member is one node as gossip sees it.
 type Member struct {
 	Node       string
-	Cluster    string // "": in no cluster yet
+	Cluster    string // "" if in no cluster yet
 	Zone       string
 	Version    string
 	GossipAddr string // host:port, like the two addresses below
 	PeerAddr   string
 	APIAddr    string
 	State      MemberState
-	Expect     int        // number of nodes that it wants to found a cluster with; 0: it only joins
-	Formation  *Formation // the one it proposed or accepted; nil: none; must not be changed
+	Expect     int        // number of nodes that it wants to found a cluster with; 0 if it only joins
+	Formation  *Formation // the one it proposed or accepted; may be nil; must not be changed
 }
 
 // rememberGone is how long a node that is gone stays listed.
@@ -65,7 +65,7 @@ type members struct {
 type memberEntry struct {
 	Member
 	addr   netip.AddrPort
-	goneAt time.Time // zero: it answers
+	goneAt time.Time // zero if it answers
 }
 
 func newMembers(self meta) *members {
@@ -108,8 +108,8 @@ func (m *members) gone(node string) {
 	m.signal()
 }
 
-// admits reports whether a node with this meta may be listed: one that belongs to another cluster may not. If the node
-// was listed before it joined another cluster, admits removes it.
+// admits reports whether a node with this meta may be listed: nodes of another cluster may not. If the node was listed
+// before it joined another cluster, admits removes it.
 func (m *members) admits(node string, told meta) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

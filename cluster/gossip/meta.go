@@ -11,14 +11,14 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// metaFormat is the first byte of a node's meta. Later formats may only append fields: a reader takes the fields that it
-// knows, so that nodes of two versions see each other during a rolling upgrade.
+// metaFormat is the first byte of a node's meta. Later formats may only append fields: a reader takes the fields that
+// it knows, so that nodes of two versions see each other during a rolling upgrade.
 const metaFormat = 1
 
 const (
 	metaLeaving = 1 << iota // about to stop on purpose
 	metaForming             // a formation follows at the end
-	metaGo                  // the formation's founders were told to go
+	metaGo                  // the formation's founders have received go
 )
 
 // expectMax bounds the number of nodes that found a cluster together.
@@ -27,22 +27,23 @@ const expectMax = 1 << 16
 // textBytesMax bounds each text in gossip. Host names have at most 253 bytes, and a port follows.
 const textBytesMax = 260
 
-// meta is what a node announces about itself to all others. Its id travels separately, as memberlist's name of the node.
+// meta is what a node announces about itself to all others. Its id travels separately, as memberlist's name of the
+// node.
 type meta struct {
 	leaving  bool
-	cluster  string // "": in no cluster yet
+	cluster  string // "" if in no cluster yet
 	peerAddr string
 	apiAddr  string
 	zone     string
 	version  string
 
-	expect    int        // number of nodes to found a cluster with; 0: only joins
-	formation *Formation // of cluster; nil: none
+	expect    int        // number of nodes to found a cluster with; 0 if it only joins
+	formation *Formation // of cluster; may be nil
 }
 
 // encode returns {format byte, flags byte, cluster, peer address, API address, zone, version, expected nodes uvarint,
-// formation}, each text as its length and its bytes. It fails if that is more than memberlist carries, because memberlist
-// would panic.
+// formation}, each text as its length and its bytes. It fails if that is more than memberlist carries, because
+// memberlist would panic.
 func (m *meta) encode() ([]byte, error) {
 	f := m.formation
 	b := []byte{metaFormat, flagIf(m.leaving, metaLeaving) | flagIf(f != nil, metaForming) | flagIf(f != nil && f.Go, metaGo)}

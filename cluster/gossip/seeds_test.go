@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// zoneFile is a resolver whose names can change.
+// zoneFile is a resolver with names that can change.
 type zoneFile struct {
 	mu    sync.Mutex
 	names map[string][]string

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// seek keeps looking for missing nodes. memberlist forgets a node half a minute after it failed and never tries it again
-// (its issue 222): after a long partition, two halves would stay apart forever.
+// seek keeps looking for missing nodes. memberlist forgets a node half a minute after it failed and never tries it
+// again (its issue 222): after a long partition, two halves would stay apart forever.
 func (g *Gossip) seek(ctx context.Context) {
 	complaint := ""
 	for {
@@ -59,7 +59,7 @@ func (g *Gossip) seekOnce(ctx context.Context) (complaint string) {
 	return complaint
 }
 
-// Silent lists the known addresses at which nobody could be joined the last time.
+// Silent lists the known addresses that could not be joined the last time.
 func (g *Gossip) Silent() []string {
 	if silent := g.silent.Load(); silent != nil {
 		return *silent
@@ -67,8 +67,8 @@ func (g *Gossip) Silent() []string {
 	return nil
 }
 
-// missing returns the addresses of registered nodes and seeds at which no member answers. Names are resolved every time,
-// because their addresses change.
+// missing returns the addresses of registered nodes and seeds at which no member answers. Names are resolved every
+// time, because their addresses change.
 func (g *Gossip) missing(ctx context.Context) ([]netip.AddrPort, error) {
 	known, err := resolveSeeds(ctx, g.config.Resolver, slices.Concat(g.config.Registered(), g.config.Seeds))
 	var missing []netip.AddrPort

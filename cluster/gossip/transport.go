@@ -14,8 +14,8 @@ import (
 )
 
 // boundTransport is memberlist's own transport with two additions. Its dials end with a context, because Stop must not
-// wait for a seed that swallows packets. And it bounds the incoming streams at one time, because memberlist may allocate
-// 20 MiB for each before it finds that the key is missing.
+// wait for a seed that swallows packets. And it bounds the incoming streams at one time, because memberlist may
+// allocate 20 MiB for each before it finds that the key is missing.
 type boundTransport struct {
 	*memberlist.NetTransport
 	ctx     context.Context
@@ -56,7 +56,7 @@ func bindTransport(ctx context.Context, inner *memberlist.NetTransport, c *Confi
 // StreamCh implements memberlist.Transport.
 func (t *boundTransport) StreamCh() <-chan net.Conn { return t.streams }
 
-// pass passes on the streams for which there is room, until Shutdown.
+// pass hands on streams within the bound, until Shutdown.
 func (t *boundTransport) pass() {
 	for {
 		select {
@@ -78,8 +78,8 @@ func (t *boundTransport) pass() {
 	}
 }
 
-// Shutdown implements memberlist.Transport. memberlist's own Shutdown blocks until its accepted streams are received, so
-// pass runs until after it.
+// Shutdown implements memberlist.Transport. memberlist's own Shutdown blocks until its accepted streams are received,
+// so pass runs until after it.
 func (t *boundTransport) Shutdown() error {
 	err := t.NetTransport.Shutdown()
 	t.once.Do(func() { close(t.ended) })

@@ -8,12 +8,12 @@ import (
 )
 
 // bundle is a set of calls of one frame that are handled together: their shard's owner would put them into one batch
-// anyway. All calls ask for the same operation, so that none is sent to another class of the owner's queue because of the
-// others. Their budgets are similar: the bundle gets the longest one, which is less than twice any other. A caller with a
-// shorter deadline gives up by itself.
+// anyway. All calls ask for the same operation, so that none is sent to another class of the owner's queue because of
+// the others. Their budgets are similar: the bundle gets the longest one, which is less than twice any other. A caller
+// with a shorter deadline gives up by itself.
 type bundle struct {
 	bundleKey
-	budget   time.Duration // 0: no deadline
+	budget   time.Duration // 0 means no deadline
 	calls    []*sentCall
 	requests int
 }
@@ -22,8 +22,8 @@ type bundle struct {
 type bundleKey struct {
 	shard shard.ID
 	hops  int
-	op    shard.Op // 0: mixed or none; such a call is handled alone
-	time  int      // bit length of the budget; 0: no deadline
+	op    shard.Op // 0 if mixed or none; such a call is handled alone
+	time  int      // bit length of the budget; 0 for no deadline
 }
 
 // bundles groups the calls of a frame.

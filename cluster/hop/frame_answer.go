@@ -18,7 +18,7 @@ type answer struct {
 
 	// The acceptor's fields, while the answer waits for a frame.
 	refusal bool     // the call was never begun
-	shard   shard.ID // the shard whose room in the window it holds
+	shard   shard.ID // the shard in the window whose room it holds
 	held    int      // bytes held in the window; set in the last part of an answer only
 }
 

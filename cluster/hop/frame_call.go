@@ -20,18 +20,18 @@ const (
 // sentCall is a call as received.
 type sentCall struct {
 	number   uint64
-	budget   time.Duration // time left until the caller's deadline when the frame was made; 0: no deadline
+	budget   time.Duration // time left until the caller's deadline when the frame was made; 0 for no deadline
 	hops     int           // number of hops so far, including this one
 	shard    shard.ID
 	requests []shard.Request
-	refused  []*shard.Error // nil: none; else one error for each request of the call, nil for those in requests
+	refused  []*shard.Error // nil if none; else one error for each request of the call, nil for those in requests
 }
 
-// count returns how many requests the call has, and so how many answers it gets.
+// count returns the number of requests in the call, and so of its answers.
 func (c *sentCall) count() int { return max(len(c.requests), len(c.refused)) }
 
 // appendCallHead writes the part of a call that is known only when the frame is made. The deadline travels as the
-// remaining time in microseconds, so that the clocks of two machines are not compared.
+// remaining time in microseconds, so that two machines' clocks are not compared.
 func appendCallHead(b []byte, number uint64, budget time.Duration) []byte {
 	b = binary.AppendUvarint(b, number)
 	return binary.AppendUvarint(b, uint64(min(budget, maxBudget)/time.Microsecond))

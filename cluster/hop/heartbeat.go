@@ -9,9 +9,9 @@ import (
 
 var errSilent = errors.New("it has been silent for 2 s")
 
-// heartbeat is a hop connection that detects a dead peer. Both ends send a frame at least every beatEvery. Without these
-// beats, a machine that vanished silently would be noticed only at its callers' deadlines, or at TCP's timeout minutes
-// later.
+// heartbeat is a hop connection that detects a dead peer. Both ends send a frame at least every beatEvery. Without
+// these beats, a machine that vanished silently would be noticed only at its callers' deadlines, or at TCP's timeout
+// minutes later.
 //
 // Silence is counted in our own beats, so a process that was paused and could not listen does not blame the peer.
 type heartbeat struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// MaxHops is how often a request may be forwarded: once if the first node's hint is right, twice after an owner changed.
-// Beyond that, a request is refused instead of being sent in circles.
+// MaxHops is how often a request may be forwarded: once if the first node's hint is right, twice after an owner
+// changed. Beyond that, a request is refused instead of being sent in circles.
 const MaxHops = 2
 
 const (
@@ -54,15 +54,15 @@ func (h *Hop) Close() {
 	h.goroutines.Wait()
 }
 
-// Submit has requests for one shard decided by a node and returns one result for each, in their order. hops is how often
-// the requests were forwarded before: 0 at the node that received them from a client, else the value that the Handler
-// was given. The caller must not change the requests until Submit returns. Submit returns when ctx ends at the latest.
+// Submit sends requests for one shard to a node and returns one result for each, in their order. hops is how often the
+// requests were forwarded before: 0 at the node that received them from a client, else the value passed to the Handler.
+// The caller must not change the requests until Submit returns. Submit returns when ctx ends at the latest.
 //
-// The error code tells the fate of a request. These certainly changed nothing: Overloaded (too much is in flight to that
-// node, or ctx ended before the call was sent), Unavailable (the node could not be reached, or the connection broke
-// before the call was sent), Draining (the node said that it did not begin the call), NotOwner (too many hops), and
-// Invalid (more than a frame may carry). UnknownOutcome: the call was sent, and no answer came. Every other code is the
-// node's own.
+// The error code tells the fate of a request. These certainly changed nothing: Overloaded (too much is in flight to
+// that node, or ctx ended before the call was sent), Unavailable (the node could not be reached, or the connection
+// broke before the call was sent), Draining (the node said that it did not begin the call), NotOwner (too many hops),
+// and Invalid (more than a frame may carry). UnknownOutcome means that the call was sent and no answer came. Every
+// other code is the node's own.
 func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	if len(requests) == 0 {
 		return nil
@@ -90,8 +90,8 @@ func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, re
 	return c.results
 }
 
-// link returns the current connection to a node, or a new one. A connection that has just failed is kept for a moment, so
-// that an unreachable node is not dialed for every request.
+// link returns the current connection to a node, or a new one. A connection that has just failed is kept for a moment,
+// so that an unreachable node is not dialed for every request.
 func (h *Hop) link(node string) *link {
 	h.mu.Lock()
 	defer h.mu.Unlock()

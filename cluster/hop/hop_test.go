@@ -550,7 +550,7 @@ func (c counted) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// slow is a connection whose writes take a while.
+// slow is a connection with slow writes.
 type slow struct {
 	net.Conn
 	takes time.Duration
@@ -702,7 +702,7 @@ func check(keys ...string) shard.Request {
 	return r
 }
 
-// What is sent after a goodbye is never begun, and nobody would say so: from the goodbye on nothing leaves any more.
+// Calls sent after a goodbye are never begun, without any report: so nothing is sent after it.
 func TestNothingLeavesAfterAGoodbye(t *testing.T) {
 	l := newLink("n2", new(counts))
 	begun, sent, queued := newCall(), newCall(), newCall()

@@ -23,15 +23,15 @@ type call struct {
 	body     []byte // nil once it is in a frame
 	size     int    // of body, as counted by the window
 	deadline time.Time
-	number   uint64 // 0: not sent yet, so certainly not executed
+	number   uint64 // 0 if not sent yet, so certainly not executed
 	flight   *flight
 	results  []shard.Result
 	done     chan struct{} // closed when results are complete
 }
 
-// flight is the set of calls for one shard that left in one frame. While flightsMost flights of a shard are in progress,
-// further calls wait and accumulate: the owner decides one batch at a time, so calls sent earlier would only wait there,
-// in more and smaller frames. A shard that does not answer delays only its own calls.
+// flight is the set of calls for one shard that left in one frame. While flightsMost flights of a shard are in
+// progress, further calls wait and accumulate: the owner decides one batch at a time, so calls sent earlier would only
+// wait there, in more and smaller frames. A shard that does not answer delays only its own calls.
 type flight struct {
 	shard shard.ID
 	left  int // calls without an answer
@@ -39,8 +39,8 @@ type flight struct {
 
 const flightsMost = 2
 
-// link is one connection to a node, from the first call that needs it until it breaks. A broken link is never reused. The
-// run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
+// link is one connection to a node, from the first call that needs it until it breaks. A broken link is never reused.
+// The run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
 type link struct {
 	node  string
 	sent  *counts
@@ -54,7 +54,7 @@ type link struct {
 	waiting map[uint64]*call // sent, by number
 	flights map[shard.ID]int // in progress
 	last    uint64           // highest number of a call that was sent
-	over    error            // why the link ended; nil: it has not
+	over    error            // why the link ended; nil if it has not
 	tried   time.Time        // when it ended; when it was dialed, if it ended in good order
 }
 
@@ -92,7 +92,7 @@ func signal(wake chan struct{}) {
 	}
 }
 
-// abandon ends a call whose caller no longer waits. Its room is free at once; a late answer is dropped.
+// abandon ends a call after its caller has stopped waiting. Its room is free at once; a late answer is dropped.
 func (l *link) abandon(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *link) land(f *flight) {
 
 func (l *link) unreached() *shard.Error {
 	why := l.over
-	for inner := errors.Unwrap(why); inner != nil; inner = errors.Unwrap(why) { // the log has what surrounds it
+	for inner := errors.Unwrap(why); inner != nil; inner = errors.Unwrap(why) { // the log has the outer errors
 		why = inner
 	}
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
@@ -339,8 +339,9 @@ func (l *link) answer(answers []answer) error {
 	return nil
 }
 
-// goodbye ends the calls that the peer did not begin, and with them the link: what was sent after that would never be begun
-// either, but nobody would know. A peer that does not stop, and only renews its connections, can be dialed again at once.
+// goodbye ends the calls that the peer did not begin, and with them the link: the peer would never begin later calls
+// either, without reporting it. A peer that does not stop, and only renews its connections, can be dialed again at
+// once.
 func (l *link) goodbye(records []byte) error {
 	var begun uint64
 	r := codec.Reader(string(records))

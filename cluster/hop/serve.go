@@ -23,18 +23,18 @@ const drainWithin = 2 * time.Second
 const hangUpWithin = time.Second
 
 // Handler decides forwarded requests for one shard and returns one result for each, in their order. ctx ends at the
-// caller's deadline, or when the caller's connection ends. hops is how often the requests were forwarded, including this
-// time; it is the value to pass to Submit if they must go further. A Handler is called concurrently.
+// caller's deadline, or when the caller's connection ends. hops is how often the requests were forwarded, including
+// this time; it is the value to pass to Submit if they must go further. A Handler is called concurrently.
 type Handler func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result
 
-// Serve answers the calls of one connection until it ends, closes it, and returns when everything it started has
-// ended. Calls of one frame to one shard with the same operation are handled together, all others concurrently. Answers
-// are sent in the order in which they are ready; answers that are ready together share a frame. Calls beyond the bounds
-// of a connection are answered Overloaded. A call counts as in flight until its answer is in a frame; its size is that of
+// Serve answers the calls of one connection until it ends, closes it, and returns when everything it started has ended.
+// Calls of one frame to one shard with the same operation are handled together, all others concurrently. Answers are
+// sent in the order in which they are ready; answers that are ready together share a frame. Calls beyond the bounds of
+// a connection are answered Overloaded. A call counts as in flight until its answer is in a frame; its size is that of
 // its answer once there is one. A dialer that does not even read refusals is not read from either.
 //
-// When ctx ends, the connection is drained: no further call is begun, begun calls are answered, and the dialer is told
-// which calls were not begun, so that it can send them elsewhere.
+// When ctx ends, the connection is drained: no further call is begun, begun calls are answered, and goodbye names the
+// calls that were not begun, so that the dialer can send them elsewhere.
 func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
 	s := &server{conn: &heartbeat{Conn: conn}, handler: handler, window: newWindow(),
 		wake: make(chan struct{}, 1), gone: make(chan struct{})}
@@ -118,7 +118,7 @@ func (s *server) begin(calls []sentCall, bytes int) error {
 	for i := range calls {
 		c := &calls[i]
 		for s.refusals >= maxCallsUnderWay && !s.over {
-			taken = s.start(taken, size) // drain waits for what is begun
+			taken = s.start(taken, size) // drain waits for calls that were begun
 			s.fewer.Wait()
 		}
 		if s.draining {
@@ -139,7 +139,7 @@ func (s *server) begin(calls []sentCall, bytes int) error {
 	return nil
 }
 
-// start starts handlers for the calls, and returns the free space behind them.
+// start starts handlers for the calls, and returns the free space after them.
 func (s *server) start(calls []sentCall, size int) []sentCall {
 	for _, together := range bundles(calls) {
 		s.running.Go(func() { s.handle(together, size) })
@@ -161,7 +161,7 @@ var allCrowded = sync.OnceValue(func() []byte {
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "the node has as many forwarded requests of that shard as it may; ask again"}
 
-// handle has the calls of a bundle decided and posts their answers.
+// handle decides the calls of a bundle and posts their answers.
 func (s *server) handle(b *bundle, size int) {
 	ctx := s.calls
 	if b.budget > 0 {
@@ -269,8 +269,8 @@ func (s *server) leave(a *answer) {
 	}
 }
 
-// drain waits for the end of ctx and then ends the connection in good order. It also closes the connection once it has
-// ended for whatever reason.
+// drain waits for the end of ctx and then ends the connection in good order. It also closes a connection that has ended
+// for any other reason.
 func (s *server) drain(ctx context.Context) {
 	defer s.conn.Close()
 	select {

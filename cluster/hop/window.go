@@ -8,9 +8,9 @@ const (
 )
 
 // window bounds the calls in flight on one connection, at either end. A shard may use as much as it leaves free for all
-// others. So a shard that does not answer takes at most half and never stops its neighbors, and no share is reserved for
-// idle shards. (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet switches",
-// 1998, with alpha = 1.) Not for concurrent use.
+// others. So a shard that does not answer takes at most half and never stops its neighbors, and no share is reserved
+// for idle shards. (A. K. Choudhury and E. L. Hahne, "Dynamic queue length thresholds for shared-memory packet
+// switches", 1998, with alpha = 1.) Not for concurrent use.
 type window struct {
 	all    load
 	shards map[shard.ID]load

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// ChangeKind says what the leader of a group should do, to the group or to the table.
+// ChangeKind is a change that the leader of a group should make, to the group or to the table.
 type ChangeKind int
 
 // The changes that the leader of a group makes.
@@ -48,21 +48,21 @@ type Change struct {
 	Number uint64 // of the replica; 0 if the name is malformed
 }
 
-// ofRaft reports whether the change is one of the Raft group: not of the table, and not just a notice.
+// ofRaft reports whether the change is one of the Raft group, rather than of the table or a mere notice.
 func (c Change) ofRaft() bool {
 	return c.Kind == AddLearner || c.Kind == Promote || c.Kind == Remove || c.Kind == TransferAway || c.Kind == Stray
 }
 
-// Align returns what the leader of a group, the replica named self, does next: what to record in the table, and at most
-// one change of the group, which must be finished before Align is called again.
+// Align returns the next changes for the leader of a group, the replica named self: what to record in the table, and at
+// most one change of the group, which must be finished before Align is called again.
 //
 // members is the group's newest configuration, committed, and read by a leader after it got the table; otherwise a
-// recorded fact could be false. The table must have been read from the system shard after self began to lead, so that no
-// leader acts on an older table than its predecessor did.
+// recorded fact could be false. The table must have been read from the system shard after self began to lead, so that
+// no leader acts on an older table than its predecessor did.
 //
 // caughtUp reports whether a member has answered recently and has nearly all of the log; it is not called for self. It
-// decides which learners may vote. A member is removed only if a majority of the remaining voters has caught up, because
-// a replica that answered when the planner looked may be dead by now.
+// decides which learners may vote. A member is removed only if a majority of the remaining voters has caught up,
+// because a replica that answered when the planner looked may be dead by now.
 func Align(t *Table, id shard.ID, self string, members []GroupMember, caughtUp func(name string) bool) []Change {
 	g := t.Group(id)
 	if g == nil {
@@ -94,7 +94,7 @@ func (a *aligner) note(kind ChangeKind, r Replica) {
 		Change{Kind: kind, Shard: a.g.Shard, Name: r.Name(a.g.Shard), Node: r.Node, Number: r.Number})
 }
 
-// replica compares one listed replica with the configuration. A listed voter that is no voter in the configuration is
+// replica compares one listed replica with the configuration. A listed voter without a vote in the configuration is
 // promoted again: its vote was recorded, but the entry that gave it was lost with its leader.
 func (a *aligner) replica(r Replica) {
 	name := r.Name(a.g.Shard)
@@ -119,8 +119,8 @@ func (a *aligner) replica(r Replica) {
 	}
 }
 
-// crowded reports whether a voter has to leave before a replica comes: another one of its node, because a node has one vote in a group,
-// or a lost one. A lost voter that is the table's only one cannot leave before.
+// crowded reports whether a voter has to leave before a replica comes: another one of its node, because a node has one
+// vote in a group, or a lost one. A lost voter cannot leave first if it is the table's only voter.
 func (a *aligner) crowded(coming Replica) bool {
 	for _, r := range a.g.Replicas {
 		goes := r.Node == coming.Node || r.Lost && (r.Role == Leaving || len(a.g.Voters()) > 1)
@@ -146,7 +146,7 @@ func (a *aligner) canRemove(name string) bool {
 	return current > voters/2
 }
 
-// transfer looks for a voter that stays and has caught up, preferably on the node that should lead.
+// transfer looks for a remaining voter that has caught up, preferably on the node that should lead.
 func (a *aligner) transfer() {
 	var heir *Replica
 	for i := range a.g.Replicas {
@@ -164,8 +164,8 @@ func (a *aligner) transfer() {
 	}
 }
 
-// unlisted handles a member that the table does not list. A number that the table has already given out was listed once,
-// and is gone for good.
+// unlisted handles a member that the table does not list. A number that the table has already given out was listed
+// once, and is gone for good.
 func (a *aligner) unlisted(m GroupMember, nextNumber uint64) {
 	r, id, err := ParseName(m.Name)
 	if err != nil || id != a.g.Shard || r.Number < firstNumber || r.Name(id) != m.Name {

@@ -8,7 +8,8 @@ import (
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// ValidID reports whether names of replicas, gossip and certificates can carry the id of a node. An id is kept forever.
+// ValidID reports whether a node's id can be part of the names of replicas, of gossip and of certificates. An id is
+// kept forever.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
 // RandomID draws an id for a cluster, a node, or one life of a node.

@@ -28,9 +28,9 @@ const (
 )
 
 // Judge compares the sums of one replica, self, with the reported sums of the group's voters. Each replica judges only
-// itself. It is convicted if it was outvoted at any position that it still remembers; otherwise the newest position with
-// a result counts. A sum of another version says nothing. A missing sum says nothing either: it may still come, as long
-// as its voter has not reached that position.
+// itself. It is convicted if it was outvoted at any position that it still remembers; otherwise the newest position
+// with a result counts. A sum of another version does not count. A missing sum does not count either: it may still
+// come, as long as its voter has not reached that position.
 func Judge(self string, voters []string, said map[string]Testimony) (Verdict, shard.SumAt) {
 	newest, at := Unjudged, shard.SumAt{}
 	mine := said[self].Sums

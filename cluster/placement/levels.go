@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// LevelsDocument is the name of the document that holds Levels. It is not part of the table: a release that reads a table with
-// unknown fields drops them when it writes the next one. It leaves a separate document alone.
+// LevelsDocument is the name of the document that holds Levels. It is not part of the table: a release that reads a
+// table with unknown fields drops them when it writes the next one. It leaves a separate document alone.
 const LevelsDocument = "levels"
 
 // LevelSettles is how long all nodes must have known a level before the cluster rises to it by itself. This leaves time
@@ -23,14 +23,15 @@ const LevelSettles = 10 * time.Minute
 // shard, replaced by compare-and-set only. A Levels is never changed once it was handed on.
 //
 // A rise has two steps. Next is set when all listed nodes know the level. Each node then writes it into its data
-// directory, which no older binary opens from then on. Cluster follows when all of them have done so. So data written at
-// a level can be read by every listed node, whatever binary it is started with next.
+// directory, which no older binary opens from then on. Cluster follows when all of them have done so. So data written
+// at a level can be read by every listed node, whatever binary it is started with next.
 type Levels struct {
-	Cluster shard.Level  // what may be written; it never falls
-	Next    shard.Level  `json:",omitempty"` // the level that the cluster is about to rise to; 0: none
-	Pin     shard.Level  `json:",omitempty"` // the cluster does not rise above it; 0: it is not pinned
-	Finish  bool         `json:",omitempty"` // rise as soon as all nodes know the level, as an operator requested
-	Since   int64        `json:",omitempty"` // since when all nodes have known Target, in Unix microseconds; 0: they do not
+	Cluster shard.Level // the newest level that may be written; it never falls
+	Next    shard.Level `json:",omitempty"` // the level that the cluster is about to rise to; 0 if none
+	Pin     shard.Level `json:",omitempty"` // the cluster does not rise above it; 0 if not pinned
+	Finish  bool        `json:",omitempty"` // rise as soon as all nodes know the level, as an operator requested
+	// Since is when all nodes began to know Target, in Unix microseconds; 0 if they do not.
+	Since   int64        `json:",omitempty"`
 	Target  shard.Level  `json:",omitempty"` // the level that Since refers to
 	Release string       `json:",omitempty"` // release of the node that last raised the level
 	Nodes   []NodeLevels `json:",omitempty"` // by id
@@ -124,8 +125,8 @@ func (l *Levels) ApplyPin(level shard.Level) (*Levels, error) {
 	return next, nil
 }
 
-// Heard returns what the listed nodes reported: as reports has it, or as recorded for a node that reports does not name. A
-// node that has never answered is not among them: no level is known by all as long as there is one.
+// Heard returns what the listed nodes reported: as in reports, or as recorded for a node missing from reports. A node
+// that has never answered is missing from the result: as long as there is one, no level is known to all.
 func (l *Levels) Heard(t *Table, reports map[string]Report) (nodes []NodeLevels) {
 	for _, n := range t.Listed() {
 		levels, known := l.Node(n.ID)
@@ -140,9 +141,9 @@ func (l *Levels) Heard(t *Table, reports map[string]Report) (nodes []NodeLevels)
 	return nodes
 }
 
-// ApplyFinish returns changed levels that rise as soon as possible, and the level that they rise to. If that level is the
-// cluster's own, there is nothing to do. If the cluster cannot rise to newest now, the error names the obstacle. The reports
-// count because the planner records what a node reports only when it plans next, a second later.
+// ApplyFinish returns changed levels that rise as soon as possible, and the level that they rise to. If that level is
+// the cluster's own, there is nothing to do. If the cluster cannot rise to newest now, the error names the obstacle.
+// Reports count directly, because the planner records them only when it plans next, a second later.
 func (l *Levels) ApplyFinish(t *Table, reports map[string]Report, newest shard.Level) (*Levels, shard.Level, error) {
 	next := l.clone()
 	next.Nodes = l.Heard(t, reports)
@@ -255,9 +256,9 @@ func (p *levelPlanner) prepare(release string) {
 	}
 }
 
-// rise ends a rise when no listed node can be started with a binary that does not know the level, because its directory
-// carries it. The table must already be fenced so that no older node is registered: another node may be planning the
-// table.
+// rise ends a rise when no listed node can be started with a binary that does not know the level, because the level is
+// in each data directory. The table must already be fenced so that no older node is registered: another node may be
+// planning the table.
 func (p *levelPlanner) rise(release string) {
 	//mutant:level-before-directories //mutant:level-without-fence
 	if p.t.Level < p.l.Next || !p.all(func(r NodeLevels) bool { return r.Kept >= p.l.Next }) {

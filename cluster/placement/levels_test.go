@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// climb is a cluster of nodes whose levels change.
+// climb is a cluster of nodes with changing levels.
 type climb struct {
 	t      *testing.T
 	table  *Table
@@ -39,7 +39,7 @@ func (c *climb) keeps(node string) {
 	c.seen.Reports[node] = Report{Node: node, Levels: levels(c.seen.Reports[node].Levels.Max, c.levels.Written())}
 }
 
-// levels are those of a node whose binary knows the first one to newest.
+// levels are those of a node with a binary that knows the first one to newest.
 func levels(newest, kept shard.Level) NodeLevels {
 	return NodeLevels{Min: shard.LevelFirst, Max: newest, Kept: kept}
 }
@@ -251,7 +251,8 @@ func TestANodeThatCannotReadIsNotAdmitted(t *testing.T) {
 	if next == nil || next.Node("n3") == nil {
 		t.Fatal("a node that knows the level is not registered")
 	}
-	seen.Reports["n3"] = Report{Node: "n3", Levels: levels(1, 1)} // its disk was lost, and it returns with the former release
+	// its disk was lost, and it returns with the former release
+	seen.Reports["n3"] = Report{Node: "n3", Levels: levels(1, 1)}
 	if after, steps := Plan(next, seen); after != nil && after.hasReplica("n3") && !next.hasReplica("n3") {
 		t.Errorf("it is given replicas: %q", steps)
 	}

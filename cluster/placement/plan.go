@@ -13,11 +13,11 @@ import (
 // Observed is the controller's observation of the cluster, the input of a plan.
 type Observed struct {
 	Members []gossip.Member          // from gossip
-	Silent  map[string]time.Duration // how long a node has not answered; absent or 0: it answers
+	Silent  map[string]time.Duration // how long a node has not answered; absent or 0 if it answers
 	Reports map[string]Report        // the latest report of each node
 	Grace   time.Duration            // a node that is silent for longer is replaced
-	// Lingers names leaving nodes that have no replica left, still let their clients go, and have time left for that. They are
-	// not removed yet: with the removal, their connections with the other nodes end at once.
+	// Lingers names leaving nodes without replicas that are still letting their clients go, within the time for that.
+	// They are not removed yet: with the removal, their connections with the other nodes end at once.
 	Lingers map[string]bool
 }
 
@@ -33,8 +33,8 @@ const learnersMax = 4
 // Plan registers nodes, decides which replicas to add and which to remove, and which node should lead. It never records
 // facts that only the nodes can vouch for: that stores were created or lost, that a learner votes, or that a replica is
 // gone. A group changes one replica at a time, a new one joins before the old one leaves, unless that is lost, and none
-// leaves unless a majority answers before and after. While the nodes do not change, the tables converge, because every further table has
-// to spread the replicas better than the last.
+// leaves unless a majority answers before and after. While the nodes do not change, the tables converge, because every
+// further table has to spread the replicas better than the last.
 func Plan(t *Table, seen Observed) (next *Table, steps []string) {
 	p := newPlanner(t.Clone(), seen)
 	p.planNodes()
@@ -106,7 +106,7 @@ func (p *planner) reads(node string) bool {
 	return p.seen.Reports[node].Levels.Max >= p.t.Level //mutant:admits-a-node-that-cannot-read
 }
 
-// leader returns the node that leads a group according to the reports; "" if none says so.
+// leader returns the node that leads a group according to the reports, or "".
 func (p *planner) leader(id shard.ID) string {
 	leader, newest := "", uint64(0)
 	for i := range p.t.Nodes {
@@ -121,13 +121,15 @@ func (p *planner) leader(id shard.ID) string {
 }
 
 // planNodes registers nodes that announced themselves and have answered, updates registered nodes from their
-// announcements, and removes leaving nodes that have no replica left. The id of a removed node is free for one with a new disk.
+// announcements, and removes leaving nodes that have no replica left. The id of a removed node is free for one with a
+// new disk.
 func (p *planner) planNodes() {
 	for _, m := range p.seen.Members {
 		if m.Node == "" || m.Cluster != p.t.Cluster || m.State != gossip.MemberAlive {
 			continue
 		}
-		// Gossip repeats whatever a holder of its key says. A report came through the peer port, with a certificate.
+		// Gossip repeats anything that a holder of its key sends. A report came through the peer port, with a
+		// certificate.
 		report, answered := p.seen.Reports[m.Node]
 		answered = answered && p.reads(m.Node)
 		switch n := p.t.Node(m.Node); {
@@ -150,7 +152,7 @@ func (p *planner) planNodes() {
 	}
 }
 
-// answersAt reports whether the process that announces itself is the one that answers as its node. Gossip may hear a second process
+// answersAt reports whether the announced process is the one that answers as its node. Gossip may hear a second process
 // under an id; the table keeps the first one as long as it answers.
 func (p *planner) answersAt(m gossip.Member) bool {
 	report, answers := p.seen.Reports[m.Node]
@@ -166,7 +168,7 @@ func (p *planner) register(m gossip.Member) {
 	p.step("node %s registered", m.Node)
 }
 
-// readmit registers the id of a removed node for another one, which has none of its data.
+// readmit registers the id of a removed node for a new node, which has none of its data.
 func (p *planner) readmit(n *Node, m gossip.Member) {
 	*n = nodeOf(m)
 	n.Incarnation = p.t.NextNumber
@@ -174,12 +176,12 @@ func (p *planner) readmit(n *Node, m gossip.Member) {
 	p.step("node %s registered again, with a new disk", m.Node)
 }
 
-// nodeOf is a new node as it announces itself.
+// nodeOf returns a new node as announced by itself.
 func nodeOf(m gossip.Member) Node {
 	return Node{ID: m.Node, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr, PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr}
 }
 
-// undrain ends a draining that was to last until the node's process is another one.
+// undrain ends a draining that was to last until the restart of the node's process.
 func (p *planner) undrain(n *Node, life string) {
 	if n.State == NodeDraining && n.DrainedLife != "" && n.DrainedLife != life { //mutant:drain-outlives-the-restart
 		n.State, n.DrainedLife = NodeActive, ""
@@ -211,7 +213,8 @@ func (p *planner) renew(n *Node, m gossip.Member) {
 	}
 }
 
-// Left reports whether a node has nothing to do in the cluster any more: it was removed, or is leaving and has no replica left.
+// Left reports whether a node has nothing to do in the cluster any more: it was removed, or is leaving and has no
+// replica left.
 func (t *Table) Left(node string) bool {
 	n := t.Node(node)
 	return n != nil && (n.State == NodeRemoved || n.State == NodeLeaving && !t.hasReplica(node))

@@ -10,8 +10,8 @@ type leads struct {
 	counts map[string]int // by node: number of groups that it should lead
 }
 
-// planLeads names for every group the node that should lead it: an active, answering voter; "" if there is none. Leads
-// are spread as evenly as the groups allow, with as few changes as that takes.
+// planLeads names for every group the node that should lead it: an active, answering voter, or "" if there is none.
+// Leads are spread as evenly as the groups allow, with as few changes as that takes.
 func (p *planner) planLeads() {
 	l := &leads{p: p, counts: map[string]int{}}
 	before := make([]string, len(p.t.Groups))
@@ -88,9 +88,9 @@ type handover struct {
 	to    string
 }
 
-// improve takes one lead off a node and gives one to a node that has at least two fewer, by the shortest chain of groups
-// that allows it. It returns false if there is none. When no such chain is left, no assignment is more even (Harvey,
-// Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load balancing", 2003).
+// improve takes one lead off a node and gives one to a node that has at least two fewer, by the shortest chain of
+// groups that allows it. It returns false if there is none. When no such chain is left, no assignment is more even
+// (Harvey, Ladner, Lovász, Tamir, "Semi-matchings for bipartite graphs and load balancing", 2003).
 func (l *leads) improve() bool {
 	var shortest []handover
 	for i := range l.p.t.Nodes {

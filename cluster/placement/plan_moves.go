@@ -6,14 +6,14 @@ import "cmp"
 type move struct {
 	group    *Group
 	from, to string
-	zones    int  // change in the number of pairs of replicas in one zone; negative: better
+	zones    int  // change in the number of pairs of replicas in one zone; negative is better
 	relief   int  // how many more replicas from has than to
 	leads    bool // the moved replica should lead
 }
 
-// rebalance starts one move at a time, and only when nothing else is in progress in any group, because repairs change the
-// loads. The new replica joins first. Then the group has one too many, and retire removes it from the fullest zone and
-// node. Every finished move leaves fewer pairs of replicas in one zone, or as many and a smaller sum of the squared
+// rebalance starts one move at a time, and only when nothing else is in progress in any group, because repairs change
+// the loads. The new replica joins first. Then the group has one too many, and retire removes it from the fullest zone
+// and node. Every finished move leaves fewer pairs of replicas in one zone, or as many and a smaller sum of the squared
 // loads, so the moves come to an end.
 func (p *planner) rebalance() {
 	for i := range p.t.Groups {

@@ -18,8 +18,8 @@ type groupState struct {
 	leaving     int
 	staying     int // leaving replicas that answer: while they are members they help to commit
 	target      int // number of voters that it should have
-	// goal is the part of the target that can be reached with the nodes that are not dead. A group does not grow to an
-	// even number of voters to stay there: that tolerates no more faults and has more replicas to lose.
+	// goal is the part of the target that can be reached with the nodes that are not dead. A group does not stop
+	// growing at an even number of voters: that tolerates no more faults and has more replicas to lose.
 	goal int
 	// hope is goal with the nodes that are dead and may come back.
 	hope int
@@ -80,8 +80,8 @@ func (s *groupState) changing() bool { return s.learners+s.leaving > 0 }
 // works reports whether the group can commit now, and so change its configuration.
 func (s *groupState) works() bool { return s.answering > s.voters/2 }
 
-// stuck reports whether the group can commit only with the votes of leaving replicas, because voters that were to remain
-// have failed since. The leaving replicas stay until there are other voters.
+// stuck reports whether the group can commit only with the votes of leaving replicas, because voters that were to
+// remain have failed since. The leaving replicas stay until there are other voters.
 func (s *groupState) stuck() bool {
 	return s.leaving > 0 && !s.works() && s.answering+s.staying > (s.voters+s.leaving)/2
 }
@@ -144,9 +144,10 @@ func (p *planner) planReplicas() {
 	p.rebalance()
 }
 
-// burdened reports whether a lost voter is to leave now. It does not come back, and counts for the majority. So it leaves before
-// another replica comes, and first of all: whatever fails meanwhile, a majority of the others is one of the group, and no two of its
-// voters are lost one after the other. If no node can take its place, it stays listed.
+// burdened reports whether a lost voter is to leave now. It does not come back, but counts for the majority. So it
+// leaves before another replica comes, and before any other change: whatever fails meanwhile, a majority of the others
+// is one of the group, and no two of its voters are lost one after the other. If no node can replace it, it stays
+// listed.
 func (p *planner) burdened(s groupState) bool {
 	return s.lostVoters > 0 && s.leaving == 0 && (s.learners > 0 || p.bestNodeFor(s.Group) != "") //mutant:lost-voter-stays-while-another-comes
 }
@@ -183,7 +184,7 @@ func (p *planner) retire(s groupState) {
 	leave.Role = Leaving
 }
 
-// unburden drops one voter from a stuck group: one that will not come back, if the others can commit the removal.
+// unburden drops one voter that will not come back from a stuck group, if the others can commit the removal.
 func (p *planner) unburden(s groupState) {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
@@ -206,9 +207,9 @@ func (p *planner) canLose(s groupState, r Replica) bool {
 	return s.works() && remain > (s.voters-1)/2 //mutant:voter-leaves-below-majority
 }
 
-// leavesBefore orders candidates to leave. Replicas that do not answer come first, then those that share a zone with most
-// others of the group, then those on the most loaded node, then those that do not lead. Load comes before the lead:
-// otherwise a replica added to take load off another node would be removed again, forever.
+// leavesBefore orders candidates to leave. Replicas that do not answer come first, then those that share a zone with
+// most others of the group, then those on the most loaded node, then those that do not lead. Load comes before the
+// lead: otherwise a replica added to take load off another node would be removed again, forever.
 func (p *planner) leavesBefore(g *Group, a, b Replica) bool {
 	leader := p.leader(g.Shard)
 	if leader == "" {
@@ -286,8 +287,9 @@ func (p *planner) add(g *Group, node string) {
 	p.load[node]++
 }
 
-// bestNodeFor returns the node for a new replica of a group: in the zone with the fewest replicas of the group, then with
-// the lowest load; "" if no node can take it. A node whose replica is leaving takes none: a node has one vote in a group.
+// bestNodeFor returns the node for a new replica of a group, or "" if no node can take it: in the zone with the fewest
+// replicas of the group, then with the lowest load. A node with a leaving replica takes none: a node has one vote in a
+// group.
 func (p *planner) bestNodeFor(g *Group) string {
 	best := ""
 	for i := range p.t.Nodes {

@@ -17,9 +17,10 @@ var (
 )
 
 // TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, return wiped or with old tables, join, drain and
-// leave, return under their ids with new disks, and run twice under one id, while all nodes carry out their actions in any
-// order. No planned step costs a group its majority, no node has two voters in a group, a lost voter leaves before another
-// replica comes, no number is used again, and no replica votes with a shorter memory. When the faults stop, everything reaches its target and stays there.
+// leave, return under their ids with new disks, and run twice under one id, while all nodes carry out their actions in
+// any order. No planned step costs a group its majority, no node has two voters in a group, a lost voter leaves before
+// another replica comes, no number is used again, and no replica votes with a shorter memory. When the faults stop,
+// everything reaches its target and stays there.
 func TestRandomWorldsKeepTheirMajoritiesAndComeToRest(t *testing.T) {
 	t.Parallel()
 	if *planSeedFlag != 0 {
@@ -94,9 +95,9 @@ func (w *planWorld) disturb(zones int) {
 	}
 }
 
-// vex lets a second process under the id of a node, which has none of its stores, record that they are lost, as one does that knows
-// of no other process. Its node does not use them any more. It happens only where the other nodes are a majority: a loss that they do
-// not survive is no fault of the planner's.
+// vex lets a second process under the id of a node, which has none of its stores, record that they are lost, as one
+// does that knows of no other process. Its node does not use them any more. It happens only where the other nodes are a
+// majority: a loss that they do not survive is no fault of the planner's.
 func (w *planWorld) vex(n *planNode) {
 	if n.down || !w.systemWorks() {
 		return
@@ -127,7 +128,7 @@ func (w *planWorld) vex(n *planNode) {
 	}
 }
 
-// stayers counts the other nodes that are not leaving and whose disks are intact.
+// stayers counts the other nodes that are not leaving and have intact disks.
 func (w *planWorld) stayers(except *planNode) int {
 	count := 0
 	for _, n := range w.truth.Nodes {

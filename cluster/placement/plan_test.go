@@ -58,7 +58,8 @@ func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 		{Node: "n5", Cluster: "", State: gossip.MemberAlive},
 		{Node: "n6", Cluster: "c", State: gossip.MemberSuspect},
 		{Node: "n7", Cluster: "c", State: gossip.MemberLeft},
-		{Node: "n8", Cluster: "c", State: gossip.MemberAlive}, // has never answered: it may have the gossip key but no certificate
+		// has never answered: it may have the gossip key but no certificate
+		{Node: "n8", Cluster: "c", State: gossip.MemberAlive},
 		{Node: "n9", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "new:1"},
 	}, Reports: map[string]Report{"n0": {}, "n2": {Life: "l", At: "elsewhere:1", Fresh: true}, "n3": {At: "back:1"}, "n4": {}, "n5": {},
 		"n6": {}, "n7": {}, "n9": {Fresh: true}}}
@@ -250,8 +251,8 @@ func TestWhoMayNotLead(t *testing.T) {
 	}
 }
 
-// TestFewLeadsMove: six groups have leads on three nodes. When one node must not lead, two leads move, and later two move
-// back.
+// TestFewLeadsMove: six groups have leads on three nodes. When one node must not lead, two leads move, and later two
+// move back.
 func TestFewLeadsMove(t *testing.T) {
 	table := settled(5, 3, "", "", "")
 	moved := func(next *Table) (n int) {

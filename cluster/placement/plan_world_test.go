@@ -366,8 +366,9 @@ func (w *planWorld) read(n *planNode) {
 	}
 }
 
-// learn gives a node a table, unless it is out by it. Who was removed hears none as long as its disk is empty, as the other nodes do
-// not list it. A disk whose id another one has got ends the node, and the operator empties it.
+// learn gives a node a table, unless the table excludes it. A removed node gets none as long as its disk is empty, as
+// the other nodes do not list it. A node ends if another one has got the id on its disk, and the operator empties the
+// disk.
 func (w *planWorld) learn(n *planNode, newer *Table) bool {
 	if n.table == nil {
 		if listed := newer.Node(n.Node); listed != nil && listed.State == NodeRemoved {
@@ -563,7 +564,8 @@ func (w *planWorld) change(g *planGroup, c Change) {
 	}
 }
 
-// checkComing verifies that a replica may join a group now: no voter of its node is there, and none that the leader knows to be lost.
+// checkComing verifies that a replica may join a group now: no voter of its node is there, and none that the leader
+// knows to be lost.
 func (w *planWorld) checkComing(g *planGroup, c Change) {
 	w.t.Helper()
 	leader, _, _ := ParseName(g.leader)
@@ -596,7 +598,8 @@ func (w *planWorld) crash(n *planNode) {
 	w.tell("%s crashes", n.Node)
 }
 
-// restart starts a node again. It knows some version of the table, perhaps an old one, but none from before it had its id.
+// restart starts a node again. It knows some version of the table, perhaps an old one, but none from before it had its
+// id.
 func (w *planWorld) restart(n *planNode) {
 	if !n.down {
 		return

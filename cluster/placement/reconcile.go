@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Held describes a replica whose stores are on a node's disk.
+// Held describes a replica with stores on a node's disk.
 type Held struct {
 	Shard   shard.ID
 	Number  uint64
@@ -17,7 +17,7 @@ type Held struct {
 	Kept    bool // do not delete its stores: they are evidence to be examined
 }
 
-// ActionKind says what a node should do with a replica.
+// ActionKind is a node's action on a replica.
 type ActionKind int
 
 // The actions that bring a node in line with the table.
@@ -57,16 +57,16 @@ type Action struct {
 	Lone   bool     // Open, Reopen: it is the only replica of its group
 }
 
-// Reconcile returns what a node has to do: at most one action for each replica, those of listed replicas first. held must
-// be everything on the node's disk.
+// Reconcile returns a node's next actions: at most one for each replica, those of listed replicas first. held must be
+// everything on the node's disk.
 //
 // A replica takes part in its group only once the table says Created. Before that, a node that lost the stores can make
 // them again; after that it must not. So Create has an extra condition: the table must have been read from the system
-// shard since the process started. Otherwise a node that was wiped and saw an old table would rebuild the lost stores
-// under the old number, and vote with less memory than it had.
+// shard since the process started. Otherwise a wiped node with an old table would rebuild the lost stores under the old
+// number, and vote with less memory than it had.
 //
-// A replica of the system shard is always opened, unless it is known to be gone: the table that would list it as created
-// may be in there, and nowhere else. Until it is created, no node makes it a member, so it has no vote to misuse.
+// A replica of the system shard is always opened, unless it is known to be gone: the table that would list it as
+// created may be in it, and nowhere else. Until it is created, no node makes it a member, so it has no vote to misuse.
 //
 // All other actions are safe with an old table. Stores are deleted only if the table has already given out their number
 // (NextNumber) and does not list it; then no newer table lists it. Until then lost or suspect stores stay in place, for
@@ -100,7 +100,7 @@ func Reconcile(t *Table, node string, held []Held) []Action {
 	return actions
 }
 
-// withoutStores returns the action for a listed replica whose stores the node does not have.
+// withoutStores returns the action for a listed replica without stores on the node.
 func (g *Group) withoutStores(r Replica) Action {
 	switch {
 	case r.Created && !r.Lost:
@@ -113,7 +113,7 @@ func (g *Group) withoutStores(r Replica) Action {
 	return Action{Kind: Create, Shard: g.Shard, Number: r.Number}
 }
 
-// withStores returns the action for a listed replica whose stores the node has.
+// withStores returns the action for a listed replica with stores on the node.
 func (g *Group) withStores(r Replica, h Held) Action {
 	lone := len(g.Replicas) == 1
 	switch {

@@ -14,47 +14,49 @@ type Report struct {
 	Node           string
 	WallMicros     int64  // its clock while it answered, in microseconds since the Unix epoch
 	TableVersion   uint64 // of the table that it knows
-	SecretsVersion uint64 `json:",omitempty"` // of the secrets that it has written down
+	SecretsVersion uint64 `json:",omitempty"` // of the secrets that it has written to disk
 	// Documents are the shared documents of the system shard that are newer than the asker's. Never log them: secrets
 	// are among them.
 	Documents []NamedDocument `json:",omitempty"`
-	More      bool            `json:",omitempty"` // Documents are not all of them: the others come with the next report
-	// TokenUses is when tokens were last used, as far as this node knows, in Unix microseconds, if the asker wants to
-	// know.
+	More      bool            `json:",omitempty"` // Documents is incomplete: the rest comes with the next report
+	// TokenUses is when tokens were last used, as far as this node knows, in Unix microseconds; set if
+	// Question.TokenUses is.
 	TokenUses map[string]int64 `json:",omitzero"`
-	// Top is the answer to Question.Top, and then the report has nothing else.
+	// Top is the answer to Question.Top; the report then has nothing else.
 	Top *top.Answer `json:",omitempty"`
 	// Survivors is the answer to Question.Died, and then the report has nothing else.
 	Survivors []Survivor `json:",omitempty"`
 	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow.
 	Watching bool       `json:",omitempty"`
 	Levels   NodeLevels // without the ID, which is Node
-	// Life is drawn by each process, and At is where its peer port is reached, once it knows that no other process is its node; else "".
+	// Life is drawn by each process, and At is the address of its peer port. Both are "" until the process knows that
+	// no other process is its node.
 	Life string `json:",omitempty"`
 	At   string `json:",omitempty"`
-	// Taken is where another process than the one that asks answers as the asking node; "": none does.
+	// Taken is the address of another process that answers as the asking node; "" if there is none.
 	Taken string `json:",omitempty"`
 	// Twice names node ids that several processes use, for the operator.
 	Twice []string `json:",omitempty"`
-	// Fresh: the node has known no table and founded no cluster: nothing on its disk was ever part of this one.
+	// Fresh means that the node has known no table and founded no cluster: nothing on its disk was ever part of this
+	// one.
 	Fresh bool `json:",omitempty"`
-	// RemovedBy is the version of the answering node's table, if the asking node is removed by it; 0: it is not.
+	// RemovedBy is the version of the answering node's table if that table lists the asking node as removed; else 0.
 	RemovedBy uint64 `json:",omitempty"`
 	Stopping  bool   `json:",omitempty"`
 	Full      bool   `json:",omitempty"` // its disk is nearly full: the shards that it leads answer nothing
 	Replicas  []ReplicaReport
 	Problems  []string `json:",omitempty"` // for the operator
-	// When its certificates expire, for the operator; zero: there is none.
+	// Expiry of its certificates, for the operator; zero if there is none.
 	APICertificateEnds  time.Time `json:",omitzero"`
 	PeerCertificateEnds time.Time `json:",omitzero"`
-	// Written and Release are for a node that the table does not list yet, and that gets no document: the feature level that it
-	// must know, and the release that the cluster was brought there with (Levels).
+	// Written and Release are for a node that the table does not list yet, and that gets no document: the feature level
+	// that it must know, and the release that raised the cluster to it (Levels).
 	Written shard.Level `json:",omitempty"`
 	Release string      `json:",omitempty"`
-	// KeyLines names the lines of its cluster key, the one that sends first. None: it has no cluster key.
+	// KeyLines names the lines of its cluster key, the sending one first; empty without a cluster key.
 	KeyLines []string `json:",omitempty"`
-	Machine  *Machine `json:",omitempty"` // for the operator; nil: not measured yet
-	// FailingSinks are those that did not take what this node has sent them last, with why.
+	Machine  *Machine `json:",omitempty"` // for the operator; nil if not measured yet
+	// FailingSinks are the sinks that did not take this node's last delivery, with the reason.
 	FailingSinks map[string]string `json:",omitempty"`
 	// SkippedBills are those that sinks were not sent, by sink, of the shards that this node owns.
 	SkippedBills map[string]shard.SkippedBills `json:",omitempty"`
@@ -62,8 +64,9 @@ type Report struct {
 
 // Machine is the state of the machine that a node runs on.
 type Machine struct {
-	DiskFree        uint64        `json:",omitempty"` // bytes for the data directory; 0: not known
-	LogWriteMean    time.Duration `json:",omitempty"` // of the log's writes in the last minute, each with its fsync; 0: there was none
+	DiskFree uint64 `json:",omitempty"` // bytes for the data directory; 0 if not known
+	// LogWriteMean is of the log's writes in the last minute, each with its fsync; 0 if there was none.
+	LogWriteMean    time.Duration `json:",omitempty"`
 	LogWriteSlowest time.Duration `json:",omitempty"` // likewise
 	Memory          uint64        // bytes that the process has
 	MemoryLimit     uint64        // bytes that it may have
@@ -90,16 +93,16 @@ type ReplicaReport struct {
 	Open    bool       `json:",omitempty"` // it owns the shard: its actor has an epoch open
 	Time    limit.Time // shard time of its state
 	Keys    int
-	// NearCap are the policies that have nearly as many keys as they may, at the owner.
+	// NearCap are the policies that are close to their cap of keys, reported by the owner.
 	NearCap         []shard.CapUse `json:",omitempty"`
 	PoliciesVersion uint64         // version that its state has adopted
 	Commit          uint64         // Raft index
 	Applied         uint64         // Raft index
 	// Sums are its newest sums, which the other replicas compare with theirs (Judge).
 	Sums []shard.SumAt `json:",omitempty"`
-	// Stopped is the reason why this replica decides nothing, even when it leads; "": it is not stopped.
+	// Stopped is the reason why this replica decides nothing, even when it leads; "" if it does.
 	Stopped string `json:",omitempty"`
-	// Diverged means that its records are known to be wrong, so its sums say nothing about other replicas.
+	// Diverged means that its records are known to be wrong, so its sums do not count against other replicas.
 	Diverged bool `json:",omitempty"`
 	// Members is the group's Raft configuration, if the replica leads.
 	Members []GroupMember `json:",omitempty"`
@@ -114,8 +117,8 @@ type GroupMember struct {
 // Question asks a node for a Report.
 type Question struct {
 	Versions  map[string]uint64 `json:",omitempty"` // of the shared documents that the asker knows, by name
-	TokenUses bool              `json:",omitempty"` // when tokens were last used is wanted
-	// Life and At are those of the asking process (Report), whether or not another one is its node.
+	TokenUses bool              `json:",omitempty"` // ask when tokens were last used
+	// Life and At are those of the asking process (Report), even if another process is its node.
 	Life string `json:",omitempty"`
 	At   string `json:",omitempty"`
 	// Stopping is its goodbye: connections of it that end do not mean that it has died. It is asked only together with
@@ -126,6 +129,7 @@ type Question struct {
 	Died string `json:",omitempty"`
 	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`
-	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else afterwards.
+	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else
+	// afterwards.
 	Watch *decisions.Filter `json:",omitempty"`
 }

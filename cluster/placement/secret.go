@@ -10,8 +10,8 @@ import (
 // secretBytes is the length of a Secret.
 const secretBytes = 32
 
-// Secret is random bytes that all nodes of a cluster know and nobody else does. It reaches other nodes and their disks only in
-// Secrets. Printing or logging it does not reveal it.
+// Secret is random bytes known only to the nodes of a cluster. It reaches other nodes and their disks only in Secrets.
+// Printing or logging it does not reveal it.
 type Secret []byte
 
 // RandomSecret draws a secret.

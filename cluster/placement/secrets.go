@@ -10,29 +10,29 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// SecretsDocument is the name of the document that holds Secrets. It is no part of the table, which nodes and people may see that
-// must not know the secrets.
+// SecretsDocument is the name of the document that holds Secrets. It is not part of the table, which is visible to
+// nodes and people that must not know the secrets.
 const SecretsDocument = "secrets"
 
-// SealingOpens is how long a secret opens ids after the last node has ceased to seal with it: as long as a hold may live. A policy
-// whose idempotency_retention is longer is no reason to keep a secret for longer.
+// SealingOpens is how long a secret opens ids after the last node has stopped sealing with it: the longest life of a
+// hold. A longer idempotency_retention of a policy does not extend it.
 const SealingOpens = time.Duration(shard.MaxHoldTTL) * time.Microsecond
 
-// sealingMost bounds the secrets that a cluster has at a time, and with them the document.
+// sealingMost bounds the number of secrets that a cluster has at a time, and so the document's size.
 const sealingMost = 64
 
-// Secrets is what all nodes of a cluster know and nobody else does. Only nodes that the table lists hear it. It is a document of
+// Secrets are known only to the nodes of a cluster, and sent only to nodes that the table lists. It is a document of
 // the system shard, replaced by compare-and-set only, and is never changed once it was handed on.
 //
-// A rotation adds a secret. It seals when every listed node has written it down, so that each opens the ids that others give out.
-// When every listed node has written that down as well, none seals with the former one any longer: it opens for SealingOpens, and
-// is dropped then, or before if an operator says so.
+// A rotation adds a secret. It seals when every listed node has written it to disk, so that each opens the ids of all
+// others. When every listed node has written that down as well, none seals with the former one any longer: it opens for
+// SealingOpens, and is dropped then, or earlier by an operator.
 type Secrets struct {
-	// Sealing are the secrets that ids of holds and decisions are sealed with, by number. The last one is never dropped.
+	// Sealing are the secrets that seal the ids of holds and decisions, by number. The last one is never dropped.
 	Sealing []SealingSecret
-	Seals   uint32 `json:",omitempty"` // number of the one that seals; 0: the first
-	// Keys is what keys are hashed with, in the namespaces that ask for it. It is drawn when the first one does, and never changes:
-	// all counts of these namespaces are under its hashes. Empty: none has asked.
+	Seals   uint32 `json:",omitempty"` // number of the one that seals; 0 means the first
+	// Keys hashes keys in namespaces that require it. It is drawn when the first namespace does, and never changes: all
+	// counts of these namespaces are under its hashes. Empty until then.
 	Keys Secret `json:",omitempty"`
 }
 
@@ -40,8 +40,9 @@ type Secrets struct {
 type SealingSecret struct {
 	Number uint32
 	Key    Secret
-	Made   int64 `json:",omitempty"` // when, in Unix microseconds; 0: with the cluster
-	Ends   int64 `json:",omitempty"` // when it is dropped, in Unix microseconds; 0: it seals, will seal, or is perhaps sealed with
+	Made   int64 `json:",omitempty"` // when, in Unix microseconds; 0 if with the cluster
+	// Ends is when it is dropped, in Unix microseconds; 0 while it seals, will seal, or may still seal.
+	Ends int64 `json:",omitempty"`
 }
 
 // NewSecrets returns the first version.
@@ -76,7 +77,7 @@ func DecodeSecrets(b []byte) (*Secrets, error) {
 	return &s, nil
 }
 
-// SealsWith returns the number of the secret that ids are sealed with.
+// SealsWith returns the number of the sealing secret.
 func (s *Secrets) SealsWith() uint32 {
 	if s.Seals == 0 {
 		return s.Sealing[0].Number
@@ -94,7 +95,7 @@ func (s *Secrets) Sealer() *shard.Sealer {
 	return shard.NewSealer(s.SealsWith(), all...)
 }
 
-// Waiting returns the number of the secret that is to seal when all nodes know it; 0: there is none.
+// Waiting returns the number of the secret that will seal when all nodes know it, or 0.
 func (s *Secrets) Waiting() uint32 {
 	if newest := s.Sealing[len(s.Sealing)-1].Number; newest != s.SealsWith() {
 		return newest
@@ -114,7 +115,7 @@ func (s *Secrets) clone() *Secrets {
 	return &Secrets{Sealing: slices.Clone(s.Sealing), Seals: s.Seals, Keys: s.Keys}
 }
 
-// WithKeySecret returns the secrets with one that keys are hashed with; nil: they have it already.
+// WithKeySecret returns the secrets with a secret for hashing keys, or nil if they have one already.
 func (s *Secrets) WithKeySecret(key Secret) *Secrets {
 	//mutant:key-secret-drawn-twice 3
 	if len(s.Keys) > 0 {
@@ -138,7 +139,7 @@ var (
 	ErrOneSecret   = errors.New("the cluster has one sealing secret: rotate it, then drop the old one")
 )
 
-// ApplyRotation returns the secrets with one more, which waits for the nodes to know it, and its number.
+// ApplyRotation returns the secrets with one more, and its number. It waits for the nodes to know it.
 func (s *Secrets) ApplyRotation(key Secret, now time.Time) (next *Secrets, number uint32, err error) {
 	switch {
 	case !s.Settled():
@@ -150,8 +151,8 @@ func (s *Secrets) ApplyRotation(key Secret, now time.Time) (next *Secrets, numbe
 	return next, next.add(key, now), nil
 }
 
-// ApplyDrop returns the secrets with nothing but the one that seals, and the numbers of those that are dropped. It refuses as long
-// as a node may seal with one of those.
+// ApplyDrop returns the secrets with the sealing one alone, and the numbers of the dropped ones. It refuses as long as
+// a node may seal with one of those.
 func (s *Secrets) ApplyDrop() (next *Secrets, dropped []uint32, err error) {
 	switch {
 	//mutant:sealing-secret-dropped 2
@@ -171,8 +172,9 @@ func (s *Secrets) ApplyDrop() (next *Secrets, dropped []uint32, err error) {
 	return next, dropped, nil
 }
 
-// AfterRestore returns the secrets of a cluster that is restored from a backup with these. A new one seals, since the lost cluster
-// and whoever had the backup know the others. Those open what the backup knows, for SealingOpens from now.
+// AfterRestore returns the secrets of a cluster that is restored from a backup with these. A new one seals, since the
+// lost cluster, and everyone with access to the backup, know the others. Those open the ids in the backup, for
+// SealingOpens from now.
 func (s *Secrets) AfterRestore(key Secret, now time.Time) *Secrets {
 	next := s.clone()
 	next.Seals = next.add(key, now) //mutant:restored-cluster-seals-as-before
@@ -180,7 +182,7 @@ func (s *Secrets) AfterRestore(key Secret, now time.Time) *Secrets {
 	return next
 }
 
-// end says when the secrets end that no longer seal.
+// end sets the end of the secrets that no longer seal.
 func (s *Secrets) end(now time.Time) (ended []uint32) {
 	for i := range s.Sealing {
 		if one := &s.Sealing[i]; one.Number != s.Seals && one.Ends == 0 {
@@ -191,7 +193,7 @@ func (s *Secrets) end(now time.Time) (ended []uint32) {
 	return ended
 }
 
-// Unconfirmed names the listed nodes that have not said that they have written a version of the secrets down.
+// Unconfirmed names the listed nodes that have not confirmed that a version of the secrets is on their disk.
 func Unconfirmed(t *Table, version uint64, reports map[string]Report) (nodes []string) {
 	for _, n := range t.Listed() {
 		if reports[n.ID].SecretsVersion < version {
@@ -201,9 +203,9 @@ func Unconfirmed(t *Table, version uint64, reports map[string]Report) (nodes []s
 	return nodes
 }
 
-// PlanSecrets returns the next secrets, after this version of them, and a description of each change, in one line of English each.
-// It returns nil if there is nothing to do, or a listed node has not written this version down yet: each step of a rotation needs
-// the one before to be known everywhere, whichever node seals or opens next.
+// PlanSecrets returns the next secrets, after this version of them, and a description of each change, in one line of
+// English each. It returns nil if there is nothing to do, or a listed node has not written this version to disk yet:
+// each step of a rotation requires the one before to be known everywhere, whichever node seals or opens next.
 func PlanSecrets(t *Table, s *Secrets, version uint64, reports map[string]Report, now time.Time) (next *Secrets, steps []string) {
 	if len(Unconfirmed(t, version, reports)) > 0 { //mutant:secret-seals-unconfirmed
 		return nil, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// secretsWorld is a cluster whose nodes learn versions of the secrets late, forget them with their disks, and join. It has the newest
-// version, and what each node knows; a node that knows none seals and opens nothing.
+// secretsWorld is a cluster of nodes that learn versions of the secrets late, forget them with their disks, and join.
+// It has the newest version, and the secrets that each node knows; a node that knows none seals and opens nothing.
 type secretsWorld struct {
 	t       *testing.T
 	rnd     *rand.Rand
@@ -136,8 +136,8 @@ func TestEveryNodeOpensWhatAnotherOneSeals(t *testing.T) {
 	}
 }
 
-// TestARotationTakesItsStepsWhenAllNodesKnowTheLast: the new secret seals when all know it; the old one ends 31 days after all have
-// ceased to seal with it.
+// TestARotationTakesItsStepsWhenAllNodesKnowTheLast: the new secret seals when all know it; the old one ends 31 days
+// after all have ceased to seal with it.
 func TestARotationTakesItsStepsWhenAllNodesKnowTheLast(t *testing.T) {
 	w := newSecretsWorld(t, 0)
 	hear := func(nodes ...string) {
@@ -218,7 +218,8 @@ func TestDroppedSecretsAreGone(t *testing.T) {
 	}
 }
 
-// All counts of hashed keys are under one secret: whatever is done to the others, it stays, and there is never a second one.
+// All counts of hashed keys are under one secret: whatever is done to the others, it stays, and there is never a second
+// one.
 func TestTheSecretOfKeysIsNeverReplaced(t *testing.T) {
 	now := time.UnixMicro(1_700_000_000_000_000)
 	secret := func(b byte) Secret { return Secret(bytes.Repeat([]byte{b}, 32)) }

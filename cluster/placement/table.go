@@ -5,9 +5,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// Table is the source of truth for the membership of the cluster and the location of each shard. It is a document of the
-// system shard (TableDocument), replaced by compare-and-set only; its version is the document's version. A Table is never
-// changed once it was handed on: changes are made to a Clone.
+// Table is the source of truth for the membership of the cluster and the location of each shard. It is a document of
+// the system shard (TableDocument), replaced by compare-and-set only; its version is the document's version. A Table is
+// never changed once it was handed on: changes are made to a Clone.
 type Table struct {
 	Cluster  string
 	Shards   uint32 // number of data shards, with ids 0 to Shards-1; the system shard is not counted
@@ -15,11 +15,11 @@ type Table struct {
 	Replicas int    // target number of voters of each group
 	Nodes    []Node // by id
 	Groups   []Group
-	// NextNumber is the number of the next replica, in whichever group. Numbers are never used again.
+	// NextNumber is the number of the next replica, in any group. Numbers are never reused.
 	NextNumber uint64
-	// Level is the feature level that a node must know to be registered and to be given replicas: what Levels.Written
-	// said. It fences a rise: a plan made before it can no longer replace the table. Levels is the source of truth. 0: the
-	// cluster has not risen, and every node knows its level.
+	// Level is the feature level that a node must know to be registered and to be given replicas: Levels.Written at
+	// that time. It fences a rise: a plan made before it can no longer replace the table. Levels is the source of
+	// truth. 0 means that the cluster has not risen, and every node knows its level.
 	Level shard.Level `json:",omitempty"`
 }
 
@@ -41,14 +41,14 @@ type Node struct {
 	PeerAddr   string
 	GossipAddr string
 	State      NodeState
-	// Incarnation tells the nodes apart that were admitted under the id one after the other: each with a new disk, after the one
-	// before was removed. 0: the first one; then a number that no replica has.
+	// Incarnation distinguishes the nodes admitted one after the other under the id: each with a new disk, after the
+	// one before was removed. The first has 0; others have a number that no replica has.
 	Incarnation uint64 `json:",omitempty"`
-	// DrainedLife is the process (Report.Life) with which the draining ends; "": it ends when somebody says so.
+	// DrainedLife is the process (Report.Life) that the draining ends with; "" if only an operator ends it.
 	DrainedLife string `json:",omitempty"`
 }
 
-// NodeState says whether a node holds replicas and leads groups. The numbers are kept on disk: append, never renumber.
+// NodeState is whether a node holds replicas and leads groups. The numbers are kept on disk: append, never renumber.
 type NodeState uint8
 
 const (
@@ -65,22 +65,22 @@ const (
 // Group lists the replicas of one shard.
 type Group struct {
 	Shard shard.ID
-	Lead  string `json:",omitempty"` // node that should lead; "": no preference
-	// Founders are the nodes whose replicas of Number 1 were the group's first voters. The list never changes: a late
+	Lead  string `json:",omitempty"` // node that should lead; "" for no preference
+	// Founders are the nodes of the group's first voters, the replicas of Number 1. The list never changes: a late
 	// founder creates its replica with the same first configuration as the others, even if some of them were replaced
 	// since.
 	Founders []string
 	Replicas []Replica
 }
 
-// Replica is one copy of a shard. Its role only moves forward: learner, voter, leaving, then no longer listed. So a node
-// that acts on an old table does nothing that a newer one forbids.
+// Replica is one copy of a shard. Its role only moves forward: learner, voter, leaving, then no longer listed. So a
+// node that acts on an old table does nothing that a newer one forbids.
 type Replica struct {
 	Node    string
 	Number  uint64
 	Role    Role
-	Created bool `json:",omitempty"` // its stores were made: if the node has none with this number, it has lost them
-	Lost    bool `json:",omitempty"` // its node says that the stores are gone, or must not be trusted
+	Created bool `json:",omitempty"` // its stores were made: a node without stores of this number has lost them
+	Lost    bool `json:",omitempty"` // its node reported that the stores are gone, or must not be trusted
 }
 
 // Role is the stage of a replica's life. The numbers are kept on disk: append, never renumber.

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// applied returns a clone with change applied to the replica; nil if it is not listed, or if due returns false.
+// applied returns a clone with change applied to the replica, or nil if it is not listed, or if due returns false.
 func (t *Table) applied(id shard.ID, node string, number uint64, due func(*Replica) bool, change func(*Replica)) *Table {
 	r := t.Replica(id, node, number)
 	if r == nil || !due(r) {
@@ -17,23 +17,23 @@ func (t *Table) applied(id shard.ID, node string, number uint64, due func(*Repli
 	return next
 }
 
-// ApplyCreated returns a clone in which the replica is Created; nil if there is nothing to change.
+// ApplyCreated returns a clone in which the replica is Created, or nil if there is nothing to change.
 func (t *Table) ApplyCreated(id shard.ID, node string, number uint64) *Table {
 	return t.applied(id, node, number, func(r *Replica) bool { return !r.Created }, func(r *Replica) { r.Created = true })
 }
 
-// ApplyLost returns a clone in which the replica is Lost; nil if there is nothing to change. A replica stays Lost.
+// ApplyLost returns a clone in which the replica is Lost, or nil if there is nothing to change. A replica stays Lost.
 func (t *Table) ApplyLost(id shard.ID, node string, number uint64) *Table {
 	return t.applied(id, node, number, func(r *Replica) bool { return !r.Lost }, func(r *Replica) { r.Lost = true })
 }
 
-// ApplyVoter returns a clone in which the learner is a voter; nil if there is nothing to change. A leaving replica stays
-// leaving.
+// ApplyVoter returns a clone in which the learner is a voter, or nil if there is nothing to change. A leaving replica
+// stays leaving.
 func (t *Table) ApplyVoter(id shard.ID, node string, number uint64) *Table {
 	return t.applied(id, node, number, func(r *Replica) bool { return r.Role == Learner }, func(r *Replica) { r.Role = Voter })
 }
 
-// ApplyGone returns a clone without the leaving replica; nil if there is nothing to change.
+// ApplyGone returns a clone without the leaving replica, or nil if there is nothing to change.
 func (t *Table) ApplyGone(id shard.ID, node string, number uint64) *Table {
 	r := t.Replica(id, node, number)
 	if r == nil || r.Role != Leaving {
@@ -46,8 +46,8 @@ func (t *Table) ApplyGone(id shard.ID, node string, number uint64) *Table {
 	return next
 }
 
-// ApplyNodeState returns a clone in which the node has that state; nil if there is nothing to change or the change is not
-// allowed: a leaving node can only become removed, and only Plan admits a removed id again.
+// ApplyNodeState returns a clone in which the node has that state. It returns nil if there is nothing to change or the
+// change is not allowed: a leaving node can only become removed, and only Plan admits a removed id again.
 func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
 	n := t.Node(node)
 	if n == nil || n.State == state || n.State >= NodeLeaving && state < n.State {
@@ -59,8 +59,8 @@ func (t *Table) ApplyNodeState(node string, state NodeState) *Table {
 	return next
 }
 
-// ApplyDrain returns a clone in which the node drains, until its process is another one than life, or for "" until ApplyNodeState; nil
-// if there is nothing to change or the node is leaving.
+// ApplyDrain returns a clone in which the node drains until its process is no longer life, or with "" until
+// ApplyNodeState. It returns nil if there is nothing to change or the node is leaving.
 func (t *Table) ApplyDrain(node, life string) *Table {
 	n := t.Node(node)
 	if n == nil || n.State >= NodeLeaving || n.State == NodeDraining && n.DrainedLife == life {
@@ -72,7 +72,7 @@ func (t *Table) ApplyDrain(node, life string) *Table {
 	return next
 }
 
-// ApplyLevel returns a clone that admits no node that does not know that level; nil if the table requires it already.
+// ApplyLevel returns a clone that admits only nodes that know that level, or nil if the table requires it already.
 func (t *Table) ApplyLevel(level shard.Level) *Table {
 	if t.Level >= level {
 		return nil

@@ -22,8 +22,8 @@ func encode(document any) []byte {
 	return b
 }
 
-// DecodeTable reads the output of Encode and refuses an impossible table. Unknown fields are ignored: a newer version may
-// have added them.
+// DecodeTable reads the output of Encode and refuses an impossible table. Unknown fields are ignored: a newer version
+// may have added them.
 func DecodeTable(b []byte) (*Table, error) {
 	var t Table
 	if err := json.Unmarshal(b, &t); err != nil {
@@ -93,7 +93,7 @@ func (t *Table) checkGroups() error {
 	return nil
 }
 
-// shardAt returns the shard whose group is at index i.
+// shardAt returns the shard of the group at index i.
 func (t *Table) shardAt(i int) shard.ID {
 	if i == int(t.Shards) {
 		return shard.System

@@ -13,8 +13,8 @@ import (
 // Name returns the replica's name in its group, node/shard/number: its Raft id and its address.
 func (r Replica) Name(id shard.ID) string { return fmt.Sprintf("%s/%d/%d", r.Node, id, r.Number) }
 
-// ParseName reads a replica's name, node/shard/number, and returns the replica without its role, and its shard. A node's
-// id may contain slashes, so the name is read from its end.
+// ParseName reads a replica's name, node/shard/number, and returns the replica without its role, and its shard. A
+// node's id may contain slashes, so the name is read from its end.
 func ParseName(name string) (r Replica, id shard.ID, err error) {
 	front, number, _ := cutLast(name)
 	node, place, found := cutLast(front)
@@ -34,7 +34,7 @@ func cutLast(s string) (before, after string, found bool) {
 	return s[:i], s[i+1:], true
 }
 
-// Node returns the node with that id; nil if it is not listed. The result points into the table.
+// Node returns the node with that id, or nil if it is not listed. The result points into the table.
 func (t *Table) Node(id string) *Node {
 	at, found := slices.BinarySearchFunc(t.Nodes, id, func(n Node, id string) int { return strings.Compare(n.ID, id) })
 	if !found {
@@ -43,7 +43,7 @@ func (t *Table) Node(id string) *Node {
 	return &t.Nodes[at]
 }
 
-// Incarnation returns which of the nodes that had the id one after the other is listed; 0: the first one, or none.
+// Incarnation returns the incarnation of the listed node with that id; 0 for the first one, or if there is none.
 func (t *Table) Incarnation(id string) uint64 {
 	if n := t.Node(id); n != nil {
 		return n.Incarnation
@@ -51,7 +51,7 @@ func (t *Table) Incarnation(id string) uint64 {
 	return 0
 }
 
-// Group returns the group of a shard; nil if there is none. The result points into the table.
+// Group returns the group of a shard, or nil if there is none. The result points into the table.
 func (t *Table) Group(id shard.ID) *Group {
 	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int { return cmp.Compare(g.Shard, id) })
 	if !found {
@@ -60,8 +60,8 @@ func (t *Table) Group(id shard.ID) *Group {
 	return &t.Groups[at]
 }
 
-// ReplicaOf returns a node's newest replica of a shard; nil if it has none. A node has two while a lost one waits to be
-// removed. The result points into the table.
+// ReplicaOf returns a node's newest replica of a shard, or nil if it has none. A node has two while a lost one waits to
+// be removed. The result points into the table.
 func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
 	var newest *Replica
 	if g := t.Group(id); g != nil {
@@ -74,8 +74,8 @@ func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
 	return newest
 }
 
-// Replica returns the replica of a shard with that node and number; nil if it is not listed. The result points into the
-// table.
+// Replica returns the replica of a shard with that node and number, or nil if it is not listed. The result points into
+// the table.
 func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {
 	g := t.Group(id)
 	if g == nil {
@@ -87,7 +87,7 @@ func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {
 	return nil
 }
 
-// index returns the index of a replica in the group; -1 if it is not listed.
+// index returns the index of a replica in the group, or -1.
 func (g *Group) index(node string, number uint64) int {
 	return slices.IndexFunc(g.Replicas, func(r Replica) bool { return r.Node == node && r.Number == number })
 }

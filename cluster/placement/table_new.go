@@ -11,9 +11,10 @@ import (
 // firstNumber is the number of every replica in the first table. Their names differ by the node.
 const firstNumber = 1
 
-// NewTable lays out the first table, with the founders as active nodes. Every group gets the largest odd number of voters
-// that replicas and the founders allow. Voters and leads are spread evenly over nodes and zones. The system group's
-// voters are SystemVoters, which exist already. There must be at least one founder, 1 to slot.Count shards, and one replica.
+// NewTable lays out the first table, with the founders as active nodes. Every group gets the largest odd number of
+// voters that replicas and the founders allow. Voters and leads are spread evenly over nodes and zones. The system
+// group's voters are SystemVoters, which exist already. There must be at least one founder, 1 to slot.Count shards, and
+// one replica.
 func NewTable(cluster string, founders []Node, shards uint32, replicas int) *Table {
 	t := &Table{
 		Cluster:    cluster,
@@ -44,8 +45,8 @@ func NewTable(cluster string, founders []Node, shards uint32, replicas int) *Tab
 	return t
 }
 
-// SystemVoters names the first voters of the system group: the replicas of the first founders in the order of their ids,
-// as many as replicas and the number of founders allow. The founders create them before there is a table.
+// SystemVoters names the first voters of the system group: the replicas of the first founders in the order of their
+// ids, as many as replicas and the number of founders allow. The founders create them before there is a table.
 func SystemVoters(founders []string, replicas int) []string {
 	system := Group{Shard: shard.System, Founders: systemNodes(founders, replicas)}
 	return system.firstVoters()
