@@ -7,8 +7,9 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// TestAllocationsOfABatch fixes the allocations of a batch of requests on existing keys: its working set, its effects, and
-// memory for answers in pieces of up to 64, but nothing per request. A change that allocates more must update this test.
+// TestAllocationsOfABatch fixes the allocations of a batch of requests on existing keys: its working set, its effects,
+// and memory for answers in pieces of up to 64, but nothing per request. A change that allocates more must update this
+// test.
 func TestAllocationsOfABatch(t *testing.T) {
 	check := func(int) Request { return checkOf("p", "k", 1) }
 	count := func(int) Request { return tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 1}) }

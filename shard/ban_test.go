@@ -88,8 +88,8 @@ func TestABannedKeyIsFreeAgain(t *testing.T) {
 	}
 }
 
-// TestAnUnknownKeyIsRefused: nothing is counted until the key has an override. Changes by hand are not refused, nor is the
-// settlement of units that it took while it was known.
+// TestAnUnknownKeyIsRefused: nothing is counted until the key has an override. Changes by hand are not refused, nor is
+// the settlement of units that it took while it was known.
 func TestAnUnknownKeyIsRefused(t *testing.T) {
 	p, open := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(10))
 	p.UnknownKey, open.Name = policy.UnknownKeyDeny, "open"

@@ -19,8 +19,8 @@ var (
 	minuteLimit = limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1 << 40, Period: day, Bucket: minute}
 )
 
-// BenchmarkBatch measures an owner's and a replica's work on one batch: Evaluate, EncodeBatch, Install. There is a batch
-// every millisecond; ns and allocs are per decision.
+// BenchmarkBatch measures an owner's and a replica's work on one batch: Evaluate, EncodeBatch, Install. There is a
+// batch every millisecond; ns and allocs are per decision.
 func BenchmarkBatch(b *testing.B) {
 	denying := limit.Limit{Algorithm: limit.Lifetime, Quota: 1}
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func benchBatch(b *testing.B, p *policy.Policy, keys, size int, by again) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// keyOfBytes24 returns a record's key whose caller's key has 24 bytes.
+// keyOfBytes24 returns a record's key for a caller's key of 24 bytes.
 func keyOfBytes24(i int) string {
 	return string(appendCounterKey(nil, "default", "per-ip", fmt.Sprintf("2001:db8::%014x", i)))
 }

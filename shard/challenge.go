@@ -1,7 +1,7 @@
 package shard
 
-// Challenged reports whether a denial is a challenge: every limit that denies is soft, and no block denies. The caller may pass
-// once it has shown that it is a person, and the application has reset those limits.
+// Challenged reports whether a denial is a challenge: every limit that denies is soft, and no block denies. The caller
+// may pass once it has shown that it is a person, and the application has reset those limits.
 func (d *Decision) Challenged() bool {
 	soft := false
 	for i := range d.Limits {

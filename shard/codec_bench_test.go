@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkEntryCodec encodes and decodes the entry of a batch whose effects are 1 or 100 counters.
+// BenchmarkEntryCodec encodes and decodes the entry of a batch with effects on 1 or 100 counters.
 func BenchmarkEntryCodec(b *testing.B) {
 	for _, effects := range []int{1, 100} {
 		puts := make([]Put, effects)

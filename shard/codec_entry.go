@@ -10,9 +10,9 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// MaxEntryBytes is the target size of an entry of ordinary requests (R8): Evaluate closes a batch when its effects reach
-// 7/8 of it. A request is never split: an entry exceeds MaxEntryBytes when the effects of the last request of its batch
-// are larger than the room left, and by at most those effects.
+// MaxEntryBytes is the target size of an entry of ordinary requests (R8): Evaluate closes a batch when its effects
+// reach 7/8 of it. A request is never split: an entry exceeds MaxEntryBytes when the effects of the last request of its
+// batch are larger than the room left, and by at most those effects.
 const MaxEntryBytes = 256 << 10
 
 // entryKind is what an entry does. Its numbers are stored in logs: append new ones, never renumber.
@@ -21,16 +21,17 @@ type entryKind uint8
 const (
 	epochOpen  entryKind = 1 // an owner takes over; the epoch is the entry's Raft index
 	batchEntry entryKind = 2 // effects of decided requests; none when all were denied or reads
-	sumEntry   entryKind = 3 // every replica notes its own sum of the state after this entry
+	sumEntry   entryKind = 3 // every replica records its own sum of the state after this entry
 )
 
 // entry is one decoded log entry:
 //
 //	level (1 byte) | kind (1) | shard | epoch | seq | time (varints) | body | crc32c of all before (4 bytes)
 //
-// The level is the cluster's when the entry was written. A reader halts on one that it does not know: so no entry that a
-// replica could misread is installed, even if one was written too early. Body of a batch: count, then for each put key
-// length, key, forget at, value length + 1 (0: forget), value. The bodies of an epochOpen and of a sumEntry are empty.
+// The level is the cluster's when the entry was written. A reader halts on one that it does not know: so no entry that
+// a replica could misread is installed, even if one was written too early. Body of a batch: count, then for each put
+// key length, key, forget at, value length + 1 (0: forget), value. The bodies of an epochOpen and of a sumEntry are
+// empty.
 type entry struct {
 	kind  entryKind
 	shard ID
@@ -61,7 +62,7 @@ func EncodeBatch(at Stamp, puts []Put) []byte {
 	return seal(b)
 }
 
-// EncodeSum makes the entry at which every replica notes its sum (State.Sums).
+// EncodeSum makes the entry at which every replica records its sum (State.Sums).
 func EncodeSum(at Stamp) []byte { return seal(appendHead(nil, sumEntry, at)) }
 
 func appendHead(b []byte, kind entryKind, at Stamp) []byte {

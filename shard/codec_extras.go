@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The bits that say which extras a record has.
+// The bits for the extras that a record has.
 const (
 	extraLadder = 1 << iota
 	extraOverride
@@ -24,14 +24,15 @@ const (
 	holdSpans
 )
 
-// The bits that say which numbers of a limit an override changes.
+// The bits for the numbers of a limit that an override changes.
 const (
 	overrideQuota = 1 << iota
 	overrideRefill
 	overrideRate
 )
 
-// append writes the extras: number of holds, each hold, a byte of bits for the parts that follow, ladder, override, block.
+// append writes the extras: number of holds, each hold, a byte of bits for the parts that follow, ladder, override,
+// block.
 func (x *counterExtras) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(x.holds)))
 	for i := range x.holds {
@@ -53,7 +54,8 @@ func (x *counterExtras) append(b []byte) []byte {
 	return b
 }
 
-// append writes a hold: name, expires, taken, cost, flags, and the number and names of the limits that did not count it.
+// append writes a hold: name, expires, taken, cost, flags, and the number and names of the limits that did not count
+// it.
 func (h *hold) append(b []byte) []byte {
 	b = appendString(b, h.name)
 	b = binary.AppendUvarint(b, uint64(h.expires))
@@ -90,7 +92,7 @@ func appendOverride(b []byte, o *policy.Override) []byte {
 	return b
 }
 
-// extras reads extras written by append; nil if they are empty or malformed.
+// extras reads extras written by append. It returns nil if they are empty or malformed.
 func (r *reader) extras() *counterExtras {
 	var x counterExtras
 	count := r.uvarint()

@@ -6,31 +6,31 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// Keys of records are structured: each part but the last is preceded by its length, so that ("a_b", "c") and ("a", "b_c")
-// are different counters (S11). The first byte is the kind of record. It is stored in logs and snapshots: append new
-// kinds, never reuse one.
+// Keys of records are structured: each part but the last is preceded by its length, so that ("a_b", "c") and ("a",
+// "b_c") are different counters (S11). The first byte is the kind of record. It is stored in logs and snapshots: append
+// new kinds, never reuse one.
 //
-// A record about keys belongs to a slot, which is a part of its key (appendSlot): the slot of the key, or of the first key
-// of a request in the order of slots (Request.Slot).
+// A record about keys belongs to a slot, which is a part of its key (appendSlot): the slot of the key, or of the first
+// key of a request in the order of slots (Request.Slot).
 const (
 	counterRecord  = 'k' // namespace, policy, slot, key -> the states of the policy's limits
 	answerRecord   = 'i' // namespace, slot, idempotency id -> the answer
-	sessionRecord  = 's' // epoch, seq, index -> what the session has counted
+	sessionRecord  = 's' // epoch, seq, index -> the counted numbers of the session
 	documentRecord = 'd' // name -> version and body; only on the system shard
-	adoptionRecord = 'a' // nothing -> version and text of the policies that the shard evaluates under
+	adoptionRecord = 'a' // nothing -> version and text of the policies in force on the shard
 
 	legRecord           = 'l' // namespace, slot, id of an operation -> the slot's charge for it
 	rulingRecord        = 'o' // namespace, slot, id of an operation -> the decision of this slot, its home
 	sessionAnswerRecord = 'n' // epoch, seq, index, number -> the answer to that request of the session
 	endRecord           = 'h' // slot, name of a hold, or of a refunded decision -> how it ended, and the answer
-	auditRecord         = 'u' // index in the ring -> a change that a person made
-	auditHeadRecord     = 'U' // nothing -> how many changes were made
+	auditRecord         = 'u' // index in the ring -> a change by hand
+	auditHeadRecord     = 'U' // nothing -> the number of changes made
 	restoreRecord       = 'r' // nothing -> when the shard was restored from a backup
 
 	outboxRecord     = 'E' // nothing -> the figures of the outbox
 	eventRecord      = 'e' // number -> an event that waits in the outbox
 	deadLetterRecord = 'x' // index in the ring -> an event that sinks gave up
-	pastEventRecord  = 'v' // index in the ring -> an event that nobody owes anything
+	pastEventRecord  = 'v' // index in the ring -> an event without a waiting sink
 	cooldownRecord   = 'c' // namespace, policy, slot, key -> it has had a spike
 	pushRecord       = 'p' // sink, period -> how far its bills were pushed
 )
@@ -51,12 +51,12 @@ func appendKeyOf(b []byte, kind byte, namespace, policy, key string) []byte {
 	return append(appendSlot(b, slot.Of(namespace, key)), key...)
 }
 
-// appendSlot writes a slot. It follows what many keys have in common, and so is no part of a head (keyLayout).
+// appendSlot writes a slot. It follows the common beginning of many keys, and so is not part of a head (keyLayout).
 func appendSlot(b []byte, at slot.ID) []byte { return binary.BigEndian.AppendUint16(b, uint16(at)) }
 
 const slotBytes = 2
 
-// readKeyOf reads the parts of a key that appendKeyOf has written. Without ok it is not one: memory failed.
+// readKeyOf reads the parts of a key written by appendKeyOf. ok is false if it is not such a key: memory failed.
 func readKeyOf[K string | []byte](key K) (namespace, policy, name K, ok bool) {
 	namespace, end, ok := stringAt(key, 1)
 	if ok {
@@ -68,8 +68,8 @@ func readKeyOf[K string | []byte](key K) (namespace, policy, name K, ok bool) {
 	return namespace, policy, key[end+slotBytes:], true
 }
 
-// policyPart returns the policy of an entry as it appears in its counter's key. Inline limits are counted separately from
-// those of a policy of the same name: no policy has a name that begins with "~".
+// policyPart returns the policy of an entry as it appears in its counter's key. Inline limits are counted separately
+// from those of a policy of the same name: no policy has a name that begins with "~".
 func policyPart(entry *Entry) string {
 	if entry.Limits != nil {
 		return "~" + entry.Policy
@@ -86,7 +86,7 @@ func appendIDKey(b []byte, kind byte, namespace string, at slot.ID, id string) [
 	return append(appendSlot(appendString(append(b, kind), namespace), at), id...)
 }
 
-// readIDKey reads the parts of a key that appendIDKey has written.
+// readIDKey reads the parts of a key written by appendIDKey.
 func readIDKey(key string) (namespace string, at slot.ID, id string) {
 	r := reader{rest: []byte(key[1:])}
 	namespace = r.string()
@@ -120,7 +120,8 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// stringAt returns what appendString has written at a place of a key, and the place behind it. Without ok nothing is there.
+// stringAt returns the text written by appendString at a position of a key, and the position after it. ok is false if
+// there is none.
 func stringAt[K string | []byte](key K, at int) (s K, end int, ok bool) {
 	length, shift := 0, 0
 	for ; at < len(key) && shift <= 14; shift += 7 {

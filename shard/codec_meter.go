@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The bits of a meter and of a period in a record: which numbers follow.
+// The bits for the numbers of a meter and of a period that follow in a record.
 const (
 	meterSince  = 1
 	meterPaused = 2
@@ -17,8 +17,8 @@ const (
 	periodCorrected = 4
 )
 
-// appendMeters writes the meters of a counter: their number; of each the name, bits, and its periods. Instants and lengths are in
-// seconds, and each start is counted from the end before.
+// appendMeters writes the meters of a counter: their number, then for each the name, bits, and its periods. Instants
+// and lengths are in seconds, and each start is counted from the end before.
 func appendMeters(b []byte, meters []meter) []byte {
 	b = binary.AppendUvarint(b, uint64(len(meters)))
 	for i := range meters {
@@ -61,7 +61,7 @@ func (p *period) append(b []byte, before limit.Time) []byte {
 	return binary.AppendUvarint(b, uint64(p.revised-p.start))
 }
 
-// meters reads them. The name in terms, which may be nil, need not be copied.
+// meters reads the output of appendMeters. It need not copy the name in terms, which may be nil.
 func (r *reader) meters(terms *policy.Meter) []meter {
 	count := r.uvarint()
 	if count == 0 || count > uint64(len(r.rest)/8) { // a meter has more than eight bytes: check before allocating

@@ -59,7 +59,7 @@ func (r *reader) byte() byte {
 	return b[0]
 }
 
-// bits reads a byte of which only these bits may be set.
+// bits reads a byte in which only these bits may be set.
 func (r *reader) bits(known byte) byte {
 	b := r.byte()
 	r.failed = r.failed || b&^known != 0

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// stamp is a position and time whose numbers need more than one byte.
+// stamp is a position and time with numbers of more than one byte.
 var stamp = Stamp{Position: Position{3, 300, 70_000}, Now: origin}
 
 // samples are an entry of each kind, with their content.
@@ -53,7 +53,8 @@ func TestEntryComesBack(t *testing.T) {
 	}
 }
 
-// These bytes are stored in users' logs and snapshots: a change needs a new feature level, and a reader for the old one.
+// These bytes are stored in users' logs and snapshots: a change needs a new feature level, and a reader for the old
+// one.
 func TestGoldenBytes(t *testing.T) {
 	text := ""
 	show := func(name string, b []byte) {
@@ -102,7 +103,8 @@ func talliedSession() *session {
 	return s
 }
 
-// answeredSession returns a session with answers to three checks of two batches: two of one shape, and one of two entries.
+// answeredSession returns a session with answers to three checks of two batches: two of one shape, and one of two
+// entries.
 func answeredSession() *session {
 	s := &session{acked: 300}
 	one := LimitStatus{Policy: "p", Key: "k", Limit: "minute", Quota: 100,

@@ -28,7 +28,8 @@ func (w *world) correct(now limit.Time, r Request) Usage {
 	return u
 }
 
-// wantFigures compares what a reader sees of a key: hour of the start since origin, units, credits and corrections of each period.
+// wantFigures compares what a reader sees of a key: hour of the start since origin, units, credits and corrections of
+// each period.
 func (w *world) wantFigures(at limit.Time, key string, want ...[4]int64) (all []Usage) {
 	w.Helper()
 	all = w.bills(at, UsageQuery{Key: key})
@@ -42,7 +43,8 @@ func (w *world) wantFigures(at limit.Time, key string, want ...[4]int64) (all []
 	return all
 }
 
-// TestACorrectionIsAFigureOfItsOwn: of a period that is open, closed or final. Each has a revision of its own, and no limit moves.
+// TestACorrectionIsAFigureOfItsOwn: of a period that is open, closed or final. Each has a revision of its own, and no
+// limit moves.
 func TestACorrectionIsAFigureOfItsOwn(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(10)))
 	w.must(origin, checkOf("p", "ann", 7))
@@ -74,7 +76,7 @@ func TestACorrectionIsAFigureOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestACorrectionIsOnRecord: who, how many units, of which period, and why.
+// TestACorrectionIsOnRecord: the actor, how many units, of which period, and why.
 func TestACorrectionIsOnRecord(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(10)))
 	w.must(origin, checkOf("p", "ann", 7))
@@ -188,7 +190,7 @@ func TestWhatCannotBeCorrected(t *testing.T) {
 	w.wantFigures(past+2, "ann", [4]int64{2, 2, 0, 5})
 }
 
-// TestCorrectionsHaveABound: their sum too, so that what is owed can be told.
+// TestCorrectionsHaveABound: their sum too, so that a debt can be shown.
 func TestCorrectionsHaveABound(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
@@ -252,8 +254,8 @@ func TestTheBillOfAMeterThatIsGoneCanBeCorrected(t *testing.T) {
 	}
 }
 
-// These bytes are stored in users' logs and snapshots, and bodies and pages are sent between nodes. A record without corrections is that
-// of before.
+// These bytes are stored in users' logs and snapshots, and bodies and pages are sent between nodes. A record without
+// corrections is that of before.
 func TestGoldenBytesOfCorrections(t *testing.T) {
 	c := manyMeters()
 	plain := c.encode(origin + 6).Value

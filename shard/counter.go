@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// The first byte of a counter record is its format, and bits for the parts that it has besides the states of limits. Most
+// The first byte of a counter record is its format, with a bit for each part besides the states of limits. Most
 // counters have none.
 const (
 	counterFormat = 1 << 5
@@ -18,7 +18,7 @@ const (
 	counterRestored = 1 << 1 // likewise bits of each limit, and after the number of limits bits of the counter
 	counterExtra    = 1 << 2 // the extras follow the limits
 	counterMeters   = 1 << 3 // then the meters
-	counterMarks    = 1 << 4 // then the marks of thresholds that have fired, to the end
+	counterMarks    = 1 << 4 // then the marks of fired thresholds, to the end
 
 	counterParts = counterSinces | counterRestored | counterExtra | counterMeters | counterMarks
 )
@@ -35,12 +35,12 @@ type counted struct {
 	name  string
 	limit limit.Limit
 	state limit.State
-	// since is the generation of X6: the state has not counted, or no longer counts, units taken at this instant or
-	// before, so they are not given back. It is set when a state begins, from rest or in another shape, is put to rest, or
-	// is set by hand. 0: too long ago to matter.
+	// since is the generation of X6: the state does not count units taken at this instant or before, so they are not
+	// given back. It is set when a state begins, from rest or in another shape, is put to rest, or is set by hand. 0
+	// means too long ago to matter.
 	since limit.Time
-	// cleared: a person has put the limit to rest, or has set it, since the shard was restored. So no state does not mean
-	// that it is full.
+	// cleared means that the limit was put to rest or set by hand since the shard was restored. So a missing state does
+	// not mean that it is full.
 	cleared bool
 }
 
@@ -52,26 +52,26 @@ type counter struct {
 	key    string // of the record
 	known  bool   // a record existed before the evaluation
 	listed bool   // among the effects
-	copy   bool   // of the one that the batch has met: nothing of it is written
+	copy   bool   // a copy of the one in the batch: nothing of it is written
 	size   int    // of the effect in bytes, roughly
 	limits countedLimits
-	extras *counterExtras // nil: none
+	extras *counterExtras // nil if there are none
 	meters meters
 	marks  marks
 	// crossed are the thresholds that the current request has crossed: touch writes their events.
 	crossed []firing
 	policy  *policy.Policy // its policy, or inlinePolicy; nil only in tests
-	mark    *restoreMark   // of the shard; nil: it was never restored
-	// ladderKnown: after a restore, the ladder is what the record says, even if it says nothing.
+	mark    *restoreMark   // of the shard; nil if it was never restored
+	// ladderKnown means that, after a restore, the record determines the ladder, even if it has none.
 	ladderKnown bool
 }
 
 // recordRoom is enough for most records, in bytes.
 const recordRoom = 96
 
-// appendTo writes the record into the free memory of b and returns b extended by it: format and parts, count, then name,
-// limit and state of each limit that is not at rest at now, then the other parts. So a limit that was removed from its
-// policy leaves no trace on a key that lives on.
+// appendTo writes the record into the free memory of b and returns b extended by it: format and parts, count, then
+// name, limit and state of each limit that is not at rest at now, then the other parts. So a limit that was removed
+// from its policy leaves no trace on a key that lives on.
 func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	c.tidy(now)
 	has, forgetAt, start := c.parts(), limit.Time(0), len(b)
@@ -190,8 +190,8 @@ func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limi
 	return &names[i].Limit
 }
 
-// at returns the state of the i-th limit of a policy, converted to its current numbers. If there is none, the limit is at
-// rest or, on a restored shard, full.
+// at returns the state of the i-th limit of a policy, converted to its current numbers. If there is none, the limit is
+// at rest or, on a restored shard, full.
 func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	j := c.limits.find(i, l.Name)
 	if j < 0 {
@@ -214,8 +214,8 @@ func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
 	return j >= 0 && !c.limits[j].limit.Equal(&l.Limit) && !c.limits[j].atRest(now)
 }
 
-// set makes s the state of the i-th limit of a policy, after a call of at for that limit. A state that begins here counts
-// nothing that was taken earlier.
+// set makes s the state of the i-th limit of a policy, after a call of at for that limit. A state that begins here does
+// not count units taken earlier.
 func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	j := c.limits.find(i, l.Name)
 	if j < 0 {
@@ -230,7 +230,8 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 	switch changes := !k.limit.Equal(&l.Limit); {
 	case changes && !k.atRest(now) && c.beginsAnew(k, l.Limit):
 		c.restart(k, c.beginning(now))
-	case (changes || c.extras != nil) && k.atRest(now), // a state at rest is like none, and is left out of a written record
+	// A state at rest is like none, and is left out of a written record.
+	case (changes || c.extras != nil) && k.atRest(now),
 		changes && limit.ForgetAt(l.Limit, c.at(i, l, now)) <= now, // nothing of it counts under the new numbers
 		limit.IsTally(k.limit, k.state) && !limit.IsTally(l.Limit, s):
 		c.restart(k, max(k.since, before(now)))
@@ -241,8 +242,8 @@ func (c *counter) set(i int, l *policy.Limit, s limit.State, now limit.Time) {
 // before returns the last instant before now.
 func before(now limit.Time) limit.Time { return max(0, now-1) }
 
-// beginning returns the since of a state that replaces another. Units that this batch has already counted were counted on
-// the other state. If the batch has counted nothing yet, units that it counts next can be given back.
+// beginning returns the since of a state that replaces another. Units that this batch has already counted were counted
+// on the other state. If the batch has counted nothing yet, units that it counts next can be given back.
 func (c *counter) beginning(now limit.Time) limit.Time {
 	if c.listed {
 		return now
@@ -266,8 +267,8 @@ func (s countedLimits) find(i int, name string) int {
 	return -1
 }
 
-// reset puts the limit called name to rest at now. If name is "", it puts all limits to rest and clears the ladder. Holds
-// stay open, but their units are no longer given back. A block by hand stays.
+// reset puts the limit called name to rest at now. If name is "", it puts all limits to rest and clears the ladder.
+// Holds stay open, but their units are no longer given back. A block by hand stays.
 func (c *counter) reset(name string, now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; (name == "" || l.name == name) && !l.atRest(now) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// changed carries the state of the j-th limit over to other numbers, as the policy's OnChange says.
+// changed carries the state of the j-th limit over to other numbers, according to the policy's OnChange.
 func (c *counter) changed(j int, new limit.Limit, at limit.Time) limit.State {
 	old := &c.limits[j]
 	if new.Algorithm == limit.Concurrency { // it counts the open holds and nothing else
@@ -29,10 +29,10 @@ func (c *counter) changed(j int, new limit.Limit, at limit.Time) limit.State {
 	return s
 }
 
-// onChange returns how the state of a limit is carried over to other numbers. A policy that converts by the quota changes
-// nothing if the quota stays the same, or if there is none. States that restart with a revision have done so already: see
-// overdue. Additive forgives a debt, so it too applies only to a revision; otherwise a caller that alternates between tiers
-// would never be in debt.
+// onChange returns how the state of a limit is carried over to other numbers. A policy that converts by the quota
+// changes nothing if the quota stays the same, or if there is none. States that restart with a revision have done so
+// already: see overdue. Additive forgives a debt, so it too applies only to a revision; otherwise a caller that
+// alternates between tiers would never be in debt.
 func (c *counter) onChange(old *counted, new limit.Limit) policy.OnChange {
 	//mutant:revision-does-not-begin-anew
 	if c.policy == nil || c.policy.OnChange == policy.Restart || new.Algorithm == limit.Concurrency ||
@@ -46,9 +46,9 @@ func (c *counter) onChange(old *counted, new limit.Limit) policy.OnChange {
 	return c.policy.OnChange
 }
 
-// beginsAnew reports whether units taken under the old numbers can no longer be given back, because they were taken from
-// another window or at another rate, or because the units differ. A concurrency limit counts the units of open holds and
-// must get them back when the holds end, whatever the limit was before.
+// beginsAnew reports whether units taken under the old numbers can no longer be given back, because they were taken
+// from another window or at another rate, or because the units differ. A concurrency limit counts the units of open
+// holds and must get them back when the holds end, regardless of its earlier numbers.
 func (c *counter) beginsAnew(old *counted, new limit.Limit) bool {
 	if new.Algorithm == limit.Concurrency {
 		return false
@@ -56,11 +56,12 @@ func (c *counter) beginsAnew(old *counted, new limit.Limit) bool {
 	return !new.Continues(&old.limit) || c.onChange(old, new) != policy.AsIs
 }
 
-// bringUp returns a counter as it is now, for a request with a tier: whatever has happened since its record was written has
-// happened, in order and each at its own instant. Holds have expired, the override has ended, and the limits whose numbers a
-// revision of the policy has changed were carried over when the shard adopted it. So it does not matter who asks first, nor
-// when. A request that only reads gets a copy, so that nothing that it asks, under whichever tier, is left in the record; only
-// that a limit has started over stays, so that the old usage does not reappear if the old numbers return.
+// bringUp returns a counter in its state now, for a request with a tier: everything that was due since its record was
+// written has happened, in order and each at its own instant. Holds have expired, the override has ended, and the
+// limits with numbers changed by a revision of the policy were carried over when the shard adopted it. So the result
+// does not depend on which request comes first, or when. A request that only reads gets a copy, so that its questions
+// under any tier leave nothing in the record; only a restart of a limit stays, so that the old usage does not reappear
+// if the old numbers return.
 func (b *batch) bringUp(c *counter, limits []policy.Limit, tier string, reads bool) *counter {
 	ended := c.extras.overrideEnded(b.at.Now)
 	if !ended && !anyOutdated(c, limits, b.at.Now) {
@@ -93,13 +94,13 @@ func (l *counted) outdated(c *counter, now limit.Time) bool {
 	return !l.atRest(now) && c.policy.Has(l.name) && !c.policy.Gives(l.name, &l.limit, c.override())
 }
 
-// overdue is what has happened to a counter and is not in its record yet, for a request with a tier.
+// overdue is the changes that are due on a counter and not in its record yet, for a request with a tier.
 type overdue struct {
 	batch   *batch
 	counter *counter
 	tier    string
-	// rest tells which limits have come to rest under the numbers that they were counted under. They are at rest, whatever
-	// has happened since: a record of which all limits are is forgotten.
+	// rest marks the limits that have come to rest under the numbers that they were counted under. They stay at rest,
+	// regardless of later changes: a record with all its limits at rest is forgotten.
 	rest []bool
 }
 
@@ -113,7 +114,7 @@ func overdueOf(b *batch, c *counter, tier string) *overdue {
 	return o
 }
 
-// pass lets all of it happen, and reports whether there was more than holds that expired.
+// pass makes all due changes, and reports whether there were any besides expired holds.
 func (o *overdue) pass() (any bool) {
 	for o.next() {
 		any = true
@@ -122,8 +123,8 @@ func (o *overdue) pass() (any bool) {
 	return any
 }
 
-// next lets the next change happen, and reports whether there was one. The end of an override is not a revision: units used
-// under its numbers stay used, even if a revision would restart the count or forgive the excess over the quota.
+// next makes the next due change, and reports whether there was one. The end of an override is not a revision: units
+// used under its numbers stay used, even if a revision would restart the count or forgive the excess over the quota.
 func (o *overdue) next() bool {
 	c := o.counter
 	at, j := o.nextRevision()
@@ -150,8 +151,8 @@ func (o *overdue) next() bool {
 	return true
 }
 
-// endOverride carries the limits over that were counted under the override. A revision that came later found them without
-// it, and does so itself.
+// endOverride carries over the limits that were counted under the override. A later revision finds them without it, and
+// carries them over itself.
 func (o *overdue) endOverride(at limit.Time) {
 	c, limits := o.counter, o.counter.policy.OfTier(o.tier, nil)
 	for i := range limits {
@@ -167,8 +168,8 @@ func (o *overdue) endOverride(at limit.Time) {
 	c.extras.override = nil
 }
 
-// nextRevision returns the earliest instant at which a revision has changed numbers, and the limit; -1: none has. If the shard
-// does not know when, it is now.
+// nextRevision returns the earliest instant at which a revision has changed numbers, and the index of the limit, or -1
+// if there is none. If the shard does not know the instant, it is now.
 func (o *overdue) nextRevision() (at limit.Time, first int) {
 	c, now := o.counter, o.batch.at.Now
 	at, first = limit.Forever, -1
@@ -182,7 +183,8 @@ func (o *overdue) nextRevision() (at limit.Time, first int) {
 	return at, first
 }
 
-// carry converts the limits of a policy that a counter contains to the policy's numbers, and reports whether there were any.
+// carry converts the limits of a policy that a counter contains to the policy's numbers, and reports whether there were
+// any.
 func (c *counter) carry(limits []policy.Limit, at limit.Time) (any bool) {
 	for i := range limits {
 		if l := &limits[i]; c.changing(i, l, at) {

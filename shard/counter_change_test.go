@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// ways are how a key can come to have other numbers. Each changes them at an instant and returns the request that has them.
+// ways are how a key can come to have other numbers. Each changes them at an instant and returns the request that has
+// them.
 var ways = map[string]func(w *owner, now limit.Time, slow, fast *policy.Policy) Request{
 	"revision": func(w *owner, now limit.Time, _, fast *policy.Policy) Request {
 		w.adopt(now, policy.NewSet([]*policy.Policy{fast}))
@@ -51,7 +52,8 @@ func resetOf(p, key string) Request {
 	return Request{Op: Reset, Namespace: "default", Entries: []Entry{{Policy: p, Key: key}}}
 }
 
-// slowAndFast returns a policy and its revision. Tier wide of both has the numbers of the revision, as far as a tier can have them.
+// slowAndFast returns a policy and its revision. Tier wide of both has the numbers of the revision, as far as a tier
+// can have them.
 func slowAndFast(slow, fast limit.Limit, how policy.OnChange) (*policy.Policy, *policy.Policy) {
 	p, q := onePolicy(slow), onePolicy(fast)
 	p.Tiers, q.Tiers = tierOf(slow.Algorithm, fast), tierOf(fast.Algorithm, fast)
@@ -76,7 +78,7 @@ func numbersOf(a limit.Algorithm, l limit.Limit) policy.TierLimit {
 	return t
 }
 
-// A raised rate reaches a key that is used up, whichever way it comes, whoever looks first and whatever was answered: a look, a
+// A raised rate reaches a used-up key on every path, regardless of the first request and of earlier answers: a look, a
 // get and a check agree to the microsecond, and the key is admitted at the instant that they name and not before.
 func TestARaisedRateReachesAUsedUpKey(t *testing.T) {
 	bucket := limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 5}
@@ -158,9 +160,9 @@ func mustComeBack(t *testing.T, w *owner, now limit.Time, check Request, looks i
 	}
 }
 
-// What happens to a key happens at its instant, whoever asks, in every order: a revision and another, an override, its end, a tier,
-// with reads, denials and successes between them. The twin is asked each time, also for every wait. Reads change nothing: without
-// them every other answer is the same.
+// Changes of a key happen at their instant, regardless of requests, in every order: a revision and another, an
+// override, its end, a tier, with reads, denials and successes between them. The twin is asked each time, also for
+// every wait. Reads change nothing: without them every other answer is the same.
 func TestChangesInEveryOrder(t *testing.T) {
 	base := map[string][2]limit.Limit{
 		"bucket": {{Algorithm: limit.TokenBucket, Quota: 4, Count: 1, Period: 5 * second, Initial: 4},
@@ -192,8 +194,8 @@ func TestChangesInEveryOrder(t *testing.T) {
 	}
 }
 
-// slowsDown reports whether a revision makes a limit slower while an override is in force: a record that nobody writes until both are
-// over may be forgotten by the numbers of before.
+// slowsDown reports whether a revision makes a limit slower while an override is in force: a record that is not written
+// until both are over may be forgotten by the earlier numbers.
 func slowsDown(order []int) bool {
 	overridden, revisions := false, 0
 	for _, event := range order {
@@ -207,7 +209,8 @@ func slowsDown(order []int) bool {
 	return false
 }
 
-// changesIn plays events in an order, and tries the instant that the last denial names. It returns the answers to what was not a read.
+// changesIn plays events in an order, and tries the instant that the last denial names. It returns the answers to what
+// was not a read.
 func changesIn(t *testing.T, limits [2]limit.Limit, how policy.OnChange, order []int, reads bool) (answers []Decision) {
 	slow, fast := slowAndFast(limits[0], limits[1], how)
 	w := &owner{world: newWorld(t, slow), overlay: map[string]Record{}}
@@ -285,7 +288,7 @@ func changesIn(t *testing.T, limits [2]limit.Limit, how policy.OnChange, order [
 }
 
 // A used bucket that is full again under its old numbers is full under the new ones, and not at the initial level of a
-// never-used bucket. A caller who was told to wait until it has room finds the room, even if the caller comes later.
+// never-used bucket. A caller that was told to wait until it has room finds the room, even if the caller comes later.
 func TestABucketThatIsFullAgainStaysFullUnderOtherNumbers(t *testing.T) {
 	for _, how := range []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive} {
 		large := limit.Limit{Algorithm: limit.TokenBucket, Quota: 4, Count: 1, Period: 10 * second, Initial: 1}
@@ -346,7 +349,7 @@ func TestAdoptionSaysWhenNumbersChanged(t *testing.T) {
 	}
 }
 
-// A revision that starts over, or adds, reaches a key whose override has ended before without anybody asking.
+// A revision that starts over, or adds, reaches a key with an override that has ended before, without any request.
 func TestARevisionReachesAKeyWhoseOverrideEndedUnseen(t *testing.T) {
 	for how, want := range map[policy.OnChange]uint64{policy.Restart: 0, policy.Additive: 20} {
 		before, after := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(20))

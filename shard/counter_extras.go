@@ -24,42 +24,43 @@ import (
 //
 // How a counter is changed in other ways: decideEntries with Get, or with another op that decides nothing, puts it into
 // e.charges, with expired holds already ended. Then call c.endHold or the like, then e.touch(c), so that it is written,
-// then e.statuses(&d), which makes d.Limits show the current state, as Get does. Entries with Limits != nil are inline. A
-// Settle that is inline, or whose policy or tier no longer exists, uses the limits that the counter's record names.
+// then e.statuses(&d), which makes d.Limits show the current state, as Get does. Entries with Limits != nil are inline.
+// A Settle that is inline, or names a policy or tier that no longer exists, uses the limits in the counter's record.
 
-// maxHolds bounds the open holds on one counter and thereby its record. Each hold has about 32 bytes, so together they are
-// half an entry. Every batch that touches the key reads and writes all of them.
+// maxHolds bounds the open holds on one counter and thereby its record. Each hold has about 32 bytes, so together they
+// are half an entry. Every batch that touches the key reads and writes all of them.
 const maxHolds = 4096
 
 // counterExtras is the part of a counter besides its limits. The methods that only read it take nil for empty extras.
 type counterExtras struct {
 	holds    []hold    // in order of (expires, name)
-	sums     []heldSum // of the holds, one for each limit; nil: not computed
+	sums     []heldSum // of the holds, one for each limit; nil if not computed
 	ladder   ladder
-	block    limit.Time       // end of a block by hand; 0: none
+	block    limit.Time       // end of a block by hand; 0 if there is none
 	override *policy.Override // never changed, only replaced; the evaluation never sees an expired one
 }
 
 // hold is units that were taken by a Reserve, or by a part of an operation on several shards, and that may come back.
 type hold struct {
-	name     string     // holdName or operationHold; unique in a counter
-	expires  limit.Time // when it ends; for a remote hold, when home is expected to end it; limit.MaxTime: at any time
+	name string // holdName or operationHold; unique in a counter
+	// expires is when it ends; for a remote hold, when home is expected to end it; limit.MaxTime if at any time.
+	expires  limit.Time
 	taken    limit.Time // shard time of the decision
 	cost     uint64
 	onExpire policy.OnExpire // never OnExpireDefault
 	remote   bool            // does not expire: another shard decides how it ends
-	// fresh: the hold was taken after the since of the same instant. A batch has one instant, and units taken after a
-	// reset in the same batch must still come back.
+	// fresh means that the hold was taken after the since of the same instant. A batch has one instant, and units taken
+	// after a reset in the same batch must still come back.
 	fresh bool
-	// spans: the request had keys of other slots, too. A slot cannot move while one is open.
+	// spans means that the request had keys of other slots, too. A slot cannot move while one is open.
 	spans bool
 	// uncounted names the limits that did not count the hold, and to which it gives nothing back: limits in shadow that
 	// would have denied it, and concurrency limits if it is not from a Reserve. It is rarely set.
 	uncounted []string
 }
 
-// holdName names the hold of a Reserve on one shard by the place of its decision. The shard is a part of it: places of two
-// shards may be the same, and a slot takes its holds along.
+// holdName names the hold of a Reserve on one shard by the place of its decision. The shard is a part of the name:
+// places of two shards may be the same, and a slot takes its holds along.
 func holdName(at Position, index uint32) string {
 	return string(appendPlace(binary.AppendUvarint(make([]byte, 1, 16), uint64(at.Shard)), at.Epoch, at.Seq, index))
 }
@@ -183,8 +184,8 @@ func (s countedLimits) refund(h *hold, units uint64, at limit.Time) {
 	}
 }
 
-// restart begins a new generation of a limit at an instant: units taken at or before it are not given back. Of the holds
-// of that instant, only those added after this call are fresh.
+// restart begins a new generation of a limit at an instant: units taken at or before it are not given back. Of the
+// holds of that instant, only those added after this call are fresh.
 func (c *counter) restart(l *counted, at limit.Time) {
 	l.since = at
 	c.extras.forgetSums()

@@ -33,7 +33,8 @@ func everyExtra() *counter {
 		}}
 }
 
-// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
+// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old
+// one.
 func TestGoldenBytesOfExtras(t *testing.T) {
 	text := ""
 	show := func(name string, b []byte) {

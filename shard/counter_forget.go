@@ -46,7 +46,7 @@ func (c *counter) tidy(now limit.Time) {
 // own. So the old one is needed only within its own instant, because the new since would be one earlier.
 func (l *counted) keepsSince(now limit.Time) bool { return l.since >= now }
 
-// knownUntil returns until when the record is kept for what only a restored shard remembers.
+// knownUntil returns until when the record is kept for facts that only a restored shard remembers.
 func (c *counter) knownUntil() (until limit.Time) {
 	if c.ladderKnown {
 		until = c.mark.ladderUnknownUntil(c.lockout())
@@ -81,9 +81,9 @@ func (c *counter) sinceEnds(l *counted) limit.Time {
 	return ends
 }
 
-// forgetAt returns an instant from which the record no longer matters, as if every open hold had expired by then. Only a
-// limit that is never forgotten in its current state is examined in its future state. Giving units back does not prolong
-// the life of anything else.
+// forgetAt returns an instant from which the record no longer matters, as if every open hold had expired by then. Only
+// a limit that is never forgotten in its current state is examined in its future state. Giving units back does not
+// prolong the life of anything else.
 func (c *counter) forgetAt(now limit.Time) limit.Time {
 	forgetAt := c.extras.lastExpiry()
 	if forgetAt == limit.Forever {
@@ -133,8 +133,8 @@ func inForce(o *policy.Override, now limit.Time) bool {
 	return o != nil && (o.Expires == 0 || o.Expires > now) //mutant:expired-override-used
 }
 
-// namedFor returns how long a decision can be named under a policy's retention. One that is shorter than usual may be a mistake
-// that is undone: then ids of before are good again.
+// namedFor returns how long a decision can be named under a policy's retention. A retention that is shorter than usual
+// may be a mistake that is undone later: then earlier ids are good again.
 func namedFor(retention limit.Span) limit.Span {
 	return max(retention, policy.DefaultRetention) //mutant:marks-end-with-a-lowered-retention
 }

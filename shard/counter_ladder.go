@@ -7,8 +7,9 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// ladder is a counter's memory of violations, as defined by policy.Lockout. The zero ladder is a key without violations. A
-// Block by hand is not part of it: the success of an attempt in progress must not end a person's decision.
+// ladder is a counter's memory of violations, as defined by policy.Lockout. The zero ladder is a key without
+// violations. A Block by hand is not part of it: the success of an attempt in progress must not end a person's
+// decision.
 type ladder struct {
 	failures      uint32     // in a row
 	level         uint32     // blocks so far
@@ -77,7 +78,7 @@ func blockSpan(k *policy.Lockout, level uint32) limit.Span {
 	return min(span, k.Max)
 }
 
-// blockedUntil returns when the key's blocks, by hand and by the ladder, have both ended; 0: it is not blocked.
+// blockedUntil returns when the key's blocks, by hand and by the ladder, have both ended, or 0 if it is not blocked.
 func (x *counterExtras) blockedUntil(now limit.Time) limit.Time {
 	if x == nil {
 		return 0
@@ -89,7 +90,7 @@ func (x *counterExtras) blockedUntil(now limit.Time) limit.Time {
 	return until
 }
 
-// blockedByHand returns when the block by hand ends; 0: there is none.
+// blockedByHand returns when the block by hand ends, or 0 if there is none.
 func (x *counterExtras) blockedByHand(now limit.Time) limit.Time {
 	if x == nil || x.block <= now {
 		return 0

@@ -9,31 +9,33 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A meter is a counter's bill: what the policy has admitted on the key less what was given back, for each period. It is no
-// limit: it denies nothing, and neither a reset, nor a set, nor new numbers of a limit move it. A tier that lifts all limits, a
-// limit in shadow and a limit at rest are billed like any other; a denial that is counted is not.
+// A meter is a counter's bill: the units that the policy has admitted on the key less those given back, for each
+// period. It is no limit: it denies nothing, and neither a reset, nor a set, nor new numbers of a limit change it. A
+// tier that lifts all limits, a limit in shadow and a limit at rest are billed like any other; a denial that is counted
+// is not.
 //
-// No entry is written when a period ends. A period takes what is admitted in [start, end), by shard time; whatever is admitted
-// later finds that the newest period has ended and begins another one, in the record that it writes anyway. So a counter that
-// nobody touches has closed its period at the end, and a reader sees so from the instants alone.
+// No entry is written when a period ends. A period takes the units admitted in [start, end), by shard time; the next
+// admission finds that the newest period has ended and begins another one, in the record that it writes anyway. So an
+// untouched counter has closed its period at the end, and a reader sees this from the instants alone.
 //
-// From end + grace a period is final, and no decision changes it again: only a person may correct it (eval_correct.go). Until then
-// what is given back lowers the period that it was taken in. Later it is a credit of the period in which it comes back, so a hold
-// that is open at final counts in full. Units that are spent above a hold belong to the period in which they are settled.
+// From end + grace a period is final, and no decision changes it again: only a person may correct it (eval_correct.go).
+// Until then units that are given back lower the period in which they were taken. Later they are a credit of the period
+// in which they come back, so a hold that is open at final counts in full. Units that are spent above a hold belong to
+// the period in which they are settled.
 
 // maxBilled is where a period saturates.
 const maxBilled = 1 << 62
 
-// meter is what a counter has billed under one name. A policy has one meter; another is here if it was taken out or renamed.
+// meter is a counter's bill under one name. A policy has one meter; others here were removed or renamed.
 type meter struct {
 	name string
-	// since is the first instant whose decisions the meter has billed; 0: too long ago to matter. What was taken before gives
-	// nothing back: the meter was not in the policy yet, or the shard was restored from a backup.
+	// since is the first instant that the meter bills; 0 means too long ago to matter. Units taken before give nothing
+	// back: the meter was not in the policy yet, or the shard was restored from a backup.
 	since limit.Time
-	// pauses are when the meter was out of the policy, oldest first, but for those too long ago. What was taken in one gives nothing
-	// back either.
+	// pauses are the times when the policy did not have the meter, oldest first, except those too long ago. Units taken
+	// in a pause give nothing back either.
 	pauses  []pause
-	periods []period // oldest first, one after the other, never none
+	periods []period // oldest first, contiguous, never empty
 }
 
 // pause is the time [from, until); until is limit.Forever as long as it lasts.
@@ -62,11 +64,11 @@ func (p *period) startsIn(text string) bool {
 func (p *period) final() limit.Time     { return p.end + limit.Time(p.grace) }
 func (p *period) keptUntil() limit.Time { return p.end + limit.Time(p.keep) }
 
-// meters are the meters of a counter, in the order in which they began. Their methods take the counter that they are of, for its
-// policy, its holds and the mark of a restore.
+// meters are the meters of a counter, in the order in which they began. Their methods take the counter, for its policy,
+// its holds and the mark of a restore.
 type meters []meter
 
-// termsOf returns the meter of a policy; nil: it has none, or there is no policy.
+// termsOf returns the meter of a policy, or nil if it has none, or there is no policy.
 func termsOf(p *policy.Policy) *policy.Meter {
 	if p == nil {
 		return nil
@@ -106,7 +108,7 @@ func (c *counter) bill(terms *policy.Meter, units uint64, now limit.Time) {
 	p.revised = now
 }
 
-// pause notes that the policy admits without the meter.
+// pause records that the policy admits without the meter.
 func (m *meter) pause(now limit.Time) {
 	if !m.paused() {
 		m.pauses = append(m.pauses, pause{now, limit.Forever})
@@ -124,7 +126,7 @@ func (m *meter) hasBilled(taken limit.Time) bool {
 	return taken >= m.since && !slices.ContainsFunc(m.pauses, func(p pause) bool { return p.from <= taken && taken < p.until })
 }
 
-// giveBack takes units off the bill at an instant: they were taken at taken.
+// giveBack subtracts units from the bill at an instant; they were taken at taken.
 func (ms meters) giveBack(c *counter, units uint64, taken, at limit.Time) {
 	if units == 0 {
 		return
@@ -158,9 +160,9 @@ func (m *meter) periodAt(c *counter, at limit.Time) *period {
 	return m.newest()
 }
 
-// nextPeriod returns the period that begins at an instant, by the policy. It begins no earlier than the one before has ended,
-// although the policy's calendar may have changed (R18a). A meter that is in the policy no more goes on in steps of its newest
-// period, for credits.
+// nextPeriod returns the period that begins at an instant, by the policy. It begins no earlier than the end of the one
+// before, even if the policy's calendar has changed (R18a). A meter that the policy no longer has continues in steps of
+// its newest period, for credits.
 func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 	var p period
 	if terms := termsOf(c.policy); terms != nil && terms.Name == m.name {
@@ -192,9 +194,9 @@ func (m *meter) nextPeriod(c *counter, at limit.Time) period {
 
 func wholeSeconds(s limit.Span) limit.Span { return (s + 1e6 - 1) / 1e6 * 1e6 }
 
-// tidy removes periods that are kept no longer, and what no longer matters of a pause.
+// tidy removes periods that are no longer kept, and parts of pauses that no longer matter.
 func (ms meters) tidy(c *counter, now limit.Time) meters {
-	oldest, old := limit.Forever, now-limit.Time(namedFor(c.retention())) // nothing older is given back, but what is held
+	oldest, old := limit.Forever, now-limit.Time(namedFor(c.retention())) // nothing older is given back, except holds
 	for _, h := range c.extras.openHolds() {
 		oldest = min(oldest, h.taken)
 	}
@@ -219,7 +221,7 @@ func (ms meters) until(c *counter) (until limit.Time) {
 	last := c.extras.lastExpiry()
 	for i := range ms {
 		m := &ms[i]
-		for j := range m.periods { // a policy may have said since that periods are kept for less long
+		for j := range m.periods { // a policy may have shortened since how long periods are kept
 			until = max(until, m.periods[j].keptUntil())
 		}
 		if last >= m.newest().end && last != limit.Forever { //mutant:credit-forgotten-early
@@ -239,8 +241,8 @@ func (ms meters) grow(terms *policy.Meter, now limit.Time) bool {
 	return i < 0 || now >= ms[i].newest().end
 }
 
-// recover marks the periods of a counter to which decisions may have been lost since the backup. What was taken before the
-// restore gives nothing back, as for limits.
+// recover marks the periods of a counter that may have lost decisions since the backup. Units taken before the restore
+// give nothing back, as for limits.
 func (ms meters) recover(backup, at limit.Time) {
 	for i := range ms {
 		m := &ms[i]

@@ -8,24 +8,27 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A threshold is crossed when units are counted and the use of its limit rises from below it to at least it. Before and after are
-// compared under the same numbers and at the same instant, so neither a new window, nor new numbers, nor a restore cross anything.
-// Whatever adds units crosses: an admitted request, a hold, a leg, what is spent above a hold, a denial that is counted, a set or an
-// add by hand. A denial that is not counted writes nothing and fires nothing.
+// A threshold is crossed when units are counted and the use of its limit rises from below it to at least it. Before and
+// after are compared under the same numbers and at the same instant, so neither a new window, nor new numbers, nor a
+// restore cross anything. Everything that adds units crosses: an admitted request, a hold, a leg, an excess over a
+// hold, a denial that is counted, a set or an add by hand. A denial that is not counted writes nothing and fires
+// nothing.
 //
-// A crossing leaves a mark in the counter, in the same entry, until its window ends. As long as the mark is there the same threshold
-// in units is silent: after a refund, a reset, a restart of the owner. Another number of units is another threshold: a changed one,
-// or a share of a quota that was raised.
+// A crossing leaves a mark in the counter, in the same entry, until its window ends. While the mark is there, the same
+// threshold in units is silent: after a refund, a reset, a restart of the owner. Another number of units is another
+// threshold: a changed one, or a share of a raised quota.
 //
-// Windows and calendars have their own window. The other limits have none that all units are in: for them it is the aligned period
-// (floor(now / period)) of the crossing, where that of a bucket is the time in which it fills. A lifetime limit has one for ever.
+// Windows and calendars have their own window. The other limits have none that contains all units: for them it is the
+// aligned period (floor(now / period)) of the crossing; for a bucket, the period is the time in which it fills. A
+// lifetime limit has one for ever.
 
-// marksMost bounds the marks of a counter. Only a key whose quota changes often has more; then the oldest is forgotten, and if it is
-// crossed again its event comes again, with the same id.
+// marksMost bounds the marks of a counter. Only a key with a frequently changing quota has more; then the oldest is
+// forgotten, and if it is crossed again its event comes again, with the same id.
 const marksMost = 128
 
-// marks are the thresholds that have fired in a counter, as they are in its record: of each the name of the limit, the threshold in
-// units, and the window: its end, 0 for never, and if it has one its length. So a decision that crosses nothing decodes nothing.
+// marks are the thresholds that have fired in a counter, encoded as in its record: each with the name of the limit, the
+// threshold in units, and the window: its end, 0 for never, and its length if it has an end. So a decision that crosses
+// nothing decodes nothing.
 type marks []byte
 
 // mark is one of them. The name shares the memory of the marks.
@@ -76,9 +79,9 @@ func (m *mark) append(b []byte) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.ends)), uint64(m.ends-m.starts))
 }
 
-// has reports whether the threshold has fired in a window that has not ended, and is silent in the one that ends at ends. It may be an
-// earlier window, which a refund or a reset has ended before its time. A window that ends later is none of the limit any more: a limit
-// for ever, or of a year, has become one of a day.
+// has reports whether the threshold has fired in a window that has not ended, and is silent in the one that ends at
+// ends. It may be an earlier window, which a refund or a reset has ended early. A window that ends later no longer
+// belongs to the limit: for example, a limit of a year has become one of a day.
 func (ms marks) has(name string, units uint64, now, ends limit.Time) bool {
 	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
 		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all //mutant:mark-of-a-longer-window
@@ -143,7 +146,7 @@ func (ms marks) until() (until limit.Time) {
 	return until
 }
 
-// setCounted is set for a state to which counted units lead: it notes the thresholds that they cross.
+// setCounted is set for a state after counted units: it records the thresholds that they cross.
 func (ch *charge) setCounted(i int, s limit.State, now limit.Time) {
 	c, l := ch.counter, &ch.limits[i]
 	if len(l.Thresholds) == 0 {
@@ -164,7 +167,7 @@ func (ch *charge) setCounted(i int, s limit.State, now limit.Time) {
 	}
 }
 
-// cross notes a crossing, unless the threshold has fired in the window before.
+// cross records a crossing, unless the threshold has fired in the window before.
 func (ch *charge) cross(l *policy.Limit, t policy.Threshold, units uint64, after *limit.Verdict, now limit.Time) {
 	c := ch.counter
 	if l.Algorithm == limit.Concurrency {

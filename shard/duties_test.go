@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// A shard that is unreachable for long must not keep the others waiting: its duties stay due, and are older than theirs.
+// A shard that is unreachable for long must not keep the others waiting: its duties stay due, and are older than
+// theirs.
 func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1000}))
 	charge := func(now limit.Time, id string, home slot.ID) {
@@ -130,8 +131,8 @@ func keysOf(keys []dueKey, count int) (names []string, of int) {
 	return names, count
 }
 
-// However much is due, little more is examined than is requested, since entries wait in the meantime. 300,000 operations
-// that became due at once, for instance after a shard was away for an hour, took seconds.
+// However much is due, little more is examined than is requested, since entries wait in the meantime. 300,000
+// operations that became due at once, for instance after a shard was away for an hour, took seconds.
 func TestManyDutiesAreNotAllLookedAt(t *testing.T) {
 	s := manyDue(t, 300_000)
 	if allocated := testing.AllocsPerRun(3, func() { s.due.until(origin+limit.Time(hour), 1000, func(int) int { return 250_000 }) }); allocated > 200 {
@@ -167,7 +168,7 @@ func BenchmarkOverdue(b *testing.B) {
 	}
 }
 
-// BenchmarkDuties lists the due ones of a million open holds, none of which is due.
+// BenchmarkDuties lists the due ones of a million open holds: none is due.
 func BenchmarkDuties(b *testing.B) {
 	s := NewState(3)
 	for i := range 1_000_000 {

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Code is why there is no decision. Codes are grouped by fate: every code below UnknownOutcome certainly changed nothing;
-// UnknownOutcome may have. The numbers are sent between nodes: append new ones, never renumber.
+// Code is why there is no decision. Codes are grouped by fate: every code below UnknownOutcome certainly changed
+// nothing; UnknownOutcome may have. The numbers are sent between nodes: append new ones, never renumber.
 type Code uint8
 
 // Certainly not applied.
@@ -25,12 +25,13 @@ const (
 	NotBuilt       Code = 11 // this version does not support the operation
 	Conflict       Code = 12 // Swap: the document does not have the expected version
 	SessionGone    Code = 13 // the session is unknown, or no longer known: open another
-	HoldEnded      Code = 14 // Settle: the hold has expired, was settled otherwise, or never existed; the same for a decision
-	OverQuota      Code = 15 // Settle: the excess over the hold does not fit; the hold is still open
-	Unreadable     Code = 16 // this version cannot read the request, or a record that it needs: only this request fails
-	Fault          Code = 17 // a defect of this program, to be reported; only this request fails
-	Outdated       Code = 18 // the request was made by older policies than the shard's, which require something else
-	KeyNotFound    Code = 19 // the policy refuses keys without an override, and this key has none
+	// HoldEnded is for Settle: the hold has expired, was settled otherwise, or never existed; the same for a decision.
+	HoldEnded   Code = 14
+	OverQuota   Code = 15 // Settle: the excess over the hold does not fit; the hold is still open
+	Unreadable  Code = 16 // this version cannot read the request, or a record that it needs: only this request fails
+	Fault       Code = 17 // a defect of this program, to be reported; only this request fails
+	Outdated    Code = 18 // the request was made by older policies than the shard's, which require something else
+	KeyNotFound Code = 19 // the policy refuses keys without an override, and this key has none
 )
 
 // Maybe applied: zero times or once. A retry with the same idempotency id tells which.
@@ -43,7 +44,7 @@ type Error struct {
 	Code       Code
 	Field      string     // Invalid, PolicyNotFound, KeyNotFound, NotBuilt: the field at fault, such as "entries[1].key"
 	Message    string     // what failed, on which object, and what to do
-	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 none
+	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 if none
 }
 
 // Error implements error.
@@ -57,8 +58,8 @@ func (e *Error) Error() string {
 // MaybeApplied reports whether the request may have been counted.
 func (e *Error) MaybeApplied() bool { return e.Code >= UnknownOutcome }
 
-// unreadable returns the error of a request that needs an unreadable record. Records are guarded by checksums and written
-// by this package, so either a newer version wrote it, or memory failed, or there is a defect.
+// unreadable returns the error of a request that needs an unreadable record. Records are guarded by checksums and
+// written by this package, so either a newer version wrote it, or memory failed, or there is a defect.
 func unreadable(field, what string, err error) *Error {
 	return &Error{Code: Unreadable, Field: field, Message: fmt.Sprintf(
 		"%s cannot be read by this version, and nothing was changed: run a newer one (%v)", what, err)}

@@ -16,10 +16,11 @@ type Put struct {
 
 // Records is the lookup of records: in a State, or in an overlay on top of it.
 type Records interface {
-	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation. Lookup does not keep the key.
+	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation. Lookup does not
+	// keep the key.
 	Lookup(key string) (Record, bool)
-	// All yields every record once, in any order, also those that have ended. The caller must neither change nor keep what
-	// it gets. It takes about as long as 100 ns for each record.
+	// All yields every record once, in any order, including those that have ended. The caller must neither change nor
+	// keep them. It takes about 100 ns for each record.
 	All() iter.Seq2[[]byte, Record]
 	// Scan is All slot by slot, and in a slot in the order of the keys' hashes, from a place on (ScanOver).
 	Scan(from uint64) iter.Seq2[[]byte, Record]
@@ -34,7 +35,8 @@ type View interface {
 	Shares(namespace, policy string) Shares
 }
 
-// Stamp is the position and the instant of a batch. Only Now and Level affect decisions; the rest appears in the answers.
+// Stamp is the position and the instant of a batch. Only Now and Level affect decisions; the rest appears in the
+// answers.
 type Stamp struct {
 	Position
 	Now limit.Time
@@ -46,11 +48,11 @@ type Stamp struct {
 // aheadMost is how far the time in an idempotency id may be ahead of shard time (X2).
 const aheadMost = limit.Span(60e6)
 
-// Evaluate decides requests in order at one instant. It returns an answer to each, and the effects: one Put for each key
-// whose record changed. It is pure: it reads only its arguments and changes none of them.
+// Evaluate decides requests in order at one instant. It returns an answer to each, and the effects: one Put for each
+// key with a changed record. It is pure: it reads only its arguments and changes none of them.
 //
-// When the effects have grown to an entry's size it stops. The answers are then those of the first requests, at least one,
-// and the rest belong in the next batch.
+// When the effects have grown to an entry's size it stops. The answers are then those of the first requests, at least
+// one, and the rest belong in the next batch.
 func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
 
 	results, puts, fault := evaluate(view, policies, requests, at)
@@ -61,8 +63,8 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 }
 
 // evaluate is Evaluate without recovery. If a defect of this package causes a panic, fault is set: the results are then
-// those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data was
-// changed.
+// those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data
+// was changed.
 func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
 	e := evaluation{batch: batch{view: view, policies: policies, at: at, room: view.Room()}}
 	e.useInitial()
@@ -78,10 +80,11 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 		if decided > 0 && (e.bytes > MaxEntryBytes-MaxEntryBytes/8 ||
 			//mutant:forget-misses-its-batch
 			requests[decided].Op == Forget || requests[decided-1].Op == Forget || // a Forget reads what is in the view
+			// A correction has a revision of its own.
 			//mutant:corrections-share-a-revision
-			requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage || // which has a revision of its own
+			requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage ||
 			//mutant:pages-share-a-batch
-			requests[decided-1].Op == ReadUsage) { // while which nothing is installed
+			requests[decided-1].Op == ReadUsage) { // nothing is installed while it runs
 			break
 		}
 		e.decide(&requests[decided], &results[decided])
@@ -95,7 +98,7 @@ type evaluation struct {
 	batch
 	next    []limit.State // in the order of the request's statuses
 	charges charges       // in the order of its entries
-	blocked bool          // it meets a block that denies
+	blocked bool          // it finds a block that denies
 	extras  bool          // it has a counter with extras
 
 	first struct { // initial memory for the slices above, enough for most requests
@@ -104,9 +107,9 @@ type evaluation struct {
 	}
 }
 
-// decide answers one request. A change in a session is first checked against the session's memory. A read never is, nor is
-// a message of an operation on several shards, which has records of its own. An answer is large, so the functions that
-// handle every request fill it in place instead of returning it.
+// decide answers one request. A change in a session is first checked against the session's memory. A read never is, nor
+// is a message of an operation on several shards, which has records of its own. An answer is large, so the functions
+// that handle every request fill it in place instead of returning it.
 func (e *evaluation) decide(r *Request, answer *Result) {
 	if r.Operation != nil {
 		*answer = e.operate(r)
@@ -245,7 +248,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	}
 }
 
-// showFired tells which thresholds have fired. Only keys that have crossed some have any.
+// showFired sets the thresholds that have fired. Only keys that have crossed some have any.
 func (e *evaluation) showFired(r *Request, d *Decision) {
 	for i := range e.charges {
 		if fired := e.charges[i].fired(&r.Entries[i], e.at.Now); fired != nil {
@@ -257,7 +260,7 @@ func (e *evaluation) showFired(r *Request, d *Decision) {
 	}
 }
 
-// conclude finishes a request that may count: the request is counted, or nothing is, or its denial is.
+// conclude finishes a request that may count: it counts the request, or nothing, or its denial.
 func (e *evaluation) conclude(r *Request, d *Decision) *Error {
 	switch {
 	case e.room.brimful() && e.growth(r, d) != nil:
@@ -324,7 +327,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	}
 	if op == Partial {
 		if cost = ch.room(cost, e.at.Now); cost == 0 {
-			op, cost = Peek, 1 // find out which limits have no room, and until when
+			op, cost = Peek, 1 // find the limits without room, and until when
 		}
 	}
 	e.charges[len(e.charges)-1].units = cost //mutant:asked-billed-not-granted

@@ -10,11 +10,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// adjustmentNames maps the operations by which a person changes a key's usage or allowance to their names in audit records.
+// adjustmentNames maps the operations that change a key's usage or allowance by hand to their names in audit records.
 var adjustmentNames = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
 	PutOverride: "put_override", DeleteOverride: "delete_override", CorrectUsage: "correct"}
 
-// Deed is the name of a change by hand in audit records; "": it is none.
+// Deed returns the name of a change by hand in audit records, or "" for other operations.
 func (o Op) Deed() string {
 	if o == Forget {
 		return "forget"
@@ -22,8 +22,8 @@ func (o Op) Deed() string {
 	return adjustmentNames[o]
 }
 
-// adjust changes the counters of the entries by hand and returns their limits after the change; before contains the limits
-// before it. A request with an actor leaves an audit record.
+// adjust changes the counters of the entries by hand and returns their limits after the change; before contains the
+// limits before it. A request with an actor leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if e.extras {
 		e.charges.showExtras(&before, &e.at)
@@ -53,7 +53,8 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		e.charges.showExtras(&d, &e.at)
 	}
 	e.number(&d)
-	if a := r.Adjustment; a != nil && a.Actor != "" { // else it is traffic, such as Envoy's negative hits, and no deed
+	// Otherwise it is traffic, such as Envoy's negative hits, and no change by hand.
+	if a := r.Adjustment; a != nil && a.Actor != "" {
 		entry := &r.Entries[0]
 		auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
 			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
@@ -106,7 +107,8 @@ func (ch *charge) adjust(r *Request, now limit.Time) {
 	case AddUsed:
 		ch.addUsed(r, now)
 	case Block:
-		ch.counter.extra().block = r.Adjustment.Until // it replaces an earlier one; only Unblock or that instant ends it
+		// It replaces an earlier one; only Unblock or that instant ends it.
+		ch.counter.extra().block = r.Adjustment.Until
 	case Unblock:
 		ch.counter.extras.unblock()
 	case PutOverride:

@@ -7,7 +7,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// TestWhatIsSetIsUsed: SetUsed leaves exactly this many units used, for every algorithm, and earlier decisions refund nothing.
+// TestWhatIsSetIsUsed: SetUsed leaves exactly this many units used, for every algorithm, and earlier decisions refund
+// nothing.
 func TestWhatIsSetIsUsed(t *testing.T) {
 	utc, err := limit.LoadZone("")
 	if err != nil {

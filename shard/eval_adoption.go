@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// adoptionFormat is the first byte of the adoption record: version, the limits whose numbers a revision has changed, and the text
-// follow.
+// adoptionFormat is the first byte of the adoption record: version, the limits with numbers changed by a revision, and
+// the text follow.
 const adoptionFormat = 1
 
 // renumbered is when a revision last changed the numbers of a limit, under any tier.
@@ -24,9 +24,9 @@ type renumbered struct {
 // comparing with Adopted before it logs one. It panics on version 0, which means none.
 func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
 
-// Adopt is AdoptPut for a revision that follows the one in the view, whose policies are before; nil: the caller has not parsed
-// them. The effect says of each limit when its numbers last changed: that is when what was counted under other numbers is
-// carried over, however much later somebody asks for the key.
+// Adopt is AdoptPut for a revision that follows the one in the view. before are that one's policies, or nil if the
+// caller has not parsed them. The effect records for each limit when its numbers last changed: at that instant, units
+// counted under other numbers are carried over, however much later a request reads the key.
 func Adopt(view Records, before *policy.Set, r policy.Revision, at Stamp) Put {
 
 	version, text, known, err := adopted(view)
@@ -43,7 +43,7 @@ func Adopt(view Records, before *policy.Set, r policy.Revision, at Stamp) Put {
 	return adoptPut(r, changes)
 }
 
-// revisedBy returns when the numbers of the limits of a set last changed, if they are now what another set was.
+// revisedBy returns when the numbers of the limits of a set last changed, if set replaces before now.
 func revisedBy(before, set *policy.Set, known []renumbered, now limit.Time) (changes []renumbered) {
 	for _, name := range set.Names() {
 		p, _ := set.Lookup(name)
@@ -76,13 +76,13 @@ func adoptPut(r policy.Revision, changes []renumbered) Put {
 	return Put{Key: string(adoptionRecord), Record: Record{Value: append(b, r.Text...), ForgetAt: limit.Forever}}
 }
 
-// revisions are the changes that the shard has adopted, once a request of a batch has asked.
+// revisions are the changes that the shard has adopted, loaded when a request of a batch needs them.
 type revisions struct {
 	known []renumbered
 	read  bool
 }
 
-// of returns when a revision last changed the numbers of a limit; limit.Forever: the shard does not know.
+// of returns when a revision last changed the numbers of a limit, or limit.Forever if the shard does not know.
 func (r *revisions) of(view Records, policy, name string) limit.Time {
 	if !r.read {
 		_, _, r.known, _ = adopted(view)
@@ -96,14 +96,14 @@ func (r *revisions) of(view Records, policy, name string) limit.Time {
 	return limit.Forever
 }
 
-// Adopted returns the version and a copy of the text of the revision that the shard has adopted. Version 0: none yet. The
-// error means that there is a record which cannot be read.
+// Adopted returns the version and a copy of the text of the revision that the shard has adopted. Version 0 means none
+// yet. The error means that there is an unreadable record.
 func Adopted(view Records) (version uint64, text []byte, err error) {
 	version, kept, _, err := adopted(view)
 	return version, append(text, kept...), err
 }
 
-// AdoptedVersion is like Adopted, without copying the text. It returns 0 also if the record cannot be read.
+// AdoptedVersion is Adopted without the text. It also returns 0 if the record cannot be read.
 func AdoptedVersion(view Records) uint64 {
 	version, _, _, _ := adopted(view)
 	return version

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// auditKept is how many changes a shard keeps. Their places are numbered, so that they need no sweep and their size is bounded.
+	// auditKept is how many changes a shard keeps. Their places are numbered, so that they need no sweep and their size
+	// is bounded.
 	auditKept = 1024
 	// auditRead is how many changes ReadAudit returns at most, and auditReadBytes is roughly how many bytes of them: an
 	// answer must fit into a frame between nodes.
@@ -40,8 +41,8 @@ func (a *Adjustment) auditProblem() *Error {
 // auditLog is the list of the newest changes of the shard.
 type auditLog struct{ *batch }
 
-// append records a change. If all places are taken, it replaces the oldest change of whoever has the most of them: so nobody
-// displaces what is known of somebody who has done less.
+// append records a change. If all places are taken, it replaces the oldest change of the actor with the most changes,
+// so that no actor displaces the changes of one with fewer.
 func (l auditLog) append(a AuditRecord) {
 	n, by := l.count(), proven(a.Actor)
 	place := n
@@ -54,13 +55,13 @@ func (l auditLog) append(a AuditRecord) {
 		Record: Record{Value: binary.AppendUvarint([]byte{auditFormat}, n+1), ForgetAt: limit.Forever}})
 }
 
-// made says who made a change, and when; nobody, and at no time: it cannot be read.
+// made is the actor and the time of a change; both are zero if it cannot be read.
 type made struct {
 	by string
 	at limit.Time
 }
 
-// replaced returns the place of the change that the n-th one, which somebody makes, replaces.
+// replaced returns the place of the change that the n-th change, made by an actor, replaces.
 func (l auditLog) replaced(n uint64, by string) (place uint64) {
 	type share struct {
 		changes int
@@ -103,7 +104,8 @@ func (l auditLog) readChanges() {
 	}
 }
 
-// proven is the token, role or socket of an actor, without the person whom it names: it may name as many as it likes.
+// proven returns the token, role or socket of an actor, without the person that it names: it may name any number of
+// them.
 func proven(actor string) string {
 	name, _, _ := strings.Cut(actor, " for ")
 	return name

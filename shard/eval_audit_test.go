@@ -21,7 +21,7 @@ func auditOf(w *world, now limit.Time) []AuditRecord {
 	return d.Audit()
 }
 
-// TestTheNewestChangesAreKept: the ring holds 1,024, of which the newest 1,000 are listed, newest first.
+// TestTheNewestChangesAreKept: the ring holds 1,024; the newest 1,000 are listed, newest first.
 func TestTheNewestChangesAreKept(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
 	if got := auditOf(w, origin); len(got) != 0 {
@@ -53,7 +53,7 @@ func TestTheNewestChangesAreKept(t *testing.T) {
 	}
 }
 
-// Whoever does much displaces his own changes and nobody else's, whomever he says that he does it for.
+// An actor with many changes displaces its own and no other actor's, under any names of persons.
 func TestNobodyEmptiesTheAuditLogOfOthers(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
 	now := origin
@@ -100,7 +100,8 @@ func (v countingView) Lookup(key string) (Record, bool) {
 	return v.world.Lookup(key)
 }
 
-// While a shard records a change it decides nothing else: a full ring is read once for a batch, not for each of its changes.
+// While a shard records a change it decides nothing else: a full ring is read once for a batch, not for each of its
+// changes.
 func TestAFullAuditLogIsReadOnceForABatch(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(1<<40)))
 	requests := slices.Repeat([]Request{addBy("token:ann", "k")}, 64)
@@ -116,7 +117,8 @@ func TestAFullAuditLogIsReadOnceForABatch(t *testing.T) {
 	}
 }
 
-// TestARecordOfAChangeIsWrittenWithIt: an operation that changes nothing is not recorded, and a copy is not recorded again.
+// TestARecordOfAChangeIsWrittenWithIt: an operation that changes nothing is not recorded, and a copy is not recorded
+// again.
 func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(100)))
 	r := addBy("kim", "k")
@@ -127,8 +129,10 @@ func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	wrong.Limit = "nowhere"
 	w.refused(origin+2, wrong)
 	w.must(origin+2, Request{Op: DeleteOverride, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Actor: "kim"}})
-	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries})                                        // without an actor, as before the audit log existed
-	w.must(origin+2, Request{Op: AddUsed, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Amount: -1}}) // traffic
+	// without an actor, as before the audit log existed
+	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries})
+	// traffic
+	w.must(origin+2, Request{Op: AddUsed, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Amount: -1}})
 	if got := auditOf(w, origin+3); len(got) != 1 {
 		t.Errorf("on record: %+v", got)
 	}

@@ -7,18 +7,18 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// batch is what the requests of one Evaluate share: the view with the effects of the earlier requests on top of it. Every
-// counter and session that a request meets is decoded once.
+// batch is the state shared by the requests of one Evaluate: the view with the effects of the earlier requests on top
+// of it. Every counter and session that a request uses is decoded once.
 type batch struct {
 	view      View
 	policies  *policy.Set
 	at        Stamp
-	all       []*counter           // met by this batch
+	all       []*counter           // used by this batch
 	counters  map[string]*counter  // the same by key, once there are too many for a linear search
 	order     []*counter           // those with effects
 	written   map[string]Put       // idempotency records and documents of this batch, by record key
 	keys      []string             // the keys of written, in order
-	sessions  map[Session]*session // met by this batch
+	sessions  map[Session]*session // used by this batch
 	met       []*session           // the same, in order
 	opened    uint32               // sessions
 	index     uint32               // of the last counted request
@@ -28,7 +28,7 @@ type batch struct {
 	markErr   error
 	markRead  bool
 	revisions revisions
-	changes   []made // in the audit log, by place; nil: not read yet
+	changes   []made // in the audit log, by place; nil until read
 	bytes     int    // of the effects so far, approximately
 	scratch   []byte
 
@@ -64,7 +64,7 @@ func (b *batch) number(d *Decision) {
 	d.Index = b.index
 }
 
-// lookup finds a live record of a kind that is written as a whole, as the earlier requests of the batch left it.
+// lookup finds a live record of a kind that is written as a whole, after the earlier requests of the batch.
 func (b *batch) lookup(key string) (Record, bool) {
 	if p, found := b.written[key]; found {
 		return p.Record, true
@@ -98,8 +98,9 @@ func (b *batch) replay(value []byte, r *Request) Result {
 	return Result{Decision: d}
 }
 
-// record writes the answer of an id along with its effects, for the longest retention of the request's policies. If the id
-// carries a time ahead of shard time, the retention starts then, so that the record lasts until the id is refused as too old.
+// record writes the answer of an id along with its effects, for the longest retention of the request's policies. If the
+// id carries a time ahead of shard time, the retention starts then, so that the record lasts until the id is refused as
+// too old.
 func (b *batch) record(key string, r *Request, d *Decision) {
 	made, _ := timeOfUUIDv7(r.ID)
 	forgetAt := max(b.at.Now, made) + limit.Time(b.retention(r))
@@ -119,7 +120,7 @@ func (b *batch) retention(r *Request) limit.Span {
 	return longest
 }
 
-// checkIDTime refuses an id whose time shows that its record may be gone, or that no honest clock made it.
+// checkIDTime refuses an id if its time shows that its record may be gone, or that no honest clock made it.
 func (b *batch) checkIDTime(r *Request) *Error {
 	if r.ID == "" {
 		return nil
@@ -139,8 +140,8 @@ func (b *batch) checkIDTime(r *Request) *Error {
 	return b.restoredSince(r, made) //mutant:lost-id-runs-again
 }
 
-// counter returns the working copy of one key's counter, as the record or an earlier request of the batch left it. On first
-// touch it is decoded from the view. Decoded names and zones are shared with limits. The error concerns only this key.
+// counter returns the working copy of one key's counter, after the earlier requests of the batch. On first touch it is
+// decoded from the view. Decoded names and zones are shared with limits. The error concerns only this key.
 func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
 	entry := &r.Entries[i]
 	b.scratch = appendCounterKey(b.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
@@ -167,7 +168,7 @@ func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Lim
 	return c, nil
 }
 
-// metCounter returns the working copy of a counter that the batch has met, or nil.
+// metCounter returns the working copy of a counter that the batch has used, or nil.
 func (b *batch) metCounter(key []byte) *counter {
 	if b.counters != nil {
 		return b.counters[string(key)]

@@ -12,14 +12,14 @@ type charge struct {
 	policy  *policy.Policy
 	limits  []policy.Limit
 	looks   bool   // the entry's cost is 0: it can deny the request, and counts nothing
-	units   uint64 // that the request takes if it is allowed
+	units   uint64 // taken by the request if it is allowed
 }
 
 // charges are the charges of one request, in the order of its entries.
 type charges []charge
 
-// undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial show
-// whether its minimum has room.
+// undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial
+// show whether its minimum has room.
 func (cs charges) undo(r *Request, op Op, d *Decision, now limit.Time) {
 	n := 0
 	for i, ch := range cs {

@@ -13,14 +13,16 @@ import (
 // CorrectUsage corrects a bill by hand: it adds units to a period of a key's meter, or takes some away. Its amount is the request's
 // Adjustment.
 //
-// A correction is a figure of its own. It moves no limit and neither units nor credits, so what was admitted and given back can
-// still be told. A period that is final keeps its units and credits, and can be corrected as long as it is kept: whoever has its bill
-// sees by the revision that there is a correction. A request is alone in its entry, so that each correction has a revision of its own.
+// A correction is a figure of its own. It changes no limit and neither units nor credits, so that the admitted and
+// returned units stay visible. A final period keeps its units and credits, and can be corrected as long as it is kept:
+// its revision shows receivers of its bill that there is a correction. A request is alone in its entry, so that each
+// correction has a revision of its own.
 
 // MaxCorrection bounds the units of one correction, in either direction.
 const MaxCorrection = limit.MaxCost
 
-// maxCorrected bounds the corrections of a period, in either direction: units - credits + corrections fits into an int64.
+// maxCorrected bounds the corrections of a period, in either direction: units - credits + corrections fits into an
+// int64.
 const maxCorrected = maxBilled / 2
 
 // Correction says which bill a CorrectUsage is about.
@@ -44,8 +46,8 @@ func periodProblem(period string) string {
 	return "must be the start of a period, or a year, a month or a day in which only that one starts, as in 2026-10-01T04:00:00Z or 2026-10"
 }
 
-// CorrectedBill returns the period as a CorrectUsage has left it, at the instant of its decision. ok is false if nobody remembers it: the
-// correction was made once, so long ago that its answer is forgotten.
+// CorrectedBill returns the period after a CorrectUsage, at the instant of its decision. ok is false if the answer is
+// forgotten: the correction was made once, too long ago.
 func CorrectedBill(r *Request, d *Decision) (u Usage, ok bool) {
 	page, err := UsageOf(r.Namespace, d)
 	if err != nil || len(page.Periods) != 1 {
@@ -84,7 +86,7 @@ func CorrectionProblem(period string, units int64, note string) *Error {
 	return nil
 }
 
-// correct answers CorrectUsage. before contains the limits, which stay as they are.
+// correct answers CorrectUsage. before contains the limits, which do not change.
 func (e *evaluation) correct(r *Request, before Decision) Result {
 
 	if e.room.brimful() {
@@ -173,7 +175,7 @@ func (m *meter) place(text string, now limit.Time) (place int, err *Error) {
 	return place, nil
 }
 
-// isNamed reports whether a text is the start of a period, or a time in which it starts.
+// isNamed reports whether a text is the start of a period, or a year, month or day in which it starts.
 func (p *period) isNamed(text string) bool {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return limit.Time(at.UnixMicro()) == p.start

@@ -5,9 +5,9 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// deny applies a denial by op: nothing is counted, or the denial is, if count_denied says so. A part of an operation on
-// several shards never counts its denial: it does not know whether the whole was denied, and by which shard. A challenge counts
-// nothing and is no violation.
+// deny applies a denial by op: it counts nothing, or the denial itself if count_denied is set. A part of an operation
+// on several shards never counts its denial: it does not know whether the whole was denied, and by which shard. A
+// challenge counts nothing and is no violation.
 func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	if e.blocked || len(d.Limits) > 1 {
 		e.charges.undo(r, op, d, e.at.Now)
@@ -20,9 +20,9 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 	e.exactWaits(r, op, d)
 }
 
-// keepNumbers writes the numbers of a denied request's tier, or those that came with it, beside the counts, as a counted one
-// does. So from the first request with other numbers on, units come back at the new rate, whatever the answer was. What is not
-// known since a restore belongs to no numbers, and is not written with any.
+// keepNumbers writes the numbers of a denied request's tier, or those that came with it, beside the counts, as a
+// counted request does. So from the first request with other numbers on, units come back at the new rate, whatever the
+// answer. Units unknown since a restore belong to no numbers, and are not written with any.
 func (e *evaluation) keepNumbers() {
 	for i := range e.charges {
 		ch := &e.charges[i]
@@ -32,8 +32,8 @@ func (e *evaluation) keepNumbers() {
 	}
 }
 
-// exactWaits makes the waits of a denial exact where the limits' own waits are not: with holds, which end, with blocks, and
-// with overrides.
+// exactWaits makes the waits of a denial exact where the limits' own waits are not: with holds, which end, with blocks,
+// and with overrides.
 func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
 	if !e.extras {
 		return
@@ -56,9 +56,9 @@ func (cs charges) anyCountsDenied() bool {
 	return false
 }
 
-// countDenied counts a denied request on the entries whose policies say so. It records a violation if an entry's own
-// limits have denied and its lockout counts that as a violation. The statuses still show which limits have denied, and
-// otherwise the new usage.
+// countDenied counts a denied request on the entries with count_denied in their policies. It records a violation if an
+// entry's own limits have denied and its lockout counts that as a violation. The statuses still show which limits have
+// denied, and otherwise the new usage.
 func (e *evaluation) countDenied(r *Request, d *Decision) {
 	e.number(d)
 	n := 0
@@ -92,17 +92,17 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 	e.extras = true // the wait has changed, and there may be a block
 }
 
-// future is an entry of a denied request at a later instant, if nobody does anything until then.
+// future is an entry of a denied request at a later instant, if nothing is done until then.
 type future struct {
 	charge
-	ends    limit.Time // of the override that the limits come from; limit.Forever: there is none, or it does not end
+	ends    limit.Time // of the override with the limits; limit.Forever if there is none, or it does not end
 	refused bool       // without the override, the key is refused
 }
 
 func (ch *charge) future(now limit.Time) future {
 	f := future{charge: *ch, ends: limit.Forever}
 	f.counter = ch.counter.future(now)
-	f.counter.carry(f.limits, now) // a look shows what a request would be told
+	f.counter.carry(f.limits, now) // a look shows what a request would get
 	//mutant:waits-ignore-overrides
 	if o := f.counter.override(); o != nil && o.Expires != 0 && o.Expires < limit.MaxTime {
 		f.ends = o.Expires
@@ -123,8 +123,8 @@ func (f *future) pass(tier string, t limit.Time) {
 }
 
 // wait returns the exact wait of a denied request: until the first instant at which every limit admits and no block
-// denies, if nobody does anything. Open holds and overrides end when they expire. With only >= 0 it is the wait of that
-// one status. Between two of these ends every wait and block only shrinks, so it is enough to look at them.
+// denies, if nothing is done. Open holds and overrides end when they expire. With only >= 0 it is the wait of that one
+// status. Between two of these ends every wait and block only shrinks, so it is enough to look at them.
 func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 	futures := make([]future, len(cs))
 	for i := range cs {
@@ -149,7 +149,7 @@ func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 }
 
 // startOfWait returns an instant before which the request is certainly denied. It avoids looking at each expiry until
-// then, of which there may be thousands.
+// then: there may be thousands.
 func startOfWait(r *Request, op Op, futures []future, only int, now limit.Time) limit.Time {
 	t, ends, n := now, limit.Forever, 0
 	for i := range futures {
@@ -166,8 +166,9 @@ func startOfWait(r *Request, op Op, futures []future, only int, now limit.Time) 
 	return min(t, ends)
 }
 
-// roomAt returns the instant at which enough open holds have ended for the i-th limit of a policy to have room for a cost,
-// or the end of the last hold if they are not enough. It returns 0 for a limit that has room, or whose units come back by time.
+// roomAt returns the instant at which enough open holds have ended for the i-th limit of a policy to have room for a
+// cost, or the end of the last hold if they are not enough. It returns 0 for a limit that has room, or that gets units
+// back by time.
 func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
 	j := c.limits.find(i, l.Name)
 	running := l.Algorithm == limit.Concurrency

@@ -10,7 +10,7 @@ import (
 
 // Document is one versioned text of the system shard. Only Swap replaces it, and always as a whole.
 type Document struct {
-	Version uint64 // 0: the document does not exist
+	Version uint64 // 0 if the document does not exist
 	Body    []byte
 }
 
@@ -23,8 +23,8 @@ const (
 // documentFormat is the first byte of a document record.
 const documentFormat = 1
 
-// ReadDocument reads a document from a replica of the system shard, without a commit, so it may be behind. The body is a
-// copy. Version 0: the document does not exist. The error means that it exists but cannot be read.
+// ReadDocument reads a document from a replica of the system shard, without a commit, so it may be behind. The body is
+// a copy. Version 0 means that the document does not exist. The error means that it exists but cannot be read.
 func ReadDocument(view Records, name string) (Document, error) {
 	record, found := view.Lookup(documentKey(name))
 	d, err := documentOf(name, record, found)
@@ -35,8 +35,8 @@ func ReadDocument(view Records, name string) (Document, error) {
 	return d, nil
 }
 
-// ReadNewerDocument is ReadDocument for a document that is newer than a version; otherwise it returns version 0 and copies
-// nothing.
+// ReadNewerDocument is ReadDocument for a document that is newer than a version; otherwise it returns version 0 and
+// copies nothing.
 func ReadNewerDocument(view Records, name string, than uint64) (Document, error) {
 	record, found := view.Lookup(documentKey(name))
 	d, err := documentOf(name, record, found)
@@ -86,7 +86,7 @@ var errMalformedDocument = errors.New("shard: document record is malformed or of
 // documents evaluates the operations of the system shard.
 type documents struct{ *batch }
 
-// fetch returns the document as the earlier requests of the batch left it.
+// fetch returns the document after the earlier requests of the batch.
 func (ds documents) fetch(r *Request) Result {
 	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
@@ -101,8 +101,8 @@ func (ds documents) fetch(r *Request) Result {
 	return Result{Decision: d}
 }
 
-// swap replaces the document if its version is the expected one. The answer has its new version, but not the body, which
-// the caller already has.
+// swap replaces the document if its version is the expected one. The answer has its new version, but not the body,
+// which the caller already has.
 func (ds documents) swap(r *Request) Result {
 	if err := r.documentProblem(ds.at.Shard); err != nil {
 		return Result{Err: err}
@@ -126,7 +126,7 @@ func (ds documents) swap(r *Request) Result {
 	return Result{Decision: d}
 }
 
-// document returns the document of a name as the earlier requests of the batch left it.
+// document returns the document with a name after the earlier requests of the batch.
 func (ds documents) document(name string) (Document, *Error) {
 	record, found := ds.lookup(documentKey(name))
 	return documentOf(name, record, found)

@@ -9,9 +9,9 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A panic is a defect of this package. One request must not stop a shard, and then each of its next owners. An evaluation
-// is pure, so when it panics its decisions and effects are thrown away, and the requests before the faulty one are decided
-// again without it. So no request has half of its effects, and no epoch need end.
+// A panic is a defect of this package. One request must not stop a shard, and then each of its next owners. An
+// evaluation is pure, so when it panics its decisions and effects are thrown away, and the requests before the faulty
+// one are decided again without it. So no request has half of its effects, and no epoch need end.
 
 // around evaluates a batch that panicked at a request, or while encoding the effects up to it. Only that request fails,
 // and it is the last one that is answered.

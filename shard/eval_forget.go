@@ -9,30 +9,30 @@ import (
 	"unicode/utf8"
 )
 
-// Forget ends all that a shard keeps of one key: a person's, who has asked for it. The key's counters live on its own shard,
+// Forget deletes a shard's records of one key, at the request of a person. The key's counters live on its own shard,
 // but the ruling of an operation on several shards names the keys of its legs too, so every shard is asked.
 //
-// A shard cannot look a key up whose policy it does not know: the policy may have ended, or the limits were inline. So a Forget
-// reads every record. It is alone in its batch, and what it finds is in the view.
+// A shard cannot look up a key of an unknown policy: the policy may no longer exist, or the limits were inline. So a
+// Forget reads every record. It is alone in its batch, and finds its records in the view.
 //
-//   - A counter is removed, with its holds, ladder, block and override. The id of such a hold is answered as that of an expired
-//     one. The other keys of the hold keep their part until it expires.
-//   - A hold on several shards expires now; home rules so. While a leg or a home has yet to hear of an outcome, the counter stays,
-//     and so does the record: Forgot.Open. It is over soon, and the caller asks again.
-//   - The record of an ended operation must stay, or it could be settled a second time. It no longer names the key, and gives
-//     nothing back to it.
+//   - A counter is removed, with its holds, ladder, block and override. The id of such a hold is answered like that of
+//     an expired one. The other keys of the hold keep their part until it expires.
+//   - A hold on several shards expires now, by a ruling of home. While a leg or a home has yet to hear of an outcome,
+//     the counter and the record stay: Forgot.Open. This ends soon, and the caller asks again.
+//   - The record of an ended operation must stay, or it could be settled a second time. It no longer names the key, and
+//     gives nothing back to it.
 //   - An audit record stays, and no longer names the key.
 //
 // Answers to ids and sessions, and the ends of holds, hold no key: they have a number in its place.
 
-// Forgot is what a Forget has done on one shard.
+// Forgot is the result of a Forget on one shard.
 type Forgot struct {
 	Counters   uint32 // removed: one for each policy that has counted the key
 	Holds      uint32 // open ones that ended early
 	Operations uint32 // records of ended operations that no longer name the key
 	Audit      uint32 // audit records that no longer name the key
 	Open       uint32 // records that still name the key, until an operation on several shards has ended: ask again
-	More       bool   // there was more than fits into one entry: ask again
+	More       bool   // not everything fitted into one entry: ask again
 }
 
 // ForgottenKey stands for a forgotten key in audit records.
@@ -74,7 +74,8 @@ func (e *evaluation) forget(r *Request) Result {
 	return Result{Decision: d}
 }
 
-// find lists the records that may name the key: operations first, because what they have held leaves the counters with them.
+// find lists the records that may name the key: operations first, because the units that they hold leave the counters
+// with them.
 func (f *forgetting) find() (keys []string) {
 	key := []byte(f.key)
 	for k, r := range f.view.All() {
@@ -104,7 +105,7 @@ func (f *forgetting) find() (keys []string) {
 	return keys
 }
 
-// end ends one record, or what it knows of the key.
+// end deletes one record, or its mention of the key.
 func (f *forgetting) end(key string) *Error {
 	record, found := f.lookup(key)
 	if !found { // it has ended, and was not swept yet
@@ -129,7 +130,8 @@ func (f *forgetting) end(key string) *Error {
 	return nil
 }
 
-// endCounter removes a counter, unless an operation on several shards holds units of it. One that cannot be read is removed too.
+// endCounter removes a counter, unless an operation on several shards holds units of it. It also removes an unreadable
+// one.
 func (f *forgetting) endCounter(key string, record Record) *Error {
 	c := f.metCounter([]byte(key))
 	if c == nil {
@@ -157,8 +159,8 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 	return nil
 }
 
-// endLeg takes the key out of the record of an ended leg. Its entry stays, without a key, since a settlement names costs by their
-// places (settlePart).
+// endLeg removes the key from the record of an ended leg. Its entry stays, without a key, since a settlement names
+// costs by their places (settlePart).
 func (f *forgetting) endLeg(key string, record Record) *Error {
 	l, err := decodeLeg(record.Value)
 	if err != nil {
@@ -182,7 +184,7 @@ func (f *forgetting) endLeg(key string, record Record) *Error {
 	return nil
 }
 
-// endRuling takes the key out of the record of an ended operation. A hold expires first.
+// endRuling removes the key from the record of an ended operation. A hold expires first.
 func (f *forgetting) endRuling(key string, record Record) *Error {
 	u, err := decodeRuling(record.Value)
 	if err != nil {
@@ -206,7 +208,7 @@ func (f *forgetting) endRuling(key string, record Record) *Error {
 		f.done.Open++
 		return nil
 	}
-	u.entries = slices.DeleteFunc(u.entries, func(e Entry) bool { return e.Key == f.key }) // nothing is ended by them any more
+	u.entries = slices.DeleteFunc(u.entries, func(e Entry) bool { return e.Key == f.key }) // they end nothing any more
 	for _, d := range decisions {
 		f.hide(d)
 	}
@@ -222,7 +224,7 @@ func (f *forgetting) expireHeld(key string, u *ruling) *Error {
 	return homeEvaluation{part, key}.expireRuling(u)
 }
 
-// endAudit takes the key out of an audit record.
+// endAudit removes the key from an audit record.
 func (f *forgetting) endAudit(key string, record Record) {
 	a, err := decodeAudit(record.Value)
 	if err != nil || a.Namespace != f.namespace {
@@ -239,7 +241,7 @@ func (f *forgetting) endAudit(key string, record Record) {
 	f.write(Put{Key: key, Record: Record{Value: encodeAudit(&a), ForgetAt: record.ForgetAt}})
 }
 
-// endEvent removes an event of the key, wherever it waits or is kept. No sink is told any more.
+// endEvent removes an event of the key from any list. It is no longer sent to any sink.
 func (f *forgetting) endEvent(key string, record Record) {
 	e, err := decodeEvent(record.Value)
 	if err != nil || e.Namespace != f.namespace || e.Key != f.key {
@@ -269,7 +271,7 @@ func (f *forgetting) record() {
 		Before: fmt.Sprintf("%d counters, %d open holds", f.done.Counters, f.done.Holds), After: "none"})
 }
 
-// isNamed reports whether entries or statuses have the key.
+// isNamed reports whether entries or statuses name the key.
 func (f *forgetting) isNamed(entries []Entry, decisions ...*Decision) bool {
 	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Key == f.key }) ||
 		slices.ContainsFunc(decisions, func(d *Decision) bool { return slices.ContainsFunc(d.Limits, f.isOf) })
@@ -280,7 +282,7 @@ func (f *forgetting) isOf(s LimitStatus) bool { return s.Key == f.key }
 // hide drops the statuses of the key.
 func (f *forgetting) hide(d *Decision) { d.Limits = slices.DeleteFunc(d.Limits, f.isOf) }
 
-// dropForgotten leaves out the entries of keys that were forgotten since the charge, with their costs in a settlement.
+// dropForgotten drops the entries of keys that were forgotten since the charge, with their costs in a settlement.
 func (l *leg) dropForgotten(s *Settlement) {
 	for i := len(l.entries) - 1; i >= 0; i-- {
 		if l.entries[i].Key != "" {
@@ -293,7 +295,7 @@ func (l *leg) dropForgotten(s *Settlement) {
 	}
 }
 
-// withoutWord replaces a key in a text, where it stands alone: a short key may be a part of other words.
+// withoutWord replaces a key in a text only as a whole word: a short key may be a part of other words.
 func withoutWord(text, key string) string {
 	var b strings.Builder
 	for from := 0; ; {

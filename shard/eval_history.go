@@ -6,12 +6,12 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// HistoryOf returns the name of the document that records the replacements of another one: their authors, times and notes.
-// A Swap with an Adjustment replaces both in one entry.
+// HistoryOf returns the name of the document that records the replacements of another one: their authors, times and
+// notes. A Swap with an Adjustment replaces both in one entry.
 func HistoryOf(document string) string { return document + "/history" }
 
-// historyKept is how many of the newest versions a history contains. With the longest names and notes they are a fifth of
-// a document.
+// historyKept is how many of the newest versions a history contains. With the longest names and notes they are a fifth
+// of a document.
 const historyKept = 64
 
 // DocumentChange is one version of a document in its history.
@@ -20,8 +20,8 @@ type DocumentChange struct {
 	AuditRecord
 }
 
-// writeHistory records a new version of a document. If the history cannot be read, it starts again: a broken history must
-// not prevent changes.
+// writeHistory records a new version of a document. If the history cannot be read, it starts again: a broken history
+// must not prevent changes.
 func (ds documents) writeHistory(r *Request, version uint64) {
 	name := HistoryOf(r.Document)
 	var changes []DocumentChange

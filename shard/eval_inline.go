@@ -100,7 +100,7 @@ func didYouMean(name string) string {
 	return fmt.Sprintf(": did you mean %q?", name)
 }
 
-// storedCharge returns the charge of a settlement's entry whose limits only the key's record still has: the hold's id
+// storedCharge returns the charge of a settlement's entry if only the key's record still has its limits: the hold's id
 // contains just the names of inline limits, and a policy or tier may no longer exist. A limit that was at rest and
 // forgotten is left out.
 func (b *batch) storedCharge(r *Request, i int) (charge, *Error) {

@@ -16,7 +16,8 @@ func hashingSet(t *testing.T, of *policy.Set, namespaces string, version uint64)
 	return set.At(version)
 }
 
-// A node that does not know yet whether keys are hashed counts nothing: its units would be spent on keys that nobody else looks at.
+// A node that does not know yet whether keys are hashed counts nothing: its units would be spent on keys that no other
+// request uses.
 func TestAKeyOfTheOtherFormIsNotCounted(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	plain := w.policies.At(4)
@@ -61,7 +62,7 @@ func TestAKeyOfTheOtherFormIsNotCounted(t *testing.T) {
 	}
 }
 
-// What was counted under a key of the one form is settled there after the form has changed.
+// Units counted under a key of one form are settled there after the form has changed.
 func TestASettlementKeepsTheFormOfItsKeys(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	r := checkOf("p", "k", 1)

@@ -64,8 +64,9 @@ func (o Op) least(e *Entry) uint64 {
 	return e.Cost
 }
 
-// ask applies an operation to one limit and returns the resulting state. A limit that a tier has lifted counts everything
-// and denies nothing. A concurrency limit counts only reserved units, but decides every operation that limits decide.
+// ask applies an operation to one limit and returns the resulting state. A limit that a tier has lifted counts
+// everything and denies nothing. A concurrency limit counts only reserved units, but decides every operation that
+// limits decide.
 func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (limit.State, limit.Verdict) {
 	//mutant:check-takes-concurrency
 	if l.Algorithm == limit.Concurrency && op != Reserve && (op.decides() || op == Count) {
@@ -103,7 +104,7 @@ func (ch *charge) room(cost uint64, now limit.Time) uint64 {
 	return cost
 }
 
-// roomForHolds refuses a hold if a counter already has the most it may have.
+// roomForHolds refuses a hold if a counter already has the most that it may have.
 func (cs charges) roomForHolds() *Error {
 	for i := range cs {
 		if len(cs[i].counter.extras.openHolds()) >= maxHolds {
@@ -114,8 +115,8 @@ func (cs charges) roomForHolds() *Error {
 	return nil
 }
 
-// putHolds puts a hold of each entry's cost into its counter, after count. A hold gives nothing back to a limit in shadow
-// that denied it, nor to a limit that has not counted all of it.
+// putHolds puts a hold of each entry's cost into its counter, after count. A hold gives nothing back to a limit in
+// shadow that denied it, nor to a limit that has not counted all of it.
 func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 	e.extras = true
 	h.taken = e.at.Now
@@ -163,8 +164,8 @@ func (e *evaluation) meetBlock(op Op, ch *charge, d *Decision) {
 	}
 }
 
-// deniedUntil returns when the denying blocks of a counter have ended; 0: none denies. A ladder in shadow does not deny,
-// but a block by hand always does, because it is deliberate.
+// deniedUntil returns when the denying blocks of a counter have ended, or 0 if none denies. A ladder in shadow does not
+// deny, but a block by hand always does, because it is deliberate.
 func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 	if ch.policy.Shadow {
 		return c.extras.blockedByHand(now)
@@ -172,7 +173,7 @@ func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 	return c.extras.blockedUntil(now)
 }
 
-// showExtras fills in the holds, ladder and blocks in the statuses, as the decision left them.
+// showExtras sets the holds, ladder and blocks in the statuses after the decision.
 func (cs charges) showExtras(d *Decision, at *Stamp) {
 	n := 0
 	for i := range cs {

@@ -11,18 +11,19 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with the sinks that still
-// owe it. It is bounded: above outboxMost bytes the oldest become dead letters. Those are a ring, and so are the newest past events;
-// a dead letter that is overwritten is lost, and counted. Whatever becomes of an event, the decision that has fired it is counted.
+// The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with its
+// waiting sinks. It is bounded: above outboxMost bytes the oldest become dead letters. Those are a ring, and so are the
+// newest past events; a dead letter that is overwritten is lost, and counted. The decision that fired an event is
+// counted regardless of the event's fate.
 //
-// All of it are ordinary records: replicas agree on them, and snapshots, sums and backups have them.
+// All of these are ordinary records: replicas agree on them, and snapshots, sums and backups contain them.
 
 // The bounds of the lists.
 const (
 	outboxMost = 16 << 20 // bytes of waiting events
 	deadKept   = 1024     // dead letters
 	pastKept   = 1024     // past events
-	// holesMost bounds how many numbers one request passes over to find the oldest waiting event.
+	// holesMost bounds how many numbers one request skips to find the oldest waiting event.
 	holesMost = 4096
 )
 
@@ -92,13 +93,13 @@ func eventKey(list EventList, number uint64) string {
 	return string(binary.BigEndian.AppendUint64([]byte{eventRecord}, number))
 }
 
-// outbox is the outbox of the shard as the earlier requests of the batch left it. Whoever changes it calls save.
+// outbox is the outbox of the shard after the earlier requests of the batch. Callers that change it must call save.
 type outbox struct {
 	*batch
 	head outboxHead
 }
 
-// openOutbox reads the outbox. If its head cannot be read it begins anew: a broken outbox must not prevent decisions.
+// openOutbox reads the outbox. If its head cannot be read it begins again: a broken outbox must not prevent decisions.
 func openOutbox(b *batch) *outbox {
 	record, found := b.lookup(string(outboxRecord))
 	h, _ := outboxHeadOf(record, found)
@@ -159,8 +160,8 @@ func (o *outbox) putWaiting(e *Event) uint64 {
 	return uint64(len(p.Key) + len(p.Value))
 }
 
-// oldest returns the oldest waiting event, and passes over numbers that have none. It finds none if there are too many of those: the
-// next request goes on.
+// oldest returns the oldest waiting event, and skips numbers without one. It finds none if there are too many of those:
+// the next request goes on.
 func (o *outbox) oldest() (Event, bool) {
 	for range holesMost {
 		if o.head.first == o.head.next {
@@ -173,7 +174,7 @@ func (o *outbox) oldest() (Event, bool) {
 			if err == nil {
 				return e, true
 			}
-			o.drop(key, record) // nobody can acknowledge it, and it must not stop those behind it
+			o.drop(key, record) // it cannot be acknowledged, and must not stop the events after it
 			o.head.lost++
 		}
 		o.head.first++
@@ -206,7 +207,8 @@ func (o *outbox) at(list EventList, p EventPlace) (Event, bool) {
 	return e, err == nil && e.Place() == p //mutant:any-history-acknowledged
 }
 
-// release takes a sink off a waiting event, which leaves the outbox with the last one. It reports whether the sink owed it.
+// release removes a sink from a waiting event, which leaves the outbox with the last one. It reports whether the event
+// waited for the sink.
 func (o *outbox) release(p EventPlace, sink string) (Event, bool) {
 	e, found := o.at(EventsWaiting, p)
 	i := slices.Index(e.Sinks, sink)
@@ -242,14 +244,14 @@ func (o *outbox) bury(e Event, sinks []string, why string) {
 	o.write(Put{Key: key, Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
 }
 
-// keepPast keeps an event that nobody owes anything among the newest.
+// keepPast keeps an event without waiting sinks among the newest.
 func (o *outbox) keepPast(e *Event) {
 	e.Number, e.Sinks = o.head.past, nil
 	o.head.past++
 	o.write(Put{Key: eventKey(EventsPast, e.Number), Record: Record{Value: e.append(nil), ForgetAt: limit.Forever}})
 }
 
-// revive takes a dead letter, or the part of it that is a sink's, back into the outbox.
+// revive moves a dead letter, or one sink's part of it, back into the outbox.
 func (o *outbox) revive(p EventPlace, sink string) bool {
 	e, found := o.at(EventsDead, p)
 	if !found || sink != "" && !slices.Contains(e.Sinks, sink) {
@@ -360,7 +362,7 @@ func (b *batch) eventPage(q *EventsQuery) Result {
 	return Result{Decision: d}
 }
 
-// batchRecords are the records as the earlier requests of the batch left them.
+// batchRecords are the records after the earlier requests of the batch.
 type batchRecords struct {
 	batch *batch
 	Records

@@ -38,8 +38,8 @@ func (x *counterExtras) putOverride(o *policy.Override) {
 	x.override = &own
 }
 
-// changeOverride must be called before the key gets another override, or none: its limits are carried over now. Units that are
-// used stay used, even if a revision would restart the count or forgive the excess over the quota.
+// changeOverride must be called before the key gets another override, or none: its limits are carried over now. Used
+// units stay used, even if a revision would restart the count or forgive the excess over the quota.
 func (ch *charge) changeOverride(r *Request, next *policy.Override, now limit.Time) {
 	ch.counter.carry(ch.policy.OfTier(r.Entries[0].Tier, next), now) //mutant:override-begins-when-noticed
 }

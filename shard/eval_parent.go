@@ -8,8 +8,8 @@ import (
 )
 
 // ParentOf returns the entry that is decided together with e because e's policy has a parent: a cost on
-// "vendor:acme/product:x" is also counted by the parent on "vendor:acme". It returns false if there is none. The returned
-// entry has no Tier, since tiers belong to one policy.
+// "vendor:acme/product:x" is also counted by the parent on "vendor:acme". It returns false if there is none. The
+// returned entry has no Tier, since tiers belong to one policy.
 func ParentOf(policies *policy.Set, e *Entry) (Entry, bool) {
 	if e.Limits != nil {
 		return Entry{}, false
@@ -25,9 +25,9 @@ func ParentOf(policies *policy.Set, e *Entry) (Entry, bool) {
 	return Entry{Policy: p.Parent, Key: e.Key[:cut], Cost: e.Cost}, true
 }
 
-// outdated refuses a request whose parents were added by older policies than the shard's, if these have a parent for an
-// entry and the request does not include it: it would bypass the parent's pool. The parent of a part of an operation may
-// have gone to another shard, which is not visible here, so that is refused too.
+// outdated refuses a request with parents added by older policies than the shard's, if these have a parent for an entry
+// and the request does not include it: it would bypass the parent's pool. The parent of a part of an operation may have
+// gone to another shard, which is not visible here, so that is refused too.
 func (b *batch) outdated(r *Request) *Error {
 	if err := b.keyed(r); err != nil {
 		return err
@@ -49,9 +49,9 @@ func (b *batch) outdated(r *Request) *Error {
 	return nil
 }
 
-// keyed refuses a request whose keys have another form than the shard's policies ask for: counted, its units would be spent on
-// keys that nobody else looks at. A request that was made by newer policies than the shard's knows better. A settlement names
-// the keys that were charged, whatever their form is by now. (R22.)
+// keyed refuses a request with keys in another form than the shard's policies require: if it counted, its units would
+// be spent on keys that no other request uses. Requests made by newer policies than the shard's are not checked. A
+// settlement names the keys that were charged, in the form of that time. (R22.)
 func (b *batch) keyed(r *Request) *Error {
 	//mutant:other-form-counted
 	if r.Hashed == b.policies.HashesKeys(r.Namespace) || r.Op == Settle || r.Revision > b.policies.Version() {

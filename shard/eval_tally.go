@@ -42,21 +42,21 @@ type TallyTerms struct {
 	KeepTTL bool // TallySet: keep the end
 	At      bool // TTL is an instant, so that it ends when the client said, however long the request was under way
 	Amount  int64
-	TTL     limit.Span // until the end, or with At the end; 0 in TallySet: no end
+	TTL     limit.Span // until the end, or with At the end; 0 in TallySet for no end
 }
 
-// Tallied is a tally as an operation left it.
+// Tallied is a tally after an operation.
 type Tallied struct {
 	Known  bool // the counter exists
 	Done   bool // the verb took effect: its condition held, and there was something to change
 	Was    bool // the counter existed before, with the value Before; not set by ReadTally
 	Before int64
 	Value  int64
-	EndsAt limit.Time // first instant at which the counter no longer exists; 0: it does not end on its own
+	EndsAt limit.Time // first instant at which the counter no longer exists; 0 if it does not end on its own
 }
 
-// TallyLimits are the limits of the entry of a Tally or ReadTally: one limit that counts everything and denies nothing. A
-// Check with an inline unlimited limit of this name counts on the same counter. TallyLimits must not be changed.
+// TallyLimits are the limits of the entry of a Tally or ReadTally: one limit that counts everything and denies nothing.
+// A Check with an inline unlimited limit of this name counts on the same counter. TallyLimits must not be changed.
 var TallyLimits = []policy.Limit{{Name: "count", Limit: limit.Limit{Algorithm: limit.Unlimited}}}
 
 // AreTallyLimits reports whether limits are equal to TallyLimits.
@@ -219,8 +219,8 @@ func (s countedLimits) countAny(now limit.Time) bool {
 	return slices.ContainsFunc(s, func(l counted) bool { return !l.atRest(now) })
 }
 
-// drop puts all limits to rest. Nothing is ever given back to a tally, so it needs no since and leaves nothing behind. The
-// units that open holds took from it are not given back to the next tally either (see set).
+// drop puts all limits to rest. Nothing is ever given back to a tally, so it needs no since and leaves nothing behind.
+// The units that open holds took from it are not given back to the next tally either (see set).
 func (c *counter) drop(now limit.Time) {
 	for i := range c.limits {
 		if l := &c.limits[i]; limit.IsTally(l.limit, l.state) {

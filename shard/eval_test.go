@@ -10,7 +10,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A batch whose effects fill an entry stops there. The rest is decided in later batches, and nothing is lost or done twice.
+// A batch with effects that fill an entry stops there. The rest is decided in later batches, and nothing is lost or
+// done twice.
 func TestLargeBatchesAreCut(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	requests := make([]Request, 5000)

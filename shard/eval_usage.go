@@ -15,18 +15,18 @@ import (
 
 // ReadUsage reads bills of a shard, in pages. It decides nothing and leaves no record.
 //
-// A page shows everything that was decided up to its Through, and nothing later: what is in the log and what its owner has decided
-// since, with the holds ended that have expired by then. So a period that ends by Through has its figures, although nobody may have
-// touched the key; from final on they change only by corrections.
+// A page shows everything that was decided up to its Through, and nothing later: the contents of the log and the
+// owner's decisions since, with the holds ended that have expired by then. So a period that ends by Through has its
+// figures, even if no request has touched the key; from final on they change only by corrections.
 
 // Usage is one period of one key's meter. All instants are shard time.
 type Usage struct {
 	Namespace, Policy, Meter, Key string
 	Start, End                    limit.Time // [Start, End)
-	Final                         limit.Time // from this instant the figures do not change, but for Corrections
+	Final                         limit.Time // from this instant the figures change only by Corrections
 	Units                         uint64     // admitted less given back before Final
 	Credits                       uint64     // given back in this period, of periods that were final
-	Corrections                   int64      // added by hand, or taken away
+	Corrections                   int64      // added by hand; negative if taken away
 	Revision                      uint64     // it grows whenever the figures change, also across a restore
 	Recovered                     bool       // a restore from a backup has lost a part
 }
@@ -34,22 +34,23 @@ type Usage struct {
 // UsageQuery selects periods; "" is all.
 type UsageQuery struct {
 	Policy, Key string
-	// Starts is a year, a month or a day, as in "2026-10": periods that start in it, in the zone that their meter had then.
+	// Starts is a year, a month or a day, as in "2026-10". It selects the periods that start in it, in the zone that
+	// their meter had then.
 	Starts string
-	From   UsagePlace // where to go on: the Next of the page before
+	From   UsagePlace // where to continue: the Next of the page before
 }
 
 // UsagePlace is where a page begins. The zero value is the beginning of the shard, and as a Next its end.
 type UsagePlace struct {
 	Place uint64 // of a scan
-	After string // the record at that place which the page before ended with; "": none
+	After string // the last record of the page before, at that place; may be empty
 }
 
 // UsagePage is a part of a shard's periods. Those of a key are together, oldest first.
 type UsagePage struct {
 	Periods []Usage
-	// Unreadable are the keys whose records this version cannot read, so that the page lacks their periods: of each the namespace, the
-	// policy and the key. A query for one such key fails.
+	// Unreadable are the keys, each with namespace and policy, whose records this version cannot read, so that the page
+	// lacks their periods. A query for one such key fails.
 	Unreadable []Usage
 	Next       UsagePlace // where the next page begins
 	Through    limit.Time // everything that was decided up to this instant is in the figures
@@ -98,7 +99,7 @@ func (b *batch) usage(r *Request) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	// An earlier request of this batch, which is not in the view, was decided now. What was decided before is in it.
+	// Earlier requests of this batch, which are not in the view, were decided now. Everything decided before is in it.
 	//mutant:page-claims-its-own-batch
 	u := usageReader{UsageQuery: *q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
 	if err := u.readAll(b.view); err != nil {
@@ -118,7 +119,8 @@ type usageReader struct {
 	page      UsagePage
 }
 
-// readAll adds what is wanted, up to the bounds of a page. A key of a policy has one record; otherwise there may be any number of them.
+// readAll adds the selected periods, up to the bounds of a page. A key of a policy has one record; otherwise there may
+// be any number of them.
 func (u *usageReader) readAll(view View) *Error {
 	if u.Policy != "" && u.Key != "" && u.From == (UsagePlace{}) {
 		key := appendCounterKey(nil, u.namespace, u.Policy, u.Key)
@@ -138,8 +140,9 @@ func (u *usageReader) readAll(view View) *Error {
 	return nil
 }
 
-// page yields the records of a page that begins at p: it ends before the first record that comes when full says so, or when it has as many as
-// one may have. next is set to where the following page begins, and left alone at the end of the shard.
+// page yields the records of a page that begins at p. It ends before the next record when full returns true, or at the
+// bound on records. It sets next to the beginning of the following page, and leaves it unchanged at the end of the
+// shard.
 func (p UsagePlace) page(records Records, next *UsagePlace, full func() bool) iter.Seq2[[]byte, Record] {
 	return func(yield func([]byte, Record) bool) {
 		scanned := 0
@@ -166,7 +169,7 @@ func (p UsagePlace) page(records Records, next *UsagePlace, full func() bool) it
 
 // read adds the periods of a record.
 func (u *usageReader) read(key []byte, record Record) *Error {
-	if len(key) == 0 { // the listing would be called complete without those behind it
+	if len(key) == 0 { // otherwise the listing would be called complete without the records after it
 		return unreadable("key", "what a policy has billed", ErrDiverged)
 	}
 	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0]&counterMeters == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// EventKind is what an event tells. Its numbers are stored in records: append new ones, never renumber.
+// EventKind is the kind of an event. Its numbers are stored in records: append new ones, never renumber.
 type EventKind uint8
 
 // The kinds.
@@ -23,7 +23,7 @@ const (
 	EventSpike     EventKind = 2 // a key is denied far more often than before
 )
 
-// Event is something that the sinks of a policy are told. All instants are shard time.
+// Event is an event for the sinks of a policy. All instants are shard time.
 type Event struct {
 	// Number is the event's place in its list of the shard. It is not a part of the event's name.
 	Number uint64
@@ -37,28 +37,30 @@ type Event struct {
 	Limit     string
 	Threshold policy.Threshold
 	Units     uint64 // the threshold in units
-	Used      uint64 // as the decision left it
-	Quota     uint64 // 0: none
-	// The window [Start, End) in which the threshold fires once; End is limit.Forever if it never ends. Of a spike, its minute.
+	Used      uint64 // after the decision
+	Quota     uint64 // 0 if there is none
+	// The window [Start, End) in which the threshold fires once; End is limit.Forever if it never ends. For a spike,
+	// its minute.
 	Start, End limit.Time
 
 	// EventSpike
 	Denials uint64 // in the minute of the spike
-	Mean    uint64 // denials a minute in the ten minutes before
+	Mean    uint64 // denials per minute in the ten minutes before
 
-	// Sinks owe an acknowledgement; of a dead letter, they gave up; of a past event, there are none.
+	// Sinks have yet to acknowledge the event; for a dead letter, they gave up; a past event has none.
 	Sinks []string
 
-	// Why a dead letter is one, for people: the last status or error, at most WhyMost bytes. Of other events, "".
+	// Why is the reason of a dead letter, for display: the last status or error, at most WhyMost bytes; "" for other
+	// events.
 	Why string
 }
 
 // WhyMost bounds the reason of a dead letter, in bytes.
 const WhyMost = 256
 
-// ID names the event for ever, whoever owns the shard: a threshold that fires again in its window, because a restore has lost that
-// it has, has the same id. ledger is the cluster's, which a restore keeps (it is a document of the system shard, so a shard does not
-// know it). The function never changes.
+// ID names the event for ever, under any owner of the shard: a threshold that fires again in its window, because a
+// restore has lost the first time, has the same id. ledger is the cluster's, which a restore keeps (it is a document of
+// the system shard, so a shard does not know it). The function never changes.
 func (e *Event) ID(ledger string) string {
 	var b []byte
 	for _, part := range []string{ledger, e.Namespace, e.Policy, e.Key, e.Limit} {
@@ -121,9 +123,9 @@ type EventList uint8
 
 // The lists.
 const (
-	EventsWaiting EventList = 0 // the outbox: sinks owe an acknowledgement
+	EventsWaiting EventList = 0 // the outbox: sinks have yet to acknowledge
 	EventsDead    EventList = 1 // dead letters: sinks gave up, or the outbox was full
-	EventsPast    EventList = 2 // the newest that no sink owes anything: all have acknowledged, or there were none
+	EventsPast    EventList = 2 // the newest without a waiting sink: all have acknowledged, or there were none
 )
 
 // EventsQuery selects events of one list; "" is all.
@@ -131,7 +133,7 @@ type EventsQuery struct {
 	List      EventList
 	From      uint64 // the first number; the Next of the page before
 	Namespace string
-	Most      int // events; 0: as many as fit into a page
+	Most      int // events; 0 means as many as fit into a page
 }
 
 // EventsPage is a part of a list, oldest first.
@@ -146,15 +148,15 @@ type EventsPage struct {
 	Lost         uint64 // events that were dropped before all of their sinks had them, ever
 }
 
-// The bounds of a page: what fits into a frame, and what a reader looks at.
+// The bounds of a page: what fits into a frame, and how much a reader examines.
 const (
 	eventsMost   = 512
 	eventsBytes  = 256 << 10
 	eventsLooked = 8192
 )
 
-// ReadEvents reads a page of a shard's events, without a commit, so it may be behind. An event that this version cannot read is left
-// out; it stays where it is.
+// ReadEvents reads a page of a shard's events, without a commit, so it may be behind. It leaves out an event that this
+// version cannot read, which stays in its place.
 func ReadEvents(view Records, q EventsQuery) (EventsPage, error) {
 	record, found := view.Lookup(string(outboxRecord))
 	h, err := outboxHeadOf(record, found)
@@ -219,21 +221,22 @@ func EventsRequest(id ID, q EventsQuery) Request {
 	return Request{Op: ReadEventPage, Shard: id, System: &SystemTerms{Events: &q}}
 }
 
-// AcknowledgeRequest returns a request by which a sink owes nothing for some events of the outbox, at most 512: it has them. Events
-// that are not there, or that the sink owes nothing for, are left out. It may be sent twice.
+// AcknowledgeRequest returns a request by which a sink acknowledges events of the outbox, at most 512. Events that are
+// not there, or do not wait for the sink, are left out. It may be sent twice.
 func AcknowledgeRequest(id ID, sink string, events []EventPlace) Request {
 	return changeRequest(id, EventsChange{Verb: acknowledgeEvents, Sink: sink, Places: events})
 }
 
-// GiveUpRequest returns a request by which some events of the outbox, at most 512, become dead letters of a sink. why is kept with
-// them; it is cut to WhyMost bytes.
+// GiveUpRequest returns a request by which events of the outbox, at most 512, become dead letters of a sink. why is
+// kept with them, cut to WhyMost bytes.
 func GiveUpRequest(id ID, sink string, events []EventPlace, why string) Request {
 	why = strings.ToValidUTF8(why[:min(len(why), WhyMost)], "")
 	return changeRequest(id, EventsChange{giveUpEvents, sink, events, why})
 }
 
-// ReplayRequest returns a request by which dead letters wait in the outbox again, for the sinks that gave up, or only for one. No
-// events: all, as many as fit into an entry. EventsChanged.More says that there are more. With an Adjustment it is audited.
+// ReplayRequest returns a request by which dead letters wait in the outbox again, for the sinks that gave up, or only
+// for one. No events means all, as many as fit into an entry; EventsChanged.More reports whether there are more. With
+// an Adjustment it is audited.
 func ReplayRequest(id ID, sink string, events []EventPlace) Request {
 	return changeRequest(id, EventsChange{Verb: replayEvents, Sink: sink, Places: events})
 }
@@ -276,10 +279,10 @@ func (p *EventsPage) code(c *MessageCodec) {
 	codec.List(&c.Codec, &p.Events, math.MaxInt, func(e *Event) { e.code(c) })
 }
 
-// EventsChanged is what a request about events has done on one shard.
+// EventsChanged is the result of a request about events on one shard.
 type EventsChanged struct {
 	Done uint32 // events
-	More bool   // ReplayRequest: there is more than fits into one entry
+	More bool   // ReplayRequest: not everything fitted into one entry
 }
 
 // EventsChangedOf reads the answer to an AcknowledgeRequest, a GiveUpRequest or a ReplayRequest.
@@ -295,17 +298,17 @@ func (x *EventsChanged) code(c *MessageCodec) {
 	c.Flags(&x.More)
 }
 
-// Spike is what a node has seen of a key that is denied far more often than before.
+// Spike is a node's observation of a key that is denied far more often than before.
 type Spike struct {
 	Namespace, Policy string
-	Key               string     // as it is stored
-	At                limit.Time // the minute in which it was seen ends then, by shard time
-	Denials, Mean     uint64     // in that minute, and a minute on average of the ten before
+	Key               string     // as stored
+	At                limit.Time // end of the minute in which it was seen, by shard time
+	Denials, Mean     uint64     // in that minute, and per minute on average of the ten before
 }
 
-// SpikeRequest returns a request that writes the event of a spike, unless the key has had one in the last ten minutes, or the spike is
-// older than SpikeFresh, or there is no such policy. The Index of the answer is 0 if it wrote nothing. It may be sent twice, and goes to
-// the shard of the key.
+// SpikeRequest returns a request that writes the event of a spike, unless the key has had one in the last ten minutes,
+// or the spike is older than SpikeFresh, or there is no such policy. The Index of the answer is 0 if it wrote nothing.
+// It may be sent twice, and goes to the shard of the key.
 func SpikeRequest(s *Spike) Request {
 	return Request{Op: NoteSpike, Namespace: s.Namespace, System: &SystemTerms{Spike: s},
 		Entries: []Entry{{Policy: s.Policy, Key: s.Key, Cost: 1}}}
@@ -320,16 +323,16 @@ func (s *Spike) code(c *MessageCodec) {
 
 // The times of spikes.
 const (
-	SpikeCooldown = limit.Span(10 * 60 * 1e6) // after a spike of a key, its next ones are not told
-	SpikeFresh    = limit.Span(60 * 1e6)      // an older one is not told either
+	SpikeCooldown = limit.Span(10 * 60 * 1e6) // after a spike of a key, its next ones are not reported
+	SpikeFresh    = limit.Span(60 * 1e6)      // an older one is not reported either
 )
 
-// Push is how far the bills of one period were pushed to a sink.
+// Push is the progress of pushing the bills of one period to a sink.
 type Push struct {
 	Sink, Period string     // 1 to 64 bytes each
-	Version      uint64     // 0: nothing was noted yet
-	Position     []byte     // the pusher's to know; at most PushPositionMost bytes
-	Until        limit.Time // it is forgotten then
+	Version      uint64     // 0 if there is no record yet
+	Position     []byte     // opaque, for the pusher; at most PushPositionMost bytes
+	Until        limit.Time // when it is forgotten
 }
 
 // PushPositionMost bounds the position of a Push, in bytes.
@@ -337,8 +340,9 @@ const PushPositionMost = 1 << 10
 
 const pushNameMost = 64
 
-// PushRequest returns a request that notes a position on one shard in place of that of p.Version, which the answer's Document raises by
-// one. It is refused with Conflict if another one was noted since: so a late copy takes nothing back.
+// PushRequest returns a request that records a position on one shard in place of that of p.Version, which the answer's
+// Document raises by one. It is refused with Conflict if another one was recorded since, so that a late copy takes
+// nothing back.
 func PushRequest(id ID, p *Push) Request {
 	return Request{Op: ChangeEvents, Shard: id, System: &SystemTerms{Push: p}}
 }
@@ -351,7 +355,7 @@ func (p *Push) code(c *MessageCodec) {
 	c.Bytes(&p.Position, PushPositionMost)
 }
 
-// ReadPush reads a position without a commit, so it may be behind. Version 0: there is none.
+// ReadPush reads a position without a commit, so it may be behind. Version 0 means that there is none.
 func ReadPush(view Records, sink, period string) (Push, error) {
 	record, found := view.Lookup(pushKey(sink, period))
 	return pushOf(sink, period, record, found)

@@ -8,22 +8,23 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// FinalQuery selects bills that have become final, for whoever pushes them.
+// FinalQuery selects bills that have become final, for pushing them to sinks.
 type FinalQuery struct {
-	After, Through limit.Time // those that became final in (After, Through]; Through is not above the shard's time
+	After, Through limit.Time // bills that became final in (After, Through]; Through is not above the shard's time
 	Wants          func(namespace, policy string) bool
-	From           UsagePlace // where to go on: the Next of the page before
-	Most           int        // periods; more only of one key, whose periods are together
+	From           UsagePlace // where to continue: the Next of the page before
+	Most           int        // periods; more only of one key, as its periods are together
 }
 
-// FinalView is what ReadFinalUsage reads: a *State.
+// FinalView is the input of ReadFinalUsage: a *State.
 type FinalView interface {
 	Records
 	Time() limit.Time
 }
 
-// ReadFinalUsage reads a page of bills that are final, of all namespaces, without a commit. What was final at the shard's time does not
-// change any more, so it is not behind; of corrections it has those that are installed. The page's Through is that of the query.
+// ReadFinalUsage reads a page of final bills, of all namespaces, without a commit. Bills that were final at the shard's
+// time do not change any more, so it is not behind; it includes the installed corrections. The page's Through is that
+// of the query.
 func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePage, error) {
 	mark, err := readRestoreMark(view)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// capped is a shard with limited memory, and one entry node, which reports with each request that all earlier ones are finished.
+// capped is a shard with limited memory, and one entry node, which reports with each request that all earlier ones are
+// finished.
 type capped struct {
 	*world
 	most    int // bytes
@@ -83,8 +84,8 @@ func (c *capped) bounded(what string) {
 	}
 }
 
-// S8: whatever is sent, the records stay below the cap. Each flood is of one kind and comes in a session whose node
-// receives its answers, on a shard that is nearly full, full, or filled by the flood itself.
+// S8: under any requests, the records stay below the cap. Each flood is of one kind and comes in a session with a node
+// that receives its answers, on a shard that is nearly full, full, or filled by the flood itself.
 func TestNoFloodFillsAShard(t *testing.T) {
 	one := func(i int) string { return fmt.Sprint("key:", i%50) }
 	entries := func(policy, key string) []Entry { return []Entry{{Policy: policy, Key: key, Cost: 1}} }
@@ -189,8 +190,8 @@ func TestNoFloodFillsAShard(t *testing.T) {
 	}
 }
 
-// Requests whose callers have their answers leave nothing behind. (Each reserve, settlement and counted denial once left a
-// record for ten minutes.)
+// Requests with answered callers leave nothing behind. (Each reserve, settlement and counted denial once left a record
+// for ten minutes.)
 func TestAnswersAreForgottenWithTheirNumbers(t *testing.T) {
 	c := newCapped(t, 1<<30)
 	c.send(checkOf("denied", "k", 1), Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "held", Key: "k", Cost: 1}},
@@ -357,8 +358,8 @@ func countersOf(w *world) map[string]Record {
 	return all
 }
 
-// On a brimful shard a hold ends as usual but leaves no record, so memory is given back. It ends once, and a retry of the
-// settlement gets HoldEnded.
+// On a brimful shard a hold ends as usual but leaves no record, so memory is given back. It ends once, and a retry of
+// the settlement gets HoldEnded.
 func TestAHoldEndsAtTheBrim(t *testing.T) {
 	c := newCapped(t, 1<<30)
 	entries := []Entry{{Policy: "held", Key: "k", Cost: 1}}

@@ -7,23 +7,25 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A shard forgets nothing early, so when its memory is used up it must not take more. It is Full an eighth before the cap.
-// From then on it refuses, before anything is counted, requests that would add a record: a new key, a new id, a hold, an
-// operation on several shards, or the refund of a decision, which leaves a mark. It still accepts checks on existing keys,
-// and requests that give back: holds are settled, canceled, extended and expire, and operations end. The eighth is for the
-// needs of those: counters that grow a little, the records of how holds ended, answers that wait for their callers.
+// A shard forgets nothing early, so when its memory is used up it must not take more. It is Full an eighth before the
+// cap. From then on it refuses, before anything is counted, requests that would add a record: a new key, a new id, a
+// hold, an operation on several shards, or the refund of a decision, which leaves a mark. It still accepts checks on
+// existing keys, and requests that give units back: holds are settled, canceled, extended and expire, and operations
+// end. The eighth is reserved for these: counters that grow a little, the records of how holds ended, answers that wait
+// for their callers.
 //
-// When the eighth is used up too, the shard is Brimful, and nothing grows. A check that would add to its counter's record
-// is refused. A settled hold leaves no record of its end, so a retry of the settlement hears that the hold has ended.
+// When the eighth is used up too, the shard is Brimful, and nothing grows. A check that would add to its counter's
+// record is refused. A settled hold leaves no record of its end, so a retry of the settlement is answered that the hold
+// has ended.
 
 func (b *batch) full() *Error {
 	return &Error{Code: MemoryFull, Message: fmt.Sprintf( // clients know these errors by "until old ones end"
 		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", b.at.Shard)}
 }
 
-// growth refuses a request whose answer would make a record grow: a counter that would have more limits or another period of its meter, a limit that
-// would remember more instants, or the record of the answer itself. It ignores the few bytes by which the encoding of
-// larger numbers grows.
+// growth refuses a request if its answer would make a record grow: a counter that would have more limits or another
+// period of its meter, a limit that would remember more instants, or the record of the answer itself. It ignores the
+// few bytes by which the encoding of larger numbers grows.
 func (e *evaluation) growth(r *Request, d *Decision) *Error {
 	if !d.Allowed && !e.charges.anyCountsDenied() {
 		return nil

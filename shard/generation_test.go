@@ -45,7 +45,8 @@ func TestARefundGivesNothingToABucketThatIsFullAgain(t *testing.T) {
 	}
 }
 
-// The same with a hold, the usual case of a refund, on a bucket that is emptied again and again and so is never at rest.
+// The same with a hold, the usual case of a refund, on a bucket that is emptied again and again and so is never at
+// rest.
 func TestTheEndOfAHoldGivesNothingBackThatCameBack(t *testing.T) {
 	for name, l := range fullAgain {
 		for ending, s := range map[string]Settlement{"cancelled": {Action: ActionCancel},
@@ -119,8 +120,8 @@ func TestARefundReachesNoLimitOfAnotherKind(t *testing.T) {
 	}
 }
 
-// on_change applies to a new revision. Callers that alternate between two tiers for one key get no more than the larger of
-// them, whatever else they do.
+// on_change applies to a new revision. Callers that alternate between two tiers for one key get no more than the larger
+// of them, whatever else they do.
 func TestAlternatingTiersAdmitNoMoreThanTheLargest(t *testing.T) {
 	for _, on := range []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive, policy.Restart} {
 		p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: hour})
@@ -169,7 +170,8 @@ func TestOverridesDoNotBeginAnew(t *testing.T) {
 	w.wantUsed(origin+23, "p", "k", 8)
 }
 
-// A revision has met a key that was only read: the former usage does not come back with the old numbers, nor does a refund of it.
+// A revision has met a key that was only read: the former usage does not come back with the old numbers, nor does a
+// refund of it.
 func TestWhatBeganAnewWhileItWasReadStaysNew(t *testing.T) {
 	p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 100, Period: hour})
 	p.OnChange = policy.Restart
@@ -188,7 +190,7 @@ func TestWhatBeganAnewWhileItWasReadStaysNew(t *testing.T) {
 }
 
 // Units that are counted past the quota are all counted, even by a bucket, and the wait for them is exact to the
-// microsecond. Units of denied requests are not, since nobody asked to be charged with them.
+// microsecond. Units of denied requests are not, since no caller asked to be charged with them.
 func TestADebtOfABucketIsAllCounted(t *testing.T) {
 	for name, l := range fullAgain {
 		w := newWorld(t, onePolicy(l))
@@ -221,8 +223,8 @@ func TestADebtOfABucketIsAllCounted(t *testing.T) {
 	}
 }
 
-// A tier that lifts a bucket charges it with at most two fillings. Units that were not counted are not given back, since
-// they would be other decisions' units.
+// A tier that lifts a bucket charges it with at most two fillings. Units that were not counted are not given back,
+// since they would be other decisions' units.
 func TestALiftedBucketGivesBackNothingThatItDidNotCount(t *testing.T) {
 	for name, l := range fullAgain {
 		for _, op := range []Op{Check, Partial, Reserve} {
@@ -246,7 +248,7 @@ func TestALiftedBucketGivesBackNothingThatItDidNotCount(t *testing.T) {
 	}
 }
 
-// The same for a bucket whose count is saturated, at 2^62 parts of a unit.
+// The same for a bucket with a saturated count, at 2^62 parts of a unit.
 func TestABucketThatCountsNoFurtherGivesBackNothing(t *testing.T) {
 	for name, l := range fullAgain {
 		l.Count, l.Period = 1, 30*day
@@ -288,7 +290,8 @@ func TestAnOverrideForgivesNothing(t *testing.T) {
 	}
 }
 
-// A retention that is lowered and raised again makes old ids good again: what they would give back was replaced all the same.
+// A retention that is lowered and raised again makes old ids good again: what they would give back was replaced all the
+// same.
 func TestAMarkOutlivesALoweredRetention(t *testing.T) {
 	p := billed(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
 	p.Meter, p.Retention = nil, policy.DefaultRetention

@@ -2,24 +2,25 @@ package shard
 
 import "github.com/stint-io/stint/limit"
 
-// Happening is what a batch brings about besides its answers, for those who watch. One of Fired, Lockout and Change is set.
+// Happening is a change that a batch makes besides its answers, for watchers. One of Fired, Lockout and Change is set.
 type Happening struct {
 	At                     limit.Time
 	Namespace, Policy, Key string
 
 	Fired   *FiredThreshold // a threshold of a limit of the key
 	Lockout *BegunLockout
-	Change  *AuditRecord // somebody changed the key by hand
+	Change  *AuditRecord // a change of the key by hand
 }
 
 // BegunLockout is a block that the ladder of a key began.
 type BegunLockout struct {
-	Level uint32 // blocks of the ladder so far, this one included
+	Level uint32 // blocks of the ladder so far, including this one
 	Until limit.Time
 }
 
-// Happenings lists what the effects of a batch bring about. before is the view on which it was evaluated, without them. It reads what the
-// batch wrote anyway, so a batch that nobody watches pays nothing. What cannot be read is left out.
+// Happenings lists the changes that the effects of a batch make. before is the view on which it was evaluated, without
+// them. It reads records that the batch wrote anyway, so that an unwatched batch pays nothing. It leaves out unreadable
+// records.
 func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
 	for i := range puts {
 		p := &puts[i]
@@ -49,10 +50,11 @@ func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
 	return all
 }
 
-// begunLockout compares the ladders in two records of a counter; nil: no block has begun.
+// begunLockout compares the ladders in two records of a counter. It returns nil if no block has begun.
 func begunLockout(before Records, p *Put, now limit.Time) *BegunLockout {
 	after := ladderIn(p.Value)
-	if after.level == 0 || after.blockedUntil <= now { // of level 0: the restore of the shard blocks what it may have lost
+	// Level 0: the restore of the shard blocks keys that may have lost their ladder.
+	if after.level == 0 || after.blockedUntil <= now {
 		return nil
 	}
 	record, _ := before.Lookup(p.Key)
@@ -62,7 +64,7 @@ func begunLockout(before Records, p *Put, now limit.Time) *BegunLockout {
 	return &BegunLockout{Level: after.level, Until: after.blockedUntil}
 }
 
-// ladderIn is the ladder in the record of a counter.
+// ladderIn returns the ladder in the record of a counter.
 func ladderIn(value []byte) ladder {
 	if len(value) == 0 || value[0]&counterExtra == 0 {
 		return ladder{}

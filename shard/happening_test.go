@@ -38,8 +38,8 @@ func (w *world) happen(at limit.Time, requests ...Request) (all []string) {
 	return all
 }
 
-// Each threshold that fires, each block that a ladder begins and each change by hand is told in the batch that brings it about, and in
-// no other.
+// Each threshold that fires, each block that a ladder begins and each change by hand is reported in the batch that
+// makes it, and in no other.
 func TestWhatABatchBringsAboutIsToldOnce(t *testing.T) {
 	p := noted(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: hour}, percent(50), units(7))
 	locked := onePolicy(lifetimeOf(1000))
@@ -70,8 +70,9 @@ func TestWhatABatchBringsAboutIsToldOnce(t *testing.T) {
 		"default/p/k reset by jo")
 	failed(origin + 100)
 	failed(origin+200, "default/login/eve level 1 for 10 s")
-	must(origin+300, []Request{checkOf("login", "eve", 1)})                                                     // denied
-	must(origin+301, []Request{{Op: AddUsed, Namespace: "default", Entries: checkOf("login", "eve", 1).Entries, // while the block lasts
+	must(origin+300, []Request{checkOf("login", "eve", 1)}) // denied
+	// while the block lasts
+	must(origin+301, []Request{{Op: AddUsed, Namespace: "default", Entries: checkOf("login", "eve", 1).Entries,
 		Adjustment: &Adjustment{Actor: "jo", Amount: 1}}}, "default/login/eve add by jo")
 	failed(origin+20_000_000, "default/login/eve level 2 for 30 s")
 }

@@ -20,7 +20,7 @@ func (r *Request) termsProblem() *Error {
 	return nil
 }
 
-// holdTermsProblem refuses a Reserve whose hold has no valid lifetime.
+// holdTermsProblem refuses a Reserve without a valid lifetime of its hold.
 func holdTermsProblem(r *Request) *Error {
 	switch h := r.Hold; {
 	case h == nil:

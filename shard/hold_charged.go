@@ -6,19 +6,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// The units of a decision cannot be distinguished in its counters from those of other decisions. So the refund names the
-// limits that have counted it, and only those get units back:
+// The units of a decision cannot be distinguished in its counters from those of other decisions. So the refund names
+// the limits that have counted it, and only those get units back:
 //
 //   - not a limit that was added to the policy, or renamed, after the decision;
 //   - not a limit in shadow that would have denied it, since such a limit does not count what it denies;
 //   - not a concurrency limit, which counts only holds, nor any limit that it has become since;
 //   - not a limit that has counted only a part of the cost, like a bucket that a tier has lifted.
 //
-// Nor does a state that began later than the decision, from rest or under numbers that do not continue the old ones (the
-// since of a counter): it does not contain the old count. A limit whose quota was changed is still the same limit. A limit
-// that has left the policy gets units back as long as the record has it. A decision without known limits gives nothing
-// back: its units stay spent, and nothing is admitted that should not be. A hold needs none of this: its counter knows
-// which limits did not count it.
+// Nor does a state that began later than the decision, from rest or under numbers that do not continue the old ones
+// (the since of a counter): it does not contain the old count. A limit with a changed quota is still the same limit. A
+// limit that has left the policy gets units back as long as the record has it. A decision without known limits gives
+// nothing back: its units stay spent, and nothing is admitted that should not be. A hold needs none of this: its
+// counter knows which limits did not count it.
 
 // LimitPrint is a hash of a limit's name, in 16 bits to keep ids short. If two limits of a counter have the same print,
 // neither gets anything back.
@@ -42,7 +42,8 @@ func Taken(r *Request, d *Decision) []Entry {
 }
 
 // takenEntry returns the i-th of these entries, and the remaining statuses. Its own statuses are the first of rest. The
-// limits that have counted it are appended to counted. A parent without a status has taken nothing: the policy has got it since.
+// limits that have counted it are appended to counted. A parent without a status has taken nothing: the policy has got
+// it since.
 func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (_ Entry, _ []LimitStatus, took bool) {
 	e := r.Entries[i]
 	n := r.statusesOf(i, rest)
@@ -72,7 +73,7 @@ func (r *Request) statusesOf(i int, rest []LimitStatus) (n int) {
 	if i+1 == len(r.Entries) {
 		return n
 	}
-	// Inline limits may follow a policy whose name is their label.
+	// Inline limits may follow a policy with their label as its name.
 	if next := &r.Entries[i+1]; e.Limits == nil && next.Policy == e.Policy && next.Key == e.Key {
 		n = max(0, n-len(next.Limits))
 	}

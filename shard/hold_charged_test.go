@@ -112,8 +112,8 @@ func TestADecisionOfWhichNobodyKnowsWhatCountedItIsNotGivenBack(t *testing.T) {
 	w.wantUsed(origin+1, "p", "k", 2)
 }
 
-// A policy whose retention has become longer has already forgotten earlier records: a decision that was refunded before is
-// not refunded again, nor is one that was too old already.
+// A policy with a longer retention than before has already forgotten earlier records: a decision that was refunded
+// before is not refunded again, nor is one that was too old already.
 func TestALongerRetentionBringsNoRefundBack(t *testing.T) {
 	with := func(retention limit.Span) *policy.Policy {
 		p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: day})

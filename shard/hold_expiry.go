@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// An unsettled hold ends at its expiry. The next request for the key brings the counter to the state that it had at that
-// instant. So expiry is a function of the record and the time, and needs no timer (X5).
+// An unsettled hold ends at its expiry. The next request for the key brings the counter to the state that it had at
+// that instant. So expiry is a function of the record and the time, and needs no timer (X5).
 
 // expire ends the holds that have expired at now, in order, each at its own instant.
 func (c *counter) expire(now limit.Time) {
@@ -43,7 +43,7 @@ func (c *counter) expire(now limit.Time) {
 	}
 }
 
-// nextExpiry returns the next instant at which expire has something to do; limit.Forever: there is none.
+// nextExpiry returns the next instant at which expire has something to do, or limit.Forever.
 func (x *counterExtras) nextExpiry() limit.Time {
 	for i := range x.openHolds() {
 		if h := &x.holds[i]; !h.remote {
@@ -53,7 +53,8 @@ func (x *counterExtras) nextExpiry() limit.Time {
 	return limit.Forever
 }
 
-// lastExpiry returns the instant at which the last open hold ends: 0 if none is open, limit.Forever if one does not expire.
+// lastExpiry returns the instant at which the last open hold ends: 0 if none is open, limit.Forever if one does not
+// expire.
 func (x *counterExtras) lastExpiry() (last limit.Time) {
 	for i := range x.openHolds() {
 		if x.holds[i].remote {
@@ -67,9 +68,9 @@ func (x *counterExtras) lastExpiry() (last limit.Time) {
 // wordWithin is how long it usually takes, at most, until a leg hears from home that a hold has ended.
 const wordWithin = limit.Span(100e3)
 
-// future returns a copy of the counter that can be moved to later instants without changing this one. In it a remote hold
-// ends when home is expected to end it, or soon if that is overdue. A remote hold without an expected end is left out,
-// since nothing happens to it on its own.
+// future returns a copy of the counter that can be moved to later instants without changing this one. In it a remote
+// hold ends when home is expected to end it, or soon if that is overdue. A remote hold without an expected end is left
+// out, since nothing happens to it on its own.
 func (c *counter) future(now limit.Time) *counter {
 	f := &counter{key: c.key, policy: c.policy, limits: slices.Clone(c.limits), mark: c.mark, ladderKnown: c.ladderKnown}
 	if c.extras == nil {

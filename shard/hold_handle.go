@@ -20,9 +20,9 @@ import (
 )
 
 // Sealer makes the ids of holds and decisions that clients receive, and reads them when they come back. An id contains
-// everything that a settlement needs: the counters, and the units that were taken from each. So nothing is stored for a
-// decision that is never refunded, and a client can neither read nor forge an id. All nodes of a cluster have the same
-// secrets; an id says which of them sealed it. A Sealer is immutable: any number of goroutines may use it.
+// everything that a settlement needs: the counters, and the units taken from each. So nothing is stored for a decision
+// that is never refunded, and a client can neither read nor forge an id. All nodes of a cluster have the same secrets;
+// an id says which of them sealed it. A Sealer is immutable: any number of goroutines may use it.
 type Sealer struct {
 	secrets []sealingSecret // by number
 	seals   *sealingSecret  // the one of new ids
@@ -34,16 +34,16 @@ type SealingSecret struct {
 	Key    [32]byte
 }
 
-// sealingSecret is a secret with what is derived from it.
+// sealingSecret is a secret with its derived keys.
 type sealingSecret struct {
 	number   uint32
-	head     []byte // what an id begins with
+	head     []byte // the beginning of an id
 	aead     cipher.AEAD
 	nonceKey [sha256.Size]byte
 }
 
-// An id begins with its format, one byte, and the number of its secret. They are authenticated with the rest, which is a nonce
-// and the sealed text:
+// An id begins with its format, one byte, and the number of its secret. They are authenticated with the rest, which is
+// a nonce and the sealed text:
 //
 //	flags (1 byte) | namespace | decided at | retention | shard, epoch, seq, index; or home and id of the operation |
 //	for each entry its flags (1 byte), policy, key, tier, cost; if it is inline the names of its limits; if limits have
@@ -87,8 +87,8 @@ func derive(key []byte, text string) (derived [sha256.Size]byte) {
 	return derived
 }
 
-// ID makes the id of the units that a request has taken. It returns "" if there is nothing to settle, as after a denial,
-// even a counted one. A decision can be settled within the retention.
+// ID makes the id of the units that a request has taken. It returns "" if there is nothing to settle, as after a
+// denial, even a counted one. A decision can be settled within the retention.
 func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	if !d.Allowed || d.Index == 0 && d.Operation == nil {
 		return ""
@@ -116,8 +116,8 @@ func (s *Sealer) ID(r *Request, d *Decision, retention limit.Span) string {
 	return s.end(c.Written())
 }
 
-// Seal makes the id of a hold or a counted decision. The entries come from Taken. Equal arguments give equal ids. An id is
-// as long as the keys, plus about 100 characters.
+// Seal makes the id of a hold or a counted decision. The entries come from Taken. Equal arguments give equal ids. An id
+// is as long as the keys, plus about 100 characters.
 func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
 	c := MessageWriter(s.begin())
 	target.code(&c, &namespace)
@@ -127,14 +127,15 @@ func (s *Sealer) Seal(target Target, namespace string, entries []Entry) string {
 	return s.end(c.Written())
 }
 
-// begin allocates room for an id. Every counted decision has one, so it is usually built in this one allocation and copied
-// out once.
+// begin allocates room for an id. Every counted decision has one, so it is usually built in this one allocation and
+// copied out once.
 func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.seals.nonceKey[:]...) }
 
 // end seals the text that was appended after begin.
 func (s *Sealer) end(b []byte) string {
 	by, nonce := s.seals, nonceOf(b)
-	b = b[len(by.nonceKey)-len(by.head)-len(nonce):] // the key was only needed for the nonce; the head of the id overwrites it
+	// The key was only needed for the nonce; the head of the id overwrites it.
+	b = b[len(by.nonceKey)-len(by.head)-len(nonce):]
 	number := copy(b, by.head)
 	head := number + copy(b[number:], nonce[:])
 	sealed := by.aead.Seal(b[:head], b[number:head], b[head:], b[:number])
@@ -142,7 +143,7 @@ func (s *Sealer) end(b []byte) string {
 }
 
 // nonceOf returns the nonce, which is a MAC with SHA-3 of the text after the key. So a nonce repeats only with the same
-// text, whatever names the place of a decision: a cluster that was restored from a backup repeats the same places with
+// text, even if the place of a decision repeats: a cluster that was restored from a backup repeats the same places with
 // other decisions.
 func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
 	sum := sha3.Sum256(keyAndText)
@@ -200,16 +201,16 @@ func (c *MessageCodec) handleEntry(e *Entry) {
 var (
 	// ErrHandle means that a text is not an id of this cluster.
 	ErrHandle = errors.New("is not an id that this cluster has given out: send it back as it was given")
-	// ErrHandleDropped means that the secret that sealed an id is no longer there, so nobody can tell what the id says.
+	// ErrHandleDropped means that the secret that sealed an id was dropped, so the id cannot be read.
 	ErrHandleDropped = errors.New("is sealed with a secret that the cluster has dropped, and can no longer be settled: a hold ends by its " +
 		"on_expire; nothing was counted now")
-	// ErrHandleNewer means that an id is sealed with a secret that is newer than all that the Sealer has.
+	// ErrHandleNewer means that an id is sealed with a secret newer than all of the Sealer's.
 	ErrHandleNewer = errors.New("is sealed with a secret that this node does not know yet; nothing was settled; ask again")
 )
 
-// Open reads an id. It returns the start of a settlement: Op, Namespace and Entries, each with what was taken, and the
-// Settlement's Target, whose Hold tells the two kinds of id apart. Of inline limits only the names are known. The error is
-// ErrHandle, ErrHandleDropped or ErrHandleNewer.
+// Open reads an id. It returns the start of a settlement: Op, Namespace and Entries, each with the taken units, and the
+// Settlement's Target; its Hold distinguishes the two kinds of id. Of inline limits only the names are known. The error
+// is ErrHandle, ErrHandleDropped or ErrHandleNewer.
 func (s *Sealer) Open(text string) (Request, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") {
@@ -228,7 +229,7 @@ func (s *Sealer) Open(text string) (Request, error) {
 	return decodeHandle(plain)
 }
 
-// sealedBy returns the secret that an id says has sealed it. The id is long enough for a head and a nonce.
+// sealedBy returns the secret named by an id. The id is long enough for a head and a nonce.
 func (s *Sealer) sealedBy(b []byte) (*sealingSecret, error) {
 	number, _ := binary.Uvarint(b[min(1, len(b)):])
 	head := binary.AppendUvarint([]byte{handleFormat}, number)

@@ -181,7 +181,8 @@ func TestAnIDNamesTheSecretThatSealedIt(t *testing.T) {
 
 // The number of a secret has one form, and belongs to what is sealed.
 func TestTheNumberInAnIDIsAuthenticated(t *testing.T) {
-	s := NewSealer(2, SealingSecret{1, testSecret}, SealingSecret{2, testSecret}, SealingSecret{3, testSecret}) // the same key, to see that
+	// the same key, to see that
+	s := NewSealer(2, SealingSecret{1, testSecret}, SealingSecret{2, testSecret}, SealingSecret{3, testSecret})
 	target, namespace, entries := anyHandle(rand.New(rand.NewPCG(7, 8)))
 	raw, err := base64.RawURLEncoding.DecodeString(s.Seal(target, namespace, entries))
 	if err != nil || raw[0] != handleFormat || raw[1] != 2 {

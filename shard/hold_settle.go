@@ -7,11 +7,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A settlement decides the fate of units that were taken. It ends a hold, once, or keeps it open for longer; or it refunds
-// a decision that had no hold, once. An end leaves a record under the name of the hold or decision, so that a retry of the
-// same settlement gets the same answer, and a different one is refused. An expired hold leaves no record: it is no longer
-// in its counters, so a settlement comes too late. A hold that is settled on a brimful shard leaves none either: settling
-// gives memory back, and must not wait for any.
+// A settlement decides the fate of units that were taken. It ends a hold, once, or keeps it open for longer; or it
+// refunds a decision that had no hold, once. An end leaves a record under the name of the hold or decision, so that a
+// retry of the same settlement gets the same answer, and a different one is refused. An expired hold leaves no record:
+// it is no longer in its counters, so that a settlement comes too late. A hold that is settled on a brimful shard
+// leaves none either: settling gives memory back, and must not wait for any.
 
 // settle ends or extends a hold, or refunds a decision. d has the limits of the entries.
 func (e *evaluation) settle(r *Request, d Decision) Result {
@@ -97,9 +97,9 @@ func settledBefore(value []byte, r *Request) Result {
 }
 
 // mayStillSettle returns until when the end is remembered. For a hold that is the longest retention of its policies. A
-// decision may be settled only while its end and everything that its counters remember of resets are certainly still kept.
-// That is the shortest retention, counted from the decision. The record of its end outlives every retention within which
-// the decision could be settled.
+// decision may be settled only while its end and everything that its counters remember of resets are certainly still
+// kept. That is the shortest retention, counted from the decision. The record of its end outlives every retention
+// within which the decision could be settled.
 func (cs charges) mayStillSettle(t *Target, now limit.Time) (limit.Time, *Error) {
 	longest, shortest := limit.Span(0), limit.MaxPeriod
 	for i := range cs {
@@ -122,7 +122,8 @@ func (cs charges) mayStillSettle(t *Target, now limit.Time) (limit.Time, *Error)
 
 // settleTaken executes a settlement on the units that the entries of r have taken, and changes nothing if it refuses.
 // decideEntries must have put the counters into e.charges before. With s.Target.Hold the units are those of the hold
-// called name, which must be in all counters; without, those that were decided at decidedAt, which no counter has by name.
+// called name, which must be in all counters; without it, those that were decided at decidedAt, which no counter has by
+// name.
 //
 // It also serves a part of an operation on several shards. The part has taken its units with count and putHolds, under
 // operationHold(id) and remote. To execute home's decision, it sets Target.Hold and
@@ -170,7 +171,7 @@ func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limi
 	return taken, nil
 }
 
-// actual returns what was spent on the i-th entry, for which cost was taken.
+// actual returns the units spent on the i-th entry; cost were taken.
 func (s *Settlement) actual(i int, cost uint64) uint64 {
 	switch {
 	case s.Action == ActionCancel || s.Action == ActionSuccess:
@@ -181,7 +182,8 @@ func (s *Settlement) actual(i int, cost uint64) uint64 {
 	return s.Actual[i]
 }
 
-// lacksRoom returns the first entry whose excess does not fit, if that is to be refused, and the room; -1: there is none.
+// lacksRoom returns the first entry with an excess that does not fit, if that is to be refused, and the room, or -1 if
+// there is none.
 func (cs charges) lacksRoom(s *Settlement, taken []hold, now limit.Time) (i int, room uint64) {
 	if s.Overage != OverageReject {
 		return -1, 0
@@ -198,7 +200,7 @@ func (cs charges) lacksRoom(s *Settlement, taken []hold, now limit.Time) (i int,
 	return -1, 0
 }
 
-// overQuota returns the error of a commit whose excess does not fit.
+// overQuota returns the error of a commit with an excess that does not fit.
 func overQuota(i int, actual, taken, room uint64) *Error {
 	return &Error{Code: OverQuota, Field: fmt.Sprintf("commit.actual_cost[%d]", i), Message: fmt.Sprintf(
 		"%d is %d more than was taken, and there is room for %d more", actual, actual-taken, room)}
@@ -256,8 +258,8 @@ func (ch *charge) spend(units uint64, now limit.Time) {
 	}
 }
 
-// boundsExcess reports whether a limit of the entry can refuse an excess. A concurrency limit cannot: it has counted the
-// hold, whatever its cost.
+// boundsExcess reports whether a limit of the entry can refuse an excess. A concurrency limit cannot: it has counted
+// the hold, whatever its cost.
 func (ch *charge) boundsExcess(l *policy.Limit) bool {
 	return ch.denies(l) && l.Algorithm != limit.Concurrency
 }

@@ -10,7 +10,7 @@ import (
 // units are known immediately even on a key with thousands of holds, while a batch opens and settles many of them.
 type heldSum struct {
 	units  uint64
-	oldest limit.Time // none of them was taken earlier
+	oldest limit.Time // lower bound of the instants at which they were taken
 }
 
 // heldBy returns how many units of the j-th limit's state belong to open holds.
@@ -24,7 +24,7 @@ func (c *counter) heldBy(j int, now limit.Time) uint64 {
 	return c.extras.heldOf(l, now)
 }
 
-// heldOf is heldBy for a limit whose state differs from the counter's: it looks at every hold.
+// heldOf is heldBy for a limit with a state that differs from the counter's: it examines every hold.
 func (x *counterExtras) heldOf(l *counted, now limit.Time) (held uint64) {
 	for i := range x.openHolds() {
 		if h := &x.holds[i]; l.counts(h) && limit.StillCounts(l.limit, l.state, h.taken, now) {
@@ -34,8 +34,8 @@ func (x *counterExtras) heldOf(l *counted, now limit.Time) (held uint64) {
 	return held
 }
 
-// countsLater reports whether the limit, if it still counts units of one instant, also counts all later ones. This is not
-// so for a sliding limit, which may have given back all units of a later instant.
+// countsLater reports whether the limit, if it still counts units of one instant, also counts all later ones. A sliding
+// limit does not: it may have given back all units of a later instant.
 func (l *counted) countsLater() bool {
 	switch l.limit.Algorithm {
 	case limit.SlidingWindow, limit.SlidingBuckets, limit.SlidingLog:

@@ -8,18 +8,18 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on. From
-// ForgetAt on it no longer matters and is dropped; limit.Forever: never.
+// Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on.
+// From ForgetAt on it no longer matters and is dropped; limit.Forever means never.
 type Record = table.Record
 
-// ScanOver is the Scan of a view: what base yields, with newer records at their places, those without a Value gone. No key may be
-// newer twice.
+// ScanOver is the Scan of a view: the records of base, replaced by newer records at their places; records without a
+// Value are removed. No key may occur twice in newer.
 func ScanOver(base iter.Seq2[[]byte, Record], from uint64, newer iter.Seq2[string, Record]) iter.Seq2[[]byte, Record] {
 	return table.Over(keyLayout{}, base, from, newer)
 }
 
-// keyLayout is how the table of a shard sees keys. There is a part for each slot, and one more, the last, for the records
-// that belong to no slot.
+// keyLayout is the layout of a shard's keys in its table. There is a part for each slot, and one more, the last, for
+// the records that belong to no slot.
 type keyLayout struct{}
 
 // Parts implements table.Layout.
@@ -48,8 +48,8 @@ func (keyLayout) Part(key string) int {
 	return min(int(key[at])<<8|int(key[at+1]), slot.Count)
 }
 
-// Head implements table.Layout: the policy of a counter is a part of the head, and for other records the namespace. The label
-// of inline limits is a client's to choose, and often a part of the key.
+// Head implements table.Layout: the policy of a counter is a part of the head, and for other records the namespace. The
+// label of inline limits is not: clients choose it, and it is often a part of the key.
 func (keyLayout) Head(key string) int {
 	if key == "" {
 		return 0

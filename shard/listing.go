@@ -7,34 +7,35 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// Listing says which keys of a shard to list.
+// Listing selects keys of a shard.
 type Listing struct {
 	Namespace string
-	Policy    string // "": all, inline limits too
-	Prefix    string // of the keys; "": all
+	Policy    string // "" for all, including inline limits
+	Prefix    string // of the keys; "" for all
 	Overrides bool   // only keys that have an override
 	From      uint64 // 0, or Listed.Next of the listing before
-	Count     int    // how many; one more for each that has the hash of another
+	Count     int    // number of keys; one more for each with the hash of another
 }
 
-// ListedKey is a key that a policy keeps something of.
+// ListedKey is a key with a counter under a policy.
 type ListedKey struct {
 	Policy   string // "~" and the label for inline limits
 	Key      string
-	Override *policy.Override // nil: it has none
+	Override *policy.Override // nil if it has none
 }
 
 // Listed is a part of the keys of a shard, in no order.
 type Listed struct {
 	Keys []ListedKey
-	Next uint64 // 0: there are no more
+	Next uint64 // 0 if there are no more
 }
 
-// listRecords bounds a listing that finds little: so many take about a millisecond, while nothing is installed.
+// listRecords bounds a listing that finds little: reading so many takes about a millisecond, while nothing is
+// installed.
 const listRecords = 2000
 
-// List reads keys of a replica, without a commit, so it may be behind. A key that is kept from the first call to the last is in
-// exactly one of the answers, whatever is counted meanwhile and whichever replica answers.
+// List reads keys of a replica, without a commit, so it may be behind. A key that exists from the first call to the
+// last is in exactly one of the answers, regardless of changes meanwhile and of which replica answers.
 func (s *State) List(q Listing) (l Listed) {
 	seen, last := 0, q.From
 	for key, r := range s.table.Scan(q.From) {
@@ -51,8 +52,8 @@ func (s *State) List(q Listing) (l Listed) {
 	return l
 }
 
-// listed returns the key of a record, if it is asked for. A record that has ended may not have been swept yet; one that a flipped
-// bit has made unreadable has no key.
+// listed returns the key of a record, if the query selects it. A record that has ended may not have been swept yet; one
+// that a flipped bit has made unreadable has no key.
 func (s *State) listed(q *Listing, key []byte, r Record) (one ListedKey, ok bool) {
 	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= s.time {
 		return one, false
@@ -64,7 +65,7 @@ func (s *State) listed(q *Listing, key []byte, r Record) (one ListedKey, ok bool
 	}
 	one = ListedKey{Policy: string(policyName), Key: string(name)}
 	var c counter
-	if c.decode(r.Value, nil) == nil && c.extras.overridden(s.time) { // a record that cannot be read is kept all the same
+	if c.decode(r.Value, nil) == nil && c.extras.overridden(s.time) { // an unreadable record still exists
 		one.Override = c.extras.override
 	}
 	return one, !q.Overrides || one.Override != nil

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A cost of 0 looks: the entry denies the whole if its key has no room for one unit. It counts nothing, leaves no record of
-// its key, and gives nothing back.
+// A cost of 0 looks: the entry denies the whole if its key has no room for one unit. It counts nothing, leaves no
+// record of its key, and gives nothing back.
 func TestALookBesideATake(t *testing.T) {
 	w := newWorld(t,
 		&policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 3}}}},

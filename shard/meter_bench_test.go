@@ -14,8 +14,8 @@ func monthly(retain uint64) *policy.Meter {
 	return &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, Zone: zones[0]}, Retain: retain, Grace: 15 * minute}
 }
 
-// BenchmarkMeters measures a decision with a meter, and with one and thresholds that it does not cross, beside one without: the work
-// of an owner and of a replica, as BenchmarkBatch does.
+// BenchmarkMeters measures a decision with a meter, and with one and thresholds that it does not cross, beside one
+// without: the work of an owner and of a replica, as BenchmarkBatch does.
 func BenchmarkMeters(b *testing.B) {
 	metered, billed := onePolicy(windowLimit), noted(windowLimit, percent(80), percent(100), units(1<<39))
 	metered.Meter, billed.Meter = monthly(3), monthly(3)
@@ -31,9 +31,9 @@ func BenchmarkMeters(b *testing.B) {
 	}
 }
 
-// BenchmarkHeapOfMeters reports what a key takes without a meter, with one in its first month, and with so many months that are over:
-// in its record, and of the heap. B/period is what each month adds to the record after the first, with which the meter's beginning is
-// forgotten.
+// BenchmarkHeapOfMeters reports what a key takes without a meter, with one in its first month, and with so many months
+// that are over: in its record, and of the heap. B/period is what each month adds to the record after the first, with
+// which the meter's beginning is forgotten.
 func BenchmarkHeapOfMeters(b *testing.B) {
 	const keys, amonth = 10_000, 31 * 24 * anHour
 	one := 0.0

@@ -94,8 +94,8 @@ func TestUnitsComeBackToTheirPeriodUntilItIsFinal(t *testing.T) {
 	w.wantBills(final+1, "ann", [3]uint64{0, 6, 0}, [3]uint64{1, 3, 4})
 }
 
-// TestAHoldIsBilledWhereItWasTaken: it comes back to that period if it ends before final, whoever looks and when; what was spent
-// above it belongs to the period of its settlement.
+// TestAHoldIsBilledWhereItWasTaken: it comes back to that period if it ends before final, regardless of reads; an
+// excess over it belongs to the period of its settlement.
 func TestAHoldIsBilledWhereItWasTaken(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	hold := func(key string, ttl limit.Span) (Request, Decision) {
@@ -106,7 +106,7 @@ func TestAHoldIsBilledWhereItWasTaken(t *testing.T) {
 	hold("before", minute)
 	hold("after", minute+2)
 	over, overHold := hold("over", 10*minute)
-	late := origin + 3*anHour - 1 // nobody has touched the keys since
+	late := origin + 3*anHour - 1 // the keys are untouched since
 	w.wantBills(late, "before", [3]uint64{0, 0, 0})
 	w.wantBills(late, "after", [3]uint64{0, 8, 0}, [3]uint64{1, 0, 8})
 	w.must(origin+anHour+1, settleOf(over, overHold, Settlement{Action: ActionCommit, Actual: []uint64{11}, Overage: OverageDebt}))
@@ -115,8 +115,8 @@ func TestAHoldIsBilledWhereItWasTaken(t *testing.T) {
 	w.wantBills(late, "after", [3]uint64{0, 8, 0}, [3]uint64{1, 0, 8}, [3]uint64{2, 1, 0})
 }
 
-// TestACreditIsKeptAsLongAsItsPeriod: a hold that expires when nobody looks begins a whole period, though the one before was cut
-// short by a calendar that changed.
+// TestACreditIsKeptAsLongAsItsPeriod: a hold that expires without a read begins a whole period, though the one before
+// was cut short by a calendar that changed.
 func TestACreditIsKeptAsLongAsItsPeriod(t *testing.T) {
 	minutely := limit.Limit{Algorithm: limit.FixedWindow, Quota: 1000, Period: minute}
 	w := newWorld(t, billed(minutely))
@@ -176,7 +176,7 @@ func TestTheSelectionOfUsage(t *testing.T) {
 	}
 }
 
-// TestTheBillsOfOneKeyAreOnePage: whoever asks for them does not read the others.
+// TestTheBillsOfOneKeyAreOnePage: a query for them does not read the others.
 func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	at := origin
@@ -218,7 +218,8 @@ func TestARecordThatCannotBeReadIsMissingInNoList(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
 	w.state.table = table.New(keyLayout{}, w.state.shares.count)
-	w.state.table.Put("", Record{Value: []byte{1}, ForgetAt: limit.Forever}) // as of a record whose length has a flipped bit
+	// like a record with a flipped bit in its length
+	w.state.table.Put("", Record{Value: []byte{1}, ForgetAt: limit.Forever})
 	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{})}, w.next(origin+1))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("a list without it: %v", err)
@@ -281,7 +282,8 @@ func TestACalendarThatChangesOverlapsNothing(t *testing.T) {
 	}
 }
 
-// TestARestoreMarksWhatItMayHaveLost: periods that were final in the backup are not, and what was taken before gives nothing back.
+// TestARestoreMarksWhatItMayHaveLost: periods that were final in the backup are not, and what was taken before gives
+// nothing back.
 func TestARestoreMarksWhatItMayHaveLost(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
@@ -352,7 +354,7 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPagesGoOnAmongKeysOfOneHash: whoever chooses keys can choose such, and there are more than a page may have.
+// TestPagesGoOnAmongKeysOfOneHash: clients can choose such keys, more than a page may have.
 func TestPagesGoOnAmongKeysOfOneHash(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
@@ -375,8 +377,8 @@ func TestPagesGoOnAmongKeysOfOneHash(t *testing.T) {
 	}
 }
 
-// ofOneHash returns keys with a prefix whose XXH64 is equal. What the first of two blocks of 32 bytes adds to the first of the four
-// sums, the second one takes back (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
+// ofOneHash returns keys with a prefix and equal XXH64. The second of two blocks of 32 bytes takes back what the first
+// one adds to the first of the four sums (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
 func ofOneHash(prefix string, n int) (keys []string) {
 	const prime1, prime2 = uint64(0x9E3779B185EBCA87), uint64(0xC2B2AE3D27D4EB4F)
 	inverse := prime2 // of prime2, modulo 2^64
@@ -400,7 +402,7 @@ func ofOneHash(prefix string, n int) (keys []string) {
 	return keys
 }
 
-// manyMeters is a counter whose record has every part of a meter.
+// manyMeters is a counter with every part of a meter in its record.
 func manyMeters() *counter {
 	return &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}, ladderKnown: true, meters: []meter{
 		{name: "calls", since: origin + 5, periods: []period{
@@ -440,7 +442,8 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 	}
 }
 
-// A period is of the month in which it began by the zone of then, whatever zone its meter has now, or whether there is one.
+// A period is of the month in which it began by the zone of then, whatever zone its meter has now, or whether there is
+// one.
 func TestAPeriodKeepsItsZone(t *testing.T) {
 	zone := func(name string) *limit.Zone {
 		z, err := limit.LoadZone(name)

@@ -5,27 +5,29 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// Operation describes one request on several shards (X4). Its coordinator, the node that received the request, sends it to
-// the shards. Its parts are those of slots, not of shards, since a slot may move while the operation goes on. So two of its
-// legs may be on one shard.
+// Operation describes one request on several shards (X4). Its coordinator, the node that received the request, sends it
+// to the shards. Its parts belong to slots, not to shards, since a slot may move while the operation goes on. So two of
+// its legs may be on one shard.
 type Operation struct {
-	ID          string     // the client's idempotency id, or one that the coordinator made
-	Op          Op         // Charge, Conclude: the Op of the whole: Check, Count, Partial or Reserve; Settle in the Charge of an Excess
-	Drawn       bool       // the coordinator made the ID: no client will use it again
+	ID string // the client's idempotency id, or one drawn by the coordinator
+	// Op is for Charge and Conclude: the Op of the whole, Check, Count, Partial or Reserve; Settle in the Charge of an
+	// Excess.
+	Op          Op
+	Drawn       bool       // the coordinator drew the ID: no client will use it again
 	Home        slot.ID    // the slot that decides: Request.Slot of the whole
 	Fingerprint uint64     // of the whole request
 	TTL         limit.Span // Charge: how long the leg waits for home before it asks
 	Legs        []Leg      // Conclude: the answers of the other shards. ResolveHome, FinishLeg: the charge concerned
 	Verdict     Verdict    // FinishLeg, Acknowledge: home's decision. ID and so on are those of the operation
 	Leg         slot.ID    // Charge, FinishLeg, Acknowledge: the leg. ResolveHome: the slot that asks; home for the whole
-	Excess      *Excess    // Settle: the charges on the legs for the excess; nil: there are none
+	Excess      *Excess    // Settle: the charges on the legs for the excess; nil if there are none
 }
 
 // OfOperation reports whether o is a message of an operation on several shards.
 func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
 
-// ConcludeWithin bounds the NotAfter of a Conclude: this long after the earliest of its charges, each by its own shard's
-// time. An aborted ruling is remembered for longer than any Conclude of the operation is accepted.
+// ConcludeWithin bounds the NotAfter of a Conclude: this long after the earliest of its charges, each by its own
+// shard's time. An aborted ruling is remembered for longer than any Conclude of the operation is accepted.
 const ConcludeWithin = limit.Span(60e6)
 
 // OperationFingerprint distinguishes requests that use the same id, by the entries that the client has sent.
@@ -38,7 +40,8 @@ type Leg struct {
 	Decision Decision
 }
 
-// Join adds a leg's part to the decision of home, which says whether the whole was allowed. It leaves the statuses to the caller.
+// Join adds a leg's part to the decision of home, which determines whether the whole was allowed. It leaves the
+// statuses to the caller.
 func (d *Decision) Join(l *Leg) {
 	d.ShadowDenied = d.Allowed && (d.ShadowDenied || l.Decision.ShadowDenied)
 	if !d.Allowed && !l.Allowed {
@@ -46,8 +49,8 @@ func (d *Decision) Join(l *Leg) {
 	}
 }
 
-// Excess is an operation of its own, whose id the coordinator made, with the same home. It has charged the legs of another
-// operation the units that a settlement spent above what they had taken. Home decides it together with that settlement.
+// Excess is an operation of its own, with an id drawn by the coordinator and the same home. It has charged the legs of
+// another operation the units that a settlement spent above those taken. Home decides it together with that settlement.
 type Excess struct {
 	ID   string
 	Legs []Leg // the answers of the shards that have an excess

@@ -7,15 +7,15 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// An id is of one request, whether that needs one shard or several: which of the two it is may change between a request and its
-// copy, when a policy gets or loses a parent. The lowest slot of the keys that the client has named is the home of the request in
-// both cases, and has either a ruling or the answer of a request of one shard.
+// An id belongs to one request, whether that needs one shard or several: this may change between a request and its
+// copy, when a policy gets or loses a parent. The lowest slot of the keys that the client has named is the home of the
+// request in both cases, and has either a ruling or the answer of a request of one shard.
 
-// ErrGivenUp answers an id whose operation was aborted before home decided it.
+// ErrGivenUp answers the id of an operation that was aborted before home decided it.
 var ErrGivenUp = &Error{Code: Unavailable, Field: "idempotency_id", Message: "the operation was given up " +
 	"before it was decided, since its coordinator fell silent; nothing was counted; ask again with a new id"}
 
-// decidedAcross answers a request of this shard alone whose id an operation has used.
+// decidedAcross answers a request of this shard alone if an operation has used its id.
 func (e *evaluation) decidedAcross(r *Request, at slot.ID, answer *Result) bool {
 	if !e.knows(rulingRecord, r, at) && !e.knows(legRecord, r, at) {
 		return false // nearly always, so it allocates nothing
@@ -48,7 +48,7 @@ func (e *evaluation) decidedAcross(r *Request, at slot.ID, answer *Result) bool 
 // knows reports whether there is a record of an operation with a request's id.
 func (e *evaluation) knows(kind byte, r *Request, at slot.ID) bool {
 	e.scratch = appendIDKey(e.scratch[:0], kind, r.Namespace, at, r.ID)
-	_, found := e.lookup(unsafe.String(unsafe.SliceData(e.scratch), len(e.scratch))) // a View keeps no key
+	_, found := e.lookup(unsafe.String(unsafe.SliceData(e.scratch), len(e.scratch))) // a View does not keep the key
 	return found
 }
 
@@ -61,7 +61,7 @@ func (e partEvaluation) usedByLeg() *Error {
 	return err
 }
 
-// decidedAlone answers the home's part of an operation whose id a request of this shard alone has used.
+// decidedAlone answers the home's part of an operation if a request of this shard alone has used its id.
 func (e homeEvaluation) decidedAlone() (Result, bool) {
 	if e.r.Operation.Drawn {
 		return Result{}, false
@@ -76,7 +76,7 @@ func (e homeEvaluation) decidedAlone() (Result, bool) {
 	return e.replay(record.Value, &of), true
 }
 
-// usedHere refuses a charge whose id belongs to a request that has its home in the slot of the leg.
+// usedHere refuses a charge if its id belongs to a request that has its home in the slot of the leg.
 func (e legEvaluation) usedHere() *Error {
 	if o := e.r.Operation; !o.Drawn {
 		_, alone := e.lookup(string(appendAnswerKey(nil, e.r.Namespace, o.Leg, o.ID)))

@@ -16,9 +16,9 @@ import (
 // dues is a State's index of the legs and rulings that need action, with the time of that action, by the key of the
 // record. It is derived from the records alone, and is part of no fingerprint.
 //
-// There may be a million open holds, and the owner asks twice a second for the due ones, during which nothing is
-// installed. So they are also indexed by time, in pages of about an hour and lines of some seconds: only those that may be
-// due are looked at, and if there are too many, only as many as are asked for.
+// There may be a million open holds, and the owner asks twice a second for the due ones; during that, nothing is
+// installed. So they are also indexed by time, in pages of about an hour and lines of some seconds: only those that may
+// be due are examined, and if there are too many, only as many as requested.
 type dues struct {
 	at    map[string]duePlace
 	pages map[limit.Time]*duePage // by due >> pageBits
@@ -26,7 +26,8 @@ type dues struct {
 	bytes int // of memory for the whole index, approximately
 }
 
-// dueOwnBytes is the memory of an index entry besides the key's text: a place in a map and one in a line, with room for growth.
+// dueOwnBytes is the memory of an index entry besides the key's text: a place in a map and one in a line, with room for
+// growth.
 const dueOwnBytes = 160
 
 // duePage is the keys that are due in a period of about an hour.
@@ -56,7 +57,8 @@ func newDues() *dues {
 	return &dues{at: make(map[string]duePlace), pages: make(map[limit.Time]*duePage)}
 }
 
-// note updates the index for a record that was written or, with a nil value, removed. Records that need action are never swept.
+// note updates the index for a record that was written or, with a nil value, removed. Records that need action are
+// never swept.
 func (d *dues) note(key string, value []byte) {
 	if !noteworthy(key) {
 		return
@@ -68,7 +70,8 @@ func (d *dues) note(key string, value []byte) {
 }
 
 // noteworthy reports whether key belongs to a kind of record that may need action.
-func noteworthy[K string | []byte](key K) bool { // a snapshot is read before its checksum is verified, so key may be empty
+// a snapshot is read before its checksum is verified, so key may be empty
+func noteworthy[K string | []byte](key K) bool {
 	return len(key) > 0 && (key[0] == legRecord || key[0] == rulingRecord)
 }
 
@@ -114,8 +117,8 @@ func (d *dues) remove(key string) {
 	}
 }
 
-// until counts the keys that are due at now, and lists at most most of them. If that is all of them, the longest due comes
-// first. Otherwise the list starts at the index given by placeOf and wraps around, in the order of the lines.
+// until counts the keys that are due at now, and lists at most most of them. If that is all of them, the longest due
+// comes first. Otherwise the list starts at the index given by placeOf and wraps around, in the order of the lines.
 func (d *dues) until(now limit.Time, most int, placeOf func(count int) int) (keys []dueKey, count int) {
 	var pages []limit.Time
 	for n, page := range d.pages {
@@ -163,7 +166,8 @@ func (d *dues) collect(pages []limit.Time, now limit.Time, skip, most int) (keys
 	return keys
 }
 
-// until lists the lines of the page that are due at now, earliest first. The line that contains now is cut to its due keys.
+// until lists the lines of the page that are due at now, earliest first. The line that contains now is cut to its due
+// keys.
 func (p *duePage) until(now limit.Time) (lines [][]dueKey) {
 	for _, n := range slices.Sorted(maps.Keys(p.lines)) {
 		switch line := p.lines[n]; {
@@ -180,7 +184,7 @@ func (p *duePage) until(now limit.Time) (lines [][]dueKey) {
 type Duty struct {
 	To      slot.ID
 	Request Request
-	// Keys are the keys of the leg that asks. They tell the nodes that forward the answer which keys it concerns:
+	// Keys are the keys of the asking leg. They tell the nodes that forward the answer which keys it concerns:
 	// remembered denials of these keys end with it, and no others.
 	Keys []Entry
 }
@@ -189,9 +193,10 @@ type Duty struct {
 func (s *State) OpenLegs() int { return s.due.legs }
 
 // Duties lists the messages that this shard owes at now, at most most, the longest due first. A leg asks home for its
-// ruling (ResolveHome). Home tells a leg its ruling (FinishLeg), and lets its own holds expire (ResolveHome, to itself).
-// If there are more, each now selects different ones. All messages may be repeated without harm. Only the owner need send
-// them. Little more is examined than is listed, however much is due, because nothing is installed in the meantime.
+// ruling (ResolveHome). Home tells a leg its ruling (FinishLeg), and lets its own holds expire (ResolveHome, to
+// itself). If there are more, each now selects different ones. All messages may be repeated without harm. Only the
+// owner need send them. Little more is examined than is listed, however much is due, because nothing is installed in
+// the meantime.
 func (s *State) Duties(now limit.Time, most int) (duties []Duty) {
 	keys, _ := s.due.until(now, most, func(count int) int {
 		// A duty to an unreachable shard stays due and grows older, so the list begins somewhere else each time.
@@ -262,7 +267,7 @@ func (u *ruling) finish(r Request, l *ruled) Request {
 	return Request{Op: FinishLeg, Namespace: r.Namespace, Operation: &o, Entries: named(l.Decision.entriesNamed())}
 }
 
-// named returns entries of which only the keys matter.
+// named returns entries with the keys alone.
 func named(entries []Entry) (keys []Entry) {
 	for i := range entries {
 		keys = append(keys, Entry{Policy: entries[i].Policy, Key: entries[i].Key, Cost: 1})

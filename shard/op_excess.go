@@ -10,16 +10,16 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// A settlement on several shards that is refused if its excess does not fit (OverageReject) is decided by home, after all
-// shards have said that it fits. So the units that the legs have spent above what they took are charged first, by an
+// A settlement on several shards that is refused if its excess does not fit (OverageReject) is decided by home, after
+// all shards have said that it fits. So the units that the legs have spent above those taken are charged first, by an
 // operation of its own with the same home, the excess. Its legs never end on their own, like all legs. Home settles and
 // commits the excess in one entry, or refuses and aborts it in one. An excess that home has not decided has no effect,
-// like any operation whose coordinator has vanished, and the hold stays open.
+// like any operation after the loss of its coordinator, and the hold stays open.
 //
 // A leg that hears of the settlement leaves the excess out: it hears of that separately.
 
-// excessFits decides whether the excess has room everywhere. charged is false if a leg has an excess and was not charged;
-// nothing has changed then. If there is no room, that is the error, and the excess is aborted.
+// excessFits decides whether the excess has room everywhere. charged is false if a leg has an excess and was not
+// charged; nothing has changed then. If there is no room, the error says so, and the excess is aborted.
 func (e homeEvaluation) excessFits(part *Request, s *Settlement, print uint64) (charged bool, err *Error) {
 	if err := e.excessIsOpen(); err != nil {
 		return false, err
@@ -40,7 +40,7 @@ func (e homeEvaluation) excessFits(part *Request, s *Settlement, print uint64) (
 	return true, nil
 }
 
-// excessIsOpen refuses a settlement whose excess home has already decided, or may have decided and forgotten.
+// excessIsOpen refuses a settlement if home has already decided its excess, or may have decided and forgotten it.
 func (e homeEvaluation) excessIsOpen() *Error {
 	x := e.r.Operation.Excess
 	if x == nil {
@@ -159,7 +159,7 @@ func (x *Excess) has(at slot.ID) bool {
 	return x != nil && slices.ContainsFunc(x.Legs, func(l Leg) bool { return l.Slot == at && l.Allowed })
 }
 
-// leaveExcess removes the units that a leg has spent above what it took, if they were charged before.
+// leaveExcess removes the units that a leg has spent above those taken, if they were charged before.
 func (s *Settlement) leaveExcess(taken []Entry) {
 	if s.Overage != OverageReject || s.Actual == nil {
 		return
@@ -171,7 +171,8 @@ func (s *Settlement) leaveExcess(taken []Entry) {
 }
 
 // takeExcess charges the excess on the entries of this shard, if there is room for all of it by the rule for one shard
-// (roomAbove): all limits except concurrency limits count it, and no block denies it. It is a remote hold until home has decided.
+// (roomAbove): all limits except concurrency limits count it, and no block denies it. It is a remote hold until home
+// has decided.
 func (e partEvaluation) takeExcess() ([]Entry, Result) {
 	d, err := e.chargesOf(e.r.Entries)
 	if err != nil {
@@ -194,8 +195,8 @@ func (e partEvaluation) takeExcess() ([]Entry, Result) {
 	return e.r.Entries, Result{Decision: d}
 }
 
-// spendExcess counts the excess on the limits of a charge. In the statuses it marks the limits that have not counted all
-// of it, to which nothing is given back.
+// spendExcess counts the excess on the limits of a charge. In the statuses it marks the limits that have not counted
+// all of it, to which nothing is given back.
 func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
 	n := 0
 	for i := range cs {
@@ -210,7 +211,8 @@ func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
 	}
 }
 
-// refuseExcess sets in each status whether the limit has room for the excess, and in the decision whether all limits have.
+// refuseExcess sets in each status whether the limit has room for the excess, and in the decision whether all limits
+// have.
 func (cs charges) refuseExcess(r *Request, d *Decision) {
 	n := 0
 	for i := range cs {

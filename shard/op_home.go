@@ -9,7 +9,7 @@ import (
 
 // Home decides an operation in one entry of its log: its own entries, and with them the whole. A ruling is final.
 
-// homeEvaluation evaluates a message to the home of an operation.
+// homeEvaluation is the evaluation of a message to the home of an operation.
 type homeEvaluation struct {
 	partEvaluation
 	key string // of the ruling
@@ -25,7 +25,7 @@ func (e partEvaluation) rulingKey(at slot.ID, id string) string {
 	return string(appendIDKey(nil, rulingRecord, e.r.Namespace, at, id))
 }
 
-// ruling reads the outcome of an operation; nil: nothing is remembered.
+// ruling reads the outcome of an operation. It returns nil if nothing is remembered.
 func (e homeEvaluation) ruling(key string) (*ruling, *Error) {
 	record, found := e.lookup(key)
 	if !found || record.Value == nil {
@@ -38,8 +38,8 @@ func (e homeEvaluation) ruling(key string) (*ruling, *Error) {
 	return u, nil
 }
 
-// writeRuling keeps a ruling for as long as a leg may need it, or a client may ask. Only a committed one must outlive its
-// legs: an operation that home does not know was not committed.
+// writeRuling keeps a ruling for as long as a leg may need it, or a client may ask. Only a committed one must outlive
+// its legs: an operation that home does not know was not committed.
 func (e homeEvaluation) writeRuling(key string, u *ruling) {
 	forgetAt := limit.Forever
 	switch {
@@ -74,7 +74,7 @@ func (u *ruling) verdict(r *Request, now limit.Time) *Verdict {
 	return v
 }
 
-// verdictFor returns the verdict on one charge. A charge that the ruling does not cover is aborted, whatever became of
+// verdictFor returns the verdict on one charge. A charge that the ruling does not cover is aborted, regardless of
 // others under the same id.
 func (u *ruling) verdictFor(r *Request, asks *Leg, now limit.Time) *Verdict {
 	v := u.verdict(r, now)
@@ -161,7 +161,7 @@ func (e homeEvaluation) concludeHome() Result {
 		return Result{Err: e.full()} // the charged legs ask again
 	case d.Allowed || charged || !o.Drawn && !e.room.full():
 		e.writeRuling(e.key, u)
-	} // else nothing is to be given back, and a retry, if any, is simply denied again
+	} // otherwise nothing is to be given back, and a retry is simply denied again
 	d.Operation = u.verdict(e.r, e.at.Now)
 	return result
 }
@@ -183,8 +183,8 @@ func (u *ruling) rule(r *Request, d *Decision) {
 	}
 }
 
-// resolveHome returns the outcome of the operation, and finishes it here: an unknown operation is aborted from now on, and
-// a hold past its expiry is settled.
+// resolveHome returns the outcome of the operation, and finishes it here: an unknown operation is aborted from now on,
+// and a hold past its expiry is settled.
 func (e homeEvaluation) resolveHome() Result {
 	o := e.r.Operation
 	u, err := e.ruling(e.key)

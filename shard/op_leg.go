@@ -24,7 +24,7 @@ const (
 	askAgain = limit.Span(2e6)
 )
 
-// legEvaluation evaluates a message to a leg of an operation.
+// legEvaluation is the evaluation of a message to a leg of an operation.
 type legEvaluation struct {
 	partEvaluation
 	key string // of the leg's record
@@ -35,7 +35,7 @@ func (e partEvaluation) onLeg(at slot.ID) legEvaluation {
 	return legEvaluation{e, string(appendIDKey(nil, legRecord, e.r.Namespace, at, e.r.Operation.ID))}
 }
 
-// leg reads the charge for an operation; nil: nothing is remembered.
+// leg reads the charge for an operation. It returns nil if nothing is remembered.
 func (e legEvaluation) leg() (*leg, *Error) {
 	record, found := e.lookup(e.key)
 	if !found || record.Value == nil {
@@ -60,7 +60,7 @@ func (e legEvaluation) writeLeg(l *leg) {
 		}
 	}
 	if l.state == legReleased && l.drawn {
-		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision, and nobody asks again
+		forgetAt = e.at.Now + limit.Time(operationKept) // there is no decision to ask for again
 	}
 	e.write(Put{Key: e.key, Record: Record{Value: l.encode(), ForgetAt: forgetAt}})
 }
@@ -72,8 +72,8 @@ func idReused(id string) *Error {
 		Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", id)}
 }
 
-// chargeLeg decides and charges the entries of this shard. After a denial nothing is charged or remembered. A charge that
-// has ended is never answered as if it were open.
+// chargeLeg decides and charges the entries of this shard. After a denial nothing is charged or remembered. A charge
+// that has ended is never answered as if it were open.
 func (e legEvaluation) chargeLeg() Result {
 	o := e.r.Operation
 	l, err := e.leg()
@@ -110,7 +110,8 @@ func (e legEvaluation) chargeLeg() Result {
 	return result
 }
 
-// finishLeg executes home's ruling on the leg, once, and acknowledges it. It affects only an open charge that the ruling covers.
+// finishLeg executes home's ruling on the leg, once, and acknowledges it. It affects only an open charge that the
+// ruling covers.
 func (e legEvaluation) finishLeg() Result {
 	l, err := e.leg()
 	if err != nil {
@@ -153,7 +154,8 @@ func (e legEvaluation) finishLeg() Result {
 	return Result{Decision: d}
 }
 
-// expectEnd sets in the leg's holds when home's hold will end, so that a denial can say how long to wait. Only home ends them.
+// expectEnd sets in the leg's holds when home's hold will end, so that a denial can tell how long to wait. Only home
+// ends them.
 func (e legEvaluation) expectEnd(l *leg) {
 	e.chargesOf(l.entries)
 	for i := range e.charges {
@@ -174,8 +176,8 @@ func unplaced(r *Request) bool {
 	return len(r.Operation.Legs) == 1 && placeOf(&r.Operation.Legs[0].Decision) == place{}
 }
 
-// leaveTombstone remembers a verdict on an unknown charge, so that a charge that arrives later does not wait for a verdict
-// that has already passed.
+// leaveTombstone remembers a verdict on an unknown charge, so that a charge that arrives later does not wait for a
+// verdict that has already passed.
 func (e legEvaluation) leaveTombstone() {
 	o := e.r.Operation
 	if e.room.full() {

@@ -9,7 +9,8 @@ import (
 
 // The part of an operation that one shard decides: the request's entries on this shard, as if they were all.
 
-// partEvaluation evaluates a message of an operation on several shards, as far as it is the same on all of them.
+// partEvaluation is the evaluation of a message of an operation on several shards, as far as it is the same on all of
+// them.
 type partEvaluation struct {
 	*evaluation
 	r *Request
@@ -52,7 +53,7 @@ func (e *evaluation) operate(r *Request) Result {
 }
 
 // keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the
-// coordinator made.
+// coordinator drew.
 func (e partEvaluation) keepFor() limit.Span {
 	if e.r.Operation.Drawn {
 		return operationKept
@@ -79,8 +80,8 @@ func (r *Request) part(op Op) Request {
 }
 
 // takePart decides the entries of this shard and charges them if they are admitted. The units that a leg takes, or that
-// home takes for a Reserve, are a hold until the operation's outcome is known. It returns the entries with what was taken.
-// A denial counts nothing, since it may be decided more than once: policies with count_denied are refused.
+// home takes for a Reserve, are a hold until the operation's outcome is known. It returns the entries with the taken
+// units. A denial counts nothing, since it may be decided more than once: policies with count_denied are refused.
 func (e partEvaluation) takePart() ([]Entry, Result) {
 	p := e.r.part(e.r.Operation.Op)
 	if e.r.Op == Charge && p.Op == Settle {
@@ -125,7 +126,7 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 		e.holdPart(&p, &d)
 		return p.Entries, Result{Decision: e.shown(&p, d)}
 	}
-	d = e.shown(&p, d) // as it will be after home's decision: allowed units are no longer held then
+	d = e.shown(&p, d) // as after home's decision: allowed units are no longer held then
 	if e.r.Op == Charge {
 		e.holdPart(&p, &d)
 	}
@@ -133,8 +134,8 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 }
 
 // countDeniedProblem refuses an operation under a policy that counts denials. Each shard would count on its own, and an
-// operation may be decided more than once before it is denied. An error is better than silently disabling a guard against
-// guessing. An operation that counts without deciding is never denied.
+// operation may be decided more than once before it is denied. An error is better than silently disabling a guard
+// against guessing. An operation that counts without deciding is never denied.
 func (cs charges) countDeniedProblem(op Op) *Error {
 	for i := range cs {
 		if p := cs[i].policy; op != Count && p.CountDenied && !cs[i].looks { //mutant:denial-counter-off-on-many-shards
@@ -147,8 +148,8 @@ func (cs charges) countDeniedProblem(op Op) *Error {
 }
 
 // heldUnder reports whether a counter already has a hold of that name. If a client uses one id for two operations, a
-// counter can meet it twice: its shard may be the home of one and a leg of the other, whose records do not know of each
-// other. No counter may have two holds of one name.
+// counter can meet it twice: its shard may be the home of one and a leg of the other, and these records do not know of
+// each other. No counter may have two holds of one name.
 func (cs charges) heldUnder(name string) bool {
 	for i := range cs {
 		if _, found := cs[i].counter.extras.findHold(name); found {
@@ -189,8 +190,8 @@ func (e partEvaluation) shown(p *Request, d Decision) Decision {
 	return d
 }
 
-// holdPart makes a hold of the taken units. Home's hold expires with its ruling. A leg's hold does not expire. It has the
-// expected end of home's hold, which is unknown at first if the operation is not a Reserve.
+// holdPart makes a hold of the taken units. Home's hold expires with its ruling. A leg's hold does not expire. It has
+// the expected end of home's hold, which is unknown at first if the operation is not a Reserve.
 func (e partEvaluation) holdPart(p *Request, d *Decision) {
 	h := hold{name: e.nameOfHolds(), remote: e.r.Op == Charge, onExpire: policy.OnExpireCancel,
 		expires: limit.MaxTime}
@@ -209,7 +210,7 @@ func (e partEvaluation) holdPart(p *Request, d *Decision) {
 }
 
 // chargesOf puts the counters of entries into e.charges, even if their policies or tiers no longer exist, and returns a
-// decision with their statuses. The error concerns a key whose record cannot be read.
+// decision with their statuses. The error concerns a key with an unreadable record.
 func (e partEvaluation) chargesOf(entries []Entry) (Decision, *Error) {
 	r := Request{Op: Settle, Namespace: e.r.Namespace, Entries: append([]Entry(nil), entries...)}
 	for i := range r.Entries {

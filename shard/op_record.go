@@ -10,9 +10,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// The shards' records of an operation on several of them (X4). A shard other than home keeps a leg: its charge. Home keeps
-// a ruling: the outcome of the whole. Both begin with the instant at which they need action, so that the index of State
-// need not decode the rest.
+// The shards' records of an operation on several of them (X4). A shard other than home keeps a leg: its charge. Home
+// keeps a ruling: the outcome of the whole. Both begin with the instant at which they need action, so that the index of
+// State need not decode the rest.
 
 // The formats, each in the first byte of its record.
 const (
@@ -28,7 +28,7 @@ type legState uint8
 
 const (
 	legOpen      legState = 1 // charged; home's ruling is not known here
-	legHeld      legState = 2 // home has committed; a hold until home says more
+	legHeld      legState = 2 // home has committed; a hold until home's next ruling
 	legCommitted legState = 3 // ended: the units are spent
 	legReleased  legState = 4 // ended: the units were given back, or nothing was ever charged (a tombstone)
 	legSettled   legState = 5 // ended: settled, or expired
@@ -36,16 +36,16 @@ const (
 
 func (s legState) ended() bool { return s >= legCommitted }
 
-// leg is a shard's charge for an operation whose home is elsewhere.
+// leg is a shard's charge for an operation with its home elsewhere.
 type leg struct {
-	due         limit.Time // when to ask home; 0: never
+	due         limit.Time // when to ask home; 0 means never
 	state       legState
 	drawn       bool
 	home        slot.ID
 	fingerprint uint64
 	keep        limit.Span // how long it is remembered after its end
 	answer      Decision   // to Charge; its place names the charge
-	entries     []Entry    // each with what was taken
+	entries     []Entry    // each with the taken units
 }
 
 // place identifies one charge of a shard among all that it ever made.
@@ -58,14 +58,14 @@ func placeOf(d *Decision) place { return place{d.Position, d.Index} }
 
 // ruling is home's record of an operation.
 type ruling struct {
-	due         limit.Time // when to tell the legs, or when a hold expires; 0: never
+	due         limit.Time // when to tell the legs, or when a hold expires; 0 means never
 	state       OperationState
 	drawn       bool
 	fingerprint uint64
 	keep        limit.Span // how long it is remembered once nothing remains to be done
 	until       limit.Time // it is remembered longer than this: no Conclude is accepted later
 	answer      Decision   // of home's own entries
-	entries     []Entry    // home's own, each with what was taken
+	entries     []Entry    // home's own, each with the taken units
 	expires     limit.Time // OperationHeld
 	legs        []ruled
 	settled     *settled // OperationSettled by a request, not by expiry
@@ -85,7 +85,7 @@ type settled struct {
 	answer      Decision   // home's
 }
 
-// dueOf returns when a leg or a ruling needs action; 0: never.
+// dueOf returns when a leg or a ruling needs action, or 0 for never.
 func dueOf(value []byte) limit.Time {
 	if len(value) < dueBytes {
 		return 0

@@ -6,10 +6,11 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// A hold of an operation, or its decision, is settled as on one shard, but home alone decides that, and how: once, and a
-// hold's expiry by home's time. The legs follow when they hear of it.
+// A hold of an operation, or its decision, is settled as on one shard, but home alone decides that, and how: once, and
+// a hold's expiry by home's time. The legs follow when they hear of it.
 
-// settleOnce settles at most once for an id. What ended an operation is in its ruling too; an extension leaves no other trace.
+// settleOnce settles at most once for an id. A ruling also records what ended the operation; an extension leaves no
+// other trace.
 func (e homeEvaluation) settleOnce() Result {
 	if e.r.ID == "" {
 		return e.settleHome()
@@ -32,8 +33,8 @@ func (e homeEvaluation) settleOnce() Result {
 	return result
 }
 
-// settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys on
-// its shard.
+// settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys
+// on its shard.
 func (e homeEvaluation) settleHome() Result {
 	s := e.r.Settlement
 	u, err := e.ruling(e.key)
@@ -57,7 +58,7 @@ func (e homeEvaluation) settleHome() Result {
 		return Result{Err: e.lost(&s.Target)}
 	case u == nil && e.room.full(): // it would add a record
 		return Result{Err: e.full()}
-	case u == nil: // a decision whose operation no longer had to be remembered; its id is proof enough
+	case u == nil: // a decision of an operation that no longer had to be remembered; its id is proof enough
 		u = &ruling{keep: e.keepFor()}
 		for _, l := range e.r.Operation.Legs {
 			u.legs = append(u.legs, ruled{Leg: Leg{Slot: l.Slot, Allowed: true, Decision: l.Decision.bare()}})
@@ -147,7 +148,8 @@ func partOf(r *Request, in func(key string) bool) (entries []Entry, actual []uin
 	return entries, actual
 }
 
-// expireRuling settles a hold that was not settled in time: home's part at once, and the legs' parts when they hear of it.
+// expireRuling settles a hold that was not settled in time: home's part at once, and the legs' parts when they hear of
+// it.
 func (e homeEvaluation) expireRuling(u *ruling) *Error {
 	if err := e.expirePart(u.entries); err != nil {
 		return err
@@ -165,7 +167,8 @@ func (u *ruling) settle(how *settled) {
 	}
 }
 
-// settleLeg executes home's settlement on the leg. The leg is open or held, or was committed and its decision is refunded.
+// settleLeg executes home's settlement on the leg. The leg is open or held, or was committed and its decision is
+// refunded.
 func (e legEvaluation) settleLeg(l *leg) Result {
 	result := Result{Decision: e.newDecision()}
 	if e.r.Operation.Verdict.Settled == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// crossing is one operation on two shards as its coordinator sees it. This shard plays both: it is addressed as home, or
-// as a leg.
+// crossing is one operation on two shards as its coordinator sees it. This shard plays both: it is addressed as home,
+// or as a leg.
 type crossing struct {
 	*world
 	about Operation
@@ -458,7 +458,8 @@ func FuzzOperationRecords(f *testing.F) {
 	})
 }
 
-// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
+// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old
+// one.
 func TestOperationGoldenBytes(t *testing.T) {
 	c := newCrossing(t)
 	charged := c.charge(origin + 1).Decision
@@ -476,8 +477,8 @@ func TestOperationGoldenBytes(t *testing.T) {
 	golden(t, "testdata/operation.golden", text)
 }
 
-// A denial of an operation may be decided more than once, so it is not counted. A policy that counts denials, perhaps for
-// a ladder, is refused rather than silently ignored.
+// A denial of an operation may be decided more than once, so it is not counted. A policy that counts denials, perhaps
+// for a ladder, is refused rather than silently ignored.
 func TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards(t *testing.T) {
 	c := newCrossing(t)
 	p := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})

@@ -67,7 +67,8 @@ func TestAnEventWaitsForEachOfItsSinks(t *testing.T) {
 	w.changed(origin+10, AcknowledgeRequest(3, "billing", all[:2]), 2)
 	w.changed(origin+11, AcknowledgeRequest(3, "billing", all), 1) // a copy, and one more
 	w.changed(origin+12, AcknowledgeRequest(3, "nobody", all), 0)
-	w.changed(origin+13, AcknowledgeRequest(3, "ops", []EventPlace{{all[1].Number, all[1].At + 1}, {99, origin}}), 0) // of another history
+	// of another history
+	w.changed(origin+13, AcknowledgeRequest(3, "ops", []EventPlace{{all[1].Number, all[1].At + 1}, {99, origin}}), 0)
 	w.mustHave(3, 0, 0, 0)
 	w.changed(origin+14, AcknowledgeRequest(3, "ops", all[1:]), 2)
 	w.mustHave(1, 0, 2, 0)
@@ -76,7 +77,7 @@ func TestAnEventWaitsForEachOfItsSinks(t *testing.T) {
 	}
 }
 
-// What a sink gave up is its dead letter. A replay brings it back for that sink, with its id.
+// An event that a sink gave up is its dead letter. A replay brings it back for that sink, with its id.
 func TestADeadLetterIsReplayed(t *testing.T) {
 	w := told(t, 2)
 	before := w.events(EventsWaiting)
@@ -175,7 +176,7 @@ func TestAForgottenKeyIsInNoEvent(t *testing.T) {
 	}
 }
 
-// A spike is told once in ten minutes, whoever has seen it.
+// A spike is reported once in ten minutes, by any node.
 func TestASpikeIsToldOnceInTenMinutes(t *testing.T) {
 	w := told(t, 0)
 	spike := func(now, at limit.Time, policy, key string) bool {

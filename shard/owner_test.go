@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// owner is a small actor: it evaluates through an overlay of effects that are not installed yet, and installs entries as
-// they come back.
+// owner is a small actor: it evaluates through an overlay of effects that are not installed yet, and installs entries
+// as they come back.
 type owner struct {
 	*world
 	overlay map[string]Record

@@ -14,8 +14,8 @@ import (
 var pauseKeys = flag.Int("keys", 1_000_000, "keys of BenchmarkPause")
 
 // BenchmarkPause reports the longest and the 99.9th percentile delay before a shard with many keys installs the next
-// entry. The causes are the entry before it, of 100 random keys, and the picture at the start of a snapshot. In expire a
-// tenth of all keys end at one instant.
+// entry. The causes are the entry before it, of 100 random keys, and the picture at the start of a snapshot. In expire
+// a tenth of all keys end at one instant.
 func BenchmarkPause(b *testing.B) {
 	s := filled(b, *pauseKeys, windowLimit)
 	s.epoch, s.term, s.time = 1, 1, origin

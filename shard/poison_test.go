@@ -13,9 +13,9 @@ import (
 	"github.com/stint-io/stint/shard/table"
 )
 
-// A record may be unreadable to this version, because a newer version wrote it, memory failed, or there is a defect. That
-// is an error of its keys. The tests spoil every kind of record in every situation in which it is read: a request that
-// needs it is refused as Unreadable, nothing changes, and all other requests are served as before.
+// A record may be unreadable to this version, because a newer version wrote it, memory failed, or there is a defect.
+// That is an error of its keys. The tests spoil every kind of record in every situation in which it is read: a request
+// that needs it is refused as Unreadable, nothing changes, and all other requests are served as before.
 
 // spoil makes every record of some kinds unreadable, as if an owner of another version had written it.
 func (w *world) spoil(kinds string) (spoilt int) {
@@ -175,8 +175,8 @@ func TestUnreadableLegsAndRulings(t *testing.T) {
 	}
 }
 
-// A leg whose key is unreadable does not end, and reports that. When it is readable again, nothing of it is given back or
-// spent twice.
+// A leg with an unreadable key does not end, and reports that. When it is readable again, nothing of it is given back
+// or spent twice.
 func TestALegOfAnUnreadableKeyWaits(t *testing.T) {
 	for _, state := range []OperationState{OperationAborted, OperationCommitted, OperationSettled} {
 		c := newCrossing(t)
@@ -309,8 +309,8 @@ func (f faulty) Lookup(key string) (Record, bool) {
 	return f.world.Lookup(key)
 }
 
-// A defect of this package fails the request that runs into it, and no other. The effects are those of the same requests
-// without it.
+// A defect of this package fails the request that runs into it, and no other. The effects are those of the same
+// requests without it.
 func TestADefectFailsOneRequest(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	view := faulty{w, map[string]bool{counterKeyOf("p", "k2"): true, counterKeyOf("p", "k5"): true}}
@@ -352,7 +352,8 @@ func TestADefectFailsOneRequest(t *testing.T) {
 	}
 }
 
-// A defect may show only when effects are encoded, and then does not show which request caused it. That request is found.
+// A defect may show only when effects are encoded, and then does not show which request caused it. That request is
+// found.
 func TestADefectOfAnEffectFailsOneRequest(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
 	var requests []Request

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// A shard must be able to read what it writes, whatever a client sends: an unreadable record stops its owner, and then the
-// next one.
+// A shard must be able to read what it writes, whatever a client sends: an unreadable record stops its owner, and then
+// the next one.
 
 func TestAPartThatOnlyAShadowDeniesIsTakenInFull(t *testing.T) {
 	p := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 2})

@@ -52,21 +52,21 @@ const (
 	FinishLeg   // another shard: execute home's decision on the leg
 	Acknowledge // home: a leg has done so
 
-	// For the Redis protocol: a request with one entry, whose Limits are TallyLimits.
+	// For the Redis protocol: a request with one entry and TallyLimits.
 
 	Tally     // apply Request.Tally to the key's tally: Decision.Tallied is the result
 	ReadTally // Decision.Tallied, without a change
 
 	// For a person, and for every shard: see eval_forget.go.
 
-	Forget // about a shard: end all that it keeps of the key Adjustment.Forget
+	Forget // about a shard: delete its records of the key Adjustment.Forget
 
 	ReadUsage // about a shard: a page of its bills; see UsageRequest and UsageOf
 
-	// For whoever delivers events: see event.go.
+	// For the delivery of events: see event.go.
 
 	ReadEventPage // about a shard: a page of its events; see EventsRequest and EventsOf
-	ChangeEvents  // about a shard: acknowledge events, give up, replay dead letters, or note the position of a push
+	ChangeEvents  // about a shard: acknowledge events, give up, replay dead letters, or record the position of a push
 	NoteSpike     // a key is denied far more often than before: see SpikeRequest
 
 	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see Correction
@@ -77,28 +77,31 @@ const (
 type Request struct {
 	Op        Op
 	Namespace string
-	// Shard is where an operation about a shard goes (Op.AboutShard); such a request has no Entries. The others go to the shard of their
-	// keys. A frame between nodes names the shard of a call once, so a forwarded request comes without it.
+	// Shard is the destination of an operation about a shard (Op.AboutShard); such a request has no Entries. The others
+	// go to the shard of their keys. A frame between nodes names the shard of a call once, so a forwarded request comes
+	// without it.
 	Shard   ID
 	Entries []Entry
-	// Own is how many of the Entries the client has sent; those of parents follow them. 0: all.
+	// Own is how many of the Entries the client has sent; those of parents follow them. 0 means all.
 	Own   int
-	Limit string // Reset, SetUsed, AddUsed: only the limit of this name; "": all limits of the policy
-	ID    string // idempotency id; "": none
-	// Revision is the version of the policies by which the parents of the Entries were added; 0: parents were not added.
+	Limit string // Reset, SetUsed, AddUsed: only the limit of this name; "" for all limits of the policy
+	ID    string // idempotency id; may be empty
+	// Revision is the version of the policies by which the parents of the Entries were added; 0 if they were not.
 	Revision uint64
-	// NotAfter is the last shard time at which the request may be decided, in microseconds since the Unix epoch; 0: no
-	// bound. A delayed copy must not run when the record of its id is gone.
+	// NotAfter is the last shard time at which the request may be decided, in microseconds since the Unix epoch; 0 for
+	// no bound. A delayed copy must not run when the record of its id is gone.
 	NotAfter limit.Time
 
 	// Session is the entry node's session with this shard, and Number is the number of this request in it. The zero
 	// Session means none. See Session.
 	Session Session
 	Number  uint64 // from 1
-	Acked   uint64 // every request of the session up to this number is finished: its caller has its answer, or has given up
-	Retry   bool   // another copy of the request may have been decided, or may yet arrive
+	// Acked: every request of the session up to this number is finished. Its caller has its answer, or has given up.
+	Acked uint64
+	Retry bool // another copy of the request may have been decided, or may yet arrive
 
-	// Hashed: the keys of the Entries are hashes, as the request's namespace asks for it. The node that was asked has hashed them.
+	// Hashed means that the keys of the Entries are hashes, as the request's namespace requires. The node that received
+	// the request has hashed them.
 	Hashed bool
 
 	// Fetch and Swap. Such a request has no entries.
@@ -114,12 +117,12 @@ type Request struct {
 	Tally      *TallyTerms  // Tally
 	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage
 
-	Trace Trace // who follows the request; nil: nobody
+	Trace Trace // traces the request; may be nil
 }
 
-// Slot returns the slot to which the records about the request belong: the lowest of the keys that the client has named. So
-// a copy of the request has the same, whatever parents its policies have by then. All settlements of a hold or decision have the
-// same, since its id has the keys.
+// Slot returns the slot of the records about the request: the lowest slot of the keys that the client has named. So a
+// copy of the request has the same, even if the parents of its policies have changed. All settlements of a hold or
+// decision have the same, since its id has the keys.
 func (r *Request) Slot() slot.ID {
 	if r.Settlement != nil && r.Settlement.Target.Operation != "" {
 		return r.Settlement.Target.Home
@@ -137,7 +140,7 @@ func (r *Request) spans() bool {
 	return slices.ContainsFunc(r.Entries[1:], func(e Entry) bool { return slot.Of(r.Namespace, e.Key) != first })
 }
 
-// HoldTerms is the lifetime of a hold and its end when nobody settles it.
+// HoldTerms is the lifetime of a hold, and its fate if it is not settled.
 type HoldTerms struct {
 	TTL      limit.Span // from the decision: 1 us to MaxHoldTTL
 	OnExpire policy.OnExpire
@@ -146,7 +149,8 @@ type HoldTerms struct {
 // MaxHoldTTL is the longest TTL of a hold: 31 days. ActionExtend can prolong it.
 const MaxHoldTTL = limit.Span(31 * 24 * 3600 * 1_000_000)
 
-// Action is what a settlement does. Its numbers are stored in records and sent between nodes: append new ones, never renumber.
+// Action is what a settlement does. Its numbers are stored in records and sent between nodes: append new ones, never
+// renumber.
 type Action uint8
 
 // The actions.
@@ -168,12 +172,12 @@ const (
 	OverageReject Overage = 2 // the commit is refused if it does not fit; the hold stays open
 )
 
-// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision, each
-// with the cost that was taken.
+// Settlement ends or extends a hold, or refunds a decision. The request's entries are those of the hold or decision,
+// each with the cost that was taken.
 type Settlement struct {
 	Target  Target
 	Action  Action
-	Actual  []uint64 // ActionCommit: one for each entry, possibly 0; nil: what was taken
+	Actual  []uint64 // ActionCommit: one for each entry, possibly 0; nil means the taken units
 	Overage Overage
 	TTL     limit.Span // ActionExtend
 }
@@ -185,21 +189,22 @@ type Target struct {
 	Index     uint32
 	DecidedAt limit.Time
 	// Retention is how long after DecidedAt a decision may be settled, by its policies at that time. So if they get a
-	// longer retention later, a refunded decision cannot be refunded again. 0: by the current policies.
+	// longer retention later, a refunded decision cannot be refunded again. 0 means by the current policies.
 	Retention limit.Span
-	Operation string  // "": on one shard
+	Operation string  // "" if on one shard
 	Home      slot.ID // of the operation
-	// Hashed is for the node that is asked: an id has the keys as the client sent them, and they were counted as hashes.
+	// Hashed is for the node that receives an id: it has the keys as the client sent them, and they were counted as
+	// hashes.
 	Hashed bool
 }
 
-// Adjustment is a person's change, with the texts for the audit log.
+// Adjustment is a change by hand, with the texts for the audit log.
 type Adjustment struct {
 	Amount   int64 // SetUsed, AddUsed, CorrectUsage
 	Until    limit.Time
 	Override *policy.Override
 	Forget   string // Forget: the key, of the request's namespace
-	Actor    string // the person, as far as known; "", Forget only: the shard writes no audit record
+	Actor    string // the person, as far as known; "", for Forget only, writes no audit record
 	Note     string
 }
 
@@ -207,15 +212,15 @@ type Adjustment struct {
 type Entry struct {
 	Policy string
 	Key    string
-	// Cost is 1..2^40 units. 0, for Check and Peek: the entry denies if there is no room for one unit, and counts nothing. Get and
-	// Reset ignore it.
+	// Cost is 1..2^40 units. With 0, for Check and Peek, the entry denies if there is no room for one unit, and counts
+	// nothing. Get and Reset ignore it.
 	Cost uint64
-	Tier string // "": the key's override, else the policy's default tier
-	// Limits are used instead of a policy's; nil: the policy's. With Limits, Policy is only a label, possibly "", and the
-	// counter is separate from that of a policy of this name.
+	Tier string // "" means the key's override, else the policy's default tier
+	// Limits are used instead of a policy's; nil means the policy's. With Limits, Policy is only a label, possibly "",
+	// and the counter is separate from that of a policy of this name.
 	Limits []policy.Limit
-	// Counted is for the Settle of a decision: the limits that have counted its Cost; nil: none. Nothing is given back to
-	// any other limit. Taken fills it in.
+	// Counted is for the Settle of a decision: the limits that have counted its Cost; may be nil. No other limit gets
+	// anything back. Taken sets it.
 	Counted []LimitPrint
 }
 
@@ -237,20 +242,22 @@ func RefuseAll(n int, err *Error) []Result {
 // Decision is the outcome of one request, with the state of every limit, from one commit.
 type Decision struct {
 	Allowed      bool
-	ShadowDenied bool          // allowed, and a limit or policy in shadow would have denied
-	Replayed     bool          // answered from a record: it was decided before
-	Index        uint32        // among the counted requests of its batch, from 1; 0: nothing was counted, nothing to refund
-	Limits       []LimitStatus // in the order of the entries, then of the policy; none for a tally
-	RetryAfter   limit.Span    // of a denial: the exact wait, or limit.Never; 0 when allowed
-	DecidedAt    limit.Time    // shard time
+	ShadowDenied bool // allowed, and a limit or policy in shadow would have denied
+	Replayed     bool // answered from a record: it was decided before
+	// Index is the number of the request among the counted ones of its batch, from 1; 0 if nothing was counted, so that
+	// there is nothing to refund.
+	Index      uint32
+	Limits     []LimitStatus // in the order of the entries, then of the policy; none for a tally
+	RetryAfter limit.Span    // of a denial: the exact wait, or limit.Never; 0 when allowed
+	DecidedAt  limit.Time    // shard time
 	// Age is how old a denial is, at most, if a node repeated it without asking again, as its policies allow
-	// (policy.Policy.DenyCache). RetryAfter counts from the repetition. 0: decided for this request.
+	// (policy.Policy.DenyCache). RetryAfter counts from the repetition. 0 if decided for this request.
 	Age         limit.Span
 	Position    Position
-	HoldExpires limit.Time // Reserve: when the hold ends if nobody settles it; 0: there is no hold
+	HoldExpires limit.Time // Reserve: when the hold ends if it is not settled; 0 if there is no hold
 
 	// Results of certain operations; nil for all others.
-	Operation *Verdict      // of an operation on several shards; nil: one shard decided
+	Operation *Verdict      // of an operation on several shards; nil if one shard decided
 	Tallied   *Tallied      // answer to Tally and ReadTally
 	System    *SystemAnswer // answer to an operation that decides nothing about a key
 }
@@ -301,9 +308,10 @@ type SystemAnswer struct {
 // FiredThreshold is a threshold that has fired in the window [Starts, Ends).
 type FiredThreshold struct {
 	Policy, Limit, Key string
-	Units              uint64     // the threshold in units
-	Percent            uint32     // of the present quota; 0: it is none of the limit's present thresholds that are shares
-	Starts, Ends       limit.Time // Ends is limit.Forever if the window never ends
+	Units              uint64 // the threshold in units
+	// Percent is of the present quota; 0 if it is none of the limit's present thresholds that are shares.
+	Percent      uint32
+	Starts, Ends limit.Time // Ends is limit.Forever if the window never ends
 }
 
 // Session returns the answer to OpenSession, and zero for all other operations.
@@ -346,7 +354,7 @@ func (d *Decision) Forgot() Forgot {
 	return d.System.Forgot
 }
 
-// LimitStatus is one limit of one entry as the decision left it.
+// LimitStatus is one limit of one entry after the decision.
 type LimitStatus struct {
 	Policy, Limit, Key string
 	Quota              uint64
@@ -354,16 +362,16 @@ type LimitStatus struct {
 	Shadow             bool
 	Soft               bool       // if the limit denies, it is a challenge: see Decision.Challenged
 	Blocked            bool       // the block until BlockedUntil denies
-	ByHand             bool       // and the block was set by a person
+	ByHand             bool       // and the block was set by hand
 	LockoutLevel       uint32     // blocks of the ladder so far
-	BlockedUntil       limit.Time // the key is blocked until then; 0: it is not
+	BlockedUntil       limit.Time // the key is blocked until then; 0 if it is not
 	Uncounted          bool       // gives nothing back: concurrency without a hold, or not all of the cost counted
 	Held               uint64     // part of Used: reserved and not settled
 	Granted            uint64     // Partial: units taken
 	limit.Verdict
 }
 
-// Left returns the units that may still be spent: none while the key is blocked, whatever the limit has.
+// Left returns the units that may still be spent: none while the key is blocked, regardless of the limit.
 func (s *LimitStatus) Left() uint64 {
 	if s.Blocked {
 		return 0
@@ -371,16 +379,17 @@ func (s *LimitStatus) Left() uint64 {
 	return s.Remaining
 }
 
-// AuditRecord is one change that a person made.
+// AuditRecord is one change by hand.
 type AuditRecord struct {
 	At                     limit.Time
 	Position               Position
 	Actor                  string
 	Namespace, Policy, Key string
-	Limit                  string // "": all limits
-	Deed                   string // "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct", "forget"
-	Before, After          string // in words
-	Note                   string
+	Limit                  string // "" for all limits
+	// Deed is "reset", "set", "add", "block", "unblock", "put_override", "delete_override", "correct" or "forget".
+	Deed          string
+	Before, After string // in words
+	Note          string
 }
 
 // Position is a place in a shard's history: the seq-th entry of an epoch.

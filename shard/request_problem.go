@@ -55,8 +55,8 @@ func (e *Entry) namesBytes() int {
 // textMost bounds the texts in the key of a record, which leaves a few bytes for their lengths.
 const textMost = table.MaxKeyBytes - 16
 
-// takes reports whether an entry of the request must cost something. A Check may look at an entry beside those that it takes
-// from, and what follows from it may do so too.
+// takes reports whether an entry of the request must cost something. A Check may look at an entry beside those that it
+// takes from, and so may the requests that follow from it.
 func (r *Request) takes() bool {
 	op := r.Op
 	if r.Operation != nil && (op == Charge || op == Conclude) {

@@ -190,7 +190,7 @@ func (h *lostHistory) take(r Request) {
 // ofOldTime reports whether units do not come back any more, except those of a concurrency limit.
 func (h *lostHistory) ofOldTime(k *taking) bool { return h.restored && k.d.DecidedAt < h.at }
 
-// expire has the twins end the holds whose time is over, in order. What was taken before a restore does not come back.
+// expire makes the twins end the holds that are over, in order. Units taken before a restore do not come back.
 func (h *lostHistory) expire(now limit.Time) {
 	var due []*taking
 	for i := range h.takings {
@@ -297,7 +297,7 @@ func TestAPersonClearsAKeyThatIsFull(t *testing.T) {
 	}
 }
 
-// TestALimitThatKeepsContinuesWithTheBackup: by its policy, or because the person who restores says so.
+// TestALimitThatKeepsContinuesWithTheBackup: by its policy, or because the operator of the restore says so.
 func TestALimitThatKeepsContinuesWithTheBackup(t *testing.T) {
 	p := everyWindow()
 	p.Limits[0].OnRecovery = policy.RecoverKeep
@@ -507,7 +507,8 @@ func everyMark() *restoreMark {
 		gaps: []historyGap{{3, 3, 70_000, epochsAhead}, {0, epochsAhead + 5, 1, 2*epochsAhead + 5}}}
 }
 
-// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old one.
+// These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old
+// one.
 func TestGoldenBytesOfARestore(t *testing.T) {
 	mark := everyMark()
 	cleared := everyExtra()
@@ -555,7 +556,8 @@ func FuzzRestoreMark(f *testing.F) {
 	})
 }
 
-// TestLegsEndAsTakenAfterARestore: a leg asks home as always. What it has taken does not come back, whatever home says.
+// TestLegsEndAsTakenAfterARestore: a leg asks home as always. The units that it has taken do not come back, whatever
+// home says.
 func TestLegsEndAsTakenAfterARestore(t *testing.T) {
 	c := newCrossing(t)
 	charged := c.charge(origin + 1).Decision
@@ -594,7 +596,7 @@ func TestALostLegIsAcknowledged(t *testing.T) {
 	c.want(at, 0, "a lifetime quota, which continues with the backup")
 }
 
-// TestADecisionOnSeveralShardsThatWasLostIsNotRefunded, nor is a hold of which home lost its record.
+// TestADecisionOnSeveralShardsThatWasLostIsNotRefunded, nor is a hold if home lost its record.
 func TestADecisionOnSeveralShardsThatWasLostIsNotRefunded(t *testing.T) {
 	c := newCrossing(t)
 	backup := c.backup()
@@ -614,8 +616,8 @@ func TestADecisionOnSeveralShardsThatWasLostIsNotRefunded(t *testing.T) {
 	}
 }
 
-// TestAnExactRestoreLosesNothing: counts, holds, answers to ids and time go on, what an earlier restore did not know is still
-// unknown, and only sessions are gone.
+// TestAnExactRestoreLosesNothing: counts, holds, answers to ids and time go on, what an earlier restore did not know is
+// still unknown, and only sessions are gone.
 func TestAnExactRestoreLosesNothing(t *testing.T) {
 	t.Parallel()
 	rnd, met := seeded(t), map[string]int{}

@@ -7,19 +7,19 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Session identifies a sequence of requests from one entry node to one shard. If the outcome of a request became unknown,
-// the node can send it again, even to another owner, and it is counted once. The shard names the session by the place in
-// its log where it was opened, so names are unique and involve no clock.
+// Session identifies a sequence of requests from one entry node to one shard. If the outcome of a request is unknown,
+// the node can send it again, even to another owner, and it is counted once. The shard names the session by the place
+// in its log where it was opened, so names are unique and involve no clock.
 //
-// The entry node numbers its requests from 1, and sends with each the number up to which all are finished. For the numbers
-// above that, the shard remembers which were counted: one bit for each. A copy of a finished request, or of one whose
-// session is forgotten, is refused. A copy of a counted request gets the first answer again, for the newest thousands of
+// The entry node numbers its requests from 1, and sends with each the number up to which all are finished. For the
+// numbers above that, the shard remembers which were counted: one bit for each. A copy of a finished request, or of a
+// forgotten session's, is refused. A copy of a counted request gets the first answer again, for the newest thousands of
 // them. A copy of an older one gets "allowed", or "denied" if its denial was counted, with the current limits. A denial
-// that counted nothing is not remembered, unless the request says Retry: then a later copy must not be admitted after its
-// caller heard "no".
+// that counted nothing is not remembered, unless the request says Retry: then a later copy must not be admitted after
+// its caller got a "no".
 //
-// So an entry node that has sent a second copy accepts a "no" only from copies with Retry. It may accept an "allowed" from
-// any copy. SessionGone says nothing about other copies: the session's counted numbers are forgotten with it.
+// So an entry node that has sent a second copy accepts a "no" only from copies with Retry. It may accept an "allowed"
+// from any copy. SessionGone says nothing about other copies: the session's counted numbers are forgotten with it.
 type Session struct {
 	Epoch, Seq uint64
 	Index      uint32 // among the sessions opened by that entry
@@ -52,11 +52,12 @@ type session struct {
 	answered []answers // of earlier batches, oldest first
 	fresh    answersUnderWay
 	few      [4]answers
-	// kept are the counted numbers whose answers may have records of their own, and denied are the counted denials.
+	// kept are the counted numbers that may have records of their own for their answers, and denied are the counted
+	// denials.
 	kept, denied numbers
 	dirty        bool   // numbers were added
 	written      uint64 // acked in the record
-	bytes        int    // of the effect, as added to the evaluation's total; 0: not yet added
+	bytes        int    // of the effect, as added to the evaluation's total; 0 if not yet added
 }
 
 // ack records that every number up to acked is finished.
@@ -72,8 +73,8 @@ func (s *session) ack(acked uint64) {
 	}
 }
 
-// changed reports whether the record must be written. Finished numbers are dropped from it in steps: until then the record
-// remembers more than necessary, which is harmless.
+// changed reports whether the record must be written. Finished numbers are dropped from it in steps: until then the
+// record remembers more than necessary, which is harmless.
 func (s *session) changed() bool { return s.dirty || s.acked-s.written >= sessionAckStep }
 
 // size returns the approximate size of the effect.

@@ -9,11 +9,11 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// The answer to a check, or to a change by hand, cannot be derived from the later state, so the session remembers it until
-// the request is finished: a copy gets the first answer again, with its place. The same holds for a counted denial of any
-// operation. The answers are in the session's own record, which is written anyway. The answers of one batch are stored
-// together, each as a difference from the one before: a check of a busy key takes about three bytes, one of another key
-// about ten.
+// The answer to a check, or to a change by hand, cannot be derived from the later state, so the session remembers it
+// until the request is finished: a copy gets the first answer again, with its place. The same applies to a counted
+// denial of any operation. The answers are in the session's own record, which is written anyway. The answers of one
+// batch are stored together, each as a difference from the one before: a check of a busy key takes about three bytes,
+// one of another key about ten.
 
 const (
 	// sessionAnswers bounds the newest answers that a session remembers, in bytes: those of thousands of checks. One batch
@@ -33,11 +33,12 @@ type answers struct {
 // answersUnderWay are the answers of the batch in evaluation.
 type answersUnderWay struct {
 	answers
-	number uint64          // of the newest
-	index  uint32          // of the newest
-	shape  int             // of the newest
-	wait   limit.Span      // of the newest denial
-	shapes [][]LimitStatus // the newest answer of each shape; a shape is what the answers under one policy have in common
+	number uint64     // of the newest
+	index  uint32     // of the newest
+	shape  int        // of the newest
+	wait   limit.Span // of the newest denial
+	// shapes has the newest answer of each shape; a shape is the common part of the answers under one policy.
+	shapes [][]LimitStatus
 	few    [2][]LimitStatus
 	room   [128]byte
 }
@@ -242,7 +243,7 @@ func (r *reader) answers(s *session) {
 	}
 }
 
-// answerTo returns the answer to the request of that number, if the session remembers it.
+// answerTo returns the answer to the request with that number, if the session remembers it.
 func (s *session) answerTo(number uint64, shard ID, r *Request) (d Decision, found bool) {
 	for i := range s.answered {
 		if d, found = s.answered[i].find(number, shard, r); found {
@@ -252,7 +253,7 @@ func (s *session) answerTo(number uint64, shard ID, r *Request) (d Decision, fou
 	return s.fresh.find(number, shard, r)
 }
 
-// find reads the answers up to the one to a number, whose request came again as r.
+// find reads the answers up to the one to a number. r is a copy of its request.
 func (a *answers) find(number uint64, shard ID, r *Request) (d Decision, found bool) {
 	if number > a.last {
 		return Decision{}, false

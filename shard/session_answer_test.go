@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A caller whose first copy was counted gets that copy's answer from the next owner, with the place that allows a refund,
-// whatever has been counted since.
+// A caller with a counted first copy gets that copy's answer from the next owner, with the place that allows a refund,
+// regardless of later counts.
 func TestACopyOfACheckHearsWhatTheFirstWouldHaveHeard(t *testing.T) {
 	shadowed := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 1}, bucketLimit)
 	shadowed.Limits[0].Shadow, shadowed.Name = true, "shadowed"
@@ -83,7 +83,7 @@ func (w *world) decided(r Request) Decision {
 	return results[0].Decision
 }
 
-// A record whose kept or denied numbers were not counted is corrupt: it would lose them when written again.
+// A record with kept or denied numbers that were not counted is corrupt: it would lose them when written again.
 func TestASessionThatKeepsWhatItNeverCountedIsMalformed(t *testing.T) {
 	for name, damage := range map[string]func(*session){
 		"kept":   func(s *session) { s.kept.add(77) },

@@ -10,12 +10,12 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// TestCopiesAreCountedOnce sends requests in sessions over a network that loses, delays, repeats and reorders, to owners
-// that fail with entries in progress. Callers retry until they give up. A number is counted at most once; never after its
-// caller heard "no"; and exactly once if its caller heard "yes".
+// TestCopiesAreCountedOnce sends requests in sessions over a network that loses, delays, repeats and reorders, to
+// owners that fail with entries in progress. Callers retry until they give up. A number is counted at most once; never
+// after its caller heard "no"; and exactly once if its caller heard "yes".
 //
-// The counts are checked in the shard at the end: besides the shared key, whose limit denies now and then, each request
-// has a key of its own.
+// The counts are checked in the shard at the end: besides the shared key, with a limit that denies now and then, each
+// request has a key of its own.
 func TestCopiesAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -103,7 +103,7 @@ func (c *copies) step() {
 	}
 }
 
-// renew opens a session. The requests of the previous one are lost to their callers, who may retry in this one.
+// renew opens a session. The requests of the previous one are lost to their callers, which may retry in this one.
 func (c *copies) renew() {
 	for _, r := range c.open {
 		c.finish(r, "gave up")
@@ -146,7 +146,7 @@ func (c *copies) begin() {
 	c.send(r, false)
 }
 
-// again sends one or several more copies of a request whose caller still waits.
+// again sends one or several more copies of a request with a waiting caller.
 func (c *copies) again() {
 	if len(c.open) == 0 {
 		return

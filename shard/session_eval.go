@@ -23,9 +23,10 @@ func (b *batch) openSession(r *Request) Result {
 
 // decideInSession decides a request that changes something, unless a copy of it has been decided, or must not be.
 //
-// An answer that the request was certainly not applied is true of this copy. If the request says Retry it is true of all
-// copies, including those in transit, with two exceptions: SessionGone, since a session's counted numbers are forgotten
-// with it; and TooLate for a number that its node has declared finished, since nobody waits for that answer.
+// An answer that the request was certainly not applied is true of this copy. If the request says Retry it is true of
+// all copies, including those in transit, with two exceptions: SessionGone, since a session's counted numbers are
+// forgotten with it; and TooLate for a number that its node has declared finished, since no caller waits for that
+// answer.
 func (e *evaluation) decideInSession(r *Request, answer *Result) {
 	if r.Number == 0 || r.Acked >= r.Number {
 		answer.Err = Invalidf("number", "is %d, with %d finished: it must be above", r.Number, r.Acked)
@@ -92,8 +93,9 @@ func (e sessionEvaluation) remember(d *Decision) {
 // forgottenMost bounds the records that one request removes, at about 40 bytes each, so that an entry keeps its size.
 const forgottenMost = 2048
 
-// finished records that every number up to acked is finished, and removes the records beside the session that were kept to
-// answer copies of those. If there are too many for one request, fewer numbers are treated as finished, which is harmless.
+// finished records that every number up to acked is finished, and removes the records beside the session that were kept
+// to answer copies of those. If there are too many for one request, fewer numbers are treated as finished, which is
+// harmless.
 func (b *batch) finished(s *session, acked uint64) {
 	if acked > s.acked && len(s.kept.bits) > 0 {
 		forgotten := 0
@@ -119,7 +121,7 @@ var (
 )
 
 // tooFarAhead refuses a number beyond the session's window. Another copy may arrive when the window has moved, so a
-// request with several copies is not told that it was not applied.
+// request with several copies is not answered as not applied.
 func tooFarAhead(r *Request, s *session) *Error {
 	code := Overloaded
 	if r.Retry {
@@ -129,8 +131,8 @@ func tooFarAhead(r *Request, s *session) *Error {
 		"request %d of a session of which %d are finished: at most %d may be under way", r.Number, s.acked, sessionWindow)}
 }
 
-// session returns the working copy of a session, decoded from the view when the batch first meets it, or nil if the shard
-// does not remember it.
+// session returns the working copy of a session, decoded from the view when the batch first meets it, or nil if the
+// shard does not remember it.
 func (b *batch) session(name Session) *session {
 	if s, ok := b.sessions[name]; ok {
 		return s
@@ -142,7 +144,7 @@ func (b *batch) session(name Session) *session {
 	}
 	s, err := decodeSession(name, record.Value)
 	if err != nil {
-		return nil // its node opens another: what this one has counted is unknown
+		return nil // its node opens another: its counted numbers are unknown
 	}
 	b.meet(s)
 	return s
@@ -176,8 +178,8 @@ func (o Op) answersOnce() bool {
 	return o == Reserve || o == Partial || o == Settle || o == CorrectUsage
 }
 
-// decidedBefore answers a copy of a counted request from its idempotency record or from its record beside the session, if
-// there is one, and for a tally or a check from the session itself. The parts of an operation on several shards have
+// decidedBefore answers a copy of a counted request from its idempotency record or from its record beside the session,
+// if there is one, and for a tally or a check from the session itself. The parts of an operation on several shards have
 // records of their own.
 func (e sessionEvaluation) decidedBefore(answer *Result) {
 	if e.r.Operation != nil {
@@ -224,7 +226,8 @@ func (e sessionEvaluation) replayedTally() Result {
 	return Result{Decision: d}
 }
 
-// asDenied is asCounted for a counted denial. If the request would be admitted by now, the wait is the shortest possible.
+// asDenied is asCounted for a counted denial. If the request would be admitted by now, the wait is the shortest
+// possible.
 func (e sessionEvaluation) asDenied() Decision {
 	d := e.newDecision()
 	look := *e.r
@@ -246,8 +249,8 @@ func (e sessionEvaluation) asDenied() Decision {
 }
 
 // asCounted answers "allowed", with the current state of the counted limits, if the original answer is not remembered:
-// there were too many others, or the shard was too full to keep it. A status that no longer exists is left out, for instance
-// after the removal of a policy: an error would mean that nothing was counted.
+// there were too many others, or the shard was too full to keep it. A status that no longer exists is left out, for
+// instance after the removal of a policy: an error would mean that nothing was counted.
 func (e sessionEvaluation) asCounted() Decision {
 	d := e.newDecision()
 	d.Replayed = true
@@ -256,7 +259,8 @@ func (e sessionEvaluation) asCounted() Decision {
 		return d
 	}
 	if e.r.Op == Swap {
-		d.System = &SystemAnswer{Document: Document{Version: e.r.Expect + 1}} // the version that the swap made, whatever has replaced it since
+		// The version that the swap made, even if it was replaced since.
+		d.System = &SystemAnswer{Document: Document{Version: e.r.Expect + 1}}
 		return d
 	}
 	look := *e.r

@@ -79,7 +79,8 @@ func (s *numbers) dropThrough(last uint64) {
 	}
 }
 
-// append writes a set of numbers above acked: the number of bytes skipped before the first, the number of bytes, the bytes.
+// append writes a set of numbers above acked: the number of bytes skipped before the first, the number of bytes, the
+// bytes.
 func (s *numbers) append(b []byte, acked uint64) []byte {
 	if len(s.bits) == 0 {
 		return append(b, 0, 0)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// The result of a tally cannot be derived from the later state, so the session remembers it for as long as a copy of the
-// request may arrive, that is, until the request is finished. It is in the session's own record, which is written anyway.
-// Batches count on few keys, so a tally takes about four bytes.
+// The result of a tally cannot be derived from the later state, so the session remembers it for as long as a copy of
+// the request may arrive, that is, until the request is finished. It is in the session's own record, which is written
+// anyway. Batches count on few keys, so a tally takes about four bytes.
 
 // tallyReplay is the answer to one request of a session.
 type tallyReplay struct {
@@ -33,8 +33,8 @@ func (s *session) tell(number uint64, t *Tallied) {
 	}
 }
 
-// appendReplays writes the number of tallies, and each tally: its request number, as the distance from the previous one or
-// from acked, and its answer.
+// appendReplays writes the number of tallies, and each tally: its request number, as the distance from the previous one
+// or from acked, and its answer.
 func appendReplays(b []byte, tallies []tallyReplay, acked uint64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(tallies)))
 	before := &Tallied{}
@@ -78,8 +78,8 @@ const (
 	talliedWas
 )
 
-// append writes a tally as a difference to the previous one, whose successor it usually is: flags, the distance of the
-// value from that one's value, its distance from its own previous value, and the end.
+// append writes a tally as a difference to the previous one, which it usually follows directly: flags, the distance of
+// the value from that one's value, its distance from its own previous value, and the end.
 func (t *Tallied) append(b []byte, before *Tallied) []byte {
 	b = append(b, bit(t.Known)*talliedKnown|bit(t.Done)*talliedDone|bit(t.EndsAt != before.EndsAt)*talliedEnds|bit(t.Was)*talliedWas)
 	b = binary.AppendVarint(b, t.Value-before.Value)

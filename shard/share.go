@@ -9,20 +9,22 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// One client must not fill a shard for all. So the records of a shard are counted by namespace, and the counters among them by
-// policy too:
+// One client must not fill a shard for all. So the records of a shard are counted by namespace, and the counters among
+// them by policy too:
 //
 //   - A policy may have MaxKeys. Then a shard counts no more keys of a namespace under it than its part of them (Room).
 //   - When three quarters of the memory are used, the rest is kept for others: a policy, or a namespace, that takes more than half
 //     adds no record as long as the shard has anything else. Whoever is alone in a shard may fill it.
 //
-// A record counts for its namespace: counters, answers to ids, and what is kept of operations on several shards. Sessions, ends of
-// holds, and the shard's own records count for nobody. Holds, ladders and overrides are parts of counters. Only what would add a
-// record is refused; keys that are counted go on. The refusal certainly counts nothing, and is never a denial.
+// A record counts for its namespace: counters, answers to ids, and the records of operations on several shards.
+// Sessions, ends of holds, and the shard's own records count for none. Holds, ladders and overrides are parts of
+// counters. Only requests that would add a record are refused; existing keys go on. The refusal certainly counts
+// nothing, and is never a denial.
 //
-// What is counted follows from the records. It is in no sum and no snapshot. A record that has ended counts until it is swept.
+// The counts are derived from the records. They are in no sum and no snapshot. A record that has ended counts until it
+// is swept.
 
-// InlinePolicy stands for all inline limits of a namespace in Shares, whatever their labels: those are a client's to choose.
+// InlinePolicy stands for all inline limits of a namespace in Shares, regardless of their labels, which clients choose.
 const InlinePolicy = "~"
 
 // Shares is how much of a shard a policy of a namespace takes.
@@ -44,7 +46,7 @@ type shares struct {
 	all        Share
 }
 
-// shareNames returns the names under which a record counts; "": under none.
+// shareNames returns the names under which a record counts, or "" if it counts under none.
 func shareNames(key string) (namespace, policy string) {
 	if len(key) == 0 {
 		return "", ""
@@ -72,7 +74,7 @@ func shareNames(key string) (namespace, policy string) {
 	return namespace, policy
 }
 
-// count is the table.Count of the shares. It allocates nothing for names that are known.
+// count is the table.Count of the shares. It allocates nothing for known names.
 func (s *shares) count(key string, keys, bytes int) {
 	namespace, policy := shareNames(key)
 	if namespace == "" {
@@ -148,8 +150,8 @@ func (s *State) CapUses(set *policy.Set, room Room) (uses []CapUse) {
 // Near reports whether a tenth of them is left, or less.
 func (u *CapUse) Near() bool { return uint64(u.Keys) >= u.MaxKeys-u.MaxKeys/10 }
 
-// AddNew counts a record that is not installed yet, unless it replaces a known one. It is for Views that lie on a State. Only keys
-// are counted.
+// AddNew counts a record that is not installed yet, unless it replaces a known one. It is for Views that lie on a
+// State. Only keys are counted.
 func (s *Shares) AddNew(namespace, policy, key string, known func() bool) {
 	ofNamespace, ofPolicy := shareKeys(namespace, policy)
 	inNamespace, inPolicy := shareNames(key)
@@ -163,7 +165,7 @@ func (s *Shares) AddNew(namespace, policy, key string, known func() bool) {
 	}
 }
 
-// batchShares are the shares that a batch has asked for, and the keys that it has added itself.
+// batchShares are the shares that a batch has looked up, and the keys that it has added itself.
 type batchShares struct {
 	asked map[[2]string]Shares
 	added map[string]int // by policy, as in shares
@@ -175,7 +177,7 @@ func (s *batchShares) add(key string) {
 	}
 }
 
-// sharesOf asks the view for shares, once for each policy of a namespace.
+// sharesOf looks up shares in the view, once for each policy of a namespace.
 func (b *batch) sharesOf(namespace, policy string) Shares {
 	if b.shares == nil {
 		b.shares = &batchShares{asked: make(map[[2]string]Shares), added: make(map[string]int)}
@@ -196,7 +198,7 @@ func (b *batch) sharesOf(namespace, policy string) Shares {
 	return s
 }
 
-// capped refuses the i-th entry of a request, whose key would be a new one, if its policy or its namespace has too many.
+// capped refuses the i-th entry of a request with a new key, if its policy or its namespace has too many.
 func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 	if p.MaxKeys == 0 && !e.room.crowded() {
 		return nil
@@ -221,7 +223,7 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 	return e.crowdedBy(r)
 }
 
-// crowdedBy refuses what would add any record if the namespace takes most of a crowded shard.
+// crowdedBy refuses requests that would add any record if the namespace takes most of a crowded shard.
 func (e *evaluation) crowdedBy(r *Request) *Error {
 	if !e.room.crowded() {
 		return nil

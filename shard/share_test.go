@@ -112,7 +112,7 @@ func TestWhoeverHasMostOfAShardLeavesTheRestToOthers(t *testing.T) {
 	inline.Entries[0].Limits = []policy.Limit{{Name: "i", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}}
 	for name, story := range map[string]struct {
 		flood  func(n int) Request // adds a record each time
-		others bool                // somebody else has records
+		others bool                // others have records
 		field  string              // of the refusal; "": none
 	}{
 		"a policy beside another": {func(n int) Request { return checkOf("p", fmt.Sprint("{tag}", n), 1) }, true, "entries[0].key"},

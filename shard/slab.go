@@ -1,7 +1,8 @@
 package shard
 
-// slab hands out parts of larger pieces of memory, so that a batch does not allocate for every request or key. The pieces
-// grow with what has been handed out before: a batch of one takes no more than it needs. A part keeps its piece alive.
+// slab hands out parts of larger pieces of memory, so that a batch does not allocate for every request or key. The
+// pieces grow with what has been handed out before: a batch of one takes no more than it needs. A part keeps its piece
+// alive.
 type slab[T any] struct {
 	free  []T
 	given int

@@ -13,7 +13,7 @@ import (
 // snapshotMagic starts every snapshot; its digit is the format.
 const snapshotMagic = "stint shard 1\n"
 
-// Snapshot is an immutable picture of a State. Taking one copies some bytes for each slot. Another goroutine may write it
+// Snapshot is an immutable copy of a State. Taking one copies some bytes for each slot. Another goroutine may write it
 // out while entries are being installed.
 type Snapshot struct {
 	head    [5]uint64 // shard, epoch, term, seq, time: in the order of the file
@@ -23,14 +23,14 @@ type Snapshot struct {
 // ErrDiverged is wrapped by an error about records that differ from the installed ones.
 var ErrDiverged = table.ErrDiverged
 
-// Snapshot takes a picture of the state.
+// Snapshot takes a snapshot of the state.
 func (s *State) Snapshot() *Snapshot {
 	return &Snapshot{[5]uint64{uint64(s.id), s.epoch, s.term, s.seq, uint64(s.time)}, s.table.Picture()}
 }
 
-// WriteTo writes the picture: magic, head (8 bytes per number), the crc32c of these, the records (table.Picture), the crc32c
-// of all of it. An error that wraps ErrDiverged means that the records differ from the installed ones; the output is then
-// not a valid picture.
+// WriteTo writes the snapshot: magic, head (8 bytes per number), the crc32c of these, the records (table.Picture), the
+// crc32c of all of it. An error that wraps ErrDiverged means that the records differ from the installed ones; the
+// output is then not a valid snapshot.
 func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := table.NewWriter(w)
 	head := []byte(snapshotMagic)
@@ -47,8 +47,8 @@ func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return out.Flush()
 }
 
-// Restore reads a picture into a new State and verifies checksums and sum. On an error it returns no State, and the replica
-// must not continue without its snapshot.
+// Restore reads a snapshot into a new State and verifies checksums and sum. On an error it returns no State, and the
+// replica must not continue without its snapshot.
 func Restore(id ID, from io.Reader) (*State, error) {
 	s, err := restore(id, table.NewReader(from))
 	if err != nil {

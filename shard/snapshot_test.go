@@ -36,8 +36,8 @@ func restored(t testing.TB, file []byte) *State {
 	return s
 }
 
-// TestReplicasAgree installs one log on several replicas. At random points one is thrown away and rebuilt from another's
-// snapshot, which is written while that one goes on.
+// TestReplicasAgree installs one log on several replicas. At random points one is thrown away and rebuilt from
+// another's snapshot, which is written while that one goes on.
 func TestReplicasAgree(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)

@@ -20,7 +20,7 @@ type State struct {
 	shares shares // of the table
 	due    *dues
 
-	swept int // records that the sweep of the newest entry removed which is no batch
+	swept int // records removed by the sweep of the newest entry that is not a batch
 
 	sums   [sumsKept]SumAt // a ring, indexed by summed, the number of sum entries seen
 	summed int
@@ -57,9 +57,9 @@ func NewState(id ID) *State {
 	return s
 }
 
-// Install applies one log entry, with its Raft index and the Raft term in which it was written. An error means that this
-// replica must halt before it answers anything: the payload is corrupt, of an unknown format or of another shard, or its
-// time falls (R2a). Nothing has changed then. The sum in a sum entry never halts a replica (R12).
+// Install applies one log entry, with its Raft index and the Raft term in which it was written. An error means that
+// this replica must halt before it answers anything: the payload is corrupt, of an unknown format or of another shard,
+// or its time falls (R2a). Nothing has changed then. The sum in a sum entry never halts a replica (R12).
 func (s *State) Install(payload []byte, index, term uint64) (Outcome, error) {
 	e, err := decodeEntry(payload)
 	if err != nil {
@@ -119,15 +119,16 @@ func (s *State) install(e *entry) {
 	}
 }
 
-// The sweep of an entry is bounded, since the next entry waits for it. A batch sweeps at least as many segments as it can
-// have filled. A sum entry, the only kind on an idle shard, sweeps many, in about a millisecond.
+// The sweep of an entry is bounded, since the next entry waits for it. A batch sweeps at least as many segments as it
+// can have filled. A sum entry, the only kind on an idle shard, sweeps many, in about a millisecond.
 const (
 	sumSweepSegments = 2048
 	sumSweepRecords  = 4096
 )
 
-// EndedRemain reports whether many records that have ended probably wait to be swept: since keys are spread over the segments by
-// their hash, a sweep that removed many will do so again. The owner of an idle shard then logs the next sum entry sooner.
+// EndedRemain reports whether many ended records probably wait to be swept: since keys are spread over the segments by
+// their hash, a sweep that removed many will do so again. The owner of an idle shard then logs the next sum entry
+// sooner.
 func (s *State) EndedRemain() bool { return s.swept >= sumSweepRecords/4 }
 
 func (s *State) outcome(reason DropReason) Outcome {
@@ -149,8 +150,8 @@ func (s *State) Time() limit.Time { return s.time }
 // Records returns the number of records, including some that have ended and are not yet swept.
 func (s *State) Records() int { return s.table.Records() }
 
-// Bytes returns the memory of the records on this replica: their bytes, the index, and spare capacity. Replicas may differ
-// in it, so it is for an owner's own cap and must not affect an entry. It is a cheap call.
+// Bytes returns the memory of the records on this replica: their bytes, the index, and spare capacity. Replicas may
+// differ in it, so it is for an owner's own cap and must not affect an entry. It is a cheap call.
 func (s *State) Bytes() int { return s.table.Bytes() + s.due.bytes }
 
 // All implements Records on the committed state.

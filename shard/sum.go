@@ -34,9 +34,10 @@ func (s *State) noteSum() {
 	s.summed++
 }
 
-// Sum returns the fingerprint of the state that every replica must agree on at one place of the log, whatever its release:
-// epoch, term, seq and time, and the records that no replica may have forgotten yet. The sweep of ended records and the
-// layout of the table depend on the release. So ended records, and those that end within the running minute, are left out.
+// Sum returns the fingerprint of the state that every replica must agree on at one place of the log, regardless of its
+// release: epoch, term, seq and time, and the records that no replica may have forgotten yet. The sweep of ended
+// records and the layout of the table depend on the release. So ended records, and those that end within the running
+// minute, are left out.
 func (s *State) Sum() uint64 {
 	x := s.table.SumAfter(s.time)
 	for _, part := range [...]uint64{s.epoch, s.term, s.seq, uint64(s.time)} {

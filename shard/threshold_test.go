@@ -70,7 +70,8 @@ func TestAThresholdFiresOnceInItsWindow(t *testing.T) {
 	}
 }
 
-// A changed threshold, and a share of a quota that was raised, is another one. The same number of units is the same one.
+// A changed threshold, and a share of a quota that was raised, is another one. The same number of units is the same
+// one.
 func TestAChangedThresholdFiresAgain(t *testing.T) {
 	w := newWorld(t, noted(limit.Limit{Algorithm: limit.Calendar, Quota: 10, Cycle: dayCycle()}, percent(80)))
 	w.must(origin+1, checkOf("p", "k", 8))
@@ -115,7 +116,8 @@ func TestARestoreKeepsEventsAndIDs(t *testing.T) {
 	}
 }
 
-// What is held counts, once it is taken; a tier that lifts a limit has no shares of it; a limit in shadow says so.
+// Held units count, once they are taken; a tier that lifts a limit has no shares of it; events of a limit in shadow are
+// marked.
 func TestWhatFiresAThreshold(t *testing.T) {
 	p := noted(limit.Limit{Algorithm: limit.SlidingLog, Quota: 10, Period: hour}, percent(50), units(6))
 	p.Limits[0].Shadow = true
@@ -154,8 +156,8 @@ func TestMarksAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkThresholds measures a decision with thresholds that it does not cross beside one without any: the work of an owner and of a
-// replica, as BenchmarkBatch does. "marked": one has fired before, so the record has its mark.
+// BenchmarkThresholds measures a decision with thresholds that it does not cross beside one without any: the work of an
+// owner and of a replica, as BenchmarkBatch does. "marked": one has fired before, so the record has its mark.
 func BenchmarkThresholds(b *testing.B) {
 	on := func() *policy.Policy { return noted(windowLimit, percent(80), percent(100), units(1<<39)) }
 	marked := on()
@@ -170,7 +172,8 @@ func BenchmarkThresholds(b *testing.B) {
 	}
 }
 
-// A Get tells which thresholds are silent, and until when: also after a refund or a reset, and as long as their windows last.
+// A Get tells which thresholds are silent, and until when: also after a refund or a reset, and as long as their windows
+// last.
 func TestGetTellsWhatHasFired(t *testing.T) {
 	p := noted(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: hour}, percent(80), percent(100), units(5))
 	p.Limits = append(p.Limits, policy.Limit{Name: "ever", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 100}, Thresholds: []policy.Threshold{units(2)}})
@@ -203,7 +206,8 @@ func TestGetTellsWhatHasFired(t *testing.T) {
 
 }
 
-// A window that begins at its first hit may end early, by a refund or a reset: the next one is silent as long as Get says so.
+// A window that begins at its first hit may end early, by a refund or a reset: the next one is silent as long as Get
+// says so.
 func TestAThresholdIsSilentWhileGetSaysSo(t *testing.T) {
 	w := newWorld(t, noted(limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 10, Period: hour}, units(5)))
 	w.must(origin, checkOf("p", "k", 6))

@@ -2,17 +2,17 @@ package shard
 
 import "time"
 
-// Trace follows a request that somebody watches. It changes nothing about the decision, and no record has it. All methods may be
-// called concurrently, and none blocks.
+// Trace traces a request. It does not affect the decision, and is in no record. All methods may be called concurrently,
+// and none blocks.
 type Trace interface {
-	// Context returns what another node needs to follow the request.
+	// Context returns the context that another node needs to trace the request.
 	Context() TraceContext
 	// Reached records when the request reached a step on its way.
 	Reached(step TraceStep, at time.Time)
 }
 
-// TraceContext is the place of a request in a trace that is followed: the ids of the trace and of the span above, as in the W3C's
-// Trace Context. Neither is zero.
+// TraceContext is the position of a traced request in its trace: the ids of the trace and of the span above, as in the
+// W3C's Trace Context. Neither is zero.
 type TraceContext struct {
 	ID   [16]byte
 	Span [8]byte
@@ -28,5 +28,5 @@ const (
 	TraceInstalled                  // a majority has the entry on disk, and the answer may leave
 )
 
-// String is the name of the step in a trace.
+// String returns the name of the step in a trace.
 func (s TraceStep) String() string { return [...]string{"queued", "proposed", "installed"}[s] }

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the code does into the golden files")
 
-// TestTranscripts plays the stories of testdata/*.txt. A story is paragraphs: a comment, a command, "----", and what the
-// shard did. Times are durations since 2026-01-05 00:00 UTC. The commands:
+// TestTranscripts plays the stories of testdata/*.txt. A story is paragraphs: a comment, a command, "----", and what
+// the shard did. Times are durations since 2026-01-05 00:00 UTC. The commands:
 //
 //	policies            the lines after it are a policies file, in force from here on
 //	inline              the lines after it are one too: requests use its policies as inline limits

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// judgeBills compares what a reader of the shard sees of all bills, at the instant of the newest batch, with the twin's. The twin
-// keeps all periods, the shard those that are not too old.
+// judgeBills compares what a reader of the shard sees of all bills, at the instant of the newest batch, with the
+// twin's. The twin keeps all periods, the shard those that are not too old.
 func (r *run) judgeBills() {
 	got := map[string][]Usage{}
 	for _, u := range r.usage(r.now, UsageQuery{}) {
@@ -92,8 +92,8 @@ func (r *run) usage(at limit.Time, q UsageQuery) (all []Usage) {
 	}
 }
 
-// correction fills in the period: the open one, one that the bill has or had, or one that nobody has billed. Its meter is the policy's, or
-// another that the policy has or had.
+// correction fills in the period: the open one, one that the bill has or had, or one that was never billed. Its meter
+// is the policy's, or another that the policy has or had.
 func (r *run) correction(w *wish, q Request) Request {
 	if n := len(r.corrects); n > 0 && w.pick%3 == 0 {
 		return r.corrects[n-1-w.pick/3%min(n, 2)]

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// judgeEvents compares the events that the shard has with the thresholds that the twin has seen crossed: each has exactly one
-// event, with an id of its own.
+// judgeEvents compares the events that the shard has with the thresholds that the twin has seen crossed: each has
+// exactly one event, with an id of its own.
 func (r *run) judgeEvents() {
 	record, _ := r.owner.Lookup(string(outboxRecord))
 	if string(record.Value) == r.told {
@@ -52,7 +52,8 @@ func (r *run) judgeEvents() {
 	}
 }
 
-// judgeFired compares the thresholds that a Get tells with those that the twin has seen crossed in windows that have not ended.
+// judgeFired compares the thresholds that a Get tells with those that the twin has seen crossed in windows that have
+// not ended.
 func (r *run) judgeFired(q *Request, result *Result) {
 	if q.Op != Get || result.Err != nil {
 		return

@@ -11,8 +11,8 @@ import (
 
 // judge is an independent check of a run against the twin, since the twin may have the shard's own errors. It knows
 // nothing of states, conversions and generations: it keeps a list of admissions and of the units that came back, and
-// checks that no window and no bucket has admitted more than its limit (G3). A new revision of the policies, and a set or
-// reset of a key, start a new list. Units that were counted without being admitted are in no list.
+// checks that no window and no bucket has admitted more than its limit (G3). A new revision of the policies, and a set
+// or reset of a key, start a new list. Units that were counted without being admitted are in no list.
 type judge struct {
 	lists map[listed]*admissions
 	by    map[Target][]listed // the lists that contain a decision or hold

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// plan is all the random choices of a run against the twin, drawn in advance, so that a part can be cut out and the rest
-// keeps its meaning.
+// plan is all the random choices of a run against the twin, drawn in advance, so that a part can be cut out and the
+// rest keeps its meaning.
 type plan struct {
 	revisions [][]*policy.Policy
 	steps     []step

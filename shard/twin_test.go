@@ -36,9 +36,9 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestEveryDecisionIsTheTwins has a shard decide runs of random requests, with up to two entries not yet installed, under
-// changing policies, through snapshots, and at instants where something ends. check.History decides them a second time. A
-// failing run is cut down to the necessary steps and printed.
+// TestEveryDecisionIsTheTwins has a shard decide runs of random requests, with up to two entries not yet installed,
+// under changing policies, through snapshots, and at instants where something ends. check.History decides them a second
+// time. A failing run is cut down to the necessary steps and printed.
 func TestEveryDecisionIsTheTwins(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -77,7 +77,8 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 			"billed", "corrected", "correction refused", "fired", "fired without a sink", "fired for ever",
 			"fired in a period", "fired again in the next window", "fired, says a get"}
 	}
-	if operations >= 500_000 { // some come twice in 40,000, or in none of 40,000 and 100 times in the next: a day's run may miss them
+	// some come twice in 40,000, or in none of 40,000 and 100 times in the next: a day's run may miss them
+	if operations >= 500_000 {
 		wanted = append(wanted,
 			"credited after final", "commit over quota", "forgotten with a hold", "corrected once",
 			"forgotten under several policies", "corrected after final", "tally too large")
@@ -117,7 +118,7 @@ type taken struct {
 	entries []Entry
 }
 
-// failing is a TB whose failures end a run but not the test.
+// failing is a TB with failures that end a run but not the test.
 type failing struct{ testing.TB }
 
 func (failing) Fatalf(format string, args ...any) { panic(fmt.Errorf(format, args...)) }
@@ -197,8 +198,8 @@ func (r *run) step(s *step) {
 	r.requests += len(requests)
 }
 
-// rewriteOverridden has the shard write the keys that had overrides which end: when such a record is forgotten depends on the policy of
-// the time when it was written, which the twin does not model.
+// rewriteOverridden has the shard write the keys that had overrides which end: when such a record is forgotten depends
+// on the policy of the time when it was written, which the twin does not model.
 func (r *run) rewriteOverridden() {
 	if len(r.overridden) == 0 {
 		return

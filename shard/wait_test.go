@@ -29,9 +29,9 @@ var waitLimits = []limit.Limit{
 // waitHorizon is an instant after which nothing changes on its own.
 const waitHorizon = 1500
 
-// A denial's wait is exact, even if it ends because holds expire, or lasts because they expire into violations and block
-// the key. At that instant the request is admitted, and at any earlier instant it is denied. The same holds for the wait
-// of each denying limit.
+// A denial's wait is exact, even if it ends because holds expire, or lasts because they expire into violations and
+// block the key. At that instant the request is admitted, and at any earlier instant it is denied. The same holds for
+// the wait of each denying limit.
 func TestWaitsAreExactWithHolds(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -134,8 +134,8 @@ func judgeWaits(t *testing.T, w *world, r *Request, d *Decision, now limit.Time)
 	}
 }
 
-// judgeForgetting looks at each key when its record ends: a shard that has forgotten the key gives the same answers as one
-// that has not, except for the state of an Unlimited or a used bucket, which is never forgotten.
+// judgeForgetting looks at each key when its record ends: a shard that has forgotten the key gives the same answers as
+// one that has not, except for the state of an Unlimited or a used bucket, which is never forgotten.
 func judgeForgetting(t *testing.T, w *world, now limit.Time) {
 	for key, record := range allRecords(w.state) {
 		if key[0] != counterRecord || record.ForgetAt == limit.Forever {

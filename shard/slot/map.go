@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// Map is the shard of each slot. It is not changed after it was made, so any number of goroutines may read it.
+// Map is the shard of each slot. It is immutable, so any number of goroutines may read it.
 type Map [Count]uint32
 
-// Even returns the Map of a new cluster: each shard has one range of slots, all ranges are about equally long, and shards
-// of lower numbers have lower slots. shards is 1 to Count.
+// Even returns the Map of a new cluster: each shard has one range of slots, all ranges are about equally long, and
+// shards of lower numbers have lower slots. shards is 1 to Count.
 func Even(shards uint32) *Map {
 	m := new(Map)
 	for i := range m {
@@ -48,7 +48,7 @@ func (m *Map) Ranges(shard uint32) (ranges []Range) {
 	return ranges
 }
 
-// run is a number of slots in a row that a shard has, as a pair in JSON.
+// run is a number of consecutive slots of a shard, as a pair in JSON.
 type run [2]uint32
 
 // MarshalJSON writes runs of slots, from slot 0 on: [shard, number of slots].
@@ -64,7 +64,7 @@ func (m *Map) MarshalJSON() ([]byte, error) {
 	return json.Marshal(runs)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. The runs must be of exactly all slots.
+// UnmarshalJSON reads the output of MarshalJSON. The runs must cover exactly all slots.
 func (m *Map) UnmarshalJSON(b []byte) error {
 	var runs []run
 	if err := json.Unmarshal(b, &runs); err != nil {

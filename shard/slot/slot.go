@@ -16,10 +16,10 @@ type ID uint16
 // DefaultNamespace is the namespace of a request that names none.
 const DefaultNamespace = "default"
 
-// Of returns the slot of a key. It hashes (namespace, tag), where tag is the text between the first "{" and the next "}" of
-// the key if that is not empty (as in Redis Cluster), else the whole key. The policy is not part of the hash: all limits of
-// one key are in one slot. The function is fixed forever; its golden vectors are in the tests of package shard. Of may be
-// called concurrently. (X1.)
+// Of returns the slot of a key. It hashes (namespace, tag), where tag is the text between the first "{" and the next
+// "}" of the key if that is not empty (as in Redis Cluster), else the whole key. The policy is not part of the hash:
+// all limits of one key are in one slot. The function is fixed forever; its golden vectors are in the tests of package
+// shard. Of may be called concurrently. (X1.)
 func Of(namespace, key string) ID {
 	var length [binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(length[:], uint64(len(namespace)))

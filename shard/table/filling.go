@@ -6,8 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// filling builds a table from records that arrive part by part and segment by segment, as in a picture. Each segment is made
-// once and in its exact size, when its last record has arrived.
+// filling builds a table from records that arrive part by part and segment by segment, as in a picture. Each segment is
+// made once and in its exact size, when its last record has arrived.
 type filling struct {
 	*Table
 	number int // of the part being filled
@@ -23,7 +23,8 @@ func (f *filling) begin(p partHead) {
 	f.next = segment{data: f.next.data[:0], forgetFirst: limit.Forever}
 }
 
-// add adds the next record. It returns false if the record belongs in an earlier segment or another part, or is already there.
+// add adds the next record. It returns false if the record belongs in an earlier segment or another part, or is already
+// there.
 func (f *filling) add(key string, r Record) bool {
 	hash := xxhash.Sum64String(key)
 	n := f.full.index(hash)

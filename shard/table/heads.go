@@ -2,11 +2,11 @@ package table
 
 import "strings"
 
-// Most keys of a shard begin alike. In memory a record has the number of such a head in place of its text. There are 255
-// numbers, first come first served; a head without one is a part of the key. So what clients may choose cannot make this
-// list large. Which heads have numbers is in no sum and no picture, and may differ between replicas.
+// Many keys of a shard begin alike. In memory a record has the number of such a head in place of its text. There are
+// 255 numbers, first come first served; a head without one is a part of the key. So text chosen by clients cannot make
+// this list large. Which heads have numbers is in no sum and no picture, and may differ between replicas.
 
-// headTexts are the heads by their numbers. 0, and a number that is free, is "".
+// headTexts are the heads by their numbers. 0, and a free number, is "".
 type headTexts struct {
 	generation uint64 // as of a part
 	texts      [256]string
@@ -16,10 +16,10 @@ type headTexts struct {
 type heads struct {
 	texts   *headTexts
 	numbers map[string]byte
-	records [256]int // that have the number
+	records [256]int // with the number
 }
 
-// take counts a record with this key, and returns the number of its head and what follows the head.
+// take counts a record with this key, and returns the number of its head and the rest of the key.
 func (t *Table) take(key string) (number byte, rest string) {
 	length := t.layout.Head(key)
 	if length == 0 {
@@ -53,7 +53,7 @@ func (t *Table) newHead(text string) byte {
 	return byte(number)
 }
 
-// release is take's opposite. The number is free when no record has it.
+// release undoes take. The number is free when no record has it.
 func (t *Table) release(number byte) {
 	if number == 0 {
 		return

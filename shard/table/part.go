@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// part is the records of one part: 1<<level + split segments, of which the first split are addressed with one more bit. An
-// empty part has none.
+// part is the records of one part: 1<<level + split segments; the first split of them are addressed with one more bit.
+// An empty part has none.
 type part struct {
 	segments   []*segment
 	records    int
@@ -20,7 +20,7 @@ type part struct {
 // level returns how many bits of a hash address a segment, at least. There must be a segment.
 func (p *part) level() int { return bits.Len(uint(len(p.segments))) - 1 }
 
-// index returns which segment has the keys of a hash. There must be a segment.
+// index returns the index of the segment for a hash. There must be a segment.
 func (p *part) index(hash uint64) int {
 	level := p.level()
 	n := int(hash & (1<<(level+1) - 1))
@@ -30,7 +30,7 @@ func (p *part) index(hash uint64) int {
 	return n
 }
 
-// segmentOf returns the segment that has the keys of a hash; nil if the part is empty.
+// segmentOf returns the segment for a hash, or nil if the part is empty.
 func (p *part) segmentOf(hash uint64) *segment {
 	if len(p.segments) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (p *part) segmentOf(hash uint64) *segment {
 	return p.segments[p.index(hash)]
 }
 
-// own returns a part whose list of segments no Picture shares.
+// own returns a part with a list of segments that no Picture shares.
 func (t *Table) own(n int) *part {
 	p := &t.parts[n]
 	if p.generation != t.generation {

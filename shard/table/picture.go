@@ -16,7 +16,7 @@ const (
 	maxRecords     = 1 << 32
 )
 
-// Picture is a table as it was at one moment. It never changes.
+// Picture is a copy of a table at one moment. It never changes.
 type Picture struct {
 	parts   []part
 	texts   *headTexts
@@ -31,7 +31,7 @@ func (t *Table) Picture() *Picture {
 	return &Picture{slices.Clone(t.parts), t.heads.texts, t.sweeper, t.records, t.sum}
 }
 
-// ErrDiverged is wrapped by an error about records that are not those that were put.
+// ErrDiverged is wrapped by an error about records that differ from those that were put.
 var ErrDiverged = errors.New("the records are not those that were installed: this machine's memory may be faulty")
 
 // Write writes the picture:
@@ -136,8 +136,9 @@ func readPictureHead(r *Reader, layout Layout) (h pictureHead, err error) {
 	return h, nil
 }
 
-// Read reads what Write has written into a new table, and calls each with every record, whose memory is the table's or the
-// reader's. Each record returns to its segment, and the sweep continues where it was. The caller checks the sum of the file.
+// Read reads the output of Write into a new table, and calls each with every record, in memory of the table or the
+// reader. Each record returns to its segment, and the sweep continues where it was. The caller checks the sum of the
+// file.
 func Read(r *Reader, layout Layout, count Count, each func(key string, value []byte)) (*Table, error) {
 	h, err := readPictureHead(r, layout)
 	if err != nil {

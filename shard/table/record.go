@@ -12,19 +12,19 @@ type Record struct {
 	ForgetAt limit.Time // the record no longer matters from this instant on
 }
 
-// Layout says how the keys of a Table are built. Its methods are called for each change, and must not keep the key.
+// Layout describes the keys of a Table. Its methods are called for each change, and must not keep the key.
 type Layout interface {
 	// Parts returns the number of parts, from 1 to MaxParts. It never changes.
 	Parts() int
 	// Part returns the part to which a key belongs, from 0 to Parts()-1. It never changes.
 	Part(key string) int
-	// Head returns how many bytes at the beginning of a key it has in common with many others: 0 for none. In memory a
-	// record has a number in place of them.
+	// Head returns how many bytes at the beginning of a key it has in common with many others, or 0. In memory a record
+	// has a number in place of them.
 	Head(key string) int
 }
 
-// Count is called with each change: how many more records, 1, 0 or -1, and bytes of keys and values there are. It must not
-// keep the key.
+// Count is called with each change: the number of records more, 1, 0 or -1, and of bytes of keys and values. It must
+// not keep the key.
 type Count func(key string, records, bytes int)
 
 // MaxParts bounds the parts of a Table: the number of a part has 11 bits of a place.
@@ -32,7 +32,7 @@ const MaxParts = 1 << partBits
 
 const partBits = 11
 
-// sum returns the part that a record has in the sum of a table.
+// sum returns the record's share of a table's sum.
 func (r Record) sum(keyHash uint64) uint64 {
 	return Mix(keyHash^xxhash.Sum64(r.Value)*0x9e3779b97f4a7c15, uint64(r.ForgetAt))
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A scan lists records in an order that never changes: by part, then by the hash of the key, read from its lowest bit on. A
-// segment has the keys whose hashes end alike, which are neighbours in this order, and so are the two segments into which it
-// splits. So a reader that goes on from a place meets every record that was there all along, whether the table has grown or
-// shrunk in between: once, if it reads on without going back.
+// A scan lists records in an order that never changes: by part, then by the hash of the key, read from its lowest bit
+// on. A segment has the keys with the same end of their hash, which are neighbours in this order, and so are the two
+// segments into which it splits. So a reader that goes on from a place sees every record that was there all along, even
+// if the table has grown or shrunk in between: once, if it reads on without going back.
 
 const placeBits = 64 - partBits // of a hash in a place
 
 // Place returns the place of a key in a scan. Parts are in the order of their numbers.
 func Place(layout Layout, key []byte) uint64 {
-	text := unsafe.String(unsafe.SliceData(key), len(key)) // a Layout keeps no key
+	text := unsafe.String(unsafe.SliceData(key), len(key)) // a Layout does not keep the key
 	return PartPlace(layout.Part(text)) | placeWithin(key)
 }
 
@@ -82,7 +82,8 @@ func (t *Table) from(g *segment, place uint64, to []placed) []placed {
 	return to
 }
 
-// after returns the first place behind the segment n, in which a place lies, both within the part; 0: there is none.
+// after returns the first place after the segment n, in which a place lies, both within the part, or 0 if there is
+// none.
 func (p *part) after(n int, place uint64) uint64 {
 	level := p.level()
 	address := level                                   // bits that all hashes of the segment share
@@ -93,7 +94,8 @@ func (p *part) after(n int, place uint64) uint64 {
 	return (place&^(size-1) + size) & (1<<placeBits - 1)
 }
 
-// Over is a Scan of base, with newer records at their places, those without a Value gone. No key may be newer twice.
+// Over is a Scan of base, replaced by newer records at their places; records without a Value are removed. No key may
+// occur twice in newer.
 func Over(layout Layout, base iter.Seq2[[]byte, Record], from uint64, newer iter.Seq2[string, Record]) iter.Seq2[[]byte, Record] {
 	var laid []placed
 	over := make(map[string]bool)

@@ -7,17 +7,18 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// segment is a group of records packed into one byte slice: the stubs of all records, then their bodies in the same order.
+// segment is a group of records packed into one byte slice: the stubs of all records, then their bodies in the same
+// order.
 //
 //	stub: tag (1 byte) | number of its head (1) | length of rest (1) | length of value (1)
 //	body: forget at (8) | rest of the key | value
 //
-// If a length has no room in its byte, or that of rest is longLength, both bytes are longLength, and the body begins with the
-// lengths (2 and 4 bytes).
+// If a length does not fit into its byte, or that of rest is longLength, both bytes are longLength, and the body begins
+// with the lengths (2 and 4 bytes).
 //
-// A record is found by walking the stubs. Those of some 30 records are two lines of a processor's cache; the bodies are as many
-// lines as records, and where each begins depends on the one before. Stubs among the bodies took a fifth of the processor time
-// of pipelined commands on 100,000 keys (docs/benchmarks/log.md, "Finding a record").
+// A record is found by walking the stubs. Those of some 30 records are two lines of a processor's cache; the bodies are
+// as many lines as records, and where each begins depends on the one before. Stubs among the bodies took a fifth of the
+// processor time of pipelined commands on 100,000 keys (docs/benchmarks/log.md, "Finding a record").
 type segment struct {
 	generation  uint64     // of the table, when the segment was made or copied
 	forgetFirst limit.Time // no record here ends before it; it may be too early, never too late
@@ -26,17 +27,17 @@ type segment struct {
 	weighed     uint32 // bytes that the table counts for the segment
 }
 
-// spot is where a record is: the number of its stub, and where its body begins in data.
+// spot is the position of a record: the number of its stub, and where its body begins in data.
 type spot struct{ stub, body int }
 
-// stored is a record in a segment. Its slices are the segment's memory: the caller must not change them, nor keep them beyond
-// the next change of any record.
+// stored is a record in a segment. Its slices are the segment's memory: the caller must not change them, nor keep them
+// beyond the next change of any record.
 type stored struct {
 	spot
 	next spot
 	tag  byte
 	head byte
-	rest []byte // of the key, behind its head
+	rest []byte // of the key, after its head
 	Record
 }
 
@@ -63,13 +64,13 @@ func (g *segment) stubsEnd() int { return int(g.records) * stubBytes }
 // first returns the place of the first record.
 func (g *segment) first() spot { return spot{0, g.stubsEnd()} }
 
-// past reports whether there is no record at p: it is behind the last one.
+// past reports whether p is after the last record.
 func (g *segment) past(p spot) bool { return p.stub >= int(g.records) }
 
 func (g *segment) stub(p spot) []byte { return g.data[p.stub*stubBytes:][:stubBytes] }
 
-// bounds returns where the parts of the record at p begin and where it ends. After a flipped bit they may be wrong, and then ok
-// may be false; if it is true, they are within data.
+// bounds returns where the parts of the record at p begin and where it ends. After a flipped bit they may be wrong, and
+// then ok may be false; if it is true, they are within data.
 func (g *segment) bounds(p spot) (rest, value, end int, ok bool) {
 	stub := g.stub(p)
 	rest, value, end = p.body+forgetBytes, int(stub[2]), int(stub[3])
@@ -89,7 +90,8 @@ func (g *segment) bounds(p spot) (rest, value, end int, ok bool) {
 	return rest, value, end, end <= len(g.data)
 }
 
-// open returns the record at p. What a flipped bit has made unreadable is one record without key and value, up to the end.
+// open returns the record at p. If a flipped bit has made records unreadable, they are one record without key and
+// value, up to the end.
 func (g *segment) open(p spot) stored {
 	s, _ := g.intact(p)
 	return s
@@ -106,12 +108,13 @@ func (g *segment) intact(p spot) (s stored, ok bool) {
 		Record: Record{Value: g.data[value:end:end], ForgetAt: limit.Time(binary.LittleEndian.Uint64(g.data[rest-forgetBytes:]))}}, true
 }
 
-// find returns where the record of key is.
+// find returns the position of the record of key.
 func (g *segment) find(h *headTexts, hash uint64, key string) (p spot, found bool) {
 	tag := tagOfHash(hash)
 	for p = g.first(); !g.past(p); p.stub++ {
 		stub := g.stub(p)
-		end := p.body + forgetBytes + int(stub[2]) + int(stub[3]) // as bounds says, without the call: a lookup takes a quarter less
+		// As in bounds, without the call: a lookup takes a quarter less.
+		end := p.body + forgetBytes + int(stub[2]) + int(stub[3])
 		if stub[2] == longLength || stub[0] == tag {
 			rest, value, itsEnd, ok := g.bounds(p)
 			if !ok {
@@ -134,7 +137,7 @@ func (s *stored) appendKey(b []byte, h *headTexts) []byte {
 	return append(append(b, h.texts[s.head]...), s.rest...)
 }
 
-// add adds a record whose key is known not to be there.
+// add adds a record with a key that is known not to be there.
 func (g *segment) add(hash uint64, head byte, rest string, r Record) {
 	lengths := lengthsOf(len(rest), len(r.Value))
 	g.roomFor(stubBytes + lengths.body())
@@ -147,10 +150,10 @@ func (g *segment) add(hash uint64, head byte, rest string, r Record) {
 	g.forgetFirst = min(g.forgetFirst, r.ForgetAt)
 }
 
-// lengths are those of the parts of a record.
+// lengths are the lengths of a record's parts.
 type lengths struct {
 	rest, value int
-	long        bool // they have no room in a stub
+	long        bool // they do not fit into a stub
 }
 
 func lengthsOf(rest, value int) lengths {
@@ -201,7 +204,8 @@ func (g *segment) replace(s *stored, r Record) {
 	g.fit()
 }
 
-// resize makes room at s for a value of another length, and writes everything but the value. It returns where that begins.
+// resize makes room at s for a value of another length, and writes everything but the value. It returns where that
+// begins.
 func (g *segment) resize(s *stored, r Record) (value int) {
 	lengths := lengthsOf(len(s.rest), len(r.Value))
 	body := lengths.appendBody(make([]byte, 0, 128), r.ForgetAt)
@@ -218,7 +222,7 @@ func (g *segment) remove(s *stored) {
 	g.fit()
 }
 
-// move moves what begins at from, so that it begins at to.
+// move moves the bytes that begin at from, so that they begin at to.
 func (g *segment) move(from, to int) {
 	length := len(g.data)
 	if to > from {
@@ -242,7 +246,7 @@ func (g *segment) clone(generation uint64) *segment {
 	return &copied
 }
 
-// packed are records of which a segment is made anew.
+// packed are records from which a segment is rebuilt.
 type packed struct{ stubs, bodies []byte }
 
 // add adds a record of a segment.
@@ -265,7 +269,7 @@ func (p *packed) records() uint32 { return uint32(len(p.stubs) / stubBytes) }
 // fill makes the records the only ones of the segment, in memory of their size.
 func (g *segment) fill(p *packed) { g.data, g.records = slices.Concat(p.stubs, p.bodies), p.records() }
 
-// keep makes those of its own records the only ones, in the memory that it has.
+// keep makes some of its own records the only ones, in its existing memory.
 func (g *segment) keep(p *packed) {
 	g.data, g.records = append(append(g.data[:0], p.stubs...), p.bodies...), p.records()
 	g.fit()

@@ -61,8 +61,8 @@ func (r *Reader) Next(n int) ([]byte, error) {
 	return r.bytes, err
 }
 
-// more appends n bytes to the latest read. It allocates as they arrive, so a wrong length costs no more memory than the file
-// is long.
+// more appends n bytes to the latest read. It allocates as they arrive, so a wrong length costs no more memory than the
+// file is long.
 func (r *Reader) more(n int) error {
 	from := len(r.bytes)
 	for n > 0 {

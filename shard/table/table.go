@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// segmentRecords is how many records a segment holds on average before its part grows. The part shrinks when a segment holds
-// fewer than fewRecords on average, so that a flood of keys that have ended costs no memory.
+// segmentRecords is how many records a segment holds on average before its part grows. The part shrinks when a segment
+// holds fewer than fewRecords on average, so that a flood of keys that have ended costs no memory.
 const (
 	segmentRecords = 32
 	fewRecords     = segmentRecords / 4
@@ -21,19 +21,19 @@ type Table struct {
 	layout     Layout
 	count      Count
 	parts      []part
-	generation uint64 // what is older is shared with a Picture, and copied before it changes
+	generation uint64 // older ones are shared with a Picture, and copied before they change
 	records    int
 	bytes      int    // of the segments, as last weighed
 	sum        uint64 // of the records' own sums; independent of their order
 	ending     endings
-	sweeper    cursor // what is swept next
+	sweeper    cursor // the next to sweep
 	heads      heads
 	room       []byte // for a key; reused by every change
 	staying    packed // records that stay in a segment; reused by every sweep and split
 	moving     packed // records for the segment that is split from it
 }
 
-// cursor is a segment of a part. Where there is none, the part has shrunk, or is empty.
+// cursor is a segment of a part. If it does not exist, the part has shrunk, or is empty.
 type cursor struct{ part, segment int }
 
 // New returns an empty table.
@@ -47,8 +47,8 @@ func (t *Table) Records() int { return t.records }
 // Bytes returns the memory of the records: their bytes, the index, and spare capacity.
 func (t *Table) Bytes() int { return t.bytes }
 
-// Lookup returns the record of a key. Its value belongs to the table: the caller must read it before the next change, and
-// must not change it.
+// Lookup returns the record of a key. Its value belongs to the table: the caller must read it before the next change,
+// and must not change it.
 func (t *Table) Lookup(key string) (Record, bool) {
 	hash := xxhash.Sum64String(key)
 	g := t.parts[t.layout.Part(key)].segmentOf(hash)
@@ -131,7 +131,7 @@ func (t *Table) Forget(key string) {
 	t.shrink(p)
 }
 
-// uncount takes a record that is about to be removed out of everything that counts it.
+// uncount removes a record that is about to be removed from all counts.
 func (t *Table) uncount(p *part, s *stored) {
 	key := t.key(s)
 	t.leave(xxhash.Sum64String(key), s.Record)
@@ -170,8 +170,8 @@ func (t *Table) weigh(g *segment) {
 	g.weighed = uint32(bytes)
 }
 
-// Sweep searches for records that have ended at now, and removes them, until it has looked at so many segments, or parts
-// without one, or has removed about so many records. The next Sweep continues there.
+// Sweep searches for records that have ended at now, and removes them, until it has looked at so many segments, or
+// parts without one, or has removed about so many records. The next Sweep continues there.
 func (t *Table) Sweep(segments, records int, now limit.Time) {
 	least := t.records - records
 	for range segments {

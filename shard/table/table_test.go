@@ -20,8 +20,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// TestTableIsAMap compares a table with a map under random puts, forgets and sweeps, with values that change their size,
-// while pictures are taken.
+// TestTableIsAMap compares a table with a map under random puts, forgets and sweeps, with values that change their
+// size, while pictures are taken.
 func TestTableIsAMap(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -69,7 +69,7 @@ func compareWithMap(t *testing.T, rnd *rand.Rand, keys int) {
 	}
 }
 
-// forgetSwept removes from the map the records that the table dropped, all of which must have ended.
+// forgetSwept removes from the map the records that the table dropped; all of them must have ended.
 func forgetSwept(t *testing.T, table *Table, want map[string]Record, now limit.Time) {
 	t.Helper()
 	if table.records == len(want) {
@@ -85,8 +85,8 @@ func forgetSwept(t *testing.T, table *Table, want map[string]Record, now limit.T
 	}
 }
 
-// Sweeping all segments leaves no dead record, and returns the memory of a flood of keys. While the table shrinks, records
-// move to segments that were already searched, and wait there for the next round.
+// Sweeping all segments leaves no dead record, and returns the memory of a flood of keys. While the table shrinks,
+// records move to segments that were already searched, and wait there for the next round.
 func TestSweepForgetsAllThatEndedAndNothingElse(t *testing.T) {
 	rnd := seeded(t)
 	table := newTable(1 + rnd.IntN(5))
@@ -246,7 +246,8 @@ func TestHeadsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// TestAScanMeetsEveryRecord: those that are there all along, each once, while the table grows and shrinks between the pages.
+// TestAScanMeetsEveryRecord: those that are there all along, each once, while the table grows and shrinks between the
+// pages.
 func TestAScanMeetsEveryRecord(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -314,8 +315,8 @@ func TestAPartIsOneRangeOfAScan(t *testing.T) {
 	}
 }
 
-// A picture with any flipped bit in a record is refused, including key, lengths and end, and nobody who looks for a record falls
-// over it.
+// A picture with any flipped bit in a record is refused, including key, lengths and end, and no search for a record
+// fails over it.
 func TestAFlippedBitIsInNoPicture(t *testing.T) {
 	table := newTable(1)
 	for i := range 6 {
@@ -343,7 +344,8 @@ func TestAFlippedBitIsInNoPicture(t *testing.T) {
 	}
 }
 
-// A record with a flipped bit is lost, and perhaps those behind it; but nobody who puts, forgets, sweeps, splits or merges panics.
+// A record with a flipped bit is lost, and perhaps those after it; but putting, forgetting, sweeping, splitting and
+// merging never panic.
 func TestAFlippedBitEndsNobody(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -406,7 +408,7 @@ func (l testLayout) Parts() int          { return l.parts }
 func (l testLayout) Part(key string) int { return int(xxhash.Sum64String(key) >> 32 % uint64(l.parts)) }
 func (testLayout) Head(key string) int   { return strings.Index(key, "|") + 1 }
 
-// newTable returns a table that counts what it is told, for audit.
+// newTable returns a table with a count that does nothing, for audit.
 func newTable(parts int) *Table { return New(testLayout{parts}, func(string, int, int) {}) }
 
 func segmentsOf(table *Table) (n int) {
