@@ -24,15 +24,15 @@ const (
 //
 // Waits continue as long as they pay: as long as a fifth more requests come during the waits than would come anyway in
 // that time. The expected number follows from the size of a batch and its duration with its wait. Callers that do not
-// return come at the same rate at any time, so the waits stop and are tried again rarely. If only a part of the answered
-// callers returns in time, the batch waits for that part, and from time to time for all of them. A lone request never
-// waits.
+// return come at the same rate at any time, so the waits stop and are tried again rarely. If only a part of the
+// answered callers returns in time, the batch waits for that part, and from time to time for all of them. A lone
+// request never waits.
 //
 // The zero value is ready for use. A Pace belongs to one goroutine at a time.
 type Pace struct {
 	took  time.Duration // average duration of a batch
 	long  time.Duration // duration of the longest recent batch
-	share float64       // share of the answered requests that a batch waits for; 0: waits have stopped
+	share float64       // share of the answered requests that a batch waits for; 0 if waits have stopped
 	pause int           // number of batches until a batch waits for all of them again
 	last  int           // the previous pause
 
@@ -44,11 +44,11 @@ type Pace struct {
 	// About the newest batch.
 	answered, queued int           // requests in it, and requests in the queue when it was answered
 	target           int           // number of requests that the next batch waits for
-	bound            time.Duration // longest wait, from the answers on; 0: no wait
+	bound            time.Duration // longest wait, counted from the answers; 0 disables it
 	until            time.Time
 	ended            bool          // by End
 	at               time.Time     // time of the answers
-	first            int           // requests in the queue at the first look; 0: the wait has delayed no request
+	first            int           // requests in the queue at the first look; 0 if the wait has delayed no request
 	waited           time.Duration // duration of the wait
 	caught           int           // requests that came during it
 }
@@ -102,8 +102,8 @@ func (p *Pace) backOff() {
 	p.pause = p.last
 }
 
-// Left returns how much longer to wait while queued requests wait, the first of which is due at a given time; the zero
-// time means no due time. At 0 the batch goes with all queued requests, and the wait is over.
+// Left returns how much longer to wait while queued requests wait. due is when the first of them is due, or zero. At 0
+// the batch goes with all queued requests, and the wait is over.
 func (p *Pace) Left(queued int, due, now time.Time) time.Duration {
 	if p.bound == 0 || queued == 0 {
 		return 0
@@ -124,7 +124,9 @@ func (p *Pace) Left(queued int, due, now time.Time) time.Duration {
 		return 0
 	}
 	p.waited, p.caught = now.Sub(p.at), queued-p.queued
-	if p.queued == 0 { // a batch only goes when a request has come, so the first one proves nothing, unless it belongs to one of few groups
+	// a batch only goes when a request has come, so the first one proves nothing, unless it belongs to one of few
+	// groups
+	if p.queued == 0 {
 		p.caught -= min(p.first, max(1, p.answered/8))
 	}
 	if queued < p.target {

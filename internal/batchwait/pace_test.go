@@ -9,8 +9,8 @@ import (
 
 const batchTakes = 5 * time.Millisecond
 
-// world is one stream of batches under a Pace, in simulated time. Some callers ask again after their answers; others come
-// at random.
+// world is one stream of batches under a Pace, in simulated time. Some callers ask again after their answers; others
+// come at random.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand

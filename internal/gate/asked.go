@@ -8,16 +8,17 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Question is a request to a gate. Whose method, host and path it asks about is for asked to find out.
+// Question is a request to a gate. Method asked finds the method, host and path that it is about.
 type Question struct {
 	Peer   string // the other end of the connection, as in net/http
 	Method string
 	Host   string
-	Path   string // behind /gate/NAME, percent-encoded; "": nothing is there
+	Path   string // after /gate/NAME, percent-encoded; "" if there is nothing
 	Header http.Header
 }
 
-// one returns the value of a header that is there once; many: it is there more often, so nobody knows which one counts.
+// one returns the value of a header that occurs once. many means that it occurs more often, so that its value is
+// ambiguous.
 func (q *Question) one(name string) (value string, many bool) {
 	values := q.Header[http.CanonicalHeaderKey(name)]
 	if len(values) == 0 {
@@ -26,7 +27,7 @@ func (q *Question) one(name string) (value string, many bool) {
 	return values[0], len(values) > 1
 }
 
-// Refusal is the answer to a question that has nothing to do with limits.
+// Refusal is an answer to a question that does not depend on limits.
 type Refusal struct {
 	Status int // of HTTP
 	Detail string
@@ -35,25 +36,25 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return r.Detail }
 
-// request is a request that a proxy asks about, in its one spelling.
+// request is the request that a proxy asks about, in canonical form.
 type request struct {
 	method, host string
 	paths        paths
 }
 
-// asked returns the request that a question is about. Anybody may have sent the headers of a connection that comes from
-// elsewhere than a trusted proxy: such a question is about itself, or refused if it says otherwise.
+// asked returns the request that a question is about. A client may have sent any headers on a connection that is not
+// from a trusted proxy: such a question is about itself, and is refused if its headers say otherwise.
 func (g *Gate) asked(q *Question) (request, error) {
 	//mutant:strangers-question-is-root
 	if q.Path == "" && g.Ignores(q) { // taken for "/", it could pass without a route
 		return request{}, &Refusal{http.StatusBadRequest, "headers say which request this is about, and come from an address that is not in " +
-			"the gate's trusted_proxies: nobody else is believed"}
+			"the gate's trusted_proxies: only those are believed"}
 	}
 	if !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
 		return spelled(q.Method, q.Host, q.Path)
 	}
 	if g.rules.Proxy == policy.ProxyAny && q.Path != "" {
-		return spelled(q.Method, q.Host, q.Path) // of this path, nothing is the client's
+		return spelled(q.Method, q.Host, q.Path) // the client controls no part of this path
 	}
 	var found *request
 	for _, of := range forwards {
@@ -78,8 +79,8 @@ func (g *Gate) asked(q *Question) (request, error) {
 	return *found, nil
 }
 
-// Ignores reports whether a question says in headers what was asked, and comes from elsewhere than a trusted proxy: it may be a
-// proxy that the gate should trust.
+// Ignores reports whether a question has headers that describe a request, but is not from a trusted proxy: it may be
+// from a proxy that the gate should trust.
 func (g *Gate) Ignores(q *Question) bool {
 	if g.rules.Proxy == policy.ProxyPath || g.proxies.Trust(q.Peer) {
 		return false
@@ -87,7 +88,7 @@ func (g *Gate) Ignores(q *Question) bool {
 	return slices.ContainsFunc(forwards, func(f forward) bool { return len(q.Header[f.uri]) > 0 })
 }
 
-// forward is the headers with which a kind of proxy says what was asked.
+// forward is the headers in which a kind of proxy describes the request.
 type forward struct {
 	proxy             policy.GateProxy
 	method, uri, host string // host "": the Host header, or the one in the URI
@@ -99,8 +100,8 @@ var forwards = []forward{
 	{policy.ProxyForwarded, "X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host"},
 }
 
-// read reads the headers; false: they are not there. A URI without its method is refused: the method of the question would
-// match another route.
+// read reads the headers; said is false if they are missing. A URI without its method is refused: the method of the
+// question would match another route.
 func (f *forward) read(q *Question) (r request, said bool, err error) {
 	uri, manyURIs := q.one(f.uri)
 	if uri == "" && !manyURIs {
@@ -122,13 +123,13 @@ func (f *forward) read(q *Question) (r request, said bool, err error) {
 	return r, err == nil, err
 }
 
-// spelled gives a request its one spelling.
+// spelled returns a request in canonical form.
 func spelled(method, host, target string) (request, error) {
 	all, err := readings(target)
 	return request{cleanMethod(method), cleanHost(host), all}, err
 }
 
-// cleanMethod takes HEAD for GET: whoever answers one answers the other.
+// cleanMethod treats HEAD as GET: servers answer both alike.
 func cleanMethod(method string) string {
 	if method = strings.ToUpper(method); method == http.MethodHead {
 		return http.MethodGet

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Gate is the rules of one gate, ready to be asked. It never changes.
+// Gate is the rules of one gate, prepared for questions. It never changes.
 type Gate struct {
 	rules   *policy.Gate
 	proxies clientaddr.Proxies
@@ -35,11 +35,11 @@ func New(rules *policy.Gate, policies *policy.Set) *Gate {
 	return g
 }
 
-// Rules returns what the gate was made of. The caller must not change them.
+// Rules returns the rules of the gate. The caller must not change them.
 func (g *Gate) Rules() *policy.Gate { return g.rules }
 
-// Match returns the route of a question; nil: there is none. A path that servers read in several ways counts as all of them, or the
-// other one would be free. The error is a *Refusal.
+// Match returns the route of a question, or nil if there is none. A path that servers read in several ways counts as
+// all of them, or the other reading would be free. The error is a *Refusal.
 func (g *Gate) Match(q *Question) (*Route, error) {
 	r, err := g.asked(q)
 	if err != nil {
@@ -66,7 +66,7 @@ func (g *Gate) Match(q *Question) (*Route, error) {
 	return found, nil
 }
 
-// first returns the route of a path of a request; nil: there is none.
+// first returns the route of a path of a request, or nil if there is none.
 func (g *Gate) first(r *request, path string, header http.Header) *Route {
 	for i := range g.routes {
 		if g.routes[i].match.matches(r, path, header) {
@@ -82,8 +82,8 @@ type Entry struct {
 	Cost        uint64
 }
 
-// Entries returns what a question counts, no policy and key twice. There may be nothing. The error is a *Refusal, or that of
-// subject.
+// Entries returns the entries of a question, without repeating a policy and key. There may be none. The error is a
+// *Refusal, or that of subject.
 func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
 	entries, err := r.own(q, subject)
 	for other := r.also; other != nil && err == nil; other = other.also {
@@ -96,8 +96,8 @@ func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
 	return entries, err
 }
 
-// own returns the entries of a route alone. Who sent the request is for each route to say: an API key that another one knows has no
-// count of its own here.
+// own returns the entries of a route alone. Each route identifies the client: an API key that another route knows has
+// no count of its own here.
 func (r *Route) own(q *Question, subject Subject) ([]Entry, error) {
 	s := &sender{q: q, route: r, subject: subject}
 	entries := make([]Entry, 0, len(r.rules.Entries))
@@ -124,8 +124,9 @@ func (r *Route) key(template *policy.Template, s *sender) (key string, err error
 		switch {
 		case errors.Is(missing, errMissing) && r.gate.rules.OnMissing == policy.MissingShared:
 			return shared
+		// A refusal stays: only missing identities may be skipped.
 		//mutant:missing-field-hides-refusal
-		case missing != nil && (err == nil || errors.Is(err, errMissing)): // a refusal stays: what is missing may be skipped
+		case missing != nil && (err == nil || errors.Is(err, errMissing)):
 			err = missing
 		}
 		return value
@@ -133,7 +134,7 @@ func (r *Route) key(template *policy.Template, s *sender) (key string, err error
 	return key, err
 }
 
-// missing refuses a request that does not say who sent it.
+// missing refuses a request that does not identify its client.
 func (g *Gate) missing() error {
 	for _, identity := range g.rules.Identity {
 		if identity.Kind != policy.IdentityAddress {
@@ -143,7 +144,8 @@ func (g *Gate) missing() error {
 	return &Refusal{http.StatusBadRequest, "the proxy does not say in X-Forwarded-For where the request came from"}
 }
 
-// added appends an entry. Two fields of different keys can have the same value: such entries are one, which costs both.
+// added appends an entry. Two fields of different keys can have the same value: such entries are merged, at the sum of
+// their costs.
 func added(entries []Entry, e Entry) []Entry {
 	for i := range entries {
 		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
@@ -154,7 +156,7 @@ func added(entries []Entry, e Entry) []Entry {
 	return append(entries, e)
 }
 
-// most appends an entry of another reading of the same path: what both count is counted once, at the higher cost.
+// most appends an entry of another reading of the same path: entries of both are counted once, at the higher cost.
 func most(entries []Entry, e Entry) []Entry {
 	for i := range entries {
 		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
@@ -165,8 +167,8 @@ func most(entries []Entry, e Entry) []Entry {
 	return append(entries, e)
 }
 
-// cost returns the units of an entry. A header that the proxy did not set, or set to anything else than a number within the
-// bound, costs the most: no client makes its requests cheaper.
+// cost returns the units of an entry. If the proxy did not set the header to a number within the bound, it costs the
+// most: no client makes its requests cheaper.
 func (g *Gate) cost(c *policy.GateCost, q *Question) uint64 {
 	if c.Header == "" {
 		return c.Units
@@ -183,8 +185,8 @@ func (g *Gate) cost(c *policy.GateCost, q *Question) uint64 {
 // requestIDBytesMax bounds the ids that proxies give to requests.
 const requestIDBytesMax = 256
 
-// ID returns the idempotency id of a question; "": it has none. It is made of the proxy's id, the gate and the entries, so that
-// two gates, or two different requests with one id, never have the same.
+// ID returns the idempotency id of a question, or "". It is made from the proxy's id, the gate and the entries, so that
+// two gates, or two different requests with one id, never share it.
 func (g *Gate) ID(q *Question, entries []Entry) string {
 	if g.rules.RequestID == "" || !g.proxies.Trust(q.Peer) { //mutant:strangers-id-is-a-free-pass
 		return ""

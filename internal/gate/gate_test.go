@@ -18,7 +18,7 @@ gates:
   web:
 `
 
-// made makes a gate of its fields, each line of which has four spaces.
+// made makes a gate of its fields; each line has four spaces.
 func made(t testing.TB, fields string) *Gate {
 	t.Helper()
 	set, err := policy.Parse("f.yaml", []byte(policies+fields))
@@ -111,7 +111,7 @@ func TestTheFirstRouteThatMatchesIsTheOnlyOne(t *testing.T) {
 		{"GET", "a", "/api/x", nil, 8},
 		{"GET", "a", "/apix", nil, -1},
 		{"GET", "a", "", nil, 9},
-		{"HEAD", "a", "/", nil, 9}, // whoever answers GET answers HEAD
+		{"HEAD", "a", "/", nil, 9}, // a server that answers GET answers HEAD
 		{"POST", "a", "/", nil, -1},
 	} {
 		if got := g.index(t, question(c.method, c.host, c.path, c.headers...)); got != c.want {

@@ -10,17 +10,17 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Subject verifies a token and returns whose it is. Its error is ErrToken if the token proves nothing; any other says that
-// nobody could tell.
+// Subject verifies a token and returns its subject. Its error is ErrToken if the token is invalid; any other error
+// means that it could not be verified.
 type Subject func(token string) (subject string, err error)
 
-// ErrToken is the error about a token that proves nothing.
+// ErrToken is the error about an invalid token.
 var ErrToken = errors.New("the token is not valid")
 
-// shared is the identity of everybody without one. No other begins so.
+// shared is the identity of all clients without one. No other identity begins so.
 const shared = "anonymous"
 
-// sender finds out who sent a request, each thing once and only if an entry needs it.
+// sender identifies the client of a request, each field once and only if an entry needs it.
 type sender struct {
 	q       *Question
 	route   *Route
@@ -31,7 +31,8 @@ type sender struct {
 	askedIdentity, askedIP bool
 }
 
-// value returns the value of a field of a key; an error: it is missing (errMissing), refused, or nobody could tell.
+// value returns the value of a field of a key. The error means that it is missing (errMissing), refused, or could not
+// be verified.
 func (s *sender) value(field string) (string, error) {
 	if field == policy.GateFieldIP {
 		if !s.askedIP {
@@ -57,8 +58,8 @@ func (s *sender) address() (string, error) {
 	return address, nil
 }
 
-// first returns the first identity that the request has. One that proves nothing is refused, and not passed over: a client
-// with a token that has expired would otherwise count by its address.
+// first returns the first identity that the request has. An invalid one is refused, and not skipped: otherwise a client
+// with an expired token would count by its address.
 func (s *sender) first() (string, error) {
 	for _, identity := range s.route.gate.rules.Identity {
 		var name string
@@ -80,7 +81,8 @@ func (s *sender) first() (string, error) {
 
 func (s *sender) user() (string, error) {
 	header, many := s.q.one("Authorization")
-	// A site may take more than a space for the end of the scheme. What the gate took for another scheme would pass for no token.
+	// A site may accept more than a space after the scheme. If the gate took that for another scheme, the request would
+	// count as one without a token.
 	scheme, token := header, ""
 	//mutant:token-behind-a-tab
 	if i := strings.IndexFunc(header, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
@@ -99,8 +101,8 @@ func (s *sender) user() (string, error) {
 	return "user:" + subject, err
 }
 
-// key returns the identity of an API key. It is one only on a route that refuses unknown keys: elsewhere each key that a
-// client invents would have a count of its own.
+// key returns the identity of an API key. It is one only on a route that refuses unknown keys: elsewhere each key that
+// a client invents would have a count of its own.
 func (s *sender) key(header string) (string, error) {
 	value, many := s.q.one(header)
 	switch {

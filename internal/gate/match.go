@@ -16,7 +16,7 @@ type Route struct {
 	match     matcher
 	open      bool
 	knowsKeys bool
-	also      *Route // of another reading of the path; nil: there is none
+	also      *Route // for another reading of the path; may be nil
 }
 
 // Open reports whether a request without a decision passes.
@@ -29,10 +29,10 @@ func (r *Route) with(other *Route) *Route {
 	return &both
 }
 
-// matcher is a policy.GateMatch that is ready to be asked.
+// matcher is a policy.GateMatch prepared for questions.
 type matcher struct {
 	method, host string
-	path         func(string) bool // nil: every path
+	path         func(string) bool // nil matches every path
 	header       []*policy.GateHeader
 }
 
@@ -60,7 +60,7 @@ func anchored(pattern string) func(string) bool {
 	return regexp.MustCompile(`(?is)\A(?:` + pattern + `)\z`).MatchString
 }
 
-// globbed compiles a pattern in which "*" is any text within a segment, and "**" any text. "/**" at the end is also no
+// globbed compiles a pattern: "*" is any text within a segment, and "**" any text. "/**" at the end also matches no
 // text.
 func globbed(glob string) func(string) bool {
 	glob, tail := strings.TrimSuffix(glob, "/"), ""

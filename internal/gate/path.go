@@ -10,26 +10,29 @@ import (
 	"unicode/utf8"
 )
 
-// pathBytesMax bounds a path, which each route reads, maybe four times: a longer one could take longer than a proxy waits, and then pass.
+// pathBytesMax bounds a path. Each route reads it, up to four times: a longer one could take longer than a proxy waits,
+// and then pass.
 const pathBytesMax = 8 << 10
 
-// paths are what servers take the path of one target for, "" for none: one for each set of readings. Most targets have one.
+// paths are a target's paths as servers read it, one for each set of readings, or "" if there is none. Most targets
+// have one.
 type paths [everyReading]string
 
-// readings returns the paths of a target, such as /a//b/C/?x=1 or http://host/a/c. Each has one spelling:
+// readings returns the paths of a target, such as /a//b/C/?x=1 or http://host/a/c, in canonical form:
 //
 //	%41                 decoded once
 //	//, /a/, /A         empty segments, a slash at the end and the case of ASCII letters do not matter (nginx, Express, IIS), nor
 //	                    do those that are one of these in another case ("(?i)" of Go and Python, Spring)
 //
-// Some things make no difference for some servers, and a great one for others. A target with one of them has both paths:
+// Some features make no difference to some servers, and a great one to others. A target with one of them has both
+// paths:
 //
 //	%2F, %5C            a slash (nginx, IIS), or a letter (Express); "%2f" or "%5c" in the second path
 //	/a;x=1/b            a parameter that is cut off (Tomcat, Jetty), or a part of the name (Express)
 //	/a%20, /a.          white space, dots and bytes that are no text at an end of a name: they are dropped (trim, Windows), or a part of it
 //	//a/b               the host a (parse_url of PHP), or a name
 //
-// What no ordinary client sends, and servers read in more ways than anybody knows, is refused.
+// A target that no ordinary client sends, and that servers read in too many ways, is refused.
 func readings(target string) (paths, error) {
 	_, path, err := splitTarget(target)
 	if err != nil {
@@ -73,8 +76,9 @@ func readings(target string) (paths, error) {
 	return all, nil
 }
 
-// printable refuses what is no part of a URI (RFC 3986), and control characters however they are written: "$" of many regular
-// expressions matches before a line feed, and servers cut a request line at any white space that their language knows.
+// printable refuses characters that cannot be part of a URI (RFC 3986), and control characters in any encoding: "$" of
+// many regular expressions matches before a line feed, and servers cut a request line at any white space that their
+// language knows.
 func printable(path string) error {
 	if path != "" && path != "*" && path[0] != '/' { //mutant:path-without-slash-leaves-a-route
 		return ambiguous(`no "/" at its beginning`)
@@ -90,7 +94,7 @@ func printable(path string) error {
 	return nil
 }
 
-// unambiguous refuses a decoded segment in which a server may find a way up, or nothing at all.
+// unambiguous refuses a decoded segment that a server may read as a way up, or as empty.
 func unambiguous(segment string, last bool) error {
 	parts := strings.FieldsFunc(segment, isSlash)
 	for i, part := range parts {
@@ -115,16 +119,16 @@ func ambiguous(what string) error {
 type reading uint8
 
 const (
-	slashesInNames    reading = 1 << iota // encoded ones are parts of names
-	parametersInNames                     // what follows ";" too
-	looseEnds                             // what is loose at the ends of a name is no part of it
+	slashesInNames    reading = 1 << iota // encoded slashes are parts of names
+	parametersInNames                     // text after ";" as well
+	looseEnds                             // loose characters at the ends of a name are not part of it
 	hostInPath                            // "//" begins with the name of a host
 
 	everyReading
 	plain reading = 0
 )
 
-// cleanPath returns a path in its one spelling.
+// cleanPath returns a path in canonical form.
 func cleanPath(path string, way reading) string {
 	if way&hostInPath != 0 {
 		_, path, _ = strings.Cut(path[len("//"):], "/")
@@ -154,8 +158,8 @@ func cleanPath(path string, way reading) string {
 	return "/" + strings.Join(names, "/")
 }
 
-// isLoose reports whether a character vanishes for some servers where a name begins or ends. A byte that is no text may be white space
-// in another character set.
+// isLoose reports whether some servers drop a character at the beginning or end of a name. A byte that is not text may
+// be white space in another character set.
 func isLoose(r rune) bool { return r == '.' || isSpace(r) }
 
 func isSpace(r rune) bool { return r == utf8.RuneError || unicode.In(r, unicode.Z, unicode.C) }
@@ -164,8 +168,8 @@ func isSlash(r rune) bool { return r == '/' || r == '\\' }
 
 var encodedSlashes = strings.NewReplacer("/", "%2f", `\`, "%5c")
 
-// splitTarget returns the host and the path of a target in absolute form, or of a path alone: "//host/x" is one. Neither is
-// decoded.
+// splitTarget returns the host and the path of a target in absolute form, or of a path alone ("//host/x" is a path).
+// Neither is decoded.
 func splitTarget(target string) (host, path string, err error) {
 	path = target
 	if scheme, rest, found := strings.Cut(target, "://"); found && scheme != "" && !strings.ContainsAny(scheme, `/\%;?#`) {
@@ -188,7 +192,7 @@ func splitTarget(target string) (host, path string, err error) {
 	return host, path, nil
 }
 
-// decode undoes percent-encoding once. What is none stays as it is.
+// decode undoes percent-encoding once. Malformed escapes stay unchanged.
 func decode(text string) string {
 	if decoded, err := url.PathUnescape(text); err == nil {
 		return decoded
@@ -207,7 +211,7 @@ func decode(text string) string {
 	return b.String()
 }
 
-// lower changes ASCII letters, and the few that become one of these in another case. The bytes of a path need not be text.
+// lower lowers ASCII letters, and the few others that fold to one. The bytes of a path need not be text.
 func lower(text string) string {
 	text = foldsToASCII.Replace(text) //mutant:letter-of-another-case-differs
 	b := []byte(text)
@@ -219,7 +223,8 @@ func lower(text string) string {
 	return string(b)
 }
 
-// foldsToASCII has the letters outside of ASCII that are an ASCII letter in upper or lower case: U+017F, U+212A, U+0130 and U+0131.
+// foldsToASCII has the letters outside of ASCII that are an ASCII letter in upper or lower case: U+017F, U+212A, U+0130
+// and U+0131.
 var foldsToASCII = strings.NewReplacer("\u017f", "s", "\u212a", "k", "\u0130", "i", "\u0131", "i")
 
 // cleanHost returns the name in a Host header: lower case, no port, no dot at the end.

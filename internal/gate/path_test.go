@@ -35,7 +35,7 @@ func TestAPathHasOneSpelling(t *testing.T) {
 		"/a.png":                    "/a.png",
 		"/caf%C3%A9%20bar":          "/café bar",
 		"*":                         "/*",
-		// What some servers read in another way has both paths.
+		// Targets that some servers read differently have both paths.
 		"/a%2Fb":                "/a/b /a%2fb",
 		"/a%5cB/":               "/a/b /a%5cb",
 		"/%2f":                  "/ /%2f",
@@ -50,7 +50,7 @@ func TestAPathHasOneSpelling(t *testing.T) {
 		"/%e3%80%80login/a":     "/　login/a /login/a",
 		"/login%a0/a":           "/login\xa0/a /login/a",
 		"//a/b%20":              "/a/b  /a/b /b  /b",
-		// What servers read in more ways than anybody knows is refused.
+		// Targets that servers read in too many ways are refused.
 		"/x/../login":                            "400",
 		"/..":                                    "400",
 		"/./login":                               "400",
@@ -194,8 +194,8 @@ func TestASecondSpellingIsNotFree(t *testing.T) {
 	}
 }
 
-// Some letters outside of ASCII are an ASCII letter in another case, and "(?i)" takes one for the other. "i" with and without its dot
-// is one letter for Python and Java.
+// Some letters outside of ASCII are an ASCII letter in another case, and "(?i)" takes one for the other. "i" with and
+// without its dot is one letter for Python and Java.
 func TestALetterInAnotherCaseIsNotFree(t *testing.T) {
 	g := routed(t, "{path: /api/task-list}")
 	page := regexp.MustCompile("(?i)^/api/task-list$")
@@ -214,8 +214,8 @@ func TestALetterInAnotherCaseIsNotFree(t *testing.T) {
 	}
 }
 
-// Whatever net/http takes for one path, so does the gate, or it refuses: its mux redirects a spelling, or serves it, and never
-// elsewhere.
+// Whatever net/http takes for one path, so does the gate, or it refuses: its mux redirects a spelling, or serves it,
+// and never elsewhere.
 func TestNetHTTPAndTheGateAgree(t *testing.T) {
 	g := routed(t, "{path: /api/login}")
 	mux := http.NewServeMux()

@@ -134,7 +134,8 @@ func (s *server) start(t *testing.T) (address string) {
 	return address
 }
 
-// serves reports whether the answer to a spelling is the page. A redirect is none: its target is asked for at the gate again.
+// serves reports whether the answer to a spelling is the page. A redirect is none: its target is asked for at the gate
+// again.
 func serves(t *testing.T, address, host, spelling string) bool {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

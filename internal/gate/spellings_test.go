@@ -63,7 +63,8 @@ func filled(patterns []string, name string, texts []string) (all []string) {
 	return all
 }
 
-// takenFile says which servers take which spelling for the page. `make spellings` asks them, and writes it if they take others now.
+// takenFile says which servers take which spelling for the page. `make spellings` asks them, and writes it if they take
+// others now.
 const takenFile = "testdata/taken.txt"
 
 // taken returns the servers of each spelling.

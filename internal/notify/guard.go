@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// special are the addresses that are not somebody's host on the Internet. Of IPv6 only 2000::/3 is, so the list has the exceptions
-// in there alone.
+// special are the addresses that are not hosts on the Internet. Of IPv6 only 2000::/3 is, so the list has the
+// exceptions in it alone.
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
@@ -24,14 +24,14 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// allowList is what a node's configuration allows besides the Internet.
+// allowList is the addresses that a node's configuration allows besides the Internet.
 type allowList []netip.Prefix
 
 func (a allowList) has(addr netip.Addr) bool {
 	return slices.ContainsFunc(a, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// check refuses an address that a node must not be made to ask. Without TLS only those on the list are allowed.
+// check refuses an address that a node must not be made to call. Without TLS only those on the list are allowed.
 func (a allowList) check(addr netip.Addr, plain bool) error {
 	addr = addr.Unmap().WithZone("")
 	switch {

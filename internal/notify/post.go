@@ -19,36 +19,37 @@ import (
 	"time"
 )
 
-// Timeout bounds one try, from the connection to the last byte that is read of the answer.
+// Timeout bounds one attempt, from the connection to the last byte read of the answer.
 const Timeout = 15 * time.Second
 
-// BodyMost is less than what a message may have by Standard Webhooks.
+// BodyMost bounds a body in bytes. Standard Webhooks allows more.
 const BodyMost = 20 << 10
 
 const (
-	answerMost   = 16 << 10    // bytes that are read of an answer's body
-	answerWithin = time.Second // how long they are read
+	answerMost   = 16 << 10    // bytes read of an answer's body
+	answerWithin = time.Second // time to read them
 	headerMost   = 16 << 10    // bytes of an answer's header
 	retryMost    = 24 * time.Hour
 )
 
-// Config configures a Poster. Zero values are documented.
+// Config configures a Poster. Zero values have defaults.
 type Config struct {
-	Allow   []netip.Prefix                                              // addresses that are reached besides those of the Internet, with or without TLS
-	Roots   *x509.CertPool                                              // authorities; nil: the system's
-	Resolve *net.Resolver                                               // nil: the system's
-	Dial    func(ctx context.Context, address string) (net.Conn, error) // connects to an address that is allowed; nil: TCP
-	Now     func() time.Time                                            // of timestamps; nil: time.Now
-	Agent   string                                                      // User-Agent; "": stint
-	Timeout time.Duration                                               // of one try; 0: Timeout
+	// Allow has addresses that are reached besides those of the Internet, with or without TLS.
+	Allow   []netip.Prefix
+	Roots   *x509.CertPool                                              // authorities; nil means the system's
+	Resolve *net.Resolver                                               // nil means the system's
+	Dial    func(ctx context.Context, address string) (net.Conn, error) // connects to an allowed address; nil means TCP
+	Now     func() time.Time                                            // for timestamps; nil means time.Now
+	Agent   string                                                      // User-Agent; "" means stint
+	Timeout time.Duration                                               // of one attempt; 0 means Timeout
 }
 
 // Message is one event in its form on the wire.
 type Message struct {
-	ID          string // for ever the same for this event: receivers count it once
+	ID          string // never changes for an event: receivers count it once
 	ContentType string
 	Body        []byte
-	Retry       bool // it was sent before, and may have been taken
+	Retry       bool // it was sent before, and may have been accepted
 }
 
 // Poster sends messages. It may be used concurrently.
@@ -73,8 +74,8 @@ func NewPoster(c Config) *Poster {
 	return p
 }
 
-// client makes the client for connections with or without TLS. It asks nobody on the way: the environment names proxies for what a
-// user does, and an answer names other places.
+// client makes the client for connections with or without TLS. It uses no proxy and follows no redirect: proxies in the
+// environment are for users, and redirects lead to other places.
 func (p *Poster) client(plain bool) *http.Client {
 	allow := allowList(p.config.Allow)
 	check := func(address string) error {
@@ -109,7 +110,8 @@ func (p *Poster) client(plain bool) *http.Client {
 	}
 }
 
-// Transport reaches the addresses that sinks may have, for others who ask what operators name. It is closed with the Poster.
+// Transport reaches the addresses that sinks may have, for other code that fetches operators' URLs. It is closed with
+// the Poster.
 func (p *Poster) Transport() http.RoundTripper { return transport{p} }
 
 type transport struct{ *Poster }
@@ -133,24 +135,25 @@ func (p *Poster) Close() {
 	p.plain.CloseIdleConnections()
 }
 
-// End is how a try ended.
+// End is how an attempt ended.
 type End uint8
 
-// Ends of tries.
+// Ends of attempts.
 const (
-	Again     End = iota // not taken: try again
-	Delivered            // taken
-	Gone                 // the receiver wants nothing any more
-	Refused              // no further try can help: the receiver does not take it (400), or the sender's own rules do not
-	Broken               // this node stopped the try: it says nothing about the sink
-	Known                // only of a retry to CloudEvents: it has one of the events already, and took none of the others
+	Again     End = iota // not accepted: try again
+	Delivered            // accepted
+	Gone                 // the receiver wants no more events
+	Refused              // no further attempt can help: the receiver rejects it (400), or the sender's own rules do
+	Broken               // this node stopped the attempt, which implies nothing about the sink
+	// Known is only for a retry to CloudEvents: it has one of the events already, and accepted none of the others.
+	Known
 )
 
-// Outcome is how a try ended, and why.
+// Outcome is how an attempt ended, and why.
 type Outcome struct {
 	End   End
-	After time.Duration // Again: how long the receiver wants to be left alone; 0: it did not say
-	Why   string        // without secrets, for people; "" if Delivered
+	After time.Duration // Again: how long the receiver asks to wait; 0 if it did not
+	Why   string        // without secrets, for display; "" if Delivered
 }
 
 // Post sends a message to a sink once. It returns within Config.Timeout.
@@ -171,7 +174,7 @@ func (p *Poster) Post(ctx context.Context, s *Sink, m Message) Outcome {
 	return p.judge(s, m, answer, readAway(answer.Body))
 }
 
-// request makes the request of a try.
+// request makes the request of an attempt.
 func (p *Poster) request(ctx context.Context, s *Sink, m Message) (*http.Request, error) {
 	if len(m.Body) >= BodyMost {
 		return nil, fmt.Errorf("the message has %d bytes, and webhooks have less than %d", len(m.Body), BodyMost)
@@ -195,7 +198,7 @@ func (p *Poster) request(ctx context.Context, s *Sink, m Message) (*http.Request
 	return r, nil
 }
 
-// readAway reads a short answer to its end, so that its connection can be used again. A long or slow one is cut.
+// readAway reads a short answer to its end, so that its connection can be used again. A long or slow answer is cut off.
 func readAway(body io.ReadCloser) []byte {
 	cut := time.AfterFunc(answerWithin, func() { body.Close() })
 	text, _ := io.ReadAll(io.LimitReader(body, answerMost))
@@ -229,8 +232,8 @@ func (p *Poster) judge(s *Sink, m Message, answer *http.Response, body []byte) O
 	return Outcome{Why: fmt.Sprintf("it answered %d", code)}
 }
 
-// isThereAlready reports whether Stripe refuses an event because it has one with this identifier. Nobody else makes such identifiers, so
-// it is an earlier copy of the same event, whose answer was lost or came to another owner.
+// isThereAlready reports whether Stripe refuses an event because it has one with this identifier. Only stint makes such
+// identifiers, so it is an earlier copy of the same event: its answer was lost or went to another owner.
 func isThereAlready(m Message, body []byte) bool {
 	var answer struct {
 		Error struct{ Code, Message string }
@@ -242,7 +245,7 @@ func isThereAlready(m Message, body []byte) bool {
 	return e.Code == "duplicate_meter_event" || strings.Contains(e.Message, "already exists") && strings.Contains(e.Message, m.ID)
 }
 
-// retryAfter reads the header of that name: seconds, or a date.
+// retryAfter reads a Retry-After header: seconds, or a date.
 func retryAfter(text string, now time.Time) (after time.Duration) {
 	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
 		after = time.Duration(seconds) * time.Second
@@ -252,7 +255,7 @@ func retryAfter(text string, now time.Time) (after time.Duration) {
 	return min(max(after, 0), retryMost)
 }
 
-// whyNot is an error without the address, which may have secrets in its path.
+// whyNot returns an error's text without the address, which may have secrets in its path.
 func (p *Poster) whyNot(err error) string {
 	var outer *url.Error
 	if errors.As(err, &outer) {

@@ -118,7 +118,7 @@ func TestOnlySuccessIsSuccess(t *testing.T) {
 	}
 }
 
-// Who answers 400 means this message if it is Stripe or takes CloudEvents. A webhook may mean anything.
+// A 400 of Stripe or a receiver of CloudEvents is about this message. A webhook may mean anything by it.
 func TestAnAnswerMeansWhatItsReceiverMeans(t *testing.T) {
 	for kind, want := range map[string]map[int]End{
 		Webhook:     {400: Again, 401: Again, 410: Gone, 204: Delivered, 500: Again},
@@ -222,7 +222,8 @@ func TestNoProxyIsUsed(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", proxy.URL)
 	t.Setenv("HTTP_PROXY", proxy.URL)
 	r := newReceiver(t, status(200))
-	if r.secureTransport().Proxy != nil || r.plainTransport().Proxy != nil { // the environment is read once a process, and never for loopback
+	// the environment is read once a process, and never for loopback
+	if r.secureTransport().Proxy != nil || r.plainTransport().Proxy != nil {
 		t.Error("there is a proxy")
 	}
 	if o := r.post(t); o.End != Delivered || asked.Load() != 0 {
@@ -285,7 +286,7 @@ func TestANameThatTurnsInwardsGainsNothing(t *testing.T) {
 	}
 }
 
-// dnsServer answers questions for IPv4 addresses, without letting anybody keep the answer.
+// dnsServer answers questions for IPv4 addresses that must not be cached.
 func dnsServer(t *testing.T, answer func() netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Rules of tries.
+// Rules of attempts.
 const (
 	// GiveUpAfter is how long an event is tried.
 	GiveUpAfter = 3 * 24 * time.Hour
 	// GiveUpStripe is the same for Stripe: it knows an identifier for a day, so a later copy could count twice.
 	GiveUpStripe = 20 * time.Hour
 
-	// latest is how long one is tried that is older than that when it is seen first: a dead letter that was replayed.
+	// latest is how long an event is tried that is older than that when it is first seen: a replayed dead letter.
 	latest = time.Hour
 
-	// settleTime is how long the acknowledgement of a delivery is awaited before it is tried again.
+	// settleTime is how long to wait for the acknowledgement of a delivery before it is tried again.
 	settleTime = 5 * time.Second
 
-	backoffFirst = 5 * time.Second // before the second try of an event, more or less
+	backoffFirst = 5 * time.Second // before the second attempt at an event, roughly
 	backoffMost  = 4 * time.Hour
-	pauseFirst   = time.Second // of a sink that has failed
+	pauseFirst   = time.Second // of a failed sink
 	pauseMost    = time.Minute
 
-	// SinkAtOnce and AtOnce bound the tries under way, to one sink and in all.
+	// SinkAtOnce and AtOnce bound the attempts under way, to one sink and in all.
 	SinkAtOnce = 4
 	AtOnce     = 32
 )
@@ -34,15 +34,15 @@ const (
 // Delivery names one event on its way to one sink.
 type Delivery struct{ Sink, Event string }
 
-// Waiting is a Delivery with what decides when it is tried.
+// Waiting is a Delivery with the times that govern its attempts.
 type Waiting struct {
 	Delivery
 	At    time.Time // of the event: the oldest is tried first
-	Until time.Time // from then on a failure is its last
+	Until time.Time // a failure from then on is its last
 }
 
-// Until says until when an event is tried that is seen first now. Its time begins with the event and not with the first try, so a new
-// owner of its shard does not make it longer.
+// Until returns the end of the attempts at an event that is first seen now. The time counts from the event and not from
+// the first attempt, so a new owner of its shard does not prolong it.
 func Until(at, now time.Time, within time.Duration) time.Time {
 	if until := at.Add(within); now.Before(until) {
 		return until
@@ -50,7 +50,7 @@ func Until(at, now time.Time, within time.Duration) time.Time {
 	return now.Add(latest)
 }
 
-// Step says what becomes of a delivery after a try.
+// Step is the next step of a delivery after an attempt.
 type Step uint8
 
 // Steps.
@@ -60,9 +60,10 @@ const (
 	GiveUp                  // it goes to the dead letters
 )
 
-// Schedule decides which delivery is tried when. A delivery that failed waits twice as long each time, 5 s at first and 4 hours
-// at most, give or take a half. A sink that failed gets one try at a time, a minute apart at most, until it takes something: so
-// ten thousand events that wait for a sink that is down are not ten thousand tries. One owner; no method blocks.
+// Schedule decides when to attempt each delivery. A failed delivery waits twice as long each time, from 5 s to 4 hours,
+// plus or minus half of it. A failed sink gets one attempt at a time, a minute apart at most, until it accepts
+// something: so ten thousand events that wait for a sink that is down are not ten thousand attempts. It has one owner;
+// no method blocks.
 type Schedule struct {
 	pace    Pace
 	waiting map[Delivery]*waiting
@@ -76,19 +77,19 @@ type waiting struct {
 	next     time.Time // not before
 	failures int
 	flying   bool
-	known    bool // in the last Sync, while that goes on
+	known    bool // seen by the Sync in progress
 	gone     bool // not in the last Sync, but under way then
 }
 
-// health is how a sink does.
+// health is the state of a sink.
 type health struct {
 	flying   int
 	failures int       // in a row
-	next     time.Time // not before, whatever the delivery
-	why      string    // it failed last; "": it did not
+	next     time.Time // not before, for any delivery
+	why      string    // why the last attempt failed; "" if it did not
 }
 
-// Pace is how long the first waits are. The zero value stands for those that Schedule tells; tests are faster.
+// Pace is the first waits. The zero value means Schedule's; tests use shorter ones.
 type Pace struct{ Backoff, Pause time.Duration }
 
 // NewSchedule makes an empty schedule.
@@ -97,7 +98,7 @@ func NewSchedule(p Pace) *Schedule {
 	return &Schedule{pace: p, waiting: make(map[Delivery]*waiting), sinks: make(map[string]*health)}
 }
 
-// Sync takes what waits now. What waits no longer is forgotten; if it is under way, it is not tried again.
+// Sync sets the waiting deliveries. Others are forgotten; if one is under way, it is not tried again.
 func (s *Schedule) Sync(all []Waiting) {
 	for _, w := range all {
 		if known := s.waiting[w.Delivery]; known != nil {
@@ -118,8 +119,8 @@ func (s *Schedule) Sync(all []Waiting) {
 	maps.DeleteFunc(s.sinks, func(name string, h *health) bool { return h.flying == 0 && !used[name] })
 }
 
-// Next returns the deliveries to try now, the oldest events first, and notes them as under way. Each one ends with Ended. ready
-// says whether a sink takes any.
+// Next returns the deliveries to attempt now, the oldest events first, and marks them as under way. Each one ends with
+// Ended. ready reports whether a sink accepts any.
 func (s *Schedule) Next(now time.Time, ready func(sink string) bool) (due []Delivery) {
 	for _, d := range s.due(now) {
 		w, h := s.waiting[d], s.health(d.Sink)
@@ -137,7 +138,7 @@ func (s *Schedule) Next(now time.Time, ready func(sink string) bool) (due []Deli
 	return due
 }
 
-// due lists the deliveries whose own time has come, the oldest events first.
+// due lists the deliveries that may be tried now, the oldest events first.
 func (s *Schedule) due(now time.Time) (all []Delivery) {
 	for d, w := range s.waiting {
 		if !w.flying && !w.gone && !w.next.After(now) && !s.health(d.Sink).next.After(now) {
@@ -162,7 +163,7 @@ func (s *Schedule) health(sink string) *health {
 	return h
 }
 
-// atOnce is one after a failure: the others wait for what becomes of it.
+// one after a failure: the others wait for its outcome
 func (h *health) atOnce() int {
 	if h.failures > 0 {
 		return 1
@@ -170,10 +171,10 @@ func (h *health) atOnce() int {
 	return SinkAtOnce
 }
 
-// Retried reports whether a delivery has failed before: what was tried may have arrived.
+// Retried reports whether a delivery has failed before: an earlier copy may have arrived.
 func (s *Schedule) Retried(d Delivery) bool { return s.waiting[d].failures > 0 }
 
-// Ended notes how a try ended, and says what becomes of the delivery. chance is uniform in [0, 1).
+// Ended records how an attempt ended, and returns the delivery's next step. chance is uniform in [0, 1).
 func (s *Schedule) Ended(d Delivery, o Outcome, now time.Time, chance float64) Step {
 	w, h := s.waiting[d], s.health(d.Sink)
 	w.flying = false
@@ -206,12 +207,13 @@ func grown(first, most time.Duration, failures int) time.Duration {
 	return min(first<<min(failures-1, 30), most)
 }
 
-// spread is d, give or take a half: what failed together is not tried together.
+// spread returns d plus or minus half of it, so that deliveries that failed together are not retried together.
 func spread(d time.Duration, chance float64) time.Duration {
 	return d/2 + time.Duration(float64(d)*chance)
 }
 
-// Overdue returns the deliveries whose time is over while their sink takes nothing: they are given up without a try.
+// Overdue returns the deliveries that have run out of time while their sink accepts nothing: they are given up without
+// an attempt.
 func (s *Schedule) Overdue(now time.Time, ready func(sink string) bool) (all []Delivery) {
 	for d, w := range s.waiting {
 		if !w.flying && !w.gone && !w.next.After(now) && !now.Before(w.until) && !ready(d.Sink) {
@@ -222,7 +224,7 @@ func (s *Schedule) Overdue(now time.Time, ready func(sink string) bool) (all []D
 	return all
 }
 
-// Failing lists the sinks that did not take the last thing they were sent, with how often in a row and why.
+// Failing lists the sinks with a failed last attempt, the number of failures in a row and the reason.
 func (s *Schedule) Failing() map[string]string {
 	failing := make(map[string]string)
 	for name, h := range s.sinks {

@@ -143,8 +143,8 @@ func TestAStoppedTrySaysNothingAboutTheSink(t *testing.T) {
 	}
 }
 
-// A dead sink and hundreds of events: few tries, and the other sink is not held up. Once it lives, all arrive.
-// Another node delivered it, or its shard has moved: whoever has the events of this Sync at hand has it no longer.
+// A dead sink and hundreds of events: few tries, and the other sink is not held up. Once it lives, all arrive. Another
+// node delivered it, or its shard has moved: the source of this Sync no longer has it.
 func TestWhatIsGoneWhileItIsUnderWayIsNotTriedAgain(t *testing.T) {
 	for _, o := range []Outcome{{End: Broken}, {End: Delivered}, {Why: "it answered 500"}} {
 		s, d := one()

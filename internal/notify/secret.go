@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// secretPrefix begins the text of a secret for signatures, as Standard Webhooks says.
+// secretPrefix begins the text of a signing secret, by Standard Webhooks.
 const secretPrefix = "whsec_"
 
 // secretBytes is the size of a new secret. Standard Webhooks asks for 24 to 64 bytes.
 const secretBytes = 32
 
-// Secret signs messages, or is the key of somebody's API. Its text forms do not show it.
+// Secret signs messages, or is the key of a receiver's API. Its text forms do not show it.
 type Secret struct {
-	Key  []byte // of a webhook: for HMAC-SHA256; of the others: the API key, as it is sent
+	Key  []byte // of a webhook: for HMAC-SHA256; otherwise the API key, as sent
 	Made int64  // in Unix microseconds
-	Ends int64  `json:",omitempty"` // likewise; 0: it is the newest
+	Ends int64  `json:",omitempty"` // likewise; 0 for the newest
 }
 
 // NewSecret draws a secret for signatures.
@@ -32,7 +32,7 @@ func NewSecret(random io.Reader, now time.Time) (Secret, error) {
 	return s, err
 }
 
-// Text is the secret as its receiver configures it. It is shown once.
+// Text returns the secret in the form that its receiver configures. It is shown once.
 func (s Secret) Text() string { return secretPrefix + base64.StdEncoding.EncodeToString(s.Key) }
 
 // String implements fmt.Stringer.
@@ -47,8 +47,8 @@ func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 // LogValue implements slog.LogValuer.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Signature is the value of the header webhook-signature: one signature for each secret, so that a receiver which knows only one
-// of two is content. The timestamp is in Unix seconds.
+// Signature returns the value of the header webhook-signature: one signature for each secret, so that a receiver that
+// knows only one of two accepts it. The timestamp is in Unix seconds.
 func Signature(secrets []Secret, id string, timestamp int64, body []byte) string {
 	all := make([]string, len(secrets))
 	for i, s := range secrets {

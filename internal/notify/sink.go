@@ -14,13 +14,13 @@ import (
 const (
 	Webhook     = "webhook"     // Standard Webhooks
 	Stripe      = "stripe"      // meter events of Stripe
-	CloudEvents = "cloudevents" // batches of CloudEvents, as OpenMeter takes them
+	CloudEvents = "cloudevents" // batches of CloudEvents, in OpenMeter's form
 )
 
-// Kinds of events, as a sink's Events names them.
+// Kinds of events in a sink's Events.
 const (
-	Threshold = "threshold" // a key has used a part of a limit
-	Usage     = "usage"     // bills that are final
+	Threshold = "threshold" // a key has used a certain share of a limit
+	Usage     = "usage"     // final bills
 	Spike     = "spike"     // a key is denied much more than usual
 )
 
@@ -30,31 +30,33 @@ const Document = "sinks"
 // SinksMost bounds the sinks of a cluster, so that the document holds them.
 const SinksMost = 64
 
-// Sink is where events go.
+// Sink is a destination of events.
 type Sink struct {
 	Name    string
 	Kind    string
 	URL     string
-	Events  []string // kinds of events that it takes, sorted
-	Secrets []Secret // the newest first; at least one, but for CloudEvents without an API key
-	// Prefix begins the keys whose rest is a customer of Stripe, or a subject of CloudEvents. Not for a Webhook.
+	Events  []string // kinds of events that it accepts, sorted
+	Secrets []Secret // the newest first; at least one, except for CloudEvents without an API key
+	// Prefix begins the keys that belong to a customer of Stripe, or a subject of CloudEvents: the rest of the key. Not
+	// for a Webhook.
 	Prefix   string    `json:",omitempty"`
-	Disabled *Disabled `json:",omitempty"` // nil: it is not
-	Looked   int64     `json:",omitempty"` // when it was last enabled: who did that has seen what was skipped; in Unix microseconds
-	Created  int64     // in Unix microseconds
-	Creator  string    // who made it
+	Disabled *Disabled `json:",omitempty"` // nil unless disabled
+	// Looked is when it was last enabled, in Unix microseconds: skipped bills from before have been seen.
+	Looked  int64  `json:",omitempty"`
+	Created int64  // in Unix microseconds
+	Creator string // the actor that made it
 }
 
-// Disabled says why nothing is sent to a sink.
+// Disabled is why nothing is sent to a sink.
 type Disabled struct {
 	At  int64 // in Unix microseconds
 	Why string
 }
 
-// names matches what a policy can name in its notify list.
+// names matches the names that a policy's notify list can hold.
 var names = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// ValidName reports whether a sink may have that name.
+// ValidName reports whether a sink may have this name.
 func ValidName(name string) bool { return names.MatchString(name) }
 
 // urlMost bounds the address of a sink.
@@ -63,7 +65,7 @@ const urlMost = 1024
 // keyMost bounds the API key of a sink.
 const keyMost = 512
 
-// Problem says what is wrong with a new sink, and in which field; "": nothing is.
+// Problem returns the first wrong field of a new sink and its problem, or two empty strings.
 func (s *Sink) Problem() (field, problem string) {
 	if !ValidName(s.Name) {
 		return "name", fmt.Sprintf("%q is not 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
@@ -117,10 +119,10 @@ func urlProblem(text string) string {
 	return ""
 }
 
-// Takes reports whether the sink takes a kind of events.
+// Takes reports whether the sink accepts a kind of events.
 func (s *Sink) Takes(kind string) bool { return slices.Contains(s.Events, kind) }
 
-// SecretsAt are the secrets that messages are signed with at an instant, the newest first.
+// SecretsAt returns the secrets that sign messages at an instant, the newest first.
 func (s *Sink) SecretsAt(now time.Time) []Secret {
 	return slices.DeleteFunc(slices.Clone(s.Secrets), func(one Secret) bool { return one.Ends != 0 && one.Ends <= now.UnixMicro() })
 }
@@ -148,7 +150,7 @@ func Encode(all []Sink) []byte {
 	return text
 }
 
-// Decode reads what Encode wrote. Unknown fields are ignored: a newer version may have added them.
+// Decode reads the output of Encode. Unknown fields are ignored: a newer version may have added them.
 func Decode(body []byte) ([]Sink, error) {
 	if len(body) == 0 {
 		return nil, nil

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// The rate of wrong tokens of one address that are worth a line in the log: attemptsBurst at once, then one for each
-// attemptsEvery (GCRA).
+// The rate at which an address's wrong tokens are logged: attemptsBurst at once, then one for each attemptsEvery
+// (GCRA).
 const (
 	attemptsBurst     = 10
 	attemptsEvery     = time.Second
 	attemptsAddresses = 4096
 )
 
-// Attempts bounds what wrong tokens cost the log. It never makes a caller wait, and refuses nobody: right tokens may come from
-// the same address. It may be used concurrently.
+// Attempts bounds the log lines caused by wrong tokens. It never makes a caller wait, and refuses no caller: right
+// tokens may come from the same address. It may be used concurrently.
 type Attempts struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by address: its theoretical arrival time; guarded by mu
 }
 
-// Worth reports whether a wrong token of an address is to be logged.
+// Worth reports whether to log a wrong token of an address.
 func (a *Attempts) Worth(address string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,7 +44,7 @@ func (a *Attempts) Worth(address string, now time.Time) bool {
 	return true
 }
 
-// forget drops the addresses that may do everything again. The caller holds mu.
+// forget drops the addresses that have their whole burst again. The caller holds mu.
 func (a *Attempts) forget(now time.Time) {
 	for address, at := range a.next {
 		if at.Before(now) {

@@ -120,7 +120,7 @@ func TestBeforeTheFirstToken(t *testing.T) {
 	g.Learn(&Set{Outside: true})
 	early, _ := g.Caller(Proof{Port: Loopback})
 	g.Learn(NewSet(nil, false, &LastUses{}))
-	// Whoever came while the node belonged to no cluster is as good as one who comes now.
+	// A caller from the time before the node belonged to a cluster is as good as one that comes now.
 	if c, refusal := g.Still(early, Loopback); refusal != nil || g.Admit(c, Check) != nil {
 		t.Errorf("a connection that is older than the cluster is refused: %v, %v", refusal, g.Admit(c, Check))
 	}
@@ -213,7 +213,7 @@ func long(n int) string { return strings.Repeat("k", n) }
 
 func many(n int) string { return strings.TrimSuffix(strings.Repeat("p,", n), ",") }
 
-// Whoever may make tokens may not make stronger ones than their own.
+// A caller that may make tokens may not make stronger ones than its own.
 func TestNobodyGivesAwayWhatTheyDoNotHave(t *testing.T) {
 	for _, c := range []struct {
 		own, given string
@@ -285,7 +285,7 @@ func TestAnOpenConnectionLosesWhatItsTokenLoses(t *testing.T) {
 	if _, refusal := g.Still(c, Public); refusal != errWrong {
 		t.Errorf("after its revocation: %v", refusal)
 	}
-	// Whoever connected before the first token has to prove who they are now.
+	// A client that connected before the first token has to authenticate now.
 	open := NewGuard(func() time.Time { return now.Time })
 	open.Learn(NewSet(nil, false, &LastUses{}))
 	c, _ = open.Caller(Proof{Port: Loopback})

@@ -10,22 +10,23 @@ import (
 type Op uint8
 
 const (
-	NoOp        Op = iota // a caller who is known may do it, whatever was granted
-	Check                 // count: Check, CheckBatch, CheckStream, Reserve; on the Redis port INCR, CL.THROTTLE and their like
-	Settle                // end a hold, refund a decision
-	Read                  // Get; on the Redis port GET, TTL
-	Adjust                // change what a key has used, or block it; on the Redis port SET, DEL, EXPIRE
-	Override              // give a key a tier or quotas of its own
-	Policies              // apply policies
-	Observe               // status, policies, metrics: what shows no key
-	ObserveKeys           // audit: what shows keys
-	Usage                 // usage of billing meters
-	Cluster               // drain, remove, upgrade
-	Backup                // read everything at once
-	Tokens                // create, list, rotate and revoke tokens
-	Inline                // send limits along with a request, beside Check or Read
-	Sinks                 // where events go, and those that wait, with their keys
-	Correct               // correct a bill by hand
+	NoOp Op = iota // any authenticated caller may do it, without a grant
+	// Check counts: Check, CheckBatch, CheckStream, Reserve; on the Redis port INCR, CL.THROTTLE and their like.
+	Check
+	Settle      // end a hold, refund a decision
+	Read        // Get; on the Redis port GET, TTL
+	Adjust      // change what a key has used, or block it; on the Redis port SET, DEL, EXPIRE
+	Override    // give a key a tier or quotas of its own
+	Policies    // apply policies
+	Observe     // status, policies, metrics: calls that show no key
+	ObserveKeys // audit: calls that show keys
+	Usage       // usage of billing meters
+	Cluster     // drain, remove, upgrade
+	Backup      // read everything at once
+	Tokens      // create, list, rotate and revoke tokens
+	Inline      // send limits along with a request, beside Check or Read
+	Sinks       // event sinks, and waiting events with their keys
+	Correct     // correct a bill by hand
 	opCount
 )
 
@@ -35,10 +36,11 @@ var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override
 // admin stands for every operation, on everything.
 const admin = "admin"
 
-// String is the name of the operation in a grant.
+// String returns the name of the operation in a grant.
 func (o Op) String() string { return opNames[o] }
 
-// ofKeys reports whether the operation is about keys, so that a grant can name them. The others are about the whole cluster.
+// ofKeys reports whether the operation is about keys, so that a grant can restrict them. The others are about the whole
+// cluster.
 func (o Op) ofKeys() bool {
 	switch o {
 	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline, Correct:
@@ -47,7 +49,7 @@ func (o Op) ofKeys() bool {
 	return false
 }
 
-// survivesSilence reports whether the last known tokens are good enough for the operation, however old they are: else a login
+// survivesSilence reports whether the last known tokens are good enough for the operation at any age: otherwise a login
 // would depend on the system shard.
 func (o Op) survivesSilence() bool { return o == Check || o == Settle || o == Read || o == Inline }
 
@@ -56,8 +58,8 @@ type Grant struct {
 	Namespaces []string `json:",omitempty"`
 	Policies   []string `json:",omitempty"`
 	Keys       []string `json:",omitempty"` // a key, or with a star at the end the beginning of keys
-	Tiers      []string `json:",omitempty"` // that a request may name; a star: all that are limited
-	Ops        []string // by name; one that this version does not know grants nothing
+	Tiers      []string `json:",omitempty"` // that a request may name; a star means all limited tiers
+	Ops        []string // by name; unknown names grant nothing
 }
 
 // Everything is the grant of an administrator.
@@ -70,7 +72,7 @@ const (
 	itemMax   = 256 // bytes
 )
 
-// Problem says what is wrong with a grant; "": nothing.
+// Problem returns the problem with a grant, or "".
 func (g *Grant) Problem() string {
 	for _, list := range []struct {
 		name  string
@@ -113,12 +115,12 @@ func opOf(name string) Op {
 	return NoOp
 }
 
-// narrowed reports whether the grant is about some keys only.
+// narrowed reports whether the grant covers only some keys.
 func (g *Grant) narrowed() bool {
 	return len(g.Namespaces) > 0 || len(g.Policies) > 0 || len(g.Keys) > 0 || len(g.Tiers) > 0
 }
 
-// String writes the grant as ParseGrant reads it.
+// String writes the grant in the form of ParseGrant.
 func (g *Grant) String() string {
 	var parts []string
 	for _, list := range g.lists() {
@@ -159,10 +161,10 @@ func ParseGrant(text string) (Grant, error) {
 	return g, nil
 }
 
-// grant is a Grant that is ready to be asked.
+// grant is a Grant prepared for checks.
 type grant struct {
 	all                               bool   // admin
-	ops                               uint32 // a bit each
+	ops                               uint32 // one bit each
 	namespaces, policies, keys, tiers []string
 }
 
@@ -181,7 +183,7 @@ func (g *Grant) ready() grant {
 
 func (g *grant) has(op Op) bool { return g.ops&(1<<op) != 0 }
 
-// covers reports whether the grant is about a target.
+// covers reports whether the grant covers a target.
 func (g *grant) covers(on *Target) bool {
 	return g.all || (len(g.namespaces) == 0 || slices.Contains(g.namespaces, on.Namespace)) &&
 		(len(g.policies) == 0 || slices.Contains(g.policies, on.Policy)) && (len(g.keys) == 0 || coversKey(g.keys, on.Key)) &&
@@ -198,7 +200,7 @@ func coversKey(patterns []string, key string) bool {
 	return false
 }
 
-// contains reports whether the grant allows all that another one allows for one of its operations.
+// contains reports whether the grant allows everything that another one allows for one of its operations.
 func (g *grant) contains(other *grant, op Op) bool {
 	if g.all || other.all {
 		return g.all
@@ -211,7 +213,7 @@ func (g *grant) contains(other *grant, op Op) bool {
 		subset(other.policies, g.policies, slices.Contains) && subset(other.keys, g.keys, hasPattern) && tiers
 }
 
-// hasPattern reports whether one of some patterns matches all that another one matches.
+// hasPattern reports whether one of the patterns matches everything that another one matches.
 func hasPattern(patterns []string, pattern string) bool {
 	return slices.ContainsFunc(patterns, func(wider string) bool {
 		prefix, is := strings.CutSuffix(wider, "*")

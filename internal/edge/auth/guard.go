@@ -12,11 +12,11 @@ type Refusal struct {
 	Message string
 }
 
-// Kind says what the caller can do about a Refusal.
+// Kind is what the caller can do about a Refusal.
 type Kind uint8
 
 const (
-	Unproven    Kind = iota // prove who you are
+	Unproven    Kind = iota // authenticate
 	NotGranted              // ask for more rights
 	Unavailable             // ask again, or another node
 )
@@ -35,14 +35,14 @@ var (
 		"nothing was done; ask another node"}
 )
 
-// Young is the refusal by a guard that does not know yet who may do what. It says nothing about the caller.
+// Young is the refusal by a guard that does not have the tokens yet. It implies nothing about the caller.
 var Young = errYoung
 
-// WrongName is the refusal of a right token under the name of another one.
+// WrongName is the refusal of a right token under another token's name.
 var WrongName = errWrong
 
-// NotGrantedError is the refusal of an operation that no grant of the caller covers. It repeats only what the request said, so
-// that it does not tell what exists.
+// NotGrantedError is the refusal of an operation that no grant of the caller covers. It repeats only parts of the
+// request, so that it does not reveal what exists.
 func NotGrantedError(op Op) *Refusal {
 	return &Refusal{NotGranted, "this token or role does not allow " + op.String() + " here; nothing was done"}
 }
@@ -50,18 +50,18 @@ func NotGrantedError(op Op) *Refusal {
 // staleAfter is how long the last known tokens are good enough for operations that change what callers may do.
 const staleAfter = 10 * time.Second
 
-// Guard says who sent a request, by the newest set that the node knows.
+// Guard authenticates callers by the newest set that the node knows.
 type Guard struct {
 	now   func() time.Time
 	set   atomic.Pointer[Set]
 	next  atomic.Pointer[chan struct{}] // closed when another set is in force
-	heard atomic.Int64                  // Unix microseconds: the set was the cluster's newest then
+	heard atomic.Int64                  // Unix microseconds: when the set was last known to be the cluster's newest
 }
 
-// Anybody is the caller at a place where nobody is asked.
+// Anybody returns the caller of places that need no authentication.
 func Anybody() *Caller { return anybody }
 
-// NewGuard makes a guard that knows nothing yet: it lets nobody in until Learn is called.
+// NewGuard makes a guard without tokens: it admits no caller until Learn is called.
 func NewGuard(now func() time.Time) *Guard {
 	g := &Guard{now: now}
 	g.set.Store(&Set{})
@@ -77,7 +77,7 @@ func (g *Guard) Learn(s *Set) {
 	close(*g.next.Swap(&next))
 }
 
-// Await waits until the guard knows who may do what, or ctx ends.
+// Await waits until the guard has the tokens, or ctx ends.
 func (g *Guard) Await(ctx context.Context) {
 	for next := *g.next.Load(); !g.set.Load().Known; next = *g.next.Load() {
 		select {
@@ -98,37 +98,37 @@ func (g *Guard) Heard(at time.Time) {
 	}
 }
 
-// Set is the set in force.
+// Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Port is what the guard knows of the port that a request came to.
+// Port is who can reach the port of a request.
 type Port uint8
 
 const (
 	Public   Port = iota // others can reach it
-	Trusted              // others can reach it, and the operator trusts them all
+	Trusted              // others can reach it, and the operator trusts all of them
 	Loopback             // only this machine can reach it
-	Local                // the socket in the data directory: whoever reaches it owns the node's files
+	Local                // the socket in the data directory: its callers own the node's files
 )
 
-// Proof is what a request brought along to say who sent it.
+// Proof is a request's credentials.
 type Proof struct {
 	Port  Port
-	Token string // "": none
-	Role  string // that a client certificate proves; "": none
+	Token string // may be empty
+	Role  string // proven by a client certificate; may be empty
 }
 
-// The callers without a record. A guest may not lift a limit by naming an unlimited tier: that takes proof.
+// The callers without a record. A guest must not lift a limit by naming an unlimited tier: that takes authentication.
 var (
 	local   = &Caller{name: "local", grants: []grant{{all: true, ops: 1<<opCount - 1}}}
 	anybody = &Caller{grants: []grant{{all: true, ops: 1<<opCount - 1}}}
-	// outsider may ask a node without a cluster how it is.
+	// outsider may ask a node without a cluster for its state.
 	outsider = &Caller{}
 	guest    = &Caller{grants: []grant{{ops: 1<<opCount - 1, tiers: []string{"*"}}}}
 )
 
-// Caller returns who sent a request, or why it is refused. A token decides even where a role is proven too: a wrong one is never
-// passed over.
+// Caller authenticates a request, or returns the reason for a refusal. A token decides even beside a proven role: a
+// wrong one is never ignored.
 func (g *Guard) Caller(p Proof) (*Caller, *Refusal) {
 	set := g.set.Load()
 	switch {
@@ -161,7 +161,7 @@ func (g *Guard) Caller(p Proof) (*Caller, *Refusal) {
 	return c, nil
 }
 
-// Still returns the caller of a connection that has been open for a while, with its present grants, or why it is refused by now.
+// Still returns the caller of a long-lived connection with its present grants, or the reason why it is refused by now.
 func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 	set := g.set.Load()
 	switch {
@@ -187,8 +187,8 @@ func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 	return present, nil
 }
 
-// Admit says whether a caller may do an operation somewhere. The caller of an operation on keys must be asked for each of them
-// too (Caller.May).
+// Admit returns nil if a caller may do an operation on some target. For an operation on keys, check each key too
+// (Caller.May).
 func (g *Guard) Admit(c *Caller, op Op) *Refusal {
 	switch {
 	case c == outsider && op != NoOp:

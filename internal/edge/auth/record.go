@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Record is what the cluster keeps of a token or a role.
+// Record is what the cluster stores about a token or a role.
 type Record struct {
 	Name    string
-	ID      string  `json:",omitempty"` // "": it is a role, which a client certificate proves
+	ID      string  `json:",omitempty"` // "" for a role, which a client certificate proves
 	Hash    []byte  `json:",omitempty"` // of the token's text
-	Former  *Former `json:",omitempty"` // the token that was replaced last; nil: none
+	Former  *Former `json:",omitempty"` // the token that was replaced last; may be nil
 	Created int64   // Unix microseconds
-	Expires int64   `json:",omitempty"` // Unix microseconds; 0: never
+	Expires int64   `json:",omitempty"` // Unix microseconds; 0 means never
 	Creator string  `json:",omitempty"`
 	Grants  []Grant
 }
 
-// Former is a token that goes on being accepted for a while after another one took its place.
+// Former is a replaced token that is still accepted for a while.
 type Former struct {
 	ID   string
 	Hash []byte
 	Ends int64 // Unix microseconds
 }
 
-// nameForm is what a name can be: it stands in certificates, in the audit log and on command lines.
+// nameForm is the form of a name, which appears in certificates, in the audit log and on command lines.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// MadeBy reports whether a token or role made the record, for whomever.
+// MadeBy reports whether another record, a token or role, made this one, for any person.
 func (r *Record) MadeBy(maker *Record) bool {
 	by, _, _ := strings.Cut(r.Creator, " for ")
 	return by == maker.actor()
@@ -45,7 +45,7 @@ func (r *Record) actor() string {
 	return "token:" + r.Name
 }
 
-// NameProblem says what is wrong with the name of a token or a role; "": nothing.
+// NameProblem returns the problem with the name of a token or a role, or "".
 func NameProblem(name string) string {
 	if !nameForm.MatchString(name) {
 		return "must be 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore, and begin with a letter or digit"
@@ -53,7 +53,7 @@ func NameProblem(name string) string {
 	return ""
 }
 
-// Problem says what is wrong with a record that somebody asks for; "": nothing.
+// Problem returns the problem with a requested record, or "".
 func (r *Record) Problem() string {
 	if problem := NameProblem(r.Name); problem != "" {
 		return "name: " + problem
@@ -69,7 +69,7 @@ func (r *Record) Problem() string {
 	return ""
 }
 
-// SetToken makes the record that of a token's text. The error says that the text is no token.
+// SetToken sets the id and hash of the record to those of a token's text. It fails if the text is not a token.
 func (r *Record) SetToken(text string) error {
 	id, hash, err := ParseToken(text)
 	if err == nil {
@@ -78,10 +78,10 @@ func (r *Record) SetToken(text string) error {
 	return err
 }
 
-// IsRole reports whether a client certificate proves the record, and no secret.
+// IsRole reports whether a client certificate proves the record instead of a secret.
 func (r *Record) IsRole() bool { return r.ID == "" }
 
-// TextOfGrants lists the grants for people.
+// TextOfGrants lists the grants for display.
 func (r *Record) TextOfGrants() string {
 	texts := make([]string, len(r.Grants))
 	for i := range r.Grants {
@@ -90,8 +90,9 @@ func (r *Record) TextOfGrants() string {
 	return strings.Join(texts, "; ")
 }
 
-// AfterRestore returns the records of a backup as a restored cluster may believe them: a token may have been revoked since the
-// backup, so each keeps of its grants what a login or a quota needs, and nothing that changes what others may do.
+// AfterRestore returns the records of a backup as far as a restored cluster may trust them: a token may have been
+// revoked since the backup, so each keeps only the grants that a login or a quota needs, and none that changes what
+// others may do.
 func AfterRestore(records []Record) []Record {
 	kept := slices.Clone(records)
 	for i := range kept {
@@ -107,14 +108,14 @@ func AfterRestore(records []Record) []Record {
 	return kept
 }
 
-// Buckets is the number of documents that hold the records: enough that 10,000 records of usual size fit into documents of
-// 192 KiB. The number is part of the format.
+// Buckets is the number of documents that hold the records: enough that 10,000 records of usual size fit into documents
+// of 192 KiB. The number is part of the format.
 const Buckets = 64
 
-// HeadDocument is the name of the document that says whether the cluster asks for tokens, besides their existence.
+// HeadDocument is the name of the document that records whether the cluster requires tokens, besides their existence.
 const HeadDocument = "tokens"
 
-// Bucket returns the name of the document that holds the record of a name.
+// Bucket returns the name of the document with the record of a name.
 func Bucket(name string) string {
 	h := fnv.New32a()
 	h.Write([]byte(name))
@@ -126,7 +127,7 @@ func BucketName(i int) string { return fmt.Sprintf("%s/%02d", HeadDocument, i) }
 
 // Head is the content of HeadDocument, as JSON.
 type Head struct {
-	Off bool `json:",omitempty"` // tokens are not asked for, although there are or were some
+	Off bool `json:",omitempty"` // tokens are not required, although there are or were some
 }
 
 // bucket is the content of a bucket.
@@ -142,8 +143,8 @@ func EncodeBucket(records []Record) []byte {
 	return text
 }
 
-// DecodeBucket reads what EncodeBucket wrote. Unknown fields are ignored: a newer version may have added them. A record that
-// cannot be used is an error: to leave it out could leave out what ends it.
+// DecodeBucket reads the output of EncodeBucket. Unknown fields are ignored: a newer version may have added them. A
+// record that cannot be used is an error: leaving it out could leave out a revocation.
 func DecodeBucket(body []byte) ([]Record, error) {
 	var b bucket
 	if err := json.Unmarshal(body, &b); err != nil {

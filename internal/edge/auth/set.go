@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// Target is what a request is about. "" stands for all of a kind: only a grant that is not narrowed there covers it.
+// Target is what a request is about. "" stands for all of a kind: only a grant without a restriction there covers it.
 type Target struct {
 	Namespace, Policy, Key string
-	Tier                   string // that the request names; "": none
+	Tier                   string // named by the request; may be empty
 	Unlimited              bool   // the tier lifts a limit
 }
 
-// Caller is who sent a request. It is never changed, except for the time of its last use.
+// Caller is the sender of a request. It is immutable, except for the time of its last use.
 type Caller struct {
 	name     string
-	record   *Record // nil: nobody's
-	hash     Hash    // of the token that proves it; zero: a role, or nobody's
-	ends     int64   // Unix microseconds; 0: never
+	record   *Record // nil for a caller without a record
+	hash     Hash    // of the token; zero for a role, or without a record
+	ends     int64   // Unix microseconds; 0 means never
 	grants   []grant
 	lastUsed *atomic.Int64 // Unix microseconds; shared by all Sets that have the record
 }
 
-// Name is how the audit log calls the caller: "token:web", "role:web", "local"; "" if nobody had to say who they are.
+// Name returns the caller's name in the audit log: "token:web", "role:web", "local", or "" if no authentication was
+// required.
 func (c *Caller) Name() string { return c.name }
 
-// IsNamed reports whether a user name of a protocol is that of the caller. "" and "default" are everybody's.
+// IsNamed reports whether a protocol's user name fits the caller. "" and "default" fit every caller.
 func (c *Caller) IsNamed(user string) bool {
 	return user == "" || user == "default" || c.record != nil && c.record.Name == user
 }
@@ -51,7 +52,7 @@ func (c *Caller) MayAll() bool {
 	return false
 }
 
-// MaySomewhere reports whether the caller may do an operation on anything at all.
+// MaySomewhere reports whether the caller may do an operation on any target.
 func (c *Caller) MaySomewhere(op Op) bool {
 	for i := range c.grants {
 		if c.grants[i].has(op) {
@@ -61,7 +62,7 @@ func (c *Caller) MaySomewhere(op Op) bool {
 	return op == NoOp
 }
 
-// MayGrant reports whether the caller has all that a grant would give: nobody gives away what they do not have.
+// MayGrant reports whether the caller has every right of a grant: a caller cannot give away rights that it lacks.
 func (c *Caller) MayGrant(g *Grant) bool {
 	wanted := g.ready()
 	for op := NoOp + 1; op < opCount; op++ {
@@ -79,13 +80,13 @@ func (c *Caller) MayGrant(g *Grant) bool {
 	return true
 }
 
-// MayGrantUntil reports whether the caller is good for as long as a grant until an instant would be; 0: for ever.
+// MayGrantUntil reports whether the caller's own record lasts until an instant; 0 means for ever.
 func (c *Caller) MayGrantUntil(ends int64) bool { return c.ends == 0 || ends != 0 && ends <= c.ends }
 
-// Ends is the instant from which the caller is nobody, in Unix microseconds; 0: never.
+// Ends returns when the caller's record ends, in Unix microseconds; 0 means never.
 func (c *Caller) Ends() int64 { return c.ends }
 
-// Namespace is the only namespace that the caller may name; "": there are several, or all.
+// Namespace returns the only namespace that the caller may name, or "" if there are several, or all.
 func (c *Caller) Namespace() (only string) {
 	for i := range c.grants {
 		for _, namespace := range c.grants[i].namespaces {
@@ -101,7 +102,7 @@ func (c *Caller) Namespace() (only string) {
 	return only
 }
 
-// use notes that the caller was here, to the second.
+// use records a use by the caller, to the second.
 func (c *Caller) use(now int64) {
 	const second = int64(time.Second / time.Microsecond)
 	if c.lastUsed != nil && now-c.lastUsed.Load() >= second {
@@ -109,13 +110,13 @@ func (c *Caller) use(now int64) {
 	}
 }
 
-// Set is all that a node knows of tokens. It is never changed.
+// Set is everything that a node knows of tokens. It is immutable.
 type Set struct {
-	// Required means that callers must prove who they are.
+	// Required means that callers must authenticate.
 	Required bool
-	// Known means that the node has heard of the cluster's tokens, or that there are none.
+	// Known means that the node has the cluster's tokens, or that there are none.
 	Known bool
-	// Outside means that the node belongs to no cluster yet: it can tell that, and nothing else.
+	// Outside means that the node belongs to no cluster yet: it serves only its own state.
 	Outside bool
 
 	tokens  map[ID]*Caller
@@ -123,10 +124,10 @@ type Set struct {
 	records []Record
 }
 
-// LastUses remembers when tokens were last used on this node. Its owner makes all Sets with it.
+// LastUses records when tokens were last used on this node. Its owner makes all Sets with it.
 type LastUses struct{ times map[string]*atomic.Int64 }
 
-// NewSet makes the set of some records. It is to be called by one goroutine at a time for the same uses.
+// NewSet makes a set of records. Calls with the same uses must not be concurrent.
 func NewSet(records []Record, required bool, uses *LastUses) *Set {
 	s := &Set{Required: required, Known: true, tokens: make(map[ID]*Caller), roles: make(map[string]*Caller), records: records}
 	if uses.times == nil {
@@ -164,10 +165,10 @@ func (s *Set) add(c Caller, id string, hash []byte) {
 	s.tokens[ID([]byte(id))] = &c
 }
 
-// Records lists what the set was made of. The caller must not change them.
+// Records lists the records of the set. The caller must not change them.
 func (s *Set) Records() []Record { return s.records }
 
-// LastUses is when records were last used on this node, by name; absent: not since the node started.
+// LastUses returns when records were last used on this node, by name; absent if not since the node started.
 func (s *Set) LastUses() map[string]time.Time {
 	uses := make(map[string]time.Time)
 	for _, c := range s.tokens {
@@ -185,7 +186,7 @@ func (c *Caller) tellUse(uses map[string]time.Time) {
 	}
 }
 
-// ofToken returns the caller whom a token proves; nil: nobody.
+// ofToken returns the caller with a token, or nil.
 func (s *Set) ofToken(text string, now int64) *Caller {
 	id, ok := idOf(text)
 	if !ok {
@@ -200,7 +201,7 @@ func (s *Set) ofToken(text string, now int64) *Caller {
 	return c
 }
 
-// ofRole returns the caller of a role; nil: there is no such role.
+// ofRole returns the caller with a role, or nil if there is no such role.
 func (s *Set) ofRole(name string, now int64) *Caller {
 	if c := s.roles[name]; c != nil && !c.ended(now) {
 		return c
@@ -210,7 +211,7 @@ func (s *Set) ofRole(name string, now int64) *Caller {
 
 func (c *Caller) ended(now int64) bool { return c.ends != 0 && now >= c.ends }
 
-// still returns the caller as this set has it, with the grants that are in force now; nil: it was revoked or has expired.
+// still returns the caller with its present grants, or nil if it was revoked or has expired.
 func (s *Set) still(c *Caller, now int64) *Caller {
 	if c.record == nil {
 		return c

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The text of a token is "stint_", an id, "_", a secret of 256 bits and a CRC-32 of all before it, in base62. Scanners for
-// secrets find it by its prefix and check the sum without a network, as with those of GitHub
+// The text of a token is "stint_", an id, "_", a secret of 256 bits and a CRC-32 of the text before it, in base62.
+// Scanners for secrets find it by its prefix and check the sum offline, as with GitHub's tokens
 // (https://github.blog/engineering/behind-githubs-new-authentication-token-formats/).
 const (
 	tokenPrefix   = "stint_"
@@ -42,7 +42,7 @@ func NewToken(random io.Reader) (text string, err error) {
 	return text + tokenSum(text), nil
 }
 
-// digits writes a number in base62, with leading zeros; what is too long is cut off at the front.
+// digits writes a number in base62, with leading zeros, truncated at the front.
 func digits(number []byte, length int) string {
 	text := new(big.Int).SetBytes(number).Text(base62)
 	text = strings.Repeat("0", max(0, length-len(text))) + text
@@ -54,7 +54,7 @@ func tokenSum(text string) string {
 	return digits([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}, sumLength)
 }
 
-// ParseToken checks the form of a token and returns what identifies it. A text that passes may still be nobody's token.
+// ParseToken checks the form of a token and returns its id and hash. It does not check that the token exists.
 func ParseToken(text string) (ID, Hash, error) {
 	id, ok := idOf(text)
 	if !ok || tokenSum(text[:TokenLength-sumLength]) != text[TokenLength-sumLength:] {
@@ -65,7 +65,7 @@ func ParseToken(text string) (ID, Hash, error) {
 
 var errForm = errors.New("is no token: a token begins with stint_, and has 64 letters and digits with a sum at the end")
 
-// idOf reads the id of a text that has the length and the prefix of a token.
+// idOf reads the id of a text with the length and the prefix of a token.
 func idOf(text string) (id ID, ok bool) {
 	if len(text) != TokenLength || text[:len(tokenPrefix)] != tokenPrefix || text[idEnd] != '_' {
 		return id, false

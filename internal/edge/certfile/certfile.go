@@ -16,26 +16,27 @@ import (
 type Files struct {
 	Cert string // the certificate, followed by those that lead to its authority
 	Key  string // of the certificate
-	CAs  string // authorities whose certificates are accepted; "": none
+	CAs  string // authorities of the accepted certificates; optional
 }
 
-// Config says what is watched. All fields are required except Check and Every.
+// Config configures a Watcher. All fields are required except Check and Every.
 type Config struct {
-	Files  Files
-	Name   string                        // of the certificate in the log, as in "peer certificate"
-	Others string                        // who refuses it when it has expired, in the singular, as in "client"
-	Check  func(*x509.Certificate) error // of a certificate that else can come into use; nil: any will do
-	Every  time.Duration                 // least time between two looks at the files; 0: they are looked at every time
+	Files Files
+	Name  string // of the certificate in the log, as in "peer certificate"
+	// Others is the side that refuses it when it has expired, in the singular, as in "client".
+	Others string
+	Check  func(*x509.Certificate) error // rejects a certificate that would otherwise come into use; may be nil
+	Every  time.Duration                 // least time between two looks at the files; 0 checks them every time
 	Logger *slog.Logger
 	Now    func() time.Time
 }
 
-// Content is what the files had when they were last valid. Nobody may change it.
+// Content is what the files had when they were last valid. It must not be changed.
 type Content struct {
 	Certificate tls.Certificate
 	Ends        time.Time      // the earliest expiry in the certificate's chain
-	CAs         *x509.CertPool // nil: there is no such file
-	CAsEnd      time.Time      // the earliest expiry of an authority in that file; zero: there is no such file
+	CAs         *x509.CertPool // nil without such a file
+	CAsEnd      time.Time      // the earliest expiry of an authority in that file; zero without such a file
 }
 
 // Watcher holds the files' last valid content.
@@ -58,7 +59,7 @@ type stamps [3]struct {
 	size     int64
 }
 
-// Load reads the files. The error names the file and says why it cannot be used.
+// Load reads the files. The error names the file and the reason why it cannot be used.
 func Load(config Config) (*Watcher, error) {
 	w := &Watcher{config: config}
 	w.mu.Lock()
@@ -78,13 +79,13 @@ func (w *Watcher) Current() *Content {
 	return w.content.Load()
 }
 
-// due reports whether the files are to be looked at now, by this caller.
+// due reports whether this caller should check the files now.
 func (w *Watcher) due() bool {
 	if w.config.Every == 0 {
 		return true
 	}
 	now, last := w.config.Now().UnixNano(), w.looked.Load()
-	soon := now >= last && now-last < int64(w.config.Every) // a clock that was set back makes no pause
+	soon := now >= last && now-last < int64(w.config.Every) // setting the clock back does not delay a look
 	return !soon && w.looked.CompareAndSwap(last, now)
 }
 
@@ -148,7 +149,7 @@ func authorities(file string) (pool *x509.CertPool, end time.Time, err error) {
 		return nil, end, fmt.Errorf("%s has no certificate in PEM", file)
 	}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		authority, err := x509.ParseCertificate(block.Bytes) // what is none is passed over above, too
+		authority, err := x509.ParseCertificate(block.Bytes) // blocks other than certificates are skipped above, too
 		if err == nil && (end.IsZero() || authority.NotAfter.Before(end)) {
 			end = authority.NotAfter
 		}
@@ -191,8 +192,8 @@ const (
 	warnEvery = time.Hour
 )
 
-// warnCAs logs that an authority expires soon, or has expired. Its certificates are refused then, however good they are: a file that
-// has it may be started with, since another authority in it may be all that is needed. The caller holds mu.
+// warnCAs logs that an authority expires soon, or has expired. Its certificates are refused then, even valid ones: the
+// node may start with such a file, since another authority in it may be all that is needed. The caller holds mu.
 func (w *Watcher) warnCAs() {
 	now, ends := w.config.Now(), w.content.Load().CAsEnd
 	left := ends.Sub(now)

@@ -66,12 +66,13 @@ func TestTheLastGoodFilesStayInForce(t *testing.T) {
 	})
 	good := w.serial()
 	for want, mistake := range map[string]func(){
-		"expired":             func() { w.ca.Write(w.dir, testcert.EndsIn(-time.Hour)) },
-		errWrong.Error():      func() { w.ca.Write(w.dir, testcert.URIs("stint://peer/n1")) },
-		"does not match":      func() { key := w.Watcher.config.Files.Key; w.ca.Write(w.dir); w.replace(t, key, w.other(t).Key) },
-		"no certificate in":   func() { w.ca.Write(w.dir); w.replace(t, w.Watcher.config.Files.CAs, w.Watcher.config.Files.Key) },
-		"no such file":        func() { w.ca.Write(w.dir); os.Remove(w.Watcher.config.Files.Key) },
-		"failed to find any ": func() { w.ca.Write(w.dir); os.Truncate(w.Watcher.config.Files.Cert, 0) }, // as in the middle of a write
+		"expired":           func() { w.ca.Write(w.dir, testcert.EndsIn(-time.Hour)) },
+		errWrong.Error():    func() { w.ca.Write(w.dir, testcert.URIs("stint://peer/n1")) },
+		"does not match":    func() { key := w.Watcher.config.Files.Key; w.ca.Write(w.dir); w.replace(t, key, w.other(t).Key) },
+		"no certificate in": func() { w.ca.Write(w.dir); w.replace(t, w.Watcher.config.Files.CAs, w.Watcher.config.Files.Key) },
+		"no such file":      func() { w.ca.Write(w.dir); os.Remove(w.Watcher.config.Files.Key) },
+		// as in the middle of a write
+		"failed to find any ": func() { w.ca.Write(w.dir); os.Truncate(w.Watcher.config.Files.Cert, 0) },
 	} {
 		w.log.Reset()
 		mistake()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of the proxies that are trusted to say who connected to them. They never change.
+// Proxies are the networks of proxies that are trusted to name their clients. They never change.
 type Proxies []netip.Prefix
 
 // ParseProxies reads networks such as 10.0.0.0/8.
@@ -25,9 +25,10 @@ func ParseProxies(networks []string) (Proxies, error) {
 }
 
 // Client returns the key of the client of a connection: "ip:203.0.113.7", or the first address of its network as in
-// "ip:2001:db8:0:1::", as whoever has one IPv6 address has the 2^64 beside it (Holder). It has no "/64": what stands before a "/" is the key
-// of a parent. If the other end is a trusted proxy, the client is the rightmost address of X-Forwarded-For that no
-// trusted proxy has, or the first if all are theirs. What is left of it, anybody may have written.
+// "ip:2001:db8:0:1::", as the holder of one IPv6 address has the 2^64 beside it (Holder). It has no "/64": text before
+// a "/" is the key of a parent. If the other end is a trusted proxy, the client is the rightmost address of
+// X-Forwarded-For that is not a trusted proxy's, or the first if all are. Anyone may have written the addresses to the
+// left of it.
 func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) {
 	address, ok := parseAddress(otherEnd)
 	if !ok {
@@ -43,8 +44,8 @@ func (p Proxies) Client(otherEnd string, forwardedFor []string) (string, error) 
 	return "ip:" + Holder(address).String(), nil
 }
 
-// Holder returns whose an address is: an IPv4 address, or the first address of an IPv6 /64. A client of IPv4 that comes through NAT64
-// (RFC 6052) or Teredo (RFC 4380), where all have one /64, is its IPv4 address.
+// Holder returns the holder of an address: an IPv4 address, or the first address of an IPv6 /64. A client of IPv4 that
+// comes through NAT64 (RFC 6052) or Teredo (RFC 4380), which put all clients in one /64, is its IPv4 address.
 func Holder(address netip.Addr) netip.Addr {
 	bytes := address.As16()
 	behind := [4]byte(bytes[12:])

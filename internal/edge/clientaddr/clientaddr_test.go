@@ -13,10 +13,11 @@ func TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas(t *testing.T) {
 		want      string
 	}{
 		{"203.0.113.7:4711", nil, "ip:203.0.113.7"},
-		{"203.0.113.7:4711", []string{"198.51.100.1"}, "ip:203.0.113.7"}, // anybody can send the header
+		{"203.0.113.7:4711", []string{"198.51.100.1"}, "ip:203.0.113.7"}, // any client can send the header
 		{"10.1.2.3:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
-		{"10.1.2.3:80", []string{"203.0.113.7, 10.9.9.9, 10.8.8.8"}, "ip:203.0.113.7"}, // the leftmost one, where the ingress resets the header
-		{"10.1.2.3:80", []string{"198.51.100.1, 203.0.113.7"}, "ip:203.0.113.7"},       // its left part is forged
+		// the leftmost one, where the ingress resets the header
+		{"10.1.2.3:80", []string{"203.0.113.7, 10.9.9.9, 10.8.8.8"}, "ip:203.0.113.7"},
+		{"10.1.2.3:80", []string{"198.51.100.1, 203.0.113.7"}, "ip:203.0.113.7"}, // its left part is forged
 		{"10.1.2.3:80", []string{"198.51.100.1", "203.0.113.7, 10.9.9.9"}, "ip:203.0.113.7"},
 		{"10.1.2.3:80", []string{"nonsense, 203.0.113.7"}, "ip:203.0.113.7"},
 		{"10.1.2.3:80", []string{"203.0.113.7:5060"}, "ip:203.0.113.7"},
@@ -28,7 +29,7 @@ func TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas(t *testing.T) {
 		{"10.1.2.3:80", []string{"64:ff9b:1::203.0.113.7"}, "ip:64:ff9b:1::"},
 		{"[fd00::1]:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
 		{"[::ffff:10.1.2.3]:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
-		{"10.1.2.3:80", nil, ""}, // a proxy that tells nobody would share its key among all
+		{"10.1.2.3:80", nil, ""}, // a proxy that names no client would share its key among all
 		{"10.1.2.3:80", []string{"10.4.4.4, 10.5.5.5"}, "ip:10.4.4.4"},
 		{"10.1.2.3:80", []string{"203.0.113.7, nonsense"}, ""},
 		{"10.1.2.3:80", []string{""}, ""},

@@ -16,14 +16,15 @@ import (
 	"github.com/stint-io/stint/internal/edge/certfile"
 )
 
-// lookEvery is the least time between two looks at the files: a flood of handshakes costs no flood of system calls.
+// lookEvery is the least time between two looks at the files: a flood of handshakes must not cause a flood of system
+// calls.
 const lookEvery = time.Second
 
 // Files names PEM files.
 type Files struct {
 	Cert     string // the node's certificate for clients, followed by those that lead to its authority
 	Key      string
-	ClientCA string // authorities whose certificates give clients a role; "": clients are not asked for one
+	ClientCA string // authorities of certificates with a role for clients; "" requests no certificate
 }
 
 // TLS holds the certificate of a node's ports for clients.
@@ -31,8 +32,8 @@ type TLS struct {
 	files *certfile.Watcher
 }
 
-// Load reads the files. host is where clients are told that the node is, and "" if that is not known: a certificate that
-// does not name it is worth a line in the log.
+// Load reads the files. host is the node's address for clients, or "" if that is not known: a certificate that does not
+// name it causes a warning in the log.
 func Load(files Files, host string, logger *slog.Logger, now func() time.Time) (*TLS, error) {
 	watcher, err := certfile.Load(certfile.Config{
 		Files:  certfile.Files{Cert: files.Cert, Key: files.Key, CAs: files.ClientCA},
@@ -55,7 +56,7 @@ func Load(files Files, host string, logger *slog.Logger, now func() time.Time) (
 	return &TLS{watcher}, nil
 }
 
-// forServers refuses a certificate that says that it is not for servers.
+// forServers refuses a certificate that is not for servers.
 func forServers(own *x509.Certificate) error {
 	uses := own.ExtKeyUsage
 	if len(uses)+len(own.UnknownExtKeyUsage) == 0 || slices.Contains(uses, x509.ExtKeyUsageServerAuth) || slices.Contains(uses, x509.ExtKeyUsageAny) {
@@ -64,14 +65,14 @@ func forServers(own *x509.Certificate) error {
 	return errors.New("the certificate is not for servers: its extended key usages lack serverAuth")
 }
 
-// Ends returns when the certificate expires, or the first one in its chain.
+// Ends returns the expiry of the certificate, or the earliest in its chain.
 func (t *TLS) Ends() time.Time { return t.files.Current().Ends }
 
-// AuthoritiesEnd returns when the first authority of roles expires; zero: there is none.
+// AuthoritiesEnd returns the earliest expiry of an authority of roles; zero if there are none.
 func (t *TLS) AuthoritiesEnd() time.Time { return t.files.Current().CAsEnd }
 
-// Config returns the configuration of a port that speaks these protocols (ALPN). A client that names protocols must name
-// one of them; one that names none may speak any.
+// Config returns the configuration of a port that speaks these protocols (ALPN). A client that names protocols must
+// name one of them; one that names none may speak any.
 func (t *TLS) Config(protocols ...string) *tls.Config {
 	type made struct {
 		from   *certfile.Content
@@ -101,8 +102,7 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 	return port
 }
 
-// mayHaveARole refuses a client that presented a certificate which is no role's. That its authority is one of ours was
-// verified before.
+// mayHaveARole refuses a client with a certificate that does not name a role. Its authority has been verified before.
 func mayHaveARole(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return nil
@@ -112,13 +112,13 @@ func mayHaveARole(state tls.ConnectionState) error {
 	return err
 }
 
-// roleURI is the prefix of the role in a client's certificate. It is a URI because no other use of certificates reads or
-// issues that scheme, so no other certificate is a role by accident.
+// roleURI is the prefix of the role in a client's certificate. It is a URI because no other use of certificates reads
+// or issues that scheme, so that no other certificate names a role by accident.
 const roleURI = "stint://role/"
 
-// Role returns the role that the client of a connection has proven, and "" if it has none. state is that of a finished
-// handshake with a configuration of this package: http.Request.TLS, credentials.TLSInfo.State of grpc-go, or
-// tls.Conn.ConnectionState; nil if the connection has no TLS.
+// Role returns the role that the client of a connection has proven, or "". state is that of a finished handshake with a
+// configuration of this package: http.Request.TLS, credentials.TLSInfo.State of grpc-go, or tls.Conn.ConnectionState;
+// nil if the connection has no TLS.
 func Role(state *tls.ConnectionState) string {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return ""
@@ -130,8 +130,8 @@ func Role(state *tls.ConnectionState) string {
 	return name
 }
 
-// roleOf returns the role that a certificate names. There must be exactly one URI, so that there is no choice to make, and it
-// must be spelled as we spell it.
+// roleOf returns the role that a certificate names. There must be exactly one URI, so that the role is unambiguous, in
+// our own spelling.
 func roleOf(certificate *x509.Certificate) (string, error) {
 	if len(certificate.URIs) != 1 { //mutant:first-uri-counts
 		return "", fmt.Errorf("a role's certificate has exactly one URI, %s<name>, and this one has %d", roleURI, len(certificate.URIs))
@@ -147,8 +147,8 @@ func roleOf(certificate *x509.Certificate) (string, error) {
 	return name, nil
 }
 
-// isSpelled reports whether a certificate has a short URI as it is written: reading one drops an empty fragment and makes a scheme lower
-// case.
+// isSpelled reports whether a certificate holds exactly this short URI: parsing drops an empty fragment and lowers the
+// case of a scheme.
 func isSpelled(certificate *x509.Certificate, uri string) bool {
 	name := append([]byte{0x86, byte(len(uri))}, uri...) // GeneralName, [6], in DER
 	return slices.ContainsFunc(certificate.Extensions, func(e pkix.Extension) bool {

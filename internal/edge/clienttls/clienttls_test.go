@@ -71,7 +71,7 @@ func open(t *testing.T, roles *testcert.Authority, protocols ...string) *port {
 	return p
 }
 
-// hears returns what a client is told, or why it is not served.
+// hears returns the text that a client gets, or why it is not served.
 func (p *port) hears(config *tls.Config) (string, error) {
 	config = config.Clone()
 	config.RootCAs = p.ca.Pool()

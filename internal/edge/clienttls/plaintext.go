@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Listen returns a listener whose connections tell a client that speaks plaintext why it is not served. A TLS server on top
-// of them would only end the connection, which every client takes for a broken network.
+// Listen returns a listener that answers plaintext clients with the reason for the refusal. A TLS server on top of them
+// would only close the connection, which every client takes for a broken network.
 func Listen(inner net.Listener, refuse Refuse) net.Listener {
 	return &listener{inner, refuse}
 }
 
-// Refuse returns the answer to what a client in plaintext has sent, of which at least a byte is there, and whether it is to be
-// heard and answered again if it goes on.
+// Refuse returns the answer to the bytes, at least one, that a plaintext client has sent, and whether to read and
+// answer again if the client goes on.
 type Refuse func(sent []byte) (answer []byte, goOn bool)
 
 type listener struct {
@@ -39,10 +39,10 @@ type conn struct {
 	net.Conn
 	refuse Refuse
 	heard  bool        // the first bytes have been read
-	judged atomic.Bool // no certificate of the client is going to be refused
+	judged atomic.Bool // the client's certificate is not going to be refused
 }
 
-// handshakeRecord is the first byte of every TLS connection, and of no other protocol that is spoken here.
+// handshakeRecord is the first byte of every TLS connection, and of no other protocol on these ports.
 const handshakeRecord = 0x16
 
 // NetConn returns the connection below, as tls.Conn does.
@@ -62,11 +62,11 @@ func (c *conn) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// hangUpWithin is how long a client that was told may take to hang up. A connection that is closed while its client still
-// sends is reset, and the client may lose what it was told.
+// hangUpWithin is how long a refused client may take to hang up. A connection that is closed while its client still
+// sends is reset, and the client may lose the answer.
 const hangUpWithin = time.Second
 
-// turnAway answers what was read, and what follows for a moment.
+// turnAway answers the bytes that were read, and those that follow for a moment.
 func (c *conn) turnAway(buffer []byte, n int) {
 	c.SetDeadline(time.Now().Add(hangUpWithin))
 	for {
@@ -85,7 +85,7 @@ func (c *conn) turnAway(buffer []byte, n int) {
 	}
 }
 
-// judging returns a configuration for this connection alone, which asks for a certificate as the given one does.
+// judging returns a configuration for this connection alone, with the given one's demand for a certificate.
 func (c *conn) judging(config *tls.Config) *tls.Config {
 	c.judged.Store(false)
 	config = config.Clone()
@@ -98,8 +98,8 @@ func (c *conn) judging(config *tls.Config) *tls.Config {
 	return config
 }
 
-// Write implements net.Conn. After the refusal of a certificate it waits for the client to hang up: in TLS 1.3 a client sends
-// its first request behind its certificate, and would hear of a broken connection instead of the refusal.
+// Write implements net.Conn. After the refusal of a certificate it waits for the client to hang up: in TLS 1.3 a client
+// sends its first request right after its certificate, and would see a broken connection instead of the refusal.
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	if err == nil && !c.judged.Load() && isAlert(b) {
@@ -109,7 +109,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// isAlert reports whether a write during a handshake is an alert: the only record there is that short, encrypted or not.
+// isAlert reports whether a write during a handshake is an alert: the only record that short, encrypted or not.
 func isAlert(record []byte) bool {
 	const alert, encrypted, encryptedAlertMost = 21, 23, 5 + 2 + 1 + 16
 	return len(record) > 0 && (record[0] == alert || record[0] == encrypted && len(record) <= encryptedAlertMost)

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Config has the parts that a Limit needs.
+// Config configures a Limit.
 type Config struct {
 	Port     string // name of the port, for the log and the metrics
 	Most     int    // bound on the connections
 	Logger   *slog.Logger
 	Observer Observer
 	Now      func() time.Time
-	// AsksForProof tells whether a client that connects now has to prove who it is (Prover). nil: nobody ever has to.
+	// AsksForProof reports whether a new client has to authenticate (Prover). nil means no.
 	AsksForProof func() bool
 }
 
@@ -26,20 +26,21 @@ type Config struct {
 type Observer interface {
 	// Connected is called with the number of open connections of a port.
 	Connected(port string, open int)
-	// Refused is called for a refused connection. why is "full", "address", or "accept" if the machine had no descriptor. A
-	// connection that made room before it proved who it is counts as "unproven".
+	// Refused is called for a refused connection. why is "full", "address", or "accept" if the machine had no
+	// descriptor. A connection that was closed before it authenticated, to make room, counts as "unproven".
 	Refused(port, why string)
 	// Cut is called with the number of idle connections that were closed to make room.
 	Cut(port string, connections int)
 }
 
 const (
-	acceptPause   = 50 * time.Millisecond
-	toldEvery     = 10 * time.Second // at most one line in the log per port
-	refuseFor     = time.Second      // time for a refused client to speak, to be told, and to hang up: this long for each
+	acceptPause = 50 * time.Millisecond
+	toldEvery   = 10 * time.Second // at most one line in the log per port
+	// Time for a refused client to speak, to get the answer, and to hang up: this long for each.
+	refuseFor     = time.Second
 	leavingMost   = 16               // refused connections that may still read the reason
 	quietLeast    = 10 * time.Second // silence of an idle connection: twice the time limit of a call without a deadline
-	unprovenShare = 8                // the part of the bound that clients may hold that have not proven who they are: an eighth
+	unprovenShare = 8                // unauthenticated clients may hold one part in this many of the bound: an eighth
 	lookEvery     = time.Second      // between searches for idle connections, after one that found none
 )
 
@@ -49,14 +50,14 @@ type Limit struct {
 	tally   *Tally
 	began   time.Time
 	patient time.Duration // time for refused connections: refuseFor
-	crowded atomic.Bool   // about half of the connections are taken, so reads are noted
+	crowded atomic.Bool   // about half of the connections are taken, so reads are recorded
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
-	unproven *list.List    // of *conn, oldest first: those that have not proven who they are, and must
+	unproven *list.List    // of *conn, oldest first: those that must still authenticate
 	leaving  []*leaving    // oldest first
 	since    time.Duration // when it became crowded
-	looked   time.Duration // last search for idle connections that found none; 0: not lately
+	looked   time.Duration // last search for idle connections that found none; 0 if not lately
 	told     time.Duration // last line in the log
 	untold   int           // refusals since then
 	everTold bool
@@ -79,7 +80,7 @@ type Refusal struct {
 	AfterRequest bool
 }
 
-// Listen returns a listener whose connections count towards the bound. Several listeners may share one Limit.
+// Listen returns a listener that counts its connections towards the bound. Several listeners may share one Limit.
 func (l *Limit) Listen(inner net.Listener, refusal Refusal) net.Listener {
 	return &listener{Listener: inner, limit: l, refusal: refusal, closed: make(chan struct{})}
 }
@@ -123,7 +124,7 @@ func (a *listener) Close() error {
 	return a.Listener.Close()
 }
 
-// enter admits a connection; nil: it was refused.
+// enter admits a connection. It returns nil if the connection was refused.
 func (l *Limit) enter(inner net.Conn, refusal Refusal) net.Conn {
 	l.makeRoomForProven()
 	l.makeRoom()
@@ -177,8 +178,8 @@ func (l *Limit) count(now time.Duration) {
 	}
 }
 
-// makeRoom closes the connections that were idle for longest, from nine tenths of the bound on. It closes several at
-// once, so that not every new connection costs a search through all others.
+// makeRoom closes the connections that were idle for longest, once nine tenths of the bound are taken. It closes
+// several at once, so that not every new connection costs a search through all others.
 func (l *Limit) makeRoom() {
 	now := l.now()
 	l.mu.Lock()
@@ -209,9 +210,10 @@ func (l *Limit) makeRoom() {
 	}
 }
 
-// makeRoomForProven closes the oldest connections of clients that have not proven who they are, beyond an eighth of the bound.
-// Whoever has a token shows it with the first request, but a pool may open connections before it needs them: so one that is
-// younger than quietLeast is closed only when the port is nine tenths full. Strangers thus push out each other, and nobody else.
+// makeRoomForProven closes the oldest connections of unauthenticated clients, beyond an eighth of the bound. A client
+// with a token shows it in its first request, but a pool may open connections before it needs them: so connections
+// younger than quietLeast are closed only when the port is nine tenths full. Unauthenticated clients thus push out each
+// other only.
 func (l *Limit) makeRoomForProven() {
 	for {
 		now := l.now()
@@ -234,7 +236,7 @@ func (l *Limit) makeRoomForProven() {
 	}
 }
 
-// settle takes a connection out of the unproven ones. The caller holds mu.
+// settle removes a connection from the unauthenticated ones. The caller holds mu.
 func (l *Limit) settle(c *conn) {
 	if c.place != nil {
 		l.unproven.Remove(c.place)
@@ -242,16 +244,16 @@ func (l *Limit) settle(c *conn) {
 	}
 }
 
-// Unproven returns the number of connections whose clients must prove who they are, and have not yet.
+// Unproven returns the number of connections that must still authenticate.
 func (l *Limit) Unproven() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unproven.Len()
 }
 
-// Prover returns the function that records that the client of a connection has proven who it is. The connection may be one of a
-// Limit, or one that returns it by NetConn, as those with TLS do; for another one the function does nothing. It may be called
-// often and concurrently.
+// Prover returns the function that marks the connection's client as authenticated. The connection may be one of a
+// Limit, or wrap one that it returns by NetConn, as TLS connections do; for others the function does nothing. It may be
+// called often and concurrently.
 func Prover(from net.Conn) (proven func()) {
 	for {
 		switch c := from.(type) {
@@ -267,7 +269,7 @@ func Prover(from net.Conn) (proven func()) {
 	}
 }
 
-// prove takes the connection out of those that may be closed for the proven ones.
+// prove removes the connection from the unauthenticated ones.
 func (c *conn) prove() {
 	if c.unproven.Load() && c.unproven.Swap(false) { //mutant:proven-client-pushed-out
 		c.limit.mu.Lock()
@@ -276,7 +278,7 @@ func (c *conn) prove() {
 	}
 }
 
-// refuse reports a refused connection. The log gets few lines, so that strangers cannot fill the disk.
+// refuse reports a refused connection. It writes few log lines, so that unauthenticated clients cannot fill the disk.
 func (l *Limit) refuse(why string, detail ...any) {
 	l.config.Observer.Refused(l.config.Port, why)
 	now := l.now()
@@ -298,11 +300,11 @@ type conn struct {
 	net.Conn
 	limit *Limit
 	since time.Duration // when it was admitted
-	spoke atomic.Int64  // time of the last read that was noted
+	spoke atomic.Int64  // time of the last read that was recorded
 	once  sync.Once
 
-	unproven atomic.Bool   // the client has to prove who it is, and has not yet
-	place    *list.Element // in limit.unproven; nil: not there; guarded by limit.mu
+	unproven atomic.Bool   // the client must still authenticate
+	place    *list.Element // in limit.unproven, or nil; guarded by limit.mu
 }
 
 // Read implements net.Conn.

@@ -134,7 +134,7 @@ type door struct {
 	seen  *seen
 	log   *bytes.Buffer
 	limit *Limit
-	asks  atomic.Bool // whether clients must prove who they are; a line "I am Ann" does
+	asks  atomic.Bool // whether clients must authenticate; a line "I am Ann" does
 }
 
 func openDoor(t *testing.T, most int) *door {
@@ -254,7 +254,7 @@ func (d *door) says(c net.Conn, line string) bool {
 	return heard == line+"\n"
 }
 
-// ann connects as somebody who has proven who she is. The proof is known when the second line is answered.
+// ann connects an authenticated client. The proof is known when the second line is answered.
 func (d *door) ann() net.Conn {
 	d.t.Helper()
 	c := d.dial()
@@ -266,10 +266,10 @@ func (d *door) ann() net.Conn {
 	return c
 }
 
-// Of sixteen connections strangers hold two. They push out each other, and nobody who has proven who they are.
+// Of sixteen connections unauthenticated clients hold two. They push out each other, and no authenticated one.
 func TestStrangersPushOutEachOther(t *testing.T) {
 	d := openDoor(t, 16)
-	early := d.dial() // before anybody had to prove anything
+	early := d.dial() // before clients had to authenticate
 	if !d.says(early, "x") {
 		t.Fatal("refused too early")
 	}
@@ -304,7 +304,7 @@ func TestStrangersPushOutEachOther(t *testing.T) {
 	await.Until(t, "the strangers have left", func() bool { return d.limit.Unproven() == 0 })
 }
 
-// A flood fills nine tenths of the port for a moment. Whoever proves who they are gets in all the time, and stays.
+// A flood fills nine tenths of the port for a moment. Clients that authenticate get in all the time, and stay.
 func TestAFloodOfStrangersLeavesRoomForOthers(t *testing.T) {
 	d := openDoor(t, 40)
 	d.asks.Store(true)
@@ -328,7 +328,7 @@ func TestAFloodOfStrangersLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// Whoever has proven who they are and is silent makes no room for strangers.
+// An authenticated client that is silent makes no room for unauthenticated ones.
 func TestStrangersPushOutNobodyWhoIsSilent(t *testing.T) {
 	d := openDoor(t, 40)
 	d.asks.Store(true)
@@ -407,7 +407,7 @@ func TestARefusalMayWaitForTheRequest(t *testing.T) {
 	c.Close()
 	await.Until(t, "it has left", func() bool { return d.leaving() == 0 })
 
-	// Others wait for the same: the first is told at once.
+	// Others wait for the same: the first is answered at once.
 	silent := d.dial()
 	await.Until(t, "it is refused", func() bool { return d.seen.is(20, 3, 0) })
 	d.dial()
@@ -524,7 +524,7 @@ func TestAFloodCutsNobodyWhoSpokeJustNow(t *testing.T) {
 	}
 }
 
-// failing is a listener whose Accept fails a number of times.
+// failing is a listener with an Accept that fails a number of times.
 type failing struct {
 	net.Listener
 	mu   sync.Mutex

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// leaving is a refused connection. It is told the reason and stays open for a short time until its client has hung up.
+// leaving is a refused connection. It gets the reason and stays open for a short time until its client has hung up.
 // Data sent to a closed connection is answered with a reset, which the client would take for the fate of its request.
 type leaving struct {
 	*net.TCPConn
@@ -16,7 +16,7 @@ type leaving struct {
 	once sync.Once
 }
 
-// turnAway tells a connection why it is refused, if it can, and closes it.
+// turnAway sends a connection the reason for its refusal, if it can, and closes it.
 func (l *Limit) turnAway(c net.Conn, refusal Refusal) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok || len(refusal.Text) == 0 {

@@ -7,12 +7,12 @@ type Shares struct {
 	API    int // connections to the API's port and gRPC's port together
 	Redis  int
 	Peers  int // connections from other nodes; those to other nodes are at most as many
-	Gossip int // streams of gossip at the same time
+	Gossip int // concurrent streams of gossip
 	Tables int // files of the log that are kept open
 }
 
-// Descriptors returns the number of files that this process may have open. The Go runtime has already raised the bound as
-// far as it may.
+// Descriptors returns the number of files that this process may have open. The Go runtime has already raised the bound
+// as far as it may.
 func Descriptors() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

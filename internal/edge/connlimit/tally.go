@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/clientaddr"
 )
 
-// Why is the reason for which there is no room for a connection.
+// Why is the reason why a connection has no room.
 type Why string
 
 const (
@@ -19,7 +19,7 @@ const (
 	Greedy Why = "address"
 )
 
-// Tally counts connections in all and by address. It may be used concurrently.
+// Tally counts connections, in all and by address. It may be used concurrently.
 type Tally struct {
 	most, each int
 

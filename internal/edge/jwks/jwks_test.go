@@ -214,7 +214,8 @@ func TestANewKeyIsFetchedOnceAMinute(t *testing.T) {
 	})
 }
 
-// A key that is replaced under its name, or that has none, proves nothing from the next fetch on, and its successor asks for that fetch.
+// A key that is replaced under its name, or that has none, proves nothing from the next fetch on, and its successor
+// asks for that fetch.
 func TestAKeyThatIsReplacedUnderItsNameIsGone(t *testing.T) {
 	for _, name := range []string{"a", ""} {
 		i := newIssuer(t, name)
@@ -281,7 +282,7 @@ func TestTheOldKeysStayWhileTheIssuerIsGone(t *testing.T) {
 			if _, err := verify(t, s, i.sign(t, "a", nil)); err != nil {
 				t.Errorf("a key that is known: %v", err)
 			}
-			// Whoever invents a key while the issuer hangs is refused; nothing fails open for him.
+			// A client that invents a key while the issuer hangs is refused; nothing fails open for it.
 			if _, err := verify(t, s, newIssuer(t, "b").sign(t, "b", nil)); !errors.Is(err, ErrToken) {
 				t.Errorf("a key that is not: %v", err)
 			}
@@ -312,7 +313,7 @@ func TestWithoutAnyKeysNobodyCanTell(t *testing.T) {
 	})
 }
 
-// What cannot verify a signature is left out, and does not spoil the rest.
+// Keys that cannot verify a signature are left out, and do not spoil the rest.
 func TestOnlyPublicKeysForSignaturesCount(t *testing.T) {
 	i := newIssuer(t, "a")
 	private, err := json.Marshal(jose.JSONWebKey{Key: i.keys["a"], KeyID: "private"})

@@ -19,7 +19,7 @@ const (
 	refreshAfter  = time.Hour
 	retryFirst    = time.Second
 	retryMost     = time.Minute
-	unknownEvery  = time.Minute // one fetch for tokens that no known key has signed
+	unknownEvery  = time.Minute // one fetch for tokens with an unknown signing key
 	documentBytes = 1 << 20
 	keysMost      = 64
 )
@@ -31,16 +31,16 @@ type Source struct {
 	logger *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{} // closed when the goroutine has ended
-	wanted chan struct{} // a token that no known key has signed has come; room for one
+	wanted chan struct{} // a token with an unknown signing key has come; of capacity 1
 
 	mu      sync.Mutex        // guards the fields below: run writes them
-	keys    []jose.JSONWebKey // nil: never fetched
+	keys    []jose.JSONWebKey // nil if never fetched
 	tried   time.Time         // when the newest fetch began
 	busy    bool              // it is under way
 	fetched chan struct{}     // closed at the end of that, or of the next one
 }
 
-// Open begins to fetch keys. A nil transport is the usual one. The caller must call Close.
+// Open begins to fetch keys. A nil transport means the default. The caller must call Close.
 func Open(url string, transport http.RoundTripper, logger *slog.Logger) *Source {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Source{url: url, logger: logger, stop: stop, done: make(chan struct{}), wanted: make(chan struct{}, 1),
@@ -51,7 +51,7 @@ func Open(url string, transport http.RoundTripper, logger *slog.Logger) *Source 
 	return s
 }
 
-// Close ends the fetching and waits for it. The keys stay.
+// Close stops fetching and waits for it. The keys stay.
 func (s *Source) Close() {
 	s.stop()
 	<-s.done
@@ -95,7 +95,7 @@ func (s *Source) begin() {
 	s.tried, s.busy = time.Now(), true
 }
 
-// end records the result of a fetch; nil: it failed, and the old keys stay.
+// end records the result of a fetch; nil means that it failed, and the old keys stay.
 func (s *Source) end(keys []jose.JSONWebKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *Source) end(keys []jose.JSONWebKey) {
 	s.busy = false
 	close(s.fetched)
 	s.fetched = make(chan struct{})
-	select { // whoever wanted this fetch has had it
+	select { // the callers that wanted this fetch have had it
 	case <-s.wanted:
 	default:
 	}
@@ -133,8 +133,8 @@ func (s *Source) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return readKeys(text)
 }
 
-// readKeys reads a document of keys and leaves out those that cannot verify a signature. Keys of unknown kinds are none
-// of ours to refuse: the others must stay good (RFC 7517, 5).
+// readKeys reads a document of keys and leaves out those that cannot verify a signature. Unknown kinds of keys are not
+// an error: the others must stay good (RFC 7517, 5).
 func readKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -145,7 +145,7 @@ func readKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	if document.Keys == nil {
 		return nil, errors.New("no document of keys: it has no keys")
 	}
-	keys = []jose.JSONWebKey{} // a set of none withdraws all
+	keys = []jose.JSONWebKey{} // an empty set withdraws all keys
 	for _, raw := range document.Keys {
 		var key jose.JSONWebKey
 		if len(keys) < keysMost && key.UnmarshalJSON(raw) == nil && key.Valid() && key.IsPublic() && key.Use != "enc" {
@@ -155,7 +155,8 @@ func readKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// find returns the keys of a name, and all if a token names none. known reports whether any set of keys has been fetched.
+// find returns the keys with a name, or all if a token names none. known reports whether any set of keys has been
+// fetched.
 func (s *Source) find(name string) (found []jose.JSONWebKey, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +168,8 @@ func (s *Source) find(name string) (found []jose.JSONWebKey, known bool) {
 	return found, s.keys != nil
 }
 
-// another asks for a newer set of keys. It returns a channel that is closed when one may be there; nil: not within this minute.
+// another requests a newer set of keys. It returns a channel that is closed when one may be there, or nil if there will
+// be none within this minute.
 func (s *Source) another() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

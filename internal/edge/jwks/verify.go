@@ -10,16 +10,16 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// Rules say which tokens are accepted.
+// Rules define which tokens are accepted.
 type Rules struct {
 	Issuer, Audience string
 	Algorithms       []string // of signatures
 }
 
-// ErrToken is in the chain of the error about a token that proves nothing.
+// ErrToken is in the chain of the error about an invalid token.
 var ErrToken = errors.New("the token is not valid")
 
-// ErrNoKeys is the error of a verification that needs keys which have never arrived.
+// ErrNoKeys is the error of a verification before any keys have arrived.
 var ErrNoKeys = errors.New("the keys of tokens could not be fetched yet")
 
 const (
@@ -27,8 +27,8 @@ const (
 	leeway        = 30 * time.Second // between the signer's clock and ours
 )
 
-// Verify returns the subject of a token. If no known key has signed it, the keys may have changed: it has them fetched, as often as the
-// package allows, and waits until ctx ends. If there have never been any, the error is ErrNoKeys.
+// Verify returns the subject of a token. If no known key has signed it, the keys may have changed: Verify fetches them,
+// as often as the package allows, and waits until ctx ends. If there have never been any, the error is ErrNoKeys.
 func (s *Source) Verify(ctx context.Context, token string, rules Rules) (subject string, err error) {
 	if len(token) > tokenBytesMax {
 		return "", fmt.Errorf("%w: it is too long", ErrToken)
@@ -52,12 +52,12 @@ func (s *Source) Verify(ctx context.Context, token string, rules Rules) (subject
 		if !known { //mutant:unknown-key-opens-at-close
 			return "", ErrNoKeys
 		}
-		// Whoever invents a key, or its name, must not find a gate that fails open.
+		// An invented key, or key name, must not open a gate that fails open.
 		return "", fmt.Errorf("%w: its signature is wrong, or its key is not known", ErrToken)
 	}
 }
 
-// signedBy returns the claims of a token that one of some keys has signed.
+// signedBy returns the claims of a token if one of the keys has signed it.
 func signedBy(token *jwt.JSONWebToken, keys []jose.JSONWebKey) (claims *jwt.Claims, signed bool) {
 	for i := range keys {
 		if named := keys[i].Algorithm; named != "" && named != token.Headers[0].Algorithm {

@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 )
 
-// PartsMax is how many parts between slashes a key may have that is hashed: so many fit into 512 bytes.
+// PartsMax is how many parts between slashes a hashed key may have: so many fit into 512 bytes.
 const PartsMax = 21
 
-// hashBytes is how much of an HMAC is kept: 128 bits.
+// hashBytes is the length of a hash: 128 bits.
 const hashBytes = 16
 
 // ErrParts is the error of a key with too many parts. Its message follows the name of the field.
@@ -27,10 +27,11 @@ type Hasher struct {
 	known  atomic.Pointer[map[string]*Namespace] // replaced, never changed
 }
 
-// New returns the Hasher of a secret.
+// New returns the Hasher with a secret.
 func New(secret [32]byte) *Hasher { return &Hasher{secret: secret} }
 
-// In returns the Namespace of a name, always the same one. Each that is asked for is kept, so ask only for those that the policies name.
+// In returns the Namespace with a name, always the same one. Each is kept for ever, so ask only for those in the
+// policies.
 func (h *Hasher) In(namespace string) *Namespace {
 	for {
 		known := h.known.Load()
@@ -68,13 +69,13 @@ func newNamespace(secret [32]byte, namespace string) *Namespace {
 	return &Namespace{macs: sync.Pool{New: func() any { return &mac{Hash: hmac.New(sha256.New, key)} }}}
 }
 
-// What is hashed begins with what it is: a tag is never equal to a part.
+// Each hashed text begins with its kind: a tag is never equal to a part.
 var (
 	ofPart = []byte{'k'}
 	ofTag  = []byte{'t'}
 )
 
-// Hash returns the hash of a key that is valid (shard.KeyProblem). The error is ErrParts.
+// Hash returns the hash of a valid key (shard.KeyProblem). The error is ErrParts.
 func (n *Namespace) Hash(key string) (string, error) {
 	m := n.macs.Get().(*mac)
 	defer n.macs.Put(m)
@@ -109,8 +110,8 @@ func (m *mac) append(b, of, text []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(b, m.Sum(m.sum[:0])[:hashBytes])
 }
 
-// partEnd returns where the part that begins at from ends: at the next slash, unless that is the first byte of the key, before which
-// there is no parent.
+// partEnd returns the end of the part that begins at from: the next slash, unless that is the first byte of the key,
+// before which there is no parent.
 func partEnd(key string, from int) int {
 	for i := max(from, 1); i < len(key); i++ {
 		if key[i] == '/' {
@@ -120,7 +121,7 @@ func partEnd(key string, from int) int {
 	return len(key)
 }
 
-// tagIn returns where the tag of a key is, as placement.Tag has it; 0, 0: the key has none.
+// tagIn returns the position of a key's tag, as defined by placement.Tag; 0, 0 if the key has none.
 func tagIn(key string) (from, to int) {
 	from = strings.IndexByte(key, '{') + 1
 	if from == 0 {
@@ -133,8 +134,9 @@ func tagIn(key string) (from, to int) {
 	return from, from + length
 }
 
-// Shown returns the hash by which a key is shown to people who may not see it: 96 bits that say nothing of the key, of its parts, or of
-// the hash that it is counted under. The secret may be that of something else; it changes when that does.
+// Shown returns the hash that stands for a key to people who may not see it: 96 bits that reveal nothing about the key,
+// its parts, or the hash under which it is counted. The secret may be one with another purpose; the hash changes with
+// it.
 func Shown(secret [32]byte, namespace, key string) string {
 	derived := hmac.New(sha256.New, secret[:])
 	derived.Write([]byte("stint shown key: "))

@@ -34,15 +34,15 @@ type lines struct {
 	said, unsaid int
 }
 
-// New makes a log. Calls that take slow or longer are logged although they succeeded; 0: none are.
+// New makes a log. Calls that take slow or longer are logged even if they succeeded; 0 disables that.
 func New(logger *slog.Logger, slow time.Duration, now func() time.Time) *Log {
 	return &Log{logger: logger, slow: slow, now: now, told: make(map[string]*lines)}
 }
 
-// ours are the codes of failures that are the node's, and not the caller's: HTTP's, gRPC's and Redis's.
+// ours are the codes of the node's own failures, rather than the caller's: HTTP's, gRPC's and Redis's.
 var ours = []string{"unavailable", "aborted", "internal", "unknown", "data_loss", "failed_open", "TRYAGAIN", "UNKNOWN"}
 
-// Ended implements decisions.Listener: it writes a line about a call that is worth one, if there were not too many.
+// Ended implements decisions.Listener: it logs a call that failed or was slow, if there were not too many.
 func (l *Log) Ended(e *decisions.Event) {
 	if l == nil || e.TurnedAway || e.Code == "ok" && (l.slow <= 0 || e.Took < l.slow) {
 		return
@@ -79,7 +79,7 @@ func (l *Log) Ended(e *decisions.Event) {
 	l.logger.LogAttrs(ctx, level, text, attrs...)
 }
 
-// due reports whether a code may have one more line, and how many were left out since its last one.
+// due reports whether a code may have one more line, and how many were dropped since its last one.
 func (l *Log) due(code string) (unsaid int, due bool) {
 	now := l.now()
 	l.mu.Lock()

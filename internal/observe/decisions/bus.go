@@ -9,23 +9,23 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Bus is the listener that passes the decisions of one node on, and what happens to the keys that it owns, to readers
-// and the decision log. nil passes nothing on.
+// Bus is the listener that passes the decisions of one node, and the changes of keys that it owns, to readers and the
+// decision log. nil passes nothing on.
 type Bus struct {
 	node  string                   // id of the node
-	heard atomic.Pointer[audience] // nil: nobody listens; replaced, never changed
+	heard atomic.Pointer[audience] // nil if there are no listeners; replaced, never changed
 
 	mu sync.Mutex // held while the audience is replaced
 }
 
-// audience is who listens.
+// audience is the listeners.
 type audience struct {
 	readers []*Reader
-	kinds   uint8 // that some reader wants
-	log     *Log  // nil: there is none
+	kinds   uint8 // kinds wanted by some reader
+	log     *Log  // nil if there is none
 }
 
-// NewBus makes the bus of a node. log is the decision log; nil: there is none.
+// NewBus makes the bus of a node. log is the decision log, or nil.
 func NewBus(node string, log *Log) *Bus {
 	b := &Bus{node: node}
 	if log != nil {
@@ -34,7 +34,7 @@ func NewBus(node string, log *Log) *Bus {
 	return b
 }
 
-// Listening reports whether anybody wants to know.
+// Listening reports whether there is a listener.
 func (b *Bus) Listening() bool { return b != nil && b.heard.Load() != nil }
 
 // Ended implements Listener. Without a reader and a log it costs one atomic load.
@@ -58,8 +58,8 @@ func (b *Bus) Ended(e *Event) {
 	}
 }
 
-// draw says whether a decision is wanted: by a reader of its kind, and by the log, whose line then stands for weight
-// decisions; 0: the log leaves it out. It is called once for each decision, before its Record is made.
+// draw reports whether a reader wants a decision of this kind, and the number of decisions that its log line stands
+// for; 0 if the log leaves it out. It is called once for each decision, before its Record is made.
 func (b *Bus) draw(kind Kind, policy string) (watched bool, weight uint64) {
 	to := b.heard.Load()
 	if to == nil {
@@ -71,16 +71,16 @@ func (b *Bus) draw(kind Kind, policy string) (watched bool, weight uint64) {
 	return to.kinds&kind.bit() != 0, weight
 }
 
-// changes are the kinds that are no decisions.
+// changes are the kinds other than decisions.
 var changes = Threshold.bit() | Lockout.bit() | Change.bit()
 
-// WantsChanges reports whether a reader wants to know what happens to keys besides decisions.
+// WantsChanges reports whether a reader wants changes of keys besides decisions.
 func (b *Bus) WantsChanges() bool {
 	to := b.heard.Load()
 	return to != nil && to.kinds&changes != 0
 }
 
-// Changed passes on what has happened to keys that this node owns. It is committed. The bus keeps it.
+// Changed passes on committed changes of keys that this node owns. The bus keeps the slice.
 func (b *Bus) Changed(all []shard.Happening) {
 	for i := range all {
 		h := &all[i]
@@ -95,8 +95,7 @@ func (b *Bus) Changed(all []shard.Happening) {
 	}
 }
 
-// Put passes a record on, with what draw said of it; one that is no decision has a weight of 0. It belongs to the bus
-// from now on.
+// Put passes on a record with draw's weight, or 0 if it is no decision. The record belongs to the bus from now on.
 func (b *Bus) Put(e *Record, weight uint64) {
 	to := b.heard.Load()
 	if to == nil {
@@ -113,7 +112,7 @@ func (b *Bus) Put(e *Record, weight uint64) {
 	}
 }
 
-// Open makes a reader of the events that match a filter. The filter must not be changed any more. Close the reader.
+// Open makes a reader of the events that match a filter, which must not be changed any more. Close the reader.
 func (b *Bus) Open(f *Filter) *Reader {
 	r := &Reader{bus: b, filter: f, ready: make(chan struct{}, 1)}
 	b.change(func(readers []*Reader) []*Reader { return append(readers, r) })
@@ -141,7 +140,7 @@ func (b *Bus) change(to func([]*Reader) []*Reader) {
 // Ring is the most events that wait for one reader.
 const Ring = 1024
 
-// Reader has events that wait to be read.
+// Reader holds events waiting to be read.
 type Reader struct {
 	bus    *Bus
 	filter *Filter
@@ -153,7 +152,7 @@ type Reader struct {
 	missed uint64
 }
 
-// Push adds an event. In a full ring it takes the place of the oldest one.
+// Push adds an event. In a full ring it replaces the oldest one.
 func (r *Reader) Push(e *Record) {
 	r.mu.Lock()
 	if len(r.events) < Ring {
@@ -185,7 +184,8 @@ func (r *Reader) Wake() {
 // Ready yields when there may be something to take.
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 
-// Take returns the events that wait, oldest first, and how many were missed before them, since the last time. It does not wait.
+// Take returns the waiting events, oldest first, and how many were missed before them since the last time. It does not
+// wait.
 func (r *Reader) Take() (events []*Record, missed uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,8 @@ func tell(b *Bus, e *Record) {
 	}
 }
 
-// Each reader gets what its filter selects. Of several keys one is enough, and policy and key must be those of the same one.
+// Each reader gets what its filter selects. Of several keys one is enough, and policy and key must be those of the same
+// one.
 func TestAReaderGetsWhatItsFilterSelects(t *testing.T) {
 	b := NewBus("n", nil)
 	two := event(Denied, "login", "user:1")
@@ -60,7 +61,7 @@ func TestAReaderGetsWhatItsFilterSelects(t *testing.T) {
 	}
 }
 
-// A slow reader loses the oldest events and is told how many; the others lose nothing.
+// A slow reader loses the oldest events and gets their number; the others lose nothing.
 func TestASlowReaderLosesTheOldest(t *testing.T) {
 	b := NewBus("n", nil)
 	slow, quick := b.Open(&Filter{Namespace: "default"}), b.Open(&Filter{Namespace: "default"})
@@ -125,7 +126,7 @@ func TestReadersComeAndGoWhileDecisionsAreTold(t *testing.T) {
 	}
 }
 
-// What no kind of reader wants is not even made.
+// A record that no reader wants is not even made.
 func TestOnlyWantedKindsAreDrawn(t *testing.T) {
 	b := NewBus("n", nil)
 	r := b.Open(&Filter{Namespace: "default", Kinds: []Kind{Denied, "newer"}})

@@ -10,50 +10,50 @@ import (
 
 // Event is a call at its end, on any port: a procedure, a batch of a stream, a round of Redis commands, or a question
 // at a gate. The port makes it once, when the answer is made and before it is written, and passes it to its Listeners.
-// Each listener takes from it what it needs; what is costly to make (outcomes, reasons, ids) is made by methods, for
-// the listeners that ask.
+// Each listener takes from it what it needs; methods make the costly parts (outcomes, reasons, ids) for the listeners
+// that ask.
 type Event struct {
 	// Method names the call in metrics, in the log of calls and in traces: "/stint.v1.LimitService/Check",
-	// "/gate/NAME", or the name of Redis commands, "pipeline" if a round has several.
+	// "/gate/NAME", the name of Redis commands, or "pipeline" if a round has several.
 	Method string
 	// System is the protocol in a trace: "grpc", "connectrpc", "redis" or "gate". Protocol is the finer one of the
 	// decision log: "json", "connect", "grpc", "grpc-web", "redis", "gate" or "envoy".
 	System, Protocol string
-	// Code is "ok" or the name of the error's code. Failure is what this node says about a failure of its own; "":
-	// nothing.
+	// Code is "ok" or the name of the error's code. Failure is the text of a failure of this node, or "".
 	Code, Failure string
-	// Caller is the name of the token or role; "": none was asked for.
+	// Caller is the name of the token or role; "" if none was required.
 	Caller string
-	// Policy is the first policy that the call names, if Asked does not say it; "": none, or none that exists.
+	// Policy is the first policy that the call names, if Asked does not have it; "" if there is none, or it does not
+	// exist.
 	Policy string
 	Began  time.Time
 	Took   time.Duration
-	// TurnedAway: the call was refused before its message was read. It is counted, and no more.
+	// TurnedAway means that the call was refused before its message was read. It is only counted.
 	TurnedAway bool
 	// Counted are the decisions by policy and outcome, one for each entry, and Commands those of a round by name and
-	// code. Neighbors that are alike are one Count.
+	// code. Equal neighbors share one Count.
 	Counted, Commands []Count
-	// Asked are the questions to the shards. A listener reads them by Questions: what is costly to list has a Lister
-	// instead, which makes them when they are first wanted; nil: they are listed.
+	// Asked are the questions to the shards. Listeners read them through Questions: if the list is costly, Lister makes
+	// it at the first use; nil if Asked is complete.
 	Asked  []Asked
 	Lister func() []Asked
-	// CodeOf returns the code of a request's error, and IDOf the id of a decision as its caller got it, "" if none;
-	// nil: nobody got any.
+	// CodeOf returns the code of a request's error, and IDOf the id of a decision as given to its caller, or "". Both
+	// may be nil.
 	CodeOf func(*shard.Error) string
 	IDOf   func(*policy.Set, *shard.Request, *shard.Decision) string
-	// Span is what follows the call (package trace); nil: nothing does.
+	// Span traces the call (package trace); nil if it is not traced.
 	Span Span
-	// TraceID is the id of its trace in hex; "": it is not followed. The first listener may still set it.
+	// TraceID is the id of its trace in hex; "" if it is not traced. The first listener may still set it.
 	TraceID string
 
 	room   [1]Asked // of Asked and Counted: most calls have one question with one entry
 	counts [2]Count
 }
 
-// Span is a call that may be followed.
+// Span is a call that may be traced.
 type Span interface{ TraceID() string }
 
-// Count is a number of things that have two names.
+// Count is a number of things with the same two names.
 type Count struct {
 	Name, Kind string // a policy and an outcome, or a command and its code
 	N          int
@@ -70,12 +70,12 @@ func Add(counts []Count, name, kind string) []Count {
 
 // Asked is requests that were decided together.
 type Asked struct {
-	// Requests are as the client has sent them, and Results are about those. Stored are the same requests as the shards
-	// got them: with hashes for the keys of namespaces that hash them. Only keys of Stored may leave the call.
+	// Requests are as sent by the client, and Results are theirs. Stored are the same requests as sent to the shards:
+	// with hashes for the keys of namespaces that hash them. Only keys of Stored may leave the call.
 	Requests, Stored []shard.Request
 	Results          []shard.Result
-	Policies         *policy.Set // by which the requests were made; nil: not known
-	Span             shard.Trace // follows the requests; nil: nothing does
+	Policies         *policy.Set // the policies under which the requests were made; nil if not known
+	Span             shard.Trace // traces the requests; may be nil
 }
 
 // Questions returns Asked.
@@ -86,7 +86,7 @@ func (e *Event) Questions() []Asked {
 	return e.Asked
 }
 
-// Denied reports whether a decision that counts is a denial.
+// Denied reports whether one of the counted decisions is a denial.
 func (e *Event) Denied() bool {
 	return slices.ContainsFunc(e.Counted, func(c Count) bool {
 		switch c.Kind {
@@ -97,7 +97,7 @@ func (e *Event) Denied() bool {
 	})
 }
 
-// Ask appends what was asked. Decisions that count are added to Counted.
+// Ask appends a question. Decisions that count are added to Counted.
 func (e *Event) Ask(a Asked) {
 	if e.Asked == nil {
 		e.Asked, e.Counted = e.room[:0], e.counts[:0]
@@ -118,8 +118,8 @@ func (e *Event) Ask(a Asked) {
 	}
 }
 
-// counts reports whether the i-th request came to a decision that counts: it is one event for readers and the decision
-// log, however many entries it has. Errors are none, nor is what only looks or changes a key by hand.
+// counts reports whether the i-th request led to a decision that counts: it is one event for readers and the decision
+// log, regardless of its number of entries. Errors do not count, nor do looks and changes by hand.
 func (a *Asked) counts(i int) bool {
 	if a.Results[i].Err != nil {
 		return false
@@ -166,8 +166,8 @@ func (e *Event) CountDenials(to DenialCounter) {
 	}
 }
 
-// PolicyOf returns the first policy that the call names, for those who may not repeat what somebody has made up; "":
-// none that exists, or limits that came with the request.
+// PolicyOf returns the first policy that the call names, for listeners that must not repeat invented names; "" if it
+// does not exist, or for limits that came with the request.
 func (e *Event) PolicyOf() string {
 	if len(e.Asked) == 0 {
 		return e.Policy
@@ -178,8 +178,8 @@ func (e *Event) PolicyOf() string {
 	return ""
 }
 
-// Policy returns the first policy that was asked about: Inline for limits that came with a request, and "" if there is
-// none of the name.
+// Policy returns the first policy in the requests: Inline for limits that came with a request, and "" if there is no
+// such policy.
 func (a *Asked) Policy() string {
 	r := &a.Requests[0]
 	if len(r.Entries) == 0 {
@@ -201,14 +201,14 @@ func (a *Asked) Policy() string {
 	return name
 }
 
-// Listener gets every event of a node's ports. It may be called concurrently, must not block, and keeps nothing of the
-// event but what it has copied: requests and results are of the call's memory, and may be reused.
+// Listener gets every event of a node's ports. It may be called concurrently, must not block, and must copy what it
+// keeps of the event: requests and results are in the call's memory, and may be reused.
 type Listener interface{ Ended(*Event) }
 
-// Listeners are those of a node, in the order in which they are told.
+// Listeners are called in their order.
 type Listeners []Listener
 
-// Ended tells every listener of an event.
+// Ended passes an event to every listener.
 func (l Listeners) Ended(e *Event) {
 	for _, one := range l {
 		one.Ended(e)

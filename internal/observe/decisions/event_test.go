@@ -11,7 +11,7 @@ type discardDenials struct{}
 
 func (discardDenials) Denied(string, string, string) {}
 
-// A check of one key costs its event nothing, allowed or denied, while nobody wants more than its counts.
+// A check of one key costs its event nothing, allowed or denied, while listeners want only its counts.
 func TestACheckIsCountedWithoutAllocations(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		a := Asked{Requests: []shard.Request{{Op: shard.Check, Entries: []shard.Entry{{Policy: "p", Key: "k"}}}}, Results: []shard.Result{{

@@ -11,24 +11,24 @@ import (
 // FileConfig configures the file of a log.
 type FileConfig struct {
 	Path  string
-	Bytes int64 // from which size on another file is begun
-	Files int   // how many are kept, with the one that is written: PATH, PATH.1, PATH.2 and so on
+	Bytes int64 // size from which another file is begun
+	Files int   // number of files kept, including the current one: PATH, PATH.1, PATH.2 and so on
 }
 
-// file is a log file with the older ones.
+// file is a log file with its older ones.
 type file struct {
 	config FileConfig
-	out    *os.File // nil: not open
+	out    *os.File // nil if not open
 	size   int64
 }
 
-// File makes the Output of a log file, which is readable by its owner alone. Nothing is opened before Reopen.
+// File makes the Output of a log file, readable by its owner alone. Nothing is opened before Reopen.
 func File(config FileConfig) Output { return &file{config: config} }
 
 // Reopen implements Output.
 func (f *file) Reopen() error {
 	if err := f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		f.out = nil // what failed to close is closed
+		f.out = nil // closed even if Close failed
 	}
 	out, err := os.OpenFile(f.config.Path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -43,7 +43,7 @@ func (f *file) Reopen() error {
 	return nil
 }
 
-// Write implements Output. Lines are never parted between two files, and what a full disk has cut is taken back.
+// Write implements Output. Lines are never split between two files, and a line cut by a full disk is taken back.
 func (f *file) Write(lines []byte) (int, error) {
 	if f.out == nil {
 		return 0, fmt.Errorf("decision log: %w", os.ErrClosed)
@@ -77,7 +77,7 @@ func (f *file) rotate() error {
 	return errors.Join(err, f.Reopen())
 }
 
-// older returns the name of the i-th older file; 0: that of the one that is written.
+// older returns the name of the i-th older file; 0 is the current one.
 func (f *file) older(i int) string {
 	if i == 0 {
 		return f.config.Path

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Keys says how keys are shown in a log.
+// Keys is how a log shows keys.
 type Keys string
 
 // The ways to show keys.
@@ -19,22 +19,23 @@ const (
 
 // LogConfig configures a Log.
 type LogConfig struct {
-	// Out is where the lines go. File makes one that is rotated.
+	// Out is the destination of the lines. File makes one that is rotated.
 	Out Output
-	// Keys is how keys are shown; "": hashed.
+	// Keys is how keys are shown; "" means hashed.
 	Keys Keys
-	// Hide returns the hash by which a key is shown; ok is false as long as the cluster's secret is not known: the line then has
-	// neither key nor hash. Required for KeysHashed.
+	// Hide returns the hash that stands for a key; ok is false as long as the cluster's secret is not known: the line
+	// then has neither key nor hash. Required for KeysHashed.
 	Hide func(namespace, key string) (hash string, ok bool)
-	// AllowedEvery: one allowed decision in this many gets a line, which stands for as many. 0: none, 1: all.
+	// AllowedEvery logs one in so many allowed decisions; the line stands for all of them. 0 logs none, 1 all.
 	AllowedEvery uint64
-	// Dropped is called with the number of lines that were lost, and why: "full" (the disk is slower than the decisions) or "disk"
-	// (it failed). nil: not called.
+	// Dropped is called with the number of lost lines, and the reason: "full" (the disk is slower than the decisions)
+	// or "disk" (it failed). May be nil.
 	Dropped func(reason string, lines int)
 	Logger  *slog.Logger
 }
 
-// Output takes whole lines. Reopen is called before the first Write, and before the next one after an error, but not at once.
+// Output takes whole lines. Reopen is called before the first Write, and before the next one after an error, but not at
+// once.
 type Output interface {
 	Write(lines []byte) (int, error)
 	Reopen() error
@@ -43,11 +44,12 @@ type Output interface {
 
 const (
 	logRing    = 8192
-	linesMost  = 256         // that are written at once
-	retryAfter = time.Second // between two tries of an output that failed
+	linesMost  = 256         // written at once
+	retryAfter = time.Second // between two attempts at an output that failed
 )
 
-// Log is the decision log of a node. It never delays a decision: what the disk does not take in time is dropped and counted.
+// Log is the decision log of a node. It never delays a decision: lines that the disk does not take in time are dropped
+// and counted.
 type Log struct {
 	config  LogConfig
 	sampler *sampler
@@ -59,7 +61,7 @@ type Log struct {
 	// The goroutine owns the fields below.
 	lines   []byte
 	pending int       // lines in them
-	failed  time.Time // when the output failed; zero: it works
+	failed  time.Time // when the output failed; zero if it works
 }
 
 type line struct {
@@ -67,7 +69,7 @@ type line struct {
 	weight uint64
 }
 
-// NewLog makes a log and starts the goroutine that writes it. Close it.
+// NewLog makes a log and starts its writing goroutine. Close it.
 func NewLog(config LogConfig) *Log {
 	if config.Keys == "" {
 		config.Keys = KeysHashed
@@ -91,7 +93,8 @@ func (l *Log) put(e *Record, weight uint64) {
 	}
 }
 
-// Close writes what waits and ends the log, within a time: a disk that hangs is left alone. Decisions after Close are dropped.
+// Close writes the waiting lines and ends the log, within a time: a disk that hangs is abandoned. Decisions after Close
+// are dropped.
 func (l *Log) Close(within time.Duration) {
 	if l.closed.Swap(true) {
 		return
@@ -127,7 +130,7 @@ func (l *Log) run() {
 	}
 }
 
-// gather writes a line and those that wait behind it.
+// gather writes a line and those that wait after it.
 func (l *Log) gather(first line) {
 	l.lines, l.pending = l.lines[:0], 0
 	l.add(first)
@@ -168,7 +171,7 @@ func (l *Log) shown(namespace string, e Entry) Entry {
 	return e
 }
 
-// write writes the gathered lines. A failure is told once, and the lines are lost until the output works again.
+// write writes the gathered lines. It reports a failure once; lines are lost until the output works again.
 func (l *Log) write() {
 	if !l.failed.IsZero() {
 		if time.Since(l.failed) < retryAfter {
@@ -192,7 +195,7 @@ func (l *Log) write() {
 	}
 }
 
-// fail notes that the output does not work, and tells the first time.
+// fail records that the output does not work, and reports it the first time.
 func (l *Log) fail(err error) {
 	if l.failed.IsZero() {
 		l.config.Logger.Error("the decision log cannot be written: its lines are lost until that works again; decisions go on", "error", err)

@@ -91,7 +91,8 @@ func (d *dropped) add(reason string, lines int) {
 
 func hide(namespace, key string) (string, bool) { return "H(" + namespace + key + ")", true }
 
-// The sum of weights is the truth: for denials below the bound of a second exactly, line by line, and for all others on average.
+// The sum of weights is the truth: for denials below the bound of a second exactly, line by line, and for all others on
+// average.
 func TestWeightsAddUpToTheTruth(t *testing.T) {
 	random := rand.New(rand.NewPCG(17, 4))
 	s := newSampler(100)
@@ -160,7 +161,8 @@ func TestALogShowsKeysAsItIsTold(t *testing.T) {
 	}
 }
 
-// A disk that hangs delays no decision: the ring takes what it can, and the rest is counted. Nor does it keep the node from stopping.
+// A disk that hangs delays no decision: the ring takes what it can, and the rest is counted. Nor does it keep the node
+// from stopping.
 func TestADiskThatHangsDelaysNobody(t *testing.T) {
 	to, lost := &sink{hanging: make(chan struct{})}, &dropped{}
 	l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add, Logger: slog.New(slog.DiscardHandler)})
@@ -181,7 +183,7 @@ func TestADiskThatHangsDelaysNobody(t *testing.T) {
 	}
 }
 
-// A disk that fails is told once, its lines are counted, and when it works again the log goes on.
+// A disk that fails is reported once, its lines are counted, and when it works again the log goes on.
 func TestADiskThatFailsIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer

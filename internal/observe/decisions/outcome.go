@@ -8,11 +8,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Inline is the policy name, towards everybody but the caller, for limits that a request brought along: a caller may
-// name them freely.
+// Inline is the policy name, for everyone but the caller, of limits that came with a request: a caller may name them
+// freely.
 const Inline = "inline"
 
-// PolicyName is the policy of an entry as it is told.
+// PolicyName is the policy of an entry for events.
 func PolicyName(e *shard.Entry) string {
 	if e.Limits != nil {
 		return Inline
@@ -69,8 +69,8 @@ func DeniedBy(d *shard.Decision) (names []string) {
 	return names
 }
 
-// denials lists what denied: the limits by their names, and then the blocks by theirs, which all limits of a blocked
-// key tell of.
+// denials lists the reasons of a denial: the limits by name, then the blocks, each once although every limit of a
+// blocked key reports it.
 func denials(d *shard.Decision) iter.Seq2[*shard.LimitStatus, string] {
 	return func(yield func(*shard.LimitStatus, string) bool) {
 		for i := range d.Limits {
@@ -88,7 +88,7 @@ func denials(d *shard.Decision) iter.Seq2[*shard.LimitStatus, string] {
 }
 
 // BlockName returns the name of a key's block: "lockout" if a ladder set it, "block" if it was set by hand, or by a
-// ladder that its policy has no more.
+// ladder that its policy no longer has.
 func BlockName(s *shard.LimitStatus) string {
 	if s.ByHand || s.BlockedUntil != 0 && s.LockoutLevel == 0 {
 		return "block"
@@ -99,7 +99,7 @@ func BlockName(s *shard.LimitStatus) string {
 // SameKey reports whether two statuses belong to one policy on one key.
 func SameKey(a, b *shard.LimitStatus) bool { return a.Policy == b.Policy && a.Key == b.Key }
 
-// EntryOf returns the entry of a status; nil: none.
+// EntryOf returns the entry of a status, or nil.
 func EntryOf(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
 	for i := range entries {
 		if e := &entries[i]; e.Key == s.Key && e.Policy == s.Policy {
@@ -109,8 +109,8 @@ func EntryOf(entries []shard.Entry, s *shard.LimitStatus) *shard.Entry {
 	return nil
 }
 
-// PolicyOfStatus returns the policy of a limit; nil for a limit that the request brought along, or whose policy has
-// ended.
+// PolicyOfStatus returns the policy of a limit, or nil for a limit that came with the request, or if the policy no
+// longer exists.
 func PolicyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) *policy.Policy {
 	if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
 		return nil
@@ -119,7 +119,7 @@ func PolicyOfStatus(policies *policy.Set, r *shard.Request, s *shard.LimitStatus
 	return p
 }
 
-// Rule returns the limit of a status with the numbers of its policy, for people to read: the key may have an override.
+// Rule returns the limit of a status with the numbers of its policy, for display: the key may have an override.
 func Rule(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (policy.Limit, bool) {
 	var limits []policy.Limit
 	if e := EntryOf(r.Entries, s); e != nil && e.Limits != nil {
@@ -136,7 +136,7 @@ func Rule(policies *policy.Set, r *shard.Request, s *shard.LimitStatus) (policy.
 }
 
 // Reason returns the text of the first limit that denied and has one: its own or its policy's. A block has the text of
-// the policy. Of a denial it is none of a soft limit's, which would ask for a challenge.
+// the policy. A denial never has the text of a soft limit, which would ask for a challenge.
 func Reason(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	challenged := d.Challenged()
 	for i := range d.Limits {
@@ -154,7 +154,7 @@ func Reason(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 	return ""
 }
 
-// Remaining returns what is left of the limit with least; nil: no limit can deny.
+// Remaining returns the units left of the limit with least, or nil if no limit can deny.
 func Remaining(d *shard.Decision) *uint64 {
 	var least *uint64
 	for i := range d.Limits {

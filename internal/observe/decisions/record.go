@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Kind says what happened, in the words of the decision log.
+// Kind is the kind of an event, in the words of the decision log.
 type Kind string
 
 // The kinds.
@@ -20,15 +20,15 @@ const (
 	ShadowDenied Kind = "shadow_denied" // allowed, and a limit or policy in shadow would have denied
 	Settled      Kind = "settled"       // a hold was settled, or a decision refunded
 
-	// The kinds below are no decisions: Record.Happened says what they are. The owner of the key tells them.
+	// The kinds below are no decisions: Record.Happened describes them. The owner of the key reports them.
 	Threshold Kind = "threshold" // a key has reached a threshold
 	Lockout   Kind = "lockout"   // a ladder began to block a key
-	Change    Kind = "change"    // somebody changed a key by hand
+	Change    Kind = "change"    // a key was changed by hand
 )
 
 var kinds = []Kind{Denied, Allowed, ShadowDenied, Settled, Threshold, Lockout, Change}
 
-// bit returns a bit for the kind; 0: this release does not know it.
+// bit returns a bit for the kind, or 0 if this release does not know it.
 func (k Kind) bit() uint8 {
 	if i := slices.Index(kinds, k); i >= 0 {
 		return 1 << i
@@ -38,28 +38,27 @@ func (k Kind) bit() uint8 {
 
 // Entry is one key of a decision.
 type Entry struct {
-	Policy  string `json:"policy"` // "inline": the limits came with the request
+	Policy  string `json:"policy"` // "inline" if the limits came with the request
 	Tier    string `json:"tier,omitempty"`
 	Key     string `json:"key,omitempty"`
 	KeyHash string `json:"key_hash,omitempty"` // instead of Key, in a log that hides keys
 	Cost    uint64 `json:"cost"`
 }
 
-// Record is one decision, or something else that has happened to a key, as readers and the decision log get it. It is
-// not changed after Bus.Put.
+// Record is one decision, or another event of a key, for readers and the decision log. It is not changed after Bus.Put.
 type Record struct {
 	At        time.Time `json:"at"` // shard time
 	Kind      Kind      `json:"kind"`
 	Outcome   string    `json:"outcome"` // as in the metric stint_decisions_total
 	Namespace string    `json:"namespace"`
-	Entry               // the first one of which a limit denied, else the first one
+	Entry               // the first entry that a limit denied, else the first one
 	Others    []Entry   `json:"others,omitempty"`
 
 	Allowed        bool     `json:"allowed"`
 	DeniedBy       []string `json:"denied_by,omitempty"`
 	Reason         string   `json:"reason,omitempty"`
-	Remaining      *uint64  `json:"remaining,omitempty"`      // nil: no limit can deny
-	RetryAfterUS   int64    `json:"retry_after_us,omitempty"` // 0: no wait, or one that does not end
+	Remaining      *uint64  `json:"remaining,omitempty"`      // nil if no limit can deny
+	RetryAfterUS   int64    `json:"retry_after_us,omitempty"` // 0 for no wait, or one that does not end
 	ShadowDenied   bool     `json:"shadow,omitempty"`
 	Replayed       bool     `json:"replayed,omitempty"`
 	Cached         bool     `json:"cached,omitempty"`
@@ -74,7 +73,7 @@ type Record struct {
 	TraceID        string   `json:"trace_id,omitempty"`
 	Weight         uint64   `json:"weight"` // of a line in a log; 1 for readers
 
-	// Happened is what has happened to a key that is no decision, as its owner has committed it; nil: it is a decision.
+	// Happened is an event of a key other than a decision, committed by its owner; nil for a decision.
 	Happened *shard.Happening `json:"happened,omitempty"`
 }
 
@@ -107,7 +106,7 @@ func (e *Event) record(node string, a *Asked, i int) *Record {
 
 		DurationMicros: e.Took.Microseconds(),
 	}
-	if d.DecidedAt == 0 { // no shard was asked
+	if d.DecidedAt == 0 { // no shard has decided
 		of.At = e.Began.Add(e.Took).UTC()
 	}
 	if d.RetryAfter > 0 && d.RetryAfter <= waitMax {
@@ -116,7 +115,7 @@ func (e *Event) record(node string, a *Asked, i int) *Record {
 	if !d.Allowed && a.Policies != nil {
 		of.Reason = Reason(a.Policies, r, d)
 	}
-	if e.IDOf != nil && r.Op != shard.Reserve && r.Op != shard.Settle { // the id of a hold is for nobody else
+	if e.IDOf != nil && r.Op != shard.Reserve && r.Op != shard.Settle { // the id of a hold is for its caller alone
 		of.DecisionID = e.IDOf(a.Policies, r, d)
 	}
 	for j := range r.Entries {
@@ -127,7 +126,7 @@ func (e *Event) record(node string, a *Asked, i int) *Record {
 	return of
 }
 
-// entry is an entry of a request with the key as it is stored.
+// entry returns an entry of a request with the key as stored.
 func (a *Asked) entry(i, j int) Entry {
 	e := &a.Stored[i].Entries[j]
 	return Entry{Policy: PolicyName(e), Tier: e.Tier, Key: e.Key, Cost: e.Cost}
@@ -145,7 +144,7 @@ func kindOf(r *shard.Request, d *shard.Decision) Kind {
 	return Allowed
 }
 
-// mainEntry returns the index of the entry that a record is about in the first place.
+// mainEntry returns the index of the main entry of a record.
 func mainEntry(r *shard.Request, d *shard.Decision) int {
 	if d.Allowed {
 		return 0
@@ -169,7 +168,7 @@ func (e *Record) Entries() iter.Seq[*Entry] {
 	}
 }
 
-// size is about how many bytes the event takes as JSON, at most.
+// size estimates the event's size as JSON in bytes, from above.
 func (e *Record) size() (n int) {
 	n = 512 + len(e.DecisionID) + 6*(len(e.Namespace)+len(e.Reason)+len(e.Token))
 	for _, name := range e.DeniedBy {
@@ -197,10 +196,10 @@ type Filter struct {
 	KeyPrefix string   `json:"key_prefix,omitempty"`
 }
 
-// PoliciesMax is the most policies that a Filter names, so that it fits into a message between nodes.
+// PoliciesMax bounds the policies in a Filter, so that it fits into a message between nodes.
 const PoliciesMax = 16
 
-// Wants reports whether the filter selects an event: of one of its keys all must be true.
+// Wants reports whether the filter selects an event: all conditions must hold for one of its keys.
 func (f *Filter) Wants(e *Record) bool {
 	if e.Namespace != f.Namespace || len(f.Kinds) > 0 && !slices.Contains(f.Kinds, e.Kind) {
 		return false
@@ -230,16 +229,16 @@ func (f *Filter) bits() (all uint8) {
 	return all
 }
 
-// Batch is what one node sends another at once.
+// Batch is a message of events from one node to another.
 type Batch struct {
 	Events []*Record `json:",omitempty"`
-	Missed uint64    `json:",omitempty"` // events that the reader there has lost
+	Missed uint64    `json:",omitempty"` // events lost by the reader on the sending node
 }
 
 // batchBytes bounds a Batch: half of what a message between nodes may have.
 const batchBytes = 1 << 20
 
-// Cut takes as many events as fit into one batch from the front of some.
+// Cut takes as many events as fit into one batch off the front.
 func Cut(events []*Record) (batch, rest []*Record) {
 	n := 0
 	for i, e := range events {

@@ -9,10 +9,10 @@ import (
 // denialsInFull is how many denials of one policy are logged in a second before they are sampled.
 const denialsInFull = 1000
 
-// sampler decides which decisions are logged. It chooses at random and before it looks at anything but kind and policy, so the sum of
-// weights over any group of decisions (one key, one node, one minute) is right on average; that of denials below the bound is exact.
+// sampler selects the decisions to log. It chooses at random, by kind and policy alone, so the sum of weights over any
+// group of decisions (one key, one node, one minute) is right on average; that of denials below the bound is exact.
 type sampler struct {
-	every  uint64 // one allowed decision in this many; 0: none
+	every  uint64 // one allowed decision in this many; 0 for none
 	random func() uint64
 	now    func() time.Time
 
@@ -21,8 +21,8 @@ type sampler struct {
 	denials map[string]*shareOf // by policy, in this second
 }
 
-// shareOf is what is logged of one policy's denials: after each denialsInFull lines of a second ten times fewer. So a flood of a
-// million denials a second makes some 4,000 lines.
+// shareOf is the sampling of one policy's denials: after each denialsInFull lines of a second ten times fewer. So a
+// flood of a million denials a second makes some 4,000 lines.
 type shareOf struct {
 	lines  int    // with the present weight
 	weight uint64 // of the next line
@@ -32,7 +32,7 @@ func newSampler(every uint64) *sampler {
 	return &sampler{every: every, random: rand.Uint64, now: time.Now, denials: make(map[string]*shareOf)}
 }
 
-// weight returns for how many decisions the line of this one stands; 0: it gets no line.
+// weight returns the number of decisions that this one's line stands for, or 0 if it gets no line.
 func (s *sampler) weight(kind Kind, policy string) uint64 {
 	if kind == Allowed || kind == Settled {
 		return s.chance(s.every)

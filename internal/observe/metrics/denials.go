@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The most names that the series of denials have. Namespaces come from callers, and a limit of every policy may deny in each.
+// Bounds on the names in the series of denials. Namespaces come from callers, and a limit of every policy may deny in
+// each.
 const (
 	denialNamespaces = 200
 	denialLimits     = 200
@@ -18,7 +19,7 @@ const (
 // denial names the limit that denied.
 type denial struct{ namespace, policy, limit string }
 
-// denials counts denials by namespace and limit. The names that come first get series of their own.
+// denials counts denials by namespace and limit. The first names get series of their own.
 type denials struct {
 	vec *prometheus.CounterVec
 
@@ -43,7 +44,7 @@ func (d *denials) of(by denial) prometheus.Counter {
 	return child
 }
 
-// add makes a series, or returns that of others.
+// add makes a series, or returns an existing one.
 func (d *denials) add(by denial) prometheus.Counter {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +61,8 @@ func (d *denials) add(by denial) prometheus.Counter {
 	if child, ok := d.known[by]; ok {
 		return child
 	}
-	by = denial{strings.Clone(by.namespace), strings.Clone(by.policy), strings.Clone(by.limit)} // not a part of a request's memory
+	// The names must not refer to a request's memory.
+	by = denial{strings.Clone(by.namespace), strings.Clone(by.policy), strings.Clone(by.limit)}
 	d.namespaces[by.namespace] = true
 	d.limits[denial{policy: by.policy, limit: by.limit}] = true
 	d.known[by] = d.vec.WithLabelValues(by.namespace, by.policy, by.limit)

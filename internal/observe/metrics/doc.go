@@ -1,5 +1,5 @@
-// Package metrics is the only package that knows Prometheus. A Metrics has a method for each kind of event in a node. The
-// packages where the events occur declare the few methods that they call as an interface of their own.
+// Package metrics is the only package that knows Prometheus. A Metrics has a method for each kind of event in a node.
+// The packages with the events declare the few methods that they call as an interface of their own.
 //
 // It owns the names, labels and buckets of every series, and the registry behind /metrics. It never knows
 // keys: one may be an e-mail address or a phone number, and their number is unbounded (R22). Namespaces are bounded.
@@ -87,9 +87,9 @@
 //	                                                  minutes each
 //	go_*, process_*                                   the Go runtime and the process
 //
-// Durations are seconds. Durations and sizes are histograms with classic buckets, and with native ones for a scraper that
-// asks for them. A scraper that asks for OpenMetrics gets exemplars too: the buckets of stint_request_duration_seconds and
-// stint_redis_round_duration_seconds have the trace_id of a call that is traced.
+// Durations are seconds. Durations and sizes are histograms with classic buckets, and with native ones for a scraper
+// that asks for them. A scraper that asks for OpenMetrics gets exemplars too: the buckets of
+// stint_request_duration_seconds and stint_redis_round_duration_seconds have the trace_id of a traced call.
 //
 // All methods may be called concurrently. A method finds its series without a lock; the first use of a label makes the
 // series. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.

@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// events counts what becomes of events. A cluster has at most 64 sinks.
+// events counts the fates of events. A cluster has at most 64 sinks.
 type events struct {
 	delivered, failed, lost, spikes, skipped *prometheus.CounterVec
 	failing, waiting, dead                   *prometheus.GaugeVec
 
 	mu   sync.Mutex
-	ever map[uint32]uint64 // events of a shard that were lost ever; guarded by mu
+	ever map[uint32]uint64 // events of a shard that were ever lost; guarded by mu
 }
 
 func (f factory) events() *events {
@@ -31,7 +31,7 @@ func (f factory) events() *events {
 	}
 }
 
-// EventTried counts a try to send an event to a sink.
+// EventTried counts an attempt to send an event to a sink.
 func (m *Metrics) EventTried(sink string, delivered bool) {
 	if delivered {
 		m.events.delivered.WithLabelValues(sink).Inc()
@@ -43,10 +43,10 @@ func (m *Metrics) EventTried(sink string, delivered bool) {
 // Spike counts a key of a policy that is denied far more often than before.
 func (m *Metrics) Spike(policy string) { m.events.spikes.WithLabelValues(policy).Inc() }
 
-// BillSkipped counts a bill that a sink cannot be sent.
+// BillSkipped counts a bill that cannot be sent to a sink.
 func (m *Metrics) BillSkipped(sink string) { m.events.skipped.WithLabelValues(sink).Inc() }
 
-// SinkFailing says whether a sink did not take what it was sent last. One that does not fail has no series.
+// SinkFailing sets whether the last delivery to a sink failed. A sink that does not fail has no series.
 func (m *Metrics) SinkFailing(sink string, fails bool) {
 	if fails {
 		m.events.failing.WithLabelValues(sink).Set(1)
@@ -61,7 +61,7 @@ func (m *Metrics) EventsWaiting(shard uint32, waiting, dead uint64) {
 	m.events.dead.WithLabelValues(number(shard)).Set(float64(dead))
 }
 
-// EventsLost says how many events of a shard were lost ever.
+// EventsLost sets how many events of a shard were ever lost.
 func (m *Metrics) EventsLost(shard uint32, ever uint64) {
 	e := m.events
 	e.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/metrics"
 )
 
-// What scrapers ask for: Prometheus 2.42 and 3 in OpenMetrics, curl, and one that knows the text format alone.
+// The requests of scrapers: Prometheus 2.42 and 3 in OpenMetrics, curl, and one that knows the text format alone.
 const (
 	acceptPrometheus2 = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 	acceptPrometheus3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
@@ -26,7 +26,8 @@ const (
 
 const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// A call that is followed leaves its trace in the bucket of its duration, for who asks for OpenMetrics. Nobody else sees anything of it.
+// A traced call leaves its trace in the bucket of its duration, for scrapers that ask for OpenMetrics. Others see
+// nothing of it.
 func TestExemplarsLeadToTraces(t *testing.T) {
 	m := metrics.New()
 	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond, TraceID: traceID})
@@ -95,8 +96,8 @@ func samples(t *testing.T, text string) (all map[string]string) {
 	return all
 }
 
-// Rules and dashboards find the same series whichever format a scraper asks for: the names of counters, with their _total, too, and
-// nothing beside them. Bounds of buckets that they name are written alike in both.
+// Rules and dashboards find the same series whichever format a scraper asks for: the names of counters, with their
+// _total, too, and nothing beside them. Bounds of buckets that they name are written alike in both.
 func TestBothFormatsHaveTheSameSeries(t *testing.T) {
 	m := metrics.New()
 	oneOfEach(m)
@@ -155,7 +156,8 @@ func TestPromtoolReadsBothFormats(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "scrape")
 	at := strconv.FormatInt(time.Now().Unix(), 10)
-	timed := regexp.MustCompile(`(?m)^([^#\n][^\n#]*?)( # .*)?$`).ReplaceAllString(open, "$1 "+at+"$2") // promtool imports samples of a time
+	// promtool imports samples of a time
+	timed := regexp.MustCompile(`(?m)^([^#\n][^\n#]*?)( # .*)?$`).ReplaceAllString(open, "$1 "+at+"$2")
 	if err := os.WriteFile(file, []byte(timed), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -6,18 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Health is what a node knows of itself and its cluster at a scrape. A zero time stands for one that is not known, and is left
-// out.
+// Health is what a node knows of itself and its cluster at a scrape. Zero times are unknown and left out.
 type Health struct {
 	Ready         bool
 	ShardsUnowned int       // shards without an owner that this node has heard of
 	DiskLow       bool      // requests are refused for lack of room on the disk
-	Convicted     int       // replicas here whose records were wrong within the last day
+	Convicted     int       // replicas here with records found wrong within the last day
 	Distrusted    time.Time // when a process of this node last ended itself because its disk could not be trusted
 	LastBackup    time.Time
 	// CertificateEnds is by port: "api", "peer".
 	CertificateEnds map[string]time.Time
-	// SumsAgreed is when the replica of a shard here last had the same new sum as a majority. Groups of one are not in it.
+	// SumsAgreed is when the replica of a shard here last had the same new sum as a majority. It has no groups of one.
 	SumsAgreed map[uint32]time.Time
 	// ClockAhead is how far the machine's clock is ahead of the median of the other nodes' clocks, if ClockKnown.
 	ClockAhead time.Duration
@@ -25,7 +24,7 @@ type Health struct {
 	TopBytes   int
 }
 
-// health asks once for each scrape. It describes no series beforehand, since most may be absent.
+// health calls its function once for each scrape. It describes no series beforehand, since most may be absent.
 type health func() Health
 
 // Health registers the state of the node. Call it once, before the first scrape.

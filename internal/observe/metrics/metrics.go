@@ -17,7 +17,7 @@ import (
 // Metrics has the series of one node. Make it with New. All methods may be called concurrently.
 type Metrics struct {
 	registry *prometheus.Registry
-	Traffic  *Traffic // what was answered lately
+	Traffic  *Traffic // recent answers
 
 	// Calls.
 	decisions, commands *prometheus.CounterVec
@@ -38,7 +38,7 @@ type Metrics struct {
 	connections      *prometheus.GaugeVec
 	refused, cut     *prometheus.CounterVec
 
-	// What leaves the node.
+	// Output of the node.
 	events              *events
 	spansExported       prometheus.Counter
 	spansDropped, lines *prometheus.CounterVec
@@ -109,7 +109,7 @@ func (m *Metrics) Ended(e *decisions.Event) {
 	for _, c := range e.Counted {
 		m.decisions.WithLabelValues(c.Name, c.Kind).Add(float64(c.N))
 	}
-	if e.System != "redis" { // which knows no denials by limit
+	if e.System != "redis" { // it has no denials by limit
 		e.CountDenials(m)
 		observe(m.requests.WithLabelValues(e.Method, e.Code), e.Took, e.TraceID)
 		return
@@ -120,8 +120,8 @@ func (m *Metrics) Ended(e *decisions.Event) {
 	observe(m.rounds, e.Took, e.TraceID)
 }
 
-// observe adds a duration. The trace of a call that is followed becomes the exemplar of its bucket, which leads from a slow bucket
-// to a call that was in it.
+// observe adds a duration. The trace of a traced call becomes the exemplar of its bucket, which leads from a slow
+// bucket to one of its calls.
 func observe(durations prometheus.Observer, took time.Duration, trace string) {
 	if trace == "" {
 		durations.Observe(took.Seconds())
@@ -130,8 +130,8 @@ func observe(durations prometheus.Observer, took time.Duration, trace string) {
 	durations.(prometheus.ExemplarObserver).ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": trace})
 }
 
-// Batch observes requests that were decided together: their number, the keys that they changed, and the size of their log
-// entry.
+// Batch observes requests that were decided together: their number, the keys that they changed, and the size of their
+// log entry.
 func (m *Metrics) Batch(shard uint32, requests, effects, bytes int) {
 	of := number(shard)
 	m.batchRequests.WithLabelValues(of).Observe(float64(requests))
@@ -150,7 +150,7 @@ func (m *Metrics) Append(took time.Duration, entries int) {
 	m.appendEntries.Observe(float64(entries))
 }
 
-// Epoch sets the epoch of a shard; 0: it has ended.
+// Epoch sets the epoch of a shard; 0 means that it has ended.
 func (m *Metrics) Epoch(shard uint32, epoch uint64) {
 	m.epochs.WithLabelValues(number(shard)).Set(float64(epoch))
 }
@@ -185,15 +185,15 @@ func (m *Metrics) Full(shard uint32) { m.full.WithLabelValues(number(shard)).Inc
 // Capped counts an observation that a shard refuses new keys of a policy or a namespace that has enough.
 func (m *Metrics) Capped(shard uint32) { m.capped.WithLabelValues(number(shard)).Inc() }
 
-// CanaryHeard notes that a shard has answered this node's canary.
+// CanaryHeard records that a shard has answered this node's canary.
 func (m *Metrics) CanaryHeard(shard uint32, at time.Time) {
 	m.canaryHeard.WithLabelValues(number(shard)).Set(float64(at.UnixMilli()) / 1000)
-	for _, kind := range []string{"lost", "doubled"} { // 0 says that somebody looks
+	for _, kind := range []string{"lost", "doubled"} { // 0 shows that the canary is running
 		m.canaryViolated.WithLabelValues(number(shard), kind)
 	}
 }
 
-// CanaryViolated counts an answer to the canary that cannot be: kind is lost or doubled.
+// CanaryViolated counts an impossible answer to the canary: kind is lost or doubled.
 func (m *Metrics) CanaryViolated(shard uint32, kind string) {
 	m.canaryViolated.WithLabelValues(number(shard), kind).Inc()
 }
@@ -217,7 +217,7 @@ func (m *Metrics) Cut(port string, connections int) {
 // SpansExported counts spans that the collector has taken.
 func (m *Metrics) SpansExported(count int) { m.spansExported.Add(float64(count)) }
 
-// SpansDropped counts spans that did not reach it. reason is "queue", "collector" or "stop".
+// SpansDropped counts spans that did not reach the collector. reason is "queue", "collector" or "stop".
 func (m *Metrics) SpansDropped(reason string, count int) {
 	m.spansDropped.WithLabelValues(reason).Add(float64(count))
 }
@@ -227,14 +227,16 @@ func (m *Metrics) DecisionLogDropped(reason string, lines int) {
 	m.lines.WithLabelValues(reason).Add(float64(lines))
 }
 
-// Handler answers scrapes: in OpenMetrics, which has exemplars, for who asks for that, and else in the text format. There are no
-// samples of when a series was created (_created): they would be series of their own for every scraper that does not know them.
+// Handler answers scrapes: in OpenMetrics, which has exemplars, if the scraper asks for it, and else in the text
+// format. There are no samples of when a series was created (_created): scrapers that do not know them would make
+// series of them.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// gather leaves out Go's go_memstats_alloc_bytes, which is go_memstats_heap_alloc_bytes: in OpenMetrics, where names have no "_total",
-// it would be one family with the counter go_memstats_alloc_bytes_total, and strict readers refuse the page.
+// gather leaves out Go's go_memstats_alloc_bytes, which is go_memstats_heap_alloc_bytes: in OpenMetrics, where names
+// have no "_total", it would be one family with the counter go_memstats_alloc_bytes_total, and strict readers refuse
+// the page.
 func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	all, err := m.registry.Gather()
 	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool { return f.GetName() == "go_memstats_alloc_bytes" }), err
@@ -250,8 +252,8 @@ func (m *Metrics) Hop(requests, frames func() uint64) {
 	families.counted("hop_frames_total", "Frames in which requests were forwarded.", frames)
 }
 
-// Stopped registers the number of shards whose copy on this node decides nothing, because its records cannot be trusted.
-// Call it once, before the first scrape.
+// Stopped registers the number of shards for which this node's copy decides nothing, because its records cannot be
+// trusted. Call it once, before the first scrape.
 func (m *Metrics) Stopped(shards func() int) {
 	factory{m.registry}.measured("shards_stopped", "Shards of which the copy here decides nothing.", shards)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/internal/observe/top"
 )
 
-// Traffic keeps what the node answered in the last ten minutes, as differences of its counters. All methods may be called concurrently.
+// Traffic keeps the node's answers of the last ten minutes, as differences of its counters. All methods may be called
+// concurrently.
 type Traffic struct {
 	counters func(start int64) top.Traffic
 
@@ -30,14 +31,14 @@ func (t *Traffic) Sample(now time.Time) {
 	}
 }
 
-// Periods returns those that have ended, the oldest first.
+// Periods returns the ended periods, the oldest first.
 func (t *Traffic) Periods() []top.Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.periods)
 }
 
-// end begins the period in which the counters were as given. t.mu must be held.
+// end begins a period at the given counters. t.mu must be held.
 func (t *Traffic) end(counters top.Traffic) {
 	if t.newest.Start != 0 {
 		ended := top.Traffic{Start: t.newest.Start, Admitted: counters.Admitted - t.newest.Admitted, Denied: counters.Denied - t.newest.Denied,
@@ -59,7 +60,7 @@ func (m *Metrics) answered(start int64) top.Traffic {
 			if label.GetName() != "outcome" {
 				continue
 			}
-			switch label.GetValue() { // no settlement is one, and no answer that is repeated for its id
+			switch label.GetValue() { // settlements and answers repeated for an id do not count
 			case "denied", "denied_cached", "locked_out", "challenged":
 				sum.Denied += n
 			case "allowed", "counted", "reserved", "shadow_denied":

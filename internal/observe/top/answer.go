@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Query asks for the keys of a namespace that stand out. Nodes send it to each other as JSON.
+// Query asks for the busiest keys of a namespace. Nodes send it to each other as JSON.
 type Query struct {
 	Namespace string
-	Policies  []string `json:",omitempty"` // none: all
+	Policies  []string `json:",omitempty"` // empty for all
 	Order     Measure
 	Span      Span
 	Count     int  // keys of each policy
-	Traffic   bool `json:",omitempty"` // Answer.Traffic is wanted
+	Traffic   bool `json:",omitempty"` // whether to include Answer.Traffic
 }
 
 // Bounds of a Query, so that it fits into a message between nodes.
@@ -33,23 +33,23 @@ func (q *Query) wants(namespace, policy string) bool {
 // Answer is what one node, or all of them, know.
 type Answer struct {
 	Policies []Policy `json:",omitempty"` // by name
-	// Shared is Policy.Floors of policies that Policies does not have: they may be in a shared table.
+	// Shared is Policy.Floors of policies missing from Policies: they may be in a shared table.
 	Shared [measures]uint64
-	// Repeated is the denials that the node has repeated by itself, by policy. Join adds them to Policies.
+	// Repeated is the denials repeated by the node itself, by policy. Join adds them to Policies.
 	Repeated []List `json:",omitempty"`
-	// Cut means that not all policies are in the answer: it would have been too large.
+	// Cut means that some policies were left out, to keep the answer within its size.
 	Cut bool `json:",omitempty"`
-	// Traffic is what was answered in the last ten minutes, the oldest first, if the query wants it.
+	// Traffic is the last ten minutes of answers, the oldest first, if the query asks for it.
 	Traffic []Traffic `json:",omitempty"`
 }
 
-// Policy is one policy, with the keys that stand out, in the order of the query.
+// Policy is one policy with its busiest keys, in the order of the query.
 type Policy struct {
 	Name   string
-	Since  int64 // microseconds since the Unix epoch: counted since then
+	Since  int64 // start of the counts, in microseconds since the Unix epoch
 	Totals [measures]uint64
 	Keys   []Key            `json:",omitempty"`
-	Floors [measures]uint64 // a key that is not listed has at most so many
+	Floors [measures]uint64 // upper bounds for keys that are not listed
 }
 
 // Key is one key of a policy.
@@ -68,8 +68,8 @@ func (e Estimate) plus(more Estimate) Estimate {
 	return Estimate{e.Count + more.Count, e.Err + more.Err}
 }
 
-// Summarize makes the answer of one node out of the parts of its shards. Each key lives on one shard, so the lists of shards
-// need not be added up.
+// Summarize makes the answer of one node from the parts of its shards. Each key lives on one shard, so the lists of
+// shards need not be added up.
 func Summarize(q *Query, parts []Part) (answer Answer) {
 	var all []Policy
 	for _, l := range listsOf(q, parts) {
@@ -86,7 +86,7 @@ func Summarize(q *Query, parts []Part) (answer Answer) {
 	return answer
 }
 
-// Join makes one answer out of those of several nodes.
+// Join makes one answer from those of several nodes.
 func Join(q *Query, answers []Answer) (whole Answer) {
 	var all []Policy
 	for i := range answers {
@@ -109,7 +109,7 @@ func raise(n *[measures]uint64, to [measures]uint64) {
 	}
 }
 
-// floorsOf returns what a key has at most that is not among those listed in an order. Another measure may list it.
+// floorsOf returns the upper bounds for a key that is not listed in an order. Another measure may list it.
 func floorsOf(order Measure, sums *[measures]Summary) (floors [measures]uint64) {
 	listed := make(map[string]bool, len(sums[order].Rows))
 	for _, r := range sums[order].Rows {
@@ -160,8 +160,8 @@ func concatenate(all []Policy) (joined []Policy) {
 	return joined
 }
 
-// rank puts the keys of each policy in order and leaves out those that are too many. A flood of keys that were asked about once has
-// large counts and large errors, so what is certain decides the order.
+// rank sorts the keys of each policy and drops those beyond the count. A flood of keys with one request each has large
+// counts and large errors, so the certain part decides the order.
 func rank(q *Query, policies []Policy) {
 	for i := range policies {
 		p := &policies[i]
@@ -182,7 +182,7 @@ func rank(q *Query, policies []Policy) {
 // answerBytesMax bounds an answer on its way to another node: half of what a message may have, because JSON escapes.
 const answerBytesMax = 1 << 20
 
-// Bound leaves policies out until the answer fits into a message between nodes.
+// Bound drops policies until the answer fits into a message between nodes.
 func (a *Answer) Bound() {
 	n := 0
 	for i := range a.Repeated {

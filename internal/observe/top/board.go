@@ -13,7 +13,7 @@ type Budget struct {
 	seed maphash.Seed
 }
 
-// NewBudget makes a budget of so many bytes. 0: 32 MiB.
+// NewBudget makes a budget of so many bytes; 0 means 32 MiB.
 func NewBudget(most int64) *Budget {
 	if most == 0 {
 		most = 32 << 20
@@ -21,7 +21,7 @@ func NewBudget(most int64) *Budget {
 	return &Budget{most: most, seed: maphash.MakeSeed()}
 }
 
-// Used returns how many bytes are in use. It is an estimate.
+// Used returns an estimate of the bytes in use.
 func (b *Budget) Used() int { return int(b.used.Load()) }
 
 // take reports whether there is room for n more bytes below most, and if so takes it.
@@ -36,12 +36,12 @@ func (b *Budget) take(n int, most int64) bool {
 // Board has the tables of one shard. One goroutine owns it.
 type Board struct {
 	budget *Budget
-	since  int64 // what a new table does not count was before this instant, in microseconds since the Unix epoch
-	now    int64 // of the batch that is added
+	since  int64 // start of a new table's counts, in microseconds since the Unix epoch
+	now    int64 // of the batch being added
 	tables map[name]*Table
-	rest   *Table // of the policies that have no table of their own; their names are in its keys; nil: none is needed yet
+	rest   *Table // of the policies without a table of their own; their names are in its keys; nil until needed
 
-	newest      name // whose table is newestTable; most entries of a batch have the same policy
+	newest      name // the name of newestTable; most entries of a batch have the same policy
 	newestTable *Table
 	key         []byte // reused
 }
@@ -56,7 +56,7 @@ func NewBoard(b *Budget, now int64) *Board {
 // ownTables is the part of the budget that tables of one policy may take. The rest is for tables that are shared.
 func (b *Budget) ownTables() int64 { return b.most / 4 * 3 }
 
-// Advance says at which instant the following decisions are made.
+// Advance sets the instant of the following decisions.
 func (b *Board) Advance(now int64) {
 	before := b.now
 	b.now = max(now, b.now)
@@ -82,7 +82,7 @@ func (b *Board) Advance(now int64) {
 	}
 }
 
-// Add counts a decision about a key, and the units that it has admitted.
+// Add counts a decision about a key, and its admitted units.
 func (b *Board) Add(namespace, policy, key string, denied bool, units uint64) {
 	n := name{namespace, policy}
 	t := b.newestTable
@@ -100,18 +100,18 @@ func (b *Board) Add(namespace, policy, key string, denied bool, units uint64) {
 	}
 }
 
-// of returns the table of a policy; nil: there is no room for one.
+// of returns the table of a policy, or nil if there is no room for one.
 func (b *Board) of(n name) *Table {
 	t := b.tables[n]
 	if t == nil && b.budget.take(tableSize, b.budget.ownTables()) {
-		n = name{strings.Clone(n.namespace), strings.Clone(n.policy)} // not a part of a request's memory
+		n = name{strings.Clone(n.namespace), strings.Clone(n.policy)} // must not refer to a request's memory
 		t = newTable(b.since, b.now)
 		b.tables[n] = t
 	}
 	return t
 }
 
-// addToRest counts a key of a policy without a table. A table that the policy gets later begins with that.
+// addToRest counts a key of a policy without a table. A table that the policy gets later begins with this count.
 func (b *Board) addToRest(n name, key string, denied bool, units uint64) {
 	if b.rest == nil {
 		if !b.budget.take(tableSize, b.budget.most) {
@@ -129,7 +129,7 @@ func (b *Board) addToRest(n name, key string, denied bool, units uint64) {
 	}
 }
 
-// drop ends a table that has no room to grow. Its policy is counted anew.
+// drop ends a table that has no room to grow. Its policy is counted from the beginning again.
 func (b *Board) drop(n name, t *Table) {
 	b.since = b.now
 	b.forget(n, t)
@@ -157,7 +157,7 @@ func (b *Board) Close(now int64) {
 	b.since, b.now = now, max(b.now, now)
 }
 
-// Read returns what the board knows of the policies that a query names, at an instant. The caller may pass it on to others.
+// Read returns what the board knows of the policies in a query, at an instant. The result is immutable.
 func (b *Board) Read(q *Query, now int64) (parts []Part) {
 	b.Advance(now)
 	for n, t := range b.tables {
@@ -171,7 +171,7 @@ func (b *Board) Read(q *Query, now int64) (parts []Part) {
 	return parts
 }
 
-// Part is what a Board has read: the windows of one table. Summarize turns parts into an Answer, outside the owner's time.
+// Part is the windows of one table, read from a Board. Summarize turns parts into an Answer, outside the owner's time.
 type Part struct {
 	policy  string
 	shared  bool // its keys begin with namespaces and policies

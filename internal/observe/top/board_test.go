@@ -49,7 +49,7 @@ func TestAnswersAreAboutTheirTime(t *testing.T) {
 		for range 400 {
 			now += r.Int64N(2 * second)
 			if r.IntN(20) == 0 {
-				now += r.Int64N(15 * minute) // nobody asks
+				now += r.Int64N(15 * minute) // without queries
 			}
 			board.Advance(now)
 			for range r.IntN(20) {
@@ -84,7 +84,7 @@ func TestAnswersAreAboutTheirTime(t *testing.T) {
 	}
 }
 
-// However many policies and however long their keys: the budget holds, and what is told is true.
+// However many policies and however long their keys: the budget holds, and the answers are true.
 func TestTheBudgetHolds(t *testing.T) {
 	const most = 1 << 20
 	budget := NewBudget(most)
@@ -187,7 +187,8 @@ func TestAnswersOfNodesAreJoined(t *testing.T) {
 	}
 	want := `{"Policies":[{"Name":"p","Since":5,"Totals":[20,0,20],"Keys":[` +
 		`{"Key":"b","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]},` +
-		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}],"Floors":[5,0,5]},` + // a1 is left out
+		// a1 is left out
+		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}],"Floors":[5,0,5]},` +
 		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]}],"Floors":[0,0,0]}],"Shared":[0,0,0]}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)

@@ -1,6 +1,6 @@
-// Package top finds the keys that stand out: those with the most decisions, the most denials, the most admitted units. It
-// counts in Space-Saving sketches, whose memory does not grow with the number of keys, and whose error is known: for each
-// listed key count - err <= true <= count, and a key that is not listed has at most the floor of its list.
+// Package top finds the busiest keys: those with the most decisions, the most denials, the most admitted units. It
+// counts in Space-Saving sketches: their memory does not grow with the number of keys, and their error is known: for
+// each listed key count - err <= true <= count, and a key that is not listed has at most the floor of its list.
 //
 //	Sketch    one measure in one window of 10 s: at most 128 keys, so err and floor are at most N/128
 //	Summary   a Sketch that has ended: its first 32 keys
@@ -8,13 +8,13 @@
 //	          6 x 10 min
 //	Board     the tables of one shard, made when a policy is used; a Budget bounds those of a node to 32 MiB. Policies
 //	          that no longer fit share one table
-//	Repeated  denials that a node has repeated without asking the owners: a Board of its own, whose counts Join adds to theirs
+//	Repeated  denials that a node has repeated without asking the owners: a Board of its own; Join adds its counts to theirs
 //	Spike     a key that was denied far more often in the last minute than in those before
 //
-// Windows tumble: they begin at whole multiples of their length. The figures are about decisions that were proposed: one
-// whose entry failed is counted as well.
+// Windows tumble: they begin at whole multiples of their length. The figures are about proposed decisions: one with a
+// failed entry is counted as well.
 //
-// The package reads no clock and does no I/O, and nothing here influences a decision. A Board has one owner, the actor of
-// its shard, or for repeated denials whoever holds a lock; what Board.Read returns is not changed any more and may be read by
-// anybody. A Budget may be shared.
+// The package reads no clock and does no I/O, and nothing here influences a decision. A Board has one owner: the actor
+// of its shard, or for repeated denials the holder of a lock. The result of Board.Read is immutable and may be shared.
+// A Budget may be shared.
 package top

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// List is what one table has of one policy: of a shard, or of the denials that a node has repeated without asking the
-// owners of the keys. A node repeats the denials of keys of all shards, and several nodes those of the same key, so
+// List is the counts of one policy in one table: of a shard, or of the denials that a node has repeated without asking
+// the owners of the keys. A node repeats the denials of keys of all shards, and several nodes those of the same key, so
 // those lists are added up. A repeated denial is a decision and a denial; it admits nothing.
 type List struct {
-	// Policy is the name; "": all policies that the node does not list otherwise, of which nothing but the floors is known.
+	// Policy is the name; "" stands for all policies that the node does not list, with known floors only.
 	Policy string
-	Since  int64             // microseconds since the Unix epoch: counted since then
+	Since  int64             // start of the counts, in microseconds since the Unix epoch
 	Of     [measures]Summary // by Measure
 }
 
-// SummarizeRepeated makes Answer.Repeated of one node out of what its Board of repeated denials has read.
+// SummarizeRepeated makes Answer.Repeated of one node from its Board of repeated denials.
 func SummarizeRepeated(q *Query, parts []Part) []List {
 	all := listsOf(q, parts)
 	slices.SortStableFunc(all, func(a, b List) int { return cmp.Compare(a.Policy, b.Policy) })
@@ -40,7 +40,7 @@ func listsOf(q *Query, parts []Part) (all []List) {
 	return all
 }
 
-// split parts what a shared table has by policies. Their totals are those of the listed keys only.
+// split divides a shared table's list by policies. Their totals are those of the listed keys only.
 func (l *List) split(q *Query) (all []List) {
 	bare := func(policy string) List {
 		one := List{Policy: policy, Since: l.Since}
@@ -69,8 +69,8 @@ func (l *List) split(q *Query) (all []List) {
 	return all
 }
 
-// addRepeated adds the denials that nodes have repeated. Of a key that an owner or a node does not list, it may have counted as many as
-// its floor says.
+// addRepeated adds the denials that nodes have repeated. An owner or node may have counted up to its floor of a key
+// that it does not list.
 func (a *Answer) addRepeated(q *Query, answers []Answer) {
 	for _, name := range repeatedNames(answers) {
 		since, sums := repeatedOf(name, answers)
@@ -108,7 +108,7 @@ func (a *Answer) addRepeated(q *Query, answers []Answer) {
 	}
 }
 
-// repeatedNames lists the policies of which denials were repeated.
+// repeatedNames lists the policies with repeated denials.
 func repeatedNames(answers []Answer) (names []string) {
 	for i := range answers {
 		for _, l := range answers[i].Repeated {
@@ -121,7 +121,7 @@ func repeatedNames(answers []Answer) (names []string) {
 	return slices.Compact(names)
 }
 
-// repeatedOf adds up what the nodes have repeated of one policy. A node that does not list it may have it in a shared
+// repeatedOf adds up the nodes' repeated denials of one policy. A node that does not list it may have it in a shared
 // table.
 func repeatedOf(name string, answers []Answer) (since int64, sums [measures]Summary) {
 	var parts [measures][]Summary

@@ -69,14 +69,15 @@ func (c *cluster) answer(t *testing.T, q *Query, now int64) Answer {
 	return Join(q, answers)
 }
 
-// Whatever owners have counted and nodes have repeated, the true count of each listed key is in its bracket: also where a key is
-// listed by some of them only, has lost its place in lists, or shares a table with other policies.
+// Whatever owners have counted and nodes have repeated, the true count of each listed key is in its bracket: also where
+// a key is listed by some of them only, has lost its place in lists, or shares a table with other policies.
 func TestRepeatedDenialsAreInTheBracket(t *testing.T) {
 	const nodes = 3
 	for round := range uint64(30) {
 		r := rand.New(rand.NewPCG(6, round))
 		bytes, policies, steps, keys := int64(0), 2, int64(40), 10<<r.IntN(6) // up to 320, more than a list has
-		if round%3 == 0 {                                                     // most policies share a table, whose list is full; no window ends, and no table grows until there is no room
+		// most policies share a table with a full list; no window ends, and no table grows until there is no room
+		if round%3 == 0 {
 			bytes, policies, steps, keys = 12*tableSize, 30, 1, 10
 		}
 		now := 1_000_000 * hour
@@ -139,8 +140,8 @@ func bitOf(b bool) uint64 {
 	return 0
 }
 
-// A key that is denied by one node again and again stands first, with what its owner and all nodes know of it, also if its owner has a
-// list full of others.
+// A key that is denied by one node again and again stands first, with what its owner and all nodes know of it, also if
+// its owner has a list full of others.
 func TestAKeyOnlyNodesKnowIsListed(t *testing.T) {
 	c := newCluster(2, 0, 0)
 	for range 3 {
@@ -166,7 +167,8 @@ func TestAKeyOnlyNodesKnowIsListed(t *testing.T) {
 	}
 }
 
-// A key that its owner left out of its answer, because others stood before it, may have been asked about there as often as they.
+// A key that its owner left out of its answer, because others stood before it, may have been asked about there as often
+// as they.
 func TestAKeyThatItsOwnerLeftOutIsInTheBracket(t *testing.T) {
 	c := newCluster(2, 0, 0)
 	for range 3 {

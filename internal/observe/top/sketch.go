@@ -8,18 +8,18 @@ import (
 
 const (
 	sketchKeys  = 128 // keys that a Sketch counts
-	summaryKeys = 32  // keys that are kept of a window that has ended
+	summaryKeys = 32  // keys that are kept of an ended window
 	hashSlots   = 2 * sketchKeys
 )
 
-// Sketch is Space-Saving (Metwally, Agrawal and El Abbadi 2005) with weights. A key that it does not count yet takes the
-// place of one with the smallest count and inherits that count as its error. The zero value is empty.
+// Sketch is Space-Saving (Metwally, Agrawal and El Abbadi 2005) with weights. A new key replaces one with the smallest
+// count and inherits that count as its error. The zero value is empty.
 type Sketch struct {
-	total  uint64 // sum of all that was added
+	total  uint64 // sum of all added counts
 	used   int
 	counts [sketchKeys]uint64 // by slot
 	slots  [sketchKeys]slot
-	table  [hashSlots]uint8 // slot + 1, by hash with linear probing; 0: free
+	table  [hashSlots]uint8 // slot + 1, by hash with linear probing; 0 if free
 
 	// No count is below least while all slots are used, and none before cursor is equal to it: counts only grow.
 	least  uint64
@@ -32,8 +32,8 @@ type slot struct {
 	key  []byte // reused by the next key
 }
 
-// Add counts n, which is more than 0, for a key with its hash. It keeps a copy of the key, and returns by how many bytes its
-// memory has grown.
+// Add counts n, which is more than 0, for a key with its hash. It keeps a copy of the key, and returns by how many
+// bytes its memory has grown.
 func (s *Sketch) Add(hash uint64, key []byte, n uint64) (grown int) {
 	s.total += n
 	at, found := s.find(hash, key)
@@ -82,7 +82,7 @@ func (at *slot) set(hash uint64, key []byte, err uint64) (grown int) {
 	return cap(at.key) - before
 }
 
-// find returns where the table has a key, or else where it would be.
+// find returns the table's position of a key, or where it would be.
 func (s *Sketch) find(hash uint64, key []byte) (at int, found bool) {
 	for at = int(hash % hashSlots); s.table[at] != 0; at = (at + 1) % hashSlots {
 		if i := s.table[at] - 1; s.slots[i].hash == hash && bytes.Equal(s.slots[i].key, key) {
@@ -92,7 +92,7 @@ func (s *Sketch) find(hash uint64, key []byte) (at int, found bool) {
 	return at, false
 }
 
-// unlink takes a slot out of the table and moves those behind it up, so that no search ends at the gap.
+// unlink removes a slot from the table and moves those after it up, so that no search ends at the gap.
 func (s *Sketch) unlink(i int) {
 	gap, _ := s.find(s.slots[i].hash, s.slots[i].key)
 	for at := (gap + 1) % hashSlots; s.table[at] != 0; at = (at + 1) % hashSlots {
@@ -114,7 +114,7 @@ func (s *Sketch) clear() {
 // Summary is the list of the first keys of one measure.
 type Summary struct {
 	Rows  []Row  // by Count, the largest first
-	Floor uint64 // a key that is not listed has at most this count
+	Floor uint64 // upper bound for keys that are not listed
 	Total uint64 // of all keys
 }
 
@@ -156,8 +156,8 @@ func (s *Summary) size() int {
 	return n
 }
 
-// Merge adds summaries of different times, and keeps at most most keys. A key that one of them does not list may have had up
-// to its floor there (Agarwal and others, Mergeable Summaries, 2013).
+// Merge adds summaries of different times, and keeps at most most keys. A key that one of them does not list may have
+// had up to its floor there (Agarwal and others, Mergeable Summaries, 2013).
 func Merge(parts []Summary, most int) (sum Summary) {
 	rows := make(map[string]*Row)
 	var floors uint64

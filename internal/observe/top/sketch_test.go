@@ -154,7 +154,7 @@ func TestAddingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd: hot is traffic of which two thirds are about few keys; flood is keys that were never seen, the worst case.
+// BenchmarkAdd: hot is traffic with two thirds about few keys; flood is keys that were never seen, the worst case.
 func BenchmarkAdd(b *testing.B) {
 	for _, c := range []struct {
 		name string

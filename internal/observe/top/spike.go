@@ -9,7 +9,7 @@ import (
 const (
 	SpikeDenials = 100 // in the minute of a spike, at least
 	SpikeFactor  = 5   // times the mean of the minutes before, at least
-	// spikeBefore is how many minutes before are compared: with that of the spike they are ten.
+	// spikeBefore is the number of earlier minutes to compare with: with that of the spike they are ten.
 	spikeBefore = 9
 )
 
@@ -18,10 +18,10 @@ type Spike struct {
 	Namespace, Policy, Key string
 	End                    int64  // of its minute, in microseconds since the Unix epoch
 	Denials                uint64 // in that minute, at least
-	Mean                   uint64 // in a minute before, at most, rounded up; a minute of which nothing is known counts as 0
+	Mean                   uint64 // in a minute before, at most, rounded up; a minute without data counts as 0
 }
 
-// Spikes lists the keys that have had a spike in the last minute that has ended, those with most denials first. Policies that share a
+// Spikes lists the keys with a spike in the last complete minute, those with most denials first. Policies in a shared
 // table are left out: there are too many for one of their own.
 func (b *Board) Spikes(now int64) (all []Spike) {
 	b.Advance(now)

@@ -1,13 +1,13 @@
 package top
 
-// Measure is what is counted of a key.
+// Measure is a quantity that is counted for each key.
 type Measure uint8
 
 // The measures. Their numbers are sent between nodes.
 const (
 	Decisions Measure = 0
 	Denials   Measure = 1
-	Units     Measure = 2 // that were admitted
+	Units     Measure = 2 // admitted
 	measures          = 3
 )
 
@@ -55,7 +55,7 @@ func (r *ring) from(start int64) []*window {
 
 // Table counts the keys of one policy of a namespace.
 type Table struct {
-	since int64 // counted since then, in microseconds since the Unix epoch
+	since int64 // start of the counts, in microseconds since the Unix epoch
 	start int64 // of the live window
 	used  bool  // something was added to the live window
 	live  [measures]Sketch
@@ -65,7 +65,7 @@ type Table struct {
 	size int // bytes
 }
 
-// tableSize estimates the memory of an empty Table in bytes: three sketches and what is around them.
+// tableSize estimates the memory of an empty Table in bytes: three sketches and their overhead.
 const tableSize = measures*(sketchKeys*(48+2)+hashSlots+16) + 512
 
 func newTable(since, now int64) *Table {
@@ -87,8 +87,8 @@ func (t *Table) add(hash uint64, key []byte, denied bool, units uint64) (grown i
 	return grown
 }
 
-// advance ends the live window if its time is over, and returns by how many bytes the table has grown. Time that goes back
-// leaves it live.
+// advance ends the live window if its time is over, and returns by how many bytes the table has grown. If time goes
+// back, the window stays live.
 func (t *Table) advance(now int64) (grown int) {
 	now -= now % ten
 	if now <= t.start {
@@ -110,7 +110,7 @@ func (t *Table) advance(now int64) (grown int) {
 	return t.size - before
 }
 
-// fold merges the windows of the longer window in which the live one lies, if that is over.
+// fold merges the windows of the longer window that contains the live one, if that is over.
 func (t *Table) fold(now int64, from, to *ring) {
 	start := t.start - t.start%to.length
 	if now-now%to.length == start {
@@ -181,8 +181,8 @@ func (s Span) begin(now int64) int64 {
 	return (now - back + length - 1) / length * length
 }
 
-// read returns the windows of a span: the live one, and of the ended ones the longest that there are. The table keeps none of
-// what it returns.
+// read returns the windows of a span: the live one, and the longest ended ones that cover it. The table keeps no
+// reference to the result.
 func (t *Table) read(span Span, now int64) []*window {
 	begin, live := span.begin(now), &window{start: t.start}
 	for m := range t.live {

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Traffic is what a node, or all of them, answered in TrafficSeconds. Nodes send it to each other as JSON.
+// Traffic is the answers of a node, or of all nodes, in TrafficSeconds. Nodes send it to each other as JSON.
 type Traffic struct {
-	Start            int64    // seconds since the Unix epoch, a multiple of TrafficSeconds
-	Admitted, Denied uint64   // decisions, one for each entry of a request
-	Took             []uint64 `json:",omitempty"` // answered calls by duration: those of TookWithin, and the slower ones
+	Start            int64  // seconds since the Unix epoch, a multiple of TrafficSeconds
+	Admitted, Denied uint64 // decisions, one for each entry of a request
+	// Took has the answered calls by duration: those of TookWithin, and the slower ones.
+	Took []uint64 `json:",omitempty"`
 }
 
 // How long one Traffic lasts, and how many a node keeps: ten minutes.
@@ -22,12 +23,12 @@ const (
 // TookBuckets is the number of durations that TookWithin knows.
 const TookBuckets = 18
 
-// TookWithin is the longest duration of a call in a place of Traffic.Took: from 50 us, below one fsync of a fast disk, to 6.5 s, beyond
-// the default deadline of a call.
+// TookWithin is the longest duration of a call in a place of Traffic.Took: from 50 us, below one fsync of a fast disk,
+// to 6.5 s, beyond the default deadline of a call.
 func TookWithin(i int) time.Duration { return 50 * time.Microsecond << i }
 
-// SlowestBut returns a duration that all calls but one in n have kept, or 0 if there were no calls. It is the bound of a place of
-// Took, so it may be up to twice too long; of calls beyond the last bound it is that bound.
+// SlowestBut returns a duration that all calls but one in n have kept, or 0 if there were no calls. It is the bound of
+// a place of Took, so it may be up to twice too long; for calls beyond the last bound it is that bound.
 func (t *Traffic) SlowestBut(n uint64) time.Duration {
 	var all uint64
 	for _, calls := range t.Took {

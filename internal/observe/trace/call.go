@@ -15,15 +15,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Call is a call that may be followed. The zero value is not, and costs nothing. One goroutine at a time uses it.
+// Call is a call that may be traced. The zero value is not, and costs nothing. It is not for concurrent use.
 type Call struct {
-	tracer *Tracer               // nil: it is not followed, whatever it comes to
-	remote oteltrace.SpanContext // the caller's span; not valid: the call is a root
-	span   oteltrace.Span        // nil: the dice did not choose the root, but may do so once it is denied
+	tracer *Tracer               // nil if it is never traced
+	remote oteltrace.SpanContext // the caller's span; if not valid, the call is a root
+	span   oteltrace.Span        // nil if the root was not sampled; it still may be if it is denied
 	checks int
 }
 
-// Incoming begins a call with these traceparent headers. Several headers are none.
+// Incoming begins a call with these traceparent headers. Several headers count as none.
 func (t *Tracer) Incoming(headers []string) (c Call) {
 	if t == nil {
 		return c
@@ -57,7 +57,7 @@ func (c *Call) begin(at time.Time) {
 	c.span = c.tracer.start(c.remote, "call", oteltrace.SpanKindServer, at)
 }
 
-// TraceID is the id of the trace in hex; "" if the call is not followed.
+// TraceID returns the id of the trace in hex, or "" if the call is not traced.
 func (c *Call) TraceID() string {
 	if c.span == nil {
 		return ""
@@ -69,7 +69,8 @@ func (c *Call) TraceID() string {
 // checksMost bounds the checks of one call.
 const checksMost = 32
 
-// Check begins the span of what is decided, for shard.Request.Trace and decisions.Asked.Span; nil: nothing follows it.
+// Check begins the span of a decision, for shard.Request.Trace and decisions.Asked.Span. It returns nil if the call is
+// not traced.
 func (c *Call) Check() shard.Trace {
 	if c.span == nil || c.checks == checksMost {
 		return nil
@@ -83,11 +84,11 @@ func (c *Call) check(at time.Time) *check {
 	return &check{tracer: c.tracer, span: span}
 }
 
-// check is the span of what is decided, on the node that was asked or on the shard's owner. It is a shard.Trace.
+// check is the span of a decision, on the node that received it or on the shard's owner. It is a shard.Trace.
 type check struct {
 	tracer *Tracer
 	span   oteltrace.Span
-	ended  time.Time // when the requests had their results; zero: not yet
+	ended  time.Time // when the requests had their results; zero before
 }
 
 // Context implements shard.Trace.
@@ -101,7 +102,7 @@ func (k *check) Reached(step shard.TraceStep, at time.Time) {
 	k.span.AddEvent(step.String(), oteltrace.WithTimestamp(at))
 }
 
-// Decided notes that the requests of a check have their results now. The event of the call ends its span.
+// Decided records that the requests of a check have their results now. The event of the call ends its span.
 func Decided(of shard.Trace) {
 	if k, ok := of.(*check); ok {
 		k.ended = k.tracer.config.Now()
@@ -160,8 +161,8 @@ func (t *Tracer) Ended(e *decisions.Event) {
 	c.span.End(oteltrace.WithTimestamp(now))
 }
 
-// ourFaults are the codes that make a span an error. The others are the caller's. "aborted" is among them, which OpenTelemetry leaves
-// out: it says that the call may have been counted.
+// ourFaults are the codes that make a span an error. The others are the caller's. They include "aborted", unlike
+// OpenTelemetry's list: the call may have been counted.
 var ourFaults = []string{"unknown", "deadline_exceeded", "unimplemented", "internal", "unavailable", "data_loss", "aborted", "TRYAGAIN"}
 
 // blame makes a span an error if its code is.
@@ -171,8 +172,8 @@ func blame(span oteltrace.Span, code string) {
 	}
 }
 
-// describe sets what a span says of requests that were decided together: of one request all, of several how many there
-// were.
+// describe sets a span's attributes for requests that were decided together: all of a single request, only the number
+// of several.
 func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 	r, result := &a.Stored[0], &a.Results[0]
 	var attrs []attribute.KeyValue
@@ -215,7 +216,7 @@ func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 	add("stint.decision", outcome(r, d))
 	by := decisions.DeniedBy(d)
 	if len(by) > 0 && slices.ContainsFunc(r.Entries, func(e shard.Entry) bool { return e.Limits != nil }) {
-		by = []string{decisions.Inline} // whoever sent the limits has named them
+		by = []string{decisions.Inline} // the sender of the limits has named them
 	}
 	add("stint.denied_by", strings.Join(by, ","))
 	if left := decisions.Remaining(d); left != nil {
@@ -227,7 +228,7 @@ func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 	attrs = append(attrs, attribute.Bool("stint.cached", d.Age > 0), attribute.Bool("stint.replayed", d.Replayed))
 }
 
-// outcome is the outcome of a decision as metrics have it, and of what they do not count.
+// outcome is the outcome of a decision as in the metrics, also for decisions that these do not count.
 func outcome(r *shard.Request, d *shard.Decision) string {
 	switch r.Op {
 	case shard.Get, shard.ReadTally:
@@ -247,7 +248,7 @@ func remote(at shard.TraceContext) oteltrace.SpanContext {
 		TraceFlags: oteltrace.FlagsSampled, Remote: true})
 }
 
-// start begins a span below a parent; of a parent that is not valid it is the root of a new trace.
+// start begins a span below a parent; if the parent is not valid, it is the root of a new trace.
 func (t *Tracer) start(
 	parent oteltrace.SpanContext, name string, kind oteltrace.SpanKind, at time.Time,
 ) oteltrace.Span {

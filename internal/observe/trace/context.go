@@ -6,8 +6,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Parse reads a traceparent header (W3C Trace Context): version, trace id, span id and flags in lowercase hex, with dashes between.
-// ok is false if it is not valid, and then the header is to be ignored. A later version may have more behind the flags.
+// Parse reads a traceparent header (W3C Trace Context): version, trace id, span id and flags in lowercase hex, with
+// dashes between. ok is false if it is not valid; such a header must be ignored. A later version may have more after
+// the flags.
 func Parse(header string) (parent shard.TraceContext, sampled, ok bool) {
 	const version, id, span, flags, end = 0, 3, 36, 53, 55
 	if len(header) < end || header[id-1] != '-' || header[span-1] != '-' || header[flags-1] != '-' {

@@ -12,7 +12,7 @@ import (
 // Handler decides requests that another node has forwarded (hop.Handler).
 type Handler = func(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result
 
-// Owner follows the requests of other nodes that are followed there: each trace gets a span here, a child of theirs.
+// Owner traces the requests that other nodes trace: each trace gets a span here, a child of theirs.
 func (t *Tracer) Owner(next Handler) Handler {
 	if t == nil {
 		return next
@@ -42,7 +42,7 @@ func (t *Tracer) Owner(next Handler) Handler {
 			if k == nil || !k.ended.IsZero() {
 				continue // it has ended with its first request
 			}
-			if results[i].Err != nil { // the node that was asked says what becomes of it
+			if results[i].Err != nil { // the node that received it reports its fate
 				k.span.SetAttributes(attribute.String("error.type", "refused"))
 			}
 			Decided(k)

@@ -8,8 +8,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// sender is between the spans and the SDK's batches, and between those and the exporter. It bounds and counts what
-// waits: the SDK drops what does not fit without a word. All methods may be called concurrently.
+// sender is between the spans and the SDK's batches, and between those and the exporter. It bounds and counts waiting
+// spans: the SDK drops excess spans silently. All methods may be called concurrently.
 type sender struct {
 	config   *Config
 	exporter sdktrace.SpanExporter
@@ -18,7 +18,7 @@ type sender struct {
 	closed   atomic.Bool
 	sending  context.Context // ends when there is no time left for sending
 	cancel   context.CancelFunc
-	told     time.Time // when the log last said that the collector takes nothing; of the goroutine of batches
+	told     time.Time // when the log last reported that the collector takes nothing; of the goroutine of batches
 }
 
 func newSender(exporter sdktrace.SpanExporter, config *Config) *sender {
@@ -46,15 +46,15 @@ func (s *sender) OnEnd(span sdktrace.ReadOnlySpan) {
 	}
 }
 
-// ForceFlush and Shutdown implement sdktrace.SpanProcessor, for a provider that nobody shuts down.
+// ForceFlush and Shutdown implement sdktrace.SpanProcessor, for a provider that is never shut down.
 func (s *sender) ForceFlush(context.Context) error { return nil }
 func (s *sender) Shutdown(context.Context) error   { return nil }
 
-// close sends what waits until ctx ends, and returns when the goroutine of batches has ended.
+// close sends the waiting spans until ctx ends, and returns when the goroutine of batches has ended.
 func (s *sender) close(ctx context.Context) {
 	s.closed.Store(true)
 	defer context.AfterFunc(ctx, s.cancel)()
-	_ = s.batches.Shutdown(context.Background()) // exports end with sending, and tell what they lose
+	_ = s.batches.Shutdown(context.Background()) // exports end with sending, and report their losses
 	s.cancel()
 	if late := s.waiting.Swap(0); late > 0 { // they ended while this began
 		s.config.Dropped("stop", int(late))
@@ -64,8 +64,8 @@ func (s *sender) close(ctx context.Context) {
 // exports is the sender as the exporter of batches.
 type exports struct{ *sender }
 
-// ExportSpans implements sdktrace.SpanExporter. One goroutine calls it. The SDK is told of no failure, which it would
-// write to the standard error.
+// ExportSpans implements sdktrace.SpanExporter. One goroutine calls it. It hides failures from the SDK, which would
+// write them to the standard error.
 func (s exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

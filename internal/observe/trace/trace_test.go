@@ -63,7 +63,8 @@ func tracerTo(t testing.TB, endpoint string, roots, denials float64) (*Tracer, *
 	return tracer, c
 }
 
-// Who is followed: whoever says so, nobody who says not, and of the rest as many as the share says. A header that is none is as none.
+// A call is traced if its header says so, and not if it says not; of the rest, the configured share is. A malformed
+// header counts as none.
 func TestSampling(t *testing.T) {
 	at := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer at.Close()
@@ -124,7 +125,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing fills the queue, and no more: what does not fit is counted, and so is what is left when time is up.
+// A collector that takes nothing fills the queue, and no more: what does not fit is counted, and so is what is left
+// when time is up.
 func TestTheQueueIsBounded(t *testing.T) {
 	over, asked := make(chan struct{}), make(chan struct{}, 10)
 	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -208,7 +210,7 @@ func BenchmarkIncoming(b *testing.B) {
 	}
 }
 
-// What is taken of a header is what it says.
+// Parse reads exactly what a header says.
 func FuzzParse(f *testing.F) {
 	f.Add(header)
 	f.Add("01" + header[2:] + "-more")

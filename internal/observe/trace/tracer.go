@@ -18,44 +18,45 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// Config says which calls are followed, and where their spans go. All fields but Logger and Dial are required.
+// Config defines which calls are traced, and the destination of their spans. All fields but Logger and Dial are
+// required.
 type Config struct {
-	// Endpoint is the URL of the collector, which speaks OTLP over HTTP. Without a path it is that of /v1/traces.
+	// Endpoint is the URL of the collector, which speaks OTLP over HTTP. Without a path, /v1/traces is added.
 	Endpoint string
-	// Roots is the share of the calls without a traceparent that are followed, 0 to 1; Denials that of those that were denied among
-	// the rest.
+	// Roots is the share of traced calls among those without a traceparent, 0 to 1; Denials is that among denied calls
+	// of the rest.
 	Roots, Denials float64
 	Node, Version  string // of this node
 	// HideKey returns the keyed hash of a key; ok is false as long as there is no secret.
 	HideKey func(namespace, key string) (hash string, ok bool)
-	// Dial connects to the collector; nil: TCP.
+	// Dial connects to the collector; nil means TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
-	// Exported and Dropped count spans. The reasons are "queue" (it is full), "collector" (it refused them, or was not there) and
-	// "stop" (there was no time left).
+	// Exported and Dropped count spans. The reasons are "queue" (it is full), "collector" (it refused them, or was not
+	// there) and "stop" (there was no time left).
 	Exported func(spans int)
 	Dropped  func(reason string, spans int)
 	Now      func() time.Time
-	Logger   *slog.Logger // nil: nothing is logged
+	Logger   *slog.Logger // nil disables logging
 }
 
-// Bounds of what waits for the collector, and of the sending.
+// Bounds of the waiting spans, and of sending.
 const (
 	waitMost   = 4096 // spans
 	spansMost  = 512  // in one message
 	sendEvery  = time.Second
 	sendWithin = 10 * time.Second
 	eventsMost = 64          // of one span
-	tellEvery  = time.Minute // between two lines of the log about a collector that takes nothing
+	tellEvery  = time.Minute // between two log lines about a collector that takes nothing
 )
 
-// Tracer follows calls: it is the listener that ends their spans. Start makes one; nil is off.
+// Tracer traces calls: it is the listener that ends their spans. Start makes one; nil is off.
 type Tracer struct {
 	config Config
 	spans  oteltrace.Tracer
 	sender *sender
 }
 
-// Problem says what is wrong with the URL of a collector; "": nothing.
+// Problem returns the problem with the URL of a collector, or "".
 func Problem(endpoint string) string {
 	at, err := url.Parse(endpoint)
 	switch {
@@ -103,12 +104,12 @@ func Start(config Config) (*Tracer, error) {
 	return t, nil
 }
 
-// Close sends the spans that wait, until ctx ends, and ends the goroutine.
+// Close sends the waiting spans, until ctx ends, and ends the goroutine.
 func (t *Tracer) Close(ctx context.Context) {
 	if t != nil {
 		t.sender.close(ctx)
 	}
 }
 
-// chosen throws the dice.
+// chosen draws at random.
 func chosen(share float64) bool { return rand.Float64() < share }

@@ -25,13 +25,13 @@ type API struct {
 	http      *http.Client                        // for all but the load
 	limits    stintv1connect.LimitServiceClient   // of the first node that accepted a connection; for all but the load
 	rules     []rule                              // limits of the policy
-	unbounded error                               // why the policy cannot be audited; nil: it can
-	loaded    []stintv1connect.LimitServiceClient // which the callers share: one to each node, or for each connection
+	unbounded error                               // why the policy cannot be audited; nil if it can
+	loaded    []stintv1connect.LimitServiceClient // shared by the callers: one to each node, or for each connection
 	shared    *stint.Client                       // protocol client
 }
 
-// NewAPI opens the port of a valid plan. It fails when no server answers and when the server does not know the policy. Without a
-// policy it asks no server, and its audit says so.
+// NewAPI opens the port of a valid plan. It fails if no server answers or the server does not know the policy. Without
+// a policy it asks no server, and its audit says so.
 func NewAPI(ctx context.Context, p Plan) (*API, error) {
 	p = p.WithDefaults()
 	a := &API{plan: p, http: &http.Client{Timeout: p.Timeout, Transport: proves{p.Token, newTransport(p, false)}}}
@@ -45,7 +45,7 @@ func NewAPI(ctx context.Context, p Plan) (*API, error) {
 			return nil, err
 		}
 	case GRPC, Stream:
-		for i := range p.Connections { // each has a transport of its own, so that it is a connection of its own
+		for i := range p.Connections { // a separate transport makes a separate connection
 			client := &http.Client{Transport: proves{p.Token, newTransport(p, true)}}
 			a.loaded = append(a.loaded, stintv1connect.NewLimitServiceClient(client, p.grpcURL(i), connect.WithGRPC()))
 		}
@@ -83,7 +83,7 @@ func newTransport(p Plan, http2 bool) *http.Transport {
 	return transport
 }
 
-// proves sends a token along, if there is one.
+// proves adds a token to each request, if there is one.
 type proves struct {
 	token string
 	*http.Transport
@@ -187,7 +187,7 @@ func (a *API) Figures(ctx context.Context) map[string]float64 {
 	return sums
 }
 
-// readMetrics adds the value of every series to the sum of its name, whatever its labels are.
+// readMetrics adds the value of every series to the sum of its name, regardless of labels.
 func readMetrics(r io.Reader, sums map[string]float64) {
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		line := lines.Text()

@@ -119,7 +119,7 @@ func (c *apiCaller) send(ctx context.Context, requests []*stintv1.CheckRequest) 
 	}
 	stop := context.AfterFunc(ctx, c.end)
 	defer stop()
-	// If Send says that the stream has ended, Receive has the reason.
+	// If Send reports that the stream has ended, Receive has the reason.
 	_ = c.stream.Send(&stintv1.CheckBatchRequest{Checks: requests})
 	answer, err := c.stream.Receive()
 	if err != nil {
@@ -163,8 +163,8 @@ func fateOf(maybeApplied bool) Fate {
 	return Failed
 }
 
-// failureOf says why a call failed, and what became of its checks. The codes of a server without details are those of S9: any
-// code that is not on the list of certain failures may have been counted.
+// failureOf returns why a call failed, and the fate of its checks. The codes of a server without details are those of
+// S9: any code that is not on the list of certain failures may have been counted.
 func failureOf(err error) (*Failure, Fate) {
 	var ours *stint.Error
 	if errors.As(err, &ours) {

@@ -22,7 +22,8 @@ func TestACallerHasOneStream(t *testing.T) {
 	}
 }
 
-// A stream that the server has ended loses only the batch that was about to use it, and that batch was certainly not counted.
+// A stream that the server has ended loses only the batch that was about to use it, and that batch was certainly not
+// counted.
 func TestAStreamThatEndsIsOpenedAgain(t *testing.T) {
 	fake := newFake(100)
 	fake.drain = true
@@ -77,7 +78,7 @@ func TestTheGoClientGathersAndAsksAgain(t *testing.T) {
 	}
 }
 
-// A check whose outcome the client does not know is unknown, with a reason, alone and in a batch.
+// A check with an outcome that the client does not know is unknown, with a reason, alone and in a batch.
 func TestTheGoClientNamesFailuresByFate(t *testing.T) {
 	for _, batch := range []int{1, 5} {
 		fake := newFake(100)

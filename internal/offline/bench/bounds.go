@@ -9,24 +9,26 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// rule is one limit that can deny, as far as bounds need it: the units admitted at once, and those that come back with time.
+// rule is the part of a limit that can deny which bounds need: the units admitted at once, and those that come back
+// with time.
 type rule struct {
 	atRest uint64        // units admitted at once to a key that was never used
 	quota  uint64        // units that one window admits, or that a bucket holds
 	period time.Duration // of a window; refill: the span in which refill units come back
-	refill uint64        // units that come back continuously in a period; 0: windows
+	refill uint64        // units that come back continuously in a period; 0 for windows
 	kind   windowKind
 }
 
-// windowKind says how windows follow each other, which decides how many of them a run can meet.
+// windowKind is how windows follow each other, which determines how many of them a run can meet.
 type windowKind uint8
 
 const (
 	refilling windowKind = iota // no windows: units come back continuously
 	aligned                     // to the Unix epoch
 	rolling                     // spent units come back only after a whole period
-	weighted                    // two aligned windows: the older one counts by the share of it that the sliding window still covers
-	endless                     // nothing ever comes back
+	// Two aligned windows: the older one counts by the share of it that the sliding window still covers.
+	weighted
+	endless // nothing ever comes back
 )
 
 // rulesOf reads the limits that can deny a key of one tier. It fails for algorithms without known bounds.
@@ -108,9 +110,9 @@ type Span struct {
 	Fresh        bool      // no key was used before
 }
 
-// atMost is the most units that a server may admit to a key within the span, in requests of one cost. The server's clock may
-// differ from this machine's. Where the bound depends on the start of a window, it allows a second on both sides. So near an
-// edge the bound is larger than necessary, but never too small.
+// atMost returns the most units that a server may admit to a key within the span, in requests of one cost. The server's
+// clock may differ from this machine's. If the bound depends on the start of a window, it allows a second on both
+// sides. So near an edge the bound is larger than necessary, but never too small.
 func (r rule) atMost(cost uint64, s Span) uint64 {
 	const skew = time.Second
 	elapsed := s.Ended.Sub(s.Began)

@@ -10,8 +10,8 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// The bound of each algorithm for a key within a run, in requests of cost 1 unless the case says otherwise. The instants are
-// chosen away from the rounding of the clock allowance.
+// The bound of each algorithm for a key within a run, in requests of cost 1 unless the case says otherwise. The
+// instants are chosen away from the rounding of the clock allowance.
 func TestAtMost(t *testing.T) {
 	hour := durationpb.New(time.Hour)
 	firstHit := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_FixedWindow{

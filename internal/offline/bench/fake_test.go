@@ -60,7 +60,7 @@ func (f *fakeServer) noteHost(next http.Handler) http.Handler {
 	})
 }
 
-// oncePerDay is a policy with one limit whose units do not come back while a test runs.
+// oncePerDay is a policy with one limit that gives back no units while a test runs.
 func oncePerDay(quota uint64) *stintv1.Policy {
 	return &stintv1.Policy{Name: "once", Limits: []*stintv1.Limit{{Name: "day", Quota: &quota,
 		Algorithm: &stintv1.Limit_FixedWindow{FixedWindow: &stintv1.FixedWindow{

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Floor is the best that a machine allows: no exact answer of one node can come sooner than one fdatasync, and no answer of a
-// majority sooner than a round trip and an fdatasync.
+// Floor is the best that a machine allows: no exact answer of one node can come sooner than one fdatasync, and no
+// answer of a majority sooner than a round trip and an fdatasync.
 type Floor struct {
 	SyncAppendMicros       Latency `json:"syncAppendMicros"`       // write 4 KiB at the end of a file, fdatasync
 	SyncPreallocatedMicros Latency `json:"syncPreallocatedMicros"` // write 4 KiB into preallocated space, fdatasync

@@ -23,12 +23,14 @@ const (
 	Client  Protocol = "client"  // the Go client: the callers share one, which batches concurrent checks
 )
 
-// Plan says which checks to send, how many and for how long. Its tags are the flags of the commands that run it.
+// Plan defines which checks to send, how many and for how long. Its tags are the flags of the commands that run it.
 type Plan struct {
-	Addresses []string    `kong:"-"` // base URLs of the nodes, as in http://127.0.0.1:7400; the callers spread evenly over them
-	Token     string      `kong:"-"` // sent with every request; "": none
-	TLS       *tls.Config `kong:"-"` // for https:// addresses and their ports for gRPC; nil: the system's authorities
-	Fresh     bool        `kong:"-"` // no key was used before: the audit also finds units that should have been admitted
+	// Addresses are base URLs of the nodes, as in http://127.0.0.1:7400; the callers spread evenly over them.
+	Addresses []string `kong:"-"`
+	Token     string   `kong:"-"` // sent with every request; may be empty
+	// TLS is for https:// addresses and their ports for gRPC; nil means the system's authorities.
+	TLS   *tls.Config `kong:"-"`
+	Fresh bool        `kong:"-"` // no key was used before: the audit also finds units that should have been admitted
 
 	Policy      string        `help:"Policy to ask." placeholder:"NAME"`
 	Namespace   string        `help:"Default: the server's."`
@@ -58,7 +60,7 @@ const (
 	streamsMax = 1_000 // per connection: the server allows 1,024
 )
 
-// WithDefaults fills in the defaults that the flags' help states.
+// WithDefaults sets the defaults in the flags' help.
 func (p Plan) WithDefaults() Plan {
 	p.Protocol = cmp.Or(p.Protocol, JSON)
 	p.Callers = cmp.Or(p.Callers, 64)
@@ -110,7 +112,7 @@ func (p Plan) Check() error {
 	return p.CheckLoad()
 }
 
-// CheckLoad is Check for the fields that say how much to send, and not to which server.
+// CheckLoad is Check for the fields of the load, without those of the server.
 func (p Plan) CheckLoad() error {
 	p = p.WithDefaults()
 	for _, field := range []struct {

@@ -4,13 +4,13 @@ import "context"
 
 // Port is the way of a run into the servers under load. Its callers are used concurrently, its methods are not.
 type Port interface {
-	// Caller returns the way of one caller, numbered from 0. Connections open with the first call that needs them.
+	// Caller returns the caller with a number, from 0. Connections open with the first call that needs them.
 	Caller(number int) Caller
 	// Connections is the number of connections that carry the load.
 	Connections() int
-	// Prepare brings the servers into the run's initial state, and enters into the ledger what that took.
+	// Prepare brings the servers into the run's initial state, and enters the units that it spent into the ledger.
 	Prepare(ctx context.Context, l *Ledger) error
-	// Figures returns the sums of the servers' counters, by the names of the metrics. What is not known is left out.
+	// Figures returns the sums of the servers' counters, by the names of the metrics. Unknown ones are left out.
 	Figures(ctx context.Context) map[string]float64
 	// Judge audits the ledger of a run.
 	Judge(l *Ledger, s Span) (Verdict, error)
@@ -26,7 +26,7 @@ type Caller interface {
 	Close()
 }
 
-// Failure says why a call, or a check of a batch, has no decision.
+// Failure is why a call, or a check of a batch, has no decision.
 type Failure struct {
 	Code    string // Connect's name of the code, or ConnectionLost
 	Message string

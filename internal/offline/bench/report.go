@@ -35,11 +35,11 @@ type Report struct {
 	Errors   map[string]*ErrorCount `json:"errors,omitempty"`
 	Unsent   uint64                 `json:"unsentCalls,omitempty"` // open loop: calls that were due and never sent
 
-	// Processor time per decided check, in microseconds. 0: unknown.
+	// Processor time per decided check, in microseconds; 0 if unknown.
 	ServerCPUMicros float64 `json:"serverCpuMicrosPerCheck,omitempty"`
 	ClientCPUMicros float64 `json:"clientCpuMicrosPerCheck,omitempty"`
 
-	// From the nodes' own counters. 0: unknown, or none.
+	// From the nodes' own counters; 0 if unknown, or none.
 	ForwardedShare float64 `json:"forwardedShare,omitempty"` // requests forwarded to their owner, per decided check
 	MeanFrame      float64 `json:"meanFrame,omitempty"`      // forwarded requests that traveled together
 	MeanBatch      float64 `json:"meanBatch,omitempty"`      // requests that were decided together
@@ -71,7 +71,7 @@ func latencyOf(h *hdrhistogram.Histogram) Latency {
 	}
 }
 
-// report sums up a run whose servers' figures grew by used. Drive fills in the verdict.
+// report sums up a run; used is the growth of the servers' figures. Drive fills in the verdict.
 func (r *run) report(elapsed time.Duration, used map[string]float64) *Report {
 	c, p := r.tally.counts(), r.plan
 	latency, errors := r.tally.merged()
@@ -114,7 +114,7 @@ func (r *Report) Decided() uint64 { return r.Admitted + r.Denied }
 
 func perSecond(n uint64, elapsed time.Duration) float64 { return ratio(float64(n), elapsed.Seconds()) }
 
-// ratio returns 0 where there is none.
+// ratio returns 0 if whole is 0.
 func ratio(part, whole float64) float64 {
 	if whole <= 0 || part < 0 {
 		return 0
@@ -122,7 +122,7 @@ func ratio(part, whole float64) float64 {
 	return part / whole
 }
 
-// cpuSeconds is the processor time of this process; 0: unknown.
+// cpuSeconds returns the processor time of this process, or 0 if unknown.
 func cpuSeconds() float64 {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {

@@ -11,8 +11,8 @@ import (
 
 // Progress is the progress of a run.
 type Progress struct {
-	Elapsed, Total           time.Duration // Total 0: the run ends by count
-	Checks, Count            uint64        // Count 0: the run ends by time
+	Elapsed, Total           time.Duration // Total is 0 if the run ends by count
+	Checks, Count            uint64        // Count is 0 if the run ends by time
 	Admitted, Denied, Failed uint64        // Failed includes the unknown ones
 	ChecksPerSecond          float64       // since the last Progress
 }
@@ -42,9 +42,9 @@ func Run(ctx context.Context, plan Plan, progress func(Progress)) (*Report, erro
 	return Drive(ctx, plan, port, progress)
 }
 
-// Drive drives a port by the plan until the plan's end or the context's, reports, and closes the port. It calls progress from
-// one goroutine every 250 ms; nil is allowed. It fails when the port cannot be prepared, and when no check was decided at all.
-// A failed audit is not an error: the report's verdict says so.
+// Drive drives a port by the plan until the plan's end or the context's, reports, and closes the port. It calls
+// progress from one goroutine every 250 ms; nil is allowed. It fails if the port cannot be prepared, or if no check was
+// decided at all. A failed audit is not an error: the report's verdict says so.
 func Drive(ctx context.Context, plan Plan, port Port, progress func(Progress)) (*Report, error) {
 	defer port.Close()
 	plan = plan.WithDefaults()

@@ -129,7 +129,7 @@ func TestDeniedShare(t *testing.T) {
 	}
 }
 
-// An admission whose answer was lost spent a unit without an acknowledgement: then 95 acknowledged of 100 are correct.
+// An admission with a lost answer spent a unit without an acknowledgement: then 95 acknowledged of 100 are correct.
 func TestLostAnswersAreNotMissed(t *testing.T) {
 	fake := newFake(100)
 	fake.lose = func(n int) bool { return n%20 == 0 }

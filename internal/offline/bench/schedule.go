@@ -16,7 +16,7 @@ type schedule interface {
 // budget hands out checks until their number or the time is used up.
 type budget struct {
 	batch    uint64
-	count    uint64 // 0: only the deadline ends it
+	count    uint64 // 0 if only the deadline ends it
 	deadline time.Time
 	taken    atomic.Uint64
 }
@@ -108,8 +108,8 @@ func (o *openLoop) next(ctx context.Context) (int, time.Time, bool) {
 // backlogGrace is how long after the deadline overdue calls may still be sent.
 const backlogGrace = 250 * time.Millisecond
 
-// inTime reports whether a call may still be sent: an overloaded run ends when its time is over, not when its backlog is
-// done.
+// inTime reports whether a call may still be sent: an overloaded run ends when its time is over, not when its backlog
+// is done.
 func (o *openLoop) inTime() bool {
 	return o.deadline.IsZero() || time.Since(o.deadline) < backlogGrace
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sleepUntil sleeps with the precision of the kernel's timers. Go's own timers are as coarse as a millisecond while a process
-// idles, which would send a rate above a thousand calls per second in bunches.
+// sleepUntil sleeps with the precision of the kernel's timers. Go's own timers are as coarse as a millisecond while a
+// process idles, which would send a rate above a thousand calls per second in bunches.
 func sleepUntil(due time.Time) {
 	for wait := time.Until(due); wait > 0; wait = time.Until(due) {
 		if wait > 10*time.Millisecond {

@@ -7,8 +7,8 @@ import (
 	hdrhistogram "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally collects the callers' results. It has a few stripes: callers seldom wait for each other, and a thousand of them do not
-// need a thousand histograms.
+// tally collects the callers' results. It has a few stripes: callers seldom wait for each other, and a thousand of them
+// do not need a thousand histograms.
 type tally struct{ stripes []*stripe }
 
 type stripe struct {

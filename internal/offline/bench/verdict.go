@@ -10,7 +10,7 @@ import (
 type Verdict struct {
 	OK      bool   `json:"ok"`      // nothing was wrongly admitted, and nothing due was denied
 	Exact   bool   `json:"exact"`   // each key had only one correct number, and got it
-	Checked bool   `json:"checked"` // false: the audit knows no bounds for this policy
+	Checked bool   `json:"checked"` // false if the audit knows no bounds for this policy
 	Text    string `json:"text"`
 	// Sums over the keys, in units, without the units that drained keys before the run.
 	Admitted uint64 `json:"admitted"`
@@ -27,7 +27,7 @@ func NotAudited(l *Ledger, reason string) Verdict {
 	return v
 }
 
-// audit compares what was admitted to each key with what must and may have been.
+// audit compares the units admitted to each key with those that must and may have been.
 type audit struct {
 	plan  Plan
 	rules []rule
@@ -37,8 +37,8 @@ type audit struct {
 // bounds are the least and the most units that may have been acknowledged to one key as admitted.
 type bounds struct{ atLeast, atMost uint64 }
 
-// boundsOf computes the bounds from what was asked. An unknown outcome may have spent units without saying so, so it lowers
-// what must have been acknowledged and never raises what may have been.
+// boundsOf computes the bounds from the requests. An unknown outcome may have spent units silently, so it lowers the
+// number that must have been acknowledged and never raises the number that may have been.
 func (a audit) boundsOf(admitted, denied, unknown uint64, drained bool) bounds {
 	cost := a.plan.Cost
 	answered := plus(admitted, denied)

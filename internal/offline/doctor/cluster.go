@@ -10,10 +10,11 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// What is worth a look, and what is wrong.
+// Thresholds for warnings and faults.
 const (
-	lagSuspect     = 8192                   // log entries; a snapshot is written after so many
-	clockSuspect   = 100 * time.Millisecond // at 200 ms the cluster calls it a problem, at 400 ms an owner gives its shards away
+	lagSuspect = 8192 // log entries; a snapshot is written after so many
+	// At 200 ms the cluster calls it a problem, at 400 ms an owner gives its shards away.
+	clockSuspect   = 100 * time.Millisecond
 	clockWrong     = 200 * time.Millisecond
 	writeSuspect   = 10 * time.Millisecond // every answer waits for a write
 	writeStalled   = time.Second           // an election takes about as long
@@ -23,7 +24,7 @@ const (
 	certificateEnd = 14 * day // from then on the cluster calls it a problem
 )
 
-// cluster looks at what the nodes report. Causes come before what follows from them. now is this machine's clock, for ages.
+// cluster examines the nodes' reports. Causes come before their consequences. now is this machine's clock, for ages.
 func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
 	if len(m.Problems) > 0 {
 		d.add("status", Wrong, strings.Join(m.Problems, "; "), "docs/operations.md says what to do about each")
@@ -47,7 +48,7 @@ func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
 	d.backup(m.LastBackup, now)
 }
 
-// sum notes that a check found nothing, unless it has found something since.
+// sum records that a check found nothing, unless it has found something since.
 func (d *doctor) sum(since int, check, text string) {
 	for _, f := range d.findings[since:] {
 		if f.Check == check {
@@ -182,7 +183,7 @@ func (d *doctor) backup(last *timestamppb.Timestamp, now time.Time) {
 	d.fine(check, "%v old", age)
 }
 
-// size formats bytes for people.
+// size formats bytes for display.
 func size(bytes uint64) string {
 	const unit = 1 << 10
 	switch {

@@ -28,7 +28,7 @@ const (
 	trialMost  = 32 * time.Second
 )
 
-// trial counts a new key against a limit that came along with the requests, in turn through all nodes.
+// trial counts a new key against a limit that comes with the requests, through all nodes in turn.
 type trial struct {
 	entry   *stintv1.Entry
 	window  time.Duration
@@ -37,10 +37,11 @@ type trial struct {
 	denial  *stintv1.Decision
 }
 
-// errTooSlow says that the window was over before all requests were made.
+// errTooSlow means that the window was over before all requests were made.
 var errTooSlow = errors.New("the window was over before all requests were made")
 
-// count proves that the nodes count as one, say exactly when a denied request will be admitted, and forget at that instant.
+// count proves that the nodes count as one, announce exactly when a denied request will be admitted, and forget at that
+// instant.
 func (d *doctor) count(ctx context.Context) {
 	for window := trialFirst; ; window *= 4 {
 		t := newTrial(window)
@@ -70,19 +71,20 @@ func newTrial(window time.Duration) *trial {
 			Period: durationpb.New(window), Anchor: stintv1.Anchor_ANCHOR_FIRST_HIT}}}}}}
 }
 
-// miscounted is an error about what was counted.
+// miscounted is an error about a wrong count.
 type miscounted struct{ error }
 
 func miscountedf(format string, args ...any) error { return miscounted{fmt.Errorf(format, args...)} }
 
-// fill spends the quota and one unit more through each node that answers.
+// fill spends the quota and one unit more, through each node that answers.
 func (d *doctor) fill(ctx context.Context, t *trial) error {
 	answering, asked, spent := d.Nodes, 0, uint64(0)
 	for denied := 0; denied < len(answering); asked++ {
 		n := answering[asked%len(answering)]
 		got, err := d.decide(ctx, n, &stintv1.CheckRequest{Namespace: d.Namespace, Entries: []*stintv1.Entry{t.entry}})
 		if err != nil && asked < len(d.Nodes) && !connect.IsWireError(err) && len(answering) > 1 {
-			answering = slices.Delete(slices.Clone(answering), asked%len(answering), asked%len(answering)+1) // it cannot be reached; the check of identities says so
+			// It cannot be reached; the check of identities reports it.
+			answering = slices.Delete(slices.Clone(answering), asked%len(answering), asked%len(answering)+1)
 			asked--
 			continue
 		}
@@ -113,7 +115,7 @@ func (d *doctor) fill(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// uncounted notes why there is no count, or a wrong one.
+// uncounted records why there is no count, or a wrong one.
 func (d *doctor) uncounted(check string, err error) {
 	var wrong miscounted
 	switch code := connect.CodeOf(err); {
@@ -128,7 +130,7 @@ func (d *doctor) uncounted(check string, err error) {
 	}
 }
 
-// waits looks whether a denial says exactly when the window ends, in the answer and in the header.
+// waits checks that a denial announces exactly when the window ends, in the answer and in the header.
 func (d *doctor) waits(t *trial) bool {
 	wait := t.denial.RetryAfter.AsDuration()
 	promised := t.denial.DecidedAt.AsTime().Add(wait)
@@ -142,8 +144,7 @@ func (d *doctor) waits(t *trial) bool {
 	return true
 }
 
-// expires looks at the key until it is admitted again. The answers carry shard time, so that it does not matter how long one
-// takes.
+// expires looks at the key until it is admitted again. The answers carry shard time, so their latency does not matter.
 func (d *doctor) expires(ctx context.Context, t *trial) {
 	for asked := 0; ; asked++ {
 		n := d.Nodes[asked%len(d.Nodes)]
@@ -176,7 +177,7 @@ func (d *doctor) expires(ctx context.Context, t *trial) {
 	}
 }
 
-// sleep waits, and reports whether the context lasted.
+// sleep waits, and returns false if the context ended first.
 func sleep(ctx context.Context, length time.Duration) bool {
 	timer := time.NewTimer(length)
 	defer timer.Stop()

@@ -14,23 +14,23 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Config says which cluster is looked at, and how it is asked.
+// Config selects the cluster to examine, and how to reach it.
 type Config struct {
-	Namespace string        // where the test key is counted; "": the server's
-	Through   string        // a page behind a proxy, on which a gate counts addresses; "": none
+	Namespace string        // of the test key; "" means the server's default
+	Through   string        // a page behind a proxy, on which a gate counts addresses; optional
 	BackupAge time.Duration // the newest backup may be this old
 	Timeout   time.Duration // of one question
-	Nodes     []Node        // those that can be asked; never empty
+	Nodes     []Node        // reachable nodes; never empty
 
 	Limits   func(context.Context) stintv1connect.LimitServiceClient // of a node that answers
 	Policies func(context.Context) (*policy.Set, error)              // those in force
-	Token    func(address string) (string, error)                    // that may be sent to an address; "": none
+	Token    func(address string) (string, error)                    // for an address, or ""
 	Bare     http.RoundTripper                                       // sends no token
 	Stranger http.RoundTripper                                       // sends neither token nor certificate
-	Why      func(error) string                                      // the cause of a call that failed, for people
+	Why      func(error) string                                      // the cause of a failed call, for display
 }
 
-// Node is a node that can be asked.
+// Node is a reachable node.
 type Node struct {
 	Name, URL string
 	Here      bool // only this machine reaches it at URL
@@ -38,13 +38,13 @@ type Node struct {
 	Sinks     stintv1connect.SinkServiceClient
 }
 
-// doctor looks at a cluster.
+// doctor examines a cluster.
 type doctor struct {
 	Config
 	findings []Finding
 }
 
-// Look makes all checks. status is what the cluster says of itself.
+// Look makes all checks. status is the cluster's own report.
 func Look(ctx context.Context, config Config, status *stintv1.StatusResponse) []Finding {
 	d := &doctor{Config: config}
 	if status.Partial {
@@ -63,12 +63,12 @@ func (d *doctor) add(check string, state Condition, found, do string) {
 	d.findings = append(d.findings, Finding{check, state, found, do})
 }
 
-// fine notes that a check found nothing wrong.
+// fine records that a check found nothing wrong.
 func (d *doctor) fine(check, format string, args ...any) {
 	d.add(check, Fine, fmt.Sprintf(format, args...), "")
 }
 
-// unknown notes that a check could not be made.
+// unknown records that a check could not be made.
 func (d *doctor) unknown(check string, err error, do string) {
 	d.add(check, Unknown, err.Error(), do)
 }

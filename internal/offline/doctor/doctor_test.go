@@ -13,7 +13,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// What the doctor says of a cluster that is ill in every way that it knows is a page of the manual.
+// The doctor's report on a cluster with every fault that it knows is a page of the manual.
 func TestDoctorOfASickCluster(t *testing.T) {
 	now := time.Date(2026, 11, 24, 2, 0, 0, 0, time.UTC)
 	in := func(left time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(left)) }
@@ -39,7 +39,8 @@ func TestDoctorOfASickCluster(t *testing.T) {
 			{Id: "node-2", State: "active", Alive: true, ClockAhead: durationpb.New(-150 * time.Millisecond), ApiCertificateEnds: in(9 * day),
 				Machine: &stintv1.Machine{DiskFree: 60 << 20, DiskFull: true, LogWriteMean: durationpb.New(90 * time.Millisecond),
 					LogWriteSlowest: durationpb.New(1800 * time.Millisecond), RecordBytes: 720 << 20, RecordBytesLimit: 800 << 20}},
-			{Id: "node-3", State: "active", ClockAhead: durationpb.New(900 * time.Millisecond)}, // it does not answer: its clock is old news
+			// it does not answer: its clock is old news
+			{Id: "node-3", State: "active", ClockAhead: durationpb.New(900 * time.Millisecond)},
 			{Id: "node-4", State: "active", Alive: true, ClockAhead: durationpb.New(350 * time.Millisecond), Machine: &stintv1.Machine{
 				DiskFree: 1 << 40, RecordBytes: 520 << 20, RecordBytesLimit: 800 << 20}},
 			{Id: "node-5", State: "active", Alive: true},
@@ -53,7 +54,7 @@ func TestDoctorOfASickCluster(t *testing.T) {
 	compare(t, "sick", d.findings)
 }
 
-// What the doctor says of sinks that fail, and of events that were given up.
+// The doctor's report on sinks that fail, and on events that were given up.
 func TestDoctorOfSickSinks(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 11, 24, 2, 0, 0, 0, time.UTC))
 	d := &doctor{}

@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// Condition is how bad a finding is.
+// Condition is the severity of a finding.
 type Condition string
 
 // The conditions.
 const (
 	Fine    Condition = "ok"
-	Unknown Condition = "unknown" // it could not be looked at
-	Suspect Condition = "warn"    // it works, and may not go on so
+	Unknown Condition = "unknown" // it could not be examined
+	Suspect Condition = "warn"    // it works now, but is at risk
 	Wrong   Condition = "wrong"
 )
 
-// Finding is what a check has found.
+// Finding is the result of a check.
 type Finding struct {
 	Check string    `json:"check"`
 	State Condition `json:"state"`
@@ -24,7 +24,7 @@ type Finding struct {
 	Do    string    `json:"do,omitempty"` // what to do about it
 }
 
-// Print writes findings for people.
+// Print writes findings as text.
 func Print(out io.Writer, findings []Finding) {
 	width := len("CHECK")
 	for _, f := range findings {

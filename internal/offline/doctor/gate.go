@@ -27,7 +27,7 @@ const (
 	tokensAt   = "tokens at gates"
 )
 
-// gates looks at what the gates count by, and asks each with a forged address.
+// gates examines what the gates count by, and asks each with a forged address.
 func (d *doctor) gates(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (d *doctor) gates(ctx context.Context) {
 	}
 }
 
-// source says what a gate counts by, and whether a client could choose it.
+// source reports what a gate counts by, and whether a client could choose it.
 func (d *doctor) source(g *policy.Gate) {
 	open := slices.IndexFunc(g.TrustedProxies, func(p netip.Prefix) bool { return p.Bits() == 0 })
 	switch {
@@ -70,7 +70,7 @@ func (d *doctor) source(g *policy.Gate) {
 	d.fine(keySource, "gate %s counts by %s, and believes %s", g.Name, strings.Join(sources(g), ", "), proxiesText(g))
 }
 
-// sources lists what makes a key at a gate, in the order in which it is looked for.
+// sources lists the parts of a gate's keys, in the order of the attempts.
 func sources(g *policy.Gate) (names []string) {
 	for _, identity := range g.Identity {
 		switch identity.Kind {
@@ -114,7 +114,7 @@ func mentions(key *policy.Template, field string) (does bool) {
 	return does
 }
 
-// forged is a question with an address that nobody has, and what it would count if it were believed.
+// forged is a question with an unused address, and its entries if the gate believed it.
 type forged struct {
 	address netip.Addr
 	route   *policy.GateRoute
@@ -122,7 +122,7 @@ type forged struct {
 	moves   []gate.Entry
 }
 
-// forge asks a gate with a forged X-Forwarded-For, and looks whether the forged address was counted.
+// forge asks a gate with a forged X-Forwarded-For, and checks whether the forged address was counted.
 func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 	if !countsAddresses(g) {
 		return
@@ -149,7 +149,7 @@ func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 	switch {
 	case err != nil:
 		d.unknown(platformIP, err, "give the token the operation read")
-	case !moved && response.StatusCode == http.StatusOK: // what is denied counts nothing, for whichever address
+	case !moved && response.StatusCode == http.StatusOK: // a denied request counts nothing, for any address
 		d.fine(platformIP, "gate %s: a forged X-Forwarded-For moved nothing", g.Name)
 	case !moved:
 		d.add(platformIP, Unknown, fmt.Sprintf("gate %s answered %s", g.Name, response.Status), "may the token check keys of its policies?")
@@ -162,7 +162,8 @@ func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 	}
 }
 
-// forgery composes a question for the first route of a gate that counts addresses; nil: there is none with a path that is known.
+// forgery composes a question for the first route of a gate that counts addresses, or returns nil if none has a known
+// path.
 func forgery(g *policy.Gate, set *policy.Set) *forged {
 	for i := range g.Routes {
 		r := &g.Routes[i]
@@ -177,7 +178,8 @@ func forgery(g *policy.Gate, set *policy.Set) *forged {
 	return nil
 }
 
-// movesOf lists what a gate counts for an address if it believes it. A gate that trusts one proxy alone is asked by that one.
+// movesOf lists the entries of a gate for an address that it believes. If a gate trusts a single proxy, the question
+// comes from that proxy.
 func movesOf(g *policy.Gate, set *policy.Set, f *forged) (moves []gate.Entry) {
 	proxy := netip.MustParseAddr("192.0.2.1")
 	believing := *g
@@ -200,14 +202,14 @@ func movesOf(g *policy.Gate, set *policy.Set, f *forged) (moves []gate.Entry) {
 	return moves
 }
 
-// nobody returns a new address of the network for documentation (RFC 3849), which nobody has.
+// nobody returns a new, unused address of the network for documentation (RFC 3849).
 func nobody() netip.Addr {
 	bytes := netip.MustParseAddr("2001:db8::1").As16()
 	rand.Read(bytes[4:8])
 	return netip.AddrFrom16(bytes)
 }
 
-// networkOf is what keys have of an IPv6 address.
+// networkOf returns the part of an IPv6 address in keys.
 func networkOf(a netip.Addr) string {
 	network, _ := a.Prefix(64)
 	return network.Addr().String()
@@ -219,7 +221,8 @@ func methodOf(r *policy.GateRoute) string {
 
 func hostOf(r *policy.GateRoute) string { return strings.Replace(r.Match.Host, "*", "doctor", 1) }
 
-// question returns a request to a gate at the first node. A node that trusts this machine gets the headers of a proxy with it.
+// question returns a request to a gate at the first node. A node that trusts this machine gets the headers of a proxy
+// with it.
 func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http.Request, error) {
 	n := d.Nodes[0]
 	request, err := http.NewRequestWithContext(ctx, methodOf(f.route), n.URL+"/gate/"+url.PathEscape(g.Name)+f.path, nil)
@@ -242,7 +245,7 @@ func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http
 	return request, nil
 }
 
-// ownAddress returns the address from which this machine reaches another; none if it has no way there. Nothing is sent.
+// ownAddress returns the address from which this machine reaches another, or none if it has no route. It sends nothing.
 func ownAddress(u *url.URL) netip.Addr {
 	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")))
 	if err != nil {
@@ -271,7 +274,7 @@ func trusts(g *policy.Gate, address netip.Addr) bool {
 	return slices.ContainsFunc(g.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// moved reports whether what a forged address would count has been counted.
+// moved reports whether the entries of a forged address have been counted.
 func (d *doctor) moved(ctx context.Context, namespace string, f *forged) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
@@ -289,7 +292,7 @@ func (d *doctor) moved(ctx context.Context, namespace string, f *forged) (bool, 
 	return slices.ContainsFunc(answer.Msg.Limits, func(l *stintv1.LimitStatus) bool { return l.Used > 0 || l.BlockedUntil != nil }), nil
 }
 
-// forgeToken asks a gate that takes tokens with one that nobody signed.
+// forgeToken asks a gate for tokens with an unsigned one.
 func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 	if g.JWT == nil {
 		return
@@ -326,7 +329,7 @@ func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 	}
 }
 
-// through asks a page behind the proxy with forged addresses, and looks whether one was counted.
+// through asks a page behind the proxy with forged addresses, and checks whether one was counted.
 func (d *doctor) through(ctx context.Context, set *policy.Set) {
 	page, err := url.Parse(d.Through)
 	if err != nil || page.Host == "" {

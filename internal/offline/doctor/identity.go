@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// identity looks whether the nodes ask who sends a request, and whether others can read it on its way.
+// identity checks whether the nodes authenticate requests, and whether others can read them on their way.
 func (d *doctor) identity(ctx context.Context) {
 	for _, n := range d.Nodes {
 		d.stranger(ctx, n)
@@ -32,10 +32,10 @@ func (d *doctor) stranger(ctx context.Context, n Node) {
 	_, err := client.List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 	switch code := connect.CodeOf(err); {
 	case err == nil && n.Here:
-		d.add(check, Suspect, fmt.Sprintf("%s asks nobody who they are; only this machine reaches it at %s", n.Name, n.URL),
+		d.add(check, Suspect, fmt.Sprintf("%s authenticates no caller; only this machine reaches it at %s", n.Name, n.URL),
 			"before others can reach it, make the first token: stint token create NAME --expires 90d --admin")
 	case err == nil:
-		d.add(check, Wrong, fmt.Sprintf("%s lets everybody do everything who reaches %s", n.Name, n.URL),
+		d.add(check, Wrong, fmt.Sprintf("%s lets everyone who reaches %s do everything", n.Name, n.URL),
 			"make the first token on its machine: stint token create NAME --expires 90d --admin --data-dir DIR")
 	case connect.IsWireError(err) && (code == connect.CodeUnauthenticated || code == connect.CodePermissionDenied):
 		d.fine(check, "%s refuses a caller without a token or a certificate", n.Name)

@@ -21,7 +21,7 @@ const (
 // deadSome is how many dead letters the doctor counts.
 const deadSome = 1000
 
-// sinksOf asks for the sinks and the dead letters, and looks at them.
+// sinksOf fetches the sinks and the dead letters, and examines them.
 func (d *doctor) sinksOf(ctx context.Context) {
 	asking, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
@@ -47,7 +47,7 @@ func (d *doctor) sinksOf(ctx context.Context) {
 	}
 }
 
-// sinks looks at whether each sink takes what it is sent.
+// sinks checks whether each sink accepts its events.
 func (d *doctor) sinks(all []*stintv1.Sink) {
 	well := 0
 	for _, s := range all {
@@ -67,7 +67,7 @@ func (d *doctor) sinks(all []*stintv1.Sink) {
 	}
 }
 
-// letters looks at events that were given up.
+// letters examines events that were given up.
 func (d *doctor) letters(m *stintv1.ListEventsResponse) {
 	if len(m.Missing) > 0 {
 		d.unknown(eventCheck, fmt.Errorf("shards that did not answer: %s", strings.Join(m.Missing, ", ")), "ask again when they have an owner")

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// clientAddress gives each address one spelling, without a port. A host name stays as it is. Placeholders for an unknown
-// address ("-", "unix:", "UNKNOWN") are errors: one key for all of them would throttle unrelated clients together.
+// clientAddress gives each address one spelling, without a port. A host name stays as it is. Placeholders for an
+// unknown address ("-", "unix:", "UNKNOWN") are errors: one key for all of them would throttle unrelated clients
+// together.
 func clientAddress(text string) (string, error) {
 	if address, ok := parseAddress(text); ok {
 		return address.String(), nil

@@ -13,8 +13,8 @@ var errNoYear = errors.New("the times of this log have no year: give the year of
 // repeatsMax bounds the events that one line of a log can stand for.
 const repeatsMax = 1_000_000
 
-// authParser reads login attempts from a system log. It remembers the time of the last event, which determines the year of
-// the next one, and what recent processes reported.
+// authParser reads login attempts from a system log. It remembers the time of the last event, which determines the year
+// of the next one, and the reports of recent processes.
 type authParser struct {
 	year      int
 	now       time.Time // used when no year is given: the first event lies before it
@@ -22,16 +22,16 @@ type authParser struct {
 	processes map[string]*process
 }
 
-// A process's attempt may be reported several times: ftpd notes the connection (many an ftpd says nothing of a wrong
-// password), each PAM module a wrong password, and sshd the failure. All of them report the same attempts, so the largest
-// count among them is used.
+// A process's attempt may be reported several times: by ftpd as a connection (many an ftpd does not report a wrong
+// password), by each PAM module as a wrong password, and by sshd as a failure. All of them report the same attempts, so
+// the largest count among them is used.
 type process struct {
 	told    map[string]int // by reporter
 	counted int
 	last    time.Time
 }
 
-// processesMost bounds the processes that are remembered, and processMost how long: process ids come again.
+// processesMost bounds the remembered processes, and processMost how long they are remembered: process ids are reused.
 const (
 	processesMost = 4096
 	processMost   = time.Hour
@@ -44,7 +44,8 @@ type attempt struct {
 	times  int
 }
 
-// parse reads one line. A line that reports no attempt, or an attempt that did not come over a network, is not an event.
+// parse reads one line. A line without an attempt, or with an attempt that did not come over a network, is not an
+// event.
 func (p *authParser) parse(line string) (Event, int, error) {
 	s, ok := splitSyslog(line)
 	if !ok {
@@ -111,9 +112,9 @@ func sshdAttempt(message string) (attempt, error) {
 	return attempt{source, failedPassword, times}, err
 }
 
-// pamAttempt reads "authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=ADDRESS  user=root", and "2 more
-// authentication failures; ..." at a session's end. The module is in the tag or before the message. Without a remote host the
-// login was local.
+// pamAttempt reads "authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=ADDRESS user=root", and "2 more
+// authentication failures; ..." at a session's end. The module is in the tag or before the message. Without a remote
+// host the login was local.
 func pamAttempt(module, message string) (attempt, error) {
 	if rest, ok := strings.CutPrefix(message, "pam_"); ok {
 		name, after, found := strings.Cut(rest, "): ")
@@ -145,7 +146,7 @@ func pamAttempt(module, message string) (attempt, error) {
 	return attempt{source, module, times}, nil
 }
 
-// news is the number of the attempts that were not reported before.
+// news returns the number of attempts that were not reported before.
 func (p *authParser) news(s syslogLine, a attempt) int {
 	if s.pid == "" {
 		return a.times
@@ -190,8 +191,8 @@ func believable(count string) (int, error) {
 	return times, nil
 }
 
-// failedSource finds the address in "Failed password for [invalid user] NAME from ADDRESS port N ssh2". The name is user
-// input and may contain the same words, so the last ones count.
+// failedSource finds the address in "Failed password for [invalid user] NAME from ADDRESS port N ssh2". The name is
+// user input and may contain the same words, so the last ones count.
 func failedSource(message string) (string, error) {
 	_, after, ok := cutLast(message, " from ")
 	address, rest, _ := strings.Cut(after, " ")
@@ -209,8 +210,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text[:at], text[at+len(separator):], true
 }
 
-// date gives a classic stamp the year that puts it nearest to the event before it. The first event lies in the configured
-// year, or in the newest year in which it is already past: a day of tolerance covers time zones.
+// date gives a classic stamp the year that puts it nearest to the event before it. The first event lies in the
+// configured year, or in the newest year in which it is already past: a day of tolerance covers time zones.
 func (p *authParser) date(s syslogLine) (time.Time, error) {
 	if !s.classic {
 		return s.at, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Every shape of line that sshd writes into the log of a Debian or Ubuntu machine, and the lines of PAM and ftpd for others:
-// only a failed attempt over a network is an event.
+// Every shape of line that sshd writes into the log of a Debian or Ubuntu machine, and the lines of PAM and ftpd for
+// others: only a failed attempt over a network is an event.
 func TestAuthLines(t *testing.T) {
 	const at = "Dec 10 07:13:56 host sshd[24227]: "
 	for _, tt := range []struct {

@@ -32,8 +32,8 @@ func parseCombined(line string) (Event, int, error) {
 	return Event{At: at, Key: client, Cost: 1}, 1, err
 }
 
-// cutAccess splits a line into its first field, the part between that and the time, and the time. The user is input from
-// outside and may contain brackets, but no unescaped quote: the time ends at the first `] "`.
+// cutAccess splits a line into its first field, the part between that and the time, and the time. The user is input
+// from outside and may contain brackets, but no unescaped quote: the time ends at the first `] "`.
 func cutAccess(line string) (first, rest, stamp string, ok bool) {
 	first, rest, _ = strings.Cut(line, " ")
 	end := strings.Index(rest, `] "`)
@@ -44,8 +44,8 @@ func cutAccess(line string) (first, rest, stamp string, ok bool) {
 	return first, rest[:start], rest[start+1 : end], true
 }
 
-// isVirtualHost reports whether a line begins with the requested host (Apache's vhost_combined: "%v:%p %h"), so that the
-// client comes second. Some logs leave the port out; then only an address in the second place shows it.
+// isVirtualHost reports whether a line begins with the requested host (Apache's vhost_combined: "%v:%p %h"), so that
+// the client comes second. Some logs omit the port; then only an address in the second place shows it.
 func isVirtualHost(first, second string) bool {
 	_, port, _ := cutLast(first, ":")
 	_, err := strconv.ParseUint(port, 10, 16)

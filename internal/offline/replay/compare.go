@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// Comparison is how two versions of policies would have decided the same events. An event is newly denied when the policies
-// before would have admitted it and those after would not, and newly admitted the other way around.
+// Comparison is how two versions of policies would have decided the same events. An event is newly denied when the
+// policies before would have admitted it and those after would not, and newly admitted the other way around.
 type Comparison struct {
 	Format     Format `json:"format"`
 	Tier       string `json:"tier,omitempty"`
@@ -52,13 +52,13 @@ type KeyComparison struct {
 	FirstNewlyAdmitted *Moment `json:"firstNewlyAdmitted,omitempty"`
 }
 
-// Moment is a place in a log.
+// Moment is a position in a log.
 type Moment struct {
 	Time time.Time `json:"time"` // UTC: the instant at which the event was decided
 	Line int       `json:"line"`
 }
 
-// String formats the moment for people.
+// String formats the moment for display.
 func (m *Moment) String() string {
 	return fmt.Sprintf("%s  (line %d)", m.Time.Format(time.RFC3339Nano), m.Line)
 }

@@ -25,8 +25,8 @@ func policyP(quota int) string {
 	return fmt.Sprintf("policies: {p: {limits: [{name: a, quota: %d, sliding_log: {period: 10s}}]}}", quota)
 }
 
-// Each side has its own state: events that the new policy denies are not counted there, so later it may admit what the old
-// one denies.
+// Each side has its own state: events that the new policy denies are not counted there, so later it may admit what the
+// old one denies.
 func TestCompareCountsEachSideAlone(t *testing.T) {
 	before := "policies: {p: {limits: [{name: a, quota: 3, fixed_window: {period: 10s}}]}}"
 	after := "policies: {p: {limits: [{name: a, quota: 2, fixed_window: {period: 4s}}]}}"

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// WriteText writes the comparison for people.
+// WriteText writes the comparison as text.
 func (c *Comparison) WriteText(w io.Writer) error {
 	var text bytes.Buffer
 	c.writeTotals(&text)

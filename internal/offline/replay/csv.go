@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// columns is the position of each field in a line; -1: absent.
+// columns is the position of each field in a line, or -1 if absent.
 type columns struct{ time, key, cost, count int }
 
 func parseHeader(line string) (columns, error) {
@@ -85,8 +85,8 @@ func parseCost(text string) (uint64, error) {
 	return cost, nil
 }
 
-// parseTime parses RFC 3339, or a Unix time in seconds or milliseconds with or without a fraction. Digits below a microsecond
-// are cut off.
+// parseTime parses RFC 3339, or a Unix time in seconds or milliseconds with or without a fraction. Digits below a
+// microsecond are cut off.
 func parseTime(text string) (limit.Time, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if whole != "" && strings.Trim(whole+fraction, "0123456789") == "" {

@@ -26,8 +26,8 @@ func newLines(r io.Reader, progress func(int64)) *lines {
 	return &lines{r: bufio.NewReaderSize(r, lineBytesMax), progress: progress}
 }
 
-// next returns the next line without its end, and io.EOF after the last one. A line that is too long is skipped, and next
-// returns errLongLine once for it.
+// next returns the next line without its end, and io.EOF after the last one. A line that is too long is skipped, and
+// next returns errLongLine once for it.
 func (l *lines) next() (string, error) {
 	text, err := l.r.ReadSlice('\n')
 	l.count(len(text), false)

@@ -14,10 +14,11 @@ import (
 
 // Options control how a log is read. The zero Options detect the format.
 type Options struct {
-	Format   Format
-	Year     int               // of the first event of an auth log without years; 0: the newest year that Now permits
-	Now      time.Time         // later events are counted as in the future; zero: none are
-	Progress func(bytes int64) // called now and then with the total number of bytes read; nil: no calls
+	Format Format
+	// Year is that of the first event of an auth log without years; 0 means the newest year that Now permits.
+	Year     int
+	Now      time.Time         // later events are counted as in the future; zero disables that
+	Progress func(bytes int64) // called occasionally with the total number of bytes read; may be nil
 }
 
 // Events reads one log. It must be used by one goroutine at a time.
@@ -49,8 +50,8 @@ type Reading struct {
 // parser parses one line into an event and the number of its occurrences; 0 if the line is not an event.
 type parser func(line string) (event Event, times int, err error)
 
-// Open reads the first lines of a log and prepares to read the rest. The name is used in errors only. Open fails when the log
-// is empty, compressed or in UTF-16, when its format was not given and cannot be detected, and when a CSV header is wrong.
+// Open reads the first lines of a log and prepares to read the rest. The name is used in errors only. Open fails if the
+// log is empty, compressed or in UTF-16, if its format is neither given nor detected, and if a CSV header is wrong.
 func Open(name string, r io.Reader, options Options) (*Events, error) {
 	e := &Events{name: name, format: options.Format, lines: newLines(r, options.Progress), now: limit.Forever}
 	if !options.Now.IsZero() {
@@ -182,8 +183,8 @@ func checkKey(key string) error {
 	return nil
 }
 
-// fatal reports whether an error ends the reading. One broken line of a log is skipped; a failing reader, a missing year and
-// an invalid line of a CSV file end it.
+// fatal reports whether an error ends the reading. One broken line of a log is skipped; a failing reader, a missing
+// year and an invalid line of a CSV file end it.
 func (e *Events) fatal(err error) bool {
 	var broken lineError
 	return e.strict || !errors.As(err, &broken) && !errors.Is(err, errLongLine)

@@ -96,8 +96,8 @@ func verdicts(t *testing.T, log string, set *policy.Set) (keys []string, admitte
 	}
 }
 
-// The plain script: one regular expression over the whole file, seconds since midnight of the log's only day, and for each
-// address the list of its admitted events.
+// The plain script: one regular expression over the whole file, seconds since midnight of the log's only day, and for
+// each address the list of its admitted events.
 
 type failure struct {
 	second int

@@ -38,7 +38,7 @@ func newPolicyRun(set *policy.Set, name, tier string) (*policyRun, error) {
 		}
 		return nil, fmt.Errorf("policy %s has no tier %s: known are %s", name, tier, strings.Join(tiers, ", "))
 	}
-	if p.UnknownKey == policy.UnknownKeyDeny { // a log does not say which keys have an override
+	if p.UnknownKey == policy.UnknownKeyDeny { // a log does not tell which keys have an override
 		known := *p
 		known.UnknownKey = policy.UnknownKeyAllow
 		set = policy.NewSet([]*policy.Policy{&known})

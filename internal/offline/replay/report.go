@@ -14,18 +14,20 @@ type Report struct {
 	Policies []PolicyReport `json:"policies"`
 }
 
-// PolicyReport is what one policy would have done.
+// PolicyReport is the decisions that one policy would have made.
 type PolicyReport struct {
-	Policy       string         `json:"policy"`
-	Events       uint64         `json:"events"`
-	Admitted     uint64         `json:"admitted"`
-	Denied       uint64         `json:"denied"`
-	Challenged   uint64         `json:"challenged,omitempty"` // of those denied: only limits that ask for a challenge said no
-	ShadowDenied uint64         `json:"shadowDenied"`         // events that a shadowed policy or limit would have denied
-	DeniedBy     []LimitDenials `json:"deniedBy"`             // in the order of the policy; a denial may have several causes
-	FirstDenial  *Denial        `json:"firstDenial,omitempty"`
-	TopDenied    []KeyDenials   `json:"topDenied"` // the most denied keys, at most 10
-	Timeline     *Timeline      `json:"timeline,omitempty"`
+	Policy   string `json:"policy"`
+	Events   uint64 `json:"events"`
+	Admitted uint64 `json:"admitted"`
+	Denied   uint64 `json:"denied"`
+	// Challenged are those denied only by limits that ask for a challenge.
+	Challenged   uint64 `json:"challenged,omitempty"`
+	ShadowDenied uint64 `json:"shadowDenied"` // events that a shadowed policy or limit would have denied
+	// DeniedBy is in the order of the policy; a denial may have several causes.
+	DeniedBy    []LimitDenials `json:"deniedBy"`
+	FirstDenial *Denial        `json:"firstDenial,omitempty"`
+	TopDenied   []KeyDenials   `json:"topDenied"` // the most denied keys, at most 10
+	Timeline    *Timeline      `json:"timeline,omitempty"`
 }
 
 // LimitDenials counts the denials of one limit.
@@ -47,7 +49,7 @@ type Denial struct {
 	Line int       `json:"line"`
 }
 
-// String formats the denial in one line for people.
+// String formats the denial in one line for display.
 func (d *Denial) String() string {
 	return fmt.Sprintf("%s  %s  (line %d)", d.Time.Format(time.RFC3339Nano), d.Key, d.Line)
 }

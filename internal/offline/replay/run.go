@@ -11,12 +11,12 @@ import (
 
 // Plan selects the policies of a set to run.
 type Plan struct {
-	Policies []string // nil: all of them, each alone
-	Tier     string   // "": each policy's default tier
+	Policies []string // nil means all of them, each alone
+	Tier     string   // "" means each policy's default tier
 }
 
-// Run replays all events. It fails for an unknown policy or tier, a log without any event, and an event that cannot be read
-// or decided; the error names the line. It must not run concurrently on the same Events.
+// Run replays all events. It fails for an unknown policy or tier, a log without any event, and an event that cannot be
+// read or decided; the error names the line. It must not run concurrently on the same Events.
 func Run(events *Events, set *policy.Set, plan Plan) (*Report, error) {
 	r, err := newRun(set, plan)
 	if err != nil {

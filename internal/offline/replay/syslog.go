@@ -10,15 +10,15 @@ type syslogLine struct {
 	classic bool      // the stamp has neither year nor zone: both are missing in at
 	at      time.Time // as stamped
 	program string    // with the PAM module that some systems append: sshd, sshd(pam_unix)
-	pid     string    // "": none
+	pid     string    // may be empty
 	message string
 }
 
 const classicStamp = "Jan _2 15:04:05"
 
-// splitSyslog parses a line: "Dec 10 06:55:48 host sshd[24200]: message", the same with an RFC 3339 stamp (as rsyslog and
-// journalctl -o short-iso write it), either of them with a priority in front, and RFC 5424's "<38>1 2016-12-10T06:55:48Z host
-// sshd 24200 - - message".
+// splitSyslog parses a line: "Dec 10 06:55:48 host sshd[24200]: message", the same with an RFC 3339 stamp (as rsyslog
+// and journalctl -o short-iso write it), either of them with a priority in front, and RFC 5424's "<38>1
+// 2016-12-10T06:55:48Z host sshd 24200 - - message".
 func splitSyslog(line string) (syslogLine, bool) {
 	var s syslogLine
 	rest, versioned := cutPriority(line)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// WriteText writes the report for people, with a plot over time.
+// WriteText writes the report as text, with a plot over time.
 func (r *Report) WriteText(w io.Writer) error {
 	var text bytes.Buffer
 	r.writeSummary(&text)

@@ -10,8 +10,8 @@ import (
 // columnsMax is the largest number of columns in a timeline: they fit into a terminal line.
 const columnsMax = 64
 
-// widths are the allowed lengths of a column, each a multiple of the one before it, so that columns can be joined. After the
-// last one they double.
+// widths are the allowed lengths of a column, each a multiple of the one before it, so that columns can be joined.
+// After the last one they double.
 var widths = []limit.Span{
 	span(time.Millisecond), span(5 * time.Millisecond), span(10 * time.Millisecond), span(50 * time.Millisecond),
 	span(100 * time.Millisecond), span(500 * time.Millisecond),
@@ -23,7 +23,8 @@ var widths = []limit.Span{
 
 func span(d time.Duration) limit.Span { return limit.Span(d.Microseconds()) }
 
-// timeline counts decisions over a time whose end is not known yet: when it gets too long, its columns are joined.
+// timeline counts decisions over a time with an end that is not known yet: when it gets too long, its columns are
+// joined.
 type timeline struct {
 	start   limit.Time // of the first column, a multiple of width
 	width   limit.Span

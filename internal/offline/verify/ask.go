@@ -19,7 +19,7 @@ type fate int
 const (
 	admitted fate = iota
 	denied
-	refused // certainly not counted: the server said so, or the request was never sent
+	refused // certainly not counted: the server answered so, or the request was never sent
 	unknown // counted once or not at all
 	wrong   // an answer that a correct server never gives
 )
@@ -29,7 +29,7 @@ type answer struct {
 	fate     fate
 	code     string // why there is no decision
 	message  string
-	broke    error // what broke the connection; nil: nothing did
+	broke    error // what broke the connection; nil if nothing did
 	used     uint64
 	quota    uint64
 	at       int64 // shard time of the decision, microseconds since the Unix epoch
@@ -195,7 +195,7 @@ func lost(err error) answer {
 	return answer{fate: unknown, code: "connection", message: err.Error(), broke: err}
 }
 
-// refusal returns the fate of an error by its code, as S9 lists them.
+// refusal returns the fate of an error by its code, according to S9.
 func refusal(status int, text []byte) answer {
 	var f failureBody
 	if json.Unmarshal(text, &f) != nil || f.Code == "" {

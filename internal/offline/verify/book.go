@@ -13,12 +13,12 @@ type book struct {
 	count    map[kind]int
 	evidence []string
 	codes    map[string]*Trouble
-	open     []*operation // operations with ids whose outcome is unknown
+	open     []*operation // operations with ids and an unknown outcome
 	replays  []replay     // a sample of the admissions with ids
 	offered  int          // admissions with ids
 }
 
-// replay is an admission that must get the same answer when it is asked for again.
+// replay is an admission that must get the same answer when it is requested again.
 type replay struct {
 	operation *operation
 	answer    answer
@@ -36,7 +36,7 @@ const (
 	replaysMax  = 2_000
 )
 
-// find records a finding; nil is none.
+// find records a finding; nil is ignored.
 func (b *book) find(err error) {
 	if err == nil {
 		return

@@ -1,8 +1,8 @@
-// Package verify is the engine of `stint tool verify`: clients contend for limits while faults happen, and a judge checks the
-// answers that they got.
+// Package verify is the engine of `stint tool verify`: clients contend for limits while faults happen, and a judge
+// checks their answers.
 //
-// It calls several nodes over Connect's JSON and knows nothing else of stint. Every answer is checked when it arrives, and
-// the counters are read and compared when the load is over. Type Result lists what counts as exact.
+// It calls several nodes over Connect's JSON and knows nothing else of stint. It checks every answer when it arrives,
+// and reads and compares the counters when the load is over. Type Result defines exact.
 //
 // Run may be called concurrently; its goroutines have ended when it returns.
 //

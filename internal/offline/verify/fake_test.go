@@ -39,8 +39,9 @@ type fake struct {
 	stalls    time.Time        // until then
 	reset     func(n int) bool // all counts are forgotten
 	repeat    time.Duration    // not a fault where it is allowed: denials without an id are repeated for this long
-	copied    func(n int) bool // not a fault: a copy is told that it was counted and what is used now, without a decision id
-	mistold   func(n int) bool // a copy gets the answer to another request
+	// copied is not a fault: a copy is answered that it was counted and with the units used now, without a decision id.
+	copied  func(n int) bool
+	mistold func(n int) bool // a copy gets the answer to another request
 }
 
 type denial struct {

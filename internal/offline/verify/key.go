@@ -17,15 +17,16 @@ type key struct {
 	acked      uint64  // admissions that were answered
 	denials    uint64
 	denied     time.Time // when the first denial came
-	unnumbered uint64    // admissions whose answers do not tell their unit
-	repeats    uint64    // denials that were older than an answer that had come before they were asked for
+	unnumbered uint64    // admissions without their unit in the answer
+	repeats    uint64    // denials older than an answer that had arrived before they were requested
 	possible   uint64    // operations begun and not known to have counted nothing
-	open       uint64    // operations whose outcome is unknown
+	open       uint64    // operations with an unknown outcome
 	seen       uint64    // the highest `used` of any answer
 	units      []mark    // by used: where each unit was admitted; for the order of the log
 }
 
-// floor is the state that an operation's answer must not precede: everything that was answered before the operation began.
+// floor is the state that an operation's answer must not precede: everything that was answered before the operation
+// began.
 type floor struct {
 	used   uint64 // of its key
 	newest mark   // of its shard
@@ -48,7 +49,7 @@ func (s *numbers) add(n uint64) bool {
 
 func (k *key) String() string { return k.policy + " " + k.name }
 
-// begin notes that an operation is about to be sent, and returns the floor of its answer.
+// begin records that an operation is about to be sent, and returns the floor of its answer.
 func (k *key) begin() floor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,23 +61,23 @@ func (k *key) begin() floor {
 	return f
 }
 
-// leave notes that an operation certainly counted nothing.
+// leave records that an operation certainly counted nothing.
 func (k *key) leave() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.possible--
 }
 
-// wonder notes that an operation's outcome is unknown, or (-1) that it is now known.
+// wonder records that an operation's outcome is unknown, or (-1) that it is now known.
 func (k *key) wonder(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open += uint64(n)
 }
 
-// admit records an admission and returns a finding if the answer is wrong. If the nodes copied a request without an id, and
-// an earlier copy was counted, the copy gets the answer to the earlier one. Where that is forgotten, the answer has no
-// decision id and shows the limit's current state: then its unit has no number.
+// admit records an admission and returns a finding if the answer is wrong. If the nodes copied a request without an id,
+// and an earlier copy was counted, the copy gets the answer to the earlier one. If that answer is forgotten, the copy's
+// has no decision id and shows the limit's current state: then its unit has no number.
 func (k *key) admit(a answer, since floor, hasID bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,8 +96,8 @@ func (k *key) admit(a answer, since floor, hasID bool) error {
 	if !k.taken.add(a.used) {
 		return finding(doubled, "%v: unit %d was admitted twice, now at %v", k, a.used, a.place)
 	}
-	// Two operations whose answers crossed may be admitted in either order. A unit answered before this operation began must
-	// come before it.
+	// Two operations with crossing answers may be admitted in either order. A unit answered before this operation began
+	// must come before it.
 	if a.used <= since.used {
 		return finding(disordered, "%v: unit %d was admitted to an operation that began after unit %d was answered (%v)", k,
 			a.used, since.used, a.place)
@@ -135,9 +136,9 @@ func (k *key) deny(a answer, since floor, hasID bool) error {
 	return nil
 }
 
-// repeated checks a denial that may be a copy of an earlier one. The original was asked for within the time that the policy
-// allows, so it lies behind every answer that had come by then. The time in the copy is that of the reply, and is not
-// checked.
+// repeated checks a denial that may be a copy of an earlier one. The original was requested within the time that the
+// policy allows, so it is later than every answer that had come by then. The time in the copy is that of the reply, and
+// is not checked.
 func (k *key) repeated(a answer, since floor) error {
 	if err := k.plausible(a, since); err != nil {
 		return err
@@ -151,7 +152,7 @@ func (k *key) repeated(a answer, since floor) error {
 	return nil
 }
 
-// common checks what is true of every answer that is not a copy.
+// common checks conditions on every answer that is not a copy.
 func (k *key) common(a answer, since floor) error {
 	if err := k.plausible(a, since); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 // pacer schedules the starts of operations.
 type pacer struct {
 	mu   sync.Mutex
-	rate float64 // per second; 0: no wait
+	rate float64 // per second; 0 disables waiting
 	due  time.Time
 }
 

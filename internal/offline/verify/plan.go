@@ -10,35 +10,37 @@ import (
 	"time"
 )
 
-// Target is a policy with one limit whose quota does not come back during a run.
+// Target is a policy with one limit that gives back nothing of its quota during a run.
 type Target struct {
 	Policy string
 	Quota  uint64
-	Stale  time.Duration // how long nodes may repeat a denial without asking again: the policy's deny_cache; 0: never
+	// Stale is how long nodes may repeat a denial without asking again: the policy's deny_cache; 0 means never.
+	Stale time.Duration
 }
 
 // Plan describes the load of a run.
 type Plan struct {
 	Addresses []string    // API addresses of the nodes, host:port or URLs
-	Token     string      // sent with every request; "": none
-	TLS       *tls.Config // for https:// addresses; nil: the system's authorities
+	Token     string      // sent with every request; may be empty
+	TLS       *tls.Config // for https:// addresses; nil means the system's authorities
 	Targets   []Target    // keys take turns among them
 	Namespace string
-	KeyPrefix string        // the keys must never have been used; "": a random one
-	Keys      int           // contended for at one time; a full one is replaced; 0: 12
-	Workers   int           // operations under way at once; 0: 16
-	Rate      float64       // operations per second of all workers; 0: each worker continues as soon as it is answered
-	IDs       int           // percentage of operations with an idempotency id
-	Deadline  time.Duration // of one operation, over all its attempts; 0: 2 s
-	Settle    time.Duration // how long open questions are retried after the load; 0: 30 s
-	Seed      uint64
-	Progress  func(Progress) // called from one goroutine; nil: no calls
-	Outage    func(Outage)   // called when an outage of a shard is over; nil: no calls
+	KeyPrefix string // the keys must never have been used; "" means a random one
+	Keys      int    // contended for at one time; a full one is replaced; 0 means 12
+	Workers   int    // concurrent operations; 0 means 16
+	// Rate is the operations per second of all workers; with 0, each worker continues as soon as it is answered.
+	Rate     float64
+	IDs      int           // percentage of operations with an idempotency id
+	Deadline time.Duration // of one operation, over all its attempts; 0 means 2 s
+	Settle   time.Duration // how long open questions are retried after the load; 0 means 30 s
+	Seed     uint64
+	Progress func(Progress) // called from one goroutine; may be nil
+	Outage   func(Outage)   // called when an outage of a shard is over; may be nil
 
-	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil: over TCP
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // nil means TCP
 }
 
-// Outage is a time during which a shard was asked and did not answer.
+// Outage is a time during which a shard did not answer any operation.
 type Outage struct {
 	Shard  uint32
 	Began  time.Time
@@ -87,7 +89,7 @@ func (p Plan) memory() (longest time.Duration) {
 	return longest
 }
 
-// urlOf adds the scheme that users leave out.
+// urlOf adds a missing scheme.
 func urlOf(address string) string {
 	address = strings.TrimRight(address, "/")
 	if !strings.Contains(address, "://") {

@@ -10,9 +10,9 @@ import (
 //   - no key admitted more than its limit, and no key was denied while it could not have been full;
 //   - every unit was admitted once: no two admissions of a key got the same number;
 //   - the final count includes every admission that was answered, and nothing that cannot have been counted;
-//   - every id that was admitted gets the same answer when it is asked for again (a sample of 2,000);
-//   - the answers of a shard lie in its log, and in its time, in an order that is consistent with what clients saw. Denials
-//     that nodes may repeat under a policy's deny_cache are exempt: they may be older by at most that time;
+//   - every admitted id gets the same answer when it is requested again (a sample of 2,000);
+//   - the answers of a shard lie in its log, and in its time, in an order that is consistent with what clients saw.
+//     Denials that nodes may repeat under a policy's deny_cache are exempt: they may be older by at most that time;
 //   - everything was answered in the end.
 type Result struct {
 	Exact bool   `json:"exact"`
@@ -25,7 +25,7 @@ type Result struct {
 	AdmittedAll uint64 `json:"admittedAll"` // to all keys, acknowledged
 	Denied      uint64 `json:"denied"`
 	Repeated    uint64 `json:"repeated"`   // denials that were certainly copies of earlier ones, as a deny_cache allows
-	Unnumbered  uint64 `json:"unnumbered"` // admissions, without an id, whose answers do not tell their unit
+	Unnumbered  uint64 `json:"unnumbered"` // admissions, without an id, that do not contain their unit in the answer
 	Lost        uint64 `json:"lost"`       // admissions that were answered and then not counted, or forgotten
 	Doubled     uint64 `json:"doubled"`    // units counted twice
 
@@ -36,16 +36,17 @@ type Result struct {
 	Retries    uint64  `json:"retries"`  // attempts after the first
 	Resolved   uint64  `json:"resolved"` // unknown outcomes that the id resolved in the end
 	Unknown    uint64  `json:"unknown"`  // outcomes that stay unknown: without an id
-	Replayed   int     `json:"replayed"` // ids asked for again
+	Replayed   int     `json:"replayed"` // ids requested again
 
-	Latency     Spread              `json:"latencyMicros"`
-	Unavailable Spread              `json:"unavailableMicros"` // times in which a shard was asked and did not answer for at least 100 ms
-	BackMicros  int64               `json:"backMicros"`        // until every shard answered after the faults
+	Latency Spread `json:"latencyMicros"`
+	// Unavailable are times of at least 100 ms in which a shard answered no operation.
+	Unavailable Spread              `json:"unavailableMicros"`
+	BackMicros  int64               `json:"backMicros"` // until every shard answered after the faults
 	Shards      int                 `json:"shards"`
 	Trouble     map[string]*Trouble `json:"trouble,omitempty"`
 	Findings    map[string]int      `json:"findings,omitempty"`
 	Evidence    []string            `json:"evidence,omitempty"` // the first findings, in words
-	Faults      map[string]int      `json:"faults,omitempty"`   // filled in by the caller that made the faults
+	Faults      map[string]int      `json:"faults,omitempty"`   // set by the caller that made the faults
 }
 
 // Spread is the distribution of durations, in microseconds.

@@ -36,7 +36,7 @@ type counts struct {
 }
 
 // Run keeps the load up while during runs, then lets everything settle, and judges. The error is that of during, or the
-// reason why no run took place. The Result reports what the nodes did wrong; it is nil only if no run took place.
+// reason why no run took place. The Result reports the nodes' errors; it is nil only if no run took place.
 func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Result, error) {
 	p = p.withDefaults()
 	if err := p.validate(); err != nil {
@@ -160,7 +160,7 @@ func (r *run) draw(ctx context.Context) error {
 			return fmt.Errorf("key %v: %s %s", k, a.code, a.message)
 		}
 		if !pause(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("nobody answers: %s: %s", a.code, a.message)
+			return fmt.Errorf("no node answers: %s: %s", a.code, a.message)
 		}
 	}
 }
@@ -192,8 +192,8 @@ func (r *run) choose(random *rand.Rand) *key {
 	return r.active[random.IntN(len(r.active))]
 }
 
-// replace puts another key of the same shard in the place of a full one. If there is none it draws one; if no node answers,
-// the full one stays for now.
+// replace replaces a full key by another key of the same shard. If there is none it draws one; if no node answers, the
+// full one stays for now.
 func (r *run) replace(ctx context.Context, old *key) {
 	for range 2 {
 		r.mu.Lock()

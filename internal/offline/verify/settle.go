@@ -10,8 +10,8 @@ import (
 // idsForgotten is the age from which an id may have been forgotten: the servers keep ids for 10 minutes.
 const idsForgotten = 9 * time.Minute
 
-// settle resolves everything that is still open: the outcomes of the open operations, whether ids get the same answer as
-// before, and the final counts.
+// settle resolves everything that is still open: the outcomes of the open operations, whether ids get the same answer
+// as before, and the final counts.
 func (r *run) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.plan.Settle)
 	defer cancel()
@@ -52,7 +52,7 @@ func (r *run) persist(ctx context.Context, o *operation) answer {
 	}
 }
 
-// resolve asks for an open operation by its id. With any answer, it was counted at most once by now.
+// resolve asks for an open operation by its id. After any answer, the operation was counted at most once.
 func (r *run) resolve(ctx context.Context, o *operation) {
 	if time.Since(o.began) > idsForgotten {
 		return
@@ -67,7 +67,7 @@ func (r *run) resolve(ctx context.Context, o *operation) {
 	r.conclude(o, a)
 }
 
-// replay asks for an admission again.
+// replay requests an admission again.
 func (r *run) replay(ctx context.Context, p replay) {
 	if time.Since(p.when) > idsForgotten {
 		return

@@ -16,13 +16,13 @@ type shard struct {
 	mu     sync.Mutex
 	newest mark            // of all answers
 	recent []heard         // the answers that were newest within the memory, and the last one before; oldest first
-	times  map[place]int64 // shard time of every entry that an answer named
+	times  map[place]int64 // shard time of every entry named in an answer
 
-	asked  time.Time // when the first operation after the last answer began; zero: none has
+	asked  time.Time // when the first operation after the last answer began; zero if none has
 	gaps   []time.Duration
-	healed time.Time // when the faults were over; zero: not yet
+	healed time.Time // when the faults were over; zero before
 	back   time.Duration
-	tell   func(Outage) // nil: no calls
+	tell   func(Outage) // may be nil
 }
 
 // mark is a place in a shard's log, and the shard time there.
@@ -41,7 +41,7 @@ func newShard(id uint32, memory time.Duration, tell func(Outage)) *shard {
 	return &shard{id: id, memory: memory, times: map[place]int64{}, tell: tell}
 }
 
-// newestAt is the newest mark of all answers that had arrived by a time, which must lie within the memory.
+// newestAt returns the newest mark of all answers that had arrived by a time, which must lie within the memory.
 func (s *shard) newestAt(t time.Time) mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,8 @@ func (s *shard) newestMark() mark {
 	return s.newest
 }
 
-// enter records where an answer was decided. since is the newest mark when its operation began. An answer that had arrived by
-// then was committed, so any later decision lies behind it in the log and in time.
+// enter records the mark of an answer. since is the newest mark when its operation began. An answer that had arrived by
+// then was committed, so any later decision follows it in the log and in time.
 func (s *shard) enter(m, since mark) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *shard) ordered() error {
 // blink is the shortest time without an answer that counts as an outage: shorter ones are pauses of this machine.
 const blink = 100 * time.Millisecond
 
-// ask notes that an operation begins.
+// ask records that an operation begins.
 func (s *shard) ask(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *shard) ask(now time.Time) {
 	}
 }
 
-// answered notes that an operation that began at `began` was decided. The shard was away for as long as an operation waited
-// and none was answered.
+// answered records that an operation that began at `began` was decided. The shard was away for as long as an operation
+// waited and none was answered.
 func (s *shard) answered(began, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *shard) answered(began, now time.Time) {
 	}
 }
 
-// heal notes that the faults are over.
+// heal records that the faults are over.
 func (s *shard) heal(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

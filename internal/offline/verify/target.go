@@ -26,8 +26,8 @@ type ruleBody struct {
 	Lifetime    *struct{}
 }
 
-// FindTarget looks up a policy that can be verified: it has one limit that counts, and its quota does not come back during a
-// run. The error says what a suitable policy looks like.
+// FindTarget looks up a policy that can be verified: it has one limit that counts, and its quota does not come back
+// during a run. The error describes a suitable policy.
 func FindTarget(ctx context.Context, address string, secure *tls.Config, token, policy string) (Target, error) {
 	c := newCaller(Plan{Addresses: []string{urlOf(address)}, TLS: secure, Token: token})
 	defer c.close()
@@ -70,7 +70,7 @@ func FindTarget(ctx context.Context, address string, secure *tls.Config, token, 
 const advice = "Add one to the policies file, and name it with --policy:\n\n" +
 	"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
 
-// unfit says why a limit cannot be verified; "" if it can.
+// unfit returns the reason why a limit cannot be verified, or "".
 func (l ruleBody) unfit() string {
 	switch {
 	case l.Shadow:

@@ -133,7 +133,8 @@ func TestARepeatedDenialIsNoOlderThanItMayBe(t *testing.T) {
 			t.Errorf("%s: exact %v, found %v: %v", name, r.Exact, r.Findings, r.Evidence)
 		}
 		may := test.repeat > 0 && test.stale > 0
-		if repeated := r.Repeated > 0; repeated && !may || !repeated && may && test.exact { // a repetition that is too late need not be seen
+		// a repetition that is too late need not be seen
+		if repeated := r.Repeated > 0; repeated && !may || !repeated && may && test.exact {
 			t.Errorf("%s: %d denials were seen to be repeated", name, r.Repeated)
 		}
 	}

@@ -19,7 +19,7 @@ type worker struct {
 // operation spends one unit, in as many attempts as necessary.
 type operation struct {
 	key   *key
-	id    string // "": none
+	id    string // may be empty
 	since floor
 	began time.Time
 }
@@ -74,8 +74,8 @@ func (w *worker) operate(ctx context.Context) {
 	r.conclude(o, a)
 }
 
-// attempts asks one node after another until there is a decision, or the deadline leaves no time. The answer is unknown if no
-// attempt was decided and any may have counted.
+// attempts asks one node after another until there is a decision, or the deadline leaves no time. The answer is unknown
+// if no attempt was decided and any may have counted.
 func (w *worker) attempts(ctx context.Context, o *operation) answer {
 	maybe := false
 	for tries := 0; ; tries++ {
