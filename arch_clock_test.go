@@ -15,8 +15,9 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
-// realClock lists the functions of tests that may wait, judge or give up by the machine's clock, each with its reason. Everything
-// else that takes time is awaited (internal/testing/await), or happens in a synctest bubble. A package's name stands for all of its tests.
+// realClock lists the functions of tests that may wait, judge or give up by the machine's clock, each with its reason.
+// Everything else that takes time is awaited (internal/testing/await), or happens in a synctest bubble. A package's
+// name stands for all of its tests.
 var realClock = map[string]string{
 	"actor.enough": "the nightly build plays for a time",
 	"actor.within": "its callers outside bubbles are patient",
@@ -77,7 +78,7 @@ func TestNoVerdictOfTheRealClock(t *testing.T) {
 	}
 }
 
-// What the rule sees, and what it lets pass.
+// Cases that the rule sees, and cases that it lets pass.
 func TestAVerdictOfTheRealClockIsSeen(t *testing.T) {
 	for text, want := range map[string]string{
 		`func TestX() { time.Sleep(1) }`:                                                                                                     "TestX sleeps",
@@ -132,9 +133,10 @@ const sleeping = "sleeps"
 // clockUse is what a function of a test does by the machine's clock.
 type clockUse struct{ function, what string }
 
-// clockRule finds what the tests of a package do by the machine's clock. A helper counts if a test names it outside bubbles,
-// itself or through others. A method counts if its type is named so, and its own name too; an exported one, and one that no test
-// names, may be called by the code that is tested. Names stand for what they name, whatever their scope.
+// clockRule finds what the tests of a package do by the machine's clock. A helper counts if a test names it outside
+// bubbles, itself or through others. A method counts if its type is named so, and its own name too; an exported one,
+// and one that no test names, may be called by the code that is tested. Names stand for what they name, whatever their
+// scope.
 type clockRule struct {
 	declared           map[string][]ast.Node
 	methods            map[string][]*ast.FuncDecl // by type

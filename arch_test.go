@@ -1,4 +1,5 @@
-// The rules of docs/design.md as a test: floors, doors, banned calls, real sleeps, and the size of functions, types and manuals.
+// The rules of docs/design.md as a test: floors, doors, banned calls, real sleeps, and the size of functions, types and
+// manuals.
 package stint
 
 import (
@@ -56,26 +57,28 @@ var beside = map[string][]string{
 	"api/gen/stint/v1/stintv1connect":          {"api/gen/stint/v1"},
 	"api/gen/stint/test/v1":                    {},
 	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
-	"api/wire":                     {"api/gen/stint/v1"}, // messages to bytes and back
-	"internal/observe/metrics":     {"internal/observe/decisions", "internal/observe/top"},
-	"internal/observe/top":         {},                           // the keys that stand out: sketches without a clock
-	"internal/observe/decisions":   {"limit", "policy", "shard"}, // what a call came to, for all who hear of it; and as a log
-	"client":                       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/slot"},
-	"client/internal/inbound":      {"api/gen/stint/v1", "client"}, // what the middlewares share
-	"client/stinthttp":             {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintconnect":          {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintgrpc":             {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"internal/batchwait":           {},                                      // how long batches wait: a rule without a clock
-	"internal/edge/connlimit":      {"internal/edge/clientaddr"},            // how many connections a port has
-	"internal/observe/calllog":     {"internal/observe/decisions"},          // the log of calls that fail or are slow
-	"internal/edge/clientaddr":     {},                                      // who is behind a proxy
-	"internal/observe/trace":       {"internal/observe/decisions", "shard"}, // spans of calls
-	"internal/edge/jwks":           {},                                      // tokens that others sign, and their keys
-	"internal/edge/keyhash":        {},                                      // keys of people as HMAC
-	"internal/notify":              {},                                      // events on their way to sinks
-	"internal/edge/auth":           {},                                      // who sent a request, and what they may do
-	"internal/edge/certfile":       {},                                      // PEM files that are watched
-	"internal/edge/clienttls":      {"internal/edge/certfile"},              // TLS on the ports of clients
+	"api/wire":                   {"api/gen/stint/v1"}, // messages to bytes and back
+	"internal/observe/metrics":   {"internal/observe/decisions", "internal/observe/top"},
+	"internal/observe/top":       {},                           // the keys that stand out: sketches without a clock
+	"internal/observe/decisions": {"limit", "policy", "shard"}, // events of calls, for all listeners; and as a log
+	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/slot"},
+	"client/internal/inbound":    {"api/gen/stint/v1", "client"}, // what the middlewares share
+	"client/stinthttp":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintconnect":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintgrpc":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	// how long batches wait: a rule without a clock
+	"internal/batchwait":       {},
+	"internal/edge/connlimit":  {"internal/edge/clientaddr"},            // how many connections a port has
+	"internal/observe/calllog": {"internal/observe/decisions"},          // the log of calls that fail or are slow
+	"internal/edge/clientaddr": {},                                      // the client behind a proxy
+	"internal/observe/trace":   {"internal/observe/decisions", "shard"}, // spans of calls
+	"internal/edge/jwks":       {},                                      // tokens that others sign, and their keys
+	"internal/edge/keyhash":    {},                                      // keys of people as HMAC
+	"internal/notify":          {},                                      // events on their way to sinks
+	// authenticates callers, and decides what they may do
+	"internal/edge/auth":           {},
+	"internal/edge/certfile":       {},                         // PEM files that are watched
+	"internal/edge/clienttls":      {"internal/edge/certfile"}, // TLS on the ports of clients
 	"internal/offline/bench":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
 	"internal/testing/bubble":      {"cluster/gossip", "shard"}, // for tests: nodes in virtual time
 	"internal/testing/await":       {},                          // for tests: waiting
@@ -85,13 +88,17 @@ var beside = map[string][]string{
 	"internal/testing/model":       {"limit", "policy", "shard"},
 	"internal/testing/sim":         {},
 	"internal/testing/mutants":     {}, // the source with one guard taken out
-	"internal/testing/chaos":       {}, // its tests use internal/testing/testcluster, internal/offline/verify and internal/testing/model
-	"examples":                     {}, // its tests use internal/testing/testcluster
-	"examples/go-web":              {"api/gen/stint/v1", "client", "client/stinthttp"},
-	"examples/billing/receiver":    {},                                                             // takes events as anybody's program would
-	"internal/testing/memnet":      {},                                                             // for tests: a network in memory
-	"internal/testing/memfs":       {},                                                             // for tests: a disk in memory
-	"examples/demo":                {"client", "client/stinthttp", "internal/testing/testcluster"}, // `make demo`
+	// its tests use internal/testing/testcluster, internal/offline/verify and internal/testing/model
+	"internal/testing/chaos": {},
+	"examples":               {}, // its tests use internal/testing/testcluster
+	"examples/go-web":        {"api/gen/stint/v1", "client", "client/stinthttp"},
+	// takes events as anybody's program would
+	"examples/billing/receiver": {},
+	// for tests: a network in memory
+	"internal/testing/memnet": {},
+	// for tests: a disk in memory
+	"internal/testing/memfs": {},
+	"examples/demo":          {"client", "client/stinthttp", "internal/testing/testcluster"}, // `make demo`
 }
 
 // mayUse lists the packages beside the floors that a package on a floor may import.
@@ -112,8 +119,8 @@ var mayUse = map[string][]string{
 	"api/gates":                {"api/gen/stint/v1", "internal/edge/auth", "internal/edge/jwks"},
 }
 
-// doors lists every library and the packages that may import it. A library that is not listed has no door: add it here with
-// the reason in the commit.
+// doors lists every library and the packages that may import it. A library that is not listed has no door: add it here
+// with the reason in the commit.
 var doors = map[string][]string{
 	"github.com/hashicorp/raft":             {"raftfsm"},
 	"github.com/hashicorp/raft-boltdb":      {"raftfsm"},
@@ -160,8 +167,8 @@ var testDoors = map[string][]string{
 // rigs are what tests are made of. The test files of any package may import them.
 var rigs = []string{"internal/testing/await", "internal/testing/bubble", "internal/testing/testcert", "internal/testing/model", "internal/testing/testcluster", "internal/offline/verify", "internal/testing/memnet", "internal/testing/memfs"}
 
-// testsMayUse lists the packages of this module that the test files of a package may import besides what the package itself
-// may, its own and the rigs.
+// testsMayUse lists the packages of this module that the test files of a package may import besides what the package
+// itself may, its own and the rigs.
 var testsMayUse = map[string][]string{
 	"api":                     {"internal/observe/metrics"},
 	"node":                    {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
@@ -322,7 +329,8 @@ func TestFunctionsFitIntoAHead(t *testing.T) {
 }
 
 func TestTypesHaveFewMethods(t *testing.T) {
-	methods := map[string]map[string]bool{} // by type: a set, since files for different systems may declare the same method
+	// by type: a set, since files for different systems may declare the same method
+	methods := map[string]map[string]bool{}
 	for _, f := range sources(t) {
 		if strings.HasPrefix(f.pkg, "api/gen") {
 			continue
@@ -351,7 +359,7 @@ func TestTypesHaveFewMethods(t *testing.T) {
 	}
 }
 
-// lightModules are the modules that a program links which imports one of these packages: nobody who asks for a decision carries a server.
+// lightModules are the modules that a program links when it imports one of these packages: a client carries no server.
 var lightModules = map[string][]string{
 	"client":              {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
 	"client/stinthttp":    {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},

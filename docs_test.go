@@ -34,10 +34,11 @@ func TestCitedPagesExist(t *testing.T) {
 	}
 }
 
-// typedPages types the commands of pages, or says of which.
+// typedPages types the commands of pages, or names the pages whose commands it skips.
 const typedPages = "examples/pages_test.go"
 
-// TestCommandsOfPagesAreTyped: a block "sh" is typed by a test. Recipes and the pages of docs/from are found by their places.
+// TestCommandsOfPagesAreTyped: a block "sh" is typed by a test. Recipes and the pages of docs/from are found by their
+// places.
 func TestCommandsOfPagesAreTyped(t *testing.T) {
 	typed, err := os.ReadFile(typedPages)
 	if err != nil {
@@ -70,8 +71,8 @@ func TestTheLoginOfTheFirstHourRuns(t *testing.T) {
 	}
 }
 
-// TestCitedRulesExist checks that each cited rule id is defined exactly once, and that the manual of a package that cites
-// rules names rulesPage.
+// TestCitedRulesExist checks that each cited rule id is defined exactly once, and that the manual of a package that
+// cites rules names rulesPage.
 func TestCitedRulesExist(t *testing.T) {
 	text, err := os.ReadFile(rulesPage)
 	if err != nil {

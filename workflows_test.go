@@ -10,7 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// TestWorkflowsRunWhatThereIs reads .github/workflows: each is a workflow, and each target of make and script that a step names exists.
+// TestWorkflowsRunWhatThereIs reads .github/workflows: each is a workflow, and each target of make and script that a
+// step names exists.
 func TestWorkflowsRunWhatThereIs(t *testing.T) {
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// Adjust changes what a key has used, or blocks it; it is written to the audit log. Adjust retries until ctx ends, with the
+// Adjust changes a key's usage, or blocks the key; the audit log records it. Adjust retries until ctx ends, with the
 // request's IdempotencyId or one that it draws, so that it is applied once. The error is an *Error.
 func (c *Client) Adjust(ctx context.Context, r *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
 	r = proto.CloneOf(r)
@@ -18,8 +18,8 @@ func (c *Client) Adjust(ctx context.Context, r *stintv1.AdjustRequest) (*stintv1
 	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Adjust, r)
 }
 
-// PutOverride gives one key a tier or quotas of its own, or replaces the key's override. It retries as Adjust does. The error is
-// an *Error.
+// PutOverride gives one key a tier or quotas of its own, or replaces the key's override. It retries as Adjust does. The
+// error is an *Error.
 func (c *Client) PutOverride(ctx context.Context, r *stintv1.PutOverrideRequest) error {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
@@ -27,8 +27,8 @@ func (c *Client) PutOverride(ctx context.Context, r *stintv1.PutOverrideRequest)
 	return err
 }
 
-// DeleteOverride removes the override of one key, and reports whether there was one. It retries as Adjust does. The error is an
-// *Error.
+// DeleteOverride removes the override of one key, and reports whether there was one. It retries as Adjust does. The
+// error is an *Error.
 func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRequest) (bool, error) {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
@@ -36,8 +36,9 @@ func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRe
 	return answer.GetDeleted(), err
 }
 
-// CorrectUsage corrects the bill of one key by hand, and returns it. It retries as Adjust does. The record is nil if it was corrected
-// before under the request's IdempotencyId, so long ago that the answer is forgotten. The error is an *Error.
+// CorrectUsage corrects the bill of one key by hand, and returns it. It retries as Adjust does. The record is nil if it
+// was corrected before under the request's IdempotencyId, so long ago that the answer is forgotten. The error is an
+// *Error.
 func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageRequest) (*stintv1.UsageRecord, error) {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
@@ -45,7 +46,7 @@ func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageReques
 	return answer.GetRecord(), err
 }
 
-// complete fills in what a request leaves to the client.
+// complete sets the fields of a request that are left to the client.
 func (c *Client) complete(namespace, id *string) {
 	if *namespace == "" {
 		*namespace = c.namespace

@@ -20,40 +20,40 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// Config says where the cluster is and how to reach it. Only Addresses is required.
+// Config tells a Client how to reach the cluster. Only Addresses is required.
 type Config struct {
 	// Addresses are the base URLs of some nodes, as in http://127.0.0.1:7400. At least one is required. The client
 	// learns the other nodes from them.
 	Addresses []string
-	// Namespace is given to requests that name none. "": the server's default.
+	// Namespace is given to requests that name none; "" means the server's default.
 	Namespace string
-	// Token proves who sends the requests, where the cluster asks for one; its grants must cover their namespaces, policies
-	// and keys. It is sent to https:// addresses and to this machine only. "": none.
+	// Token authenticates the requests, if the cluster requires it; its grants must cover their namespaces, policies
+	// and keys. It is sent to https:// addresses and to this machine only. "" sends none.
 	Token string
-	// Timeout bounds a call whose context has no deadline, retries included, so that a cluster that is down ends each call with an
-	// error. 0: 5 s.
+	// Timeout bounds a call without a deadline in its context, retries included, so that a cluster that is down ends
+	// each call with an error. 0 means 5 s.
 	Timeout time.Duration
-	// HTTP sends the requests, for instance with certificates, through a proxy or with a tracer. The client does not close
-	// it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil: HTTP/2 with one
-	// connection per node.
+	// HTTP sends the requests, for instance with certificates, through a proxy or with a tracer. The client does not
+	// close it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil means HTTP/2
+	// with one connection per node.
 	HTTP connect.HTTPClient
-	// TLS is used for https:// addresses, for instance with the authorities of the nodes' certificates (RootCAs) and the
-	// certificate of a role (Certificates). The nodes that the client learns are reached as the configured ones are, by the
-	// addresses that they announce, so their certificates must name these, or all of them ServerName. nil: the system's
-	// authorities. It must be nil if HTTP is not.
+	// TLS is used for https:// addresses, for instance with the authorities of the nodes' certificates (RootCAs) and
+	// the certificate of a role (Certificates). The client reaches nodes that it learns by the addresses that they
+	// announce, so their certificates must name these, or all of them ServerName. nil means the system's authorities.
+	// It must be nil if HTTP is set.
 	TLS *tls.Config
 }
 
-// Client sends requests to one cluster. All methods may be called concurrently. A process needs one: requests of many
-// goroutines through one Client share calls, while each further Client has connections and batches of its own.
+// Client sends requests to one cluster. All methods may be called concurrently. A process needs only one: requests of
+// many goroutines through one Client share calls, while each further Client has connections and batches of its own.
 type Client struct {
 	namespace string
-	token     bool // one is sent
+	token     bool // the client has a token
 	seeds     []string
 	timeout   time.Duration
 	http      connect.HTTPClient
 	owners    owners
-	own       *http.Transport // nil: the caller owns Config.HTTP and closes it
+	own       *http.Transport // nil if the caller provides, and closes, Config.HTTP
 
 	closing    context.Context
 	close      context.CancelFunc
@@ -72,9 +72,9 @@ type node struct {
 	queue  nodeQueue
 }
 
-// New makes a Client and starts its background work. It returns before any connection is made, so an address that
-// cannot be reached is no error. The error says that Addresses is empty, that one of them is no base URL or would get
-// the Token in the clear, that Timeout is below 0, or that both HTTP and TLS are given. The caller must call Close.
+// New makes a Client and starts its background work. It returns before any connection is made, so an unreachable
+// address is no error. It fails if Addresses is empty, if one of them is no base URL or would get the Token in
+// plaintext, if Timeout is below 0, or if both HTTP and TLS are set. The caller must call Close.
 func New(c Config) (*Client, error) {
 	if len(c.Addresses) == 0 {
 		return nil, errors.New("client: no address: give the base URL of one node at least, as in http://127.0.0.1:7400")
@@ -123,7 +123,7 @@ func newTransport(secure *tls.Config) *http.Transport {
 // handshakeWithin bounds a TLS handshake with a node.
 const handshakeWithin = 5 * time.Second
 
-// dialTLS returns a function that connects with TLS. A handshake that fails is a failed dial: no request was sent.
+// dialTLS returns a function that connects with TLS. A failed handshake is a failed dial: no request was sent.
 func dialTLS(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := tls.Dialer{Config: &tls.Config{}}
 	if config != nil {
@@ -154,19 +154,19 @@ func (c *Client) Close() {
 	}
 }
 
-// Entry returns a request to spend one unit on one key by one policy. The caller may add to it: a Cost, a Tier or a second
-// entry, an IdempotencyId, a Mode.
+// Entry returns a request to spend one unit on one key by one policy. The caller may add to it: a Cost, a Tier or a
+// second entry, an IdempotencyId, a Mode.
 func Entry(policy, key string) *stintv1.CheckRequest {
 	return &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: policy, Key: key}}}
 }
 
-// Check decides a request and counts it: all its entries or none. A nil error means that the cluster has decided, and that
-// the decision is on the disks of a majority: Decision.Allowed says which way, Decision.RetryAfter how long a denied caller
-// should wait, and Decision.Limits the state of each limit after it.
+// Check decides a request and counts it: all its entries or none. A nil error means that the cluster has decided, and
+// that the decision is on the disks of a majority: Decision.Allowed is the decision, Decision.RetryAfter how long a
+// denied caller should wait, and Decision.Limits the state of each limit after it.
 //
 // Check batches concurrent checks, and it retries until ctx ends (see the package comment). The error is an *Error. The
-// caller must not change the request before Check returns, nor afterwards if the error says that the request may have been
-// applied.
+// caller must not change the request before Check returns, nor afterwards if the error says that the request may have
+// been applied.
 func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)
@@ -184,15 +184,16 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 	return d, err
 }
 
-// repeat sends a request until it is answered, its time is over, or a retry would be unsafe or useless. r says by its first key
-// which node to ask; nil: any. countsOnce says that sending the request twice counts it once. send has the context that bounds the call.
+// repeat sends a request until it is answered, its time is over, or a retry would be unsafe or useless. The first key
+// of r selects the node to ask; nil means any. countsOnce means that sending the request twice counts it once. The
+// context of send bounds the call.
 func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(context.Context, *node) *Error) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
-	maybeApplied := false // by an earlier attempt, whatever a later one says
+	maybeApplied := false // by an earlier attempt, regardless of later ones
 	for attempt := 0; ; attempt++ {
 		n, failure := c.route(r, attempt)
 		if failure == nil {
@@ -217,9 +218,9 @@ func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce
 	}
 }
 
-// CheckBatch makes independent checks concurrently and returns one result for each, in their order: a Decision or a Failure.
-// Each is handled as by Check, so one of them may be denied or fail while the others are counted. It returns when the last
-// one has its result.
+// CheckBatch makes independent checks concurrently and returns one result for each, in their order: a Decision or a
+// Failure. Each is handled as by Check, so one of them may be denied or fail while the others are counted. It returns
+// when the last one has its result.
 func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckRequest) []*stintv1.Result {
 	results := make([]*stintv1.Result, len(requests))
 	var group sync.WaitGroup
@@ -238,9 +239,10 @@ func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckReques
 	return results
 }
 
-// Reserve takes units now, as a hold that Settle commits, cancels or extends later; an unsettled hold ends at its expiry as
-// the policy says (on_expire). A granted Decision has the HoldId and the instant at which the hold expires. Reserve retries
-// like Check: a request without an id in its check only while it was certainly not counted. The error is an *Error.
+// Reserve takes units now, as a hold that Settle commits, cancels or extends later; an unsettled hold ends at its
+// expiry according to the policy (on_expire). A granted Decision has the HoldId and the instant at which the hold
+// expires. Reserve retries like Check: without an id in its check, only while the request was certainly not counted.
+// The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stintv1.Decision, error) {
 	if c.namespace != "" && r.GetCheck() != nil && r.Check.Namespace == "" {
 		r = proto.CloneOf(r)
@@ -251,21 +253,21 @@ func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stint
 	return response.GetDecision(), err
 }
 
-// Settle finishes a hold (commit, cancel, success, failed), makes it live longer (extend), or refunds a decision (cancel by its
-// DecisionId). A hold ends once: the same settlement again gets the same answer, a different one is an *Error with the code
-// "failed_precondition".
+// Settle finishes a hold (commit, cancel, success, failed), prolongs it (extend), or refunds a decision (cancel by its
+// DecisionId). A hold ends once: the same settlement again gets the same answer, a different one is an *Error with the
+// code "failed_precondition".
 //
-// Settle retries until ctx ends, because a repetition does nothing; an Extend without an id only while it was certainly not
-// applied. The error is an *Error.
+// Settle retries until ctx ends, because a repetition does nothing; an Extend without an id only while it was certainly
+// not applied. The error is an *Error.
 func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1.Decision, error) {
 	countsOnce := r.GetExtend() == nil || r.IdempotencyId != ""
 	response, err := call(ctx, c, nil, countsOnce, (*node).limitService, stintv1connect.LimitServiceClient.Settle, r)
 	return response.GetDecision(), err
 }
 
-// Get returns the state of keys and changes nothing: what is used, what remains, blocks and open holds. The answer includes
-// everything that was answered to any client before the call (it is linearizable), unless the request accepts a stale one.
-// It retries until ctx ends. The error is an *Error.
+// Get returns the state of keys and changes nothing: used and remaining units, blocks and open holds. The answer
+// includes everything that was answered to any client before the call (it is linearizable), unless the request accepts
+// a stale one. It retries until ctx ends. The error is an *Error.
 func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetResponse, error) {
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)
@@ -277,7 +279,7 @@ func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetRe
 func (n *node) limitService() stintv1connect.LimitServiceClient   { return n.limits }
 func (n *node) policyService() stintv1connect.PolicyServiceClient { return n.rules }
 
-// call sends a request by a call of its own, and repeats it as repeat says.
+// call sends a request in a call of its own, with the retries of repeat.
 func call[Service, Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool, service func(*node) Service,
 	method func(Service, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
 ) (answer *Res, err error) {

@@ -223,7 +223,8 @@ func TestAChecksGoesStraightToItsOwner(t *testing.T) {
 	}
 }
 
-// awaited is a context that notes when somebody waits for its end. The client does so when the check is in its queue.
+// awaited is a context that records when a goroutine waits for its end. The client does so when the check is in its
+// queue.
 type awaited struct {
 	context.Context
 	by *atomic.Int64
@@ -309,7 +310,7 @@ func TestWhatMayHaveBeenCountedIsAskedAgainOnlyWithAnID(t *testing.T) {
 	}
 }
 
-// What an earlier attempt did is not undone by what the last one says.
+// A later answer does not undo what an earlier attempt did.
 func TestMaybeAppliedIsAboutAllAttempts(t *testing.T) {
 	a := startNode(t)
 	own(a)
@@ -363,7 +364,7 @@ func TestASettlementIsSentUntilItIsAnswered(t *testing.T) {
 	}
 }
 
-// What became of a first copy is unknown, so the second one has its id.
+// The fate of a first copy is unknown, so the second one has its id.
 func TestAChangeIsSentUntilItIsAnswered(t *testing.T) {
 	a := startNode(t)
 	own(a)

@@ -1,6 +1,6 @@
-// Package client is the Go client of stint. It sends each check straight to the node that owns the key, and it sends
-// the checks that many goroutines make at the same time in one call. A program that checks one key per request
-// therefore gets the throughput of batches without any work of its own.
+// Package client is the Go client of stint. It sends each check straight to the node that owns the key, and sends the
+// concurrent checks of many goroutines in one call. A program that checks one key per request therefore gets the
+// throughput of batches without any work of its own.
 //
 //	limits, err := client.New(client.Config{Addresses: []string{"http://10.0.0.1:7400", "http://10.0.0.2:7400"}})
 //	if err != nil {
@@ -26,34 +26,35 @@
 //
 // # TLS
 //
-// Addresses that begin with https:// are asked over TLS, and so are the owners that are learned from them. Config.TLS has
-// the authorities and the certificate of a role. A node's certificate must name the address that the node announces, or all
-// certificates the ServerName. An owner whose certificate is not accepted counts as one that could not be reached: the
-// configured addresses are asked, and no request was sent.
+// Addresses that begin with https:// are reached over TLS, and so are the owners learned from them. Config.TLS has the
+// authorities and the certificate of a role. A node's certificate must name the address that the node announces, or all
+// certificates the ServerName. An owner with a certificate that is not accepted counts as unreachable: the configured
+// addresses are asked instead, and no request was sent.
 //
 // # Errors
 //
 // A denial is a Decision with Allowed false, never an error. An error is never a denial: the client does not turn a
 // failure into "allowed" or "denied", so the caller decides what to do then. Every error of Check, Reserve, Settle and
-// Get is an *Error. Its MaybeApplied tells the two fates apart:
+// Get is an *Error. Its MaybeApplied distinguishes the two fates:
 //
 //	false  certainly not counted: the request was refused, no connection could be made, or the deadline passed before
-//	       the check was sent
+//	true   counted once or not at all: the request was sent, and no answer tells which
 //	true   counted once or not at all: the request was sent, and no answer says which
 //
 // # Retries and ids
 //
-// All calls retry until the caller's context ends or has no time left, with pauses that grow from 10 ms to 200 ms, and at another
-// node if one cannot be reached:
+// All calls retry until the caller's context ends or has no time left, with pauses that grow from 10 ms to 200 ms, and
+// at another node if one cannot be reached:
 //
 //	unavailable, not MaybeApplied   always: nothing was counted
 //	MaybeApplied, with an id        always: the cluster counts one id once
 //	MaybeApplied, without an id     never: a retry could count twice
 //	any other error                 never: a retry cannot help
 //
-// The id is the IdempotencyId of the check; the client draws none. A Settle needs none, unless it extends a hold: the same
-// settlement sent again gets the same answer. Nor does a Get, which changes nothing. A context without a deadline gets
-// Config.Timeout, 5 s unless it is set. MaybeApplied is true if any attempt may have been counted, not only the last.
+// The id is the IdempotencyId of the check; the client draws none. A Settle needs none, unless it extends a hold: the
+// same settlement sent again gets the same answer. Nor does a Get, which changes nothing. A context without a deadline
+// gets Config.Timeout, 5 s unless it is set. MaybeApplied is true if any attempt may have been counted, not only the
+// last.
 //
 // # Concurrency
 //
@@ -67,5 +68,6 @@
 // Close stops the background work and waits for it. Checks under way end with an error, and a later call gets the code
 // "canceled". Close does not end a Reserve, Settle or Get that is under way; its context does.
 //
-// The package is a public API, as are the middlewares below it, limit, policy and stinttest; all others are not. It imports no server code: no Raft, no storage.
+// The package is a public API, as are the middlewares below it, limit, policy and stinttest; all others are not. It
+// imports no server code: no Raft, no storage.
 package client

@@ -13,7 +13,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// Error says why there is no decision. It is never a denial.
+// Error is why there is no decision. It is never a denial.
 type Error struct {
 	Code    string // name of the RPC code, as in "unavailable"
 	Message string // what failed, on what, and what to do
@@ -27,11 +27,12 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return "stint: " + e.Code + ": " + e.Message }
 
-// NoRoom reports whether the cluster refuses another key, since a policy has max_keys of them or a shard is full. Whoever can make keys
-// can cause it, so it is no case for a fail mode: a request must not pass for it. Known keys are still decided.
+// NoRoom reports whether the cluster refuses another key, because its policy is at max_keys or a shard is full. A
+// client that can make keys can cause it, so a fail mode must not let the request pass. Known keys are still decided.
 func (e *Error) NoRoom() bool { return strings.Contains(e.Message, "until old ones end") }
 
-// mayAskAgain reports whether a retry is safe and can help. countsOnce says that sending the request twice counts it once.
+// mayAskAgain reports whether a retry is safe and can help. countsOnce means that sending the request twice counts it
+// once.
 func (e *Error) mayAskAgain(countsOnce bool) bool {
 	if e.MaybeApplied {
 		return countsOnce
@@ -63,8 +64,8 @@ func failed(err error) *Error {
 	return e
 }
 
-// neverSent reports whether an error says that no request reached a node: no connection could be made, its TLS handshake
-// failed, or one end speaks TLS and the other does not.
+// neverSent reports whether an error means that no request reached a node: no connection could be made, its TLS
+// handshake failed, or one end speaks TLS and the other does not.
 func neverSent(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" && slices.Contains(refusals, op.Err.Error())) {
@@ -74,13 +75,13 @@ func neverSent(err error) bool {
 	if errors.As(err, &unverified) || errors.Is(err, http.ErrSchemeMismatch) {
 		return true
 	}
-	// A port that wants TLS answers HTTP/1.1 to plaintext. The HTTP/2 library has no more than these texts for that; the second
-	// one if the connection ended before its first request was sent.
+	// A TLS port answers HTTP/1.1 to plaintext. The HTTP/2 library reports that only in these texts; the second one if
+	// the connection ended before its first request was sent.
 	return strings.Contains(err.Error(), "looked like an HTTP/1.1 header") ||
 		strings.Contains(err.Error(), "http2: client conn could not be established")
 }
 
-// refusals are the alerts by which a server refuses a client's certificate. In TLS 1.3 they come when the client has already
-// sent its request, which the server does not read then.
+// refusals are the alerts by which a server refuses a client's certificate. In TLS 1.3 they come when the client has
+// already sent its request, which the server then does not read.
 var refusals = []string{"tls: bad certificate", "tls: unknown certificate authority", "tls: expired certificate",
 	"tls: unsupported certificate", "tls: certificate required"}

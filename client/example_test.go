@@ -85,8 +85,8 @@ var errWrongPassword = errors.New("wrong password")
 
 func passwordIsRight(_, password string) bool { return password == "secret" }
 
-// dial starts a node with the policies of `stint serve --dev`, and a client of it. The node is in this process: go test has compiled
-// the server before this runs, whereas a program that is built here compiles all of it beside go test.
+// dial starts a node with the policies of `stint serve --dev`, and a client of it. The node is in this process: go test
+// has compiled the server before this runs, whereas a program that is built here compiles all of it beside go test.
 func dial() (limits *client.Client, stop func()) {
 	dir, err := os.MkdirTemp(testcluster.InMemory(), "stint-example-")
 	must(err)

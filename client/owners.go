@@ -21,15 +21,16 @@ const (
 	shunFor     = 10 * time.Second       // how long an address is avoided after it could not be reached
 )
 
-// slotOwners is the base URL of the owner of each slot; "": unknown.
+// slotOwners is the base URL of the owner of each slot, or "" if unknown.
 type slotOwners [slot.Count]string
 
 // owners is the client's view of which node owns which slot. It may be out of date: a node that does not own a key
 // forwards the request.
 type owners struct {
-	known atomic.Pointer[slotOwners]           // nil: no view yet
-	asked chan struct{}                        // holds a token when a refresh is due at once
-	shun  atomic.Pointer[map[string]time.Time] // addresses that could not be reached, and until when they are not asked; never changed, but replaced
+	known atomic.Pointer[slotOwners] // nil until the first view
+	asked chan struct{}              // holds a token when a refresh is due at once
+	// shun has unreachable addresses, and until when they are avoided; replaced, never changed.
+	shun atomic.Pointer[map[string]time.Time]
 }
 
 func (o *owners) ask() {
@@ -101,8 +102,8 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	if closed {
 		return nil, &Error{Code: connect.CodeCanceled.String(), Message: "the client is closed"}
 	}
-	// Where a namespace has its keys hashed, its shards are those of the hashes, which only nodes know. This is any node then, and the
-	// load is still spread; it forwards.
+	// If a namespace hashes its keys, its shards are those of the hashes, which only nodes know. This then selects any
+	// node, still spreading the load; it forwards.
 	if known := c.owners.known.Load(); known != nil && len(r.GetEntries()) > 0 {
 		namespace := r.Namespace
 		if namespace == "" {
@@ -116,8 +117,8 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	return c.node(c.seed(attempt)), nil
 }
 
-// seed returns the configured address for this attempt, or the next one that is not shunned. As many attempts as there are
-// addresses reach all of them.
+// seed returns the configured address for this attempt, or the next one that is not shunned. As many attempts as there
+// are addresses reach all of them.
 func (c *Client) seed(attempt int) string {
 	for i := range c.seeds {
 		if url := c.seeds[(attempt+i)%len(c.seeds)]; !c.owners.shuns(url) {

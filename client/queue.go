@@ -19,8 +19,8 @@ const (
 	callWithin  = 10 * time.Second
 )
 
-// nodeQueue batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow with
-// the load and no check waits for a timer.
+// nodeQueue batches the checks for one node. Each call takes all the checks that wait when it begins, so batches grow
+// with the load and no check waits for a timer.
 type nodeQueue struct {
 	mu      sync.Mutex // guards all fields
 	waiting []*item

@@ -20,7 +20,7 @@ type doer func(*http.Request) (*http.Response, error)
 
 func (d doer) Do(r *http.Request) (*http.Response, error) { return d(r) }
 
-// A call whose context has no deadline ends by itself: a cluster that is down, or silent, holds no caller for ever.
+// A call without a deadline in its context ends by itself: a cluster that is down, or silent, holds no caller for ever.
 func TestACallHasABoundOfItsOwn(t *testing.T) {
 	downs := map[string]doer{
 		"down": func(*http.Request) (*http.Response, error) {
@@ -80,7 +80,7 @@ func TestACallHasABoundOfItsOwn(t *testing.T) {
 	}
 }
 
-// Who gives a deadline has it, be it later than the bound of the client.
+// A caller's own deadline stands, even if it is later than the bound of the client.
 func TestADeadlineOfTheCallerStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		if _, err := client.New(client.Config{Addresses: []string{"http://stint.test"}, Timeout: -1}); err == nil {

@@ -49,7 +49,7 @@ func TestOwnersAreAskedOverTLS(t *testing.T) {
 	knows(t, c, b)
 }
 
-// A certificate that names no address is good for all nodes, if the client is told its name.
+// A certificate that names no address is good for all nodes, if the client has its name.
 func TestOneNameMayStandForAllNodes(t *testing.T) {
 	ca := testcert.New(t)
 	secure := serving(t, ca.Write(t.TempDir(), testcert.Hosts("stint.example.com")))
@@ -60,8 +60,8 @@ func TestOneNameMayStandForAllNodes(t *testing.T) {
 	knows(t, startWith(t, client.Config{Addresses: []string{a.url}, TLS: config}), b)
 }
 
-// Owners whose certificates the client does not accept are left alone for a while, and the configured address, which passes
-// requests on, is asked instead.
+// Owners with certificates that the client does not accept are avoided for a while, and the client asks the configured
+// address instead, which forwards requests.
 func TestOwnersThatCannotBeVerifiedAreLeftAlone(t *testing.T) {
 	ca := testcert.New(t)
 	var handshakes atomic.Int64

@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 )
 
-// bearer sends a token along with each request.
+// bearer adds a token to each request.
 type bearer struct {
 	token string
 	next  connect.HTTPClient
@@ -25,7 +25,8 @@ func (b bearer) Do(r *http.Request) (*http.Response, error) {
 	return b.next.Do(r)
 }
 
-// maySendTokenTo reports whether nobody can read a token on its way: it is encrypted, or does not leave the machine.
+// maySendTokenTo reports whether a token is safe on its way: the connection is encrypted, or does not leave the
+// machine.
 func maySendTokenTo(u *url.URL) bool {
 	address, err := netip.ParseAddr(u.Hostname())
 	return u.Scheme == "https" || u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()

@@ -1,4 +1,4 @@
-// Package stinttest is a stint for tests: a real node in the test's own process, whose clock the test moves.
+// Package stinttest is a stint for tests: a real node in the test's own process, with a clock that the test moves.
 //
 //	s := stinttest.Start(t, `
 //	policies:
@@ -10,12 +10,14 @@
 //	s.Advance(time.Hour)
 //	... // the seventh passes
 //
-// A node takes about a tenth of a second to start, and its data is gone with the test. Programs in other languages start
-// `stint serve --dev --test-clock` and call stint.test.v1.TestClock/Advance, which takes and answers JSON as every call does.
+// A node takes about a tenth of a second to start, and its data is deleted with the test. Programs in other languages
+// start `stint serve --dev --test-clock` and call stint.test.v1.TestClock/Advance, which takes and answers JSON like
+// every call.
 //
-// The clock moves forward only. Decisions, holds, blocks, calendars and the instants in answers follow it; time limits of calls do not.
-// Whoever can move the clock refills every limit, so the server listens on 127.0.0.1 and exists for tests alone.
+// The clock moves forward only. Decisions, holds, blocks, calendars and the instants in answers follow it; time limits
+// of calls do not. A client that can move the clock can refill every limit, so the server listens on 127.0.0.1 and
+// exists for tests alone.
 //
-// All methods of a Server may be called concurrently. The package is a public API. It links the whole server, so import it in
-// test files only.
+// All methods of a Server may be called concurrently. The package is a public API. It links the whole server, so import
+// it in test files only.
 package stinttest

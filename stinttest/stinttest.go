@@ -27,11 +27,11 @@ type Server struct {
 	clock  stinttestv1connect.TestClockClient
 }
 
-// patience is the longest time for what should take moments, on a machine that has other things to do.
+// patience bounds waits for events that take moments, on a machine that is busy with other work.
 const patience = 2 * time.Minute
 
-// Start starts a node with the policies of a policies file, and ends it with the test. It fails the test if the policies are not
-// valid.
+// Start starts a node with the policies of a policies file, and ends it with the test. It fails the test if the
+// policies are not valid.
 func Start(t testing.TB, policies string) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "stinttest-") // t.TempDir may be too long for a socket's name
@@ -74,8 +74,8 @@ func (s *Server) Client() *client.Client { return s.client }
 // Now returns the server's time.
 func (s *Server) Now() time.Time { return s.Advance(0) }
 
-// Advance moves the server's clock forward, by ten years at most, and returns its time. Every request that is sent after it is
-// decided at that time or later. It fails the test if the clock cannot be moved.
+// Advance moves the server's clock forward, by ten years at most, and returns its time. Every request that is sent
+// after it is decided at that time or later. It fails the test if the clock cannot be moved.
 func (s *Server) Advance(by time.Duration) time.Time {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -12,23 +12,23 @@ import (
 	"github.com/stint-io/stint/internal/edge/clientaddr"
 )
 
-// Call is a call that came in.
+// Call is an incoming call.
 type Call struct {
 	Spec   connect.Spec
 	Peer   connect.Peer
 	Header http.Header
-	// Message is what the caller sent; nil for a stream, which is counted before its first message.
+	// Message is the request; nil for a stream, which is counted before its first message.
 	Message any
 }
 
-// KeyFunc names whom a call counts for, as in "user:42". ctx is that of the call, with what earlier interceptors put there. An
-// error says why there is no key; its text is shown to the caller.
+// KeyFunc returns the key that a call counts for, as in "user:42". ctx is that of the call, with the values of earlier
+// interceptors. The error explains why there is none; its text is shown to the caller.
 type KeyFunc func(ctx context.Context, call Call) (key string, err error)
 
-// ErrNoKey is in the chain of what OnError gets if a call has no key. Nothing was counted.
+// ErrNoKey is in the chain of OnError's error if a call has no key. Nothing was counted.
 var ErrNoKey = inbound.ErrNoKey
 
-// ClientIP returns the address of the caller; see stinthttp.ClientIP. It panics if a network is none.
+// ClientIP returns the address of the caller; see stinthttp.ClientIP. It panics if a network is malformed.
 func ClientIP(trustedProxies ...string) KeyFunc {
 	proxies, err := clientaddr.ParseProxies(trustedProxies)
 	if err != nil {
@@ -39,19 +39,19 @@ func ClientIP(trustedProxies ...string) KeyFunc {
 	}
 }
 
-// Limit returns an interceptor that counts calls on a server; in a client it does nothing. It panics if the options name no Entry,
-// because that would limit nothing.
+// Limit returns an interceptor that counts calls on a server; in a client it does nothing. It panics if the options
+// name no Entry, because that would limit nothing.
 func Limit(limits inbound.Checker, options ...Option) connect.Interceptor {
 	return &limiter{inbound.NewCalls[Call]("stintconnect: Limit", limits, options)}
 }
 
-// Option says what Limit counts, and what it does without a decision.
+// Option configures what Limit counts, and what it does without a decision.
 type Option func(*inbound.Calls[Call])
 
 // limiter is the interceptor.
 type limiter struct{ *inbound.Calls[Call] }
 
-// Entry counts calls by one policy for the key that each has. Several entries are counted together or not at all.
+// Entry counts calls by one policy under the key of each call. Several entries are counted together or not at all.
 func Entry(policy string, key KeyFunc) Option {
 	return func(l *inbound.Calls[Call]) { l.Count(policy, key) }
 }
@@ -62,8 +62,8 @@ type Part struct {
 	Value KeyFunc
 }
 
-// EntryOf is Entry with a key of several parts, as in "ip=ip:203.0.113.7|account=ann"; see stinthttp.EntryOf. Limiting panics if there
-// are no parts, or two of one name.
+// EntryOf is Entry with a key of several parts, as in "ip=ip:203.0.113.7|account=ann"; see stinthttp.EntryOf. Limiting
+// panics if there are no parts, or two with one name.
 func EntryOf(policy string, parts ...Part) Option {
 	of := make([]inbound.Part[inbound.Incoming[Call]], len(parts))
 	for i, p := range parts {
@@ -72,33 +72,33 @@ func EntryOf(policy string, parts ...Part) Option {
 	return func(l *inbound.Calls[Call]) { l.CountParts("stintconnect: EntryOf", policy, of) }
 }
 
-// Namespace is that of the entries. Without it they have the client's.
+// Namespace sets the namespace of the entries. The default is the client's.
 func Namespace(name string) Option { return func(l *inbound.Calls[Call]) { l.Namespace = name } }
 
-// Cost says how many units a call spends with each entry, 1 to 2^40. Without it, 1. An error is answered as a missing key is.
+// Cost sets the units that a call spends with each entry, 1 to 2^40. The default is 1. An error is answered like a
+// missing key.
 func Cost(units func(context.Context, Call) (uint64, error)) Option {
 	return func(l *inbound.Calls[Call]) {
 		l.Cost = func(in inbound.Incoming[Call]) (uint64, error) { return units(in.Ctx, in.Call) }
 	}
 }
 
-// Within is how long a call waits for its decision; 2 s without it.
+// Within sets how long a call waits for its decision. The default is 2 s.
 func Within(d time.Duration) Option { return func(l *inbound.Calls[Call]) { l.Within = d } }
 
-// FailClosed answers unavailable if there is no decision in time. It is what happens without it, too: the option says it to the
-// reader.
+// FailClosed answers unavailable if there is no decision in time. It is the default: the option makes it explicit.
 func FailClosed(l *inbound.Calls[Call]) { l.Open = false }
 
-// FailOpen lets a call pass if there is no decision in time. It does not open for a call that has no key, for one that the
-// cluster refuses, nor for a caller who hung up before the decision.
+// FailOpen lets a call pass if there is no decision in time. It does not let through a call without a key, one that the
+// cluster refuses, or one whose caller hung up before the decision.
 func FailOpen(l *inbound.Calls[Call]) { l.Open = true }
 
-// WithoutIDs sends calls without idempotency ids. The denials of a policy with deny_cache are then repeated by the nodes without
-// asking the owner, which a flood needs. A call that may have been counted is not asked again, and has no decision.
+// WithoutIDs sends calls without idempotency ids. The nodes then repeat the denials of a policy with deny_cache without
+// asking the owner, as is necessary in a flood. A call that may have been counted is not retried, and has no decision.
 func WithoutIDs(l *inbound.Calls[Call]) { l.NoIDs = true }
 
-// OnError is told of each call without a key (ErrNoKey) or a decision (*client.Error), to log it: the caller does not see what the
-// cluster said.
+// OnError receives each call without a key (ErrNoKey) or a decision (*client.Error), for logging: the caller does not
+// see the cluster's error text.
 func OnError(tell func(context.Context, error)) Option {
 	return func(l *inbound.Calls[Call]) { l.Failed = tell }
 }

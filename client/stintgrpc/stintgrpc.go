@@ -16,21 +16,22 @@ import (
 	"github.com/stint-io/stint/internal/edge/clientaddr"
 )
 
-// Call is a call that came in. Its context has the metadata, the peer and what earlier interceptors put there.
+// Call is an incoming call. Its context has the metadata, the peer and the values of earlier interceptors.
 type Call struct {
 	Method string // as in "/package.Service/Method"
-	// Message is what the caller sent; nil for a stream, which is counted before its first message.
+	// Message is the request; nil for a stream, which is counted before its first message.
 	Message any
 }
 
-// KeyFunc names whom a call counts for, as in "user:42". An error says why there is no key; its text is shown to the caller.
+// KeyFunc returns the key that a call counts for, as in "user:42". The error explains why there is none; its text is
+// shown to the caller.
 type KeyFunc func(ctx context.Context, call Call) (key string, err error)
 
-// ErrNoKey is in the chain of what OnError gets if a call has no key. Nothing was counted.
+// ErrNoKey is in the chain of OnError's error if a call has no key. Nothing was counted.
 var ErrNoKey = inbound.ErrNoKey
 
-// ClientIP returns the address of the caller, which proxies tell in the metadata x-forwarded-for; see stinthttp.ClientIP. It panics
-// if a network is none.
+// ClientIP returns the address of the caller, which proxies put into the metadata x-forwarded-for; see
+// stinthttp.ClientIP. It panics if a network is malformed.
 func ClientIP(trustedProxies ...string) KeyFunc {
 	proxies, err := clientaddr.ParseProxies(trustedProxies)
 	if err != nil {
@@ -45,13 +46,13 @@ func ClientIP(trustedProxies ...string) KeyFunc {
 	}
 }
 
-// Unary returns an interceptor that counts calls of one message each. It panics if the options name no Entry, because that would
-// limit nothing.
+// Unary returns an interceptor that counts calls of one message each. It panics if the options name no Entry, because
+// that would limit nothing.
 func Unary(limits inbound.Checker, options ...Option) grpc.UnaryServerInterceptor {
 	l := inbound.NewCalls[Call]("stintgrpc", limits, options)
 	return func(ctx context.Context, message any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		headers, err := decide(ctx, l, Call{info.FullMethod, message})
-		_ = grpc.SetHeader(ctx, headers) // it fails only for a call that is over
+		_ = grpc.SetHeader(ctx, headers) // fails only for a call that is over
 		if err != nil {
 			return nil, err
 		}
@@ -72,10 +73,10 @@ func Stream(limits inbound.Checker, options ...Option) grpc.StreamServerIntercep
 	}
 }
 
-// Option says what is counted, and what happens without a decision.
+// Option configures what is counted, and what happens without a decision.
 type Option func(*inbound.Calls[Call])
 
-// Entry counts calls by one policy for the key that each has. Several entries are counted together or not at all.
+// Entry counts calls by one policy under the key of each call. Several entries are counted together or not at all.
 func Entry(policy string, key KeyFunc) Option {
 	return func(l *inbound.Calls[Call]) { l.Count(policy, key) }
 }
@@ -86,8 +87,8 @@ type Part struct {
 	Value KeyFunc
 }
 
-// EntryOf is Entry with a key of several parts, as in "ip=ip:203.0.113.7|account=ann"; see stinthttp.EntryOf. Limiting panics if there
-// are no parts, or two of one name.
+// EntryOf is Entry with a key of several parts, as in "ip=ip:203.0.113.7|account=ann"; see stinthttp.EntryOf. Limiting
+// panics if there are no parts, or two with one name.
 func EntryOf(policy string, parts ...Part) Option {
 	of := make([]inbound.Part[inbound.Incoming[Call]], len(parts))
 	for i, p := range parts {
@@ -96,33 +97,33 @@ func EntryOf(policy string, parts ...Part) Option {
 	return func(l *inbound.Calls[Call]) { l.CountParts("stintgrpc: EntryOf", policy, of) }
 }
 
-// Namespace is that of the entries. Without it they have the client's.
+// Namespace sets the namespace of the entries. The default is the client's.
 func Namespace(name string) Option { return func(l *inbound.Calls[Call]) { l.Namespace = name } }
 
-// Cost says how many units a call spends with each entry, 1 to 2^40. Without it, 1. An error is answered as a missing key is.
+// Cost sets the units that a call spends with each entry, 1 to 2^40. The default is 1. An error is answered like a
+// missing key.
 func Cost(units func(context.Context, Call) (uint64, error)) Option {
 	return func(l *inbound.Calls[Call]) {
 		l.Cost = func(in inbound.Incoming[Call]) (uint64, error) { return units(in.Ctx, in.Call) }
 	}
 }
 
-// Within is how long a call waits for its decision; 2 s without it.
+// Within sets how long a call waits for its decision. The default is 2 s.
 func Within(d time.Duration) Option { return func(l *inbound.Calls[Call]) { l.Within = d } }
 
-// FailClosed answers UNAVAILABLE if there is no decision in time. It is what happens without it, too: the option says it to the
-// reader.
+// FailClosed answers UNAVAILABLE if there is no decision in time. It is the default: the option makes it explicit.
 func FailClosed(l *inbound.Calls[Call]) { l.Open = false }
 
-// FailOpen lets a call pass if there is no decision in time. It does not open for a call that has no key, for one that the
-// cluster refuses, nor for a caller who hung up before the decision.
+// FailOpen lets a call pass if there is no decision in time. It does not let through a call without a key, one that the
+// cluster refuses, or one whose caller hung up before the decision.
 func FailOpen(l *inbound.Calls[Call]) { l.Open = true }
 
-// WithoutIDs sends calls without idempotency ids. The denials of a policy with deny_cache are then repeated by the nodes without
-// asking the owner, which a flood needs. A call that may have been counted is not asked again, and has no decision.
+// WithoutIDs sends calls without idempotency ids. The nodes then repeat the denials of a policy with deny_cache without
+// asking the owner, as is necessary in a flood. A call that may have been counted is not retried, and has no decision.
 func WithoutIDs(l *inbound.Calls[Call]) { l.NoIDs = true }
 
-// OnError is told of each call without a key (ErrNoKey) or a decision (*client.Error), to log it: the caller does not see what the
-// cluster said.
+// OnError receives each call without a key (ErrNoKey) or a decision (*client.Error), for logging: the caller does not
+// see the cluster's error text.
 func OnError(tell func(context.Context, error)) Option {
 	return func(l *inbound.Calls[Call]) { l.Failed = tell }
 }

@@ -23,18 +23,18 @@ const (
 	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	challenge       = "urn:stint:problem:challenge"
-	noType          = "about:blank" // RFC 9457, 4.2.1: the status says it all
+	noType          = "about:blank" // RFC 9457, 4.2.1: the status alone describes the problem
 )
 
 func (p problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("Cache-Control", "no-store") // RFC 6585: nobody stores a 429
+	w.Header().Set("Cache-Control", "no-store") // RFC 6585: a 429 must not be stored
 	w.WriteHeader(p.Status)
 	_ = json.NewEncoder(w).Encode(p) // a client that has gone needs no answer
 }
 
-// Denied answers a denied request with 429 and a problem document, with the policy's reason as its detail. A challenge is answered
-// with 403, and a document whose code is "challenge".
+// Denied answers a denied request with 429 and a problem document, with the policy's reason as its detail. It answers a
+// challenge with 403, and a document with the code "challenge".
 func Denied(w http.ResponseWriter, _ *http.Request, d *stintv1.Decision) {
 	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE {
 		problem{Type: challenge, Title: "Challenge required", Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge",
@@ -45,8 +45,8 @@ func Denied(w http.ResponseWriter, _ *http.Request, d *stintv1.Decision) {
 		ViolatedPolicies: d.GetDeniedBy()}.write(w)
 }
 
-// Failed answers a request without a decision. What the cluster says is for OnError's log, not for strangers. It does nothing if w
-// is nil.
+// Failed answers a request without a decision. The cluster's error text is for OnError's log, not for clients. It does
+// nothing if w is nil.
 func Failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if w == nil {
 		return

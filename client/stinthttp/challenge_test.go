@@ -11,7 +11,7 @@ import (
 	"github.com/stint-io/stint/client/stinthttp"
 )
 
-// challenging is a cluster that asks everybody for a challenge.
+// challenging is a cluster that challenges every request.
 type challenging struct{}
 
 func (challenging) Check(context.Context, *stintv1.CheckRequest) (*stintv1.Decision, error) {

@@ -50,7 +50,7 @@ func (*adjustCommand) Help() string {
 		"    stint adjust login user:42 block 2030-01-01T00:00:00Z"
 }
 
-// Run changes what a key has used and prints the key's state.
+// Run adjusts a key and prints its state.
 func (c *adjustCommand) Run(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -70,7 +70,7 @@ func (c *adjustCommand) Run(s streams) error {
 	return printLimits(s, answer.Msg.Limits, nil)
 }
 
-// negativeLast lets people write a negative number in its place: the parser would take the -5 of "add -5" for flags. The
+// negativeLast accepts a negative number without quoting: the parser would take the -5 of "add -5" for flags. The
 // number is the last argument of adjust and of usage correct, so it may follow the flags and the -- that ends them.
 func negativeLast(args []string) []string {
 	corrects := len(args) > 1 && args[0] == "usage" && args[1] == "correct"

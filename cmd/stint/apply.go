@@ -40,7 +40,7 @@ func (*applyCommand) Help() string {
 		"expected, the server refused, or a shard took longer than --wait."
 }
 
-// Run checks the file here, where its lines are known, and puts it in force.
+// Run checks the file here, where line numbers are known, and puts it in force.
 func (c *applyCommand) Run(s streams) error {
 	set, err := readPolicies(s, c.File)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyRespo
 		c.policies, stintv1connect.PolicyServiceClient.Apply, signed(byHand{Actor: c.Actor}, request))
 }
 
-// inForce reports whether a file would change nothing, and says so.
+// inForce reports whether a file would change nothing, and prints that.
 func (c *applyCommand) inForce(s streams, request *stintv1.ApplyRequest) (same bool, err error) {
 	response, err := c.look(request)
 	if err != nil || len(response.Changes)+len(response.RuleChanges)+len(response.RekeyedNamespaces) > 0 {
@@ -104,7 +104,7 @@ func (c *applyCommand) inForce(s streams, request *stintv1.ApplyRequest) (same b
 	return true, err
 }
 
-// look asks which changes a request would make.
+// look returns the changes that a request would make.
 func (c *applyCommand) look(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
 	return c.apply(&stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules, ExpectedVersion: request.ExpectedVersion, DryRun: true})
 }
@@ -113,9 +113,9 @@ func sameAs(version uint64) string {
 	return fmt.Sprintf("nothing differs from policies version %d", version)
 }
 
-// mayLose asks which changes the file would make, and whether the policies that are missing from it may end, and the keys of
-// namespaces become new ones. It then restricts the request to the version that was compared, so that nothing ends without
-// notice. told: the changes are already printed.
+// mayLose looks up the changes of the file, and checks that missing policies may end and that the keys of namespaces
+// may become new. It then restricts the request to the version that was compared, so that nothing ends without notice.
+// told reports whether the changes are already printed.
 func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told bool, err error) {
 	response, err := c.look(request)
 	if err != nil {
@@ -149,10 +149,10 @@ func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told b
 	return true, nil
 }
 
-// loss is something that a file would end, and what to do about it.
+// loss is something that a file would end, and the remedy.
 type loss struct{ fate, remedy string }
 
-// losses lists what the file would end and the command does not say may end.
+// losses lists what the file would end without the command's permission.
 func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
 	var ended []string
 	for _, change := range response.Changes {
@@ -252,7 +252,7 @@ func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 	return fmt.Sprintf("policies version %d is in force: %s", r.Version, counts)
 }
 
-// awaitShards waits until every shard has adopted the version. It leaves the shards that have not in the response.
+// awaitShards waits until every shard has adopted the version. Shards that have not stay in the response.
 func (c *applyCommand) awaitShards(s streams, r *stintv1.ApplyResponse) error {
 	if len(r.PendingShards) == 0 {
 		return nil

@@ -37,7 +37,7 @@ func printChanges(w io.Writer, m *stintv1.ApplyResponse) error {
 	return nil
 }
 
-// policyLines returns a policy as the lines of a file; nil if there is no policy.
+// policyLines returns a policy as the lines of a file, or nil if there is no policy.
 func policyLines(m *stintv1.Policy) ([]string, error) {
 	if m == nil {
 		return nil, nil
@@ -49,7 +49,7 @@ func policyLines(m *stintv1.Policy) ([]string, error) {
 	return linesOf(string(policy.FormatPolicy(p))), nil
 }
 
-// linesOf splits text into its lines; nil if there is no text.
+// linesOf splits text into its lines; it returns nil for "".
 func linesOf(text string) []string {
 	if text == "" {
 		return nil
@@ -57,7 +57,7 @@ func linesOf(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// changedLines marks the lines of two versions of a policy, one of which may be absent.
+// changedLines marks the lines of two versions of a policy; one of them may be absent.
 func changedLines(before, after []string) (lines []string) {
 	if len(before) > 0 && len(after) > 0 {
 		lines = append(lines, "~ "+after[0]) // the name, in both
@@ -80,8 +80,8 @@ func changedLines(before, after []string) (lines []string) {
 	return lines
 }
 
-// commonLines returns the length in lines of the longest common subsequence of before[i:] and after[j:]. A policy has at
-// most a hundred lines, so the table is small.
+// commonLines returns the length in lines of the longest common subsequence of before[i:] and after[j:]. A policy has
+// at most a hundred lines, so the table is small.
 func commonLines(before, after []string) [][]int {
 	common := make([][]int, len(before)+1)
 	for i := range common {

@@ -89,7 +89,7 @@ func TestApplyOfWrongFiles(t *testing.T) {
 	}
 }
 
-// A caller that cannot know whether a version is in force is told how to find out.
+// A caller that cannot know whether a version is in force learns how to find out.
 func TestApplyOfUnknownFate(t *testing.T) {
 	f := newCluster()
 	f.err = &shard.Error{Code: shard.UnknownOutcome, Message: "the owner did not answer"}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// asks reports whether a person can be asked: stdin and stderr are terminals.
+// asks reports whether the command can prompt: stdin and stderr are terminals.
 func (s streams) asks() bool { return s.live() && terminal(s.in) != nil }
 
-// consent asks a person, and returns an error unless the answer is yes. refusal says that nothing was done.
+// consent prompts, and returns an error unless the answer is yes. refusal says that nothing was done.
 func (s streams) consent(question, refusal string) error {
 	switch {
 	case !s.asks():
@@ -21,7 +21,7 @@ func (s streams) consent(question, refusal string) error {
 	return nil
 }
 
-// agrees asks a person, and reports whether the answer is yes. It reads no further than the answer.
+// agrees prompts, and reports whether the answer is yes. It reads no further than the answer.
 func (s streams) agrees(question string) bool {
 	fmt.Fprintf(s.err, "%s [y/N] ", question)
 	var answer strings.Builder

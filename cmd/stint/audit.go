@@ -28,7 +28,7 @@ func (*auditCommand) Help() string {
 		"    stint audit -n 0 -o json"
 }
 
-// Run lists the changes that people made.
+// Run lists the changes by hand.
 func (c *auditCommand) Run(s streams) error {
 	if c.Count < 0 {
 		return usagef("audit: --count: is %d", c.Count)
@@ -56,10 +56,11 @@ func (c *auditCommand) Run(s streams) error {
 	return s.tellMore(all.NextCursor)
 }
 
-// pageMost is the length of the longest page that a server sends.
+// pageMost is the longest page that a server sends.
 const pageMost = 1000
 
-// pageOf returns how long the next page is to be, of so many rows in all (0: all there are) after those that have come.
+// pageOf returns the length of the next page: count is the number of rows wanted (0 for no limit), have how many are
+// there.
 func pageOf(count, have int) uint32 {
 	if count == 0 {
 		return pageMost
@@ -67,7 +68,7 @@ func pageOf(count, have int) uint32 {
 	return uint32(min(count-have, pageMost))
 }
 
-// tellMore says how to go on with a list that is not complete.
+// tellMore prints how to continue an incomplete list.
 func (s streams) tellMore(cursor string) error {
 	if cursor == "" {
 		return nil

@@ -10,9 +10,11 @@ import (
 	"testing"
 )
 
-// Where a machine has no authorities the program has its own; where it has some, or SSL_CERT_FILE names them, they are the only ones.
+// Where a machine has no authorities the program has its own; where it has some, or SSL_CERT_FILE names them, they are
+// the only ones.
 func TestAuthoritiesOfAMachineThatHasNone(t *testing.T) {
-	if os.Getenv("STINT_TEST_AUTHORITIES") != "" { // in the process that is started below, where nobody has asked for them before
+	// in the process that is started below, which has not needed them before
+	if os.Getenv("STINT_TEST_AUTHORITIES") != "" {
 		trustAuthorities()
 		pool, err := x509.SystemCertPool()
 		if err != nil {

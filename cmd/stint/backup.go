@@ -90,7 +90,7 @@ func (c *backupCommand) Run(s streams) error {
 	return err
 }
 
-// save writes a backup to where the command says, and returns its size.
+// save writes a backup to the destination of the command, and returns its size.
 func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time) (bytes int64, err error) {
 	write := func(w io.Writer) (err error) { bytes, err = b.write(ctx, w); return err }
 	switch {
@@ -154,8 +154,8 @@ func (b *backupRun) shard(ctx context.Context, w *backup.Writer, name string) er
 	return errors.Join(errs...)
 }
 
-// sources lists the addresses to ask for a shard: that of the command line first, which may be the only one that can be
-// reached, then those of the nodes that have a replica.
+// sources lists the addresses to ask for a shard: that of the command line first, which may be the only reachable one,
+// then those of the nodes with a replica.
 func (b *backupRun) sources(ctx context.Context, name string) []string {
 	addrs := []string{b.reach(ctx)}
 	scheme, _, _ := strings.Cut(addrs[0], "://") // a cluster has TLS on all its nodes or on none
@@ -176,7 +176,7 @@ func (b *backupRun) sources(ctx context.Context, name string) []string {
 // pictureSilent is how long a node may send nothing.
 const pictureSilent = 30 * time.Second
 
-// sentPicture is a picture that a node sends. Its first chunk has arrived.
+// sentPicture is a snapshot from a node. Its first chunk has arrived.
 type sentPicture struct {
 	stream *connect.ServerStreamForClient[stintv1.BackupChunk]
 	cancel context.CancelFunc

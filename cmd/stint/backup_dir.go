@@ -11,18 +11,18 @@ import (
 	"github.com/stint-io/stint/internal/offline/backup"
 )
 
-// backupDir is a directory of backups, each named after the instant at which it was begun.
+// backupDir is a directory of backups, each named after the instant at which it began.
 type backupDir string
 
 // backupName is the name of a backup in a backupDir, as a layout of time.
 const backupName = "stint-20060102T150405Z.backup"
 
-// file is the path of the backup that was begun at an instant.
+// file returns the path of the backup that began at an instant.
 func (d backupDir) file(begun time.Time) string {
 	return filepath.Join(string(d), begun.UTC().Format(backupName))
 }
 
-// add writes a backup and reads it back. One that cannot be read is an error, and stays to be looked at.
+// add writes a backup and reads it back. A backup that cannot be read is an error, and stays for inspection.
 func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
@@ -38,8 +38,9 @@ func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
 	return nil
 }
 
-// prune deletes the backups of a cluster that are older than keep, but not the one that was begun at newest. Others it leaves, and says
-// so: a file is deleted only if it is named as a backup, its sum is right, and its header says that it is one of this cluster.
+// prune deletes the backups of a cluster that are older than keep, except the one that began at newest. It reports the
+// files that it keeps: a file is deleted only if it has the name of a backup, its sum is right, and its header names
+// this cluster.
 func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.Duration) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
@@ -60,7 +61,7 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 	}
 }
 
-// isOld returns why a file is no backup of a cluster that is older than keep; nil: it is one.
+// isOld returns nil if a file is a backup of a cluster that is older than keep, else the reason why it is not.
 func isOld(name, cluster string, newest time.Time, keep time.Duration) error {
 	return backup.OnFile(name, func(file *os.File, size int64) error {
 		switch header, err := backup.ReadHeader(file, size); {

@@ -128,7 +128,7 @@ func progressLine(p bench.Progress) string {
 		strings.Repeat(".", barWidth-filled), p.Elapsed.Seconds(), p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
 }
 
-// printReport writes the measurements for people.
+// printReport writes the measurements as text.
 func printReport(s streams, r *bench.Report) error {
 	keys := "one hot key"
 	if r.Keys > 1 {

@@ -82,10 +82,10 @@ type certsKeyCommand struct {
 	File string `arg:"" help:"Where to write it. A file that is there stays as it is."`
 }
 
-// clockSkew is how far the clocks of those who check a new certificate may be behind.
+// clockSkew is how far the clocks of peers that check a new certificate may be behind.
 const clockSkew = time.Hour
 
-// Run makes an authority. It never replaces one: every certificate that it has signed would be worth nothing.
+// Run makes an authority. It never replaces one: every certificate that it has signed would become worthless.
 func (c *certsCACommand) Run(s streams) error {
 	if err := checkDays(c.Days); err != nil {
 		return err
@@ -114,7 +114,8 @@ func (c *certsPeerCommand) Run(s streams) error {
 	return c.issue(s, c.Node, peer.PeerTemplate(c.Node))
 }
 
-// Run makes a client's certificate. It is no peer's: a role and a node are told apart by the URI alone, never by the common name.
+// Run makes a client's certificate. It is no peer's: the URI alone distinguishes a role from a node, never the common
+// name.
 func (c *certsRoleCommand) Run(s streams) error {
 	if !placement.ValidID(c.Name) {
 		return usagef("NAME: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", c.Name)
@@ -124,7 +125,7 @@ func (c *certsRoleCommand) Run(s streams) error {
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// Run makes a certificate for the ports for clients.
+// Run makes a certificate for the client ports.
 func (c *certsAPICommand) Run(s streams) error {
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: "stint"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		//mutant:server-certificate-gives-a-role
@@ -142,7 +143,7 @@ func (c *certsAPICommand) Run(s streams) error {
 	return c.issue(s, "api", template)
 }
 
-// Run makes a cluster key. It never replaces one: nodes that were given different keys do not hear each other.
+// Run makes a cluster key. It never replaces one: nodes with different keys do not hear each other.
 func (c *certsKeyCommand) Run(s streams) error {
 	if err := peer.MakeKeyFile(c.File); err != nil {
 		return fmt.Errorf("cluster key: %w", err)
@@ -158,7 +159,7 @@ func checkDays(days int) error {
 	return nil
 }
 
-// issue signs a certificate with the authority. It ends with the authority at the latest.
+// issue signs a certificate with the authority. It expires with the authority at the latest.
 func (c *certsIssuer) issue(s streams, name string, template *x509.Certificate) error {
 	if err := checkDays(c.Days); err != nil {
 		return err

@@ -91,7 +91,8 @@ func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 	}
 }
 
-// A client that trusts the authority accepts the certificate for the hosts that it was made for, as a server's and as nothing else.
+// A client that trusts the authority accepts the certificate for the hosts that it was made for, as a server's and as
+// nothing else.
 func TestACertificateForClientsNamesItsHosts(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, dir, "tool", "certs", "ca")

@@ -8,7 +8,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// target is the key that a command is about.
+// target is the key of a command.
 type target struct {
 	Policy    string `arg:"" help:"Name of the policy."`
 	Key       string `arg:"" help:"What is counted, as in user:42."`

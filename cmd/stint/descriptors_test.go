@@ -20,8 +20,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestStrangersConnectionsDoNotEndANode starts a node with few descriptors, and strangers take all connections that they
-// get on every port. The log must still find descriptors for its files; otherwise the process ends with status 75.
+// TestStrangersConnectionsDoNotEndANode starts a node with few descriptors, and strangers take all connections that
+// they get on every port. The log must still find descriptors for its files; otherwise the process ends with status 75.
 func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 	path, err := exec.LookPath("stint")
 	if err != nil {
@@ -29,7 +29,8 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 	}
 	var log safeBuffer
 	ports, ended, err := startWithFewDescriptors(t, path, &log)
-	for err != nil && strings.Contains(log.String(), "address already in use") { // somebody took a port that was free
+	// another process took a port that was free
+	for err != nil && strings.Contains(log.String(), "address already in use") {
 		log = safeBuffer{}
 		ports, ended, err = startWithFewDescriptors(t, path, &log)
 	}

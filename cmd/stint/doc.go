@@ -1,12 +1,12 @@
 // Command stint is the whole product in one binary: the server (serve), its clients (check, get, reserve, settle,
 // explain, adjust, override, audit, policies, healthcheck), the administration of a cluster (status, apply, drain,
-// remove-node, upgrade, token, secret, backup), what needs no running node (restore, recover, certs), a replay of logs against
-// policies without a server (simulate), a load generator that audits the server's answers (bench), and a proof of
-// exactness on nodes that fail (verify).
+// remove-node, upgrade, token, secret, backup), what needs no running node (restore, recover, certs), a replay of logs
+// against policies without a server (simulate), a load generator that audits the server's answers (bench), and a proof
+// of exactness on nodes that fail (verify).
 //
 // This package contains only the command line and makes no decisions. It reads flags, environment and config file into
-// the configuration of another package, calls that package, and prints the result. Each command is a struct whose fields
-// are its flags and whose Run method carries it out.
+// the configuration of another package, calls that package, and prints the result. Each command is a struct with a
+// field for each flag and a Run method.
 //
 // Flags override environment variables (STINT_API_ADDR for --api-addr), which override the config file, which overrides
 // the defaults.

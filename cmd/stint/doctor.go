@@ -37,7 +37,7 @@ func (*doctorCommand) Help() string {
 		"A token for it: --grant 'ops=observe,sinks' --grant 'ops=check,read,inline'"
 }
 
-// Run looks at the cluster, and returns an error if something is wrong.
+// Run examines the cluster, and returns an error if something is wrong.
 func (c *doctorCommand) Run(s streams) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
 	defer cancel()
@@ -90,7 +90,7 @@ func (c *doctorCommand) config(ctx context.Context, status *stintv1.StatusRespon
 	}
 }
 
-// nodes returns those that can be asked: those of --addr if there are several, else all that the cluster says answer.
+// nodes returns the nodes to ask: those of --addr if there are several, else all that the cluster reports as answering.
 func (c *doctorCommand) nodes(ctx context.Context, status *stintv1.StatusResponse) (nodes []doctor.Node) {
 	urls := c.urls()
 	if len(urls) > 1 && c.DataDir == "" {
@@ -114,10 +114,10 @@ func (c *doctorCommand) nodes(ctx context.Context, status *stintv1.StatusRespons
 	return nodes
 }
 
-// node is one that is asked at an address.
+// node returns a node to be asked at an address.
 func (c *doctorCommand) node(ctx context.Context, name, address string) doctor.Node {
 	r := c.remote
 	r.Addr, r.DataDir = address, ""
-	u, err := url.Parse(address) // a node's address, or one that the flags were validated with
+	u, err := url.Parse(address) // a node's address, or a validated flag
 	return doctor.Node{Name: name, URL: address, Here: err == nil && onThisMachine(u), Limits: r.limits(ctx), Sinks: r.sinks(ctx)}
 }

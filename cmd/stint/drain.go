@@ -28,7 +28,7 @@ func (*drainCommand) Help() string {
 		"Exit code 0: it owns nothing (unless --wait 0). 1: it was refused, or the node still owns shards after --wait."
 }
 
-// Run makes the node drain, or ends that, and waits until the node owns nothing.
+// Run starts or ends draining, and waits until a draining node owns nothing.
 func (c *drainCommand) Run(s streams) error {
 	if c.Node == "" && len(c.urls()) > 1 {
 		return usagef("drain: say which node: --addr names several")
@@ -45,7 +45,7 @@ func (c *drainCommand) Run(s streams) error {
 		return err
 	}
 	if left != "" && c.Wait > 0 {
-		// A second Drain changes nothing and returns what is left.
+		// A second Drain changes nothing and returns the rest.
 		if left, err = await(s, c.Wait, drain); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// eventsCommand has the commands about events that wait for sinks.
+// eventsCommand has the commands about waiting events.
 type eventsCommand struct {
 	List   eventsListCommand   `cmd:"" default:"withargs" help:"List the events that wait for a sink, and the dead letters."`
 	Replay eventsReplayCommand `cmd:"" help:"Send dead letters again."`

@@ -28,7 +28,7 @@ func (*forgetCommand) Help() string {
 		"A person usually has several keys: forget each, in every namespace."
 }
 
-// whatRemains is printed after a Forget: what the servers cannot take back.
+// whatRemains is printed after a Forget: the copies that the servers cannot delete.
 const whatRemains = `still with the key, for a while:
   other nodes' memory of denials (deny_cache): 10 s at most
   the Raft log and snapshots of each node, until the shard has written two more snapshots, some 30,000 changes
@@ -36,7 +36,7 @@ const whatRemains = `still with the key, for a while:
   answers to idempotency ids hold no key, but an id that you made of the key does: for idempotency_retention
 `
 
-// confirm says what is lost, and asks.
+// confirm prints what will be lost, and prompts.
 func (c *forgetCommand) confirm(s streams) error {
 	if c.Yes {
 		return nil
@@ -44,7 +44,7 @@ func (c *forgetCommand) confirm(s streams) error {
 	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, under all policies", c.Key)
 	ctx, cancel := c.context()
 	defer cancel()
-	// Who may forget a key may be allowed to list none: then this is all that is said of it.
+	// A caller with permission to forget may lack permission to list: then this is all that is printed.
 	if kept, err := c.observe(ctx).ListKeys(ctx, connect.NewRequest(&stintv1.ListKeysRequest{Namespace: c.Namespace, Prefix: c.Key, Count: 100})); err == nil {
 		for _, k := range kept.Msg.Keys {
 			if k.Key == c.Key {
@@ -54,7 +54,7 @@ func (c *forgetCommand) confirm(s streams) error {
 	}
 	if c.Bills {
 		if bills, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace, Key: c.Key})); err == nil {
-			fmt.Fprintf(s.err, "\n  bills: %d, which whoever has not listed them cannot get back", len(bills.Msg.Records))
+			fmt.Fprintf(s.err, "\n  bills: %d, lost unless they were listed before", len(bills.Msg.Records))
 		} else {
 			fmt.Fprint(s.err, "\n  all its bills")
 		}
@@ -63,7 +63,7 @@ func (c *forgetCommand) confirm(s streams) error {
 	return s.consent("Go on?", "forget: nothing was forgotten")
 }
 
-// Run ends what is kept of a key, and says what was.
+// Run deletes the records of a key, and prints what they were.
 func (c *forgetCommand) Run(s streams) error {
 	if err := c.confirm(s); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (c *getCommand) describe(ctx context.Context, s streams) error {
 	return err
 }
 
-// thresholdText is a threshold in units, and if it is one as a share of the quota.
+// thresholdText formats a threshold in units, and as a share of the quota if it is one.
 func thresholdText(f *stintv1.FiredThreshold) string {
 	if f.Percent == 0 {
 		return plural(f.Units, "unit")
@@ -75,7 +75,7 @@ func thresholdText(f *stintv1.FiredThreshold) string {
 	return fmt.Sprintf("%d%% (%s)", f.Percent, plural(f.Units, "unit"))
 }
 
-// silentText says until when a threshold does not fire again.
+// silentText formats the time until which a threshold does not fire again.
 func silentText(f *stintv1.FiredThreshold, at *timestamppb.Timestamp) string {
 	if f.WindowEnd == nil {
 		return "for ever"

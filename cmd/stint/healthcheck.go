@@ -25,7 +25,7 @@ func (c *healthcheckCommand) Run(s streams) error {
 	}
 	defer response.Body.Close()
 	const shown = 1 << 10
-	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // the part that could be read is good enough to show
+	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // a partial body is good enough to show
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s is not ready: %s: %s", addr, response.Status, reason(body))
 	}
@@ -33,7 +33,7 @@ func (c *healthcheckCommand) Run(s streams) error {
 	return nil
 }
 
-// reason returns the text of a refusal. A server without room for a connection sends it in the form of Connect.
+// reason returns the text of a refusal. A server that refuses a connection beyond its limit sends it in Connect's form.
 func reason(body []byte) string {
 	var wire struct{ Message string }
 	if json.Unmarshal(body, &wire) == nil && wire.Message != "" {

@@ -24,7 +24,7 @@ type listing struct {
 	remote
 }
 
-// keysCommand has the commands about the keys that are kept.
+// keysCommand has the commands about stored keys.
 type keysCommand struct {
 	List   keysListCommand `cmd:"" default:"withargs" help:"List the keys of which something is kept."`
 	Top    topCommand      `cmd:"" help:"Show which keys are asked about, denied and spent most."`
@@ -95,7 +95,7 @@ func (l *listing) list(s streams, what string, overrides bool, head string, row 
 	return s.tellMore(all.NextCursor)
 }
 
-// page asks for one page. A node without a replica of a shard refuses; the others are asked then.
+// page fetches one page. If a node refuses because it has no replica of a shard, page asks the others.
 func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
 	ctx, cancel := l.context()
 	defer cancel()
@@ -113,7 +113,7 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 	return answer.Msg, nil
 }
 
-// others lists the addresses of the nodes that answer, as the cluster tells them; none if it does not.
+// others lists the addresses of the nodes that answer, according to the cluster, or none if it does not answer.
 func (r remote) others(ctx context.Context) (urls []string) {
 	answer, err := r.cluster(ctx).Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
 	if err != nil {
@@ -128,7 +128,7 @@ func (r remote) others(ctx context.Context) (urls []string) {
 	return urls
 }
 
-// overrideText says what a key has of its own.
+// overrideText describes an override.
 func overrideText(o *stintv1.Override) string {
 	if o == nil {
 		return "-"

@@ -39,7 +39,7 @@ func (c *logLevelCommand) Run(s streams) error {
 	}
 	defer response.Body.Close()
 	const shown = 1 << 10
-	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // the part that could be read is good enough to show
+	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // a partial body is good enough to show
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("log-level: %s: %s", response.Status, reason(body))
 	}

@@ -73,7 +73,7 @@ type clusterCommand struct {
 	Secret     secretCommand     `cmd:"" help:"List, rotate and drop the secrets that ids of holds and decisions are sealed with."`
 }
 
-// toolCommand has the commands that are no part of running a cluster.
+// toolCommand has the commands that are not part of running a cluster.
 type toolCommand struct {
 	Bench       benchCommand       `cmd:"" help:"Put load on a server, measure it, and audit what it admitted."`
 	Verify      verifyCommand      `cmd:"" help:"Prove that a cluster counts exactly, while nodes fail."`
@@ -91,7 +91,7 @@ const (
 	exitDisk   = 75
 )
 
-// errDenied ends a command whose request was denied. The answer is already printed.
+// errDenied ends a command with a denied request. The answer is already printed.
 var errDenied = errors.New("denied")
 
 // usageError is a fault of the command line that the parser could not detect.
@@ -99,13 +99,15 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// isUsage reports whether an error is about the command line, the config file, or what they name: a restart would not help.
+// isUsage reports whether an error is about the command line, the config file, or a file that they name: a restart
+// would not help.
 func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice) || errors.Is(err, node.ErrRemoved)
 }
 
-// streams has the input and outputs of a command. The outputs are printable: data goes to what is beneath, raw(s.out).
+// streams has the input and outputs of a command. The outputs are printable: data goes to the underlying writer,
+// raw(s.out).
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -136,8 +138,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitCode(config.locate(command.Run(streams{stdin, stdout, stderr})), stderr)
 }
 
-// modelOf returns a commandLine with the named command alone: of the whole one, the parser takes two thirds of the time of a
-// short command. If there is no such command, it returns the whole, for the help and the suggestions.
+// modelOf returns a commandLine with the named command alone: parsing with all commands takes two thirds of the time of
+// a short command. If there is no such command, it returns all, for the help and the suggestions.
 func modelOf(name string) any {
 	all := reflect.TypeFor[commandLine]()
 	for i := range all.NumField() {
@@ -148,7 +150,7 @@ func modelOf(name string) any {
 	return &commandLine{}
 }
 
-// asMeant translates other usual spellings for the parser: help, help COMMAND, --version, and a negative number.
+// asMeant translates other common forms for the parser: help, help COMMAND, --version, and a negative number.
 func asMeant(args []string) []string {
 	switch {
 	case len(args) == 0:

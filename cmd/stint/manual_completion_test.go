@@ -48,8 +48,8 @@ func completes(t *testing.T, dir, shell string, ask ...string) {
 	}
 }
 
-// Each script walks the words of the line down to a command, and offers what may come next: commands below it, or its flags, or the values
-// of the flag before; and files otherwise.
+// Each script walks the words of the line down to a command, and offers what may come next: commands below it, or its
+// flags, or the values of the flag before; and files otherwise.
 
 func (m *manual) bash() string {
 	var text strings.Builder

@@ -93,7 +93,7 @@ func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-// Shards would keep fewer copies, and nobody has agreed.
+// Shards would keep fewer copies, without consent.
 func TestRemoveNodeAsks(t *testing.T) {
 	f := newCluster()
 	transcript(t, "remove_node_asks", 1, "cluster", "remove-node", "node-2", "--addr", f.serve(t))
@@ -102,7 +102,7 @@ func TestRemoveNodeAsks(t *testing.T) {
 	}
 }
 
-// A node that does not answer may run all the same, where nobody reaches it.
+// A node that does not answer may still run, out of reach.
 func TestRemoveNodeSaysWhatADeadNodeDoes(t *testing.T) {
 	f := newCluster()
 	f.status.Nodes[1].Alive = false
@@ -135,7 +135,7 @@ func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 	}
 }
 
-// What a removal leaves is said, and where it leaves fewer copies it is asked for.
+// A removal announces its consequences, and asks for consent if fewer copies are left.
 func TestARemovalSaysHowManyCopiesAreLeft(t *testing.T) {
 	for _, c := range []struct {
 		copies, stay int

@@ -40,7 +40,7 @@ func TestTheConfigurationOfPackagesIsUnderstood(t *testing.T) {
 	}
 }
 
-// Whoever looks at a unit that does not start sees the end of what it printed: the reason is the last line.
+// An operator who looks at a failed unit sees the end of its output: the reason is the last line.
 func TestWhatCannotStartSaysWhyInItsLastLine(t *testing.T) {
 	path, err := exec.LookPath("stint")
 	if err != nil {

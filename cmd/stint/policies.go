@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// policiesCommand has the commands about the policies in force and before.
+// policiesCommand has the commands about policies, current and earlier.
 type policiesCommand struct {
 	List     policiesListCommand     `cmd:"" default:"withargs" help:"List the policies in force."`
 	Check    policiesCheckCommand    `cmd:"" help:"Check a policies file here, offline. Exit code 2: it is wrong."`
@@ -141,7 +141,7 @@ func (*policiesRollbackCommand) Help() string {
 		"    stint policies rollback 7 --yaml > policies.yaml"
 }
 
-// Run applies the version anew. It changes nothing if somebody else has applied another one meanwhile.
+// Run applies the version again. It changes nothing if another version has been applied meanwhile.
 func (c *policiesRollbackCommand) Run(s streams) error {
 	set, inForce, err := c.earlier()
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *policiesRollbackCommand) Run(s streams) error {
 	return apply.put(s, set)
 }
 
-// earlier returns the version to go back to, and the number of the one in force.
+// earlier returns the version to go back to, and the number of the version in force.
 func (c *policiesRollbackCommand) earlier() (set *policy.Set, inForce uint64, err error) {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -177,7 +177,7 @@ func (c *policiesRollbackCommand) earlier() (set *policy.Set, inForce uint64, er
 	return set, now.Msg.Version, err
 }
 
-// setOf makes a set of what a server sent.
+// setOf makes a set of a server's messages.
 func setOf(policies []*stintv1.Policy, rules string) (*policy.Set, error) {
 	set, err := api.PoliciesOf(policies)
 	if err != nil {
@@ -189,7 +189,7 @@ func setOf(policies []*stintv1.Policy, rules string) (*policy.Set, error) {
 	return set, nil
 }
 
-// printPolicies shows each limit, and each other field, as it stands in a file.
+// printPolicies shows each limit, and each other field, as in a file.
 func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 	fmt.Fprintf(s.out, "policies version %d\n\n", m.Version)
 	table := newTable(s)

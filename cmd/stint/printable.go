@@ -13,9 +13,10 @@ import (
 	"golang.org/x/term"
 )
 
-// printable writes text for people. Keys, notes, and what servers and files say are chosen by others, and a terminal obeys
-// what it is shown: so what would move the cursor, reorder a line or not be seen is written as an escape, as in \u202e. Ends
-// of lines and tabs pass. Bytes that are no UTF-8 are escaped too, so each write must end with a whole character.
+// printable writes text for a terminal. Keys, notes, and texts of servers and files come from others, and a terminal
+// obeys control characters: so characters that would move the cursor, reorder a line or be invisible are written as an
+// escape, as in \u202e. Ends of lines and tabs pass. Bytes that are not UTF-8 are escaped too, so each write must end
+// with a whole character.
 type printable struct{ io.Writer }
 
 func (p printable) Write(text []byte) (int, error) {
@@ -28,8 +29,8 @@ func (p printable) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// raw returns the writer for bytes that must stay as they are: JSON and other data for programs, and what stint itself tells
-// a terminal.
+// raw returns the writer for bytes that must not change: JSON and other data for programs, and stint's own control
+// sequences.
 func raw(w io.Writer) io.Writer {
 	if p, is := w.(printable); is {
 		return p.Writer
@@ -51,7 +52,7 @@ func terminal(stream any) *os.File {
 // overwrite replaces the line of progress on the terminal.
 func overwrite(w io.Writer, line string) { fmt.Fprintf(raw(w), "\r\x1b[K%s", escaped(line, "")) }
 
-// escaped returns a text as a terminal may show it; the characters of layout pass.
+// escaped returns a text that is safe for a terminal; the characters of layout pass.
 func escaped(text, layout string) string {
 	var out []byte
 	for len(text) > 0 {
@@ -67,7 +68,7 @@ func escaped(text, layout string) string {
 	return string(out)
 }
 
-// unseen reports whether a character is none that a person can see, other than a space.
+// unseen reports whether a character is invisible, other than a space.
 func unseen(r rune) bool {
 	return r == utf8.RuneError || !unicode.IsPrint(r) ||
 		unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)

@@ -42,7 +42,7 @@ func TestWhatATerminalWouldObeyOrHideIsEscaped(t *testing.T) {
 // hostile is a key, a note and a reason at once: it turns the text behind it around, and clears the screen.
 const hostile = "user:\u202e24\x1b[2J"
 
-// hostileServer answers with texts that somebody else has chosen.
+// hostileServer answers with texts chosen by others.
 type hostileServer struct {
 	stintv1connect.UnimplementedLimitServiceHandler
 	stintv1connect.UnimplementedObserveServiceHandler

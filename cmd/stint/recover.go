@@ -103,7 +103,7 @@ func (c *recoverCommand) print(s streams, r *recovery.Recovery) error {
 	return printRecovery(s, r, !c.Part)
 }
 
-// printRecovery says what is left of a cluster. The verdict on it is left out for a part, which is not meant to be all.
+// printRecovery describes the remains of a cluster. A part is not meant to be complete and gets no verdict.
 func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
 	fmt.Fprintf(s.out, "cluster %s\n", r.Cluster)
 	for _, n := range r.Nodes {
@@ -138,12 +138,12 @@ func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
 	return printOutlook(s, r)
 }
 
-// printOutlook says what a restore will make of it.
+// printOutlook describes the result of a restore.
 func printOutlook(s streams, r *recovery.Recovery) error {
 	switch {
 	case r.Exact:
-		fmt.Fprintln(s.out, "\nNothing that was answered is lost. A restore continues where the cluster stopped. Entries at the end of a log of which\n"+
-			"nobody was told are taken: a request that failed with an unknown outcome may have been counted.")
+		fmt.Fprintln(s.out, "\nNothing that was answered is lost. A restore continues where the cluster stopped. Unacknowledged entries at the end\n"+
+			"of a log are taken: a request that failed with an unknown outcome may have been counted.")
 		return nil
 	case !r.Fills:
 		fmt.Fprintln(s.out, "\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, so a restore leaves tokens\n"+
@@ -169,7 +169,7 @@ func marksText(r *recovery.Replica, chosen bool) string {
 	return "-"
 }
 
-// timeText is an instant in Unix microseconds; 0: none.
+// timeText formats an instant in Unix microseconds; 0 means none.
 func timeText(micros int64) string {
 	if micros == 0 {
 		return "-"
@@ -183,7 +183,7 @@ type recoveredJSON struct {
 	Nodes   []recoveredNodeJSON  `json:"nodes"`
 	Shards  []recoveredShardJSON `json:"shards"`
 	Exact   bool                 `json:"exact"`
-	Fills   bool                 `json:"fills"` // a restore counts as full what is not known
+	Fills   bool                 `json:"fills"` // a restore counts unknown usage as full
 	Limits  []recoveredLimitJSON `json:"limits,omitempty"`
 }
 
@@ -219,7 +219,7 @@ type recoveredReplicaJSON struct {
 
 type recoveredLimitJSON struct {
 	Policy    string    `json:"policy"`
-	Limit     string    `json:"limit,omitempty"` // none: the lockout
+	Limit     string    `json:"limit,omitempty"` // empty for the lockout
 	FullUntil time.Time `json:"fullUntil,omitzero"`
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// remote has the flags of every command that asks a server.
+// remote has the flags of every command that calls a server.
 type remote struct {
 	Addr    string        `help:"Where the server is; of several, separated by commas, the first that answers is asked." default:"127.0.0.1:7400" env:"STINT_ADDR" placeholder:"URL"`
 	Timeout time.Duration `help:"Give up after this long." default:"5s"`
@@ -36,14 +36,14 @@ type output struct {
 
 func (o output) json() bool { return o.Output == "json" }
 
-// outputID is the flag of the commands whose answer can be settled.
+// outputID is the flag of the commands with an answer that can be settled.
 type outputID struct {
 	Output string `short:"o" help:"table for people, json for programs, id: what settle takes, and nothing else." enum:"table,json,id" default:"table"`
 }
 
-// print prints a decision and returns errDenied for a denial. line is the decision in one sentence; table prints the rest
-// for people. With -o id a denial has no id: its sentence goes to stderr, so that a script with an empty variable shows
-// the reason.
+// print prints a decision and returns errDenied for a denial. line is the decision in one sentence; table prints the
+// rest as text. With -o id a denial has no id: its sentence goes to stderr, so that a script with an empty variable
+// shows the reason.
 func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id, line string, table func() error) (err error) {
 	switch {
 	case o.Output == "json":
@@ -73,8 +73,8 @@ func (r remote) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, r.Timeout)
 }
 
-// leavesTime asks the server to answer a little before the command gives up. A server that cannot serve gives the reason
-// when its time is over; with equal timeouts that answer would come too late.
+// leavesTime asks the server to answer a little before the command gives up. A server that cannot serve gives the
+// reason when its time is over; with equal timeouts that answer would come too late.
 type leavesTime struct{ http.RoundTripper }
 
 // answerTime returns how long before the deadline the answer must come: enough for its way back, and at most a tenth of
@@ -116,7 +116,7 @@ func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient
 	return stintv1connect.NewClusterServiceClient(r.client(), r.reach(ctx))
 }
 
-// ask makes one call. what and maybe: see explainFate.
+// ask makes one call. See explainFate for what and maybe.
 func ask[C, Q, A any](
 	r remote, what, maybe string, client func(context.Context) C,
 	call func(C, context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *connect.Request[Q],
@@ -130,8 +130,8 @@ func ask[C, Q, A any](
 	return answer.Msg, nil
 }
 
-// explain turns a failed call into an error for people: what failed, on what, and what to do. ctx is the call's context.
-// counts is true for calls that change what a key has used.
+// explain turns a failed call into an error for display: what failed, on what, and what to do. ctx is the call's
+// context. counts is true for calls that change a key's usage.
 func (r remote) explain(ctx context.Context, what string, err error, counts bool) error {
 	if !counts {
 		return r.explainFate(ctx, what, err, "")
@@ -140,7 +140,7 @@ func (r remote) explain(ctx context.Context, what string, err error, counts bool
 		"it may have been counted: repeat it with the same --id to learn; without one a repeat counts again")
 }
 
-// explainFate is explain with the text for a call that may have been carried out; "": none.
+// explainFate is explain with the text for a call that may have been carried out, or "".
 func (r remote) explainFate(ctx context.Context, what string, err error, maybe string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: no answer: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
@@ -167,7 +167,7 @@ func (r remote) explainFate(ctx context.Context, what string, err error, maybe s
 	return errors.New(text)
 }
 
-// innermost is the cause of an error, without what each layer says around it.
+// innermost returns the cause of an error, without the texts of the outer errors.
 func innermost(err error) error {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -196,7 +196,7 @@ func maybeApplied(err error) bool {
 	return false
 }
 
-// asJSON has the form of the server's own JSON: every field that is not a message is present, "allowed": false too.
+// asJSON has the form of the server's own JSON: every field that is not a message is present, even "allowed": false.
 var asJSON = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // printJSON writes a message as one line. The protobuf library varies its spaces on purpose, so they are removed.

@@ -13,7 +13,7 @@ import (
 // dialMax bounds the dial of one of several addresses before the next one is tried.
 const dialMax = time.Second
 
-// urls returns the addresses of Addr as URLs, with the scheme that people leave out. There is at least one.
+// urls returns the addresses of Addr as URLs, adding a missing scheme. There is at least one.
 func (r remote) urls() []string {
 	var urls []string
 	for addr := range strings.SplitSeq(r.Addr, ",") {
@@ -40,7 +40,7 @@ func withPort(host string) string {
 	return net.JoinHostPort(host, apiPort)
 }
 
-// where returns all addresses, for people to read.
+// where returns all addresses, for display.
 func (r remote) where() string {
 	if r.DataDir != "" {
 		return "the socket in " + r.DataDir
@@ -77,7 +77,7 @@ func (r remote) validAddr() error {
 }
 
 // reach chooses the address for one call: the first that accepts a connection, so that no call is made twice to find a
-// server. If none accepts, it returns the first address, whose error is as good as any other.
+// server. If none accepts, it returns the first address: its error is as good as any other.
 func (r remote) reach(ctx context.Context) string {
 	urls := r.urls()
 	if r.DataDir != "" {

@@ -10,8 +10,8 @@ import (
 // askEvery is the pause between two questions about the progress of a change.
 const askEvery = 200 * time.Millisecond
 
-// await asks until nothing is left or the wait is over, and returns what was left then; "" means nothing. It reports each
-// change of what is left on stderr. If the server cannot be asked for a moment, await asks again: the change goes on
+// await asks until nothing is left or the wait is over, and returns the rest at that time; "" means nothing. It reports
+// each change of the rest on stderr. If the server cannot be reached for a moment, await asks again: the change goes on
 // without it, and the server may be restarting.
 func await(s streams, wait time.Duration, ask func() (left string, err error)) (left string, err error) {
 	told := ""
@@ -32,7 +32,8 @@ func await(s streams, wait time.Duration, ask func() (left string, err error)) (
 	return left, err
 }
 
-// passing reports whether a failed question may be answered later. A server that cannot be reached counts as unavailable.
+// passing reports whether a failed question may be answered later. A server that cannot be reached counts as
+// unavailable.
 func passing(err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeAborted, connect.CodeUnknown:
@@ -41,7 +42,7 @@ func passing(err error) bool {
 	return false
 }
 
-// told is an error for people to read. It wraps the cause, whose code await reads.
+// told is an error for display. It wraps the cause, so that await can read its code.
 type told struct {
 	error
 	cause error

@@ -14,18 +14,18 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// tokenFlag has the flag of the token that goes with every request.
+// tokenFlag has the flag of the token for every request.
 type tokenFlag struct {
 	TokenFile string `help:"File with the token to send; else the one in STINT_TOKEN." placeholder:"FILE" env:"STINT_TOKEN_FILE"`
 }
 
-// proof has the flags with which a command proves who sends its requests.
+// proof has the flags that authenticate a command.
 type proof struct {
 	tokenFlag
 	DataDir string `help:"Ask the node that runs on this data directory, by its socket, which needs no token." placeholder:"DIR"`
 }
 
-// token returns the token to send; "": none.
+// token returns the token to send, or "".
 func (p tokenFlag) token() (string, error) {
 	text, from := os.Getenv("STINT_TOKEN"), "STINT_TOKEN"
 	if p.TokenFile != "" {
@@ -45,7 +45,7 @@ func (p tokenFlag) token() (string, error) {
 	return text, nil
 }
 
-// client sends requests as the flags say.
+// client sends requests according to the flags.
 func (r remote) client() *http.Client {
 	transport := r.transport()
 	if r.DataDir != "" {
@@ -56,13 +56,13 @@ func (r remote) client() *http.Client {
 	return &http.Client{Transport: leavesTime{proves{transport, r}}}
 }
 
-// proves sends a token along, if there is one.
+// proves adds a token to each request, if there is one.
 type proves struct {
 	http.RoundTripper
 	remote remote
 }
 
-// RoundTrip implements http.RoundTripper. It sends no token that others could read on its way.
+// RoundTrip implements http.RoundTripper. It sends no token over a connection that others could read.
 func (p proves) RoundTrip(request *http.Request) (*http.Response, error) {
 	if p.remote.DataDir != "" {
 		return p.RoundTripper.RoundTrip(request)
@@ -82,7 +82,7 @@ func (p proves) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(request)
 }
 
-// maySendTokenTo refuses addresses on the way to which others could read a token.
+// maySendTokenTo refuses addresses if others could read a token on the way.
 func maySendTokenTo(u *url.URL) error {
 	if u.Scheme == "https" || onThisMachine(u) {
 		return nil
@@ -96,7 +96,7 @@ func onThisMachine(u *url.URL) bool {
 	return u.Hostname() == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// tokenTo returns the token to send to several addresses; "": none.
+// tokenTo returns the token to send to several addresses, or "".
 func (p tokenFlag) tokenTo(addresses []string) (string, error) {
 	token, err := p.token()
 	if err != nil || token == "" {

@@ -20,7 +20,8 @@ import (
 	awaits "github.com/stint-io/stint/internal/testing/await"
 )
 
-// fateOf returns the fate that a call reports when this handler answers and the call may take this long, in virtual time.
+// fateOf returns the fate that a call reports when this handler answers and the call may take this long, in virtual
+// time.
 func fateOf(t *testing.T, timeout time.Duration, counts bool, handler http.HandlerFunc) (fate string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +92,7 @@ func hang(_ http.ResponseWriter, r *http.Request) {
 
 const remedy = "(it may have been counted: repeat it with the same --id to learn"
 
-// A caller whose connection breaks after the request is told that it may have been counted, and how to find out.
+// A caller with a connection that breaks after the request learns that it may have been counted, and how to find out.
 func TestWhatMayHaveBeenCountedIsSaid(t *testing.T) {
 	unavailable := func() *connect.Error { return connect.NewError(connect.CodeUnavailable, errors.New("moved")) }
 	for name, handler := range map[string]http.HandlerFunc{

@@ -14,14 +14,14 @@ import (
 	"github.com/stint-io/stint/internal/edge/certfile"
 )
 
-// trust has the flags of TLS of every command that asks a server.
+// trust has the TLS flags of every command that calls a server.
 type trust struct {
 	CA      string `name:"ca" help:"Authorities that servers' certificates must be from. An address without a scheme is https:// then. Default: the system's, for https://." placeholder:"FILE" env:"STINT_CA"`
 	Cert    string `help:"Certificate of a role, for https://." placeholder:"FILE" env:"STINT_CERT"`
 	CertKey string `help:"Its key." placeholder:"FILE" env:"STINT_CERT_KEY"`
 }
 
-// scheme is what an address has that names none.
+// scheme returns the scheme of an address without one.
 func (t trust) scheme() string {
 	if t.CA != "" || t.Cert != "" {
 		return "https"
@@ -50,14 +50,14 @@ func (t trust) config() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--cert: %w", err)
 		}
-		// The library keeps a certificate back that is from none of the authorities that the server names; then nobody would
-		// say that it is the wrong one.
+		// The library holds back a certificate that is from none of the authorities that the server names; then no
+		// error would say that it is the wrong one.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	}
 	return config, nil
 }
 
-// transport returns what carries calls by these flags.
+// transport returns the transport of these flags.
 func (t trust) transport() http.RoundTripper {
 	if t == (trust{}) {
 		return http.DefaultTransport
@@ -76,8 +76,8 @@ type broken struct{ error }
 // RoundTrip implements http.RoundTripper.
 func (b broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, b.error }
 
-// tlsProblem says in a sentence why a connection failed at TLS, and which flag helps; "": it failed otherwise. Nothing was
-// counted then: no request is read before the handshake is over on both sides.
+// tlsProblem explains in a sentence why a connection failed at TLS, and which flag helps; "" if it failed otherwise.
+// Nothing was counted then: no request is read before the handshake is over on both sides.
 func tlsProblem(err error) string {
 	var (
 		unknown *tls.CertificateVerificationError
@@ -102,14 +102,14 @@ func tlsProblem(err error) string {
 		return fmt.Sprintf("its certificate is not accepted: %v", unknown.Err)
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "it does not speak TLS there: write http:// in --addr and leave --ca out, or start the node with --api-cert"
-	case errors.As(err, &alert) && alert.Op == "remote error": // so says crypto/tls of an alert
+	case errors.As(err, &alert) && alert.Op == "remote error": // crypto/tls marks an alert so
 		return alertText(strings.TrimPrefix(alert.Err.Error(), "tls: "))
 	}
 	return ""
 }
 
-// refusesUs says that the server refuses our certificate; "": it does not. In TLS 1.3 it does so only after our part of the
-// handshake, and the library often reports no more than that the connection broke.
+// refusesUs explains that the server refuses our certificate; "" if it does not. In TLS 1.3 the refusal comes only
+// after our part of the handshake, and the library often reports only that the connection broke.
 func (r remote) refusesUs(ctx context.Context) string {
 	if r.Cert == "" {
 		return ""
@@ -128,7 +128,7 @@ func (r remote) refusesUs(ctx context.Context) string {
 	return tlsProblem(err)
 }
 
-// alertText says what a server's refusal means (RFC 8446, 6.2).
+// alertText explains a server's refusal (RFC 8446, 6.2).
 func alertText(text string) string {
 	switch text {
 	case "internal error":

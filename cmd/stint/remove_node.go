@@ -72,7 +72,7 @@ func (c *removeNodeCommand) Run(s streams) error {
 	return err
 }
 
-// losesCopies says how many copies shards keep on the nodes that stay; "": as many as now.
+// losesCopies describes how many copies shards keep on the remaining nodes, or returns "" if as many as now.
 func losesCopies(m *stintv1.StatusResponse, stay int) string {
 	copies := 0
 	for _, shard := range m.Shards {
@@ -102,7 +102,7 @@ func (c *removeNodeCommand) begin(what string) error {
 	return err
 }
 
-// left describes what the node still holds; "": the node is removed.
+// left describes what the node still holds, or returns "" if the node is removed.
 func (c *removeNodeCommand) left() (string, error) {
 	status, err := c.status("remove-node " + c.Node)
 	if err != nil {

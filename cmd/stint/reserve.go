@@ -33,7 +33,7 @@ var onExpires = map[string]stintv1.OnExpire{
 	"commit": stintv1.OnExpire_ON_EXPIRE_COMMIT,
 }
 
-// Run asks for a hold, prints its id, and returns errDenied if there is none.
+// Run requests a hold, prints its id, and returns errDenied if there is none.
 func (c *reserveCommand) Run(s streams) error {
 	messages, err := c.messages()
 	if err != nil {

@@ -78,7 +78,7 @@ func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
 	return restore.Plan(b, config)
 }
 
-// localUser names the person for the audit log.
+// localUser names the user for the audit log.
 func localUser() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username
@@ -93,13 +93,14 @@ func (c *restoreCommand) confirm(s streams) error {
 	return s.consent("\nRestore to "+c.DataDir+"?", "restore: nothing was written")
 }
 
-// printRestore says what a restore makes of a backup.
+// printRestore describes the result of a restore.
 func printRestore(s streams, r *restore.Restore) error {
 	sum := &r.Counts
 	begun := time.UnixMicro(r.Backup.Begun).UTC()
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", escaped(r.Backup.Cluster, ""),
-		begun.Format(time.RFC3339), time.Since(begun).Round(time.Second), escaped(r.Backup.Release, "")) // no line of it is made up
+		// No line of it may come from the file.
+		begun.Format(time.RFC3339), time.Since(begun).Round(time.Second), escaped(r.Backup.Release, ""))
 	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n", plural(r.Backup.Shards, "shard"),
 		plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
 	if n := uint32(len(r.Data)); n != r.Backup.Shards {
@@ -126,7 +127,7 @@ func printRestore(s streams, r *restore.Restore) error {
 		_, err := s.out.Write(text.Bytes())
 		return err
 	}
-	fmt.Fprintf(&text, "\nlost is what happened since %s: usage, which nobody can bill, holds, blocks, overrides, changes of policies\n\n",
+	fmt.Fprintf(&text, "\nlost is what happened since %s: usage (which cannot be billed), holds, blocks, overrides, changes of policies\n\n",
 		begun.Format(time.RFC3339))
 	if _, err := s.out.Write(text.Bytes()); err != nil {
 		return err
@@ -134,7 +135,7 @@ func printRestore(s streams, r *restore.Restore) error {
 	return printEnds(s, r.Ends, r.At)
 }
 
-// printEnds says until when each limit denies after a restore.
+// printEnds prints until when each limit denies after a restore.
 func printEnds(s streams, ends []restore.Limit, at limit.Time) error {
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tLIMIT\tCONTINUES")
@@ -148,7 +149,7 @@ func printEnds(s streams, ends []restore.Limit, at limit.Time) error {
 	return table.Flush()
 }
 
-// continues says in words how a limit continues.
+// continues describes how a limit continues.
 func continues(end *restore.Limit, at limit.Time) string {
 	until := time.UnixMicro(int64(end.FullUntil)).UTC().Format(time.RFC3339)
 	switch {

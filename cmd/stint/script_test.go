@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"stint": main})
 }
 
-// The transcripts in testdata/script are the manual of the command line: the input, the output and the exit code. Besides
-// testscript's own commands they use:
+// The transcripts in testdata/script are the manual of the command line: the input, the output and the exit code.
+// Besides testscript's own commands they use:
 //
 //	exits CODE stint ARGS...   runs a command that must end with this exit code
 //	serve ARGS...              starts a server on free ports, waits until it is ready, and sets STINT_ADDR and HOSTPORT
@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 //	remember NAME              sets a variable to the output of the last command
 //	signal NAME... CODE        signals the server, further times when it no longer listens, and checks its exit code
 //
-// $DEPLOY is the directory deploy. $CERTS has certificates of one authority, in directories: server, other (for stint.example.com), role and peer.
+// $DEPLOY is the directory deploy. $CERTS has certificates of one authority, in directories: server, other (for
+// stint.example.com), role and peer.
 func TestScripts(t *testing.T) {
 	certificates := writeCertificates(t)
 	t.Setenv("GOTMPDIR", testcluster.InMemory()) // where testscript makes its directories
@@ -50,8 +51,9 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
-		Deadline:            time.Now().Add(8 * time.Minute), // for a server that must not start; go test itself ends after ten
-		RequireUniqueNames:  true,
+		// for a server that must not start; go test itself ends after ten
+		Deadline:           time.Now().Add(8 * time.Minute),
+		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			e.Values[serverKey{}] = &server{}
 			logs, err := filepath.Abs("../../../shared/data")

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// secretCommand has the commands about the secrets that ids are sealed with.
+// secretCommand has the commands about the secrets that seal ids.
 type secretCommand struct {
 	List    secretListCommand    `cmd:"" default:"withargs" help:"List the secrets that ids of holds and decisions are sealed with, without the secrets themselves."`
 	Rotate  secretRotateCommand  `cmd:"" help:"Seal new ids with a new secret; the former one opens ids for 31 days."`
@@ -61,13 +61,13 @@ func (c *secretListCommand) Run(s streams) error {
 	return err
 }
 
-// sealing asks for the secrets on behalf of a command.
+// sealing fetches the secrets on behalf of a command.
 func (r remote) sealing(command string) (*stintv1.ListSecretsResponse, error) {
 	return ask(r, command, "",
 		r.secrets, stintv1connect.SecretServiceClient.List, connect.NewRequest(&stintv1.ListSecretsRequest{}))
 }
 
-// rotationLine says what a rotation waits for.
+// rotationLine describes what a rotation waits for.
 func rotationLine(m *stintv1.ListSecretsResponse) string {
 	if len(m.WaitingFor) == 0 {
 		return "the nodes take the next step"

@@ -17,7 +17,7 @@ type secretStatus struct {
 	unconfirmed []string
 }
 
-// fakeSecrets is a cluster whose rotation goes one step further with each look.
+// fakeSecrets is a cluster with a rotation that goes one step further with each look.
 type fakeSecrets struct {
 	mu     sync.Mutex
 	status secretStatus

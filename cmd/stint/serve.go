@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// serveCommand has the flags that docs/operations.md lists. Each has an environment variable and a config key of the same name. The
-// help leaves out those that few need (hidden).
+// serveCommand has the flags listed in docs/operations.md. Each has an environment variable and a config key of the
+// same name. The help omits rare ones (hidden).
 type serveCommand struct {
 	Config          string        `help:"YAML file with a key for each flag." placeholder:"FILE" env:"STINT_CONFIG"`
 	DataDir         string        `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
@@ -68,7 +68,8 @@ func (c *serveCommand) Run(s streams) error {
 		return err
 	}
 	began := time.Now()
-	syscall.Umask(0o077) // keys are e-mail addresses and phone numbers, so only the owner may read the data, whichever code writes it
+	// Keys are e-mail addresses and phone numbers, so only the owner may read the data, whichever code writes it.
+	syscall.Umask(0o077)
 	dataDir, remove, err := c.dataDir()
 	if err != nil {
 		return err
@@ -100,16 +101,16 @@ func (c *serveCommand) Run(s streams) error {
 	return errors.Join(err, n.Close(draining))
 }
 
-// boundMemory lets Go's garbage collector work harder before the process has used up the memory of its container or machine.
-// GOMEMLIMIT, where it is set, says so already.
+// boundMemory makes Go's garbage collector work harder before the process has used up the memory of its container or
+// machine. GOMEMLIMIT takes precedence.
 func boundMemory() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(node.Memory() / 10 * 9)
 	}
 }
 
-// startUnless starts a node. nil: a signal came, and the start did not end soon: a file of the configuration lets it wait for ever, as a
-// pipe that nobody writes to does.
+// startUnless starts a node. It returns nil if a signal came and the start did not end soon: a file of the
+// configuration can make it wait for ever, such as a pipe without a writer.
 func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
 	var n *node.Node
 	var err error
@@ -134,9 +135,9 @@ func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
 // startMost is how long a start that a signal interrupts may go on.
 const startMost = 2 * time.Second
 
-// run greets when the node is ready, and returns nil after a signal. An error is the reason why the node must stop. After
-// a disk that cannot be trusted nothing is closed, because the process would wait for that disk. A removed node stops in
-// order: it can still pass earlier requests on.
+// run greets when the node is ready, and returns nil after a signal. An error is the reason why the node must stop.
+// After a disk that cannot be trusted nothing is closed, because the process would wait for that disk. A removed node
+// stops in order: it can still pass earlier requests on.
 func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, manager serviceManager, began time.Time) error {
 	started := manager.starting(n.Ready)
 	err := n.AwaitReady(ctx)
@@ -217,19 +218,20 @@ func (c *serveCommand) dataDir() (dir string, remove func(), err error) {
 // peerAddrDefault is the default of --peer-addr.
 const peerAddrDefault = "127.0.0.1:7401"
 
-// insecurePeers reports whether nodes need not prove who they are. --insecure alone does not open a lone node to others: its
-// operator says by --peer-addr, --join or --bootstrap-expect that there are to be some.
+// insecurePeers reports whether nodes need not authenticate. --insecure alone does not open a lone node to others: its
+// operator announces other nodes by --peer-addr, --join or --bootstrap-expect.
 func (c *serveCommand) insecurePeers() bool {
 	isToBeJoined := len(c.Join) > 0 || c.BootstrapExpect > 1 || c.PeerAddr != peerAddrDefault
 	return c.Insecure && c.ClusterKey == "" && c.PeerCert == "" && isToBeJoined
 }
 
-// triesImage reports whether the image is tried: its environment has the node listen for whoever reaches the container, which are those
-// that its user publishes the port for. An address on the command line is meant, and --dev lifts nothing there.
+// triesImage reports whether a user is trying the image: its environment makes the node listen for every client that
+// reaches the container, which are those to which its user publishes the port. An address on the command line is
+// deliberate, and --dev lifts nothing there.
 func (c *serveCommand) triesImage() bool { return c.Dev && c.APIAddr == os.Getenv("STINT_API_ADDR") }
 
 func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
-	sinkAllow, _ := c.sinkAllow() // refuse has read it
+	sinkAllow, _ := c.sinkAllow() // refuse has validated it
 	config := node.Config{
 		DataDir:         dataDir,
 		NodeID:          c.NodeID,

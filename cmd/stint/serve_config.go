@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// configFile gives the flags of serve their values from the file of --config. It is for one parse.
+// configFile supplies the flags of serve with values from the file of --config. It is for one parse.
 type configFile struct {
 	loaded bool
 	values map[string]configValue // by flag name

@@ -18,11 +18,11 @@ type decisionLogFlags struct {
 
 const (
 	logToStdout  = "stdout"
-	logFileBytes = 64 << 20 // from which another file is begun
-	logFiles     = 5        // that are kept: FILE, FILE.1 and so on
+	logFileBytes = 64 << 20 // size from which another file is begun
+	logFiles     = 5        // files kept: FILE, FILE.1 and so on
 )
 
-// config returns the configuration of the log; nil: there is none. out is the standard output.
+// config returns the configuration of the log, or nil if there is none. out is the standard output.
 func (f *decisionLogFlags) config(out io.Writer) *node.DecisionLog {
 	if f.DecisionLog == "" {
 		return nil
@@ -38,11 +38,11 @@ func (f *decisionLogFlags) config(out io.Writer) *node.DecisionLog {
 		return log
 	}
 	log.Out = out
-	signal.Ignore(syscall.SIGPIPE) // who reads the log may leave; that must not end the node
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log may leave; that must not end the node
 	return log
 }
 
-// greeting returns where people read that the node is ready: not among the lines of the log.
+// greeting returns the writer for the message that the node is ready: not the log's.
 func (f *decisionLogFlags) greeting(s streams) io.Writer {
 	if f.DecisionLog == logToStdout {
 		return raw(s.err)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// serviceManager is who started the process and wants to hear how it is: systemd, for a unit of Type=notify, or whoever does the same
+// serviceManager receives the state of the process: systemd, for a unit of Type=notify, or a compatible manager
 // (sd_notify(3)). Nothing depends on a message: one that cannot be sent is lost.
-type serviceManager struct{ io.Writer } // nil: nobody listens
+type serviceManager struct{ io.Writer } // nil if there is none
 
 // dialServiceManager finds the manager by NOTIFY_SOCKET: a path, or @ and a name in the abstract namespace.
 func dialServiceManager(logger *slog.Logger) serviceManager {
@@ -33,8 +33,8 @@ func dialServiceManager(logger *slog.Logger) serviceManager {
 // A start asks for this much time, and asks again long before it has passed.
 const extendBy, extendEvery = 30 * time.Second, 10 * time.Second
 
-// starting asks for time until the returned function is called, and says what the start waits for. It takes as long as a log and other
-// nodes take: a manager that ended the process would only have it begin anew.
+// starting asks for more time until the returned function is called, and reports what the start waits for. A start
+// takes as long as a log and other nodes take: a manager that ended the process would only make it begin again.
 func (m serviceManager) starting(waitsFor func() error) (ended func()) {
 	if m.Writer == nil {
 		return func() {}
@@ -64,7 +64,7 @@ func (m serviceManager) ready() { m.tell("READY=1", "ready") }
 
 func (m serviceManager) stopping() { m.tell("STOPPING=1", "stopping") }
 
-// tell sends a state, and a status in one line for people.
+// tell sends a state, and a status in one line for display.
 func (m serviceManager) tell(state, status string) {
 	if m.Writer != nil {
 		fmt.Fprintf(m.Writer, "%s\nSTATUS=%s\n", state, strings.ReplaceAll(status, "\n", " "))

@@ -17,7 +17,8 @@ import (
 	awaits "github.com/stint-io/stint/internal/testing/await"
 )
 
-// A real process tells its service manager that it starts, that it is ready, and that it stops: by a path and by an abstract name.
+// A real process tells its service manager that it starts, that it is ready, and that it stops: by a path and by an
+// abstract name.
 func TestAServiceManagerHearsHowTheNodeIs(t *testing.T) {
 	for kind, name := range map[string]string{
 		"path":     filepath.Join(t.TempDir(), "notify"),
@@ -36,7 +37,7 @@ func TestAServiceManagerHearsHowTheNodeIs(t *testing.T) {
 	}
 }
 
-// A node that finds nobody to found a cluster with says whom it waits for, and asks for time.
+// A node that finds no other founders reports which ones it waits for, and asks for time.
 func TestAServiceManagerHearsWhatAStartWaitsFor(t *testing.T) {
 	_, messages := startUnderManager(t, filepath.Join(t.TempDir(), "notify"), "--bootstrap-expect", "3", "--data-dir",
 		filepath.Join(t.TempDir(), "data"), "--cluster-key", filepath.Join(t.TempDir(), "cluster.key"))
@@ -63,7 +64,7 @@ func TestALongStartAsksForTimeAgainAndAgain(t *testing.T) {
 	})
 }
 
-// startUnderManager starts a node whose service manager listens at a name, and returns what the manager hears.
+// startUnderManager starts a node with a service manager that listens at a name, and returns the manager's messages.
 func startUnderManager(t *testing.T, name string, flags ...string) (node *exec.Cmd, messages <-chan string) {
 	t.Helper()
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: name})

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// A file of the configuration is a pipe that nobody writes to: the start waits for it, and a signal ends the process all the same.
+// A file of the configuration is a pipe without a writer: the start waits for it, and a signal still ends the process.
 func TestASignalEndsAStartThatWaitsForAFile(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -25,7 +25,7 @@ func TestASignalEndsAStartThatWaitsForAFile(t *testing.T) {
 	}
 	awaits.Until(t, "the start reads the pipe, so that it can end", func() bool {
 		writer, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
-		if err != nil { // nobody reads yet
+		if err != nil { // there is no reader yet
 			return false
 		}
 		defer syscall.Close(writer)

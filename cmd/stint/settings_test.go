@@ -9,17 +9,18 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// notOfSecurity are the flags that say nothing about who may do what. Every other flag is in the tables of the manual, so that a
-// new one cannot be forgotten there.
+// notOfSecurity are the flags that do not affect what callers may do. Every other flag is in the tables of the manual,
+// so that a new one cannot be forgotten there.
 var notOfSecurity = map[string][]string{
 	"serve": {"help", "config", "data-dir", "node-id", "join", "bootstrap-expect", "shards", "replicas", "policies", "request-timeout",
 		"advertise", "zone", "replace-after", "accept-time", "dev",
 		"trace-ratio", "trace-denials", "log-format", "log-level", "log-slow", "decision-log-every"},
-	"status": {"help", "addr", "timeout", "output"}, // it has the flags of every command that asks a node, and none of its own
+	// it has the flags of every command that asks a node, and none of its own
+	"status": {"help", "addr", "timeout", "output"},
 }
 
-// TestEverySecuritySettingIsInTheManual compares docs/security.md with the flags of serve, and with those of the commands that
-// ask a node: their names, variables and defaults.
+// TestEverySecuritySettingIsInTheManual compares docs/security.md with the flags of serve, and with those of the
+// commands that ask a node: their names, variables and defaults.
 func TestEverySecuritySettingIsInTheManual(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {

@@ -100,7 +100,7 @@ func (c *settleCommand) request() (*stintv1.SettleRequest, error) {
 	return m, nil
 }
 
-// isDecision reports whether the server says that the id of a decision was sent as the id of a hold.
+// isDecision reports whether the server answered that a decision's id was sent as the id of a hold.
 func isDecision(err error) bool {
 	var failure *connect.Error
 	return errors.As(err, &failure) && failure.Code() == connect.CodeInvalidArgument &&

@@ -144,7 +144,8 @@ func inputBytes(input io.Reader) int64 {
 	return -1
 }
 
-// newProgressBar shows the bytes read of a total; -1: the total is not known. The bar disappears when it is finished.
+// newProgressBar shows the bytes read of a total, or -1 if the total is not known. The bar disappears when it is
+// finished.
 func newProgressBar(w io.Writer, total int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
 		progressbar.OptionSetDescription("replaying"), progressbar.OptionSetWidth(30),

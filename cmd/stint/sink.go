@@ -17,7 +17,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// sinkCommand has the commands about the places that events go to.
+// sinkCommand has the commands about event sinks.
 type sinkCommand struct {
 	Create  sinkCreateCommand  `cmd:"" help:"Make a sink, and print its secret once."`
 	List    sinkListCommand    `cmd:"" default:"withargs" help:"List sinks, without their secrets."`
@@ -85,7 +85,7 @@ func (o output) tell(s streams, message proto.Message, secret string) error {
 	return err
 }
 
-// apiKeyMost bounds what is read of a file with an API key.
+// apiKeyMost bounds the bytes read of a file with an API key.
 const apiKeyMost = 4 << 10
 
 // apiKeyOf reads an API key from a file, and never from the arguments, which every user of a machine can see.
@@ -210,13 +210,13 @@ type sinkDeleteCommand struct {
 	remote
 }
 
-// Run ends the sink.
+// Run deletes the sink.
 func (c *sinkDeleteCommand) Run(s streams) error {
 	return changeSink(c.remote, s, "sink delete", c.Name, "is deleted",
 		stintv1connect.SinkServiceClient.Delete, &stintv1.DeleteSinkRequest{Name: c.Name})
 }
 
-// changeSink makes one call about a sink, and says what is different now.
+// changeSink makes one call about a sink, and prints the change.
 func changeSink[Q, A any](
 	r remote, s streams, command, name, verdict string,
 	call func(stintv1connect.SinkServiceClient, context.Context, *connect.Request[Q]) (*connect.Response[A], error),

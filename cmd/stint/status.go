@@ -48,13 +48,13 @@ func (c *statusCommand) Run(s streams) error {
 	return err
 }
 
-// status asks for the state of the cluster on behalf of a command.
+// status fetches the state of the cluster on behalf of a command.
 func (r remote) status(command string) (*stintv1.StatusResponse, error) {
 	return ask(r, command, "",
 		r.cluster, stintv1connect.ClusterServiceClient.Status, connect.NewRequest(&stintv1.StatusRequest{}))
 }
 
-// printStatus writes a status for people. Removed nodes are only counted.
+// printStatus writes a status as text. Removed nodes are only counted.
 func printStatus(s streams, m *stintv1.StatusResponse) error {
 	fmt.Fprintln(s.out, clusterLine(m))
 	fmt.Fprintln(s.out)
@@ -90,7 +90,7 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	return nil
 }
 
-// backupLine says how old the newest backup is.
+// backupLine describes the age of the newest backup.
 func backupLine(m *stintv1.StatusResponse) string {
 	if m.LastBackup == nil {
 		return "last backup: none that this node knows of"
@@ -125,7 +125,7 @@ func clusterLine(m *stintv1.StatusResponse) string {
 // systemShard is the name of the shard without keys.
 const systemShard = "system"
 
-// stateText returns a node's state for people: an active node that does not answer is down.
+// stateText returns a node's state for display: an active node that does not answer is down.
 func stateText(n *stintv1.Node) string {
 	if !n.Alive && n.State == "active" {
 		return "down"
@@ -161,7 +161,7 @@ func dash(text string) string {
 	return text
 }
 
-// certificatesText says how long a node's certificates are accepted; "": it has none.
+// certificatesText describes how long a node's certificates are valid, or returns "" if it has none.
 func certificatesText(n *stintv1.Node) string {
 	var list []string
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// table aligns cells that end with tabs. They are printable before they are measured.
+// table aligns cells that end with tabs. They are made printable before they are measured.
 type table struct {
 	printable
 	Flush func() error
@@ -24,9 +24,9 @@ func newTable(s streams) table {
 	return table{printable{t}, t.Flush}
 }
 
-// printLimits writes one line for each limit and one for each lockout. at is when the state was read; nil: rest is shown as an
-// instant. The columns for keys, held and granted units, and for the wait until the same request is admitted, appear only if there is
-// something to show.
+// printLimits writes one line for each limit and one for each lockout. at is when the state was read; if it is nil,
+// rest is shown as an instant. The columns for keys, held and granted units, and for the wait until the same request is
+// admitted, appear only if there is something to show.
 func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) error {
 	table := newTable(s)
 	c := columnsOf(limits)
@@ -61,7 +61,7 @@ func lockoutState(l *stintv1.LimitStatus) string {
 	return text
 }
 
-// columns says which of the optional columns a table has.
+// columns are the optional columns of a table.
 type columns struct{ keys, holds, grants, waits bool }
 
 func columnsOf(limits []*stintv1.LimitStatus) (c columns) {
@@ -104,10 +104,10 @@ func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) st
 	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, rest, note)
 }
 
-// instant formats a time for people.
+// instant formats a time for display.
 func instant(t *timestamppb.Timestamp) string { return t.AsTime().UTC().Format(time.RFC3339) }
 
-// nextText says when a limit admits the request that was decided.
+// nextText formats when a limit admits the decided request.
 func nextText(l *stintv1.LimitStatus) string {
 	switch {
 	case l.RetryAfter != nil:
@@ -118,7 +118,7 @@ func nextText(l *stintv1.LimitStatus) string {
 	return "never"
 }
 
-// resetText says when nothing counted so far counts any longer.
+// resetText formats when nothing counted so far counts any longer.
 func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	switch {
 	case l.Used == 0:
@@ -133,7 +133,7 @@ func resetText(l *stintv1.LimitStatus, at *timestamppb.Timestamp) string {
 	return "in " + waitText(l.ResetAt.AsTime().Sub(at.AsTime()))
 }
 
-// waitText writes a wait for people, in milliseconds, rounded up, so that nobody tries again too early.
+// waitText formats a wait in milliseconds, rounded up, so that no retry is too early.
 func waitText(d time.Duration) string {
 	return api.DurationText((d + time.Millisecond - 1).Truncate(time.Millisecond))
 }

@@ -11,7 +11,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// Waits have one precision side by side, and none is told shorter than it is.
+// Waits have one precision side by side, and none is shown shorter than it is.
 func TestATableRoundsWaitsUp(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	wait := 23*time.Hour + 59*time.Minute + 59*time.Second + 868_355*time.Microsecond

@@ -42,7 +42,8 @@ func TestForgetAsks(t *testing.T) {
 	if _, err := fmt.Fprintln(person, "no"); err != nil {
 		t.Fatal(err)
 	}
-	code := run([]string{"keys", "forget", "user:42", "--addr", f.serve(t)}, terminal, terminal, terminal) // Decide would panic
+	// Decide would panic
+	code := run([]string{"keys", "forget", "user:42", "--addr", f.serve(t)}, terminal, terminal, terminal)
 	terminal.Close()
 	if text := readTerminal(person); code == 0 || !strings.Contains(text, "forget user:42 ends what it has used") ||
 		!strings.Contains(text, "Go on? [y/N] ") || !strings.Contains(text, "nothing was forgotten") {

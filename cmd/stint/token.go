@@ -176,7 +176,7 @@ type tokenRevokeCommand struct {
 	remote
 }
 
-// Run ends the token.
+// Run revokes the token.
 func (c *tokenRevokeCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token revoke "+c.Name, "it may have been done: stint token list shows it",
 		c.tokens, stintv1connect.TokenServiceClient.Revoke,
@@ -211,7 +211,7 @@ func (*tokenOffCommand) Help() string {
 		"nobody is served, unless the nodes run with --insecure."
 }
 
-// Run turns the asking for tokens off.
+// Run stops requiring tokens until one is created.
 func (c *tokenOffCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token off", "it may have been done: stint token list shows it",
 		c.tokens, stintv1connect.TokenServiceClient.TurnOff, connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
@@ -227,7 +227,7 @@ func (c *tokenOffCommand) Run(s streams) error {
 
 type tokenGenerateCommand struct{}
 
-// Run prints a fresh token.
+// Run prints a new token.
 func (*tokenGenerateCommand) Run(s streams) error {
 	text, err := auth.NewToken(rand.Reader)
 	if err != nil {

@@ -36,10 +36,10 @@ func (*topCommand) Help() string {
 		"    stint keys top login --window 1h --once -o json"
 }
 
-// everyMin keeps a screen from being a load.
+// everyMin keeps a screen from loading the cluster.
 const everyMin = 200 * time.Millisecond
 
-// Run prints the keys that stand out, once or until it is interrupted.
+// Run prints the busiest keys, once or until it is interrupted.
 func (c *topCommand) Run(s streams) error {
 	if c.Every < everyMin {
 		return usagef("--every is %v: it must be at least %v", c.Every, everyMin)
@@ -60,7 +60,7 @@ func (c *topCommand) Run(s streams) error {
 		var text bytes.Buffer
 		shown := printable{&text}
 		if err != nil {
-			fmt.Fprintf(shown, "%v\n", err) // the next answer may be a better one
+			fmt.Fprintf(shown, "%v\n", err) // the next answer may succeed
 		} else if err := c.print(streams{out: shown}, answer); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (c *topCommand) Run(s streams) error {
 	}
 }
 
-// redraw writes a text over what the screen shows, without a flicker: each line is overwritten and its rest erased.
+// redraw writes a text over the screen without flicker: each line is overwritten and its rest erased.
 func redraw(w io.Writer, text string, rows int) error {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > rows-1 {
@@ -133,7 +133,7 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 		from = to
 	}
 	for _, p := range m.Policies {
-		if policies[p.Policy] != nil { // no key of it stands out in this order
+		if policies[p.Policy] != nil { // none of its keys is listed in this order
 			fmt.Fprintf(s.out, "\n%s\n", topTitle(p.Policy, p))
 		}
 	}
@@ -146,7 +146,7 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 	return nil
 }
 
-// topTitle says what is known of all keys of a policy; p may be nil.
+// topTitle describes all keys of a policy together; p may be nil.
 func topTitle(name string, p *stintv1.TopPolicy) string {
 	if p == nil {
 		return name
@@ -159,7 +159,7 @@ func topTitle(name string, p *stintv1.TopPolicy) string {
 		plural(p.Units, "unit"), p.Since.AsTime().UTC().Format("15:04:05Z"))
 }
 
-// estimate writes a count with what it is at least, if that is less.
+// estimate formats a count with its lower bound, if that is less.
 func estimate(count, err uint64) string {
 	if err == 0 || err > count {
 		return strconv.FormatUint(count, 10)

@@ -46,14 +46,14 @@ func (c *upgradeStatusCommand) Run(s streams) error {
 	return printLevels(s, m)
 }
 
-// levels asks for the feature levels on behalf of a command.
+// levels fetches the feature levels on behalf of a command.
 func (r remote) levels(command string) (*stintv1.UpgradeStatusResponse, error) {
 	return ask(r, command, "",
 		r.cluster, stintv1connect.ClusterServiceClient.UpgradeStatus,
 		connect.NewRequest(&stintv1.UpgradeStatusRequest{}))
 }
 
-// printLevels writes the levels for people.
+// printLevels writes the levels as text.
 func printLevels(s streams, m *stintv1.UpgradeStatusResponse) error {
 	fmt.Fprintln(s.out, levelLine(m))
 	fmt.Fprintln(s.out)
@@ -98,8 +98,8 @@ func levelLine(m *stintv1.UpgradeStatusResponse) string {
 	return line
 }
 
-// at says when the cluster rises to the level that all nodes know. If the time has come, or an operator has asked for the
-// rise, a node is away.
+// at formats when the cluster rises to the level that all nodes know. If the time has come, or an operator has asked
+// for the rise, a node is away.
 func at(t *timestamppb.Timestamp) string {
 	if left := time.Until(t.AsTime()).Round(time.Second); left > 0 {
 		return "in " + left.String() + ", or at `stint cluster upgrade finish`"
@@ -107,8 +107,8 @@ func at(t *timestamppb.Timestamp) string {
 	return "when all of them answer"
 }
 
-// waitsFor names the nodes that are not yet ready for the next level: their data directories are below it, or they do not
-// answer.
+// waitsFor names the nodes that are not yet ready for the next level: their data directories are below it, or they do
+// not answer.
 func waitsFor(m *stintv1.UpgradeStatusResponse) string {
 	var waiting []string
 	for _, n := range m.Nodes {

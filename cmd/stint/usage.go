@@ -112,7 +112,7 @@ func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord) e
 	return usageTable(s)
 }
 
-// usageTable writes records for people.
+// usageTable writes records as text.
 func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tPERIOD\tSTATE\tUNITS\tCREDITS\tCORRECTIONS\tOWED")
@@ -127,10 +127,10 @@ func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func()
 	}, table.Flush
 }
 
-// periodText is a period as people name it, in the meter's zone: 2026, 2026-10, 2026-10-31, or its start if it is none of these. --period
-// takes it.
+// periodText formats a period in the meter's zone: 2026, 2026-10, 2026-10-31, or its start if it is none of these.
+// --period accepts it.
 func periodText(r *stintv1.UsageRecord) string {
-	zone, err := time.LoadLocation(r.TimeZone) // "": UTC
+	zone, err := time.LoadLocation(r.TimeZone) // "" means UTC
 	if err != nil {
 		return instant(r.Start)
 	}
@@ -155,7 +155,7 @@ func usageFields(r *stintv1.UsageRecord) []string {
 		strconv.FormatBool(r.Recovered)}
 }
 
-// inertCell is a text that no spreadsheet takes for a formula: whoever may be counted chooses his key.
+// inertCell returns a text that no spreadsheet takes for a formula: clients may choose their keys.
 func inertCell(text string) string {
 	if strings.IndexAny(text, "=+-@\t\r") == 0 {
 		return "'" + text
@@ -168,7 +168,7 @@ func periodState(s stintv1.UsageState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "USAGE_STATE_"))
 }
 
-// end says how complete the list is. It goes to stderr, so that stdout is only records.
+// end reports how complete the list is. It goes to stderr, so that stdout is only records.
 func (c *usageListCommand) end(w io.Writer, through *timestamppb.Timestamp, changing int) error {
 	text := "complete through " + instant(through)
 	switch changing {

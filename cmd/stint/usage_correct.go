@@ -52,7 +52,7 @@ func (c *usageCorrectCommand) Run(s streams) error {
 		return err
 	}
 	if record.State == stintv1.UsageState_USAGE_STATE_FINAL {
-		_, err = fmt.Fprintln(s.err, "the period is final: whoever has its bill already, by a sink or a list, must learn of the correction from you")
+		_, err = fmt.Fprintln(s.err, "the period is final: tell receivers of its bill, by a sink or a list, about the correction")
 	}
 	return err
 }

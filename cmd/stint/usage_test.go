@@ -29,7 +29,8 @@ func (halfReadable) ListUsage(_ context.Context, r *connect.Request[stintv1.List
 	return connect.NewResponse(page), nil
 }
 
-// Whoever bills from a list learns that it is not whole, and what is missing: from the exit code too, in every form.
+// A program that bills from a list learns that it is incomplete, and what is missing: from the exit code too, in every
+// form.
 func TestUsageNamesTheBillsThatCannotBeRead(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle(stintv1connect.NewObserveServiceHandler(halfReadable{}))

@@ -184,7 +184,7 @@ const (
 `
 )
 
-// startPatience is how long a cluster may take to found itself.
+// startPatience bounds the founding of a cluster.
 const startPatience = 60 * time.Second
 
 // local starts nodes, breaks them, and verifies them at the same time.

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/internal/offline/verify"
 )
 
-// printVerified writes the result of a verification for people.
+// printVerified writes the result of a verification as text.
 func printVerified(s streams, r *verify.Result) error {
 	table := newTable(s)
 	fmt.Fprintf(table, "limit\t%d\tof each key: %d keys contended for, %d filled\n", r.Limit, r.Keys, r.KeysFull)
@@ -59,7 +59,7 @@ func printVerdict(out io.Writer, r *verify.Result) error {
 	return nil
 }
 
-// millis formats microseconds, rounded for comparison by people.
+// millis formats microseconds, rounded for readers.
 func millis(micros int64) string {
 	d := time.Duration(micros) * time.Microsecond
 	if d >= 10*time.Millisecond {

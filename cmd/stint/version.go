@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A build of a release links these in (-ldflags "-X main.release=v0.2.0"), so that they do not depend on a checkout being there. Empty: the
-// Go tool has recorded them, as `go install` of a version does.
+// Release builds set these at link time (-ldflags "-X main.release=v0.2.0"), so that they do not depend on a checkout.
+// If empty, the Go tool has recorded them, as `go install` of a version does.
 var release, revision string
 
 type versionCommand struct{ output }
@@ -24,13 +24,13 @@ type build struct {
 	Levels   levels `json:"featureLevels"`
 }
 
-// levels are the feature levels whose formats this program reads.
+// levels are the feature levels of the formats that this program reads.
 type levels struct {
 	Oldest shard.Level `json:"oldest"`
 	Newest shard.Level `json:"newest"`
 }
 
-// Run prints what this program is.
+// Run prints the version and the levels of this program.
 func (c versionCommand) Run(s streams) error {
 	b := build{version(), revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, levels{shard.LevelFirst, shard.LevelNewest}}
 	if recorded, ok := debug.ReadBuildInfo(); ok && b.Revision == "" {

@@ -38,7 +38,7 @@ func (*watchCommand) Help() string {
 		"    stint watch login --key user:42 -o json"
 }
 
-// Run prints decisions until it is interrupted, or has printed as many as it was asked for.
+// Run prints decisions until it is interrupted, or has printed the requested number.
 func (c *watchCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -71,7 +71,7 @@ func (c *watchCommand) Run(s streams) error {
 	return nil
 }
 
-// ended explains the end of a stream. The end that the user asked for is none to explain.
+// ended explains the end of a stream, unless the user asked for it.
 func (c *watchCommand) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil || err == nil {
 		return nil
@@ -108,7 +108,7 @@ func (c *watchCommand) print(s streams, e *stintv1.Event) error {
 	return err
 }
 
-// lineHead says when what happened, and to which key.
+// lineHead formats when what happened, and to which key.
 func lineHead(e *stintv1.Event, what string) string {
 	key := e.Key
 	if e.Hashed {
@@ -117,7 +117,7 @@ func lineHead(e *stintv1.Event, what string) string {
 	return fmt.Sprintf("%s  %-13s  %s  %s", e.At.AsTime().UTC().Format("15:04:05.000"), what, e.Policy, key)
 }
 
-// changeLine is a change by hand for people.
+// changeLine formats a change by hand.
 func changeLine(e *stintv1.Event) string {
 	c, line := e.Change, lineHead(e, e.Change.Deed)
 	if c.Before != "" || c.After != "" {
@@ -129,7 +129,7 @@ func changeLine(e *stintv1.Event) string {
 	return line
 }
 
-// decisionLine is a decision for people: when, what, about which key, why, and who asked where.
+// decisionLine formats a decision: when, what, about which key, why, by whom and on which node.
 func decisionLine(e *stintv1.Event) string {
 	d := e.Decision
 	line := lineHead(e, d.Outcome)
@@ -155,7 +155,7 @@ func decisionLine(e *stintv1.Event) string {
 	return line + " " + d.Duration.AsDuration().String() + ")"
 }
 
-// roughly rounds a wait up to what people read.
+// roughly rounds a wait up for display.
 func roughly(d time.Duration) string {
 	if d > time.Second {
 		return (d + time.Second - 1).Truncate(time.Second).String()

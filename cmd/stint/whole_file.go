@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// writeWhole writes a file in one step: under its name is the old content, or the new one, complete and on disk.
+// writeWhole writes a file in one step: its name has either the old content, or the new one, complete and on disk.
 func writeWhole(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	dir := filepath.Dir(name)
 	draft, err := os.CreateTemp(dir, "."+filepath.Base(name)+".*.part") // with mode 0600

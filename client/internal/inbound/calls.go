@@ -7,11 +7,12 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
-// Calls counts the calls of an RPC server. C is what a KeyFunc gets to know of a call. It does not change while it is used.
+// Calls counts the calls of an RPC server. C is the part of a call that a KeyFunc sees. It must not be changed while it
+// is used.
 type Calls[C any] struct {
 	Limiter[Incoming[C]]
 
-	Failed func(context.Context, error) // is told of each call without a key or a decision
+	Failed func(context.Context, error) // receives each call without a key or a decision
 }
 
 // Incoming is a call with its context.
@@ -20,7 +21,7 @@ type Incoming[C any] struct {
 	Call C
 }
 
-// NewCalls applies options. It panics if they name no Entry, because that would limit nothing; what says where.
+// NewCalls applies options. It panics if they name no Entry, because that would limit nothing; what names the caller.
 func NewCalls[C any, Option ~func(*Calls[C])](what string, limits Checker, options []Option) *Calls[C] {
 	l := &Calls[C]{Limiter: Limiter[Incoming[C]]{Limits: limits, Within: Within}, Failed: func(context.Context, error) {}}
 	for _, o := range options {
@@ -37,13 +38,13 @@ func (l *Calls[C]) Count(policy string, key func(context.Context, C) (string, er
 	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Key: func(in Incoming[C]) (string, error) { return key(in.Ctx, in.Call) }})
 }
 
-// CountParts adds an entry whose key has parts.
+// CountParts adds an entry with a key of several parts.
 func (l *Calls[C]) CountParts(what, policy string, parts []Part[Incoming[C]]) {
 	CheckParts(what, policy, parts)
 	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Parts: parts})
 }
 
-// PartOf is a part whose value depends on a call and its context.
+// PartOf returns a part with a value that depends on a call and its context.
 func PartOf[C any](name string, value func(context.Context, C) (string, error)) Part[Incoming[C]] {
 	if value == nil {
 		return Part[Incoming[C]]{Name: name}
@@ -51,25 +52,25 @@ func PartOf[C any](name string, value func(context.Context, C) (string, error)) 
 	return Part[Incoming[C]]{name, func(in Incoming[C]) (string, error) { return value(in.Ctx, in.Call) }}
 }
 
-// Refusal says why a call is not carried out. Err is for the caller: what the cluster said is not in it.
+// Refusal is why a call is not carried out. Err is for the caller, without the cluster's error text.
 type Refusal struct {
 	Why
 	Err error
 }
 
-// Why sorts refusals. Each protocol has a code for each.
+// Why is a kind of refusal. Each protocol has a code for each.
 type Why uint8
 
 const (
 	Denied   Why = iota // by the decision
-	NoKey               // it does not say whom it counts for
+	NoKey               // the call has no key
 	Stranger            // a policy with unknown_key: deny does not know the key
 	NoAnswer            // the cluster could not decide
-	OurFault            // for instance a policy that does not exist, or a token that may not
+	OurFault            // for instance a policy that does not exist, or a token without the grant
 )
 
-// Admit counts a call. Without a refusal it is carried out; d is nil then if it passes without a decision. A denial comes with its
-// decision.
+// Admit counts a call. If refusal is nil, the call is to be carried out; d is then nil if it passes without a decision.
+// A denial comes with its decision.
 func (l *Calls[C]) Admit(ctx context.Context, call C) (d *stintv1.Decision, refusal *Refusal) {
 	d, passes, err := l.Decide(ctx, Incoming[C]{ctx, call})
 	if err != nil {

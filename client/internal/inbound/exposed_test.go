@@ -18,8 +18,8 @@ func (noMajority) Check(context.Context, *stintv1.CheckRequest) (*stintv1.Decisi
 	return nil, &client.Error{Code: "unavailable", Message: "no majority"}
 }
 
-// A script of another origin reads only the headers that a response exposes: how long to wait is one of them, also where there
-// was no decision.
+// A script of another origin reads only the headers that a response exposes: how long to wait is one of them, also
+// where there was no decision.
 func TestScriptsMayReadHowLongToWait(t *testing.T) {
 	key := func(*http.Request) (string, error) { return "k", nil }
 	limit := stinthttp.Limit(noMajority{}, stinthttp.Entry("p", key))

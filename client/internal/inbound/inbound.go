@@ -17,24 +17,26 @@ type Checker interface {
 	Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error)
 }
 
-// ErrNoKey is in the chain of the error about a request that does not say whom it counts for. Nothing was counted.
+// ErrNoKey is in the chain of the error about a request without a key. Nothing was counted.
 var ErrNoKey = errors.New("the request does not say whom it counts for")
 
-// Within is how long a request waits for its decision by default: a shard whose owner was killed has another one by then.
+// Within is the default wait for a decision: by then a shard has another owner after the death of one.
 const Within = 2 * time.Second
 
-// Limiter counts requests of type R. It does not change while it is used.
+// Limiter counts requests of type R. It must not be changed while it is used.
 type Limiter[R any] struct {
 	Limits    Checker
-	Namespace string // "": the client's
+	Namespace string // "" means the client's
 	Entries   []Entry[R]
-	Cost      func(R) (uint64, error) // units that each entry spends; nil: 1
+	Cost      func(R) (uint64, error) // units that each entry spends; nil means 1
 	Within    time.Duration
-	Open      bool // without a decision the request passes
-	NoIDs     bool // requests have no ids: policies' deny_cache applies, and what may have been counted is not asked again
+	Open      bool // a request without a decision passes
+	// NoIDs sends requests without ids: policies' deny_cache applies, and a request that may have been counted is not
+	// retried.
+	NoIDs bool
 }
 
-// Entry is a policy, and whom a request counts for.
+// Entry is a policy and the key that a request counts for.
 type Entry[R any] struct {
 	Policy string
 	Key    func(R) (string, error)
@@ -53,7 +55,8 @@ func (e *Entry[R]) key(r R) (string, error) {
 	return Key(text)
 }
 
-// CheckParts panics if an entry has no parts, or one without a name; what says where. Such a key would be shared by all.
+// CheckParts panics if an entry has no parts, or one without a name; what names the caller. Such a key would be shared
+// by all clients.
 func CheckParts[R any](what, policy string, parts []Part[R]) {
 	names := map[string]bool{"": true}
 	for _, part := range parts {
@@ -67,9 +70,9 @@ func CheckParts[R any](what, policy string, parts []Part[R]) {
 	}
 }
 
-// Decide counts a request. An error wraps ErrNoKey or is what Limits gave. With an error, passes says that the request is
-// carried out all the same. Each request gets a random id, so that retries count once; one that a stranger chose would be a
-// free pass.
+// Decide counts a request. The error wraps ErrNoKey or is that of Limits. With an error, passes means that the request
+// is to be carried out anyway. Each request gets a random id, so that retries count once; an id that a client chose
+// would be a free pass.
 func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, passes bool, err error) {
 	check := &stintv1.CheckRequest{Namespace: l.Namespace}
 	if !l.NoIDs {
@@ -91,7 +94,8 @@ func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, pass
 	within, cancel := context.WithTimeout(ctx, l.Within)
 	defer cancel()
 	d, err = l.Limits.Check(within, check)
-	// Whoever hangs up before the decision would pass uncounted, and so would all who come after somebody who makes too many keys.
+	// Otherwise a client that hangs up before the decision would pass uncounted, and so would all clients after one
+	// that makes too many keys.
 	return d, err != nil && l.Open && Undecided(err) && !noRoom(err) && ctx.Err() == nil, err
 }
 
@@ -100,7 +104,8 @@ func noRoom(err error) bool {
 	return errors.As(err, &failure) && failure.NoRoom()
 }
 
-// Undecided reports whether an error says that the cluster could not decide. Any other is an answer, or our own mistake.
+// Undecided reports whether an error means that the cluster could not decide. Any other error is an answer, or our own
+// mistake.
 func Undecided(err error) bool {
 	var failure *client.Error
 	if !errors.As(err, &failure) {
@@ -113,8 +118,8 @@ func Undecided(err error) bool {
 	return false
 }
 
-// Unknown reports whether an error says that a policy with unknown_key: deny does not know the key. A policy that does not exist is
-// not the sender's fault.
+// Unknown reports whether an error means that a policy with unknown_key: deny does not know the key. A policy that does
+// not exist is not the sender's fault.
 func Unknown(err error) bool {
 	var failure *client.Error
 	return errors.As(err, &failure) && failure.Code == "not_found" && keyField.MatchString(failure.Message)

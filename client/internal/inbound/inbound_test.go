@@ -39,7 +39,8 @@ func TestAKeyIsSafeWhateverAStrangerWrites(t *testing.T) {
 	}
 }
 
-// A key of parts is the one that the clients in JavaScript and Python make of the same parts (client/js/test/stint.test.js).
+// A key of parts is the one that the clients in JavaScript and Python make of the same parts
+// (client/js/test/stint.test.js).
 func TestAKeyOfPartsIsSafeWhateverAStrangerWrites(t *testing.T) {
 	key := func(texts ...string) (string, error) {
 		var parts []Part[int]

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	keyMost  = 512 // bytes of a key that the server takes
+	keyMost  = 512 // bytes of a key that the server accepts
 	sumBytes = 2 * sha256.Size
 )
 
-// Key makes a key of text that a stranger may have chosen. Two texts have one key only if their SHA-256 is the same.
+// Key makes a key of text that a client may have chosen. Two texts have the same key only if their SHA-256 is the same.
 func Key(text string) (string, error) {
 	if text == "" {
 		return "", errors.New("the key is empty")
@@ -31,8 +31,8 @@ type Part[R any] struct {
 	Value func(R) (string, error)
 }
 
-// keyOf makes a key of parts, as in "route=login|user=ann". In parts a "/" is escaped, too: what stands before it is the key of a
-// parent, which no stranger names. The clients in other languages make the same keys.
+// keyOf makes a key of parts, as in "route=login|user=ann". In parts a "/" is escaped, too: text before it would be the
+// key of a parent, which no client may name. The clients in other languages make the same keys.
 func keyOf[R any](parts []Part[R], r R) (string, error) {
 	var b strings.Builder
 	for i, part := range parts {
@@ -53,7 +53,8 @@ func keyOf[R any](parts []Part[R], r R) (string, error) {
 
 func escapePart(text string) string { return strings.ReplaceAll(escape(text), "/", "%2F") }
 
-// bounded shortens an escaped key. What it adds is in no other: behind the last bar of parts is "=".
+// bounded shortens an escaped key. The shortened form differs from every other key: in parts, the last bar is followed
+// by "=".
 func bounded(escaped string) string {
 	if len(escaped) <= keyMost {
 		return escaped

@@ -129,8 +129,8 @@ func areExact(t *testing.T, limits *client.Client, meanwhile func(i int, answere
 	}
 }
 
-// A policy that does not exist is the server's mistake, whatever its fail mode: no sender is refused for it, and none passes. A key that
-// a policy does not know is the sender's.
+// A policy that does not exist is the server's mistake, whatever its fail mode: no sender is refused for it, and none
+// passes. A key that a policy does not know is the sender's.
 func TestAMistypedPolicyIsOurMistake(t *testing.T) {
 	limits := stinttest.Start(t, policies).Client()
 	const within = await.Patience
@@ -165,8 +165,8 @@ func TestAMistypedPolicyIsOurMistake(t *testing.T) {
 	}
 }
 
-// A denial tells how long to wait, and carries the headers of the policy. Without a decision nobody passes, unless the server says
-// so.
+// A denial has the wait, and the headers of the policy. Without a decision no request passes, unless the server is
+// configured so.
 func TestAnswersOfServers(t *testing.T) {
 	denial := &stintv1.Decision{Reason: "Enough for now", DeniedBy: []string{"shared/day"}, RetryAfter: durationpb.New(90 * time.Second),
 		Headers: map[string]string{"Retry-After": "90", "RateLimit": `"day";r=0;t=90`}}
@@ -243,7 +243,7 @@ func TestAMiddlewareThatLimitsNothingIsRefused(t *testing.T) {
 
 var onePart = stintgrpc.Part{Name: "ip", Value: stintgrpc.ClientIP()}
 
-// What several parts make is counted as one key, whichever server counts.
+// A key of several parts is counted as one, on every server.
 func TestServersCountByParts(t *testing.T) {
 	limits := stinttest.Start(t, policies).Client()
 	key := func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil }
@@ -274,7 +274,7 @@ func (f *fake) Check(context.Context, *stintv1.CheckRequest) (*stintv1.Decision,
 	return f.d, f.err
 }
 
-// told checks what a denial carries besides its status.
+// told checks the parts of a denial besides its status.
 func told(retryAfter, rateLimit, reason string, wait time.Duration) answer {
 	if retryAfter == "" || !strings.HasPrefix(rateLimit, `"day";r=0`) || reason != "Enough for now" || wait == 0 {
 		return answer(fmt.Sprintf("denied with Retry-After %q, RateLimit %q, the reason %q and the wait %v", retryAfter, rateLimit, reason, wait))

@@ -13,16 +13,16 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// Patience is how long a test waits for what will happen: only a machine that stands still needs longer.
+// Patience is how long a test waits for an event: only a stalled machine needs longer.
 const Patience = 2 * time.Minute
 
 const (
 	firstPause = time.Millisecond      // between two looks
-	mostPause  = 20 * time.Millisecond // what takes longer is looked at less often: looking may cost something
+	mostPause  = 20 * time.Millisecond // slower conditions are checked less often: checking may cost something
 )
 
-// Until returns when the condition holds, and fails the test if that takes longer than Patience. A failure prints the details, which are
-// usually pointers to what the condition saw last. It must be called by the test's own goroutine.
+// Until returns when the condition holds, and fails the test if that takes longer than Patience. A failure prints the
+// details, which are usually pointers to what the condition saw last. It must be called by the test's own goroutine.
 func Until(t TB, what string, condition func() bool, details ...any) {
 	t.Helper()
 	for began, pause := time.Now(), firstPause; !condition(); pause = min(2*pause, mostPause) {
@@ -33,8 +33,8 @@ func Until(t TB, what string, condition func() bool, details ...any) {
 	}
 }
 
-// Receive returns the next value of a channel, and fails the test if none comes within Patience. A closed channel gives a zero
-// value. It must be called by the test's own goroutine.
+// Receive returns the next value of a channel, and fails the test if none comes within Patience. A closed channel gives
+// a zero value. It must be called by the test's own goroutine.
 func Receive[T any](t TB, what string, from <-chan T) (value T) {
 	t.Helper()
 	late := time.NewTimer(Patience)

@@ -40,9 +40,9 @@ func bubbleOf(dump string) string {
 	return bubblePattern.FindString(head)
 }
 
-// onlyTransfersIn reports whether only leadership transfers whose replication has ended are left in a bubble. raft makes them
-// send to a channel without a reader, and another goroutine waits for them (hashicorp/raft, leadershipTransfer). Such a pair
-// costs its memory. If the group still leads, it is reopened (R9).
+// onlyTransfersIn reports whether only leadership transfers after the end of their replication are left in a bubble.
+// raft makes them send to a channel without a reader, and another goroutine waits for them (hashicorp/raft,
+// leadershipTransfer). Such a pair costs its memory. If the group still leads, it is reopened (R9).
 func onlyTransfersIn(bubble string) bool {
 	for one := range strings.SplitSeq(stacks(true), "\n\n") {
 		if bubble == "" || bubbleOf(one) != bubble {

@@ -14,11 +14,11 @@ type Clock struct {
 	epoch  time.Time     // the bubble's time when the world began
 	wall   time.Duration // ahead of the bubble's
 	behind time.Duration // of the monotonic reading
-	paused chan struct{} // closed when the process continues; nil: it runs
-	still  time.Time     // since when the monotonic reading has stood still; zero: it runs
+	paused chan struct{} // closed when the process continues; nil while it runs
+	still  time.Time     // since when the monotonic reading has stood still; zero while it runs
 }
 
-// NewClock returns a clock whose wall reading is so far ahead of the bubble's.
+// NewClock returns a clock with a wall reading that far ahead of the bubble's.
 func NewClock(wall time.Duration) *Clock { return &Clock{epoch: time.Now(), wall: wall} }
 
 // Now is World.Now.
@@ -37,11 +37,11 @@ func (c *Clock) Now() time.Time {
 // Step moves the wall reading.
 func (c *Clock) Step(by time.Duration) { c.edit(func() { c.wall += by }) }
 
-// Set puts the wall reading so far ahead of the bubble's.
+// Set puts the wall reading that far ahead of the bubble's.
 func (c *Clock) Set(wall time.Duration) { c.edit(func() { c.wall = wall }) }
 
-// Pause blocks the process until resume: every reader of its clock, and every Raft member that logs, as a member does before
-// it gives up the lead or stands for election. What still runs reaches no other process.
+// Pause blocks the process until resume: every reader of its clock, and every Raft member that logs, as a member does
+// before it gives up the lead or stands for election. The rest still runs but reaches no other process.
 func (c *Clock) Pause() (resume func()) {
 	paused := make(chan struct{})
 	c.edit(func() { c.paused = paused })
@@ -92,8 +92,8 @@ func (c *Clock) edit(f func()) {
 	f()
 }
 
-// reading returns a time.Time with unrelated wall and monotonic readings. Inside a bubble, time.Now has no monotonic reading
-// at all.
+// reading returns a time.Time with unrelated wall and monotonic readings. Inside a bubble, time.Now has no monotonic
+// reading at all.
 func reading(wall time.Time, monotonic time.Duration) time.Time {
 	const hasMonotonic, secondsTo1885 = 1 << 63, 2682288000 // from the start of 1885 to the Unix epoch
 	words := [3]uint64{hasMonotonic | uint64(wall.Unix()+secondsTo1885)<<30 | uint64(wall.Nanosecond()),

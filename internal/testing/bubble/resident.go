@@ -23,7 +23,7 @@ type Resident struct {
 	done   sync.WaitGroup
 
 	mu      sync.Mutex
-	keys    [][]byte // the first one seals; none: it speaks in plaintext
+	keys    [][]byte // the first one seals; without keys it speaks plaintext
 	self    gossip.Member
 	view    map[string]gossip.Member
 	lastly  map[string]time.Time
@@ -147,7 +147,7 @@ func (r *Resident) SetKeys(keys [][]byte) error {
 	return nil
 }
 
-// seals is the key that the resident speaks with; nil: none.
+// seals returns the key that the resident seals with, or nil.
 func (r *Resident) seals() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +157,7 @@ func (r *Resident) seals() []byte {
 	return r.keys[0]
 }
 
-// understands reports whether the resident can open what another one says.
+// understands reports whether the resident can open another one's messages.
 func (r *Resident) understands(other *Resident) bool {
 	sealed := other.seals()
 	r.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Town replaces gossip: every resident asks every other one now and then. A resident hears late, and suspects the residents
-// that it has not heard of for a while. Of two residents with one id, the others hear the first, as long as they can.
+// Town replaces gossip: every resident asks every other one now and then. A resident hears late, and suspects the
+// residents that it has not heard from for a while. Of two residents with one id, the others hear the first, as long as
+// they can.
 type Town struct {
 	mu        sync.Mutex
 	residents []*Resident
@@ -29,7 +30,7 @@ func (t *Town) Deafen(one, other string, by int) {
 	t.deaf[[2]string{one, other}] += by
 }
 
-// heard lists the residents that a resident hears now and understands: those that speak with one of its keys.
+// heard lists the residents that a resident hears now and understands: those that seal with one of its keys.
 func (t *Town) heard(r *Resident) []*Resident {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +65,8 @@ func (t *Town) Die(id, addr string) {
 	t.forget(id, addr)
 }
 
-// forget removes the residents with an id at an address, and those with the id that have said goodbye. The caller holds mu.
+// forget removes the residents with an id at an address, and those with the id that have said goodbye. The caller holds
+// mu.
 func (t *Town) forget(id, addr string) {
 	t.residents = slices.DeleteFunc(t.residents, func(r *Resident) bool {
 		return r.config.Node == id && (r.config.Addr == addr || r.hasLeft())

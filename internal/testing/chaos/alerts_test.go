@@ -22,16 +22,18 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestAlertsFireInARealPrometheus scrapes three nodes under load by the rules that are shipped, in which a minute is made a second.
-// A key goes wild, a disk becomes slow and a node is killed: the alert that docs/observability.md promises fires for each, and not
-// before. Every query of the dashboard is asked of the same cluster, and the buckets of its latencies lead to traces.
+// TestAlertsFireInARealPrometheus scrapes three nodes under load by the rules that are shipped, in which a minute is
+// made a second. A key goes wild, a disk becomes slow and a node is killed: the alert that docs/observability.md
+// promises fires for each, and not before. Every query of the dashboard is asked of the same cluster, and the buckets
+// of its latencies lead to traces.
 func TestAlertsFireInARealPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Fatal("a real Prometheus is needed: apt-get install prometheus")
 	}
 	c := newClusterWith(t, testcluster.Options{Policies: "policies:\n  calm: {limits: [{name: all, quota: 1000000000, lifetime: {}}]}\n" +
 		"  wild: {limits: [{name: few, quota: 10, lifetime: {}}]}\n",
-		Args: []string{"--trace-otlp", "http://127.0.0.1:1", "--trace-ratio", "1"}}) // nobody collects: the traces are looked for as exemplars
+		// without a collector: the traces are looked for as exemplars
+		Args: []string{"--trace-otlp", "http://127.0.0.1:1", "--trace-ratio", "1"}})
 	p := startPrometheus(t, c)
 	loaded := load(t, c.Addr(0), "calm", 1)
 	defer loaded()

@@ -38,7 +38,7 @@ type taking struct {
 	at      int64
 	expires int64 // of a hold
 	back    bool  // then its units come back
-	due     int64 // when it is settled; 0: by nobody
+	due     int64 // when it is settled; 0 for never
 	actual  uint64
 	lost    bool // taken before a restore: it gives nothing back
 }
@@ -53,12 +53,13 @@ type reached struct {
 // billBook is all that a load knows to be true.
 type billBook struct {
 	deeds map[billedKey][]deed
-	pairs map[string]uint64 // by key of the policy pair: its deeds are counted only, because each shard has a time of its own
+	// pairs is by key of the policy pair: its deeds are counted only, because each shard has a time of its own.
+	pairs map[string]uint64
 	open  []taking
 	fired map[reached]bool
 }
 
-// billLoad is what clients do, and what they were told. It counts on its own what must be on the bills.
+// billLoad is the requests and answers of clients. It counts independently what must be on the bills.
 type billLoad struct {
 	t       *testing.T
 	c       *testcluster.Cluster
@@ -357,7 +358,8 @@ func (l *billLoad) snapshot() billBook {
 	return known
 }
 
-// goBack forgets what a backup does not know. What was taken before the restore gives nothing back, unless it had before the backup.
+// goBack forgets what a backup does not know. Units taken before the restore give nothing back, unless they had before
+// the backup.
 func (l *billLoad) goBack(known billBook) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -470,7 +472,8 @@ func (l *billLoad) judge() map[string]billRecord {
 		k := billedKey{r.Policy, r.Key}
 		l.judgeRecovered(&r)
 		i := slices.IndexFunc(periods[k], func(p *period) bool { return p.Start.Equal(r.Start) })
-		if r.Policy == "renamed" && i >= 0 { // two meters share what was admitted, and nobody knows when the new one began
+		// two meters share the admitted units, and it is unknown when the new one began
+		if r.Policy == "renamed" && i >= 0 {
 			p := periods[k][i]
 			p.Units, p.Credits = p.Units+r.Units, p.Credits+r.Credits
 			l.met["two meters in a period"]++

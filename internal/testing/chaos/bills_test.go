@@ -18,8 +18,8 @@ import (
 // billGrace is the grace of all meters of billPolicies.
 const billGrace = 3 * time.Second
 
-// billPolicies have meters with periods of a minute, or of several: no policy has shorter ones. Three of them change while they are
-// used: a quota, which begins its limit again, a calendar, and the name of a meter.
+// billPolicies have meters with periods of a minute, or of several: no policy has shorter ones. Three of them change
+// while they are used: a quota, which begins its limit again, a calendar, and the name of a meter.
 func billPolicies(quota, every int, name string) string {
 	return fmt.Sprintf(`policies:
   calls:
@@ -48,12 +48,12 @@ func billPolicies(quota, every int, name string) string {
 // billThresholds are the thresholds of billPolicies in units, by policy.
 var billThresholds = map[string][]uint64{"calls": {20, 60}, "capped": {12}, "moved": {25}}
 
-// TestBillsAreExactThroughKillsAndARestore: a load of checks, refunds, holds that are settled late or by nobody, and operations on
-// several shards goes through all nodes, while an owner is killed at the end of a period, all nodes are killed where the period
-// becomes final, and policies change. Then the cluster is backed up, goes on, is lost and restored on one node, which is killed at
-// the next two such instants. Each period of each key has what was admitted in it less what was given back before it was final,
-// and as credits what was given back in it later; each has one id and, once final, never changes. A receiver gets each final
-// period and each threshold that was reached, once by id.
+// TestBillsAreExactThroughKillsAndARestore: a load of checks, refunds, holds that are settled late or not at all, and
+// operations on several shards goes through all nodes, while an owner is killed at the end of a period, all nodes are
+// killed where the period becomes final, and policies change. Then the cluster is backed up, goes on, is lost and
+// restored on one node, which is killed at the next two such instants. Each period of each key has what was admitted in
+// it less what was given back before it was final, and as credits what was given back in it later; each has one id and,
+// once final, never changes. A receiver gets each final period and each threshold that was reached, once by id.
 //
 // The nodes' clocks are set before they start, so that a minute of theirs ends soon after.
 func TestBillsAreExactThroughKillsAndARestore(t *testing.T) {
@@ -98,7 +98,8 @@ func TestBillsAreExactThroughKillsAndARestore(t *testing.T) {
 	l.judgeVariety(receiver)
 }
 
-// begin starts a cluster whose clocks show the end of a minute after a while. They are ahead of the machine's by least or more.
+// begin starts a cluster with clocks that show the end of a minute after a while. They are ahead of the machine's by
+// least or more.
 func (l *billLoad) begin(c *testcluster.Cluster, after, least time.Duration) {
 	l.t.Helper()
 	now := time.Now()
@@ -115,8 +116,8 @@ func (l *billLoad) begin(c *testcluster.Cluster, after, least time.Duration) {
 	ready(l.t, c)
 }
 
-// crossBoundary runs the load over the end of a minute until some time after it is final, kills nodes at both, and applies policies
-// shortly before.
+// crossBoundary runs the load over the end of a minute until some time after it is final, kills nodes at both, and
+// applies policies shortly before.
 func (l *billLoad) crossBoundary(random *rand.Rand, policies string) {
 	l.t.Helper()
 	const minute = int64(time.Minute / time.Microsecond)

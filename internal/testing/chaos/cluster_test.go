@@ -20,8 +20,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// The policies of the clusters. None of the quotas comes back while a test runs: the window shows whether jumping clocks
-// reopen it, the flood shows whether a denial is repeated too long.
+// The policies of the clusters. None of the quotas comes back while a test runs: the window shows whether jumping
+// clocks reopen it, the flood shows whether a denial is repeated too long.
 const (
 	clusterQuota    = 1000
 	clusterStale    = 250 * time.Millisecond
@@ -126,8 +126,8 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// mustVerify runs the clients while during runs, and fails the test if the result is not exact, or if a copy of a request
-// was told of another moment than its first.
+// mustVerify runs the clients while during runs, and fails the test if the result is not exact, or if a copy of a
+// request was answered with another moment than its first.
 func mustVerify(t *testing.T, c *testcluster.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
 	t.Helper()
 	result := mustCount(t, c, p, during)

@@ -23,15 +23,15 @@ const crossingPolicies = `policies:
 const (
 	crossingKeys  = 12
 	crossingQuota = 200
-	// capacityBack is how long undecided operations may keep units: a leg asks home after 5 s, its owner looks every 500 ms,
-	// and a failover may come between.
+	// capacityBack is how long undecided operations may keep units: a leg asks home after 5 s, its owner looks every
+	// 500 ms, and a failover may come between.
 	capacityBack = 15 * time.Second
 )
 
-// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, by checks and by holds that they
-// settle, while the nodes that coordinate and own them are killed. Every operation is retried with its id until its outcome
-// is known. In the end each key has used exactly what the allowed operations took, no key is above its quota, and nothing is
-// held.
+// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, by checks and by holds that
+// they settle, while the nodes that coordinate and own them are killed. Every operation is retried with its id until
+// its outcome is known. In the end each key has used exactly what the allowed operations took, no key is above its
+// quota, and nothing is held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
 	c := newClusterWith(t, testcluster.Options{Policies: crossingPolicies})
@@ -102,8 +102,8 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 	t.Logf("nothing undecided was left %v after the last answer", time.Since(began).Round(time.Millisecond))
 }
 
-// take takes a unit of each key, by a check or by a hold that is committed, and reports whether it did. Every fourth hold is
-// canceled, and takes nothing.
+// take takes a unit of each key, by a check or by a hold that is committed, and reports whether it did. Every fourth
+// hold is canceled, and takes nothing.
 func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, error) {
 	check, first := checkBody{Entries: entries, ID: id}, random.IntN(len(m.nodes))
 	if random.IntN(2) == 0 {

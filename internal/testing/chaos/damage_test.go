@@ -15,8 +15,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestAWipedDiskIsSeededAgain: a node that lost everything comes back under its name. Its former data must not be taken for
-// its current data: it gets new replicas, and votes only with those (R12a).
+// TestAWipedDiskIsSeededAgain: a node that lost everything comes back under its name. Its former data must not be taken
+// for its current data: it gets new replicas, and votes only with those (R12a).
 func TestAWipedDiskIsSeededAgain(t *testing.T) {
 	c := newCluster(t)
 	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: seed(t)}, func(ctx context.Context) error {
@@ -65,9 +65,9 @@ func awaitLog(ctx context.Context, dir string, least int64) error {
 	}
 }
 
-// TestFlippedBytesStopOneNode: a node whose log was damaged on disk, one bit of each file, never answers from it (G12). The
-// others continue to serve, and the node comes back when its data is removed. (Behind the newest mark of the log's end, which
-// is at most a second old, damage cannot be told from the torn end of a write that was never acknowledged.)
+// TestFlippedBytesStopOneNode: a node with a log damaged on disk, one bit of each file, never answers from it (G12).
+// The others continue to serve, and the node comes back when its data is removed. (Behind the newest mark of the log's
+// end, which is at most a second old, damage looks like the torn end of a write that was never acknowledged.)
 func TestFlippedBytesStopOneNode(t *testing.T) {
 	c := newCluster(t)
 	result := mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: seed(t)}, func(ctx context.Context) error {

@@ -44,8 +44,9 @@ const dashboardPolicies = `policies:
     meter: {name: rows, calendar: {unit: month, time_zone: UTC}}
 `
 
-// TestDashboard is an operator at a real Chromium, with three nodes: who is denied, why, an action with a note in the audit log, a
-// node that dies, and tokens. A script that throws, a breach of the page's policy or a request to anybody else fails it.
+// TestDashboard is an operator at a real Chromium, with three nodes: who is denied, why, an action with a note in the
+// audit log, a node that dies, and tokens. A script that throws, a breach of the page's policy or a request to any
+// other site fails it.
 func TestDashboard(t *testing.T) {
 	c := newClusterWith(t, testcluster.Options{Policies: dashboardPolicies, Args: []string{"--sink-allow", "127.0.0.1"}})
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
@@ -102,7 +103,8 @@ func TestDashboard(t *testing.T) {
 	b.press("8")
 	b.await(`document.querySelector('#drawn')?.textContent.includes('asked <b>by phone</b>')`)
 	b.picture("audit")
-	b.await(`document.querySelectorAll('#drawn tbody tr').length === 3`) // with the founding; what was cancelled is not in the log
+	// with the founding; what was cancelled is not in the log
+	b.await(`document.querySelectorAll('#drawn tbody tr').length === 3`)
 
 	if err := c.Kill(2); err != nil {
 		t.Fatal(err)
@@ -129,7 +131,7 @@ func TestDashboard(t *testing.T) {
 	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "login"), chromedp.SendKeys(chromedp.CSS("input[name=key]"), "user:anna"+kb.Enter))
 	b.click(`//button[text()='Lift the block']`)
 	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
-	b.await(`document.querySelector('#drawn')?.textContent.includes('root')`) // the audit log knows who did it
+	b.await(`document.querySelector('#drawn')?.textContent.includes('root')`) // the audit log knows the actor
 	b.mustBeClean()
 }
 
@@ -146,7 +148,8 @@ func (b *browser) replaysDeadLetters() {
 	})
 }
 
-// onPhone looks at a key on a narrow screen: two lines of header, what is left is in view, and nothing is said about a keyboard.
+// onPhone looks at a key on a narrow screen: two lines of header, what is left is in view, and nothing is said about a
+// keyboard.
 func (b *browser) onPhone() {
 	b.Helper()
 	size := emulation.SetDeviceMetricsOverrideParams{Width: 400, Height: 800, DeviceScaleFactor: 1, Mobile: true}
@@ -194,7 +197,7 @@ func (b *browser) watchDenials(t *testing.T, c *testcluster.Cluster) {
 	b.await(`location.hash.startsWith('#/key') && document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
 }
 
-// inline is one check of a key whose limits come with the request.
+// inline is one check of a key with limits in the request.
 var inline = map[string]any{"entries": []any{map[string]any{"key": "inline:guest", "limits": []any{map[string]any{
 	"name": "l", "quota": 9, "fixedWindow": map[string]any{"period": "60s"}}}}}}
 
@@ -209,7 +212,8 @@ func decide(t *testing.T, c *testcluster.Cluster) {
 		for _, one := range []struct{ policy, key string }{{"login", "user:anna"}, {"login", "ip:203.0.113.9"}, {"exports", "customer:acme"},
 			{"emails", fmt.Sprintf("tenant:%d", i%4)}} {
 			await.Until(t, "a check is answered", func() bool {
-				got, _ := newClient(c.Addr(i%3)).check(one.policy, one.key, "") // a shard that changes its owner may say unavailable
+				// a shard that changes its owner may say unavailable
+				got, _ := newClient(c.Addr(i%3)).check(one.policy, one.key, "")
 				return got == admitted || got == denied
 			})
 		}
@@ -279,7 +283,7 @@ func (b *browser) streaming() int {
 	return len(b.streams)
 }
 
-// hide has the page believe that nobody sees it, or that somebody does again.
+// hide makes the page believe that it is hidden, or visible again.
 func (b *browser) hide(hidden bool) {
 	b.Helper()
 	b.await(fmt.Sprintf(`Object.defineProperty(document, 'hidden', {value: %t, configurable: true}) &&
@@ -327,7 +331,8 @@ func (b *browser) await(expression string) {
 	})
 }
 
-// awaitDoing waits as await does, and does something now and then that brings it about: a new owner of a shard begins with an empty Top.
+// awaitDoing waits as await does, and does something now and then that brings it about: a new owner of a shard begins
+// with an empty Top.
 func (b *browser) awaitDoing(expression string, do func()) {
 	b.Helper()
 	done := time.Now()

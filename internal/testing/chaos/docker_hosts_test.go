@@ -37,8 +37,9 @@ const hostsPolicies = `policies:
 // imageUser is the user that the image runs as.
 const imageUser = 10001
 
-// TestProductionHosts makes the files of three hosts as an operator does, with deploy/hosts.sh, and runs all of them unchanged on
-// one engine: each host is an address of this machine. Clients keep to the address, the authority and the token that they were given.
+// TestProductionHosts makes the files of three hosts as an operator does, with deploy/hosts.sh, and runs all of them
+// unchanged on one engine: each host is an address of this machine. Clients keep to the address, the authority and the
+// token that they were given.
 func TestProductionHosts(t *testing.T) {
 	h := newHosts(t)
 	for i := range h.addresses {
@@ -111,7 +112,7 @@ func newHosts(t *testing.T) *hosts {
 	return h
 }
 
-// address gives this machine an address that is not on loopback: that of a network, which nobody is in.
+// address gives this machine an address that is not on loopback: that of an empty network.
 func (h *hosts) address(i int) string {
 	h.t.Helper()
 	name := fmt.Sprintf("%s-%d", h.project, i+1)

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
-// TestImageTriesItself runs the image of `make image` alone, as somebody does who wants to see it: it answers on the port that is
-// published, says what it is, and ends by itself when it is stopped.
+// TestImageTriesItself runs the image of `make image` alone, like a user who tries it: it answers on the published
+// port, says what it is, and ends by itself when it is stopped.
 func TestImageTriesItself(t *testing.T) {
 	port := freePort(t)
 	name := "stint-test-" + port

@@ -16,8 +16,8 @@ import (
 )
 
 // TestComposeClusterCountsWhileItsNodesDie runs docker-compose.yml unchanged, on a real engine, with the image of `make
-// image`. Policy login admits 5 in 15 minutes, whichever node is asked and whatever happens to the nodes: 5 are admitted in
-// all, with a fault between each two.
+// image`. Policy login admits 5 in 15 minutes, whichever node is asked and whatever happens to the nodes: 5 are
+// admitted in all, with a fault between each two.
 func TestComposeClusterCountsWhileItsNodesDie(t *testing.T) {
 	compose := newCompose(t)
 	compose.run("up", "-d", "--no-build")
@@ -164,8 +164,8 @@ type logsOf struct{ *compose }
 // String implements fmt.Stringer.
 func (l logsOf) String() string { return l.run("logs", "--tail", "100") }
 
-// freePort is one at which nobody listens. It is below those that the system gives to connections: one of them could have it by the
-// time that the engine listens.
+// freePort returns a port without a listener. It is below those that the system gives to connections: one of them could
+// have it by the time that the engine listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -102,8 +102,8 @@ func (r *receiver) ids() map[string]int {
 	return all
 }
 
-// TestEventsSurviveKilledOwners: while nodes are killed one after the other, keys reach a threshold, and a receiver fails. Every event
-// arrives, and each key has one id.
+// TestEventsSurviveKilledOwners: while nodes are killed one after the other, keys reach a threshold, and a receiver
+// fails. Every event arrives, and each key has one id.
 func TestEventsSurviveKilledOwners(t *testing.T) {
 	r := newReceiver(t)
 	c := newClusterWith(t, testcluster.Options{Policies: eventPolicies, Args: []string{"--sink-allow", "127.0.0.1"}})

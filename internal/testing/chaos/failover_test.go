@@ -74,9 +74,9 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// awayAfter returns the longest time in which a shard was asked and served nobody, of those times that touch the failover. It is
-// measured from its own beginning: a shard that is asked 75 times a second shows within moments that its owner was killed, and one
-// that is away for an instant seconds later, as for a hand-over, has served in between.
+// awayAfter returns the longest time in which a shard was asked and served no client, of those times that touch the
+// failover. It is measured from its own beginning: a shard that is asked 75 times a second shows within moments that
+// its owner was killed, and one that is away for an instant seconds later, as for a hand-over, has served in between.
 func awayAfter(at time.Time, outages []verify.Outage) (longest time.Duration) {
 	for _, o := range outages {
 		if o.Began.Add(o.Lasted).After(at) && o.Began.Before(at.Add(failoverMost)) {

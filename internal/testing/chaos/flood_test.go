@@ -215,8 +215,8 @@ func (f *flood) known() {
 	}
 }
 
-// watch checks the nodes until the flood is over: after floodTime, or later if some shard is not full by then, as on a busy
-// machine.
+// watch checks the nodes until the flood is over: after floodTime, or later if some shard is not full by then, as on a
+// busy machine.
 func (f *flood) watch() {
 	for began := time.Now(); time.Since(began) < 5*floodTime; pause(f.Context(), time.Second) {
 		for i := range 3 {

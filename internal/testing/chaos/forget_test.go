@@ -15,9 +15,9 @@ const forgetPolicies = `policies:
       - {name: ever, quota: 100, lifetime: {}}
 `
 
-// TestForgottenWhileTheOwnerDies: a key that takes part in operations and holds on several shards is forgotten while the owner
-// of its shard is killed, through any node that answers. Then it has used nothing, its holds have ended, and the keys that were
-// charged with it have used what they were charged.
+// TestForgottenWhileTheOwnerDies: a key that takes part in operations and holds on several shards is forgotten while
+// the owner of its shard is killed, through any node that answers. Then it has used nothing, its holds have ended, and
+// the keys that were charged with it have used what they were charged.
 func TestForgottenWhileTheOwnerDies(t *testing.T) {
 	c := newClusterWith(t, testcluster.Options{Policies: forgetPolicies})
 	clients := crowd(c)

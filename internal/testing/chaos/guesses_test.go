@@ -32,9 +32,9 @@ const loginPolicies = `policies:
     lockout: {after: 3, base: 1m, factor: 2, max: 1h, forgive_after: 24h}
 `
 
-// TestAThousandGuesses makes a thousand callers try to log in to one account at once, through all nodes. Each reserves an
-// attempt before it would check the password: exactly five succeed, in every second round while the owner of the account is
-// killed. Then all five are settled as wrong passwords, and the account is blocked.
+// TestAThousandGuesses makes a thousand callers try to log in to one account at once, through all nodes. Each reserves
+// an attempt before it would check the password: exactly five succeed, in every second round while the owner of the
+// account is killed. Then all five are settled as wrong passwords, and the account is blocked.
 func TestAThousandGuesses(t *testing.T) {
 	rounds := setting(t, "STINT_CHAOS_ROUNDS", 4, strconv.Atoi)
 	c := newClusterWith(t, testcluster.Options{Policies: loginPolicies})
@@ -97,7 +97,8 @@ func guess(t *testing.T, c *testcluster.Cluster, key string, during func()) (hol
 	return holds
 }
 
-// many asks a cluster as many clients do: any node first, and then the next one with the same id if it learns no outcome.
+// many asks a cluster as many clients do: any node first, and then the next one with the same id if it learns no
+// outcome.
 type many struct {
 	nodes []*client
 }

@@ -22,8 +22,8 @@ func policies(quota int) string {
 	return fmt.Sprintf("policies:\n  %s:\n    limits:\n      - {name: total, quota: %d, lifetime: {}}\n", policy, quota)
 }
 
-// killWhile kills and restarts the server at random moments, until there were enough kills or working returns false. The work
-// runs from before the first kill until after the last one, unless it ends earlier.
+// killWhile kills and restarts the server at random moments, until there were enough kills or working returns false.
+// The work runs from before the first kill until after the last one, unless it ends earlier.
 func killWhile(t *testing.T, s *testcluster.Cluster, kills int, random *rand.Rand, working func() bool) int {
 	killed := 0
 	for killed < kills && working() {
@@ -38,8 +38,8 @@ func killWhile(t *testing.T, s *testcluster.Cluster, kills int, random *rand.Ran
 	return killed
 }
 
-// TestLimitAdmitsExactlyNThroughKills: clients with ids retry until they know the outcome. Of a limit of N, exactly N are
-// admitted.
+// TestLimitAdmitsExactlyNThroughKills: clients with ids retry until they know the outcome. Of a limit of N, exactly N
+// are admitted.
 func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	const quota, kills = 5000, 20
 	s := newServer(t, policies(quota))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheCommandLineTellsWhyThereIsNoAnswer kills two of three nodes. The command line shows the sentence of the node that is
-// left, and not that its own time is over.
+// TestTheCommandLineTellsWhyThereIsNoAnswer kills two of three nodes. The command line shows the sentence of the node
+// that is left, and not that its own time is over.
 func TestTheCommandLineTellsWhyThereIsNoAnswer(t *testing.T) {
 	c := newCluster(t)
 	check := func(args ...string) (code int, text string) {

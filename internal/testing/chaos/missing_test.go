@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestTheLogsDirectoryIsDeleted deletes the directory of the log under load. The next log file cannot be created, and the
-// process ends with status 75 and a message, not with a stack trace of the Go runtime.
+// TestTheLogsDirectoryIsDeleted deletes the directory of the log under load. The next log file cannot be created, and
+// the process ends with status 75 and a message, not with a stack trace of the Go runtime.
 func TestTheLogsDirectoryIsDeleted(t *testing.T) {
 	s := newServer(t, policies(1_000_000))
 	if err := os.RemoveAll(filepath.Join(s.Dir(0), "log")); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// politeClients send 500 operations per second, each with a deadline of 2 s and without an id. They know all nodes, and try
-// another one only where nothing can have been counted: the connection was refused, or the node said unavailable.
+// politeClients send 500 operations per second, each with a deadline of 2 s and without an id. They know all nodes, and
+// try another one only where nothing can have been counted: the connection was refused, or the node said unavailable.
 func politeClients(seed uint64) verify.Plan {
 	return verify.Plan{Rate: 500, Workers: 64, Deadline: 2 * time.Second, Seed: seed}
 }
@@ -41,9 +41,9 @@ func failsNobody(t *testing.T, r *verify.Result) {
 	}
 }
 
-// TestRollingRestart: the nodes are stopped in order and started again, one after the other, STINT_CHAOS_ROUNDS times (G11). Even
-// clients that ask another node only where a connection is refused fail nothing: no node answers that it cannot answer yet. Nor does one
-// blame a client of its Redis port.
+// TestRollingRestart: the nodes are stopped in order and started again, one after the other, STINT_CHAOS_ROUNDS times
+// (G11). Even clients that ask another node only where a connection is refused fail nothing: no node answers that it
+// cannot answer yet. Nor does one blame a client of its Redis port.
 func TestRollingRestart(t *testing.T) {
 	rounds := setting(t, "STINT_CHAOS_ROUNDS", 1, strconv.Atoi)
 	c := newClusterWith(t, testcluster.Options{Policies: clusterPolicies, Redis: true})
@@ -73,8 +73,8 @@ func TestRollingRestart(t *testing.T) {
 		micros(turns.Worst))
 }
 
-// asksInTurn asks one node after the other, and goes on to the next one only where a connection is refused. It returns how long each
-// check took.
+// asksInTurn asks one node after the other, and goes on to the next one only where a connection is refused. It returns
+// how long each check took.
 func asksInTurn(ctx context.Context, t *testing.T, c *testcluster.Cluster, first int) (took []int64) {
 	nodes := make([]*client, c.Len())
 	for i := range nodes {
@@ -104,7 +104,8 @@ func asksInTurn(ctx context.Context, t *testing.T, c *testcluster.Cluster, first
 	return took
 }
 
-// countsWhileItRuns counts at one node, whose Redis port may refuse connections, and close them, and say that the node stops.
+// countsWhileItRuns counts at one node; its Redis port may refuse connections, close them, and answer that the node
+// stops.
 func countsWhileItRuns(ctx context.Context, t *testing.T, addr string) {
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
@@ -137,8 +138,8 @@ func restart(ctx context.Context, c *testcluster.Cluster, i int) error {
 	return c.AwaitReady(ctx)
 }
 
-// TestThreeFourThreeFour: a fourth node joins, and one of the first three is removed. It stops by itself, in order. Its disk is refused;
-// with an empty one it comes back as a new node.
+// TestThreeFourThreeFour: a fourth node joins, and one of the first three is removed. It stops by itself, in order. Its
+// disk is refused; with an empty one it comes back as a new node.
 func TestThreeFourThreeFour(t *testing.T) {
 	c := newCluster(t)
 	r := mustVerify(t, c, politeClients(seed(t)), func(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// program returns the path of a stint whose clock can be made wrong.
+// program returns the path of a stint with a clock that can be made wrong.
 func program(t *testing.T) string {
 	t.Helper()
 	path, err := testcluster.Binary("chaos")
@@ -20,7 +20,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// pause is for clients between two tries, and for the time that a fault or a load lasts. What a test can see is awaited.
+// pause is for clients between two attempts, and for the time that a fault or a load lasts. Events that a test can see
+// are awaited.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

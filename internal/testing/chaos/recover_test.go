@@ -29,7 +29,7 @@ type ledger struct {
 	admitted, unsure map[string]uint64
 }
 
-// spend takes a unit, and returns what is used then; 0: nobody said.
+// spend takes a unit, and returns the units used then, or 0 without an answer.
 func (l *ledger) spend(address, key string) (used uint64) {
 	client := http.Client{Timeout: 2 * time.Second}
 	response, err := client.Post("http://"+address+"/stint.v1.LimitService/Check", "application/json",
@@ -79,9 +79,9 @@ func (l *ledger) crowd(addresses []string, end <-chan struct{}) (done *sync.Wait
 	return done
 }
 
-// TestRecoverFromKilledNodes: three nodes under load are killed at once. A backup is recovered from the disks of all, of two or
-// of one, by processes that are killed at any step. No limit admits too much over both clusters, and of a majority's disks
-// nothing that was acknowledged is missing.
+// TestRecoverFromKilledNodes: three nodes under load are killed at once. A backup is recovered from the disks of all,
+// of two or of one, by processes that are killed at any step. No limit admits too much over both clusters, and of a
+// majority's disks nothing that was acknowledged is missing.
 func TestRecoverFromKilledNodes(t *testing.T) {
 	for name, nodes := range map[string][]int{"three disks": {0, 1, 2}, "two disks": {2, 0}, "one disk": {1}} {
 		t.Run(name, func(t *testing.T) { recoverFrom(t, nodes) })
@@ -177,8 +177,8 @@ func recoverFrom(t *testing.T, nodes []int) {
 	a.crowdUntilAllAdmit(t, s.Addr(0))
 }
 
-// recoverUnderKills recovers again and again, and kills the process at a random moment of the time that it takes. There is no
-// file then, or a whole one. The last one ends by itself.
+// recoverUnderKills recovers again and again, and kills the process at a random moment of the time that it takes. There
+// is no file then, or a whole one. The last one ends by itself.
 func recoverUnderKills(t *testing.T, binary string, args []string, file string, random *rand.Rand) {
 	t.Helper()
 	begun := time.Now()

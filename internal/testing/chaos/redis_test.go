@@ -24,9 +24,9 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// TestRedisCountsThroughKills: clients of the Redis protocol count on shared keys, alone and in pipelines, while owners are
-// killed. Every answered INCR is in the count, the count contains nothing that was not sent, and no two INCRs get the same
-// number.
+// TestRedisCountsThroughKills: clients of the Redis protocol count on shared keys, alone and in pipelines, while owners
+// are killed. Every answered INCR is in the count, the count contains nothing that was not sent, and no two INCRs get
+// the same number.
 func TestRedisCountsThroughKills(t *testing.T) {
 	const kills, clients, keys = 4, 12, 5
 	c := newClusterWith(t, testcluster.Options{Redis: true})
@@ -86,7 +86,7 @@ type tally struct {
 	broken  []string
 }
 
-// answered returns how many numbers were told.
+// answered returns how many numbers were answered.
 func (a *tally) answered() (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -27,8 +27,9 @@ const lookedAtPolicies = `policies:
     lockout: {after: 2, base: 1h, factor: 2, max: 2h, forgive_after: 24h}
 `
 
-// TestARestoreLookedAtOneByOne: three processes are backed up, go on, and are gone. One is restored from the backup, four more
-// join it, and two of the five die. A billing quota, a login ladder, holds and ids are each as docs/operations.md says.
+// TestARestoreLookedAtOneByOne: three processes are backed up, go on, and are gone. One is restored from the backup,
+// four more join it, and two of the five die. A billing quota, a login ladder, holds and ids are each as
+// docs/operations.md says.
 func TestARestoreLookedAtOneByOne(t *testing.T) {
 	c := newClusterWith(t, testcluster.Options{Policies: lookedAtPolicies, Replicas: 5})
 	was := looker{t, c}
@@ -69,8 +70,8 @@ func TestARestoreLookedAtOneByOne(t *testing.T) {
 	now := looker{t, after}
 	now.start(0)
 
-	// The billing quota that a person kept goes on with what the backup knows; the other is full to the end of the month, for
-	// keys that nobody has seen too, until a person clears it.
+	// The billing quota that a person kept goes on from the backup; the other is full to the end of the month, even for
+	// keys that were never seen, until a person clears it.
 	if got := mustGet(t, after, "billing", "acme").Used; got != 700 {
 		t.Errorf("billing: %d are used, want the backup's 700", got)
 	}
@@ -81,7 +82,7 @@ func TestARestoreLookedAtOneByOne(t *testing.T) {
 	now.must("adjust", "invoice", "acme", "reset", "--note", "paid in advance")
 	now.spend("invoice", "acme", 1, "")
 
-	// The ladder: as the backup has it, and the worst for keys of which it knows nothing.
+	// The ladder: as the backup has it, and the worst for keys that are not in the backup.
 	if got := mustGet(t, after, "login", "known").BlockedUntil; !got.Equal(blocked) {
 		t.Errorf("a known failure blocks until %v, want %v", got, blocked)
 	}
@@ -159,8 +160,8 @@ func (l looker) insist(method string, message any) decided {
 	return d
 }
 
-// ask checks until there is a decision; "" stands for an id of its own, without a time: for 10 s after a restore those of the
-// moment are refused like those of before.
+// ask checks until there is a decision; "" stands for an id of its own, without a time: for 10 s after a restore those
+// of the moment are refused like those of before.
 func (l looker) ask(policy, key string, cost int, id string) decided {
 	l.t.Helper()
 	if id == "" {

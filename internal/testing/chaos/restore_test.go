@@ -90,7 +90,8 @@ func (a *admissions) judge(t *testing.T) {
 	}
 }
 
-// crowdUntilAllAdmit asks a restored cluster from many sides until every limit admits again, and judges what was admitted.
+// crowdUntilAllAdmit asks a restored cluster from many sides until every limit admits again, and judges what was
+// admitted.
 func (a *admissions) crowdUntilAllAdmit(t *testing.T, address string) {
 	t.Helper()
 	end := make(chan struct{})
@@ -127,9 +128,9 @@ func (a *admissions) crowd(address string, end <-chan struct{}) (done *sync.Wait
 	return done
 }
 
-// TestNoLimitIsExceededAcrossRestores: a cluster is backed up under load, goes on, is killed, and is restored, by a process
-// that is killed at each step until it succeeds. Everything that was ever admitted, in the history that was lost too, stays
-// within every limit. Twice, so that a restored cluster is backed up and restored again.
+// TestNoLimitIsExceededAcrossRestores: a cluster is backed up under load, goes on, is killed, and is restored, by a
+// process that is killed at each step until it succeeds. Everything that was ever admitted, in the history that was
+// lost too, stays within every limit. Twice, so that a restored cluster is backed up and restored again.
 func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("policies:\n")
@@ -144,7 +145,8 @@ func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
 	for round := range 2 {
 		end := make(chan struct{})
 		done := a.crowd(s.Addr(0), end)
-		pause(t.Context(), time.Duration(1000+random.IntN(2000))*time.Millisecond) // the random part is the moment of the backup
+		// the random part is the moment of the backup
+		pause(t.Context(), time.Duration(1000+random.IntN(2000))*time.Millisecond)
 		file := filepath.Join(t.TempDir(), "stint.backup")
 		if err := stint(t.Context(), "backup", file, "--addr", "http://"+s.Addr(0)); err != nil {
 			t.Fatal(err)
@@ -177,9 +179,10 @@ func TestNoLimitIsExceededAcrossRestores(t *testing.T) {
 // endOfMark is in the calls of a restore that has removed its mark, which is its last step but one.
 var endOfMark = regexp.MustCompile(`unlink(at)?\(.*/restoring"`)
 
-// restoreUnderKills restores a file, and kills the process where it makes something last: at the first such call, at the second
-// and so on, until it gets through. A directory that one of them left must not start. strace counts for each thread, so that some
-// of the steps are met twice and the order may differ, but none is passed over by luck: a restore of this size takes no time.
+// restoreUnderKills restores a file, and kills the process where it makes something last: at the first such call, at
+// the second and so on, until it gets through. A directory that one of them left must not start. strace counts for each
+// thread, so that some of the steps are met twice and the order may differ, but none is passed over by luck: a restore
+// of this size takes no time.
 func restoreUnderKills(t *testing.T, s *testcluster.Cluster, file string, stride int) {
 	t.Helper()
 	data, calls, killed, refused := s.Dir(0), filepath.Join(t.TempDir(), "calls"), 0, 0

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// TestRotation: the cluster key is replaced while the nodes run, in three steps; in each of them a node is restarted. All
-// processes read one file.
+// TestRotation: the cluster key is replaced while the nodes run, in three steps; in each of them a node is restarted.
+// All processes read one file.
 func TestRotation(t *testing.T) {
 	c := newCluster(t)
 	old, err := os.ReadFile(c.KeyFile())

@@ -44,8 +44,9 @@ func identified(token string, config *tls.Config) *identity {
 	return &identity{token, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 64}}}
 }
 
-// steadyLoad sends requests at a fixed rate, whether or not they are answered, each once: a request that is not answered as it should
-// be has failed. Every other one is a check; the rest reserve, and settle what was reserved a while ago.
+// steadyLoad sends requests at a fixed rate, whether or not they are answered, each once: a request that is not
+// answered as it should be has failed. Every other one is a check; the rest reserve, and settle what was reserved a
+// while ago.
 type steadyLoad struct {
 	addresses []string
 	web, role atomic.Pointer[identity]
@@ -315,7 +316,7 @@ func (r *rotations) awaitAccepted(who *identity) {
 	}
 }
 
-// TestEverySecretIsRotatedUnderLoad: every secret of a cluster is replaced while clients count, hold and settle, none of which
+// TestEverySecretIsRotatedUnderLoad: every secret of a cluster is replaced while clients count, hold and settle; none
 // repeats a request. No request fails, and every hold that was ever given out is settled.
 func TestEverySecretIsRotatedUnderLoad(t *testing.T) {
 	r := newRotations(t)
@@ -369,7 +370,7 @@ func TestEverySecretIsRotatedUnderLoad(t *testing.T) {
 	}
 }
 
-// reserve makes a hold that nobody settles before its secret is dropped.
+// reserve makes a hold that is not settled before its secret is dropped.
 func (r *rotations) reserve() string {
 	r.t.Helper()
 	id := r.load.ask(r.load.web.Load(), r.c.Addr(0), "Reserve", `{"check":{"entries":[{"policy":"free","key":"left"}]},"ttl":"3600s"}`)
@@ -453,7 +454,8 @@ func (r *rotations) rotateRoles() {
 	r.put("roles.crt", fresh)
 }
 
-// rotateToken replaces the token; clients take the new one while the former one is accepted, and then that is none any more.
+// rotateToken replaces the token; clients take the new one while the former one is accepted, and then that is none any
+// more.
 func (r *rotations) rotateToken() {
 	former := r.load.web.Load()
 	next := identified(r.stint("token", "rotate", "web", "--overlap", "1m"), r.trusted())

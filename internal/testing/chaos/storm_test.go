@@ -11,9 +11,9 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestStorm: three nodes, 16 clients that contend for limits of 1000, and all faults, two at a time: SIGKILL, SIGSTOP for up
-// to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that fails or is slow, clocks that jump.
-// STINT_CHAOS_DURATION makes it longer than a minute.
+// TestStorm: three nodes, 16 clients that contend for limits of 1000, and all faults, two at a time: SIGKILL, SIGSTOP
+// for up to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that fails or is slow, clocks
+// that jump. STINT_CHAOS_DURATION makes it longer than a minute.
 func TestStorm(t *testing.T) {
 	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
 	c, s := newCluster(t), seed(t)
@@ -40,8 +40,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestShortStorm is for every change: some faults, one after the other. Its verdict is about counts alone, however slow the
-// machine is.
+// TestShortStorm is for every change: some faults, one after the other. Its verdict is about counts alone, however slow
+// the machine is.
 func TestShortStorm(t *testing.T) {
 	c, s := newCluster(t), seed(t)
 	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: s}, func(context.Context) error {

@@ -23,8 +23,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// TestNoTokenIsInALogOrABackup: tokens go over every carrier, rightly and wrongly. Then nothing that three processes have
-// logged holds one, and nothing in a backup, which is read as a restore reads it; nor what the API tells of tokens.
+// TestNoTokenIsInALogOrABackup: tokens go over every carrier, rightly and wrongly. Then nothing that three processes
+// have logged holds one, and nothing in a backup, which is read as a restore reads it; nor what the API tells of
+// tokens.
 func TestNoTokenIsInALogOrABackup(t *testing.T) {
 	c := newClusterWith(t, testcluster.Options{Policies: policies(1000), Redis: true})
 	root := said(t, "token", "create", "root", "--admin", "--expires", "never", "--data-dir", c.Dir(0))

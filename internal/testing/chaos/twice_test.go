@@ -18,9 +18,9 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestAnIDIsUsedTwice starts second processes under the id of a node, under load: with an empty directory, with a copy of the node's, and
-// in the place of a node that is paused and wakes beside it. The one that is not the node ends by itself with exit code 2 and a sentence,
-// no shard is left without an owner, and no count is wrong.
+// TestAnIDIsUsedTwice starts second processes under the id of a node, under load: with an empty directory, with a copy
+// of the node's, and in the place of a node that is paused and wakes beside it. The one that is not the node ends by
+// itself with exit code 2 and a sentence, no shard is left without an owner, and no count is wrong.
 func TestAnIDIsUsedTwice(t *testing.T) {
 	c := newClusterWith(t, testcluster.Options{Policies: clusterPolicies, Direct: true})
 	whole := votersOn(c.Name(0), c.Name(1), c.Name(2))

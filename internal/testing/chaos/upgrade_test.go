@@ -128,8 +128,8 @@ func (u *upgrade) hasWritten(newest shard.Level) {
 	}
 }
 
-// sumEntries counts the sum entries of a level in a file of the log, which Pebble does not pack: level, kind 3, four numbers, and
-// the checksum of these.
+// sumEntries counts the sum entries of a level in a file of the log, which Pebble does not pack: level, kind 3, four
+// numbers, and the checksum of these.
 func sumEntries(b []byte, level shard.Level) (count int) {
 	for at := range b {
 		if at+2 > len(b) || b[at] != byte(level) || b[at+1] != 3 {
@@ -147,9 +147,9 @@ func sumEntries(b []byte, level shard.Level) (count int) {
 	return count
 }
 
-// TestUpgradeToTheNextLevel: a cluster is upgraded node by node under load, to a build that knows one level more. Both builds run
-// side by side, a node goes back, the level is finished, and no client is affected. Only then are entries written that the former
-// build could not read: it would halt at one. From then on it is refused.
+// TestUpgradeToTheNextLevel: a cluster is upgraded node by node under load, to a build that knows one level more. Both
+// builds run side by side, a node goes back, the level is finished, and no client is affected. Only then are entries
+// written that the former build could not read: it would halt at one. From then on it is refused.
 func TestUpgradeToTheNextLevel(t *testing.T) {
 	next, err := testcluster.Binary("chaos", "nextlevel")
 	if err != nil {
@@ -167,7 +167,8 @@ func TestUpgradeToTheNextLevel(t *testing.T) {
 	u.admitsNoStranger()
 }
 
-// refusesTheWayBack checks that the former build does not start on a directory of the new level, and does not change it.
+// refusesTheWayBack checks that the former build does not start on a directory of the new level, and does not change
+// it.
 func (u *upgrade) refusesTheWayBack() {
 	u.Helper()
 	ctx := within(u.T, 60*time.Second)

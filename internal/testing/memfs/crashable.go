@@ -7,8 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// crashable is Pebble's disk in memory. Some of Pebble's operations take the read lock against CrashClone twice, one inside the
-// other, and wait forever if a CrashClone asks for the lock in between (seen in Pebble 2.1.7). So they take turns with it.
+// crashable is Pebble's disk in memory. Some of Pebble's operations take the read lock against CrashClone twice, one
+// inside the other, and wait forever if a CrashClone asks for the lock in between (seen in Pebble 2.1.7). So they take
+// turns with it.
 type crashable struct {
 	*vfs.MemFS
 

@@ -9,14 +9,14 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Disk is a disk in memory. The fsyncs of its write-ahead logs can be made slow, made to hang, and made to fail. Writes of its
-// StableFile fail with them. All methods may be called concurrently.
+// Disk is a disk in memory. The fsyncs of its write-ahead logs can be made slow, made to hang, and made to fail. Writes
+// of its StableFile fail with them. All methods may be called concurrently.
 type Disk struct {
 	vfs.FS
 
 	mu      sync.Mutex
 	slow    time.Duration
-	hanging chan struct{} // closed by Recover; nil: fsyncs do not hang
+	hanging chan struct{} // closed by Recover; nil if fsyncs do not hang
 	failing bool
 }
 

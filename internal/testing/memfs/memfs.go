@@ -11,8 +11,8 @@ import (
 // FS is the type of raftfsm.StoresConfig.FS.
 type FS = vfs.FS
 
-// New creates a disk that is empty except for the given directories, which are fsynced: the data directories of the nodes that
-// will use it.
+// New creates a disk that is empty except for the given directories, which are fsynced: the data directories of the
+// nodes that will use it.
 func New(dirs ...string) FS {
 	fs := &crashable{MemFS: vfs.NewCrashableMem()}
 	for _, dir := range dirs {
@@ -44,8 +44,9 @@ func makeDir(fs FS, dir string) error {
 	}
 }
 
-// CrashClone returns the disk as a power cut at this moment leaves it: all fsynced data, and about keepUnsyncedPercent percent
-// of the unfsynced data, chosen by the seed. The original disk stays usable; it must come from New, NewDisk or CrashClone.
+// CrashClone returns the disk as a power cut at this moment leaves it: all fsynced data, and about keepUnsyncedPercent
+// percent of the unfsynced data, chosen by the seed. The original disk stays usable; it must come from New, NewDisk or
+// CrashClone.
 func CrashClone(fs FS, keepUnsyncedPercent int, seed int64) FS {
 	if disk, ok := fs.(*Disk); ok {
 		fs = disk.FS
@@ -59,7 +60,8 @@ func CrashClone(fs FS, keepUnsyncedPercent int, seed int64) FS {
 	})}
 }
 
-// Move renames a directory within its parent and fsyncs the parent. It serves to give a data directory to another process.
+// Move renames a directory within its parent and fsyncs the parent. It serves to give a data directory to another
+// process.
 func Move(fs FS, from, to string) error {
 	if err := fs.Rename(from, to); err != nil {
 		return err

@@ -10,7 +10,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
-// Pebble locks, links and reuses files while the disk is copied as a power cut leaves it. Neither waits for the other forever.
+// Pebble locks, links and reuses files while the disk is copied as a power cut leaves it. Neither waits for the other
+// forever.
 func TestDisksAreClonedWhileTheyAreUsed(t *testing.T) {
 	disk := memfs.New("/data")
 	var group sync.WaitGroup

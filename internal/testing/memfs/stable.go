@@ -11,10 +11,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// stable implements raftfsm.StableFile on a disk in memory, in a file of its own. Each Set replaces the file and returns when
-// the new one is fsynced: after a crash the file is either old or new, and complete. A Set fails while its disk fails, but is
-// never slow and never hangs: its callers hold locks over it, and virtual time does not pass while a goroutine waits for a
-// lock.
+// stable implements raftfsm.StableFile on a disk in memory, in a file of its own. Each Set replaces the file and
+// returns when the new one is fsynced: after a crash the file is either old or new, and complete. A Set fails while its
+// disk fails, but is never slow and never hangs: its callers hold locks over it, and virtual time does not pass while a
+// goroutine waits for a lock.
 type stable struct {
 	disk *Disk
 	path string

@@ -56,7 +56,7 @@ type half struct {
 	underway        []chunk
 	bytes           int
 	due             time.Time // of the newest chunk: no chunk overtakes another
-	readBy, writeBy time.Time // deadlines; zero: none
+	readBy, writeBy time.Time // deadlines; zero if none
 	finished        bool      // the writer closed its end
 	abandoned       bool      // the reader closed its end
 	broken          bool

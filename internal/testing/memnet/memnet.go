@@ -17,7 +17,7 @@ type Net struct {
 	mu     sync.Mutex
 	layers map[string]*Layer
 	conns  map[*conn]struct{}
-	chance *rand.Rand // decides about losses
+	chance *rand.Rand // draws losses
 }
 
 // New creates a net without layers and without faults or delays.
@@ -36,8 +36,8 @@ func (n *Net) Listen(name string) *Layer {
 	return l
 }
 
-// Cut lets nothing from one name reach the other. Data, and the news that a connection was closed, wait until Heal or Mend, and
-// neither end gets an error. No connection can be established while either direction is cut.
+// Cut lets nothing from one name reach the other. Data, and the news that a connection was closed, wait until Heal or
+// Mend, and neither end gets an error. No connection can be established while either direction is cut.
 func (n *Net) Cut(from, to string) {
 	n.change(func(r *rules) { r.cuts = append(r.cuts, link{from, to}) })
 }
@@ -69,19 +69,21 @@ func (n *Net) Heal() {
 	n.change(func(r *rules) { r.cuts, r.breaks, r.isolated = nil, nil, nil })
 }
 
-// Delay makes data sent from now on arrive later by the given time; 0 ends that. If several delays match, the newest counts.
-// The bytes of a connection stay in order.
+// Delay makes data sent from now on arrive later by the given time; 0 ends that. If several delays match, the newest
+// counts. The bytes of a connection stay in order.
 func (n *Net) Delay(from, to string, by time.Duration) {
 	n.change(func(r *rules) { r.delays = append(r.delays, delay{link{from, to}, by}) })
 }
 
-// Lose makes the given percentage of writes get lost, on each transmission. A lost write, and the later writes on the same
-// connection, arrive with the next transmission 200 ms later. If several losses match, the newest counts; 0 ends it.
+// Lose makes the given percentage of writes get lost, on each transmission. A lost write, and the later writes on the
+// same connection, arrive with the next transmission 200 ms later. If several losses match, the newest counts; 0 ends
+// it.
 func (n *Net) Lose(from, to string, percent int) {
 	n.change(func(r *rules) { r.losses = append(r.losses, loss{link{from, to}, percent}) })
 }
 
-// change installs new rules, wakes all calls that wait for a change, and ends the connections that the new rules forbid.
+// change installs new rules, wakes all calls that wait for a change, and ends the connections that the new rules
+// forbid.
 func (n *Net) change(edit func(*rules)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

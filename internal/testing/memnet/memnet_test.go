@@ -63,8 +63,8 @@ func mustStall(t *testing.T, c net.Conn) {
 	c.SetReadDeadline(time.Time{})
 }
 
-// A cut of one direction is silent: neither end gets an error, the other direction works, and the data arrives once the cut is
-// healed.
+// A cut of one direction is silent: neither end gets an error, the other direction works, and the data arrives once the
+// cut is healed.
 func TestCutStallsOneDirection(t *testing.T) {
 	bubble(t, func(t *testing.T, n *Net, a, b net.Conn) {
 		n.Cut("a/", "b/1")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// rules are the net's current faults. They are never modified once installed, except that changed is closed when other rules
-// replace them.
+// rules are the net's current faults. They are never modified once installed, except that changed is closed when other
+// rules replace them.
 type rules struct {
 	cuts, breaks []link
 	isolated     []string

@@ -8,10 +8,11 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// bill is everything that was ever billed on a counter: nothing of it is forgotten, not even what is too old to be given back.
+// bill is everything that was ever billed on a counter: nothing is forgotten, not even units that are too old to be
+// given back.
 type bill struct {
 	periods []Billed
-	taken   map[limit.Time]string // by instant, the meter that has billed what was taken then; "": none has
+	taken   map[limit.Time]string // by instant, the meter that billed the units taken then, or ""
 }
 
 // Billed is one period of a meter.
@@ -37,7 +38,7 @@ func (b *bill) copied() bill {
 	return other
 }
 
-// add bills what a policy has admitted.
+// add bills units admitted by a policy.
 func (b *bill) add(p *policy.Policy, units uint64, now limit.Time) {
 	if units == 0 {
 		return
@@ -52,7 +53,8 @@ func (b *bill) add(p *policy.Policy, units uint64, now limit.Time) {
 	}
 }
 
-// giveBack takes units that were taken at an instant off the period of that instant, or makes them a credit of the period of now.
+// giveBack takes units that were taken at an instant off the period of that instant, or makes them a credit of the
+// period of now.
 func (b *bill) giveBack(p *policy.Policy, units uint64, taken, now limit.Time) {
 	meter := b.taken[taken]
 	if units == 0 || meter == "" {
@@ -103,7 +105,8 @@ func (b *bill) open(p *policy.Policy, meter string, now limit.Time) *Billed {
 	return &b.periods[len(b.periods)-1]
 }
 
-// correct adds units to the period that a person names, and reports whether there is one. If there is none, the bill is of no use.
+// correct adds units to the period that a person names, and reports whether there is one. If there is none, the bill
+// does not change.
 func (b *bill) correct(p *policy.Policy, which Correction, units int64, now limit.Time) bool {
 	if which.Meter == "" {
 		if p.Meter == nil {
@@ -141,8 +144,9 @@ func (h *History) Bill(name, key string, at limit.Time) []Billed {
 	return c.bill.periods
 }
 
-// ForgetBill is told when a shard no longer knows a counter. An error: it had to know a period. When it may forget says the policy under
-// which the counter was written, holds that have expired since included.
+// ForgetBill is called when a shard no longer knows a counter. It returns an error if the shard had to know a period.
+// The policy under which the counter was written determines when the shard may forget, holds that have expired since
+// included.
 func (h *History) ForgetBill(name, key string, at limit.Time) error {
 	known := h.counters[address{name, key}]
 	if known == nil || len(known.bill.periods) == 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// periods counts what was spent in the same calendar period. It finds the beginning of a period by stepping: through the
-// zone's clock by a quarter of an hour or a minute, and through the dates day by day.
+// periods counts what was spent in the same calendar period. It finds the beginning of a period by stepping: through
+// the zone's clock by a quarter of an hour or a minute, and through the dates day by day.
 type periods struct {
 	cycle    limit.Cycle
 	location *time.Location

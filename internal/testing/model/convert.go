@@ -28,7 +28,7 @@ func (m *Model) SetUsed(units uint64, now limit.Time) {
 	m.memory.count(units, now)
 }
 
-// Convert changes the Model to another limit, and carries over what the old one counted.
+// Convert changes the Model to another limit, and carries over the units that the old one counted.
 func (m *Model) Convert(to limit.Limit, now limit.Time) {
 	from, old := m.limit, m.memory
 	if from == to {
@@ -73,7 +73,7 @@ func (w *anchoredWindow) openAt(now limit.Time) (from, until limit.Time, units u
 	return w.since, w.since + limit.Time(w.period), w.total()
 }
 
-// carried is a window that was open when the numbers changed. It keeps its end; next counts what comes after it.
+// carried is a window that was open when the numbers changed. It keeps its end; next counts the units after it.
 type carried struct {
 	from, until limit.Time
 	units       uint64
@@ -137,8 +137,8 @@ func isLog(l limit.Limit) bool {
 	return l.Algorithm == limit.SlidingLog || l.Algorithm == limit.SlidingBuckets
 }
 
-// moveHits puts each hit that still counts where the new limit keeps it. A hit from a bucket is taken as late as it can have
-// been.
+// moveHits puts each hit that still counts where the new limit keeps it. A hit from a bucket is taken as late as it can
+// have been.
 func (m *Model) moveHits(from limit.Limit, old memory, now limit.Time) {
 	var history hits
 	width := limit.Time(1)
@@ -185,7 +185,7 @@ func (m *Model) inParts(missing *big.Rat) *big.Rat {
 	return missing.Quo(missing, each)
 }
 
-// scale changes what is used to its share of another quota, rounded up, at now and at every later instant.
+// scale changes the used units to their share of another quota, rounded up, at now and at every later instant.
 func (m *Model) scale(quota, before uint64, now limit.Time) {
 	part := func(units uint64) uint64 { return share(units, quota, before) }
 	switch x := m.memory.(type) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// TestConversionsAgreeWithTheTwin changes the limit again and again, between all algorithms and under all operations. No
-// change frees units: what was used before is used afterwards.
+// TestConversionsAgreeWithTheTwin changes the limit again and again, between all algorithms and under all operations.
+// No change frees units: what was used before is used afterwards.
 func TestConversionsAgreeWithTheTwin(t *testing.T) {
 	seed, ops := seeded(), *opsFlag
 	t.Logf("to repeat: go test ./internal/testing/model -run %s -seed %d -operations %d", t.Name(), seed, ops)

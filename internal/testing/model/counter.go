@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// counter is what a shard must know about one key under one policy. Each question goes to a copy, on which the holds that are
-// due have ended; the copy replaces the counter when something is counted.
+// counter is what a shard must know about one key under one policy. Each question goes to a copy, on which due holds
+// have ended; the copy replaces the counter when something is counted.
 type counter struct {
 	kept     []kept
 	holds    []hold
@@ -18,13 +18,13 @@ type counter struct {
 	override *policy.Override
 	bill     bill
 	changed  limit.Time     // when it was last kept
-	under    *policy.Policy // by which it was last kept
+	under    *policy.Policy // the policy by which it was last kept
 }
 
 // kept is one limit with its counts. A new generation begins when the limit is reset or set, when it is carried over to
-// another shape or under a rule other than as-is, and when it is used again after it came to rest by itself. Units that a
-// hold took in an earlier generation are not given back. Of a decision only the instant is known: units taken at or before
-// since belong to an earlier generation.
+// another shape or under a rule other than as-is, and when it is used again after it came to rest by itself. Units that
+// a hold took in an earlier generation are not given back. Of a decision only the instant is known: units taken at or
+// before since belong to an earlier generation.
 type kept struct {
 	name       string
 	model      *Model
@@ -74,8 +74,8 @@ func (c *counter) violate(rules *policy.Lockout, at limit.Time) {
 	}
 }
 
-// refund gives back units of a decision, on every limit that counted it and whose generation began before it. Concurrency
-// limits count only holds.
+// refund gives back units of a decision, on every limit that counted it in the current generation. Concurrency limits
+// count only holds.
 func (c *counter) refund(units uint64, countedBy []string, taken, at limit.Time) {
 	for i := range c.kept {
 		k := &c.kept[i]
@@ -147,12 +147,12 @@ func (c *counter) at(l *policy.Limit, p *policy.Policy, now limit.Time) *kept {
 	return k
 }
 
-// bringUp lets everything happen that is due at now, each at its own instant, and reports whether a change of numbers was
-// among it: holds expire, an override ends, and what was counted under numbers that the policy no longer has is carried over at
-// the instant of the revision, or starts fresh, if the policy says so.
+// bringUp lets everything happen that is due at now, each at its own instant, and reports whether a change of numbers
+// was among it: holds expire, an override ends, and what was counted under numbers that the policy no longer has is
+// carried over at the instant of the revision, or starts fresh, if the policy demands it.
 //
-// A limit that has come to rest under the numbers that it was counted under is at rest, whatever came in between: the shard may
-// have forgotten it by now.
+// A limit that has come to rest under the numbers that it was counted under is at rest, whatever came in between: the
+// shard may have forgotten it by now.
 func (c *counter) bringUp(p *policy.Policy, tier string, revised map[place]limit.Time, now limit.Time) (changed bool) {
 	alone := c.copied()
 	alone.expire(p, now)
@@ -181,7 +181,8 @@ func (c *counter) bringUp(p *policy.Policy, tier string, revised map[place]limit
 	}
 }
 
-// outdatedSince is when a revision took the numbers away under which a limit was counted; after now: none has.
+// outdatedSince returns when a revision removed the numbers under which a limit was counted, or an instant after now if
+// none has.
 func (c *counter) outdatedSince(k *kept, p *policy.Policy, revised map[place]limit.Time, now limit.Time) limit.Time {
 	known := slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return l.Name == k.name })
 	if k.model == nil || !known || k.atRest(now) || c.knows(p, k.name, k.model.limit) {
@@ -261,7 +262,8 @@ func (c *counter) change(k *kept, l limit.Limit, p *policy.Policy, now limit.Tim
 	old := k.model.limit
 	used := k.model.spent(now)
 	k.model.Convert(l, now)
-	if l.Algorithm == limit.Concurrency { // used is what open holds have taken, whatever the policy says about changes
+	// Used is what open holds have taken, regardless of the policy's rule for changes.
+	if l.Algorithm == limit.Concurrency {
 		k.model.SetUsed(c.reserved(k), now)
 		return
 	}

@@ -24,8 +24,8 @@ func (a *asked) unknown() bool {
 	return a.Inline == nil && a.policy.UnknownKey == policy.UnknownKeyDeny && a.counter.override == nil
 }
 
-// open makes working copies of a request's counters, on which everything due at an instant has ended. Reading a copy may
-// carry a limit over to its current numbers, so a caller that only shows something opens its own copies.
+// open makes working copies of a request's counters, on which everything due at an instant has ended. Reading a copy
+// may carry a limit over to its current numbers, so a caller that only shows something opens its own copies.
 func (h *History) open(d *Decided, at limit.Time) (all []*asked) {
 	for _, c := range d.Charges {
 		all = append(all, h.openOne(c, at))
@@ -74,14 +74,14 @@ func (d *Decided) reads(c Charge) bool {
 	return d.Op == Peek || d.Op == Get || d.Op == ReadTally || d.Op == Take && c.Cost == 0
 }
 
-// ends reports whether an override has ended of which the key does not know it yet.
+// ends reports whether an override has ended without the key knowing yet.
 func (c *counter) ends(now limit.Time) bool {
 	return c.override != nil && c.override.Expires != 0 && c.override.Expires <= now
 }
 
 // decide computes the answer that the shard must give, and counts it.
 func (h *History) decide(d *Decided) (Answer, Refusal) {
-	for _, c := range d.Charges { // in order: nothing is read of a key after one that is refused
+	for _, c := range d.Charges { // in order: no key is read after a refused one
 		if d.Op == Forget {
 			break
 		}
@@ -90,7 +90,7 @@ func (h *History) decide(d *Decided) (Answer, Refusal) {
 		if (d.Op.deciding() || d.Op == Count || d.Op == Get) && a.unknown() {
 			return Answer{}, KeyUnknown
 		}
-		// What a request that may count has met stays, whatever becomes of it; and that a limit has started over, in any case.
+		// A request that may count keeps the changes that it met; every request keeps the restart of a limit.
 		if reads := d.reads(c); a.changed && (!reads || a.policy.OnChange == policy.Restart && !override) {
 			h.store(a, d.Place.At)
 		}
@@ -321,7 +321,7 @@ func (a *asked) open(d *Decided, answer *Answer, counted map[string]int) {
 		counted: counted})
 }
 
-// countDenied counts requests that limits have denied, where the policy says so.
+// countDenied counts requests that limits have denied, if the policy says so.
 func (h *History) countDenied(d *Decided, all []*asked, answer *Answer) {
 	counted := false
 	for _, a := range all {
@@ -350,7 +350,7 @@ func (a *asked) denies() bool {
 	return false
 }
 
-// add counts an entry's cost whatever its limits say, and returns the names of those that counted all of it.
+// add counts an entry's cost regardless of its limits, and returns the names of those that counted all of it.
 func (a *asked) add(now limit.Time, how func(*Model, uint64, limit.Time) bool) (counted []string) {
 	for i := range a.limits {
 		all, k := false, a.at(i, now)

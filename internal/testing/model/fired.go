@@ -16,8 +16,8 @@ type Fired struct {
 	Used, Quota        uint64
 }
 
-// counting counts units on a limit, and notes the thresholds to which its use rises. Whatever else changes what is used crosses none: a
-// bucket that comes to rest by a refund may begin with more used than it had.
+// counting counts units on a limit, and records the thresholds that its use reaches. Other changes of the use cross
+// none: a bucket that comes to rest by a refund may begin with more used than it had.
 func (a *asked) counting(i int, now limit.Time, count func(*Model)) {
 	l, m := &a.limits[i], a.at(i, now).model
 	if len(l.Thresholds) == 0 || l.Algorithm == limit.Concurrency {
@@ -42,7 +42,7 @@ func (a *asked) counting(i int, now limit.Time, count func(*Model)) {
 	}
 }
 
-// fire notes what the request has crossed, but for what has fired in its window before.
+// fire records the thresholds that the request has crossed, except those that have fired in their window before.
 func (h *History) fire(a *asked) {
 	for _, f := range a.crossed {
 		if !slices.ContainsFunc(h.fired, f.silencedBy) {
@@ -52,8 +52,8 @@ func (h *History) fire(a *asked) {
 	a.crossed = nil
 }
 
-// silencedBy reports whether the same has fired before in a window that has not ended, whichever one is open, and that is no longer one
-// than the limit has now.
+// silencedBy reports whether the same threshold has fired before in a window that has not ended, whichever one is open,
+// and that is no longer than the limit's window now.
 func (f Fired) silencedBy(o Fired) bool {
 	return f.Policy == o.Policy && f.Key == o.Key && f.Limit == o.Limit && f.Units == o.Units && f.At < o.End && o.End <= f.End
 }

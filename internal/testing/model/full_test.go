@@ -12,9 +12,9 @@ import (
 // fullWorlds is how many restores each algorithm lives through.
 const fullWorlds = 400
 
-// TestNothingIsAdmittedTwiceAcrossARestore: a key has a history, a backup is made in the middle of it, and what follows is
-// lost. It continues from the state in the backup, or from none, with limit.Full. The twin counts what was lost too. It must
-// find room for every unit that is admitted afterwards.
+// TestNothingIsAdmittedTwiceAcrossARestore: a key has a history, a backup is made in the middle of it, and what follows
+// is lost. It continues from the state in the backup, or from none, with limit.Full. The twin counts what was lost too.
+// It must find room for every unit that is admitted afterwards.
 func TestNothingIsAdmittedTwiceAcrossARestore(t *testing.T) {
 	seed := seeded()
 	t.Logf("to repeat: go test ./internal/testing/model -run %s -seed %d", t.Name(), seed)
@@ -39,7 +39,7 @@ func TestNothingIsAdmittedTwiceAcrossARestore(t *testing.T) {
 
 type restoreCensus struct{ lost, denied, admitted, fresh int }
 
-// restoredWorld is a world whose state is lost and found again, while its twin remembers everything.
+// restoredWorld is a world that loses its state and finds it again, while its twin remembers everything.
 type restoredWorld struct {
 	*world
 	full limit.Full
@@ -48,7 +48,7 @@ type restoredWorld struct {
 
 func (r *restoredWorld) run() {
 	backup, known := limit.State{}, 0
-	knows := r.rng.IntN(3) > 0 // else the backup does not know the key, whose history has no debts then
+	knows := r.rng.IntN(3) > 0 // else the backup does not know the key, which has no debts in its history then
 	if r.run1(r.rng.IntN(30), knows); knows {
 		backup, known = r.state, len(r.taken)
 	}
@@ -160,9 +160,9 @@ func TestAfterItsInstantFullIsFresh(t *testing.T) {
 	}
 }
 
-// TestATierDoesNotHideWhatIsNotKnown: two limits take turns, as when a caller names one tier and then another. No window
-// admits more than its own quota under its own numbers, whatever was counted under the other ones. (Buckets that change their
-// numbers are not that exact even without a restore: what comes back under one rate has come back.)
+// TestATierDoesNotHideWhatIsNotKnown: two limits take turns, as when a caller names one tier and then another. No
+// window admits more than its own quota under its own numbers, whatever was counted under the other ones. (Buckets that
+// change their numbers are not that exact even without a restore: what comes back under one rate has come back.)
 func TestATierDoesNotHideWhatIsNotKnown(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	admitted := 0

@@ -8,16 +8,17 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// History judges everything that one shard decided, in the order of its log: first by the place of the entry, then by the
-// order of the requests in it. It decides every request a second time, on Models, lists of holds and lists of deeds, in the
-// plainest way there is, and remembers ids and ended holds just as plainly. So a wrong answer, count or omission of the shard
-// shows at the first decision that differs. (G1-G3, G5-G7, G9.)
+// History judges everything that one shard decided, in the order of its log: first by the place of the entry, then by
+// the order of the requests in it. It decides every request a second time, on Models, lists of holds and lists of
+// deeds, in the plainest way there is, and remembers ids and ended holds just as plainly. So a wrong answer, count or
+// omission of the shard shows at the first decision that differs. (G1-G3, G5-G7, G9.)
 //
-// It shares the data of a policy with the shard, but none of its code. A History must be used by one goroutine at a time.
+// It shares the data of a policy with the shard, but none of its code. A History must be used by one goroutine at a
+// time.
 type History struct {
 	Thorough bool // searches for the instants on every decision
 	policies map[string]*policy.Policy
-	revised  map[place]limit.Time // when a revision last changed the numbers of a limit; 0: not known
+	revised  map[place]limit.Time // when a revision last changed the numbers of a limit; 0 if not known
 	counters map[address]*counter
 	ids      map[id]remembered
 	ended    map[Target]ended
@@ -48,8 +49,8 @@ type Charge struct {
 	Policy, Key string
 	Cost        uint64
 	Tier        string
-	// Inline is a policy that the request brings along in the place of a named one, with no other numbers. Its limits have
-	// their own counters.
+	// Inline is a policy from the request in place of a named one, with no other numbers. Its limits have their own
+	// counters.
 	Inline *policy.Policy
 }
 
@@ -62,7 +63,7 @@ const (
 	Peek           Op = 2 // decide without counting
 	Get            Op = 3 // the state of the limits
 	Reset          Op = 4 // reset the keys to rest
-	Count          Op = 8 // count, whatever the limits say
+	Count          Op = 8 // count, regardless of the limits
 	Partial        Op = 9 // take as much as fits
 	Reserve        Op = 10
 	Settle         Op = 11
@@ -74,7 +75,7 @@ const (
 	DeleteOverride Op = 17
 	Tally          Op = 25
 	ReadTally      Op = 26
-	Forget         Op = 27 // end everything that is kept of the first charge's key, whatever the policy
+	Forget         Op = 27 // end everything that is kept of the first charge's key, under any policy
 	CorrectUsage   Op = 32 // add units to a period of the key's bill, in a figure of their own
 )
 
@@ -85,8 +86,8 @@ func (o Op) deciding() bool { return o == Take || o == Peek || o == Partial || o
 type Decided struct {
 	Place   Place // of the entry that covers the answer
 	Op      Op
-	ID      string // idempotency id; "": none
-	Slot    uint32 // of the request, among whose ids the ID is
+	ID      string // idempotency id; may be empty
+	Slot    uint32 // of the request; each slot has ids of its own
 	Charges []Charge
 	Limit   string // Reset, SetUsed, AddUsed: applies only to the limit of this name
 
@@ -150,7 +151,7 @@ const (
 	Failed  Action = 5
 )
 
-// Overage says how to treat spending above a hold.
+// Overage is how to treat spending above a hold.
 type Overage uint8
 
 // The overages.
@@ -163,7 +164,7 @@ const (
 // Answer is a decision.
 type Answer struct {
 	Place        Place  // of the entry that decided it first
-	Index        uint32 // from 1, among the counted decisions of that entry; 0: nothing was counted
+	Index        uint32 // from 1, among the counted decisions of that entry; 0 if nothing was counted
 	Allowed      bool
 	ShadowDenied bool
 	Challenged   bool // not allowed, and only soft limits say no
@@ -206,8 +207,8 @@ type ended struct {
 	until  limit.Time
 }
 
-// searched is the interval, in decisions, at which the instants (retry after, reset at) are searched for too. Every other
-// number is compared on every decision.
+// searched is the interval, in decisions, at which the instants (retry after, reset at) are searched for too. Every
+// other number is compared on every decision.
 const searched = 32
 
 // NewHistory returns the History of a shard without any request.
@@ -218,8 +219,8 @@ func NewHistory(policies ...*policy.Policy) *History {
 	return h
 }
 
-// Adopt makes these the policies from an instant on. 0: the shard does not write down when, so a change takes place when a
-// request that may count first meets it.
+// Adopt makes these the policies from an instant on. 0 means that the shard does not record when, so a change takes
+// place when a request that may count first meets it.
 func (h *History) Adopt(at limit.Time, policies ...*policy.Policy) {
 	before := h.policies
 	h.policies = make(map[string]*policy.Policy, len(policies))
@@ -241,7 +242,7 @@ func (h *History) Adopt(at limit.Time, policies ...*policy.Policy) {
 // place is a limit of a policy.
 type place struct{ policy, limit string }
 
-// renumbered reports whether a limit has other numbers than before, without a tier or under one that there was.
+// renumbered reports whether a limit has other numbers than before, without a tier or under one that existed.
 func renumbered(old, p *policy.Policy, name string) bool {
 	if old == nil {
 		return true
@@ -469,11 +470,11 @@ func (h *History) retentions(d *Decided) (shortest, longest limit.Span) {
 // Ledger is what the clients of one key know about it. The limit must be one that never gives anything back.
 type Ledger struct {
 	Acked   uint64 // units answered as admitted, each operation once
-	Unknown uint64 // units of operations whose outcome is unknown
+	Unknown uint64 // units of operations with an unknown outcome
 }
 
-// Settle compares the ledger with the shard's final count: every admission that was answered must be counted, and besides
-// those only operations with an unknown outcome may be.
+// Settle compares the ledger with the shard's final count: every admission that was answered must be counted, and
+// besides those only operations with an unknown outcome may be.
 func (l Ledger) Settle(final uint64) error {
 	if final < l.Acked || final > l.Acked+l.Unknown {
 		return fmt.Errorf("%d units are counted: answered as admitted were %d, unknown are %d", final, l.Acked, l.Unknown)

@@ -143,7 +143,8 @@ func TestLiesAreSeen(t *testing.T) {
 	}
 }
 
-// The instants are searched for on only one decision in 32. That is enough to detect a limit that computes them wrongly.
+// The instants are searched for on only one decision in 32. That is enough to detect a limit that computes them
+// wrongly.
 func TestInstantsAreSearchedFor(t *testing.T) {
 	h := NewHistory(&policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "l",
 		Limit: limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 1, Period: 50}}}})

@@ -14,8 +14,8 @@ var (
 	secondHold = Target{Hold: true, Place: Place{Epoch: 1, Seq: 4, At: 170}, Index: 1}
 )
 
-// honestHolds is a short correct history: of three units two are reserved, which expires into a block; then one is reserved
-// and given back, twice in the same way, and refused in another way.
+// honestHolds is a short correct history: of three units two are reserved, which expires into a block; then one is
+// reserved and given back, twice in the same way, and refused in another way.
 func honestHolds() []Decided {
 	charge := func(cost uint64) []Charge { return []Charge{{Policy: "three", Key: "k", Cost: cost}} }
 	said := func(used, held uint64, level uint32, until limit.Time, allowed bool, wait limit.Span) []Status {

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// deed is an event that moved a key's ladder of blocks, or a block by hand. The whole list is replayed for every question
-// about the key's state.
+// deed is an event that moved a key's ladder of blocks, or a block by hand. The whole list is replayed for every
+// question about the key's state.
 type deed struct {
 	kind  deedKind
 	at    limit.Time

@@ -10,13 +10,13 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Observed is an operation on one key with one Lifetime limit, as its client saw it: none of it comes from the shard's own
-// books. Retries with the same id are one operation, from the first call to the last answer.
+// Observed is an operation on one key with one Lifetime limit, as its client saw it: none of it comes from the shard's
+// own books. Retries with the same id are one operation, from the first call to the last answer.
 type Observed struct {
 	Client   int
 	Called   int64 // any clock that all clients share
 	Returned int64
-	Cost     uint64 // 0: the state was read
+	Cost     uint64 // 0 if the state was read
 	Unknown  bool   // the outcome is unknown: it may still be counted, and Returned is ignored
 	Allowed  bool
 	Used     uint64
@@ -24,8 +24,8 @@ type Observed struct {
 
 	// Claim names a hold or a decision that can be settled. Names are unique, and not 0.
 	Claim uint32
-	// Settles: the operation settled the Claim, and Cost was spent in the end. If Allowed, it took effect, and Used was left.
-	// Otherwise the answer was that the claim had ended before.
+	// Settles means that the operation settled the Claim, and Cost was spent in the end. If Allowed, it took effect,
+	// and Used was left. Otherwise the answer was that the claim had ended before.
 	Settles bool
 }
 
@@ -57,8 +57,8 @@ func (c *counted) open(name uint32, cost uint64) {
 	c.claims = c.claims[:at] + claim + c.claims[at:]
 }
 
-// Linearizable reports an error unless the operations on one key have an order, each between its call and its return, in
-// which one counter that decides one operation at a time gives the same answers. It searches for at most patience.
+// Linearizable reports an error unless the operations on one key have an order, each between its call and its return,
+// in which one counter that decides one operation at a time gives the same answers. It searches for at most patience.
 func Linearizable(quota uint64, operations []Observed, patience time.Duration) error {
 	model := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{counted{}} },

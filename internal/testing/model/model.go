@@ -14,7 +14,7 @@ type Model struct {
 	memory memory
 }
 
-// memory is what an algorithm keeps of the past, and how it judges by it.
+// memory is an algorithm's record of the past, and its judgment by it.
 type memory interface {
 	// used is the amount that counts at an instant, as a fraction, if nothing happens until then.
 	used(at limit.Time) *big.Rat
@@ -70,7 +70,7 @@ func (m *Model) Peek(cost uint64, now limit.Time) limit.Verdict {
 	return m.Status(now)
 }
 
-// Add counts units, whatever the limit says.
+// Add counts units, regardless of the limit.
 func (m *Model) Add(units uint64, now limit.Time) limit.Verdict {
 	m.count(units, now)
 	v := m.Status(now)
@@ -83,8 +83,8 @@ func (m *Model) count(units uint64, now limit.Time) (all bool) {
 	return true
 }
 
-// addBounded counts units. A token bucket or GCRA is charged only up to twice the quota. It reports whether all units were
-// counted.
+// addBounded counts units. A token bucket or GCRA is charged only up to twice the quota. It reports whether all units
+// were counted.
 func (m *Model) addBounded(units uint64, now limit.Time) (all bool) {
 	asked := units
 	if m.limit.Count > 0 {
@@ -146,8 +146,8 @@ func (m *Model) deny(cost uint64, now limit.Time) limit.Verdict {
 	return v
 }
 
-// firstWait searches for the first instant from now on at which a condition becomes true. Once true, the condition must stay
-// true.
+// firstWait searches for the first instant from now on at which a condition becomes true. Once true, the condition must
+// stay true.
 func firstWait(now limit.Time, becomes func(limit.Time) bool) limit.Span {
 	if becomes(now) {
 		return 0

@@ -38,13 +38,13 @@ func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 	return limits
 }
 
-// merged combines the numbers of a tier and an override, which has priority: only the combination says whether a bucket
-// starts full.
+// merged combines the numbers of a tier and an override, which has priority: only the combination tells whether a
+// bucket starts full.
 func merged(t, over policy.TierLimit) policy.TierLimit {
 	return policy.TierLimit{Quota: cmp.Or(over.Quota, t.Quota), Refill: cmp.Or(over.Refill, t.Refill), Rate: cmp.Or(over.Rate, t.Rate)}
 }
 
-// knows reports whether an algorithm uses all the numbers that are given.
+// knows reports whether an algorithm uses all the given numbers.
 func knows(a limit.Algorithm, t policy.TierLimit) bool {
 	return (t.Quota == nil || a != limit.Unlimited) && (t.Refill == nil || a == limit.TokenBucket) &&
 		(t.Rate == nil || a == limit.GCRA)

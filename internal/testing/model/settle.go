@@ -26,7 +26,7 @@ func (h *History) settle(d *Decided, all []*asked) (Answer, Refusal) {
 		return Answer{}, HoldEnded
 	}
 	for _, a := range all {
-		if !s.Target.Hold { // whatever the id says: it may be wrong
+		if !s.Target.Hold { // regardless of the id, which may be wrong
 			a.Cost = h.taken[s.Target][a.address()].units
 		}
 	}
@@ -173,7 +173,7 @@ func (a *asked) adjust(d *Decided) {
 		return
 	}
 	if d.Op == Reset && d.Limit == "" {
-		for i := range c.kept { // also those that the policy no longer has
+		for i := range c.kept { // including those that the policy no longer has
 			c.kept[i].reset(now)
 		}
 		c.deeds = append(c.deeds, deed{kind: cleared, at: now, rules: a.policy.Lockout})

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Verb is what is done with a tally; When is the condition. Their numbers are those of package shard.
+// Verb is an operation on a tally; When is the condition. Their numbers are those of package shard.
 type (
 	Verb uint8
 	When uint8
@@ -29,7 +29,7 @@ const (
 	Sooner  When = 5
 )
 
-// TallyTerms describes what a Tally does.
+// TallyTerms are the terms of a Tally.
 type TallyTerms struct {
 	Verb    Verb
 	When    When
@@ -46,8 +46,8 @@ type Tallied struct {
 	EndsAt           limit.Time
 }
 
-// integer is a tally: a number of any size until an instant, or forever (0). It exists even when it is 0, and nothing of it
-// is given back.
+// integer is a tally: a number of any size until an instant, or forever (0). It exists even when it is 0, and nothing
+// of it is given back.
 type integer struct {
 	value *big.Int
 	until limit.Time

@@ -29,8 +29,8 @@ func seeded() uint64 {
 	return *seedFlag
 }
 
-// TestLimitAgreesWithItsTwin runs random operations against package limit and its Model and compares every number of every
-// verdict. It compares RetryAfter and ResetAt by asking the Model at that instant and one microsecond before it.
+// TestLimitAgreesWithItsTwin runs random operations against package limit and its Model and compares every number of
+// every verdict. It compares RetryAfter and ResetAt by asking the Model at that instant and one microsecond before it.
 func TestLimitAgreesWithItsTwin(t *testing.T) {
 	seed, ops := seeded(), *opsFlag
 	t.Logf("to repeat: go test ./internal/testing/model -run %s -seed %d -operations %d", t.Name(), seed, ops)
@@ -400,8 +400,8 @@ func randomCycle(rng *rand.Rand) *limit.Cycle {
 	return c
 }
 
-// randomLimit draws numbers small enough to be stepped through microsecond by microsecond, numbers as users write them, and
-// the largest possible ones.
+// randomLimit draws numbers small enough to be stepped through microsecond by microsecond, numbers as users write them,
+// and the largest possible ones.
 func randomLimit(rng *rand.Rand, a limit.Algorithm) limit.Limit {
 	l := limit.Limit{Algorithm: a}
 	switch rng.IntN(5) {

@@ -7,9 +7,9 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// wait is how long it takes until a condition holds if nothing is done, and open holds and overrides end at their time.
-// Between two such ends what is admitted only grows, so each of these spans can be searched. What was counted under other
-// numbers is carried over now: by the request, or by one that it looks ahead to.
+// wait returns how long it takes until a condition holds if nothing is done, and open holds and overrides end at their
+// time. Between two such ends the admitted amount only grows, so each of these spans can be searched. Units counted
+// under other numbers are carried over now: by the request, or by one that it looks ahead to.
 func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) limit.Span {
 	for _, a := range all {
 		a.counter.carry(a.limits, a.policy, now)
@@ -34,8 +34,8 @@ func wait(all []*asked, now limit.Time, admits func([]*asked, limit.Time) bool) 
 	return limit.Never
 }
 
-// ahead copies the counters as they will be at an instant if nothing is done; only holds and overrides that end by from have
-// ended.
+// ahead copies the counters in their state at an instant if nothing is done; only holds and overrides that end by from
+// have ended.
 func ahead(all []*asked, from limit.Time) (later []*asked) {
 	for _, a := range all {
 		other := *a

@@ -8,5 +8,5 @@ type group struct {
 	edits  edits
 }
 
-// tables are all mutants, by the package whose tests detect them.
+// tables are all mutants, by the package with the tests that detect them.
 var tables = slices.Concat(ofActor, ofShard, ofRaftfsm, ofCluster, ofNode, ofSim, ofOthers, ofAPI, ofGate)

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// judgeFlag is not for `go test ./...`: each package needs a build of its tests with the mutants in them (make mutants).
+// judgeFlag is not for `go test ./...`: each package needs a build of its tests with the mutants in them (make
+// mutants).
 var judgeFlag = flag.String("judge", "", "judge the mutants whose name, or the package that judges them, is of this pattern")
 
 // mutants are those of the source, read once.
@@ -136,8 +137,8 @@ func judge(t *testing.T, chosen, everyone []*mutant) {
 	}
 }
 
-// judgeMutant checks that a mutant is detected. A lucky suite may miss it twice; and if it does not end, it has detected
-// nothing. Another suite that misses it should be called lucky.
+// judgeMutant checks that a mutant is detected. A lucky suite may miss it twice; and if it does not end, it has
+// detected nothing. Another suite that misses it should be called lucky.
 func judgeMutant(t *testing.T, m *mutant, b *switchboard) {
 	binary := b.binaryWith(t, m)
 	for tries := 1; ; tries++ {

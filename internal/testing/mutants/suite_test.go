@@ -21,7 +21,7 @@ func tests(pkg, names string, flags ...string) suite {
 	return suite{pkg: pkg, tests: names, flags: strings.Join(flags, " ")}
 }
 
-// lucky are tests of which a run may miss the mutant: they draw what they do, or depend on the order of goroutines.
+// lucky marks tests with runs that may miss the mutant: they draw what they do, or depend on the order of goroutines.
 func lucky(s suite) suite {
 	s.luck = true
 	return s

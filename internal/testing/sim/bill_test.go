@@ -10,15 +10,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// simMeter is the meter of the policies whose errands all have known fates. Its periods are as short as they can be: a world has two
-// ends of one, and a third or a fourth if it takes long to settle.
+// simMeter is the meter of the policies with errands of known fate. Its periods are as short as they can be: a world
+// has two ends of one, and a third or a fourth if it takes long to settle.
 const simMeter = "{name: units, calendar: {unit: minute}, retain: 36, grace: 5s}"
 
 // crashAtMinute is a fault that is not drawn: half of the worlds have one.
 const crashAtMinute = "crash at the end of a minute"
 
-// planCrashAtMinute adds it, at the one end of a minute that comes while there are faults. It draws nothing, so that the other faults
-// of a seed stay what they were.
+// planCrashAtMinute adds it, at the one end of a minute that comes while there are faults. It draws nothing, so that
+// the other faults of a seed stay what they were.
 func (p *plan) planCrashAtMinute() {
 	f := fault{at: 40 * time.Second, kind: crashAtMinute, whom: int(p.seed / 2 % 8), long: time.Duration(p.seed/2%5) * time.Second,
 		size: float64(p.seed%97) / 97}
@@ -45,7 +45,7 @@ type billed struct {
 	start       limit.Time
 }
 
-// watch reads all bills now and then: what is final does not change, whoever owns the shard.
+// watch reads all bills now and then: final ones do not change, under any owner of the shard.
 func (b *ledger) watch(w *world, stop chan struct{}) {
 	for {
 		select {
@@ -118,8 +118,8 @@ func sumsUp(policy, key string) bool {
 	return policy != "pair" || slices.ContainsFunc(errandKeys(), func(e shard.Entry) bool { return e.Key == key })
 }
 
-// judge compares the bills at the end with the answers: each key's sum, over all periods, with what was admitted less what was given
-// back; and where all is of one shard and nothing is given back, each period.
+// judge compares the bills at the end with the answers: each key's sum, over all periods, with what was admitted less
+// what was given back; and where all is of one shard and nothing is given back, each period.
 func (b *ledger) judge(w *world) {
 	var errands []*errand
 	for _, r := range w.runners {

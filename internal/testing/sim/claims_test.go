@@ -17,8 +17,8 @@ const (
 	leaseTTL    limit.Span = 1500e3
 )
 
-// settlement says what is settled, and how. Up to two clients settle one decision, each in its own way: one of them is told
-// that it has ended.
+// settlement is what to settle, and how. Up to two clients settle one decision, each in its own way: one of them is
+// answered that it has ended.
 type settlement struct {
 	of     *op
 	action shard.Action
@@ -108,8 +108,8 @@ func judgeSeats(key named, ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeLeases checks that every hold counts from its decision until it is settled or expires, to the microsecond, and no
-// longer.
+// judgeLeases checks that every hold counts from its decision until it is settled or expires, to the microsecond, and
+// no longer.
 func judgeLeases(key named, ops []*op) (errs []error) {
 	var unknownUnits uint64
 	for _, o := range ops {
@@ -134,7 +134,8 @@ func judgeLeases(key named, ops []*op) (errs []error) {
 	return errs
 }
 
-// leased is the least and the most that can be leased at the place of x, by the answers of reservations and settlements.
+// leased is the least and the most that can be leased at the place of x, by the answers of reservations and
+// settlements.
 func leased(all, ops []*op, x *op) (least, most uint64) {
 	at := &x.decision
 	for _, r := range all {

@@ -26,7 +26,7 @@ const (
 	unknown  fate = iota // it may have been counted, or may still be
 	answered             // there is a decision
 	refused              // certainly not counted
-	ended                // a settlement whose target had ended before
+	ended                // a settlement with a target that had ended before
 )
 
 // op is one operation on one key, from the first call to the last answer.
@@ -161,14 +161,14 @@ func (c *client) insist(o *op, stop chan struct{}) {
 	}
 }
 
-// inDoubt reports whether an answer leaves open what became of an earlier copy under the same id. A denial is not recorded
-// (S6), so the earlier copy may have arrived after it, and have been admitted.
+// inDoubt reports whether an answer leaves open what became of an earlier copy under the same id. A denial is not
+// recorded (S6), so the earlier copy may have arrived after it, and have been admitted.
 func inDoubt(f fate, d *shard.Decision, asked int, id string) bool {
 	return f == answered && !d.Allowed && asked > 1 && id != ""
 }
 
-// resolve asks for the open fates of operations with an id, when the world is whole again. Nobody waited until then: a batch,
-// for one, is not sent again before.
+// resolve asks for the open fates of operations with an id, when the world is whole again. No client waited until then:
+// a batch, for one, is not sent again before.
 func (c *client) resolve() {
 	c.resolving = true
 	for _, o := range c.ops {

@@ -61,12 +61,12 @@ func (t *tally) String() string {
 	return b.String()
 }
 
-// TestClusters builds worlds from seeds: clusters of real nodes in virtual time, on a network, disks and clocks that fail as
-// the seed says, with clients that send requests throughout. The test judges the clients' answers; then the world heals, and
-// the cluster must recover.
+// TestClusters builds worlds from seeds: clusters of real nodes in virtual time, on a network, disks and clocks that
+// fail as the seed says, with clients that send requests throughout. The test judges the clients' answers; then the
+// world heals, and the cluster must recover.
 //
-// A failure names its seed: `go test ./internal/testing/sim -run TestClusters -sim.seed N` applies the same faults to a world at the
-// same times. The run may differ: the order of goroutines has no seed.
+// A failure names its seed: `go test ./internal/testing/sim -run TestClusters -sim.seed N` applies the same faults to a
+// world at the same times. The run may differ: the order of goroutines has no seed.
 func TestClusters(t *testing.T) {
 	if *seedFlag != 0 {
 		var sum tally
@@ -114,8 +114,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// manyWorlds is a number of worlds in which even the rarest fate occurs a dozen times. Fewer worlds need not meet it: no test
-// fails because chance left something out.
+// manyWorlds is a number of worlds in which even the rarest fate occurs a dozen times. Fewer worlds need not meet it:
+// no test fails because chance left something out.
 const manyWorlds = 300
 
 // inShort is what was wrong in a world, without its plan and its story.
@@ -153,8 +153,8 @@ func (t *tally) mustHaveSeenEverything(to *testing.T) {
 
 // kept are the seeds of worlds that once failed. A world that fails in a run of many becomes one of them.
 var kept = []uint64{
-	452,  // the judge took the wait of a client whose load had ended for one that was too long
-	7042, // a disk failed while the first process of a node, whose second one had just gone, was to be rebuilt
+	452,  // the judge took the wait of a client with an ended load for one that was too long
+	7042, // a disk failed while the first process of a node, after the loss of its second one, was to be rebuilt
 }
 
 // seedsToPlay are those of the flags, or else the kept ones and a few more.

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// final is the final used count of each key, by the answers: every fate is known by then. It does not depend on how anything
-// is counted.
+// final is the final used count of each key, by the answers: every fate is known by then. It does not depend on how
+// anything is counted.
 func final(errands []*errand) map[string]int64 {
 	sum := make(map[string]int64)
 	for _, e := range errands {
@@ -63,8 +63,8 @@ func (e *errand) lives() limit.Span {
 	return e.request.Hold.TTL
 }
 
-// awaitFinal checks that every key's final used count equals the sum of the answers. What legs hold for failed operations is
-// released after they have asked home, which takes a while; the count must never be too low.
+// awaitFinal checks that every key's final used count equals the sum of the answers. Units that legs hold for failed
+// operations are released after the legs have asked home, which takes a while; the count must never be too low.
 func (w *world) awaitFinal() {
 	var all []*errand
 	for _, r := range w.runners {

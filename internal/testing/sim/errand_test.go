@@ -14,9 +14,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// Policies and keys of errands, in addition to those of clients: pairs are charged several keys at a time, on any shards;
-// turned starts fresh with each revision; ruled has an override now and then; damped repeats its denials. The key of kin has a parent or
-// none, by the node that is asked.
+// Policies and keys of errands, in addition to those of clients: pairs are charged several keys at a time, on any
+// shards; turned starts fresh with each revision; ruled has an override now and then; damped repeats its denials. The
+// key of kin has a parent or none, by the node that is asked.
 const (
 	pairQuota   = 40
 	turnedBase  = 30
@@ -157,7 +157,8 @@ func (r *runner) run(stop chan struct{}) {
 	}
 }
 
-// askLate sends one more copy of an extension that was answered long ago: the hold may have been extended since, or have ended.
+// askLate sends one more copy of an extension that was answered long ago: the hold may have been extended since, or
+// have ended.
 func (r *runner) askLate() {
 	var old []*errand
 	for _, e := range r.done {
@@ -243,9 +244,9 @@ func (r *runner) several(kind string, op shard.Op) *errand {
 	return e
 }
 
-// turn handles an errand whose commit does not fit, while an earlier copy of it may still take effect: it cancels the hold
-// instead, which ends the copy's target. If the hold has ended by then, the copy has ended it, and the repeated commit
-// reports that.
+// turn handles an errand with a commit that does not fit, while an earlier copy of it may still take effect: it cancels
+// the hold instead, which ends the copy's target. If the hold has ended by then, the copy has ended it, and the
+// repeated commit reports that.
 func (e *errand) turn() {
 	if e.instead == nil {
 		cancel := *e.request.Settlement

@@ -145,8 +145,8 @@ func (w *world) doSlowDisk(f fault) {
 	})
 }
 
-// ail makes a disk slow for a while, in the given way. It spares a process that is starting or stopping: Pebble holds a lock
-// while it opens and closes its log, and virtual time does not pass while a goroutine waits for a lock.
+// ail makes a disk slow for a while, in the given way. It spares a process that is starting or stopping: Pebble holds a
+// lock while it opens and closes its log, and virtual time does not pass while a goroutine waits for a lock.
 func (w *world) ail(m *machine, long time.Duration, with func(*memfs.Disk)) {
 	m.hold()
 	l, disk := m.life.Load(), m.disk
@@ -197,8 +197,8 @@ func (w *world) doWipe(f fault) {
 	m.restart()
 }
 
-// doPause stops a process, and perhaps its machine with it: nothing reaches it or leaves it, it does nothing, and wakes in
-// its old state. Its monotonic clock may or may not have run meanwhile.
+// doPause stops a process, and perhaps its machine with it: nothing reaches it or leaves it, it does nothing, and wakes
+// in its old state. Its monotonic clock may or may not have run meanwhile.
 func (w *world) doPause(f fault) {
 	m := w.victim(f.whom)
 	resume := m.clock.Pause()
@@ -290,8 +290,8 @@ func isRefused(err error) bool {
 	return errors.As(err, &e) && e.Code == shard.Invalid
 }
 
-// doRemove removes a node from the cluster for good, if enough others are left. The node is stopped when it has no replicas
-// left.
+// doRemove removes a node from the cluster for good, if enough others are left. The node is stopped when it has no
+// replicas left.
 func (w *world) doRemove(f fault) {
 	m := w.victim(f.whom)
 	m.hold()

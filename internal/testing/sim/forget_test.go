@@ -24,8 +24,8 @@ func (r *runner) private() *errand {
 	return r.new("private", shard.Check, entries...)
 }
 
-// forget has one of the runner's own keys forgotten, as stint keys forget does. It is done if all shards had nothing left of it: an
-// errand without an answer says that it may have been done in part.
+// forget has one of the runner's own keys forgotten, as stint keys forget does. It is done if all shards had nothing
+// left of it: an errand without an answer says that it may have been done in part.
 func (r *runner) forget() *errand {
 	e := r.new("forget", shard.Forget, shard.Entry{Policy: "pair", Key: r.privateKeys()[r.chance.IntN(2)], Cost: 1})
 	e.request.ID = ""
@@ -65,8 +65,8 @@ func (r *runner) forgetRound(e *errand) (left, ok bool) {
 	return left, true
 }
 
-// judgeForgotten checks that a key has used no more at the end than was admitted since it was last forgotten, once the legs of
-// operations that came to nothing have given back what they held.
+// judgeForgotten checks that a key has used no more at the end than was admitted since it was last forgotten, once the
+// legs of operations that came to nothing have given back what they held.
 func (w *world) judgeForgotten() {
 	for _, r := range w.runners {
 		for _, key := range r.privateKeys() {
@@ -77,7 +77,8 @@ func (w *world) judgeForgotten() {
 				}
 			}
 			most := int64(0)
-			for _, e := range r.done { // one without an answer was asked again at the end, and may be counted after what followed it here
+			// one without an answer was asked again at the end, and may be counted after what followed it here
+			for _, e := range r.done {
 				at := slices.IndexFunc(e.request.Entries, func(entry shard.Entry) bool { return entry.Key == key })
 				if at >= 0 && e.kind == "private" && e.admitted() && e.returned > forgotten {
 					most += int64(e.request.Entries[at].Cost)

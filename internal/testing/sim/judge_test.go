@@ -135,8 +135,8 @@ func (o *op) used() uint64 {
 	return o.decision.Limits[0].Used
 }
 
-// asCounted reports whether this is the answer to a copy of a request that was counted before: it shows the current limits,
-// and not the place of the original.
+// asCounted reports whether this is the answer to a copy of a request that was counted before: it shows the current
+// limits, and not the place of the original.
 func (o *op) asCounted() bool { return o.decision.Replayed && o.decision.Index == 0 }
 
 // placed lists the answered operations in the order of the log.
@@ -196,7 +196,8 @@ func judgeReplays(ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeStock judges a lifetime limit: every unit is given out once, no others are, and every denied request did not fit.
+// judgeStock judges a lifetime limit: every unit is given out once, no others are, and every denied request did not
+// fit.
 func judgeStock(key named, ops []*op) (errs []error) {
 	var ledger model.Ledger
 	for _, o := range ops {
@@ -222,7 +223,8 @@ func judgeStock(key named, ops []*op) (errs []error) {
 	return errs
 }
 
-// judgeRun checks that a counter's numbers, in the order of the log, only grow, and that each admission took its own units.
+// judgeRun checks that a counter's numbers, in the order of the log, only grow, and that each admission took its own
+// units.
 func judgeRun(all []*op, quota uint64) (errs []error) {
 	used := uint64(0)
 	for _, o := range all {
@@ -245,8 +247,8 @@ func judgeRun(all []*op, quota uint64) (errs []error) {
 	return errs
 }
 
-// judgeHits judges a window that begins with the first hit: each window as above, and none begins before the last one has
-// ended.
+// judgeHits judges a window that begins with the first hit: each window as above, and none begins before the last one
+// has ended.
 func judgeHits(ops []*op) (errs []error) {
 	windows := make(map[limit.Time][]*op)
 	for _, o := range placed(ops) {
@@ -291,9 +293,9 @@ func judgeGrown(ops []*op) (errs []error) {
 	return errs
 }
 
-// observed is the clients' view of a key. An operation answered as counted before was counted at some time after its first
-// request, and its answer shows the key at the time of the answer. So it is two observations, and the first may not have
-// happened.
+// observed is the clients' view of a key. An operation answered as counted before was counted at some time after its
+// first request, and its answer shows the key at the time of the answer. So it is two observations, and the first may
+// not have happened.
 func observed(ops []*op) (all []model.Observed) {
 	for _, o := range ops {
 		seen := model.Observed{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.cost,

@@ -184,9 +184,9 @@ func (m *machine) mayStop(reason error) error {
 	return fmt.Errorf("%s stopped itself, and nothing was done to it: %w", m.id, reason)
 }
 
-// crash ends the process immediately: its network is cut, and all or part of what it wrote without fsync is lost. The caller
-// holds the machine. The old process then shuts down on its old disk, which no other process sees. A process that ended
-// itself leaves its writes in the cache.
+// crash ends the process immediately: its network is cut, and all or part of what it wrote without fsync is lost. The
+// caller holds the machine. The old process then shuts down on its old disk, which no other process sees. A process
+// that ended itself leaves its writes in the cache.
 func (m *machine) crash(keep bool) {
 	l := m.life.Swap(nil)
 	if l == nil {

@@ -11,10 +11,11 @@ import (
 	"github.com/stint-io/stint/node"
 )
 
-// These faults are not drawn: a second process runs under the id of a node. In calm worlds the node runs, and the second process, with
-// an empty directory or a copy of the node's, ends by itself. In every other world the second process has an empty directory, and the
-// node may have been replaced by it when it answers again: it wakes after a pause, or after whatever else happens. Then it is the one
-// that ends, as often as it starts, until the second process is gone.
+// These faults are not drawn: a second process runs under the id of a node. In calm worlds the node runs, and the
+// second process, with an empty directory or a copy of the node's, ends by itself. In every other world the second
+// process has an empty directory, and the node may have been replaced by it when it answers again: it wakes after a
+// pause, or after whatever else happens. Then it is the one that ends, as often as it starts, until the second process
+// is gone.
 const (
 	secondProcess = "second process"
 	secondByCopy  = "second process, by a copy"
@@ -52,8 +53,8 @@ func (w *world) doSecond(f fault) {
 	w.insteadOfTheFirst(f, func() { w.pause(f.long) })
 }
 
-// doSecondByCopy is for calm worlds: a copy that takes over from a node which does not answer votes with less memory than the node had,
-// as any old backup of a disk does.
+// doSecondByCopy is for calm worlds: a copy that takes over from a node which does not answer votes with less memory
+// than the node had, as any old backup of a disk does.
 func (w *world) doSecondByCopy(f fault) {
 	w.besideTheFirst(f, func(m *machine) *machine {
 		clone, dir := memfs.CrashClone(m.disk, 100, 1), m.newDir()
@@ -90,7 +91,8 @@ func (w *world) besideTheFirst(f fault, second func(*machine) *machine) {
 	other.crash(true)
 }
 
-// doSecondOfAHalt pauses a machine for longer than a second process needs to take its place, and lets it wake beside that one.
+// doSecondOfAHalt pauses a machine for longer than a second process needs to take its place, and lets it wake beside
+// that one.
 func (w *world) doSecondOfAHalt(f fault) {
 	w.insteadOfTheFirst(f, func() {
 		w.doPause(f)
@@ -98,9 +100,9 @@ func (w *world) doSecondOfAHalt(f fault) {
 	})
 }
 
-// insteadOfTheFirst runs a second process with an empty directory while something happens to the first one. Either of them may be the
-// node; the other one ends as often as it starts. In the end the first one is. Its replicas are replaced up to twice, and no others
-// meanwhile.
+// insteadOfTheFirst runs a second process with an empty directory while something happens to the first one. Either of
+// them may be the node; the other one ends as often as it starts. In the end the first one is. Its replicas are
+// replaced up to twice, and no others meanwhile.
 func (w *world) insteadOfTheFirst(f fault, during func()) {
 	m := w.victim(f.whom)
 	s, err := w.status()

@@ -12,7 +12,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/bubble"
 )
 
-// story is the history of a world in virtual time: its faults, and the logs of its nodes. It is formatted only on request.
+// story is the history of a world in virtual time: its faults, and the logs of its nodes. It is formatted only on
+// request.
 type story struct {
 	mu    sync.Mutex
 	began time.Time

@@ -168,8 +168,8 @@ func (w *world) status() (newest api.ClusterStatus, err error) {
 	return newest, err
 }
 
-// mayDestroy reports whether a node may lose its disk, or be removed, without risk to a majority: everything is as it should
-// be, and no other node is being destroyed. It permits the next one once the node's replicas are replaced.
+// mayDestroy reports whether a node may lose its disk, or be removed, without risk to a majority: everything is as it
+// should be, and no other node is being destroyed. It permits the next one once the node's replicas are replaced.
 func (w *world) mayDestroy(m *machine) bool {
 	s, err := w.status()
 	if err != nil || w.unsettled(&s) != nil || len(s.Nodes) < 3 || !w.destroying.CompareAndSwap(false, true) {
@@ -409,7 +409,8 @@ func (w *world) seeSums() {
 	}
 }
 
-// conclude resolves the open fates, reads the results, waits until all replicas are at the same place, and stops everything.
+// conclude resolves the open fates, reads the results, waits until all replicas are at the same place, and stops
+// everything.
 func (w *world) conclude() {
 	for _, c := range w.clients {
 		c.resolve()

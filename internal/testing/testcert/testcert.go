@@ -61,18 +61,19 @@ func (a *Authority) sign(template, parent *x509.Certificate, key *ecdsa.PublicKe
 	return c
 }
 
-// Pool holds the authority alone.
+// Pool returns a pool with the authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
-// Trusting is the configuration of a client that trusts the authority alone.
+// Trusting returns the configuration of a client that trusts the authority alone.
 func (a *Authority) Trusting() *tls.Config { return &tls.Config{RootCAs: a.Pool()} }
 
-// Write issues a certificate, and writes it into a directory with its key and its authority. It is for 30 days, both ends of a connection,
-// and localhost in all spellings, unless changes say otherwise. Files that are there are replaced, and look newer.
+// Write issues a certificate, and writes it into a directory with its key and its authority. It is for 30 days, both
+// ends of a connection, and localhost in all spellings, except for changes. Existing files are replaced, and look
+// newer.
 func (a *Authority) Write(dir string, changes ...func(*x509.Certificate)) Files {
 	a.t.Helper()
 	a.serial++
@@ -113,7 +114,7 @@ func (a *Authority) Client(changes ...func(*x509.Certificate)) *tls.Config {
 		a.t.Fatal(err)
 	}
 	config := a.Trusting()
-	// A client would keep back a certificate of an authority that the server does not name.
+	// A client would hold back a certificate of an authority that the server does not name.
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	return config
 }
@@ -137,7 +138,7 @@ func Hosts(names ...string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = names, nil }
 }
 
-// EndsIn makes a certificate expire so long from now; below 0, it has expired.
+// EndsIn makes a certificate expire after this time; below 0, it has expired.
 func EndsIn(left time.Duration) func(*x509.Certificate) {
 	return func(c *x509.Certificate) {
 		c.NotAfter = time.Now().Add(left)

@@ -42,8 +42,8 @@ func claimSubnet() (*subnet, error) {
 	return nil, fmt.Errorf("testcluster: all of 127.77.0.0/16 is taken: %w", last)
 }
 
-// take claims the subnet. A process that listens at the port of a node, as one that listens at all addresses does, would answer
-// in the node's place.
+// take claims the subnet. A process that listens at the port of a node, or at all addresses, would answer in place of
+// the node.
 func (s *subnet) take() (err error) {
 	if s.claim, err = net.Listen("tcp", hostPort(s.ip(254), claimPort)); err != nil {
 		return err

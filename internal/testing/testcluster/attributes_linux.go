@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// attributes puts a process into its own process group, and has the kernel kill it when this process dies.
+// attributes puts a process into its own process group, and makes the kernel kill it when this process dies.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// standsStill reports whether every thread of a process is stopped, or the process is gone. See proc(5): the state follows
-// the name, which is in parentheses and may contain any character.
+// standsStill reports whether every thread of a process is stopped, or the process is gone. See proc(5): the state
+// follows the name, which is in parentheses and may contain any character.
 func standsStill(process int) bool {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", process))
 	for _, thread := range threads {

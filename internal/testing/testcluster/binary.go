@@ -11,15 +11,15 @@ import (
 	"syscall"
 )
 
-// builds has the path of each binary that this process has asked for, by its tags.
+// builds has the path of each binary that this process has requested, by its tags.
 var builds = struct {
 	sync.Mutex
 	paths map[string]string
 }{paths: map[string]string{}}
 
-// Binary returns the path of the program stint, for tests: the one that STINT_BINARY names, or one with these build
-// tags, made of the source as it is. The binary lies in Go's build cache, so that all packages of `go test ./...` use
-// one: linking it takes seconds.
+// Binary returns the path of the program stint, for tests: the one named by STINT_BINARY, or one with these build tags,
+// built from the current source. The binary lies in Go's build cache, so that all packages of `go test ./...` use one:
+// linking it takes seconds.
 func Binary(tags ...string) (path string, err error) {
 	if path := os.Getenv("STINT_BINARY"); path != "" && len(tags) == 0 {
 		return path, nil
@@ -39,7 +39,7 @@ func Binary(tags ...string) (path string, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("testcluster: waiting for another build: %w", err)
 	}
-	for range 2 { // the run that links the binary executes it where it was linked, and the next one in the cache
+	for range 2 { // the run that links the binary executes it in its build directory, and the next one in the cache
 		if path, err = locate(key); err != nil {
 			return "", err
 		}

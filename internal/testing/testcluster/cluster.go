@@ -18,13 +18,14 @@ type Options struct {
 	Binary   string   // path of the stint binary
 	Nodes    int      // number of founding nodes
 	Dir      string   // for data, logs and policies; the caller removes it
-	Shards   int      // 0: the binary's default
-	Replicas int      // 0: the binary's default
-	Policies string   // text of the policies file; "": none
+	Shards   int      // 0 means the binary's default
+	Replicas int      // 0 means the binary's default
+	Policies string   // text of the policies file; may be empty
 	Args     []string // more flags for every node
 	Direct   bool     // no relay between the nodes: for measurements
 	Redis    bool     // every node also serves the Redis protocol
-	// TLS asks the nodes whether they are ready, where Args has them serve clients with TLS; nil: they are asked in plaintext.
+	// TLS is for asking the nodes whether they are ready, if Args make them serve clients with TLS; nil asks in
+	// plaintext.
 	TLS *tls.Config
 }
 
@@ -33,7 +34,7 @@ type Cluster struct {
 	options Options
 	subnet  *subnet
 	links   *Links
-	mesh    *mesh // nil: Direct
+	mesh    *mesh // nil if Direct
 
 	mu    sync.Mutex
 	nodes []*node
@@ -144,28 +145,29 @@ func (c *Cluster) Close() {
 	c.subnet.release()
 }
 
-// Len is the number of nodes, including those that ended.
+// Len returns the number of nodes, including those that ended.
 func (c *Cluster) Len() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.nodes)
 }
 
-// Name is the node's id: n1 for node 0.
+// Name returns the node's id: n1 for node 0.
 func (c *Cluster) Name(i int) string { return c.node(i).name }
 
-// Addr is the API address of a node, host:port.
+// Addr returns the API address of a node, host:port.
 func (c *Cluster) Addr(i int) string { return c.node(i).addr() }
 
-// RedisAddr is the address at which a node serves the Redis protocol, if Options.Redis is set.
+// RedisAddr returns the address at which a node serves the Redis protocol, if Options.Redis is set.
 func (c *Cluster) RedisAddr(i int) string { return hostPort(c.node(i).ip, redisPort) }
 
-// Beside is an address with this port, on the cluster's subnet, at which no node listens: for programs that a test runs beside.
+// Beside returns an address with this port, on the cluster's subnet, at which no node listens: for programs that a test
+// runs beside it.
 func (c *Cluster) Beside(port int) string { return hostPort(c.subnet.ip(beside), port) }
 
 const beside = 253
 
-// Addrs are the API addresses of all nodes.
+// Addrs returns the API addresses of all nodes.
 func (c *Cluster) Addrs() (all []string) {
 	for i := range c.Len() {
 		all = append(all, c.Addr(i))
@@ -173,7 +175,7 @@ func (c *Cluster) Addrs() (all []string) {
 	return all
 }
 
-// Links are the links between the nodes, which can be cut.
+// Links returns the links between the nodes, which can be cut.
 func (c *Cluster) Links() *Links { return c.links }
 
 // Add starts one more node, which joins. It does not wait until the node is ready.
@@ -185,10 +187,10 @@ func (c *Cluster) Add() (int, error) {
 	return i, c.Restart(i)
 }
 
-// Dir is the data directory of a node.
+// Dir returns the data directory of a node.
 func (c *Cluster) Dir(i int) string { return c.node(i).data() }
 
-// KeyFile is the cluster key file of all nodes.
+// KeyFile returns the cluster key file of all nodes.
 func (c *Cluster) KeyFile() string { return c.options.key() }
 
 // Wipe removes the data of a node that has ended.
@@ -215,12 +217,12 @@ func (c *Cluster) node(i int) *node {
 	return c.nodes[i]
 }
 
-// byName finds a node by its id; -1: there is none.
+// byName finds a node by its id, or returns -1.
 func (c *Cluster) byName(name string) int {
 	return c.find(func(n *node) bool { return n.name == name })
 }
 
-// byIP finds a node by the address it listens on; -1: there is none.
+// byIP finds a node by the address it listens on, or returns -1.
 func (c *Cluster) byIP(ip string) int {
 	return c.find(func(n *node) bool { return n.ip == ip })
 }

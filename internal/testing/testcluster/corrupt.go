@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Corrupt damages a node's files: it flips one bit, a third of the way in, of every file below the data directory that has at
-// least `least` bytes and a base name that matches the pattern (of path/filepath). The node must have ended. It returns the
-// number of damaged files.
+// Corrupt damages a node's files: it flips one bit, a third of the way in, of every file below the data directory that
+// has at least `least` bytes and a base name that matches the pattern (of path/filepath). The node must have ended. It
+// returns the number of damaged files.
 func (c *Cluster) Corrupt(i int, pattern string, least int) (files int, err error) {
 	if c.Running(i) {
 		return 0, fmt.Errorf("testcluster: %s still runs", c.Name(i))

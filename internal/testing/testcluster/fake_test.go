@@ -20,7 +20,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain lets the test binary act as stint: the test cluster starts this binary again, with serve as its first argument.
+// TestMain lets the test binary act as stint: the test cluster starts this binary again, with serve as its first
+// argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {
 		os.Exit(playStint(os.Args[2:]))

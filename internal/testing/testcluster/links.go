@@ -9,9 +9,9 @@ import (
 // stranger is a sender that could not be identified.
 const stranger = -1
 
-// Links says which node's bytes reach which other node, and with what delay. All methods may be called concurrently.
+// Links defines which node's bytes reach which other node, and with what delay. All methods may be called concurrently.
 type Links struct {
-	nodes func() int // how many there are
+	nodes func() int // the number of nodes
 
 	mu      sync.Mutex
 	cut     map[[2]int]bool // from, to
@@ -62,7 +62,7 @@ func (l *Links) isClosed() bool {
 	return l.closed
 }
 
-// Cut holds what node from sends to node to. The other direction stays open.
+// Cut holds the bytes from one node to another. The other direction stays open.
 func (l *Links) Cut(from, to int) { l.change(func() { l.cut[[2]int{from, to}] = true }) }
 
 // Mend ends a Cut.

@@ -27,7 +27,7 @@ func (c *Cluster) Logs() string {
 // stackLines is the number of lines of each node's stacks in a failure report.
 const stackLines = 300
 
-// stacks ends the nodes that run with SIGQUIT, and returns what their goroutines waited for.
+// stacks ends the running nodes with SIGQUIT, and returns what their goroutines waited for.
 func (c *Cluster) stacks() string {
 	var all strings.Builder
 	for i := range c.Len() {

@@ -92,8 +92,8 @@ func (m *mesh) accept(listener net.Listener, to int, target string, identify ide
 	}
 }
 
-// connect relays a connection. If the node does not listen, the connection is reset: that is how the node would have refused
-// it.
+// connect relays a connection. If the node does not listen, the connection is reset: that is how the node would have
+// refused it.
 func (m *mesh) connect(conn *net.TCPConn, to int, target string, identify identifier) {
 	defer m.drop(conn)
 	from, read := identify(conn)

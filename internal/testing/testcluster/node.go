@@ -22,8 +22,8 @@ type node struct {
 	name, ip, announced, dir string
 
 	mu     sync.Mutex
-	binary string // "": the one of the options
-	life   *life  // the newest process; nil: never started
+	binary string // "" means that of the options
+	life   *life  // the newest process; nil if never started
 }
 
 // life is one process of a node.
@@ -41,7 +41,7 @@ func (n *node) data() string  { return filepath.Join(n.dir, "data") }
 func (n *node) log() string   { return filepath.Join(n.dir, "log") }
 func (n *node) clock() string { return filepath.Join(n.dir, "clock") }
 
-// current is the newest process, running or not.
+// current returns the newest process, running or not.
 func (n *node) current() *life {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,8 +80,8 @@ func (c *Cluster) UseBinary(i int, binary string) {
 // Restart starts a node that ended or never ran, on its existing directory. It does not wait until the node is ready.
 func (c *Cluster) Restart(i int) error { return c.start(i, "") }
 
-// RestartFailing starts a node under strace, which makes its fdatasync calls fail as in "error=EIO:when=60+" or slow as in
-// "delay_enter=300000:when=20+" (microseconds). The counts apply to each thread separately.
+// RestartFailing starts a node under strace, which makes its fdatasync calls fail as in "error=EIO:when=60+" or slow as
+// in "delay_enter=300000:when=20+" (microseconds). The counts apply to each thread separately.
 func (c *Cluster) RestartFailing(i int, inject string) error { return c.start(i, inject) }
 
 func (c *Cluster) start(i int, inject string) error {
@@ -127,8 +127,8 @@ func withoutOurs(environment []string) (rest []string) {
 	return rest
 }
 
-// Twin is the command of a second process under the id of a node, which ends with ctx at the latest. Its data is in dir/data, and it
-// listens where no node does: at Beside.
+// Twin is the command of a second process under the id of a node, which ends with ctx at the latest. Its data is in
+// dir/data, and it listens where no node does: at Beside.
 func Twin(ctx context.Context, c *Cluster, i int, dir string) *exec.Cmd {
 	ip := c.subnet.ip(beside)
 	command := exec.CommandContext(ctx, c.options.Binary, c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
@@ -159,7 +159,7 @@ func (c *Cluster) arguments(n *node) []string {
 	return append(args, o.Args...)
 }
 
-// seeds are the announced gossip addresses of the founders.
+// seeds returns the announced gossip addresses of the founders.
 func (c *Cluster) seeds() string {
 	var seeds []string
 	for i := range c.options.Nodes {
@@ -180,8 +180,8 @@ func (c *Cluster) Kill(i int) error {
 	return err
 }
 
-// Terminate stops a node with SIGTERM and waits for its end; any exit code but 0 is an error. If ctx ends first, the node
-// still runs.
+// Terminate stops a node with SIGTERM and waits for its end; any exit code but 0 is an error. If ctx ends first, the
+// node still runs.
 func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	l := c.node(i).current()
 	if !l.running() {
@@ -198,7 +198,7 @@ func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	return err
 }
 
-// AwaitExit waits for a node's end and returns its exit code, -1 if a signal ended it.
+// AwaitExit waits for a node's end and returns its exit code, or -1 if a signal ended it.
 func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 	l := c.node(i).current()
 	if l == nil {
@@ -215,8 +215,8 @@ func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 // MayEnd allows a node to end from here on: Surprises will not report it.
 func (c *Cluster) MayEnd(i int) { c.node(i).current().askToEnd() }
 
-// Pause stops a node with SIGSTOP, and returns when every thread of it has stopped: the signal takes effect only later, and a
-// thread on another core runs on until then.
+// Pause stops a node with SIGSTOP, and returns when every thread of it has stopped: the signal takes effect only later,
+// and a thread on another core runs on until then.
 func (c *Cluster) Pause(i int) error {
 	if err := c.signal(i, syscall.SIGSTOP); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (c *Cluster) signal(i int, signal syscall.Signal) error {
 	return syscall.Kill(-l.command.Process.Pid, signal)
 }
 
-// server is the process id of the node itself.
+// server returns the process id of the node itself.
 func (l *life) server() int {
 	if l.traced {
 		if children := childrenOf(l.command.Process.Pid); len(children) > 0 {
@@ -268,7 +268,7 @@ func (c *Cluster) Surprises() (all []string) {
 	return all
 }
 
-// AwaitReady waits until the nodes (none given: all that run) answer /readyz with 200.
+// AwaitReady waits until the nodes answer /readyz with 200. Without arguments it waits for all that run.
 func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 	if len(nodes) == 0 {
 		for i := range c.Len() {

@@ -70,8 +70,8 @@ func cutText(b []byte) (text string, rest []byte, ok bool) {
 	return string(b[2 : 2+length]), b[2+length:], true
 }
 
-// bySocket finds the process that holds the other end of a connection: the kernel lists sockets with their inodes, and each
-// process's open files. A gossip stream does not name its sender.
+// bySocket finds the process that holds the other end of a connection: the kernel lists sockets with their inodes, and
+// each process's open files. A gossip stream does not name its sender.
 func (m *mesh) bySocket(conn net.Conn) (from int, read []byte) {
 	inode, ok := inodeOf(conn.RemoteAddr(), conn.LocalAddr())
 	if !ok {

@@ -16,7 +16,7 @@ type TB interface {
 	Fatal(args ...any)
 }
 
-// patience is how long the nodes of a test may take to be ready. It says nothing about how fast they should be.
+// patience bounds the start of a test's nodes. It implies nothing about how fast they should be.
 const patience = 2 * time.Minute
 
 // Prepare is New for a test: the cluster is closed with it, and if the test failed it shows the logs of the nodes.
@@ -60,8 +60,8 @@ func Run(t TB, o Options) *Cluster {
 	return c
 }
 
-// InMemory is a directory for what a test's nodes write, on a file system in memory; "": the machine has none with
-// room. A node ends itself when its disk does not answer for two seconds, as the disk of a busy machine may.
+// InMemory returns a directory for the data of a test's nodes, on a file system in memory, or "" if the machine has
+// none with room. A node ends itself when its disk does not answer for two seconds, which happens on a busy machine.
 func InMemory() string {
 	const shm, room = "/dev/shm", 256 << 20
 	var is syscall.Statfs_t

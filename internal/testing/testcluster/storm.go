@@ -27,14 +27,14 @@ const (
 // Storm describes the faults to make, and how often.
 type Storm struct {
 	Faults  []Fault
-	AtOnce  int           // faults that may overlap; 0 or 1: each begins when the nodes are ready again
+	AtOnce  int           // faults that may overlap; with 0 or 1, each begins when the nodes are ready again
 	Rest    time.Duration // between two faults, on average
-	Longest time.Duration // of one fault; 0: 8 s
+	Longest time.Duration // of one fault; 0 means 8 s
 	Seed    uint64
-	Tell    func(what string) // called when a fault begins; nil: no calls
-	// Sound reports whether every copy of the data can be trusted. A disk fails only then, and only one at a time: a node
-	// whose disk failed does not vote until it has new copies, and a second one would take away the majority. nil: disks are
-	// slow, and none fails.
+	Tell    func(what string) // called when a fault begins; may be nil
+	// Sound reports whether every copy of the data can be trusted. A disk fails only then, and only one at a time: a
+	// node with a failed disk does not vote until it has new copies, and a second one would take away the majority.
+	// With nil, disks are slow, but none fails.
 	Sound func(ctx context.Context) bool
 }
 
@@ -57,9 +57,9 @@ type weather struct {
 	fails  time.Time // when the newest failure of a disk ended; in the future while it lasts
 }
 
-// Storm makes faults until ctx ends, then ends those that remain and starts the nodes that do not run. It returns the number
-// of faults of each kind. An error means that a node did something that no fault explains: it ended by itself, did not stop
-// in order, or did not come back.
+// Storm makes faults until ctx ends, then ends those that remain and starts the nodes that do not run. It returns the
+// number of faults of each kind. An error means that a node did something that no fault explains: it ended by itself,
+// did not stop in order, or did not come back.
 func (c *Cluster) Storm(ctx context.Context, s Storm) (map[Fault]int, error) {
 	s.AtOnce = max(s.AtOnce, 1)
 	if s.Longest == 0 {
@@ -253,7 +253,8 @@ func (w *weather) disk(ctx context.Context, i int, random *rand.Rand) error {
 	return errors.Join(err, w.cluster.Restart(i))
 }
 
-// mayFail reports whether a disk may fail now, and claims that for the caller, who must call failed when the fault is over.
+// mayFail reports whether a disk may fail now, and claims that for the caller, who must call failed when the fault is
+// over.
 func (w *weather) mayFail(ctx context.Context) bool {
 	w.mu.Lock()
 	free := time.Since(w.fails) > afterFailure
