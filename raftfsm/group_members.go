@@ -138,7 +138,7 @@ func (g *Group) change(what string, prevIndex uint64,
 	}
 	future, refused := begin(members)
 	if future == nil {
-		g.leave()
+		<-g.proposals
 	}
 	if refused != nil {
 		return failed(refused)
@@ -157,7 +157,7 @@ func (g *Group) awaitChange(future raft.IndexFuture) *shard.Error {
 	done := make(chan error, 1)
 	go func() {
 		done <- future.Error()
-		g.leave()
+		<-g.proposals
 	}()
 	timeout := time.NewTimer(changeTimeout)
 	defer timeout.Stop()

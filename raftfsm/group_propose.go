@@ -38,7 +38,7 @@ func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 	settled := make(chan settlement, 1)
 	go func() {
 		settled <- g.settle(future)
-		g.leave()
+		<-g.proposals
 	}()
 	return func() (shard.Outcome, error) { return g.await(settled) }
 }
@@ -60,8 +60,6 @@ func (g *Group) enter() bool {
 		return false
 	}
 }
-
-func (g *Group) leave() { <-g.proposals }
 
 // refusal says why a proposal is not even tried.
 func (g *Group) refusal() *shard.Error {

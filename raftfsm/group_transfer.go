@@ -80,7 +80,7 @@ func (g *Group) transfer(to string) error {
 	done := make(chan error, 1)
 	go func() {
 		done <- future.Error()
-		g.leave()
+		<-g.proposals
 	}()
 	timeout := time.NewTimer(2 * g.electionTimeout())
 	defer timeout.Stop()

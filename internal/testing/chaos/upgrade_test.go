@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/testcluster"
 	"github.com/stint-io/stint/shard"
 )
@@ -108,24 +109,35 @@ func (u *upgrade) roll(ctx context.Context) error {
 func (u *upgrade) hasWritten(newest shard.Level) {
 	u.Helper()
 	for i := range u.c.Len() {
-		sums := map[shard.Level]int{}
-		files, err := filepath.Glob(filepath.Join(u.c.Dir(i), "log", "*.log"))
-		if err != nil {
-			u.Error(err)
-		}
-		for _, file := range files {
-			b, err := os.ReadFile(file) // Pebble may remove one that is full
-			if err != nil && !os.IsNotExist(err) {
-				u.Error(err)
-			}
-			for level := shard.LevelFirst; level <= shard.LevelNewest; level++ {
-				sums[level] += sumEntries(b, level)
-			}
-		}
-		if sums[newest] == 0 || newest < shard.LevelNewest && sums[shard.LevelNewest] > 0 {
-			u.Errorf("%s has sum entries of each level: %v; want the newest of level %d", u.c.Name(i), sums, newest)
+		var sums map[shard.Level]int
+		await.Until(u.T, u.c.Name(i)+" has a sum entry of the newest level", func() bool {
+			sums = u.sums(i)
+			return sums[newest] > 0
+		}, &sums)
+		if newest < shard.LevelNewest && sums[shard.LevelNewest] > 0 {
+			u.Errorf("%s has sum entries of each level: %v; want none above level %d", u.c.Name(i), sums, newest)
 		}
 	}
+}
+
+// sums counts the sum entries of each level in the log of a node.
+func (u *upgrade) sums(i int) map[shard.Level]int {
+	u.Helper()
+	sums := map[shard.Level]int{}
+	files, err := filepath.Glob(filepath.Join(u.c.Dir(i), "log", "*.log"))
+	if err != nil {
+		u.Error(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file) // Pebble may remove one that is full
+		if err != nil && !os.IsNotExist(err) {
+			u.Error(err)
+		}
+		for level := shard.LevelFirst; level <= shard.LevelNewest; level++ {
+			sums[level] += sumEntries(b, level)
+		}
+	}
+	return sums
 }
 
 // sumEntries counts the sum entries of a level in a file of the log, which Pebble does not pack: level, kind 3, four
