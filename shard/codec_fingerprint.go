@@ -28,7 +28,7 @@ func fingerprint(r *Request) uint64 {
 		sent.Adjustment = new(*a)
 		sent.Adjustment.Actor = ""
 	}
-	c := MessageWriter(make([]byte, 0, 256))
+	c := MessageWriter(make([]byte, 0, 128))
 	c.Request(&sent)
 	return xxhash.Sum64(c.Written())
 }

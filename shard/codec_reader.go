@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"encoding/binary"
-
-	"github.com/stint-io/stint/shard/slot"
-)
+import "encoding/binary"
 
 // reader reads values from the front of a byte slice. After the first missing value, failed stays set and every further
 // value is zero, so callers check once, at the end.
@@ -32,14 +28,6 @@ func take[V uint64 | int64](r *reader, v V, n int) V {
 	return v
 }
 
-func (r *reader) fixed64() uint64 {
-	b := r.bytes(8)
-	if r.failed {
-		return 0
-	}
-	return binary.LittleEndian.Uint64(b)
-}
-
 // bytes returns the next n bytes, which share the slice's memory.
 func (r *reader) bytes(n uint64) []byte {
 	if r.failed || n > uint64(len(r.rest)) {
@@ -64,13 +52,6 @@ func (r *reader) bits(known byte) byte {
 	b := r.byte()
 	r.failed = r.failed || b&^known != 0
 	return b
-}
-
-// slot reads the number of a slot.
-func (r *reader) slot() slot.ID {
-	at := r.uvarint()
-	r.failed = r.failed || at >= slot.Count
-	return slot.ID(at % slot.Count)
 }
 
 func (r *reader) string() string { return string(r.bytes(r.uvarint())) }
