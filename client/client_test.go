@@ -223,8 +223,8 @@ func TestAChecksGoesStraightToItsOwner(t *testing.T) {
 	}
 }
 
-// awaited is a context that records when a goroutine waits for its end. The client does so when the check is in its
-// queue.
+// awaited is a context that records when a goroutine waits for its end. If it has a deadline, the client does so first when
+// the check is in its queue.
 type awaited struct {
 	context.Context
 	by *atomic.Int64
@@ -243,10 +243,12 @@ func TestWhatIsAskedAtTheSameTimeTravelsTogether(t *testing.T) {
 	c := start(t, a.url)
 	var group sync.WaitGroup
 	var queued atomic.Int64
+	bounded, cancel := context.WithTimeout(t.Context(), await.Patience)
+	defer cancel()
 	check := func(i int) {
 		group.Go(func() {
 			key := fmt.Sprintf("user:%d", i)
-			if d, err := c.Check(awaited{context.Background(), &queued}, client.Entry("p", key)); err != nil || d.Reason != key {
+			if d, err := c.Check(awaited{bounded, &queued}, client.Entry("p", key)); err != nil || d.Reason != key {
 				t.Errorf("%s: %v, %v", key, d, err)
 			}
 		})
