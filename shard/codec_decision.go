@@ -62,7 +62,7 @@ func (c *MessageCodec) decision(d *Decision, has decisionParts) {
 	c.position(&d.Position)
 	codec.Uint(&c.Codec, &d.Index, math.MaxUint32)
 	if n := c.CountTo(len(d.Limits), c.Left()/leastStatus); c.Reading() && n > 0 {
-		d.Limits, c.statuses = carve(c.statuses, n, c.ahead)
+		d.Limits = c.statuses.take(n)
 	}
 	before := &LimitStatus{}
 	for i := range d.Limits {

@@ -25,11 +25,9 @@ type MessageCodec struct {
 	alien bool // a status was read whose entry is not among the names
 	inLeg bool // the decision of a leg, which must not contain an operation
 
-	// Memory that the requests or results of one frame share; ahead is how many of these are still to be read, including
-	// the current one.
-	entries  []Entry
-	statuses []LimitStatus
-	ahead    int
+	// Memory that the requests or results of one frame share.
+	entries  slab[Entry]
+	statuses slab[LimitStatus]
 }
 
 // MessageWriter returns a MessageCodec that appends to b.
@@ -40,16 +38,8 @@ func MessageReader(text string) MessageCodec { return MessageCodec{Codec: codec.
 
 // Next makes a reader read another text, the first of ahead that are left.
 func (c *MessageCodec) Next(text string, ahead int) {
-	*c = MessageCodec{Codec: codec.Reader(text), entries: c.entries, statuses: c.statuses, ahead: ahead}
-}
-
-// carve returns n zero values from a shared block of memory, and the rest of the block. If the block is too small, carve
-// allocates one with room for ahead values, within bounds.
-func carve[T any](piece []T, n, ahead int) (values, left []T) {
-	if len(piece) < n {
-		piece = make([]T, max(n, min(ahead, 64)))
-	}
-	return piece[:n:n], piece[n:]
+	*c = MessageCodec{Codec: codec.Reader(text), entries: c.entries, statuses: c.statuses}
+	c.entries.given, c.statuses.given = ahead, ahead // most requests and results have one of these
 }
 
 func (c *MessageCodec) position(p *Position) {

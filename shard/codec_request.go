@@ -18,7 +18,7 @@ func (c *MessageCodec) Request(r *Request) {
 	c.Text(&r.ID)
 	codec.Int(&c.Codec, &r.NotAfter)
 	if n := c.CountTo(len(r.Entries), MaxEntries); c.Reading() && n > 0 {
-		r.Entries, c.entries = carve(c.entries, n, c.ahead)
+		r.Entries = c.entries.take(n)
 	}
 	for i := range r.Entries {
 		e := &r.Entries[i]
