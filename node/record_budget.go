@@ -21,7 +21,10 @@ type recordBudget struct {
 
 // room is the actor.Config.Room of a replica.
 func (b *recordBudget) room(r *replica, proposed int) shard.Room {
-	room := b.view.room(r.Shard)
+	if slots := b.view.slots(); slots != r.slots { // they are counted once for each table, not for each batch
+		r.slots, r.owned = slots, b.view.room(r.Shard).Slots
+	}
+	room := shard.Room{Slots: r.owned}
 	own := shard.UseOf(b.replicas.recordBytes()+proposed, b.most) //mutant:other-shards-escape-the-budget
 	room.Used = max(own, shard.Use(r.elsewhere.Load()))           //mutant:full-copy-elsewhere-unseen
 	return room

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // replica is one copy of a shard that runs here: its Raft member and its actor. All methods may be called concurrently.
@@ -30,6 +31,9 @@ type replica struct {
 
 	diverged atomic.Pointer[string]      // why its records are not those that were installed; nil: none known
 	stopped  atomic.Pointer[shard.Error] // why it decides nothing; nil: it decides
+
+	slots *slot.Map // of which owned is known; both belong to the actor's goroutine
+	owned int       // slots of the shard; 0 while slots is nil
 
 	elsewhere atomic.Uint32 // the most that other nodes with a copy use of their memory for records, as shard.Use
 
