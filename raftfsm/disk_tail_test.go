@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/stint-io/stint/internal/testing/memfs"
@@ -196,6 +197,64 @@ func TestMarkIsNeverWrongAboutASoundDisk(t *testing.T) {
 	}
 	if checked < 100 {
 		t.Errorf("only %d moments had a mark", checked)
+	}
+}
+
+// Pebble removes or reuses the log file that the mark names: the mark names the next one before, with all that is fsynced.
+func TestNoLogFileGoesWhileItIsMarked(t *testing.T) {
+	for how, leave := range map[string]func(fs vfs.FS, name string) error{
+		"removed": func(fs vfs.FS, name string) error { return fs.Remove(name) },
+		"reused": func(fs vfs.FS, name string) error {
+			file, err := fs.ReuseForWrite(name, "/log/000003.log", vfs.WriteCategoryUnspecified)
+			if err != nil {
+				return err
+			}
+			return file.Close()
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			disk := memfs.New()
+			marks := &tail{files: disk, path: "/tail", log: "/log"}
+			if err := disk.MkdirAll("/log", dirMode); err != nil {
+				t.Fatal(err)
+			}
+			fs := newFaultyFS(disk, &diskFault{}, marks)
+			writeLog(t, fs, "/log/000001.log")
+			if err := marks.begin(); err != nil {
+				t.Fatal(err)
+			}
+			writeLog(t, fs, "/log/000002.log")
+			if marks.marked.File != "000001.log" {
+				t.Fatalf("the mark names %q", marks.marked.File)
+			}
+			if err := leave(fs, "/log/000001.log"); err != nil {
+				t.Fatal(err)
+			}
+			after := tail{files: memfs.CrashClone(disk, 0, 1), path: "/tail", log: "/log"}
+			if torn, err := after.check(); torn != "" || err != nil || after.marked.File != "000002.log" {
+				t.Errorf("the mark names %q: %s, %v", after.marked.File, torn, err)
+			}
+		})
+	}
+}
+
+// writeLog writes and fsyncs a log file as Pebble does.
+func writeLog(t *testing.T, fs vfs.FS, name string) {
+	t.Helper()
+	file, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.Write([]byte(name))
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := fs.OpenDir("/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

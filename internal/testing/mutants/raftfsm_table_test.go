@@ -127,7 +127,7 @@ var ofRaftfsm = []group{
 	{tests("raftfsm", "TestMarkSpeaksOfWhatIsFsynced"), edits{
 		"tail-mark-ahead-of-fsync": swap("synced, t.newest.syncedSum", "written, t.newest.sum"),
 	}},
-	{tests("raftfsm", "TestMarkIsNeverWrongAboutASoundDisk"), edits{"marked-log-file-goes": instead("return nil")}},
+	{tests("raftfsm", "TestNoLogFileGoesWhileItIsMarked"), edits{"marked-log-file-goes": instead("return nil")}},
 	{tests("raftfsm", "TestMarkEndsWithAVersionThatWritesNone"), edits{
 		"mark-outlives-an-older-version": swap("!= t.marked.Session", `== ""`),
 	}},
