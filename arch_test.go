@@ -63,7 +63,7 @@ var beside = map[string][]string{
 	"internal/observe/decisions": {"limit", "policy", "shard"}, // events of calls, for all listeners; and as a log
 	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/slot"},
 	"client/internal/inbound":    {"api/gen/stint/v1", "client"}, // what the middlewares share
-	"client/stinthttp":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stinthttp":           {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	// how long batches wait: a rule without a clock

@@ -54,20 +54,23 @@ func TestCommandsOfPagesAreTyped(t *testing.T) {
 	}
 }
 
-// TestTheLoginOfTheFirstHourRuns holds that the Go of docs/start.md is that of an example, which is run.
-func TestTheLoginOfTheFirstHourRuns(t *testing.T) {
-	page, err := os.ReadFile("docs/start.md")
+// TestTheGoOfPagesRuns holds that the first Go of a page is that of an example, which is run.
+func TestTheGoOfPagesRuns(t *testing.T) {
+	const example = "client/example_test.go"
+	run, err := os.ReadFile(example)
 	if err != nil {
 		t.Fatal(err)
 	}
-	example, err := os.ReadFile("client/example_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, found := strings.Cut(string(page), "```go\n")
-	code, _, ended := strings.Cut(code, "```")
-	if !found || !ended || !strings.Contains(string(example), code) {
-		t.Errorf("client/example_test.go does not have the Go of docs/start.md:\n%s", code)
+	for _, name := range []string{"docs/start.md", "docs/errors.md"} {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, code, found := strings.Cut(string(page), "```go\n")
+		code, _, ended := strings.Cut(code, "```")
+		if !found || !ended || !strings.Contains(string(run), code) {
+			t.Errorf("%s does not have the Go of %s:\n%s", example, name, code)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,6 +31,23 @@ func (e *Error) Error() string { return "stint: " + e.Code + ": " + e.Message }
 // NoRoom reports whether the cluster refuses another key, because its policy is at max_keys or a shard is full. A
 // client that can make keys can cause it, so a fail mode must not let the request pass. Known keys are still decided.
 func (e *Error) NoRoom() bool { return strings.Contains(e.Message, "until old ones end") }
+
+// NoDecision reports whether the cluster could not decide, for whatever reason: the case for a fail mode. It is false
+// for a request that will never be right, which no fail mode may hide, and for a key without room (NoRoom).
+func (e *Error) NoDecision() bool {
+	switch e.Code {
+	case "unavailable", "deadline_exceeded", "aborted", "canceled", "resource_exhausted", "internal", "unknown":
+		return !e.NoRoom()
+	}
+	return false
+}
+
+// UnknownKey reports whether the policy refuses keys without an override (unknown_key: deny), and this key has none. A
+// policy that does not exist is another not_found.
+func (e *Error) UnknownKey() bool { return e.Code == "not_found" && keyField.MatchString(e.Message) }
+
+// keyField begins the message of an error about the key of an entry.
+var keyField = regexp.MustCompile(`^entries\[\d+\]\.key: `)
 
 // mayAskAgain reports whether a retry is safe and can help. countsOnce means that sending the request twice counts it
 // once.

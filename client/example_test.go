@@ -85,6 +85,40 @@ var errWrongPassword = errors.New("wrong password")
 
 func passwordIsRight(_, password string) bool { return password == "secret" }
 
+// Without a decision, the caller decides: a login does not go on, an API may. A mistake of ours never passes.
+func ExampleError() {
+	limits, stop := dial()
+	defer stop()
+	fmt.Println(statusOf(context.Background(), limits, "login", "user:44", false))
+	fmt.Println(statusOf(context.Background(), limits, "missing", "user:44", true))
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	fmt.Println(statusOf(over, limits, "login", "user:44", false))
+	fmt.Println(statusOf(over, limits, "login", "user:44", true))
+	// Output:
+	// 200
+	// 500
+	// 503
+	// 200
+}
+
+// statusOf asks for one unit and says what the caller answers.
+func statusOf(ctx context.Context, limits *client.Client, policy, key string, open bool) (status int) {
+	d, err := limits.Check(ctx, client.Entry(policy, key)) // limits has the Timeout: 2 s
+	var failure *client.Error
+	switch {
+	case err == nil && d.Allowed:
+		return 200
+	case err == nil:
+		return 429 // denied: wait d.RetryAfter
+	case !errors.As(err, &failure), !failure.NoDecision() && !failure.NoRoom():
+		return 500 // our own mistake: a wrong policy, key or token
+	case open && !failure.NoRoom():
+		return 200 // an API: serve it uncounted
+	}
+	return 503 // a login: no decision, so no login
+}
+
 // dial starts a node with the policies of `stint serve --dev`, and a client of it. The node is in this process: go test
 // has compiled the server before this runs, whereas a program that is built here compiles all of it beside go test.
 func dial() (limits *client.Client, stop func()) {

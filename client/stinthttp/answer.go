@@ -6,7 +6,7 @@ import (
 	"net/http"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/client/internal/inbound"
+	"github.com/stint-io/stint/client"
 )
 
 // problem is a problem document: RFC 9457, with the types of draft-ietf-httpapi-ratelimit-headers section 5.
@@ -51,12 +51,13 @@ func Failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if w == nil {
 		return
 	}
+	var failure *client.Error
 	switch {
 	case errors.Is(err, ErrNoKey):
 		problem{Type: noType, Title: "Bad request", Status: http.StatusBadRequest, Detail: err.Error()}.write(w)
-	case inbound.Unknown(err):
+	case errors.As(err, &failure) && failure.UnknownKey():
 		problem{Type: noType, Title: "Forbidden", Status: http.StatusForbidden, Detail: "The sender is not known."}.write(w)
-	case inbound.Undecided(err):
+	case failure != nil && (failure.NoDecision() || failure.NoRoom()):
 		w.Header().Set("Retry-After", "1")
 		w.Header().Add("Access-Control-Expose-Headers", "Retry-After")
 		problem{Type: reducedCapacity, Title: "Service unavailable", Status: http.StatusServiceUnavailable,

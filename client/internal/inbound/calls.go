@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/client"
 )
 
 // Calls counts the calls of an RPC server. C is the part of a call that a KeyFunc sees. It must not be changed while it
@@ -76,14 +77,15 @@ func (l *Calls[C]) Admit(ctx context.Context, call C) (d *stintv1.Decision, refu
 	if err != nil {
 		l.Failed(ctx, err)
 	}
+	var failure *client.Error
 	switch {
 	case passes:
 		return nil, nil
 	case errors.Is(err, ErrNoKey):
 		return nil, &Refusal{NoKey, err}
-	case err != nil && Unknown(err):
+	case errors.As(err, &failure) && failure.UnknownKey():
 		return nil, &Refusal{Stranger, errors.New("the caller is not known")}
-	case err != nil && Undecided(err):
+	case failure != nil && (failure.NoDecision() || failure.NoRoom()):
 		return nil, &Refusal{NoAnswer, errors.New("the call was not carried out, since its limits could not be checked: try again")}
 	case err != nil:
 		return nil, &Refusal{OurFault, errors.New("the limits of the call could not be checked")}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -96,34 +95,6 @@ func (l *Limiter[R]) Decide(ctx context.Context, r R) (d *stintv1.Decision, pass
 	d, err = l.Limits.Check(within, check)
 	// Otherwise a client that hangs up before the decision would pass uncounted, and so would all clients after one
 	// that makes too many keys.
-	return d, err != nil && l.Open && Undecided(err) && !noRoom(err) && ctx.Err() == nil, err
-}
-
-func noRoom(err error) bool {
 	var failure *client.Error
-	return errors.As(err, &failure) && failure.NoRoom()
+	return d, errors.As(err, &failure) && l.Open && failure.NoDecision() && ctx.Err() == nil, err
 }
-
-// Undecided reports whether an error means that the cluster could not decide. Any other error is an answer, or our own
-// mistake.
-func Undecided(err error) bool {
-	var failure *client.Error
-	if !errors.As(err, &failure) {
-		return false
-	}
-	switch failure.Code {
-	case "unavailable", "deadline_exceeded", "aborted", "canceled", "resource_exhausted", "internal", "unknown":
-		return true
-	}
-	return false
-}
-
-// Unknown reports whether an error means that a policy with unknown_key: deny does not know the key. A policy that does
-// not exist is not the sender's fault.
-func Unknown(err error) bool {
-	var failure *client.Error
-	return errors.As(err, &failure) && failure.Code == "not_found" && keyField.MatchString(failure.Message)
-}
-
-// keyField begins the message of an error about the key of an entry.
-var keyField = regexp.MustCompile(`^entries\[\d+\]\.key: `)

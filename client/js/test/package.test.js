@@ -111,10 +111,11 @@ test("the README's code for frameworks limits, and lets files pass", async (t) =
   assert.deepEqual(hooks, [200, 200, 200, 429], 'a /64 is one client')
 })
 
-test("the README's code runs", async () => {
+test("the code of README.md and docs/errors.md runs", async () => {
   const url = await startStint(path.join(root, '..', '..', 'policy', 'dev.yaml'))
-  const blocks = [...fs.readFileSync(path.join(root, 'README.md'), 'utf8').matchAll(/^```js\n([^]*?)^```/gm)].map((m) => m[1])
-  assert.equal(blocks.length, 4)
+  const pages = [path.join(root, 'README.md'), path.join(root, '..', '..', 'docs', 'errors.md')]
+  const blocks = pages.flatMap((page) => [...fs.readFileSync(page, 'utf8').matchAll(/^```js\n([^]*?)^```/gm)].map((m) => m[1]))
+  assert.equal(blocks.length, 5)
   for (const block of blocks) {
     const program = block.replaceAll('http://127.0.0.1:7400', url)
       .replace("import express from 'express'", "import { createRequire } from 'node:module'; const express = createRequire(import.meta.url)('express')")

@@ -444,9 +444,11 @@ class Readme(unittest.TestCase):
     def test_its_code_runs(self):
         example = Node(os.path.join(ROOT, "policy", "dev.yaml"))
         self.addCleanup(example.close)
-        with open(os.path.join(os.path.dirname(stint.__file__), "README.md"), encoding="utf-8") as page:
-            blocks = re.findall(r"^```py\n(.*?)^```", page.read(), re.M | re.S)
-        self.assertEqual(len(blocks), 4)
+        blocks = []
+        for name in (os.path.join(os.path.dirname(stint.__file__), "README.md"), os.path.join(ROOT, "docs", "errors.md")):
+            with open(name, encoding="utf-8") as page:
+                blocks += re.findall(r"^```py\n(.*?)^```", page.read(), re.M | re.S)
+        self.assertEqual(len(blocks), 5)
         for block in blocks:
             names = {"__name__": "readme"}
             block = block.replace("127.0.0.1:7400", example.url[7:])
