@@ -179,13 +179,10 @@ const loopback = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|\[::ffff:7f[0-9a-f]{2}:
 // idOf returns the idempotency id of a request: the caller's, or a new one. null: none.
 function idOf({ idempotencyId }) {
   if (idempotencyId === null) return ''
-  if (idempotencyId === undefined) return (globalThis.crypto ?? nodeCrypto).randomUUID()
+  if (idempotencyId === undefined) return globalThis.crypto.randomUUID()
   if (typeof idempotencyId !== 'string' || idempotencyId === '') throw invalid('idempotencyId', 'must be a text; null sends none')
   return idempotencyId
 }
-
-// Node 18 has crypto only as a module.
-const nodeCrypto = globalThis.crypto ? undefined : await import('node:crypto')
 
 function named(prefix, name, field) {
   if (typeof name !== 'string' || !/^[a-z]+$/.test(name)) throw invalid(field, 'must be a word in lower case')
