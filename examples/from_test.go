@@ -56,7 +56,7 @@ func giveNode(t *testing.T, dir, program string) {
 	t.Helper()
 	const express = "/usr/share/nodejs/express"
 	if _, err := exec.LookPath("node"); err != nil {
-		t.Skipf("the programs of the page need Node 18 or later: %v", err)
+		t.Skipf("the programs of the page need Node 20.19 or later: %v", err)
 	}
 	if _, err := os.Stat(express); err != nil {
 		t.Skipf("the programs of the page need Debian's node-express: %v", err)
