@@ -102,29 +102,6 @@ test('an address at which nobody listens is certainly not counted, with an id or
   assert.equal(await used('many', 'refused'), 1)
 })
 
-test('an earlier attempt that may have been counted is not forgotten', async (t) => {
-  const lossy = await proxy(t, url, () => 'drop')
-  await assert.rejects(firstAt([lossy.url, await refusedPort()], { timeoutMs: 3000 }).check({ policy: 'many', key: 'earlier' }), (e) => e.maybeApplied)
-})
-
-test('an answer of somebody else may have been counted', async (t) => {
-  const gateway = await proxy(t, url, (n) => (n === 1 ? 502 : 'answer'))
-  assert.equal((await firstAt([gateway.url]).check({ policy: 'many', key: 'gateway' })).replayed, true)
-  const always = await proxy(t, url, () => 502)
-  await assert.rejects(firstAt([always.url], { timeoutMs: 1000 }).check({ policy: 'many', key: 'gateway' }), (e) => e.code === 'aborted' && e.maybeApplied)
-  assert.equal(await used('many', 'gateway'), 2)
-})
-
-test('a node that says "unavailable" is certain, and the next is asked', async (t) => {
-  const failure = { code: 'unavailable', message: 'no majority', details: [{ type: 'stint.v1.Failure', value: Buffer.from([10, 1, 120, 24, 0]).toString('base64') }] }
-  const down = await listen(t, http.createServer((req, res) => res.writeHead(503).end(JSON.stringify(failure))))
-  assert.equal((await firstAt([down, url]).check({ policy: 'many', key: 'down' }, { idempotencyId: null })).allowed, true)
-  await assert.rejects(firstAt([down], { timeoutMs: 3000 }).check({ policy: 'many', key: 'down' }), (e) => e.code === 'unavailable' && !e.maybeApplied)
-  failure.details[0].value = Buffer.from([10, 1, 120, 24, 1]).toString('base64')
-  await assert.rejects(firstAt([down, url]).check({ policy: 'many', key: 'down' }, { idempotencyId: null }), (e) => e.maybeApplied)
-  assert.equal(await used('many', 'down'), 1)
-})
-
 test('a wrong request is refused once and names the field', async (t) => {
   const seen = await proxy(t, url, () => 'answer')
   const client = firstAt([seen.url])

@@ -1,5 +1,4 @@
 import asyncio
-import base64
 import hashlib
 import http.client
 import io
@@ -120,27 +119,6 @@ class Client(Case):
         e = self.fails(self.client([refused], timeout=3).check, {"policy": "many", "key": "py refused"})
         self.assertEqual((e.code, e.maybe_applied), ("unavailable", False))
         self.assertEqual(used("many", "py refused"), 1)
-
-    def test_an_earlier_attempt_that_may_have_been_counted_is_not_forgotten(self):
-        lossy = self.proxy(lambda n: "drop")
-        e = self.fails(self.client([lossy.url, refused_port()], timeout=3).check, {"policy": "many", "key": "py earlier"})
-        self.assertTrue(e.maybe_applied)
-
-    def test_an_answer_of_somebody_else_may_have_been_counted(self):
-        gateway = self.proxy(lambda n: (502, "<h1>not stint</h1>") if n == 1 else "answer")
-        self.assertTrue(self.client([gateway.url]).check({"policy": "many", "key": "py gateway"}).replayed)
-        self.assertEqual(used("many", "py gateway"), 1)
-
-    def test_a_node_that_says_unavailable_is_certain(self):
-        def answer(applied):
-            value = base64.b64encode(bytes([10, 1, 120, 24, applied])).decode().rstrip("=")
-            return 503, json.dumps({"code": "unavailable", "message": "m", "details": [{"type": "stint.v1.Failure", "value": value}]}).encode()
-        down = self.proxy(lambda n: answer(0))
-        self.assertTrue(self.client([down.url, node.url]).check({"policy": "many", "key": "py down"}, idempotency_id=None).allowed)
-        self.assertEqual(len(down.seen), 1)
-        unsure = self.proxy(lambda n: answer(1))
-        e = self.fails(self.client([unsure.url, node.url]).check, {"policy": "many", "key": "py down"}, idempotency_id=None)
-        self.assertTrue(e.maybe_applied)
 
     def test_a_wrong_request_is_refused_once_and_names_the_field(self):
         seen = self.proxy(lambda n: "answer")
