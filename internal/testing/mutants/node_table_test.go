@@ -114,12 +114,14 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestTheSwitchToHashedKeysHasToBeMeant"), edits{"rekeyed-unasked": never}},
 	{tests("node", "TestANewOwnerGoesOnFromTheLog"), edits{"pusher-begins-anew": never}},
+	{tests("internal/notify", "TestAnAnswerMeansWhatItsReceiverMeans"), edits{
+		"refused-bill-blocks-others": swap("s.Kind == Stripe", "false"),
+	}},
 	{tests("node",
 		"TestBillsForStripeWaitForAPersonAfter20Hours|TestBillsThatStripeCannotBeSent|"+
 			"TestOpenMeterCountsEachBillOnce|TestCloudEventsSayWhatABillComesTo"), edits{
 		"untaken-bills-skipped":         swap("err", "_"),
 		"stripe-sent-what-it-forgot":    never,
-		"refused-bill-blocks-others":    swap("s.Kind == Stripe", "false"),
 		"key-without-prefix-billed":     swap("||", "&&"),
 		"customer-without-name":         without(` || name == ""`),
 		"recovered-period-pushed":       never,
