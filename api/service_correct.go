@@ -32,8 +32,9 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 		return nil, err
 	}
 	if !m.New { //mutant:correction-bills-a-stranger
-		bills, err := s.billsOf(ctx, r.Namespace, m.Policy, key)
-		if err == nil && len(bills) == 0 {
+		query := shard.UsageQuery{Policy: m.Policy, Key: key}
+		page, err := usagePage(ctx, s.decider, r.Namespace, shard.Of(s.slots(), r.Namespace, key), query)
+		if err == nil && len(page.Periods) == 0 {
 			err = &shard.Error{Code: shard.Conflict, Field: "new", Message: fmt.Sprintf("policy %q has never billed this key: if it is not "+
 				"mistyped, say that it is new (stint usage correct --new); nothing was corrected", m.Policy)}
 		}

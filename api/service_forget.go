@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -20,7 +17,7 @@ import (
 const forgetEvery = 50 * time.Millisecond
 
 // forget asks every shard to delete its records of a key, until none has any left. The key's own shard is first: it
-// leaves the audit record, even if a later shard does not answer. Both operations must be granted for the key under
+// refuses a key with bills that are not to end, and leaves the audit record, even if a later shard does not answer. Both operations must be granted for the key under
 // every policy.
 func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetRequest) (
 	*stintv1.ForgetResponse, error) {
@@ -41,23 +38,14 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 	if shards == 0 {
 		return nil, errNoCluster
 	}
-	if !m.Bills { //mutant:bills-forgotten-unasked
-		// A bill that begins after this look ends with the key, as does one that begins while the call is on its way.
-		if bills, err := s.billsOf(ctx, namespace, "", key); err != nil {
-			return nil, err
-		} else if len(bills) > 0 {
-			return nil, &shard.Error{Code: shard.Conflict, Field: "bills", Message: fmt.Sprintf("the key has bills, which would end with it: %s; "+
-				"nothing was forgotten: list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)", billsText(bills))}
-		}
-	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
 	own := shard.Of(s.slots(), namespace, key)
-	first, err := decide(ctx, f.decider, f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note}))
-	if err != nil {
-		return nil, ofForget(err)
+	first, err := decide(ctx, f.decider, f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note, Bills: m.Bills}))
+	if err != nil { // no other shard was asked
+		return nil, err
 	}
 	for open := f.add(first); ; open = 0 {
-		err := everyShard(ctx, f.decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{}) },
+		err := everyShard(ctx, f.decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{Bills: m.Bills}) },
 			func(d *shard.Decision) { open += f.add(d) })
 		switch {
 		case err != nil:
@@ -68,34 +56,6 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 			return nil, errStillOpen
 		}
 	}
-}
-
-// billsOf reads the billed periods of a key under one policy, or under all policies if policy is "": those may be
-// anywhere in the shard.
-func (s limitService) billsOf(ctx context.Context, namespace, policy, key string) (bills []shard.Usage, err error) {
-	for query := (shard.UsageQuery{Policy: policy, Key: key}); ; {
-		page, err := usagePage(ctx, s.decider, namespace, shard.Of(s.slots(), namespace, key), query)
-		if err != nil {
-			return nil, err
-		}
-		bills = append(bills, page.Periods...)
-		if query.From = page.Next; page.Next == (shard.UsagePlace{}) {
-			return bills, nil
-		}
-	}
-}
-
-// billsText counts bills for display: "3 of plan, 1 of seats".
-func billsText(bills []shard.Usage) string {
-	counts := make(map[string]int)
-	for i := range bills {
-		counts[bills[i].Policy]++
-	}
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d of %s", counts[name], name))
-	}
-	return strings.Join(parts, ", ")
 }
 
 var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6, Message: "an operation on several shards with this key has " +

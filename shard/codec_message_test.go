@@ -121,7 +121,7 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: Settle, Entries: []Entry{{}, {Counted: []LimitPrint{0, math.MaxUint16}}}},
 		{Op: Reset, Entries: make([]Entry, 1), Adjustment: &Adjustment{}},
 		{Op: PutOverride, Entries: make([]Entry, 1), Adjustment: &Adjustment{Override: &policy.Override{}}},
-		{Op: Forget, Adjustment: &Adjustment{Forget: "user:42", Actor: "a"}},
+		{Op: Forget, Adjustment: &Adjustment{Forget: "user:42", Actor: "a", Bills: true}},
 		{Op: CorrectUsage, Entries: make([]Entry, 1), System: &SystemTerms{Correction: &Correction{}}, Adjustment: &Adjustment{Amount: -5, Note: "n"}},
 		{Op: PutOverride, Entries: make([]Entry, 1), Adjustment: &Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},

@@ -249,7 +249,7 @@ func (c *MessageCodec) settlement(s *Settlement) {
 
 func (c *MessageCodec) adjustment(a *Adjustment) {
 	overrides, forgets := a.Override != nil, a.Forget != ""
-	c.Flags(&overrides, &forgets)
+	c.Flags(&overrides, &forgets, &a.Bills)
 	codec.Int(&c.Codec, &a.Amount)
 	codec.Int(&c.Codec, &a.Until)
 	c.Text(&a.Actor)

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,7 +17,8 @@ import (
 // Forget reads every record. It is alone in its batch, and finds its records in the view.
 //
 //   - A counter is removed, with its holds, ladder, block and override. The id of such a hold is answered like that of
-//     an expired one. The other keys of the hold keep their part until it expires.
+//     an expired one. The other keys of the hold keep their part until it expires. If one has bills and the request
+//     does not say that they end too, all of the request is refused.
 //   - A hold on several shards expires now, by a ruling of home. While a leg or a home has yet to hear of an outcome,
 //     the counter and the record stay: Forgot.Open. This ends soon, and the caller asks again.
 //   - The record of an ended operation must stay, or it could be settled a second time. It no longer names the key, and
@@ -48,17 +50,23 @@ type forgetting struct {
 }
 
 func (e *evaluation) forget(r *Request) Result {
-	switch a := r.Adjustment; {
+	a := r.Adjustment
+	switch {
 	case e.at.Shard == System:
 		return Result{Err: Invalidf("", "the system shard holds documents and no keys")}
-
 	case a == nil || a.Forget == "" || len(r.Namespace)+len(a.Forget) > textMost:
 		return Result{Err: Invalidf("key", "is missing, or has more than %d bytes with the namespace", textMost)}
 	case a.auditProblem() != nil:
 		return Result{Err: a.auditProblem()}
 	}
-	f := forgetting{evaluation: e, r: r, namespace: r.Namespace, key: r.Adjustment.Forget}
-	for _, key := range f.find() {
+	f := forgetting{evaluation: e, r: r, namespace: r.Namespace, key: a.Forget}
+	keys := f.find()
+	if !a.Bills { //mutant:bills-forgotten-unasked
+		if err := f.billed(keys); err != nil {
+			return Result{Err: err}
+		}
+	}
+	for _, key := range keys {
 		if e.bytes > MaxEntryBytes/2 {
 			f.done.More = true
 			break
@@ -103,6 +111,37 @@ func (f *forgetting) find() (keys []string) {
 	}
 	slices.SortFunc(keys, func(a, b string) int { return strings.Compare(b, a) }) // 'u', 'o', 'l', 'k'
 	return keys
+}
+
+// billed returns an error that counts the bills of the key, or nil if there are none.
+func (f *forgetting) billed(keys []string) *Error {
+	mark, err := f.restored()
+	if err != nil {
+		return err
+	}
+	u := usageReader{UsageQuery: UsageQuery{Key: f.key}, namespace: f.namespace, policies: f.policies, mark: mark,
+		page: UsagePage{Through: f.at.Now}}
+	for _, key := range keys {
+		if record, found := f.lookup(key); found {
+			if err := u.read([]byte(key), record); err != nil {
+				return err
+			}
+		}
+	}
+	if len(u.page.Periods) == 0 {
+		return nil
+	}
+	counts := make(map[string]int)
+	for i := range u.page.Periods {
+		counts[u.page.Periods[i].Policy]++
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d of %s", counts[name], name))
+	}
+	return &Error{Code: Conflict, Field: "bills", Message: fmt.Sprintf("the key has bills, which would end with it: %s; its shard has "+
+		"forgotten nothing: list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)",
+		strings.Join(parts, ", "))}
 }
 
 // end deletes one record, or its mention of the key.

@@ -13,7 +13,7 @@ import (
 const person = "user:ada@example.com"
 
 func forgetOf(key string) Request {
-	return Request{Op: Forget, Namespace: "default", Adjustment: &Adjustment{Forget: key}}
+	return Request{Op: Forget, Namespace: "default", Adjustment: &Adjustment{Forget: key, Bills: true}}
 }
 
 // snapshot returns the bytes of a picture of the state.
@@ -241,6 +241,37 @@ func TestAKeyIsReplacedWhereItStandsAlone(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
+}
+
+// TestABillEndsOnlyIfItIsMeant: the bills are looked for in the batch that would end them, so a bill that has just begun is
+// kept too, with all else of the key.
+func TestABillEndsOnlyIfItIsMeant(t *testing.T) {
+	plan, seats := billed(lifetimeOf(100)), billed(lifetimeOf(100))
+	plan.Name, seats.Name = "plan", "seats"
+	w := newWorld(t, plan, seats, onePolicy(lifetimeOf(10)))
+	w.must(origin, checkOf("p", person, 3))
+	for _, at := range []limit.Time{origin + 1, origin + anHour + 1} {
+		w.must(at, checkOf("plan", person, 1))
+	}
+	w.must(origin+anHour+2, checkOf("seats", person, 1))
+	w.must(origin+anHour+3, checkOf("plan", "bob", 1))
+	unasked := forgetOf(person)
+	unasked.Adjustment.Bills = false
+	err := w.refused(origin+anHour+4, unasked)
+	if err.Code != Conflict || err.Field != "bills" || !strings.Contains(err.Message, "2 of plan, 1 of seats") {
+		t.Errorf("unasked: %v", err)
+	}
+	w.wantUsed(origin+anHour+5, "p", person, 3)
+	if got := w.bills(origin+anHour+5, UsageQuery{Key: person}); len(got) != 3 {
+		t.Errorf("the bills are %+v", got)
+	}
+	if got := w.forget(origin+anHour+6, person); got != (Forgot{Counters: 3}) {
+		t.Errorf("ended: %+v", got)
+	}
+	if got := w.bills(origin+anHour+7, UsageQuery{}); len(got) != 1 || got[0].Key != "bob" {
+		t.Errorf("left are %+v", got)
+	}
+	w.must(origin+anHour+8, unasked) // it has none any more
 }
 
 func TestAForgetNamesAKey(t *testing.T) {

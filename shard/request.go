@@ -204,6 +204,7 @@ type Adjustment struct {
 	Until    limit.Time
 	Override *policy.Override
 	Forget   string // Forget: the key, of the request's namespace
+	Bills    bool   // Forget: its bills end too; without it a key that has any is refused
 	Actor    string // the person, as far as known; "", for Forget only, writes no audit record
 	Note     string
 }

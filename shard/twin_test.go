@@ -312,7 +312,7 @@ func (r *run) request(w *wish, before []Request) Request {
 		a.Until += r.now
 		q.Adjustment = &a
 	case Forget:
-		q.Adjustment = &Adjustment{Forget: q.Entries[0].Key}
+		q.Adjustment = &Adjustment{Forget: q.Entries[0].Key, Bills: true}
 	case Reset, SetUsed, AddUsed:
 		limits := r.limitsOf(&q)
 		if !slices.ContainsFunc(limits, q.adjusts) {

@@ -34,6 +34,7 @@ const whatRemains = `still with the key, for a while:
   the Raft log and snapshots of each node, until the shard has written two more snapshots, some 30,000 changes
   backups: nothing can be taken out of them; delete them after the time that you have promised
   answers to idempotency ids hold no key, but an id that you made of the key does: for idempotency_retention
+  not in the servers' hands: your own logs, and the receivers of events and bills of the key
 `
 
 // confirm prints what will be lost, and prompts.

@@ -22,7 +22,6 @@ var ofAPI = []group{
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
 	{tests("api", "TestOneTokenLeavesStreamsToOthers"), edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
-	{tests("api", "TestABillIsForgottenOnlyIfItIsMeant"), edits{"bills-forgotten-unasked": never}},
 	{tests("api", "TestACorrectionMakesNoCustomerUnasked"), edits{"correction-bills-a-stranger": never}},
 	{tests("api", "TestEveryProcedureHashesKeys"), edits{
 		"api-passes-plain-keys":    instead("_ = hash"),

@@ -206,6 +206,7 @@ var ofShard = []group{
 		"audit-keeps-the-key":       instead("a.Key = f.key"),
 		"longer-neighbor-forgotten": swap("string(name) != f.key", "!bytes.HasSuffix(name, key)"),
 	}},
+	{tests("shard", "TestABillEndsOnlyIfItIsMeant"), edits{"bills-forgotten-unasked": never}},
 	{tests("shard", "TestALateCopyOfAForgetEndsNothing"), edits{
 		"late-forget-forgets-again": swap("ReadUsage", "Forget"),
 	}},
