@@ -108,14 +108,10 @@ type evaluation struct {
 }
 
 // decide answers one request. A change in a session is first checked against the session's memory. A read never is, nor
-// is a message of an operation on several shards, which has records of its own. An answer is large, so the functions
-// that handle every request fill it in place instead of returning it.
+// is a message that has records of its own. An answer is large, so the functions that handle every request fill it in
+// place instead of returning it.
 func (e *evaluation) decide(r *Request, answer *Result) {
-	if r.Operation != nil {
-		*answer = e.operate(r)
-		return
-	}
-	if r.Session != (Session{}) && r.Op.Changes() {
+	if r.Session != (Session{}) && r.Op.Changes() && !r.CountsOnce() {
 		e.decideInSession(r, answer)
 	} else {
 		e.decideInTime(r, answer)
@@ -123,6 +119,10 @@ func (e *evaluation) decide(r *Request, answer *Result) {
 }
 
 func (e *evaluation) decideInTime(r *Request, answer *Result) {
+	if r.Operation != nil {
+		*answer = e.operate(r)
+		return
+	}
 	if answer.Err = r.problem(); answer.Err != nil {
 		return
 	}

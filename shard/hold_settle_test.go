@@ -240,6 +240,26 @@ func TestADecisionIsSettledWithinTheShortestRetention(t *testing.T) {
 	w.wantUsed(late+3, "short", "k", 3)
 }
 
+// TestAnExtensionWithoutAnIDIsAnotherOneWhenSentAgain: the hold lives on from then. It leaves no record, and one with an id
+// leaves that of the id.
+func TestAnExtensionWithoutAnIDIsAnotherOneWhenSentAgain(t *testing.T) {
+	w := newWorld(t, onePolicy(lifetimeOf(10)))
+	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})
+	held := w.must(origin, r)
+	records := w.state.Records()
+	extend := settleOf(r, held, Settlement{Action: ActionExtend, TTL: hour})
+	for _, at := range []limit.Time{origin + 1, origin + 2} {
+		if d := w.must(at, extend); d.Replayed || d.HoldExpires != at+anHour || w.state.Records() != records {
+			t.Errorf("without an id: %+v, with %d records more", d, w.state.Records()-records)
+		}
+	}
+	extend.ID = "x"
+	first := w.must(origin+3, extend)
+	if d := w.must(origin+4, extend); !d.Replayed || d.HoldExpires != first.HoldExpires || w.state.Records() != records+1 {
+		t.Errorf("with an id: %+v, with %d records more", d, w.state.Records()-records)
+	}
+}
+
 // TestSettlingWhenTheShardIsFull: giving units back must not need room.
 func TestSettlingWhenTheShardIsFull(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))

@@ -26,6 +26,14 @@ type Operation struct {
 // OfOperation reports whether o is a message of an operation on several shards.
 func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
 
+// CountsOnce reports whether a request is a message of an operation on several shards that takes effect once by the
+// operation's records, however often it is sent. The only other message of one is an extension without an id.
+func (r *Request) CountsOnce() bool {
+	s := r.Settlement
+	//mutant:operation-extended-by-a-copy
+	return r.Operation != nil && (r.ID != "" || r.Op != Settle || s == nil || s.Action != ActionExtend)
+}
+
 // ConcludeWithin bounds the NotAfter of a Conclude: this long after the earliest of its charges, each by its own
 // shard's time. An aborted ruling is remembered for longer than any Conclude of the operation is accepted.
 const ConcludeWithin = limit.Span(60e6)

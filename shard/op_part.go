@@ -20,7 +20,7 @@ type partEvaluation struct {
 func (e partEvaluation) nameOfHolds() string { return operationHold(e.r.Operation.ID) }
 
 // operate answers a message of an operation on several shards. Each message is complete and may be repeated freely:
-// records of its own ensure that it takes effect once. So none of them needs a session.
+// records of its own, or its number in a session, ensure that it takes effect once.
 func (e *evaluation) operate(r *Request) Result {
 	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
 		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}

@@ -10,7 +10,7 @@ import (
 // a hold's expiry by home's time. The legs follow when they hear of it.
 
 // settleOnce settles at most once for an id. A ruling also records what ended the operation; an extension leaves no
-// other trace.
+// other trace, and without an id needs a session.
 func (e homeEvaluation) settleOnce() Result {
 	if e.r.ID == "" {
 		return e.settleHome()
@@ -18,7 +18,7 @@ func (e homeEvaluation) settleOnce() Result {
 	key := string(appendAnswerKey(nil, e.r.Namespace, e.r.Operation.Home, e.r.ID))
 	if record, found := e.lookup(key); found { //mutant:operation-extended-again
 		result := e.replay(record.Value, e.r)
-		result.Decision.Operation = &Verdict{ID: e.r.Operation.ID, Home: e.r.Operation.Home, Known: true, State: OperationHeld}
+		result.Decision.Operation = e.r.held()
 		if result.Err != nil || e.r.Settlement.Action == ActionExtend {
 			return result
 		}
@@ -31,6 +31,11 @@ func (e homeEvaluation) settleOnce() Result {
 		e.record(key, e.r, &result.Decision)
 	}
 	return result
+}
+
+// held returns the verdict in the answer to a copy of an extension: it tells the legs nothing.
+func (r *Request) held() *Verdict {
+	return &Verdict{ID: r.Operation.ID, Home: r.Operation.Home, Known: true, State: OperationHeld}
 }
 
 // settleHome settles the operation and home's part of it. The request has all entries; each leg is named with the keys

@@ -361,6 +361,51 @@ func TestAnExtensionOfAnOperationCountsOnceForItsID(t *testing.T) {
 	}
 }
 
+// An extension without an id is told from its copies by its number in a session, as on one shard: its answer is
+// remembered until the node that sent it has finished, and no longer.
+func TestAnExtensionOfAnOperationCountsOnceForItsNumber(t *testing.T) {
+	c := newCrossing(t)
+	c.about.Op, c.hold = Reserve, &HoldTerms{TTL: minute}
+	if d := c.conclude(origin+1, true, 0).Decision; d.Operation.State != OperationHeld {
+		t.Fatalf("reserved: %+v", d)
+	}
+	opened := c.must(origin+2, Request{Op: OpenSession})
+	before := len(allRecords(c.state))
+	extend := func(now limit.Time, number, acked uint64, ttl limit.Span, retry bool) Result {
+		return c.tell(now, Settle, func(r *Request) {
+			r.Session, r.Number, r.Acked, r.Retry = opened.Session(), number, acked, retry
+			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
+			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl, Target: Target{Hold: true, Operation: "x", Home: mine}}
+			r.Operation.Home = mine
+			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+		})
+	}
+	first := extend(origin+3, 1, 0, minute, false)
+	second := extend(origin+4, 2, 0, hour, false)
+	late := extend(origin+5, 1, 0, minute, true)
+	if late.Err != nil || !late.Decision.Replayed || late.Decision.HoldExpires != first.Decision.HoldExpires ||
+		late.Decision.Operation == nil || late.Decision.Operation.State != OperationHeld {
+		t.Errorf("the late copy is answered %+v, %+v", late.Decision, late.Err)
+	}
+	expires := func(now limit.Time) limit.Time {
+		d := c.tell(now, ResolveHome, func(r *Request) { r.Operation.Leg = mine }).Decision
+		return now + limit.Time(d.Operation.Expires)
+	}
+	if got := expires(origin + 6); got != second.Decision.HoldExpires {
+		t.Errorf("after the late copy the hold ends at %d, want %d", got, second.Decision.HoldExpires)
+	}
+	third := extend(origin+7, 3, 2, hour, false)
+	if kept := len(allRecords(c.state)) - before; kept != 1 {
+		t.Errorf("%d answers are kept, want that of the number which is not finished", kept)
+	}
+	if again := extend(origin+8, 2, 1, minute, true); again.Err == nil || again.Err.Code != TooLate {
+		t.Errorf("a copy of a finished number: %+v", again)
+	}
+	if got := expires(origin + 9); got != third.Decision.HoldExpires {
+		t.Errorf("in the end the hold ends at %d, want %d", got, third.Decision.HoldExpires)
+	}
+}
+
 func TestAHoldThatNobodySettlesExpiresEverywhere(t *testing.T) {
 	for _, onExpire := range []policy.OnExpire{policy.OnExpireCancel, policy.OnExpireCommit} {
 		home, there := newCrossing(t), newCrossing(t)

@@ -179,15 +179,8 @@ func (o Op) answersOnce() bool {
 }
 
 // decidedBefore answers a copy of a counted request from its idempotency record or from its record beside the session,
-// if there is one, and for a tally or a check from the session itself. The parts of an operation on several shards have
-// records of their own.
+// if there is one, and for a tally or a check from the session itself.
 func (e sessionEvaluation) decidedBefore(answer *Result) {
-	if e.r.Operation != nil {
-		again := *e.r
-		again.NotAfter = 0 // it was decided in time
-		e.decideInTime(&again, answer)
-		return
-	}
 	if e.r.ID != "" {
 		e.scratch = appendAnswerKey(e.scratch[:0], e.r.Namespace, e.r.Slot(), e.r.ID)
 	} else {
@@ -197,7 +190,13 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 		*answer = e.replay(record.Value, e.r)
 		if err := answer.Err; err != nil && err.Code == Unreadable {
 			answer.Err = &Error{Code: UnknownOutcome, Message: "it was counted once: " + err.Message}
+		} else if e.r.Operation != nil {
+			answer.Decision.Operation = e.r.held()
 		}
+		return
+	}
+	if e.r.Operation != nil { // home has not all of its keys
+		answer.Err = &Error{Code: UnknownOutcome, Message: "the hold was extended once; its answer is forgotten"}
 		return
 	}
 	if e.r.Op == Tally {

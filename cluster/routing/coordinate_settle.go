@@ -97,17 +97,12 @@ func (o *operation) actualAt(id slot.ID) (actual []uint64) {
 	return actual
 }
 
-// settleHome has home settle. excess is what the legs were charged beforehand, or nil. The end of an operation is
-// recognized by itself, an extension only by an id.
+// settleHome has home settle. excess is what the legs were charged beforehand, or nil.
 func (o *operation) settleHome(ctx context.Context, excess *shard.Excess) shard.Result {
 	about := o.about
 	about.Excess = excess
-	id := o.whole.ID
-	if id == "" && o.whole.Settlement.Action == shard.ActionExtend {
-		id = drawID()
-	}
-	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, ID: id, Entries: o.whole.Entries, Settlement: o.whole.Settlement,
-		Operation: &about})
+	return o.send(ctx, o.home, shard.Request{Op: shard.Settle, ID: o.whole.ID, Entries: o.whole.Entries,
+		Settlement: o.whole.Settlement, Operation: &about})
 }
 
 // named returns a leg with the keys that live in its slot.

@@ -129,8 +129,8 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 			o.Verdict.State == shard.OperationAborted { // giving back to one key ends no denial of other keys
 			s.world.Errorf("seed %d: a verdict names no keys: %+v", s.world.seed, *o)
 		}
-		if requests[i].Op == shard.Settle && requests[i].Settlement.Action == shard.ActionExtend && requests[i].ID == "" {
-			s.world.Errorf("seed %d: an extension has no id by which its copies are told: %+v", s.world.seed, *requests[i].Operation)
+		if r := &requests[i]; s.world.sessions && r.Operation != nil && r.Number == 0 && !r.CountsOnce() {
+			s.world.Errorf("seed %d: nothing tells a copy of this: %+v", s.world.seed, r)
 		}
 		s.world.remember(at, &requests[i], &results[i])
 		s.world.note(&requests[i], &results[i])

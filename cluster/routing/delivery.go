@@ -87,12 +87,11 @@ func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shar
 
 // repeatable reports whether a request with an unknown outcome may be sent again.
 func repeatable(r *shard.Request) bool {
-	return r.Number != 0 || r.ID != "" || r.Operation != nil || !r.Op.Changes() //mutant:retries-without-id-or-session
+	return r.Number != 0 || r.ID != "" || r.CountsOnce() || !r.Op.Changes() //mutant:retries-without-id-or-session
 }
 
-// needsNumber reports whether a request that travels in sessions needs a number. A request of an operation on several
-// shards does not: the operation's id identifies it, and its effect happens once for that id.
-func needsNumber(r *shard.Request) bool { return r.Op.Changes() && r.Operation == nil && r.Number == 0 }
+// needsNumber reports whether a request that travels in sessions needs a number.
+func needsNumber(r *shard.Request) bool { return r.Op.Changes() && !r.CountsOnce() && r.Number == 0 }
 
 // number gives session numbers to the requests that need one and have none.
 func (e *delivery) number() *shard.Error {

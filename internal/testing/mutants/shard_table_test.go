@@ -77,6 +77,9 @@ var ofShard = []group{
 		"home-decides-after-forgetting": never,
 	}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsID"), edits{"operation-extended-again": swap("found {", "found && false {")}},
+	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsNumber"), edits{
+		"operation-extended-by-a-copy": instead("_ = s; return r.Operation != nil"),
+	}},
 	{tests("cluster/routing", "TestARetryIsTheSameRequestWhateverParentsThereAre", "-seed=1"), edits{
 		"parents-are-of-the-request":    instead("return r.Entries"),
 		"operation-counted-again-alone": instead("return answer.Err != nil"),
