@@ -53,11 +53,36 @@ func (s tokenService) create(ctx context.Context, who string, m *stintv1.CreateT
 	if err != nil {
 		return nil, err
 	}
-	if err := mayLend(callerIn(ctx), &record); err != nil {
+	caller := callerIn(ctx)
+	if err := mayLend(caller, &record); err != nil {
 		return nil, err
 	}
+	record.Line = caller.Line()
 	text, err := s.tokens.Create(ctx, record, m.Role, who)
-	return &stintv1.CreateTokenResponse{Token: text}, err
+	if err == nil && len(record.Line) > 0 {
+		err = s.stillThere(ctx, &record, who)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &stintv1.CreateTokenResponse{Token: text}, nil
+}
+
+// stillThere takes a new record back if its maker has ended, of which this node may not have heard yet. So whoever ends
+// the maker finds the record when he looks for what it has made, or the record is taken back.
+func (s tokenService) stillThere(ctx context.Context, r *auth.Record, who string) error {
+	records, err := s.tokens.Records(ctx)
+	if err != nil || hasRecord(records, r.Line[len(r.Line)-1]) { //mutant:ended-token-makes-one
+		return err
+	}
+	if err := s.tokens.Revoke(ctx, r.Name, func(*auth.Record) error { return nil }, who); err != nil {
+		return err
+	}
+	return &auth.Refusal{Kind: auth.Unproven, Message: "the token or role was revoked meanwhile; nothing was made"}
+}
+
+func hasRecord(records []auth.Record, name string) bool {
+	return slices.ContainsFunc(records, func(r auth.Record) bool { return r.Name == name })
 }
 
 // recordOf translates and validates a request for a token.
@@ -154,43 +179,48 @@ func (s tokenService) rotate(ctx context.Context, who string, m *stintv1.RotateT
 	return &stintv1.RotateTokenResponse{Token: text}, err
 }
 
+// revoke ends a record and, if that is asked for, what it has made: each in a change of its own, so a call that fails is
+// repeated, which ends the rest.
 func (s tokenService) revoke(ctx context.Context, who string, m *stintv1.RevokeTokenRequest) (
 	*stintv1.RevokeTokenResponse, error) {
-	caller := callerIn(ctx)
+	caller, response := callerIn(ctx), &stintv1.RevokeTokenResponse{}
+	end := func(name string) error {
+		return s.tokens.Revoke(ctx, name, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who)
+	}
 	records, err := s.tokens.Records(ctx)
 	if err != nil {
 		return nil, err
 	}
-	response := &stintv1.RevokeTokenResponse{Children: childrenOf(m.Name, records)}
-	end := []string{m.Name} // first, so that it makes no more
-	if m.Children {
-		end = append(end, response.Children...)
-	}
-	for _, name := range end {
-		if err := s.tokens.Revoke(ctx, name, func(r *auth.Record) error { return mayGiveAway(caller, r) }, who); err != nil {
+	if ended := !hasRecord(records, m.Name) && m.Children && len(childrenOf(m.Name, records)) > 0; !ended {
+		if err := end(m.Name); err != nil { // first, so that it makes no more
 			return nil, err
 		}
 	}
-	return response, nil
-}
-
-// childrenOf lists, by name, the records made by a record, and those made by them in turn.
-func childrenOf(name string, records []auth.Record) (children []string) {
-	made := map[string]bool{name: true}
-	for grown := true; grown; {
-		grown = false
-		for i := range records {
-			if made[records[i].Name] {
-				for j := range records {
-					if !made[records[j].Name] && records[j].MadeBy(&records[i]) {
-						made[records[j].Name], grown = true, true
-						children = append(children, records[j].Name)
-					}
-				}
+	for {
+		if records, err = s.tokens.Records(ctx); err != nil { // it may have made one until now
+			return nil, err
+		}
+		children := childrenOf(m.Name, records)
+		response.Children = append(response.Children, children...)
+		if !m.Children || len(children) == 0 { //mutant:children-stay
+			slices.Sort(response.Children)
+			return response, nil
+		}
+		for _, name := range children {
+			if err := end(name); err != nil {
+				return nil, err
 			}
 		}
 	}
-	slices.Sort(children)
+}
+
+// childrenOf returns the names of the records made by a record, and by those that it has made.
+func childrenOf(name string, records []auth.Record) (children []string) {
+	for i := range records {
+		if slices.Contains(records[i].Line, name) {
+			children = append(children, records[i].Name)
+		}
+	}
 	return children
 }
 

@@ -18,7 +18,10 @@ type Record struct {
 	Created int64   // Unix microseconds
 	Expires int64   `json:",omitempty"` // Unix microseconds; 0 means never
 	Creator string  `json:",omitempty"`
-	Grants  []Grant
+	// Line has the names of the tokens and roles that made it: the first one, the one that this one made, and so on. It
+	// names also those that have ended since.
+	Line   []string `json:",omitempty"`
+	Grants []Grant
 }
 
 // Former is a replaced token that is still accepted for a while.
@@ -30,12 +33,6 @@ type Former struct {
 
 // nameForm is the form of a name, which appears in certificates, in the audit log and on command lines.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// MadeBy reports whether another record, a token or role, made this one, for any person.
-func (r *Record) MadeBy(maker *Record) bool {
-	by, _, _ := strings.Cut(r.Creator, " for ")
-	return by == maker.actor()
-}
 
 // actor names the token or role in audit logs.
 func (r *Record) actor() string {

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"crypto/subtle"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -82,6 +83,14 @@ func (c *Caller) MayGrant(g *Grant) bool {
 
 // MayGrantUntil reports whether the caller's own record lasts until an instant; 0 means for ever.
 func (c *Caller) MayGrantUntil(ends int64) bool { return c.ends == 0 || ends != 0 && ends <= c.ends }
+
+// Line returns the Line of what the caller makes; nil for a caller without a record.
+func (c *Caller) Line() []string {
+	if c.record == nil {
+		return nil
+	}
+	return append(slices.Clone(c.record.Line), c.record.Name)
+}
 
 // Ends returns when the caller's record ends, in Unix microseconds; 0 means never.
 func (c *Caller) Ends() int64 { return c.ends }

@@ -21,6 +21,8 @@ var ofAPI = []group{
 		"forget-by-one-grant": without(", auth.Override"),
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
+	{tests("api", "TestATokenEndsWithAllThatItHasMade"), edits{"children-stay": always}},
+	{tests("api", "TestATokenThatHasEndedMakesNone"), edits{"ended-token-makes-one": always}},
 	{tests("api", "TestOneTokenLeavesStreamsToOthers"), edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
 	{tests("api", "TestACorrectionMakesNoCustomerUnasked"), edits{"correction-bills-a-stranger": never}},
 	{tests("api", "TestEveryProcedureHashesKeys"), edits{
