@@ -8,6 +8,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,7 +16,11 @@ import (
 )
 
 const crossingPolicies = `policies:
+  shelf:
+    limits:
+      - {name: shelf, quota: 700, lifetime: {}}
   stock:
+    parent: shelf
     limits:
       - {name: stock, quota: 200, lifetime: {}}
 `
@@ -23,15 +28,18 @@ const crossingPolicies = `policies:
 const (
 	crossingKeys  = 12
 	crossingQuota = 200
+	// shelves have 4 keys each, and less room than those together.
+	shelves    = 3
+	shelfQuota = 700
 	// capacityBack is how long undecided operations may keep units: a leg asks home after 5 s, its owner looks every
 	// 500 ms, and a failover may come between.
 	capacityBack = 15 * time.Second
 )
 
-// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, by checks and by holds that
-// they settle, while the nodes that coordinate and own them are killed. Every operation is retried with its id until
-// its outcome is known. In the end each key has used exactly what the allowed operations took, no key is above its
-// quota, and nothing is held.
+// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, and with them their parents, by
+// checks and by holds that they extend and settle, while the nodes that coordinate and own them are killed. Every
+// operation is retried with its id until its outcome is known. In the end each key and each parent has used exactly what
+// the allowed operations took, none is above its quota, and nothing is held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
 	c := newClusterWith(t, testcluster.Options{Policies: crossingPolicies})
@@ -64,6 +72,7 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 					allowed[w]++
 					for _, e := range entries {
 						books[w][e.Key]++
+						books[w][shelfOf(e.Key)]++
 					}
 				}
 				pause(t.Context(), time.Duration(mine.IntN(20))*time.Millisecond)
@@ -97,29 +106,52 @@ func TestAllOrNothingUnderKills(t *testing.T) {
 	}
 	began := time.Now()
 	for n := range crossingKeys {
-		awaitExact(t, c, crossingKey(n), total[crossingKey(n)], began)
+		awaitExact(t, c, "stock", crossingKey(n), total[crossingKey(n)], began)
+	}
+	for n := range shelves {
+		awaitExact(t, c, "shelf", shelfOf(crossingKey(n)), total[shelfOf(crossingKey(n))], began)
 	}
 	t.Logf("nothing undecided was left %v after the last answer", time.Since(began).Round(time.Millisecond))
 }
 
 // take takes a unit of each key, by a check or by a hold that is committed, and reports whether it did. Every fourth
-// hold is canceled, and takes nothing.
+// hold is canceled, and takes nothing. Half of the holds are extended, with an id or without.
 func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, error) {
 	check, first := checkBody{Entries: entries, ID: id}, random.IntN(len(m.nodes))
 	if random.IntN(2) == 0 {
 		d, err := m.insist(first, "Check", check)
 		return d.Allowed, err
 	}
-	d, err := m.insist(first, "Reserve", map[string]any{"check": check, "ttl": "600s"})
+	extended := random.IntN(2) == 0
+	d, err := m.insist(first, "Reserve", map[string]any{"check": check, "ttl": map[bool]string{true: "120s", false: "600s"}[extended]})
 	if err != nil || !d.Allowed {
 		return false, err
+	}
+	for n := 0; extended && n < 2; n++ {
+		message := map[string]any{"holdId": d.HoldID, "extend": map[string]any{"ttl": "600s"}}
+		if random.IntN(2) == 0 {
+			message["idempotencyId"] = fmt.Sprint("extends ", id, " ", n)
+		}
+		longer, err := m.insist(first+n, "Settle", message)
+		if err != nil {
+			return false, err
+		}
+		if least := d.DecidedAt.Add(600 * time.Second); longer.HoldExpiresAt.Before(least) {
+			return false, fmt.Errorf("the hold of %s ends at %v, and was extended to %v at least", id, longer.HoldExpiresAt, least)
+		}
 	}
 	action := [...]string{"commit", "success", "failed", "cancel"}[random.IntN(4)]
 	_, err = m.insist(first+1, "Settle", map[string]any{"holdId": d.HoldID, action: struct{}{}})
 	return action == "commit" || action == "failed", err
 }
 
-func crossingKey(n int) string { return fmt.Sprintf("item:%d", n) }
+func crossingKey(n int) string { return fmt.Sprintf("shelf:%d/item:%d", n%shelves, n) }
+
+// shelfOf is the parent of a key.
+func shelfOf(key string) string {
+	shelf, _, _ := strings.Cut(key, "/")
+	return shelf
+}
 
 // someEntries names two or three keys.
 func someEntries(random *rand.Rand) []entryBody {
@@ -131,12 +163,13 @@ func someEntries(random *rand.Rand) []entryBody {
 }
 
 // awaitExact waits until a key has used what it should, and nothing of it is held.
-func awaitExact(t *testing.T, c *testcluster.Cluster, key string, want uint64, began time.Time) {
+func awaitExact(t *testing.T, c *testcluster.Cluster, policy, key string, want uint64, began time.Time) {
 	t.Helper()
+	quota := map[string]uint64{"stock": crossingQuota, "shelf": shelfQuota}[policy]
 	await.Until(t, key+" has used what it should", func() bool {
-		status := mustGet(t, c, "stock", key)
-		if uint64(status.Used) > crossingQuota || uint64(status.Used) < want {
-			t.Fatalf("%s has used %d, the allowed operations took %d of %d", key, status.Used, want, crossingQuota)
+		status := mustGet(t, c, policy, key)
+		if uint64(status.Used) > quota || uint64(status.Used) < want {
+			t.Fatalf("%s has used %d, the allowed operations took %d of %d", key, status.Used, want, quota)
 		}
 		exact := uint64(status.Used) == want && status.Held == 0
 		if !exact && time.Since(began) > capacityBack {
