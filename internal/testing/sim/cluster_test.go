@@ -131,7 +131,8 @@ func (t *tally) mustHaveSeenEverything(to *testing.T) {
 		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
 		"operations: settled by another before", crashAtMinute, "bills: final periods",
 		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself"}
-	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards", "above over shards", "above, rejected", "check, denied",
+	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards",
+		"extend without an id over shards", "above over shards", "above, rejected", "check, denied",
 		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "correct", "rule", "ruled", "turned", "turned, denied", "damped",
 		"damped, a denial repeated", "extend over shards, a late copy", "kin", "kin over shards", "private over shards", "forget", "capped", "capped, refused", "answered when asked again"} {
 		all = append(all, "errands: "+what)
@@ -262,6 +263,9 @@ func (t *tally) countErrands(w *world, errands []*errand) {
 	t.most("most milliseconds until what came to nothing was given back", int(w.gone.Milliseconds()))
 	for _, e := range errands {
 		what := "errands: " + e.kind
+		if e.kind == "extend" && !e.sure() {
+			what += " without an id"
+		}
 		switch {
 		case e.fate == ended:
 			what += ", ended before"

@@ -131,6 +131,8 @@ func judgeErrands(all []*errand, shards uint32) (errs []error) {
 		case e.kind == "rule": // repeated, it answers the same, and may take effect again
 		case e.again != nil && (e.again.Allowed != e.decision.Allowed || e.again.DecidedAt != e.decision.DecidedAt || !e.again.Replayed):
 			wrong(e, "an id is answered in another way: %+v", *e.again)
+		case e.kind == "extend" && e.fate == answered && e.decision.HoldExpires != e.decision.DecidedAt+limit.Time(e.request.Settlement.TTL):
+			wrong(e, "the hold ends at %d", e.decision.HoldExpires)
 		case e.kind == "extend" && e.again != nil && e.again.HoldExpires != e.decision.HoldExpires:
 			wrong(e, "an id has extended the hold again: %+v", *e.again)
 		case e.again != nil && e.again.Tallied != nil && !reflect.DeepEqual(e.again.Tallied, e.decision.Tallied):

@@ -101,8 +101,10 @@ func (e *errand) String() string {
 
 func (e *errand) admitted() bool { return e.fate == answered && e.decision.Allowed }
 
-// sure reports whether it may be retried.
-func (e *errand) sure() bool { return e.request.ID != "" || e.request.Op == shard.Settle }
+// sure reports whether it may be retried: an extension without an id would be another one.
+func (e *errand) sure() bool {
+	return e.request.ID != "" || e.request.Op == shard.Settle && e.kind != "extend"
+}
 
 // runner does one errand after the other.
 type runner struct {
@@ -162,7 +164,7 @@ func (r *runner) run(stop chan struct{}) {
 func (r *runner) askLate() {
 	var old []*errand
 	for _, e := range r.done {
-		if e.kind == "extend" && e.fate == answered && e.again == nil {
+		if e.kind == "extend" && e.sure() && e.fate == answered && e.again == nil {
 			old = append(old, e)
 		}
 	}
@@ -294,6 +296,9 @@ func (r *runner) end(of *errand) *errand {
 			e.request.Settlement.TTL = longHold
 		}
 		of.extensions = append(of.extensions, e)
+		if of.request.Hold.TTL == longHold && r.chance.IntN(2) == 0 {
+			return e // without an id: whether it is counted or not, the hold lives long
+		}
 		r.ids++
 		e.request.ID = fmt.Sprintf("e%d-%d", r.number, r.ids)
 		return e
