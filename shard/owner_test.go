@@ -35,6 +35,9 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 	if len(results) != len(requests) {
 		o.Fatalf("%d answers to %d requests", len(results), len(requests))
 	}
+	if len(puts) > 0 && !slices.ContainsFunc(requests, o.mayWrite) {
+		o.Fatalf("reads have %d effects: %+v", len(puts), requests)
+	}
 	keys := map[string]bool{}
 	for _, p := range puts {
 		if keys[p.Key] {
@@ -48,6 +51,15 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 	}
 	o.pending = append(o.pending, EncodeBatch(o.stamp, puts))
 	return results
+}
+
+// mayWrite reports whether a request may have effects. Of a read only one may: that a revision that resets has reached the
+// key (X7).
+func (o *owner) mayWrite(r Request) bool {
+	return r.Op.Changes() || r.Op == OpenSession || slices.ContainsFunc(r.Entries, func(e Entry) bool {
+		p, known := o.policies.Lookup(e.Policy)
+		return known && e.Limits == nil && p.OnChange == policy.Restart
+	})
 }
 
 // adopt logs a revision of the policies, as an actor does.

@@ -131,6 +131,8 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 		}
 		if r := &requests[i]; s.world.sessions && r.Operation != nil && r.Number == 0 && !r.CountsOnce() {
 			s.world.Errorf("seed %d: nothing tells a copy of this: %+v", s.world.seed, r)
+		} else if !r.Op.Changes() && r.Number != 0 {
+			s.world.Errorf("seed %d: a read takes a number of a session: %+v", s.world.seed, r)
 		}
 		s.world.remember(at, &requests[i], &results[i])
 		s.world.note(&requests[i], &results[i])
