@@ -10,16 +10,30 @@ import (
 )
 
 // The newest twenty versions are kept beside the one in force, whichever nodes have applied them, and survive a restart.
+// Later ones take their places: the system shard has no more documents then.
 func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
 		const last = 24
+		documents := func() (most int) { // with the sessions of the three nodes; of the owner, whose replica is not behind
+			for _, n := range c.nodes {
+				n.replicas.of(shard.System).group.View(func(s *shard.State) { most = max(most, s.Records()) })
+			}
+			return most
+		}
+		var full int
 		for version := 2; version <= last; version++ {
 			got, _, err := c.nodes[version%3].admin.Apply(t.Context(), quotaPolicy(t, uint64(version)), nil, false, "jo", "")
 			if err != nil || got != uint64(version) {
 				t.Fatalf("version %d: %d, %v", version, got, err)
 			}
+			if version == keptSets+1 {
+				full = documents()
+			}
+		}
+		if got := documents(); got != full {
+			t.Errorf("%d documents, were %d when as many versions were there as are kept", got, full)
 		}
 		c.stop(0, 1, 2)
 		for i := range c.nodes {

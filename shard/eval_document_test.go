@@ -129,6 +129,30 @@ func TestBoundsOfADocument(t *testing.T) {
 }
 
 // Returned documents and adoptions do not change with the state, and changes to them do not affect it.
+// TestAnAdoptionRemembersOnlyWhatIsInForce: however many revisions there were, a shard keeps one text, and one instant for
+// each limit that it names.
+func TestAnAdoptionRemembersOnlyWhatIsInForce(t *testing.T) {
+	w := newSystem(t)
+	var before *policy.Set
+	var first int
+	for version := uint64(1); version <= 100; version++ {
+		p := onePolicy(lifetimeOf(version), lifetimeOf(2*version))
+		p.Name, p.Limits[1].Name = fmt.Sprintf("p%03d", version), fmt.Sprintf("l%03d", version)
+		set := policy.NewSet([]*policy.Policy{p})
+		at := w.next(origin + limit.Time(version))
+		put := Adopt(w, before, policy.Revision{Version: version, Set: set, Text: []byte("text")}, at)
+		w.append(EncodeBatch(at, []Put{put}))
+		if before = set; version == 2 { // the first says of no limit when it has changed
+			first = len(put.Value)
+		} else if version > 2 && len(put.Value) != first {
+			t.Fatalf("version %d takes %d bytes, the second took %d", version, len(put.Value), first)
+		}
+	}
+	if w.state.Records() != 1 {
+		t.Errorf("%d records, want 1", w.state.Records())
+	}
+}
+
 func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
 	w := newSystem(t)
 	body := []byte("first")
