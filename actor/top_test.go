@@ -19,7 +19,7 @@ func tops(t *testing.T, a *Actor, policy, key string) (counts [3]uint64, since i
 	if !ok {
 		t.Fatal("nothing is known")
 	}
-	for _, p := range top.Summarize(&q, parts).Policies {
+	for _, p := range top.Join(&q, []top.Counts{top.Collect(&q, parts, nil)}).Policies {
 		for _, k := range p.Keys {
 			if p.Name == policy && k.Key == key {
 				for m, e := range k.Estimates {
@@ -69,12 +69,12 @@ func TestTopKnowsWhichEntryWasDenied(t *testing.T) {
 		{Policy: "p", Key: "free", Granted: 2, Verdict: yes}}})
 	CountKeys(b, &r, &shard.Decision{Allowed: true, Replayed: true})
 	q := top.Query{Namespace: "default", Order: top.Denials, Count: 5}
-	keys := top.Summarize(&q, b.Read(&q, 0)).Policies[0].Keys
+	keys := top.Join(&q, []top.Counts{top.Collect(&q, b.Read(&q, 0), nil)}).Policies[0].Keys
 	if len(keys) != 1 || keys[0].Key != "full" || keys[0].Estimates[top.Denials].Count != 1 {
 		t.Errorf("denied: %v", keys)
 	}
 	q.Order = top.Units
-	keys = top.Summarize(&q, b.Read(&q, 0)).Policies[0].Keys
+	keys = top.Join(&q, []top.Counts{top.Collect(&q, b.Read(&q, 0), nil)}).Policies[0].Keys
 	if len(keys) != 2 || keys[0].Key != "free" || keys[0].Estimates[top.Units].Count != 2 || keys[1].Estimates[top.Units].Count != 1 {
 		t.Errorf("admitted: %v", keys)
 	}

@@ -34,8 +34,8 @@ func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, m
 	if !t.view.hasTable() {
 		return answer, nil, errNoTable
 	}
-	answers := []top.Answer{t.counted.read(ctx, q)}
-	var mu sync.Mutex // guards answers and missing
+	counts := []top.Counts{t.counted.read(ctx, q)}
+	var mu sync.Mutex // guards counts and missing
 	var asking sync.WaitGroup
 	for _, node := range t.view.newestTable().Listed() {
 		if node.ID == t.reporter.node {
@@ -48,13 +48,13 @@ func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, m
 			if err != nil || report.Top == nil {
 				missing = append(missing, node.ID)
 			} else {
-				answers = append(answers, *report.Top)
+				counts = append(counts, *report.Top)
 			}
 		})
 	}
 	asking.Wait()
 	slices.Sort(missing)
-	return top.Join(q, answers), missing, nil
+	return top.Join(q, counts), missing, nil
 }
 
 // ask asks one node.
@@ -99,7 +99,7 @@ type topCounts struct {
 }
 
 // read returns what the shards that this node owns know, and what this node has repeated.
-func (c *topCounts) read(ctx context.Context, q *top.Query) top.Answer {
+func (c *topCounts) read(ctx context.Context, q *top.Query) top.Counts {
 	var parts []top.Part
 	for _, r := range c.replicas.all() {
 		if r.Shard == shard.System {
@@ -108,12 +108,11 @@ func (c *topCounts) read(ctx context.Context, q *top.Query) top.Answer {
 		of, _ := r.actor.Top(ctx, q)
 		parts = append(parts, of...)
 	}
-	answer := top.Summarize(q, parts)
-	answer.Repeated = c.repeats.read(q) //mutant:repeats-unreported
+	counts := top.Collect(q, parts, c.repeats.read(q)) //mutant:repeats-unreported
 	if q.Traffic {
-		answer.Traffic = c.traffic()
+		counts.Traffic = c.traffic()
 	}
-	return answer
+	return counts
 }
 
 // repeats counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is counted once: on the node
@@ -138,10 +137,9 @@ func (p *repeats) count(r *shard.Request, d *shard.Decision) {
 	actor.CountKeys(p.board, r, d)
 }
 
-func (p *repeats) read(q *top.Query) []top.List {
+func (p *repeats) read(q *top.Query) []top.Part {
 	now := p.now().UnixMicro()
 	p.mu.Lock()
-	parts := p.board.Read(q, now)
-	p.mu.Unlock()
-	return top.SummarizeRepeated(q, parts)
+	defer p.mu.Unlock()
+	return p.board.Read(q, now)
 }

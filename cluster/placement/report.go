@@ -23,7 +23,7 @@ type Report struct {
 	// Question.TokenUses is.
 	TokenUses map[string]int64 `json:",omitzero"`
 	// Top is the answer to Question.Top; the report then has nothing else.
-	Top *top.Answer `json:",omitempty"`
+	Top *top.Counts `json:",omitempty"`
 	// Survivors is the answer to Question.Died, and then the report has nothing else.
 	Survivors []Survivor `json:",omitempty"`
 	// Watching is the answer to Question.Watch, and then the report has nothing else: events follow.

@@ -171,7 +171,7 @@ func (b *Board) Read(q *Query, now int64) (parts []Part) {
 	return parts
 }
 
-// Part is the windows of one table, read from a Board. Summarize turns parts into an Answer, outside the owner's time.
+// Part is the windows of one table, read from a Board. Collect turns parts into Counts, outside the owner's time.
 type Part struct {
 	policy  string
 	shared  bool // its keys begin with namespaces and policies

@@ -109,7 +109,7 @@ func TestTheBudgetHolds(t *testing.T) {
 			continue
 		}
 		q := Query{Namespace: "ns", Span: Hour, Count: CountMax, Order: Decisions}
-		for _, p := range Summarize(&q, boards[i].Read(&q, now)).Policies {
+		for _, p := range Join(&q, []Counts{Collect(&q, boards[i].Read(&q, now), nil)}).Policies {
 			exact := all[i].since(p.Name, p.Since)
 			for _, k := range p.Keys {
 				for m, e := range k.Estimates {
@@ -157,7 +157,7 @@ func TestWhatIsCertainComesFirst(t *testing.T) {
 		}
 	}
 	q := Query{Namespace: "ns", Order: Denials, Count: 3}
-	a := Summarize(&q, b.Read(&q, ten-1))
+	a := Join(&q, []Counts{Collect(&q, b.Read(&q, ten-1), nil)})
 	if len(a.Policies) != 1 || len(a.Policies[0].Keys) != 3 || a.Policies[0].Totals[Denials] != 100_200 {
 		t.Fatalf("%+v", a)
 	}
@@ -165,7 +165,7 @@ func TestWhatIsCertainComesFirst(t *testing.T) {
 	for i := range 2000 {
 		b.Add("ns", "p", "guesser", i%2 == 0, 0)
 	}
-	a = Summarize(&q, b.Read(&q, ten-1))
+	a = Join(&q, []Counts{Collect(&q, b.Read(&q, ten-1), nil)})
 	if k := a.Policies[0].Keys[0]; k.Key != "guesser" || k.Estimates[Denials].Least() < 1000 {
 		t.Errorf("the first is %+v", k)
 	}
@@ -180,7 +180,7 @@ func TestAnswersOfNodesAreJoined(t *testing.T) {
 		b.Add("other", "p", "c", false, 1)
 		b.Add("ns", "q", "d", false, 1)
 	}
-	whole := Join(&q, []Answer{Summarize(&q, a.Read(&q, 7)), Summarize(&q, b.Read(&q, 7))})
+	whole := Join(&q, []Counts{Collect(&q, a.Read(&q, 7), nil), Collect(&q, b.Read(&q, 7), nil)})
 	text, err := json.Marshal(whole)
 	if err != nil {
 		t.Fatal(err)
@@ -188,24 +188,25 @@ func TestAnswersOfNodesAreJoined(t *testing.T) {
 	want := `{"Policies":[{"Name":"p","Since":5,"Totals":[20,0,20],"Keys":[` +
 		`{"Key":"b","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]},` +
 		// a1 is left out
-		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}],"Floors":[5,0,5]},` +
-		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]}],"Floors":[0,0,0]}],"Shared":[0,0,0]}`
+		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}]},` +
+		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]}]}],"Cut":false,"Traffic":null}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
 }
 
-func TestAnAnswerFitsIntoAMessage(t *testing.T) {
-	a := Answer{Policies: make([]Policy, 1000)}
-	for i := range a.Policies {
-		a.Policies[i].Keys = make([]Key, CountMax)
-		for j := range a.Policies[i].Keys {
-			a.Policies[i].Keys[j].Key = strings.Repeat("\"", 512) // as JSON twice as long
+func TestCountsFitIntoAMessage(t *testing.T) {
+	c := Counts{Owned: make([]List, 1000)}
+	for i := range c.Owned {
+		of := &c.Owned[i].Of[Denials]
+		of.Rows = make([]Row, CountMax)
+		for j := range of.Rows {
+			of.Rows[j].Key = strings.Repeat("\"", 512) // as JSON twice as long
 		}
 	}
-	a.Bound()
-	text, err := json.Marshal(a)
-	if err != nil || len(text) > 2<<20 || !a.Cut || len(a.Policies) == 0 {
-		t.Errorf("%d bytes, cut %v, %d policies: %v", len(text), a.Cut, len(a.Policies), err)
+	c.Bound()
+	text, err := json.Marshal(c)
+	if err != nil || len(text) > 2<<20 || !c.Cut || len(c.Owned) == 0 {
+		t.Errorf("%d bytes, cut %v, %d policies: %v", len(text), c.Cut, len(c.Owned), err)
 	}
 }

@@ -8,7 +8,10 @@
 //	          6 x 10 min
 //	Board     the tables of one shard, made when a policy is used; a Budget bounds those of a node to 32 MiB. Policies
 //	          that no longer fit share one table
-//	Repeated  denials that a node has repeated without asking the owners: a Board of its own; Join adds its counts to theirs
+//	List      the sums of one policy over its windows
+//	Counts    what a node knows: the Lists of its shards, and those of the denials that it has repeated without asking the
+//	          owners, which have a Board of their own
+//	Answer    the Counts of all nodes, joined
 //	Spike     a key that was denied far more often in the last minute than in those before
 //
 // Windows tumble: they begin at whole multiples of their length. The figures are about proposed decisions: one with a

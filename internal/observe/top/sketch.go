@@ -156,38 +156,59 @@ func (s *Summary) size() int {
 	return n
 }
 
-// Merge adds summaries of different times, and keeps at most most keys. A key that one of them does not list may have
-// had up to its floor there (Agarwal and others, Mergeable Summaries, 2013).
+// Merge adds summaries of different times or nodes, and keeps at most most keys. A key that one of them does not list
+// may have had up to its floor there (Agarwal and others, Mergeable Summaries, 2013).
 func Merge(parts []Summary, most int) (sum Summary) {
+	for i := range parts {
+		sum.Floor += parts[i].Floor
+	}
+	return sum.add(parts, most, true)
+}
+
+// Unite joins summaries of different shards, and keeps at most most keys. A key is on one shard only, so the others
+// know nothing of it.
+func Unite(parts []Summary, most int) (sum Summary) {
+	for i := range parts {
+		sum.Floor = max(sum.Floor, parts[i].Floor)
+	}
+	return sum.add(parts, most, false)
+}
+
+// add completes a summary with the floor of the parts. anywhere means that a key may have counts in each of them.
+func (s Summary) add(parts []Summary, most int, anywhere bool) Summary {
 	rows := make(map[string]*Row)
-	var floors uint64
 	for i := range parts {
 		p := &parts[i]
-		sum.Total += p.Total
-		floors += p.Floor
+		s.Total += p.Total
 		for _, r := range p.Rows {
 			row := rows[r.Key]
 			if row == nil {
 				row = &Row{Key: r.Key}
+				if anywhere {
+					row.Count, row.Err = s.Floor, s.Floor //mutant:unlisted-keys-have-nothing
+				}
 				rows[r.Key] = row
 			}
-			// The floors of all parts are added below, so those of the parts that list the key are taken back here.
-			row.Count += r.Count - p.Floor
-			row.Err += r.Err - p.Floor
+			row.Count += r.Count
+			row.Err += r.Err
+			if anywhere { // this part lists the key
+				row.Count -= p.Floor
+				row.Err -= p.Floor
+			}
 		}
 	}
-	sum.Rows, sum.Floor = make([]Row, 0, len(rows)), floors
+	s.Rows = make([]Row, 0, len(rows))
 	for _, row := range rows {
-		sum.Rows = append(sum.Rows, Row{row.Key, row.Count + floors, row.Err + floors}) // never below 0 in the end
+		s.Rows = append(s.Rows, *row)
 	}
-	slices.SortFunc(sum.Rows, func(a, b Row) int {
+	slices.SortFunc(s.Rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
 	})
-	if len(sum.Rows) > most {
-		sum.Floor = max(floors, sum.Rows[most].Count)
-		sum.Rows = sum.Rows[:most]
+	if len(s.Rows) > most {
+		s.Floor = max(s.Floor, s.Rows[most].Count)
+		s.Rows = s.Rows[:most]
 	}
-	return sum
+	return s
 }
 
 // Of returns the count of a key, listed or not.

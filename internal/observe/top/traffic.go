@@ -44,9 +44,9 @@ func (t *Traffic) SlowestBut(n uint64) time.Duration {
 }
 
 // joinTraffic adds up what several nodes answered at the same time.
-func joinTraffic(answers []Answer) (joined []Traffic) {
-	for i := range answers {
-		joined = append(joined, answers[i].Traffic...)
+func joinTraffic(nodes []Counts) (joined []Traffic) {
+	for i := range nodes {
+		joined = append(joined, nodes[i].Traffic...)
 	}
 	slices.SortStableFunc(joined, func(a, b Traffic) int { return cmp.Compare(a.Start, b.Start) })
 	n := 0

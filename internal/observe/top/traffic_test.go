@@ -11,7 +11,7 @@ func TestTrafficOfNodesIsAddedUp(t *testing.T) {
 		all[at] = calls
 		return all
 	}
-	whole := Join(&Query{Count: 1}, []Answer{
+	whole := Join(&Query{Count: 1}, []Counts{
 		{Traffic: []Traffic{{Start: 10, Admitted: 5, Denied: 1, Took: took(3, 99)}, {Start: 20, Admitted: 7}}},
 		{Traffic: []Traffic{{Start: 10, Admitted: 2, Denied: 3, Took: took(9, 1)}}}, {}})
 	if len(whole.Traffic) != 2 || whole.Traffic[0].Admitted != 7 || whole.Traffic[0].Denied != 4 || whole.Traffic[1].Admitted != 7 {

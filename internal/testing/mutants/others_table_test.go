@@ -60,8 +60,8 @@ var ofOthers = []group{
 		"tag-lost-in-the-hash":    swap("tagFrom:tagTo", "tagFrom-1:end"),
 	}},
 	{tests("internal/observe/top", "TestRepeatedDenialsAreInTheBracket|TestAKeyThatItsOwnerLeftOutIsInTheBracket"), edits{
-		"unlisted-keys-have-nothing": swap("floor, floor", "0*floor, 0*floor"),
-		"cut-list-has-no-floor":      swap("last.Estimates[m]", "0*last.Estimates[m]"),
+		"unlisted-keys-have-nothing": swap("s.Floor, s.Floor", "0, 0"),
+		"cut-list-has-no-floor":      swap("r.Count", "0*r.Count"),
 		"shared-list-lacks-policies": gone,
 	}},
 }

@@ -51,22 +51,21 @@ func (c *cluster) owner(key string) *Board {
 // answer asks all nodes, as they ask each other.
 func (c *cluster) answer(t *testing.T, q *Query, now int64) Answer {
 	t.Helper()
-	var answers []Answer
+	var nodes []Counts
 	for i := range c.owners {
-		own := Summarize(q, c.owners[i].Read(q, now))
-		own.Repeated = SummarizeRepeated(q, c.repeats[i].Read(q, now))
+		own := Collect(q, c.owners[i].Read(q, now), c.repeats[i].Read(q, now))
 		own.Bound()
 		text, err := json.Marshal(own)
-		var heard Answer
+		var heard Counts
 		if err == nil {
 			err = json.Unmarshal(text, &heard)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers = append(answers, heard)
+		nodes = append(nodes, heard)
 	}
-	return Join(q, answers)
+	return Join(q, nodes)
 }
 
 // Whatever owners have counted and nodes have repeated, the true count of each listed key is in its bracket: also where
@@ -191,7 +190,7 @@ func TestAKeyThatItsOwnerLeftOutIsInTheBracket(t *testing.T) {
 // An answer with more repeated denials than fit into a message says that it is cut.
 func TestRepeatedDenialsFitIntoAMessage(t *testing.T) {
 	long := strings.Repeat("x", 200)
-	var a Answer
+	var c Counts
 	for p := range 200 {
 		one := List{Policy: fmt.Sprint("p", p)}
 		for m := range one.Of {
@@ -199,12 +198,12 @@ func TestRepeatedDenialsFitIntoAMessage(t *testing.T) {
 				one.Of[m].Rows = append(one.Of[m].Rows, Row{Key: fmt.Sprint(i, long), Count: 1})
 			}
 		}
-		a.Repeated = append(a.Repeated, one)
+		c.Repeated = append(c.Repeated, one)
 	}
-	if a.Bound(); !a.Cut || len(a.Repeated) == 0 || len(a.Repeated) >= 200 {
-		t.Errorf("%d of 200, cut %v", len(a.Repeated), a.Cut)
+	if c.Bound(); !c.Cut || len(c.Repeated) == 0 || len(c.Repeated) >= 200 {
+		t.Errorf("%d of 200, cut %v", len(c.Repeated), c.Cut)
 	}
-	text, err := json.Marshal(a)
+	text, err := json.Marshal(c)
 	if err != nil || len(text) > 2<<20 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
