@@ -21,7 +21,7 @@ func TestAllocationsOfACheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := allow(r).Decision
-	s := limitService{policies: func() *policy.Set { return set }, sealer: func() *shard.Sealer { return testSealer }}
+	s := limitService{&Config{Sealer: func() *shard.Sealer { return testSealer }}}
 	answer := &stintv1.CheckResponse{Decision: s.answer(set, m, &r, &d)}
 	room := make([]byte, 0, 4096)
 	for name, c := range map[string]struct {

@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
+	"google.golang.org/grpc"
 
 	"github.com/stint-io/stint/api/gates"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -90,21 +91,21 @@ type Config struct {
 }
 
 // revision returns the policies in force, or nil if none are known.
-func (c Config) revision() *policy.Revision {
+func (c *Config) revision() *policy.Revision {
 	if r := c.Revision(); r != nil && r.Version > 0 {
 		return r
 	}
 	return nil
 }
 
-func (c Config) sealer() *shard.Sealer {
+func (c *Config) sealer() *shard.Sealer {
 	if c.Sealer == nil {
 		return nil
 	}
 	return c.Sealer()
 }
 
-func (c Config) policies() *policy.Set {
+func (c *Config) policies() *policy.Set {
 	if r := c.revision(); r != nil {
 		return r.Set
 	}
@@ -136,61 +137,40 @@ func New(c Config) *API {
 		return idOf(c.sealer(), policies, r, d)
 	}
 	reports := reporter{c.Listeners, c.policies, id}
-	room := &admission{}
-	g := newGatekeeper(&c, room, reports)
+	g := newGatekeeper(&c, reports)
 	// Everything below must reach the Decider through this edge.
-	edge := keyEdge{deeds{c.Decider, g.logger}, c.Keys, c.policies}
+	edge := keyEdge{deeds{c.Decider, c.Logger}, c.Keys, c.policies}
 	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
-	d := newRegistry(interceptors{reports, c.RequestTimeout}, g, room)
+	d := &registry{gate: g, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
 	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
-	limits := limitService{
-		decider:      c.Decider,
-		keys:         c.Keys,
-		policies:     c.policies,
-		sealer:       c.sealer,
-		newestSealer: c.NewestSealer,
-		stale:        c.Stale,
-		shards:       c.Shards,
-		slots:        c.Slots,
-		cluster:      c.Cluster,
-	}
+	limits := limitService{&c}
 	limits.register(d)
 	envoyService{limits}.register(d)
-	streams{limits: limits, interceptors: d.interceptors, gate: g, admission: room, draining: a.draining, readers: &a.readers}.register(d)
-	policyService{revision: c.revision, policies: c.policies, cluster: c.Cluster, decider: c.Decider}.register(d)
-	observeService{decider: c.Decider, policies: c.policies, keys: c.Keys, shards: c.Shards, slots: c.Slots,
-		cluster: c.Cluster, keysTop: c.Top}.register(d)
-	watchService{
-		bus:          c.Bus,
-		watcher:      c.Watcher,
-		top:          c.Top,
-		keys:         c.Keys,
-		gate:         g,
-		interceptors: d.interceptors,
-		draining:     a.draining,
-		open:         &watching{},
-	}.register(d)
+	streams{limits: limits, gate: g, draining: a.draining, readers: &a.readers}.register(d)
+	policyService{&c}.register(d)
+	observeService{&c}.register(d)
+	watchService{Config: &c, gate: g, draining: a.draining, open: &watching{}}.register(d)
 	clusterService{cluster: c.Cluster}.register(d)
 	tokenService{tokens: c.Tokens}.register(d)
 	secretService{secrets: c.Secrets}.register(d)
-	sinkService{sinks: c.Sinks, cluster: c.Cluster, decider: c.Decider, shards: c.Shards}.register(d)
-	logLevel{level: c.LogLevel, logger: g.logger}.register(d)
+	sinkService{&c}.register(d)
+	logLevel{level: c.LogLevel, logger: c.Logger}.register(d)
 	if c.TestClock != nil {
 		testClockService{c.TestClock}.register(d)
 	}
 	a.registerOthers(c.Metrics)
 	g.ops["/metrics"] = auth.Observe
-	a.gates = c.gates(limits, reports, g.logger)
+	a.gates = c.gates(limits, reports)
 	g.ops[gates.Prefix] = auth.Check
 	inside := g.keepOut(a.gates.Before(d.mux))
-	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, room)))
-	a.local = bound(inside, auth.Local, room)
+	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, &g.admission)))
+	a.local = bound(inside, auth.Local, &g.admission)
 	return a
 }
 
 // gates makes the gates. They check through the handlers of the calls.
-func (c *Config) gates(limits limitService, reports reporter, logger *slog.Logger) *gates.Gates {
+func (c *Config) gates(limits limitService, reports reporter) *gates.Gates {
 	return gates.New(gates.Config{
 		Policies: c.policies,
 		Check: func(ctx context.Context, m *stintv1.CheckRequest) (*stintv1.CheckResponse, error) {
@@ -201,10 +181,10 @@ func (c *Config) gates(limits limitService, reports reporter, logger *slog.Logge
 		},
 		CodeOf: codeOf,
 		Ended: func(ctx context.Context, gate, code string, begun time.Time) {
-			reports.ended(exchangeOf(ctx), gate, code, begun, nil, nil)
+			reports.ended(exchangeOf(ctx), gate, code, begun, nil)
 		},
 		Keys:   c.KeySources,
-		Logger: logger,
+		Logger: c.Logger,
 	})
 }
 
@@ -218,6 +198,13 @@ func (c *Config) setDefaults() {
 	}
 	if c.Shards == nil {
 		c.Shards = func() int { return 0 }
+	}
+	if c.Guard == nil {
+		c.Guard, c.Port = auth.NewGuard(time.Now), auth.Loopback
+		c.Guard.Learn(&auth.Set{Known: true})
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 }
 

@@ -33,7 +33,8 @@ type exchange struct {
 	conn      *connection
 	caller    *auth.Caller // nil if there is no guard
 	admission *admission
-	taken     int64 // entries taken from room
+	taken     int64 // entries taken from admission
+	message   any   // of the call; nil until it is admitted
 
 	trace trace.Call
 	event decisions.Event // what is known so far; reporter.ended completes it

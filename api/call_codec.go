@@ -25,13 +25,9 @@ func (c *call[M, P]) read(data []byte, unmarshal func([]byte, proto.Message) err
 	c.fault = unmarshal(data, P(&c.message))
 }
 
-// asked returns the message.
-func (c *call[M, P]) asked() any { return P(&c.message) }
-
 // reader is the interface of a *call.
 type reader interface {
 	read(data []byte, unmarshal func([]byte, proto.Message) error)
-	asked() any
 }
 
 // codec is a message encoding for connect. It reads into a call instead of a bare request.

@@ -207,7 +207,7 @@ func TestACallWithoutADeadlineHasTheServersFromItsMessageOn(t *testing.T) {
 			ctx  context.Context
 			most time.Duration
 		}{"no deadline": {limited, time.Second}, "none at the other door": {t.Context(), time.Second}} {
-			ctx, cancel := interceptors{timeout: time.Second}.bounded(c.ctx)
+			ctx, cancel := (&gatekeeper{timeout: time.Second}).bounded(c.ctx)
 			if until, ok := ctx.Deadline(); !ok || time.Until(until) > c.most {
 				t.Errorf("%s: %v", name, until)
 			}

@@ -23,8 +23,8 @@ type reporter struct {
 	idOf      func(*policy.Set, *shard.Request, *shard.Decision) string // the id that a caller gets for a decision
 }
 
-// ended reports the end of a call with its answer ready. asked is the message of the call, or nil.
-func (p reporter) ended(x *exchange, procedure, code string, began time.Time, asked any, err error) {
+// ended reports the end of a call with its answer ready.
+func (p reporter) ended(x *exchange, procedure, code string, began time.Time, err error) {
 	e := &x.event
 	e.Method, e.Code, e.Began, e.Took = procedure, code, began, time.Since(began)
 	e.Caller, e.Span, e.CodeOf, e.IDOf = x.callerName(), &x.trace, codeNameOf, p.idOf
@@ -42,7 +42,7 @@ func (p reporter) ended(x *exchange, procedure, code string, began time.Time, as
 		e.Failure = failureText(err)
 	}
 	if len(e.Asked) == 0 {
-		e.Policy = p.policyOf(asked)
+		e.Policy = p.policyOf(x.message)
 	}
 	p.listeners.Ended(e)
 }
@@ -90,11 +90,11 @@ func (x *exchange) callerName() string {
 func codeNameOf(err *shard.Error) string { return codeOf(err).String() }
 
 // policyOf returns the first policy that a message names, or "" if there is no such policy: a log does not repeat
-// invented names.
-func (p reporter) policyOf(asked any) string {
+// invented names. The message may be nil.
+func (p reporter) policyOf(message any) string {
 	name := ""
 	var entries []*stintv1.Entry
-	switch m := asked.(type) {
+	switch m := message.(type) {
 	case *stintv1.CheckBatchRequest:
 		if len(m.GetChecks()) > 0 {
 			entries = m.Checks[0].GetEntries()
@@ -161,20 +161,14 @@ func decides(op shard.Op) bool {
 	return false
 }
 
-// interceptors wraps every call: it sets a missing deadline, gives an error its code, and reports the end.
-type interceptors struct {
-	reporter
-	timeout time.Duration
-}
-
 // wrap implements connect.UnaryInterceptorFunc.
-func (e interceptors) wrap(next connect.UnaryFunc) connect.UnaryFunc {
+func (g *gatekeeper) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
 		began := time.Now()
-		ctx, cancel := e.bounded(ctx)
+		ctx, cancel := g.bounded(ctx)
 		defer cancel()
 		response, err := next(ctx, r)
-		if coded := e.coded(ctx, r.Spec().Procedure, began, askedOf(r.Any()), err); coded != nil {
+		if coded := g.coded(ctx, r.Spec().Procedure, began, err); coded != nil {
 			return nil, coded
 		}
 		return response, nil
@@ -182,34 +176,26 @@ func (e interceptors) wrap(next connect.UnaryFunc) connect.UnaryFunc {
 }
 
 // bounded sets a deadline on a call without one.
-func (e interceptors) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (g *gatekeeper) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {
 		if l, limited := ctx.Value(limitedKey{}).(*limitedCall); !limited || !l.unasked {
 			return ctx, func() {}
 		}
 	}
-	return context.WithTimeout(ctx, e.timeout)
+	return context.WithTimeout(ctx, g.timeout)
 }
 
 // coded reports the end of a call, and returns the error with its code, or nil.
-func (e interceptors) coded(
-	ctx context.Context, procedure string, began time.Time, asked any, err error,
+func (g *gatekeeper) coded(
+	ctx context.Context, procedure string, began time.Time, err error,
 ) (coded *connect.Error) {
 	code := "ok"
 	if err != nil {
 		coded = codedError(err)
 		code = coded.Code().String()
 	}
-	e.ended(exchangeOf(ctx), procedure, code, began, asked, err)
+	g.reporter.ended(exchangeOf(ctx), procedure, code, began, err)
 	return coded
-}
-
-// askedOf returns the message of a call through connect.
-func askedOf(received any) any {
-	if c, ok := received.(reader); ok {
-		return c.asked()
-	}
-	return nil
 }
 
 // readOnly marks a procedure that may be called with HTTP GET.

@@ -19,10 +19,10 @@ import (
 // lines of connect's work. All other calls (GET, gRPC, gRPC-Web, encodings, unknown headers) go to connect. Connect
 // also writes the errors.
 type unaryFastPath[Req, Res any, P pointer[Req]] struct {
-	interceptors interceptors
-	procedure    string
-	answer       func(context.Context, P) (*Res, error)
-	otherwise    http.Handler
+	gate      *gatekeeper
+	procedure string
+	answer    func(context.Context, P) (*Res, error)
+	otherwise http.Handler
 }
 
 // fastPathEncoding is a content type that the fast path serves.
@@ -73,11 +73,11 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 	if timeout >= 0 {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 	} else {
-		ctx, cancel = l.interceptors.bounded(ctx)
+		ctx, cancel = l.gate.bounded(ctx)
 	}
 	defer cancel()
 	response, err := admitted(ctx, &c, l.answer)
-	if coded := l.interceptors.coded(ctx, l.procedure, begun, c.asked(), err); coded != nil {
+	if coded := l.gate.coded(ctx, l.procedure, begun, err); coded != nil {
 		errorWriter.Write(w, r, coded)
 		return
 	}

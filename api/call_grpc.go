@@ -136,10 +136,10 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 			return err // grpc-go has already answered
 		}
 		begun := time.Now()
-		ctx, cancel := d.interceptors.bounded(stream.Context())
+		ctx, cancel := d.gate.bounded(stream.Context())
 		defer cancel()
 		response, err := admitted(ctx, &c, answer)
-		if coded := d.interceptors.coded(ctx, procedure, begun, c.asked(), err); coded != nil {
+		if coded := d.gate.coded(ctx, procedure, begun, err); coded != nil {
 			return grpcError(stream, coded)
 		}
 		return stream.SendMsg(response)

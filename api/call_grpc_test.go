@@ -155,11 +155,11 @@ func TestAPanicEndsOneCallOfGRPC(t *testing.T) {
 // Both doors share the room for entries.
 func TestDoorsShareTheRoom(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
-		w.api.registry.admission.taken.Store(entriesUnderWay)
+		w.api.registry.gate.admission.taken.Store(entriesUnderWay)
 		if err := invokeCheck(t.Context(), conn, aCheck()); status.Code(err) != codes.Unavailable {
 			t.Errorf("in a full house: %v", err)
 		}
-		w.api.registry.admission.taken.Store(0)
+		w.api.registry.gate.admission.taken.Store(0)
 		for range 3 {
 			if err := invokeCheck(t.Context(), conn, aCheck()); err != nil {
 				t.Error(err)

@@ -24,8 +24,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// gatekeeper authenticates callers and checks that they may call a procedure, before any of the body is read. The
-// handlers check each key (granted).
+// gatekeeper is what every call passes on its way in and out. It authenticates the caller and checks that it may call a
+// procedure, before any of the body is read; the handlers check each key (granted). It sets a missing deadline, gives an
+// error its code, and reports the end.
 type gatekeeper struct {
 	guard    *auth.Guard
 	ops      map[string]auth.Op // by procedure and path; written at registration only
@@ -35,33 +36,23 @@ type gatekeeper struct {
 	tracer   *trace.Tracer // nil disables tracing
 	reporter reporter
 
-	admission *admission    // the API's
+	admission admission     // shared by all ports
 	timeout   time.Duration // of a call without a deadline
 }
 
-// newGatekeeper makes the gatekeeper of an API. Without a guard it admits every caller.
-func newGatekeeper(c *Config, room *admission, reports reporter) *gatekeeper {
-	g := &gatekeeper{
-		guard:     c.Guard,
-		ops:       make(map[string]auth.Op),
-		reporter:  reports,
-		attempts:  &auth.Attempts{},
-		logger:    c.Logger,
-		tracer:    c.Tracer,
-		admission: room,
-		timeout:   c.RequestTimeout,
+// newGatekeeper makes the gatekeeper of an API. The config has its defaults.
+func newGatekeeper(c *Config, reports reporter) *gatekeeper {
+	return &gatekeeper{
+		guard:    c.Guard,
+		ops:      make(map[string]auth.Op),
+		reporter: reports,
+		attempts: &auth.Attempts{},
+		logger:   c.Logger,
+		tracer:   c.Tracer,
+		timeout:  c.RequestTimeout,
 		open: map[string]bool{"/": true, uiPath: true, "/healthz": true, "/readyz": true,
 			"/" + grpchealth.HealthV1ServiceName + "/": true},
 	}
-	if g.guard == nil {
-		g.guard = auth.NewGuard(time.Now)
-		g.guard.Learn(&auth.Set{Known: true})
-		c.Port = auth.Loopback
-	}
-	if g.logger == nil {
-		g.logger = slog.New(slog.DiscardHandler)
-	}
-	return g
 }
 
 // keepOut refuses the requests of callers without permission. The requests must have their exchange already.
@@ -259,7 +250,7 @@ func gateToken(values []string) string {
 // keepOutGRPC is keepOut for a procedure on grpc-go's port. It gives every call its exchange.
 func (g *gatekeeper) keepOutGRPC(port auth.Port, procedure string, next grpc.StreamHandler) grpc.StreamHandler {
 	return func(service any, stream grpc.ServerStream) error {
-		x := &exchange{admission: g.admission, port: port}
+		x := &exchange{admission: &g.admission, port: port}
 		defer x.end()
 		ctx := x.within(stream.Context())
 		if !g.isOpen(procedure) {

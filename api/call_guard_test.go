@@ -421,9 +421,10 @@ func TestACallWaitsForTheTokens(t *testing.T) {
 		"when too many calls wait for it": {path: check, full: true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			guard, room := auth.NewGuard(time.Now), &admission{}
+			guard := auth.NewGuard(time.Now)
 			guard.Learn(&auth.Set{Outside: c.outside})
-			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, room, reporter{})
+			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, reporter{})
+			room := &g.admission
 			g.ops[check], g.ops[gates.Prefix] = auth.Check, auth.Check
 			if c.full {
 				room.take(entriesUnderWay/2 - waitWeight)

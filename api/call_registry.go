@@ -15,17 +15,11 @@ import (
 // registry registers each procedure once for both ports: connect answers on the port of every protocol, grpc-go on a
 // port of its own. Registration ends before the first request.
 type registry struct {
-	interceptors interceptors
-	gate         *gatekeeper
-	admission    *admission // shared by both ports
-	mux          *http.ServeMux
-	services     map[string]*grpc.ServiceDesc // by name, without a leading slash
+	gate     *gatekeeper
+	mux      *http.ServeMux
+	services map[string]*grpc.ServiceDesc // by name, without a leading slash
 	// unavailable is the answer of procedures registered through this copy; nil if they are available.
 	unavailable error
-}
-
-func newRegistry(e interceptors, g *gatekeeper, r *admission) *registry {
-	return &registry{interceptors: e, gate: g, admission: r, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
 }
 
 // handle registers a procedure or path that requires permission for an operation.
@@ -70,8 +64,8 @@ func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure stri
 			}
 			return connect.NewResponse(response), nil
 		},
-		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.interceptors.wrap)))...)
-	d.handle(op, procedure, &unaryFastPath[Req, Res, P]{interceptors: d.interceptors, procedure: procedure, answer: answer, otherwise: otherwise})
+		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.gate.wrap)))...)
+	d.handle(op, procedure, &unaryFastPath[Req, Res, P]{d.gate, procedure, answer, otherwise})
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
 }
 

@@ -24,12 +24,10 @@ const batchesAtOnce = 8
 
 // streams answers LimitService.CheckStream.
 type streams struct {
-	limits       limitService
-	interceptors interceptors
-	gate         *gatekeeper
-	admission    *admission
-	draining     <-chan struct{}
-	readers      *sync.WaitGroup
+	limits   limitService
+	gate     *gatekeeper
+	draining <-chan struct{}
+	readers  *sync.WaitGroup
 }
 
 type batchCall = call[stintv1.CheckBatchRequest, *stintv1.CheckBatchRequest]
@@ -53,11 +51,10 @@ func (s streams) serveConnect(
 ) error {
 	x := exchangeOf(ctx)
 	x.request.left = math.MaxInt - 1 // each message has the bound of a body
-	control := http.NewResponseController(x.answer.ResponseWriter)
-	if err := control.SetReadDeadline(time.Time{}); err != nil { // the deadline of one request
-		return codedError(err)
+	if err := x.beginStream(); err != nil {
+		return streamError(err)
 	}
-	err := s.serve(ctx, link{
+	return streamError(s.serve(ctx, link{
 		receive: func() (*batchCall, error) {
 			c, err := stream.Receive()
 			if connect.CodeOf(err) == connect.CodeResourceExhausted {
@@ -66,23 +63,72 @@ func (s streams) serveConnect(
 			return c, err
 		},
 		send: func(m *stintv1.CheckBatchResponse) error {
-			return x.sendOne(control, func() error { return stream.Send(m) })
+			return x.sendOne(func() error { return stream.Send(m) })
 		},
-	})
+	}))
+}
+
+// streamer serves a procedure that answers one message with several.
+type streamer[Req, Res any, P pointer[Req]] func(ctx context.Context, c *call[Req, P], send func(*Res) error) error
+
+// connect serves the procedure through connect.
+func (serve streamer[Req, Res, P]) connect(
+	ctx context.Context, r *connect.Request[call[Req, P]], stream *connect.ServerStream[Res],
+) error {
+	x := exchangeOf(ctx)
+	if err := x.beginStream(); err != nil {
+		return streamError(err)
+	}
+	return streamError(serve(ctx, r.Msg, func(m *Res) error {
+		return x.sendOne(func() error { return stream.Send(m) })
+	}))
+}
+
+// grpc serves the procedure through grpc-go.
+func (serve streamer[Req, Res, P]) grpc(_ any, stream grpc.ServerStream) error {
+	var c call[Req, P]
+	if err := stream.RecvMsg(&c); err != nil {
+		return err // grpc-go has already answered
+	}
+	return streamErrorGRPC(stream, serve(stream.Context(), &c, func(m *Res) error { return stream.SendMsg(m) }))
+}
+
+// beginStream lifts the deadline of one request: net/http goes on reading, to detect when the client leaves.
+func (x *exchange) beginStream() error { return x.deadline((*http.ResponseController).SetReadDeadline) }
+
+// sendOne sends one message of a stream with its own deadline for the client to read it: the pause between two messages
+// may be long.
+func (x *exchange) sendOne(send func() error) error {
+	x.answer.begun = false
+	if err := send(); err != nil {
+		return err
+	}
+	return x.deadline((*http.ResponseController).SetWriteDeadline)
+}
+
+// deadline lifts a deadline. A writer without deadlines is not a connection: it waits for no client.
+func (x *exchange) deadline(set func(*http.ResponseController, time.Time) error) error {
+	err := set(http.NewResponseController(x.answer.ResponseWriter), time.Time{})
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+// streamError gives the error of a stream its code, if it is one of ours.
+func streamError(err error) error {
 	if ours(err) {
 		return codedError(err)
 	}
 	return err
 }
 
-// sendOne sends one message of a stream with its own deadline for the client to read it: the pause between two messages
-// may be long.
-func (x *exchange) sendOne(control *http.ResponseController, send func() error) error {
-	x.answer.begun = false
-	if err := send(); err != nil {
-		return err
+// streamErrorGRPC is streamError for grpc-go.
+func streamErrorGRPC(stream grpc.ServerStream, err error) error {
+	if ours(err) {
+		return grpcError(stream, codedError(err))
 	}
-	return control.SetWriteDeadline(time.Time{})
+	return err
 }
 
 // ours reports whether an error is this package's and has no code yet. The libraries' errors concern clients that have
@@ -94,17 +140,13 @@ func ours(err error) bool {
 }
 
 func (s streams) serveGRPC(_ any, stream grpc.ServerStream) error {
-	err := s.serve(stream.Context(), link{
+	return streamErrorGRPC(stream, s.serve(stream.Context(), link{
 		receive: func() (*batchCall, error) {
 			c := &batchCall{}
 			return c, stream.RecvMsg(c)
 		},
 		send: func(m *stintv1.CheckBatchResponse) error { return stream.SendMsg(m) },
-	})
-	if ours(err) {
-		return grpcError(stream, codedError(err))
-	}
-	return err
+	}))
 }
 
 // errDraining ends a stream. Batches without an answer were not counted: all batches that were read are answered first.
@@ -126,7 +168,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 	var end error
 	defer func() {
 		for _, b := range begun {
-			s.admission.give(b.weight)
+			s.gate.admission.give(b.weight)
 		}
 	}()
 	for {
@@ -155,7 +197,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 			}
 		case answer := <-first:
 			err := l.send(answer)
-			s.admission.give(begun[0].weight)
+			s.gate.admission.give(begun[0].weight)
 			if begun = begun[1:]; err != nil {
 				return err
 			}
@@ -225,7 +267,8 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	stream := exchangeOf(ctx)
 	b := &streamedBatch{weight: weigh(&r.call.message), began: time.Now()}
 	b.answer = make(chan *stintv1.CheckBatchResponse, 1)
-	b.exchange = exchange{header: stream.header, remote: stream.remote, port: stream.port, admission: stream.admission}
+	b.exchange = exchange{header: stream.header, remote: stream.remote, port: stream.port, admission: stream.admission,
+		message: &r.call.message}
 	b.Context = ctx
 	err := r.call.problem()
 	if err == nil { // the token may have been revoked since the stream began
@@ -238,25 +281,25 @@ func (s streams) begin(ctx context.Context, r received, deciding *sync.WaitGroup
 	if err == nil {
 		err = batchProblem(&r.call.message)
 	}
-	if err == nil && !s.admission.take(b.weight) {
+	if err == nil && !s.gate.admission.take(b.weight) {
 		err = errNoRoom
 	}
 	if err != nil {
-		s.ended(b, r.call.asked(), err)
+		s.ended(b, err)
 		return nil, err
 	}
 	b.trace = stream.trace.Batch()
 	deciding.Go(func() {
-		ctx, cancel := context.WithTimeout(b, s.interceptors.timeout)
+		ctx, cancel := context.WithTimeout(b, s.gate.timeout)
 		defer cancel()
 		answer := s.limits.decideBatch(ctx, callerIn(b), &r.call.message)
-		s.ended(b, r.call.asked(), nil)
+		s.ended(b, nil)
 		b.answer <- answer
 	})
 	return b, nil
 }
 
 // ended reports the end of a batch.
-func (s streams) ended(b *streamedBatch, asked any, err error) {
-	s.interceptors.coded(b, stintv1connect.LimitServiceCheckStreamProcedure, b.began, asked, err)
+func (s streams) ended(b *streamedBatch, err error) {
+	s.gate.coded(b, stintv1connect.LimitServiceCheckStreamProcedure, b.began, err)
 }

@@ -248,7 +248,7 @@ func TestAClientThatLeavesItsStream(t *testing.T) {
 		<-g.came
 		cancel()
 		w.api.Wait()
-		await.Until(t, "no entry is under way", func() bool { return w.api.registry.admission.taken.Load() == 0 })
+		await.Until(t, "no entry is under way", func() bool { return w.api.registry.gate.admission.taken.Load() == 0 })
 	})
 }
 

@@ -62,7 +62,14 @@ func TestARequestOfOlderPoliciesIsMadeAgain(t *testing.T) {
 				var known atomic.Pointer[policy.Set]
 				known.Store(testPolicies().At(1))
 				decider := &strict{version: 2}
-				s := limitService{decider: decider, policies: known.Load, sealer: func() *shard.Sealer { return testSealer }}
+				s := limitService{&Config{
+					Decider: decider,
+					Revision: func() *policy.Revision {
+						set := known.Load()
+						return &policy.Revision{Set: set, Version: set.Version()}
+					},
+					Sealer: func() *shard.Sealer { return testSealer },
+				}}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				if hears {

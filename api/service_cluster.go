@@ -26,8 +26,9 @@ func (s clusterService) register(d *registry) {
 	unary(d, auth.Cluster, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
 	unary(d, auth.Backup, stintv1connect.ClusterServiceRecordBackupProcedure, s.recordBackup)
-	backup := stintv1connect.ClusterServiceBackupProcedure
-	d.handle(auth.Backup, backup, connect.NewServerStreamHandler(backup, s.backup, codecs, gzipped))
+	procedure := stintv1connect.ClusterServiceBackupProcedure
+	backup := streamer[stintv1.BackupRequest, stintv1.BackupChunk, *stintv1.BackupRequest](s.backup)
+	d.handle(auth.Backup, procedure, connect.NewServerStreamHandler(procedure, backup.connect, codecs, gzipped))
 }
 
 var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node does not know its cluster yet; ask again"}

@@ -3,12 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
-	"errors"
-	"net/http"
 	"strconv"
-	"time"
-
-	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
@@ -20,26 +15,7 @@ type backupCall = call[stintv1.BackupRequest, *stintv1.BackupRequest]
 const pictureChunk = 256 << 10
 
 // backup sends the snapshot of a shard, in chunks. Each chunk has its own deadline to be read.
-func (s clusterService) backup(ctx context.Context, r *connect.Request[backupCall], stream *connect.ServerStream[stintv1.BackupChunk]) error {
-	err := s.sendPicture(ctx, r.Msg, func(b []byte) error {
-		x := exchangeOf(ctx)
-		x.answer.begun = false
-		if err := stream.Send(&stintv1.BackupChunk{Data: b}); err != nil {
-			return err
-		}
-		err := http.NewResponseController(x.answer.ResponseWriter).SetWriteDeadline(time.Time{})
-		if errors.Is(err, http.ErrNotSupported) { // such a writer waits for no client
-			return nil
-		}
-		return err
-	})
-	if ours(err) {
-		return codedError(err)
-	}
-	return err
-}
-
-func (s clusterService) sendPicture(ctx context.Context, c *backupCall, send func([]byte) error) error {
+func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*stintv1.BackupChunk) error) error {
 	if err := c.problem(); err != nil {
 		return err
 	}
@@ -59,13 +35,13 @@ func (s clusterService) sendPicture(ctx context.Context, c *backupCall, send fun
 }
 
 // chunkWriter sends written bytes in chunks.
-type chunkWriter func([]byte) error
+type chunkWriter func(*stintv1.BackupChunk) error
 
 // Write implements io.Writer.
 func (send chunkWriter) Write(b []byte) (written int, err error) {
 	for written < len(b) {
 		n := min(len(b)-written, pictureChunk)
-		if err := send(b[written : written+n]); err != nil {
+		if err := send(&stintv1.BackupChunk{Data: b[written : written+n]}); err != nil {
 			return written, err
 		}
 		written += n

@@ -20,20 +20,20 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 	if err != nil {
 		return nil, err
 	}
-	if s.cluster == nil || s.shards() == 0 {
+	if s.Cluster == nil || s.Shards() == 0 {
 		return nil, errNoCluster
 	}
-	ledger, err := s.cluster.Ledger(ctx) // before the correction, like the hash: the record's id depends on both
+	ledger, err := s.Cluster.Ledger(ctx) // before the correction, like the hash: the record's id depends on both
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.keys.hash(r.Namespace, m.Key)
+	key, err := s.Keys.hash(r.Namespace, m.Key)
 	if err != nil {
 		return nil, err
 	}
 	if !m.New { //mutant:correction-bills-a-stranger
 		query := shard.UsageQuery{Policy: m.Policy, Key: key}
-		page, err := usagePage(ctx, s.decider, r.Namespace, shard.Of(s.slots(), r.Namespace, key), query)
+		page, err := usagePage(ctx, s.Decider, r.Namespace, shard.Of(s.Slots(), r.Namespace, key), query)
 		if err == nil && len(page.Periods) == 0 {
 			err = &shard.Error{Code: shard.Conflict, Field: "new", Message: fmt.Sprintf("policy %q has never billed this key: if it is not "+
 				"mistyped, say that it is new (stint usage correct --new); nothing was corrected", m.Policy)}
@@ -42,7 +42,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 			return nil, err
 		}
 	}
-	d, err := decide(ctx, s.decider, r)
+	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
 		return nil, ofAdjust(err)
 	}

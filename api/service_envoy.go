@@ -145,7 +145,7 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 func (s envoyService) refused(ctx context.Context, policies *policy.Set, namespace string, entries []shard.Entry) {
 	stored := slices.Clone(entries)
 	for i := range stored {
-		stored[i].Key, _ = s.limits.keys.hash(namespace, entries[i].Key) //mutant:refused-key-told-plain
+		stored[i].Key, _ = s.limits.Keys.hash(namespace, entries[i].Key) //mutant:refused-key-told-plain
 	}
 	exchangeOf(ctx).event.Ask(decisions.Asked{
 		Requests: []shard.Request{{Op: shard.Check, Namespace: namespace, Entries: entries}},
@@ -179,7 +179,7 @@ func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyO
 		return nil
 	}
 	var failed *shard.Error
-	for i, result := range s.limits.decider.Decide(ctx, requests) {
+	for i, result := range s.limits.Decider.Decide(ctx, requests) {
 		step := shares[i].step
 		switch {
 		case result.Err == nil:

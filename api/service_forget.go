@@ -30,22 +30,22 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 			return nil, auth.NotGrantedError(op)
 		}
 	}
-	key, err := s.keys.hash(namespace, m.Key)
+	key, err := s.Keys.hash(namespace, m.Key)
 	if err != nil {
 		return nil, err
 	}
-	shards := s.shards()
+	shards := s.Shards()
 	if shards == 0 {
 		return nil, errNoCluster
 	}
 	f := forgetting{limitService: s, namespace: namespace, key: key, response: &stintv1.ForgetResponse{}}
-	own := shard.Of(s.slots(), namespace, key)
-	first, err := decide(ctx, f.decider, f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note, Bills: m.Bills}))
+	own := shard.Of(s.Slots(), namespace, key)
+	first, err := decide(ctx, f.Decider, f.requestTo(own, shard.Adjustment{Actor: who, Note: m.Note, Bills: m.Bills}))
 	if err != nil { // no other shard was asked
 		return nil, err
 	}
 	for open := f.add(first); ; open = 0 {
-		err := everyShard(ctx, f.decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{Bills: m.Bills}) },
+		err := everyShard(ctx, f.Decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{Bills: m.Bills}) },
 			func(d *shard.Decision) { open += f.add(d) })
 		switch {
 		case err != nil:

@@ -32,8 +32,8 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 	if err := s.mayBeListed(q.Namespace); err != nil {
 		return nil, err
 	}
-	shards := s.shards()
-	if s.cluster == nil || shards == 0 {
+	shards := s.Shards()
+	if s.Cluster == nil || shards == 0 {
 		return nil, errNoCluster
 	}
 	response := &stintv1.ListKeysResponse{}
@@ -43,7 +43,7 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 			return response, nil
 		}
 		q.Count = wanted - len(response.Keys)
-		listed, err := s.cluster.ListKeys(ctx, at, q)
+		listed, err := s.Cluster.ListKeys(ctx, at, q)
 		if err != nil && (at > first || q.From > from) {
 			break // what was read so far is an answer, and another node may have the rest
 		} else if err != nil {
@@ -95,7 +95,7 @@ func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing,
 // mayBeListed refuses a namespace of hashed keys, which cannot be listed. It runs after the check of the grant, so that
 // it reveals nothing to other callers.
 func (s observeService) mayBeListed(namespace string) error {
-	by, unknown := s.keys(namespace, false)
+	by, unknown := s.Keys(namespace, false)
 	if unknown != nil {
 		return unknown
 	}

@@ -13,23 +13,10 @@ import (
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // limitService answers stint.v1.LimitService.
-type limitService struct {
-	decider  Decider
-	keys     KeysOf
-	policies func() *policy.Set
-	sealer   func() *shard.Sealer
-	// newestSealer fetches the cluster's secrets; nil if sealer always has them all.
-	newestSealer func(context.Context) (*shard.Sealer, error)
-
-	cluster ClusterAdmin                                                          // nil disables corrections
-	stale   func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) // nil without replicas here
-	shards  func() int                                                            // nil, or 0, if not known
-	slots   func() *slot.Map
-}
+type limitService struct{ *Config }
 
 func (s limitService) register(d *registry) {
 	unary(d, auth.Check, stintv1connect.LimitServiceCheckProcedure, s.check)
@@ -81,7 +68,7 @@ func (s limitService) settle(ctx context.Context, m *stintv1.SettleRequest) (*st
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide(ctx, s.decider, r)
+	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +88,10 @@ func (s limitService) open(ctx context.Context, id string) (shard.Request, error
 		return shard.Request{}, errNoSealer
 	}
 	r, err := sealer.Open(id)
-	if !errors.Is(err, shard.ErrHandleNewer) || s.newestSealer == nil {
+	if !errors.Is(err, shard.ErrHandleNewer) || s.NewestSealer == nil {
 		return r, err
 	}
-	newest, unknown := s.newestSealer(ctx)
+	newest, unknown := s.NewestSealer(ctx)
 	if unknown != nil {
 		return r, err //mutant:unasked-cluster-denies-secret
 	}
@@ -153,7 +140,7 @@ func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stin
 		requests, asked = append(requests, r), append(asked, i)
 	}
 	if len(requests) > 0 {
-		for n, result := range s.decider.Decide(ctx, requests) {
+		for n, result := range s.Decider.Decide(ctx, requests) {
 			check, policies := m.Checks[asked[n]], policies
 			if result.Err != nil && result.Err.Code == shard.Outdated && s.awaitNewer(ctx, policies) {
 				newest, r, d, err := s.decideNewest(ctx, func(p *policy.Set) (shard.Request, error) { return checkRequest(p, check) })
@@ -182,13 +169,13 @@ func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.
 	if err := granted(callerIn(ctx), s.policies(), auth.Read, m.Namespace, m.Entries); err != nil {
 		return nil, err
 	}
-	if m.StaleOk && s.stale != nil {
+	if m.StaleOk && s.Stale != nil {
 		policies := s.policies()
 		r, err := getRequest(policies, m)
 		if err != nil {
 			return nil, err
 		}
-		if d, behind, ok := s.stale(r); ok {
+		if d, behind, ok := s.Stale(r); ok {
 			response := stateOf(policies, m, &r, &d)
 			response.StaleBy = durationpb.New(behind)
 			return response, nil
@@ -218,7 +205,7 @@ func (s limitService) adjust(ctx context.Context, who string, m *stintv1.AdjustR
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide(ctx, s.decider, r)
+	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
 		return nil, ofAdjust(err)
 	}
@@ -239,7 +226,7 @@ func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) 
 		if requests[0], err = build(policies); err != nil {
 			return policies, nil, nil, err
 		}
-		result := &s.decider.Decide(ctx, requests)[0]
+		result := &s.Decider.Decide(ctx, requests)[0]
 		if result.Err == nil {
 			return policies, &requests[0], &result.Decision, nil
 		}

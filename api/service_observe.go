@@ -11,19 +11,10 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // observeService answers stint.v1.ObserveService.
-type observeService struct {
-	decider  Decider
-	policies func() *policy.Set
-	keys     KeysOf
-	shards   func() int // 0 if not known
-	slots    func() *slot.Map
-	cluster  ClusterAdmin // nil until known
-	keysTop  TopReader    // likewise
-}
+type observeService struct{ *Config }
 
 const (
 	auditCountDefault = 100
@@ -37,7 +28,7 @@ func (s observeService) register(d *registry) {
 	unary(d, auth.Usage, stintv1connect.ObserveServiceListUsageProcedure, s.listUsage, readOnly)
 	unary(d, auth.ObserveKeys, stintv1connect.ObserveServiceListKeysProcedure, s.listKeys, readOnly)
 	// Either of two operations permits Top, so it checks itself.
-	unary(d, auth.NoOp, stintv1connect.ObserveServiceTopProcedure, topService{s.keysTop, d.gate.guard}.top, readOnly)
+	unary(d, auth.NoOp, stintv1connect.ObserveServiceTopProcedure, s.top, readOnly)
 }
 
 // audit asks every shard for the changes of its keys, and the system shard for those of policies, and sorts the
@@ -52,11 +43,11 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 		return nil, auth.NotGrantedError(auth.ObserveKeys)
 	}
 	if wanted.key != "" {
-		if wanted.hash, err = s.keys.hash(wanted.namespace, wanted.key); err != nil {
+		if wanted.hash, err = s.Keys.hash(wanted.namespace, wanted.key); err != nil {
 			return nil, err
 		}
 	}
-	shards := s.shards()
+	shards := s.Shards()
 	if shards == 0 {
 		return nil, errNoCluster
 	}
@@ -68,7 +59,7 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 		newest = wanted.after.older(newest)
 	}
 	more := false
-	err = everyShard(ctx, s.decider, shards, func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} },
+	err = everyShard(ctx, s.Decider, shards, func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} },
 		func(d *shard.Decision) {
 			var some []shard.AuditRecord
 			for _, record := range d.Audit() {
@@ -114,14 +105,14 @@ func everyShard(
 // ofCluster lists the changes of policies, tokens, secrets and sinks, unless the request names a key or a policy: one
 // version may change many policies.
 func (s observeService) ofCluster(ctx context.Context, wanted *auditFilter) ([]shard.AuditRecord, error) {
-	if wanted.policy != "" || wanted.key != "" || s.cluster == nil {
+	if wanted.policy != "" || wanted.key != "" || s.Cluster == nil {
 		return nil, nil
 	}
-	applied, err := s.cluster.PolicyHistory(ctx)
+	applied, err := s.Cluster.PolicyHistory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	records, err := s.cluster.History(ctx)
+	records, err := s.Cluster.History(ctx)
 	for _, c := range applied {
 		c.Before, c.After = fmt.Sprintf("version %d", c.Version-1), fmt.Sprintf("version %d", c.Version)
 		records = append(records, c.AuditRecord)

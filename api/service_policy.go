@@ -17,16 +17,11 @@ import (
 const noteBytesMax = 512
 
 // policyService answers stint.v1.PolicyService.
-type policyService struct {
-	revision func() *policy.Revision // nil if none are known
-	policies func() *policy.Set
-	cluster  ClusterAdmin // nil until known
-	decider  Decider      // overrides are stored beside the counters of their keys
-}
+type policyService struct{ *Config }
 
 func (s policyService) register(d *registry) {
 	unary(d, auth.Observe, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
-	ofCluster := d.given(s.cluster != nil)
+	ofCluster := d.given(s.Cluster != nil)
 	change(ofCluster, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
 	unary(ofCluster, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
 	unary(ofCluster, auth.Observe, stintv1connect.PolicyServiceGetVersionProcedure, s.getVersion, readOnly)
@@ -64,7 +59,7 @@ func (s policyService) apply(ctx context.Context, who string, m *stintv1.ApplyRe
 		}
 		return response, nil
 	}
-	response.Version, response.PendingShards, err = s.cluster.Apply(ctx, set, m.ExpectedVersion, m.Rekey, who, m.Note)
+	response.Version, response.PendingShards, err = s.Cluster.Apply(ctx, set, m.ExpectedVersion, m.Rekey, who, m.Note)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +68,11 @@ func (s policyService) apply(ctx context.Context, who string, m *stintv1.ApplyRe
 
 // history lists the versions of the policies, newest first.
 func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequest) (*stintv1.PolicyHistoryResponse, error) {
-	changes, err := s.cluster.PolicyHistory(ctx)
+	changes, err := s.Cluster.PolicyHistory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	kept, err := s.cluster.KeptPolicies(ctx)
+	kept, err := s.Cluster.KeptPolicies(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +87,7 @@ func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequ
 
 // getVersion returns an earlier version of the policies.
 func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersionRequest) (*stintv1.GetPolicyVersionResponse, error) {
-	kept, err := s.cluster.KeptPolicies(ctx)
+	kept, err := s.Cluster.KeptPolicies(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +116,7 @@ func (s policyService) putOverride(ctx context.Context, who string, m *stintv1.P
 	if err != nil {
 		return nil, err
 	}
-	if _, err := decide(ctx, s.decider, r); err != nil {
+	if _, err := decide(ctx, s.Decider, r); err != nil {
 		return nil, ofAdjust(err)
 	}
 	return &stintv1.PutOverrideResponse{}, nil
@@ -136,7 +131,7 @@ func (s policyService) deleteOverride(ctx context.Context, who string, m *stintv
 	if err != nil {
 		return nil, err
 	}
-	d, err := decide(ctx, s.decider, r)
+	d, err := decide(ctx, s.Decider, r)
 	if err != nil {
 		return nil, ofAdjust(err)
 	}

@@ -42,15 +42,10 @@ type SinkAdmin interface {
 const stripeURL = "https://api.stripe.com/v1/billing/meter_events"
 
 // sinkService answers stint.v1.SinkService.
-type sinkService struct {
-	sinks   SinkAdmin    // nil until known
-	cluster ClusterAdmin // likewise
-	decider Decider
-	shards  func() int // returns 0 if not known
-}
+type sinkService struct{ *Config }
 
 func (s sinkService) register(d *registry) {
-	d = d.given(s.sinks != nil && s.cluster != nil)
+	d = d.given(s.Sinks != nil && s.Cluster != nil)
 	change(d, auth.Sinks, stintv1connect.SinkServiceCreateProcedure, s.create)
 	unary(d, auth.Sinks, stintv1connect.SinkServiceListProcedure, s.list, readOnly)
 	change(d, auth.Sinks, stintv1connect.SinkServiceRotateProcedure, s.rotate)
@@ -76,12 +71,12 @@ func (s sinkService) create(ctx context.Context, who string, m *stintv1.CreateSi
 	if err := invalid(sink.Problem()); err != nil {
 		return nil, err
 	}
-	secret, err := s.sinks.Create(ctx, sink, who)
+	secret, err := s.Sinks.Create(ctx, sink, who)
 	return &stintv1.CreateSinkResponse{Secret: secret}, err
 }
 
 func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*stintv1.ListSinksResponse, error) {
-	all, err := s.sinks.Statuses(ctx)
+	all, err := s.Sinks.Statuses(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -114,21 +109,21 @@ func (s sinkService) rotate(ctx context.Context, who string, m *stintv1.RotateSi
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.sinks.Rotate(ctx, m.Name, m.ApiKey, overlap, who)
+	secret, err := s.Sinks.Rotate(ctx, m.Name, m.ApiKey, overlap, who)
 	return &stintv1.RotateSinkResponse{Secret: secret}, err
 }
 
 func (s sinkService) enable(ctx context.Context, who string, m *stintv1.EnableSinkRequest) (
 	*stintv1.EnableSinkResponse, error) {
-	return &stintv1.EnableSinkResponse{}, s.sinks.SetEnabled(ctx, m.Name, true, who)
+	return &stintv1.EnableSinkResponse{}, s.Sinks.SetEnabled(ctx, m.Name, true, who)
 }
 
 func (s sinkService) disable(ctx context.Context, who string, m *stintv1.DisableSinkRequest) (
 	*stintv1.DisableSinkResponse, error) {
-	return &stintv1.DisableSinkResponse{}, s.sinks.SetEnabled(ctx, m.Name, false, who)
+	return &stintv1.DisableSinkResponse{}, s.Sinks.SetEnabled(ctx, m.Name, false, who)
 }
 
 func (s sinkService) delete(ctx context.Context, who string, m *stintv1.DeleteSinkRequest) (
 	*stintv1.DeleteSinkResponse, error) {
-	return &stintv1.DeleteSinkResponse{}, s.sinks.Delete(ctx, m.Name, who)
+	return &stintv1.DeleteSinkResponse{}, s.Sinks.Delete(ctx, m.Name, who)
 }

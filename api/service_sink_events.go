@@ -56,7 +56,7 @@ func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsReques
 	var all []listedEvent
 	wanted := f.count
 	f.count++ // one more shows that there are more
-	for id := range shard.ID(s.shards()) {
+	for id := range shard.ID(s.Shards()) {
 		some, err := s.eventsOn(ctx, id, &f)
 		if err != nil {
 			response.Missing = append(response.Missing, id.String())
@@ -79,7 +79,7 @@ func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsReques
 
 // whyWaiting returns a function that explains why a sink does not accept its events; it returns "" for a healthy sink.
 func (s sinkService) whyWaiting(ctx context.Context) (func(sink string) string, error) {
-	all, err := s.sinks.Statuses(ctx)
+	all, err := s.Sinks.Statuses(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +126,12 @@ func (s sinkService) eventsOn(ctx context.Context, id shard.ID, f *eventFilter) 
 }
 
 func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f *eventFilter) (all []listedEvent, err error) {
-	ledger, err := s.cluster.Ledger(ctx)
+	ledger, err := s.Cluster.Ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for q := (shard.EventsQuery{List: eventLists[state]}); ; {
-		d, err := decide(ctx, s.decider, shard.EventsRequest(id, q))
+		d, err := decide(ctx, s.Decider, shard.EventsRequest(id, q))
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f 
 func (s sinkService) replayEvents(ctx context.Context, who string, m *stintv1.ReplayEventsRequest) (
 	*stintv1.ReplayEventsResponse, error) {
 	response := &stintv1.ReplayEventsResponse{}
-	for id := range shard.ID(s.shards()) {
+	for id := range shard.ID(s.Shards()) {
 		done, err := s.replayOn(ctx, id, m, &shard.Adjustment{Actor: who, Note: m.Note})
 		response.Replayed += done
 		if err != nil {
@@ -182,7 +182,7 @@ func (s sinkService) replayOn(ctx context.Context, id shard.ID, m *stintv1.Repla
 	for range replayMost {
 		replay := shard.ReplayRequest(id, m.Sink, places)
 		replay.Adjustment = by
-		d, err := decide(ctx, s.decider, replay)
+		d, err := decide(ctx, s.Decider, replay)
 		if err != nil {
 			return done, err
 		}

@@ -24,20 +24,14 @@ type TopReader interface {
 	HideKey(namespace, key string) (hash string, ok bool)
 }
 
-// topService answers ObserveService.Top.
-type topService struct {
-	reader TopReader // nil until known
-	guard  *auth.Guard
-}
-
 const topCountDefault = 10
 
 // top lists the busiest keys. Keys covered by the caller's grants of observe-keys are shown in plain; others are shown
 // as hashes if the caller may observe the cluster, else not at all.
-func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.TopResponse, error) {
+func (s observeService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.TopResponse, error) {
 	caller := callerIn(ctx)
-	ofKeys := s.guard.Admit(caller, auth.ObserveKeys)
-	observes := s.guard.Admit(caller, auth.Observe) == nil
+	ofKeys := s.Guard.Admit(caller, auth.ObserveKeys)
+	observes := s.Guard.Admit(caller, auth.Observe) == nil
 	if ofKeys != nil && !observes {
 		return nil, ofKeys
 	}
@@ -49,10 +43,10 @@ func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.To
 		return nil, auth.NotGrantedError(auth.ObserveKeys)
 	}
 	q.Traffic = m.Traffic && observes
-	if s.reader == nil {
+	if s.Top == nil {
 		return nil, errNoCluster
 	}
-	answer, missing, err := s.reader.Top(ctx, &q)
+	answer, missing, err := s.Top.Top(ctx, &q)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +72,7 @@ func (s topService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.To
 			case !observes:
 				continue
 			default:
-				if key.Key, key.Hashed = s.reader.HideKey(q.Namespace, key.Key); !key.Hashed {
+				if key.Key, key.Hashed = s.Top.HideKey(q.Namespace, key.Key); !key.Hashed {
 					return nil, errNoCluster
 				}
 			}

@@ -36,28 +36,28 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).May(auth.Usage, on) {
 		return nil, auth.NotGrantedError(auth.Usage)
 	}
-	if s.shards() == 0 || s.cluster == nil {
+	if s.Shards() == 0 || s.Cluster == nil {
 		return nil, errNoCluster
 	}
-	shards := uint32(s.shards())
+	shards := uint32(s.Shards())
 	at, err := usageTokenOf(m.PageToken, shards)
 	if err != nil {
 		return nil, err
 	}
 	if m.Key != "" {
-		if wanted.query.Key, err = s.keys.hash(wanted.namespace, m.Key); err != nil {
+		if wanted.query.Key, err = s.Keys.hash(wanted.namespace, m.Key); err != nil {
 			return nil, err
 		}
-		at.shard = shard.Of(s.slots(), wanted.namespace, wanted.query.Key)
+		at.shard = shard.Of(s.Slots(), wanted.namespace, wanted.query.Key)
 	}
-	ledger, err := s.cluster.Ledger(ctx)
+	ledger, err := s.Cluster.Ledger(ctx)
 	if err != nil {
 		return nil, err
 	}
 	response := &stintv1.ListUsageResponse{}
 	for range usageReads {
 		wanted.query.From = at.from
-		page, err := usagePage(ctx, s.decider, wanted.namespace, at.shard, wanted.query)
+		page, err := usagePage(ctx, s.Decider, wanted.namespace, at.shard, wanted.query)
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,14 +30,11 @@ type Watcher interface {
 
 // watchService answers ObserveService.Watch.
 type watchService struct {
-	bus          *decisions.Bus // nil disables watching
-	watcher      Watcher        // nil if there are no other nodes
-	top          TopReader
-	keys         KeysOf
-	gate         *gatekeeper
-	interceptors interceptors
-	draining     <-chan struct{}
-	open         *watching
+	*Config
+
+	gate     *gatekeeper
+	draining <-chan struct{}
+	open     *watching
 }
 
 const (
@@ -58,36 +54,9 @@ type watchCall = call[stintv1.WatchRequest, *stintv1.WatchRequest]
 func (s watchService) register(d *registry) {
 	procedure := stintv1connect.ObserveServiceWatchProcedure
 	// Either of two operations permits Watch, so it checks itself.
-	d.handle(auth.NoOp, procedure, connect.NewServerStreamHandler(procedure, s.serveConnect, codecs, gzipped))
-	d.serveGRPC(procedure, grpc.StreamDesc{Handler: s.serveGRPC, ServerStreams: true})
-}
-
-func (s watchService) serveConnect(ctx context.Context, r *connect.Request[watchCall], stream *connect.ServerStream[stintv1.Event]) error {
-	x := exchangeOf(ctx)
-	control := http.NewResponseController(x.answer.ResponseWriter)
-	// The deadline of one request: net/http goes on reading, to detect when the client leaves.
-	if err := control.SetReadDeadline(time.Time{}); err != nil {
-		return codedError(err)
-	}
-	err := s.counted(ctx, r.Msg, func(m *stintv1.Event) error {
-		return x.sendOne(control, func() error { return stream.Send(m) })
-	})
-	if ours(err) {
-		return codedError(err)
-	}
-	return err
-}
-
-func (s watchService) serveGRPC(_ any, stream grpc.ServerStream) error {
-	c := &watchCall{}
-	if err := stream.RecvMsg(c); err != nil {
-		return err // grpc-go has already answered
-	}
-	err := s.counted(stream.Context(), c, func(m *stintv1.Event) error { return stream.SendMsg(m) })
-	if ours(err) {
-		return grpcError(stream, codedError(err))
-	}
-	return err
+	watch := streamer[stintv1.WatchRequest, stintv1.Event, *stintv1.WatchRequest](s.counted)
+	d.handle(auth.NoOp, procedure, connect.NewServerStreamHandler(procedure, watch.connect, codecs, gzipped))
+	d.serveGRPC(procedure, grpc.StreamDesc{Handler: watch.grpc, ServerStreams: true})
 }
 
 var (
@@ -105,12 +74,12 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 			ended, err = nil, ctx.Err() // the client has seen enough
 		}
 		// The duration of a stream is not a latency.
-		s.interceptors.coded(ctx, stintv1connect.ObserveServiceWatchProcedure, time.Now(), nil, ended)
+		s.gate.coded(ctx, stintv1connect.ObserveServiceWatchProcedure, time.Now(), ended)
 	}()
 	if err := c.problem(); err != nil {
 		return err
 	}
-	if s.bus == nil {
+	if s.Bus == nil {
 		return errNoWatch
 	}
 	end := s.open.begin(callerIn(ctx).Name())
@@ -173,8 +142,8 @@ func (s watchService) look(x *exchange, namespace string) (v sight, refusal *aut
 	if v.caller == nil { // no guard, as in a test
 		v.caller = auth.Anybody()
 	}
-	ofKeys := s.gate.guard.Admit(v.caller, auth.ObserveKeys)
-	v.observes, v.keys = s.gate.guard.Admit(v.caller, auth.Observe) == nil, ofKeys == nil
+	ofKeys := s.Guard.Admit(v.caller, auth.ObserveKeys)
+	v.observes, v.keys = s.Guard.Admit(v.caller, auth.Observe) == nil, ofKeys == nil
 	switch only := v.caller.Namespace(); {
 	case !v.observes && !v.keys:
 		return v, ofKeys
@@ -211,17 +180,17 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 	if err := w.findKeys(&sees); err != nil {
 		return err
 	}
-	w.events = s.bus.Open(&w.filter)
+	w.events = s.Bus.Open(&w.filter)
 	defer w.events.Close()
 	joining, leave := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer leave()
-	if s.watcher == nil {
+	if s.Watcher == nil {
 		w.missing.Store(&[]string{})
 	} else {
 		others.Go(func() {
-			s.watcher.Join(joining, &w.filter, w.events, func(nodes []string) {
+			s.Watcher.Join(joining, &w.filter, w.events, func(nodes []string) {
 				w.missing.Store(&nodes)
 				w.events.Wake()
 			})
@@ -276,14 +245,14 @@ func (w *watch) findKeys(sees *sight) error {
 	if !sees.keys {
 		return auth.NotGrantedError(auth.ObserveKeys)
 	}
-	by, unknown := w.keys(w.filter.Namespace, false)
+	by, unknown := w.Keys(w.filter.Namespace, false)
 	switch {
 	case unknown != nil:
 		return unknown
 	case by != nil && w.filter.KeyPrefix != "":
 		return shard.Invalidf("key_prefix", "is of no use: %q hashes its keys", w.filter.Namespace)
 	case by != nil:
-		hash, err := w.keys.hash(w.filter.Namespace, w.filter.Key)
+		hash, err := w.Keys.hash(w.filter.Namespace, w.filter.Key)
 		w.filter.Key = hash
 		return err
 	}
@@ -406,8 +375,8 @@ func (w *watch) entry(e *decisions.Entry, sees *sight) (m *stintv1.WatchedEntry,
 		return nil, false, nil
 	}
 	hash, ok := "", false
-	if w.top != nil {
-		hash, ok = w.top.HideKey(w.filter.Namespace, e.Key)
+	if w.Top != nil {
+		hash, ok = w.Top.HideKey(w.filter.Namespace, e.Key)
 	}
 	if !ok {
 		return nil, false, errNoCluster

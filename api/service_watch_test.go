@@ -537,7 +537,8 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	w := newWorld(t)
 	waiting := make(chan struct{})
 	var sent []*stintv1.Event
-	s := watchService{bus: w.bus, keys: plainKeys, gate: w.api.registry.gate, draining: make(chan struct{})}
+	g := w.api.registry.gate
+	s := watchService{Config: &Config{Bus: w.bus, Keys: plainKeys, Guard: g.guard}, gate: g, draining: make(chan struct{})}
 	ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 	defer cancel()
 	ended := make(chan error, 1)
@@ -666,7 +667,9 @@ func BenchmarkTold(b *testing.B) {
 func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := decisions.NewBus("n1", nil)
-		s := watchService{bus: bus, gate: newGatekeeper(&Config{}, &admission{}, reporter{}), draining: make(chan struct{})}
+		c := &Config{Bus: bus}
+		c.setDefaults()
+		s := watchService{Config: c, gate: newGatekeeper(c, reporter{}), draining: make(chan struct{})}
 		ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 		began, sent, missed := time.Now(), 0, uint64(0)
 		ended := make(chan error, 1)
