@@ -59,6 +59,7 @@ var beside = map[string][]string{
 	"api/gen/stint/test/v1/stinttestv1connect": {"api/gen/stint/test/v1"},
 	"api/wire":                   {"api/gen/stint/v1"}, // messages to bytes and back
 	"internal/observe/metrics":   {"internal/observe/decisions", "internal/observe/top"},
+	"internal/observe/loglimit":  {},                           // how many log lines a flood may cause
 	"internal/observe/top":       {},                           // the keys that stand out: sketches without a clock
 	"internal/observe/decisions": {"limit", "policy", "shard"}, // events of calls, for all listeners; and as a log
 	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/slot"},
@@ -68,13 +69,13 @@ var beside = map[string][]string{
 	"client/stintgrpc":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	// how long batches wait: a rule without a clock
 	"internal/batchwait":       {},
-	"internal/edge/connlimit":  {"internal/edge/clientaddr"},            // how many connections a port has
-	"internal/observe/calllog": {"internal/observe/decisions"},          // the log of calls that fail or are slow
-	"internal/edge/clientaddr": {},                                      // the client behind a proxy
-	"internal/observe/trace":   {"internal/observe/decisions", "shard"}, // spans of calls
-	"internal/edge/jwks":       {},                                      // tokens that others sign, and their keys
-	"internal/edge/keyhash":    {},                                      // keys of people as HMAC
-	"internal/notify":          {},                                      // events on their way to sinks
+	"internal/edge/connlimit":  {"internal/edge/clientaddr", "internal/observe/loglimit"},            // how many connections a port has
+	"internal/observe/calllog": {"internal/observe/decisions", "internal/observe/loglimit"},          // the log of calls that fail or are slow
+	"internal/edge/clientaddr": {},                                                                   // the client behind a proxy
+	"internal/observe/trace":   {"internal/observe/decisions", "internal/observe/loglimit", "shard"}, // spans of calls
+	"internal/edge/jwks":       {},                                                                   // tokens that others sign, and their keys
+	"internal/edge/keyhash":    {},                                                                   // keys of people as HMAC
+	"internal/notify":          {},                                                                   // events on their way to sinks
 	// authenticates callers, and decides what they may do
 	"internal/edge/auth":           {},
 	"internal/edge/certfile":       {},                         // PEM files that are watched
@@ -105,8 +106,8 @@ var beside = map[string][]string{
 var mayUse = map[string][]string{
 	"actor":             {"internal/observe/top"},
 	"internal/gate":     {"internal/edge/clientaddr"},
-	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/trace"},
-	"api":               {"internal/edge/auth", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
+	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/loglimit", "internal/observe/trace"},
+	"api":               {"internal/edge/auth", "internal/observe/loglimit", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/edge/connlimit"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
@@ -116,7 +117,7 @@ var mayUse = map[string][]string{
 
 	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
 	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
-	"api/gates":                {"api/gen/stint/v1", "internal/edge/auth", "internal/edge/jwks"},
+	"api/gates":                {"api/gen/stint/v1", "internal/edge/jwks", "internal/observe/loglimit"},
 }
 
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here

@@ -19,6 +19,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -31,7 +32,7 @@ type gatekeeper struct {
 	guard    *auth.Guard
 	ops      map[string]auth.Op // by procedure and path; written at registration only
 	open     map[string]bool    // paths, and prefixes ending in a slash, that need no token
-	attempts *auth.Attempts
+	attempts loglimit.Limit     // log lines about refused requests, by address
 	logger   *slog.Logger
 	tracer   *trace.Tracer // nil disables tracing
 	reporter reporter
@@ -46,7 +47,7 @@ func newGatekeeper(c *Config, reports reporter) *gatekeeper {
 		guard:    c.Guard,
 		ops:      make(map[string]auth.Op),
 		reporter: reports,
-		attempts: &auth.Attempts{},
+		attempts: loglimit.Limit{Most: 10, Per: 10 * time.Second},
 		logger:   c.Logger,
 		tracer:   c.Tracer,
 		timeout:  c.RequestTimeout,
@@ -193,7 +194,7 @@ func (g *gatekeeper) tell(remote, text string, details ...any) {
 	if err != nil {
 		host = remote
 	}
-	if g.attempts.Worth(host, time.Now()) {
+	if _, ok := g.attempts.Allow(host, time.Now()); ok {
 		g.logger.Warn(text, append([]any{"address", host}, details...)...)
 	}
 }

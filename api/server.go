@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-io/stint/internal/edge/connlimit"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 )
 
 // NewServer makes the HTTP server for a handler: HTTP/1, HTTP/2 and HTTP/2 without TLS on one port. The caller listens
@@ -39,7 +39,7 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 			SendPingTimeout:      30 * time.Second,
 			WriteByteTimeout:     30 * time.Second,
 		},
-		ErrorLog: log.New(&boundedLog{logger: logger, now: time.Now}, "", 0),
+		ErrorLog: log.New(newBoundedLog(logger, time.Now), "", 0),
 	}
 }
 
@@ -54,11 +54,11 @@ const (
 type boundedLog struct {
 	logger *slog.Logger
 	now    func() time.Time
+	lines  loglimit.Limit
+}
 
-	mu     sync.Mutex // guards the fields below: connections write concurrently
-	since  time.Time
-	lines  int
-	unsaid int
+func newBoundedLog(logger *slog.Logger, now func() time.Time) *boundedLog {
+	return &boundedLog{logger: logger, now: now, lines: loglimit.Limit{Most: logLinesMost, Per: logLinesPer}}
 }
 
 // Write implements io.Writer for log.Logger, which writes each message in one call. It drops messages about connections
@@ -67,18 +67,11 @@ func (b *boundedLog) Write(line []byte) (int, error) {
 	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) && bytes.HasSuffix(line, []byte(": EOF\n")) {
 		return len(line), nil
 	}
-	now := b.now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if now.Sub(b.since) >= logLinesPer {
-		if b.unsaid > 0 {
-			b.logger.Warn("more of the like was left out of the log", "lines", b.unsaid)
-		}
-		b.since, b.lines, b.unsaid = now, 0, 0
+	left, ok := b.lines.Allow("", b.now())
+	if left > 0 {
+		b.logger.Warn("more of the like was left out of the log", "lines", left)
 	}
-	if b.lines++; b.lines > logLinesMost {
-		b.unsaid++
-	} else {
+	if ok {
 		b.logger.Warn(strings.TrimSuffix(string(line), "\n"))
 	}
 	return len(line), nil

@@ -12,9 +12,9 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/jwks"
 	"github.com/stint-io/stint/internal/gate"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -43,13 +43,13 @@ type Config struct {
 // Gates answers the questions of proxies by making each a check. It may be used concurrently.
 type Gates struct {
 	Config
-	attempts auth.Attempts // limits the log lines of an address
-	rules    rules
+	ignored loglimit.Limit // log lines about ignored headers, by address
+	rules   rules
 }
 
 // New makes the gates of the policies in force.
 func New(c Config) *Gates {
-	return &Gates{Config: c, rules: rules{logger: c.Logger, transport: c.Keys}}
+	return &Gates{Config: c, ignored: loglimit.Limit{Most: 10, Per: 10 * time.Second}, rules: rules{logger: c.Logger, transport: c.Keys}}
 }
 
 // Prepare prepares the gates of the policies in force, so that the keys that verify their tokens are loaded before the
@@ -85,9 +85,10 @@ func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header}
 	a.denied = at.gate.Rules().Denied
 	if at.gate.Ignores(q) {
-		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil && g.attempts.Worth(host, begun) {
-			g.Logger.Warn("a gate ignores what the headers say was asked, since they come from an address that is not in its trusted_proxies",
-				"gate", name, "address", host)
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if _, ok := g.ignored.Allow(host, begun); ok && err == nil {
+			g.Logger.Warn("a gate ignores what the headers say was asked, since they come from an address that is not "+
+				"in its trusted_proxies", "gate", name, "address", host)
 		}
 	}
 	code := g.answer(r.Context(), &a, at, q)

@@ -184,7 +184,7 @@ func (c *conn) prove(v *verb, name, token []byte) bool {
 		return true
 	}
 	host, _, err := net.SplitHostPort(c.nc.RemoteAddr().String())
-	if err == nil && c.server.attempts.Worth(host, time.Now()) {
+	if _, ok := c.server.attempts.Allow(host, time.Now()); ok && err == nil {
 		config.Logger.Warn("a connection with a wrong token was refused", "address", host)
 	}
 	c.stranger(refusal)

@@ -14,6 +14,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/shard"
 )
@@ -106,10 +107,10 @@ func RefusePlaintext(sent []byte) (replies []byte, goOn bool) {
 type Server struct {
 	config   Config
 	gather   *gatherer
-	held     atomic.Int64  // bytes of read buffers beyond readBytes
-	open     atomic.Int64  // connections
-	ids      atomic.Uint64 // last id of a connection
-	attempts auth.Attempts
+	held     atomic.Int64    // bytes of read buffers beyond readBytes
+	open     atomic.Int64    // connections
+	ids      atomic.Uint64   // last id of a connection
+	attempts loglimit.Limit  // log lines about wrong tokens, by address
 	quiet    atomic.Bool     // Close was called
 	ctx      context.Context // ends with Close; for waits before the first read
 	end      context.CancelFunc
@@ -129,6 +130,8 @@ func NewServer(config Config) *Server {
 		config: config,
 		gather: newGatherer(config.Router, config.RequestTimeout),
 		conns:  make(map[*conn]struct{}),
+
+		attempts: loglimit.Limit{Most: 10, Per: 10 * time.Second},
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s

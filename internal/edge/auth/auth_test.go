@@ -345,35 +345,6 @@ func TestRecordsComeBackAsTheyWereWritten(t *testing.T) {
 	}
 }
 
-func TestWrongTokensAreLoggedTenTimesAndThenOnceASecond(t *testing.T) {
-	var a Attempts
-	now := time.Unix(1_000_000, 0)
-	count := func(address string, n int) (worth int) {
-		for range n {
-			if a.Worth(address, now) {
-				worth++
-			}
-		}
-		return worth
-	}
-	if got := count("a", 100); got != 10 {
-		t.Errorf("at once: %d", got)
-	}
-	now = now.Add(3 * time.Second)
-	if got := count("a", 100); got != 3 {
-		t.Errorf("after 3 s: %d", got)
-	}
-	if got := count("b", 1); got != 1 {
-		t.Errorf("another address: %d", got)
-	}
-	for i := range 2 * attemptsAddresses {
-		a.Worth(fmt.Sprint(i), now)
-	}
-	if len(a.next) > attemptsAddresses {
-		t.Errorf("%d addresses are remembered", len(a.next))
-	}
-}
-
 func FuzzRecords(f *testing.F) {
 	_, r := made(f, "web", time.Time{}, "ns=shop ops=check")
 	f.Add(EncodeBucket([]Record{r}))

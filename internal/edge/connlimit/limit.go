@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-io/stint/internal/observe/loglimit"
 )
 
 // Config configures a Limit.
@@ -35,7 +37,7 @@ type Observer interface {
 
 const (
 	acceptPause = 50 * time.Millisecond
-	toldEvery   = 10 * time.Second // at most one line in the log per port
+	logEvery    = 10 * time.Second // at most one line in the log per port
 	// Time for a refused client to speak, to get the answer, and to hang up: this long for each.
 	refuseFor     = time.Second
 	leavingMost   = 16               // refused connections that may still read the reason
@@ -58,15 +60,14 @@ type Limit struct {
 	leaving  []*leaving    // oldest first
 	since    time.Duration // when it became crowded
 	looked   time.Duration // last search for idle connections that found none; 0 if not lately
-	told     time.Duration // last line in the log
-	untold   int           // refusals since then
-	everTold bool
+
+	lines loglimit.Limit // of the log
 }
 
 // New makes a Limit. config.Most bounds its connections.
 func New(config Config) *Limit {
 	return &Limit{config: config, tally: NewTally(config.Most), began: config.Now(), patient: refuseFor, conns: make(map[*conn]struct{}),
-		unproven: list.New()}
+		unproven: list.New(), lines: loglimit.Limit{Most: 1, Per: logEvery}}
 }
 
 // Most returns the bound.
@@ -281,18 +282,15 @@ func (c *conn) prove() {
 // refuse reports a refused connection. It writes few log lines, so that unauthenticated clients cannot fill the disk.
 func (l *Limit) refuse(why string, detail ...any) {
 	l.config.Observer.Refused(l.config.Port, why)
-	now := l.now()
-	l.mu.Lock()
-	if l.everTold && now-l.told < toldEvery {
-		l.untold++
-		l.mu.Unlock()
+	left, ok := l.lines.Allow("", l.config.Now())
+	if !ok {
 		return
 	}
-	unsaid, open := l.untold, len(l.conns)
-	l.everTold, l.told, l.untold = true, now, 0
+	l.mu.Lock()
+	open := len(l.conns)
 	l.mu.Unlock()
 	l.config.Logger.Warn("a connection was refused", append([]any{"port", l.config.Port, "why", why, "open", open,
-		"most", l.config.Most, "unsaid", unsaid}, detail...)...)
+		"most", l.config.Most, "unsaid", left}, detail...)...)
 }
 
 // conn is an admitted connection.

@@ -5,17 +5,16 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 )
 
 // Bounds on the lines of one code.
 const (
 	linesMost = 10
 	linesPer  = 10 * time.Second
-	codesMost = 64 // beyond these, codes share the bound of ""
 )
 
 // Log is the log of calls. It may be used concurrently.
@@ -23,20 +22,12 @@ type Log struct {
 	logger *slog.Logger
 	slow   time.Duration
 	now    func() time.Time
-
-	mu   sync.Mutex
-	told map[string]*lines // by code; "ok": slow calls
-}
-
-// lines counts the lines of one code.
-type lines struct {
-	since        time.Time
-	said, unsaid int
+	lines  loglimit.Limit // by code; "ok": slow calls
 }
 
 // New makes a log. Calls that take slow or longer are logged even if they succeeded; 0 disables that.
 func New(logger *slog.Logger, slow time.Duration, now func() time.Time) *Log {
-	return &Log{logger: logger, slow: slow, now: now, told: make(map[string]*lines)}
+	return &Log{logger: logger, slow: slow, now: now, lines: loglimit.Limit{Most: linesMost, Per: linesPer}}
 }
 
 // ours are the codes of the node's own failures, rather than the caller's: HTTP's, gRPC's and Redis's.
@@ -57,7 +48,7 @@ func (l *Log) Ended(e *decisions.Event) {
 	if !l.logger.Enabled(ctx, level) {
 		return
 	}
-	unsaid, due := l.due(e.Code)
+	left, due := l.lines.Allow(e.Code, l.now())
 	if !due {
 		return
 	}
@@ -73,35 +64,8 @@ func (l *Log) Ended(e *decisions.Event) {
 			attrs = append(attrs, slog.String(more.name, more.value))
 		}
 	}
-	if unsaid > 0 {
-		attrs = append(attrs, slog.Int("like_this_left_out", unsaid))
+	if left > 0 {
+		attrs = append(attrs, slog.Int("like_this_left_out", left))
 	}
 	l.logger.LogAttrs(ctx, level, text, attrs...)
-}
-
-// due reports whether a code may have one more line, and how many were dropped since its last one.
-func (l *Log) due(code string) (unsaid int, due bool) {
-	now := l.now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	of := l.told[code]
-	if of == nil {
-		if len(l.told) >= codesMost {
-			code = ""
-		}
-		if of = l.told[code]; of == nil {
-			of = &lines{}
-			l.told[code] = of
-		}
-	}
-	if now.Sub(of.since).Abs() >= linesPer {
-		of.since, of.said = now, 0
-	}
-	if of.said == linesMost {
-		of.unsaid++
-		return 0, false
-	}
-	of.said++
-	unsaid, of.unsaid = of.unsaid, 0
-	return unsaid, true
 }

@@ -61,10 +61,4 @@ func TestAFloodIsBounded(t *testing.T) {
 	if got := flood(); got != linesMost || !strings.Contains(text.String(), "like_this_left_out=990") {
 		t.Errorf("%d lines, then: %s", got, text.String())
 	}
-	for i := range 2 * codesMost {
-		l.Ended(&decisions.Event{Method: "m", Code: strings.Repeat("x", i+1)})
-	}
-	if len(l.told) > codesMost+1 {
-		t.Errorf("%d codes are remembered", len(l.told))
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/stint-io/stint/internal/observe/loglimit"
 )
 
 // sender is between the spans and the SDK's batches, and between those and the exporter. It bounds and counts waiting
@@ -18,11 +20,11 @@ type sender struct {
 	closed   atomic.Bool
 	sending  context.Context // ends when there is no time left for sending
 	cancel   context.CancelFunc
-	told     time.Time // when the log last reported that the collector takes nothing; of the goroutine of batches
+	lines    loglimit.Limit // of the log, about a collector that takes nothing
 }
 
 func newSender(exporter sdktrace.SpanExporter, config *Config) *sender {
-	s := &sender{config: config, exporter: exporter}
+	s := &sender{config: config, exporter: exporter, lines: loglimit.Limit{Most: 1, Per: logEvery}}
 	s.sending, s.cancel = context.WithCancel(context.Background())
 	s.batches = sdktrace.NewBatchSpanProcessor(exports{s}, sdktrace.WithMaxQueueSize(waitMost),
 		sdktrace.WithMaxExportBatchSize(spansMost), sdktrace.WithBatchTimeout(sendEvery),
@@ -79,8 +81,7 @@ func (s exports) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 		s.config.Dropped("stop", len(spans))
 	default:
 		s.config.Dropped("collector", len(spans))
-		if now := time.Now(); now.Sub(s.told) >= tellEvery {
-			s.told = now
+		if _, ok := s.lines.Allow("", time.Now()); ok {
 			s.config.Logger.Warn("the collector of traces takes no spans; stint_trace_spans_dropped_total counts them",
 				"error", err)
 		}

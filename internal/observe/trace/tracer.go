@@ -46,7 +46,7 @@ const (
 	sendEvery  = time.Second
 	sendWithin = 10 * time.Second
 	eventsMost = 64          // of one span
-	tellEvery  = time.Minute // between two log lines about a collector that takes nothing
+	logEvery   = time.Minute // between two log lines about a collector that takes nothing
 )
 
 // Tracer traces calls: it is the listener that ends their spans. Start makes one; nil is off.
