@@ -39,21 +39,15 @@ type identity struct {
 // awaitTokens waits until the node has the tokens, at most as long as a command may take, so that clients of a starting
 // node are answered late instead of refused.
 func (c *conn) awaitTokens() {
-	if guard := c.server.config.Guard; guard != nil {
-		ctx, cancel := context.WithTimeout(c.server.ctx, c.server.config.RequestTimeout)
-		defer cancel()
-		guard.Await(ctx)
-	}
+	ctx, cancel := context.WithTimeout(c.server.ctx, c.server.config.RequestTimeout)
+	defer cancel()
+	c.server.config.Guard.Await(ctx)
 }
 
 // identify checks the caller before a round: its token may have been revoked meanwhile, or the cluster may have begun
 // to require one.
 func (c *conn) identify() {
 	guard := c.server.config.Guard
-	if guard == nil {
-		c.is(auth.Anybody())
-		return
-	}
 	var refusal *auth.Refusal
 	caller := c.who.caller
 	if caller == nil {
@@ -97,7 +91,7 @@ func (c *conn) stranger(refusal *auth.Refusal) {
 // mayDispatch answers a command that its caller may not send. It returns true if the command may be read.
 func (c *conn) mayDispatch(v *verb, args [][]byte) bool {
 	if c.who.caller != nil {
-		if v == nil || c.server.config.Guard == nil {
+		if v == nil {
 			return true
 		}
 		if refusal := c.server.config.Guard.Admit(c.who.caller, v.op); refusal != nil {
@@ -168,10 +162,10 @@ func (c *conn) granted(v *verb, key []byte) bool {
 func (c *conn) prove(v *verb, name, token []byte) bool {
 	config := &c.server.config
 	switch {
-	case config.Guard != nil && !config.Guard.Set().Known: // not known yet: whether tokens are required at all
+	case !config.Guard.Set().Known: // not known yet: whether tokens are required at all
 		c.refuseFor(v, auth.Young)
 		return false
-	case config.Guard == nil || !config.Guard.Set().Required:
+	case !config.Guard.Set().Required:
 		c.fail(v, noPassword)
 		return false
 	}

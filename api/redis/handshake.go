@@ -175,7 +175,7 @@ func readInfo(c *conn, v *verb, _ [][]byte) {
 		"stint_version:%s\r\n\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n\r\n"+
 		"# Persistence\r\nloading:%d\r\naof_enabled:1\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:%d\r\n\r\n"+
 		"# Cluster\r\ncluster_enabled:0\r\n", likeRedis, c.server.config.Version, c.server.open.Load(), c.server.config.ConnectionsMost,
-		loading, c.server.config.copies())))
+		loading, c.server.config.Copies())))
 }
 
 // settings is the answer to CONFIG GET. redis-benchmark asks for the first two.
@@ -267,7 +267,7 @@ func readWait(c *conn, v *verb, args [][]byte) {
 			return
 		}
 	}
-	c.say(v, appendInteger(nil, int64(c.server.config.copies())))
+	c.say(v, appendInteger(nil, int64(c.server.config.Copies())))
 }
 
 // plainText makes received bytes safe to show.

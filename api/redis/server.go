@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -66,28 +67,26 @@ type Config struct {
 	RequestTimeout time.Duration
 }
 
-func (c *Config) copies() int {
-	if c.Copies == nil {
-		return 0
-	}
-	return c.Copies()
-}
-
-func (c *Config) keys(namespace string) (*keyhash.Namespace, uint64, *shard.Error) {
-	if c.Keys == nil {
-		return nil, 0, nil
-	}
-	return c.Keys(namespace)
-}
-
-func (c *Config) withParents(e shard.Entry) (together []shard.Entry, revision uint64, err error) {
-	if c.Parents == nil {
-		return nil, 0, nil
-	}
-	return c.Parents(e)
-}
-
 const requestTimeoutDefault = 5 * time.Second
+
+// setDefaults sets optional parts that are missing.
+func (c *Config) setDefaults() {
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = requestTimeoutDefault
+	}
+	if c.Guard == nil {
+		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
+	}
+	if c.Keys == nil { // as by any policies
+		c.Keys = func(string) (*keyhash.Namespace, uint64, *shard.Error) { return nil, math.MaxUint64, nil }
+	}
+	if c.Parents == nil {
+		c.Parents = func(shard.Entry) ([]shard.Entry, uint64, error) { return nil, 0, nil }
+	}
+	if c.Copies == nil {
+		c.Copies = func() int { return 0 }
+	}
+}
 
 // Refusal is the reply to a connection beyond the limit, in the words of Redis.
 var Refusal = appendError(nil, codeWrong, "max number of clients reached")
@@ -123,9 +122,7 @@ type Server struct {
 
 // NewServer makes a server. Its RequestTimeout defaults to 5 s.
 func NewServer(config Config) *Server {
-	if config.RequestTimeout == 0 {
-		config.RequestTimeout = requestTimeoutDefault
-	}
+	config.setDefaults()
 	s := &Server{
 		config: config,
 		gather: newGatherer(config.Router, config.RequestTimeout),

@@ -154,10 +154,8 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 		return
 	}
 	entry := shard.Entry{Policy: c.policy, Key: c.key.key, Cost: uint64(cost)}
-	together, revision, err := c.server.config.withParents(entry)
-	if c.server.config.Keys != nil {
-		revision = min(revision, c.key.revision) // the policies may have changed in between
-	}
+	together, revision, err := c.server.config.Parents(entry)
+	revision = min(revision, c.key.revision) // the policies may have changed in between
 	if err != nil {
 		c.fail(v, err.Error())
 		return

@@ -237,7 +237,7 @@ func (c *conn) keyOf(v *verb, arg []byte) bool {
 	if !c.granted(v, arg) { //mutant:one-key-asked-for-all
 		return false
 	}
-	by, revision, err := c.server.config.keys(c.who.namespace)
+	by, revision, err := c.server.config.Keys(c.who.namespace)
 	if err != nil {
 		c.next(v).result.Err = err
 		return false
