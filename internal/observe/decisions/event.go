@@ -59,6 +59,15 @@ type Count struct {
 	N          int
 }
 
+// Denied reports whether the outcome is a denial.
+func (c Count) Denied() bool {
+	switch c.Kind {
+	case "denied", "denied_cached", "challenged", "locked_out":
+		return true
+	}
+	return false
+}
+
 // Add counts one more thing at the end of a list.
 func Add(counts []Count, name, kind string) []Count {
 	if last := len(counts) - 1; last >= 0 && counts[last].Name == name && counts[last].Kind == kind {
@@ -88,13 +97,7 @@ func (e *Event) Questions() []Asked {
 
 // Denied reports whether one of the counted decisions is a denial.
 func (e *Event) Denied() bool {
-	return slices.ContainsFunc(e.Counted, func(c Count) bool {
-		switch c.Kind {
-		case "denied", "denied_cached", "challenged", "locked_out":
-			return true
-		}
-		return false
-	})
+	return slices.ContainsFunc(e.Counted, Count.Denied)
 }
 
 // Ask appends a question. Decisions that count are added to Counted.

@@ -52,6 +52,7 @@ func New() *Metrics {
 	f := factory{registry}
 	m := &Metrics{
 		registry:  registry,
+		Traffic:   &Traffic{},
 		decisions: f.counter("decisions_total", "Decisions, one for each entry.", "policy", "outcome"),
 		commands:  f.counter("redis_commands_total", "Commands of the Redis protocol answered.", "command", "code"),
 		requests:  f.durations("request_duration_seconds", "Calls answered.", "procedure", "code"),
@@ -100,12 +101,12 @@ func New() *Metrics {
 	}
 	m.lines.WithLabelValues("full") // 0 is worth knowing
 	m.lines.WithLabelValues("disk")
-	m.Traffic = &Traffic{counters: m.answered}
 	return m
 }
 
 // Ended implements decisions.Listener: it counts a call and its decisions.
 func (m *Metrics) Ended(e *decisions.Event) {
+	m.Traffic.count(e)
 	for _, c := range e.Counted {
 		m.decisions.WithLabelValues(c.Name, c.Kind).Add(float64(c.N))
 	}

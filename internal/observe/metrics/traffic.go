@@ -3,32 +3,55 @@ package metrics
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/top"
 )
 
-// Traffic keeps the node's answers of the last ten minutes, as differences of its counters. All methods may be called
-// concurrently.
+// Traffic keeps the node's answers of the last ten minutes. All methods may be called concurrently.
 type Traffic struct {
-	counters func(start int64) top.Traffic
+	// Since the last Sample that ended a period.
+	admitted, denied atomic.Uint64
+	took             [top.TookBuckets + 1]atomic.Uint64
 
-	mu      sync.Mutex
-	newest  top.Traffic // the counters when it began
+	mu      sync.Mutex // guards the fields below
+	start   int64      // of the period under way; 0 before the first Sample
 	periods []top.Traffic
 }
+
+// count counts the decisions and the duration of a call. Settlements and answers repeated for an id do not count.
+func (t *Traffic) count(e *decisions.Event) {
+	for _, c := range e.Counted {
+		switch {
+		case c.Denied():
+			t.denied.Add(uint64(c.N))
+		case slices.Contains(admissions, c.Kind):
+			t.admitted.Add(uint64(c.N))
+		}
+	}
+	t.took[top.TookPlace(e.Took)].Add(1)
+}
+
+var admissions = []string{"allowed", "counted", "reserved", "shadow_denied"}
 
 // Sample ends the period of top.TrafficSeconds that was under way, if it is over. Call it several times in a period.
 func (t *Traffic) Sample(now time.Time) {
 	start := now.Unix() / top.TrafficSeconds * top.TrafficSeconds
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if start != t.newest.Start {
-		t.end(t.counters(start))
+	if start == t.start {
+		return
 	}
+	ended := top.Traffic{Start: t.start, Admitted: t.admitted.Swap(0), Denied: t.denied.Swap(0), Took: make([]uint64, len(t.took))}
+	for i := range t.took {
+		ended.Took[i] = t.took[i].Swap(0)
+	}
+	if t.start != 0 {
+		t.periods = append(t.periods[max(0, len(t.periods)+1-top.TrafficKept):], ended)
+	}
+	t.start = start
 }
 
 // Periods returns the ended periods, the oldest first.
@@ -36,62 +59,4 @@ func (t *Traffic) Periods() []top.Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.periods)
-}
-
-// end begins a period at the given counters. t.mu must be held.
-func (t *Traffic) end(counters top.Traffic) {
-	if t.newest.Start != 0 {
-		ended := top.Traffic{Start: t.newest.Start, Admitted: counters.Admitted - t.newest.Admitted, Denied: counters.Denied - t.newest.Denied,
-			Took: make([]uint64, len(counters.Took))}
-		for i := range ended.Took {
-			ended.Took[i] = counters.Took[i] - t.newest.Took[i]
-		}
-		t.periods = append(t.periods[max(0, len(t.periods)+1-top.TrafficKept):], ended)
-	}
-	t.newest = counters
-}
-
-// answered reads the counters of decisions, and the durations of calls and of rounds of the Redis protocol.
-func (m *Metrics) answered(start int64) top.Traffic {
-	sum := top.Traffic{Start: start, Took: make([]uint64, top.TookBuckets+1)}
-	for _, one := range series(m.decisions) {
-		n := uint64(one.GetCounter().GetValue())
-		for _, label := range one.Label {
-			if label.GetName() != "outcome" {
-				continue
-			}
-			switch label.GetValue() { // settlements and answers repeated for an id do not count
-			case "denied", "denied_cached", "locked_out", "challenged":
-				sum.Denied += n
-			case "allowed", "counted", "reserved", "shadow_denied":
-				sum.Admitted += n
-			}
-		}
-	}
-	for _, one := range append(series(m.requests), series(m.rounds.(prometheus.Collector))...) {
-		h, before := one.GetHistogram(), uint64(0)
-		for i, b := range h.GetBucket() {
-			sum.Took[i] += b.GetCumulativeCount() - before
-			before = b.GetCumulativeCount()
-		}
-		sum.Took[top.TookBuckets] += h.GetSampleCount() - before
-	}
-	return sum
-}
-
-// series reads all series of a family.
-func series(family prometheus.Collector) (all []*dto.Metric) {
-	found := make(chan prometheus.Metric)
-	go func() { // ends with the loop below
-		defer close(found)
-		family.Collect(found)
-	}()
-	for m := range found {
-		value := &dto.Metric{}
-		if err := m.Write(value); err != nil {
-			panic(err) // no series of ours has more than one value
-		}
-		all = append(all, value)
-	}
-	return all
 }

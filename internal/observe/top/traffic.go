@@ -27,6 +27,14 @@ const TookBuckets = 18
 // to 6.5 s, beyond the default deadline of a call.
 func TookWithin(i int) time.Duration { return 50 * time.Microsecond << i }
 
+// TookPlace returns the place of a duration in Traffic.Took.
+func TookPlace(took time.Duration) (i int) {
+	for i < TookBuckets && took > TookWithin(i) {
+		i++
+	}
+	return i
+}
+
 // SlowestBut returns a duration that all calls but one in n have kept, or 0 if there were no calls. It is the bound of
 // a place of Took, so it may be up to twice too long; for calls beyond the last bound it is that bound.
 func (t *Traffic) SlowestBut(n uint64) time.Duration {
