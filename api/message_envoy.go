@@ -32,12 +32,12 @@ func (e *envoyDecided) refuses(at int) bool {
 	return e.d == nil && (e.unknown == at || e.unknown >= e.named)
 }
 
-// envoyAnswer makes the answer from the decisions on all entries.
-func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitResponse {
+// answer makes the answer from the decisions on all entries.
+func (r *envoyRequest) answer() *rlsv3.RateLimitResponse {
 	m := &rlsv3.RateLimitResponse{OverallCode: rlsv3.RateLimitResponse_OK,
 		Statuses: make([]*rlsv3.RateLimitResponse_DescriptorStatus, len(r.descriptors))}
 	for i := range r.descriptors {
-		m.Statuses[i] = envoyStatus(&r.descriptors[i], decided)
+		m.Statuses[i] = r.descriptors[i].status()
 		if m.Statuses[i].Code == rlsv3.RateLimitResponse_OVER_LIMIT {
 			m.OverallCode = rlsv3.RateLimitResponse_OVER_LIMIT
 		}
@@ -45,12 +45,17 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 	over := m.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT
 	headers := map[string]string{}
 	for _, step := range []envoyStep{envoyLook, envoyTake} {
-		if of := decided.of[step]; len(of) > 0 && of[0].full {
+		if len(r.entries[step]) == 0 {
+			continue
+		}
+		switch of := r.entries[step][0].decided; {
+		case of == nil:
+		case of.full:
 			headers["Retry-After"], m.RawBody = "1", []byte(gates.Unchecked)
-		} else if len(of) > 0 && of[0].d != nil {
-			maps.Copy(headers, headersOf(of[0].policies, of[0].r, of[0].d))
+		case of.d != nil:
+			maps.Copy(headers, headersOf(of.policies, of.r, of.d))
 			if over && len(m.RawBody) == 0 {
-				m.RawBody = []byte(decisions.Reason(of[0].policies, of[0].r, of[0].d))
+				m.RawBody = []byte(decisions.Reason(of.policies, of.r, of.d))
 			}
 		}
 	}
@@ -71,62 +76,62 @@ func envoyAnswer(r *envoyRequest, decided *envoyOutcome) *rlsv3.RateLimitRespons
 	return m
 }
 
-// envoyStatus is the answer to one descriptor: about the limit that matters most among all that it counts.
-func envoyStatus(descriptor *envoyDescriptor, decided *envoyOutcome) *rlsv3.RateLimitResponse_DescriptorStatus {
+// status is the answer to one descriptor: about the limit that matters most among all that it counts.
+func (d *envoyDescriptor) status() *rlsv3.RateLimitResponse_DescriptorStatus {
 	m := &rlsv3.RateLimitResponse_DescriptorStatus{Code: rlsv3.RateLimitResponse_OK}
 	var shown *shard.LimitStatus
 	var of *envoyDecided
 	unlimited := false
-	for _, share := range descriptor.shares {
-		entry := decided.request(share)
-		if entry == nil {
+	for _, e := range d.entries {
+		if e.decided == nil {
 			continue
 		}
-		if share.step <= envoyTake && entry.refuses(decided.indexIn(share)) {
+		if e.decided.refuses(e.at) {
 			m.Code = rlsv3.RateLimitResponse_OVER_LIMIT
 		}
-		if entry.d == nil {
+		if e.decided.d == nil {
 			continue
 		}
-		for _, s := range envoyStatuses(entry, decided.indexIn(share)) {
+		for _, s := range e.statuses() {
 			if s.Unlimited {
 				unlimited = true
 				continue
 			}
-			if share.step == envoyCount {
+			if e.step == envoyCount {
 				s.Allowed = true // past the quota, which denies nothing: the status shows when the window ends
 			}
-			if share.step <= envoyTake && envoyOver(descriptor, share.step, s) {
+			if e.step <= envoyTake && d.isOver(e.step, s) {
 				m.Code = rlsv3.RateLimitResponse_OVER_LIMIT
 			}
-			if shown == nil || shown.Shadow && !s.Shadow || shown.Shadow == s.Shadow && tighter(entry.d, s, shown) {
-				shown, of = s, entry
+			if shown == nil || shown.Shadow && !s.Shadow || shown.Shadow == s.Shadow && tighter(e.decided.d, s, shown) {
+				shown, of = s, e.decided
 			}
 		}
 	}
 	switch {
 	case shown != nil:
-		showEnvoyLimit(m, descriptor, of, shown)
+		d.show(m, of, shown)
 	case unlimited:
 		m.LimitRemaining = math.MaxUint32
 	}
 	return m
 }
 
-// envoyOver reports whether a limit denies its descriptor.
-func envoyOver(descriptor *envoyDescriptor, step envoyStep, s *shard.LimitStatus) bool {
-	if step == envoyLook && descriptor.lookPast && !s.Blocked {
+// isOver reports whether a limit denies the descriptor.
+func (d *envoyDescriptor) isOver(step envoyStep, s *shard.LimitStatus) bool {
+	if step == envoyLook && d.lookPast && !s.Blocked {
 		return !s.Shadow && s.Used > s.Quota
 	}
 	return decisions.Stands(s)
 }
 
-// envoyStatuses returns the limits of one entry of a decision, and of its parents.
-func envoyStatuses(of *envoyDecided, at int) (found []*shard.LimitStatus) {
-	e := of.r.Entries[at]
-	for named := true; named; e, named = shard.ParentOf(of.policies, &e) {
+// statuses returns the limits of a decided entry, and of its parents.
+func (e *envoyEntry) statuses() (found []*shard.LimitStatus) {
+	of := e.decided
+	named := of.r.Entries[e.at]
+	for more := true; more; named, more = shard.ParentOf(of.policies, &named) {
 		for i := range of.d.Limits {
-			if s := &of.d.Limits[i]; s.Policy == e.Policy && s.Key == e.Key {
+			if s := &of.d.Limits[i]; s.Policy == named.Policy && s.Key == named.Key {
 				found = append(found, s)
 			}
 		}
@@ -134,9 +139,11 @@ func envoyStatuses(of *envoyDecided, at int) (found []*shard.LimitStatus) {
 	return found
 }
 
-// showEnvoyLimit shows a limit: whole seconds, rounded up, because Envoy truncates to seconds.
-func showEnvoyLimit(m *rlsv3.RateLimitResponse_DescriptorStatus, descriptor *envoyDescriptor, of *envoyDecided, s *shard.LimitStatus) {
-	m.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: descriptor.name, RequestsPerUnit: clamped(s.Quota)}
+// show shows a limit: whole seconds, rounded up, because Envoy truncates to seconds.
+func (d *envoyDescriptor) show(
+	m *rlsv3.RateLimitResponse_DescriptorStatus, of *envoyDecided, s *shard.LimitStatus,
+) {
+	m.CurrentLimit = &rlsv3.RateLimitResponse_RateLimit{Name: d.name, RequestsPerUnit: clamped(s.Quota)}
 	if rule, found := decisions.Rule(of.policies, of.r, s); found {
 		unit, times := envoyUnitOf(&rule, windowOf(&rule, s))
 		m.CurrentLimit.Unit = unit

@@ -31,20 +31,32 @@ const (
 type envoyRequest struct {
 	namespace   string
 	descriptors []envoyDescriptor
-	entries     [envoySteps][]shard.Entry
+	entries     [envoySteps][]*envoyEntry
+	counted     bool // something was counted
 }
 
-// envoyDescriptor is a descriptor and what it counts. Without shares it counts nothing, and is OK.
+// envoyDescriptor is a descriptor and what it counts. Without entries it counts nothing, and is OK.
 type envoyDescriptor struct {
 	name     string // of its rule; may be empty
 	lookPast bool
-	shares   []envoyShare
+	entries  []*envoyEntry
 }
 
-// envoyShare is an entry that a descriptor counts, possibly together with another descriptor.
-type envoyShare struct {
-	step envoyStep
-	at   int // index in envoyRequest.entries[step]
+// envoyEntry is an entry that one or more descriptors count.
+type envoyEntry struct {
+	shard.Entry
+	step    envoyStep
+	decided *envoyDecided // nil if it was not decided
+	at      int           // its index in the entries of decided.r
+}
+
+// plainEntries returns the entries for a request.
+func plainEntries(all []*envoyEntry) []shard.Entry {
+	entries := make([]shard.Entry, len(all))
+	for i, e := range all {
+		entries[i] = e.Entry
+	}
+	return entries
 }
 
 // Bounds of a request of Envoy, besides those of its entries.
@@ -196,17 +208,18 @@ func (r *envoyRequest) add(i int, step envoyStep, entry shard.Entry) {
 	if step == envoyLook {
 		entry.Cost = 1 // what must be left
 	}
-	at := repeated(r.entries[step], entry)
-	if at < 0 {
-		at = len(r.entries[step])
-		r.entries[step] = append(r.entries[step], entry)
-	} else if before := &r.entries[step][at]; step != envoyLook {
+	var before *envoyEntry
+	same := func(e *envoyEntry) bool { return e.Policy == entry.Policy && e.Key == entry.Key }
+	if at := slices.IndexFunc(r.entries[step], same); at < 0 {
+		before = &envoyEntry{Entry: entry, step: step}
+		r.entries[step] = append(r.entries[step], before)
+	} else if before = r.entries[step][at]; step != envoyLook {
 		before.Cost = min(before.Cost+entry.Cost, envoyCostMax)
 		for i := range min(len(before.Limits), len(entry.Limits)) {
 			before.Limits[i].Quota = min(before.Limits[i].Quota, entry.Limits[i].Quota) //mutant:first-quota-counts
 		}
 	}
-	r.descriptors[i].shares = append(r.descriptors[i].shares, envoyShare{step, at})
+	r.descriptors[i].entries = append(r.descriptors[i].entries, before)
 }
 
 // problem refuses what a check would refuse.
@@ -229,8 +242,7 @@ func (r *envoyRequest) granted(who *auth.Caller) error {
 		if envoyStep(step) == envoyBack { //mutant:check-gives-back
 			op = auth.Adjust
 		}
-		for i := range r.entries[step] {
-			e := &r.entries[step][i]
+		for _, e := range r.entries[step] {
 			on := auth.Target{Namespace: r.namespace, Policy: e.Policy, Key: e.Key}
 			if !who.May(op, on) {
 				return auth.NotGrantedError(op)
@@ -245,6 +257,10 @@ func (r *envoyRequest) granted(who *auth.Caller) error {
 
 // request makes the request of entries of one step.
 func (r *envoyRequest) request(step envoyStep, entries []shard.Entry, policies *policy.Set) (shard.Request, error) {
+	if step == envoyBack {
+		return shard.Request{Op: shard.AddUsed, Namespace: r.namespace, Entries: entries,
+			Adjustment: &shard.Adjustment{Amount: -int64(entries[0].Cost)}}, nil
+	}
 	op := [...]shard.Op{envoyLook: shard.Peek, envoyTake: shard.Check, envoyCount: shard.Count, envoyShadow: shard.Check}[step]
 	if step == envoyTake && !slices.ContainsFunc(entries, func(e shard.Entry) bool { return e.Cost > 0 }) {
 		op = shard.Peek // needs no entry in the log

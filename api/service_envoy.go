@@ -36,50 +36,20 @@ func (s envoyService) shouldRateLimit(ctx context.Context, m *rlsv3.RateLimitReq
 	if err != nil {
 		return nil, err
 	}
-	decided := &envoyOutcome{}
-	if err := s.decide(ctx, r, decided); err != nil {
+	if err := s.decide(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil && decided.counted {
+	if err := ctx.Err(); err != nil && r.counted {
 		// Envoy has gone on without the answer, according to its failure_mode_deny. The error counts that.
-		return nil, &shard.Error{Code: shard.UnknownOutcome, Message: "the request was counted, and its caller did not wait for the answer"}
+		return nil, &shard.Error{Code: shard.UnknownOutcome,
+			Message: "the request was counted, and its caller did not wait for the answer"}
 	}
-	return envoyAnswer(r, decided), nil
+	return r.answer(), nil
 }
-
-// envoyOutcome is the decisions about a request of Envoy.
-type envoyOutcome struct {
-	of      [envoySteps][]envoyDecided // one for a whole step, or one for each of its entries
-	counted bool
-}
-
-// request returns the decision on a share, or nil if it was not requested.
-func (o *envoyOutcome) request(share envoyShare) *envoyDecided {
-	of := o.of[share.step]
-	switch {
-	case len(of) == 0:
-		return nil
-	case alone(share.step):
-		return &of[share.at]
-	}
-	return &of[0]
-}
-
-// indexIn returns the index of a share's entry in its request.
-func (o *envoyOutcome) indexIn(share envoyShare) int {
-	if alone(share.step) {
-		return 0
-	}
-	return share.at
-}
-
-// alone reports whether each entry of a step is a request of its own: an entry that denies nothing must not keep
-// another from being counted.
-func alone(step envoyStep) bool { return step >= envoyCount }
 
 // decide takes the steps. Entries that deny nothing are counted whatever the others decide, except shadows: those count
 // what would be admitted, so nothing of a denied request.
-func (s envoyService) decide(ctx context.Context, r *envoyRequest, o *envoyOutcome) error {
+func (s envoyService) decide(ctx context.Context, r *envoyRequest) error {
 	allowed := true
 	for _, step := range []envoyStep{envoyLook, envoyTake} {
 		if len(r.entries[step]) == 0 || !allowed {
@@ -89,55 +59,55 @@ func (s envoyService) decide(ctx context.Context, r *envoyRequest, o *envoyOutco
 		if err != nil {
 			return err
 		}
-		o.of[step] = []envoyDecided{decided}
-		o.counted = o.counted || decided.d != nil && decided.d.Index != 0
-		allowed = !r.denied(step, &decided) //mutant:late-look-lets-others-count
+		for at, e := range r.entries[step] {
+			e.decided, e.at = decided, at
+		}
+		r.counted = r.counted || decided.d != nil && decided.d.Index != 0
+		allowed = !r.denied(step, decided) //mutant:late-look-lets-others-count
 	}
-	if err := s.decideRest(ctx, r, o, allowed); err != nil && allowed { //mutant:failed-report-lifts-denial
+	if err := s.decideRest(ctx, r, allowed); err != nil && allowed { //mutant:failed-report-lifts-denial
 		return err
 	}
 	return nil // a denial stands despite other failures: Envoy lets an error pass
 }
 
-// denied reports whether a step denies the request.
+// denied reports whether the decision of a step denies the request. It is called after each step.
 func (r *envoyRequest) denied(step envoyStep, decided *envoyDecided) bool {
 	if decided.d == nil || step == envoyTake {
 		return decided.d == nil || !decided.d.Allowed
 	}
-	o := &envoyOutcome{}
-	o.of[step] = []envoyDecided{*decided}
 	return slices.ContainsFunc(r.descriptors, func(d envoyDescriptor) bool {
-		return envoyStatus(&d, o).Code == rlsv3.RateLimitResponse_OVER_LIMIT
+		return d.status().Code == rlsv3.RateLimitResponse_OVER_LIMIT
 	})
 }
 
 // decideTogether decides the entries of a step in one request. A key that its policy refuses is denied, and so is one
 // that finds no room: an error would let it pass, unless failure_mode_deny is set. If a shard has not yet adopted the
 // policies that name the rule's policy, decideTogether asks it again, while there is time.
-func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (envoyDecided, error) {
+func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step envoyStep) (*envoyDecided, error) {
+	entries := plainEntries(r.entries[step])
 	for {
 		policies, request, d, err := s.limits.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
-			return r.request(step, r.entries[step], policies)
+			return r.request(step, entries, policies)
 		})
 		var failure *shard.Error
 		switch errors.As(err, &failure); {
 		case err == nil:
-			return envoyDecided{policies: policies, r: request, d: d, unknown: -1}, nil
+			return &envoyDecided{policies: policies, r: request, d: d, unknown: -1}, nil
 		case failure != nil && failure.Code == shard.KeyNotFound: //mutant:unknown-key-passes-envoy
 			at := 0
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
-			refused := r.entries[step][min(at, len(r.entries[step])-1):][:1]
-			s.refused(ctx, policies, r.namespace, refused)
-			return envoyDecided{unknown: at, named: len(r.entries[step])}, nil
+			s.refused(ctx, policies, r.namespace, entries[min(at, len(entries)-1):][:1])
+			return &envoyDecided{unknown: at, named: len(entries)}, nil
 		case failure != nil && failure.Code == shard.MemoryFull: //mutant:full-shard-passes-envoy
-			at := len(r.entries[step]) // all of them, if it is not one entry's key
+			at := len(entries) // all of them, if it is not one entry's key
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
-			return envoyDecided{unknown: at, named: len(r.entries[step]), full: true}, nil
+			return &envoyDecided{unknown: at, named: len(entries), full: true}, nil
 		//mutant:unknown-policy-is-an-error
 		case failure != nil && failure.Code == shard.PolicyNotFound && pausedFor(ctx, newestEvery):
 			continue
 		}
-		return envoyDecided{}, err
+		return nil, err
 	}
 }
 
@@ -158,21 +128,20 @@ func (s envoyService) refused(ctx context.Context, policies *policy.Set, namespa
 // decideRest decides the entries that deny nothing, in one call. A failed shadow changes nothing, nor does a key that
 // its policy refuses: nothing is counted on it. Any other failure to count or to give back fails the request, which
 // then may have been counted in part.
-func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyOutcome, allowed bool) error {
+func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, allowed bool) error {
 	policies := s.limits.policies()
 	var requests []shard.Request
-	var shares []envoyShare // of the requests
+	var entries []*envoyEntry // one for each request
 	for step := envoyCount; step < envoySteps; step++ {
 		if step == envoyShadow && !allowed {
 			continue
 		}
-		o.of[step] = slices.Repeat([]envoyDecided{{unknown: -1}}, len(r.entries[step]))
-		for at := range r.entries[step] {
-			made, err := s.requestOfRest(ctx, r, step, r.entries[step][at:at+1:at+1], policies)
+		for _, e := range r.entries[step] {
+			made, err := r.request(step, []shard.Entry{e.Entry}, policies)
 			if err != nil {
 				return err
 			}
-			requests, shares = append(requests, made), append(shares, envoyShare{step, at})
+			requests, entries = append(requests, made), append(entries, e)
 		}
 	}
 	if len(requests) == 0 {
@@ -180,32 +149,20 @@ func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, o *envoyO
 	}
 	var failed *shard.Error
 	for i, result := range s.limits.Decider.Decide(ctx, requests) {
-		step := shares[i].step
-		switch {
+		switch e := entries[i]; {
 		case result.Err == nil:
-			o.of[step][shares[i].at] = envoyDecided{policies: policies, r: &requests[i], d: &result.Decision, unknown: -1}
-			o.counted = true
+			e.decided = &envoyDecided{policies: policies, r: &requests[i], d: &result.Decision, unknown: -1}
+			r.counted = true
 		//mutant:unknown-report-key-fails
-		case step != envoyShadow && result.Err.Code != shard.KeyNotFound && failed == nil:
+		case e.step != envoyShadow && result.Err.Code != shard.KeyNotFound && failed == nil:
 			failed = result.Err
 		}
 	}
 	switch {
 	case failed == nil:
 		return nil
-	case o.counted && !failed.MaybeApplied():
+	case r.counted && !failed.MaybeApplied():
 		return &shard.Error{Code: shard.UnknownOutcome, Field: failed.Field, Message: "was counted in part: " + failed.Message}
 	}
 	return failed
-}
-
-// requestOfRest makes a request of entries that deny nothing.
-func (s envoyService) requestOfRest(
-	ctx context.Context, r *envoyRequest, step envoyStep, entries []shard.Entry, policies *policy.Set,
-) (shard.Request, error) {
-	if step != envoyBack {
-		return r.request(step, entries, policies)
-	}
-	return shard.Request{Op: shard.AddUsed, Namespace: r.namespace, Entries: entries,
-		Adjustment: &shard.Adjustment{Amount: -int64(entries[0].Cost)}}, nil
 }
