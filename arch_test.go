@@ -78,8 +78,8 @@ var beside = map[string][]string{
 	"internal/notify":          {},                                                                   // events on their way to sinks
 	// authenticates callers, and decides what they may do
 	"internal/edge/auth":           {},
-	"internal/edge/certfile":       {},                         // PEM files that are watched
-	"internal/edge/clienttls":      {"internal/edge/certfile"}, // TLS on the ports of clients
+	"internal/edge/certfile":       {"internal/observe/loglimit"}, // PEM files that are watched
+	"internal/edge/clienttls":      {"internal/edge/certfile"},    // TLS on the ports of clients
 	"internal/offline/bench":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
 	"internal/testing/bubble":      {"cluster/gossip", "shard"}, // for tests: nodes in virtual time
 	"internal/testing/await":       {},                          // for tests: waiting

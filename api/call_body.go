@@ -23,7 +23,7 @@ const (
 	answerWithin = 30 * time.Second
 )
 
-// exchange is one call and its answer. Only calls through net/http use request, answer, header and remote.
+// exchange is one call and its answer. Only calls through net/http use request, answer and header.
 type exchange struct {
 	request   boundedBody
 	answer    boundedAnswer

@@ -25,7 +25,7 @@ func (d deeds) Decide(ctx context.Context, requests []shard.Request) []shard.Res
 		}
 		by := callerIn(ctx).Name()
 		if by == "" {
-			_, by = exchangeOf(ctx).named(ctx)
+			by = exchangeOf(ctx).remote
 		}
 		at, name := &results[i].Decision.Position, ""
 		if len(r.Entries) > 0 {

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -20,7 +19,8 @@ const actorHeader = "Stint-Actor"
 // whom the change was made. Without proof it is that header, which is not verified, else the remote address of the
 // call.
 func callerOf(ctx context.Context) (string, error) {
-	named, remote := exchangeOf(ctx).named(ctx)
+	x := exchangeOf(ctx)
+	named, remote := x.named(ctx), x.remote
 	proven := callerIn(ctx).Name()
 	if proven != "" && named != "" {
 		named = proven + " for " + named
@@ -42,17 +42,14 @@ func callerOf(ctx context.Context) (string, error) {
 	return named, nil
 }
 
-// named returns the actor header and the remote address of a call. A call has a header of net/http or, on grpc-go's
-// port, metadata in its context.
-func (x *exchange) named(ctx context.Context) (named, remote string) {
+// named returns the actor header of a call. A call has a header of net/http or, on grpc-go's port, metadata in its
+// context.
+func (x *exchange) named(ctx context.Context) string {
 	if x.header != nil {
-		return x.header.Get(actorHeader), x.remote
+		return x.header.Get(actorHeader)
 	}
 	if values := metadata.ValueFromIncomingContext(ctx, actorHeader); len(values) > 0 {
-		named = values[0]
+		return values[0]
 	}
-	if p, ok := peer.FromContext(ctx); ok {
-		remote = p.Addr.String()
-	}
-	return named, remote
+	return ""
 }

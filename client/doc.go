@@ -38,7 +38,6 @@
 // Get is an *Error. Its MaybeApplied distinguishes the two fates:
 //
 //	false  certainly not counted: the request was refused, no connection could be made, or the deadline passed before
-//	true   counted once or not at all: the request was sent, and no answer tells which
 //	true   counted once or not at all: the request was sent, and no answer says which
 //
 // # Retries and ids

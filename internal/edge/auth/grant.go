@@ -74,19 +74,16 @@ const (
 
 // Problem returns the problem with a grant, or "".
 func (g *Grant) Problem() string {
-	for _, list := range []struct {
-		name  string
-		items []string
-	}{{"namespaces", g.Namespaces}, {"policies", g.Policies}, {"keys", g.Keys}, {"tiers", g.Tiers}, {"operations", g.Ops}} {
-		if len(list.items) > itemsMax {
-			return fmt.Sprintf("names %d %s: at most %d are allowed", len(list.items), list.name, itemsMax)
+	for _, list := range g.lists() {
+		if n := len(*list.items); n > itemsMax {
+			return fmt.Sprintf("names %d %s: at most %d are allowed", n, list.plural, itemsMax)
 		}
-		for _, item := range list.items {
+		for _, item := range *list.items {
 			switch {
 			case item == "" || len(item) > itemMax:
-				return fmt.Sprintf("has one of its %s of %d bytes: 1 to %d are allowed", list.name, len(item), itemMax)
-			case item == "*" && list.name != "tiers" && list.name != "keys":
-				return fmt.Sprintf("has a star among its %s: leave them out to allow all", list.name)
+				return fmt.Sprintf("has one of its %s of %d bytes: 1 to %d are allowed", list.plural, len(item), itemMax)
+			case item == "*" && list.name != "tier" && list.name != "key":
+				return fmt.Sprintf("has a star among its %s: leave them out to allow all", list.plural)
 			}
 		}
 	}
@@ -131,13 +128,15 @@ func (g *Grant) String() string {
 	return strings.Join(parts, " ")
 }
 
+// namedList is a list of a grant: its name in ParseGrant's form, and in sentences.
 type namedList struct {
-	name  string
-	items *[]string
+	name, plural string
+	items        *[]string
 }
 
 func (g *Grant) lists() []namedList {
-	return []namedList{{"ns", &g.Namespaces}, {"policy", &g.Policies}, {"key", &g.Keys}, {"tier", &g.Tiers}, {"ops", &g.Ops}}
+	return []namedList{{"ns", "namespaces", &g.Namespaces}, {"policy", "policies", &g.Policies}, {"key", "keys", &g.Keys},
+		{"tier", "tiers", &g.Tiers}, {"ops", "operations", &g.Ops}}
 }
 
 // ParseGrant reads a text such as "ns=shop policy=login key=user:* tier=vendor ops=check,settle".

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-io/stint/internal/observe/loglimit"
 )
 
 // Files names PEM files.
@@ -45,12 +47,11 @@ type Watcher struct {
 	content atomic.Pointer[Content]
 	looked  atomic.Int64 // when the files were last looked at, in nanoseconds since the Unix epoch
 
-	mu     sync.Mutex // guards the fields below, and is held while files are read
+	mu     sync.Mutex // guards stamps and told, and is held while files are read
 	stamps stamps     // of the content
 	told   stamps     // unusable files that were logged already
-	warned time.Time  // when the end of the certificate was last logged
 
-	warnedCAs time.Time // when the end of an authority was last logged
+	certificateLines, authorityLines loglimit.Limit // of the log, about their end
 }
 
 // stamps identifies the versions of the files.
@@ -61,7 +62,11 @@ type stamps [3]struct {
 
 // Load reads the files. The error names the file and the reason why it cannot be used.
 func Load(config Config) (*Watcher, error) {
-	w := &Watcher{config: config}
+	w := &Watcher{
+		config:           config,
+		certificateLines: loglimit.Limit{Most: 1, Per: warnEvery},
+		authorityLines:   loglimit.Limit{Most: 1, Per: warnEvery},
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looked.Store(config.Now().UnixNano())
@@ -103,7 +108,6 @@ func (w *Watcher) look() {
 		}
 	}
 	w.warn()
-	w.warnCAs()
 }
 
 // load reads the files and uses them if they are valid together. The caller holds mu.
@@ -192,37 +196,31 @@ const (
 	warnEvery = time.Hour
 )
 
-// warnCAs logs that an authority expires soon, or has expired. Its certificates are refused then, even valid ones: the
-// node may start with such a file, since another authority in it may be all that is needed. The caller holds mu.
-func (w *Watcher) warnCAs() {
-	now, ends := w.config.Now(), w.content.Load().CAsEnd
-	left := ends.Sub(now)
-	if ends.IsZero() || left > endsSoon || !w.warnedCAs.IsZero() && now.Sub(w.warnedCAs) < warnEvery {
-		return
-	}
-	w.warnedCAs = now
-	if left <= 0 {
-		w.config.Logger.Error("an authority has expired, and its certificates are refused: replace it, or take it out of the file",
-			"file", w.config.Files.CAs, "expired", ends)
-		return
-	}
-	w.config.Logger.Warn("an authority expires soon: replace it, or take it out of the file", "file", w.config.Files.CAs,
-		"expires", ends, "left", left.Round(time.Minute))
+// warn logs that the certificate or an authority expires soon, or has expired while the process ran. The certificates of
+// an expired authority are refused, even valid ones: the node may start with such a file, since another authority in it
+// may be all that is needed.
+func (w *Watcher) warn() {
+	content, files, name := w.content.Load(), w.config.Files, w.config.Name
+	w.warnOf(&w.certificateLines, files.Cert, content.Ends, name+": it expires soon: put a new one in its place",
+		fmt.Sprintf("%s: it has expired, and %ss refuse it: put a new one in its place", name, w.config.Others))
+	w.warnOf(&w.authorityLines, files.CAs, content.CAsEnd,
+		"an authority expires soon: replace it, or take it out of the file",
+		"an authority has expired, and its certificates are refused: replace it, or take it out of the file")
 }
 
-// warn logs that the certificate expires soon, or has expired while the process ran. The caller holds mu.
-func (w *Watcher) warn() {
-	now, ends := w.config.Now(), w.content.Load().Ends
+// warnOf logs one of two texts about a file whose content ends soon, or has ended. ends is zero if there is no file.
+func (w *Watcher) warnOf(lines *loglimit.Limit, file string, ends time.Time, soon, over string) {
+	now := w.config.Now()
 	left := ends.Sub(now)
-	if left > endsSoon || !w.warned.IsZero() && now.Sub(w.warned) < warnEvery {
+	if ends.IsZero() || left > endsSoon {
 		return
 	}
-	w.warned = now
+	if _, ok := lines.Allow("", now); !ok {
+		return
+	}
 	if left <= 0 {
-		w.config.Logger.Error(fmt.Sprintf("%s: it has expired, and %ss refuse it: put a new one in its place", w.config.Name, w.config.Others),
-			"file", w.config.Files.Cert, "expired", ends)
+		w.config.Logger.Error(over, "file", file, "expired", ends)
 		return
 	}
-	w.config.Logger.Warn(w.config.Name+": it expires soon: put a new one in its place", "file", w.config.Files.Cert,
-		"expires", ends, "left", left.Round(time.Minute))
+	w.config.Logger.Warn(soon, "file", file, "expires", ends, "left", left.Round(time.Minute))
 }
