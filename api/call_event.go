@@ -161,20 +161,6 @@ func decides(op shard.Op) bool {
 	return false
 }
 
-// wrap implements connect.UnaryInterceptorFunc.
-func (g *gatekeeper) wrap(next connect.UnaryFunc) connect.UnaryFunc {
-	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-		began := time.Now()
-		ctx, cancel := g.bounded(ctx)
-		defer cancel()
-		response, err := next(ctx, r)
-		if coded := g.coded(ctx, r.Spec().Procedure, began, err); coded != nil {
-			return nil, coded
-		}
-		return response, nil
-	}
-}
-
 // bounded sets a deadline on a call without one.
 func (g *gatekeeper) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, bounded := ctx.Deadline(); bounded {

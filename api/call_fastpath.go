@@ -10,8 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/stint-io/stint/api/wire"
 )
 
 // unaryFastPath answers the plainest calls of one procedure without connect: a POST of Connect's protocol with one
@@ -23,19 +21,6 @@ type unaryFastPath[Req, Res any, P pointer[Req]] struct {
 	procedure string
 	answer    func(context.Context, P) (*Res, error)
 	otherwise http.Handler
-}
-
-// fastPathEncoding is a content type that the fast path serves.
-type fastPathEncoding struct {
-	contentType []string // as a header value
-	read        func([]byte, proto.Message) error
-	write       func([]byte, proto.Message) ([]byte, error)
-}
-
-var fastPathEncodings = []*fastPathEncoding{
-	{[]string{"application/json"}, wire.UnmarshalJSON, wire.MarshalJSON},
-	{[]string{"application/proto"}, unmarshalProto, wire.MarshalProto},
-	{[]string{"application/json; charset=utf-8"}, wire.UnmarshalJSON, wire.MarshalJSON},
 }
 
 var (
@@ -54,7 +39,7 @@ func keepFastPathBuffer(buffer *[]byte) {
 
 // ServeHTTP implements http.Handler.
 func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e, timeout := fastPathEncodingOf(r)
+	e, timeout := fastPathCodec(r)
 	if e == nil {
 		l.otherwise.ServeHTTP(w, r)
 		return
@@ -68,16 +53,14 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 		return
 	}
 	c.read(*buffer, e.read)
-	begun, ctx := time.Now(), r.Context()
-	var cancel context.CancelFunc
+	ctx := r.Context()
 	if timeout >= 0 {
+		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
-	} else {
-		ctx, cancel = l.gate.bounded(ctx)
+		defer cancel()
 	}
-	defer cancel()
-	response, err := admitted(ctx, &c, l.answer)
-	if coded := l.gate.coded(ctx, l.procedure, begun, err); coded != nil {
+	response, coded := serve(ctx, l.gate, l.procedure, &c, l.answer)
+	if coded != nil {
 		errorWriter.Write(w, r, coded)
 		return
 	}
@@ -100,9 +83,9 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 // chunkBytes is the size up to which net/http holds an answer back and counts its length itself.
 const chunkBytes = 2048
 
-// fastPathEncodingOf returns the encoding of a call that the fast path can serve, and its timeout; a timeout below 0
-// means none. A nil encoding leaves the call to connect.
-func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Duration) {
+// fastPathCodec returns the codec of a call that the fast path can serve, and its timeout; a timeout below 0 means none.
+// A nil codec leaves the call to connect.
+func fastPathCodec(r *http.Request) (e *codec, timeout time.Duration) {
 	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
 		return nil, 0
 	}
@@ -114,7 +97,7 @@ func fastPathEncodingOf(r *http.Request) (e *fastPathEncoding, timeout time.Dura
 		return nil, 0
 	}
 	if kind := r.Header["Content-Type"]; len(kind) == 1 {
-		for _, e := range fastPathEncodings {
+		for _, e := range []*codec{jsonCodec, protoCodec, utf8Codec} {
 			if kind[0] == e.contentType[0] {
 				return e, timeout
 			}

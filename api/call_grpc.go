@@ -135,11 +135,8 @@ func unaryGRPC[Req, Res any, P pointer[Req]](
 		if err := stream.RecvMsg(&c); err != nil {
 			return err // grpc-go has already answered
 		}
-		begun := time.Now()
-		ctx, cancel := d.gate.bounded(stream.Context())
-		defer cancel()
-		response, err := admitted(ctx, &c, answer)
-		if coded := d.gate.coded(ctx, procedure, begun, err); coded != nil {
+		response, coded := serve(stream.Context(), d.gate, procedure, &c, answer)
+		if coded != nil {
 			return grpcError(stream, coded)
 		}
 		return stream.SendMsg(response)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
@@ -58,15 +59,25 @@ func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure stri
 	}
 	otherwise := connect.NewUnaryHandler(procedure,
 		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
-			response, err := admitted(ctx, r.Msg, answer)
-			if err != nil {
-				return nil, err
+			response, coded := serve(ctx, d.gate, procedure, r.Msg, answer)
+			if coded != nil {
+				return nil, coded
 			}
 			return connect.NewResponse(response), nil
-		},
-		append(options, codecs, gzipped, connect.WithInterceptors(connect.UnaryInterceptorFunc(d.gate.wrap)))...)
+		}, append(options, codecs, gzipped)...)
 	d.handle(op, procedure, &unaryFastPath[Req, Res, P]{d.gate, procedure, answer, otherwise})
 	d.serveGRPC(procedure, grpc.StreamDesc{Handler: unaryGRPC(d, procedure, answer)})
+}
+
+// serve answers a call at any entry point: it sets a missing deadline, gives an error its code, and reports the end.
+func serve[Req, Res any, P pointer[Req]](
+	ctx context.Context, g *gatekeeper, procedure string, c *call[Req, P], answer func(context.Context, P) (*Res, error),
+) (*Res, *connect.Error) {
+	began := time.Now()
+	ctx, cancel := g.bounded(ctx)
+	defer cancel()
+	response, err := admitted(ctx, c, answer)
+	return response, g.coded(ctx, procedure, began, err)
 }
 
 // admitted answers a call if there is time left, its message could be read, and there is room for it.
