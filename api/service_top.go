@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -29,20 +28,15 @@ const topCountDefault = 10
 // top lists the busiest keys. Keys covered by the caller's grants of observe-keys are shown in plain; others are shown
 // as hashes if the caller may observe the cluster, else not at all.
 func (s observeService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv1.TopResponse, error) {
-	caller := callerIn(ctx)
-	ofKeys := s.Guard.Admit(caller, auth.ObserveKeys)
-	observes := s.Guard.Admit(caller, auth.Observe) == nil
-	if ofKeys != nil && !observes {
-		return nil, ofKeys
-	}
 	q, err := topWanted(m)
+	sees, refusal := s.sightOf(callerIn(ctx), q.Namespace)
+	if refusal != nil {
+		return nil, refusal
+	}
 	if err != nil {
 		return nil, err
 	}
-	if only := caller.Namespace(); !observes && only != "" && only != q.Namespace {
-		return nil, auth.NotGrantedError(auth.ObserveKeys)
-	}
-	q.Traffic = m.Traffic && observes
+	q.Traffic = m.Traffic && sees.observes
 	if s.Top == nil {
 		return nil, errNoCluster
 	}
@@ -61,22 +55,18 @@ func (s observeService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv
 	}
 	for i := range answer.Policies {
 		p := &answer.Policies[i]
-		if observes || ofKeys == nil && caller.May(auth.ObserveKeys, auth.Target{Namespace: q.Namespace, Policy: p.Name}) {
+		if sees.observes || sees.shows(p.Name, "") {
 			response.Policies = append(response.Policies, &stintv1.TopPolicy{Policy: p.Name, Since: timestampOf(limit.Time(p.Since)),
 				Decisions: p.Totals[top.Decisions], Denials: p.Totals[top.Denials], Units: p.Totals[top.Units]})
 		}
 		for j := range p.Keys {
 			key := topKey(p.Name, &p.Keys[j])
-			switch {
-			case ofKeys == nil && caller.May(auth.ObserveKeys, auth.Target{Namespace: q.Namespace, Policy: p.Name, Key: key.Key}):
-			case !observes:
-				continue
-			default:
-				if key.Key, key.Hashed = s.Top.HideKey(q.Namespace, key.Key); !key.Hashed {
-					return nil, errNoCluster
-				}
+			if key.Key, key.Hashed, err = s.keyOf(&sees, p.Name, key.Key); err != nil {
+				return nil, err
 			}
-			response.Keys = append(response.Keys, key)
+			if key.Key != "" {
+				response.Keys = append(response.Keys, key)
+			}
 		}
 	}
 	return response, nil

@@ -119,18 +119,6 @@ func (w *watching) begin(who string) (end func()) {
 	}
 }
 
-// sight is what a caller may see of a namespace.
-type sight struct {
-	caller    *auth.Caller
-	namespace string
-	observes  bool // everything, with hashes for keys
-	keys      bool // the keys of some grant
-}
-
-func (v *sight) shows(e *decisions.Entry) bool {
-	return v.keys && v.caller.May(auth.ObserveKeys, auth.Target{Namespace: v.namespace, Policy: e.Policy, Key: e.Key})
-}
-
 // look returns what the caller may see at present.
 func (s watchService) look(x *exchange, namespace string) (v sight, refusal *auth.Refusal) {
 	if x.caller != nil {
@@ -138,19 +126,11 @@ func (s watchService) look(x *exchange, namespace string) (v sight, refusal *aut
 			return v, refusal
 		}
 	}
-	v = sight{caller: x.caller, namespace: namespace}
-	if v.caller == nil { // no guard, as in a test
-		v.caller = auth.Anybody()
+	caller := x.caller
+	if caller == nil { // no guard, as in a test
+		caller = auth.Anybody()
 	}
-	ofKeys := s.Guard.Admit(v.caller, auth.ObserveKeys)
-	v.observes, v.keys = s.Guard.Admit(v.caller, auth.Observe) == nil, ofKeys == nil
-	switch only := v.caller.Namespace(); {
-	case !v.observes && !v.keys:
-		return v, ofKeys
-	case !v.observes && only != "" && only != namespace:
-		return v, auth.NotGrantedError(auth.ObserveKeys)
-	}
-	return v, nil
+	return s.sightOf(caller, namespace)
 }
 
 // watch is one stream.
@@ -301,7 +281,7 @@ func (w *watch) message(e *decisions.Record, sees *sight) (*stintv1.Event, error
 	wanted := false // an event is shown for a requested key if the caller may see it, or the hash of any
 	hashes := sees.observes && w.filter.Key == "" && w.filter.KeyPrefix == ""
 	for one := range e.Entries() {
-		wanted = wanted || w.filter.WantsEntry(one) && (sees.shows(one) || hashes)
+		wanted = wanted || w.filter.WantsEntry(one) && (sees.shows(one.Policy, one.Key) || hashes)
 	}
 	kind, known := eventKinds[e.Kind] // another node may run a newer release
 	if !wanted || !known {
@@ -364,25 +344,14 @@ func (w *watch) happening(kind stintv1.EventKind, e *decisions.Record, sees *sig
 // entry returns one key of an event for the client, or nil if the client may not even see the hash. shown reports
 // whether it sees the key.
 func (w *watch) entry(e *decisions.Entry, sees *sight) (m *stintv1.WatchedEntry, shown bool, err error) {
-	m = &stintv1.WatchedEntry{Policy: e.Policy, Tier: e.Tier, Key: e.Key, Cost: e.Cost}
-	switch {
-	case sees.shows(e):
-		if w.asked != "" && e.Key == w.filter.Key {
-			m.Key = w.asked
-		}
-		return m, true, nil
-	case !sees.observes:
-		return nil, false, nil
+	key, hashed, err := w.keyOf(sees, e.Policy, e.Key)
+	if err != nil || key == "" {
+		return nil, false, err
 	}
-	hash, ok := "", false
-	if w.Top != nil {
-		hash, ok = w.Top.HideKey(w.filter.Namespace, e.Key)
+	if !hashed && w.asked != "" && key == w.filter.Key {
+		key = w.asked
 	}
-	if !ok {
-		return nil, false, errNoCluster
-	}
-	m.Key, m.Hashed = hash, true
-	return m, false, nil
+	return &stintv1.WatchedEntry{Policy: e.Policy, Tier: e.Tier, Key: key, Hashed: hashed, Cost: e.Cost}, !hashed, nil
 }
 
 var eventKinds = map[decisions.Kind]stintv1.EventKind{

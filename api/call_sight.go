@@ -1,0 +1,48 @@
+package api
+
+import "github.com/stint-io/stint/internal/edge/auth"
+
+// sight is what a caller may see of the keys of a namespace: the keys that its grants of observe-keys cover, and if it
+// may observe the cluster, everything else with hashes for keys.
+type sight struct {
+	caller    *auth.Caller
+	namespace string
+	observes  bool
+	keys      bool // some grant has observe-keys
+}
+
+// sightOf returns what a caller may see at present. A caller that may see nothing is refused.
+func (c *Config) sightOf(caller *auth.Caller, namespace string) (v sight, refusal *auth.Refusal) {
+	ofKeys := c.Guard.Admit(caller, auth.ObserveKeys)
+	v = sight{caller, namespace, c.Guard.Admit(caller, auth.Observe) == nil, ofKeys == nil}
+	switch only := caller.Namespace(); {
+	case !v.observes && !v.keys:
+		return v, ofKeys
+	case !v.observes && only != "" && only != namespace:
+		return v, auth.NotGrantedError(auth.ObserveKeys)
+	}
+	return v, nil
+}
+
+// shows reports whether the caller may see a key of a policy; key "" stands for all of them.
+func (v *sight) shows(policy, key string) bool {
+	return v.keys && v.caller.May(auth.ObserveKeys, auth.Target{Namespace: v.namespace, Policy: policy, Key: key})
+}
+
+// keyOf returns a key of a policy as the caller sees it: as it is, as its hash, or "" if the caller sees nothing of it.
+func (c *Config) keyOf(v *sight, policy, key string) (seen string, hashed bool, err error) {
+	switch {
+	case v.shows(policy, key):
+		return key, false, nil
+	case !v.observes:
+		return "", false, nil
+	}
+	ok := false
+	if c.Top != nil {
+		seen, ok = c.Top.HideKey(v.namespace, key)
+	}
+	if !ok {
+		return "", false, errNoCluster
+	}
+	return seen, true, nil
+}
