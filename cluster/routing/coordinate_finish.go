@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -195,34 +194,11 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 	return results
 }
 
-// Discharge carries out a shard's duties toward other shards (shard.State.Duties), and the follow-up messages. Failed
-// duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it periodically. It
-// returns when all are done, or ctx ends. A shard that does not answer delays only the duties toward it.
+// Discharge carries out a shard's duties toward one other shard (shard.State.Duties), and the follow-up messages. Failed
+// duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it periodically, for
+// each other shard by itself: a shard that does not answer delays only the duties toward it. It returns when all are
+// done, or ctx ends.
 func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) (all bool) {
-	slots, _, err := r.slots(ctx)
-	if err != nil {
-		return false
-	}
-	places := make(map[shard.ID][]shard.Duty)
-	for _, duty := range duties {
-		to := shard.ID(slots[duty.To])
-		places[to] = append(places[to], duty)
-	}
-	var group sync.WaitGroup
-	var failed atomic.Bool
-	for _, duties := range places {
-		group.Go(func() {
-			if !r.dischargeTo(ctx, duties) {
-				failed.Store(true)
-			}
-		})
-	}
-	group.Wait()
-	return !failed.Load()
-}
-
-// dischargeTo carries out the duties toward one shard. It returns false if one of them failed.
-func (r *Router) dischargeTo(ctx context.Context, duties []shard.Duty) (all bool) {
 	all = true
 	var verdicts, questions []shard.Duty
 	for _, duty := range duties {

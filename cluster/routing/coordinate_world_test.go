@@ -254,11 +254,20 @@ func (s *islet) drive() {
 		s.mu.Lock()
 		duties := s.state.Duties(max(now(), s.state.Time()), 1000)
 		s.mu.Unlock()
-		if len(duties) > 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-			node.Discharge(ctx, duties)
-			cancel()
+		toward := make(map[shard.ID][]shard.Duty)
+		for _, duty := range duties {
+			to := shard.ID(slot.Even(3)[duty.To])
+			toward[to] = append(toward[to], duty)
 		}
+		var group sync.WaitGroup
+		for _, duties := range toward {
+			group.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+				defer cancel()
+				node.Discharge(ctx, duties)
+			})
+		}
+		group.Wait()
 	}
 }
 
