@@ -43,9 +43,7 @@ type dispatcher struct {
 	settled  map[settling][]shard.EventPlace // to be noted by their shards
 	busy     map[settling]bool               // a note is under way
 	noted    chan settling
-	spikesOf time.Time         // the minute in which spikes were looked for last
-	noting   map[shard.ID]bool // a note of spikes is under way
-	spiked   chan shard.ID
+	spikesOf time.Time // the minute in which spikes were looked for last
 
 	mu    sync.Mutex
 	fails map[string]string // guarded by mu: why sinks did not take what they were sent last
@@ -76,7 +74,6 @@ type settling struct {
 func (d *dispatcher) start() {
 	d.schedule, d.ended, d.noted = notify.NewSchedule(d.pace), make(chan endedTry, notify.AtOnce), make(chan settling, notify.AtOnce)
 	d.waiting, d.known = make(map[notify.Delivery]*waitingEvent), make(map[string]*notify.Sink)
-	d.noting, d.spiked = make(map[shard.ID]bool), make(chan shard.ID, notify.AtOnce)
 	d.settled, d.busy = make(map[settling][]shard.EventPlace), make(map[settling]bool)
 }
 
@@ -93,8 +90,6 @@ func (d *dispatcher) run(ctx context.Context) {
 			d.end(ctx, e)
 		case s := <-d.noted:
 			delete(d.busy, s)
-		case id := <-d.spiked:
-			delete(d.noting, id)
 		case <-d.sinks.woken:
 		case <-tick.C:
 		case <-ctx.Done():
@@ -119,7 +114,6 @@ func (d *dispatcher) last(ctx context.Context) {
 
 // round reads what waits, tries what is due, and has shards note what became of earlier tries.
 func (d *dispatcher) round(ctx context.Context) {
-
 	d.spikes(ctx)
 	if now := d.now(); !now.Before(d.readNext) {
 		d.read()

@@ -12,8 +12,9 @@ import (
 // spikesMost bounds the keys of one shard that are told in a minute: those with most denials.
 const spikesMost = 32
 
-// spikes looks once a minute for keys of the shards that are owned here that are denied far more often than before, and has their shards
-// write an event of each. The shard knows which were told in the last ten minutes, also by an owner before this one.
+// spikes looks once a minute for keys of the shards owned here that are denied far more often than before, and has their
+// shards write an event for each. The shard knows the spikes of the last ten minutes, also those that an owner before this
+// one reported, so reporting one twice is harmless.
 func (d *dispatcher) spikes(ctx context.Context) {
 	minute := d.now().Truncate(time.Minute)
 	if !minute.After(d.spikesOf) {
@@ -21,21 +22,12 @@ func (d *dispatcher) spikes(ctx context.Context) {
 	}
 	d.spikesOf = minute
 	for _, r := range d.replicas.all() {
-		if r.Shard == shard.System || !r.actor.Open() || d.noting[r.Shard] {
+		if r.Shard == shard.System || !r.actor.Open() {
 			continue
 		}
-		seen := r.actor.Spikes(ctx)
-		if len(seen) == 0 {
-			continue
+		if seen := r.actor.Spikes(ctx); len(seen) > 0 {
+			d.trying.Go(func() { d.noteSpikes(ctx, seen[:min(len(seen), spikesMost)]) })
 		}
-		d.noting[r.Shard] = true
-		d.trying.Go(func() {
-			d.noteSpikes(ctx, seen[:min(len(seen), spikesMost)])
-			select {
-			case d.spiked <- r.Shard:
-			case <-ctx.Done():
-			}
-		})
 	}
 }
 
