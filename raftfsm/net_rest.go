@@ -1,10 +1,6 @@
 package raftfsm
 
-import (
-	"time"
-
-	"github.com/hashicorp/raft"
-)
+import "time"
 
 // Rest. A commit needs the disks of a majority. Each copy beyond that costs as much as one that is needed: a message, an fsync,
 // an answer, and the threads that wake for them. So a follower whose answer finds its entries committed without it rests: its
@@ -48,42 +44,4 @@ func (t *transport) exchanged(took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.exchange = (t.exchange*7 + took) / 8
-}
-
-// sleep returns false if the group is shut down meanwhile.
-func (t *transport) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.ending:
-		return false
-	}
-}
-
-// end ends all rests, and the pre-votes that are asked for again.
-func (t *transport) end() { t.endOnce.Do(func() { close(t.ending) }) }
-
-// preVoteEvery is how often a candidate asks for a pre-vote that was refused. raft itself asks once in an election timeout.
-const preVoteEvery = heartbeatTimeout / 10
-
-// RequestPreVote implements raft.WithPreVote. It asks again while the answer is no, for as long as raft waits at most:
-// two timeouts, for its election timeout is random.
-//
-// A voter refuses while it has a leader. Survivors notice at different times that theirs is gone, and of two only the one with
-// the longer log can be elected: often the other one rested. If that one notices first, it is refused, and if raft asked only
-// once, the shard would have no owner until another election timeout is over.
-func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest,
-	resp *raft.RequestPreVoteResponse) error {
-	for until := time.Now().Add(2 * heartbeatTimeout); ; {
-		answer := raft.RequestPreVoteResponse{}
-		err := onAnyConnection(func() error { return t.NetworkTransport.RequestPreVote(id, target, args, &answer) })
-		*resp = answer
-		//mutant:pre-vote-asked-once
-		if err != nil || answer.Granted || answer.Term > args.Term || !time.Now().Add(preVoteEvery).Before(until) ||
-			!t.sleep(preVoteEvery) {
-			return err
-		}
-	}
 }

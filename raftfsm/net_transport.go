@@ -254,6 +254,21 @@ func fitting(entries []*raft.Log) []*raft.Log {
 	return entries
 }
 
+// sleep waits, and returns false if the group is shut down meanwhile.
+func (t *transport) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.ending:
+		return false
+	}
+}
+
+// end ends all waits of the transport: rests, beats, resending and repeated pre-votes.
+func (t *transport) end() { t.endOnce.Do(func() { close(t.ending) }) }
+
 // Close implements raft.WithClose. It also closes the connections to peers; otherwise the peers' ends would wait forever.
 func (t *transport) Close() error {
 	t.end()

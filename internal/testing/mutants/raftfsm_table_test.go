@@ -146,7 +146,7 @@ var ofRaftfsm = []group{
 		"rests-while-others-are-silent":   swap("==", "<"),
 		"rests-without-bound":             swap("< last+restEntries", "> 0"),
 	}},
-	{tests("raftfsm", "TestOwnerIsReplacedInTimeWhileAFollowerRests"), edits{
+	{tests("raftfsm", "TestOwnerIsReplacedInTimeWhileAFollowerLags"), edits{
 		"pre-vote-asked-once": swap("err != nil", "true || err != nil"), // G10
 	}},
 	{tests("raftfsm", "TestIdleGroupIsSnapshottedAfterAMove"), edits{
