@@ -85,7 +85,7 @@ var beside = map[string][]string{
 	"internal/testing/await":       {},                          // for tests: waiting
 	"internal/testing/testcert":    {},                          // for tests: certificates
 	"internal/testing/testcluster": {},
-	"internal/offline/verify":      {},
+	"internal/offline/verify":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/offline/bench"},
 	"internal/testing/model":       {"limit", "policy", "shard"},
 	"internal/testing/sim":         {},
 	"internal/testing/mutants":     {}, // the source with one guard taken out
@@ -128,7 +128,7 @@ var doors = map[string][]string{
 	"go.etcd.io/bbolt":                      {"raftfsm"},
 	"github.com/cockroachdb/pebble":         {"raftfsm", "internal/testing/memfs"},
 	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "api/gates", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "internal/offline/doctor", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
+	"connectrpc.com/":                       {"api", "api/gates", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "internal/offline/doctor", "internal/offline/verify", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
 	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
 	"google.golang.org/grpc":                {"api", "client/stintgrpc"},
 	"github.com/envoyproxy/":                {"api"}, // the messages of Envoy's rate limit service

@@ -34,7 +34,7 @@ type API struct {
 // a policy it asks no server, and its audit says so.
 func NewAPI(ctx context.Context, p Plan) (*API, error) {
 	p = p.WithDefaults()
-	a := &API{plan: p, http: &http.Client{Timeout: p.Timeout, Transport: proves{p.Token, newTransport(p, false)}}}
+	a := &API{plan: p, http: &http.Client{Timeout: p.Timeout, Transport: Proving(p.Token, newTransport(p, false))}}
 	if err := a.readPolicy(ctx); err != nil {
 		return nil, err
 	}
@@ -46,11 +46,11 @@ func NewAPI(ctx context.Context, p Plan) (*API, error) {
 		}
 	case GRPC, Stream:
 		for i := range p.Connections { // a separate transport makes a separate connection
-			client := &http.Client{Transport: proves{p.Token, newTransport(p, true)}}
+			client := &http.Client{Transport: Proving(p.Token, newTransport(p, true))}
 			a.loaded = append(a.loaded, stintv1connect.NewLimitServiceClient(client, p.grpcURL(i), connect.WithGRPC()))
 		}
 	default:
-		client := &http.Client{Transport: proves{p.Token, newTransport(p, false)}}
+		client := &http.Client{Transport: Proving(p.Token, newTransport(p, false))}
 		for _, address := range p.Addresses {
 			var options []connect.ClientOption
 			if p.Protocol == JSON {
@@ -83,7 +83,11 @@ func newTransport(p Plan, http2 bool) *http.Transport {
 	return transport
 }
 
-// proves adds a token to each request, if there is one.
+// Proving returns a transport that adds a token to each request, if there is one.
+func Proving(token string, transport *http.Transport) http.RoundTripper {
+	return proves{token, transport}
+}
+
 type proves struct {
 	token string
 	*http.Transport

@@ -34,7 +34,7 @@ func (c *apiCaller) Check(keys []uint32, fates []Fate) *Failure {
 		err = fmt.Errorf("%d results for %d checks", len(results), len(keys))
 	}
 	if err != nil {
-		failure, fate := failureOf(err)
+		failure, fate := FailureOf(err)
 		for i := range fates {
 			fates[i] = fate
 		}
@@ -163,9 +163,9 @@ func fateOf(maybeApplied bool) Fate {
 	return Failed
 }
 
-// failureOf returns why a call failed, and the fate of its checks. The codes of a server without details are those of
+// FailureOf returns why a call failed, and the fate of its checks. The codes of a server without details are those of
 // S9: any code that is not on the list of certain failures may have been counted.
-func failureOf(err error) (*Failure, Fate) {
+func FailureOf(err error) (*Failure, Fate) {
 	var ours *stint.Error
 	if errors.As(err, &ours) {
 		return &Failure{ours.Code, ours.Message}, fateOf(ours.MaybeApplied)

@@ -44,6 +44,13 @@ type fake struct {
 	mistold func(n int) bool // a copy gets the answer to another request
 }
 
+// checkBody is the JSON of a request, written as a CheckRequest or a GetRequest.
+type checkBody struct {
+	Entries []struct{ Key string }
+	Mode    string
+	ID      string `json:"idempotencyId"`
+}
+
 type denial struct {
 	at    reply
 	asked time.Time
@@ -64,10 +71,14 @@ func (f *fake) handler() http.Handler {
 	mux.HandleFunc("/stint.v1.LimitService/Check", f.check)
 	mux.HandleFunc("/stint.v1.LimitService/Get", f.get)
 	mux.HandleFunc("/stint.v1.PolicyService/List", listPolicies)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func listPolicies(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
 		`{"name":"flood","denyCache":"0.250s","limits":[{"name":"a","quota":"50","lifetime":{}}]},`+
 		`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+

@@ -3,6 +3,8 @@ package verify
 import (
 	"sync"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // key is one contended counter and everything that its clients know about it.
@@ -48,6 +50,8 @@ func (s *numbers) add(n uint64) bool {
 }
 
 func (k *key) String() string { return k.policy + " " + k.name }
+
+func (k *key) entries() []*stintv1.Entry { return []*stintv1.Entry{{Policy: k.policy, Key: k.name}} }
 
 // begin records that an operation is about to be sent, and returns the floor of its answer.
 func (k *key) begin() floor {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // run is one run under way.
@@ -145,7 +147,7 @@ func (r *run) draw(ctx context.Context) error {
 		stale: target.Stale}
 	for node := n; ; node++ {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
-		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, "", "MODE_PEEK")
+		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, "", stintv1.Mode_MODE_PEEK)
 		cancel()
 		switch a.fate {
 		case admitted:

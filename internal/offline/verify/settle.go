@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // idsForgotten is the age from which an id may have been forgotten: the servers keep ids for 10 minutes.
@@ -44,7 +46,7 @@ func (r *run) inParallel(n int, do func(i int)) {
 func (r *run) persist(ctx context.Context, o *operation) answer {
 	for node := 0; ; node++ {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
-		a := r.caller.check(attempt, node%len(r.plan.Addresses), o.key, o.id, "")
+		a := r.caller.check(attempt, node%len(r.plan.Addresses), o.key, o.id, stintv1.Mode_MODE_UNSPECIFIED)
 		cancel()
 		if a.fate != refused && a.fate != unknown || !pause(ctx, 10*time.Millisecond) {
 			return a

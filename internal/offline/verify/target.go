@@ -7,63 +7,47 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"connectrpc.com/connect"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // windowLeast is the shortest first-hit window that cannot end during a run and its settling.
 const windowLeast = time.Hour
-
-type policyBody struct {
-	Name      string
-	DenyCache string // a duration
-	Limits    []ruleBody
-}
-
-type ruleBody struct {
-	Name        string
-	Quota       number
-	Shadow      bool
-	FixedWindow *struct{ Period, Anchor string }
-	Lifetime    *struct{}
-}
 
 // FindTarget looks up a policy that can be verified: it has one limit that counts, and its quota does not come back
 // during a run. The error describes a suitable policy.
 func FindTarget(ctx context.Context, address string, secure *tls.Config, token, policy string) (Target, error) {
 	c := newCaller(Plan{Addresses: []string{urlOf(address)}, TLS: secure, Token: token})
 	defer c.close()
-	var reply struct{ Policies []policyBody }
-	a := c.call(ctx, 0, "PolicyService/List", struct{}{}, &reply)
-	if a.broke != nil {
-		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, a.broke)
+	service := stintv1connect.NewPolicyServiceClient(c.http, urlOf(address), connect.WithProtoJSON())
+	reply, err := service.List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	if broke := cause(err); broke != nil {
+		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, broke)
 	}
-	if a.fate != admitted {
-		return Target{}, fmt.Errorf("reading the policies of %s: %s: %s", address, a.code, a.message)
+	if err != nil {
+		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, err)
 	}
-	at := slices.IndexFunc(reply.Policies, func(p policyBody) bool { return p.Name == policy })
+	policies := reply.Msg.Policies
+	at := slices.IndexFunc(policies, func(p *stintv1.Policy) bool { return p.Name == policy })
 	if at < 0 {
 		var names []string
-		for _, p := range reply.Policies {
+		for _, p := range policies {
 			names = append(names, p.Name)
 		}
 		return Target{}, fmt.Errorf("%s has no policy %q; it has %s. %s", address, policy, strings.Join(names, ", "), advice)
 	}
-	limits := reply.Policies[at].Limits
+	limits := policies[at].Limits
 	if len(limits) != 1 {
 		return Target{}, fmt.Errorf("policy %s has %d limits: what is admitted can be foretold with one only. %s", policy,
 			len(limits), advice)
 	}
-	if why := limits[0].unfit(); why != "" {
+	if why := unfit(limits[0]); why != "" {
 		return Target{}, fmt.Errorf("limit %s of policy %s %s. %s", limits[0].Name, policy, why, advice)
 	}
-	t := Target{Policy: policy, Quota: uint64(limits[0].Quota)}
-	if text := reply.Policies[at].DenyCache; text != "" {
-		stale, err := time.ParseDuration(text)
-		if err != nil {
-			return Target{}, fmt.Errorf("deny_cache of policy %s: %w", policy, err)
-		}
-		t.Stale = stale
-	}
-	return t, nil
+	return Target{Policy: policy, Quota: limits[0].GetQuota(), Stale: policies[at].DenyCache.AsDuration()}, nil
 }
 
 // advice shows a policy that can be verified.
@@ -71,19 +55,19 @@ const advice = "Add one to the policies file, and name it with --policy:\n\n" +
 	"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
 
 // unfit returns the reason why a limit cannot be verified, or "".
-func (l ruleBody) unfit() string {
+func unfit(l *stintv1.Limit) string {
+	window := l.GetFixedWindow()
 	switch {
 	case l.Shadow:
 		return "never denies: it is shadowed"
-	case l.Quota == 0 || l.Quota > quotaMax:
-		return fmt.Sprintf("has a quota of %d, not one within 1..%d", l.Quota, quotaMax)
-	case l.Lifetime != nil:
+	case l.GetQuota() == 0 || l.GetQuota() > quotaMax:
+		return fmt.Sprintf("has a quota of %d, not one within 1..%d", l.GetQuota(), quotaMax)
+	case l.GetLifetime() != nil:
 		return ""
-	case l.FixedWindow == nil || l.FixedWindow.Anchor != "ANCHOR_FIRST_HIT":
+	case window == nil || window.Anchor != stintv1.Anchor_ANCHOR_FIRST_HIT:
 		return "gives back what was spent while the run lasts, or may do so"
-	}
-	if period, err := time.ParseDuration(l.FixedWindow.Period); err != nil || period < windowLeast {
-		return fmt.Sprintf("has a window of %s, which is less than an hour", l.FixedWindow.Period)
+	case window.Period.AsDuration() < windowLeast:
+		return fmt.Sprintf("has a window of %v, which is less than an hour", window.Period.AsDuration())
 	}
 	return ""
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // worker is one client: it has one operation under way at a time, and a preferred node.
@@ -79,7 +81,7 @@ func (w *worker) operate(ctx context.Context) {
 func (w *worker) attempts(ctx context.Context, o *operation) answer {
 	maybe := false
 	for tries := 0; ; tries++ {
-		a := w.run.caller.check(ctx, w.node%len(w.run.plan.Addresses), o.key, o.id, "")
+		a := w.run.caller.check(ctx, w.node%len(w.run.plan.Addresses), o.key, o.id, stintv1.Mode_MODE_UNSPECIFIED)
 		if a.fate == admitted || a.fate == denied || a.fate == wrong {
 			return a
 		}
