@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -52,22 +52,14 @@ func (*adjustCommand) Help() string {
 
 // Run adjusts a key and prints its state.
 func (c *adjustCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
 	request := &stintv1.AdjustRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Limit: c.Limit, Note: c.Note,
 		IdempotencyId: c.ID}
-	if err := c.setOp(ctx, request); err != nil {
+	if err := c.setOp(request); err != nil {
 		return err
 	}
-	answer, err := c.limits(ctx).Adjust(ctx, signed(c.byHand, request))
-	if err != nil {
-		return c.explainFate(ctx, "adjust "+c.String(), err,
-			"it may have been done: repeat it with the same --id to learn; without one a repeat does it again")
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	return printLimits(s, answer.Msg.Limits, nil)
+	answer, err := ask(c.remote, "adjust "+c.String(), maybeDone,
+		c.limits, stintv1connect.LimitServiceClient.Adjust, signed(c.byHand, request))
+	return show(s, c.output, answer, err, func(m *stintv1.AdjustResponse) error { return printLimits(s, m.Limits, nil) })
 }
 
 // negativeLast accepts a negative number without quoting: the parser would take the -5 of "add -5" for flags. The
@@ -87,7 +79,7 @@ func negativeLast(args []string) []string {
 }
 
 // setOp sets the operation from the action and its value.
-func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) error {
+func (c *adjustCommand) setOp(m *stintv1.AdjustRequest) error {
 	if c.Reset && c.Action == "" {
 		c.Action = "reset"
 	}
@@ -118,7 +110,7 @@ func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) err
 		}
 		m.Op = &stintv1.AdjustRequest_AddUsed{AddUsed: units}
 	case "block":
-		until, err := c.untilOf(ctx, c.target, c.Value)
+		until, err := c.untilOf(c.target, c.Value)
 		if err != nil {
 			return err
 		}
@@ -129,7 +121,7 @@ func (c *adjustCommand) setOp(ctx context.Context, m *stintv1.AdjustRequest) err
 
 // untilOf reads an instant, or a duration that begins now. Now is the time of the key's shard, with which the end is
 // compared: this machine's clock may be wrong.
-func (r remote) untilOf(ctx context.Context, t target, text string) (*timestamppb.Timestamp, error) {
+func (r remote) untilOf(t target, text string) (*timestamppb.Timestamp, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return timestamppb.New(at), nil
 	}
@@ -137,10 +129,9 @@ func (r remote) untilOf(ctx context.Context, t target, text string) (*timestampp
 	if err != nil || length <= 0 {
 		return nil, usagef("%s: is no duration, as 2h or 90d, and no time, as 2030-01-01T00:00:00Z", text)
 	}
-	now, err := r.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: t.Namespace,
-		Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}}))
+	now, err := r.get(&stintv1.GetRequest{Namespace: t.Namespace, Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}})
 	if err != nil {
-		return nil, r.explain(ctx, "get "+t.String(), err, false)
+		return nil, err
 	}
-	return timestamppb.New(now.Msg.At.AsTime().Add(length)), nil
+	return timestamppb.New(now.At.AsTime().Add(length)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type auditCommand struct {
@@ -35,14 +36,13 @@ func (c *auditCommand) Run(s streams) error {
 	}
 	all := &stintv1.AuditResponse{NextCursor: c.Cursor}
 	for {
-		ctx, cancel := c.context()
-		answer, err := c.observe(ctx).Audit(ctx, connect.NewRequest(&stintv1.AuditRequest{Namespace: c.Namespace,
-			Policy: c.Policy, Key: c.Key, Count: pageOf(c.Count, len(all.Records)), Cursor: all.NextCursor}))
-		cancel()
+		answer, err := ask(c.remote, "audit", "", c.observe, stintv1connect.ObserveServiceClient.Audit,
+			connect.NewRequest(&stintv1.AuditRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key,
+				Count: pageOf(c.Count, len(all.Records)), Cursor: all.NextCursor}))
 		if err != nil {
-			return c.explain(ctx, "audit", err, false)
+			return err
 		}
-		all.Records, all.NextCursor = append(all.Records, answer.Msg.Records...), answer.Msg.NextCursor
+		all.Records, all.NextCursor = append(all.Records, answer.Records...), answer.NextCursor
 		if all.NextCursor == "" || c.Count > 0 && len(all.Records) >= c.Count {
 			break
 		}

@@ -92,7 +92,7 @@ func (c *benchCommand) remote() remote {
 
 func (c *benchCommand) explain(ctx context.Context, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return c.remote().explain(ctx, "bench", err, false)
+		return c.remote().explain(ctx, "bench", err, "")
 	}
 	if why := tlsProblem(err); why != "" {
 		return fmt.Errorf("bench: no answer from %s: %s", c.remote().where(), why)

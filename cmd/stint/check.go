@@ -6,6 +6,7 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // target is the key of a command.
@@ -89,15 +90,18 @@ func (c *checkCommand) Run(s streams) error {
 	if c.Peek {
 		c.Mode = "peek"
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{Namespace: c.Namespace,
-		IdempotencyId: c.ID, Entries: messages, Mode: modes[c.Mode]}))
-	if err != nil {
-		return c.explain(ctx, "check "+c.String(), err, c.Mode != "peek")
+	maybe := maybeCounted
+	if c.Mode == "peek" {
+		maybe = ""
 	}
-	d := answer.Msg.Decision
-	return c.print(s, answer.Msg, d, d.GetDecisionId(), verdictLine("allowed", c.String(), d), func() error {
+	answer, err := ask(c.remote, "check "+c.String(), maybe, c.limits, stintv1connect.LimitServiceClient.Check,
+		connect.NewRequest(&stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages,
+			Mode: modes[c.Mode]}))
+	if err != nil {
+		return err
+	}
+	d := answer.Decision
+	return c.print(s, answer, d, d.GetDecisionId(), verdictLine("allowed", c.String(), d), func() error {
 		return printLimits(s, d.GetLimits(), d.GetDecidedAt())
 	})
 }

@@ -36,12 +36,10 @@ func (c *eventsListCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "events", "",
 		c.sinks, stintv1connect.SinkServiceClient.ListEvents,
 		connect.NewRequest(&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count}))
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
+	return show(s, c.output, answer, err, func(m *stintv1.ListEventsResponse) error { return printEvents(s, m) })
+}
+
+func printEvents(s streams, answer *stintv1.ListEventsResponse) error {
 	for _, one := range answer.Missing {
 		fmt.Fprintf(s.err, "shard %s did not answer: its events are not in the list\n", one)
 	}
@@ -77,12 +75,8 @@ func (c *eventsReplayCommand) Run(s streams) error {
 		"events replay", "some may be sent again: stint sink events lists the others; replay again",
 		c.sinks, stintv1connect.SinkServiceClient.ReplayEvents,
 		connect.NewRequest(&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note}))
-	if err != nil {
+	return show(s, c.output, answer, err, func(m *stintv1.ReplayEventsResponse) error {
+		_, err := fmt.Fprintf(s.out, "%d dead letters are sent again\n", m.Replayed)
 		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
-	_, err = fmt.Fprintf(s.out, "%d dead letters are sent again\n", answer.Replayed)
-	return err
+	})
 }

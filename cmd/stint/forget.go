@@ -6,6 +6,7 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type forgetCommand struct {
@@ -69,19 +70,12 @@ func (c *forgetCommand) Run(s streams) error {
 	if err := c.confirm(s); err != nil {
 		return err
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.limits(ctx).Forget(ctx, signed(byHand{Actor: c.Actor},
-		&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills}))
-	if err != nil {
-		return c.explainFate(ctx, "forget "+c.Key, err, "some of it may have been forgotten: repeat it")
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	m := answer.Msg
-	fmt.Fprintf(s.out, "forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n",
-		m.Counters, m.Holds, m.Operations, m.AuditRecords)
-	fmt.Fprint(s.out, whatRemains)
-	return nil
+	answer, err := ask(c.remote, "forget "+c.Key, "some of it may have been forgotten: repeat it",
+		c.limits, stintv1connect.LimitServiceClient.Forget, signed(byHand{Actor: c.Actor},
+			&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills}))
+	return show(s, c.output, answer, err, func(m *stintv1.ForgetResponse) error {
+		_, err := fmt.Fprintf(s.out, "forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n%s",
+			m.Counters, m.Holds, m.Operations, m.AuditRecords, whatRemains)
+		return err
+	})
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type getCommand struct {
@@ -22,49 +22,49 @@ type getCommand struct {
 
 // Run prints the state of a key.
 func (c *getCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
 	if c.Explain {
-		return c.describe(ctx, s)
+		return c.describe(s)
 	}
-	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
-		StaleOk: c.StaleOK, Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}}))
-	if err != nil {
-		return c.explain(ctx, "get "+c.target.String(), err, false)
+	answer, err := c.remote.get(&stintv1.GetRequest{Namespace: c.Namespace, StaleOk: c.StaleOK,
+		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}})
+	return show(s, c.output, answer, err, func(m *stintv1.GetResponse) error { return printKey(s, m) })
+}
+
+// get reads the state of one key.
+func (r remote) get(m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
+	return ask(r, "get "+m.Entries[0].Policy+" on "+m.Entries[0].Key, "",
+		r.limits, stintv1connect.LimitServiceClient.Get, connect.NewRequest(m))
+}
+
+// printKey writes the state of a key as text.
+func printKey(s streams, m *stintv1.GetResponse) error {
+	if m.StaleBy != nil {
+		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(m.At), waitText(m.StaleBy.AsDuration()))
 	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	if behind := answer.Msg.StaleBy; behind != nil {
-		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(answer.Msg.At),
-			waitText(behind.AsDuration()))
-	}
-	if err := printLimits(s, answer.Msg.Limits, answer.Msg.At); err != nil {
+	if err := printLimits(s, m.Limits, m.At); err != nil {
 		return err
 	}
-	for _, f := range answer.Msg.Fired {
-		fmt.Fprintf(s.out, "%s/%s of %s has reached its threshold %s; it is silent %s\n", f.Policy, f.Limit, f.Key, thresholdText(f),
-			silentText(f, answer.Msg.At))
+	for _, f := range m.Fired {
+		fmt.Fprintf(s.out, "%s/%s of %s has reached its threshold %s; it is silent %s\n", f.Policy, f.Limit, f.Key,
+			thresholdText(f), silentText(f, m.At))
 	}
 	return nil
 }
 
 // describe prints in words the decision that would be made now, and its reason.
-func (c *getCommand) describe(ctx context.Context, s streams) error {
-	answer, err := c.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{
+func (c *getCommand) describe(s streams) error {
+	request := &stintv1.CheckRequest{
 		Namespace: c.Namespace,
 		Mode:      stintv1.Mode_MODE_PEEK,
 		Explain:   true,
 		Entries:   []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Cost: &c.Cost, Tier: c.Tier}},
-	}))
-	if err != nil {
-		return c.explain(ctx, "get "+c.target.String(), err, false)
 	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	_, err = fmt.Fprintln(s.out, answer.Msg.GetDecision().GetExplanation())
-	return err
+	answer, err := ask(c.remote, "get "+c.target.String(), "",
+		c.limits, stintv1connect.LimitServiceClient.Check, connect.NewRequest(request))
+	return show(s, c.output, answer, err, func(m *stintv1.CheckResponse) error {
+		_, err := fmt.Fprintln(s.out, m.GetDecision().GetExplanation())
+		return err
+	})
 }
 
 // thresholdText formats a threshold in units, and as a share of the quota if it is one.

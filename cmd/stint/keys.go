@@ -108,7 +108,7 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 		}
 	}
 	if err != nil {
-		return nil, l.explain(ctx, what, err, false)
+		return nil, l.explain(ctx, what, err, "")
 	}
 	return answer.Msg, nil
 }

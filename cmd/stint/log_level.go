@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 )
 
 type logLevelCommand struct {
@@ -23,26 +21,13 @@ func (c *logLevelCommand) Run(s streams) error {
 	if len(c.urls()) > 1 {
 		return usagef("log-level: say which node: --addr names several")
 	}
-	ctx, cancel := c.context()
-	defer cancel()
 	method := http.MethodGet
 	if c.Level != "" {
 		method = http.MethodPut
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.reach(ctx)+"/log-level", strings.NewReader(c.Level))
-	if err != nil {
-		return usageError{fmt.Errorf("--addr: %w", err)}
+	level, err := c.fetch("log-level", method, "/log-level", c.Level, func(string) string { return "log-level" })
+	if err == nil {
+		_, err = fmt.Fprint(s.out, level)
 	}
-	response, err := c.client().Do(request)
-	if err != nil {
-		return c.explain(ctx, "log-level", err, false)
-	}
-	defer response.Body.Close()
-	const shown = 1 << 10
-	body, _ := io.ReadAll(io.LimitReader(response.Body, shown)) // a partial body is good enough to show
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("log-level: %s: %s", response.Status, reason(body))
-	}
-	_, err = fmt.Fprint(s.out, string(body))
 	return err
 }

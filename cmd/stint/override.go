@@ -1,13 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // overrideCommand has the commands about tiers and quotas of single keys.
@@ -42,14 +41,12 @@ const maybeOverridden = "it may have been done: repeat it, which changes nothing
 
 // Run gives one key its own numbers, or removes them.
 func (c *overrideSetCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
 	changes := c.Tier != "" || len(c.Quota)+len(c.Refill)+len(c.Rate) > 0
 	switch {
 	case c.Delete && (changes || c.For != "" || c.Until != ""):
 		return usagef("override: --delete goes alone")
 	case c.Delete:
-		return c.delete(ctx, s)
+		return c.delete(s)
 	case !changes:
 		return usagef("override: say what the key is to have: --tier, --quota, --refill or --rate; or --delete")
 	}
@@ -57,18 +54,19 @@ func (c *overrideSetCommand) Run(s streams) error {
 		Limits: c.numbers(), Note: c.Note, IdempotencyId: c.ID}
 	if end := c.For + c.Until; end != "" {
 		var err error
-		if request.ExpiresAt, err = c.untilOf(ctx, c.target, end); err != nil {
+		if request.ExpiresAt, err = c.untilOf(c.target, end); err != nil {
 			return err
 		}
 	}
-	_, err := c.policies(ctx).PutOverride(ctx, signed(c.byHand, request))
+	_, err := ask(c.remote, "override "+c.String(), maybeOverridden,
+		c.policies, stintv1connect.PolicyServiceClient.PutOverride, signed(c.byHand, request))
 	if err != nil {
-		return c.explainFate(ctx, "override "+c.String(), err, maybeOverridden)
+		return err
 	}
 	if !c.json() {
 		fmt.Fprintf(s.out, "override: %s, %s\n", c, c.end(request.ExpiresAt))
 	}
-	return c.printState(ctx, s)
+	return c.printState(s)
 }
 
 func (c *overrideSetCommand) end(at *timestamppb.Timestamp) string {
@@ -99,32 +97,22 @@ func (c *overrideSetCommand) numbers() map[string]*stintv1.TierLimit {
 	return limits
 }
 
-func (c *overrideSetCommand) delete(ctx context.Context, s streams) error {
-	answer, err := c.policies(ctx).DeleteOverride(ctx, signed(c.byHand, &stintv1.DeleteOverrideRequest{Namespace: c.Namespace,
-		Policy: c.Policy, Key: c.Key, Note: c.Note, IdempotencyId: c.ID}))
-	if err != nil {
-		return c.explainFate(ctx, "override "+c.String(), err, maybeOverridden)
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	if answer.Msg.Deleted {
-		fmt.Fprintf(s.out, "override deleted: %s\n", c)
-	} else {
-		fmt.Fprintf(s.out, "no override to delete: %s\n", c)
-	}
-	return c.printState(ctx, s)
+func (c *overrideSetCommand) delete(s streams) error {
+	answer, err := ask(c.remote, "override "+c.String(), maybeOverridden,
+		c.policies, stintv1connect.PolicyServiceClient.DeleteOverride, signed(c.byHand, &stintv1.DeleteOverrideRequest{
+			Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Note: c.Note, IdempotencyId: c.ID}))
+	return show(s, c.output, answer, err, func(m *stintv1.DeleteOverrideResponse) error {
+		verdict := "no override to delete"
+		if m.Deleted {
+			verdict = "override deleted"
+		}
+		fmt.Fprintf(s.out, "%s: %s\n", verdict, c)
+		return c.printState(s)
+	})
 }
 
 // printState shows the key's current limits.
-func (c *overrideSetCommand) printState(ctx context.Context, s streams) error {
-	answer, err := c.limits(ctx).Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.Namespace,
-		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key}}}))
-	if err != nil {
-		return c.explain(ctx, "get "+c.String(), err, false)
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	return printLimits(s, answer.Msg.Limits, answer.Msg.At)
+func (c *overrideSetCommand) printState(s streams) error {
+	answer, err := c.get(&stintv1.GetRequest{Namespace: c.Namespace, Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key}}})
+	return show(s, c.output, answer, err, func(m *stintv1.GetResponse) error { return printLimits(s, m.Limits, m.At) })
 }

@@ -31,8 +31,7 @@ type policiesListCommand struct {
 
 // Run prints the policies in force.
 func (c *policiesListCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "policies", "",
-		c.policies, stintv1connect.PolicyServiceClient.List, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	answer, err := c.inForce("policies")
 	if err != nil {
 		return err
 	}
@@ -48,6 +47,12 @@ func (c *policiesListCommand) Run(s streams) error {
 		return err
 	}
 	return printPolicies(s, answer)
+}
+
+// inForce fetches the policies in force on behalf of a command.
+func (r remote) inForce(command string) (*stintv1.ListPoliciesResponse, error) {
+	return ask(r, command, "",
+		r.policies, stintv1connect.PolicyServiceClient.List, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 }
 
 type policiesCheckCommand struct {
@@ -101,22 +106,18 @@ type policiesHistoryCommand struct {
 func (c *policiesHistoryCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "policies history", "",
 		c.policies, stintv1connect.PolicyServiceClient.History, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
-	table := newTable(s)
-	fmt.Fprintln(table, "VERSION\tTIME\tWHO\tKEPT\tNOTE")
-	for _, v := range answer.Versions {
-		kept := "yes"
-		if !v.Kept {
-			kept = "-"
+	return show(s, c.output, answer, err, func(m *stintv1.PolicyHistoryResponse) error {
+		table := newTable(s)
+		fmt.Fprintln(table, "VERSION\tTIME\tWHO\tKEPT\tNOTE")
+		for _, v := range m.Versions {
+			kept := "yes"
+			if !v.Kept {
+				kept = "-"
+			}
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", v.Version, instant(v.At), v.Actor, kept, v.Note)
 		}
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", v.Version, instant(v.At), v.Actor, kept, v.Note)
-	}
-	return table.Flush()
+		return table.Flush()
+	})
 }
 
 type policiesRollbackCommand struct {
@@ -162,19 +163,18 @@ func (c *policiesRollbackCommand) Run(s streams) error {
 
 // earlier returns the version to go back to, and the number of the version in force.
 func (c *policiesRollbackCommand) earlier() (set *policy.Set, inForce uint64, err error) {
-	ctx, cancel := c.context()
-	defer cancel()
 	what := fmt.Sprintf("policies rollback %d", c.Version)
-	now, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	now, err := c.inForce(what)
 	if err != nil {
-		return nil, 0, c.explain(ctx, what, err, false)
+		return nil, 0, err
 	}
-	answer, err := c.policies(ctx).GetVersion(ctx, connect.NewRequest(&stintv1.GetPolicyVersionRequest{Version: c.Version}))
+	answer, err := ask(c.remote, what, "", c.policies, stintv1connect.PolicyServiceClient.GetVersion,
+		connect.NewRequest(&stintv1.GetPolicyVersionRequest{Version: c.Version}))
 	if err != nil {
-		return nil, 0, c.explain(ctx, what, err, false)
+		return nil, 0, err
 	}
-	set, err = setOf(answer.Msg.Policies, answer.Msg.Rules)
-	return set, now.Msg.Version, err
+	set, err = setOf(answer.Policies, answer.Rules)
+	return set, now.Version, err
 }
 
 // setOf makes a set of a server's messages.

@@ -19,6 +19,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/offline/bench"
 )
 
 // remote has the flags of every command that calls a server.
@@ -116,7 +117,13 @@ func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient
 	return stintv1connect.NewClusterServiceClient(r.client(), r.reach(ctx))
 }
 
-// ask makes one call. See explainFate for what and maybe.
+// maybeCounted is the maybe of calls that change a key's usage: see explain.
+const maybeCounted = "it may have been counted: repeat it with the same --id to learn; without one a repeat counts again"
+
+// maybeDone is the maybe of other changes that take an --id.
+const maybeDone = "it may have been done: repeat it with the same --id to learn; without one a repeat does it again"
+
+// ask makes one call. See explain for what and maybe.
 func ask[C, Q, A any](
 	r remote, what, maybe string, client func(context.Context) C,
 	call func(C, context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *connect.Request[Q],
@@ -125,23 +132,25 @@ func ask[C, Q, A any](
 	defer cancel()
 	answer, err := call(client(ctx), ctx, request)
 	if err != nil {
-		return nil, told{r.explainFate(ctx, what, err, maybe), err}
+		return nil, told{r.explain(ctx, what, err, maybe), err}
 	}
 	return answer.Msg, nil
 }
 
-// explain turns a failed call into an error for display: what failed, on what, and what to do. ctx is the call's
-// context. counts is true for calls that change a key's usage.
-func (r remote) explain(ctx context.Context, what string, err error, counts bool) error {
-	if !counts {
-		return r.explainFate(ctx, what, err, "")
+// show prints the answer of a call: as JSON if that was asked for, else by text. It returns the call's error.
+func show[M proto.Message](s streams, o output, answer M, err error, text func(M) error) error {
+	switch {
+	case err != nil:
+		return err
+	case o.json():
+		return printJSON(s, answer)
 	}
-	return r.explainFate(ctx, what, err,
-		"it may have been counted: repeat it with the same --id to learn; without one a repeat counts again")
+	return text(answer)
 }
 
-// explainFate is explain with the text for a call that may have been carried out, or "".
-func (r remote) explainFate(ctx context.Context, what string, err error, maybe string) error {
+// explain turns a failed call into an error for display: what failed, on what, and what to do. ctx is the call's
+// context. maybe is the text for a call that may have been carried out, or "".
+func (r remote) explain(ctx context.Context, what string, err error, maybe string) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s: no answer: is stint running at %s? (stint serve --dev starts one; --addr or STINT_ADDR "+
 			"says where it is)", what, r.where())
@@ -177,23 +186,8 @@ func innermost(err error) error {
 
 // maybeApplied reports whether a sent request may have been counted, by the server's answer or for lack of one.
 func maybeApplied(err error) bool {
-	var failure *connect.Error
-	if !connect.IsWireError(err) || !errors.As(err, &failure) {
-		return true
-	}
-	for _, detail := range failure.Details() {
-		if value, err := detail.Value(); err == nil {
-			if f, ok := value.(*stintv1.Failure); ok {
-				return f.MaybeApplied
-			}
-		}
-	}
-	switch failure.Code() {
-	case connect.CodeAborted, connect.CodeDeadlineExceeded, connect.CodeCanceled, connect.CodeInternal,
-		connect.CodeUnknown, connect.CodeDataLoss:
-		return true
-	}
-	return false
+	_, fate := bench.FailureOf(err)
+	return fate == bench.Unknown
 }
 
 // asJSON has the form of the server's own JSON: every field that is not a message is present, even "allowed": false.

@@ -69,7 +69,11 @@ func explained(r remote, counts bool) string {
 	ctx, cancel := r.context()
 	defer cancel()
 	_, err := r.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{}))
-	return r.explain(ctx, "check", err, counts).Error()
+	maybe := ""
+	if counts {
+		maybe = maybeCounted
+	}
+	return r.explain(ctx, "check", err, maybe).Error()
 }
 
 func answerWith(t *testing.T, err *connect.Error, details ...*stintv1.Failure) http.HandlerFunc {

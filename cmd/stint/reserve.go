@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type reserveCommand struct {
@@ -39,17 +40,17 @@ func (c *reserveCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.limits(ctx).Reserve(ctx, connect.NewRequest(&stintv1.ReserveRequest{
+	request := &stintv1.ReserveRequest{
 		Check:    &stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages},
 		Ttl:      durationpb.New(c.TTL),
-		OnExpire: onExpires[c.OnExpire]}))
+		OnExpire: onExpires[c.OnExpire]}
+	answer, err := ask(c.remote, "reserve "+c.String(), maybeCounted,
+		c.limits, stintv1connect.LimitServiceClient.Reserve, connect.NewRequest(request))
 	if err != nil {
-		return c.explain(ctx, "reserve "+c.String(), err, true)
+		return err
 	}
-	d := answer.Msg.GetDecision()
-	return c.print(s, answer.Msg, d, d.GetHoldId(), verdictLine("held", c.String(), d), func() error { return c.table(s, d) })
+	d := answer.GetDecision()
+	return c.print(s, answer, d, d.GetHoldId(), verdictLine("held", c.String(), d), func() error { return c.table(s, d) })
 }
 
 func (c *reserveCommand) table(s streams, d *stintv1.Decision) error {

@@ -40,13 +40,11 @@ type secretListCommand struct {
 
 // Run lists the secrets.
 func (c *secretListCommand) Run(s streams) error {
-	m, err := c.remote.sealing("secret list")
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, m)
-	}
+	answer, err := c.remote.sealing("secret list")
+	return show(s, c.output, answer, err, func(m *stintv1.ListSecretsResponse) error { return printSecrets(s, m) })
+}
+
+func printSecrets(s streams, m *stintv1.ListSecretsResponse) (err error) {
 	table := newTable(s)
 	fmt.Fprintln(table, "NUMBER\tMADE\tSTATE\tUNTIL")
 	for _, one := range m.Secrets {

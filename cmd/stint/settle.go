@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type settleCommand struct {
@@ -47,20 +48,20 @@ func (c *settleCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	answer, err := c.limits(ctx).Settle(ctx, connect.NewRequest(request))
+	answer, err := c.settle(request)
 	if isDecision(err) { // only the server can tell, and it has settled nothing
 		request.Target = &stintv1.SettleRequest_DecisionId{DecisionId: c.Handle}
-		answer, err = c.limits(ctx).Settle(ctx, connect.NewRequest(request))
+		answer, err = c.settle(request)
 	}
-	if err != nil {
-		return c.explainFate(ctx, "settle "+c.Action, err, "it may have been settled: repeat it to learn, it is done once")
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	d := answer.Msg.GetDecision()
+	return show(s, c.output, answer, err, func(m *stintv1.SettleResponse) error { return c.print(s, m.GetDecision()) })
+}
+
+func (c *settleCommand) settle(m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
+	return ask(c.remote, "settle "+c.Action, "it may have been settled: repeat it to learn, it is done once",
+		c.limits, stintv1connect.LimitServiceClient.Settle, connect.NewRequest(m))
+}
+
+func (c *settleCommand) print(s streams, d *stintv1.Decision) error {
 	line := done[c.Action]
 	if d.GetHoldExpiresAt() != nil {
 		line += " until " + instant(d.GetHoldExpiresAt())

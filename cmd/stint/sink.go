@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -66,17 +65,11 @@ func (c *sinkCreateCommand) Run(s streams) error {
 	answer, err := ask(c.remote,
 		"sink create "+c.Name, "it may have been made: stint sink list shows it; delete it and make it again",
 		c.sinks, stintv1connect.SinkServiceClient.Create, connect.NewRequest(request))
-	if err != nil {
-		return err
-	}
-	return c.tell(s, answer, answer.Secret)
+	return show(s, c.output, answer, err, func(m *stintv1.CreateSinkResponse) error { return printSecret(s, m.Secret) })
 }
 
-// tell prints a secret, if there is one.
-func (o output) tell(s streams, message proto.Message, secret string) error {
-	if o.json() {
-		return printJSON(s, message)
-	}
+// printSecret prints the secret of a sink, if there is one.
+func printSecret(s streams, secret string) error {
 	if secret == "" {
 		return nil
 	}
@@ -121,12 +114,10 @@ type sinkListCommand struct {
 func (c *sinkListCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "sink list", "",
 		c.sinks, stintv1connect.SinkServiceClient.List, connect.NewRequest(&stintv1.ListSinksRequest{}))
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
+	return show(s, c.output, answer, err, func(m *stintv1.ListSinksResponse) error { return printSinks(s, m) })
+}
+
+func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
 	if len(answer.Sinks) == 0 {
 		_, err := fmt.Fprintln(s.out, "there are no sinks")
 		return err
@@ -177,10 +168,7 @@ func (c *sinkRotateCommand) Run(s streams) error {
 	request := &stintv1.RotateSinkRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap), ApiKey: key}
 	answer, err := ask(c.remote, "sink rotate "+c.Name, "it may have been done: rotate it again",
 		c.sinks, stintv1connect.SinkServiceClient.Rotate, connect.NewRequest(request))
-	if err != nil {
-		return err
-	}
-	return c.tell(s, answer, answer.Secret)
+	return show(s, c.output, answer, err, func(m *stintv1.RotateSinkResponse) error { return printSecret(s, m.Secret) })
 }
 
 type sinkEnableCommand struct {

@@ -81,19 +81,15 @@ func (c *tokenCreateCommand) Run(s streams) error {
 	answer, err := ask(c.remote,
 		"token create "+c.Name, "it may have been made: stint token list shows it; revoke it and make another one",
 		c.tokens, stintv1connect.TokenServiceClient.Create, connect.NewRequest(request))
-	if err != nil {
+	return show(s, c.output, answer, err, func(m *stintv1.CreateTokenResponse) error {
+		if c.Role {
+			_, err := fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n", c.Name, c.Name)
+			return err
+		}
+		_, err := fmt.Fprintln(s.out, m.Token)
+		fmt.Fprintln(s.err, "This is shown once: keep it in a file that only its user can read, and send it with --token-file or STINT_TOKEN.")
 		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
-	if c.Role {
-		_, err = fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n", c.Name, c.Name)
-		return err
-	}
-	_, err = fmt.Fprintln(s.out, answer.Token)
-	fmt.Fprintf(s.err, "This is shown once: keep it in a file that only its user can read, and send it with --token-file or STINT_TOKEN.\n")
-	return err
+	})
 }
 
 type tokenListCommand struct {
@@ -110,12 +106,10 @@ func (*tokenListCommand) Help() string {
 func (c *tokenListCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token list", "",
 		c.tokens, stintv1connect.TokenServiceClient.List, connect.NewRequest(&stintv1.ListTokensRequest{}))
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
+	return show(s, c.output, answer, err, func(m *stintv1.ListTokensResponse) error { return printTokens(s, m) })
+}
+
+func printTokens(s streams, answer *stintv1.ListTokensResponse) error {
 	if !answer.Required {
 		fmt.Fprintln(s.out, "this cluster asks for no tokens")
 	}
@@ -159,14 +153,10 @@ func (c *tokenRotateCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token rotate "+c.Name, "it may have been done: rotate it again",
 		c.tokens, stintv1connect.TokenServiceClient.Rotate,
 		connect.NewRequest(&stintv1.RotateTokenRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap)}))
-	if err != nil {
+	return show(s, c.output, answer, err, func(m *stintv1.RotateTokenResponse) error {
+		_, err := fmt.Fprintln(s.out, m.Token)
 		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
-	_, err = fmt.Fprintln(s.out, answer.Token)
-	return err
+	})
 }
 
 type tokenRevokeCommand struct {
@@ -181,13 +171,12 @@ func (c *tokenRevokeCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token revoke "+c.Name, "it may have been done: stint token list shows it",
 		c.tokens, stintv1connect.TokenServiceClient.Revoke,
 		connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name, Children: c.Children}))
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
-	children := strings.Join(answer.Children, ", ")
+	return show(s, c.output, answer, err, func(m *stintv1.RevokeTokenResponse) error {
+		return c.print(s, strings.Join(m.Children, ", "))
+	})
+}
+
+func (c *tokenRevokeCommand) print(s streams, children string) (err error) {
 	switch {
 	case children == "":
 		_, err = fmt.Fprintf(s.out, "%s is revoked: within a second no node accepts it\n", c.Name)
@@ -215,14 +204,10 @@ func (*tokenOffCommand) Help() string {
 func (c *tokenOffCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token off", "it may have been done: stint token list shows it",
 		c.tokens, stintv1connect.TokenServiceClient.TurnOff, connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
-	if err != nil {
+	return show(s, c.output, answer, err, func(*stintv1.TurnOffTokensResponse) error {
+		_, err := fmt.Fprintln(s.out, "the cluster asks for no tokens any longer")
 		return err
-	}
-	if c.json() {
-		return printJSON(s, answer)
-	}
-	_, err = fmt.Fprintln(s.out, "the cluster asks for no tokens any longer")
-	return err
+	})
 }
 
 type tokenGenerateCommand struct{}

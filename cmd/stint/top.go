@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type topCommand struct {
@@ -47,13 +48,7 @@ func (c *topCommand) Run(s streams) error {
 	screen := terminal(s.out)
 	if c.Once || c.json() || screen == nil {
 		answer, err := c.ask()
-		if err != nil {
-			return err
-		}
-		if c.json() {
-			return printJSON(s, answer)
-		}
-		return c.print(s, answer)
+		return show(s, c.output, answer, err, func(m *stintv1.TopResponse) error { return c.print(s, m) })
 	}
 	for {
 		answer, err := c.ask()
@@ -88,16 +83,11 @@ func redraw(w io.Writer, text string, rows int) error {
 
 // ask asks the server once.
 func (c *topCommand) ask() (*stintv1.TopResponse, error) {
-	ctx, cancel := c.context()
-	defer cancel()
 	order := map[string]stintv1.TopOrder{"decisions": stintv1.TopOrder_TOP_ORDER_DECISIONS, "denials": stintv1.TopOrder_TOP_ORDER_DENIALS,
 		"units": stintv1.TopOrder_TOP_ORDER_UNITS}[c.By]
-	answer, err := c.observe(ctx).Top(ctx, connect.NewRequest(&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies,
-		Order: order, Count: c.Count, Window: durationpb.New(c.Window)}))
-	if err != nil {
-		return nil, c.explain(ctx, "top", err, false)
-	}
-	return answer.Msg, nil
+	return ask(c.remote, "top", "", c.observe, stintv1connect.ObserveServiceClient.Top,
+		connect.NewRequest(&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies, Order: order, Count: c.Count,
+			Window: durationpb.New(c.Window)}))
 }
 
 // print writes a table for each policy.

@@ -37,13 +37,7 @@ type upgradeStatusCommand struct {
 // Run prints the levels.
 func (c *upgradeStatusCommand) Run(s streams) error {
 	m, err := c.remote.levels("upgrade status")
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return printJSON(s, m)
-	}
-	return printLevels(s, m)
+	return show(s, c.output, m, err, func(m *stintv1.UpgradeStatusResponse) error { return printLevels(s, m) })
 }
 
 // levels fetches the feature levels on behalf of a command.

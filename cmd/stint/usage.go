@@ -83,12 +83,8 @@ func (c *usageListCommand) Run(s streams) error {
 }
 
 func (c *usageListCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
-	answer, err := ask(c.remote, "usage", "",
+	return ask(c.remote, "usage", "",
 		c.observe, stintv1connect.ObserveServiceClient.ListUsage, connect.NewRequest(request))
-	if err != nil {
-		return nil, err
-	}
-	return answer, nil
 }
 
 // writer returns a function that writes a record, and one for the end.

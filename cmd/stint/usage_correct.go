@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type usageCorrectCommand struct {
@@ -27,21 +28,16 @@ func (*usageCorrectCommand) Help() string {
 
 // Run corrects a bill and prints it.
 func (c *usageCorrectCommand) Run(s streams) error {
-	ctx, cancel := c.context()
-	defer cancel()
 	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter, Period: c.Period,
 		Units: c.Units, Note: c.Note, IdempotencyId: c.ID, New: c.New}
-	answer, err := c.limits(ctx).CorrectUsage(ctx, signed(c.byHand, request))
-	if err != nil {
-		return c.explainFate(ctx, "usage correct "+c.String(), err,
-			"it may have been done: repeat it with the same --id to learn; without one a repeat does it again")
-	}
-	if c.json() {
-		return printJSON(s, answer.Msg)
-	}
-	record := answer.Msg.Record
+	answer, err := ask(c.remote, "usage correct "+c.String(), maybeDone,
+		c.limits, stintv1connect.LimitServiceClient.CorrectUsage, signed(c.byHand, request))
+	return show(s, c.output, answer, err, func(m *stintv1.CorrectUsageResponse) error { return printCorrected(s, m.Record) })
+}
+
+func printCorrected(s streams, record *stintv1.UsageRecord) (err error) {
 	if record == nil {
-		_, err := fmt.Fprintln(s.out, "it was corrected before, under the same --id: stint usage shows the bill")
+		_, err = fmt.Fprintln(s.out, "it was corrected before, under the same --id: stint usage shows the bill")
 		return err
 	}
 	write, flush := usageTable(s)

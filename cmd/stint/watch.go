@@ -76,7 +76,7 @@ func (c *watchCommand) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil || err == nil {
 		return nil
 	}
-	return c.explain(ctx, "watch", err, false)
+	return c.explain(ctx, "watch", err, "")
 }
 
 func (c *watchCommand) print(s streams, e *stintv1.Event) error {
