@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -217,25 +218,11 @@ func (c *Cluster) node(i int) *node {
 	return c.nodes[i]
 }
 
-// byName finds a node by its id, or returns -1.
-func (c *Cluster) byName(name string) int {
-	return c.find(func(n *node) bool { return n.name == name })
-}
-
 // byIP finds a node by the address it listens on, or returns -1.
 func (c *Cluster) byIP(ip string) int {
-	return c.find(func(n *node) bool { return n.ip == ip })
-}
-
-func (c *Cluster) find(is func(*node) bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, n := range c.nodes {
-		if is(n) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(c.nodes, func(n *node) bool { return n.ip == ip })
 }
 
 func (o *Options) key() string { return filepath.Join(o.Dir, "cluster.key") }

@@ -2,10 +2,8 @@ package testcluster
 
 import (
 	"context"
-	"encoding/binary"
 	"flag"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -97,7 +95,7 @@ func (f *fake) listen(peer, gossip string) error {
 				if err != nil {
 					return
 				}
-				go f.echo(conn, address == peer)
+				go f.echo(conn)
 			}
 		}()
 	}
@@ -112,16 +110,7 @@ func (f *fake) listen(peer, gossip string) error {
 	return err
 }
 
-func (f *fake) echo(conn net.Conn, preamble bool) {
-	if preamble {
-		head := make([]byte, 7)
-		if _, err := io.ReadFull(conn, head); err != nil {
-			return
-		}
-		if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint16(head[5:]))); err != nil {
-			return
-		}
-	}
+func (f *fake) echo(conn net.Conn) {
 	b := make([]byte, 1)
 	for {
 		if _, err := conn.Read(b); err != nil {
@@ -201,17 +190,5 @@ func (f *fake) conn(network, to string) (net.Conn, error) {
 		return nil, err
 	}
 	f.conns[network+to] = conn
-	if network == "peer" {
-		_, err = conn.Write(preambleOf(1, "cluster", f.name+"/3/1", "other/3/1"))
-	}
-	return conn, err
-}
-
-func preambleOf(kind byte, texts ...string) []byte {
-	body := append([]byte{kind}, 0, 0, 0, 3)
-	for _, text := range texts {
-		body = append(binary.BigEndian.AppendUint16(body, uint16(len(text))), text...)
-	}
-	head := append([]byte("stnt"), 1)
-	return append(binary.BigEndian.AppendUint16(head, uint16(len(body))), body...)
+	return conn, nil
 }

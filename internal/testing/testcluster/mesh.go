@@ -29,12 +29,8 @@ func (m *mesh) front(i int, n *node) error {
 		if err != nil {
 			return err
 		}
-		identify := m.byPreamble
-		if port == gossipPort {
-			identify = m.bySocket
-		}
 		m.keep(listener)
-		m.wg.Go(func() { m.accept(listener, i, hostPort(n.ip, port), identify) })
+		m.wg.Go(func() { m.accept(listener, i, hostPort(n.ip, port)) })
 	}
 	datagrams, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(n.announced), Port: gossipPort})
 	if err != nil {
@@ -77,26 +73,23 @@ func (m *mesh) close() {
 	m.wg.Wait()
 }
 
-// identifier returns the node that dialed, and the bytes that it read from the connection to find out.
-type identifier func(net.Conn) (from int, read []byte)
-
-func (m *mesh) accept(listener net.Listener, to int, target string, identify identifier) {
+func (m *mesh) accept(listener net.Listener, to int, target string) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return // closed
 		}
 		if m.keep(conn) {
-			m.wg.Go(func() { m.connect(conn.(*net.TCPConn), to, target, identify) })
+			m.wg.Go(func() { m.connect(conn.(*net.TCPConn), to, target) })
 		}
 	}
 }
 
 // connect relays a connection. If the node does not listen, the connection is reset: that is how the node would have
 // refused it.
-func (m *mesh) connect(conn *net.TCPConn, to int, target string, identify identifier) {
+func (m *mesh) connect(conn *net.TCPConn, to int, target string) {
 	defer m.drop(conn)
-	from, read := identify(conn)
+	from := m.dialer(conn)
 	if !m.cluster.links.await(from, to) {
 		return
 	}
@@ -106,9 +99,6 @@ func (m *mesh) connect(conn *net.TCPConn, to int, target string, identify identi
 		return
 	}
 	defer m.drop(dialed)
-	if _, err := dialed.Write(read); err != nil {
-		return
-	}
 	var both sync.WaitGroup
 	both.Go(func() { m.pass(dialed.(*net.TCPConn), conn, from, to) })
 	both.Go(func() { m.pass(conn, dialed.(*net.TCPConn), to, from) })
