@@ -11,7 +11,6 @@ policies:
   window: {limits: [{name: day, quota: 1000000, fixed_window: {period: 24h, anchor: first_hit}}]}
 YAML
 
-live() { curl -s "http://$(address api 1)/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
 row() { echo "| $1 | $2 |"; }
 timed() { # timed NAME COMMAND...: seconds and peak memory
     local name=$1
@@ -21,14 +20,8 @@ timed() { # timed NAME COMMAND...: seconds and peak memory
 }
 
 cluster 1
-left=$keys n=0
-while ((left > 0)); do # keys are drawn at random out of nearly 10 million, so most are new
-    n=$((n + 1))
-    bench --policy window --protocol grpc --callers 8 --batch 500 --keys 9999999 --key-prefix "$(printf 'window%10d' $n | tr ' ' -)" \
-        --count $((left < 1000000 ? left : 1000000)) > /dev/null
-    left=$((left - 1000000))
-done
-row "backup of $(live) keys of 24 bytes, shards: $SHARDS, one idle node" "figure"
+fill window "$keys"
+row "backup of $(live 1) keys of 24 bytes, shards: $SHARDS, one idle node" "figure"
 echo "|---|---|"
 timed "stint backup FILE" "$work/stint" backup "$work/b" --addr "http://$(address api 1)"
 row "its size" "$(stat -c %s "$work/b") bytes"

@@ -157,6 +157,52 @@ measure() {
     done
 }
 
+# beside ROUNDS SECONDS KIND...: runs each of the cases, words of flags, once in each round under each kind, which
+# `start KIND` starts with no data, and prints a Markdown table: medians with ranges, and the rate beside the first kind's.
+beside() {
+    local rounds=$1 seconds=$2 round kind i first=$3
+    shift 2
+    for round in $(seq "$rounds"); do
+        for kind in "$@"; do
+            start "$kind"
+            for i in "${!cases[@]}"; do
+                # shellcheck disable=SC2086
+                bench ${cases[$i]//KIND/$kind} --duration "${seconds}s" >> "$work/$kind-$i"
+            done
+        done
+    done
+    echo
+    echo "| case | kind | checks/s (range) | beside $first, round by round (range) | p99 us | servers' CPU us/check | exact |"
+    echo "|-|-|-|-|-|-|-|"
+    for i in "${!cases[@]}"; do
+        for kind in "$@"; do
+            jq -rn --arg name "${cases[$i]}" --arg kind "$kind" --slurpfile first "$work/$first-$i" --slurpfile this "$work/$kind-$i" '
+                def median: sort | .[length / 2 | floor];
+                def hundredths: . * 100 | round / 100;
+                ($this | map(.checksPerSecond)) as $rates |
+                [$first, $this] | transpose | map(.[1].checksPerSecond / .[0].checksPerSecond) as $ratios |
+                "| `\($name)` | \($kind) | \($rates | median | round) (\($rates | min | round)-\($rates | max | round)) | \(
+                $ratios | median | hundredths) (\($ratios | min | hundredths)-\($ratios | max | hundredths)) | \(
+                $this | map(.latencyMicros.p99) | median) | \($this | map(.serverCpuMicrosPerCheck) | median | hundredths) | \(
+                if all($this[]; .verdict.ok) then "yes" else "NO" end) |"'
+        done
+    done
+}
+
+# live NODE: keys that a node holds.
+live() { curl -s "http://$(address api "$1")/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
+
+# fill POLICY KEYS: uses so many keys once. They are drawn at random out of nearly 10 million, so most are new.
+fill() {
+    local left=$2 n=0
+    while ((left > 0)); do
+        n=$((n + 1))
+        bench --policy "$1" --protocol grpc --callers 8 --batch 500 --keys 9999999 \
+            --key-prefix "$(printf '%-14s%02d' "$1" $n | tr ' ' -)" --count $((left < 1000000 ? left : 1000000)) > /dev/null
+        left=$((left - 1000000))
+    done
+}
+
 # machine: what all of it runs on, and how, in a line.
 machine() {
     echo "$(nproc) cores ($(awk -F ': *' '/^model name/ { print $2; exit }' /proc/cpuinfo)), $(

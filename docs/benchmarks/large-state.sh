@@ -24,20 +24,9 @@ restart() { # kill -9 of node 1; leaves in took the milliseconds until it is rea
     ready node-1 curl -sf "http://$(address api 1)/readyz"
     took=$((($(date +%s%N) - from) / 1000000))
 }
-live() { curl -s "http://$(address api "$1")/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
 resident() { awk '/VmRSS/ {printf "%.0f", $2 * 1024}' "/proc/${pids[node-$1]}/status"; }
 perkey() { echo $((($(resident "$1") - empty) / $(live "$1"))); } # perkey NODE
 mib() { du -sm "$work/data-1/$1" | cut -f1; }
-# Keys are drawn at random out of nearly 10 million, so a tenth of that many checks make nearly as many keys.
-fill() { # fill POLICY KEYS
-    local left=$2 n=0
-    while ((left > 0)); do
-        n=$((n + 1))
-        bench --policy "$1" --protocol grpc --callers 8 --batch 500 --keys 9999999 \
-            --key-prefix "$(printf '%-14s%02d' "$1" $n | tr ' ' -)" --count $((left < 1000000 ? left : 1000000)) > /dev/null
-        left=$((left - 1000000))
-    done
-}
 row() { echo "| $1 | $2 |"; }
 
 row "large state, $keys keys of 24 bytes" "figure"

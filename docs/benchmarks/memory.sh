@@ -15,22 +15,11 @@ policies:
 YAML
 
 of() { awk -v field="$1:" '$1 == field {printf "%.0f", $2 * 1024}' "/proc/${pids[$2]}/status"; } # of VmRSS|VmHWM NAME
-live() { curl -s "http://$(address api "$1")/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
 mib() { echo $(($1 >> 20)); }
-# Keys are drawn at random out of nearly 10 million, so a tenth of that many checks make nearly as many keys.
-fill() { # fill POLICY KEYS
-    local left=$2 n=0
-    while ((left > 0)); do
-        n=$((n + 1))
-        bench --policy "$1" --protocol grpc --callers 8 --batch 500 --keys 9999999 \
-            --key-prefix "$(printf '%-14s%02d' "$1" $n | tr ' ' -)" --count $((left < 1000000 ? left : 1000000)) > /dev/null
-        left=$((left - 1000000))
-    done
-}
-# perkey NAME NODE EMPTY: resident bytes of a key now, after 15 s, and at most.
+# perkey NAME WHAT EMPTY [KEYS, default those of node 1]: resident bytes of a key now, after 15 s, and at most.
 perkey() {
     local count now later
-    count=$(live 1) now=$(of VmRSS "$1")
+    count=${4:-$(live 1)} now=$(of VmRSS "$1")
     sleep 15
     later=$(of VmRSS "$1")
     echo "| $2 | $count | $(((now - $3) / count)) | $(((later - $3) / count)) | $((($(of VmHWM "$1") - $3) / count)) | $(mib "$3") |"
@@ -67,23 +56,19 @@ redis_fill() {
 }
 if [[ " $what " == *" redis "* ]]; then
     for kind in counter "counter that expires" "bucket that expires"; do
-        redis-server --port $((base + 51)) --bind 127.0.0.1 --dir "$work" --save '' > "$work/log-redis" 2>&1 &
-        pids[redis]=$!
-        ready redis redis-cli -p $((base + 51)) ping
+        redis redis $((base + 51)) --appendonly no
         empty=$(of VmRSS redis)
         case $kind in
             counter) redis_fill 'say("INCR " k)' ;;
             counter*) redis_fill 'say("INCR " k); say("EXPIRE " k " 86400")' ;;
             *) redis_fill 'say("HSET " k " tokens 99 ts 1700000000000"); say("EXPIRE " k " 86400")' ;;
         esac
-        live() { redis-cli -p $((base + 51)) dbsize; }
-        perkey redis "Redis, $kind" "$empty"
+        perkey redis "Redis, $kind" "$empty" "$(redis-cli -p $((base + 51)) dbsize)"
         stop redis
     done
 fi
 
 if [[ " $what " == *" expire "* ]]; then
-    live() { curl -s "http://$(address api "$1")/metrics" | awk 'index($1, "stint_keys") == 1 {sum += $2} END {printf "%.0f", sum}'; }
     cluster 1
     empty=$(of VmRSS node-1)
     fill short "$keys"

@@ -16,31 +16,8 @@ policies:
   thresholds: {limits: [{$limit, $thresholds}], notify: [billing]}
   both:       {limits: [{$limit, $thresholds}], notify: [billing], $meter}
 YAML
-policies=(plain metered thresholds both)
-cases=("--keys 100000 --protocol json" "--keys 100000 --protocol grpc --batch 100 --callers 16" "--protocol grpc --batch 100 --callers 16")
-
+cases=("--policy KIND --keys 100000 --protocol json" "--policy KIND --keys 100000 --protocol grpc --batch 100 --callers 16"
+    "--policy KIND --protocol grpc --batch 100 --callers 16")
+start() { cluster 1; }
 machine
-for round in $(seq "$rounds"); do
-    for policy in "${policies[@]}"; do
-        cluster 1
-        for i in "${!cases[@]}"; do
-            # shellcheck disable=SC2086
-            bench --policy "$policy" ${cases[$i]} --duration "${seconds}s" >> "$work/$policy-$i"
-        done
-    done
-done
-echo
-echo "| case | policy | checks/s (range) | beside plain, round by round (range) | p99 us | server's CPU us/check | exact |"
-echo "|-|-|-|-|-|-|-|"
-for i in "${!cases[@]}"; do
-    for policy in "${policies[@]}"; do
-        jq -rn --arg name "${cases[$i]}" --arg policy "$policy" --slurpfile plain "$work/plain-$i" --slurpfile this "$work/$policy-$i" '
-            def median: sort | .[length / 2 | floor];
-            def percent: . * 100 | round / 100;
-            ($this | map(.checksPerSecond)) as $rates |
-            [$plain, $this] | transpose | map(.[1].checksPerSecond / .[0].checksPerSecond) as $ratios |
-            "| `\($name)` | \($policy) | \($rates | median | round) (\($rates | min | round)-\($rates | max | round)) | \($ratios | median | percent) (\(
-            $ratios | min | percent)-\($ratios | max | percent)) | \($this | map(.latencyMicros.p99) | median) | \(
-            $this | map(.serverCpuMicrosPerCheck) | median | percent) | \(if all($this[]; .verdict.ok) then "yes" else "NO" end) |"'
-    done
-done
+beside "$rounds" "$seconds" plain metered thresholds both

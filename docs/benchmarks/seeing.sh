@@ -27,34 +27,16 @@ PYTHON
 python3 "$work/collector.py" "${collector##*:}" &
 pids[collector]=$!
 
-cases=("--keys 10000 --protocol json" "--keys 10000 --protocol grpc --batch 100 --callers 16")
+cases=("--policy free --keys 10000 --protocol json" "--policy free --keys 10000 --protocol grpc --batch 100 --callers 16")
+start() { # start alone|seen
+    if [ -n "${pids[watch]:-}" ]; then stop watch; fi
+    if [ "$1" = alone ]; then
+        cluster 1
+        return
+    fi
+    cluster 1 --decision-log "$work/decisions.ndjson" --trace-otlp "http://$collector" --trace-ratio 0.01
+    "$stint" watch --denied --addr "$(address api 1)" > /dev/null 2>&1 &
+    pids[watch]=$!
+}
 machine
-for round in $(seq "$rounds"); do
-    for kind in alone seen; do
-        if [ "$kind" = seen ]; then
-            cluster 1 --decision-log "$work/decisions.ndjson" --trace-otlp "http://$collector" --trace-ratio 0.01
-            "$stint" watch --denied --addr "$(address api 1)" > /dev/null 2>&1 &
-            pids[watch]=$!
-        else
-            cluster 1
-        fi
-        for i in "${!cases[@]}"; do
-            # shellcheck disable=SC2086
-            bench --policy free ${cases[$i]} --duration "${seconds}s" >> "$work/$kind-$i"
-        done
-        if [ "$kind" = seen ]; then stop watch; fi
-    done
-done
-echo
-echo "| case | alone: checks/s (range) | CPU us | seen: checks/s (range) | CPU us | seen / alone, round by round (range) | exact |"
-echo "|-|-|-|-|-|-|-|"
-for i in "${!cases[@]}"; do
-    jq -rn --arg name "${cases[$i]}" --slurpfile alone "$work/alone-$i" --slurpfile seen "$work/seen-$i" '
-        def median: sort | .[length / 2 | floor];
-        def rate: map(.checksPerSecond) | "\(median | round) (\(min | round)-\(max | round))";
-        def cpu: map(.serverCpuMicrosPerCheck) | median * 10 | round / 10;
-        def hundredths: . * 100 | round / 100;
-        [$alone, $seen] | transpose | map(.[1].checksPerSecond / .[0].checksPerSecond) as $ratios |
-        "| `\($name)` | \($alone | rate) | \($alone | cpu) | \($seen | rate) | \($seen | cpu) | \($ratios | median | hundredths) (\(
-        $ratios | min | hundredths)-\($ratios | max | hundredths)) | \(if all(($alone + $seen)[]; .verdict.ok) then "yes" else "NO" end) |"'
-done
+beside "$rounds" "$seconds" alone seen

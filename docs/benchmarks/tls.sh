@@ -17,40 +17,16 @@ for protocol in json grpc redis; do
     done
 done
 
-# plain, secured: starts the node, and sets the environment of those who ask it.
-plain() {
+start() { # start plain|secured: and sets the environment of those who ask
     unset STINT_CA STINT_API_CERT STINT_API_KEY STINT_TOKEN_FILE
-    cluster 1
-}
-secured() {
+    if [ "$1" = plain ]; then
+        cluster 1
+        return
+    fi
     export STINT_CA=$work/cert.pem STINT_API_CERT=$work/cert.pem STINT_API_KEY=$work/key.pem
-    unset STINT_TOKEN_FILE
     cluster 1
     "$stint" token create load --expires 1d --grant 'policy=free ops=check,read' --grant ops=observe --data-dir "$work/data-1" > "$work/load.token"
     export STINT_TOKEN_FILE=$work/load.token
 }
-
 machine
-for round in $(seq "$rounds"); do
-    for mode in plain secured; do
-        $mode
-        for i in "${!cases[@]}"; do
-            # shellcheck disable=SC2086
-            bench ${cases[$i]} --duration "${seconds}s" >> "$work/$mode-$i"
-        done
-    done
-done
-echo
-echo "| case | checks/s, plain (range) | TLS and token (range) | ratio, round by round (range) | p99 us, plain, secured | servers' CPU us/check, plain, secured |"
-echo "|-|-|-|-|-|-|"
-for i in "${!cases[@]}"; do
-    jq -rn --arg name "${cases[$i]}" --slurpfile plain "$work/plain-$i" --slurpfile secured "$work/secured-$i" '
-        def median: sort | .[length / 2 | floor];
-        def rate: map(.checksPerSecond);
-        def shown: "\(median | round) (\(min | round)-\(max | round))";
-        def percent: . * 100 | round / 100;
-        [$plain, $secured] | transpose | map(.[1].checksPerSecond / .[0].checksPerSecond) as $ratios |
-        "| `\($name)` | \($plain | rate | shown) | \($secured | rate | shown) | \($ratios | median | percent) (\($ratios | min | percent)-\(
-        $ratios | max | percent)) | \($plain | map(.latencyMicros.p99) | median), \($secured | map(.latencyMicros.p99) | median) | \(
-        $plain | map(.serverCpuMicrosPerCheck) | median | percent), \($secured | map(.serverCpuMicrosPerCheck) | median | percent) |"'
-done
+beside "$rounds" "$seconds" plain secured
