@@ -62,8 +62,8 @@ type window interface {
 }
 
 func (w *epochWindow) openAt(now limit.Time) (from, until limit.Time, units uint64) {
-	n := w.window(now)
-	return limit.Time(n * int64(w.period)), limit.Time((n + 1) * int64(w.period)), w.sum(n, n)
+	n := w.cell(now)
+	return limit.Time(n * int64(w.width)), limit.Time((n + 1) * int64(w.width)), w.sum(n, n)
 }
 
 func (w *anchoredWindow) openAt(now limit.Time) (from, until limit.Time, units uint64) {
@@ -140,14 +140,8 @@ func isLog(l limit.Limit) bool {
 // moveHits puts each hit that still counts where the new limit keeps it. A hit from a bucket is taken as late as it can
 // have been.
 func (m *Model) moveHits(from limit.Limit, old memory, now limit.Time) {
-	var history hits
-	width := limit.Time(1)
-	switch o := old.(type) {
-	case *buckets:
-		history, width = o.hits, limit.Time(o.width)
-	case *log:
-		history = o.hits
-	}
+	history := old.(*cells)
+	width := limit.Time(history.width)
 	for _, h := range history.all {
 		if h.units == 0 || h.cell <= int64(now/width)-history.keep {
 			continue
@@ -190,12 +184,10 @@ func (m *Model) scale(quota, before uint64, now limit.Time) {
 	part := func(units uint64) uint64 { return share(units, quota, before) }
 	switch x := m.memory.(type) {
 	case *weightedWindow:
-		n := x.window(now)
+		n := x.cell(now)
 		x.all = []hit{{n - 1, part(x.sum(n-1, n-1))}, {n, part(x.sum(n, n))}}
-	case *buckets:
-		x.all = x.since(x.bucket(now) - x.keep + 1).scaled(part)
-	case *log:
-		x.all = x.since(int64(now) - x.keep + 1).scaled(part)
+	case *cells:
+		x.all = x.since(x.cell(now) - x.keep + 1).scaled(part)
 	case *bucket:
 		if x.begun {
 			missing := new(big.Rat).Mul(x.used(now), new(big.Rat).Quo(rat(quota), rat(before)))

@@ -12,24 +12,17 @@ func (m *Model) copied() *Model { return &Model{limit: m.limit, memory: copyOf(m
 
 func copyOf(m memory) memory {
 	switch m := m.(type) {
-	case *epochWindow:
-		c := *m
-		c.all = slices.Clone(m.all)
+	case *cells:
+		c := m.copied()
 		return &c
+	case *epochWindow:
+		return &epochWindow{m.cells.copied()}
+	case *weightedWindow:
+		return &weightedWindow{m.cells.copied()}
 	case *anchoredWindow:
 		c := *m
 		c.units = slices.Clone(m.units)
 		return &c
-	case *weightedWindow:
-		c := *m
-		c.all = slices.Clone(m.all)
-		return &c
-	case *buckets:
-		c := *m
-		c.all = slices.Clone(m.all)
-		return &c
-	case *log:
-		return &log{hits{slices.Clone(m.all), m.keep}}
 	case *periods:
 		c := *m
 		c.hits = slices.Clone(m.hits)
@@ -51,6 +44,11 @@ func copyOf(m memory) memory {
 		return &c
 	}
 	panic(fmt.Sprintf("model: %T cannot be copied", m))
+}
+
+func (c cells) copied() cells {
+	c.all = slices.Clone(c.all)
+	return c
 }
 
 // spent is the used units. It does not count the tokens that an unused bucket does not hold yet.

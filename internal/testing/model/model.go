@@ -32,15 +32,15 @@ func New(l limit.Limit) *Model { return &Model{limit: l, memory: memoryOf(l)} }
 func memoryOf(l limit.Limit) memory {
 	switch l.Algorithm {
 	case limit.FixedWindow:
-		return &epochWindow{hits: hits{keep: 1}, period: l.Period}
+		return &epochWindow{cells{hits{keep: 1}, l.Period}}
 	case limit.FixedWindowFirstHit:
 		return &anchoredWindow{period: l.Period}
 	case limit.SlidingWindow:
-		return &weightedWindow{hits: hits{keep: 2}, period: l.Period}
+		return &weightedWindow{cells{hits{keep: 2}, l.Period}}
 	case limit.SlidingBuckets:
-		return &buckets{hits: hits{keep: int64(l.Period / l.Bucket)}, width: l.Bucket}
+		return &cells{hits{keep: int64(l.Period / l.Bucket)}, l.Bucket}
 	case limit.SlidingLog:
-		return &log{hits: hits{keep: int64(l.Period)}}
+		return &cells{hits{keep: int64(l.Period)}, 1}
 	case limit.TokenBucket:
 		return newBucket(l)
 	case limit.GCRA:

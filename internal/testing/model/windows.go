@@ -47,21 +47,27 @@ func (h *hits) giveBack(cell int64, units uint64) {
 	}
 }
 
-// epochWindow counts what was spent in the same floor(t / period).
-type epochWindow struct {
+// cells counts the current cell and the keep - 1 cells before it. Cells are as wide as a bucket, or one instant: then it
+// is all hits within one period, excluding the instant exactly one period ago.
+type cells struct {
 	hits
-	period limit.Span
+	width limit.Span
 }
 
-func (w *epochWindow) window(at limit.Time) int64 { return int64(at) / int64(w.period) }
+func (c *cells) cell(at limit.Time) int64 { return int64(at) / int64(c.width) }
 
-func (w *epochWindow) used(at limit.Time) *big.Rat {
-	return rat(w.sum(w.window(at), w.window(at)))
+func (c *cells) used(at limit.Time) *big.Rat {
+	return rat(c.sum(c.cell(at)-c.keep+1, c.cell(at)))
 }
-func (w *epochWindow) count(units uint64, at limit.Time)        { w.record(w.window(at), units) }
-func (w *epochWindow) refund(units uint64, taken, _ limit.Time) { w.giveBack(w.window(taken), units) }
+func (c *cells) count(units uint64, at limit.Time)        { c.record(c.cell(at), units) }
+func (c *cells) refund(units uint64, taken, _ limit.Time) { c.giveBack(c.cell(taken), units) }
+func (c *cells) windowStart(limit.Time) limit.Time        { return 0 }
+
+// epochWindow counts what was spent in the same floor(t / period): a single cell.
+type epochWindow struct{ cells }
+
 func (w *epochWindow) windowStart(now limit.Time) limit.Time {
-	return limit.Time(w.window(now) * int64(w.period))
+	return limit.Time(w.cell(now) * int64(w.width))
 }
 
 // anchoredWindow counts from the hit that opened the window until one period after it.
@@ -115,50 +121,15 @@ func (w *anchoredWindow) windowStart(now limit.Time) limit.Time {
 }
 
 // weightedWindow counts the current window, and the share of the previous one that is still within one period of now.
-type weightedWindow struct {
-	hits
-	period limit.Span
-}
-
-func (w *weightedWindow) window(at limit.Time) int64 { return int64(at) / int64(w.period) }
+type weightedWindow struct{ cells }
 
 func (w *weightedWindow) used(at limit.Time) *big.Rat {
-	n := w.window(at)
-	elapsed := int64(at) - n*int64(w.period)
-	share := big.NewRat(int64(w.period)-elapsed, int64(w.period))
+	n := w.cell(at)
+	elapsed := int64(at) - n*int64(w.width)
+	share := big.NewRat(int64(w.width)-elapsed, int64(w.width))
 	weighted := share.Mul(share, rat(w.sum(n-1, n-1)))
 	return weighted.Add(weighted, rat(w.sum(n, n)))
 }
-func (w *weightedWindow) count(units uint64, at limit.Time) { w.record(w.window(at), units) }
-func (w *weightedWindow) refund(units uint64, taken, _ limit.Time) {
-	w.giveBack(w.window(taken), units)
-}
-func (w *weightedWindow) windowStart(limit.Time) limit.Time { return 0 }
-
-// buckets counts the current bucket and the keep - 1 buckets before it.
-type buckets struct {
-	hits
-	width limit.Span
-}
-
-func (b *buckets) bucket(at limit.Time) int64 { return int64(at) / int64(b.width) }
-
-func (b *buckets) used(at limit.Time) *big.Rat {
-	return rat(b.sum(b.bucket(at)-b.keep+1, b.bucket(at)))
-}
-func (b *buckets) count(units uint64, at limit.Time)        { b.record(b.bucket(at), units) }
-func (b *buckets) refund(units uint64, taken, _ limit.Time) { b.giveBack(b.bucket(taken), units) }
-func (b *buckets) windowStart(limit.Time) limit.Time        { return 0 }
-
-// log counts the hits within one period, excluding the instant exactly one period ago.
-type log struct{ hits }
-
-func (l *log) used(at limit.Time) *big.Rat {
-	return rat(l.sum(int64(at)-l.keep+1, int64(at)))
-}
-func (l *log) count(units uint64, at limit.Time)        { l.record(int64(at), units) }
-func (l *log) refund(units uint64, taken, _ limit.Time) { l.giveBack(int64(taken), units) }
-func (l *log) windowStart(limit.Time) limit.Time        { return 0 }
 
 // tally counts everything.
 type tally struct{ units []uint64 }
