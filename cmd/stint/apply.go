@@ -219,25 +219,21 @@ func readPolicies(s streams, file string) (*policy.Set, error) {
 
 func (c *applyCommand) summary(r *stintv1.ApplyResponse) string {
 	var added, changed, ended int
-	for _, change := range r.Changes {
+	count := func(isNew, ends bool) {
 		switch {
-		case change.Before == nil:
+		case isNew:
 			added++
-		case change.After == nil:
+		case ends:
 			ended++
 		default:
 			changed++
 		}
 	}
+	for _, change := range r.Changes {
+		count(change.Before == nil, change.After == nil)
+	}
 	for _, change := range r.RuleChanges {
-		switch {
-		case change.Before == "":
-			added++
-		case change.After == "":
-			ended++
-		default:
-			changed++
-		}
+		count(change.Before == "", change.After == "")
 	}
 	counts := fmt.Sprintf("%d added, %d changed, %d ended", added, changed, ended)
 	switch {

@@ -22,17 +22,13 @@ func (c *benchCommand) floor(ctx context.Context, s streams) error {
 	if c.json() {
 		return json.NewEncoder(raw(s.out)).Encode(f)
 	}
-	table := newTable(s)
-	fmt.Fprintln(table, "ONE CALLER\tP50\tP99\tMAX")
-	for _, row := range []struct {
+	type part struct {
 		name string
 		took bench.Latency
-	}{
+	}
+	return printTable(s, "ONE CALLER\tP50\tP99\tMAX", []part{
 		{"write 4 KiB, fdatasync, appended", f.SyncAppendMicros},
 		{"write 4 KiB, fdatasync, preallocated", f.SyncPreallocatedMicros},
 		{"64 bytes over loopback TCP and back", f.RoundTripMicros},
-	} {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", row.name, micros(row.took.P50), micros(row.took.P99), micros(row.took.Max))
-	}
-	return table.Flush()
+	}, func(p part) []any { return []any{p.name, micros(p.took.P50), micros(p.took.P99), micros(p.took.Max)} })
 }

@@ -47,18 +47,12 @@ func printEvents(s streams, answer *stintv1.ListEventsResponse) error {
 		_, err := fmt.Fprintln(s.out, "no event waits, and there are no dead letters")
 		return err
 	}
-	table := newTable(s)
-	fmt.Fprintln(table, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY")
-	for _, e := range answer.Events {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
 	if answer.More {
-		fmt.Fprintln(s.err, "there are more: -n")
+		defer fmt.Fprintln(s.err, "there are more: -n")
 	}
-	return nil
+	return printTable(s, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY", answer.Events, func(e *stintv1.SinkEvent) []any {
+		return []any{instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why}
+	})
 }
 
 type eventsReplayCommand struct {

@@ -43,8 +43,8 @@ func (*keysListCommand) Help() string {
 
 // Run lists keys.
 func (c *keysListCommand) Run(s streams) error {
-	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(table table, k *stintv1.KeptKey) {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override))
+	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(k *stintv1.KeptKey) []any {
+		return []any{k.Policy, k.Key, overrideText(k.Override)}
 	})
 }
 
@@ -59,13 +59,13 @@ func (*overrideListCommand) Help() string {
 
 // Run lists the keys with an override.
 func (c *overrideListCommand) Run(s streams) error {
-	return c.list(s, "override list", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(table table, k *stintv1.KeptKey) {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-"))
+	return c.list(s, "override list", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(k *stintv1.KeptKey) []any {
+		return []any{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}
 	})
 }
 
 // list follows the pages and prints them as one.
-func (l *listing) list(s streams, what string, overrides bool, head string, row func(table, *stintv1.KeptKey)) error {
+func (l *listing) list(s streams, what string, overrides bool, head string, row func(*stintv1.KeptKey) []any) error {
 	if l.Count < 0 {
 		return usagef("%s: --count: is %d", what, l.Count)
 	}
@@ -84,12 +84,7 @@ func (l *listing) list(s streams, what string, overrides bool, head string, row 
 	if l.json() {
 		return printJSON(s, all)
 	}
-	table := newTable(s)
-	fmt.Fprintln(table, head)
-	for _, k := range all.Keys {
-		row(table, k)
-	}
-	if err := table.Flush(); err != nil {
+	if err := printTable(s, head, all.Keys, row); err != nil {
 		return err
 	}
 	return s.tellMore(all.NextCursor)

@@ -107,16 +107,13 @@ func (c *policiesHistoryCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "policies history", "",
 		c.policies, stintv1connect.PolicyServiceClient.History, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
 	return show(s, c.output, answer, err, func(m *stintv1.PolicyHistoryResponse) error {
-		table := newTable(s)
-		fmt.Fprintln(table, "VERSION\tTIME\tWHO\tKEPT\tNOTE")
-		for _, v := range m.Versions {
+		return printTable(s, "VERSION\tTIME\tWHO\tKEPT\tNOTE", m.Versions, func(v *stintv1.PolicyVersion) []any {
 			kept := "yes"
 			if !v.Kept {
 				kept = "-"
 			}
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\n", v.Version, instant(v.At), v.Actor, kept, v.Note)
-		}
-		return table.Flush()
+			return []any{v.Version, instant(v.At), v.Actor, kept, v.Note}
+		})
 	})
 }
 

@@ -123,16 +123,14 @@ func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
 		return err
 	}
 	fmt.Fprintln(s.out)
-	shards := newTable(s)
-	fmt.Fprintln(shards, "SHARD\tTAKEN\tVERDICT")
-	for _, d := range r.Shards {
+	err := printTable(s, "SHARD\tTAKEN\tVERDICT", r.Shards, func(d recovery.Shard) []any {
 		text := "exact"
 		if !d.Exact {
 			text = "not exact: " + d.Lost
 		}
-		fmt.Fprintf(shards, "%s\t%s\t%s\n", d.Name, dash(d.Chosen), text)
-	}
-	if err := shards.Flush(); err != nil {
+		return []any{d.Name, dash(d.Chosen), text}
+	})
+	if err != nil {
 		return err
 	}
 	return printOutlook(s, r)

@@ -51,11 +51,10 @@ func (c *removeNodeCommand) Run(s streams) error {
 		}
 	}
 	fmt.Fprintf(s.out, "removing %s: others take over its %s\n", c.Node, plural(n.Replicas, "replica"))
-	if err := c.begin(what); err != nil {
+	_, err = ask(c.remote, what, "it may have begun all the same: see stint status",
+		c.cluster, stintv1connect.ClusterServiceClient.RemoveNode, connect.NewRequest(&stintv1.RemoveNodeRequest{NodeId: c.Node}))
+	if err != nil || c.Wait <= 0 {
 		return err
-	}
-	if c.Wait <= 0 {
-		return nil
 	}
 	left, err := await(s, c.Wait, c.left)
 	if err != nil {
@@ -64,11 +63,11 @@ func (c *removeNodeCommand) Run(s streams) error {
 	if left != "" {
 		return fmt.Errorf("%s: after %v %s; it goes on: see stint status", what, c.Wait, left)
 	}
+	verdict := "%s is removed: it stops by itself; its data can be deleted\n"
 	if !n.Alive {
-		_, err = fmt.Fprintf(s.out, "%s is removed. If it still runs, it stops by itself. Its data can be deleted\n", c.Node)
-		return err
+		verdict = "%s is removed. If it still runs, it stops by itself. Its data can be deleted\n"
 	}
-	_, err = fmt.Fprintf(s.out, "%s is removed: it stops by itself; its data can be deleted\n", c.Node)
+	_, err = fmt.Fprintf(s.out, verdict, c.Node)
 	return err
 }
 
@@ -93,13 +92,6 @@ func losesCopies(m *stintv1.StatusResponse, stay int) string {
 		text += ", and stops counting while the node that has it is away"
 	}
 	return text + "; to keep them, start another node first"
-}
-
-func (c *removeNodeCommand) begin(what string) error {
-	_, err := ask(c.remote, what, "it may have begun all the same: see stint status",
-		c.cluster, stintv1connect.ClusterServiceClient.RemoveNode,
-		connect.NewRequest(&stintv1.RemoveNodeRequest{NodeId: c.Node}))
-	return err
 }
 
 // left describes what the node still holds, or returns "" if the node is removed.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -137,16 +138,9 @@ func printRestore(s streams, r *restore.Restore) error {
 
 // printEnds prints until when each limit denies after a restore.
 func printEnds(s streams, ends []restore.Limit, at limit.Time) error {
-	table := newTable(s)
-	fmt.Fprintln(table, "POLICY\tLIMIT\tCONTINUES")
-	for _, end := range ends {
-		name := end.Limit
-		if name == "" {
-			name = "(lockout)"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", end.Policy, name, continues(&end, at))
-	}
-	return table.Flush()
+	return printTable(s, "POLICY\tLIMIT\tCONTINUES", ends, func(end restore.Limit) []any {
+		return []any{end.Policy, cmp.Or(end.Limit, "(lockout)"), continues(&end, at)}
+	})
 }
 
 // continues describes how a limit continues.

@@ -45,15 +45,10 @@ func (c *secretListCommand) Run(s streams) error {
 }
 
 func printSecrets(s streams, m *stintv1.ListSecretsResponse) (err error) {
-	table := newTable(s)
-	fmt.Fprintln(table, "NUMBER\tMADE\tSTATE\tUNTIL")
-	for _, one := range m.Secrets {
-		fmt.Fprintf(table, "%d\t%s\t%s\t%s\n", one.Number, instantOr(one.MadeAt, "with the cluster"), one.State, instantOr(one.EndsAt, "-"))
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if len(m.WaitingFor) > 0 {
+	err = printTable(s, "NUMBER\tMADE\tSTATE\tUNTIL", m.Secrets, func(one *stintv1.Secret) []any {
+		return []any{one.Number, instantOr(one.MadeAt, "with the cluster"), one.State, instantOr(one.EndsAt, "-")}
+	})
+	if err == nil && len(m.WaitingFor) > 0 {
 		_, err = fmt.Fprintln(s.out, rotationLine(m))
 	}
 	return err
@@ -90,10 +85,12 @@ type secretRotateCommand struct {
 
 // Run begins the rotation and waits for its end.
 func (c *secretRotateCommand) Run(s streams) error {
-	number, err := c.begin()
+	answer, err := ask(c.remote, "secret rotate", "it may have begun all the same: see stint cluster secret",
+		c.secrets, stintv1connect.SecretServiceClient.Rotate, connect.NewRequest(&stintv1.RotateSecretRequest{}))
 	if err != nil {
 		return err
 	}
+	number := answer.Number
 	if c.Wait > 0 {
 		left, err := await(s, c.Wait, func() (string, error) {
 			m, err := c.remote.sealing("secret rotate")
@@ -115,15 +112,6 @@ func (c *secretRotateCommand) Run(s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, verdict, number)
 	return err
-}
-
-func (c *secretRotateCommand) begin() (number uint32, err error) {
-	answer, err := ask(c.remote, "secret rotate", "it may have begun all the same: see stint cluster secret",
-		c.secrets, stintv1connect.SecretServiceClient.Rotate, connect.NewRequest(&stintv1.RotateSecretRequest{}))
-	if err != nil {
-		return 0, err
-	}
-	return answer.Number, nil
 }
 
 type secretDropOldCommand struct {

@@ -122,18 +122,16 @@ func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
 		_, err := fmt.Fprintln(s.out, "there are no sinks")
 		return err
 	}
-	table := newTable(s)
-	fmt.Fprintln(table, "NAME\tKIND\tEVENTS\tURL\tSTATE")
-	for _, one := range answer.Sinks {
+	err := printTable(s, "NAME\tKIND\tEVENTS\tURL\tSTATE", answer.Sinks, func(one *stintv1.Sink) []any {
 		state := "enabled"
 		if one.DisabledAt != nil {
 			state = "disabled " + instant(one.DisabledAt) + ": " + one.DisabledWhy
 		} else if one.Failing != "" {
 			state = "failing: " + one.Failing
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", one.Name, one.Kind, strings.Join(one.Events, ","), one.Url, state)
-	}
-	if err := table.Flush(); err != nil {
+		return []any{one.Name, one.Kind, strings.Join(one.Events, ","), one.Url, state}
+	})
+	if err != nil {
 		return err
 	}
 	for _, one := range answer.Sinks {

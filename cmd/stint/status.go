@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -71,17 +72,14 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 		return err
 	}
 	fmt.Fprintln(s.out)
-	shards := newTable(s)
-	fmt.Fprintln(shards, "SHARD\tOWNER\tEPOCH\tSEQ\tKEYS\tPOLICIES\tREPLICAS")
-	for _, d := range m.Shards {
+	err := printTable(s, "SHARD\tOWNER\tEPOCH\tSEQ\tKEYS\tPOLICIES\tREPLICAS", m.Shards, func(d *stintv1.Shard) []any {
 		policies := strconv.FormatUint(d.PoliciesVersion, 10)
 		if d.Name == systemShard {
 			policies = "-" // it stores the policies and decides by none
 		}
-		fmt.Fprintf(shards, "%s\t%s\t%d\t%d\t%d\t%s\t%s\n", d.Name, dash(d.Owner), d.Epoch, d.Seq, d.Keys, policies,
-			replicasText(d.Replicas))
-	}
-	if err := shards.Flush(); err != nil {
+		return []any{d.Name, dash(d.Owner), d.Epoch, d.Seq, d.Keys, policies, replicasText(d.Replicas)}
+	})
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "\n%s\n", backupLine(m))
@@ -154,12 +152,7 @@ func clockText(n *stintv1.Node) string {
 	return ahead.String()
 }
 
-func dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
+func dash(text string) string { return cmp.Or(text, "-") }
 
 // certificatesText describes how long a node's certificates are valid, or returns "" if it has none.
 func certificatesText(n *stintv1.Node) string {

@@ -24,6 +24,17 @@ func newTable(s streams) table {
 	return table{printable{t}, t.Flush}
 }
 
+// printTable writes a table: its head, and a row of cells for each item.
+func printTable[T any](s streams, head string, items []T, row func(T) []any) error {
+	table := newTable(s)
+	fmt.Fprintln(table, head)
+	for _, item := range items {
+		cells := row(item)
+		fmt.Fprintf(table, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
+	}
+	return table.Flush()
+}
+
 // printLimits writes one line for each limit and one for each lockout. at is when the state was read; if it is nil,
 // rest is shown as an instant. The columns for keys, held and granted units, and for the wait until the same request is
 // admitted, appear only if there is something to show.

@@ -116,9 +116,7 @@ func printTokens(s streams, answer *stintv1.ListTokensResponse) error {
 	if len(answer.Tokens) == 0 {
 		return nil
 	}
-	table := newTable(s)
-	fmt.Fprintln(table, "NAME\tKIND\tLAST USED\tEXPIRES\tMAY DO")
-	for _, t := range answer.Tokens {
+	return printTable(s, "NAME\tKIND\tLAST USED\tEXPIRES\tMAY DO", answer.Tokens, func(t *stintv1.Token) []any {
 		kind := "token"
 		if t.Id == "" {
 			kind = "role"
@@ -127,10 +125,8 @@ func printTokens(s streams, answer *stintv1.ListTokensResponse) error {
 		for _, g := range t.Grants {
 			record.Grants = append(record.Grants, api.GrantOf(g))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", t.Name, kind, instantOr(t.LastUsed, "-"), instantOr(t.ExpiresAt, "never"),
-			record.TextOfGrants())
-	}
-	return table.Flush()
+		return []any{t.Name, kind, instantOr(t.LastUsed, "-"), instantOr(t.ExpiresAt, "never"), record.TextOfGrants()}
+	})
 }
 
 // instantOr is instant for a time that may be absent.

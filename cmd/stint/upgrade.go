@@ -51,16 +51,13 @@ func (r remote) levels(command string) (*stintv1.UpgradeStatusResponse, error) {
 func printLevels(s streams, m *stintv1.UpgradeStatusResponse) error {
 	fmt.Fprintln(s.out, levelLine(m))
 	fmt.Fprintln(s.out)
-	nodes := newTable(s)
-	fmt.Fprintln(nodes, "NODE\tVERSION\tLEVELS\tDATA\tHEARD")
-	for _, n := range m.Nodes {
+	return printTable(s, "NODE\tVERSION\tLEVELS\tDATA\tHEARD", m.Nodes, func(n *stintv1.NodeLevels) []any {
 		heard := "no"
 		if n.Alive {
 			heard = "now"
 		}
-		fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%s\n", n.Id, dash(n.Version), span(n.Min, n.Max), n.Kept, heard)
-	}
-	return nodes.Flush()
+		return []any{n.Id, dash(n.Version), span(n.Min, n.Max), n.Kept, heard}
+	})
 }
 
 // span returns "1" or "1 to 2".
@@ -152,10 +149,12 @@ type upgradeFinishCommand struct {
 
 // Run begins the rise and waits for its end.
 func (c *upgradeFinishCommand) Run(s streams) error {
-	level, err := c.begin()
+	answer, err := ask(c.remote, "upgrade finish", "it may have begun all the same: see stint cluster upgrade status",
+		c.cluster, stintv1connect.ClusterServiceClient.FinishUpgrade, connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
 	if err != nil || c.Wait <= 0 {
 		return err
 	}
+	level := answer.Level
 	left, err := await(s, c.Wait, func() (string, error) {
 		m, err := c.remote.levels("upgrade finish")
 		if err != nil || m.Level >= level {
@@ -171,14 +170,4 @@ func (c *upgradeFinishCommand) Run(s streams) error {
 	}
 	_, err = fmt.Fprintf(s.out, "the cluster is at feature level %d\n", level)
 	return err
-}
-
-func (c *upgradeFinishCommand) begin() (level uint32, err error) {
-	answer, err := ask(c.remote, "upgrade finish", "it may have begun all the same: see stint cluster upgrade status",
-		c.cluster, stintv1connect.ClusterServiceClient.FinishUpgrade,
-		connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
-	if err != nil {
-		return 0, err
-	}
-	return answer.Level, nil
 }

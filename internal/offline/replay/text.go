@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/stint-io/stint/policy"
 )
 
 // WriteText writes the report as text, with a plot over time.
@@ -95,7 +97,7 @@ func (t *Timeline) plot(text *bytes.Buffer) {
 	fmt.Fprintf(text, "  denied   │%s│ at most %d\n", bars(denied, most), highest(denied))
 	width := time.Duration(t.WidthMillis) * time.Millisecond
 	end := t.Start.Add(width * time.Duration(len(t.Columns)))
-	fmt.Fprintf(text, "           └%s┘ in %s\n", strings.Repeat("─", len(t.Columns)), short(width))
+	fmt.Fprintf(text, "           └%s┘ in %s\n", strings.Repeat("─", len(t.Columns)), policy.SpanText(span(width)))
 	fmt.Fprintf(text, "           %s to %s UTC\n", t.Start.Format(time.DateTime), end.Format(time.DateTime))
 }
 
@@ -119,16 +121,4 @@ func bars(counts []uint64, most uint64) string {
 		row.WriteRune(heights[height])
 	}
 	return row.String()
-}
-
-// short formats a duration without zero minutes and seconds: 10m, 24h.
-func short(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

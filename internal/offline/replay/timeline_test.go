@@ -90,14 +90,3 @@ The first that could not be read: auth.log:7: cut short
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		5 * time.Millisecond: "5ms", 30 * time.Second: "30s", 10 * time.Minute: "10m", 24 * time.Hour: "24h",
-		90 * time.Second: "1m30s", 20 * time.Second: "20s",
-	} {
-		if got := short(d); got != want {
-			t.Errorf("%v is %s, want %s", d, got, want)
-		}
-	}
-}

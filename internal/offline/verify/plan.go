@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -58,10 +59,10 @@ type Progress struct {
 }
 
 func (p Plan) withDefaults() Plan {
-	p.Keys = orDefault(p.Keys, 12)
-	p.Workers = orDefault(p.Workers, 16)
-	p.Deadline = orDefault(p.Deadline, 2*time.Second)
-	p.Settle = orDefault(p.Settle, 30*time.Second)
+	p.Keys = cmp.Or(p.Keys, 12)
+	p.Workers = cmp.Or(p.Workers, 16)
+	p.Deadline = cmp.Or(p.Deadline, 2*time.Second)
+	p.Settle = cmp.Or(p.Settle, 30*time.Second)
 	if p.KeyPrefix == "" {
 		p.KeyPrefix = fmt.Sprintf("verify-%x-%x/", p.Seed&0xffff, time.Now().UnixMicro())
 	}
@@ -71,14 +72,6 @@ func (p Plan) withDefaults() Plan {
 	}
 	p.Addresses = addresses
 	return p
-}
-
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
 }
 
 // memory is the longest time for which a denial of any target may be repeated.

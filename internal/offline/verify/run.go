@@ -3,7 +3,9 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,13 +101,10 @@ func (r *run) progress() Progress {
 	return p
 }
 
-func (r *run) allShards() (all []*shard) {
+func (r *run) allShards() []*shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, s := range r.shards {
-		all = append(all, s)
-	}
-	return all
+	return slices.Collect(maps.Values(r.shards))
 }
 
 // setupPatience is how long the nodes may take until their first answer.
@@ -241,12 +240,7 @@ func (r *run) fillUp(ctx context.Context) {
 func (r *run) allFull() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, k := range r.active {
-		if !k.full() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.active, func(k *key) bool { return !k.full() })
 }
 
 // pause waits; it returns false if ctx ends first.

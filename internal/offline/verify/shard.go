@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"sync"
@@ -94,15 +96,8 @@ func (s *shard) keep(m mark) {
 func (s *shard) ordered() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	places := make([]place, 0, len(s.times))
-	for p := range s.times {
-		places = append(places, p)
-	}
-	slices.SortFunc(places, func(a, b place) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
+	places := slices.SortedFunc(maps.Keys(s.times), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.seq, b.seq))
 	})
 	for i := 1; i < len(places); i++ {
 		if before, after := s.times[places[i-1]], s.times[places[i]]; after <= before {

@@ -481,16 +481,3 @@ func (l Ledger) Settle(final uint64) error {
 	}
 	return nil
 }
-
-// Fingerprints checks that all replicas of a shard are equal at every log index at which they were seen.
-type Fingerprints map[uint64]uint64
-
-// Seen records the fingerprint of one replica after the entry at index, and returns an error if another replica had a
-// different one there.
-func (f Fingerprints) Seen(index, sum uint64) error {
-	if known, ok := f[index]; ok && known != sum {
-		return fmt.Errorf("after entry %d one replica has fingerprint %016x, another %016x", index, known, sum)
-	}
-	f[index] = sum
-	return nil
-}

@@ -168,16 +168,6 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-func TestFingerprints(t *testing.T) {
-	f := Fingerprints{}
-	if f.Seen(1, 10) != nil || f.Seen(2, 20) != nil || f.Seen(1, 10) != nil {
-		t.Fatal("equal replicas were told apart")
-	}
-	if f.Seen(2, 21) == nil {
-		t.Fatal("a fork was not seen")
-	}
-}
-
 func TestLinearizable(t *testing.T) {
 	const quota = 2
 	take := func(from, to int64, used uint64) Observed {
