@@ -78,5 +78,4 @@ func (r *reader) skip() {
 			}
 		}
 	}
-	r.bytes(8 + 4)
 }

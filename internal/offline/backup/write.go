@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"slices"
 
@@ -21,10 +20,7 @@ const (
 	headerMost  = 1 << 20
 	frameBytes  = 256 << 10
 	sectionMark = 'S'
-	endMark     = 'E'
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Header is what a backup says of itself.
 type Header struct {
@@ -124,23 +120,14 @@ func (w *Writer) Section(fill func(io.Writer) error) error {
 	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{sectionMark}, uint32(id))); err != nil {
 		return err
 	}
-	frames := &frameWriter{out: w}
-	packed, err := zstd.NewWriter(frames, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	packed, err := zstd.NewWriter(frameWriter{w}, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		return err
 	}
-	raw := &countedWriter{out: packed, crc: crc32.New(castagnoli)}
-	if err := fill(raw); err != nil {
-		return errors.Join(err, packed.Close())
-	}
-	if err := packed.Close(); err != nil {
+	if err := errors.Join(fill(packed), packed.Close()); err != nil {
 		return err
 	}
-	if err := frames.close(); err != nil {
-		return err
-	}
-	end := binary.LittleEndian.AppendUint64(nil, raw.bytes)
-	if _, err := w.Write(binary.LittleEndian.AppendUint32(end, raw.crc.Sum32())); err != nil {
+	if _, err := w.Write(binary.LittleEndian.AppendUint32(nil, 0)); err != nil {
 		return err
 	}
 	w.sections++
@@ -152,63 +139,20 @@ func (w *Writer) Finish() error {
 	if id, missing := w.Next(); missing {
 		return fmt.Errorf("backup: shard %v is missing", id)
 	}
-	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{endMark}, uint32(w.sections))); err != nil {
-		return err
-	}
 	_, err := w.Write(w.sum.Sum(nil))
 	return err
 }
 
 // frameWriter cuts a stream into frames.
-type frameWriter struct {
-	out    io.Writer
-	buffer []byte
-}
+type frameWriter struct{ out io.Writer }
 
-func (f *frameWriter) Write(b []byte) (int, error) {
-	f.buffer = append(f.buffer, b...)
-	if len(f.buffer) < frameBytes {
-		return len(b), nil
-	}
-	return len(b), f.flush()
-}
-
-func (f *frameWriter) flush() error {
-	for len(f.buffer) > 0 {
-		n := min(len(f.buffer), frameBytes)
-		if err := f.frame(f.buffer[:n]); err != nil {
-			return err
+// Write implements io.Writer.
+func (f frameWriter) Write(b []byte) (int, error) {
+	for part := range slices.Chunk(b, frameBytes) {
+		frame := append(binary.LittleEndian.AppendUint32(nil, uint32(len(part))), part...)
+		if _, err := f.out.Write(frame); err != nil {
+			return 0, err
 		}
-		f.buffer = f.buffer[:copy(f.buffer, f.buffer[n:])]
 	}
-	return nil
-}
-
-func (f *frameWriter) frame(b []byte) error {
-	if _, err := f.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(b)))); err != nil {
-		return err
-	}
-	_, err := f.out.Write(b)
-	return err
-}
-
-func (f *frameWriter) close() error {
-	if err := f.flush(); err != nil {
-		return err
-	}
-	return f.frame(nil)
-}
-
-// countedWriter counts and sums what is written.
-type countedWriter struct {
-	out   io.Writer
-	crc   hash.Hash32
-	bytes uint64
-}
-
-func (c *countedWriter) Write(b []byte) (int, error) {
-	n, err := c.out.Write(b)
-	c.crc.Write(b[:n])
-	c.bytes += uint64(n)
-	return n, err
+	return len(b), nil
 }
