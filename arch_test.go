@@ -136,7 +136,6 @@ var doors = map[string][]string{
 	"github.com/alecthomas/kong":            {"cmd/stint"},
 	"github.com/HdrHistogram":               {"internal/offline/bench"},
 	"go.yaml.in/":                           {"policy", "cmd/stint", "api"}, // messages of policies as nodes of their file
-	"github.com/schollz/progressbar":        {"cmd/stint"},
 	"golang.org/x/crypto/x509roots":         {"cmd/stint"}, // authorities for an image that has none
 	"golang.org/x/term":                     {"cmd/stint"},
 	"golang.org/x/sys":                      {"cmd/stint", "internal/offline/bench", "node", "raftfsm"},

@@ -8,9 +8,8 @@ import (
 // envoyNode is a step on the path to a domain's rules, one for each entry of a descriptor.
 type envoyNode struct {
 	rule     *EnvoyRule                // the rule that ends here, or nil
-	exact    map[EnvoyEntry]*envoyNode // by key and value
+	next     map[EnvoyEntry]*envoyNode // by key and value; "*" is for values that meet nothing else
 	patterns []envoyPattern            // in the order of the file
-	any      map[string]*envoyNode     // by key: the value "*"
 }
 
 type envoyPattern struct {
@@ -22,7 +21,7 @@ type envoyPattern struct {
 
 // compile builds the tree of the rules. It must be called before the domain is shared.
 func (e *EnvoyDomain) compile() {
-	e.root = &envoyNode{}
+	e.root = newEnvoyNode()
 	for i := range e.Rules {
 		n := e.root
 		for _, m := range e.Rules[i].Match {
@@ -32,34 +31,23 @@ func (e *EnvoyDomain) compile() {
 	}
 }
 
+func newEnvoyNode() *envoyNode { return &envoyNode{next: map[EnvoyEntry]*envoyNode{}} }
+
 // toward returns the node after one step of a rule, creating it if needed.
 func (n *envoyNode) toward(m EnvoyEntry) *envoyNode {
-	switch {
-	case m.Value == "*":
-		if n.any == nil {
-			n.any = map[string]*envoyNode{}
-		}
-		if n.any[m.Key] == nil {
-			n.any[m.Key] = &envoyNode{}
-		}
-		return n.any[m.Key]
-	case strings.Contains(m.Value, "*"):
+	if m.Value != "*" && strings.Contains(m.Value, "*") {
 		for _, p := range n.patterns {
 			if p.key == m.Key && p.text == m.Value {
 				return p.next
 			}
 		}
-		next := &envoyNode{}
-		n.patterns = append(n.patterns, envoyPattern{m.Key, strings.Split(m.Value, "*"), m.Value, next})
-		return next
+		n.patterns = append(n.patterns, envoyPattern{m.Key, strings.Split(m.Value, "*"), m.Value, newEnvoyNode()})
+		return n.patterns[len(n.patterns)-1].next
 	}
-	if n.exact == nil {
-		n.exact = map[EnvoyEntry]*envoyNode{}
+	if n.next[m] == nil {
+		n.next[m] = newEnvoyNode()
 	}
-	if n.exact[m] == nil {
-		n.exact[m] = &envoyNode{}
-	}
-	return n.exact[m]
+	return n.next[m]
 }
 
 // Match returns the rule that a descriptor meets, or nil. Each entry of the descriptor goes one step: to the rules with
@@ -77,7 +65,7 @@ func (e *EnvoyDomain) Match(descriptor []EnvoyEntry) *EnvoyRule {
 }
 
 func (n *envoyNode) step(pair EnvoyEntry) *envoyNode {
-	if next := n.exact[pair]; next != nil {
+	if next := n.next[pair]; next != nil && pair.Value != "*" {
 		return next
 	}
 	for i := range n.patterns {
@@ -85,7 +73,7 @@ func (n *envoyNode) step(pair EnvoyEntry) *envoyNode {
 			return p.next
 		}
 	}
-	return n.any[pair.Key]
+	return n.next[EnvoyEntry{pair.Key, "*"}]
 }
 
 // admits reports whether the value consists of the literal parts in their order, with any text between them.

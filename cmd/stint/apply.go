@@ -15,15 +15,20 @@ import (
 )
 
 type applyCommand struct {
-	File            string        `short:"f" help:"Policies file; - is stdin." required:"" placeholder:"FILE"`
-	IfChanged       bool          `help:"Do nothing if these policies are in force."`
-	DryRun          bool          `help:"Show what would change, and change nothing."`
-	Prune           bool          `help:"End the policies that are not in the file. Without it a person is asked, and a script refused."`
-	Rekey           bool          `help:"Hash the keys of namespaces, or cease to: all their keys are new. Without it a person is asked, and a script refused."`
-	ExpectedVersion *uint64       `help:"Only if this is the version in force." placeholder:"N"`
-	Note            string        `help:"Why, for those who come after: stint policies history."`
-	Actor           string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
-	Wait            time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
+	File            string  `short:"f" help:"Policies file; - is stdin." required:"" placeholder:"FILE"`
+	IfChanged       bool    `help:"Do nothing if these policies are in force."`
+	ExpectedVersion *uint64 `help:"Only if this is the version in force." placeholder:"N"`
+	applying
+}
+
+// applying has the flags of the commands that put policies in force.
+type applying struct {
+	DryRun bool          `help:"Show what would change, and change nothing."`
+	Prune  bool          `help:"End the policies that are missing. Without it: ask on a terminal, fail otherwise."`
+	Rekey  bool          `help:"Hash the keys of namespaces, or stop: all their keys are new. Without it: as without --prune."`
+	Note   string        `help:"Why, for stint policies history."`
+	Actor  string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
+	Wait   time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
 	output
 	remote
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -108,9 +107,8 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 }
 
 func (c *backupCommand) record(begun time.Time, bytes int64) error {
-	ctx, cancel := c.context()
-	defer cancel()
-	_, err := c.cluster(ctx).RecordBackup(ctx, connect.NewRequest(&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}))
+	request := &stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}
+	_, err := ask(c.remote, "backup", "", c.cluster, stintv1connect.ClusterServiceClient.RecordBackup, connect.NewRequest(request))
 	return err
 }
 
@@ -158,16 +156,15 @@ func (b *backupRun) shard(ctx context.Context, w *backup.Writer, name string) er
 // then those of the nodes with a replica.
 func (b *backupRun) sources(ctx context.Context, name string) []string {
 	addrs := []string{b.reach(ctx)}
-	scheme, _, _ := strings.Cut(addrs[0], "://") // a cluster has TLS on all its nodes or on none
 	has := map[string]bool{}
 	for _, d := range b.status.Shards {
 		for _, r := range d.Replicas {
 			has[r.Node] = has[r.Node] || d.Name == name
 		}
 	}
-	for _, n := range b.status.Nodes {
-		if has[n.Id] && n.Alive && n.ApiAddr != "" {
-			addrs = append(addrs, scheme+"://"+n.ApiAddr)
+	for _, node := range b.answering(b.status) {
+		if has[node.id] {
+			addrs = append(addrs, node.url)
 		}
 	}
 	return addrs

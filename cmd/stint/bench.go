@@ -123,9 +123,8 @@ func progressLine(p bench.Progress) string {
 	case p.Total > 0:
 		done = p.Elapsed.Seconds() / p.Total.Seconds()
 	}
-	filled := min(int(done*barWidth), barWidth)
-	return fmt.Sprintf("[%s%s] %4.1fs  %.0f checks/s  admitted %d  denied %d  failed %d", strings.Repeat("#", filled),
-		strings.Repeat(".", barWidth-filled), p.Elapsed.Seconds(), p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
+	return fmt.Sprintf("%s %4.1fs  %.0f checks/s  admitted %d  denied %d  failed %d", progressBar(done), p.Elapsed.Seconds(),
+		p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
 }
 
 // printReport writes the measurements as text.

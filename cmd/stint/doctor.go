@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -99,11 +98,8 @@ func (c *doctorCommand) nodes(ctx context.Context, status *stintv1.StatusRespons
 		}
 		return nodes
 	}
-	scheme, _, _ := strings.Cut(urls[0], "://")
-	for _, n := range status.Nodes {
-		if n.Alive && n.ApiAddr != "" && n.State != "removed" {
-			nodes = append(nodes, c.node(ctx, n.Id, scheme+"://"+n.ApiAddr))
-		}
+	for _, n := range c.answering(status) {
+		nodes = append(nodes, c.node(ctx, n.id, n.url))
 	}
 	switch {
 	case c.DataDir != "" && len(nodes) == 1: // a lone node is asked at its socket

@@ -20,7 +20,8 @@ func (c *healthcheckCommand) Run(s streams) error {
 	return nil
 }
 
-// fetch makes a request that is not a call, and returns the body. The error for a refusal begins with that of the address.
+// fetch makes a request that is not a call, and returns the body. The error for a refusal begins with that of the
+// address.
 func (r remote) fetch(what, method, path, body string, refused func(addr string) string) (string, error) {
 	ctx, cancel := r.context()
 	defer cancel()

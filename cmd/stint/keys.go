@@ -96,8 +96,8 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 	defer cancel()
 	answer, err := l.observe(ctx).ListKeys(ctx, connect.NewRequest(m))
 	if connect.CodeOf(err) == connect.CodeUnavailable && connect.IsWireError(err) && l.DataDir == "" {
-		for _, url := range l.others(ctx) {
-			if answer, other := stintv1connect.NewObserveServiceClient(l.client(), url).ListKeys(ctx, connect.NewRequest(m)); other == nil {
+		for _, node := range l.others(ctx) {
+			if answer, other := stintv1connect.NewObserveServiceClient(l.client(), node.url).ListKeys(ctx, connect.NewRequest(m)); other == nil {
 				return answer.Msg, nil
 			}
 		}
@@ -108,19 +108,27 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 	return answer.Msg, nil
 }
 
-// others lists the addresses of the nodes that answer, according to the cluster, or none if it does not answer.
-func (r remote) others(ctx context.Context) (urls []string) {
+// others lists the nodes that answer, or none if the cluster does not answer.
+func (r remote) others(ctx context.Context) []nodeAddress {
 	answer, err := r.cluster(ctx).Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
 	if err != nil {
 		return nil
 	}
+	return r.answering(answer.Msg)
+}
+
+// nodeAddress is the address of a node that answers.
+type nodeAddress struct{ id, url string }
+
+// answering lists the nodes that answer, according to the cluster.
+func (r remote) answering(m *stintv1.StatusResponse) (nodes []nodeAddress) {
 	scheme, _, _ := strings.Cut(r.urls()[0], "://") // a cluster has TLS on all its nodes or on none
-	for _, n := range answer.Msg.Nodes {
-		if n.Alive && n.ApiAddr != "" {
-			urls = append(urls, scheme+"://"+n.ApiAddr)
+	for _, n := range m.Nodes {
+		if n.Alive && n.ApiAddr != "" && n.State != "removed" {
+			nodes = append(nodes, nodeAddress{n.Id, scheme + "://" + n.ApiAddr})
 		}
 	}
-	return urls
+	return nodes
 }
 
 // overrideText describes an override.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -118,16 +117,9 @@ func (c *policiesHistoryCommand) Run(s streams) error {
 }
 
 type policiesRollbackCommand struct {
-	Version uint64        `arg:"" help:"The version to put in force again: stint policies history lists them."`
-	DryRun  bool          `help:"Show what would change, and change nothing."`
-	YAML    bool          `name:"yaml" help:"Print the version as a policies file, and change nothing."`
-	Prune   bool          `help:"End the policies that the version does not have. Without it a person is asked, and a script refused."`
-	Rekey   bool          `help:"Hash the keys of namespaces, or cease to: all their keys are new. Without it a person is asked, and a script refused."`
-	Note    string        `help:"Why, for those who come after."`
-	Actor   string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
-	Wait    time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
-	output
-	remote
+	Version uint64 `arg:"" help:"The version to put in force again: stint policies history lists them."`
+	YAML    bool   `name:"yaml" help:"Print the version as a policies file, and change nothing."`
+	applying
 }
 
 // Help implements kong.HelpProvider.
@@ -149,12 +141,11 @@ func (c *policiesRollbackCommand) Run(s streams) error {
 		_, err := raw(s.out).Write(policy.Format(set))
 		return err
 	}
-	note := fmt.Sprintf("rollback to version %d", c.Version)
+	apply := &applyCommand{File: fmt.Sprintf("version %d", c.Version), ExpectedVersion: &inForce, applying: c.applying}
+	apply.Note = fmt.Sprintf("rollback to version %d", c.Version)
 	if c.Note != "" {
-		note += ": " + c.Note
+		apply.Note += ": " + c.Note
 	}
-	apply := &applyCommand{File: fmt.Sprintf("version %d", c.Version), DryRun: c.DryRun, Prune: c.Prune, Rekey: c.Rekey,
-		ExpectedVersion: &inForce, Note: note, Actor: c.Actor, Wait: c.Wait, output: c.output, remote: c.remote}
 	return apply.put(s, set)
 }
 

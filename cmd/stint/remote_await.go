@@ -32,6 +32,16 @@ func await(s streams, wait time.Duration, ask func() (left string, err error)) (
 	return left, err
 }
 
+// awaitEnd awaits the end of a change on behalf of a command. see names the command that shows it if the wait is over
+// before.
+func awaitEnd(s streams, command string, wait time.Duration, see string, ask func() (left string, err error)) error {
+	left, err := await(s, wait, ask)
+	if err == nil && left != "" {
+		return fmt.Errorf("%s: after %v %s; it goes on: see %s", command, wait, left, see)
+	}
+	return err
+}
+
 // passing reports whether a failed question may be answered later. A server that cannot be reached counts as
 // unavailable.
 func passing(err error) bool {

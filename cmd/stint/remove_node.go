@@ -56,12 +56,8 @@ func (c *removeNodeCommand) Run(s streams) error {
 	if err != nil || c.Wait <= 0 {
 		return err
 	}
-	left, err := await(s, c.Wait, c.left)
-	if err != nil {
+	if err := awaitEnd(s, what, c.Wait, "stint status", c.left); err != nil {
 		return err
-	}
-	if left != "" {
-		return fmt.Errorf("%s: after %v %s; it goes on: see stint status", what, c.Wait, left)
 	}
 	verdict := "%s is removed: it stops by itself; its data can be deleted\n"
 	if !n.Alive {

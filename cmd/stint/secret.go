@@ -92,7 +92,7 @@ func (c *secretRotateCommand) Run(s streams) error {
 	}
 	number := answer.Number
 	if c.Wait > 0 {
-		left, err := await(s, c.Wait, func() (string, error) {
+		err := awaitEnd(s, "secret rotate", c.Wait, "stint cluster secret", func() (string, error) {
 			m, err := c.remote.sealing("secret rotate")
 			if err != nil || rotated(m, number) {
 				return "", err
@@ -101,9 +101,6 @@ func (c *secretRotateCommand) Run(s streams) error {
 		})
 		if err != nil {
 			return err
-		}
-		if left != "" {
-			return fmt.Errorf("secret rotate: after %v %s; it goes on: see stint cluster secret", c.Wait, left)
 		}
 	}
 	verdict := "secret %d seals; the former one opens ids for 31 days\n"

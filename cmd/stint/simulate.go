@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/stint-io/stint/internal/offline/replay"
 	"github.com/stint-io/stint/policy"
 )
@@ -116,9 +114,11 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 	trial func(*replay.Events) (simulated, error)) (simulated, error) {
 	options := replay.Options{Format: format, Year: c.Year, Now: time.Now().UTC()}
 	if s.live() {
-		bar := newProgressBar(raw(s.err), inputBytes(input))
-		defer bar.Finish()
-		options.Progress = func(bytes int64) { bar.Set64(bytes) }
+		total := float64(inputBytes(input))
+		defer overwrite(s.err, "")
+		options.Progress = func(bytes int64) {
+			overwrite(s.err, fmt.Sprintf("replaying %s %.1f MiB", progressBar(float64(bytes)/total), float64(bytes)/(1<<20)))
+		}
 	}
 	name := c.Input
 	if name == "-" {
@@ -142,12 +142,4 @@ func inputBytes(input io.Reader) int64 {
 		}
 	}
 	return -1
-}
-
-// newProgressBar shows the bytes read of a total, or -1 if the total is not known. The bar disappears when it is
-// finished.
-func newProgressBar(w io.Writer, total int64) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(total, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
-		progressbar.OptionSetDescription("replaying"), progressbar.OptionSetWidth(30),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }

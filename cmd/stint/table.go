@@ -157,6 +157,11 @@ func bar(used, quota uint64) string {
 		return ""
 	}
 	// Rounded up, so that a single unit shows. The ratio is only for the eye, so a float is good enough.
-	filled := min(int(float64(used)/float64(quota)*barWidth+0.999), barWidth)
+	return progressBar(float64(used)/float64(quota) + 0.999/barWidth)
+}
+
+// progressBar shows a share, of which nothing is shown if it is not known (less than 0).
+func progressBar(share float64) string {
+	filled := min(max(int(share*barWidth), 0), barWidth)
 	return "[" + strings.Repeat("#", filled) + strings.Repeat(".", barWidth-filled) + "]"
 }

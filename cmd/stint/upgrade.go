@@ -155,7 +155,7 @@ func (c *upgradeFinishCommand) Run(s streams) error {
 		return err
 	}
 	level := answer.Level
-	left, err := await(s, c.Wait, func() (string, error) {
+	err = awaitEnd(s, "upgrade finish", c.Wait, "stint cluster upgrade status", func() (string, error) {
 		m, err := c.remote.levels("upgrade finish")
 		if err != nil || m.Level >= level {
 			return "", err
@@ -164,9 +164,6 @@ func (c *upgradeFinishCommand) Run(s streams) error {
 	})
 	if err != nil {
 		return err
-	}
-	if left != "" {
-		return fmt.Errorf("upgrade finish: after %v %s; it goes on: see stint cluster upgrade status", c.Wait, left)
 	}
 	_, err = fmt.Fprintf(s.out, "the cluster is at feature level %d\n", level)
 	return err

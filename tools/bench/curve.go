@@ -34,9 +34,9 @@ type point struct {
 	ServerCPUMicros float64 `json:"serverCpuMicros"`
 }
 
-// Run is the command. It measures every value in each round, so that changes of the machine's speed affect all values alike. For
-// keys the order differs, because a server must hold as many keys as the value says: each number of keys has all its rounds
-// before the next larger one begins, and every key is used once before the first round.
+// Run is the command. It measures every value in each round, so that changes of the machine's speed affect all values
+// alike. For keys the order differs, because a server must hold as many keys as the value says: each number of keys has
+// all its rounds before the next larger one begins, and every key is used once before the first round.
 func (c *curveCommand) Run(ctx context.Context) error {
 	x, values, err := parseCurve(c.Along)
 	if err != nil {

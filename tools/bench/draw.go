@@ -73,7 +73,8 @@ func readPoints(name string) (points []point, err error) {
 	return points, nil
 }
 
-// newPanel draws one figure: for each series a line through the medians, and a band from the least to the greatest round.
+// newPanel draws one figure: for each series a line through the medians, and a band from the least to the greatest
+// round.
 func newPanel(points []point, title string, figure func(point) float64) (*plot.Plot, error) {
 	panel := plot.New()
 	panel.Title.Text, panel.X.Label.Text = title, points[0].X+" ("+points[0].How+"; medians and ranges)"

@@ -1,5 +1,6 @@
-// Command bench measures stint in the ways that need more than `stint tool bench`: over the Redis protocol, beside a Redis, and along
-// a curve. The load and the audit are those of `stint tool bench` (internal/offline/bench). docs/benchmarks has the scripts.
+// Command bench measures stint in the ways that need more than `stint tool bench`: over the Redis protocol, beside a
+// Redis, and along a curve. The load and the audit are those of `stint tool bench` (internal/offline/bench).
+// docs/benchmarks has the scripts.
 //
 //	go build -C tools/bench -o bench .
 //	bench run --policy free --protocol redis --batch 16           one run; prints its report as JSON

@@ -145,8 +145,8 @@ func (p *redisPort) each(ctx context.Context, keys int, send func(redis.Pipeline
 	return nil
 }
 
-// Judge implements bench.Port. Of work incr every counter must hold the acknowledged INCRs; one with an unknown outcome may
-// have counted.
+// Judge implements bench.Port. Of work incr every counter must hold the acknowledged INCRs; one with an unknown outcome
+// may have counted.
 func (p *redisPort) Judge(l *bench.Ledger, s bench.Span) (bench.Verdict, error) {
 	switch {
 	case p.work == workIncr:
@@ -252,8 +252,8 @@ func (p *redisPort) command(key string) []any {
 	return []any{"STINT.CHECK", p.plan.Policy, key, p.plan.Cost}
 }
 
-// fateOf reads an answer. By UNKNOWN, stint says that a command may have been counted; an unfamiliar word may mean the same.
-// A command that a Redis answers with an error was not executed.
+// fateOf reads an answer. By UNKNOWN, stint says that a command may have been counted; an unfamiliar word may mean the
+// same. A command that a Redis answers with an error was not executed.
 func (p *redisPort) fateOf(answer *redis.Cmd) bench.Fate {
 	value, err := answer.Result()
 	var refused redis.Error
@@ -273,8 +273,8 @@ func (p *redisPort) fateOf(answer *redis.Cmd) bench.Fate {
 	return bench.Unknown
 }
 
-// allows reads the first number of an answer. STINT.CHECK says 1 if it is allowed, CL.THROTTLE and the scripts say 0; INCR
-// denies nothing.
+// allows reads the first number of an answer. STINT.CHECK says 1 if it is allowed, CL.THROTTLE and the scripts say 0;
+// INCR denies nothing.
 func (p *redisPort) allows(value any) bool {
 	list, _ := value.([]any)
 	if first := slices.IndexFunc(list, func(v any) bool { _, ok := v.(int64); return ok }); first >= 0 {
@@ -304,8 +304,8 @@ var scripts = map[work]string{
 local count = redis.call('INCR', KEYS[1])
 if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return count > tonumber(ARGV[1]) and 1 or 0`,
-	// A token bucket in a hash: ARGV are its size and the milliseconds in which it fills. It uses the server's clock because
-	// the clients' clocks differ.
+	// A token bucket in a hash: ARGV are its size and the milliseconds in which it fills. It uses the server's clock
+	// because the clients' clocks differ.
 	workBucket: `
 local size, fill = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')

@@ -1,8 +1,9 @@
-// Command openapi is a plugin of protoc: it describes the JSON face of the services in package stint.v1 as an OpenAPI 3.1
-// document, openapi.yaml. The comments of the .proto files are its descriptions, so there is nothing else to keep up to date.
+// Command openapi is a plugin of protoc: it describes the JSON face of the services in package stint.v1 as an OpenAPI
+// 3.1 document, openapi.yaml. The comments of the .proto files are its descriptions, so there is nothing else to keep
+// up to date.
 //
-// `make generate` runs it, and `make generate-check` fails if the committed document is not what it writes. The document depends
-// on the .proto files only: no version, no time.
+// `make generate` runs it, and `make generate-check` fails if the committed document is not what it writes. The
+// document depends on the .proto files only: no version, no time.
 package main
 
 import (

@@ -22,7 +22,8 @@ var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patent
 // known is the share of a text, in percent, from which on it is the license that it looks like.
 const known = 75
 
-// writeLicenses writes the texts of Go and of all modules that some binary links. A module without one that is known ends the release.
+// writeLicenses writes the texts of Go and of all modules that some binary links. A module without one that is known
+// ends the release.
 func (r *release) writeLicenses() error {
 	modules, err := r.linked()
 	if err != nil {

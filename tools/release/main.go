@@ -1,6 +1,7 @@
-// Command release makes the files of a release out of the commit that is checked out: packages, archives, the bill of materials and their
-// sums. It works on an export of that commit, so neither changes that are not committed nor the directory it is in can be seen in what it
-// makes: two runs with the same Go make the same bytes. `make release` runs it.
+// Command release makes the files of a release out of the commit that is checked out: packages, archives, the bill of
+// materials and their sums. It works on an export of that commit, so neither changes that are not committed nor the
+// directory it is in can be seen in what it makes: two runs with the same Go make the same bytes. `make release` runs
+// it.
 package main
 
 import (

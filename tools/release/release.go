@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// release is one run. Beneath work are the export (source), a directory for each platform with its binary, the manual, and the tools.
+// release is one run. Beneath work are the export (source), a directory for each platform with its binary, the manual,
+// and the tools.
 type release struct {
 	version, work, out string
 	platforms          []string // as linux_amd64

@@ -47,8 +47,8 @@ type RecoveredFrom struct {
 	Lost  string `json:",omitempty"` // why it is not exact
 }
 
-// DataExact reports whether nothing of the data shards is lost. A part of them is not enough: what an operation on several
-// shards took on one may be known only on another.
+// DataExact reports whether nothing of the data shards is lost. A part of them is not enough: what an operation on
+// several shards took on one may be known only on another.
 func (h *Header) DataExact() bool {
 	return h.Recovery != nil && len(h.Recovery.Shards) == int(h.Shards)+1 &&
 		//mutant:one-lost-shard-not-filled

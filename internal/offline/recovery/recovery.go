@@ -33,8 +33,8 @@ type Config struct {
 	Answers func(ctx context.Context, address string) bool // nil: somebody accepts a TCP connection
 }
 
-// Recovery is what is left of a cluster, read and judged. It holds the data directories until Close, and changes nothing in
-// them. Its methods must not be called concurrently.
+// Recovery is what is left of a cluster, read and judged. It holds the data directories until Close, and changes
+// nothing in them. Its methods must not be called concurrently.
 type Recovery struct {
 	Cluster string
 	Nodes   []Node
@@ -118,8 +118,8 @@ func (r *Recovery) belongTogether() error {
 	return r.sameStop()
 }
 
-// sameStop refuses a part that was made before the cluster counted what another input has: the node may have run again since,
-// and then its disk knows more than the part.
+// sameStop refuses a part that was made before the cluster counted what another input has: the node may have run again
+// since, and then its disk knows more than the part.
 func (r *Recovery) sameStop() error {
 	for _, one := range r.remnants {
 		for _, other := range r.remnants {
@@ -162,8 +162,8 @@ func (r *Recovery) newestTable(ctx context.Context) (newest *placement.Table, er
 	return newest, r.mustBeSilent(ctx, nodes)
 }
 
-// mustBeSilent refuses as long as a node answers: what it counts from now on would be missing in the backup, and admitted
-// again by the cluster that is restored from it.
+// mustBeSilent refuses as long as a node answers: what it counts from now on would be missing in the backup, and
+// admitted again by the cluster that is restored from it.
 func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) error {
 	answers := r.config.Answers
 	if answers == nil {

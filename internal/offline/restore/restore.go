@@ -36,8 +36,8 @@ type Config struct {
 }
 
 // Document is the document of the system shard that says when the cluster was restored: a Record as JSON. It is
-// replaced at each restore and never removed. Whatever has to be treated otherwise after a restore compares its own times
-// with Record.At.
+// replaced at each restore and never removed. Whatever has to be treated otherwise after a restore compares its own
+// times with Record.At.
 const Document = "restore"
 
 // Record is the text of Document.
@@ -62,8 +62,8 @@ type Restore struct {
 	System   *shard.State
 	Counts   shard.Restored // of what the backup has
 	Ends     []Limit        // in the order of policies and their limits
-	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these namespaces can no longer
-	// be found, so that everything counts as full, whatever the backup knows.
+	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these namespaces
+	// can no longer be found, so that everything counts as full, whatever the backup knows.
 	NewHashes bool
 
 	config      Config
@@ -191,9 +191,9 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	return r.readTokens(system)
 }
 
-// NewestPolicies returns the newest policies that the system shard or a data shard knows. A backup of a running cluster has the
-// newest in the system shard, whose picture is the last; what was recovered from a minority may not. text is nil unless a data
-// shard has newer policies, of that revision.
+// NewestPolicies returns the newest policies that the system shard or a data shard knows. A backup of a running cluster
+// has the newest in the system shard, whose picture is the last; what was recovered from a minority may not. text is
+// nil unless a data shard has newer policies, of that revision.
 func NewestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte, err error) {
 	document, err := shard.ReadDocument(system, placement.PoliciesDocument)
 	if err != nil {
@@ -258,8 +258,8 @@ func (r *Restore) readTokens(system *shard.State) error {
 	return nil
 }
 
-// secretsAfter returns the secrets of the new cluster. A new one seals. Those of the backup open what the backup knows; what was
-// sealed since is refused by the shard that was lost (shard.Continue).
+// secretsAfter returns the secrets of the new cluster. A new one seals. Those of the backup open what the backup knows;
+// what was sealed since is refused by the shard that was lost (shard.Continue).
 func (r *Restore) secretsAfter(system *shard.State) (*placement.Secrets, error) {
 	document, err := shard.ReadDocument(system, placement.SecretsDocument)
 	if err != nil {
@@ -344,7 +344,8 @@ func (r *Restore) keeps(policy, limit string) bool {
 	})
 }
 
-// Write makes the data directory. If it fails or is killed, the directory does not start, and Write can be called again.
+// Write makes the data directory. If it fails or is killed, the directory does not start, and Write can be called
+// again.
 func (r *Restore) Write() error {
 	kept := map[string]any{}
 	for _, name := range []string{placement.TableDocument, placement.LevelsDocument, placement.SecretsDocument} {

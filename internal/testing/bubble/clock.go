@@ -6,9 +6,9 @@ import (
 	"unsafe"
 )
 
-// Clock is the clock of one machine. Its wall reading can be stepped and run at a wrong rate. Its monotonic reading can stand
-// still, as on a suspended machine. Reading it in a paused process blocks. So nobody reads it under a lock: a bubble with a
-// goroutine that waits for a mutex stands still.
+// Clock is the clock of one machine. Its wall reading can be stepped and run at a wrong rate. Its monotonic reading can
+// stand still, as on a suspended machine. Reading it in a paused process blocks. So nobody reads it under a lock: a
+// bubble with a goroutine that waits for a mutex stands still.
 type Clock struct {
 	mu     sync.Mutex
 	epoch  time.Time     // the bubble's time when the world began

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -324,46 +325,18 @@ func (h *History) order(p Place) error {
 
 // request is everything that an id stands for, as text.
 func (d *Decided) request() string {
-	s := fmt.Sprint(d.Op, d.Limit, d.TTL, d.OnExpire, d.Amount, d.Until)
+	all := []any{d.Op, d.Limit, d.TTL, d.OnExpire, d.Amount, d.Until, d.Tally, d.Settlement, d.Correction, d.Override}
 	for _, c := range d.Charges {
-		s += fmt.Sprintf(" %q %q %d %q", c.Policy, c.Key, c.Cost, c.Tier)
+		all = append(all, c.Policy, c.Key, c.Cost, c.Tier)
 		if c.Inline != nil {
-			s += fmt.Sprintf(" %+v", c.Inline.Limits)
+			all = append(all, c.Inline.Limits)
 		}
 	}
-	if d.Tally != nil {
-		s += fmt.Sprintf(" %+v", *d.Tally)
+	text, err := json.Marshal(all)
+	if err != nil {
+		panic(err) // it is text and numbers
 	}
-	if d.Settlement != nil {
-		s += fmt.Sprintf(" %+v", *d.Settlement)
-	}
-	if d.Correction != nil {
-		s += fmt.Sprintf(" %+v", *d.Correction)
-	}
-	return s + shownOverride(d.Override)
-}
-
-func shownOverride(o *policy.Override) string {
-	if o == nil {
-		return ""
-	}
-	s := fmt.Sprintf(" override %q %d", o.Tier, o.Expires)
-	names := make([]string, 0, len(o.Limits))
-	for name := range o.Limits {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	number := func(n *uint64) string {
-		if n == nil {
-			return "-"
-		}
-		return fmt.Sprint(*n)
-	}
-	for _, name := range names {
-		l := o.Limits[name]
-		s += fmt.Sprintf(" %q %s %s %s", name, number(l.Quota), number(l.Refill), number(l.Rate))
-	}
-	return s
+	return string(text)
 }
 
 // again checks that a remembered id is answered as before, and that its reuse for another request is refused.

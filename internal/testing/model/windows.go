@@ -47,8 +47,8 @@ func (h *hits) giveBack(cell int64, units uint64) {
 	}
 }
 
-// cells counts the current cell and the keep - 1 cells before it. Cells are as wide as a bucket, or one instant: then it
-// is all hits within one period, excluding the instant exactly one period ago.
+// cells counts the current cell and the keep - 1 cells before it. Cells are as wide as a bucket, or one instant: then
+// it is all hits within one period, excluding the instant exactly one period ago.
 type cells struct {
 	hits
 	width limit.Span
