@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures what a large state costs a real node on this machine: memory for each key, latency while snapshots are written
-# and while none is, the disk, and the start after kill -9; and memory on three nodes. Needs Go, jq, curl and Linux' /proc.
-# Prints a Markdown table.
+# Measures what a large state costs a real node on this machine: latency while snapshots are written and while none is, the
+# disk, and the start after kill -9, with the memory of a key then. memory.sh measures that of keys that were just made. Needs
+# Go, jq, curl and Linux' /proc. Prints a Markdown table.
 #
 #   docs/benchmarks/large-state.sh [keys, default 1000000] [checks/s while it is measured, default 1000] [runs of 10 s, default 12]
 source "$(dirname "$0")/common.sh"
@@ -10,7 +10,6 @@ keys=${1:-1000000} rate=${2:-1000} runs=${3:-12}
 cat > "$work/policies.yaml" << 'YAML'
 policies:
   window: {limits: [{name: day, quota: 1000000, fixed_window: {period: 24h, anchor: first_hit}}]}
-  bucket: {limits: [{name: burst, quota: 100, token_bucket: {refill: 100, per: 24h}}]}
 YAML
 
 restart() { # kill -9 of node 1; leaves in took the milliseconds until it is ready again
@@ -24,19 +23,15 @@ restart() { # kill -9 of node 1; leaves in took the milliseconds until it is rea
     ready node-1 curl -sf "http://$(address api 1)/readyz"
     took=$((($(date +%s%N) - from) / 1000000))
 }
-resident() { awk '/VmRSS/ {printf "%.0f", $2 * 1024}' "/proc/${pids[node-$1]}/status"; }
-perkey() { echo $((($(resident "$1") - empty) / $(live "$1"))); } # perkey NODE
+resident() { awk '/VmRSS/ {printf "%.0f", $2 * 1024}' "/proc/${pids[node-1]}/status"; }
 mib() { du -sm "$work/data-1/$1" | cut -f1; }
 row() { echo "| $1 | $2 |"; }
 
 row "large state, $keys keys of 24 bytes" "figure"
 echo "|---|---|"
-for policy in bucket window; do
-    cluster 1
-    empty=$(resident 1)
-    fill $policy "$keys"
-    row "$policy: resident bytes for each key, right after $(live 1) were made" "$(perkey 1)"
-done
+cluster 1
+empty=$(resident)
+fill window "$keys"
 restart
 row "start after kill -9, replaying the log of their creation" "$took ms"
 row "the log on disk then" "$(mib log) MiB"
@@ -66,8 +61,4 @@ done
 row "most on disk meanwhile: log, snapshots" "$most_log MiB, $most_snapshots MiB"
 restart
 row "start after kill -9, restoring the snapshot" "$took ms"
-row "resident bytes for each key then" "$(perkey 1)"
-
-cluster 3
-fill window "$keys"
-row "three nodes: resident bytes for each key, each node" "$(perkey 1), $(perkey 2), $(perkey 3)"
+row "resident bytes for each key then" "$((($(resident) - empty) / $(live 1)))"

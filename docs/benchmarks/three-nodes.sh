@@ -1,19 +1,10 @@
 #!/usr/bin/env bash
 # Three nodes on this machine, load generator included: rate and latency; then what a planned restart of every node and kill -9
-# of owners cost, and what an idle node costs. Every case ROUNDS times, interleaved. Needs Linux' /proc.
+# of owners cost. Every case ROUNDS times, interleaved. idle.sh measures what idle nodes cost.
 #
 #   docs/benchmarks/three-nodes.sh [seconds for each run, default 4] [rounds, default 3] [seconds of each part after, default 60]
 . "$(dirname "$0")/common.sh"
 seconds=${1:-4} rounds=${2:-3} after=${3:-60}
-
-ticks() { # processor time of all nodes, in ticks of 10 ms
-    local sum=0 fields
-    for pid in "${pids[@]}"; do
-        read -ra fields < "/proc/$pid/stat"
-        sum=$((sum + fields[13] + fields[14]))
-    done
-    echo $sum
-}
 
 cluster 3
 cases=()
@@ -28,15 +19,6 @@ done
 machine
 echo
 measure "$rounds" "$seconds" "${cases[@]}"
-
-echo
-echo "idle, three nodes, over ${after} s:"
-sleep 5
-before=$(ticks)
-sleep "$after"
-awk -v ticks=$(($(ticks) - before)) -v seconds="$after" -v hz="$(getconf CLK_TCK)" \
-    'BEGIN { printf "%.1f %% of one core for each node\n", 100 * ticks / hz / seconds / 3 }'
-for pid in "${pids[@]}"; do grep VmRSS "/proc/$pid/status"; done
 
 stop_cluster
 

@@ -148,27 +148,19 @@ func (c *compareCommand) compare(ctx context.Context, w work, p bench.Plan) (wro
 
 // run measures one round. A shorter run without measurement precedes the first one.
 func (c *contender) run(ctx context.Context, warmUp bool) error {
-	durations := []time.Duration{c.plan.Duration}
+	warm := time.Duration(0)
 	if warmUp {
-		durations = []time.Duration{min(c.plan.Duration/4, time.Second), c.plan.Duration}
+		warm = min(c.plan.Duration/4, time.Second)
 	}
-	var last *bench.Report
-	for _, duration := range durations {
-		p := c.plan
-		p.Duration = duration
+	report, err := measured(ctx, warm, c.plan, func(p bench.Plan) (*bench.Report, error) {
 		port, err := c.open(ctx, p)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if last, err = bench.Drive(ctx, p, port, nil); err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	c.reports = append(c.reports, last)
-	return nil
+		return bench.Drive(ctx, p, port, nil)
+	})
+	c.reports = append(c.reports, report)
+	return err
 }
 
 // sweep deletes the keys of a work that do not expire.

@@ -103,15 +103,11 @@ func planAt(p bench.Plan, x string, value int) bench.Plan {
 
 // measure runs one value, after a short run that is not measured, and prints its point.
 func (c *curveCommand) measure(ctx context.Context, p bench.Plan, x string, value int) error {
-	short := p
-	short.Duration = min(p.Duration/4, 500*time.Millisecond)
-	_, _ = c.drive(ctx, short) // the measured run reports errors
-	r, err := c.drive(ctx, p)
+	drive := func(p bench.Plan) (*bench.Report, error) { return c.drive(ctx, p) }
+	r, err := measured(ctx, min(p.Duration/4, 500*time.Millisecond), p, drive)
 	switch {
 	case err != nil:
 		return err
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case !r.Verdict.OK:
 		return errors.New(r.Verdict.Text)
 	}

@@ -21,6 +21,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -96,6 +97,22 @@ func (l *load) drive(ctx context.Context, p bench.Plan) (*bench.Report, error) {
 		return nil, err
 	}
 	return bench.Drive(ctx, p, port, nil)
+}
+
+// measured runs a plan, after a run of the duration warm that is not measured. An interrupted run is an error.
+func measured(
+	ctx context.Context, warm time.Duration, p bench.Plan, drive func(bench.Plan) (*bench.Report, error),
+) (*bench.Report, error) {
+	if warm > 0 {
+		short := p
+		short.Duration = warm
+		_, _ = drive(short) // the measured run reports errors
+	}
+	report, err := drive(p)
+	if err == nil {
+		err = ctx.Err()
+	}
+	return report, err
 }
 
 type runCommand struct {

@@ -207,7 +207,7 @@ func (c *redisCaller) Check(keys []uint32, fates []bench.Fate) *bench.Failure {
 			pipe.Do(ctx, "WAIT", c.port.wait, 0)
 		}
 		var err error
-		if answers, err = pipe.Exec(ctx); !neverSent(err) {
+		if answers, err = pipe.Exec(ctx); !bench.NeverSent(err) {
 			break
 		}
 		c.at++
@@ -262,7 +262,7 @@ func (p *redisPort) fateOf(answer *redis.Cmd) bench.Fate {
 		return bench.Allowed
 	case err == nil:
 		return bench.Denied
-	case neverSent(err), errors.As(err, &refused) && p.api == nil:
+	case bench.NeverSent(err), errors.As(err, &refused) && p.api == nil:
 		return bench.Failed
 	case errors.As(err, &refused):
 		switch word, _, _ := strings.Cut(err.Error(), " "); word {
@@ -281,11 +281,6 @@ func (p *redisPort) allows(value any) bool {
 		value = list[first]
 	}
 	return p.work == workIncr || (value == int64(1)) == p.asksPolicy()
-}
-
-func neverSent(err error) bool {
-	var failure *net.OpError
-	return errors.As(err, &failure) && failure.Op == "dial"
 }
 
 func failureOf(err error) *bench.Failure {

@@ -81,7 +81,7 @@ func (c *apiCaller) ask(requests []*stintv1.CheckRequest) ([]*stintv1.Result, er
 		default:
 			results, err = c.check(ctx, requests[0])
 		}
-		if !neverSent(err) {
+		if !NeverSent(err) {
 			break
 		}
 		c.at++
@@ -150,8 +150,8 @@ func (p Plan) request(key uint32) *stintv1.CheckRequest {
 	return request
 }
 
-// neverSent reports whether a call failed before there was a connection.
-func neverSent(err error) bool {
+// NeverSent reports whether a call failed before there was a connection.
+func NeverSent(err error) bool {
 	var failure *net.OpError
 	return errors.As(err, &failure) && failure.Op == "dial"
 }
@@ -175,7 +175,7 @@ func FailureOf(err error) (*Failure, Fate) {
 	case errors.Is(err, context.DeadlineExceeded):
 		return &Failure{"deadline_exceeded", err.Error()}, Unknown
 	case !connect.IsWireError(err) || !errors.As(err, &answer):
-		return &Failure{ConnectionLost, err.Error()}, fateOf(!neverSent(err))
+		return &Failure{ConnectionLost, err.Error()}, fateOf(!NeverSent(err))
 	}
 	for _, detail := range answer.Details() {
 		value, err := detail.Value()
