@@ -178,17 +178,11 @@ func timeText(micros int64) string {
 // recoveredJSON is what --json prints.
 type recoveredJSON struct {
 	Cluster string               `json:"cluster"`
-	Nodes   []recoveredNodeJSON  `json:"nodes"`
+	Nodes   []recovery.Node      `json:"nodes"`
 	Shards  []recoveredShardJSON `json:"shards"`
 	Exact   bool                 `json:"exact"`
 	Fills   bool                 `json:"fills"` // a restore counts unknown usage as full
 	Limits  []recoveredLimitJSON `json:"limits,omitempty"`
-}
-
-type recoveredNodeJSON struct {
-	Node string    `json:"node"`
-	From string    `json:"from"`
-	Read time.Time `json:"read"`
 }
 
 type recoveredShardJSON struct {
@@ -222,10 +216,7 @@ type recoveredLimitJSON struct {
 }
 
 func recoveryForPrograms(r *recovery.Recovery) (all recoveredJSON) {
-	all = recoveredJSON{Cluster: r.Cluster, Exact: r.Exact, Fills: r.Fills}
-	for _, n := range r.Nodes {
-		all.Nodes = append(all.Nodes, recoveredNodeJSON(n))
-	}
+	all = recoveredJSON{Cluster: r.Cluster, Nodes: r.Nodes, Exact: r.Exact, Fills: r.Fills}
 	for _, d := range r.Shards {
 		one := recoveredShardJSON{Name: d.Name, Taken: d.Chosen, Exact: d.Exact, Lost: d.Lost, Replicas: []recoveredReplicaJSON{}}
 		for i := range d.Replicas {

@@ -169,50 +169,47 @@ func (c *sinkRotateCommand) Run(s streams) error {
 	return show(s, c.output, answer, err, func(m *stintv1.RotateSinkResponse) error { return printSecret(s, m.Secret) })
 }
 
-type sinkEnableCommand struct {
+// namedSink has the flags of the commands that change the state of one sink.
+type namedSink struct {
 	Name string `arg:"" help:"The sink."`
 	remote
 }
+
+type sinkEnableCommand struct{ namedSink }
 
 // Run enables the sink.
 func (c *sinkEnableCommand) Run(s streams) error {
-	return changeSink(c.remote, s, "sink enable", c.Name, "is enabled: what waits is sent",
+	return changeSink(c.namedSink, s, "enable", "is enabled: what waits is sent",
 		stintv1connect.SinkServiceClient.Enable, &stintv1.EnableSinkRequest{Name: c.Name})
 }
 
-type sinkDisableCommand struct {
-	Name string `arg:"" help:"The sink."`
-	remote
-}
+type sinkDisableCommand struct{ namedSink }
 
 // Run disables the sink.
 func (c *sinkDisableCommand) Run(s streams) error {
-	return changeSink(c.remote, s, "sink disable", c.Name, "is disabled: its events wait, for three days",
+	return changeSink(c.namedSink, s, "disable", "is disabled: its events wait, for three days",
 		stintv1connect.SinkServiceClient.Disable, &stintv1.DisableSinkRequest{Name: c.Name})
 }
 
-type sinkDeleteCommand struct {
-	Name string `arg:"" help:"The sink."`
-	remote
-}
+type sinkDeleteCommand struct{ namedSink }
 
 // Run deletes the sink.
 func (c *sinkDeleteCommand) Run(s streams) error {
-	return changeSink(c.remote, s, "sink delete", c.Name, "is deleted",
+	return changeSink(c.namedSink, s, "delete", "is deleted",
 		stintv1connect.SinkServiceClient.Delete, &stintv1.DeleteSinkRequest{Name: c.Name})
 }
 
 // changeSink makes one call about a sink, and prints the change.
 func changeSink[Q, A any](
-	r remote, s streams, command, name, verdict string,
+	sink namedSink, s streams, action, verdict string,
 	call func(stintv1connect.SinkServiceClient, context.Context, *connect.Request[Q]) (*connect.Response[A], error),
 	message *Q,
 ) error {
-	_, err := ask(r, command+" "+name, "it may have been done: stint sink list shows it",
-		r.sinks, call, connect.NewRequest(message))
+	_, err := ask(sink.remote, "sink "+action+" "+sink.Name, "it may have been done: stint sink list shows it",
+		sink.sinks, call, connect.NewRequest(message))
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "%s %s\n", name, verdict)
+	_, err = fmt.Fprintf(s.out, "%s %s\n", sink.Name, verdict)
 	return err
 }

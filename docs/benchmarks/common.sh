@@ -127,64 +127,51 @@ redis() {
 bench() { "$load" run --addr "$addresses" --redis-addr "$redis_addresses" "$@" 2>> "$work/log-bench" || true; }
 
 # measure ROUNDS SECONDS CASE...: runs each case, words of flags, once in each round, and prints a Markdown table: medians,
-# with the range of the rate.
+# with ranges.
 measure() {
-    local rounds=$1 seconds=$2 round i
-    shift 2
-    local cases=("$@")
-    rm -f "$work"/case-*
-    for round in $(seq "$rounds"); do
-        for i in "${!cases[@]}"; do
-            if [ -t 2 ]; then printf '\r\e[Kround %d of %d: %s' "$round" "$rounds" "${cases[$i]}" >&2; fi
-            # shellcheck disable=SC2086
-            bench ${cases[$i]} --duration "${seconds}s" >> "$work/case-$i"
-        done
-    done
-    if [ -t 2 ]; then printf '\r\e[K' >&2; fi
-    echo "| case | checks/s (range) | p50 us | p99 us (range) | servers' CPU us/check | client's | forwarded | decided together | exact |"
-    echo "|-|-|-|-|-|-|-|-|-|"
-    for i in "${!cases[@]}"; do
-        jq -rs --arg name "${cases[$i]}" '
-            def median: sort | .[length / 2 | floor];
-            def middle(f): map(f // 0) | median;
-            def range(f): "\(map(f) | min | round)-\(map(f) | max | round)";
-            def tenths: . * 10 | round / 10;
-            if length == 0 then "| `\($name)` | failed | | | | | | | |" else
-            "| `\($name)` | \(middle(.checksPerSecond) | round) (\(range(.checksPerSecond))) | \(middle(.latencyMicros.p50)) | \(
-            middle(.latencyMicros.p99)) (\(range(.latencyMicros.p99))) | \(middle(.serverCpuMicrosPerCheck) | tenths) | \(
-            middle(.clientCpuMicrosPerCheck) | tenths) | \(middle(.forwardedShare) * 100 | round) % | \(
-            middle(.meanBatch) | tenths) | \(if all(.verdict.ok) then "yes" else "NO" end) |" end' "$work/case-$i"
-    done
+    local cases=("${@:3}")
+    start() { :; }
+    beside "$1" "$2" alone
 }
 
-# beside ROUNDS SECONDS KIND...: runs each of the cases, words of flags, once in each round under each kind, which
-# `start KIND` starts with no data, and prints a Markdown table: medians with ranges, and the rate beside the first kind's.
+# beside ROUNDS SECONDS KIND...: is measure for the cases in the array cases, under each kind in turns: `start KIND` starts what
+# is measured. KIND in a case stands for the kind. The table then also has the rate beside that of the first kind.
 beside() {
-    local rounds=$1 seconds=$2 round kind i first=$3
+    local rounds=$1 seconds=$2 first=$3 round kind i versus=
     shift 2
+    rm -f "$work"/run-*
     for round in $(seq "$rounds"); do
         for kind in "$@"; do
             start "$kind"
             for i in "${!cases[@]}"; do
+                if [ -t 2 ]; then printf '\r\e[Kround %d of %d: %s: %s' "$round" "$rounds" "$kind" "${cases[$i]}" >&2; fi
                 # shellcheck disable=SC2086
-                bench ${cases[$i]//KIND/$kind} --duration "${seconds}s" >> "$work/$kind-$i"
+                bench ${cases[$i]//KIND/$kind} --duration "${seconds}s" >> "$work/run-$kind-$i"
             done
         done
     done
+    if [ -t 2 ]; then printf '\r\e[K' >&2; fi
+    if [ $# -gt 1 ]; then versus=" kind | beside $first, round by round (range) |"; fi
     echo
-    echo "| case | kind | checks/s (range) | beside $first, round by round (range) | p99 us | servers' CPU us/check | exact |"
-    echo "|-|-|-|-|-|-|-|"
+    echo "| case |$versus checks/s (range) | p50 us | p99 us (range) | servers' CPU us/check | client's | forwarded | decided together | exact |"
+    echo "|-|${versus:+-|-|}-|-|-|-|-|-|-|-|"
     for i in "${!cases[@]}"; do
         for kind in "$@"; do
-            jq -rn --arg name "${cases[$i]}" --arg kind "$kind" --slurpfile first "$work/$first-$i" --slurpfile this "$work/$kind-$i" '
+            jq -rn --arg name "${cases[$i]}" --arg kind "$kind" --arg versus "$versus" --slurpfile first "$work/run-$first-$i" \
+                --slurpfile this "$work/run-$kind-$i" '
                 def median: sort | .[length / 2 | floor];
+                def middle(f): $this | map(f // 0) | median;
+                def spread(f): $this | map(f // 0) | "\(median | round) (\(min | round)-\(max | round))";
+                def tenths: . * 10 | round / 10;
                 def hundredths: . * 100 | round / 100;
-                ($this | map(.checksPerSecond)) as $rates |
-                [$first, $this] | transpose | map(.[1].checksPerSecond / .[0].checksPerSecond) as $ratios |
-                "| `\($name)` | \($kind) | \($rates | median | round) (\($rates | min | round)-\($rates | max | round)) | \(
-                $ratios | median | hundredths) (\($ratios | min | hundredths)-\($ratios | max | hundredths)) | \(
-                $this | map(.latencyMicros.p99) | median) | \($this | map(.serverCpuMicrosPerCheck) | median | hundredths) | \(
-                if all($this[]; .verdict.ok) then "yes" else "NO" end) |"'
+                if ($this | length) == 0 then "| `\($name)` | failed |" else
+                [$first, $this] | transpose | map((.[1].checksPerSecond // 0) / (.[0].checksPerSecond // 1)) as $ratios |
+                (if $versus == "" then "" else " \($kind) | \($ratios | median | hundredths) (\($ratios | min | hundredths)-\(
+                $ratios | max | hundredths)) |" end) as $beside |
+                "| `\($name)` |\($beside) \(spread(.checksPerSecond)) | \(middle(.latencyMicros.p50)) | \(spread(.latencyMicros.p99)) | \(
+                middle(.serverCpuMicrosPerCheck) | tenths) | \(middle(.clientCpuMicrosPerCheck) | tenths) | \(
+                middle(.forwardedShare) * 100 | round) % | \(middle(.meanBatch) | tenths) | \(
+                if all($this[]; .verdict.ok) then "yes" else "NO" end) |" end'
         done
     done
 }

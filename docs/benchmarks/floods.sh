@@ -17,5 +17,4 @@ for way in "--protocol json --callers 64" "--protocol grpc --callers 64" "--prot
         "--policy cached $way --keys 100 --denied 99")
 done
 machine
-echo
 measure "$rounds" "$seconds" "${cases[@]}"

@@ -17,5 +17,4 @@ for keys in 1 100000; do
     done
 done
 machine
-echo
 measure "$rounds" "$seconds" "${cases[@]}"

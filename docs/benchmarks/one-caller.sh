@@ -40,7 +40,7 @@ machine
 for count in 1 3; do
     cluster "$count"
     owner_first "$count"
-    printf '\n%s node(s):\n\n' "$count"
+    printf '\n%s node(s):\n' "$count"
     before=($(floor "$rounds"))
     measure "$rounds" "$seconds" "${cases[@]}"
     after=($(floor "$rounds"))
@@ -58,6 +58,6 @@ for count in 1 3; do
             def median: sort | .[length / 2 | floor];
             def times(sync): . / ($syncs * sync + $trips * $trip) * 100 | round / 100;
             (map(.latencyMicros.p50) | median) as $p50 |
-            "| `\($name)` | \($p50) | \($p50 | times($append)) | \($p50 | times($preallocated)) |"' "$work/case-$i"
+            "| `\($name)` | \($p50) | \($p50 | times($append)) | \($p50 | times($preallocated)) |"' "$work/run-alone-$i"
     done
 done

@@ -23,5 +23,4 @@ cases+=("--policy free --protocol grpc --callers 16 --keys 100000 --batch 100 --
     "--policy free --protocol json --callers 64 --keys 1 --denied 99"
     "--policy free --protocol json --callers 64 --keys 100000 --denied 99")
 machine
-echo
 measure "$rounds" "$seconds" "${cases[@]}"

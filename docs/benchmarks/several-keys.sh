@@ -20,5 +20,4 @@ cases=(
     "--policy free --keys 100000 --protocol grpc --callers 64 --batch 100 --entries 2"
 )
 machine
-echo
 measure "$rounds" "$seconds" "${cases[@]}"

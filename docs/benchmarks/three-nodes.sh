@@ -17,7 +17,6 @@ for keys in 1 100000; do
     done
 done
 machine
-echo
 measure "$rounds" "$seconds" "${cases[@]}"
 
 stop_cluster

@@ -52,8 +52,9 @@ type Recovery struct {
 
 // Node is a node of which something is left.
 type Node struct {
-	Node, From string
-	Read       time.Time // when its data directory was read
+	Node string    `json:"node"`
+	From string    `json:"from"`
+	Read time.Time `json:"read"` // when its data directory was read
 }
 
 // dialTimeout bounds the wait for a node that may still run.

@@ -72,14 +72,14 @@ func (n *Net) Heal() {
 // Delay makes data sent from now on arrive later by the given time; 0 ends that. If several delays match, the newest
 // counts. The bytes of a connection stay in order.
 func (n *Net) Delay(from, to string, by time.Duration) {
-	n.change(func(r *rules) { r.delays = append(r.delays, delay{link{from, to}, by}) })
+	n.change(func(r *rules) { r.delays = append(r.delays, fault[time.Duration]{link{from, to}, by}) })
 }
 
 // Lose makes the given percentage of writes get lost, on each transmission. A lost write, and the later writes on the
 // same connection, arrive with the next transmission 200 ms later. If several losses match, the newest counts; 0 ends
 // it.
 func (n *Net) Lose(from, to string, percent int) {
-	n.change(func(r *rules) { r.losses = append(r.losses, loss{link{from, to}, percent}) })
+	n.change(func(r *rules) { r.losses = append(r.losses, fault[int]{link{from, to}, percent}) })
 }
 
 // change installs new rules, wakes all calls that wait for a change, and ends the connections that the new rules
@@ -105,7 +105,7 @@ func (n *Net) change(edit func(*rules)) {
 func (n *Net) transit(from, to string) time.Duration {
 	const transmission, most = 200 * time.Millisecond, 5
 	r := n.rules.Load()
-	took, percent := r.delay(from, to), r.loss(from, to)
+	took, percent := newest(r.delays, from, to), newest(r.losses, from, to)
 	if percent == 0 {
 		return took
 	}

@@ -11,22 +11,28 @@ import (
 type rules struct {
 	cuts, breaks []link
 	isolated     []string
-	delays       []delay
-	losses       []loss
+	delays       []fault[time.Duration]
+	losses       []fault[int] // percent
 	changed      chan struct{}
 }
 
 // link is a direction between two names, or between all names that begin with them.
 type link struct{ from, to string }
 
-type delay struct {
+// fault is how much of something a link has.
+type fault[T any] struct {
 	link
-	by time.Duration
+	amount T
 }
 
-type loss struct {
-	link
-	percent int
+// newest returns the amount of the newest fault that fits, or zero.
+func newest[T any](faults []fault[T], from, to string) (amount T) {
+	for _, f := range slices.Backward(faults) {
+		if f.fits(from, to) {
+			return f.amount
+		}
+	}
+	return amount
 }
 
 func (l link) fits(from, to string) bool {
@@ -49,24 +55,6 @@ func (r *rules) stalled(from, to string) bool { return anyFits(r.cuts, from, to)
 func (r *rules) broken(a, b string) bool {
 	return anyFits(r.breaks, a, b) || anyFits(r.breaks, b, a) ||
 		slices.Contains(r.isolated, a) || slices.Contains(r.isolated, b)
-}
-
-func (r *rules) delay(from, to string) time.Duration {
-	for _, d := range slices.Backward(r.delays) {
-		if d.fits(from, to) {
-			return d.by
-		}
-	}
-	return 0
-}
-
-func (r *rules) loss(from, to string) int {
-	for _, l := range slices.Backward(r.losses) {
-		if l.fits(from, to) {
-			return l.percent
-		}
-	}
-	return 0
 }
 
 func without(names []string, name string) []string {
