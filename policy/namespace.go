@@ -26,14 +26,11 @@ func (s *Set) HashesAnyKeys() bool { return len(s.hashed) > 0 }
 // Rekeyed lists, by name, the namespaces that have another form of keys in the other set: all their keys are new under
 // it, with nothing used. It may be called concurrently.
 func (s *Set) Rekeyed(by *Set) (namespaces []string) {
-	for _, n := range s.rules.Namespaces {
-		if s.hashed[n.Name] && !by.hashed[n.Name] {
-			namespaces = append(namespaces, n.Name)
-		}
-	}
-	for _, n := range by.rules.Namespaces {
-		if by.hashed[n.Name] && !s.hashed[n.Name] {
-			namespaces = append(namespaces, n.Name)
+	for _, one := range [][2]*Set{{s, by}, {by, s}} {
+		for _, n := range one[0].rules.Namespaces {
+			if one[0].hashed[n.Name] && !one[1].hashed[n.Name] {
+				namespaces = append(namespaces, n.Name)
+			}
 		}
 	}
 	slices.Sort(namespaces)

@@ -33,20 +33,13 @@ func (p *Policy) Warnings() []string {
 	return warnings
 }
 
-// Mistake returns a problem of a policy that is about to be activated and its field, or two empty strings. It is not
-// part of Parse: a policy that an older release has accepted stays active and can still be read.
-func (p *Policy) Mistake() (field, problem string) {
-	if problem := p.quotaMistake(); problem != "" {
-		return "headers", problem
-	}
-	return "", ""
-}
-
-// Mistake returns the first policy's Mistake with its path, such as "policies.plan.headers".
+// Mistake returns the first problem of policies that are about to be activated, with its path, such as
+// "policies.plan.headers", or two empty strings. It is not part of Parse: a policy that an older release has accepted
+// stays active and can still be read.
 func (s *Set) Mistake() (path, problem string) {
 	for _, name := range s.names {
-		if field, problem := s.byName[name].Mistake(); problem != "" {
-			return "policies." + name + "." + field, problem
+		if problem := s.byName[name].quotaMistake(); problem != "" {
+			return "policies." + name + ".headers", problem
 		}
 	}
 	return "", ""

@@ -16,7 +16,7 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// legal are the names of the files whose texts a module asks to be passed on.
+// legal matches the names of files that a module wants to be passed on.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents|unlicense)([-._].*)?$`)
 
 // known is the share of a text, in percent, from which on it is the license that it looks like.

@@ -154,7 +154,7 @@ func (r *release) path(names ...string) string {
 	return filepath.Join(append([]string{r.work}, names...)...)
 }
 
-// run runs a program, whose output is shown.
+// run runs a program and shows its output.
 func (r *release) run(dir, program string, args ...string) error {
 	command := r.command(dir, program, args)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stderr, os.Stderr
@@ -184,7 +184,7 @@ func (r *release) command(dir, program string, args []string) *exec.Cmd {
 	return command
 }
 
-// packed compresses a file, whose name and time are not kept.
+// packed compresses a file, without its name and time.
 func packed(text []byte) []byte {
 	var out bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)

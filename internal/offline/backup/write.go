@@ -55,7 +55,7 @@ func (h *Header) DataExact() bool {
 		!slices.ContainsFunc(h.Recovery.Shards[:h.Shards], func(s RecoveredFrom) bool { return !s.Exact })
 }
 
-// SystemExact reports whether nothing of the system shard is lost, whose tokens are then whole.
+// SystemExact reports whether nothing of the system shard is lost; then its tokens are whole.
 func (h *Header) SystemExact() bool {
 	return h.Recovery != nil && len(h.Recovery.Shards) == int(h.Shards)+1 && h.Recovery.Shards[h.Shards].Exact
 }

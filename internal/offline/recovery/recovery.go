@@ -30,7 +30,7 @@ type Config struct {
 	Version    string   // of this build
 	Now        time.Time
 
-	Answers func(ctx context.Context, address string) bool // nil: somebody accepts a TCP connection
+	Answers func(ctx context.Context, address string) bool // nil means that it accepts a TCP connection
 }
 
 // Recovery is what is left of a cluster, read and judged. It holds the data directories until Close, and changes

@@ -39,12 +39,12 @@ type Replica struct {
 
 // choose picks the replica that goes into the backup, and says whether it has everything that the shard ever answered.
 //
-// An entry was answered when a majority of the voters had it. Of a majority of replicas that forgot nothing, one has
-// it; and the one with the newest last entry then has it too, as Raft's elections rely on. It may have entries behind,
-// which nobody was told of: they are taken, as the group itself might have done. Configurations change by one voter at
-// a time, and only once the one before is committed; the newest in a log may not be. So a majority of the newest and of
-// the one before is needed: any majority that has committed something has one of these replicas. The table is asked as
-// well, because it knows if a directory is one that was left behind long ago.
+// An entry was acknowledged when a majority of the voters had it. In a majority of replicas that forgot nothing, one
+// has it; and the one with the newest last entry then has it too, as Raft's elections rely on. Entries after it may be
+// unacknowledged; they are taken too, as the group itself might have done. Configurations change by one voter at a
+// time, and only once the one before is committed; the newest in a log may not be. So a majority of the newest and of
+// the one before is needed: any majority that has committed something has one of these replicas. The table counts as
+// well, because it knows whether a directory was left behind long ago.
 func (s *Shard) choose(table *placement.Table) {
 	s.doubt(table)
 	s.Chosen, s.Exact, s.Lost = "", false, ""

@@ -32,7 +32,7 @@ type Config struct {
 	Logger  *slog.Logger
 	FS      raftfsm.FS // nil: the disk
 
-	Margin time.Duration // for tests, whose nodes have one clock: replaces the constant; 0: it holds
+	Margin time.Duration // replaces the constant in tests, where all nodes have one clock; 0 keeps it
 }
 
 // Document is the document of the system shard that says when the cluster was restored: a Record as JSON. It is
@@ -191,9 +191,9 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 	return r.readTokens(system)
 }
 
-// NewestPolicies returns the newest policies that the system shard or a data shard knows. A backup of a running cluster
-// has the newest in the system shard, whose picture is the last; what was recovered from a minority may not. text is
-// nil unless a data shard has newer policies, of that revision.
+// NewestPolicies returns the newest policies that the system shard or a data shard knows. The picture of the system
+// shard is the last one, so in a backup of a running cluster it has the newest; in a recovery from a minority it may
+// not. text is nil unless a data shard has newer policies, of that revision.
 func NewestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte, err error) {
 	document, err := shard.ReadDocument(system, placement.PoliciesDocument)
 	if err != nil {

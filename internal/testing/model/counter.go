@@ -59,12 +59,11 @@ func (c *counter) expire(p *policy.Policy, now limit.Time) {
 		c.holds = c.holds[1:]
 		if due.commit {
 			c.violate(p.Lockout, due.expires)
-			c.release(due, due.expires)
 		} else {
 			c.cancel(due, due.cost, due.expires)
 			c.bill.giveBack(p, due.cost, due.taken, due.expires)
-			c.release(due, due.expires)
 		}
+		c.release(due, due.expires)
 	}
 }
 

@@ -248,20 +248,16 @@ func renumbered(old, p *policy.Policy, name string) bool {
 	if old == nil {
 		return true
 	}
-	named := func(limits []policy.Limit) *policy.Limit {
-		for i := range limits {
-			if limits[i].Name == name {
-				return &limits[i]
-			}
-		}
-		return nil
+	differs := func(before, after []policy.Limit) bool {
+		is := func(l policy.Limit) bool { return l.Name == name }
+		i, j := slices.IndexFunc(before, is), slices.IndexFunc(after, is)
+		return i < 0 || !same(before[i].Limit, after[j].Limit)
 	}
-	was, is := named(old.Limits), named(p.Limits)
-	if was == nil || !same(was.Limit, is.Limit) || !same(named(resolve(old, "", nil)).Limit, named(resolve(p, "", nil)).Limit) {
+	if differs(old.Limits, p.Limits) || differs(resolve(old, "", nil), resolve(p, "", nil)) {
 		return true
 	}
 	for tier := range old.Tiers {
-		if _, there := p.Tiers[tier]; !there || !same(named(resolve(old, tier, nil)).Limit, named(resolve(p, tier, nil)).Limit) {
+		if _, there := p.Tiers[tier]; !there || differs(resolve(old, tier, nil), resolve(p, tier, nil)) {
 			return true
 		}
 	}
