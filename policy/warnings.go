@@ -20,7 +20,8 @@ func (p *Policy) Warnings() []string {
 	}
 	var warnings []string
 	for i, l := range p.Limits {
-		if quota := p.lowestQuota(i); startsAgain(l.Limit) && (quota < securityQuotaLeast || window(l.Limit) > securityPeriodLimit) {
+		quota := p.lowestQuota(i)
+		if startsAgain(l.Limit) && (quota < securityQuotaLeast || window(l.Limit) > securityPeriodLimit) {
 			warnings = append(warnings, fmt.Sprintf("%s.limits[%s]: is a %s of %d per %s in a security "+
 				"policy: twice as much passes around its edge; use sliding_log or sliding_window", p.Name, l.Name,
 				startingAgain[l.Algorithm], quota, periodText(l.Limit)))

@@ -72,7 +72,8 @@ func negativeLast(args []string) []string {
 	at := slices.IndexFunc(args, func(arg string) bool {
 		return len(arg) > 1 && arg[0] == '-' && strings.Trim(arg[1:], "0123456789") == ""
 	})
-	if at < 1 || corrects && strings.HasPrefix(args[at-1], "--") || !corrects && args[at-1] != "add" && args[at-1] != "set" {
+	if at < 1 || corrects && strings.HasPrefix(args[at-1], "--") || !corrects && args[at-1] != "add" &&
+		args[at-1] != "set" {
 		return args
 	}
 	return slices.Concat(args[:at], args[at+1:], []string{"--", args[at]})
@@ -88,7 +89,8 @@ func (c *adjustCommand) setOp(m *stintv1.AdjustRequest) error {
 	case c.Action == "":
 		return usagef("adjust: say what to do: reset, set, add, block or unblock")
 	case takes && c.Value == "":
-		return usagef("adjust: %s needs a value, as in %s", c.Action, map[string]string{"set": "set 5", "add": "add 5", "block": "block 2h"}[c.Action])
+		return usagef("adjust: %s needs a value, as in %s", c.Action, map[string]string{"set": "set 5", "add": "add 5",
+			"block": "block 2h"}[c.Action])
 	case !takes && c.Value != "":
 		return usagef("adjust: %s takes no value: %s", c.Action, c.Value)
 	}
@@ -129,7 +131,7 @@ func (r remote) untilOf(t target, text string) (*timestamppb.Timestamp, error) {
 	if err != nil || length <= 0 {
 		return nil, usagef("%s: is no duration, as 2h or 90d, and no time, as 2030-01-01T00:00:00Z", text)
 	}
-	now, err := r.get(&stintv1.GetRequest{Namespace: t.Namespace, Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}})
+	now, err := r.get(t.get())
 	if err != nil {
 		return nil, err
 	}

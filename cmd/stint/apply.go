@@ -35,14 +35,15 @@ type applying struct {
 
 // Help implements kong.HelpProvider.
 func (*applyCommand) Help() string {
-	return "The file is the whole set: a policy that is not in it ends, if --prune says so. What keys have used stays.\n\n" +
+	return "The file is the whole set: a policy that is not in it ends, if --prune says so. What keys have used " +
+		"stays.\n\n" +
 		"    stint apply -f policies.yaml --dry-run\n" +
 		"    stint apply -f policies.yaml --prune\n" +
 		"    stint apply -f policies.yaml --expected-version 3 --note 'double the burst'\n" +
 		"    stint apply -f policies.yaml --if-changed --prune\n" +
 		"    stint policies -o yaml > policies.yaml\n\n" +
-		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, another version is in force than was " +
-		"expected, the server refused, or a shard took longer than --wait."
+		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, another version is in force than " +
+		"was expected, the server refused, or a shard took longer than --wait."
 }
 
 // Run checks the file here, where line numbers are known, and puts it in force.
@@ -111,7 +112,8 @@ func (c *applyCommand) inForce(s streams, request *stintv1.ApplyRequest) (same b
 
 // look returns the changes that a request would make.
 func (c *applyCommand) look(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
-	return c.apply(&stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules, ExpectedVersion: request.ExpectedVersion, DryRun: true})
+	return c.apply(&stintv1.ApplyRequest{Policies: request.Policies, Rules: request.Rules,
+		ExpectedVersion: request.ExpectedVersion, DryRun: true})
 }
 
 func sameAs(version uint64) string {
@@ -173,12 +175,14 @@ func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
 		}
 	}
 	if len(ended) > 0 && !c.Prune {
-		losses = append(losses, loss{fmt.Sprintf("%s not in %s and would end: %s", areNot(len(ended), rules), c.File, strings.Join(ended, ", ")),
+		losses = append(losses, loss{fmt.Sprintf("%s not in %s and would end: %s", areNot(len(ended), rules), c.File,
+			strings.Join(ended, ", ")),
 			"add --prune if they are to end, or add them to the file (stint policies -o yaml prints what is in force)"})
 	}
 	if rekeyed := response.RekeyedNamespaces; len(rekeyed) > 0 && !c.Rekey {
-		losses = append(losses, loss{fmt.Sprintf("all keys of %s would be new, with nothing used and without their overrides and blocks, because "+
-			"they become hashed, or plain again", strings.Join(rekeyed, ", ")), "add --rekey if that is meant"})
+		losses = append(losses,
+			loss{fmt.Sprintf("all keys of %s would be new, with nothing used and without their overrides and blocks, because "+
+				"they become hashed, or plain again", strings.Join(rekeyed, ", ")), "add --rekey if that is meant"})
 	}
 	return losses
 }

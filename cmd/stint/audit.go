@@ -23,8 +23,8 @@ type auditCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*auditCommand) Help() string {
-	return "Who adjusted or overrode which key, and who changed policies, tokens and sealing secrets, newest first. Each shard keeps its newest 1,024 " +
-		"changes, and of the policies 64 are kept.\n\n" +
+	return "Who adjusted or overrode which key, and who changed policies, tokens and sealing secrets, newest first. " +
+		"Each shard keeps its newest 1,024 changes, and of the policies 64 are kept.\n\n" +
 		"    stint audit --key user:42 -n 10\n" +
 		"    stint audit -n 0 -o json"
 }

@@ -31,14 +31,14 @@ type backupCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*backupCommand) Help() string {
-	return "Writes everything that a running cluster knows into one file: policies, counts, holds, overrides, secrets. The file " +
-		"appears when it is complete and on disk, with mode 0600, in place of an older one. A restore knows nothing of what " +
-		"happened after the backup was begun: see stint restore --help.\n\n" +
+	return "Writes everything that a running cluster knows into one file: policies, counts, holds, overrides, secrets. " +
+		"The file appears when it is complete and on disk, with mode 0600, in place of an older one. A restore knows " +
+		"nothing of what happened after the backup was begun: see stint restore --help.\n\n" +
 		"    stint backup /var/backups/stint-$(date +%F).backup\n" +
 		"    stint backup --dir /var/backups/stint --keep 14d\n" +
 		"    stint backup - | age -r age1... > stint.backup.age\n\n" +
-		"--keep deletes nothing before the new backup was read back, and only files that are named as --dir names them, can be read, and " +
-		"are backups of this cluster."
+		"--keep deletes nothing before the new backup was read back, and only files that are named as --dir names them, " +
+		"can be read, and are backups of this cluster."
 }
 
 // Run writes a backup.
@@ -63,8 +63,8 @@ func (c *backupCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	b := &backupRun{remote: c.remote, s: s, status: status, header: backup.Header{Cluster: status.ClusterId, Release: version(),
-		Level: shard.Level(max(levels.Level, levels.RisingTo)), Begun: begun.UnixMicro()}}
+	b := &backupRun{remote: c.remote, s: s, status: status, header: backup.Header{Cluster: status.ClusterId,
+		Release: version(), Level: shard.Level(max(levels.Level, levels.RisingTo)), Begun: begun.UnixMicro()}}
 	for _, d := range status.Shards {
 		if d.Name != systemShard {
 			b.header.Shards++
@@ -74,7 +74,8 @@ func (c *backupCommand) Run(s streams) error {
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	fmt.Fprintf(s.err, "stint: backup of cluster %s is complete: %d bytes, %v\n", status.ClusterId, bytes, time.Since(begun).Round(time.Millisecond))
+	fmt.Fprintf(s.err, "stint: backup of cluster %s is complete: %d bytes, %v\n", status.ClusterId, bytes,
+		time.Since(begun).Round(time.Millisecond))
 	if err := c.record(begun, bytes); err != nil {
 		fmt.Fprintf(s.err, "stint: the backup is complete, but stint status will not show it: %v\n", err)
 	}
@@ -108,7 +109,8 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 
 func (c *backupCommand) record(begun time.Time, bytes int64) error {
 	request := &stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}
-	_, err := ask(c.remote, "backup", "", c.cluster, stintv1connect.ClusterServiceClient.RecordBackup, connect.NewRequest(request))
+	_, err := ask(c.remote, "backup", "", c.cluster, stintv1connect.ClusterServiceClient.RecordBackup,
+		connect.NewRequest(request))
 	return err
 }
 
@@ -183,7 +185,8 @@ type sentPicture struct {
 func openPicture(ctx context.Context, client *http.Client, addr, name string) (*sentPicture, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &sentPicture{cancel: cancel, watch: time.AfterFunc(pictureSilent, cancel)}
-	stream, err := stintv1connect.NewClusterServiceClient(client, addr).Backup(ctx, connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
+	stream, err := stintv1connect.NewClusterServiceClient(client, addr).Backup(ctx,
+		connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
 	if err != nil {
 		p.close()
 		return nil, err

@@ -26,8 +26,8 @@ type benchCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*benchCommand) Help() string {
-	return "The server's answers are audited: bench reads the policy's limits, counts what was admitted to each key, and " +
-		"fails (exit code 1) if it was one unit too many or too few.\n\n" +
+	return "The server's answers are audited: bench reads the policy's limits, counts what was admitted to each key, " +
+		"and fails (exit code 1) if it was one unit too many or too few.\n\n" +
 		"Policies that make good targets, in a policies file:\n\n" +
 		"    hot:  {limits: [{name: day, quota: 100, fixed_window: {period: 24h, anchor: first_hit}}]}\n" +
 		"    free: {limits: [{name: day, quota: 1000000000000, fixed_window: {period: 24h, anchor: first_hit}}]}\n" +
@@ -87,7 +87,8 @@ func (c *benchCommand) Run(s streams) error {
 func (c *benchCommand) Validate() error { return c.remote().Validate() }
 
 func (c *benchCommand) remote() remote {
-	return remote{Addr: strings.Join(c.Addr, ","), Timeout: c.Timeout, trust: c.trust, proof: proof{tokenFlag: c.tokenFlag}}
+	return remote{Addr: strings.Join(c.Addr, ","), Timeout: c.Timeout, trust: c.trust,
+		proof: proof{tokenFlag: c.tokenFlag}}
 }
 
 func (c *benchCommand) explain(ctx context.Context, err error) error {
@@ -123,8 +124,8 @@ func progressLine(p bench.Progress) string {
 	case p.Total > 0:
 		done = p.Elapsed.Seconds() / p.Total.Seconds()
 	}
-	return fmt.Sprintf("%s %4.1fs  %.0f checks/s  admitted %d  denied %d  failed %d", progressBar(done), p.Elapsed.Seconds(),
-		p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
+	return fmt.Sprintf("%s %4.1fs  %.0f checks/s  admitted %d  denied %d  failed %d", progressBar(done),
+		p.Elapsed.Seconds(), p.ChecksPerSecond, p.Admitted, p.Denied, p.Failed)
 }
 
 // printReport writes the measurements as text.

@@ -16,6 +16,11 @@ type target struct {
 	Namespace string `help:"Default: the server's."`
 }
 
+// get asks for the state of the key.
+func (t target) get() *stintv1.GetRequest {
+	return &stintv1.GetRequest{Namespace: t.Namespace, Entries: []*stintv1.Entry{{Policy: t.Policy, Key: t.Key}}}
+}
+
 func (t target) String() string { return t.Policy + " on " + t.Key }
 
 // entries has the keys that a command decides together: the target and further pairs.

@@ -27,9 +27,9 @@ type doctorCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*doctorCommand) Help() string {
-	return "Counts on a key of its own through each node, asks each gate with a forged address, and looks at the nodes: is it exact, and " +
-		"does anything have to be done before users notice? Each question to a gate is counted for this machine's address. Exit code 0: " +
-		"nothing is wrong. 1: something is.\n\n" +
+	return "Counts on a key of its own through each node, asks each gate with a forged address, and looks at the nodes: " +
+		"is it exact, and does anything have to be done before users notice? Each question to a gate is counted for this " +
+		"machine's address. Exit code 0: nothing is wrong. 1: something is.\n\n" +
 		"    stint doctor --addr node-1:7400,node-2:7400,node-3:7400\n" +
 		"    stint doctor --through https://shop.example.com/login\n" +
 		"    stint doctor -o json\n\n" +
@@ -115,5 +115,6 @@ func (c *doctorCommand) node(ctx context.Context, name, address string) doctor.N
 	r := c.remote
 	r.Addr, r.DataDir = address, ""
 	u, err := url.Parse(address) // a node's address, or a validated flag
-	return doctor.Node{Name: name, URL: address, Here: err == nil && onThisMachine(u), Limits: r.limits(ctx), Sinks: r.sinks(ctx)}
+	return doctor.Node{Name: name, URL: address, Here: err == nil && onThisMachine(u), Limits: r.limits(ctx),
+		Sinks: r.sinks(ctx)}
 }

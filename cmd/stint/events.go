@@ -17,7 +17,8 @@ type eventsCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*eventsCommand) Help() string {
-	return "An event waits until its sinks have taken it, for three days. Then it is a dead letter, of which each shard keeps 1,024.\n\n" +
+	return "An event waits until its sinks have taken it, for three days. Then it is a dead letter, of which each shard " +
+		"keeps 1,024.\n\n" +
 		"    stint sink events --sink billing\n" +
 		"    stint sink events replay --sink billing\n\n" +
 		"A replayed event has the id that it had before. The caller's token needs the operation sinks."
@@ -50,9 +51,10 @@ func printEvents(s streams, answer *stintv1.ListEventsResponse) error {
 	if answer.More {
 		defer fmt.Fprintln(s.err, "there are more: -n")
 	}
-	return printTable(s, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY", answer.Events, func(e *stintv1.SinkEvent) []any {
-		return []any{instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why}
-	})
+	return printTable(s, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY", answer.Events,
+		func(e *stintv1.SinkEvent) []any {
+			return []any{instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why}
+		})
 }
 
 type eventsReplayCommand struct {

@@ -22,9 +22,10 @@ type forgetCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*forgetCommand) Help() string {
-	return "Under all policies: what the key has used, its lockout, block, override and holds. The audit log keeps that something was " +
-		"changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every limit of the key back. Its bills, " +
-		"open and final, end only with --bills: list them before, with stint usage --key.\n\n" +
+	return "Under all policies: what the key has used, its lockout, block, override and holds. The audit log keeps that " +
+		"something was changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every " +
+		"limit of the key back. Its bills, open and final, end only with --bills: list them before, with stint usage " +
+		"--key.\n\n" +
 		"    stint keys forget user:42 --note 'request 4711'\n\n" +
 		"A person usually has several keys: forget each, in every namespace."
 }
@@ -43,11 +44,13 @@ func (c *forgetCommand) confirm(s streams) error {
 	if c.Yes {
 		return nil
 	}
-	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, under all policies", c.Key)
+	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, under all policies",
+		c.Key)
 	ctx, cancel := c.context()
 	defer cancel()
 	// A caller with permission to forget may lack permission to list: then this is all that is printed.
-	if kept, err := c.observe(ctx).ListKeys(ctx, connect.NewRequest(&stintv1.ListKeysRequest{Namespace: c.Namespace, Prefix: c.Key, Count: 100})); err == nil {
+	if kept, err := c.observe(ctx).ListKeys(ctx, connect.NewRequest(&stintv1.ListKeysRequest{Namespace: c.Namespace,
+		Prefix: c.Key, Count: 100})); err == nil {
 		for _, k := range kept.Msg.Keys {
 			if k.Key == c.Key {
 				fmt.Fprintf(s.err, "\n  policy %s, override: %s", k.Policy, overrideText(k.Override))
@@ -55,7 +58,8 @@ func (c *forgetCommand) confirm(s streams) error {
 		}
 	}
 	if c.Bills {
-		if bills, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace, Key: c.Key})); err == nil {
+		if bills, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace,
+			Key: c.Key})); err == nil {
 			fmt.Fprintf(s.err, "\n  bills: %d, lost unless they were listed before", len(bills.Msg.Records))
 		} else {
 			fmt.Fprint(s.err, "\n  all its bills")
@@ -74,7 +78,8 @@ func (c *forgetCommand) Run(s streams) error {
 		c.limits, stintv1connect.LimitServiceClient.Forget, signed(byHand{Actor: c.Actor},
 			&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills}))
 	return show(s, c.output, answer, err, func(m *stintv1.ForgetResponse) error {
-		_, err := fmt.Fprintf(s.out, "forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n%s",
+		_, err := fmt.Fprintf(s.out,
+			"forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n%s",
 			m.Counters, m.Holds, m.Operations, m.AuditRecords, whatRemains)
 		return err
 	})

@@ -25,8 +25,9 @@ func (c *getCommand) Run(s streams) error {
 	if c.Explain {
 		return c.describe(s)
 	}
-	answer, err := c.remote.get(&stintv1.GetRequest{Namespace: c.Namespace, StaleOk: c.StaleOK,
-		Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Tier: c.Tier}}})
+	request := c.target.get()
+	request.StaleOk, request.Entries[0].Tier = c.StaleOK, c.Tier
+	answer, err := c.remote.get(request)
 	return show(s, c.output, answer, err, func(m *stintv1.GetResponse) error { return printKey(s, m) })
 }
 

@@ -12,7 +12,8 @@ type healthcheckCommand struct{ remote }
 
 // Run asks /readyz. The exit code is 1 if the node is not ready.
 func (c *healthcheckCommand) Run(s streams) error {
-	_, err := c.fetch("healthcheck", http.MethodGet, "/readyz", "", func(addr string) string { return addr + " is not ready" })
+	notReady := func(addr string) string { return addr + " is not ready" }
+	_, err := c.fetch("healthcheck", http.MethodGet, "/readyz", "", notReady)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,9 @@ type keysListCommand struct{ listing }
 
 // Help implements kong.HelpProvider.
 func (*keysListCommand) Help() string {
-	return "A key is kept from its first request until nothing that it has used counts any longer. The list has no order. It is read from a " +
-		"replica, which may be a moment behind. stint get POLICY KEY shows what a key has used.\n\n" +
+	return "A key is kept from its first request until nothing that it has used counts any longer. The list has no " +
+		"order. It is read from a replica, which may be a moment behind. stint get POLICY KEY shows what a key has " +
+		"used.\n\n" +
 		"    stint keys --prefix user: --policy login\n" +
 		"    stint keys -n 0 -o json"
 }
@@ -71,8 +72,8 @@ func (l *listing) list(s streams, what string, overrides bool, head string, row 
 	}
 	all := &stintv1.ListKeysResponse{NextCursor: l.Cursor}
 	for {
-		page, err := l.page(what, &stintv1.ListKeysRequest{Namespace: l.Namespace, Policy: l.Policy, Prefix: l.Prefix, Overrides: overrides,
-			Count: pageOf(l.Count, len(all.Keys)), Cursor: all.NextCursor})
+		page, err := l.page(what, &stintv1.ListKeysRequest{Namespace: l.Namespace, Policy: l.Policy, Prefix: l.Prefix,
+			Overrides: overrides, Count: pageOf(l.Count, len(all.Keys)), Cursor: all.NextCursor})
 		if err != nil {
 			return err
 		}
@@ -97,7 +98,8 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 	answer, err := l.observe(ctx).ListKeys(ctx, connect.NewRequest(m))
 	if connect.CodeOf(err) == connect.CodeUnavailable && connect.IsWireError(err) && l.DataDir == "" {
 		for _, node := range l.others(ctx) {
-			if answer, other := stintv1connect.NewObserveServiceClient(l.client(), node.url).ListKeys(ctx, connect.NewRequest(m)); other == nil {
+			client := stintv1connect.NewObserveServiceClient(l.client(), node.url)
+			if answer, other := client.ListKeys(ctx, connect.NewRequest(m)); other == nil {
 				return answer.Msg, nil
 			}
 		}

@@ -113,6 +113,6 @@ func (c *overrideSetCommand) delete(s streams) error {
 
 // printState shows the key's current limits.
 func (c *overrideSetCommand) printState(s streams) error {
-	answer, err := c.get(&stintv1.GetRequest{Namespace: c.Namespace, Entries: []*stintv1.Entry{{Policy: c.Policy, Key: c.Key}}})
+	answer, err := c.remote.get(c.target.get())
 	return show(s, c.output, answer, err, func(m *stintv1.GetResponse) error { return printLimits(s, m.Limits, m.At) })
 }

@@ -45,7 +45,8 @@ type outputID struct {
 // print prints a decision and returns errDenied for a denial. line is the decision in one sentence; table prints the
 // rest as text. With -o id a denial has no id: its sentence goes to stderr, so that a script with an empty variable
 // shows the reason.
-func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id, line string, table func() error) (err error) {
+func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id, line string,
+	table func() error) (err error) {
 	switch {
 	case o.Output == "json":
 		err = printJSON(s, answer)

@@ -30,12 +30,12 @@ type restoreCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*restoreCommand) Help() string {
-	return "Makes a new cluster of one node from a backup, offline. Start the node with stint serve --data-dir DIR; other nodes join " +
-		"it as they join any cluster. The old cluster must not run any more.\n\n" +
-		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, all limits count as full until " +
-		"nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue with what the " +
-		"backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does so always. A key " +
-		"can be cleared later, with stint adjust POLICY KEY reset.\n\n" +
+	return "Makes a new cluster of one node from a backup, offline. Start the node with stint serve --data-dir DIR; " +
+		"other nodes join it as they join any cluster. The old cluster must not run any more.\n\n" +
+		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, all limits count as full " +
+		"until nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue " +
+		"with what the backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does " +
+		"so always. A key can be cleared later, with stint adjust POLICY KEY reset.\n\n" +
 		"With --shards the new cluster has another number of shards. All counts, holds and answers to ids go along. " +
 		"It is refused as long as a hold is open on keys that would be on different shards.\n\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
@@ -59,19 +59,24 @@ func (c *restoreCommand) Run(s streams) error {
 	if err := r.Write(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	_, err = fmt.Fprintf(s.out, "\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s --node-id %s\n", r.Cluster,
+	_, err = fmt.Fprintf(s.out,
+		"\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s --node-id %s\n", r.Cluster,
 		c.DataDir, r.Node, c.DataDir, r.Node)
 	return err
 }
 
 func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
 	var b *backup.Backup
-	err := backup.OnFile(c.File, func(file *os.File, size int64) (err error) { b, err = backup.Read(file, size); return err })
+	err := backup.OnFile(c.File, func(file *os.File, size int64) (err error) {
+		b, err = backup.Read(file, size)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	config := restore.Config{DataDir: c.DataDir, NodeID: c.NodeID, Shards: c.Shards, Actor: localUser(), Note: c.Note,
-		Version: version(), Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		Version: version(), Now: time.Now(), Logger: slog.New(slog.NewTextHandler(s.err,
+			&slog.HandlerOptions{Level: slog.LevelWarn}))}
 	for _, name := range c.Keep {
 		p, l, _ := strings.Cut(name, "/")
 		config.Keep = append(config.Keep, shard.Kept{Policy: p, Limit: l})
@@ -111,16 +116,20 @@ func printRestore(s streams, r *restore.Restore) error {
 		fmt.Fprintf(&text, "%s on several shards will end as far as they are known\n", plural(sum.Operations, "operation"))
 	}
 	if sum.Unreadable > 0 {
-		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n", plural(sum.Unreadable, "record"))
+		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n",
+			plural(sum.Unreadable, "record"))
 	}
 	if r.NewHashes {
-		fmt.Fprintln(&text, "the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, and count as full")
+		fmt.Fprintln(&text,
+			"the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, and count as full")
 	}
 	if recovered := r.Backup.Recovery; recovered != nil {
-		fmt.Fprintf(&text, "recovered by %s from %s\n", escaped(recovered.Actor, ""), escaped(strings.Join(recovered.Inputs, ", "), ""))
+		fmt.Fprintf(&text, "recovered by %s from %s\n", escaped(recovered.Actor, ""),
+			escaped(strings.Join(recovered.Inputs, ", "), ""))
 	}
 	if r.DataExact() {
-		fmt.Fprintf(&text, "\nno count is lost: all limits continue where the cluster stopped, as long as no old node has run since %s\n",
+		fmt.Fprintf(&text,
+			"\nno count is lost: all limits continue where the cluster stopped, as long as no old node has run since %s\n",
 			begun.Format(time.RFC3339))
 		if !r.Backup.SystemExact() {
 			fmt.Fprintln(&text, "changes of tokens and policies may be lost: tokens keep only what check, settle and read need")
@@ -128,7 +137,8 @@ func printRestore(s streams, r *restore.Restore) error {
 		_, err := s.out.Write(text.Bytes())
 		return err
 	}
-	fmt.Fprintf(&text, "\nlost is what happened since %s: usage (which cannot be billed), holds, blocks, overrides, changes of policies\n\n",
+	fmt.Fprintf(&text,
+		"\nlost is what happened since %s: usage (which cannot be billed), holds, blocks, overrides, changes of policies\n\n",
 		begun.Format(time.RFC3339))
 	if _, err := s.out.Write(text.Bytes()); err != nil {
 		return err

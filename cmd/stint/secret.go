@@ -21,9 +21,10 @@ type secretCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*secretCommand) Help() string {
-	return "The ids of holds and decisions are sealed with a secret that only the nodes know. Rotate it as you rotate other keys: no id " +
-		"becomes invalid. If it may be known to others (a stolen disk or backup), rotate it and drop the old one. Ids that were given out " +
-		"before the rotation are refused from then on, and holds that they name end by their on_expire.\n\n" +
+	return "The ids of holds and decisions are sealed with a secret that only the nodes know. Rotate it as you rotate " +
+		"other keys: no id becomes invalid. If it may be known to others (a stolen disk or backup), rotate it and drop the " +
+		"old one. Ids that were given out before the rotation are refused from then on, and holds that they name end by " +
+		"their on_expire.\n\n" +
 		"    stint cluster secret\n" +
 		"    stint cluster secret rotate\n" +
 		"    stint cluster secret drop-old"
@@ -126,6 +127,7 @@ func (c *secretDropOldCommand) Run(s streams) error {
 	for i, n := range answer.Numbers {
 		numbers[i] = fmt.Sprint(n)
 	}
-	_, err = fmt.Fprintf(s.out, "dropped %s: within a second no node settles what is sealed with it\n", strings.Join(numbers, ", "))
+	_, err = fmt.Fprintf(s.out, "dropped %s: within a second no node settles what is sealed with it\n",
+		strings.Join(numbers, ", "))
 	return err
 }

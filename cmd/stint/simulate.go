@@ -31,8 +31,9 @@ func (*simulateCommand) Help() string {
 		"    stint tool simulate -f policies.yaml --input access.log -o json\n" +
 		"    stint tool simulate --compare old.yaml new.yaml --input access.log\n\n" +
 		"Each event is a plain check, and every policy runs alone. Nothing is held or settled in a replay, so concurrency " +
-		"limits never fill, and a lockout climbs only where the policy counts denials as violations (count_denied with on_denied). " +
-		"There are no overrides: every key has the numbers of its tier, and is known where a policy refuses unknown keys."
+		"limits never fill, and a lockout climbs only where the policy counts denials as violations (count_denied with " +
+		"on_denied). There are no overrides: every key has the numbers of its tier, and is known where a policy refuses " +
+		"unknown keys."
 }
 
 // yearFirst and yearLast bound the years that log times with a year can express.

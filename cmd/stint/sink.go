@@ -29,12 +29,16 @@ type sinkCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*sinkCommand) Help() string {
-	return "A sink gets the events of the policies that name it in their notify list, and of the kinds that it takes:\n\n" +
-		"    stint sink create billing --kind webhook --url https://example.com/hooks --events threshold,spike > billing.secret\n" +
+	return "A sink gets the events of the policies that name it in their notify list, and of the kinds that it " +
+		"takes:\n\n" +
+		"    stint sink create billing --kind webhook --url https://example.com/hooks --events threshold,spike > " +
+		"billing.secret\n" +
 		"    stint sink rotate billing --overlap 24h > billing.secret\n" +
-		"    stint sink create meter --kind cloudevents --url https://openmeter.cloud/api/v1/events --events usage --api-key-file FILE\n" +
+		"    stint sink create meter --kind cloudevents --url https://openmeter.cloud/api/v1/events --events usage " +
+		"--api-key-file FILE\n" +
 		"    stint sink\n\n" +
-		"Messages to webhooks are signed as Standard Webhooks says (https://www.standardwebhooks.com). The caller's token needs the operation sinks."
+		"Messages to webhooks are signed as Standard Webhooks says (https://www.standardwebhooks.com). The caller's token " +
+		"needs the operation sinks."
 }
 
 func (r remote) sinks(ctx context.Context) stintv1connect.SinkServiceClient {
@@ -138,7 +142,8 @@ func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
 		if one.SkippedBills == 0 {
 			continue
 		}
-		fmt.Fprintf(s.out, "bills that %s was not sent and will not be: %d; enter them by hand, then stint sink enable %s\n", one.Name, one.SkippedBills, one.Name)
+		fmt.Fprintf(s.out, "bills that %s was not sent and will not be: %d; enter them by hand, then stint sink enable %s\n",
+			one.Name, one.SkippedBills, one.Name)
 		for _, bill := range one.SkippedNewest {
 			fmt.Fprintf(s.out, "  %s: %s\n", bill.Id, bill.Why)
 		}

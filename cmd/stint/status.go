@@ -61,7 +61,8 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	fmt.Fprintln(s.out)
 	nodes := newTable(s)
 	certified := slices.ContainsFunc(m.Nodes, func(n *stintv1.Node) bool { return certificatesText(n) != "" })
-	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\t"+cellIf(certified, "CERTIFICATES")+"VERSION")
+	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\t"+
+		cellIf(certified, "CERTIFICATES")+"VERSION")
 	for _, n := range m.Nodes {
 		if n.State != "removed" {
 			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\n", n.Id, stateText(n), heardText(n), n.Owns, n.Replicas,

@@ -41,8 +41,8 @@ func printTable[T any](s streams, head string, items []T, row func(T) []any) err
 func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) error {
 	table := newTable(s)
 	c := columnsOf(limits)
-	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%s%sAT REST\n", c.key("KEY"), c.held("HELD"), c.granted("GRANTED"),
-		c.next("NEXT"))
+	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%s%sAT REST\n", c.key("KEY"), c.held("HELD"),
+		c.granted("GRANTED"), c.next("NEXT"))
 	for _, l := range limits {
 		fmt.Fprintf(table, "%s/%s\t%s%s\n", l.Policy, l.Limit, c.key(l.Key), limitCells(l, c, at))
 	}

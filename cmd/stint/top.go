@@ -30,9 +30,11 @@ type topCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*topCommand) Help() string {
-	return "Which keys are asked about most, denied most, or cost most, by policy. The screen refreshes until Ctrl-C.\n\n" +
-		"The counts are estimates with a known error: 90..100 is at least 90 and at most 100. A new owner of a shard starts at 0, and " +
-		"\"since\" tells from when on all counts are whole. Who may observe and not see keys (observe-keys) sees hashes: #Zk3...\n\n" +
+	return "Which keys are asked about most, denied most, or cost most, by policy. The screen refreshes until " +
+		"Ctrl-C.\n\n" +
+		"The counts are estimates with a known error: 90..100 is at least 90 and at most 100. A new owner of a shard " +
+		"starts at 0, and \"since\" tells from when on all counts are whole. Who may observe and not see keys " +
+		"(observe-keys) sees hashes: #Zk3...\n\n" +
 		"    stint keys top --by denials\n" +
 		"    stint keys top login --window 1h --once -o json"
 }
@@ -83,8 +85,9 @@ func redraw(w io.Writer, text string, rows int) error {
 
 // ask asks the server once.
 func (c *topCommand) ask() (*stintv1.TopResponse, error) {
-	order := map[string]stintv1.TopOrder{"decisions": stintv1.TopOrder_TOP_ORDER_DECISIONS, "denials": stintv1.TopOrder_TOP_ORDER_DENIALS,
-		"units": stintv1.TopOrder_TOP_ORDER_UNITS}[c.By]
+	order := map[string]stintv1.TopOrder{"decisions": stintv1.TopOrder_TOP_ORDER_DECISIONS,
+		"denials": stintv1.TopOrder_TOP_ORDER_DENIALS,
+		"units":   stintv1.TopOrder_TOP_ORDER_UNITS}[c.By]
 	return ask(c.remote, "top", "", c.observe, stintv1connect.ObserveServiceClient.Top,
 		connect.NewRequest(&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies, Order: order, Count: c.Count,
 			Window: durationpb.New(c.Window)}))
@@ -114,8 +117,8 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 			if k.Hashed {
 				key = "#" + key
 			}
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", key, estimate(k.Decisions, k.DecisionsError), estimate(k.Denials, k.DenialsError),
-				estimate(k.Units, k.UnitsError))
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", key, estimate(k.Decisions, k.DecisionsError),
+				estimate(k.Denials, k.DenialsError), estimate(k.Units, k.UnitsError))
 		}
 		if err := table.Flush(); err != nil {
 			return err
@@ -128,7 +131,8 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 		}
 	}
 	if len(m.MissingNodes) > 0 {
-		fmt.Fprintf(s.out, "\nmissing is what these nodes know, which did not answer: %s\n", strings.Join(m.MissingNodes, ", "))
+		fmt.Fprintf(s.out, "\nmissing is what these nodes know, which did not answer: %s\n",
+			strings.Join(m.MissingNodes, ", "))
 	}
 	if m.Cut {
 		fmt.Fprintln(s.out, "\nthere are more policies than fit into an answer: name some of them")
@@ -145,8 +149,8 @@ func topTitle(name string, p *stintv1.TopPolicy) string {
 	if p.Denials > 0 && p.Decisions >= p.Denials {
 		denied = fmt.Sprintf(" (%.1f %%)", 100*float64(p.Denials)/float64(p.Decisions))
 	}
-	return fmt.Sprintf("%s: %s, %d denied%s, %s admitted, since %s", name, plural(p.Decisions, "decision"), p.Denials, denied,
-		plural(p.Units, "unit"), p.Since.AsTime().UTC().Format("15:04:05Z"))
+	return fmt.Sprintf("%s: %s, %d denied%s, %s admitted, since %s", name, plural(p.Decisions, "decision"), p.Denials,
+		denied, plural(p.Units, "unit"), p.Since.AsTime().UTC().Format("15:04:05Z"))
 }
 
 // estimate formats a count with its lower bound, if that is less.

@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,12 +39,14 @@ type usageListCommand struct {
 // Help implements kong.HelpProvider.
 func (*usageListCommand) Help() string {
 	return "What the meters of the policies have billed, for each key and period. A final period changes only by " +
-		"corrections; an open or a closed one may still change. Whatever was decided up to the instant at the end, which goes to stderr, is in the figures.\n\n" +
+		"corrections; an open or a closed one may still change. Whatever was decided up to the instant at the end, which " +
+		"goes to stderr, is in the figures.\n\n" +
 		"    stint usage --period 2026-10 -o csv > october.csv"
 }
 
 // usageColumns are the names of the columns of -o csv.
-var usageColumns = []string{"id", "namespace", "policy", "meter", "key", "start", "end", "state", "units", "credits", "corrections",
+var usageColumns = []string{"id", "namespace", "policy", "meter", "key", "start", "end", "state", "units", "credits",
+	"corrections",
 	"revision", "recovered"}
 
 // Run lists usage, page by page, as it comes.
@@ -117,8 +118,8 @@ func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func()
 		if r.Recovered {
 			state += ", recovered"
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", r.Policy, r.Meter, r.Key, periodText(r), state, r.Units, r.Credits,
-			r.Corrections, int64(r.Units)-int64(r.Credits)+r.Corrections)
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", r.Policy, r.Meter, r.Key, periodText(r), state,
+			r.Units, r.Credits, r.Corrections, int64(r.Units)-int64(r.Credits)+r.Corrections)
 		return err
 	}, table.Flush
 }
@@ -146,9 +147,9 @@ func periodText(r *stintv1.UsageRecord) string {
 
 // usageFields returns a record in the order of usageColumns.
 func usageFields(r *stintv1.UsageRecord) []string {
-	return []string{r.Id, r.Namespace, r.Policy, r.Meter, inertCell(r.Key), instant(r.Start), instant(r.End), periodState(r.State),
-		strconv.FormatUint(r.Units, 10), strconv.FormatUint(r.Credits, 10), strconv.FormatInt(r.Corrections, 10), strconv.FormatUint(r.Revision, 10),
-		strconv.FormatBool(r.Recovered)}
+	return []string{r.Id, r.Namespace, r.Policy, r.Meter, inertCell(r.Key), instant(r.Start), instant(r.End),
+		periodState(r.State), fmt.Sprint(r.Units), fmt.Sprint(r.Credits), fmt.Sprint(r.Corrections), fmt.Sprint(r.Revision),
+		fmt.Sprint(r.Recovered)}
 }
 
 // inertCell returns a text that no spreadsheet takes for a formula: clients may choose their keys.

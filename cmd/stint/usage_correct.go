@@ -20,19 +20,21 @@ type usageCorrectCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*usageCorrectCommand) Help() string {
-	return "A correction is a figure of its own in the bill, and moves no limit. It needs a --note: who, what and why is kept, and " +
-		"stint audit lists it. The caller's token needs the operation correct.\n\n" +
+	return "A correction is a figure of its own in the bill, and moves no limit. It needs a --note: who, what and why " +
+		"is kept, and stint audit lists it. The caller's token needs the operation correct.\n\n" +
 		"    stint usage correct plan customer:acme -500 --note 'double import'\n" +
 		"    stint usage correct plan customer:acme 120 --period 2026-10 --note 'import of the 3rd was lost'"
 }
 
 // Run corrects a bill and prints it.
 func (c *usageCorrectCommand) Run(s streams) error {
-	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter, Period: c.Period,
-		Units: c.Units, Note: c.Note, IdempotencyId: c.ID, New: c.New}
+	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter,
+		Period: c.Period, Units: c.Units, Note: c.Note, IdempotencyId: c.ID, New: c.New}
 	answer, err := ask(c.remote, "usage correct "+c.String(), maybeDone,
 		c.limits, stintv1connect.LimitServiceClient.CorrectUsage, signed(c.byHand, request))
-	return show(s, c.output, answer, err, func(m *stintv1.CorrectUsageResponse) error { return printCorrected(s, m.Record) })
+	return show(s, c.output, answer, err, func(m *stintv1.CorrectUsageResponse) error {
+		return printCorrected(s, m.Record)
+	})
 }
 
 func printCorrected(s streams, record *stintv1.UsageRecord) (err error) {
@@ -48,7 +50,8 @@ func printCorrected(s streams, record *stintv1.UsageRecord) (err error) {
 		return err
 	}
 	if record.State == stintv1.UsageState_USAGE_STATE_FINAL {
-		_, err = fmt.Fprintln(s.err, "the period is final: tell receivers of its bill, by a sink or a list, about the correction")
+		_, err = fmt.Fprintln(s.err,
+			"the period is final: tell receivers of its bill, by a sink or a list, about the correction")
 	}
 	return err
 }

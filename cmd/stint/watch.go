@@ -30,9 +30,10 @@ type watchCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*watchCommand) Help() string {
-	return "Each decision of the cluster as it is made, a line each, until Ctrl-C; and each threshold that a key reaches, each block that a " +
-		"ladder begins, and each change by hand. Several of the flags that say \"only\" add up. A terminal that is too slow misses some, and " +
-		"says how many. Who may observe and not see keys (observe-keys) sees hashes: #Zk3...\n\n" +
+	return "Each decision of the cluster as it is made, a line each, until Ctrl-C; and each threshold that a key " +
+		"reaches, each block that a ladder begins, and each change by hand. Several of the flags that say \"only\" add up. " +
+		"A terminal that is too slow misses some, and says how many. Who may observe and not see keys (observe-keys) sees " +
+		"hashes: #Zk3...\n\n" +
 		"    stint watch --denied\n" +
 		"    stint watch --thresholds --lockouts --changes\n" +
 		"    stint watch login --key user:42 -o json"
@@ -87,15 +88,16 @@ func (c *watchCommand) print(s streams, e *stintv1.Event) error {
 		fmt.Fprintf(s.err, "stint: %s missed: this terminal, or a node, was too slow\n", plural(e.Missed, "event"))
 	}
 	if len(e.MissingNodes) > 0 {
-		fmt.Fprintf(s.err, "stint: missing is what these nodes decide, which do not answer: %s\n", strings.Join(e.MissingNodes, ", "))
+		fmt.Fprintf(s.err, "stint: missing is what these nodes decide, which do not answer: %s\n",
+			strings.Join(e.MissingNodes, ", "))
 	}
 	text := ""
 	switch {
 	case e.Decision != nil:
 		text = decisionLine(e)
 	case e.Threshold != nil:
-		text = fmt.Sprintf("%s  %s of %s/%s, silent %s", lineHead(e, "threshold"), thresholdText(e.Threshold), e.Policy, e.Threshold.Limit,
-			silentText(e.Threshold, e.At))
+		text = fmt.Sprintf("%s  %s of %s/%s, silent %s", lineHead(e, "threshold"), thresholdText(e.Threshold), e.Policy,
+			e.Threshold.Limit, silentText(e.Threshold, e.At))
 	case e.Lockout != nil:
 		text = fmt.Sprintf("%s  level %d, for %s", lineHead(e, "lockout"), e.Lockout.Level,
 			roughly(e.Lockout.BlockedUntil.AsTime().Sub(e.At.AsTime())))

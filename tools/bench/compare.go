@@ -110,7 +110,10 @@ func (c *compareCommand) openPeer(w work, wait int) func(context.Context, bench.
 
 // compare runs one case and prints its rows. It returns what the audits found.
 func (c *compareCommand) compare(ctx context.Context, w work, p bench.Plan) (wrong []string, err error) {
-	contenders := []*contender{{name: "stint", plan: p, open: c.openStint(w)}, {name: "Redis", plan: p, open: c.openPeer(w, 0)}}
+	contenders := []*contender{
+		{name: "stint", plan: p, open: c.openStint(w)},
+		{name: "Redis", plan: p, open: c.openPeer(w, 0)},
+	}
 	if c.Wait > 0 {
 		contenders = append(contenders, &contender{name: "Redis with WAIT", plan: p, open: c.openPeer(w, c.Wait)})
 	}
@@ -134,13 +137,15 @@ func (c *compareCommand) compare(ctx context.Context, w work, p bench.Plan) (wro
 		for round := range c.Rounds {
 			ratios = append(ratios, stint.reports[round].ChecksPerSecond/redis.reports[round].ChecksPerSecond)
 		}
-		fmt.Printf("| %s | %d | %d | %s | %s | %s | %s | %s | %s | %s | %s |\n", w, p.Keys, p.Batch, []string{"no", fmt.Sprint(c.Wait)}[i],
-			stint.spread(perSecond).text("%.0f"), redis.spread(perSecond).text("%.0f"), spreadOf(ratios).text("%.2f"),
-			stint.latency(), redis.latency(), fmt.Sprintf("%.1f", stint.spread(serverCPU).median), fmt.Sprintf("%.1f", redis.spread(serverCPU).median))
+		fmt.Printf("| %s | %d | %d | %s | %s | %s | %s | %s | %s | %.1f | %.1f |\n", w, p.Keys, p.Batch,
+			[]string{"no", fmt.Sprint(c.Wait)}[i], stint.spread(perSecond).text("%.0f"), redis.spread(perSecond).text("%.0f"),
+			spreadOf(ratios).text("%.2f"), stint.latency(), redis.latency(), stint.spread(serverCPU).median,
+			redis.spread(serverCPU).median)
 	}
 	for _, one := range contenders {
 		if failed := one.spread(failures); failed.most > 0 {
-			fmt.Fprintf(os.Stderr, "%s, %s, %d keys, pipeline %d: up to %.0f failed in a round\n", one.name, w, p.Keys, p.Batch, failed.most)
+			fmt.Fprintf(os.Stderr, "%s, %s, %d keys, pipeline %d: up to %.0f failed in a round\n", one.name, w, p.Keys, p.Batch,
+				failed.most)
 		}
 	}
 	return wrong, nil

@@ -128,7 +128,9 @@ func (p *redisPort) sweep(ctx context.Context) error {
 }
 
 // each sends a command for each of the first keys of the run, in pipelines, and hands the answers on.
-func (p *redisPort) each(ctx context.Context, keys int, send func(redis.Pipeliner, string), take func(int, redis.Cmder) error) error {
+func (p *redisPort) each(
+	ctx context.Context, keys int, send func(redis.Pipeliner, string), take func(int, redis.Cmder) error,
+) error {
 	const together = 256
 	for first := 0; first < keys; first += together {
 		pipe := p.clients[0].Pipeline()
@@ -164,8 +166,9 @@ func (p *redisPort) Judge(l *bench.Ledger, s bench.Span) (bench.Verdict, error) 
 		counted := uint64(max(now[key]-p.before[key], 0))
 		told, unknown := l.Accounts[key].Admitted.Load(), l.Accounts[key].Unknown.Load()
 		if counted < told || counted > told+unknown {
-			return bench.Verdict{Checked: true, Text: fmt.Sprintf("MISCOUNTED: key %s holds %d more than before the run, after %d "+
-				"acknowledged INCRs and %d of unknown outcome", p.plan.KeyName(uint32(key)), counted, told, unknown)}, nil
+			return bench.Verdict{Checked: true,
+				Text: fmt.Sprintf("MISCOUNTED: key %s holds %d more than before the run, after %d "+
+					"acknowledged INCRs and %d of unknown outcome", p.plan.KeyName(uint32(key)), counted, told, unknown)}, nil
 		}
 		v.Exact = v.Exact && unknown == 0
 		v.Admitted, v.AtLeast, v.AtMost = v.Admitted+told, v.AtLeast+counted-min(counted, unknown), v.AtMost+counted

@@ -43,7 +43,8 @@ func OpenPart(file io.ReaderAt, size int64) (*Part, error) {
 	p := &Part{file: file, body: body}
 	r := p.reader()
 	if r.err == nil && p.Level > shard.LevelNewest {
-		r.err = fmt.Errorf("written at level %d, this binary knows %d: run %s or newer", p.Level, shard.LevelNewest, p.Release)
+		r.err = fmt.Errorf("written at level %d, this binary knows %d: run %s or newer", p.Level, shard.LevelNewest,
+			p.Release)
 	}
 	return p, r.err
 }

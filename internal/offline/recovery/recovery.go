@@ -109,7 +109,8 @@ func (r *Recovery) belongTogether() error {
 				first.about.Cluster, one.from, about.Cluster)
 		}
 		if other, twice := from[about.Node]; twice { //mutant:node-counts-twice
-			return fmt.Errorf("%s and %s are both of node %s: a node counts once, so leave out the older one", other, one.from, about.Node)
+			return fmt.Errorf("%s and %s are both of node %s: a node counts once, so leave out the older one", other, one.from,
+				about.Node)
 		}
 		from[about.Node] = one.from
 		r.level = max(r.level, about.Level)
@@ -218,8 +219,8 @@ func (r *Recovery) readBackup(table *placement.Table) error {
 		return err
 	}
 	if r.backup.Cluster != r.Cluster || r.backup.Shards != table.Shards {
-		return fmt.Errorf("%s has %d shards of cluster %s, and the disks %d of %s", r.config.Backup, r.backup.Shards, r.backup.Cluster,
-			table.Shards, r.Cluster)
+		return fmt.Errorf("%s has %d shards of cluster %s, and the disks %d of %s", r.config.Backup, r.backup.Shards,
+			r.backup.Cluster, table.Shards, r.Cluster)
 	}
 	r.level = max(r.level, r.backup.Level)
 	return nil
@@ -260,7 +261,8 @@ func (r *Recovery) Refusal() error {
 				names = append(names, s.Name)
 			}
 		}
-		return fmt.Errorf("something may be lost of the shards %s: find more disks, or accept the loss with --accept-loss", strings.Join(names, ", "))
+		return fmt.Errorf("something may be lost of the shards %s: find more disks, or accept the loss with --accept-loss",
+			strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -316,8 +318,8 @@ func (r *Recovery) state(s *Shard) (*shard.State, error) {
 	if chosen := s.chosen(); chosen != nil {
 		state, err := r.remnants[chosen.remnant].state(chosen.place)
 		if err == nil && state.Sum() != chosen.Sum {
-			err = fmt.Errorf("%s: read twice, it has the sums %016x and %016x: this machine's memory or the disk may be faulty", s.Chosen,
-				chosen.Sum, state.Sum())
+			err = fmt.Errorf("%s: read twice, it has the sums %016x and %016x: this machine's memory or the disk may be faulty",
+				s.Chosen, chosen.Sum, state.Sum())
 		}
 		return state, err
 	}

@@ -99,8 +99,8 @@ func (s *Shard) doubt(table *placement.Table) {
 			r := &s.Replicas[i]
 			switch verdict, at := placement.Judge(r.Name, voters, said); {
 			case verdict == placement.Convicted: //mutant:outvoted-sum-counts
-				r.Convicted = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, and those of a majority another", at.Epoch,
-					at.Seq, at.Sum)
+				r.Convicted = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, and those of a majority another",
+					at.Epoch, at.Seq, at.Sum)
 			case verdict == placement.Disputed && r.Forgetful == "":
 				r.Forgetful = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, others have another, and there is no majority",
 					at.Epoch, at.Seq, at.Sum)
@@ -136,7 +136,8 @@ func (s *Shard) missing(chosen *Replica, table *placement.Table) string {
 			}
 		}
 		if n := len(one.voters.Names); n > 0 && 2*len(absent) >= n { //mutant:half-is-a-majority
-			return fmt.Sprintf("of %d voters of %s, %d are missing or suspect: %s", n, one.what, len(absent), strings.Join(absent, ", "))
+			return fmt.Sprintf("of %d voters of %s, %d are missing or suspect: %s", n, one.what, len(absent),
+				strings.Join(absent, ", "))
 		}
 	}
 	if len(chosen.Newest.Names) == 0 {

@@ -25,8 +25,8 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // writeReading writes how much of the log was understood, and which parts were not taken literally.
 func writeReading(text *bytes.Buffer, outOfOrder int, r Reading) {
-	fmt.Fprintf(text, "\nLines: %d. Events: %d, of other things: %d, that could not be read: %d.\n", r.Lines, r.Events, r.Skipped,
-		r.Unreadable)
+	fmt.Fprintf(text, "\nLines: %d. Events: %d, of other things: %d, that could not be read: %d.\n", r.Lines, r.Events,
+		r.Skipped, r.Unreadable)
 	if r.Unreadable > 0 {
 		fmt.Fprintf(text, "The first that could not be read: %s\n", r.FirstUnreadable)
 	}

@@ -97,8 +97,8 @@ func Plan(b *backup.Backup, config Config) (*Restore, error) {
 	if config.NodeID != "" && !placement.ValidID(config.NodeID) {
 		return nil, fmt.Errorf("node-id: %q is not 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore", config.NodeID)
 	}
-	r := &Restore{Backup: b.Header, Cluster: placement.RandomID(), Node: cmp.Or(config.NodeID, placement.RandomID()), config: config,
-		level: b.Level}
+	r := &Restore{Backup: b.Header, Cluster: placement.RandomID(), Node: cmp.Or(config.NodeID, placement.RandomID()),
+		config: config, level: b.Level}
 	r.At = limit.Time(config.Now.UnixMicro())
 	states := append(slices.Clone(b.Data), b.System)
 	for _, state := range states {
@@ -156,8 +156,8 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 		return fmt.Errorf("the backup's %w", err)
 	}
 	if before.Shards != r.Backup.Shards || before.Cluster != r.Backup.Cluster { //mutant:backup-of-other-shards
-		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards, r.Backup.Cluster,
-			before.Shards, before.Cluster)
+		return fmt.Errorf("the backup's header has %d shards of cluster %s, and its table %d of %s", r.Backup.Shards,
+			r.Backup.Cluster, before.Shards, before.Cluster)
 	}
 	if r.table, err = r.tableAfter(before); err != nil {
 		return err
@@ -171,8 +171,8 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 			secrets, r.NewHashes = next, true
 		}
 	}
-	record, err := json.Marshal(Record{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster, Release: r.config.Version,
-		Exact: r.DataExact() && b.SystemExact(), Recovery: b.Recovery})
+	record, err := json.Marshal(Record{At: int64(r.At), Backup: r.Backup.Begun, Cluster: r.Backup.Cluster,
+		Release: r.config.Version, Exact: r.DataExact() && b.SystemExact(), Recovery: b.Recovery})
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,8 @@ func (r *Restore) readDocuments(b *backup.Backup) (err error) {
 // NewestPolicies returns the newest policies that the system shard or a data shard knows. The picture of the system
 // shard is the last one, so in a backup of a running cluster it has the newest; in a recovery from a minority it may
 // not. text is nil unless a data shard has newer policies, of that revision.
-func NewestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte, err error) {
+func NewestPolicies(system *shard.State, data []*shard.State) (policies *policy.Set, revision uint64, text []byte,
+	err error) {
 	document, err := shard.ReadDocument(system, placement.PoliciesDocument)
 	if err != nil {
 		return nil, 0, nil, err
@@ -355,8 +356,8 @@ func (r *Restore) Write() error {
 		}
 		kept[name] = document
 	}
-	config := raftfsm.StoresConfig{Fresh: raftfsm.Identity{Cluster: r.Cluster, Node: r.Node}, FreshRecords: kept, FreshLevel: r.level,
-		Release: r.config.Version, Logger: r.config.Logger, FS: r.config.FS, Fatal: func(error) {}}
+	config := raftfsm.StoresConfig{Fresh: raftfsm.Identity{Cluster: r.Cluster, Node: r.Node}, FreshRecords: kept,
+		FreshLevel: r.level, Release: r.config.Version, Logger: r.config.Logger, FS: r.config.FS, Fatal: func(error) {}}
 	return raftfsm.RestoreStores(r.config.DataDir, config, func(stores *raftfsm.Stores) error {
 		seed := func(id shard.ID, state *shard.State) error {
 			return raftfsm.SeedGroup(stores, raftfsm.Replica{Shard: id, Number: 1}, r.index, r.term, state)

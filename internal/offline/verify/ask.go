@@ -96,7 +96,8 @@ func (c *caller) check(ctx context.Context, node int, k *key, id string, mode st
 
 // used reads a counter.
 func (c *caller) used(ctx context.Context, node int, k *key) (uint64, error) {
-	reply, err := c.limits[node].Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.namespace, Entries: k.entries()}))
+	reply, err := c.limits[node].Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.namespace,
+		Entries: k.entries()}))
 	if err != nil {
 		return 0, err
 	}

@@ -204,10 +204,12 @@ func (k *key) settle(final uint64) (findings []error) {
 	case final < k.acked:
 		findings = append(findings, finding(forgotten, "%v: %d admitted for certain, but %d counted", k, k.acked, final))
 	case final > k.acked+k.open:
-		findings = append(findings, finding(doubled, "%v: %d counted, but %d admitted for certain and %d unknown", k, final, k.acked, k.open))
+		findings = append(findings, finding(doubled, "%v: %d counted, but %d admitted for certain and %d unknown", k, final,
+			k.acked, k.open))
 	}
 	if k.acked > k.quota || final > k.quota {
-		findings = append(findings, finding(overAdmitted, "%v: limit %d, admitted %d, counted %d", k, k.quota, k.acked, final))
+		findings = append(findings, finding(overAdmitted, "%v: limit %d, admitted %d, counted %d", k, k.quota, k.acked,
+			final))
 	}
 	if err := k.ordered(); err != nil {
 		findings = append(findings, err)

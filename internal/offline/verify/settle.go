@@ -61,7 +61,8 @@ func (r *run) resolve(ctx context.Context, o *operation) {
 	}
 	a := r.persist(ctx, o)
 	if a.fate != admitted && a.fate != denied {
-		r.book.find(finding(unsettled, "%v: operation %s was not answered after the faults: %s %s", o.key, o.id, a.code, a.message))
+		r.book.find(finding(unsettled, "%v: operation %s was not answered after the faults: %s %s", o.key, o.id, a.code,
+			a.message))
 		return
 	}
 	o.key.wonder(-1)

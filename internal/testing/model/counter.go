@@ -222,7 +222,8 @@ func (c *counter) endOverride(p *policy.Policy, tier string, revised map[place]l
 // carry converts the used units of some limits to new numbers, and reports whether there were any.
 func (c *counter) carry(limits []policy.Limit, p *policy.Policy, now limit.Time) (any bool) {
 	for i := range limits {
-		if k := c.find(limits[i].Name); k != nil && k.model != nil && !same(k.model.limit, limits[i].Limit) && !k.atRest(now) {
+		if k := c.find(limits[i].Name); k != nil && k.model != nil && !same(k.model.limit, limits[i].Limit) &&
+			!k.atRest(now) {
 			c.at(&limits[i], p, now)
 			any = true
 		}

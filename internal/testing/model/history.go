@@ -355,7 +355,8 @@ func (h *History) again(d *Decided, r remembered) error {
 func (a Answer) differs(original Answer) error {
 	a.Replayed = original.Replayed
 	if a.Place != original.Place || a.Index != original.Index || a.Allowed != original.Allowed ||
-		a.ShadowDenied != original.ShadowDenied || a.Challenged != original.Challenged || a.RetryAfter != original.RetryAfter ||
+		a.ShadowDenied != original.ShadowDenied || a.Challenged != original.Challenged ||
+		a.RetryAfter != original.RetryAfter ||
 		a.HoldExpires != original.HoldExpires || !slices.Equal(a.Limits, original.Limits) ||
 		!sameTally(a.Tallied, original.Tallied) {
 		return fmt.Errorf("a replay says %+v, the original said %+v", a, original)
