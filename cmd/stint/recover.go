@@ -74,8 +74,8 @@ func (c *recoverCommand) Run(s streams) (err error) {
 		fmt.Fprintf(s.err, "stint: wrote %s: what is left of node %s\n", c.File, r.Nodes[0].Node)
 		return nil
 	}
-	fmt.Fprintf(s.err,
-		"stint: wrote %s: keep all old nodes stopped from now on, and go on with stint restore %s --data-dir DIR\n", c.File, c.File)
+	fmt.Fprintf(s.err, "stint: wrote %[1]s: keep all old nodes stopped from now on, and go on with stint restore %[1]s "+
+		"--data-dir DIR\n", c.File)
 	return nil
 }
 
@@ -145,13 +145,13 @@ func printOutlook(s streams, r *recovery.Recovery) error {
 	switch {
 	case r.Exact:
 		fmt.Fprintln(s.out,
-			"\nNothing that was answered is lost. A restore continues where the cluster stopped. Unacknowledged entries at the end\n"+
-				"of a log are taken: a request that failed with an unknown outcome may have been counted.")
+			"\nNothing that was answered is lost. A restore continues where the cluster stopped. Unacknowledged entries at "+
+				"the end\nof a log are taken: a request that failed with an unknown outcome may have been counted.")
 		return nil
 	case !r.Fills:
 		fmt.Fprintln(s.out,
-			"\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, so a restore leaves tokens\n"+
-				"only what check, settle and read need.")
+			"\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, so a restore "+
+				"leaves tokens\nonly what check, settle and read need.")
 		return nil
 	}
 	fmt.Fprintln(s.out, "\nSomething may be lost, so a restore counts as full what is not known:")

@@ -119,7 +119,8 @@ func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient
 }
 
 // maybeCounted is the maybe of calls that change a key's usage: see explain.
-const maybeCounted = "it may have been counted: repeat it with the same --id to learn; without one a repeat counts again"
+const maybeCounted = "it may have been counted: repeat it with the same --id to learn; without one a repeat counts " +
+	"again"
 
 // maybeDone is the maybe of other changes that take an --id.
 const maybeDone = "it may have been done: repeat it with the same --id to learn; without one a repeat does it again"
