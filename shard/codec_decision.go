@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/stint-io/stint/shard/codec"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Result is a decision, or an error.
@@ -28,6 +29,10 @@ func (c *MessageCodec) err(e *Error) {
 	c.Text(&e.Field)
 	c.Text(&e.Message)
 	codec.Int(&c.Codec, &e.RetryAfter)
+	if e.Code == Moved {
+		codec.Uint(&c.Codec, &e.To, math.MaxUint32)
+		codec.Uint(&c.Codec, &e.Slot, slot.Count-1)
+	}
 }
 
 // part is the decision about one slot. It has no operation, because a peer could nest those without limit.
@@ -100,7 +105,8 @@ type decisionRarities struct{ hold, audit, verdict, tallied, age, forgot, fired,
 func (c *MessageCodec) rarities(d *Decision) decisionRarities {
 	return decisionRarities{hold: d.HoldExpires != 0, audit: len(d.Audit()) > 0, verdict: d.Operation != nil && !c.inLeg,
 		tallied: d.Tallied != nil, age: d.Age != 0, forgot: d.Forgot() != (Forgot{}), fired: len(d.Fired()) > 0,
-		page: d.System != nil && (d.System.Usage != nil || d.System.Events != nil || d.System.Changed != nil)}
+		page: d.System != nil && (d.System.Usage != nil || d.System.Events != nil || d.System.Changed != nil ||
+			d.System.Moved != nil)}
 }
 
 func (c *MessageCodec) rarely(d *Decision) {
@@ -138,11 +144,12 @@ func (r decisionRarities) system() decisionRarities {
 }
 
 func (s *SystemAnswer) pages(c *MessageCodec) {
-	usage, events, changed := s.Usage != nil, s.Events != nil, s.Changed != nil
-	c.Flags(&usage, &events, &changed)
+	usage, events, changed, moved := s.Usage != nil, s.Events != nil, s.Changed != nil, s.Moved != nil
+	c.Flags(&usage, &events, &changed, &moved)
 	codec.Optional(&c.Codec, usage, &s.Usage, func(p *UsagePage) { p.code(c) })
 	codec.Optional(&c.Codec, events, &s.Events, func(p *EventsPage) { p.code(c) })
 	codec.Optional(&c.Codec, changed, &s.Changed, func(x *EventsChanged) { x.code(c) })
+	codec.Optional(&c.Codec, moved, &s.Moved, func(a *MoveAnswer) { a.code(c) })
 }
 
 // leastStatus is the minimum size of a status in bytes.

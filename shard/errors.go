@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Code is why there is no decision. Codes are grouped by fate: every code below UnknownOutcome certainly changed
@@ -32,6 +33,11 @@ const (
 	Fault       Code = 17 // a defect of this program, to be reported; only this request fails
 	Outdated    Code = 18 // the request was made by older policies than the shard's, which require something else
 	KeyNotFound Code = 19 // the policy refuses keys without an override, and this key has none
+	// Moved: a slot of the request is on another shard, Error.To. If the request was in a session, no copy of it can be
+	// counted here any more.
+	Moved Code = 20
+	// Spread is for Reserve: a slot of the request is about to move, so its slots must be asked as an operation.
+	Spread Code = 21
 )
 
 // Maybe applied: zero times or once. A retry with the same idempotency id tells which.
@@ -45,6 +51,8 @@ type Error struct {
 	Field      string     // Invalid, PolicyNotFound, KeyNotFound, NotBuilt: the field at fault, such as "entries[1].key"
 	Message    string     // what failed, on which object, and what to do
 	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 if none
+	To         ID         // Moved: the shard of Slot
+	Slot       slot.ID    // Moved
 }
 
 // Error implements error.

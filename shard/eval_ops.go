@@ -38,7 +38,7 @@ func (o Op) Changes() bool {
 	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage: //mutant:late-forget-forgets-again
 		return false
 	//mutant:correction-copied
-	case ReadEventPage, ChangeEvents, NoteSpike: // a second copy finds that the first has done it
+	case ReadEventPage, ChangeEvents, NoteSpike, MoveSlot: // a second copy finds that the first has done it
 		return false
 	}
 	return true
@@ -47,7 +47,7 @@ func (o Op) Changes() bool {
 // AboutShard reports whether the operation is about a whole shard, Request.Shard, and not about keys.
 func (o Op) AboutShard() bool {
 	switch o {
-	case ReadAudit, Forget, ReadUsage, ReadEventPage, ChangeEvents:
+	case ReadAudit, Forget, ReadUsage, ReadEventPage, ChangeEvents, MoveSlot:
 		return true
 	}
 	return false

@@ -70,6 +70,8 @@ const (
 	NoteSpike     // a key is denied far more often than before: see SpikeRequest
 
 	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see Correction
+
+	MoveSlot // about a shard: a step of a Move; see MoveRequest
 )
 
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
@@ -115,7 +117,7 @@ type Request struct {
 	Adjustment *Adjustment  // Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
 	Operation  *Operation   // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms  // Tally
-	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage
+	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage, MoveSlot
 
 	Trace Trace // traces the request; may be nil
 }
@@ -271,6 +273,7 @@ type SystemTerms struct {
 	Push       *Push         // ChangeEvents
 	Spike      *Spike        // NoteSpike; its names are the request's
 	Correction *Correction   // CorrectUsage
+	Move       *MoveTerms    // MoveSlot
 }
 
 // systemTerms returns the parameters, all nil if there are none.
@@ -282,15 +285,16 @@ func (r *Request) systemTerms() *SystemTerms {
 }
 
 func (t *SystemTerms) code(c *MessageCodec) {
-	usage, events, change, push, spike, correction := t.Usage != nil, t.Events != nil, t.Change != nil, t.Push != nil,
-		t.Spike != nil, t.Correction != nil
-	c.Flags(&usage, &events, &change, &push, &spike, &correction)
+	usage, events, change, push, spike, correction, move := t.Usage != nil, t.Events != nil, t.Change != nil,
+		t.Push != nil, t.Spike != nil, t.Correction != nil, t.Move != nil
+	c.Flags(&usage, &events, &change, &push, &spike, &correction, &move)
 	codec.Optional(&c.Codec, usage, &t.Usage, func(q *UsageQuery) { q.code(c) })
 	codec.Optional(&c.Codec, events, &t.Events, func(q *EventsQuery) { q.code(c) })
 	codec.Optional(&c.Codec, change, &t.Change, func(x *EventsChange) { x.code(c) })
 	codec.Optional(&c.Codec, push, &t.Push, func(p *Push) { p.code(c) })
 	codec.Optional(&c.Codec, spike, &t.Spike, func(s *Spike) { s.code(c) })
 	codec.Optional(&c.Codec, correction, &t.Correction, func(x *Correction) { x.code(c) })
+	codec.Optional(&c.Codec, move, &t.Move, func(m *MoveTerms) { m.code(c) })
 }
 
 // SystemAnswer is the answer to an operation that decides nothing about a key.
@@ -302,6 +306,7 @@ type SystemAnswer struct {
 	Changed  *EventsChanged // ChangeEvents
 	Audit    []AuditRecord  // ReadAudit, newest first
 	Forgot   Forgot         // Forget
+	Moved    *MoveAnswer    // MoveSlot
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }

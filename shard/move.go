@@ -1,0 +1,167 @@
+package shard
+
+import (
+	"math"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// Move is the move of one slot from a shard to another. Its steps are requests with Op MoveSlot, each about the shard
+// that it is evaluated on (MoveTerms.Step), and each idempotent: any node may repeat any of them at any time.
+//
+// Exactly one shard owns a slot: the one whose log has SlotOwned with the highest generation. The table of the cluster
+// only follows.
+type Move struct {
+	Slot     slot.ID
+	From, To ID
+	// Generation is the generation of the slot once To owns it; each owner of a slot has a higher one than the owner
+	// before. A shard of the founding owns its slots in generation 0.
+	Generation uint64
+}
+
+// MoveStep is a step of a Move. Its numbers are sent between nodes: append new ones, never renumber.
+type MoveStep uint8
+
+// The steps, in their order. A step whose condition does not hold changes nothing and is an error.
+const (
+	// MoveLook is for either shard: the slot's status, without a change.
+	MoveLook MoveStep = 1
+	// MovePrepare is for From, which owns the slot: from now on, it answers a reservation that has keys of this slot and
+	// of others with Spread.
+	MovePrepare MoveStep = 2
+	// MoveBegin is for To, which has no record of the slot: it will receive pages.
+	MoveBegin MoveStep = 3
+	// MoveFreeze is for From: from now on, it answers every request for a key of the slot with Moved.
+	MoveFreeze MoveStep = 4
+	// MoveRead is for From after MoveFreeze: a page of the slot's records, from MoveTerms.Place on. It changes nothing.
+	MoveRead MoveStep = 5
+	// MovePut is for To: it stores page number MoveTerms.Page, once.
+	MovePut MoveStep = 6
+	// MoveTake is for To after the last page: it owns the slot.
+	MoveTake MoveStep = 7
+	// MoveDrop is for From, when To has been seen to own the slot: it removes a part of the slot's records.
+	MoveDrop MoveStep = 8
+	// MoveAbort is for To before MoveTake: it removes the pages, in parts, and will never own the slot in this
+	// generation.
+	MoveAbort MoveStep = 9
+	// MoveThaw is for From, when To has been seen to have aborted: it owns the slot again, in the generation after the
+	// move's.
+	MoveThaw MoveStep = 10
+)
+
+// MoveTerms are the parameters of a MoveSlot.
+type MoveTerms struct {
+	Move
+	Step MoveStep
+	// Frozen is the status of From after MoveFreeze: for MovePut and MoveTake.
+	Frozen SlotStatus
+	Place  uint64   // MoveRead: where the page begins (MovePage.Next of the page before; 0 for the first)
+	Page   uint64   // MovePut: its number, from 0
+	Put    MovePage // MovePut
+}
+
+// MovePage is a part of the records of a slot.
+type MovePage struct {
+	Records []MovedRecord
+	Next    uint64 // where the next page begins; 0 after the last one
+	Last    bool
+}
+
+// MovedRecord is one record of a slot, as its shard has it.
+type MovedRecord struct {
+	Key      string
+	Value    []byte
+	ForgetAt limit.Time
+}
+
+// SlotState is the state of a slot on a shard. Its numbers are stored in records: append new ones, never renumber.
+type SlotState uint8
+
+// The states.
+const (
+	SlotUnknown   SlotState = 0 // the shard has no record of the slot: the table says whether it owns it
+	SlotOwned     SlotState = 1
+	SlotPreparing SlotState = 2 // owned, and about to move to Other
+	SlotFrozen    SlotState = 3 // Other has it, or will have
+	SlotMoved     SlotState = 4 // Other has it, and its records are gone from here
+	SlotImporting SlotState = 5 // from Other
+	SlotAborted   SlotState = 6 // it was to come from Other
+)
+
+// SlotStatus is the record of a slot on a shard. The zero value means that there is none.
+type SlotStatus struct {
+	State      SlotState
+	Generation uint64
+	Other      ID
+	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed.
+	Time limit.Time
+	// Pages is the number of pages of SlotImporting, and Ended that the last one is there.
+	Pages uint64
+	Ended bool
+	// Revision is the version of the policies that the shard has adopted, and Restored identifies the restore from a
+	// backup that it still has a mark of; 0 if none. Both are set in answers only.
+	Revision uint64
+	Restored uint64
+}
+
+// MoveAnswer is the answer to a MoveSlot.
+type MoveAnswer struct {
+	Status SlotStatus // of the slot, after the step
+	Page   MovePage   // MoveRead
+	// Waits is what a step waits for, in words, if it could not be done yet and nothing was changed; "" if it was done.
+	Waits string
+}
+
+// MoveRequest returns a request for a step of a move to one of its two shards.
+func MoveRequest(at ID, terms MoveTerms) Request {
+	return Request{Op: MoveSlot, Shard: at, System: &SystemTerms{Move: &terms}}
+}
+
+// Moved returns the answer to MoveSlot, or nil for all other operations.
+func (d *Decision) Moved() *MoveAnswer {
+	if d.System == nil {
+		return nil
+	}
+	return d.System.Moved
+}
+
+func (t *MoveTerms) code(c *MessageCodec) {
+	codec.Uint(&c.Codec, &t.Slot, slot.Count-1)
+	codec.Uint(&c.Codec, &t.From, math.MaxUint32)
+	codec.Uint(&c.Codec, &t.To, math.MaxUint32)
+	c.Uint64(&t.Generation)
+	codec.Byte(&c.Codec, &t.Step)
+	t.Frozen.code(c)
+	c.Uint64(&t.Place)
+	c.Uint64(&t.Page)
+	t.Put.code(c)
+}
+
+func (p *MovePage) code(c *MessageCodec) {
+	codec.List(&c.Codec, &p.Records, math.MaxInt, func(r *MovedRecord) {
+		c.Text(&r.Key)
+		c.Bytes(&r.Value, MaxEntryBytes)
+		codec.Int(&c.Codec, &r.ForgetAt)
+	})
+	c.Uint64(&p.Next)
+	c.Flags(&p.Last)
+}
+
+func (s *SlotStatus) code(c *MessageCodec) {
+	codec.Byte(&c.Codec, &s.State)
+	c.Uint64(&s.Generation)
+	codec.Uint(&c.Codec, &s.Other, math.MaxUint32)
+	codec.Int(&c.Codec, &s.Time)
+	c.Uint64(&s.Pages)
+	c.Uint64(&s.Revision)
+	c.Uint64(&s.Restored)
+	c.Flags(&s.Ended)
+}
+
+func (a *MoveAnswer) code(c *MessageCodec) {
+	a.Status.code(c)
+	a.Page.code(c)
+	c.Text(&a.Waits)
+}
