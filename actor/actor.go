@@ -10,6 +10,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Config configures an Actor. A zero value means the default named with the field.
@@ -31,6 +32,10 @@ type Config struct {
 	// yet. It is asked before each batch, while the state does not change, and must be cheap. nil: nothing bounds the
 	// records.
 	Room func(proposed int) shard.Room
+
+	// Slots returns the table's shards of all slots, for those of which the shard has no record (shard.Stamp); nil: it has
+	// all. It must be cheap. A nil function means the same.
+	Slots func() *slot.Map
 
 	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
 	Observer Observer         // receives measurements and alarms; the zero value receives none
@@ -129,6 +134,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Room == nil {
 		c.Room = func(int) shard.Room { return shard.Room{} }
+	}
+	if c.Slots == nil {
+		c.Slots = func() *slot.Map { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -12,6 +12,7 @@ type overlay struct {
 	records map[string]pending
 	byEntry [][]string // keys written by each entry in flight, oldest first
 	bytes   int        // of the keys and values in records
+	slotted bool       // records has, or had, one of a slot
 }
 
 type pending struct {
@@ -27,6 +28,7 @@ func (o *overlay) write(seq uint64, puts []shard.Put) {
 	for i := range puts {
 		key := puts[i].Key
 		keys[i] = key
+		o.slotted = o.slotted || shard.IsSlotRecord(key)
 		o.drop(key)
 		o.records[key] = pending{Record: puts[i].Record, seq: seq}
 		o.bytes += len(key) + len(puts[i].Value)
@@ -107,6 +109,9 @@ func (v view) Shares(namespace, policy string) shard.Shares {
 	}
 	return s
 }
+
+// HasSlotRecords implements shard.View.
+func (v view) HasSlotRecords() bool { return v.overlay.slotted || v.state.HasSlotRecords() }
 
 // Room implements shard.View. Overlaid records count as new, so near the cap a few entries may be refused too early.
 func (v view) Room() shard.Room { return v.room }

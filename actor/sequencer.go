@@ -138,6 +138,7 @@ func (q *sequencer) stamp(now limit.Time) shard.Stamp {
 		Position: shard.Position{Shard: q.id, Epoch: q.epoch, Seq: q.seq + 1},
 		Now:      max(q.last+1, now), //mutant:wall-clock-for-shard-time
 		Level:    q.config.Level(),
+		Slots:    q.config.Slots(),
 	}
 }
 

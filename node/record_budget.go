@@ -2,6 +2,7 @@ package node
 
 import (
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // recordBudget bounds the records of all replicas of this node together: half of the memory that the process may use,
@@ -19,11 +20,36 @@ type recordBudget struct {
 	peers    *peers
 }
 
-// room is the actor.Config.Room of a replica.
-func (b *recordBudget) room(r *replica, proposed int) shard.Room {
-	if slots := b.view.slots(); slots != r.slots { // they are counted once for each table, not for each batch
+// count notes the slots of the replica's shard, once for each table, not for each batch.
+func (b *recordBudget) count(r *replica) {
+	if slots := b.view.slots(); slots != r.slots {
 		r.slots, r.owned = slots, b.view.room(r.Shard).Slots
 	}
+}
+
+// noTable owns no slot for any data shard.
+var noTable = func() *slot.Map {
+	m := new(slot.Map)
+	for i := range m {
+		m[i] = uint32(shard.System)
+	}
+	return m
+}()
+
+// slots is the actor.Config.Slots of a replica.
+func (b *recordBudget) slots(r *replica) *slot.Map {
+	switch b.count(r); {
+	case r.slots == nil:
+		return noTable
+	case r.owned == slot.Count:
+		return nil
+	}
+	return r.slots
+}
+
+// room is the actor.Config.Room of a replica.
+func (b *recordBudget) room(r *replica, proposed int) shard.Room {
+	b.count(r)
 	room := shard.Room{Slots: r.owned}
 	own := shard.UseOf(b.replicas.recordBytes()+proposed, b.most) //mutant:other-shards-escape-the-budget
 	room.Used = max(own, shard.Use(r.elsewhere.Load()))           //mutant:full-copy-elsewhere-unseen

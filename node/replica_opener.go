@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // opener opens and closes this node's replicas. Only the reconciler does so, as do the start before it and the stop after it:
@@ -115,6 +116,7 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 		config.Policies = nil
 	} else {
 		config.Top, config.Watched = o.top, o.bus.WantsChanges
+		config.Slots = func() *slot.Map { return o.budget.slots(r) }
 		config.Room = func(proposed int) shard.Room { return o.budget.room(r, proposed) }
 	}
 	if !r.lone {

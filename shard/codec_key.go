@@ -33,6 +33,7 @@ const (
 	pastEventRecord  = 'v' // index in the ring -> an event without a waiting sink
 	cooldownRecord   = 'c' // namespace, policy, slot, key -> it has had a spike
 	pushRecord       = 'p' // sink, period -> how far its bills were pushed
+	slotRecord       = 'S' // slot -> its status, if it ever took part in a move; the record belongs to no slot itself
 )
 
 // appendCounterKey writes the key of a counter. The policy is the result of policyPart.
@@ -55,6 +56,11 @@ func appendKeyOf(b []byte, kind byte, namespace, policy, key string) []byte {
 func appendSlot(b []byte, at slot.ID) []byte { return binary.BigEndian.AppendUint16(b, uint16(at)) }
 
 const slotBytes = 2
+
+// slotBefore reads the slot in a key written by appendKeyOf, from the length of the name that follows it.
+func slotBefore(key []byte, name int) slot.ID {
+	return slot.ID(binary.BigEndian.Uint16(key[len(key)-name-slotBytes:]))
+}
 
 // readKeyOf reads the parts of a key written by appendKeyOf. ok is false if it is not such a key: memory failed.
 func readKeyOf[K string | []byte](key K) (namespace, policy, name K, ok bool) {

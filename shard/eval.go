@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Put is one effect: the new absolute record of one key, or its removal.
@@ -31,15 +32,20 @@ type View interface {
 	Records
 	// Room returns how much room there is for records. It is the same throughout an evaluation.
 	Room() Room
+	// HasSlotRecords reports whether there may be a record of a slot (SlotStatus). It is the same throughout an evaluation.
+	HasSlotRecords() bool
 	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see InlinePolicy.
 	Shares(namespace, policy string) Shares
 }
 
-// Stamp is the position and the instant of a batch. Only Now and Level affect decisions; the rest appears in the
+// Stamp is the position and the instant of a batch. Only Now, Level and Slots affect decisions; the rest appears in the
 // answers.
 type Stamp struct {
 	Position
 	Now limit.Time
+	// Slots says which shard owns a slot of which this one has no record. Any version of the cluster's table may say so,
+	// since the shard has never taken part in a move of it. System: it is not known. nil: this shard owns all of them.
+	Slots *slot.Map
 	// Level is the cluster's feature level: no effect has a newer format. 0 is LevelNewest, for tests and simulations,
 	// which have no cluster; an actor always sets it.
 	Level Level
@@ -66,7 +72,7 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 // those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data
 // was changed.
 func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
-	e := evaluation{batch: batch{view: view, policies: policies, at: at, room: view.Room()}}
+	e := evaluation{batch: batch{view: view, policies: policies, at: at, room: view.Room(), slotted: view.HasSlotRecords()}}
 	e.useInitial()
 	e.next, e.charges = e.first.next[:0], e.first.charges[:0]
 	decided := 0
@@ -84,7 +90,10 @@ func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (re
 			//mutant:corrections-share-a-revision
 			requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage ||
 			//mutant:pages-share-a-batch
-			requests[decided-1].Op == ReadUsage) { // nothing is installed while it runs
+			requests[decided-1].Op == ReadUsage || // nothing is installed while it runs
+			// A step of a move reads what is in the view, and changes who owns a slot.
+			//mutant:frozen-for-the-next-batch
+			requests[decided].Op == MoveSlot || requests[decided-1].Op == MoveSlot) {
 			break
 		}
 		e.decide(&requests[decided], &results[decided])
@@ -141,6 +150,8 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 		*answer = e.openSession(r)
 	case Forget:
 		*answer = e.forget(r)
+	case MoveSlot:
+		*answer = e.move(r)
 	case Fetch:
 		*answer = documents{&e.batch}.fetch(r)
 	case Swap:
@@ -169,6 +180,9 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 	key := string(e.scratch)
 	if record, found := e.lookup(key); found {
 		*answer = e.replay(record.Value, r)
+		return
+	}
+	if answer.Err = e.elsewhere(at); answer.Err != nil { //mutant:id-forgotten-by-a-former-owner
 		return
 	}
 	if e.decidedAcross(r, at, answer) {

@@ -23,6 +23,7 @@ type batch struct {
 	opened    uint32               // sessions
 	index     uint32               // of the last counted request
 	room      Room                 // as the view has it
+	slotted   bool                 // likewise: there may be a record of a slot
 	shares    *batchShares         // nil: no request has asked for them
 	mark      *restoreMark         // see restored
 	markErr   error
@@ -145,6 +146,11 @@ func (b *batch) checkIDTime(r *Request) *Error {
 func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
 	entry := &r.Entries[i]
 	b.scratch = appendCounterKey(b.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
+	if b.slotted || b.at.Slots != nil {
+		if err := b.elsewhere(slotBefore(b.scratch, len(entry.Key))); err != nil { //mutant:frozen-slot-counts
+			return nil, err
+		}
+	}
 	if c := b.metCounter(b.scratch); c != nil {
 		return c, nil
 	}

@@ -85,7 +85,7 @@ func (e *evaluation) forget(r *Request) Result {
 // find lists the records that may name the key: operations first, because the units that they hold leave the counters
 // with them.
 func (f *forgetting) find() (keys []string) {
-	key := []byte(f.key)
+	key, shown := []byte(f.key), showing(f.view, f.slotted)
 	for k, r := range f.view.All() {
 		if len(k) == 0 { // a flipped bit has made it unreadable
 			continue
@@ -105,6 +105,11 @@ func (f *forgetting) find() (keys []string) {
 				continue
 			}
 		default:
+			continue
+		}
+		if !shown.has(string(k)) { //mutant:forgotten-while-it-moves
+			// While the slot moves, the record may be copied, or be the copy: ask again. Otherwise it is about to be removed.
+			f.done.Open += uint32(bit(shown.status.State == SlotFrozen || shown.status.State == SlotImporting))
 			continue
 		}
 		keys = append(keys, string(k))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard/codec"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // The outbox has the events that sinks have not acknowledged, in the order in which they were written, each with its
@@ -378,6 +379,9 @@ func (v batchRecords) Lookup(key string) (Record, bool) {
 func (b *batch) noteSpike(r *Request, s *Spike) Result {
 	if len(r.Entries) != 1 {
 		return Result{Err: errUnknownEvents}
+	}
+	if err := b.elsewhere(slot.Of(r.Namespace, r.Entries[0].Key)); err != nil {
+		return Result{Err: err}
 	}
 	d := b.newDecision()
 	entry := &r.Entries[0]

@@ -101,7 +101,7 @@ func (b *batch) usage(r *Request) Result {
 	}
 	// Earlier requests of this batch, which are not in the view, were decided now. Everything decided before is in it.
 	//mutant:page-claims-its-own-batch
-	u := usageReader{UsageQuery: *q, namespace: r.Namespace, policies: b.policies, mark: mark, page: UsagePage{Through: b.at.Now - 1}}
+	u := usageReader{UsageQuery: *q, namespace: r.Namespace, policies: b.policies, mark: mark, shown: showing(b.view, b.slotted), page: UsagePage{Through: b.at.Now - 1}}
 	if err := u.readAll(b.view); err != nil {
 		return Result{Err: err}
 	}
@@ -116,6 +116,7 @@ type usageReader struct {
 	namespace string
 	policies  *policy.Set
 	mark      *restoreMark
+	shown     *shownSlots
 	page      UsagePage
 }
 
@@ -173,6 +174,9 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 		return unreadable("key", "what a policy has billed", ErrDiverged)
 	}
 	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0]&counterMeters == 0 {
+		return nil
+	}
+	if !u.shown.has(string(key)) { //mutant:billed-by-both-shards
 		return nil
 	}
 	namespace, name, its, _ := readKeyOf(key)

@@ -36,6 +36,9 @@ func holdTermsProblem(r *Request) *Error {
 // reserve takes the units that the limits have admitted, and opens holds of them: one in the counter of each entry, all
 // with one name.
 func (e *evaluation) reserve(r *Request, d *Decision) *Error {
+	if err := e.aboutToMove(r); err != nil { //mutant:hold-spans-a-moving-slot
+		return err
+	}
 	if err := e.charges.roomForHolds(); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ const listRecords = 2000
 // List reads keys of a replica, without a commit, so it may be behind. A key that exists from the first call to the
 // last is in exactly one of the answers, regardless of changes meanwhile and of which replica answers.
 func (s *State) List(q Listing) (l Listed) {
-	seen, last := 0, q.From
+	seen, last, shown := 0, q.From, showing(s, s.slotted)
 	for key, r := range s.table.Scan(q.From) {
 		place := table.Place(keyLayout{}, key)
 		if place != last && (seen >= listRecords || len(l.Keys) >= q.Count) {
@@ -45,7 +45,7 @@ func (s *State) List(q Listing) (l Listed) {
 			return l
 		}
 		seen, last = seen+1, place
-		if one, ok := s.listed(&q, key, r); ok {
+		if one, ok := s.listed(&q, key, r); ok && shown.has(string(key)) { //mutant:listed-on-both-shards
 			l.Keys = append(l.Keys, one)
 		}
 	}

@@ -37,17 +37,18 @@ const (
 	MoveFreeze MoveStep = 4
 	// MoveRead is for From after MoveFreeze: a page of the slot's records, from MoveTerms.Place on. It changes nothing.
 	MoveRead MoveStep = 5
-	// MovePut is for To: it stores page number MoveTerms.Page, once.
+	// MovePut is for To: it stores page number MoveTerms.Page, which begins at MoveTerms.Place, once.
 	MovePut MoveStep = 6
 	// MoveTake is for To after the last page: it owns the slot.
 	MoveTake MoveStep = 7
-	// MoveDrop is for From, when To has been seen to own the slot: it removes a part of the slot's records.
+	// MoveDrop is for From, when To has been seen to own the slot: it removes a part of the slot's records, and is to be
+	// repeated until the status is SlotMoved.
 	MoveDrop MoveStep = 8
-	// MoveAbort is for To before MoveTake: it removes the pages, in parts, and will never own the slot in this
-	// generation.
+	// MoveAbort is for To before MoveTake: from now on it will never own the slot in this generation. It removes the pages,
+	// in parts, and is to be repeated until the status is Ended.
 	MoveAbort MoveStep = 9
-	// MoveThaw is for From, when To has been seen to have aborted: it owns the slot again, in the generation after the
-	// move's.
+	// MoveThaw is for From after MovePrepare or MoveFreeze, when To has been seen to have aborted: it owns the slot again,
+	// in the generation after the move's.
 	MoveThaw MoveStep = 10
 )
 
@@ -55,9 +56,10 @@ const (
 type MoveTerms struct {
 	Move
 	Step MoveStep
-	// Frozen is the status of From after MoveFreeze: for MovePut and MoveTake.
+	// Frozen is the status of From after MoveFreeze: for MovePut and MoveTake. For MoveBegin it is any earlier one, and
+	// only its Restored matters.
 	Frozen SlotStatus
-	Place  uint64   // MoveRead: where the page begins (MovePage.Next of the page before; 0 for the first)
+	Place  uint64   // MoveRead, MovePut: where the page begins (MovePage.Next of the page before; 0 for the first)
 	Page   uint64   // MovePut: its number, from 0
 	Put    MovePage // MovePut
 }
@@ -65,8 +67,11 @@ type MoveTerms struct {
 // MovePage is a part of the records of a slot.
 type MovePage struct {
 	Records []MovedRecord
-	Next    uint64 // where the next page begins; 0 after the last one
-	Last    bool
+	// Time is shard time of From when it read the page: records that had ended by then may be missing, so To must not be
+	// before it.
+	Time limit.Time
+	Next uint64 // where the next page begins; 0 after the last one
+	Last bool
 }
 
 // MovedRecord is one record of a slot, as its shard has it.
@@ -97,9 +102,13 @@ type SlotStatus struct {
 	Other      ID
 	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed.
 	Time limit.Time
-	// Pages is the number of pages of SlotImporting, and Ended that the last one is there.
+	// Pages is the number of pages of SlotImporting, and Place where the next one begins.
 	Pages uint64
+	Place uint64
+	// Ended: the last page of SlotImporting is there, no page of SlotAborted is left, or MoveDrop of SlotFrozen has begun.
 	Ended bool
+	// Pushes are, of SlotFrozen, the records of how far From had pushed bills when it froze the slot.
+	Pushes []MovedRecord
 	// Revision is the version of the policies that the shard has adopted, and Restored identifies the restore from a
 	// backup that it still has a mark of; 0 if none. Both are set in answers only.
 	Revision uint64
@@ -140,13 +149,16 @@ func (t *MoveTerms) code(c *MessageCodec) {
 }
 
 func (p *MovePage) code(c *MessageCodec) {
-	codec.List(&c.Codec, &p.Records, math.MaxInt, func(r *MovedRecord) {
-		c.Text(&r.Key)
-		c.Bytes(&r.Value, MaxEntryBytes)
-		codec.Int(&c.Codec, &r.ForgetAt)
-	})
+	codec.List(&c.Codec, &p.Records, math.MaxInt, func(r *MovedRecord) { r.code(c) })
+	codec.Int(&c.Codec, &p.Time)
 	c.Uint64(&p.Next)
 	c.Flags(&p.Last)
+}
+
+func (r *MovedRecord) code(c *MessageCodec) {
+	c.Text(&r.Key)
+	c.Bytes(&r.Value, math.MaxInt)
+	codec.Int(&c.Codec, &r.ForgetAt)
 }
 
 func (s *SlotStatus) code(c *MessageCodec) {
@@ -155,9 +167,11 @@ func (s *SlotStatus) code(c *MessageCodec) {
 	codec.Uint(&c.Codec, &s.Other, math.MaxUint32)
 	codec.Int(&c.Codec, &s.Time)
 	c.Uint64(&s.Pages)
+	c.Uint64(&s.Place)
 	c.Uint64(&s.Revision)
 	c.Uint64(&s.Restored)
 	c.Flags(&s.Ended)
+	codec.List(&c.Codec, &s.Pushes, math.MaxInt, func(r *MovedRecord) { r.code(c) })
 }
 
 func (a *MoveAnswer) code(c *MessageCodec) {

@@ -23,6 +23,14 @@ type Operation struct {
 	Excess      *Excess    // Settle: the charges on the legs for the excess; nil if there are none
 }
 
+// addressee returns the slot that a message of the operation is for.
+func (o *Operation) addressee(op Op) slot.ID {
+	if op == Charge || op == FinishLeg {
+		return o.Leg
+	}
+	return o.Home
+}
+
 // OfOperation reports whether o is a message of an operation on several shards.
 func (o Op) OfOperation() bool { return o >= AskHome && o <= Acknowledge }
 

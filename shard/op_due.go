@@ -196,8 +196,9 @@ func (s *State) OpenLegs() int { return s.due.legs }
 // ruling (ResolveHome). Home tells a leg its ruling (FinishLeg), and lets its own holds expire (ResolveHome, to
 // itself). If there are more, each now selects different ones. All messages may be repeated without harm. Only the
 // owner need send them. Little more is examined than is listed, however much is due, because nothing is installed in
-// the meantime.
+// the meantime. A slot that is moving has no duties until one shard owns it.
 func (s *State) Duties(now limit.Time, most int) (duties []Duty) {
+	shown := showing(s, s.slotted)
 	keys, _ := s.due.until(now, most, func(count int) int {
 		// A duty to an unreachable shard stays due and grows older, so the list begins somewhere else each time.
 		return int(xxhash.Sum64(binary.LittleEndian.AppendUint64(nil, uint64(now))) % uint64(count))
@@ -205,6 +206,9 @@ func (s *State) Duties(now limit.Time, most int) (duties []Duty) {
 	for _, k := range keys {
 		if len(duties) >= most {
 			break
+		}
+		if !shown.has(k.key) { //mutant:frozen-slot-does-its-duties
+			continue
 		}
 		duties = append(duties, s.dutiesOf(k.key)...)
 	}

@@ -28,6 +28,10 @@ func (e *evaluation) operate(r *Request) Result {
 	if err := r.problem(); err != nil {
 		return Result{Err: err}
 	}
+	//mutant:message-for-a-former-owner
+	if err := e.elsewhere(r.Operation.addressee(r.Op)); err != nil {
+		return Result{Err: err}
+	}
 	part := partEvaluation{e, r}
 	switch r.Op {
 	case AskHome:

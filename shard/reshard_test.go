@@ -23,7 +23,7 @@ type fleet struct {
 func newFleet(t testing.TB, shards uint32, policies ...*policy.Policy) *fleet {
 	f := &fleet{TB: t, slots: slot.Even(shards), policies: policies}
 	for id := range ID(shards) {
-		w := &world{TB: t, state: NewState(id), policies: policy.NewSet(policies), term: 1}
+		w := &world{TB: t, state: NewState(id), policies: policy.NewSet(policies), term: 1, table: f.slots}
 		w.append(EncodeEpochOpen(id, origin, LevelNewest))
 		f.worlds = append(f.worlds, w)
 	}
@@ -53,7 +53,7 @@ func (f *fleet) restored(shards uint32, how Restoration) (*fleet, error) {
 	}
 	next := &fleet{TB: f.TB, slots: how.Slots, policies: f.policies}
 	for _, s := range states {
-		w := &world{TB: f.TB, state: s, policies: how.Policies, index: how.Before, term: term}
+		w := &world{TB: f.TB, state: s, policies: how.Policies, index: how.Before, term: term, table: how.Slots}
 		audit(f.TB, s)
 		w.append(EncodeEpochOpen(s.id, s.Time(), LevelNewest))
 		next.worlds = append(next.worlds, w)

@@ -114,5 +114,5 @@ func (s *State) successor(id ID, at limit.Time) *State {
 // put adds a record to a state that is being made.
 func (s *State) put(p Put) {
 	s.table.Put(p.Key, p.Record)
-	s.due.note(p.Key, p.Value)
+	s.note(p.Key, p.Value)
 }

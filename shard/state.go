@@ -20,6 +20,8 @@ type State struct {
 	shares shares // of the table
 	due    *dues
 
+	slotted bool // there is a record of a slot
+
 	swept int // records removed by the sweep of the newest entry that is not a batch
 
 	sums   [sumsKept]SumAt // a ring, indexed by summed, the number of sum entries seen
@@ -105,7 +107,7 @@ func (s *State) install(e *entry) {
 		} else {
 			s.table.Put(p.Key, p.Record)
 		}
-		s.due.note(e.puts[i].Key, e.puts[i].Value)
+		s.note(e.puts[i].Key, e.puts[i].Value)
 	}
 	before := s.table.Records()
 	if e.kind == batchEntry {
@@ -117,6 +119,12 @@ func (s *State) install(e *entry) {
 	if e.kind == sumEntry {
 		s.noteSum()
 	}
+}
+
+// note updates what the state knows of its records, for one that was written or, with a nil value, removed.
+func (s *State) note(key string, value []byte) {
+	s.due.note(key, value)
+	s.slotted = s.slotted || IsSlotRecord(key) // none is ever removed
 }
 
 // The sweep of an entry is bounded, since the next entry waits for it. A batch sweeps at least as many segments as it
@@ -162,6 +170,9 @@ func (s *State) Scan(from uint64) iter.Seq2[[]byte, Record] { return s.table.Sca
 
 // Shares implements View on the committed state, which knows no memory cap.
 func (s *State) Shares(namespace, policy string) Shares { return s.shares.of(namespace, policy) }
+
+// HasSlotRecords implements View on the committed state.
+func (s *State) HasSlotRecords() bool { return s.slotted }
 
 // Lookup implements Records on the committed state.
 func (s *State) Lookup(key string) (Record, bool) { return s.table.Lookup(key) }

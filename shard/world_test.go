@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // origin is the instant from which tests count: Monday, January 5, 2026, 00:00 UTC.
@@ -32,7 +33,8 @@ type world struct {
 	most     int // records the shard may hold; 0: no bound
 	brim     bool
 	crowd    bool
-	slots    int // 0: all
+	slots    int       // 0: all
+	table    *slot.Map // of Stamp; nil: all slots are the shard's
 }
 
 func newWorld(t testing.TB, policies ...*policy.Policy) *world {
@@ -54,7 +56,7 @@ func (w *world) append(payload []byte) Outcome {
 
 // next returns the stamp of the next entry at now.
 func (w *world) next(now limit.Time) Stamp {
-	return Stamp{Position: Position{w.state.id, w.state.Epoch(), w.state.Seq() + 1}, Now: now}
+	return Stamp{Position: Position{w.state.id, w.state.Epoch(), w.state.Seq() + 1}, Now: now, Slots: w.table}
 }
 
 // batch decides requests at now and installs the effects.
@@ -74,6 +76,8 @@ func (w *world) Scan(from uint64) iter.Seq2[[]byte, Record] {
 	return w.state.Scan(from)
 }
 func (w *world) Shares(ns, p string) Shares { return w.state.Shares(ns, p) }
+
+func (w *world) HasSlotRecords() bool { return w.state.HasSlotRecords() }
 
 func (w *world) Room() Room {
 	room := Room{Slots: w.slots}

@@ -156,6 +156,9 @@ func (r *records) Scan(from uint64) iter.Seq2[[]byte, shard.Record] {
 // Shares implements shard.View: a replay counts no keys, so no max_keys bounds them.
 func (r *records) Shares(string, string) shard.Shares { return shard.Shares{} }
 
+// HasSlotRecords implements shard.View: a replay has all keys.
+func (r *records) HasSlotRecords() bool { return false }
+
 // Room implements shard.View: a replay has no memory cap.
 func (r *records) Room() shard.Room { return shard.Room{} }
 

@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/stint-io/stint/shard/table"
+)
+
+// The steps of a move on the shard that gets the slot.
+
+// untaken reports whether this shard can still begin or give up the move: it does not own the slot, and an earlier move
+// of it here has ended.
+func (m *moveEvaluation) untaken() bool {
+	switch m.status.State {
+	case SlotUnknown:
+		return !m.tableOwns(m.t.Slot)
+	case SlotMoved, SlotAborted:
+		return m.status.Generation < m.t.Generation //mutant:aborted-move-begins-again
+	}
+	return false
+}
+
+func (m *moveEvaluation) begin() *Error {
+	if m.is(SlotImporting) {
+		return nil
+	}
+	if !m.untaken() {
+		return m.refuse("")
+	}
+	for _, r := range slotScan(m.view, m.t.Slot, 0) {
+		if r.ForgetAt > m.at.Now { //mutant:begins-over-remains
+			return m.refuse(", since records of an earlier move are left")
+		}
+	}
+	mine, err := m.restoredBy()
+	switch {
+	case err != nil:
+		return err
+	//mutant:marks-of-two-restores
+	case mine != m.t.Frozen.Restored && (mine != 0 || !m.ownsNothing()):
+		return m.refuse(", since one of the shards was restored from a backup and the other not, or from another")
+	case m.room.full():
+		m.answer.Waits = fmt.Sprintf("shard %s to have room for more records", m.at.Shard)
+		return nil
+	}
+	m.set(SlotStatus{State: SlotImporting, Generation: m.t.Generation, Other: m.t.From})
+	return nil
+}
+
+func (m *moveEvaluation) putPage() *Error {
+	f, page := &m.t.Frozen, &m.t.Put
+	switch {
+	case !m.is(SlotImporting):
+		return m.refuse("")
+	case m.t.Page < m.status.Pages: //mutant:page-put-twice
+		return nil
+	case m.t.Page > m.status.Pages || m.t.Place != m.status.Place || m.status.Ended: //mutant:page-missing
+		return m.refuse(fmt.Sprintf(", since page %d, from place %d on, is next", m.status.Pages, m.status.Place))
+	case f.State != SlotFrozen || f.Generation != m.t.Generation || f.Other != m.t.To || !page.Last && page.Next == 0:
+		return Invalidf("system.move.frozen", "or the page is not of this move")
+	case m.room.brimful():
+		return m.full()
+	}
+	//mutant:page-ahead-of-time 2
+	if m.at.Now < max(f.Time, page.Time) {
+		m.answer.Waits = "the time of shard " + m.at.Shard.String() + " to reach that of the other"
+		return nil
+	}
+	if AdoptedVersion(m.view) < f.Revision { //mutant:page-under-older-policies
+		m.answer.Waits = fmt.Sprintf("shard %s to adopt version %d of the policies", m.at.Shard, f.Revision)
+		return nil
+	}
+	if err := m.store(page.Records); err != nil {
+		return err
+	}
+	next := m.status
+	next.Pages, next.Place, next.Ended = next.Pages+1, page.Next, page.Last
+	m.set(next)
+	return nil
+}
+
+// store puts the records of a page, and the other shard's mark of a restore if this one has none.
+func (m *moveEvaluation) store(records []MovedRecord) *Error {
+	for i := range records {
+		r := &records[i]
+		if m.belongs(r.Key) {
+			m.write(Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}})
+		} else if r.Key != string(restoreRecord) {
+			return Invalidf("system.move.put", "has a record that is not of slot %d", m.t.Slot)
+		} else if _, found := m.lookup(r.Key); !found {
+			m.write(Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}})
+		}
+	}
+	return nil
+}
+
+// belongs reports whether a key is of a record of the slot.
+func (m *moveEvaluation) belongs(key string) bool {
+	return len(key) <= table.MaxKeyBytes && (keyLayout{}).Part(key) == int(m.t.Slot)
+}
+
+func (m *moveEvaluation) take() *Error {
+	switch {
+	case m.status.State == SlotOwned && m.status.Generation == m.t.Generation:
+	case !m.is(SlotImporting) || !m.status.Ended: //mutant:taken-before-the-last-page
+		return m.refuse("")
+	default:
+		m.takePushes()
+		m.set(SlotStatus{State: SlotOwned, Generation: m.t.Generation})
+	}
+	return nil
+}
+
+// takePushes makes the lesser of the two shards' positions that of this one, so that no bill of the slot is left out.
+// One that is pushed twice has one id. A shard that owned nothing has pushed nothing, and goes on where the other was.
+func (m *moveEvaluation) takePushes() {
+	theirs := make(map[string]Record)
+	for _, r := range m.t.Frozen.Pushes {
+		theirs[r.Key] = Record{Value: r.Value, ForgetAt: r.ForgetAt}
+	}
+	from, to := m.t.From, m.t.To
+	mine := func(source ID) bool { return source == to }
+	for _, p := range m.pushes() {
+		found := map[ID]Record{to: {Value: p.Value, ForgetAt: p.ForgetAt}}
+		if r, has := theirs[p.Key]; has {
+			found[from] = r
+		}
+		delete(theirs, p.Key)
+		m.setPush(p.Key, p.Value, leastOf(found, []ID{from, to}, mine)) //mutant:bill-passed-by-its-new-pusher
+	}
+	if len(theirs) == 0 || !m.ownsNothing() {
+		return
+	}
+	for _, r := range m.t.Frozen.Pushes {
+		if found, left := theirs[r.Key]; left && r.ForgetAt > m.at.Now && r.Key != "" && r.Key[0] == pushRecord {
+			m.setPush(r.Key, nil, leastOf(map[ID]Record{from: found}, []ID{from}, mine))
+		}
+	}
+}
+
+// setPush replaces the record of a position under a new version, so that a pusher that is at work with the old one is
+// refused.
+func (m *moveEvaluation) setPush(key string, before []byte, least Record) {
+	p, err := pushOf("", "", least, true)
+	if old, _ := pushOf("", "", Record{Value: before}, before != nil); err != nil || bytes.Equal(old.Position, p.Position) {
+		return
+	}
+	p.Version++ //mutant:pusher-at-work-steps-over
+	m.write(Put{Key: key, Record: Record{Value: p.encode(), ForgetAt: least.ForgetAt}})
+}
+
+// abort gives the move up at once, so that no page can follow, and then removes the pages.
+func (m *moveEvaluation) abort() *Error {
+	switch {
+	case m.is(SlotAborted) && m.status.Ended:
+		return nil
+	case m.is(SlotAborted), m.is(SlotImporting), m.untaken(): //mutant:abort-after-take
+		all := m.remove()
+		m.set(SlotStatus{State: SlotAborted, Generation: m.t.Generation, Other: m.t.From, Ended: all})
+		return nil
+	}
+	return m.refuse("")
+}

@@ -1,0 +1,164 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/stint-io/stint/shard/slot"
+	"github.com/stint-io/stint/shard/table"
+)
+
+// slotFormat is the first byte of the record of a slot.
+const slotFormat = 1
+
+func slotKey(at slot.ID) string { return string(appendSlot([]byte{slotRecord}, at)) }
+
+// IsSlotRecord reports whether a key is that of the record of a slot. It is for Views that lie on a State
+// (View.HasSlotRecords).
+func IsSlotRecord(key string) bool { return len(key) > 0 && key[0] == slotRecord }
+
+func (s SlotStatus) encode() []byte {
+	s.Revision, s.Restored = 0, 0 // the shard's, not the slot's
+	c := MessageWriter([]byte{slotFormat})
+	s.code(&c)
+	return c.Written()
+}
+
+var errMalformedSlot = errors.New("shard: record of a slot is malformed or of an unknown format")
+
+func decodeSlotStatus(value []byte) (s SlotStatus, err error) {
+	if len(value) > 0 && value[0] == slotFormat {
+		c := MessageReader(string(value[1:]))
+		if s.code(&c); c.Whole() && s.State >= SlotOwned && s.State <= SlotAborted {
+			return s, nil
+		}
+	}
+	return SlotStatus{}, errMalformedSlot
+}
+
+// readSlotStatus returns the record of a slot, or the zero value if there is none.
+func readSlotStatus(records Records, at slot.ID) (SlotStatus, error) {
+	record, found := records.Lookup(slotKey(at))
+	if !found {
+		return SlotStatus{}, nil
+	}
+	return decodeSlotStatus(record.Value)
+}
+
+// serves reports whether a shard with this record of a slot answers requests for its keys. Without a record it does if
+// the table says so; then it also has all of the slot's records there are.
+func (s *SlotStatus) serves() bool {
+	return s.State == SlotUnknown || s.State == SlotOwned || s.State == SlotPreparing //mutant:importing-slot-answers
+}
+
+// String names the state as it follows "is".
+func (s SlotState) String() string {
+	return [...]string{"not recorded", "owned", "preparing", "frozen", "moved", "importing", "aborted"}[min(s, SlotAborted)]
+}
+
+// elsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs nothing
+// as long as the shard has all slots and no record of any.
+func (b *batch) elsewhere(at slot.ID) *Error {
+	if !b.slotted && b.at.Slots == nil {
+		return nil
+	}
+	status, unread := b.statusOf(at)
+	switch {
+	case unread != nil:
+		return unread
+	case status.State == SlotUnknown && b.tableOwns(at):
+	case status.State == SlotUnknown && ID(b.at.Slots[at]) == System:
+		return &Error{Code: Unavailable, RetryAfter: 100e3, Message: fmt.Sprintf(
+			"this node does not know yet which shard owns slot %d; nothing was counted, ask again", at)}
+	case status.State == SlotUnknown:
+		return moved(at, ID(b.at.Slots[at])) //mutant:key-of-another-shard
+	case status.State == SlotImporting:
+		return &Error{Code: Unavailable, RetryAfter: 10e3, Message: fmt.Sprintf(
+			"slot %d is being moved here from shard %s; nothing was counted: ask again in a moment", at, status.Other)}
+	case !status.serves():
+		return moved(at, status.Other)
+	}
+	return nil
+}
+
+func moved(at slot.ID, to ID) *Error {
+	return &Error{Code: Moved, To: to, Slot: at, Message: fmt.Sprintf("slot %d is on shard %s; nothing was counted here", at, to)}
+}
+
+// tableOwns reports whether this shard owns a slot of which it has no record.
+func (b *batch) tableOwns(at slot.ID) bool {
+	return b.at.Slots == nil || ID(b.at.Slots[at]) == b.at.Shard
+}
+
+func (b *batch) statusOf(at slot.ID) (SlotStatus, *Error) {
+	if !b.slotted {
+		return SlotStatus{}, nil
+	}
+	s, err := readSlotStatus(b.view, at)
+	if err != nil {
+		return s, unreadable("", fmt.Sprintf("whether the shard owns slot %d", at), err)
+	}
+	return s, nil
+}
+
+// aboutToMove refuses a hold on keys of several slots if one of them is about to move: as long as the hold is open, the
+// slot could not.
+func (b *batch) aboutToMove(r *Request) *Error {
+	if !b.slotted || !r.spans() {
+		return nil
+	}
+	for i := range r.Entries {
+		at := slot.Of(r.Namespace, r.Entries[i].Key)
+		status, err := b.statusOf(at)
+		if err != nil {
+			return err
+		}
+		if status.State == SlotPreparing {
+			return &Error{Code: Spread, Slot: at, Message: fmt.Sprintf(
+				"slot %d is about to move; nothing was counted: reserve in the slots of the keys separately, as an operation", at)}
+		}
+	}
+	return nil
+}
+
+// shownSlots says which of a shard's records are shown to those who list them: each slot is shown by one shard.
+type shownSlots struct {
+	records Records
+	any     bool // there may be a record of a slot
+	part    int  // of the last answer; -1: none
+	status  SlotStatus
+}
+
+func showing(records Records, any bool) *shownSlots {
+	return &shownSlots{records: records, any: any, part: -1}
+}
+
+// has reports whether a record with the key is shown. One that belongs to no slot always is.
+func (s *shownSlots) has(key string) bool {
+	if !s.any {
+		return true
+	}
+	if part := (keyLayout{}).Part(key); part != s.part {
+		s.part, s.status = part, SlotStatus{}
+		if part < slot.Count {
+			status, err := readSlotStatus(s.records, slot.ID(part))
+			if s.status = status; err != nil {
+				s.status.State = SlotFrozen // it answers no request either
+			}
+		}
+	}
+	return s.status.serves()
+}
+
+// slotScan yields the records of a slot, from a place of a scan on, also those that have ended. A record that a flipped
+// bit has made unreadable has no key.
+func slotScan(records Records, at slot.ID, from uint64) iter.Seq2[[]byte, Record] {
+	return func(yield func([]byte, Record) bool) {
+		for key, r := range records.Scan(max(from, table.PartPlace(int(at)))) {
+			if len(key) > 0 && (keyLayout{}).Part(string(key)) != int(at) || !yield(key, r) {
+				return
+			}
+		}
+	}
+}
