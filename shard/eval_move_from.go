@@ -79,7 +79,8 @@ func recordCopy(key []byte, r Record) MovedRecord {
 	return MovedRecord{Key: string(key), Value: append([]byte(nil), r.Value...), ForgetAt: r.ForgetAt}
 }
 
-// read answers a page. It ends between two places, never within one.
+// read answers a page. It ends between two places, never within one. The first also has what tells of the whole shard and
+// decides how the counters are read.
 func (m *moveEvaluation) read() *Error {
 	if !m.is(SlotFrozen) || m.status.Ended { //mutant:page-of-a-slot-in-use
 		return m.refuse("")
@@ -87,8 +88,10 @@ func (m *moveEvaluation) read() *Error {
 	page := &m.answer.Page
 	page.Time, page.Last = m.at.Now, true
 	if m.t.Place == 0 {
-		if mark, found := m.lookup(string(restoreRecord)); found {
-			page.Records = append(page.Records, recordCopy([]byte{restoreRecord}, mark))
+		for _, key := range []byte{restoreRecord, adoptionRecord} {
+			if record, found := m.lookup(string(key)); found {
+				page.Records = append(page.Records, recordCopy([]byte{key}, record))
+			}
 		}
 	}
 	bytes, last := 0, m.t.Place

@@ -3,7 +3,9 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
+	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard/table"
 )
 
@@ -67,8 +69,15 @@ func (m *moveEvaluation) putPage() *Error {
 		m.answer.Waits = "the time of shard " + m.at.Shard.String() + " to reach that of the other"
 		return nil
 	}
-	if AdoptedVersion(m.view) < f.Revision { //mutant:page-under-older-policies
-		m.answer.Waits = fmt.Sprintf("shard %s to adopt version %d of the policies", m.at.Shard, f.Revision)
+	needed := f.Revision
+	for i := range page.Records {
+		if r := &page.Records[i]; r.Key == string(adoptionRecord) {
+			version, _, _, _ := decodeAdoption(r.Value)
+			needed = max(needed, version)
+		}
+	}
+	if AdoptedVersion(m.view) < needed { //mutant:page-under-older-policies
+		m.answer.Waits = fmt.Sprintf("shard %s to adopt version %d of the policies", m.at.Shard, needed)
 		return nil
 	}
 	if err := m.store(page.Records); err != nil {
@@ -80,17 +89,53 @@ func (m *moveEvaluation) putPage() *Error {
 	return nil
 }
 
-// store puts the records of a page, and the other shard's mark of a restore if this one has none.
+// store puts the records of a page. A shard without a mark of a restore, which has no slots, gets the other's.
 func (m *moveEvaluation) store(records []MovedRecord) *Error {
 	for i := range records {
 		r := &records[i]
-		if m.belongs(r.Key) {
-			m.write(Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}})
-		} else if r.Key != string(restoreRecord) {
+		put := Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}}
+		switch {
+		case m.belongs(r.Key):
+			m.write(put)
+		case r.Key == string(restoreRecord):
+			if _, found := m.lookup(r.Key); !found {
+				m.write(put)
+			}
+		case r.Key == string(adoptionRecord):
+			if err := m.learnRevisions(r.Value); err != nil { //mutant:moved-key-forgets-a-revision
+				return unreadable("", "which policies a shard has adopted", err)
+			}
+		default:
 			return Invalidf("system.move.put", "has a record that is not of slot %d", m.t.Slot)
-		} else if _, found := m.lookup(r.Key); !found {
-			m.write(Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}})
 		}
+	}
+	return nil
+}
+
+// learnRevisions adds when the other shard's limits got their numbers to what this shard knows of that: until then the
+// slot's keys were counted under the old ones. What the other shard has not adopted, its keys get now.
+func (m *moveEvaluation) learnRevisions(theirs []byte) error {
+	version, text, known, err := decodeAdoption(theirs)
+	if err != nil {
+		return err
+	}
+	mine, mineText, before, err := adopted(m.view)
+	if err != nil {
+		return err
+	}
+	if version != mine {
+		old, _ := policy.Parse("", text)
+		set, err := policy.Parse("", mineText)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			old = policy.NewSet(nil)
+		}
+		known = revisedBy(old, set, known, m.at.Now)
+	}
+	if all := latest(slices.Clone(before), known); !slices.Equal(all, before) {
+		m.write(adoptPut(policy.Revision{Version: mine, Text: mineText}, all))
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (m *mover) step(now limit.Time, step MoveStep) MoveAnswer {
 		m.Fatalf("step %d: %v", step, err)
 	}
 	if m.twice() && answer.Status.State != SlotFrozen || step == MoveFreeze && m.twice() {
-		again, err := m.ask(now+1, on, MoveTerms{Step: step})
+		again, err := m.ask(now, on, MoveTerms{Step: step})
 		if err != nil || !reflect.DeepEqual(again.Status, answer.Status) && step != MoveAbort {
 			m.Fatalf("step %d again: %+v, %v; before %+v", step, again, err, answer)
 		}
@@ -107,7 +107,7 @@ func (m *mover) take(now limit.Time) {
 	m.step(now, MoveTake)
 	slots := *m.slots
 	slots[m.Slot] = uint32(m.To)
-	m.fleet.slots = &slots
+	m.fleet.slots, m.fleet.moved = &slots, true
 }
 
 // drop removes the records of the former owner.

@@ -18,6 +18,7 @@ type fleet struct {
 	slots    *slot.Map
 	worlds   []*world
 	policies []*policy.Policy
+	moved    bool // since it was founded or restored: events stay with the shard that wrote them
 }
 
 func newFleet(t testing.TB, shards uint32, policies ...*policy.Policy) *fleet {
@@ -244,7 +245,7 @@ func (f *fleet) told() map[string]int {
 		told["lost"] += int(page.Lost)
 		for list := EventsWaiting; list <= EventsPast; list++ {
 			for _, e := range w.events(list) {
-				if on := Of(f.slots, e.Namespace, e.Key); on != w.state.id {
+				if on := Of(f.slots, e.Namespace, e.Key); on != w.state.id && !f.moved {
 					f.Errorf("an event of shard %v is on shard %v", on, w.state.id)
 				}
 				told[fmt.Sprint("list ", list)]++

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// TestAnotherNumberOfShardsDecidesAlike: a cluster that becomes one of more or fewer shards again and again answers
-// each request as one shard does that was never restored: the same at each instant, ids, open holds, ladders, bills and
+// TestAnotherNumberOfShardsDecidesAlike: a cluster whose slots move between requests, and that becomes one of more or
+// fewer shards again and again, answers each request as one shard does that was never restored: the same at each instant, ids, open holds, ladders, bills and
 // events included.
 func TestAnotherNumberOfShardsDecidesAlike(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestAnotherNumberOfShardsDecidesAlike(t *testing.T) {
 		b.compareEvents()
 	}
 	t.Log(met)
-	for _, what := range []string{"other shards", "revised", "allowed", "denied", "held", "settled", "replayed", "refused", "billed", "fired"} {
+	for _, what := range []string{"other shards", "revised", "allowed", "denied", "held", "settled", "replayed", "refused", "billed", "fired", "moved", "aborted", "grown"} {
 		if met[what] < 20 {
 			t.Errorf("%q was met %d times", what, met[what])
 		}
@@ -46,6 +46,7 @@ type beside struct {
 	instants []limit.Time
 	taken    []pair // what can be settled
 	named    []pair // with an id
+	moving   *besideMove
 }
 
 // pair is a request, and its answers.
@@ -80,9 +81,10 @@ func (b *beside) step() {
 	if b.now += randomStep(b.rnd); len(b.instants) > 0 && b.rnd.IntN(3) == 0 {
 		b.now = b.instants[b.rnd.IntN(len(b.instants))]
 	}
+	b.move()
 	switch b.rnd.IntN(25) {
 	case 0:
-		b.cluster = b.cluster.exactly(1 + b.rnd.Uint32N(6))
+		b.cluster, b.moving = b.cluster.exactly(1+b.rnd.Uint32N(6)), nil
 		b.met["other shards"]++
 	case 1:
 		b.adopt(changedPolicies(b.rnd, b.cluster.policies))

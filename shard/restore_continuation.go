@@ -19,6 +19,7 @@ type continuation struct {
 	spanning spanningHolds
 	slotless []slotless // by shard of the new cluster
 	pushes   pushes
+	sources  *slotSources
 }
 
 func newContinuation(backup []*State, r Restoration) (*continuation, error) {
@@ -41,6 +42,13 @@ func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 		c.states = append(c.states, newest.successor(id, r.At))
 	}
 	c.slotless = make([]slotless, len(c.states))
+	var err error
+	if c.sources, err = newSlotSources(backup); err == nil {
+		err = c.sources.problem() //mutant:restore-without-a-slot
+	}
+	if err != nil {
+		return nil, err
+	}
 	return c, c.makeMark(backup)
 }
 
@@ -99,6 +107,9 @@ func (c *continuation) record(key string, r Record) {
 	if r.ForgetAt <= c.source.time {
 		return // it had ended
 	}
+	if c.source.slotted && !c.sources.has(c.source, key) {
+		return // another shard has the slot
+	}
 	switch key[0] {
 	case counterRecord:
 		c.counts.Keys++
@@ -107,7 +118,7 @@ func (c *continuation) record(key string, r Record) {
 	case sessionRecord:
 		c.counts.Sessions++
 		return
-	case sessionAnswerRecord, restoreRecord, adoptionRecord, auditHeadRecord:
+	case sessionAnswerRecord, restoreRecord, adoptionRecord, auditHeadRecord, slotRecord:
 		return
 	case pushRecord:
 		c.pushes.note(c.source.id, key, r)

@@ -1,0 +1,101 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// slotSources says from which shards of a backup the records of each slot are taken. The pictures of the shards are of
+// different instants, so a slot that was moving may be in two of them, or in none: the owner of the highest generation
+// has it.
+type slotSources [slot.Count]slotSource
+
+// slotSource is the one shard that has a slot, or, if none has a record of it as its owner, those without a record.
+type slotSource struct {
+	generation uint64
+	owner      ID
+	recorded   bool   // owner has a record
+	gone       uint64 // highest generation in which a shard has given the slot away for good
+}
+
+func newSlotSources(backup []*State) (*slotSources, error) {
+	sources := new(slotSources)
+	for _, s := range backup {
+		if !s.slotted {
+			continue
+		}
+		for at := range sources {
+			status, err := readSlotStatus(s, slot.ID(at))
+			if err != nil {
+				return nil, err
+			}
+			sources[at].note(s.id, &status)
+		}
+	}
+	return sources, nil
+}
+
+func (s *slotSource) note(id ID, status *SlotStatus) {
+	generation := status.Generation
+	switch {
+	case status.State == SlotOwned:
+	case status.State == SlotPreparing, status.State == SlotFrozen && !status.Ended:
+		generation-- // the other shard has it in this one
+	case status.State == SlotFrozen, status.State == SlotMoved:
+		s.gone = max(s.gone, generation)
+		return
+	default:
+		return
+	}
+	if !s.recorded || generation > s.generation { //mutant:restore-takes-a-former-owner
+		s.owner, s.generation, s.recorded = id, generation, true
+	}
+}
+
+// missing reports whether the slot had left each shard of the backup when its picture was taken.
+func (s *slotSource) missing() bool { return s.gone > s.generation }
+
+// has reports whether a record of a shard is part of the backup, by its key.
+func (s *slotSources) has(source *State, key string) bool {
+	part := (keyLayout{}).Part(key)
+	if part >= slot.Count {
+		return true
+	}
+	if of := &s[part]; of.recorded {
+		return of.owner == source.id
+	}
+	status, err := readSlotStatus(source, slot.ID(part))
+	return err == nil && status.State == SlotUnknown
+}
+
+// MissingSlot returns a slot that is in none of the pictures of all data shards, and the shard which has it, or one that
+// leads to it: its picture must be taken anew. ok is false if there is none.
+func MissingSlot(pictures []*State) (at slot.ID, on ID, ok bool, err error) {
+	sources, err := newSlotSources(pictures)
+	if err != nil {
+		return 0, 0, false, err
+	}
+	for at := range sources {
+		if !sources[at].missing() {
+			continue
+		}
+		for _, s := range pictures {
+			status, _ := readSlotStatus(s, slot.ID(at))
+			if gone := status.State == SlotFrozen || status.State == SlotMoved; gone && status.Generation == sources[at].gone {
+				return slot.ID(at), status.Other, true, nil
+			}
+		}
+	}
+	return 0, 0, false, nil
+}
+
+// problem refuses a backup that lacks a slot.
+func (s *slotSources) problem() error {
+	for at := range s {
+		if s[at].missing() {
+			return fmt.Errorf("slot %d is in no shard of the backup: it was moving while the backup was made; take another", at)
+		}
+	}
+	return nil
+}
