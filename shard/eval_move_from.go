@@ -132,6 +132,9 @@ func (m *moveEvaluation) thaw() *Error {
 	switch {
 	case m.status.State == SlotOwned && m.status.Generation == m.t.Generation+1:
 	case m.is(SlotPreparing), m.is(SlotFrozen) && !m.status.Ended: //mutant:thaw-after-drop
+		if m.status.State == SlotFrozen { // its bills were not shown meanwhile
+			m.lowerPushes(m.status.Pushes) //mutant:bill-passed-while-frozen
+		}
 		//mutant:thaw-keeps-its-generation
 		m.set(SlotStatus{State: SlotOwned, Generation: m.t.Generation + 1})
 	default:

@@ -160,29 +160,36 @@ func (m *moveEvaluation) take() *Error {
 // takePushes makes the lesser of the two shards' positions that of this one, so that no bill of the slot is left out.
 // One that is pushed twice has one id. A shard that owned nothing has pushed nothing, and goes on where the other was.
 func (m *moveEvaluation) takePushes() {
-	theirs := make(map[string]Record)
-	for _, r := range m.t.Frozen.Pushes {
-		theirs[r.Key] = Record{Value: r.Value, ForgetAt: r.ForgetAt}
-	}
-	from, to := m.t.From, m.t.To
-	mine := func(source ID) bool { return source == to }
-	for _, p := range m.pushes() {
-		found := map[ID]Record{to: {Value: p.Value, ForgetAt: p.ForgetAt}}
-		if r, has := theirs[p.Key]; has {
-			found[from] = r
-		}
-		delete(theirs, p.Key)
-		m.setPush(p.Key, p.Value, leastOf(found, []ID{from, to}, mine)) //mutant:bill-passed-by-its-new-pusher
-	}
-	if len(theirs) == 0 || !m.ownsNothing() {
+	m.lowerPushes(m.t.Frozen.Pushes) //mutant:bill-passed-by-its-new-pusher
+	if !m.ownsNothing() {
 		return
 	}
 	for _, r := range m.t.Frozen.Pushes {
-		if found, left := theirs[r.Key]; left && r.ForgetAt > m.at.Now && r.Key != "" && r.Key[0] == pushRecord {
-			m.setPush(r.Key, nil, leastOf(map[ID]Record{from: found}, []ID{from}, mine))
+		if _, has := m.lookup(r.Key); !has && r.ForgetAt > m.at.Now && r.Key != "" && r.Key[0] == pushRecord {
+			theirs := map[ID]Record{m.t.From: {Value: r.Value, ForgetAt: r.ForgetAt}}
+			m.setPush(r.Key, nil, leastOf(theirs, []ID{m.t.From}, m.own))
 		}
 	}
 }
+
+// lowerPushes makes the lesser of this shard's positions and those of From at MoveFreeze this shard's.
+func (m *moveEvaluation) lowerPushes(frozen []MovedRecord) {
+	then := make(map[string]Record)
+	for _, r := range frozen {
+		then[r.Key] = Record{Value: r.Value, ForgetAt: r.ForgetAt}
+	}
+	const before = System // stands for From at that time
+	for _, p := range m.pushes() {
+		found := map[ID]Record{m.at.Shard: {Value: p.Value, ForgetAt: p.ForgetAt}}
+		if r, has := then[p.Key]; has {
+			found[before] = r
+		}
+		m.setPush(p.Key, p.Value, leastOf(found, []ID{before, m.at.Shard}, m.own))
+	}
+}
+
+// own reports whether bills that a sink was not sent are counted on this shard: those that the shard has skipped itself.
+func (m *moveEvaluation) own(source ID) bool { return source == m.at.Shard }
 
 // setPush replaces the record of a position under a new version, so that a pusher that is at work with the old one is
 // refused.

@@ -1,0 +1,333 @@
+package shard
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// What a move does to lists, bills, duties and what else belongs to a whole shard.
+
+// frozenAt returns a move whose slot is frozen, with its pages on the other shard.
+func (f *fleet) frozenAt(now limit.Time, key string, to ID) *mover {
+	f.Helper()
+	m := f.mover(slotOf(key), to)
+	m.prepare(now)
+	if !m.freeze(now) {
+		f.Fatal("the slot waits")
+	}
+	m.copy(now)
+	return m
+}
+
+// shown counts the keys that all shards list, and the bills.
+func (f *fleet) shown(now limit.Time) (keys, bills int) {
+	f.Helper()
+	for _, w := range f.worlds {
+		keys += len(w.state.List(Listing{Namespace: "default", Count: 1000}).Keys)
+		d := w.must(max(now, w.state.Time()), UsageRequest("default", w.state.id, UsageQuery{}))
+		page, err := UsageOf("default", &d)
+		if err != nil {
+			f.Fatal(err)
+		}
+		bills += len(page.Periods)
+	}
+	return keys, bills
+}
+
+// TestASlotIsListedOnce: a key is listed, and its bill shown, by the shard that owns it; by none while it is frozen.
+func TestASlotIsListedOnce(t *testing.T) {
+	p := onePolicy(lifetimeOf(1000))
+	p.Meter = randomMeter(seeded(t))
+	f := newFleet(t, 2, p)
+	key := keyIn(f.slots, 0, f.slots, 0)
+	f.must(origin+1, checkOf("p", key, 1))
+	wants := func(when string, n int) {
+		t.Helper()
+		if keys, bills := f.shown(origin + 10); keys != n || bills != n {
+			t.Errorf("%s: %d keys, %d bills", when, keys, bills)
+		}
+	}
+	wants("before", 1)
+	m := f.frozenAt(origin+2, key, 1)
+	wants("frozen", 0)
+	m.take(origin + 2)
+	wants("taken", 1)
+	m.drop(origin + 2)
+	wants("dropped", 1)
+	m = f.frozenAt(origin+3, key, 0)
+	wants("frozen again", 0)
+	m.step(origin+3, MoveAbort)
+	m.step(origin+3, MoveThaw)
+	wants("thawed", 1)
+}
+
+// TestAKeyIsForgottenAfterItsMove: not while it moves, since a copy would stay.
+func TestAKeyIsForgottenAfterItsMove(t *testing.T) {
+	f, key := twoShards(t)
+	f.must(origin+1, checkOf("p", key, 1))
+	forget := func(on ID) Forgot {
+		t.Helper()
+		w := f.worlds[on]
+		d := w.must(max(origin+2, w.state.Time()), Request{Op: Forget, Shard: on, Namespace: "default", Adjustment: &Adjustment{Forget: key}})
+		return d.Forgot()
+	}
+	m := f.frozenAt(origin+2, key, 1)
+	for on := range ID(2) {
+		if got := forget(on); got.Open != 1 || got.Counters != 0 {
+			t.Errorf("shard %d: %+v", on, got)
+		}
+	}
+	m.take(origin + 3)
+	if got := forget(1); got != (Forgot{Counters: 1}) {
+		t.Errorf("%+v", got)
+	}
+	m.drop(origin + 3)
+	if got := forget(0); got != (Forgot{}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestDutiesMoveWithTheirSlot: an operation's leg asks home from the shard that owns its slot, and from no other; and
+// messages for it are answered there.
+func TestDutiesMoveWithTheirSlot(t *testing.T) {
+	f, key := twoShards(t)
+	now, due := origin+1, origin+1+limit.Time(minute)
+	home := slotOf(keyIn(f.slots, 1, f.slots, 1))
+	charge := checkOf("p", key, 1)
+	charge.Op = Charge
+	charge.Operation = &Operation{ID: "o", Op: Check, Home: home, Leg: slotOf(key), TTL: second}
+	w := f.worlds[0]
+	charged := w.must(now, charge)
+	wants := func(when string, first, second int) {
+		t.Helper()
+		if a, b := len(f.worlds[0].state.Duties(due, 10)), len(f.worlds[1].state.Duties(due, 10)); a != first || b != second {
+			t.Errorf("%s: %d and %d duties", when, a, b)
+		}
+	}
+	wants("before", 1, 0)
+	m := f.frozenAt(now, key, 1)
+	wants("frozen", 0, 0)
+	finish := Request{Op: FinishLeg, Namespace: "default", Operation: &Operation{ID: "o", Home: home, Leg: slotOf(key),
+		Legs: []Leg{{Slot: slotOf(key), Allowed: true, Decision: charged.bare()}}, Verdict: Verdict{ID: "o", Home: home, Known: true, State: OperationAborted}}}
+	for on, code := range []Code{Moved, Unavailable} {
+		if err := f.worlds[on].refused(now, finish); err.Code != code {
+			t.Errorf("shard %d: %+v", on, err)
+		}
+	}
+	m.take(now)
+	wants("taken", 0, 1)
+	m.drop(now)
+	wants("dropped", 0, 1)
+	f.worlds[1].must(now, finish)
+	wants("finished", 0, 0)
+	if used := f.must(now, checkOf("p", key, 1)).Limits[0].Used; used != 1 {
+		t.Errorf("%d used", used)
+	}
+}
+
+// TestThePagesWaitForTimeAndPolicies: no window opens early, and no key is read under older policies. The shard's limits
+// got their numbers when the other shard learned of them.
+func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
+	f, key := twoShards(t)
+	f.must(origin+10, checkOf("p", key, 1))
+	m := f.mover(slotOf(key), 1)
+	m.prepare(origin + 10)
+	m.frozen = m.status(origin+10, 0)
+	adopt := func(on ID, at limit.Time, version uint64) {
+		w := f.worlds[on]
+		stamp := w.next(at)
+		w.append(EncodeBatch(stamp, []Put{Adopt(w.state, nil, policy.Revision{Version: version, Text: []byte("policies: {}"), Set: w.policies}, stamp)}))
+	}
+	adopt(0, origin+20, 7)
+	m.freeze(origin + 20)
+	read, err := m.ask(origin+30, 0, MoveTerms{Step: MoveRead})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := f.worlds[1]
+	put := func(at limit.Time) MoveAnswer {
+		t.Helper()
+		terms := MoveTerms{Move: m.Move, Step: MovePut, Frozen: m.frozen, Put: read.Page}
+		d := w.must(at, MoveRequest(1, terms))
+		return *d.Moved()
+	}
+	if a := put(origin + 29); !strings.Contains(a.Waits, "time") || a.Status.Pages != 0 {
+		t.Errorf("%+v", a)
+	}
+	if a := put(origin + 30); !strings.Contains(a.Waits, "version 7") || a.Status.Pages != 0 {
+		t.Errorf("%+v", a)
+	}
+	adopt(1, origin+31, 7)
+	if a := put(origin + 32); a.Waits != "" || a.Status.Pages != 1 || !a.Status.Ended {
+		t.Errorf("%+v", a)
+	}
+	late := MoveRequest(1, MoveTerms{Move: m.Move, Step: MoveTake, Frozen: m.frozen})
+	late.NotAfter = origin + 33
+	if err := w.refused(origin+34, late); err.Code != TooLate {
+		t.Errorf("%+v", err)
+	}
+	m.take(origin + 35)
+}
+
+// TestAMoveFromARestoredShard: a shard without slots gets the mark along; one with slots must have the same.
+func TestAMoveFromARestoredShard(t *testing.T) {
+	f, key := twoShards(t)
+	f.must(origin+1, checkOf("p", key, 1))
+	f, err := f.restored(2, Restoration{At: origin + limit.Time(minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := f.worlds[0].state.Time()
+	mark, _ := f.worlds[0].state.Lookup(string(restoreRecord))
+	for id := range ID(2) { // an empty shard, and one that lacks the mark
+		w := &world{TB: t, state: NewState(2 + id), policies: f.worlds[0].policies, term: 1, table: f.slots}
+		if id == 1 {
+			own := *f.slots
+			own[0] = 3
+			w.table = &own
+		}
+		w.append(EncodeEpochOpen(w.state.id, now, LevelNewest))
+		f.worlds = append(f.worlds, w)
+	}
+	other := f.mover(slotOf(key), 3)
+	other.frozen = other.status(now, 0)
+	other.refuses(now, 3, MoveTerms{Step: MoveBegin})
+	f.mover(slotOf(key), 2).move(now)
+	if got, _ := f.worlds[2].state.Lookup(string(restoreRecord)); string(got.Value) != string(mark.Value) {
+		t.Errorf("the mark is %x, not %x", got.Value, mark.Value)
+	}
+	if d := f.must(now, checkOf("p", key+"{of the slot}", 1)); d.Allowed && slotOf(key+"{of the slot}") == slotOf(key) {
+		t.Errorf("%+v", d)
+	}
+	f.mover(slotOf(key), 1).move(now) // it has slots, and the same mark
+}
+
+// TestNoBillOfAMovedSlotIsPassed: the lesser position counts, under a new version. An empty shard goes on where the
+// other was.
+func TestNoBillOfAMovedSlotIsPassed(t *testing.T) {
+	f, key := twoShards(t)
+	push := func(on ID, done limit.Time, version uint64) {
+		t.Helper()
+		text, _ := PushPosition{Done: done}.Encode()
+		w := f.worlds[on]
+		w.must(w.state.Time(), PushRequest(on, &Push{Sink: "s", Period: "final", Position: text, Version: version, Until: origin + limit.Time(day)}))
+	}
+	wants := func(when string, on ID, done limit.Time, version uint64) {
+		t.Helper()
+		p, err := ReadPush(f.worlds[on].state, "s", "final")
+		var at PushPosition
+		if json.Unmarshal(p.Position, &at); err != nil || at.Done != done || p.Version != version {
+			t.Errorf("%s: shard %d: %+v, version %d, %v", when, on, at, p.Version, err)
+		}
+	}
+	push(0, 40, 0)
+	push(1, 50, 0)
+	m := f.frozenAt(origin+1, key, 1)
+	push(0, 60, 1) // it no longer speaks of the slot
+	m.take(origin + 1)
+	wants("taken", 1, 40, 2)
+	m.drop(origin + 1)
+	wants("dropped", 0, 60, 2)
+
+	m = f.frozenAt(origin+2, key, 0)
+	push(1, 70, 2)
+	m.abort(origin + 2)
+	wants("thawed", 1, 40, 4)
+
+	w := &world{TB: t, state: NewState(2), policies: f.worlds[0].policies, term: 1, table: slot.Even(2)}
+	w.append(EncodeEpochOpen(2, origin, LevelNewest))
+	f.worlds = append(f.worlds, w)
+	f.mover(slotOf(key), 2).move(origin + 3)
+	wants("an empty shard", 2, 40, 5)
+}
+
+// TestARestoreTakesASlotFromItsOwner: the pictures of a backup may show a move at different steps.
+func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
+	f, key := twoShards(t)
+	now := origin + 1
+	f.must(now, checkOf("p", key, 1))
+	pictures := [][]*State{{}, {}}
+	picture := func() {
+		for id, w := range f.worlds {
+			pictures[id] = append(pictures[id], w.backup())
+		}
+	}
+	picture() // 0
+	m := f.mover(slotOf(key), 1)
+	m.prepare(now)
+	f.must(now, checkOf("p", key, 1))
+	picture() // 1
+	m.freeze(now)
+	m.copy(now)
+	picture() // 2
+	m.take(now)
+	f.must(now, checkOf("p", key, 1))
+	picture() // 3
+	m.drop(now)
+	picture() // 4
+	f.mover(slotOf(key), 0).move(now)
+	f.must(now, checkOf("p", key, 1))
+	picture()                  // 5
+	used := map[string]uint64{ // by the pictures of shards 0 and 1
+		"00": 1, "01": 1, "02": 1, "03": 3, "04": 3, "11": 2, "12": 2, "22": 2, "13": 3, "23": 3, "33": 3, "44": 3, "55": 4, "51": 4,
+		"50": 4, "54": 4, "40": 0, "42": 0, "41": 0, "05": 0, "35": 0}
+	for name, want := range used {
+		a, b := name[0]-'0', name[1]-'0'
+		backup := []*State{pictures[0][a], pictures[1][b]}
+		states, _, err := Continue(backup, Restoration{Slots: slot.Even(1), Exact: true, Before: 100, Policies: f.worlds[0].policies})
+		at, on, missing, _ := MissingSlot(backup)
+		if missing != (want == 0) || (err != nil) != missing || missing && (at != m.Slot || int(on) > 1) {
+			t.Errorf("%s: slot %d of shard %d: %v, %v", name, at, on, missing, err)
+		}
+		if err != nil {
+			continue
+		}
+		w := &world{TB: t, state: states[0], policies: f.worlds[0].policies, index: 100, term: 9}
+		w.append(EncodeEpochOpen(0, now, LevelNewest))
+		if got := w.must(now, Request{Op: Get, Namespace: "default", Entries: checkOf("p", key, 1).Entries}).Limits[0].Used; got != want {
+			t.Errorf("%s: %d used, not %d", name, got, want)
+		}
+		if w.state.HasSlotRecords() {
+			t.Errorf("%s: the restored shard has a record of a slot", name)
+		}
+	}
+}
+
+// TestTheRecordOfASlot comes back, also from a snapshot; one that cannot be read refuses its keys alone.
+func TestTheRecordOfASlot(t *testing.T) {
+	var text strings.Builder
+	for _, s := range []SlotStatus{{State: SlotOwned, Generation: 4}, {State: SlotPreparing, Generation: 5, Other: 1},
+		{State: SlotFrozen, Generation: 5, Other: 1, Time: origin, Pushes: []MovedRecord{{"p\x01sfinal", []byte{1, 1}, origin + 1}}},
+		{State: SlotMoved, Generation: 5, Other: 1}, {State: SlotImporting, Generation: 5, Other: 300, Pages: 3, Place: 1 << 60, Ended: true},
+		{State: SlotAborted, Generation: 5, Other: 0, Ended: true}} {
+		value := s.encode()
+		back, err := decodeSlotStatus(value)
+		if fmt.Sprintf("%+v", back) != fmt.Sprintf("%+v", s) || err != nil {
+			t.Errorf("%+v came back as %+v, %v", s, back, err)
+		}
+		if _, err := decodeSlotStatus(value[:len(value)-1]); err == nil {
+			t.Error("a part is a status")
+		}
+		fmt.Fprintf(&text, "%x %x\n  %s %+v\n", slotKey(258), value, s.State, s)
+	}
+	golden(t, "testdata/slot_status.golden", text.String())
+
+	f, key := twoShards(t)
+	w := f.worlds[0]
+	w.append(EncodeBatch(w.next(origin+1), []Put{{Key: slotKey(slotOf(key)), Record: Record{Value: []byte{99}, ForgetAt: limit.Forever}}}))
+	w.state = w.backup()
+	if err := w.refused(origin+2, checkOf("p", key, 1)); err.Code != Unreadable {
+		t.Errorf("%+v", err)
+	}
+	other := key
+	for i := 0; slotOf(other) == slotOf(key) || f.slots[slotOf(other)] != 0; i++ {
+		other = fmt.Sprint("other ", i)
+	}
+	w.must(origin+2, checkOf("p", other, 1))
+}
