@@ -40,6 +40,10 @@ func fill(v reflect.Value, next *uint64) {
 		v.Set(reflect.ValueOf(receivedTrace{ID: [16]byte{byte(*next), 1}, Span: [8]byte{2}}))
 		return
 	}
+	if v.Type() == reflect.TypeFor[slot.ID]() {
+		v.SetUint(*next % slot.Count)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Bool:
 		v.SetBool(true)
@@ -99,6 +103,7 @@ func fullDecision() (r Result) {
 func fullError() (r Result) {
 	r.Err = new(Error)
 	fill(reflect.ValueOf(r.Err).Elem(), new(uint64))
+	r.Err.Code = Moved // no other has a shard and a slot
 	return r
 }
 

@@ -31,7 +31,7 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 		return UsagePage{}, err
 	}
 	now := view.Time()
-	u := usageReader{policies: policies, mark: mark, page: UsagePage{Through: now}}
+	u := usageReader{policies: policies, mark: mark, shown: showing(view, true), page: UsagePage{Through: now}}
 	page := UsagePage{Through: q.Through}
 	before := q.From
 	for key, record := range q.From.page(view, &page.Next, func() bool { return len(page.Periods) >= q.Most }) {

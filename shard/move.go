@@ -157,7 +157,7 @@ func (p *MovePage) code(c *MessageCodec) {
 
 func (r *MovedRecord) code(c *MessageCodec) {
 	c.Text(&r.Key)
-	c.Bytes(&r.Value, math.MaxInt)
+	c.Bytes(&r.Value, c.Left())
 	codec.Int(&c.Codec, &r.ForgetAt)
 }
 
