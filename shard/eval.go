@@ -182,7 +182,7 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		*answer = e.replay(record.Value, r)
 		return
 	}
-	if answer.Err = e.elsewhere(at); answer.Err != nil { //mutant:id-forgotten-by-a-former-owner
+	if answer.Err = e.elsewhere(at); answer.Err != nil {
 		return
 	}
 	if e.decidedAcross(r, at, answer) {

@@ -64,8 +64,7 @@ func (m *moveEvaluation) putPage() *Error {
 	case m.room.brimful():
 		return m.full()
 	}
-	//mutant:page-ahead-of-time 2
-	if m.at.Now < max(f.Time, page.Time) {
+	if m.at.Now < max(f.Time, page.Time) { //mutant:page-ahead-of-time
 		m.answer.Waits = "the time of shard " + m.at.Shard.String() + " to reach that of the other"
 		return nil
 	}

@@ -176,6 +176,7 @@ func TestASlotMovesWithAllItHas(t *testing.T) {
 	first, held := f.must(origin+1, named), f.must(origin+2, hold)
 	f.wantsMoved(origin+2, 1, named, 0)
 	there := f.mover(slotOf(key), 1)
+	there.twice = func() bool { return true }
 	there.move(origin + 3)
 	f.wantsMoved(origin+4, 0, named, 1)
 	f.wantsMoved(origin+4, 0, checkOf("p", key, 1), 1)

@@ -193,6 +193,60 @@ var ofShard = []group{
 	{tests("shard", "TestAShardThatLearnedOfNumbersLateAdoptsThem"), edits{
 		"revision-before-the-newest-count": gone,
 	}},
+	// Moves of slots.
+	{tests("shard", "TestASlotMovesWithAllItHas"), edits{
+		"frozen-slot-counts":   never,
+		"key-of-another-shard": instead("return nil"),
+		"frozen-twice":         never,
+		"page-put-twice":       never,
+	}},
+	{tests("shard", "TestStepsOfAMove"), edits{
+		"old-generation-moves":       without(" || m.t.Generation != m.status.Generation+1"),
+		"page-of-a-slot-in-use":      never,
+		"drop-before-freeze":         instead("m.set(SlotStatus{State: SlotMoved, Generation: m.t.Generation, Other: m.t.To})"),
+		"taken-before-the-last-page": without(" || !m.status.Ended"),
+		"page-missing":               never,
+		"thaw-after-drop":            without(" && !m.status.Ended"),
+		"abort-after-take":           instead("case true:"),
+	}},
+	{tests("shard", "TestAFreezeIsTheLastOfItsBatch"), edits{
+		"frozen-for-the-next-batch": swap("requests[decided].Op == MoveSlot || requests[decided-1].Op == MoveSlot", "false"),
+	}},
+	{tests("shard", "TestASlotWaitsForHoldsThatSpan"), edits{
+		"freeze-parts-a-hold":      never,
+		"hold-spans-a-moving-slot": never,
+	}},
+	{tests("shard", "TestAnAbortedMoveGoesBack"), edits{
+		"aborted-move-begins-again": swap("<", "<="),
+		"thaw-keeps-its-generation": swap("m.t.Generation + 1", "m.t.Generation"),
+	}},
+	{tests("shard", "TestASlotOfManyPages"), edits{"begins-over-remains": never}},
+	{tests("shard", "TestThePagesWaitForTimeAndPolicies"), edits{
+		"page-ahead-of-time":        never,
+		"page-under-older-policies": never,
+	}},
+	{tests("shard", "TestAMoveFromARestoredShard"), edits{"marks-of-two-restores": never}},
+	{tests("shard", "TestNoBillOfAMovedSlotIsPassed"), edits{
+		"bill-passed-by-its-new-pusher": gone,
+		"bill-passed-while-frozen":      gone,
+		"pusher-at-work-steps-over":     gone,
+	}},
+	{tests("shard", "TestAKeyIsForgottenAfterItsMove"), edits{"forgotten-while-it-moves": never}},
+	{tests("shard", "TestDutiesMoveWithTheirSlot"), edits{
+		"frozen-slot-does-its-duties": never,
+		"message-for-a-former-owner":  never,
+	}},
+	{tests("shard", "TestASlotIsListedOnce"), edits{
+		"listed-on-both-shards": without(" && shown.has(string(key))"),
+		"billed-by-both-shards": never,
+	}},
+	{tests("shard", "TestARestoreTakesASlotFromItsOwner"), edits{
+		"restore-takes-a-former-owner": without(" || generation > s.generation"),
+		"restore-without-a-slot":       gone,
+	}},
+	{tests("shard", "TestAnotherNumberOfShardsDecidesAlike"), edits{
+		"moved-key-forgets-a-revision": instead("if err := error(nil); err != nil {"),
+	}},
 	{tests("shard", "TestNoBillIsLeftOutOfAPush"), edits{
 		"walk-goes-on-for-others":  swap("at == other", "at.Done <= other.Done"),
 		"greatest-push-position":   swap("min", "max"),
