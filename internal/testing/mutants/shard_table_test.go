@@ -206,7 +206,6 @@ var ofShard = []group{
 		"drop-before-freeze":         instead("m.set(SlotStatus{State: SlotMoved, Generation: m.t.Generation, Other: m.t.To})"),
 		"taken-before-the-last-page": without(" || !m.status.Ended"),
 		"page-missing":               never,
-		"thaw-after-drop":            without(" && !m.status.Ended"),
 		"abort-after-take":           instead("case true:"),
 	}},
 	{tests("shard", "TestAFreezeIsTheLastOfItsBatch"), edits{
@@ -220,7 +219,10 @@ var ofShard = []group{
 		"aborted-move-begins-again": swap("<", "<="),
 		"thaw-keeps-its-generation": swap("m.t.Generation + 1", "m.t.Generation"),
 	}},
-	{tests("shard", "TestASlotOfManyPages"), edits{"begins-over-remains": never}},
+	{tests("shard", "TestASlotOfManyPages"), edits{
+		"begins-over-remains": never,
+		"thaw-after-drop":     without(" && !m.status.Ended"),
+	}},
 	{tests("shard", "TestThePagesWaitForTimeAndPolicies"), edits{
 		"page-ahead-of-time":        never,
 		"page-under-older-policies": never,
