@@ -23,8 +23,8 @@ type Operation struct {
 	Excess      *Excess    // Settle: the charges on the legs for the excess; nil if there are none
 }
 
-// addressee returns the slot that a message of the operation is for.
-func (o *Operation) addressee(op Op) slot.ID {
+// Addressee returns the slot that a message of the operation is for.
+func (o *Operation) Addressee(op Op) slot.ID {
 	if op == Charge || op == FinishLeg {
 		return o.Leg
 	}

@@ -29,7 +29,7 @@ func (e *evaluation) operate(r *Request) Result {
 		return Result{Err: err}
 	}
 	//mutant:message-for-a-former-owner
-	if err := e.elsewhere(r.Operation.addressee(r.Op)); err != nil {
+	if err := e.elsewhere(r.Operation.Addressee(r.Op)); err != nil {
 		return Result{Err: err}
 	}
 	part := partEvaluation{e, r}

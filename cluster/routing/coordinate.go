@@ -35,7 +35,6 @@ const (
 type operation struct {
 	router *Router
 	whole  *shard.Request
-	slots  *slot.Map
 	at     []slot.ID // slot of each entry
 	own    int       // number of entries sent by the client; those of parents follow
 	home   slot.ID   // shard.Request.Slot: the same for a request that is sent again, even if parents have changed
@@ -44,8 +43,8 @@ type operation struct {
 }
 
 // operationOf prepares a request with entries on several shards.
-func (r *Router) operationOf(request *shard.Request, slots *slot.Map) *operation {
-	o := &operation{router: r, whole: request, slots: slots, at: slotsOf(request), own: cmp.Or(request.Own, len(request.Entries))}
+func (r *Router) operationOf(request *shard.Request) *operation {
+	o := &operation{router: r, whole: request, at: slotsOf(request), own: cmp.Or(request.Own, len(request.Entries))}
 	o.home = request.Slot()
 	o.legs = legsBeside(o.home, o.at)
 	o.about = shard.Operation{ID: request.ID, Op: request.Op, Home: o.home, TTL: chargeTTL,
@@ -74,16 +73,16 @@ func legsBeside(home slot.ID, at []slot.ID) (legs []slot.ID) {
 }
 
 // decideAcross carries out one request with entries on several shards, or a settlement of such a request.
-func (r *Router) decideAcross(ctx context.Context, request *shard.Request, slots *slot.Map, shards uint32) shard.Result {
+func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shards uint32) shard.Result {
 	ctx, cancel := context.WithTimeout(ctx, operationPatience)
 	defer cancel()
 	if settlesOperation(request) != nil {
-		return r.settleAcross(ctx, request, slots)
+		return r.settleAcross(ctx, request)
 	}
 	if request.Op.AboutShard() {
 		return shard.Result{Err: noSuchShard(request.Shard, shards)}
 	}
-	o := r.operationOf(request, slots)
+	o := r.operationOf(request)
 	switch request.Op {
 	case shard.Check, shard.Count, shard.Partial, shard.Reserve:
 		return o.carryOut(ctx)
@@ -139,7 +138,11 @@ func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 func (o *operation) send(ctx context.Context, to slot.ID, message shard.Request) shard.Result {
 	message.Namespace, message.Revision, message.Hashed = o.whole.Namespace, o.whole.Revision, o.whole.Hashed
 	message.Trace = o.whole.Trace
-	result := o.router.deliver(ctx, o.router.routeTo(shard.ID(o.slots[to])), []shard.Request{message})[0]
+	slots, _, err := o.router.slots(ctx)
+	if err != nil {
+		return shard.Result{Err: err}
+	}
+	result := o.router.deliver(ctx, o.router.routeTo(shard.ID(slots[to])), []shard.Request{message})[0]
 	alone := result.Decision.Replayed && (message.Op == shard.AskHome || message.Op == shard.Conclude)
 	if message.Operation != nil && to == o.home && result.Err == nil && result.Decision.Operation == nil && !alone {
 		return shard.Result{Err: errNoVerdict}

@@ -71,7 +71,7 @@ func (o *operation) letGo(ctx context.Context, charged []shard.Leg) {
 
 // excess returns the operation that charges the legs for the units spent above those taken.
 func (o *operation) excess() *operation {
-	x := &operation{router: o.router, slots: o.slots, home: o.home, whole: &shard.Request{Op: shard.Settle, Namespace: o.whole.Namespace}}
+	x := &operation{router: o.router, home: o.home, whole: &shard.Request{Op: shard.Settle, Namespace: o.whole.Namespace}}
 	actual := o.whole.Settlement.Actual
 	for i, entry := range o.whole.Entries {
 		if o.at[i] == o.home || i >= len(actual) || actual[i] <= entry.Cost {

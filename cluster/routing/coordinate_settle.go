@@ -14,9 +14,9 @@ const settleAnswerWithin = time.Second
 
 // settleAcross settles a hold or a decision of an operation on several shards. Home settles once; the legs settle when
 // they hear of it. The answer waits for the legs briefly.
-func (r *Router) settleAcross(ctx context.Context, request *shard.Request, slots *slot.Map) shard.Result {
+func (r *Router) settleAcross(ctx context.Context, request *shard.Request) shard.Result {
 	target := settlesOperation(request)
-	o := &operation{router: r, whole: request, slots: slots, at: slotsOf(request), home: target.Home}
+	o := &operation{router: r, whole: request, at: slotsOf(request), home: target.Home}
 	o.legs = legsBeside(o.home, o.at)
 	o.about = shard.Operation{ID: target.Operation, Home: o.home, TTL: chargeTTL}
 	for _, id := range o.legs {

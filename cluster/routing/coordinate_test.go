@@ -418,53 +418,39 @@ func TestAnErrorOfOneShardNamesTheEntryOfTheRequest(t *testing.T) {
 	})
 }
 
-func TestMessagesOfAnOperationBelongToItsShards(t *testing.T) {
-	calmSeas(t, func(w *archipelago, node *mortal) {
-		about := func(leg shard.ID) *shard.Operation {
-			return &shard.Operation{ID: "x", Op: shard.Check, Home: slot.Of("n", keyOn(0, "k")), Leg: slot.Of("n", keyOn(leg, "k"))}
+// The entries of a message are of the slot that it is for. Whether the shard has that slot, it says itself.
+func TestAMessageOfAnOperationNamesKeysOfItsSlot(t *testing.T) {
+	about := func(leg shard.ID) *shard.Operation {
+		return &shard.Operation{ID: "x", Op: shard.Check, Home: slot.Of("n", keyOn(0, "k")), Leg: slot.Of("n", keyOn(leg, "k"))}
+	}
+	entries := func(id shard.ID) []shard.Entry { return acrossAll(shard.Check, "k", id).Entries }
+	for i, wrong := range []shard.Request{
+		{Op: shard.Conclude, Operation: about(0), Entries: entries(1)},
+		{Op: shard.Charge, Operation: about(0), Entries: entries(0)}, // home is no leg
+		{Op: shard.Charge, Operation: about(1), Entries: entries(2)},
+		{Op: shard.FinishLeg, Operation: about(0)},
+		{Op: shard.Check, Operation: about(1), Entries: entries(1)},
+		{Op: shard.Charge, Entries: entries(1)},
+	} {
+		wrong.Namespace = "n"
+		if err := misplaced(1, &wrong); err == nil || err.Code != shard.Invalid {
+			t.Errorf("message %d: %v", i, err)
 		}
-		entries := func(id shard.ID) []shard.Entry { return acrossAll(shard.Check, "k", id).Entries }
-		slots := slot.Even(3)
-		for i, wrong := range []struct {
-			to shard.ID
-			r  shard.Request
-		}{
-			{1, shard.Request{Op: shard.AskHome, Operation: about(0)}},
-			{1, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(1)}},
-			{0, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(1)}},
-			{0, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(0)}}, // home is no leg
-			{1, shard.Request{Op: shard.Charge, Operation: about(0), Entries: entries(2)}},
-			{1, shard.Request{Op: shard.ResolveHome, Operation: about(1)}},
-			{1, shard.Request{Op: shard.Acknowledge, Operation: about(1)}},
-			{2, shard.Request{Op: shard.FinishLeg, Operation: about(1)}},
-			{0, shard.Request{Op: shard.FinishLeg, Operation: about(0)}},
-			{1, shard.Request{Op: shard.Settle, Operation: about(1), Entries: entries(1)}},
-			{1, shard.Request{Op: shard.Check, Operation: about(1), Entries: entries(1)}},
-			{1, shard.Request{Op: shard.Charge, Entries: entries(1)}},
-		} {
-			wrong.r.Namespace = "n"
-			if err := misplaced(wrong.to, &wrong.r, slots); err == nil || err.Code != shard.Invalid {
-				t.Errorf("message %d to shard %v: %v", i, wrong.to, err)
-			}
+	}
+	for i, right := range []shard.Request{
+		{Op: shard.AskHome, Operation: about(0)},
+		{Op: shard.Conclude, Operation: about(0), Entries: entries(0)},
+		{Op: shard.Charge, Operation: about(1), Entries: entries(1)},
+		{Op: shard.ResolveHome, Operation: about(1)},
+		{Op: shard.Acknowledge, Operation: about(1)},
+		{Op: shard.FinishLeg, Operation: about(1)},
+		{Op: shard.Settle, Operation: about(0), Entries: append(entries(0), entries(1)...)},
+	} {
+		right.Namespace = "n"
+		if err := misplaced(1, &right); err != nil {
+			t.Errorf("message %d: %v", i, err)
 		}
-		for i, right := range []struct {
-			to shard.ID
-			r  shard.Request
-		}{
-			{0, shard.Request{Op: shard.AskHome, Operation: about(0)}},
-			{0, shard.Request{Op: shard.Conclude, Operation: about(0), Entries: entries(0)}},
-			{1, shard.Request{Op: shard.Charge, Operation: about(1), Entries: entries(1)}},
-			{0, shard.Request{Op: shard.ResolveHome, Operation: about(1)}},
-			{0, shard.Request{Op: shard.Acknowledge, Operation: about(1)}},
-			{1, shard.Request{Op: shard.FinishLeg, Operation: about(1)}},
-			{0, shard.Request{Op: shard.Settle, Operation: about(0), Entries: append(entries(0), entries(1)...)}},
-		} {
-			right.r.Namespace = "n"
-			if err := misplaced(right.to, &right.r, slots); err != nil {
-				t.Errorf("message %d to shard %v: %v", i, right.to, err)
-			}
-		}
-	})
+	}
 }
 
 // If the answer to a settlement is lost, a retry gets the same answer, with the parts of all shards.

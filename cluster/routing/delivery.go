@@ -28,6 +28,7 @@ type delivery struct {
 	ranges   []sessionRange // session numbers that the requests hold
 	first    [1]sessionRange
 	results  []shard.Result
+	strays   []strayed // requests that the shard has refused because of their slots
 
 	known         evidence // as of the choice of the latest target
 	count         uint64   // news counted so far
@@ -36,9 +37,10 @@ type delivery struct {
 	attempt       attempt // the one in flight, if it can be canceled
 	notes         []note  // of the latest round that asked a node
 	pauses        time.Duration
-	exhausted     bool   // it asked all known nodes, and none was the owner
-	decisionsSeen uint64 // route.decisionsSeen when the delivery began or was last in vain
-	reopened      bool   // a session was gone once already
+	moment        time.Duration // the latest pause before it asked the owner itself again
+	exhausted     bool          // it asked all known nodes, and none was the owner
+	decisionsSeen uint64        // route.decisionsSeen when the delivery began or was last in vain
+	reopened      bool          // a session was gone once already
 }
 
 // note is a node's answer to a failed attempt.
@@ -54,8 +56,17 @@ type target struct {
 	blind bool // chosen from the table alone, without evidence
 }
 
-// deliver gets requests for one shard decided and returns one result for each, in their order.
+// deliver gets requests for one shard decided and returns one result for each, in their order. If slots have moved, the
+// shards that have them now decide.
 func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shard.Request) []shard.Result {
+	results, strays := r.deliverTo(ctx, route, requests)
+	r.follow(ctx, strays, results)
+	return results
+}
+
+// deliverTo is deliver for one shard alone. It also returns the requests that this shard has refused because of their
+// slots.
+func (r *Router) deliverTo(ctx context.Context, route *shardRoute, requests []shard.Request) ([]shard.Result, []strayed) {
 	e := &delivery{router: r, route: route, ctx: ctx, batch: requests, count: route.news.count(),
 		decisionsSeen: route.decisionsSeen.Load()}
 	e.asked = e.few[:0]
@@ -66,21 +77,21 @@ func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shar
 	defer e.finish()
 	for {
 		if err := e.number(); err != nil {
-			return e.giveUp(err)
+			return e.giveUp(err), e.strays
 		}
 		t, ok := e.next()
 		if !ok {
 			if !e.pause() {
-				return e.giveUp(route.unfound(e.tried()))
+				return e.giveUp(route.unfound(e.tried())), e.strays
 			}
 			continue
 		}
 		results, moved := e.try(t)
 		if results != nil && e.settle(t, results, moved) {
-			return e.results
+			return e.results, e.strays
 		}
 		if ctx.Err() != nil {
-			return e.giveUp(route.unfound(e.tried()))
+			return e.giveUp(route.unfound(e.tried())), e.strays
 		}
 	}
 }
@@ -225,6 +236,8 @@ func (e *delivery) settle(t target, results []shard.Result, moved bool) (done bo
 	for i := range results {
 		if goesOn(&e.batch[i], &results[i], moved) {
 			again = append(again, i)
+		} else if err := results[i].Err; err != nil && strays(err) {
+			e.strays = append(e.strays, stray(&e.batch[i], e.place(i), err))
 		}
 	}
 	if len(again) < len(results) {
@@ -270,9 +283,17 @@ func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 		return true
 	case err.Code == shard.Overloaded && moved:
 		return true // we canceled the attempt
+	case strays(err):
+		return false // its fate is not settled: see follow
 	}
 	result.Err = fate(r, err)
 	return false
+}
+
+// strays reports whether a shard has refused a request because of its slots, so that it is to be asked elsewhere.
+func strays(err *shard.Error) bool {
+	//mutant:moved-request-fails 2
+	return err.Code == shard.Moved || err.Code == shard.Spread
 }
 
 // answeredFirst turns the answer to a later copy in a session into the first copy's answer, if the shard remembers it:
@@ -317,8 +338,32 @@ func (e *delivery) learn(t target, again []int, results []shard.Result) {
 		e.asked = e.asked[:len(e.asked)-1]
 	case failed(shard.TooLate):
 		e.asked = e.asked[:len(e.asked)-1]
+	case slices.ContainsFunc(again, func(i int) bool { return inAMoment(results[i].Err) }): //mutant:importing-shard-is-no-owner
+		e.asked = e.asked[:len(e.asked)-1]
+		e.moment = min(max(2*e.moment, momentLeast), pauseMost)
+		sleep(e.ctx, e.moment)
 	case t.blind:
 		e.route.turn.Add(1)
+	}
+}
+
+// momentLeast is the first pause before a shard is asked again that is just taking over a slot.
+const momentLeast = 10 * time.Millisecond
+
+// inAMoment reports whether the owner itself asks to be asked again very soon.
+func inAMoment(err *shard.Error) bool {
+	return err.Code == shard.Unavailable && err.RetryAfter > 0 && err.RetryAfter <= limit.Span(momentLeast/time.Microsecond)
+}
+
+// sleep returns false if ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -14,27 +14,23 @@ import (
 // retries: the node that received them from the client retries, and has the deadline. A request that does not belong to
 // the shard fails alone, because the others may be from other callers.
 func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	slots, shards := r.config.Slots()
-	switch {
-	case id != shard.System && shards == 0:
-		return shard.RefuseAll(len(requests), errNoTable)
-	case id != shard.System && uint32(id) >= shards:
-		return shard.RefuseAll(len(requests), noSuchShard(id, shards))
+	if _, shards := r.config.Slots(); id != shard.System && uint32(id) >= shards { //mutant:newer-shard-is-no-shard
+		return shard.RefuseAll(len(requests), errNoTable) // or an older one
 	}
 	for i := range requests {
-		if misplaced(id, &requests[i], slots) != nil {
-			return r.passPlaced(ctx, hops, id, requests, slots)
+		if misplaced(id, &requests[i]) != nil {
+			return r.passPlaced(ctx, hops, id, requests)
 		}
 	}
 	return r.passOn(ctx, hops, id, requests)
 }
 
 // passPlaced refuses the requests that do not belong to the shard and passes on the others.
-func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request, slots *slot.Map) []shard.Result {
+func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	results := make([]shard.Result, len(requests))
 	var places []int // of the others
 	for i := range requests {
-		if results[i].Err = misplaced(id, &requests[i], slots); results[i].Err == nil {
+		if results[i].Err = misplaced(id, &requests[i]); results[i].Err == nil {
 			places = append(places, i)
 		}
 	}
@@ -69,48 +65,26 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 	return results
 }
 
-// misplaced returns an error for a request that does not belong to the shard: the node that sent it maps keys to shards
-// differently. (X1.) A message of an operation on several shards belongs to its home, or to the leg that it is about. Its
-// entries must live in that slot too, except for those of a settlement and of a question about an id, which home receives as a
-// whole.
-func misplaced(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Error {
-	if request.Op.OfOperation() != (request.Operation != nil) && request.Op != shard.Settle {
-		return shard.Invalidf("operation", "is missing, or not what the request is about")
-	}
-	if id != shard.System {
-		if err := elsewhere(id, request, slots); err != nil {
-			return err
-		}
-	} else if len(request.Entries) > 0 || request.Operation != nil {
-		return shard.Invalidf("entries", "do not belong to the system shard")
-	}
-	if inSystem := request.Op == shard.Fetch || request.Op == shard.Swap; request.Op != shard.OpenSession &&
-		inSystem != (id == shard.System) {
-		return shard.Invalidf("", "the operation does not belong to shard %s", id)
-	}
-	return nil
-}
-
-// elsewhere returns an error for a request to a data shard that does not hold the request's slots.
-func elsewhere(id shard.ID, request *shard.Request, slots *slot.Map) *shard.Error {
+// misplaced returns an error for a request that no node sends to the shard. Whether the shard owns the request's slots is
+// for the shard itself to say (X1). The entries of a message of an operation live in the slot that it is for, except for
+// those of a settlement and of a question about an id, which home receives as a whole.
+func misplaced(id shard.ID, request *shard.Request) *shard.Error {
 	o := request.Operation
-	var of slot.ID // the slot of the message
-	if o != nil {
-		leg := request.Op == shard.Charge || request.Op == shard.FinishLeg
-		if of = o.Home; leg {
-			of = o.Leg
-		}
-		if shard.ID(slots[of]) != id || leg && o.Leg == o.Home {
-			return shard.Invalidf("operation", "does not belong to shard %s", id)
-		}
-		if request.Op == shard.Settle || request.Op == shard.AskHome {
-			return nil
-		}
+	switch inSystem := request.Op == shard.Fetch || request.Op == shard.Swap; {
+	case request.Op.OfOperation() != (o != nil) && request.Op != shard.Settle:
+		return shard.Invalidf("operation", "is missing, or not what the request is about")
+	case id == shard.System && (len(request.Entries) > 0 || o != nil):
+		return shard.Invalidf("entries", "do not belong to the system shard")
+	case request.Op != shard.OpenSession && inSystem != (id == shard.System):
+		return shard.Invalidf("", "the operation does not belong to shard %s", id)
+	case o == nil || request.Op == shard.Settle || request.Op == shard.AskHome:
+		return nil
+	case o.Leg == o.Home && (request.Op == shard.Charge || request.Op == shard.FinishLeg):
+		return shard.Invalidf("operation", "has its home as a leg")
 	}
 	for j := range request.Entries {
-		at := slot.Of(request.Namespace, request.Entries[j].Key)
-		if shard.ID(slots[at]) != id || o != nil && at != of {
-			return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "does not belong to shard %s", id)
+		if at := slot.Of(request.Namespace, request.Entries[j].Key); at != o.Addressee(request.Op) {
+			return shard.Invalidf(fmt.Sprintf("entries[%d].key", j), "is of slot %d, and the message for another", at)
 		}
 	}
 	return nil

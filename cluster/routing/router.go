@@ -63,6 +63,7 @@ type Router struct {
 	behind        behind
 	recentDenials recentDenials
 	table         notifier // signals that the number of shards may be known
+	learned       learnedSlots
 	system        *shardRoute
 	// denials is used by all entry points: Submit, Decide and Forwarded.
 	denials *denials
@@ -157,11 +158,12 @@ func noSuchShard(id shard.ID, shards uint32) *shard.Error {
 	return shard.Invalidf("", "there is no shard %s: the cluster has %d", id, shards)
 }
 
-// slots waits until the shard of each slot is known, and builds the routes to all shards.
+// slots waits until the shard of each slot is known, by the table or from a shard, and builds the routes to all shards.
 func (r *Router) slots(ctx context.Context) (*slot.Map, uint32, *shard.Error) {
 	for {
 		count := r.table.count()
 		if slots, shards := r.config.Slots(); shards > 0 {
+			slots, shards = r.learned.over(slots, shards)
 			if int(shards) > len(*r.routes.Load()) {
 				r.build(shards)
 			}
@@ -195,7 +197,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 		return r.deliver(ctx, r.routeTo(id), requests)
 	}
 	if len(requests) == 1 {
-		return []shard.Result{r.decideAcross(ctx, &requests[0], slots, shards)}
+		return []shard.Result{r.decideAcross(ctx, &requests[0], shards)}
 	}
 	results := make([]shard.Result, len(requests))
 	var group sync.WaitGroup
@@ -209,7 +211,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 			})
 		}
 	}
-	r.decideAllAcross(ctx, requests, across, slots, shards, results)
+	r.decideAllAcross(ctx, requests, across, shards, results)
 	group.Wait()
 	return results
 }
@@ -255,14 +257,13 @@ func split(requests []shard.Request, slots *slot.Map, shards uint32) (places [][
 }
 
 // decideAllAcross carries out the requests at the given indexes, at most maxAcross of them at the same time.
-func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, slots *slot.Map, shards uint32,
-	results []shard.Result) {
+func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result) {
 	var group sync.WaitGroup
 	turns := make(chan struct{}, maxAcross)
 	for _, i := range across {
 		turns <- struct{}{}
 		group.Go(func() {
-			results[i] = r.decideAcross(ctx, &requests[i], slots, shards)
+			results[i] = r.decideAcross(ctx, &requests[i], shards)
 			<-turns
 		})
 	}

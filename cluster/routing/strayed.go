@@ -1,0 +1,122 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// strayed is a request that a shard has refused because a slot of it is elsewhere (shard.Moved), or will be soon
+// (shard.Spread).
+type strayed struct {
+	request  shard.Request // as it is asked next
+	place    int           // in the caller's requests
+	numbered bool          // it was refused in a session, so that no copy of it can be denied or counted there any more
+	err      *shard.Error
+}
+
+// stray prepares a refused request for being asked elsewhere. In a session, no copy can be counted any more by the shard
+// that refused it, so it is new at the next one. With an id it goes on as a copy: a session may have been lost before, and
+// the record of the id, which has moved along, tells what became of the first copy. (D2: an attempt with an unknown
+// outcome stays with its shard until that has answered.)
+func stray(r *shard.Request, place int, err *shard.Error) strayed {
+	s := strayed{request: *r, place: place, numbered: r.Number != 0, err: err}
+	s.request.Session, s.request.Number, s.request.Acked = shard.Session{}, 0, 0
+	s.request.Retry = r.Retry && (r.Number == 0 || r.ID != "") //mutant:moved-copy-is-the-first
+	return s
+}
+
+// followsAtOnce is how many pointers in a row are followed without a pause. While a move is given up, each of its shards
+// names the other for a moment.
+const followsAtOnce = 2
+
+// follow has requests decided that strayed, by the shards of their slots as known now.
+func (r *Router) follow(ctx context.Context, strays []strayed, results []shard.Result) {
+	var wait time.Duration
+	for n := 1; len(strays) > 0; n++ {
+		if n > followsAtOnce {
+			if wait = min(max(2*wait, momentLeast), pauseMost); !sleep(ctx, wait) {
+				for i := range strays {
+					s := &strays[i]
+					results[s.place] = shard.Result{Err: fate(&s.request, errMoving(s.err))}
+				}
+				return
+			}
+		}
+		strays = r.askElsewhere(ctx, strays, results)
+	}
+}
+
+func errMoving(err *shard.Error) *shard.Error {
+	return &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
+		Message: fmt.Sprintf("slot %d is moving between shards; nothing was counted, ask again", err.Slot)}
+}
+
+// askElsewhere asks once, and returns the requests that were refused again.
+func (r *Router) askElsewhere(ctx context.Context, strays []strayed, results []shard.Result) (again []strayed) {
+	for i := range strays {
+		if err := strays[i].err; err.Code == shard.Moved {
+			table, _ := r.config.Slots()
+			r.learned.learn(table, err.Slot, err.To)
+		}
+	}
+	slots, shards, err := r.slots(ctx)
+	byShard := make(map[shard.ID][]*strayed)
+	var group sync.WaitGroup
+	for i := range strays {
+		s := &strays[i]
+		if err != nil {
+			results[s.place] = shard.Result{Err: fate(&s.request, err)}
+		} else if id, one := placeOf(&s.request, slots, shards); one && s.err.Code == shard.Moved {
+			byShard[id] = append(byShard[id], s)
+		} else {
+			group.Go(func() { results[s.place] = s.across(r.decideAcross(ctx, &s.request, shards)) })
+		}
+	}
+	var mu sync.Mutex
+	for id, mine := range byShard {
+		group.Go(func() {
+			batch := make([]shard.Request, len(mine))
+			for i, s := range mine {
+				batch[i] = s.request
+			}
+			answers, refused := r.deliverTo(ctx, r.routeTo(id), batch)
+			for i := range answers {
+				results[mine[i].place] = answers[i]
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, s := range refused {
+				s.place = mine[s.place].place
+				again = append(again, s)
+			}
+		})
+	}
+	group.Wait()
+	return again
+}
+
+// across corrects the result of a request whose slots were asked separately, where an earlier copy may have been counted
+// as a whole.
+func (s *strayed) across(result shard.Result) shard.Result {
+	switch {
+	case !s.request.Retry:
+	case result.Err != nil:
+		result.Err = fate(&s.request, result.Err)
+	case !result.Decision.Allowed && !s.numbered:
+		result = shard.Result{Err: fate(&s.request, errDeniedNow)}
+	}
+	return result
+}
+
+// placeOf is shardOf for messages of operations, too.
+func placeOf(request *shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
+	if request.Operation != nil {
+		return shard.ID(slots[request.Operation.Addressee(request.Op)]), true
+	}
+	return shardOf(request, slots, shards)
+}
