@@ -51,7 +51,7 @@ func TestSeveralShardsChallengeOnlyIfNoneDenies(t *testing.T) {
 				}
 				for _, id := range []shard.ID{0, 1, 2} {
 					for _, of := range []string{"own", "shared"} {
-						if used := w.shards[id].used(of, keyOn(id, "k")); used != 0 {
+						if used, _ := w.shards[id].used(of, keyOn(id, "k")); used != 0 {
 							t.Errorf("%d of %s are used on shard %d", used, of, id)
 						}
 					}

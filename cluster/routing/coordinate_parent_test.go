@@ -44,7 +44,8 @@ func (w *archipelago) usedOf(e shard.Entry) uint64 {
 	s := w.shards[shard.Of(slot.Even(3), "n", e.Key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.used(e.Policy, e.Key)
+	n, _ := s.used(e.Policy, e.Key)
+	return n
 }
 
 // A request is what its client has sent: a copy is recognized, whether its policy has got or lost a parent since, and

@@ -18,7 +18,7 @@ import (
 
 // archipelago is three real shards without log replication, and nodes that coordinate operations on them. The fate of
 // each message is drawn from a seed: it is late, lost before or after execution, duplicated, or repeated minutes later.
-// Owners change between any two messages, and coordinators vanish between any two steps.
+// Owners change between any two messages, and coordinators vanish between any two steps. Slots may move meanwhile (mover).
 type archipelago struct {
 	testing.TB
 	seed     uint64
@@ -27,17 +27,22 @@ type archipelago struct {
 	late     sync.WaitGroup // copies in flight
 	drivers  sync.WaitGroup
 	stop     chan struct{}
+	ashore   chan struct{} // closed when all clients have their answers
 
 	mu       sync.Mutex
 	rnd      *rand.Rand
-	calm     bool                // nothing fails from now on
-	truth    map[string]*ruledAs // every operation that home has ruled on, by id
-	byKey    map[string]*ruledAs // the same operations, by their keys, which other operations may have too
-	history  map[string][]string // messages to the shards about each operation, by id
+	calm     bool                       // nothing fails from now on
+	table    *slot.Map                  // the newest one: immutable
+	truth    map[string]*ruledAs        // every operation that home has ruled on, by id
+	byKey    map[string]*ruledAs        // the same operations, by their keys, which other operations may have too
+	byPlace  map[decisionPlace]*ruledAs // those that one shard has decided
+	history  map[string][]string        // messages to the shards about each operation, by id
 	sessions bool
 	heard    tally
-	exceeded int // settlements with an excess on the legs that fitted
-	rejected int // settlements that did not fit and were rejected
+	moving   bool     // slots move, and some operations begin on one shard
+	keys     []string // of all operations
+	exceeded int      // settlements with an excess on the legs that fitted
+	rejected int      // settlements that did not fit and were rejected
 }
 
 // ruledAs is home's ruling, as its log shows it.
@@ -46,6 +51,19 @@ type ruledAs struct {
 	state shard.OperationState
 	times int               // number of commits
 	how   *shard.Settlement // nil: it has expired
+	ended map[string]ending // of one that one shard has decided: its keys that were settled; nil: several have decided
+}
+
+// decisionPlace identifies a decision of one shard.
+type decisionPlace struct {
+	shard.Position
+	index uint32
+}
+
+// ending is the settlement of one key of an operation that one shard has decided.
+type ending struct {
+	action shard.Action
+	actual *uint64
 }
 
 // islet is one shard: the state that its replicas would have.
@@ -73,8 +91,8 @@ func newArchipelago(t testing.TB, seed uint64) *archipelago {
 	}
 	seats := lifetime("seats", 3)
 	seats.Limits[0].Algorithm = limit.Concurrency
-	w := &archipelago{TB: t, seed: seed, rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}),
-		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
+	w := &archipelago{TB: t, seed: seed, table: slot.Even(3), rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}), ashore: make(chan struct{}),
+		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), byPlace: make(map[decisionPlace]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {
 		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i)), asked: make(map[shard.Op]int)}
@@ -120,7 +138,7 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := shard.Stamp{Position: shard.Position{Shard: s.id, Epoch: s.state.Epoch(), Seq: s.state.Seq() + 1},
-		Now: max(s.state.Time()+1, now())}
+		Now: max(s.state.Time()+1, now()), Slots: s.world.anyTable()}
 	results, puts := shard.Evaluate(roomy{s.state}, s.world.policies, requests, at)
 	s.append(shard.EncodeBatch(at, puts))
 	for i := range results {
@@ -137,10 +155,13 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 		s.world.remember(at, &requests[i], &results[i])
 		s.world.note(&requests[i], &results[i])
 	}
-	for k := range sharedKeys {
-		if used := s.used("shared", keyOn(s.id, fmt.Sprint("shared", k))); used > sharedQuota && !s.notice {
-			s.notice = true
-			s.world.Errorf("seed %d: shard %v admitted %d of %d", s.world.seed, s.id, used, sharedQuota)
+	for id := range s.world.shards {
+		for k := range sharedKeys {
+			used, _ := s.used("shared", keyOn(shard.ID(id), fmt.Sprint("shared", k)))
+			if used > sharedQuota && !s.notice {
+				s.notice = true
+				s.world.Errorf("seed %d: shard %v admitted %d of %d", s.world.seed, s.id, used, sharedQuota)
+			}
 		}
 	}
 	return results
@@ -150,12 +171,33 @@ type roomy struct{ *shard.State }
 
 func (roomy) Room() shard.Room { return shard.Room{} }
 
-// used returns the usage of a key in the committed state. The caller holds mu, because background work may still change
-// it.
-func (s *islet) used(policy, key string) uint64 {
+// used returns the usage of a key in the committed state, and whether the shard owns the key. The caller holds mu, because
+// background work may still change it.
+func (s *islet) used(policy, key string) (used uint64, owned bool) {
 	get := shard.Request{Op: shard.Get, Namespace: "n", Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}
-	results, _ := shard.Evaluate(roomy{s.state}, s.world.policies, []shard.Request{get}, shard.Stamp{Now: max(s.state.Time(), now())})
-	return results[0].Decision.Limits[0].Used
+	results, _ := shard.Evaluate(roomy{s.state}, s.world.policies, []shard.Request{get}, shard.Stamp{
+		Position: shard.Position{Shard: s.id}, Now: max(s.state.Time(), now()), Slots: slot.Even(3)})
+	if results[0].Err != nil {
+		return 0, false
+	}
+	return results[0].Decision.Limits[0].Used, true
+}
+
+// usedAt returns the usage of a key on the one shard that owns it.
+func (w *archipelago) usedAt(policy, key string) (used uint64) {
+	owners := 0
+	for _, s := range w.shards {
+		s.mu.Lock()
+		if n, owned := s.used(policy, key); owned {
+			owners++
+			used = n
+		}
+		s.mu.Unlock()
+	}
+	if owners != 1 {
+		w.Errorf("seed %d: slot %d of %q is owned by %d shards", w.seed, slot.Of("n", key), key, owners)
+	}
+	return used
 }
 
 // remember adds to the history of an operation.
@@ -186,6 +228,9 @@ func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.R
 
 // note records home's ruling.
 func (w *archipelago) note(r *shard.Request, result *shard.Result) {
+	if result.Err == nil && r.Operation == nil && result.Decision.Operation == nil {
+		w.noteAlone(r, &result.Decision)
+	}
 	if result.Err != nil || r.Operation == nil || result.Decision.Operation == nil {
 		return
 	}
@@ -207,6 +252,9 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 	}
 	switch {
 	case r.Op == shard.Conclude && !result.Decision.Replayed:
+		if committed {
+			w.once(r)
+		}
 		for i := range r.Entries {
 			w.byKey[r.Entries[i].Key] = f
 		}
@@ -231,6 +279,53 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 		w.Errorf("seed %d: home has ruled %q %d after %d, committed %d times", w.seed, v.ID, v.State, f.state, f.times)
 	}
 	f.state = v.State
+}
+
+// noteAlone records what one shard has decided alone.
+func (w *archipelago) noteAlone(r *shard.Request, d *shard.Decision) {
+	if d.Replayed {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r.Op {
+	case shard.Check, shard.Count, shard.Partial, shard.Reserve:
+		if len(r.Entries) < 2 || !d.Allowed {
+			return
+		}
+		w.once(r)
+		f := &ruledAs{id: r.ID, state: shard.OperationCommitted, times: 1, ended: map[string]ending{}}
+		w.byPlace[decisionPlace{d.Position, d.Index}] = f
+		for i := range r.Entries {
+			w.byKey[r.Entries[i].Key] = f
+		}
+	case shard.Settle:
+		s := r.Settlement
+		f := w.byPlace[decisionPlace{s.Target.Position, s.Target.Index}]
+		if f == nil || s.Action == shard.ActionExtend {
+			return
+		}
+		for i := range r.Entries {
+			e := ending{action: s.Action}
+			if s.Actual != nil {
+				e.actual = &s.Actual[i]
+			}
+			if _, twice := f.ended[r.Entries[i].Key]; twice {
+				w.Errorf("seed %d: %q is settled twice", w.seed, r.Entries[i].Key)
+			}
+			f.ended[r.Entries[i].Key] = e
+		}
+	}
+}
+
+// once checks that a request that is counted now was not counted before: no other request has its private keys.
+func (w *archipelago) once(r *shard.Request) {
+	for i := range r.Entries {
+		before := w.byKey[r.Entries[i].Key]
+		if r.Entries[i].Policy == "own" && before != nil && before.state != shard.OperationAborted {
+			w.Errorf("seed %d: %q is counted again, after %+v:%s", w.seed, r.Entries[i].Key, before, w.historyOf(before))
+		}
+	}
 }
 
 // keyOn returns a key that lives on a shard.
@@ -302,9 +397,14 @@ func (s *islet) isDown() bool {
 // node makes a node that vanishes with its life-th message: no later message arrives.
 func (w *archipelago) node(life int) *mortal {
 	n := &mortal{world: w, life: life}
+	table := w.anyTable() // it may be an old one, and stay so
+	slots := func() (*slot.Map, uint32) { return table, 3 }
+	if w.draw(2) == 0 {
+		slots = func() (*slot.Map, uint32) { return w.newestTable(), 3 }
+	}
 	n.Router = New(Config{
 		Node:     "n",
-		Slots:    evenly(3),
+		Slots:    slots,
 		Places:   func(shard.ID) []string { return []string{"n"} },
 		Local:    func(id shard.ID) (Owner, bool) { return ferry{n, w.shards[id]}, true },
 		Leader:   func(shard.ID) string { return "" },
@@ -357,7 +457,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		time.Sleep(time.Millisecond)
 		return shard.RefuseAll(len(requests), failure(shard.Unavailable))
 	}
-	copied := w.draw(8) == 0
+	copied := w.draw(8) == 0 && !slices.ContainsFunc(sent, func(r shard.Request) bool { return !repeatable(&r) })
 	if copied { // a late copy: after other messages, or after everything was forgotten
 		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(5)]) * time.Duration(w.draw(1000)) * time.Microsecond
 		w.late.Go(func() {
@@ -422,6 +522,7 @@ func (w *archipelago) settleDown() {
 	w.mu.Lock()
 	w.calm = true
 	w.mu.Unlock()
+	close(w.ashore)
 	w.late.Wait()
 	time.Sleep(60 * time.Second)
 	for _, s := range w.shards {
