@@ -143,7 +143,8 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 	s.append(shard.EncodeBatch(at, puts))
 	for i := range results {
 		s.asked[requests[i].Op]++
-		if o := requests[i].Operation; requests[i].Op == shard.FinishLeg && len(requests[i].Entries) == 0 &&
+		o := requests[i].Operation
+		if requests[i].Op == shard.FinishLeg && len(requests[i].Entries) == 0 &&
 			o.Verdict.State == shard.OperationAborted { // giving back to one key ends no denial of other keys
 			s.world.Errorf("seed %d: a verdict names no keys: %+v", s.world.seed, *o)
 		}
