@@ -277,6 +277,7 @@ func (v *voyage) judge(w *archipelago, sums map[string]uint64) {
 
 // sail runs a world and checks it.
 func (w *archipelago) sail(count int) {
+	w.private = true
 	var voyages []*voyage
 	var group sync.WaitGroup
 	for number := range count {

@@ -53,13 +53,16 @@ func (m *mover) run(stop <-chan struct{}, number, movers int) {
 
 // move carries out a move, or gives it up, and then has the table say so.
 func (m *mover) move(move shard.Move) {
-	giveUp := m.draw(4) == 0
-	for step := 0; ; step++ {
+	patience := 1 << 30
+	if m.draw(4) == 0 {
+		patience = m.draw(9)
+	}
+	for {
 		node := m.node(1 + m.draw(12)) // it dies between any two messages
 		if !m.troubled() {
 			node = m.node(1 << 30)
 		}
-		d := &moveDriver{mover: m, node: node, giveUp: giveUp && step > 0}
+		d := &moveDriver{mover: m, node: node, patience: &patience}
 		done := d.drive(&move)
 		node.Close()
 		if done {
@@ -71,8 +74,8 @@ func (m *mover) move(move shard.Move) {
 // moveDriver is one node that drives a move.
 type moveDriver struct {
 	*mover
-	node   *mortal
-	giveUp bool
+	node     *mortal
+	patience *int // steps until the move is given up
 }
 
 // ask asks a shard for a step, and returns nil if it has not been done.
@@ -81,7 +84,7 @@ func (d *moveDriver) ask(at shard.ID, t shard.MoveTerms) *shard.MoveAnswer {
 	defer cancel()
 	r := d.node.Decide(ctx, []shard.Request{shard.MoveRequest(at, t)})[0]
 	if r.Err != nil || r.Decision.Moved().Waits != "" {
-		time.Sleep(time.Millisecond)
+		time.Sleep(20 * time.Millisecond)
 		return nil
 	}
 	return r.Decision.Moved()
@@ -98,7 +101,7 @@ func (d *moveDriver) drive(m *shard.Move) (done bool) {
 		if m.Generation == 0 {
 			m.Generation = from.Status.Generation + 1
 		}
-		if d.giveUp && d.abort(m, &from.Status, &to.Status) {
+		if *d.patience--; *d.patience < 0 && d.abort(m, &from.Status, &to.Status) {
 			return true
 		}
 		if d.step(m, &from.Status, &to.Status) {
@@ -162,7 +165,7 @@ func (d *moveDriver) abort(m *shard.Move, from, to *shard.SlotStatus) (done bool
 		d.mu.Unlock()
 		return true
 	case to.State == shard.SlotOwned:
-		d.giveUp = false
+		*d.patience = 1 << 30
 	case aborted && to.Ended:
 		d.ask(m.From, shard.MoveTerms{Move: *m, Step: shard.MoveThaw})
 	case aborted || to.State == shard.SlotImporting:

@@ -1,0 +1,259 @@
+package routing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// traveler asks one request after the other, each of which must be answered within its deadline.
+type traveler struct {
+	*archipelago
+	node *mortal
+	keys []string
+	used uint64 // due on each key
+}
+
+func (c *traveler) decide(r shard.Request) *shard.Decision {
+	for i := range r.Entries {
+		r.Entries[i].Policy = "own"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	result := c.node.Decide(ctx, cloneRequests([]shard.Request{r}))[0]
+	if result.Err != nil || !result.Decision.Allowed {
+		c.Errorf("op %d of %q: %+v, %v", r.Op, c.keys, result.Decision, result.Err)
+		return nil
+	}
+	return &result.Decision
+}
+
+// round counts something, and perhaps gives it back.
+func (c *traveler) round(number int) {
+	r := shard.Request{Op: []shard.Op{shard.Check, shard.Count, shard.Partial, shard.Reserve, shard.Reserve}[c.draw(5)], Namespace: "n"}
+	if c.draw(3) == 0 {
+		r.ID = fmt.Sprint(c.keys, number)
+	}
+	if r.Op == shard.Reserve {
+		r.Hold = &shard.HoldTerms{TTL: 3_000_000}
+	}
+	for _, key := range c.keys {
+		r.Entries = append(r.Entries, shard.Entry{Policy: "own", Key: key, Cost: 1})
+	}
+	d := c.decide(r)
+	if d == nil {
+		return
+	}
+	c.used++
+	if r.ID != "" {
+		if again := c.decide(r); again != nil && again.DecidedAt != d.DecidedAt {
+			c.Errorf("%q asked again: decided at %d, then at %d", r.ID, d.DecidedAt, again.DecidedAt)
+		}
+	}
+	time.Sleep(time.Duration(c.draw(300)) * time.Millisecond)
+	peek := shard.Request{Op: shard.Get, Namespace: "n", Entries: r.Entries}
+	if now := c.decide(peek); now != nil && now.Limits[0].Used+now.Limits[0].Held < c.used {
+		c.Errorf("%q have used %d, want %d", c.keys, now.Limits[0].Used, c.used)
+	}
+	target := shard.Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}
+	if d.Operation != nil {
+		target.Operation, target.Home = d.Operation.ID, d.Operation.Home
+	}
+	s := &shard.Settlement{Action: shard.ActionCancel, Target: target}
+	if c.draw(2) == 0 {
+		s.Action = shard.ActionCommit
+	}
+	if s.Action == shard.ActionCancel || target.Hold {
+		settle := shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&r, d), Settlement: s}
+		if c.decide(settle) != nil && s.Action == shard.ActionCancel {
+			c.used--
+		}
+	}
+}
+
+// While slots move and nothing else fails, every request is answered within its deadline, whatever table its node has.
+// (G11.)
+func TestAMoveFailsNothing(t *testing.T) {
+	first, worlds := firstSeed(t), max(*worldsFlag/4, 1)
+	moves, givenUp := 0, 0
+	for seed := first; seed < first+uint64(worlds); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			w := newArchipelago(t, seed)
+			w.calm = true
+			var travelers []*traveler
+			for i := range 12 {
+				c := &traveler{archipelago: w, node: w.node(1 << 30)}
+				for j := range 1 + i%3 {
+					c.keys = append(c.keys, keyOn(shard.ID(i/4*j%3), fmt.Sprint("traveler", i, ".", j)))
+				}
+				w.keys = append(w.keys, c.keys...)
+				travelers = append(travelers, c)
+			}
+			m := &mover{archipelago: w}
+			for i := range moversOfAWorld {
+				w.drivers.Go(func() { m.run(w.ashore, i, moversOfAWorld) })
+			}
+			var group sync.WaitGroup
+			for _, c := range travelers {
+				group.Go(func() {
+					for number := range 15 {
+						c.round(number)
+					}
+					c.node.Close()
+				})
+			}
+			group.Wait()
+			w.settleDown()
+			w.close()
+			for _, c := range travelers {
+				for _, key := range c.keys {
+					if used := w.usedAt("own", key); used != c.used {
+						t.Errorf("seed %d: %q has used %d, want %d", seed, key, used, c.used)
+					}
+				}
+			}
+			moves, givenUp = moves+m.moves, givenUp+m.givenUp
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d moves, %d given up", moves, givenUp)
+	if moves < worlds*5 || givenUp < worlds/2 {
+		t.Errorf("%d moves and %d given up in %d worlds are too few", moves, givenUp, worlds)
+	}
+}
+
+// portal is a shard that answers as a test says, and else allows.
+type portal struct {
+	asked  []shard.Request
+	answer func(r *shard.Request) *shard.Error
+}
+
+func (p *portal) Submit(_ context.Context, requests []shard.Request) []shard.Result {
+	p.asked = append(p.asked, requests...)
+	results := make([]shard.Result, len(requests))
+	for i := range requests {
+		results[i].Decision.Allowed = true
+		if requests[i].Op == shard.OpenSession {
+			results[i].Decision.System = &shard.SystemAnswer{Session: shard.Session{Epoch: 1, Seq: 1}}
+		}
+		if p.answer != nil {
+			results[i].Err = p.answer(&requests[i])
+		}
+	}
+	return results
+}
+
+// newPortals returns a router with the table that *slots has, and three shards.
+func newPortals(slots **slot.Map, shards uint32, sessions bool) (*Router, [3]*portal) {
+	portals := [3]*portal{{}, {}, {}}
+	return New(Config{
+		Node:     "n1",
+		Slots:    func() (*slot.Map, uint32) { return *slots, shards },
+		Places:   func(shard.ID) []string { return nil },
+		Local:    func(id shard.ID) (Owner, bool) { return portals[id], true },
+		Leader:   func(shard.ID) string { return "" },
+		Hints:    gossip.NewHints(3),
+		Sessions: func(shard.ID) bool { return sessions },
+	}), portals
+}
+
+func movedTo(to shard.ID) func(r *shard.Request) *shard.Error {
+	return func(r *shard.Request) *shard.Error {
+		return &shard.Error{Code: shard.Moved, To: to, Slot: slot.Of(r.Namespace, r.Entries[0].Key), Message: "moved"}
+	}
+}
+
+// What was learned of a slot is remembered until the table says something new of it, even if the table does not have
+// that shard yet.
+func TestALearnedSlotIsRememberedUntilTheTableSaysMore(t *testing.T) {
+	table := slot.Even(1)
+	router, portals := newPortals(&table, 1, false)
+	portals[0].answer = movedTo(2)
+	ask := func(when string, want [3]int) {
+		t.Helper()
+		for _, p := range portals {
+			p.asked = nil
+		}
+		wantAllowed(t, when, router.Decide(t.Context(), []shard.Request{check("k")}))
+		for id, n := range want {
+			if got := len(portals[id].asked); got != n {
+				t.Errorf("%s: shard %d was asked %d times, want %d", when, id, got, n)
+			}
+		}
+	}
+	at := slot.Of("default", "k")
+	ask("first", [3]int{1, 0, 1})
+	ask("then", [3]int{0, 0, 1})
+	other := *table
+	other[(at+1)%slot.Count] = 1
+	table = &other
+	ask("with a table that says something else of another slot", [3]int{0, 0, 1})
+	newer := other
+	newer[at] = 1
+	table = &newer
+	ask("with a table that says something else of it", [3]int{0, 1, 0})
+}
+
+// A reservation whose slots are about to part is done slot by slot, in an operation.
+func TestAReservationInSlotsThatPartIsAnOperation(t *testing.T) {
+	table := slot.Even(1)
+	router, portals := newPortals(&table, 1, false)
+	portals[0].answer = func(r *shard.Request) *shard.Error {
+		if r.Op == shard.Reserve {
+			return &shard.Error{Code: shard.Spread, Message: "about to part"}
+		}
+		return &shard.Error{Code: shard.PolicyNotFound, Message: "no such policy"}
+	}
+	r := check("a", "b")
+	r.Op, r.Hold = shard.Reserve, &shard.HoldTerms{TTL: 1_000_000}
+	wantCode(t, "as an operation", router.Decide(t.Context(), []shard.Request{r}), shard.PolicyNotFound)
+	if last := portals[0].asked[1]; last.Op != shard.Charge || len(last.Entries) != 1 {
+		t.Errorf("then it was asked %+v", last)
+	}
+}
+
+// A copy of a request with an unknown outcome goes to the shard that may have counted it, even if the slot is known to be
+// elsewhere meanwhile. With an id it goes on as a copy at the next shard. In a session it is new there, since no copy can
+// count at the first shard any more.
+func TestACopyAsksItsShardFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		sessions, wantRetry bool
+		id                  string
+	}{
+		"with an id": {false, true, "x"}, "in a session": {true, false, ""}, "with both": {true, true, "x"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			table := slot.Even(1)
+			router, portals := newPortals(&table, 3, c.sessions)
+			asked := 0
+			portals[0].answer = func(r *shard.Request) *shard.Error {
+				if r.Op == shard.OpenSession {
+					return nil
+				}
+				if asked++; asked == 1 {
+					newer := *table
+					newer[slot.Of("default", "k")] = 2
+					table = &newer
+					return failure(shard.UnknownOutcome)
+				}
+				return movedTo(2)(r)
+			}
+			r := check("k")
+			r.ID = c.id
+			wantAllowed(t, name, router.Decide(t.Context(), []shard.Request{r}))
+			last := portals[2].asked[len(portals[2].asked)-1]
+			if asked != 2 || last.Retry != c.wantRetry {
+				t.Errorf("%s: the first shard was asked %d times, the next one with retry %v", name, asked, last.Retry)
+			}
+		})
+	}
+}
