@@ -292,7 +292,7 @@ func goesOn(r *shard.Request, result *shard.Result, moved bool) bool {
 
 // strays reports whether a shard has refused a request because of its slots, so that it is to be asked elsewhere.
 func strays(err *shard.Error) bool {
-	//mutant:moved-request-fails 2
+	//mutant:moved-request-fails //mutant:spread-reservation-fails
 	return err.Code == shard.Moved || err.Code == shard.Spread
 }
 

@@ -257,3 +257,22 @@ func TestACopyAsksItsShardFirst(t *testing.T) {
 		})
 	}
 }
+
+// A shard that is just taking over a slot is asked again at once, as it says, and not as one that has no owner.
+func TestAShardThatTakesOverASlotIsAskedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := slot.Even(1)
+		router, portals := newPortals(&table, 1, false)
+		portals[0].answer = func(*shard.Request) *shard.Error {
+			if len(portals[0].asked) > 2 {
+				return nil
+			}
+			return &shard.Error{Code: shard.Unavailable, RetryAfter: 10e3, Message: "in a moment"}
+		}
+		begin := time.Now()
+		wantAllowed(t, "in a moment", router.Decide(t.Context(), []shard.Request{check("k")}))
+		if took := time.Since(begin); took != 3*momentLeast {
+			t.Errorf("it took %v, want 10 ms and then 20 ms", took)
+		}
+	})
+}
