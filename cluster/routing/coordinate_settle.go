@@ -44,14 +44,17 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request) shard
 	return result
 }
 
+var errHoldParted = &shard.Error{Code: shard.HoldEnded, Field: "hold_id",
+	Message: "names a hold that has ended: slots of its keys have moved since"}
+
 // refundParts refunds a decision that one shard made, and whose keys are on several shards now: slot by slot, home
 // first. Each part ends once, so a copy of the request goes on where the first has stopped, and what was refunded as a
-// whole before is refused by home. A part that is never reached stays counted (S5). No hold is open on such keys: a
-// restore does not part them.
+// whole before is refused by home. A part that is never reached stays counted (S5). No hold is open on such keys: neither a
+// move nor a restore parts them.
 func (o *operation) refundParts(ctx context.Context) shard.Result {
 	switch s := o.whole.Settlement; {
 	case s.Target.Hold:
-		return shard.Result{Err: errParted}
+		return shard.Result{Err: errHoldParted}
 	case s.Overage == shard.OverageReject && s.Actual != nil: // it might fit on one shard and not on another
 		return shard.Result{Err: shard.Invalidf("commit.overage",
 			"cannot be OVERAGE_REJECT: the decision's keys live on several shards now")}

@@ -14,7 +14,8 @@ import (
 // retries: the node that received them from the client retries, and has the deadline. A request that does not belong to
 // the shard fails alone, because the others may be from other callers.
 func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	if _, shards := r.config.Slots(); id != shard.System && uint32(id) >= shards { //mutant:newer-shard-is-no-shard
+	_, shards := r.config.Slots()
+	if id != shard.System && uint32(id) >= shards { //mutant:newer-shard-is-no-shard
 		return shard.RefuseAll(len(requests), errNoTable) // or an older one
 	}
 	for i := range requests {
