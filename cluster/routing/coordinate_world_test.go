@@ -461,7 +461,11 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	}
 	copied := w.draw(8) == 0 && !slices.ContainsFunc(sent, func(r shard.Request) bool { return !repeatable(&r) })
 	if copied { // a late copy: after other messages, or after everything was forgotten
-		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(5)]) * time.Duration(w.draw(1000)) * time.Microsecond
+		ages := 5
+		if sent[0].Operation == nil && sent[0].Number == 0 {
+			ages = 4 // an id protects as long as it is remembered
+		}
+		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(ages)]) * time.Duration(w.draw(1000)) * time.Microsecond
 		w.late.Go(func() {
 			time.Sleep(after)
 			f.to.commit(cloneRequests(sent))
