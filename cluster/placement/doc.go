@@ -16,7 +16,7 @@
 //
 // Roles only move forward. A replica's number is used once, across all groups: a vote is kept by name
 // (node/shard/number), so a replica that lost its memory returns under another name or not at all. The founders'
-// replicas have number 1.
+// replicas of a group share one number: 1 in the groups of the first table, a new one in a group made later.
 //
 // # Levels
 //
@@ -44,6 +44,11 @@
 // replica leaves before a new one joins: it never votes again, but counts for the majority. So no node has two voters
 // in a group, and a group always goes on by itself if its other voters are well. Groups have an odd number of voters;
 // with two nodes, one voter. Plan is a pure function, and while the nodes do not change, its tables converge.
+//
+// Plan also founds the groups of shards that the operator asks for (Table.Wanted), each once there are nodes for all of
+// its voters, and lists moves of slots (Table.Moves) until those shards have equally many: at most two at a time, none
+// while a replica joins or leaves, and as few as that takes. Where a slot is, the logs of the shards say (shard.Move);
+// Table.Slots only follows. A shard that is no longer wanted keeps its group, without slots.
 //
 // # Reconcile and align
 //

@@ -19,7 +19,9 @@ var (
 // TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, return wiped or with old tables, join, drain and
 // leave, return under their ids with new disks, and run twice under one id, while all nodes carry out their actions in
 // any order. No planned step costs a group its majority, no node has two voters in a group, a lost voter leaves before
-// another replica comes, no number is used again, and no replica votes with a shorter memory. When the faults stop,
+// another replica comes, no number is used again, and no replica votes with a shorter memory. Meanwhile the operator asks
+// for more shards and for fewer: the groups of later ones are founded once, at most two slots move at a time, none
+// twice, none beside a repair or without a majority on both sides, and no more than needed. When the faults stop,
 // everything reaches its target and stays there.
 func TestRandomWorldsKeepTheirMajoritiesAndComeToRest(t *testing.T) {
 	t.Parallel()
@@ -92,6 +94,10 @@ func (w *planWorld) disturb(zones int) {
 		w.tell("%s runs twice", n.Node)
 	case 15:
 		w.vexed = nil
+	case 16:
+		if w.systemWorks() {
+			w.swap("operator: other shards", w.truth.ApplyWanted(uint32(1+w.rnd.IntN(6))))
+		}
 	}
 }
 
@@ -153,7 +159,7 @@ func (w *planWorld) anyStep() {
 	}
 	n := w.nodes[w.rnd.IntN(len(w.nodes))]
 	g := w.anyGroup()
-	switch w.rnd.IntN(10) {
+	switch w.rnd.IntN(11) {
 	case 0:
 		w.hear(n)
 	case 1:
@@ -170,6 +176,8 @@ func (w *planWorld) anyStep() {
 		w.follow(g)
 	case 9:
 		w.plan()
+	case 10:
+		w.move()
 	}
 }
 
@@ -215,6 +223,10 @@ func (w *planWorld) settle() {
 		if !w.round() {
 			return
 		}
+		for range 100 {
+			w.move()
+			w.plan()
+		}
 	}
 	w.fail("still busy after %d rounds", rounds)
 }
@@ -224,6 +236,7 @@ func (w *planWorld) round() bool {
 	w.t.Helper()
 	w.now += time.Second
 	busy := w.plan()
+	busy = w.move() || busy
 	for _, n := range w.nodes {
 		w.read(n)
 		busy = w.reconcile(n, true) || busy
@@ -270,6 +283,24 @@ func (w *planWorld) checkRest() {
 	}
 	w.checkLeads()
 	w.checkLoads()
+	w.checkSlotsAtRest()
+}
+
+// checkSlotsAtRest requires as many shards as were asked for, where the nodes allow their groups, and even slots.
+func (w *planWorld) checkSlotsAtRest() {
+	w.t.Helper()
+	usable := 0
+	for _, n := range w.truth.Nodes {
+		if n.State == NodeActive && !w.node(n.ID).down {
+			usable++
+		}
+	}
+	if w.truth.Shards < w.truth.Wanted && usable >= w.target(w.truth) {
+		w.fail("%d shards instead of %d", w.truth.Shards, w.truth.Wanted)
+	}
+	if left := movesLeft(w.truth); left > 0 || len(w.truth.Moves) > 0 {
+		w.fail("%d moves are missing, %d are under way", left, len(w.truth.Moves))
+	}
 }
 
 // checkGroupAtRest requires as many voters on living nodes as these allow, and a Raft group that matches the table.

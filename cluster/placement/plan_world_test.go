@@ -66,14 +66,6 @@ func newPlanWorld(t *testing.T, rnd *rand.Rand, founders int, zones int, shards 
 		nodes = append(nodes, Node{ID: n.Node, Zone: n.Zone, PeerAddr: n.PeerAddr, APIAddr: n.APIAddr, GossipAddr: n.GossipAddr})
 	}
 	w.swap("formation", NewTable("c", nodes, shards, replicas))
-	for i := range w.truth.Groups {
-		g := &w.truth.Groups[i]
-		group := &planGroup{id: g.Shard}
-		for _, name := range g.firstVoters() {
-			group.members = append(group.members, GroupMember{name, true})
-		}
-		w.groups[g.Shard] = group
-	}
 	for _, r := range w.truth.Group(shard.System).Replicas {
 		name := r.Name(shard.System)
 		w.opened[name] = true
@@ -199,6 +191,15 @@ func (w *planWorld) swap(what string, next *Table) {
 	}
 	w.checkForward(what, w.truth, next)
 	w.truth = next
+	for i := range next.Groups {
+		if g := &next.Groups[i]; w.groups[g.Shard] == nil {
+			group := &planGroup{id: g.Shard}
+			for _, name := range g.firstVoters() {
+				group.members = append(group.members, GroupMember{name, true})
+			}
+			w.groups[g.Shard] = group
+		}
+	}
 	w.past = append(w.past, next)
 	w.tell("%s: table %d", what, len(w.past))
 }
@@ -293,8 +294,10 @@ func (w *planWorld) plan() bool {
 func (w *planWorld) checkPlan(next *Table, seen Observed) {
 	w.t.Helper()
 	learners := 0
+	w.checkSlots(next, seen)
 	for i := range w.truth.Groups {
-		old, g := &w.truth.Groups[i], &next.Groups[i]
+		old := &w.truth.Groups[i]
+		g := next.Group(old.Shard)
 		begun := 0
 		for _, r := range old.Replicas {
 			now := next.Replica(g.Shard, r.Node, r.Number)
@@ -327,6 +330,111 @@ func (w *planWorld) checkPlan(next *Table, seen Observed) {
 	if learners > 4 {
 		w.fail("%d learners at once", learners)
 	}
+}
+
+// checkSlots verifies what a plan says about slots and the shards that share them.
+func (w *planWorld) checkSlots(next *Table, seen Observed) {
+	w.t.Helper()
+	if next.Shards > max(w.truth.Shards, w.truth.Wanted) || next.Shards < w.truth.Shards {
+		w.fail("%d shards become %d, and %d are wanted", w.truth.Shards, next.Shards, w.truth.Wanted)
+	}
+	for id := w.truth.Shards; id < next.Shards; id++ {
+		g := next.Group(shard.ID(id))
+		if voters := w.target(next); len(g.Founders) != voters || len(g.Voters()) != voters || g.Number < w.truth.NextNumber {
+			w.fail("shard %d is founded with %d voters instead of %d: %+v", id, len(g.Founders), voters, g)
+		}
+	}
+	begun := 0
+	for _, m := range next.Moves {
+		if slices.ContainsFunc(w.truth.Moves, func(old Move) bool { return old.Move == m.Move }) {
+			continue
+		}
+		begun++
+		for i := range next.Groups {
+			if w.underWay(&next.Groups[i]) > 0 {
+				w.fail("slot %d begins to move while shard %v changes", m.Slot, next.Groups[i].Shard)
+			}
+		}
+		if from, to := next.Group(m.From), next.Group(m.To); !w.withoutLeaving(from, seen) || !w.withoutLeaving(to, seen) {
+			w.fail("slot %d begins to move from shard %v to shard %v, and one has no majority", m.Slot, m.From, m.To)
+		}
+	}
+	before := w.truth.Clone()
+	for i, m := range before.Moves {
+		before.Moves[i].Back = m.Back || uint32(m.To) >= before.WantedShards()
+	}
+	before.Shards = next.Shards
+	if a, b := movesLeft(before), movesLeft(next); b != a-begun || len(next.Moves) > 2 {
+		w.fail("%d moves begin, %d are under way, and instead of %d there remain %d", begun, len(next.Moves), a, b)
+	}
+}
+
+// movesLeft is the least number of moves that make the slots even, after those under way.
+func movesLeft(t *Table) (left int) {
+	owned := make([]int, t.Shards)
+	slots := *t.Slots
+	for _, m := range t.Moves {
+		if slots[m.Slot] = uint32(m.To); m.Back {
+			slots[m.Slot] = uint32(m.From)
+		}
+	}
+	for _, id := range slots {
+		owned[id]++
+	}
+	wanted := min(t.WantedShards(), t.Shards)
+	for _, n := range owned[wanted:] {
+		left += n
+	}
+	sharing := owned[:wanted]
+	slices.SortFunc(sharing, func(a, b int) int { return b - a })
+	for i, n := range sharing {
+		share := len(slots) / len(sharing)
+		if i < len(slots)%len(sharing) {
+			share++
+		}
+		left += max(0, n-share)
+	}
+	return left
+}
+
+// target is the number of voters that the registered nodes allow.
+func (w *planWorld) target(t *Table) int {
+	registered := 0
+	for _, n := range t.Nodes {
+		if n.State < NodeLeaving {
+			registered++
+		}
+	}
+	return largestOdd(t.Replicas, registered)
+}
+
+// move takes one of the moves under way a step further, if the groups concerned can commit. A move that is taken back
+// ends on either side. It returns false if no move could go on.
+func (w *planWorld) move() bool {
+	w.t.Helper()
+	var able []Move
+	for _, m := range w.truth.Moves {
+		if w.works(w.groups[m.From]) && w.works(w.groups[m.To]) {
+			able = append(able, m)
+		}
+	}
+	if len(able) == 0 || !w.systemWorks() {
+		return false
+	}
+	m := able[w.rnd.IntN(len(able))]
+	owner, what := m.To, fmt.Sprintf("slot %d from shard %v to shard %v", m.Slot, m.From, m.To)
+	if m.Back && w.rnd.IntN(2) == 0 {
+		owner = m.From
+	}
+	switch {
+	case m.Generation == 0:
+		w.swap(what+" gets its generation", w.truth.ApplyGeneration(m, 1+w.rnd.Uint64N(100)))
+	case w.rnd.IntN(4) == 0:
+		w.swap(what+" is told", w.truth.ApplySlot(m.Move, owner, false))
+	default:
+		w.swap(what+" is over", w.truth.ApplySlot(m.Move, owner, true))
+	}
+	return true
 }
 
 // withoutLeaving reports whether a majority of the replicas that are not leaving answers.
@@ -457,11 +565,12 @@ func (w *planWorld) create(n *planNode, a Action, name string) {
 	if w.opened[name] || n.stores[name] != nil {
 		w.fail("%s is created again: it has voted, and would vote with a shorter memory", name)
 	}
-	if first := w.truth.Group(a.Shard).firstVoters(); a.Number == firstNumber && !slices.Equal(a.Voters, first) ||
-		a.Number != firstNumber && a.Voters != nil {
+	g := w.truth.Group(a.Shard)
+	founder := slices.Contains(g.firstVoters(), name)
+	if first := g.firstVoters(); founder && !slices.Equal(a.Voters, first) || !founder && a.Voters != nil {
 		w.fail("%s is created with voters %v, the group began with %v", name, a.Voters, first)
 	}
-	n.stores[name] = &planStore{Held: Held{Shard: a.Shard, Number: a.Number}, synced: a.Number == firstNumber}
+	n.stores[name] = &planStore{Held: Held{Shard: a.Shard, Number: a.Number}, synced: founder}
 	w.tell("create %s", name)
 }
 

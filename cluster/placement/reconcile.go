@@ -107,7 +107,7 @@ func (g *Group) withoutStores(r Replica) Action {
 		return Action{Kind: MarkLost, Shard: g.Shard, Number: r.Number} //mutant:wiped-replica-keeps-its-number
 	case r.Created || r.Lost || r.Role == Leaving:
 		return Action{}
-	case r.Number == firstNumber:
+	case r.Number == g.number():
 		return Action{Kind: Create, Shard: g.Shard, Number: r.Number, Voters: g.firstVoters()}
 	}
 	return Action{Kind: Create, Shard: g.Shard, Number: r.Number}

@@ -9,9 +9,13 @@ import (
 // the system shard (TableDocument), replaced by compare-and-set only; its version is the document's version. A Table is
 // never changed once it was handed on: changes are made to a Clone.
 type Table struct {
-	Cluster  string
-	Shards   uint32 // number of data shards, with ids 0 to Shards-1; the system shard is not counted
-	Slots    *slot.Map
+	Cluster string
+	Shards  uint32 // number of data shards, with ids 0 to Shards-1; the system shard is not counted
+	Slots   *slot.Map
+	// Wanted is how many shards are to share the slots, those with the lowest ids; 0 means Shards. A shard that is no
+	// longer wanted stays, without slots.
+	Wanted   uint32 `json:",omitempty"`
+	Moves    []Move `json:",omitempty"` // at most movesMax, each of another slot
 	Replicas int    // target number of voters of each group
 	Nodes    []Node // by id
 	Groups   []Group
@@ -66,10 +70,13 @@ const (
 type Group struct {
 	Shard shard.ID
 	Lead  string `json:",omitempty"` // node that should lead; "" for no preference
-	// Founders are the nodes of the group's first voters, the replicas of Number 1. The list never changes: a late
+	// Founders are the nodes of the group's first voters, the replicas of Number. The list never changes: a late
 	// founder creates its replica with the same first configuration as the others, even if some of them were replaced
 	// since.
 	Founders []string
+	// Number is that of the founders' replicas; 0 means firstNumber. A node that knows only a table from before the
+	// group must not take its replica for one that is no longer listed, so a group made later has a new number.
+	Number   uint64 `json:",omitempty"`
 	Replicas []Replica
 }
 

@@ -81,3 +81,43 @@ func (t *Table) ApplyLevel(level shard.Level) *Table {
 	next.Level = level
 	return next
 }
+
+// ApplyWanted returns a clone in which that many shards are to share the slots, or nil if there is nothing to change.
+func (t *Table) ApplyWanted(shards uint32) *Table {
+	if t.WantedShards() == shards {
+		return nil
+	}
+	next := t.Clone()
+	next.Wanted = shards
+	return next
+}
+
+// ApplyGeneration returns a clone in which a move has its generation, or nil if it is not listed without one.
+func (t *Table) ApplyGeneration(m Move, generation uint64) *Table {
+	at := slices.Index(t.Moves, m)
+	if at < 0 || m.Generation != 0 {
+		return nil
+	}
+	next := t.Clone()
+	next.Moves[at].Generation = generation
+	return next
+}
+
+// ApplySlot returns a clone in which the slot of a move is on the shard that owns it, From or To, and without the move if
+// it is over. It returns nil if there is nothing to change, or no such move is listed.
+func (t *Table) ApplySlot(m shard.Move, owner shard.ID, over bool) *Table {
+	at := slices.IndexFunc(t.Moves, func(listed Move) bool { return listed.Move == m })
+	if at < 0 || !over && t.Slots[m.Slot] == uint32(owner) {
+		return nil
+	}
+	next := t.Clone()
+	slots := *t.Slots
+	slots[m.Slot] = uint32(owner)
+	next.Slots = &slots
+	if over {
+		if next.Moves = slices.Delete(next.Moves, at, at+1); len(next.Moves) == 0 {
+			next.Moves = nil
+		}
+	}
+	return next
+}

@@ -59,7 +59,27 @@ func (t *Table) check() error {
 			return fmt.Errorf("node %q follows %q: they are not in order, or one is listed twice", n.ID, t.Nodes[i-1].ID)
 		}
 	}
+	if err := t.checkMoves(); err != nil {
+		return err
+	}
 	return t.checkGroups()
+}
+
+func (t *Table) checkMoves() error {
+	if t.Wanted > slot.Count {
+		return fmt.Errorf("%d shards are wanted", t.Wanted)
+	}
+	for i, m := range t.Moves {
+		switch {
+		case m.Slot >= slot.Count || uint32(m.From) >= t.Shards || uint32(m.To) >= t.Shards || m.From == m.To:
+			return fmt.Errorf("slot %d moves from shard %v to shard %v", m.Slot, m.From, m.To)
+		case t.Slots[m.Slot] != uint32(m.From) && t.Slots[m.Slot] != uint32(m.To):
+			return fmt.Errorf("slot %d moves from shard %v to shard %v, and is on shard %d", m.Slot, m.From, m.To, t.Slots[m.Slot])
+		case slices.ContainsFunc(t.Moves[:i], func(other Move) bool { return other.Slot == m.Slot }):
+			return fmt.Errorf("slot %d moves twice", m.Slot)
+		}
+	}
+	return nil
 }
 
 func (n *Node) check() error {
@@ -103,6 +123,9 @@ func (t *Table) shardAt(i int) shard.ID {
 
 // checkGroup checks one group. numbers holds the replica numbers of all groups so far.
 func (t *Table) checkGroup(g *Group, numbers map[uint64]shard.ID) error {
+	if g.Number >= t.NextNumber {
+		return fmt.Errorf("the next number is %d, so its founders cannot have %d", t.NextNumber, g.Number)
+	}
 	if g.Lead != "" && t.Node(g.Lead) == nil {
 		return fmt.Errorf("node %q should lead and is not listed", g.Lead)
 	}
@@ -118,7 +141,7 @@ func (t *Table) checkGroup(g *Group, numbers map[uint64]shard.ID) error {
 		if g.index(r.Node, r.Number) < i {
 			return fmt.Errorf("replica %s is listed twice", r.Name(g.Shard))
 		}
-		if other, taken := numbers[r.Number]; taken && r.Number != firstNumber {
+		if other, taken := numbers[r.Number]; taken && r.Number != firstNumber && !(r.Number == g.number() && other == g.Shard) {
 			return fmt.Errorf("number %d is given twice, here and in shard %v", r.Number, other)
 		}
 		numbers[r.Number] = g.Shard

@@ -103,19 +103,22 @@ func (g *Group) Voters() []Replica {
 	return voters
 }
 
+// number is that of the replicas of the group's founders.
+func (g *Group) number() uint64 { return max(g.Number, firstNumber) }
+
 // firstVoters returns the names of the voters in the group's first Raft configuration.
 func (g *Group) firstVoters() []string {
 	names := make([]string, len(g.Founders))
 	for i, node := range g.Founders {
-		names[i] = Replica{Node: node, Number: firstNumber}.Name(g.Shard)
+		names[i] = Replica{Node: node, Number: g.number()}.Name(g.Shard)
 	}
 	return names
 }
 
-// Clone returns a copy that shares nothing with t.
+// Clone returns a copy that shares nothing with t but the map of slots, which is never changed.
 func (t *Table) Clone() *Table {
 	c := *t
-
+	c.Moves = slices.Clone(t.Moves)
 	c.Nodes = slices.Clone(t.Nodes)
 	c.Groups = slices.Clone(t.Groups)
 	for i := range c.Groups {

@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// firstNumber is the number of every replica in the first table. Their names differ by the node.
+// firstNumber is the number of every replica in the first table. Their names differ by the node and the shard.
 const firstNumber = 1
 
 // NewTable lays out the first table, with the founders as active nodes. Every group gets the largest odd number of
@@ -37,7 +37,7 @@ func NewTable(cluster string, founders []Node, shards uint32, replicas int) *Tab
 	for _, node := range systemNodes(names, replicas) {
 		p.found(t.Group(shard.System), node)
 	}
-	p.foundData(largestOdd(replicas, len(names)))
+	p.foundData(0, largestOdd(replicas, len(names)))
 	for i := range t.Groups {
 		t.Groups[i].foundedBy()
 	}
@@ -59,25 +59,26 @@ func systemNodes(founders []string, replicas int) []string {
 // largestOdd returns the largest odd number not greater than a or b, but at least 1.
 func largestOdd(a, b int) int { return max(1, (min(a, b)+1)/2*2-1) }
 
-// found adds a voter to a group of the first table.
+// found adds one of its first voters to a group.
 func (p *planner) found(g *Group, node string) {
-	g.Replicas = append(g.Replicas, Replica{Node: node, Number: firstNumber, Role: Voter, Created: g.Shard == shard.System})
+	g.Replicas = append(g.Replicas, Replica{Node: node, Number: g.number(), Role: Voter, Created: g.Shard == shard.System})
 	p.load[node]++
 }
 
-// foundData gives the data shards their first voters, placed so that no later plan has a reason to move one.
-func (p *planner) foundData(voters int) {
+// foundData gives the data shards from first on their first voters, placed so that no later plan has a reason to move one.
+func (p *planner) foundData(first shard.ID, voters int) {
+	isNew := func(g *Group) bool { return g.Shard >= first && g.Shard != shard.System }
 	for i := range p.t.Groups {
-		for g := &p.t.Groups[i]; len(g.Replicas) < voters; {
+		for g := &p.t.Groups[i]; isNew(g) && len(g.Replicas) < voters; {
 			p.found(g, p.bestNodeFor(g))
 		}
 	}
 	for {
-		m, found := p.bestMove(func(g *Group) bool { return g.Shard != shard.System })
+		m, found := p.bestMove(isNew)
 		if !found {
 			return
 		}
-		m.group.Replicas[m.group.index(m.from, firstNumber)].Node = m.to
+		m.group.Replicas[m.group.index(m.from, m.group.number())].Node = m.to
 		p.load[m.from]--
 		p.load[m.to]++
 	}

@@ -93,7 +93,12 @@ func TestTheFoundersKnowTheSystemVotersWithoutATable(t *testing.T) {
 }
 
 func TestATableIsReadAsItWasWritten(t *testing.T) {
-	table := NewTable("c", foundersIn("a", "b", "c"), 4, 3)
+	table := NewTable("c", foundersIn("a", "b", "c"), 4, 3).ApplyWanted(5)
+	table.Groups[1].Number, table.NextNumber = 7, 9
+	for i := range table.Groups[1].Replicas {
+		table.Groups[1].Replicas[i].Number = 7
+	}
+	table.Moves = []Move{{Move: shard.Move{Slot: 3, To: 1, Generation: 4}, Back: true}}
 	b := table.Encode()
 	got, err := DecodeTable(b)
 	if err != nil {
@@ -103,6 +108,8 @@ func TestATableIsReadAsItWasWritten(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, table)
 	}
 }
+
+func moves(from, to shard.ID) []Move { return []Move{{Move: shard.Move{From: from, To: to}}} }
 
 func TestWhatNoTableCanBeIsRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -134,6 +141,12 @@ func TestWhatNoTableCanBeIsRefused(t *testing.T) {
 			t.Groups[1].Replicas[1].Number = 5
 		}, "number 5 is given twice, here and in shard 0"},
 		{"no voter", func(t *Table) { t.Groups[0].Replicas = nil }, "shard 0: it has no voter"},
+		{"founders' number", func(t *Table) { t.Groups[0].Number = 2 }, "its founders cannot have 2"},
+		{"wanted shards", func(t *Table) { t.Wanted = 1025 }, "1025 shards are wanted"},
+		{"move to no shard", func(t *Table) { t.Moves = moves(0, 4) }, "slot 0 moves from shard 0 to shard 4"},
+		{"move to itself", func(t *Table) { t.Moves = moves(0, 0) }, "slot 0 moves from shard 0 to shard 0"},
+		{"move from elsewhere", func(t *Table) { t.Moves = moves(1, 2) }, "and is on shard 0"},
+		{"slot moves twice", func(t *Table) { t.Moves = append(moves(0, 1), moves(0, 2)...) }, "slot 0 moves twice"},
 	} {
 		table := NewTable("c", foundersIn("", "", ""), 4, 3)
 		c.spoil(table)
@@ -163,12 +176,14 @@ func FuzzDecodeTable(f *testing.F) {
 
 func TestACloneSharesNothing(t *testing.T) {
 	table := NewTable("c", foundersIn("a", "b", "c"), 2, 3)
+	table.Moves = moves(0, 1)
 	before := string(table.Encode())
 	c := table.Clone()
 	c.Nodes[0].Zone = "x"
 	c.Groups[0].Lead = "x"
 	c.Groups[0].Founders[0] = "x"
 	c.Groups[0].Replicas[0].Lost = true
+	c.Moves[0].Back = true
 	if string(table.Encode()) != before {
 		t.Error("the clone's changes are in the original")
 	}

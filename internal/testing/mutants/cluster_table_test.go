@@ -48,6 +48,14 @@ var ofCluster = []group{
 		"dropped-secrets-take-the-keys":       without(", Keys: s.Keys"),
 		"key-secret-drawn-twice":              gone,
 	}},
+	{tests("cluster/placement", "TestALaterGroupIsFoundedOnce"), edits{"later-group-with-the-first-number": without(", Number: p.t.NextNumber")}},
+	{tests("cluster/placement", "TestAGroupIsFoundedWhenAllOfItsVotersCanBe"), edits{"group-founded-with-too-few": swap("welcoming < voters", "welcoming < 1")}},
+	{tests("cluster/placement", "TestSlotsMoveWhereGroupsAreWell"), edits{
+		"slot-moves-beside-a-repair":             never,
+		"slot-moves-to-a-group-without-majority": swap("&& to", "|| to"),
+	}},
+	{tests("cluster/placement", "TestSlotsMoveUntilTheShardsAreEven"), edits{"more-moves-than-two": instead("for {")}},
+	{tests("cluster/placement", "TestASlotDoesNotBeginASecondMove"), edits{"slot-moves-twice": never}},
 	{tests("cluster/placement", "TestWhoSucceedsALeaderThatHasDied"), edits{
 		"succeeds-without-evidence": without("!self.Dead || "), // R10b
 		"learner-attests":           without(" || !slices.Contains(voters, other.Name)"),

@@ -1,0 +1,141 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// movesMax bounds how many slots move at the same time: each is away for a moment.
+const movesMax = 2
+
+// Move is a move of a slot that is to be made, or is under way.
+type Move struct {
+	// Its Generation is 0 until the mover has asked From for the slot's present one.
+	shard.Move
+	// Back means that the slot is no longer wanted on To: the move is taken back, unless To owns the slot already.
+	Back bool `json:",omitempty"`
+}
+
+// WantedShards returns how many shards are to share the slots.
+func (t *Table) WantedShards() uint32 { return cmp.Or(t.Wanted, t.Shards) }
+
+// planSlots founds the groups of shards that were asked for, and plans moves until the slots are even.
+func (p *planner) planSlots() {
+	p.takeBack()
+	for i := range p.t.Groups {
+		if s := p.judge(&p.t.Groups[i]); s.changing() { //mutant:slot-moves-beside-a-repair
+			return
+		}
+	}
+	p.foundLater()
+	for len(p.t.Moves) < movesMax { //mutant:more-moves-than-two
+		m, found := p.nextMove()
+		if !found {
+			return
+		}
+		p.t.Moves = append(p.t.Moves, m)
+		p.step("slot %d moves from shard %v to shard %v", m.Slot, m.From, m.To)
+	}
+}
+
+// takeBack takes moves back that lead to a shard which should have no slots any more.
+func (p *planner) takeBack() {
+	for i := range p.t.Moves {
+		if m := &p.t.Moves[i]; !m.Back && uint32(m.To) >= p.t.WantedShards() {
+			m.Back = true
+			p.step("slot %d stays on shard %v", m.Slot, m.From)
+		}
+	}
+}
+
+// foundLater adds the groups of new shards, once enough nodes for all of their voters are there.
+func (p *planner) foundLater() {
+	welcoming, voters := 0, p.target()
+	for i := range p.t.Nodes {
+		if p.welcomes(&p.t.Nodes[i]) {
+			welcoming++
+		}
+	}
+	first := p.t.Shards
+	if p.t.Wanted <= first || welcoming < voters { //mutant:group-founded-with-too-few
+		return
+	}
+	for ; p.t.Shards < p.t.Wanted; p.t.Shards++ {
+		g := Group{Shard: shard.ID(p.t.Shards), Number: p.t.NextNumber} //mutant:later-group-with-the-first-number
+		p.t.NextNumber++
+		p.t.Groups = slices.Insert(p.t.Groups, int(p.t.Shards), g)
+		p.step("%s is founded", groupName(&g))
+	}
+	p.foundData(shard.ID(first), voters)
+	for i := first; i < p.t.Shards; i++ {
+		p.t.Groups[i].foundedBy()
+	}
+}
+
+// nextMove returns the move that should begin next. Each one leaves one less to be made until the slots are even. What a
+// shard has too many are its highest slots, and they go to the shards that lack some in order: so shards have ranges.
+func (p *planner) nextMove() (next Move, found bool) {
+	owned := p.slotsToBe()
+	shares := sharesOf(owned, p.t.WantedShards())
+	lacks := func(id shard.ID) int { return shares[id] - len(owned[id]) }
+	to, given := shard.ID(0), 0
+	for from := range p.t.Shards {
+		for _, s := range owned[from][min(shares[from], len(owned[from])):] {
+			for lacks(to) <= given {
+				to, given = to+1, 0
+			}
+			given++
+			m := Move{Move: shard.Move{Slot: s, From: shard.ID(from), To: to}}
+			if (!found || lacks(m.To) > lacks(next.To)) && p.canMove(m) {
+				next, found = m, true
+			}
+		}
+	}
+	return next, found
+}
+
+// canMove reports whether a move can begin: the slot does not move already, and both groups can commit.
+func (p *planner) canMove(m Move) bool {
+	if slices.ContainsFunc(p.t.Moves, func(other Move) bool { return other.Slot == m.Slot }) { //mutant:slot-moves-twice
+		return false
+	}
+	from, to := p.judge(p.t.Group(m.From)), p.judge(p.t.Group(m.To))
+	return from.works() && to.works() //mutant:slot-moves-to-a-group-without-majority
+}
+
+// slotsToBe lists the slots of each shard as they are once no move is under way.
+func (p *planner) slotsToBe() [][]slot.ID {
+	slots := *p.t.Slots
+	for _, m := range p.t.Moves {
+		slots[m.Slot] = uint32(m.To)
+		if m.Back {
+			slots[m.Slot] = uint32(m.From)
+		}
+	}
+	owned := make([][]slot.ID, p.t.Shards)
+	for s, id := range slots {
+		owned[id] = append(owned[id], slot.ID(s))
+	}
+	return owned
+}
+
+// sharesOf returns how many slots each shard should have. As many as wanted share all slots; those that have the most
+// get the odd ones, so that the fewest slots move.
+func sharesOf(owned [][]slot.ID, wanted uint32) []int {
+	sharing := make([]int, min(int(wanted), len(owned)))
+	for i := range sharing {
+		sharing[i] = i
+	}
+	slices.SortStableFunc(sharing, func(a, b int) int { return cmp.Compare(len(owned[b]), len(owned[a])) })
+	shares := make([]int, len(owned))
+	for i, id := range sharing {
+		shares[id] = slot.Count / len(sharing)
+		if i < slot.Count%len(sharing) {
+			shares[id]++
+		}
+	}
+	return shares
+}
