@@ -144,6 +144,9 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 
 func (n *Node) assembleReconciler(records *recordBudget) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
+	mover := &mover{view: n.view, submit: n.router.Submit, tellAll: n.peers.ask, tasks: n.tasks, stopping: stopping, logger: logger,
+		waits: make(map[slot.ID]string)}
+	n.reporter.moves = mover.reports
 	n.reconciler = &reconciler{
 		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
 		budget:   records,
@@ -155,6 +158,7 @@ func (n *Node) assembleReconciler(records *recordBudget) {
 			logger: logger, changed: n.changed},
 		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
 			logger: logger, replaceAfter: n.config.ReplaceAfter},
+		mover: mover,
 		debts: &debts{now: now, router: n.router, slots: n.view.slots, tasks: n.tasks, stopping: stopping},
 		canary: &canary{node: n.id, now: now, decide: n.router.Decide, shards: n.view.shards, slots: n.view.slots, nodes: n.view.listed, stopping: stopping,
 			tasks: n.tasks, observer: n.metrics, logger: logger, books: make(map[shard.ID]*canaryBook)},

@@ -35,6 +35,7 @@ type reconciler struct {
 	handover  *handover
 	aligner   *aligner
 	planner   *planner
+	mover     *mover
 	debts     *debts
 	budget    *recordBudget
 	canary    *canary
@@ -249,6 +250,7 @@ func (c *reconciler) lookAfter(ctx context.Context, r *replica) {
 	}
 	c.tasks.start("align "+r.Shard.String(), func(ctx context.Context) { c.aligner.align(ctx, r) })
 	c.handover.leadWhereWanted(r)
+	c.mover.look(r)
 }
 
 // plan has the table planned, if the system shard is owned here.

@@ -40,6 +40,7 @@ type reporter struct {
 	machine            *machine
 	failingSinks       func() map[string]string
 	skippedBills       func() map[string]shard.SkippedBills
+	moves              func() []placement.MoveReport
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -158,7 +159,7 @@ func (p *reporter) own() placement.Report {
 		report.At = p.holder.peers.ownAddr()
 	}
 	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
-	report.SkippedBills = p.skippedBills()
+	report.SkippedBills, report.Moves = p.skippedBills(), p.moves()
 	return report
 }
 

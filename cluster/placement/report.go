@@ -7,6 +7,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Report is a node's answer to a Question (peer.HealthProbe). All of it is a hint: it was true when the node answered.
@@ -60,6 +61,14 @@ type Report struct {
 	FailingSinks map[string]string `json:",omitempty"`
 	// SkippedBills are those that sinks were not sent, by sink, of the shards that this node owns.
 	SkippedBills map[string]shard.SkippedBills `json:",omitempty"`
+	// Moves are those of slots that this node drives and that wait.
+	Moves []MoveReport `json:",omitempty"`
+}
+
+// MoveReport is a move of a slot that waits.
+type MoveReport struct {
+	Slot  slot.ID
+	Waits string // for what, for the operator
 }
 
 // Machine is the state of the machine that a node runs on.

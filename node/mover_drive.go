@@ -1,0 +1,140 @@
+package node
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard"
+)
+
+// errNoMoves is the error of a shard whose owner does not know moves.
+var errNoMoves = errors.New("node: the owner of the shard runs a version that moves no slots")
+
+// moveDrive is a move as one node drives it. One goroutine uses it.
+type moveDrive struct {
+	*mover
+	placement.Move
+	from, to *shard.SlotStatus // nil: the shard does not answer
+	fromTime limit.Time        // shard time of From when it last answered
+}
+
+// run takes steps until the move waits for something or is over, or the table has to be read again.
+func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
+	err = d.look(ctx)
+	if d.Generation == 0 && !d.Back {
+		if d.from == nil {
+			return "", err
+		}
+		return "", d.number(ctx)
+	}
+	for {
+		next := nextStep(d.Move, d.from, d.to)
+		switch {
+		case next.told:
+			return next.waits, d.tell(ctx, next)
+		case next.waits != "":
+			return next.waits, err // the error says more
+		case next.step == 0:
+			_, err = d.view.table.fetch(ctx)
+			return "the table to be read again", err
+		}
+		if waits, err = d.take(ctx, next); waits != "" || err != nil {
+			return waits, err
+		}
+	}
+}
+
+// look asks both shards for their status. The error is that of a shard that does not answer.
+func (d *moveDrive) look(ctx context.Context) error {
+	ids, errs := []shard.ID{d.From, d.To}, make([]error, 2)
+	each([]int{0, 1}, func(i int) {
+		terms := shard.MoveTerms{Move: d.Move.Move, Step: shard.MoveLook}
+		answer, at, err := d.ask(ctx, ids[i], terms, 0)
+		switch errs[i] = err; {
+		case err != nil:
+		case i == 0:
+			d.from, d.fromTime = &answer.Status, at
+		default:
+			d.to = &answer.Status
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// number gives the move its generation: that after the present one of the slot.
+func (d *moveDrive) number(ctx context.Context) error {
+	return d.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
+		return t.ApplyGeneration(d.Move, d.from.Generation+1)
+	})
+}
+
+// tell records in the table where the slot is.
+func (d *moveDrive) tell(ctx context.Context, next moverStep) error {
+	err := d.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
+		return t.ApplySlot(d.Move.Move, next.owner, next.over)
+	})
+	if err == nil && next.over {
+		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", next.owner)
+	}
+	d.tellAll()
+	return err
+}
+
+// take takes a step of one of the shards. A page is read from one and put on the other.
+func (d *moveDrive) take(ctx context.Context, next moverStep) (waits string, err error) {
+	terms := shard.MoveTerms{Move: d.Move.Move, Step: next.step}
+	var notAfter limit.Time
+	switch next.step {
+	case shard.MoveBegin, shard.MoveTake:
+		terms.Frozen = *d.from
+	case shard.MoveRead:
+		terms.Place = d.to.Place
+	}
+	if next.step == shard.MoveTake {
+		notAfter = d.fromTime + takenAhead //mutant:taken-ahead-of-time
+	}
+	answer, at, err := d.ask(ctx, next.at, terms, notAfter)
+	if err != nil {
+		return "", err
+	}
+	if next.step == shard.MoveRead {
+		d.fromTime = at
+		return d.put(ctx, answer.Page)
+	}
+	if next.at == d.From {
+		d.from, d.fromTime = &answer.Status, at
+	} else {
+		d.to = &answer.Status
+	}
+	return answer.Waits, nil
+}
+
+func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {
+	terms := shard.MoveTerms{Move: d.Move.Move, Step: shard.MovePut, Frozen: *d.from, Place: d.to.Place, Page: d.to.Pages, Put: page}
+	answer, _, err := d.ask(ctx, d.To, terms, 0)
+	if err != nil {
+		return "", err
+	}
+	d.to = &answer.Status
+	return answer.Waits, nil
+}
+
+// ask has a step evaluated by a shard, and returns its shard time. A step may be repeated, whatever became of the last
+// attempt.
+func (d *moveDrive) ask(ctx context.Context, id shard.ID, terms shard.MoveTerms, notAfter limit.Time) (*shard.MoveAnswer,
+	limit.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, moveWithin)
+	defer cancel()
+	request := shard.MoveRequest(id, terms)
+	request.NotAfter = notAfter
+	r := d.submit(ctx, id, []shard.Request{request})[0]
+	if r.Err != nil {
+		return nil, 0, r.Err
+	}
+	if answer := r.Decision.Moved(); answer != nil {
+		return answer, r.Decision.DecidedAt, nil
+	}
+	return nil, 0, errNoMoves
+}

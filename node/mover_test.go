@@ -1,0 +1,89 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// want asks for a number of shards.
+func (c *trio) want(shards uint32) {
+	c.t.Helper()
+	err := c.nodes[0].view.changeTable(c.t.Context(), func(t *placement.Table) *placement.Table { return t.ApplyWanted(shards) })
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// evenOver awaits that as many shards share all slots, as each node knows.
+func (c *trio) evenOver(shards uint32) {
+	c.t.Helper()
+	await.Until(c.t, fmt.Sprint("slots on ", shards, " shards"), func() bool {
+		for _, n := range c.nodes {
+			t := n.view.newestTable()
+			for id := range t.Shards {
+				if owned := t.Slots.Owned(id); len(t.Moves) > 0 || id < shards && owned < slot.Count/int(shards) || id >= shards && owned > 0 {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// TestALaterGroupIsFoundedByItsNodes: it has an owner on each of its nodes' say, and all of its replicas are in it.
+func TestALaterGroupIsFoundedByItsNodes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t, 1)
+		c.want(3)
+		c.await("three shards with three voters each", func(s api.ClusterStatus) bool {
+			return len(s.Shards) == 4 && atRestOf(3, s.Shards)
+		})
+	})
+}
+
+func atRestOf(voters int, shards []api.ShardStatus) bool {
+	for _, s := range shards {
+		if s.Owner == "" || len(s.Replicas) != voters {
+			return false
+		}
+		for _, r := range s.Replicas {
+			if !r.Known || r.Role != "voter" || r.Lost {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// TestACountGoesAlongWithItsSlot: up to three shards and down to two, every key goes on where it was.
+func TestACountGoesAlongWithItsSlot(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t, 1)
+		spent := uint64(0)
+		spend := func() {
+			t.Helper()
+			spent++
+			for i := range 60 {
+				key := fmt.Sprint("key ", i)
+				r := c.ask(i%3, shard.Check, "plenty", key)
+				if r.Err != nil || r.Decision.Limits[0].Used != spent {
+					t.Fatalf("%s: %+v, error %v; want %d", key, r.Decision, r.Err, spent)
+				}
+			}
+		}
+		spend()
+		for _, shards := range []uint32{3, 2} {
+			c.want(shards)
+			c.evenOver(shards)
+			spend()
+		}
+	})
+}
