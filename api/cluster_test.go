@@ -21,6 +21,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
@@ -119,6 +120,10 @@ func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart boo
 	return f.left, f.note("drain off", node)
 }
 
+func (f *fakeCluster) SetShards(_ context.Context, shards uint32) error {
+	return f.note("shards", fmt.Sprint(shards))
+}
+
 func (f *fakeCluster) Upgrade(context.Context) (UpgradeStatus, error) {
 	return f.upgrade, f.note("upgrade")
 }
@@ -158,6 +163,8 @@ func aStatus() ClusterStatus {
 		},
 		Moves:    []string{"shard 0: b/4 is catching up"},
 		Problems: []string{"node b is not heard from"},
+
+		WantedShards: 2, SlotsToMove: 512, SlotMoves: []SlotMove{{Move: placement.Move{Move: shard.Move{Slot: 7, To: 1, Generation: 3}, Back: true}, Waits: "a hold"}},
 	}
 }
 
@@ -177,7 +184,8 @@ func TestJSONOfTheStatus(t *testing.T) {
 		`"policiesVersion":"2","name":"0","slots":[{"first":0,"last":511}]},` +
 		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system","slots":[]}],` +
 		`"policiesVersion":"2","tableVersion":"9","moves":["shard 0: b/4 is catching up"],` +
-		`"problems":["node b is not heard from"],"partial":false}`
+		`"problems":["node b is not heard from"],"partial":false,"wantedShards":2,"slotsToMove":512,` +
+		`"slotMoves":[{"slot":7,"from":0,"to":1,"back":true,"waits":"a hold"}]}`
 	if got := compact(t, body); code != 200 || got != want {
 		t.Errorf("%d\ngot  %s\nwant %s", code, got, want)
 	}

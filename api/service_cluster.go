@@ -7,6 +7,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
 )
@@ -22,6 +23,7 @@ func (s clusterService) register(d *registry) {
 	unary(d, auth.NoOp, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceDrainProcedure, s.drain)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)
+	unary(d, auth.Cluster, stintv1connect.ClusterServiceSetShardsProcedure, s.setShards)
 	unary(d, auth.Observe, stintv1connect.ClusterServiceUpgradeStatusProcedure, s.upgradeStatus, readOnly)
 	unary(d, auth.Cluster, stintv1connect.ClusterServicePinLevelProcedure, s.pinLevel)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceFinishUpgradeProcedure, s.finishUpgrade)
@@ -58,6 +60,13 @@ func (s clusterService) removeNode(ctx context.Context, m *stintv1.RemoveNodeReq
 		return nil, err
 	}
 	return &stintv1.RemoveNodeResponse{}, s.cluster.RemoveNode(ctx, m.NodeId)
+}
+
+func (s clusterService) setShards(ctx context.Context, m *stintv1.SetShardsRequest) (*stintv1.SetShardsResponse, error) {
+	if m.Shards < 1 || m.Shards > placement.MaxShards {
+		return nil, shard.Invalidf("shards", "%d is not between 1 and %d", m.Shards, placement.MaxShards)
+	}
+	return &stintv1.SetShardsResponse{}, s.cluster.SetShards(ctx, m.Shards)
 }
 
 func nodeProblem(id string) string {

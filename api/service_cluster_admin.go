@@ -38,6 +38,9 @@ type ClusterAdmin interface {
 	Drain(ctx context.Context, node string, on, untilRestart bool) (left int, err error)
 	// RemoveNode begins to remove a node permanently. It does not wait: Status shows when the node is removed.
 	RemoveNode(ctx context.Context, node string) error
+	// SetShards makes that many shards, 1 to placement.MaxShards, share all slots. It does not wait: Status shows what is
+	// left to move.
+	SetShards(ctx context.Context, shards uint32) error
 	// Upgrade returns the feature levels as this node knows them.
 	Upgrade(ctx context.Context) (UpgradeStatus, error)
 	// PinLevel keeps the cluster from rising above a level; 0 removes the pin.
@@ -82,6 +85,16 @@ type ClusterStatus struct {
 	Problems        []string      // in words; empty if the cluster is healthy
 	LastBackup      time.Time     // when the newest complete backup began; zero if none, or not known
 	Partial         bool          // contains only what every client may know
+
+	WantedShards uint32 // that share all slots, or are to
+	SlotsToMove  int    // until they have equally many
+	SlotMoves    []SlotMove
+}
+
+// SlotMove is a slot on its way from one shard to another.
+type SlotMove struct {
+	placement.Move
+	Waits string // for what, in words; "" if for nothing
 }
 
 // whereabouts returns what every client may know: where the nodes answer, and which of them owns which shard, so that a

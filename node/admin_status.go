@@ -32,6 +32,8 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 		s.Shards = append(s.Shards, a.shardStatus(&g, known.Slots, reports))
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
+	s.WantedShards, s.SlotsToMove, s.SlotMoves = known.WantedShards(), known.SlotsToMove(), slotMoves(known, reports)
+	s.Moves = append(s.Moves, slotMovesText(&s)...)
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
 	s.Problems = append(append(twiceUsed(reports), problemsOf(&s)...), strangersTo(known, reports)...) // causes first
 	s.Problems = append(s.Problems, reportedProblems(reports)...)
@@ -97,6 +99,37 @@ func movesOf(g *placement.Group) (moves []string) {
 			moves = append(moves, fmt.Sprintf("shard %s: a replica on %s is catching up", g.Shard, r.Node))
 		case r.Role == placement.Leaving:
 			moves = append(moves, fmt.Sprintf("shard %s: the replica on %s is leaving", g.Shard, r.Node))
+		}
+	}
+	return moves
+}
+
+// slotMoves lists the slots that move, and what each waits for.
+func slotMoves(t *placement.Table, reports map[string]placement.Report) (moves []api.SlotMove) {
+	for _, m := range t.Moves {
+		driver, _ := ownerReport(reports, m.To)
+		told := api.SlotMove{Move: m}
+		if driver == "" {
+			told.Waits = fmt.Sprintf("shard %s has no owner", m.To)
+		}
+		for _, r := range reports[driver].Moves {
+			if r.Slot == m.Slot {
+				told.Waits = r.Waits
+			}
+		}
+		moves = append(moves, told)
+	}
+	return moves
+}
+
+// slotMovesText says how many slots are still to move, and what those wait for that do.
+func slotMovesText(s *api.ClusterStatus) (moves []string) {
+	if s.SlotsToMove > 0 {
+		moves = append(moves, fmt.Sprintf("%d slots are to move until %d shards have equally many", s.SlotsToMove, s.WantedShards))
+	}
+	for _, m := range s.SlotMoves {
+		if m.Waits != "" {
+			moves = append(moves, fmt.Sprintf("slot %d, from shard %s to shard %s, waits: %s", m.Slot, m.From, m.To, m.Waits))
 		}
 	}
 	return moves

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -60,6 +61,19 @@ func atRestOf(voters int, shards []api.ShardStatus) bool {
 		}
 	}
 	return true
+}
+
+// TestASlotIsTakenInTime: the time of the slot does not jump ahead by more than a failover may let it.
+func TestASlotIsTakenInTime(t *testing.T) {
+	var asked shard.Request
+	v := &mover{submit: func(_ context.Context, _ shard.ID, requests []shard.Request) []shard.Result {
+		asked = requests[0]
+		return shard.RefuseAll(1, &shard.Error{Code: shard.TooLate})
+	}}
+	d := &moveDrive{mover: v, from: &shard.SlotStatus{State: shard.SlotFrozen}, to: &shard.SlotStatus{Ended: true}, fromTime: 5_000_000}
+	if _, err := d.take(t.Context(), moverStep{step: shard.MoveTake}); err == nil || asked.NotAfter != 5_400_000 {
+		t.Errorf("%+v, error %v", asked, err)
+	}
 }
 
 // TestACountGoesAlongWithItsSlot: up to three shards and down to two, every key goes on where it was.

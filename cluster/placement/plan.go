@@ -39,7 +39,7 @@ func Plan(t *Table, seen Observed) (next *Table, steps []string) {
 	p := newPlanner(t.Clone(), seen)
 	p.planNodes()
 	p.planReplicas()
-	p.planSlots()
+	slotPlanner{p}.plan()
 	p.planLeads()
 	if len(p.steps) == 0 {
 		return nil, nil

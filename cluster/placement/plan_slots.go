@@ -22,8 +22,23 @@ type Move struct {
 // WantedShards returns how many shards are to share the slots.
 func (t *Table) WantedShards() uint32 { return cmp.Or(t.Wanted, t.Shards) }
 
-// planSlots founds the groups of shards that were asked for, and plans moves until the slots are even.
-func (p *planner) planSlots() {
+// SlotsToMove returns how many slots are still to move, or are moving, until all of the wanted shards have equally many.
+func (t *Table) SlotsToMove() int {
+	now := t.Clone()
+	now.Moves = nil
+	owned, left := now.slotsToBe(), 0
+	owned = append(owned, make([][]slot.ID, max(t.WantedShards(), t.Shards)-t.Shards)...)
+	for id, share := range sharesOf(owned, t.WantedShards()) {
+		left += max(0, len(owned[id])-share)
+	}
+	return left
+}
+
+// slotPlanner is the part of the planner that is about slots and the shards that share them.
+type slotPlanner struct{ *planner }
+
+// plan founds the groups of shards that were asked for, and plans moves until the slots are even.
+func (p slotPlanner) plan() {
 	p.takeBack()
 	for i := range p.t.Groups {
 		if s := p.judge(&p.t.Groups[i]); s.changing() { //mutant:slot-moves-beside-a-repair
@@ -42,7 +57,7 @@ func (p *planner) planSlots() {
 }
 
 // takeBack takes moves back that lead to a shard which should have no slots any more.
-func (p *planner) takeBack() {
+func (p slotPlanner) takeBack() {
 	for i := range p.t.Moves {
 		if m := &p.t.Moves[i]; !m.Back && uint32(m.To) >= p.t.WantedShards() {
 			m.Back = true
@@ -52,7 +67,7 @@ func (p *planner) takeBack() {
 }
 
 // foundLater adds the groups of new shards, once enough nodes for all of their voters are there.
-func (p *planner) foundLater() {
+func (p slotPlanner) foundLater() {
 	welcoming, voters := 0, p.target()
 	for i := range p.t.Nodes {
 		if p.welcomes(&p.t.Nodes[i]) {
@@ -77,8 +92,8 @@ func (p *planner) foundLater() {
 
 // nextMove returns the move that should begin next. Each one leaves one less to be made until the slots are even. What a
 // shard has too many are its highest slots, and they go to the shards that lack some in order: so shards have ranges.
-func (p *planner) nextMove() (next Move, found bool) {
-	owned := p.slotsToBe()
+func (p slotPlanner) nextMove() (next Move, found bool) {
+	owned := p.t.slotsToBe()
 	shares := sharesOf(owned, p.t.WantedShards())
 	lacks := func(id shard.ID) int { return shares[id] - len(owned[id]) }
 	to, given := shard.ID(0), 0
@@ -98,7 +113,7 @@ func (p *planner) nextMove() (next Move, found bool) {
 }
 
 // canMove reports whether a move can begin: the slot does not move already, and both groups can commit.
-func (p *planner) canMove(m Move) bool {
+func (p slotPlanner) canMove(m Move) bool {
 	if slices.ContainsFunc(p.t.Moves, func(other Move) bool { return other.Slot == m.Slot }) { //mutant:slot-moves-twice
 		return false
 	}
@@ -107,15 +122,15 @@ func (p *planner) canMove(m Move) bool {
 }
 
 // slotsToBe lists the slots of each shard as they are once no move is under way.
-func (p *planner) slotsToBe() [][]slot.ID {
-	slots := *p.t.Slots
-	for _, m := range p.t.Moves {
+func (t *Table) slotsToBe() [][]slot.ID {
+	slots := *t.Slots
+	for _, m := range t.Moves {
 		slots[m.Slot] = uint32(m.To)
 		if m.Back {
 			slots[m.Slot] = uint32(m.From)
 		}
 	}
-	owned := make([][]slot.ID, p.t.Shards)
+	owned := make([][]slot.ID, t.Shards)
 	for s, id := range slots {
 		owned[id] = append(owned[id], slot.ID(s))
 	}

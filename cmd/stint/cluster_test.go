@@ -102,6 +102,13 @@ func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart boo
 	return f.status.Nodes[1].Owns, err
 }
 
+func (f *fakeCluster) SetShards(_ context.Context, shards uint32) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.WantedShards = shards
+	return f.next(fmt.Sprint("shards ", shards))
+}
+
 func (f *fakeCluster) Upgrade(context.Context) (api.UpgradeStatus, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

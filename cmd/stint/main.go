@@ -68,6 +68,7 @@ var groups = kong.ExplicitGroups([]kong.Group{
 type clusterCommand struct {
 	Drain      drainCommand      `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
 	RemoveNode removeNodeCommand `cmd:"" help:"Take a node out of the cluster for good."`
+	Shards     shardsCommand     `cmd:"" help:"Show which shards have the keys, and have more or fewer share them."`
 	LogLevel   logLevelCommand   `cmd:"" help:"Show or change how much a node logs, while it runs."`
 	Upgrade    upgradeCommand    `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
 	Secret     secretCommand     `cmd:"" help:"List, rotate and drop the secrets that ids of holds and decisions are sealed with."`

@@ -6,7 +6,9 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // atStep changes the status after it was asked for this many times.
@@ -113,6 +115,36 @@ func TestRemoveNodeSaysWhatADeadNodeDoes(t *testing.T) {
 func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
 	transcript(t, "remove_node_late", 1, "cluster", "remove-node", "node-2", "--yes", "--wait", "1ms", "--addr", f.serve(t))
+}
+
+// growing is a cluster in which slots move to a third shard.
+func growing() *fakeCluster {
+	f := newCluster()
+	f.status.Shards[0].Slots, f.status.Shards[1].Slots = []slot.Range{{First: 0, Last: 511}}, []slot.Range{{First: 512, Last: 1023}}
+	f.status.WantedShards, f.status.SlotsToMove = 3, 341
+	f.status.SlotMoves = []api.SlotMove{
+		{Move: placement.Move{Move: shard.Move{Slot: 342, From: 0, To: 2, Generation: 1}}},
+		{Move: placement.Move{Move: shard.Move{Slot: 853, From: 1, To: 2, Generation: 1}}, Waits: "2 open holds with keys of other slots"},
+	}
+	return f
+}
+
+func TestShardsShowsWhereTheSlotsAreAndWhatWaits(t *testing.T) {
+	f := growing()
+	transcript(t, "shards", 0, "cluster", "shards", "--addr", f.serve(t))
+	transcript(t, "shards_json", 0, "cluster", "shards", "-o", "json", "--addr", f.serve(t))
+}
+
+func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
+	f := growing()
+	f.step = atStep(map[int]func(*api.ClusterStatus){
+		3: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 1, s.SlotMoves[:1] },
+		4: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 0, nil },
+	})
+	transcript(t, "shards_moved", 0, "cluster", "shards", "3", "--addr", f.serve(t))
+	f = growing()
+	transcript(t, "shards_late", 1, "cluster", "shards", "3", "--wait", "1ms", "--addr", f.serve(t))
+	transcript(t, "shards_too_many", 1, "cluster", "shards", "257", "--addr", f.serve(t))
 }
 
 // A server that cannot be asked for a moment does not end the wait: the change goes on.

@@ -5,6 +5,8 @@ var ofNode = []group{
 		"old-table-makes-replicas": instead("if known := c.view.table.now(); known.version == 0 {"),
 		"old-table-aligns-groups":  always,
 	}},
+	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
+	{tests("node", "TestWhatASlotNeedsBeforeAStep"), edits{"thaw-before-abort": without(" && to.Ended")}},
 	{tests("node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
 	{tests("node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
 	{tests("node", "TestASuccessorDoesNotYield"), edits{

@@ -80,7 +80,13 @@ type StatusResponse struct {
 	// The caller may not observe: only the addresses of the nodes and the owners of the shards are told.
 	Partial bool `protobuf:"varint,8,opt,name=partial,proto3" json:"partial,omitempty"`
 	// When the newest complete backup was begun. Absent: there is none, or this node cannot tell.
-	LastBackup    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"`
+	LastBackup *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"`
+	// How many shards share all slots, or are to.
+	WantedShards uint32 `protobuf:"varint,10,opt,name=wanted_shards,json=wantedShards,proto3" json:"wanted_shards,omitempty"`
+	// How many slots are still to move until these shards have equally many.
+	SlotsToMove uint32 `protobuf:"varint,11,opt,name=slots_to_move,json=slotsToMove,proto3" json:"slots_to_move,omitempty"`
+	// Those that are moving.
+	SlotMoves     []*SlotMove `protobuf:"bytes,12,rep,name=slot_moves,json=slotMoves,proto3" json:"slot_moves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -178,6 +184,109 @@ func (x *StatusResponse) GetLastBackup() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *StatusResponse) GetWantedShards() uint32 {
+	if x != nil {
+		return x.WantedShards
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetSlotsToMove() uint32 {
+	if x != nil {
+		return x.SlotsToMove
+	}
+	return 0
+}
+
+func (x *StatusResponse) GetSlotMoves() []*SlotMove {
+	if x != nil {
+		return x.SlotMoves
+	}
+	return nil
+}
+
+// SlotMove is a slot on its way from one shard to another.
+type SlotMove struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The slot, from 0.
+	Slot uint32 `protobuf:"varint,1,opt,name=slot,proto3" json:"slot,omitempty"`
+	// The shard that had it.
+	From uint32 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	// The shard that gets it.
+	To uint32 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
+	// It is to stay where it was after all.
+	Back bool `protobuf:"varint,4,opt,name=back,proto3" json:"back,omitempty"`
+	// What it waits for, in words. Absent: for nothing.
+	Waits         string `protobuf:"bytes,5,opt,name=waits,proto3" json:"waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotMove) Reset() {
+	*x = SlotMove{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotMove) ProtoMessage() {}
+
+func (x *SlotMove) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotMove.ProtoReflect.Descriptor instead.
+func (*SlotMove) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SlotMove) GetSlot() uint32 {
+	if x != nil {
+		return x.Slot
+	}
+	return 0
+}
+
+func (x *SlotMove) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *SlotMove) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *SlotMove) GetBack() bool {
+	if x != nil {
+		return x.Back
+	}
+	return false
+}
+
+func (x *SlotMove) GetWaits() string {
+	if x != nil {
+		return x.Waits
+	}
+	return ""
+}
+
 // Node is one member of the cluster.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -221,7 +330,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[2]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -233,7 +342,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[2]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -246,7 +355,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Node) GetId() string {
@@ -386,7 +495,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +507,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[3]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +520,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Machine) GetDiskFree() uint64 {
@@ -501,7 +610,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -513,7 +622,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[4]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -526,7 +635,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Shard) GetId() uint32 {
@@ -612,7 +721,7 @@ type SlotRange struct {
 
 func (x *SlotRange) Reset() {
 	*x = SlotRange{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +733,7 @@ func (x *SlotRange) String() string {
 func (*SlotRange) ProtoMessage() {}
 
 func (x *SlotRange) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[5]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +746,7 @@ func (x *SlotRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRange.ProtoReflect.Descriptor instead.
 func (*SlotRange) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{5}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SlotRange) GetFirst() uint32 {
@@ -677,7 +786,7 @@ type Replica struct {
 
 func (x *Replica) Reset() {
 	*x = Replica{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -689,7 +798,7 @@ func (x *Replica) String() string {
 func (*Replica) ProtoMessage() {}
 
 func (x *Replica) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[6]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -702,7 +811,7 @@ func (x *Replica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replica.ProtoReflect.Descriptor instead.
 func (*Replica) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{6}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Replica) GetNode() string {
@@ -769,7 +878,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +890,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[7]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +903,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{7}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DrainRequest) GetNodeId() string {
@@ -829,7 +938,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +950,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[8]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +963,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{8}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DrainResponse) GetShardsLeft() uint32 {
@@ -875,7 +984,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +996,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[9]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +1009,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{9}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RemoveNodeRequest) GetNodeId() string {
@@ -919,7 +1028,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -931,7 +1040,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[10]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -944,7 +1053,90 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{10}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+}
+
+// SetShardsRequest says how many shards are to share all keys.
+type SetShardsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 256. Required.
+	Shards        uint32 `protobuf:"varint,1,opt,name=shards,proto3" json:"shards,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetShardsRequest) Reset() {
+	*x = SetShardsRequest{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetShardsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetShardsRequest) ProtoMessage() {}
+
+func (x *SetShardsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetShardsRequest.ProtoReflect.Descriptor instead.
+func (*SetShardsRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SetShardsRequest) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
+// SetShardsResponse confirms that the shards will share all keys.
+type SetShardsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetShardsResponse) Reset() {
+	*x = SetShardsResponse{}
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetShardsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetShardsResponse) ProtoMessage() {}
+
+func (x *SetShardsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetShardsResponse.ProtoReflect.Descriptor instead.
+func (*SetShardsResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
 }
 
 // BackupRequest asks for the picture of one shard.
@@ -958,7 +1150,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1162,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[11]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1175,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{11}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BackupRequest) GetShard() string {
@@ -1004,7 +1196,7 @@ type BackupChunk struct {
 
 func (x *BackupChunk) Reset() {
 	*x = BackupChunk{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1208,7 @@ func (x *BackupChunk) String() string {
 func (*BackupChunk) ProtoMessage() {}
 
 func (x *BackupChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[12]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1221,7 @@ func (x *BackupChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupChunk.ProtoReflect.Descriptor instead.
 func (*BackupChunk) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{12}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *BackupChunk) GetData() []byte {
@@ -1052,7 +1244,7 @@ type RecordBackupRequest struct {
 
 func (x *RecordBackupRequest) Reset() {
 	*x = RecordBackupRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1256,7 @@ func (x *RecordBackupRequest) String() string {
 func (*RecordBackupRequest) ProtoMessage() {}
 
 func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[13]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1269,7 @@ func (x *RecordBackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordBackupRequest.ProtoReflect.Descriptor instead.
 func (*RecordBackupRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{13}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RecordBackupRequest) GetBegun() *timestamppb.Timestamp {
@@ -1103,7 +1295,7 @@ type RecordBackupResponse struct {
 
 func (x *RecordBackupResponse) Reset() {
 	*x = RecordBackupResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1307,7 @@ func (x *RecordBackupResponse) String() string {
 func (*RecordBackupResponse) ProtoMessage() {}
 
 func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[14]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1320,7 @@ func (x *RecordBackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordBackupResponse.ProtoReflect.Descriptor instead.
 func (*RecordBackupResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{14}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
 }
 
 // UpgradeStatusRequest asks for the feature levels.
@@ -1140,7 +1332,7 @@ type UpgradeStatusRequest struct {
 
 func (x *UpgradeStatusRequest) Reset() {
 	*x = UpgradeStatusRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1344,7 @@ func (x *UpgradeStatusRequest) String() string {
 func (*UpgradeStatusRequest) ProtoMessage() {}
 
 func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[15]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1357,7 @@ func (x *UpgradeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusRequest.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
 }
 
 // UpgradeStatusResponse is what the answering node knows of the feature levels.
@@ -1192,7 +1384,7 @@ type UpgradeStatusResponse struct {
 
 func (x *UpgradeStatusResponse) Reset() {
 	*x = UpgradeStatusResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1204,7 +1396,7 @@ func (x *UpgradeStatusResponse) String() string {
 func (*UpgradeStatusResponse) ProtoMessage() {}
 
 func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[16]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1217,7 +1409,7 @@ func (x *UpgradeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpgradeStatusResponse.ProtoReflect.Descriptor instead.
 func (*UpgradeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpgradeStatusResponse) GetLevel() uint32 {
@@ -1290,7 +1482,7 @@ type NodeLevels struct {
 
 func (x *NodeLevels) Reset() {
 	*x = NodeLevels{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1494,7 @@ func (x *NodeLevels) String() string {
 func (*NodeLevels) ProtoMessage() {}
 
 func (x *NodeLevels) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[17]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1507,7 @@ func (x *NodeLevels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeLevels.ProtoReflect.Descriptor instead.
 func (*NodeLevels) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeLevels) GetId() string {
@@ -1371,7 +1563,7 @@ type PinLevelRequest struct {
 
 func (x *PinLevelRequest) Reset() {
 	*x = PinLevelRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1575,7 @@ func (x *PinLevelRequest) String() string {
 func (*PinLevelRequest) ProtoMessage() {}
 
 func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[18]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1588,7 @@ func (x *PinLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelRequest.ProtoReflect.Descriptor instead.
 func (*PinLevelRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{18}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PinLevelRequest) GetLevel() uint32 {
@@ -1415,7 +1607,7 @@ type PinLevelResponse struct {
 
 func (x *PinLevelResponse) Reset() {
 	*x = PinLevelResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1619,7 @@ func (x *PinLevelResponse) String() string {
 func (*PinLevelResponse) ProtoMessage() {}
 
 func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[19]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1632,7 @@ func (x *PinLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinLevelResponse.ProtoReflect.Descriptor instead.
 func (*PinLevelResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{19}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{22}
 }
 
 // FinishUpgradeRequest asks to rise to the newest level.
@@ -1452,7 +1644,7 @@ type FinishUpgradeRequest struct {
 
 func (x *FinishUpgradeRequest) Reset() {
 	*x = FinishUpgradeRequest{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1656,7 @@ func (x *FinishUpgradeRequest) String() string {
 func (*FinishUpgradeRequest) ProtoMessage() {}
 
 func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[20]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1669,7 @@ func (x *FinishUpgradeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeRequest.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{20}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{23}
 }
 
 // FinishUpgradeResponse names the target.
@@ -1491,7 +1683,7 @@ type FinishUpgradeResponse struct {
 
 func (x *FinishUpgradeResponse) Reset() {
 	*x = FinishUpgradeResponse{}
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[21]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1695,7 @@ func (x *FinishUpgradeResponse) String() string {
 func (*FinishUpgradeResponse) ProtoMessage() {}
 
 func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_cluster_service_proto_msgTypes[21]
+	mi := &file_stint_v1_cluster_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1708,7 @@ func (x *FinishUpgradeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FinishUpgradeResponse.ProtoReflect.Descriptor instead.
 func (*FinishUpgradeResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{21}
+	return file_stint_v1_cluster_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FinishUpgradeResponse) GetLevel() uint32 {
@@ -1531,7 +1723,7 @@ var File_stint_v1_cluster_service_proto protoreflect.FileDescriptor
 const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1estint/v1/cluster_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\xd7\x02\n" +
+	"\rStatusRequest\"\xd3\x03\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12$\n" +
@@ -1543,7 +1735,18 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\bproblems\x18\a \x03(\tR\bproblems\x12\x18\n" +
 	"\apartial\x18\b \x01(\bR\apartial\x12;\n" +
 	"\vlast_backup\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastBackup\"\xcb\x04\n" +
+	"lastBackup\x12#\n" +
+	"\rwanted_shards\x18\n" +
+	" \x01(\rR\fwantedShards\x12\"\n" +
+	"\rslots_to_move\x18\v \x01(\rR\vslotsToMove\x121\n" +
+	"\n" +
+	"slot_moves\x18\f \x03(\v2\x12.stint.v1.SlotMoveR\tslotMoves\"l\n" +
+	"\bSlotMove\x12\x12\n" +
+	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\x12\x12\n" +
+	"\x04back\x18\x04 \x01(\bR\x04back\x12\x14\n" +
+	"\x05waits\x18\x05 \x01(\tR\x05waits\"\xcb\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bapi_addr\x18\x02 \x01(\tR\aapiAddr\x12\x12\n" +
@@ -1604,7 +1807,10 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"shardsLeft\",\n" +
 	"\x11RemoveNodeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x14\n" +
-	"\x12RemoveNodeResponse\"%\n" +
+	"\x12RemoveNodeResponse\"*\n" +
+	"\x10SetShardsRequest\x12\x16\n" +
+	"\x06shards\x18\x01 \x01(\rR\x06shards\"\x13\n" +
+	"\x11SetShardsResponse\"%\n" +
 	"\rBackupRequest\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\"!\n" +
 	"\vBackupChunk\x12\x12\n" +
@@ -1637,12 +1843,13 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x10PinLevelResponse\"\x16\n" +
 	"\x14FinishUpgradeRequest\"-\n" +
 	"\x15FinishUpgradeResponse\x12\x14\n" +
-	"\x05level\x18\x01 \x01(\rR\x05level2\xcc\x04\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level2\x92\x05\n" +
 	"\x0eClusterService\x12@\n" +
 	"\x06Status\x12\x17.stint.v1.StatusRequest\x1a\x18.stint.v1.StatusResponse\"\x03\x90\x02\x01\x128\n" +
 	"\x05Drain\x12\x16.stint.v1.DrainRequest\x1a\x17.stint.v1.DrainResponse\x12G\n" +
 	"\n" +
-	"RemoveNode\x12\x1b.stint.v1.RemoveNodeRequest\x1a\x1c.stint.v1.RemoveNodeResponse\x12:\n" +
+	"RemoveNode\x12\x1b.stint.v1.RemoveNodeRequest\x1a\x1c.stint.v1.RemoveNodeResponse\x12D\n" +
+	"\tSetShards\x12\x1a.stint.v1.SetShardsRequest\x1a\x1b.stint.v1.SetShardsResponse\x12:\n" +
 	"\x06Backup\x12\x17.stint.v1.BackupRequest\x1a\x15.stint.v1.BackupChunk0\x01\x12M\n" +
 	"\fRecordBackup\x12\x1d.stint.v1.RecordBackupRequest\x1a\x1e.stint.v1.RecordBackupResponse\x12U\n" +
 	"\rUpgradeStatus\x12\x1e.stint.v1.UpgradeStatusRequest\x1a\x1f.stint.v1.UpgradeStatusResponse\"\x03\x90\x02\x01\x12A\n" +
@@ -1661,72 +1868,78 @@ func file_stint_v1_cluster_service_proto_rawDescGZIP() []byte {
 	return file_stint_v1_cluster_service_proto_rawDescData
 }
 
-var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_stint_v1_cluster_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_stint_v1_cluster_service_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: stint.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: stint.v1.StatusResponse
-	(*Node)(nil),                  // 2: stint.v1.Node
-	(*Machine)(nil),               // 3: stint.v1.Machine
-	(*Shard)(nil),                 // 4: stint.v1.Shard
-	(*SlotRange)(nil),             // 5: stint.v1.SlotRange
-	(*Replica)(nil),               // 6: stint.v1.Replica
-	(*DrainRequest)(nil),          // 7: stint.v1.DrainRequest
-	(*DrainResponse)(nil),         // 8: stint.v1.DrainResponse
-	(*RemoveNodeRequest)(nil),     // 9: stint.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),    // 10: stint.v1.RemoveNodeResponse
-	(*BackupRequest)(nil),         // 11: stint.v1.BackupRequest
-	(*BackupChunk)(nil),           // 12: stint.v1.BackupChunk
-	(*RecordBackupRequest)(nil),   // 13: stint.v1.RecordBackupRequest
-	(*RecordBackupResponse)(nil),  // 14: stint.v1.RecordBackupResponse
-	(*UpgradeStatusRequest)(nil),  // 15: stint.v1.UpgradeStatusRequest
-	(*UpgradeStatusResponse)(nil), // 16: stint.v1.UpgradeStatusResponse
-	(*NodeLevels)(nil),            // 17: stint.v1.NodeLevels
-	(*PinLevelRequest)(nil),       // 18: stint.v1.PinLevelRequest
-	(*PinLevelResponse)(nil),      // 19: stint.v1.PinLevelResponse
-	(*FinishUpgradeRequest)(nil),  // 20: stint.v1.FinishUpgradeRequest
-	(*FinishUpgradeResponse)(nil), // 21: stint.v1.FinishUpgradeResponse
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*SlotMove)(nil),              // 2: stint.v1.SlotMove
+	(*Node)(nil),                  // 3: stint.v1.Node
+	(*Machine)(nil),               // 4: stint.v1.Machine
+	(*Shard)(nil),                 // 5: stint.v1.Shard
+	(*SlotRange)(nil),             // 6: stint.v1.SlotRange
+	(*Replica)(nil),               // 7: stint.v1.Replica
+	(*DrainRequest)(nil),          // 8: stint.v1.DrainRequest
+	(*DrainResponse)(nil),         // 9: stint.v1.DrainResponse
+	(*RemoveNodeRequest)(nil),     // 10: stint.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),    // 11: stint.v1.RemoveNodeResponse
+	(*SetShardsRequest)(nil),      // 12: stint.v1.SetShardsRequest
+	(*SetShardsResponse)(nil),     // 13: stint.v1.SetShardsResponse
+	(*BackupRequest)(nil),         // 14: stint.v1.BackupRequest
+	(*BackupChunk)(nil),           // 15: stint.v1.BackupChunk
+	(*RecordBackupRequest)(nil),   // 16: stint.v1.RecordBackupRequest
+	(*RecordBackupResponse)(nil),  // 17: stint.v1.RecordBackupResponse
+	(*UpgradeStatusRequest)(nil),  // 18: stint.v1.UpgradeStatusRequest
+	(*UpgradeStatusResponse)(nil), // 19: stint.v1.UpgradeStatusResponse
+	(*NodeLevels)(nil),            // 20: stint.v1.NodeLevels
+	(*PinLevelRequest)(nil),       // 21: stint.v1.PinLevelRequest
+	(*PinLevelResponse)(nil),      // 22: stint.v1.PinLevelResponse
+	(*FinishUpgradeRequest)(nil),  // 23: stint.v1.FinishUpgradeRequest
+	(*FinishUpgradeResponse)(nil), // 24: stint.v1.FinishUpgradeResponse
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 }
 var file_stint_v1_cluster_service_proto_depIdxs = []int32{
-	2,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
-	4,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
-	22, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
-	23, // 3: stint.v1.Node.silent:type_name -> google.protobuf.Duration
-	23, // 4: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
-	22, // 5: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
-	22, // 6: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
-	3,  // 7: stint.v1.Node.machine:type_name -> stint.v1.Machine
-	23, // 8: stint.v1.Machine.log_write_mean:type_name -> google.protobuf.Duration
-	23, // 9: stint.v1.Machine.log_write_slowest:type_name -> google.protobuf.Duration
-	22, // 10: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
-	6,  // 11: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
-	5,  // 12: stint.v1.Shard.slots:type_name -> stint.v1.SlotRange
-	22, // 13: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
-	22, // 14: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
-	22, // 15: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
-	17, // 16: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
-	0,  // 17: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
-	7,  // 18: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
-	9,  // 19: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
-	11, // 20: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
-	13, // 21: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
-	15, // 22: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
-	18, // 23: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
-	20, // 24: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
-	1,  // 25: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
-	8,  // 26: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
-	10, // 27: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
-	12, // 28: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
-	14, // 29: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
-	16, // 30: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
-	19, // 31: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
-	21, // 32: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
-	25, // [25:33] is the sub-list for method output_type
-	17, // [17:25] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	3,  // 0: stint.v1.StatusResponse.nodes:type_name -> stint.v1.Node
+	5,  // 1: stint.v1.StatusResponse.shards:type_name -> stint.v1.Shard
+	25, // 2: stint.v1.StatusResponse.last_backup:type_name -> google.protobuf.Timestamp
+	2,  // 3: stint.v1.StatusResponse.slot_moves:type_name -> stint.v1.SlotMove
+	26, // 4: stint.v1.Node.silent:type_name -> google.protobuf.Duration
+	26, // 5: stint.v1.Node.clock_ahead:type_name -> google.protobuf.Duration
+	25, // 6: stint.v1.Node.api_certificate_ends:type_name -> google.protobuf.Timestamp
+	25, // 7: stint.v1.Node.peer_certificate_ends:type_name -> google.protobuf.Timestamp
+	4,  // 8: stint.v1.Node.machine:type_name -> stint.v1.Machine
+	26, // 9: stint.v1.Machine.log_write_mean:type_name -> google.protobuf.Duration
+	26, // 10: stint.v1.Machine.log_write_slowest:type_name -> google.protobuf.Duration
+	25, // 11: stint.v1.Shard.time:type_name -> google.protobuf.Timestamp
+	7,  // 12: stint.v1.Shard.replicas:type_name -> stint.v1.Replica
+	6,  // 13: stint.v1.Shard.slots:type_name -> stint.v1.SlotRange
+	25, // 14: stint.v1.RecordBackupRequest.begun:type_name -> google.protobuf.Timestamp
+	25, // 15: stint.v1.UpgradeStatusResponse.known_since:type_name -> google.protobuf.Timestamp
+	25, // 16: stint.v1.UpgradeStatusResponse.rises_at:type_name -> google.protobuf.Timestamp
+	20, // 17: stint.v1.UpgradeStatusResponse.nodes:type_name -> stint.v1.NodeLevels
+	0,  // 18: stint.v1.ClusterService.Status:input_type -> stint.v1.StatusRequest
+	8,  // 19: stint.v1.ClusterService.Drain:input_type -> stint.v1.DrainRequest
+	10, // 20: stint.v1.ClusterService.RemoveNode:input_type -> stint.v1.RemoveNodeRequest
+	12, // 21: stint.v1.ClusterService.SetShards:input_type -> stint.v1.SetShardsRequest
+	14, // 22: stint.v1.ClusterService.Backup:input_type -> stint.v1.BackupRequest
+	16, // 23: stint.v1.ClusterService.RecordBackup:input_type -> stint.v1.RecordBackupRequest
+	18, // 24: stint.v1.ClusterService.UpgradeStatus:input_type -> stint.v1.UpgradeStatusRequest
+	21, // 25: stint.v1.ClusterService.PinLevel:input_type -> stint.v1.PinLevelRequest
+	23, // 26: stint.v1.ClusterService.FinishUpgrade:input_type -> stint.v1.FinishUpgradeRequest
+	1,  // 27: stint.v1.ClusterService.Status:output_type -> stint.v1.StatusResponse
+	9,  // 28: stint.v1.ClusterService.Drain:output_type -> stint.v1.DrainResponse
+	11, // 29: stint.v1.ClusterService.RemoveNode:output_type -> stint.v1.RemoveNodeResponse
+	13, // 30: stint.v1.ClusterService.SetShards:output_type -> stint.v1.SetShardsResponse
+	15, // 31: stint.v1.ClusterService.Backup:output_type -> stint.v1.BackupChunk
+	17, // 32: stint.v1.ClusterService.RecordBackup:output_type -> stint.v1.RecordBackupResponse
+	19, // 33: stint.v1.ClusterService.UpgradeStatus:output_type -> stint.v1.UpgradeStatusResponse
+	22, // 34: stint.v1.ClusterService.PinLevel:output_type -> stint.v1.PinLevelResponse
+	24, // 35: stint.v1.ClusterService.FinishUpgrade:output_type -> stint.v1.FinishUpgradeResponse
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_cluster_service_proto_init() }
@@ -1740,7 +1953,7 @@ func file_stint_v1_cluster_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_cluster_service_proto_rawDesc), len(file_stint_v1_cluster_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -40,6 +40,9 @@ const (
 	// ClusterServiceRemoveNodeProcedure is the fully-qualified name of the ClusterService's RemoveNode
 	// RPC.
 	ClusterServiceRemoveNodeProcedure = "/stint.v1.ClusterService/RemoveNode"
+	// ClusterServiceSetShardsProcedure is the fully-qualified name of the ClusterService's SetShards
+	// RPC.
+	ClusterServiceSetShardsProcedure = "/stint.v1.ClusterService/SetShards"
 	// ClusterServiceBackupProcedure is the fully-qualified name of the ClusterService's Backup RPC.
 	ClusterServiceBackupProcedure = "/stint.v1.ClusterService/Backup"
 	// ClusterServiceRecordBackupProcedure is the fully-qualified name of the ClusterService's
@@ -65,6 +68,9 @@ type ClusterServiceClient interface {
 	// RemoveNode begins to take a node out of the cluster permanently: other nodes take over its replicas. It does not
 	// wait: Status shows the state "removed" when the node is out.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
+	// SetShards makes that many shards share all keys, more or fewer than now, while the cluster serves. It does not wait:
+	// Status shows how many slots are still to move.
+	SetShards(context.Context, *connect.Request[v1.SetShardsRequest]) (*connect.Response[v1.SetShardsResponse], error)
 	// Backup sends a picture of one shard, for `stint backup`, which writes those of all shards into one file. It contains
 	// everything that was answered before the call. A node that has no replica of the shard refuses with unavailable.
 	Backup(context.Context, *connect.Request[v1.BackupRequest]) (*connect.ServerStreamForClient[v1.BackupChunk], error)
@@ -109,6 +115,12 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("RemoveNode")),
 			connect.WithClientOptions(opts...),
 		),
+		setShards: connect.NewClient[v1.SetShardsRequest, v1.SetShardsResponse](
+			httpClient,
+			baseURL+ClusterServiceSetShardsProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("SetShards")),
+			connect.WithClientOptions(opts...),
+		),
 		backup: connect.NewClient[v1.BackupRequest, v1.BackupChunk](
 			httpClient,
 			baseURL+ClusterServiceBackupProcedure,
@@ -148,6 +160,7 @@ type clusterServiceClient struct {
 	status        *connect.Client[v1.StatusRequest, v1.StatusResponse]
 	drain         *connect.Client[v1.DrainRequest, v1.DrainResponse]
 	removeNode    *connect.Client[v1.RemoveNodeRequest, v1.RemoveNodeResponse]
+	setShards     *connect.Client[v1.SetShardsRequest, v1.SetShardsResponse]
 	backup        *connect.Client[v1.BackupRequest, v1.BackupChunk]
 	recordBackup  *connect.Client[v1.RecordBackupRequest, v1.RecordBackupResponse]
 	upgradeStatus *connect.Client[v1.UpgradeStatusRequest, v1.UpgradeStatusResponse]
@@ -168,6 +181,11 @@ func (c *clusterServiceClient) Drain(ctx context.Context, req *connect.Request[v
 // RemoveNode calls stint.v1.ClusterService.RemoveNode.
 func (c *clusterServiceClient) RemoveNode(ctx context.Context, req *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error) {
 	return c.removeNode.CallUnary(ctx, req)
+}
+
+// SetShards calls stint.v1.ClusterService.SetShards.
+func (c *clusterServiceClient) SetShards(ctx context.Context, req *connect.Request[v1.SetShardsRequest]) (*connect.Response[v1.SetShardsResponse], error) {
+	return c.setShards.CallUnary(ctx, req)
 }
 
 // Backup calls stint.v1.ClusterService.Backup.
@@ -205,6 +223,9 @@ type ClusterServiceHandler interface {
 	// RemoveNode begins to take a node out of the cluster permanently: other nodes take over its replicas. It does not
 	// wait: Status shows the state "removed" when the node is out.
 	RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error)
+	// SetShards makes that many shards share all keys, more or fewer than now, while the cluster serves. It does not wait:
+	// Status shows how many slots are still to move.
+	SetShards(context.Context, *connect.Request[v1.SetShardsRequest]) (*connect.Response[v1.SetShardsResponse], error)
 	// Backup sends a picture of one shard, for `stint backup`, which writes those of all shards into one file. It contains
 	// everything that was answered before the call. A node that has no replica of the shard refuses with unavailable.
 	Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error
@@ -243,6 +264,12 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		ClusterServiceRemoveNodeProcedure,
 		svc.RemoveNode,
 		connect.WithSchema(clusterServiceMethods.ByName("RemoveNode")),
+		connect.WithHandlerOptions(opts...),
+	)
+	clusterServiceSetShardsHandler := connect.NewUnaryHandler(
+		ClusterServiceSetShardsProcedure,
+		svc.SetShards,
+		connect.WithSchema(clusterServiceMethods.ByName("SetShards")),
 		connect.WithHandlerOptions(opts...),
 	)
 	clusterServiceBackupHandler := connect.NewServerStreamHandler(
@@ -284,6 +311,8 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceDrainHandler.ServeHTTP(w, r)
 		case ClusterServiceRemoveNodeProcedure:
 			clusterServiceRemoveNodeHandler.ServeHTTP(w, r)
+		case ClusterServiceSetShardsProcedure:
+			clusterServiceSetShardsHandler.ServeHTTP(w, r)
 		case ClusterServiceBackupProcedure:
 			clusterServiceBackupHandler.ServeHTTP(w, r)
 		case ClusterServiceRecordBackupProcedure:
@@ -313,6 +342,10 @@ func (UnimplementedClusterServiceHandler) Drain(context.Context, *connect.Reques
 
 func (UnimplementedClusterServiceHandler) RemoveNode(context.Context, *connect.Request[v1.RemoveNodeRequest]) (*connect.Response[v1.RemoveNodeResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.RemoveNode is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) SetShards(context.Context, *connect.Request[v1.SetShardsRequest]) (*connect.Response[v1.SetShardsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.ClusterService.SetShards is not implemented"))
 }
 
 func (UnimplementedClusterServiceHandler) Backup(context.Context, *connect.Request[v1.BackupRequest], *connect.ServerStream[v1.BackupChunk]) error {
