@@ -15,9 +15,11 @@ func Memory() int64 {
 		return limit
 	}
 	most := machineMemory()
-	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
-		if limit, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // else "max"
-			most = min(most, limit)
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} { // versions 2 and 1
+		if text, err := os.ReadFile(file); err == nil {
+			if limit, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // else "max"
+				most = min(most, limit)
+			}
 		}
 	}
 	return most
