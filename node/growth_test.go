@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/testing/await"
@@ -33,7 +34,11 @@ func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
 				t.Errorf("it ends with %v", err)
 			}
 			crowd.avoid(i)
+			ended := time.Now()
 			c.stop(i)
+			if took := time.Since(ended); took < lameDuckLeft || took > lingerMost {
+				t.Errorf("load balancers have %v to see that it goes", took)
+			}
 			c.await(c.configs[i].NodeID+" is removed", func(s api.ClusterStatus) bool {
 				return atRest(1)(s) && s.Nodes[i].State == "removed"
 			})

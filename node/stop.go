@@ -12,6 +12,10 @@ import (
 // only spares clients the doubt whether a request on a closed connection was counted.
 const lameDuck, lameDuckAlone = time.Second, 250 * time.Millisecond
 
+// lameDuckLeft is the same for a node that has left its cluster. Nobody waits for it, and nobody has told its load balancer: one that looks at
+// /readyz every two seconds, and believes the second look, must have time to. lingerMost has to be longer.
+const lameDuckLeft = 5 * time.Second
+
 // Close stops the node in order; the package's manual gives the reasons. When ctx ends first it stops anyway, and what is
 // left is answered with its fate. It must not be called after Done yielded an ErrDisk.
 func (n *Node) Close(ctx context.Context) error {
@@ -21,15 +25,19 @@ func (n *Node) Close(ctx context.Context) error {
 		return errors.Join(n.ports.stop(ctx), n.ports.closePeers(), n.dir.close())
 	}
 	began, patience := n.config.World.Now(), lameDuckAlone
-	if n.peers.hasJoined() && n.view.clustered() {
+	handsOver := n.peers.hasJoined() && n.view.clustered()
+	if handsOver {
 		patience = lameDuck
 		n.peers.ask() // the others learn that this node stops
 		n.handover.giveAllAway(ctx)
 	}
+	if n.view.left() {
+		patience = lameDuckLeft
+	}
 	if n.ports.servesAPI() {
 		waitOut(ctx, patience-n.config.World.Now().Sub(began))
 	}
-	if patience == lameDuck {
+	if handsOver {
 		n.handover.giveAllAway(ctx) // shards that came back meanwhile
 	}
 	n.cancel()
