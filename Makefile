@@ -36,6 +36,7 @@ image: ## the image stint:dev, FROM scratch, without any network; ARCH=arm64, IM
 	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) go build -trimpath -o dist/image/stint \
 		-ldflags '-s -w -X main.release=$(VERSION:dev=) -X main.revision=$(shell git rev-parse HEAD 2> /dev/null)' ./cmd/stint
 	cp LICENSE dist/image/
+	cd tools/release && go run . -licenses ../../dist/image/stint > ../../dist/image/third-party-licenses
 	docker build -q --platform linux/$(ARCH) -t $(IMAGE) -f deploy/Dockerfile.scratch \
 		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD 2> /dev/null) dist/image
 
@@ -153,8 +154,8 @@ python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), o
 	go build -o dist/stint ./cmd/stint
 	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
 
-chart: ## the Helm chart, rendered by Helm's own engine; its first build takes minutes
-	cd tools/chart && go test -count=1 .
+chart: image ## the Helm chart, rendered by Helm's own engine and run as containers; its first build takes minutes
+	cd tools/chart && go test -tags docker -count=1 -timeout 30m -v .
 
 docker: image ## the image, docker-compose.yml, and the files of three production hosts, on a real engine
 	go test -tags docker -count=1 -v -run 'Compose|ProductionHosts|Image' ./internal/testing/chaos
