@@ -8,7 +8,8 @@ RUN go mod download
 COPY . .
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -o /image/stint \
     -ldflags "-s -w -X main.release=$VERSION -X main.revision=$REVISION" ./cmd/stint && \
-    mkdir -m 0700 /image/data && cp LICENSE /image/
+    mkdir -m 0700 /image/data && cp LICENSE /image/ && \
+    cd tools/release && go run . -licenses /image/stint > /image/third-party-licenses
 
 FROM scratch
 COPY --from=build --chown=10001:10001 /image/ /

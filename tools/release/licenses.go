@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,52 +18,75 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// legal matches the names of files that a module wants to be passed on.
+// legal are the names of the files whose texts a module asks to be passed on.
 var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice|patents|unlicense)([-._].*)?$`)
 
 // known is the share of a text, in percent, from which on it is the license that it looks like.
 const known = 75
 
-// writeLicenses writes the texts of Go and of all modules that some binary links. A module without one that is known
-// ends the release.
+// writeLicenses writes the texts for what the binaries of all platforms link.
 func (r *release) writeLicenses() error {
-	modules, err := r.linked()
+	var binaries []string
+	for _, platform := range r.platforms {
+		binaries = append(binaries, r.path(platform, "stint"))
+	}
+	var text bytes.Buffer
+	if err := writeThirdParty(&text, r.path("source"), binaries); err != nil {
+		return err
+	}
+	return os.WriteFile(r.path("third-party-licenses"), text.Bytes(), 0o644)
+}
+
+// writeThirdParty writes the texts of Go and of all modules that some binary links. A module without one that is known is an error. source is
+// the directory of stint's module.
+func writeThirdParty(to io.Writer, source string, binaries []string) error {
+	modules, err := linked(binaries)
 	if err != nil {
 		return err
 	}
-	root, err := r.ask(r.work, "go", "env", "GOROOT")
+	root, err := goSays(source, "env", "GOROOT")
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "stint %s links these modules. Their source is what the Go module proxy has under path and version.\n"+
-		"stint is under the Apache License 2.0.\n", r.version)
-	if err := writeTexts(&text, "Go", strings.TrimSpace(root)); err != nil {
+	fmt.Fprint(to, "stint links these modules. Their source is what the Go module proxy has under path and version.\n"+
+		"stint is under the Apache License 2.0.\n")
+	if err := writeTexts(to, "Go", strings.TrimSpace(root)); err != nil {
 		return err
 	}
-	listed, err := r.ask(r.path("source"), "go", append([]string{"mod", "download", "-json"}, modules...)...)
+	listed, err := goSays(source, append([]string{"mod", "download", "-json"}, modules...)...)
 	if err != nil {
 		return err
 	}
 	for each := json.NewDecoder(strings.NewReader(listed)); ; {
 		var module struct{ Path, Version, Dir string }
 		if err := each.Decode(&module); errors.Is(err, io.EOF) {
-			break
+			return nil
 		} else if err != nil {
 			return err
 		}
-		if err := writeTexts(&text, module.Path+" "+module.Version, module.Dir); err != nil {
+		if err := writeTexts(to, module.Path+" "+module.Version, module.Dir); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(r.path("third-party-licenses"), []byte(text.String()), 0o644)
 }
 
-// linked lists the modules that the binaries link, as path@version.
-func (r *release) linked() ([]string, error) {
+// goSays runs the command go in the directory of stint's module.
+func goSays(source string, args ...string) (string, error) {
+	command := exec.Command("go", args...)
+	command.Dir, command.Stderr = source, os.Stderr
+	command.Env = append(os.Environ(), "GOWORK=off")
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}
+
+// linked lists the modules that binaries link, as path@version.
+func linked(binaries []string) ([]string, error) {
 	modules := map[string]bool{}
-	for _, platform := range r.platforms {
-		info, err := buildinfo.ReadFile(r.path(platform, "stint"))
+	for _, binary := range binaries {
+		info, err := buildinfo.ReadFile(binary)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,14 @@ func main() {
 	version := flag.String("version", "", "what the release is called, as v0.2.0; no tag is needed")
 	out := flag.String("out", "../../dist", "directory for the files")
 	key := flag.String("key", "", "file with the secret key of minisign to sign the sums with; none: they are not signed")
+	binary := flag.String("licenses", "", "write the licenses of what this binary of stint links to stdout, and make no release")
 	flag.Parse()
+	if *binary != "" {
+		if err := writeThirdParty(os.Stdout, "../..", []string{*binary}); err != nil {
+			log.Fatalf("release: %v", err)
+		}
+		return
+	}
 	if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(*version) || flag.NArg() > 0 {
 		log.Fatal("release: say which version, as in -version v0.2.0")
 	}

@@ -15,16 +15,8 @@ import (
 func TestImageTriesItself(t *testing.T) {
 	port := freePort(t)
 	name := "stint-test-" + port
-	docker := func(arguments ...string) string {
-		t.Helper()
-		out, err := exec.Command("docker", arguments...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("docker %q: %v\n%s", arguments, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	docker("run", "-d", "--name", name, "-p", "127.0.0.1:"+port+":7400", "stint:dev", "serve", "--dev")
-	t.Cleanup(func() { docker("rm", "-f", "-v", name) })
+	engine(t, "run", "-d", "--name", name, "-p", "127.0.0.1:"+port+":7400", "stint:dev", "serve", "--dev")
+	t.Cleanup(func() { engine(t, "rm", "-f", "-v", name) })
 	client := newClient("127.0.0.1:" + port)
 	var got answer
 	var err error
@@ -33,12 +25,25 @@ func TestImageTriesItself(t *testing.T) {
 		return err == nil && got == admitted
 	}, &err)
 	for label, want := range map[string]string{"licenses": "Apache-2.0", "title": "stint", "source": "https://github.com/stint-io/stint"} {
-		if said := docker("inspect", "-f", `{{index .Config.Labels "org.opencontainers.image.`+label+`"}}`, name); said != want {
+		if said := engine(t, "inspect", "-f", `{{index .Config.Labels "org.opencontainers.image.`+label+`"}}`, name); said != want {
 			t.Errorf("label %s: %q, want %q", label, said, want)
 		}
 	}
-	docker("stop", "-t", "20", name)
-	if code := docker("inspect", "-f", "{{.State.ExitCode}}", name); code != "0" {
+	if texts := engine(t, "cp", name+":/third-party-licenses", "-"); !strings.Contains(texts, "\n---- connectrpc.com/connect v") {
+		t.Error("it has no licenses of what it links")
+	}
+	engine(t, "stop", "-t", "20", name)
+	if code := engine(t, "inspect", "-f", "{{.State.ExitCode}}", name); code != "0" {
 		t.Errorf("it ends with %s", code)
 	}
+}
+
+// engine runs a command of Docker's, and returns all that it says.
+func engine(t *testing.T, arguments ...string) string {
+	t.Helper()
+	out, err := exec.Command("docker", arguments...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %q: %v\n%s", arguments, err, out)
+	}
+	return strings.TrimSpace(string(out))
 }

@@ -36,9 +36,9 @@ func TestComposeClusterCountsWhileItsNodesDie(t *testing.T) {
 	compose.awaitReady(0, 1, 2)
 
 	container, network := compose.container("stint2"), compose.network()
-	compose.docker("network", "disconnect", network, container)
+	engine(t, "network", "disconnect", network, container)
 	spend(2, admitted)
-	compose.docker("network", "connect", "--alias", "stint", "--alias", "stint2", network, container)
+	engine(t, "network", "connect", "--alias", "stint", "--alias", "stint2", network, container)
 	compose.awaitReady(0, 1, 2)
 
 	for i := range 3 {
@@ -121,22 +121,12 @@ func (c *compose) run(arguments ...string) string {
 	return string(out)
 }
 
-// docker runs a command of the engine itself.
-func (c *compose) docker(arguments ...string) string {
-	c.t.Helper()
-	out, err := exec.Command("docker", arguments...).CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("docker %v: %v\n%s", arguments, err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 func (c *compose) container(service string) string {
 	return strings.TrimSpace(c.run("ps", "-q", service))
 }
 
 func (c *compose) network() string {
-	return c.docker("network", "ls", "-q", "--filter", "label=com.docker.compose.project="+c.project)
+	return engine(c.t, "network", "ls", "-q", "--filter", "label=com.docker.compose.project="+c.project)
 }
 
 func (c *compose) awaitReady(nodes ...int) {
