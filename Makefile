@@ -167,7 +167,7 @@ VERSION ?= v$(shell sed -n 's/^## \([0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
 release: ## the files of a release in dist, of the commit that is checked out (VERSION; MINISIGN_KEY: a file, to sign)
 	cd tools/release && go run . -version '$(VERSION)' -out '$(CURDIR)/dist' -key '$(if $(MINISIGN_KEY),$(abspath $(MINISIGN_KEY)))'
 
-packages: ## two releases are equal to the byte; their packages in a Debian of their own. As root: debootstrap, lintian, rpm, minisign
+packages: ## two releases are equal to the byte; their packages in a Debian of their own. As root: debootstrap, lintian, rpm, minisign, zstd
 	cd tools/release && go test -count=1 -timeout 90m -v .
 
 tags := chaos,docker,flood,nextlevel,nightly,pages,proxies,spellings

@@ -25,7 +25,8 @@ func (r *release) writeArchives() error {
 			{"CHANGELOG.md", r.path("source", "CHANGELOG.md")},
 		}
 		if strings.HasPrefix(platform, "linux_") {
-			for _, name := range []string{"stint.service", "package/stint.yaml", "package/default", "package/sysusers.conf"} {
+			for _, name := range []string{"stint.service", "stint-backup.service", "stint-backup.timer",
+				"package/stint.yaml", "package/default", "package/sysusers.conf"} {
 				files = append(files, [2]string{path.Join("systemd", path.Base(name)), r.path("source", "deploy", name)})
 			}
 		}

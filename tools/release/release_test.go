@@ -43,14 +43,7 @@ func TestRelease(t *testing.T) {
 		run(t, "minisign", "-V", "-p", public, "-m", filepath.Join(first, sums))
 	})
 	t.Run("what is linked", func(t *testing.T) { namesWhatIsLinked(t, first) })
-	t.Run("rpm", func(t *testing.T) {
-		list := run(t, "rpm", "-qpl", filepath.Join(first, "stint-0.2.0-1.x86_64.rpm"))
-		for _, name := range []string{"/usr/bin/stint", "/usr/lib/systemd/system/stint.service", "/usr/share/man/man1/stint-serve.1.gz"} {
-			if !strings.Contains(list, name+"\n") {
-				t.Errorf("%s is not in\n%s", name, list)
-			}
-		}
-	})
+	t.Run("packages", func(t *testing.T) { holdTheSame(t, first) })
 	t.Run("lintian", func(t *testing.T) {
 		run(t, "lintian", "--allow-root", "--fail-on", "error", filepath.Join(first, "stint_0.2.0_amd64.deb"))
 	})
@@ -78,6 +71,52 @@ func holdsTheFiles(t *testing.T, dir string) {
 	if !slices.Equal(names, want) {
 		t.Errorf("it has %q, want %q", names, want)
 	}
+}
+
+// holdTheSame holds that the packages of one processor have the same files, keep the same configuration, and make the user. Debian's is the
+// one that is installed below: the others are only looked into, with the tools of Debian.
+func holdTheSame(t *testing.T, dir string) {
+	deb, rpm := filepath.Join(dir, "stint_0.2.0_amd64.deb"), filepath.Join(dir, "stint-0.2.0-1.x86_64.rpm")
+	apk, arch := filepath.Join(dir, "stint_0.2.0_x86_64.apk"), filepath.Join(dir, "stint-0.2.0-1-x86_64.pkg.tar.zst")
+	want := filesIn(run(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$1" | tar t`, "sh", deb))
+	for _, name := range []string{"usr/bin/stint", "usr/lib/systemd/system/stint.service", "usr/lib/systemd/system/stint-backup.timer",
+		"etc/stint/stint.yaml", "usr/share/man/man1/stint-serve.1.gz", "usr/share/doc/stint/third-party-licenses"} {
+		if !slices.Contains(want, name) {
+			t.Errorf("the deb has no %s: %q", name, want)
+		}
+	}
+	for name, list := range map[string]string{"rpm": run(t, "rpm", "-qpl", rpm), "apk": run(t, "tar", "tzf", apk),
+		"arch": run(t, "tar", "tf", arch, "--zstd")} {
+		if has := filesIn(list); !slices.Equal(has, want) {
+			t.Errorf("%s has %q, and the deb %q", name, has, want)
+		}
+	}
+	for _, c := range []struct{ has, said string }{
+		{"/etc/default/stint\n/etc/stint/stint.yaml", run(t, "rpm", "-qpc", rpm)},
+		{"systemd-sysusers stint.conf", run(t, "rpm", "-qp", "--scripts", rpm)},
+		{"backup = etc/stint/stint.yaml", run(t, "tar", "xf", arch, "--zstd", "-O", ".PKGINFO")},
+		{"systemd-sysusers stint.conf", run(t, "tar", "xf", arch, "--zstd", "-O", ".INSTALL")},
+		{"systemd-sysusers stint.conf", run(t, "tar", "xzf", apk, "-O", ".post-install")},
+		{"systemd-sysusers stint.conf", run(t, "tar", "xzf", apk, "-O", ".post-upgrade")},
+		{"disable --now stint.service", run(t, "tar", "xzf", apk, "-O", ".pre-deinstall")},
+	} {
+		if !strings.Contains(c.said, c.has) {
+			t.Errorf("%q is not in %s", c.has, c.said)
+		}
+	}
+}
+
+// filesIn are the files of a list, sorted, without what only one kind of package has: directories, the package's own notes, Lintian's
+// exceptions. Zsh looks elsewhere on Debian.
+func filesIn(list string) (names []string) {
+	for name := range strings.Lines(list) {
+		name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "."), "/")
+		if strings.Contains(name, "/") && !strings.HasSuffix(name, "/") && !strings.Contains(name, "/lintian/") {
+			names = append(names, strings.Replace(name, "vendor-completions/_stint", "site-functions/_stint", 1))
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // namesWhatIsLinked holds that each module of the binary that is in an archive has its text there, and is in the bill of materials.

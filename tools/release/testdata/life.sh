@@ -28,6 +28,13 @@ stint status | grep 'v0.2.0$'
 stint get login user:42 -o json | grep '"used":"2"'
 [ "$(stat -c '%U %a' /var/lib/stint)" = 'stint 700' ]
 
+# A backup is made when somebody asks for it, or enables the timer.
+[ "$(systemctl is-enabled stint-backup.timer)" = disabled ]
+install -d -o stint -m 0700 /var/backups/stint
+systemctl start stint-backup.service
+ls /var/backups/stint | grep .
+systemctl enable --now stint-backup.timer
+
 # A node that was killed is started again; one whose configuration is wrong is not, and says why last.
 kill -KILL "$(systemctl show -P MainPID stint)"
 until [ "$(systemctl show -P NRestarts stint) $(systemctl is-active stint)" = '1 active' ]; do sleep 0.2; done
@@ -42,7 +49,7 @@ sed -i '/^shards: /d' /etc/stint/stint.yaml
 # A removal stops the node. Neither it nor a purge takes the data.
 systemctl enable --now stint
 dpkg --remove stint
-[ "$(systemctl is-active stint)" != active ]
+[ "$(systemctl is-active stint)" != active ] && [ "$(systemctl is-active stint-backup.timer)" != active ]
 [ ! -e /usr/bin/stint ] && [ -e /etc/stint/stint.yaml ]
 dpkg --purge stint
 [ ! -e /etc/stint/stint.yaml ]
