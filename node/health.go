@@ -40,6 +40,8 @@ func (h scrapedHealth) read() metrics.Health {
 			}
 		}
 		now.DiskLow, now.LastBackup = h.dir.stores.LowDisk(), a.lastBackup()
+		machine := a.reporter.machine.report()
+		now.DiskFree, now.RecordsMost = machine.DiskFree, machine.RecordLimit
 		now.CertificateEnds["peer"] = a.peers.port.CertificateEnds()
 		if voters := a.view.voterNodes(shard.System); len(voters) > 1 {
 			now.ClockAhead, now.ClockKnown = a.peers.offset(voters)

@@ -25,7 +25,7 @@ func TestAScrapeTellsTheHealthOfTheCluster(t *testing.T) {
 		})
 		now := h.read()
 		if !now.Ready || now.ShardsUnowned != 0 || now.DiskLow || now.Convicted != 0 || !now.LastBackup.IsZero() || !now.ClockKnown ||
-			now.ClockAhead.Abs() > time.Second || !now.CertificateEnds["api"].IsZero() {
+			now.ClockAhead.Abs() > time.Second || now.RecordsMost == 0 || !now.CertificateEnds["api"].IsZero() {
 			t.Errorf("a sound cluster is told as %+v", now)
 		}
 		c.spend(0, "k")

@@ -27,7 +27,9 @@
 //	                                                  node does not decide for the shard
 //	stint_dropped_entries_total{shard,reason}         skipped entries of a deposed owner; reason: epoch, term, seq
 //	stint_keys{shard}                                 records kept
-//	stint_record_bytes{shard}                         memory of the records; near half of the node's memory for
+//	stint_record_bytes{shard}                         memory of the records
+//	stint_record_bytes_limit                          memory that those of all shards may take; from seven eighths on new
+//	                                                  keys are refused
 //	stint_time_frozen_total{shard}                    observations, at most one in 10 s, that the owner's clock is behind
 //	                                                  and shard time stands still
 //	stint_policy_keys{shard,policy}                   keys of a policy with max_keys, in the namespace that has most
@@ -43,6 +45,7 @@
 //	                                                  be trusted
 //	stint_ready                                       1: the node can serve or forward every shard, as /readyz says
 //	stint_shards_unowned                              shards without an owner that this node has heard of
+//	stint_disk_free_bytes                             what the disk has left for the data directory; absent: not known
 //	stint_disk_low                                    1: requests are refused for lack of room on the disk
 //	stint_canary_timestamp_seconds{shard}             when the shard last answered this node's canary, which counts a key of
 //	                                                  its own on each shard, a minute or so apart

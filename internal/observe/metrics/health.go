@@ -11,6 +11,8 @@ type Health struct {
 	Ready         bool
 	ShardsUnowned int       // shards without an owner that this node has heard of
 	DiskLow       bool      // requests are refused for lack of room on the disk
+	DiskFree      uint64    // bytes for the data directory; 0 if not known
+	RecordsMost   uint64    // bytes that the records of all replicas here may take; likewise
 	Convicted     int       // replicas here with records found wrong within the last day
 	Distrusted    time.Time // when a process of this node last ended itself because its disk could not be trusted
 	LastBackup    time.Time
@@ -48,6 +50,12 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 	gauge("ready", "1: the node can serve or forward every shard.", oneIf(now.Ready))
 	gauge("shards_unowned", "Shards without an owner that this node has heard of.", float64(now.ShardsUnowned))
 	gauge("disk_low", "1: requests are refused for lack of room on the disk.", oneIf(now.DiskLow))
+	if now.DiskFree > 0 {
+		gauge("disk_free_bytes", "What the disk has left for the data directory.", float64(now.DiskFree))
+	}
+	if now.RecordsMost > 0 {
+		gauge("record_bytes_limit", "Memory that the records of all shards may take.", float64(now.RecordsMost))
+	}
 	gauge("replicas_convicted", "Replicas whose records were found wrong within the last day.", float64(now.Convicted))
 	gauge("top_bytes", "Memory of the keys that stand out.", float64(now.TopBytes))
 	instant("disk_distrusted",

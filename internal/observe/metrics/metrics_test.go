@@ -50,7 +50,8 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Health(func() metrics.Health {
 		at := time.Unix(1_000_000, 0)
 		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, Distrusted: at, LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
-			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at}, TopBytes: 8}
+			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at}, TopBytes: 8,
+			DiskFree: 9 << 30, RecordsMost: 1 << 30}
 	})
 	m.EventTried("billing", true)
 	m.EventTried("billing", false)
