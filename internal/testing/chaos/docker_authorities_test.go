@@ -3,12 +3,11 @@
 package chaos
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,9 +18,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/testcert"
@@ -72,15 +68,14 @@ func newOutside(t *testing.T) *outside {
 	engine(t, "network", "create", o.network)
 	t.Cleanup(func() { engine(t, "network", "rm", o.network) })
 	o.address = engine(t, "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", o.network)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	public, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		o.asked.Add(1)
-		keys := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "a", Use: "sig"}}}
-		_ = json.NewEncoder(w).Encode(keys) // a node that has gone away asks again
+		fmt.Fprintf(w, `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","use":"sig","x":%q}]}`, base64.RawURLEncoding.EncodeToString(public))
 	})
 	mux.HandleFunc("POST /hook", func(http.ResponseWriter, *http.Request) { o.told.Add(1) })
 	o.serve(mux)
@@ -112,16 +107,10 @@ func (o *outside) serve(handler http.Handler) {
 	}
 }
 
-func (o *outside) sign(key *ecdsa.PrivateKey) {
-	o.t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "a"))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	claims := jwt.Claims{Issuer: o.URL, Audience: jwt.Audience{"shop"}, Subject: "user:42", Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))}
-	if o.token, err = jwt.Signed(signer).Claims(claims).Serialize(); err != nil {
-		o.t.Fatal(err)
-	}
+func (o *outside) sign(key ed25519.PrivateKey) {
+	claims := fmt.Sprintf(`{"iss":%q,"aud":"shop","sub":"user:42","exp":%d}`, o.URL, time.Now().Add(time.Hour).Unix())
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"a"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	o.token = text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(text)))
 }
 
 func (o *outside) writePolicies() {
@@ -133,7 +122,7 @@ func (o *outside) writePolicies() {
 gates:
   web:
     identity: [jwt]
-    jwt: {jwks: %[1]s/keys, issuer: %[1]s, audience: shop, algorithms: [ES256]}
+    jwt: {jwks: %[1]s/keys, issuer: %[1]s, audience: shop, algorithms: [EdDSA]}
     fail: closed
     no_match: deny
     routes: [{match: {}, entries: [{policy: plan, key: "{identity}"}]}]
