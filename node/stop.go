@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// lameDuck is how long a stopping node keeps answering. Clients with a connection learn that they must leave before it is
-// closed, and clients that only look at /readyz have time to look. Where there is no other node to go to (lameDuckAlone), it
-// only spares clients the doubt whether a request on a closed connection was counted.
+// lameDuck is how long a stopping node keeps answering. Clients with a connection learn that they must leave before it
+// is closed, and clients that only look at /readyz have time to look. Where there is no other node to go to
+// (lameDuckAlone), it only spares clients the doubt whether a request on a closed connection was counted.
 const lameDuck, lameDuckAlone = time.Second, 250 * time.Millisecond
 
-// lameDuckLeft is the same for a node that has left its cluster. Nobody waits for it, and nobody has told its load balancer: one that looks at
-// /readyz every two seconds, and believes the second look, must have time to. lingerMost has to be longer.
+// lameDuckLeft is the same for a node that has left its cluster. Nobody waits for it, and nobody has told its load
+// balancer: one that looks at /readyz every two seconds, and believes the second look, must have time to. lingerMost
+// has to be longer.
 const lameDuckLeft = 5 * time.Second
 
-// Close stops the node in order; the package's manual gives the reasons. When ctx ends first it stops anyway, and what is
-// left is answered with its fate. It must not be called after Done yielded an ErrDisk.
+// Close stops the node in order; the package's manual gives the reasons. When ctx ends first it stops anyway, and what
+// is left is answered with its fate. It must not be called after Done yielded an ErrDisk.
 func (n *Node) Close(ctx context.Context) error {
 	n.stopping.Store(true)
 	if n.router == nil { // the start failed before there was anything to stop but ports and the data directory

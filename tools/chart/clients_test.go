@@ -22,7 +22,8 @@ import (
 // host is the name of the Service for clients.
 const host = "stint" + domain
 
-// clients ask the Service without a pause, and never twice for the same thing. A connection goes to a pod that is ready when it is made.
+// clients ask the Service without a pause, and never twice for the same thing. A connection goes to a pod that is
+// ready when it is made.
 type clients struct {
 	c       *cluster
 	secure  *tls.Config
@@ -56,8 +57,8 @@ func newClients(c *cluster) *clients {
 
 // client trusts the authority alone, and connects as kube-proxy does.
 func (k *clients) client(keep bool) *http.Client {
-	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: k.secure.Clone(), DisableKeepAlives: !keep,
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: k.secure.Clone(),
+		DisableKeepAlives: !keep, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			pod := k.c.ready()
 			if pod == "" {
 				return nil, fmt.Errorf("no pod is ready")
@@ -95,7 +96,8 @@ func (k *clients) call(client *http.Client, method, policy string, reply any) er
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+k.token)
 	var asked net.Addr // the pod's
-	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{GotConn: func(to httptrace.GotConnInfo) { asked = to.Conn.RemoteAddr() }}))
+	trace := &httptrace.ClientTrace{GotConn: func(to httptrace.GotConnInfo) { asked = to.Conn.RemoteAddr() }}
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
 	response, err := client.Do(r)
 	if err != nil {
 		return fmt.Errorf("%v: %w", asked, err)

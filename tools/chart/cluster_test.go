@@ -24,8 +24,9 @@ const (
 	domain    = "." + namespace + ".svc.cluster.local"
 )
 
-// cluster runs a release of the chart on a Docker Engine. For its pods it is what Kubernetes is: the controller of the StatefulSet, the
-// kubelets, the DNS of the headless Service, and kube-proxy for the other one. The test's goroutine alone calls it, except for ready.
+// cluster runs a release of the chart on a Docker Engine. For its pods it is what Kubernetes is: the controller of the
+// StatefulSet, the kubelets, the DNS of the headless Service, and kube-proxy for the other one. The test's goroutine
+// alone calls it, except for ready.
 type cluster struct {
 	t       *testing.T
 	name    string // of the network on the engine, and before the names of the containers
@@ -65,7 +66,8 @@ func (c *cluster) renewCertificate() {
 // tool runs a command of the image beside the cluster, with the test's directory at /out.
 func (c *cluster) tool(args ...string) string {
 	c.t.Helper()
-	return c.docker(append([]string{"run", "--rm", "--network", "none", "--user", "0:0", "-v", c.dir + ":/out", "stint:dev"}, args...)...)
+	options := []string{"run", "--rm", "--network", "none", "--user", "0:0", "-v", c.dir + ":/out", "stint:dev"}
+	return c.docker(append(options, args...)...)
 }
 
 func (c *cluster) read(name string) []byte {
@@ -109,7 +111,8 @@ func (c *cluster) upgrade(values map[string]any) {
 	c.apply(release{values: values, upgrade: true, there: map[string]any{"data": map[string]any{"cluster.key": key}}})
 }
 
-// apply puts objects in force: volumes change, pods come and go until their number is right, the others roll, and the hooks run.
+// apply puts objects in force: volumes change, pods come and go until their number is right, the others roll, and the
+// hooks run.
 func (c *cluster) apply(r release) {
 	c.t.Helper()
 	c.objects = r.objects(c.t)
@@ -206,9 +209,9 @@ func (c *cluster) ready() string {
 // story is what each pod has at an address, how often its container was started again, and what it says last.
 func (c *cluster) story() (text string) {
 	for _, p := range c.pods {
-		state, _ := docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}, started again {{.RestartCount}} times", p.container())
+		again, _ := docker("inspect", "-f", "{{.RestartCount}}", p.container())
 		said, _ := exec.Command("docker", "logs", "--tail", "40", p.container()).CombinedOutput() // shows what there is
-		text += fmt.Sprintf("\n%s: %s\n%s", p.name, state, said)
+		text += fmt.Sprintf("\n%s: %s, started again %s times\n%s", p.name, p.address(), again, said)
 	}
 	return text
 }

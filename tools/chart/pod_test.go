@@ -34,8 +34,8 @@ func (c *cluster) newPod(ordinal int) *pod {
 	c.t.Helper()
 	set := c.objects["StatefulSet stint"].(*appsv1.StatefulSet)
 	ctx, stop := context.WithCancel(context.Background())
-	p := &pod{c: c, name: fmt.Sprintf("%s-%d", set.Name, ordinal), ordinal: ordinal, template: *set.Spec.Template.DeepCopy(), stop: stop,
-		done: make(chan struct{})}
+	p := &pod{c: c, name: fmt.Sprintf("%s-%d", set.Name, ordinal), ordinal: ordinal,
+		template: *set.Spec.Template.DeepCopy(), stop: stop, done: make(chan struct{})}
 	p.makeClaim()
 	p.syncVolumes()
 	peers := set.Spec.ServiceName + domain
@@ -50,7 +50,14 @@ func (c *cluster) newPod(ordinal int) *pod {
 // container is the container's name on the engine.
 func (p *pod) container() string { return p.c.name + "-" + p.name }
 
-// makeClaim makes the volume of the claim, if it is not there, as a storage driver does: root's, and the group may write.
+// address is where the container is now; "": nowhere.
+func (p *pod) address() string {
+	address, _ := docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", p.container())
+	return address
+}
+
+// makeClaim makes the volume of the claim, if it is not there, as a storage driver does: root's, and the group may
+// write.
 func (p *pod) makeClaim() {
 	p.c.t.Helper()
 	dir := p.c.claim(p.ordinal)
@@ -58,7 +65,7 @@ func (p *pod) makeClaim() {
 		return
 	}
 	lost := filepath.Join(dir, "lost+found")
-	for _, err := range []error{os.MkdirAll(lost, 0o700), os.Chown(dir, 0, p.group()), os.Chmod(dir, 0o2775|os.ModeSetgid)} {
+	for _, err := range []error{os.MkdirAll(lost, 0o700), os.Chown(dir, 0, p.group()), os.Chmod(dir, 0o775|os.ModeSetgid)} {
 		if err != nil {
 			p.c.t.Fatal(err)
 		}
@@ -68,11 +75,14 @@ func (p *pod) makeClaim() {
 // group is what the files of volumes belong to.
 func (p *pod) group() int { return int(*p.template.Spec.SecurityContext.FSGroup) }
 
+// reference is a variable in the value of another.
+var reference = regexp.MustCompile(`\$\(\w+\)`)
+
 // options are the engine's for a pod and its container.
 func (p *pod) options() (args []string) {
 	all, one := p.template.Spec.SecurityContext, p.template.Spec.Containers[0]
-	args = append(args, "--network", p.c.name, "--no-healthcheck", "--user", fmt.Sprintf("%d:%d", *all.RunAsUser, *all.RunAsGroup), "--group-add",
-		strconv.Itoa(p.group()))
+	args = append(args, "--network", p.c.name, "--no-healthcheck", "--group-add", strconv.Itoa(p.group()),
+		"--user", fmt.Sprintf("%d:%d", *all.RunAsUser, *all.RunAsGroup))
 	if *one.SecurityContext.ReadOnlyRootFilesystem {
 		args = append(args, "--read-only")
 	}
@@ -92,7 +102,7 @@ func (p *pod) options() (args []string) {
 	}
 	known := map[string]string{}
 	for _, env := range one.Env {
-		value := regexp.MustCompile(`\$\((\w+)\)`).ReplaceAllStringFunc(env.Value, func(name string) string { return known[name[2:len(name)-1]] })
+		value := reference.ReplaceAllStringFunc(env.Value, func(name string) string { return known[name[2:len(name)-1]] })
 		if env.ValueFrom != nil {
 			value = map[string]string{"metadata.name": p.name, "metadata.namespace": namespace}[env.ValueFrom.FieldRef.FieldPath]
 		}
@@ -110,8 +120,8 @@ func (p *pod) command() []string {
 
 func (p *pod) volume(name string) string { return filepath.Join(p.c.dir, "volumes", p.name, name) }
 
-// syncVolumes writes the volumes of Secrets and ConfigMaps as the kubelet does: a directory of each state, and a link to the newest one that
-// is replaced in one step. The engine mounts the directory above both.
+// syncVolumes writes the volumes of Secrets and ConfigMaps as the kubelet does: a directory of each state, and a link
+// to the newest one that is replaced in one step. The engine mounts the directory above both.
 func (p *pod) syncVolumes() {
 	p.c.t.Helper()
 	p.synced++
@@ -176,9 +186,10 @@ func (p *pod) probe(ctx context.Context) {
 	one := p.template.Spec.Containers[0]
 	failed, address := one.ReadinessProbe.FailureThreshold, ""
 	silent := -one.LivenessProbe.InitialDelaySeconds // seconds
+	most := one.LivenessProbe.FailureThreshold * one.LivenessProbe.PeriodSeconds
 	for {
 		if address == "" {
-			address, _ = docker("inspect", "-f", `{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}`, p.container())
+			address = p.address()
 		}
 		if p.answers(ctx, one.ReadinessProbe, address) {
 			failed = 0
@@ -189,7 +200,7 @@ func (p *pod) probe(ctx context.Context) {
 		}
 		if p.answers(ctx, one.LivenessProbe, address) {
 			silent = min(silent, 0)
-		} else if silent += one.ReadinessProbe.PeriodSeconds; silent > one.LivenessProbe.FailureThreshold*one.LivenessProbe.PeriodSeconds && p.isRunning() {
+		} else if silent += one.ReadinessProbe.PeriodSeconds; silent > most && p.isRunning() {
 			p.c.t.Errorf("%s would be killed: its liveness probe has failed for %d s", p.name, silent)
 			silent = 0
 		}
@@ -238,7 +249,8 @@ func (p *pod) isReady() bool {
 	return p.c.endpoints[p.name] != ""
 }
 
-// end deletes the pod as Kubernetes does, and returns the status with which it ended. kube-proxy hears of it half way through preStop.
+// end deletes the pod as Kubernetes does, and returns the status with which it ended. kube-proxy hears of it half way
+// through preStop.
 func (p *pod) end() string {
 	p.c.t.Helper()
 	preStop := time.Duration(p.template.Spec.Containers[0].Lifecycle.PreStop.Sleep.Seconds) * time.Second

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestTheChartRuns runs what the chart renders, with TLS and tokens, and does with it what docs/kubernetes.md says. All the time clients
-// ask the Service: none of their requests may fail, and what they were told is what was counted.
+// TestTheChartRuns runs what the chart renders, with TLS and tokens, and does with it what docs/kubernetes.md says.
+// All the time clients ask the Service: none of their requests may fail, and what they were told is what was counted.
 func TestTheChartRuns(t *testing.T) {
 	c := newCluster(t)
 	values := map[string]any{
@@ -79,7 +79,8 @@ func (c *cluster) scale(values map[string]any, replicas int) {
 	c.until("all nodes are there, and healthy", func() bool { return len(c.nodes()) == replicas && c.isHealthy() })
 }
 
-// removeLast removes the pod with the highest number, as the page says: first from the cluster, then the pod, then its claim.
+// removeLast removes the pod with the highest number, as the page says: first from the cluster, then the pod, then its
+// claim.
 func (c *cluster) removeLast(values map[string]any, of int) {
 	c.t.Helper()
 	name := fmt.Sprintf("stint-%d", of-1)
@@ -130,7 +131,8 @@ func (c *cluster) starts() (all []string) {
 	return all
 }
 
-// changesNothingButPolicies upgrades the release with another policies file, which is in force then. No pod is restarted.
+// changesNothingButPolicies upgrades the release with another policies file, which is in force then. No pod is
+// restarted.
 func (c *cluster) changesNothingButPolicies(k *clients, values map[string]any) {
 	c.t.Helper()
 	before := c.starts()
@@ -166,8 +168,7 @@ func (c *cluster) serials(k *clients) (all []string) {
 	settings := k.secure.Clone()
 	settings.ServerName = host
 	for _, p := range c.pods {
-		address := c.docker("inspect", "-f", `{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}`, p.container())
-		conn, err := tls.Dial("tcp", address+":7400", settings)
+		conn, err := tls.Dial("tcp", p.address()+":7400", settings)
 		if err != nil {
 			c.t.Fatal(err)
 		}

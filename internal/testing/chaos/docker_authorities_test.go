@@ -23,9 +23,10 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcert"
 )
 
-// TestImageAsksOverHTTPS has nodes of the image fetch the keys of a gate's tokens, and tell a sink, at a server whose certificate is from an
-// authority of the operator's own. With that authority mounted, as docs/install.md says, both work. Without it the image has its own
-// authorities alone, so that a token proves nothing, and the sink is told nothing.
+// TestImageAsksOverHTTPS has nodes of the image fetch the keys of a gate's tokens, and tell a sink, at a server whose
+// certificate is from an authority of the operator's own. With that authority mounted, as docs/install.md says, both
+// work. Without it the image has its own authorities alone, so that a token proves nothing, and the sink is told
+// nothing.
 func TestImageAsksOverHTTPS(t *testing.T) {
 	outside := newOutside(t)
 	stranger := outside.startNode("stranger")
@@ -51,7 +52,8 @@ func TestImageAsksOverHTTPS(t *testing.T) {
 	await.Until(t, "the sink is told", func() bool { return outside.told.Load() > 0 }, friend)
 }
 
-// outside is a server on this machine's address in a network of the engine. It has the keys of an issuer, and takes events.
+// outside is a server on this machine's address in a network of the engine. It has the keys of an issuer, and takes
+// events.
 type outside struct {
 	*httptest.Server
 	t           *testing.T
