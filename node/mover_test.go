@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
@@ -27,6 +28,9 @@ func (c *trio) evenOver(shards uint32) {
 	await.Until(c.t, fmt.Sprint("slots on ", shards, " shards"), func() bool {
 		for _, n := range c.nodes {
 			t := n.view.newestTable()
+			if t.Shards < shards || t.WantedShards() != shards {
+				return false
+			}
 			for id := range t.Shards {
 				if owned := t.Slots.Owned(id); len(t.Moves) > 0 || id < shards && owned < slot.Count/int(shards) || id >= shards && owned > 0 {
 					return false
@@ -95,8 +99,10 @@ func TestACountGoesAlongWithItsSlot(t *testing.T) {
 		}
 		spend()
 		for _, shards := range []uint32{3, 2} {
+			began := time.Now()
 			c.want(shards)
 			c.evenOver(shards)
+			t.Logf("%d shards after %v", shards, time.Since(began))
 			spend()
 		}
 	})
