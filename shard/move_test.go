@@ -195,6 +195,22 @@ func TestASlotMovesWithAllItHas(t *testing.T) {
 	}
 }
 
+// TestACopyOfANumberAsksWhereItsIDWent: the number is counted here, and what was answered is there.
+func TestACopyOfANumberAsksWhereItsIDWent(t *testing.T) {
+	f, key := twoShards(t)
+	r := checkOf("p", key, 2)
+	opened := f.worlds[0].must(origin+1, Request{Op: OpenSession})
+	r.ID, r.Session, r.Number = "once", opened.Session(), 1
+	first := f.must(origin+2, r)
+	f.mover(slotOf(key), 1).move(origin + 3)
+	r.Retry = true
+	f.wantsMoved(origin+4, 0, r, 1)
+	r.Session, r.Number = Session{}, 0
+	if again := f.must(origin+5, r); !again.Replayed || again.Position != first.Position {
+		t.Errorf("%+v, before %+v", again, first)
+	}
+}
+
 // TestStepsOfAMove: each step needs the one before. Refused, it changes nothing.
 func TestStepsOfAMove(t *testing.T) {
 	f, key := twoShards(t)

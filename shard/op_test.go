@@ -406,6 +406,25 @@ func TestAnExtensionOfAnOperationCountsOnceForItsNumber(t *testing.T) {
 	}
 }
 
+// A policy gets a parent, and loses it: the request is decided as an operation, its copy is of one shard, and the copy of
+// that copy gets home's ruling too, although the session knows only that the number was counted.
+func TestCopiesOfAnOperationAreAnsweredByItsRuling(t *testing.T) {
+	c := newCrossing(t)
+	alone := Request{Op: Check, Namespace: "default", ID: "x", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}}
+	c.about.Fingerprint = OperationFingerprint(&alone)
+	first := c.conclude(origin+1, true, 0).Decision
+	opened := c.must(origin+2, Request{Op: OpenSession})
+	alone.Session, alone.Number = opened.Session(), 1
+	for now := origin + 3; now < origin+6; now++ {
+		d := c.must(now, alone)
+		if !d.Replayed || d.Position != first.Position || d.DecidedAt != first.DecidedAt {
+			t.Errorf("a copy is answered %+v, the first was %+v", d, first)
+		}
+		alone.Retry = true
+	}
+	c.want(origin+7, 3, "asked four times")
+}
+
 func TestAHoldThatNobodySettlesExpiresEverywhere(t *testing.T) {
 	for _, onExpire := range []policy.OnExpire{policy.OnExpireCancel, policy.OnExpireCommit} {
 		home, there := newCrossing(t), newCrossing(t)

@@ -199,6 +199,13 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 		answer.Err = &Error{Code: UnknownOutcome, Message: "the hold was extended once; its answer is forgotten"}
 		return
 	}
+	if e.r.ID != "" {
+		at := e.r.Slot()
+		answer.Err = e.elsewhere(at) //mutant:moved-answer-made-up
+		if answer.Err != nil || e.decidedAcross(e.r, at, answer) { //mutant:ruling-answered-anew
+			return
+		}
+	}
 	if e.r.Op == Tally {
 		*answer = e.replayedTally()
 		return

@@ -76,6 +76,10 @@ var ofShard = []group{
 		"home-aborts-no-unknown":        gone,
 		"home-decides-after-forgetting": never,
 	}},
+	{tests("shard", "TestCopiesOfAnOperationAreAnsweredByItsRuling"), edits{
+		"ruling-answered-anew": without(" || e.decidedAcross(e.r, at, answer)"),
+	}},
+	{tests("shard", "TestACopyOfANumberAsksWhereItsIDWent"), edits{"moved-answer-made-up": gone}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsID"), edits{"operation-extended-again": swap("found {", "found && false {")}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsNumber"), edits{
 		"operation-extended-by-a-copy": instead("_ = s; return r.Operation != nil"),
@@ -239,7 +243,7 @@ var ofShard = []group{
 		"message-for-a-former-owner":  never,
 	}},
 	{tests("shard", "TestASlotIsListedOnce"), edits{
-		"listed-on-both-shards": without(" && shown.has(string(key))"),
+		"listed-on-both-shards": swap("shown.has(string(key))", "(shown.has(string(key)) || true)"),
 		"billed-by-both-shards": never,
 	}},
 	{tests("shard", "TestARestoreTakesASlotFromItsOwner"), edits{
