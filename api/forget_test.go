@@ -83,6 +83,22 @@ func TestForgetAsksEveryShardUntilNothingIsLeft(t *testing.T) {
 	}
 }
 
+// A slot that was on no shard when this was asked is asked for again.
+func TestForgetMeetsEverySlot(t *testing.T) {
+	w := newWorld(t)
+	asked := 0
+	w.decider.decide = func(r shard.Request) shard.Result {
+		d := shard.Decision{Allowed: true, System: &shard.SystemAnswer{Slots: slotsOf(r.Shard)}}
+		if asked++; asked <= 1+3 && r.Shard == 2 {
+			d.System.Slots = slotsOf(r.Shard, 1023)
+		}
+		return shard.Result{Decision: d}
+	}
+	if code, _, body := w.post("LimitService/Forget", `{"key":"a","bills":true}`); code != http.StatusOK || asked != 1+2*3 {
+		t.Errorf("%d %s after %d requests", code, body, asked)
+	}
+}
+
 func TestWhatIsWrongWithAForget(t *testing.T) {
 	w := newWorld(t)
 	for body, want := range map[string]string{

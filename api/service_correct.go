@@ -33,7 +33,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 	}
 	if !m.New { //mutant:correction-bills-a-stranger
 		query := shard.UsageQuery{Policy: m.Policy, Key: key}
-		page, err := usagePage(ctx, s.Decider, r.Namespace, shard.Of(s.Slots(), r.Namespace, key), query)
+		page, _, err := usagePage(ctx, s.Decider, r.Namespace, shard.Of(s.Slots(), r.Namespace, key), query)
 		if err == nil && len(page.Periods) == 0 {
 			err = &shard.Error{Code: shard.Conflict, Field: "new", Message: fmt.Sprintf("policy %q has never billed this key: if it is not "+
 				"mistyped, say that it is new (stint usage correct --new); nothing was corrected", m.Policy)}

@@ -10,6 +10,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // forgetEvery is the pause between two rounds of a Forget, while operations on several shards that hold the key come to
@@ -45,12 +46,13 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 		return nil, err
 	}
 	for open := f.add(first); ; open = 0 {
+		f.met = slot.Set{}
 		err := everyShard(ctx, f.Decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{Bills: m.Bills}) },
 			func(d *shard.Decision) { open += f.add(d) })
 		switch {
 		case err != nil:
 			return nil, ofForget(err)
-		case open == 0: //mutant:forget-does-not-wait
+		case open == 0 && f.met == slot.All(): //mutant:forget-does-not-wait //mutant:key-of-a-moving-slot-stays
 			return f.response, nil
 		case !pausedFor(ctx, forgetEvery):
 			return nil, errStillOpen
@@ -59,7 +61,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 }
 
 var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6, Message: "an operation on several shards with this key has " +
-	"not ended yet; what could be ended was: call again, and see that all shards have an owner"}
+	"not ended yet, or a slot is moving; what could be ended was: call again, and see that all shards have an owner"}
 
 func forgetProblem(m *stintv1.ForgetRequest) (namespace string, err error) {
 	namespace, err = namespaceOf(m.Namespace)
@@ -71,6 +73,7 @@ type forgetting struct {
 	limitService
 	namespace, key string
 	response       *stintv1.ForgetResponse
+	met            slot.Set // each was owned by a shard when this was asked last
 }
 
 // requestTo returns a request to one shard.
@@ -82,6 +85,8 @@ func (f *forgetting) requestTo(id shard.ID, a shard.Adjustment) shard.Request {
 // add adds an answer up, and returns how many records of its shard still name the key.
 func (f *forgetting) add(d *shard.Decision) (open uint32) {
 	done := d.Forgot()
+	slots := d.Slots()
+	f.met.Or(&slots)
 	f.response.Counters += done.Counters
 	f.response.Holds += done.Holds
 	f.response.Operations += done.Operations

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -57,7 +58,7 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	response := &stintv1.ListUsageResponse{}
 	for range usageReads {
 		wanted.query.From = at.from
-		page, err := usagePage(ctx, s.Decider, wanted.namespace, at.shard, wanted.query)
+		page, slots, err := usagePage(ctx, s.Decider, wanted.namespace, at.shard, wanted.query)
 		if err != nil {
 			return nil, err
 		}
@@ -67,8 +68,11 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 		for i := range page.Unreadable {
 			response.Unreadable = append(response.Unreadable, &stintv1.UnreadableUsage{Policy: page.Unreadable[i].Policy, Key: page.Unreadable[i].Key})
 		}
-		at.read(&page)
+		at.read(&page, slots)
 		if at.shard == shard.ID(shards) || m.Key != "" && page.Next == (shard.UsagePlace{}) {
+			if m.Key == "" && at.met != slot.All() { //mutant:bills-of-a-moved-slot-left-out
+				return nil, errSlotsMoved
+			}
 			response.CompleteThrough = timestampOf(at.through)
 			return response, nil
 		}
@@ -80,13 +84,23 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	return response, nil
 }
 
-// usagePage reads one page of one shard.
-func usagePage(ctx context.Context, decider Decider, namespace string, id shard.ID, q shard.UsageQuery) (shard.UsagePage, error) {
+// errSlotsMoved is the error of a listing that has not met each slot on the shard that owned it.
+var errSlotsMoved = &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "slots are moving to other shards, " +
+	"and some may be missing from the list: list again from its beginning"}
+
+// usagePage reads one page of one shard, and the slots that it is about. A page about one key has the key's slot.
+func usagePage(ctx context.Context, decider Decider, namespace string, id shard.ID, q shard.UsageQuery) (
+	page shard.UsagePage, slots slot.Set, err error) {
 	d, err := decide(ctx, decider, shard.UsageRequest(namespace, id, q))
 	if err != nil {
-		return shard.UsagePage{}, err
+		return page, slots, err
 	}
-	return shard.UsageOf(namespace, d)
+	slots = d.Slots()
+	if q.Key != "" && !slots.Has(slot.Of(namespace, q.Key)) { //mutant:moved-key-has-no-bill
+		return page, slots, errSlotsMoved
+	}
+	page, err = shard.UsageOf(namespace, d)
+	return page, slots, err
 }
 
 // usageFilter is a checked request.
@@ -110,35 +124,50 @@ type usageToken struct {
 	shard   shard.ID
 	from    shard.UsagePlace
 	through limit.Time // of all pages so far; 0 if there was none
+	met     slot.Set   // each was owned by a shard for as long as this was read
+	here    slot.Set   // owned by this shard since its first page
 }
 
-const usageTokenForm = "1-%d-%x-%d-"
+const usageTokenForm = "1-%d-%x-%d"
 
 // String implements fmt.Stringer.
 func (t usageToken) String() string {
-	return fmt.Sprintf(usageTokenForm, t.shard, t.from.Place, t.through) + hex.EncodeToString([]byte(t.from.After))
+	return strings.Join([]string{fmt.Sprintf(usageTokenForm, t.shard, t.from.Place, t.through), t.met.String(), t.here.String(),
+		hex.EncodeToString([]byte(t.from.After))}, "-")
 }
 
 func usageTokenOf(text string, shards uint32) (t usageToken, err error) {
 	if text == "" {
 		return t, nil
 	}
+	wrong := shard.Invalidf("page_token", "is none that this cluster has given: begin without one")
+	parts := strings.Split(text, "-")
+	if len(parts) != 7 {
+		return t, wrong
+	}
 	_, err = fmt.Sscanf(text, usageTokenForm, &t.shard, &t.from.Place, &t.through)
-	after, notHex := hex.DecodeString(text[strings.LastIndexByte(text, '-')+1:])
-	t.from.After = string(after)
-	if err != nil || notHex != nil || t.String() != text || uint32(t.shard) >= shards {
-		return t, shard.Invalidf("page_token", "is none that this cluster has given: begin without one")
+	met, areSlots := slot.ParseSet(parts[4])
+	here, areToo := slot.ParseSet(parts[5])
+	after, notHex := hex.DecodeString(parts[6])
+	t.met, t.here, t.from.After = met, here, string(after)
+	if err != nil || !areSlots || !areToo || notHex != nil || t.String() != text || uint32(t.shard) >= shards {
+		return t, wrong
 	}
 	return t, nil
 }
 
-// read moves on past a page.
-func (t *usageToken) read(page *shard.UsagePage) {
+// read moves on past a page, which is about some slots.
+func (t *usageToken) read(page *shard.UsagePage, slots slot.Set) {
 	if t.through == 0 || page.Through < t.through {
 		t.through = page.Through
 	}
+	if t.from == (shard.UsagePlace{}) { // the shard's first page
+		t.here = slots
+	}
+	t.here.And(&slots)
 	if t.from = page.Next; page.Next == (shard.UsagePlace{}) {
-		t.shard++
+		t.met.Or(&t.here)
+		t.shard, t.here = t.shard+1, slot.Set{}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // listed is the answer of ListUsage as JSON has it.
@@ -70,6 +71,47 @@ func TestListUsageNamesWhatCannotBeRead(t *testing.T) {
 	l := w.listUsage(`{}`)
 	if len(l.Records) != 6 || len(l.Unreadable) != 3 || l.Unreadable[0].Key != "bad" {
 		t.Errorf("%+v", l)
+	}
+}
+
+// slotsOf are the slots that a shard of three has when nothing has moved, without those that left.
+func slotsOf(id shard.ID, left ...slot.ID) *slot.Set {
+	set, even := new(slot.Set), slot.Even(3)
+	for at := range even {
+		if shard.ID(even[at]) == id && !slices.Contains(left, slot.ID(at)) {
+			set.Add(slot.ID(at))
+		}
+	}
+	return set
+}
+
+// A slot moves from a shard that is still to be read to one that was read before: the listing has not met it, and says
+// so. A key of such a slot has no bill here either.
+func TestListUsageMissesNoSlot(t *testing.T) {
+	w := newWorld(t)
+	pages := pagesOf(121)
+	var moved []slot.ID
+	w.decider.decide = func(r shard.Request) shard.Result {
+		result := pages(r)
+		result.Decision.System.Slots = slotsOf(r.Shard)
+		if q := r.System.Usage; r.Shard == 2 && (q.From != (shard.UsagePlace{}) || q.Key != "") {
+			result.Decision.System.Slots = slotsOf(r.Shard, moved...)
+		}
+		return result
+	}
+	if l := w.listUsage(`{}`); len(l.Records) != 6 {
+		t.Errorf("nothing moves: %+v", l)
+	}
+	begun := w.listUsage(`{"pageSize":5}`)
+	key := "ann"
+	for i := 0; shard.Of(slot.Even(3), "default", key) != 2; i++ {
+		key = fmt.Sprint("ann", i)
+	}
+	moved = append(moved, slot.Of("default", key))
+	for _, body := range []string{`{}`, fmt.Sprintf(`{"pageToken":%q}`, begun.NextPageToken), fmt.Sprintf(`{"key":%q}`, key)} {
+		if status, _, text := w.post("ObserveService/ListUsage", body); status != 503 || !strings.Contains(text, "slots are moving") {
+			t.Errorf("%s: %d %s", body, status, text)
+		}
 	}
 }
 

@@ -30,6 +30,11 @@ type crowd struct {
 const crowdKeys, crowdWorkers = 8, 3
 
 func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
+	return newCrowdEvery(t, c, time.Millisecond, entries...)
+}
+
+// newCrowdEvery is newCrowd for a load with pauses, beside what takes long.
+func newCrowdEvery(t *testing.T, c *trio, pause time.Duration, entries ...int) *crowd {
 	crowd := &crowd{t: t, c: c, asking: make(chan struct{}, crowdWorkers), spent: map[string]uint64{}}
 	for _, i := range entries {
 		crowd.include(i)
@@ -41,7 +46,7 @@ func newCrowd(t *testing.T, c *trio, entries ...int) *crowd {
 		crowd.group.Go(func() {
 			for i := worker; ctx.Err() == nil; i++ {
 				crowd.spend(i)
-				breathe()
+				time.Sleep(pause)
 			}
 		})
 	}

@@ -80,30 +80,18 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	}
 }
 
-// TestACountGoesAlongWithItsSlot: up to three shards and down to two, every key goes on where it was.
-func TestACountGoesAlongWithItsSlot(t *testing.T) {
+// TestSlotsMoveUnderLoad: up to three shards and down to two, no request fails, and every unit is counted once.
+func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t, 1)
-		spent := uint64(0)
-		spend := func() {
-			t.Helper()
-			spent++
-			for i := range 60 {
-				key := fmt.Sprint("key ", i)
-				r := c.ask(i%3, shard.Check, "plenty", key)
-				if r.Err != nil || r.Decision.Limits[0].Used != spent {
-					t.Fatalf("%s: %+v, error %v; want %d", key, r.Decision, r.Err, spent)
-				}
-			}
-		}
-		spend()
+		crowd := newCrowdEvery(t, c, 40*time.Millisecond, 0, 1, 2)
 		for _, shards := range []uint32{3, 2} {
 			began := time.Now()
 			c.want(shards)
 			c.evenOver(shards)
 			t.Logf("%d shards after %v", shards, time.Since(began))
-			spend()
 		}
+		crowd.goesHome(0)
 	})
 }

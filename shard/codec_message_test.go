@@ -69,6 +69,10 @@ func fill(v reflect.Value, next *uint64) {
 		for i := range v.Len() {
 			fill(v.Index(i), next)
 		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), next)
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), next)

@@ -78,7 +78,7 @@ func (e *evaluation) forget(r *Request) Result {
 	f.record()
 	d := e.newDecision()
 	e.number(&d)
-	d.System = &SystemAnswer{Forgot: f.done}
+	d.System = &SystemAnswer{Forgot: f.done, Slots: slotsServed(&e.batch)}
 	return Result{Decision: d}
 }
 
@@ -125,7 +125,7 @@ func (f *forgetting) billed(keys []string) *Error {
 		return err
 	}
 	u := usageReader{UsageQuery: UsageQuery{Key: f.key}, namespace: f.namespace, policies: f.policies, mark: mark,
-		page: UsagePage{Through: f.at.Now}}
+		shown: showing(f.view, f.slotted), page: UsagePage{Through: f.at.Now}}
 	for _, key := range keys {
 		if record, found := f.lookup(key); found {
 			if err := u.read([]byte(key), record); err != nil {

@@ -122,13 +122,8 @@ func (m *moveEvaluation) refuse(why string) *Error {
 
 // ownsNothing reports whether the shard owns no slot.
 func (m *moveEvaluation) ownsNothing() bool {
-	for at := range slot.ID(slot.Count) {
-		status, err := m.statusOf(at)
-		if err != nil || status.State == SlotUnknown && m.tableOwns(at) || status.State != SlotUnknown && status.serves() {
-			return false
-		}
-	}
-	return true
+	served := slotsServed(&m.batch)
+	return served != nil && *served == slot.Set{}
 }
 
 // The most records and bytes of them that one step removes, so that an entry keeps its size.

@@ -306,7 +306,10 @@ type SystemAnswer struct {
 	Changed  *EventsChanged // ChangeEvents
 	Audit    []AuditRecord  // ReadAudit, newest first
 	Forgot   Forgot         // Forget
-	Moved    *MoveAnswer    // MoveSlot
+	// Slots are those that a ReadUsage or Forget is about: the shard's, at that time. nil: all. A caller that asks one
+	// shard after the other has met every key if it has met every slot.
+	Slots *slot.Set
+	Moved *MoveAnswer // MoveSlot
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }
@@ -358,6 +361,14 @@ func (d *Decision) Forgot() Forgot {
 		return Forgot{}
 	}
 	return d.System.Forgot
+}
+
+// Slots returns the slots that the answer to ReadUsage or Forget is about.
+func (d *Decision) Slots() slot.Set {
+	if d.System == nil || d.System.Slots == nil {
+		return slot.All()
+	}
+	return *d.System.Slots
 }
 
 // LimitStatus is one limit of one entry after the decision.

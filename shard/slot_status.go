@@ -102,15 +102,30 @@ func (b *batch) statusOf(at slot.ID) (SlotStatus, *Error) {
 	return s, nil
 }
 
+// slotsServed returns the slots that the shard owns now; nil: all.
+func slotsServed(b *batch) *slot.Set {
+	if !b.slotted && b.at.Slots == nil {
+		return nil
+	}
+	served := new(slot.Set)
+	for at := range slot.ID(slot.Count) {
+		status, err := b.statusOf(at)
+		if err == nil && status.serves() && (status.State != SlotUnknown || b.tableOwns(at)) {
+			served.Add(at)
+		}
+	}
+	return served
+}
+
 // aboutToMove refuses a hold on keys of several slots if one of them is about to move: as long as the hold is open, the
 // slot could not.
-func (b *batch) aboutToMove(r *Request) *Error {
-	if !b.slotted || !r.spans() {
+func (e *evaluation) aboutToMove(r *Request) *Error {
+	if !e.slotted || !r.spans() {
 		return nil
 	}
 	for i := range r.Entries {
 		at := slot.Of(r.Namespace, r.Entries[i].Key)
-		status, err := b.statusOf(at)
+		status, err := e.statusOf(at)
 		if err != nil {
 			return err
 		}

@@ -21,6 +21,11 @@ var ofAPI = []group{
 		"forget-by-one-grant": without(", auth.Override"),
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
+	{tests("api", "TestForgetMeetsEverySlot"), edits{"key-of-a-moving-slot-stays": without(" && f.met == slot.All()")}},
+	{tests("api", "TestListUsageMissesNoSlot"), edits{
+		"bills-of-a-moved-slot-left-out": never,
+		"moved-key-has-no-bill":          never,
+	}},
 	{tests("api", "TestATokenEndsWithAllThatItHasMade"), edits{"children-stay": always}},
 	{tests("api", "TestATokenThatHasEndedMakesNone"), edits{"ended-token-makes-one": always}},
 	{tests("api", "TestOneTokenLeavesStreamsToOthers"), edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
