@@ -32,6 +32,7 @@ type commandLine struct {
 	Serve   serveCommand   `cmd:"" group:"serve" help:"Run a node."`
 	Status  statusCommand  `cmd:"" group:"serve" help:"Show nodes, shards and what is wrong. Exit code 1: not healthy."`
 	Doctor  doctorCommand  `cmd:"" group:"serve" help:"Look for what is wrong, and say what to do."`
+	Shards  shardsCommand  `cmd:"" group:"serve" help:"Show which shards have the keys, and have more or fewer share them."`
 	Cluster clusterCommand `cmd:"" group:"serve" help:"Drain and remove nodes, upgrade, rotate the sealing secret."`
 	Token   tokenCommand   `cmd:"" group:"serve" help:"Tokens that requests prove themselves with."`
 	Backup  backupCommand  `cmd:"" group:"serve" help:"Write all that a running cluster knows into a file."`
@@ -68,7 +69,6 @@ var groups = kong.ExplicitGroups([]kong.Group{
 type clusterCommand struct {
 	Drain      drainCommand      `cmd:"" help:"Let a node hand its shards over, so that it can be stopped."`
 	RemoveNode removeNodeCommand `cmd:"" help:"Take a node out of the cluster for good."`
-	Shards     shardsCommand     `cmd:"" help:"Show which shards have the keys, and have more or fewer share them."`
 	LogLevel   logLevelCommand   `cmd:"" help:"Show or change how much a node logs, while it runs."`
 	Upgrade    upgradeCommand    `cmd:"" help:"Show and raise the feature level of a cluster that runs a new release."`
 	Secret     secretCommand     `cmd:"" help:"List, rotate and drop the secrets that ids of holds and decisions are sealed with."`

@@ -26,7 +26,7 @@ func completes(t *testing.T, dir, shell string, ask ...string) {
 	}
 	for line, want := range map[string]string{
 		"stint ser":              "serve",
-		"stint cluster ":         "drain remove-node shards log-level upgrade secret",
+		"stint cluster ":         "drain remove-node log-level upgrade secret",
 		"stint cluster upgrade ": "status pin finish",
 		"stint serve --api-a":    "--api-addr",
 		"stint status --output ": "table json",

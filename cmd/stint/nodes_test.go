@@ -131,8 +131,8 @@ func growing() *fakeCluster {
 
 func TestShardsShowsWhereTheSlotsAreAndWhatWaits(t *testing.T) {
 	f := growing()
-	transcript(t, "shards", 0, "cluster", "shards", "--addr", f.serve(t))
-	transcript(t, "shards_json", 0, "cluster", "shards", "-o", "json", "--addr", f.serve(t))
+	transcript(t, "shards", 0, "shards", "--addr", f.serve(t))
+	transcript(t, "shards_json", 0, "shards", "-o", "json", "--addr", f.serve(t))
 }
 
 func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
@@ -141,10 +141,10 @@ func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
 		3: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 1, s.SlotMoves[:1] },
 		4: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 0, nil },
 	})
-	transcript(t, "shards_moved", 0, "cluster", "shards", "3", "--addr", f.serve(t))
+	transcript(t, "shards_moved", 0, "shards", "3", "--addr", f.serve(t))
 	f = growing()
-	transcript(t, "shards_late", 1, "cluster", "shards", "3", "--wait", "1ms", "--addr", f.serve(t))
-	transcript(t, "shards_too_many", 1, "cluster", "shards", "257", "--addr", f.serve(t))
+	transcript(t, "shards_late", 1, "shards", "3", "--wait", "1ms", "--addr", f.serve(t))
+	transcript(t, "shards_too_many", 1, "shards", "257", "--addr", f.serve(t))
 }
 
 // A server that cannot be asked for a moment does not end the wait: the change goes on.

@@ -22,8 +22,8 @@ func (*shardsCommand) Help() string {
 	return "A key is in one of 1,024 slots, and each slot is on one shard. One shard uses the processors of one node, so a cluster " +
 		"begins with one, and gets more when that node is busy. Slots move two at a time, with all of their counts, while the cluster " +
 		"serves; a key waits for some milliseconds while its slot moves. A shard that is no longer wanted stays, without slots.\n\n" +
-		"    stint cluster shards       # where the slots are, and what those that move wait for\n" +
-		"    stint cluster shards 3\n\n" +
+		"    stint shards       # where the slots are, and what those that move wait for\n" +
+		"    stint shards 3\n\n" +
 		"Exit code 0: they share the keys (unless --wait 0). 1: it was refused, or slots are still to move after --wait."
 }
 
@@ -32,7 +32,7 @@ func (c *shardsCommand) Run(s streams) error {
 	const what = "shards"
 	left := ""
 	if c.Shards != 0 {
-		_, err := ask(c.remote, what, "it may have begun all the same: see stint cluster shards",
+		_, err := ask(c.remote, what, "it may have begun all the same: see stint shards",
 			c.cluster, stintv1connect.ClusterServiceClient.SetShards,
 			connect.NewRequest(&stintv1.SetShardsRequest{Shards: c.Shards}))
 		if err != nil {
@@ -52,7 +52,7 @@ func (c *shardsCommand) Run(s streams) error {
 		err = printShards(s, status)
 	}
 	if err == nil && left != "" {
-		err = fmt.Errorf("%s: after %v %s; it goes on: see stint cluster shards", what, c.Wait, left)
+		err = fmt.Errorf("%s: after %v %s; it goes on: see stint shards", what, c.Wait, left)
 	}
 	return err
 }
