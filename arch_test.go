@@ -68,14 +68,17 @@ var beside = map[string][]string{
 	"client/stintconnect":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	// how long batches wait: a rule without a clock
-	"internal/batchwait":       {},
-	"internal/edge/connlimit":  {"internal/edge/clientaddr", "internal/observe/loglimit"},            // how many connections a port has
-	"internal/observe/calllog": {"internal/observe/decisions", "internal/observe/loglimit"},          // the log of calls that fail or are slow
+	"internal/batchwait":      {},
+	"internal/edge/connlimit": {"internal/edge/clientaddr", "internal/observe/loglimit"}, // how many connections a port has
+	// the log of calls that fail or are slow
+	"internal/observe/calllog": {"internal/observe/decisions", "internal/observe/loglimit"},
 	"internal/edge/clientaddr": {},                                                                   // the client behind a proxy
 	"internal/observe/trace":   {"internal/observe/decisions", "internal/observe/loglimit", "shard"}, // spans of calls
-	"internal/edge/jwks":       {},                                                                   // tokens that others sign, and their keys
-	"internal/edge/keyhash":    {},                                                                   // keys of people as HMAC
-	"internal/notify":          {},                                                                   // events on their way to sinks
+	// tokens that others sign, and their keys
+	"internal/edge/jwks":    {},
+	"internal/edge/keyhash": {}, // keys of people as HMAC
+	// events on their way to sinks
+	"internal/notify": {},
 	// authenticates callers, and decides what they may do
 	"internal/edge/auth":           {},
 	"internal/edge/certfile":       {"internal/observe/loglimit"}, // PEM files that are watched
@@ -136,7 +139,7 @@ var doors = map[string][]string{
 	"github.com/alecthomas/kong":            {"cmd/stint"},
 	"github.com/HdrHistogram":               {"internal/offline/bench"},
 	"go.yaml.in/":                           {"policy", "cmd/stint", "api"}, // messages of policies as nodes of their file
-	"golang.org/x/crypto/x509roots":         {"cmd/stint"}, // authorities for an image that has none
+	"golang.org/x/crypto/x509roots":         {"cmd/stint"},                  // authorities for an image that has none
 	"golang.org/x/term":                     {"cmd/stint"},
 	"golang.org/x/sys":                      {"cmd/stint", "internal/offline/bench", "node", "raftfsm"},
 	"github.com/cespare/xxhash":             {"shard", "shard/slot", "shard/table"},

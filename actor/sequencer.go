@@ -183,7 +183,8 @@ func (q *sequencer) view(state *shard.State) view {
 	return view{&q.overlay, state, q.config.Room(q.overlay.bytes)}
 }
 
-// noteRefusals remembers what the loop reports. A refusal for a cap names the field, since it is about one policy or namespace.
+// noteRefusals remembers what the loop reports. A refusal for a cap names the field, since it is about one policy or
+// namespace.
 func (q *sequencer) noteRefusals(results []shard.Result) {
 	for i := range results {
 		switch err := results[i].Err; {

@@ -31,7 +31,8 @@ func (r *admission) give(n int64) { r.taken.Add(-n) }
 var errNoRoom = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
 	Message: "too many entries are under way on this node; nothing was counted; ask again"}
 
-// enter takes room for a call's message, and keeps the message for the event of the call. The call's exchange gives the room back when the answer is written.
+// enter takes room for a call's message, and keeps the message for the event of the call. The call's exchange gives the
+// room back when the answer is written.
 func enter(ctx context.Context, message any) error {
 	x, n := exchangeOf(ctx), weigh(message)
 	if !x.admission.take(n) {

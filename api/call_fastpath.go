@@ -83,8 +83,8 @@ func (l *unaryFastPath[Req, Res, P]) ServeHTTP(w http.ResponseWriter, r *http.Re
 // chunkBytes is the size up to which net/http holds an answer back and counts its length itself.
 const chunkBytes = 2048
 
-// fastPathCodec returns the codec of a call that the fast path can serve, and its timeout; a timeout below 0 means none.
-// A nil codec leaves the call to connect.
+// fastPathCodec returns the codec of a call that the fast path can serve, and its timeout; a timeout below 0 means
+// none. A nil codec leaves the call to connect.
 func fastPathCodec(r *http.Request) (e *codec, timeout time.Duration) {
 	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
 		return nil, 0

@@ -26,8 +26,8 @@ import (
 )
 
 // gatekeeper is what every call passes on its way in and out. It authenticates the caller and checks that it may call a
-// procedure, before any of the body is read; the handlers check each key (granted). It sets a missing deadline, gives an
-// error its code, and reports the end.
+// procedure, before any of the body is read; the handlers check each key (granted). It sets a missing deadline, gives
+// an error its code, and reports the end.
 type gatekeeper struct {
 	guard    *auth.Guard
 	ops      map[string]auth.Op // by procedure and path; written at registration only

@@ -18,8 +18,8 @@ import (
 const forgetEvery = 50 * time.Millisecond
 
 // forget asks every shard to delete its records of a key, until none has any left. The key's own shard is first: it
-// refuses a key with bills that are not to end, and leaves the audit record, even if a later shard does not answer. Both operations must be granted for the key under
-// every policy.
+// refuses a key with bills that are not to end, and leaves the audit record, even if a later shard does not answer.
+// Both operations must be granted for the key under every policy.
 func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetRequest) (
 	*stintv1.ForgetResponse, error) {
 	namespace, err := forgetProblem(m)

@@ -179,8 +179,8 @@ func (s tokenService) rotate(ctx context.Context, who string, m *stintv1.RotateT
 	return &stintv1.RotateTokenResponse{Token: text}, err
 }
 
-// revoke ends a record and, if that is asked for, what it has made: each in a change of its own, so a call that fails is
-// repeated, which ends the rest.
+// revoke ends a record and, if that is asked for, what it has made: each in a change of its own, so a call that fails
+// is repeated, which ends the rest.
 func (s tokenService) revoke(ctx context.Context, who string, m *stintv1.RevokeTokenRequest) (
 	*stintv1.RevokeTokenResponse, error) {
 	caller, response := callerIn(ctx), &stintv1.RevokeTokenResponse{}

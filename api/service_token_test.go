@@ -108,8 +108,8 @@ func newFamily(t *testing.T) *keptTokens {
 	return k
 }
 
-// TestATokenEndsWithAllThatItHasMade: also with what was made by a token that has ended since, and with what is made while
-// they end. A call that fails on the way is repeated, until none is left.
+// TestATokenEndsWithAllThatItHasMade: also with what was made by a token that has ended since, and with what is made
+// while they end. A call that fails on the way is repeated, until none is left.
 func TestATokenEndsWithAllThatItHasMade(t *testing.T) {
 	k := newFamily(t)
 	if children, err := k.revoke("aa", false); err != nil || !slices.Equal(children, []string{"aaa"}) {

@@ -223,8 +223,8 @@ func TestAChecksGoesStraightToItsOwner(t *testing.T) {
 	}
 }
 
-// awaited is a context that records when a goroutine waits for its end. If it has a deadline, the client does so first when
-// the check is in its queue.
+// awaited is a context that records when a goroutine waits for its end. If it has a deadline, the client does so first
+// when the check is in its queue.
 type awaited struct {
 	context.Context
 	by *atomic.Int64

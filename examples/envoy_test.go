@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 )
 
-// The configuration of Envoy has no field that Envoy does not know, and no value that it refuses at once. Envoy itself is not
-// started.
+// The configuration of Envoy has no field that Envoy does not know, and no value that it refuses at once. Envoy itself
+// is not started.
 func TestConfigurationOfEnvoyIsWellFormed(t *testing.T) {
 	var tree any
 	if err := yaml.Unmarshal([]byte(text(t, "envoy/envoy.yaml")), &tree); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the file
-// beside it, and the node starts with that file. The JavaScript of a page, in blocks "js", is in a program beside it, which
-// the page's commands run. What a page shows of a limiter that is to be left is in blocks of other kinds.
+// The pages of docs/from are correct, as the recipes are. The policies that a page shows, in blocks "yaml", are in the
+// file beside it, and the node starts with that file. The JavaScript of a page, in blocks "js", is in a program beside
+// it, which the page's commands run. What a page shows of a limiter that is to be left is in blocks of other kinds.
 func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
 	needLinux(t)
 	for _, tool := range []string{"sh", "curl", "redis-cli"} {
@@ -50,8 +50,8 @@ func TestPagesForThoseWhoComeFromElsewhere(t *testing.T) {
 	}
 }
 
-// giveNode gives a reader in dir the program of a page and what it imports: the client as npm would install it, Debian's
-// Express, and stand-ins for packages that cannot be had here.
+// giveNode gives a reader in dir the program of a page and what it imports: the client as npm would install it,
+// Debian's Express, and stand-ins for packages that cannot be had here.
 func giveNode(t *testing.T, dir, program string) {
 	t.Helper()
 	const express = "/usr/share/nodejs/express"

@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// pages have commands for a whole machine: they build stint in a clone, and their nodes listen at the ports of the manual. So
-// they are typed one after the other, by `make pages` and not by `go test ./...`. The words behind "sh" say how:
+// pages have commands for a whole machine: they build stint in a clone, and their nodes listen at the ports of the
+// manual. So they are typed one after the other, by `make pages` and not by `go test ./...`. The words behind "sh" say
+// how:
 //
 //	sh          typed into the page's shell
 //	sh server   the same, by somebody who has another terminal for the rest; ended before the next one
@@ -100,8 +101,9 @@ func typed(t *testing.T, page string, kinds ...string) {
 	}
 }
 
-// clone copies what git knows, or would take, to a directory "stint", of which docker-compose takes the name. Its path is
-// always the same, since the path is part of what is compiled: what one page has built, the others find in the build cache.
+// clone copies what git knows, or would take, to a directory "stint", of which docker-compose takes the name. Its path
+// is always the same, since the path is part of what is compiled: what one page has built, the others find in the build
+// cache.
 func clone(t *testing.T) string {
 	t.Helper()
 	list, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()

@@ -21,8 +21,8 @@ import (
 
 var measure = flag.Duration("measure", 0, "how long each round of TestWhatAskingCosts lasts")
 
-// TestWhatAskingCosts measures what a request costs that nginx asks about, beside the question alone and beside a request about
-// which nobody is asked. It demands nothing, and runs only when asked:
+// TestWhatAskingCosts measures what a request costs that nginx asks about, beside the question alone and beside a
+// request about which nobody is asked. It demands nothing, and runs only when asked:
 //
 //	go test -tags proxies -count=1 -v -run '^TestWhatAskingCosts$' ./examples -measure 5s
 func TestWhatAskingCosts(t *testing.T) {
@@ -67,8 +67,8 @@ func TestWhatAskingCosts(t *testing.T) {
 	}
 }
 
-// load has a crowd send requests for a time, and returns how many a second were answered with 200, and the time within which
-// 99 of 100 were.
+// load has a crowd send requests for a time, and returns how many a second were answered with 200, and the time within
+// which 99 of 100 were.
 func (w *world) load(last time.Duration, request func(caller, n int) (*http.Request, error)) (perSecond float64, tail time.Duration) {
 	var mu sync.Mutex
 	var all []time.Duration

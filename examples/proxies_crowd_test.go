@@ -24,8 +24,8 @@ func exactlyWithoutOwner(w *world) {
 	w.crowd(address, w.owner(address))
 }
 
-// crowd has 64 callers at one address send requests until each is denied, and kills a node when half of the quota is used. Exactly
-// the quota passes, less what failed. In the end the node is back.
+// crowd has 64 callers at one address send requests until each is denied, and kills a node when half of the quota is
+// used. Exactly the quota passes, less what failed. In the end the node is back.
 func (w *world) crowd(address string, dies int) {
 	c := w.from(address)
 	var mu sync.Mutex

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestProxyConfigurationsOfThePage holds that the configurations in the manual are those of the examples, which `make proxies`
-// runs.
+// TestProxyConfigurationsOfThePage holds that the configurations in the manual are those of the examples, which `make
+// proxies` runs.
 func TestProxyConfigurationsOfThePage(t *testing.T) {
 	const page = "../docs/proxies.md"
 	text, err := os.ReadFile(page)

@@ -52,7 +52,8 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// TestProxiesSendTheirToken holds that nodes which ask for tokens take the one of a proxy, and that nobody passes without.
+// TestProxiesSendTheirToken holds that nodes which ask for tokens take the one of a proxy, and that nobody passes
+// without.
 func TestProxiesSendTheirToken(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
@@ -84,8 +85,8 @@ func (w *world) with(t *testing.T) *world {
 	return &of
 }
 
-// decided tells a story at an address of its own, and once more at another one if the nodes could not decide in time: the gate
-// waits 250 ms for them, and this machine may be busy.
+// decided tells a story at an address of its own, and once more at another one if the nodes could not decide in time:
+// the gate waits 250 ms for them, and this machine may be busy.
 func (w *world) decided(story int, tell func(w *world, address string) error) {
 	w.Helper()
 	for try := range 10 {
@@ -131,7 +132,8 @@ func answers(w *world, address string) error {
 	return nil
 }
 
-// forged sends every header by which a proxy might tell the gate who asks for what, and asks the proxy to drop them on the way.
+// forged sends every header by which a proxy might tell the gate who asks for what, and asks the proxy to drop them on
+// the way.
 func forged(w *world, address string) error {
 	const stranger = "192.0.2.7"
 	header := http.Header{}
@@ -210,8 +212,8 @@ func spellings(w *world, address string) error {
 	return w.used("login", address, logins)
 }
 
-// unreadable sends requests of readers that a node refuses to read as a question, or that the proxy may fail to make one. Whatever
-// reaches the site, and be it to be refused there, has been counted.
+// unreadable sends requests of readers that a node refuses to read as a question, or that the proxy may fail to make
+// one. Whatever reaches the site, and be it to be refused there, has been counted.
 func unreadable(w *world, address string) error {
 	path := "/unreadable/" + address
 	ask := func(target string, headers ...string) {
@@ -268,7 +270,8 @@ func twice(w *world, address string) error {
 	return w.used("site", address, 3)
 }
 
-// dead holds that what the proxy was told to do without a node happens: with nodes that hang, and with nodes that are gone.
+// dead holds that what the proxy was told to do without a node happens: with nodes that hang, and with nodes that are
+// gone.
 func dead(w *world) {
 	for _, how := range []struct {
 		name string

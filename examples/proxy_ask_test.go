@@ -100,7 +100,8 @@ func (w *world) raw(address, request string) (status int) {
 	return response.StatusCode
 }
 
-// used returns an error if an address has used another part of the one limit of a policy, as a node that lives knows it.
+// used returns an error if an address has used another part of the one limit of a policy, as a node that lives knows
+// it.
 func (w *world) used(policy, address string, want uint64) error {
 	w.Helper()
 	if used := w.count(policy, address); used != want {

@@ -88,7 +88,8 @@ type world struct {
 	undecided *atomic.Bool // an answer said that the nodes could not decide
 }
 
-// site answers with what it was asked for. It keeps the first lines of requests, also of those that its server refuses to read.
+// site answers with what it was asked for. It keeps the first lines of requests, also of those that its server refuses
+// to read.
 type site struct {
 	net.Listener
 	mu    sync.Mutex
@@ -145,8 +146,8 @@ func (s *site) takes(uri string) int {
 	return n
 }
 
-// front starts three nodes with the policies of a proxy's example, a site, and the proxy. The policies and the configuration
-// are the example's but for the addresses, and the token.
+// front starts three nodes with the policies of a proxy's example, a site, and the proxy. The policies and the
+// configuration are the example's but for the addresses, and the token.
 func front(t *testing.T, p program) *world {
 	t.Helper()
 	return frontOf(t, p, filepath.Join(p.name, "policies.yaml"), testcluster.Options{Nodes: 3}, "")

@@ -20,8 +20,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// Every recipe works as its README says. The commands of its blocks "sh" run in one shell, in order, from the root of the
-// project. A block "json" or "text" that follows shows their output:
+// Every recipe works as its README says. The commands of its blocks "sh" run in one shell, in order, from the root of
+// the project. A block "json" or "text" that follows shows their output:
 //
 //	json   one JSON value for each answer. An answer may have more fields, and its lists of objects may have more elements;
 //	       "..." stands for any text
@@ -85,7 +85,8 @@ func follow(t *testing.T, readme string, as reader) {
 	t.Helper()
 	steps := stepsOf(t, readme, "sh")
 	var script strings.Builder
-	script.WriteString("set -eu\ntrap 'kill ${!:-} 2> /dev/null || true' EXIT\n") // the program that a page started beside, if any
+	// the program that a page started beside, if any
+	script.WriteString("set -eu\ntrap 'kill ${!:-} 2> /dev/null || true' EXIT\n")
 	for _, s := range steps {
 		fmt.Fprintf(&script, "%s\nprintf '\\036'\n", as.replaces.Replace(s.commands))
 	}
@@ -94,7 +95,8 @@ func follow(t *testing.T, readme string, as reader) {
 	shell := exec.CommandContext(ctx, "sh")
 	shell.WaitDelay = time.Second
 	shell.Dir = as.dir
-	shell.Env = append(os.Environ(), "STINT="+binary(t), "STINT_ADDR="+as.address, "NODE_PATH=/usr/share/nodejs") // where Debian's Express finds its parts
+	// where Debian's Express finds its parts
+	shell.Env = append(os.Environ(), "STINT="+binary(t), "STINT_ADDR="+as.address, "NODE_PATH=/usr/share/nodejs")
 	shell.Stdin = strings.NewReader(script.String())
 	var stderr bytes.Buffer
 	shell.Stderr = &stderr

@@ -67,7 +67,8 @@ func TestSeedRow18RulesInFrontShareTheCounters(t *testing.T) {
 			t.Errorf("login %d passes: %v", i+1, got)
 		}
 	}
-	for _, path := range []string{"/login", "/about"} { // the first meets no rule: there is no way back from its exact path
+	// the first meets no rule: there is no way back from its exact path
+	for _, path := range []string{"/login", "/about"} {
 		if !passes(t, envoy, "path", path, "method", "GET", "remote_address", "192.0.2.7") {
 			t.Errorf("%s is over", path)
 		}
@@ -118,8 +119,8 @@ func TestSeedRow63ProductsOfAVendor(t *testing.T) {
 	}
 }
 
-// Envoys on three nodes, of which one is killed: never more than the limit, whatever is in doubt. What is in doubt, Envoy lets
-// pass unless failure_mode_deny is set, and stint does not count it as admitted.
+// Envoys on three nodes, of which one is killed: never more than the limit, whatever is in doubt. What is in doubt,
+// Envoy lets pass unless failure_mode_deny is set, and stint does not count it as admitted.
 func TestEnvoysNeverGetMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	c := startEnvoyNodes(t, 3)

@@ -7,8 +7,8 @@ import (
 	_ "time/tzdata" // so that the test knows New York on any machine
 )
 
-// The number of probes that one operator may commission: a quota that never comes back by itself, with a unit back for each
-// return.
+// The number of probes that one operator may commission: a quota that never comes back by itself, with a unit back for
+// each return.
 func TestSeedRow25ALifetimeQuotaWithRelease(t *testing.T) {
 	c := node(t)
 	commission := func(probe int) decision {

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
-// The block of a key grows with repeated violations. The third failure in a row blocks for 1 s, each further one for twice as
-// long, up to the maximum.
+// The block of a key grows with repeated violations. The third failure in a row blocks for 1 s, each further one for
+// twice as long, up to the maximum.
 func TestSeedRow35TheBlockGrowsWithEachFailure(t *testing.T) {
 	c := node(t)
 	// Concurrent attempts can all fail, even after the first of them have blocked the key.

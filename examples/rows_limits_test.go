@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rows 8 and 36 to 39 need limits that a test can fill before a window ends. Where the row's own numbers have a short aligned
-// window, the test sends everything in one call, which has one time.
+// Rows 8 and 36 to 39 need limits that a test can fill before a window ends. Where the row's own numbers have a short
+// aligned window, the test sends everything in one call, which has one time.
 
 // A minute and an hour are one policy and one call. A request that one of them denies is not counted by the other.
 func TestSeedRow08MinuteAndHourAreOneDecision(t *testing.T) {
@@ -51,8 +51,8 @@ func TestSeedRow09DenialsHaveReasons(t *testing.T) {
 	}
 }
 
-// increment(key, windowSeconds) -> {count, resetAt}: a window that begins with the first hit, and a count that continues
-// above the quota.
+// increment(key, windowSeconds) -> {count, resetAt}: a window that begins with the first hit, and a count that
+// continues above the quota.
 func TestSeedRow10CountInAWindowFromTheFirstHit(t *testing.T) {
 	c := node(t)
 	for name, e := range map[string]object{

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
-// Row 88: the counts of a login must be exact. Sixty machines guess at one account, asking three nodes; account, address and
-// pair are keys of several shards. A request that one of them denies has changed none of the others, and every failure is
-// settled at another node than it was reserved at.
+// Row 88: the counts of a login must be exact. Sixty machines guess at one account, asking three nodes; account,
+// address and pair are keys of several shards. A request that one of them denies has changed none of the others, and
+// every failure is settled at another node than it was reserved at.
 func TestSeedRow88ALoginIsExactAcrossShardsAndNodes(t *testing.T) {
 	clients := nodes(t)
 	const machines, quota = 60, 20
@@ -81,8 +81,8 @@ func TestSeedRow88AVanishedLoginIsAFailureOnEveryShard(t *testing.T) {
 
 func machine(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
 
-// awaitUsed waits until the used count is as wanted and nothing is held: shards other than the deciding one follow a moment
-// later.
+// awaitUsed waits until the used count is as wanted and nothing is held: shards other than the deciding one follow a
+// moment later.
 func awaitUsed(t *testing.T, c client, policy, key string, want uint64) (s status) {
 	t.Helper()
 	await.Until(t, fmt.Sprintf("%s on %s: %d are used and none held", policy, key, want), func() bool {

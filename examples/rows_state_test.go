@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The stored {"count":42,"resetAt":1706745600000} can be read by people here too: the same two numbers under two names, for the key
-// that was asked for.
+// The stored {"count":42,"resetAt":1706745600000} can be read by people here too: the same two numbers under two names,
+// for the key that was asked for.
 func TestSeedRow11TheStateIsTwoNumbers(t *testing.T) {
 	c := node(t)
 	counted := c.count(entry("stoma", "row 11", "cost", 42)).limit(t, "window")

@@ -53,8 +53,8 @@ func TestSeedRow40To43BurstAndDayOfEachTier(t *testing.T) {
 	}
 }
 
-// emptyBucket asks for more than the bucket holds, and compares each answer with its own bucket, which it refills by the
-// times of the answers.
+// emptyBucket asks for more than the bucket holds, and compares each answer with its own bucket, which it refills by
+// the times of the answers.
 func emptyBucket(c client, key string, want tier) (admitted uint64) {
 	c.t.Helper()
 	const micro = 1_000_000 // levels are in millionths of a token, so that a microsecond refills a whole number

@@ -175,7 +175,8 @@ func (a *admin) SetShards(ctx context.Context, shards uint32) error {
 	return err
 }
 
-// change applies a change of a node to the table, which it reads first: by an old one, there might seem to be nothing to change.
+// change applies a change of a node to the table, which it reads first: by an old one, there might seem to be nothing
+// to change.
 func (a *admin) change(ctx context.Context, node string, apply func(*placement.Table) (*placement.Table, error)) error {
 	if !a.view.hasTable() {
 		return errNoTable

@@ -22,8 +22,9 @@ func newBackupDocument(of *documents) *document[backupRecord] {
 	return newDocument(documentConfig[backupRecord]{of: of, name: backupDocument, what: "record of a backup"})
 }
 
-// Picture implements api.ClusterAdmin. A read that the shard's owner commits shows how far the shard is; this node's replica
-// is pictured when it is that far. So the picture has everything that was answered before, whichever replica it is of.
+// Picture implements api.ClusterAdmin. A read that the shard's owner commits shows how far the shard is; this node's
+// replica is pictured when it is that far. So the picture has everything that was answered before, whichever replica it
+// is of.
 func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
 	t := a.view.newestTable()
 	if !a.view.hasTable() {
@@ -81,8 +82,8 @@ func (a *admin) RecordBackup(ctx context.Context, begun time.Time, bytes uint64)
 	})
 }
 
-// lastBackup returns when the newest backup was begun, as this node's replica of the system shard says; the zero time if there
-// is no backup, or no replica. A status commits nothing.
+// lastBackup returns when the newest backup was begun, as this node's replica of the system shard says; the zero time
+// if there is no backup, or no replica. A status commits nothing.
 func (a *admin) lastBackup() time.Time {
 	replica := a.replicas.of(shard.System)
 	if replica == nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/stint-io/stint/api"
 )
 
-// keyRotation says how far the listed nodes are with a change of the cluster key, and whether the next step is safe: every line
-// that a node sends with must be accepted by all. It says nothing when all nodes have the same single line, and where none has a
-// cluster key.
+// keyRotation says how far the listed nodes are with a change of the cluster key, and whether the next step is safe:
+// every line that a node sends with must be accepted by all. It says nothing when all nodes have the same single line,
+// and where none has a cluster key.
 func keyRotation(nodes []api.NodeStatus) (moves, problems []string) {
-	var asked, silent []string // the nodes that belong to the cluster, and those among them that do not say which lines they have
+	// the nodes that belong to the cluster, and those among them that do not say which lines they have
+	var asked, silent []string
 	senders, holders := map[string][]string{}, map[string][]string{}
 	for _, n := range nodes {
 		if n.State == "removed" {

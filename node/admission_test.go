@@ -88,8 +88,8 @@ func TestAnUnlistedPeerGetsNoDocumentsAndIsNotBelieved(t *testing.T) {
 	})
 }
 
-// A node that was removed and does not stop is out all the same: its standing connections end, and it gets no new ones but to ask,
-// which tells it that it was removed, and nothing else.
+// A node that was removed and does not stop is out all the same: its standing connections end, and it gets no new ones
+// but to ask, which tells it that it was removed, and nothing else.
 func TestARemovedNodeIsOutThoughItDoesNotStop(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -105,7 +105,8 @@ func TestARemovedNodeIsOutThoughItDoesNotStop(t *testing.T) {
 		if err := c.nodes[0].admin.RemoveNode(ctx, "n4"); err != nil {
 			t.Fatal(err)
 		}
-		c.await("it is removed", func(s api.ClusterStatus) bool { return s.Nodes[3].State == "removed" }) // nobody stops it here
+		// nobody stops it here
+		c.await("it is removed", func(s api.ClusterStatus) bool { return s.Nodes[3].State == "removed" })
 		await.Until(t, "the connection that stood ends", func() bool {
 			_, err := peer.Ask(stands, placement.Question{})
 			return err != nil

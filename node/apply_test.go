@@ -46,8 +46,8 @@ func (c *trio) quota(t *testing.T, i int, key string) uint64 {
 	return r.Decision.Limits[0].Quota
 }
 
-// watchQuotas asks the first and the third node in turn for a key's quota until ctx ends. The quotas only grow, so they must
-// never go back. It sends the time on first when it sees the wanted quota.
+// watchQuotas asks the first and the third node in turn for a key's quota until ctx ends. The quotas only grow, so they
+// must never go back. It sends the time on first when it sees the wanted quota.
 func (c *trio) watchQuotas(ctx context.Context, t *testing.T, key string, wanted uint64, first chan<- time.Time) {
 	newest := uint64(0)
 	for i := 0; ctx.Err() == nil; i += 2 {

@@ -16,8 +16,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those above it;
-// the exception is the view, which wakes the router that asks it, and has the connections of removed nodes cut.
+// assemble connects the parts of the node: each gets what it needs. It starts none of them. Each part is given those
+// above it; the exception is the view, which wakes the router that asks it, and has the connections of removed nodes
+// cut.
 func (n *Node) assemble(policies *policy.Set) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	wake := func() { n.router.Wake() }

@@ -18,9 +18,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkDecide measures a request's way from the router of the node that was asked to the owner's log and back, without a
-// protocol: three nodes on real disks and loopback in one process. Each caller asks one node, waits for the answer, and asks
-// again. cpu-us/op is the processor time of all three nodes and the callers.
+// BenchmarkDecide measures a request's way from the router of the node that was asked to the owner's log and back,
+// without a protocol: three nodes on real disks and loopback in one process. Each caller asks one node, waits for the
+// answer, and asks again. cpu-us/op is the processor time of all three nodes and the callers.
 func BenchmarkDecide(b *testing.B) {
 	for _, shards := range []int{1, 4, 16} {
 		for _, callers := range []int{1, 64, 1024} {

@@ -17,14 +17,14 @@ const (
 	canaryEvery = time.Minute
 	// canaryWithin bounds one round.
 	canaryWithin = 5 * time.Second
-	// canaryKept is how long a shard keeps a canary's count after its node has gone. A node that was away for half as long begins
-	// another one.
+	// canaryKept is how long a shard keeps a canary's count after its node has gone. A node that was away for half as long
+	// begins another one.
 	canaryKept = 24 * time.Hour
 )
 
-// canary counts a key of its own on each shard, the way that clients' requests go, and compares what the shard says with what was
-// answered before: acked <= used <= acked + unknown. So it sees a count that was lost or taken twice, wherever that happened. The
-// reconciler calls look; a round is a task, of which one runs at a time and owns books.
+// canary counts a key of its own on each shard, the way that clients' requests go, and compares what the shard says
+// with what was answered before: acked <= used <= acked + unknown. So it sees a count that was lost or taken twice,
+// wherever that happened. The reconciler calls look; a round is a task, of which one runs at a time and owns books.
 type canary struct {
 	node     string
 	now      func() time.Time
@@ -54,7 +54,8 @@ type canaryBook struct {
 	acked, unknown uint64    // counts that were answered, and that may have been taken
 }
 
-// look begins a round when it is time. The nodes take turns, each at its own time, so a shard is checked once in canaryEvery or so.
+// look begins a round when it is time. The nodes take turns, each at its own time, so a shard is checked once in
+// canaryEvery or so.
 func (c *canary) look() {
 	now := c.now()
 	if c.next.IsZero() || now.Before(c.next.Add(-canaryKept)) { // the clock may have been set back
@@ -104,7 +105,8 @@ func (c *canary) keyOn(id shard.ID) string {
 	}
 }
 
-// judge compares a shard's answer with the book. After a violation the book goes on from what the shard says, so each is told once.
+// judge compares a shard's answer with the book. After a violation the book goes on from what the shard says, so each
+// is told once.
 func (c *canary) judge(id shard.ID, result *shard.Result) {
 	b := c.books[id]
 	if result.Err != nil {

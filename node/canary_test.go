@@ -58,8 +58,8 @@ func (c *cage) count(_ context.Context, all []shard.Request) (results []shard.Re
 	return results
 }
 
-// What is within acked <= used <= acked + unknown is no violation: the truth, refusals, and requests whose fate is not known, counted
-// or not.
+// What is within acked <= used <= acked + unknown is no violation: the truth, refusals, and requests whose fate is not
+// known, counted or not.
 func TestTheCanaryIsQuietWhileCountsAreExact(t *testing.T) {
 	c := newCage()
 	c.sing(3)

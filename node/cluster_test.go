@@ -34,9 +34,9 @@ func newTrio(t testing.TB, shards ...int) *trio {
 	return c
 }
 
-// trioToBe returns three nodes that are not yet started, so that a test can still change them. Nodes that are added and still
-// run when the test ends are stopped too. There are the shards of testConfig, unless the test says how many: tests of where
-// replicas are, and of all shards at once, take more.
+// trioToBe returns three nodes that are not yet started, so that a test can still change them. Nodes that are added and
+// still run when the test ends are stopped too. There are the shards of testConfig, unless the test says how many:
+// tests of where replicas are, and of all shards at once, take more.
 func trioToBe(t testing.TB, shards ...int) *trio {
 	t.Helper()
 	c := &trio{t: t, journal: newJournal(t)}

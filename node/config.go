@@ -27,20 +27,22 @@ import (
 
 // Config configures a node. Zero values are documented; Start fills in the defaults.
 type Config struct {
-	DataDir    string   // the node's own, shared with no other; required
-	NodeID     string   // "": the one kept in the data dir, or a new one
-	APIAddr    string   // "": 127.0.0.1:7400
-	GRPCAddr   string   // a second port, for gRPC alone; "": none
-	PeerAddr   string   // "": 127.0.0.1:7401
-	GossipAddr string   // "": 127.0.0.1:7402
-	RedisAddr  string   // "": the Redis protocol is not served
-	APIHosts   []string // host names by which clients reach the API, besides addresses and names without a dot; .SUFFIX: all names below
-	Advertise  string   // host that other nodes dial; "": that of the addresses above
-	Zone       string
-	Version    string // of this build, for display
+	DataDir    string // the node's own, shared with no other; required
+	NodeID     string // "": the one kept in the data dir, or a new one
+	APIAddr    string // "": 127.0.0.1:7400
+	GRPCAddr   string // a second port, for gRPC alone; "": none
+	PeerAddr   string // "": 127.0.0.1:7401
+	GossipAddr string // "": 127.0.0.1:7402
+	RedisAddr  string // "": the Redis protocol is not served
+	// host names by which clients reach the API, besides addresses and names without a dot; .SUFFIX: all names below
+	APIHosts  []string
+	Advertise string // host that other nodes dial; "": that of the addresses above
+	Zone      string
+	Version   string // of this build, for display
 
-	Join            []string // seeds, host:port
-	BootstrapExpect int      // nodes that found a cluster together; 0: 1. With Join set and 1, the node joins and founds nothing
+	Join []string // seeds, host:port
+	// nodes that found a cluster together; 0: 1. With Join set and 1, the node joins and founds nothing
+	BootstrapExpect int
 
 	Shards       int           // 0: 4; used when the cluster is created
 	Replicas     int           // 0: 3; likewise
@@ -49,10 +51,12 @@ type Config struct {
 
 	ClientTLS *clienttls.Files // nil: the ports of clients in plaintext
 
-	ClusterKeyFile string    // peer.ClusterKey; created if it is missing, on loopback; "": see mayBeJoined
-	PeerTLS        *peer.TLS // certificates for the peer port, where the cluster key then counts nothing; nil: there are none
-	InsecurePeers  bool      // allows plaintext peers off loopback too
-	InsecureAPI    bool      // allows the client ports off loopback without TLS too, where anybody may do everything until there is a token
+	ClusterKeyFile string // peer.ClusterKey; created if it is missing, on loopback; "": see mayBeJoined
+	// certificates for the peer port, where the cluster key then counts nothing; nil: there are none
+	PeerTLS       *peer.TLS
+	InsecurePeers bool // allows plaintext peers off loopback too
+	// allows the client ports off loopback without TLS too, where anybody may do everything until there is a token
+	InsecureAPI bool
 	// AdminTokenFile is a file with a token that may do everything. It is the cluster's first one, if there is none yet.
 	AdminTokenFile string
 	adminToken     *auth.Record // read from it; nil: none was given
@@ -79,15 +83,19 @@ type Config struct {
 
 // World replaces parts of the machine, for simulations. Its zero value is the machine.
 type World struct {
-	Now    func() time.Time                                         // the clock, with its monotonic reading
-	Slept  func() time.Duration                                     // how long the machine has been suspended; with Now nil, the machine's
-	FS     raftfsm.FS                                               // under the log
-	Listen func(addr string) (net.Listener, error)                  // opens every port, and the socket in the data directory
-	Dial   func(ctx context.Context, addr string) (net.Conn, error) // connects to other nodes, sinks and the collector of traces
-	Gossip func(gossip.Config) (Membership, error)                  // instead of gossip.Start
-	Memory int64                                                    // bytes that the process may use; 0: as Memory says
-	NoAPI  bool                                                     // requests come through Node.Decide only
-	Newest shard.Level                                              // the newest feature level that the binary knows; 0: shard.LevelNewest
+	Now func() time.Time // the clock, with its monotonic reading
+	// how long the machine has been suspended; with Now nil, the machine's
+	Slept func() time.Duration
+	FS    raftfsm.FS // under the log
+	// opens every port, and the socket in the data directory
+	Listen func(addr string) (net.Listener, error)
+	// connects to other nodes, sinks and the collector of traces
+	Dial   func(ctx context.Context, addr string) (net.Conn, error)
+	Gossip func(gossip.Config) (Membership, error) // instead of gossip.Start
+	Memory int64                                   // bytes that the process may use; 0: as Memory says
+	NoAPI  bool                                    // requests come through Node.Decide only
+	// the newest feature level that the binary knows; 0: shard.LevelNewest
+	Newest shard.Level
 
 	Sinks SinkWorld // how sinks are reached
 
@@ -150,8 +158,9 @@ func (c *Config) newestLevel() shard.Level { return cmp.Or(c.World.Newest, shard
 // alone reports whether the node founds a cluster of its own.
 func (c *Config) alone() bool { return c.BootstrapExpect == 1 && len(c.Join) == 0 }
 
-// mayBeJoined reports whether the ports for other nodes are opened. A lone node opens them only when its configuration says
-// how other nodes are recognized, or that it does not matter: otherwise anybody with an account on the machine could join it.
+// mayBeJoined reports whether the ports for other nodes are opened. A lone node opens them only when its configuration
+// says how other nodes are recognized, or that it does not matter: otherwise anybody with an account on the machine
+// could join it.
 func (c *Config) mayBeJoined() bool {
 	return !c.Dev && (!c.alone() || c.ClusterKeyFile != "" || c.InsecurePeers || c.PeerTLS != nil)
 }
@@ -197,8 +206,8 @@ func (c *Config) validate() error {
 	return c.validateKey()
 }
 
-// validateClientAddrs refuses client ports off loopback without TLS, unless the configuration explicitly allows them: everybody
-// on the way could read and change what clients send.
+// validateClientAddrs refuses client ports off loopback without TLS, unless the configuration explicitly allows them:
+// everybody on the way could read and change what clients send.
 func (c *Config) validateClientAddrs() error {
 	for i, name := range c.APIHosts {
 		if problem := api.HostProblem(strings.TrimPrefix(name, ".")); problem != "" {
@@ -233,8 +242,8 @@ func (c *Config) portOf(addr string) auth.Port {
 	return auth.Public
 }
 
-// isLoopback reports whether an address can certainly be reached from this machine only. It lets malformed addresses pass:
-// net.Listen reports them.
+// isLoopback reports whether an address can certainly be reached from this machine only. It lets malformed addresses
+// pass: net.Listen reports them.
 func isLoopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -259,8 +268,8 @@ func (c *Config) validatePeerAddr() error {
 		"(--peer-cert, --peer-key, --peer-ca), or --insecure if everybody on that network may change counts", c.PeerAddr)
 }
 
-// validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to gossip,
-// which resolves them.
+// validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to
+// gossip, which resolves them.
 func (c *Config) validateGossipAddr() error {
 	host, _, err := net.SplitHostPort(c.GossipAddr)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 // firstTokenName is the name of the token of --admin-token-file.
 const firstTokenName = "admin"
 
-// warnOfExposed says which secrets of the configuration every user of this machine may read. The cluster key has its own check.
+// warnOfExposed says which secrets of the configuration every user of this machine may read. The cluster key has its
+// own check.
 func (c *Config) warnOfExposed() {
 	files := [][2]string{{"admin-token-file", c.AdminTokenFile}}
 	if c.ClientTLS != nil {

@@ -28,9 +28,9 @@ func (c *Config) checkKeys() error {
 	return nil
 }
 
-// validateKey refuses plaintext gossip, on loopback too: 29 bytes from any sender, or one compressed packet, end a process that
-// takes part in it (memberlist 0.6.0 allocates memory by the lengths that a packet claims). With a key, packets that are not
-// sealed with it are dropped unread.
+// validateKey refuses plaintext gossip, on loopback too: 29 bytes from any sender, or one compressed packet, end a
+// process that takes part in it (memberlist 0.6.0 allocates memory by the lengths that a packet claims). With a key,
+// packets that are not sealed with it are dropped unread.
 func (c *Config) validateKey() error {
 	if !c.mayBeJoined() || c.ClusterKeyFile != "" || c.InsecurePeers {
 		return nil
@@ -44,8 +44,8 @@ func (c *Config) validateKey() error {
 // makesKey reports whether a key that is missing is made: all nodes are on this machine.
 func (c *Config) makesKey() bool { return isLoopback(c.GossipAddr) && isLoopback(c.PeerAddr) }
 
-// clusterKey reads the key that all nodes share. It creates a missing one if all nodes are on this machine. It returns nil when
-// there is to be none.
+// clusterKey reads the key that all nodes share. It creates a missing one if all nodes are on this machine. It returns
+// nil when there is to be none.
 func (c *Config) clusterKey() (*peer.KeyFile, error) {
 	if c.ClusterKeyFile == "" {
 		return nil, nil

@@ -12,16 +12,17 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// crowd spends at all nodes without rest, each request with a deadline of 5 s, and records how much it spent. None of its
-// requests may fail, whatever happens to the nodes that it does not ask. Its keys' quotas never run out.
+// crowd spends at all nodes without rest, each request with a deadline of 5 s, and records how much it spent. None of
+// its requests may fail, whatever happens to the nodes that it does not ask. Its keys' quotas never run out.
 type crowd struct {
 	t      *testing.T
 	c      *trio
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	asking  chan struct{} // each worker has a place while it asks a node; who changes which nodes are asked has all of them
-	entries []*Node       // guarded by asking: the nodes to ask
+	// each worker has a place while it asks a node; who changes which nodes are asked has all of them
+	asking  chan struct{}
+	entries []*Node // guarded by asking: the nodes to ask
 
 	mu    sync.Mutex
 	spent map[string]uint64 // guarded by mu: by key

@@ -17,8 +17,8 @@ func diskError(err error) error {
 	return err
 }
 
-// untrusted wraps a fatal error in ErrDisk if it comes from stores that have stopped: a goroutine that they refuse may be the
-// first to tell the node, before the one that saw the disk fail.
+// untrusted wraps a fatal error in ErrDisk if it comes from stores that have stopped: a goroutine that they refuse may
+// be the first to tell the node, before the one that saw the disk fail.
 func untrusted(err error) error {
 	if errors.Is(err, raftfsm.ErrUntrusted) && !errors.Is(err, ErrDisk) {
 		return fmt.Errorf("%w: %w", ErrDisk, err)
@@ -26,15 +26,16 @@ func untrusted(err error) error {
 	return err
 }
 
-// dataDir is this node's data directory with the stores in it. One goroutine opens it, the start's or else the founder's, before
-// any other goroutine uses it; from then on all methods may be called concurrently.
+// dataDir is this node's data directory with the stores in it. One goroutine opens it, the start's or else the
+// founder's, before any other goroutine uses it; from then on all methods may be called concurrently.
 type dataDir struct {
 	path   string
 	config raftfsm.StoresConfig         // of a directory that exists
 	opened func(stores *raftfsm.Stores) // called once
 	stores *raftfsm.Stores              // nil: not open. A new directory is created once the cluster is known
 
-	distrust atomic.Pointer[raftfsm.Distrust] // why a process before had to end; nil: none had to, or the directory is not open
+	// why a process before had to end; nil: none had to, or the directory is not open
+	distrust atomic.Pointer[raftfsm.Distrust]
 }
 
 // exists reports whether there is a directory, open or not.

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-io/stint/raftfsm"
 )
 
-// A node alone ends with status 75 when the end of its log is lost. Once a person has decided that it goes on with what is left, it
-// says so; one that was stopped in order does not.
+// A node alone ends with status 75 when the end of its log is lost. Once a person has decided that it goes on with what
+// is left, it says so; one that was stopped in order does not.
 func TestAStartAfterStatus75SaysSo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -48,8 +48,8 @@ func TestAStartAfterStatus75SaysSo(t *testing.T) {
 	})
 }
 
-// Several goroutines write records. One that is refused by stores which have just stopped may be the first to tell the node,
-// whose exit status says whether a supervisor may start the process again.
+// Several goroutines write records. One that is refused by stores which have just stopped may be the first to tell the
+// node, whose exit status says whether a supervisor may start the process again.
 func TestARefusalByStoppedStoresIsTheDisksFailure(t *testing.T) {
 	n := &Node{fatal: make(chan error, 1)}
 	n.fail(fmt.Errorf("keeping the table: %w: %w", raftfsm.ErrUntrusted, syscall.EIO))

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Every node, including the owner, repeats a denial until a change passes it: then the node that was asked for the change and
-// the owner admit at once.
+// Every node, including the owner, repeats a denial until a change passes it: then the node that was asked for the
+// change and the owner admit at once.
 func TestADenialIsRepeatedByEveryNodeUntilAResetPassesIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

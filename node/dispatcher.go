@@ -14,7 +14,8 @@ import (
 const (
 	// dispatchEvery is how often a node looks for events of its shards.
 	dispatchEvery = 500 * time.Millisecond
-	// dispatchShare is the share of its time, one in so many, that it spends on reading them: a long outbox is read less often.
+	// dispatchShare is the share of its time, one in so many, that it spends on reading them: a long outbox is read less
+	// often.
 	dispatchShare = 20
 	// dispatchWindow bounds the events of one shard for one sink that it knows at a time, the oldest first.
 	dispatchWindow = 256
@@ -26,10 +27,10 @@ const (
 	lastWithin   = time.Second // settleWithin of a node that stops
 )
 
-// dispatcher brings the events of the shards that this node owns to their sinks. It reads what is committed, posts it, and has the shard
-// note that the sink owes nothing any more. If the owner changes in between, or the note is lost, the event is posted again, under
-// the same id: at least once. Nothing waits for it, and what it knows besides the outbox may be forgotten. One goroutine runs it; failing
-// may be called concurrently.
+// dispatcher brings the events of the shards that this node owns to their sinks. It reads what is committed, posts it,
+// and has the shard note that the sink owes nothing any more. If the owner changes in between, or the note is lost, the
+// event is posted again, under the same id: at least once. Nothing waits for it, and what it knows besides the outbox
+// may be forgotten. One goroutine runs it; failing may be called concurrently.
 type dispatcher struct {
 	outgoing
 
@@ -178,7 +179,8 @@ func (d *dispatcher) outbox(r *replica) (events []shard.Event) {
 	}
 }
 
-// learnSinks takes the sinks as they were read lately, and reports whether events can be sent: they have ids, and the sinks are known.
+// learnSinks takes the sinks as they were read lately, and reports whether events can be sent: they have ids, and the
+// sinks are known.
 func (d *dispatcher) learnSinks(ctx context.Context) bool {
 	nameless := d.ledger == ""
 	sinks, anew := d.outgoing.learnSinks(ctx, sinksEvery)

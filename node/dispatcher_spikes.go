@@ -12,9 +12,9 @@ import (
 // spikesMost bounds the keys of one shard that are told in a minute: those with most denials.
 const spikesMost = 32
 
-// spikes looks once a minute for keys of the shards owned here that are denied far more often than before, and has their
-// shards write an event for each. The shard knows the spikes of the last ten minutes, also those that an owner before this
-// one reported, so reporting one twice is harmless.
+// spikes looks once a minute for keys of the shards owned here that are denied far more often than before, and has
+// their shards write an event for each. The shard knows the spikes of the last ten minutes, also those that an owner
+// before this one reported, so reporting one twice is harmless.
 func (d *dispatcher) spikes(ctx context.Context) {
 	minute := d.now().Truncate(time.Minute)
 	if !minute.After(d.spikesOf) {

@@ -1,13 +1,13 @@
-// Package node assembles one process and takes it apart again: it knows which part needs which, and starts and stops them
-// in that order. It carries out decisions that other packages make. Package cluster/placement says where replicas should be
-// (Plan, Reconcile, Align) and cluster/gossip how a cluster begins (Form); this package makes it so and records that it was
-// done.
+// Package node assembles one process and takes it apart again: it knows which part needs which, and starts and stops
+// them in that order. It carries out decisions that other packages make. Package cluster/placement says where replicas
+// should be (Plan, Reconcile, Align) and cluster/gossip how a cluster begins (Form); this package makes it so and
+// records that it was done.
 //
 // # Parts
 //
-// Node holds the parts and assemble connects them. Each part is a struct that is given what it needs, and owns its state alone.
-// A part is given only parts that stand above it here. Two ways lead down: the
-// view wakes the router, and documents exchange requests with the system shard through it.
+// Node holds the parts and assemble connects them. Each part is a struct that is given what it needs, and owns its
+// state alone. A part is given only parts that stand above it here. Two ways lead down: the view wakes the router, and
+// documents exchange requests with the system shard through it.
 //
 //	tasks        long steps beside the reconciler's loop, at most one per name at a time
 //	dataDir      the data directory, and what this node wrote down in it
@@ -30,9 +30,10 @@
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice
 //	reconciler   what the table wants, done: with judge, aligner, planner, debts and canary
 //
-// Five kinds of goroutines are this package's own: run, which joins the cluster and then is the reconciler's, watchKey, which
-// follows the cluster key file, those of the dispatcher and the pusher (Node.running waits for all of these, and the dispatcher for its tries), one for each task (tasks.wait), and one for each clients' port (ports.stop). All others belong to the parts of other packages,
-// which are waited for when they are stopped.
+// Five kinds of goroutines are this package's own: run, which joins the cluster and then is the reconciler's, watchKey,
+// which follows the cluster key file, those of the dispatcher and the pusher (Node.running waits for all of these, and
+// the dispatcher for its tries), one for each task (tasks.wait), and one for each clients' port (ports.stop). All
+// others belong to the parts of other packages, which are waited for when they are stopped.
 //
 // # Start
 //
@@ -57,9 +58,9 @@
 //
 // One goroutine compares the table with the replicas that exist, at least every 250 ms, and takes the steps between the
 // two. Long steps are tasks beside it. The reconciler is level-triggered: a step that failed is
-// found undone in the next round. The table comes from this node's own replica of the system shard or from the reports of
-// other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table never asks
-// for anything that a newer one forbids.
+// found undone in the next round. The table comes from this node's own replica of the system shard or from the reports
+// of other nodes, and may be old. That is safe because roles only go forward and numbers are used once: an old table
+// never asks for anything that a newer one forbids.
 //
 //	holder     nothing, until this process knows that no other one is its node
 //	reconcile  this node's replicas: create, open, close, destroy; record which were created and which are lost
@@ -74,15 +75,16 @@
 // # A replica whose records are wrong
 //
 // A bit may flip in this machine's memory. The sums of the records show it (placement.Judge), or a snapshot about to be
-// written does (raftfsm). From that moment on the replica decides nothing, and hands over what it leads. Three seconds later
-// it is closed for good (judge.dismiss), if the others are a majority of sound replicas without it. The conviction is on disk
-// before the table hears that the replica is lost. Its stores are kept for a week at most (isEvidence), and the table
-// replaces it under another number. Until then it votes: its log is as good as the others'. So a program fault that convicts
-// all replicas at once stops the shard, and removes no log. The second conviction within a day drains the node. The process
-// keeps running in any case.
+// written does (raftfsm). From that moment on the replica decides nothing, and hands over what it leads. Three seconds
+// later it is closed for good (judge.dismiss), if the others are a majority of sound replicas without it. The
+// conviction is on disk before the table hears that the replica is lost. Its stores are kept for a week at most
+// (isEvidence), and the table replaces it under another number. Until then it votes: its log is as good as the others'.
+// So a program fault that convicts all replicas at once stops the shard, and removes no log. The second conviction
+// within a day drains the node. The process keeps running in any case.
 //
-// Where sums differ and no majority of the voters agrees, all of the replicas refuse requests (replica.dispute), with the epoch
-// open and sums logged, until a majority agrees. Nothing of a dispute is kept: a restart rebuilds the records from the disk.
+// Where sums differ and no majority of the voters agrees, all of the replicas refuse requests (replica.dispute), with
+// the epoch open and sums logged, until a majority agrees. Nothing of a dispute is kept: a restart rebuilds the records
+// from the disk.
 //
 // # Stop
 //
@@ -99,8 +101,8 @@
 //	replicas        actors, then groups; the others have their majority without this node
 //	the rest        probe, gossip (with a goodbye), peer port, stores
 //
-// A disk that can no longer be trusted ends the process without any of this (Done yields an error that is ErrDisk): every
-// reply given is on disk, and an orderly stop would wait for the disk.
+// A disk that can no longer be trusted ends the process without any of this (Done yields an error that is ErrDisk):
+// every reply given is on disk, and an orderly stop would wait for the disk.
 //
 // Start and Close are called once each, by one goroutine. All other methods may be called concurrently.
 //

@@ -59,7 +59,8 @@ func newDocuments(dir *dataDir, logger *slog.Logger, fail func(error)) *document
 	return d
 }
 
-// fetchedAtOnce is how many documents are read in one exchange: as many of the largest ones fit into a frame between nodes.
+// fetchedAtOnce is how many documents are read in one exchange: as many of the largest ones fit into a frame between
+// nodes.
 const fetchedAtOnce = 4
 
 // fetchAll reads the newest versions of documents, in their order. Nothing learns them.
@@ -208,8 +209,8 @@ func (d *documents) learnFrom(system *raftfsm.Group) bool {
 	return true
 }
 
-// ledgerDocument has the id of the cluster's bills, which is a part of the id of each. A restore keeps it, as it keeps all
-// documents that it does not replace.
+// ledgerDocument has the id of the cluster's bills, which is a part of the id of each. A restore keeps it, as it keeps
+// all documents that it does not replace.
 const ledgerDocument = "ledger"
 
 // ledger returns that id. It is drawn when the first one asks.

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// founder finds the cluster that this node belongs to, or founds one with other nodes. It belongs to the goroutine that starts
-// the node and then to the one that joins; writeFirstTable is a task of the reconciler's.
+// founder finds the cluster that this node belongs to, or founds one with other nodes. It belongs to the goroutine that
+// starts the node and then to the one that joins; writeFirstTable is a task of the reconciler's.
 type founder struct {
 	node     string // id of this node
 	config   Config
@@ -29,8 +29,8 @@ type founder struct {
 	throttle  logThrottle
 }
 
-// findCluster runs until this node belongs to a cluster, which it then does forever: one that it finds, or one that it founds
-// with others. Every step is on disk before any other node hears of it, so each can be resumed.
+// findCluster runs until this node belongs to a cluster, which it then does forever: one that it finds, or one that it
+// founds with others. Every step is on disk before any other node hears of it, so each can be resumed.
 func (f *founder) findCluster(ctx context.Context) error {
 	waits := ""
 	var due time.Time // since when this node would propose
@@ -60,8 +60,8 @@ func (f *founder) findCluster(ctx context.Context) error {
 	}
 }
 
-// lookAround is how long a proposal must have been due before it is made. With more nodes than are needed, the nodes differ
-// at first in which others they see, and a proposal to a node that has accepted another one is stuck.
+// lookAround is how long a proposal must have been due before it is made. With more nodes than are needed, the nodes
+// differ at first in which others they see, and a proposal to a node that has accepted another one is stuck.
 const lookAround = time.Second
 
 // nextStep asks Form for the next step. The caller keeps due from call to call.
@@ -88,7 +88,8 @@ func (f *founder) self() gossip.FormationSelf {
 	return self
 }
 
-// takeStep takes the step that Form returned. It returns done once this node's part in the founding, if any, is settled.
+// takeStep takes the step that Form returned. It returns done once this node's part in the founding, if any, is
+// settled.
 func (f *founder) takeStep(step gossip.FormationStep) (done bool, err error) {
 	switch step.Action {
 	case gossip.FormJoin:
@@ -111,9 +112,9 @@ func (f *founder) takeStep(step gossip.FormationStep) (done bool, err error) {
 	return false, nil
 }
 
-// becomeMember creates the data directory as that of a node of the cluster, if there is none yet, and tells the other nodes.
-// The directory holds the formation from the first moment. A node with a cluster and no formation shows that its cluster
-// exists: if a founder were killed in between, the others would join a cluster that does not exist.
+// becomeMember creates the data directory as that of a node of the cluster, if there is none yet, and tells the other
+// nodes. The directory holds the formation from the first moment. A node with a cluster and no formation shows that its
+// cluster exists: if a founder were killed in between, the others would join a cluster that does not exist.
 func (f *founder) becomeMember(id string, formation *gossip.Formation) error {
 	if f.dir.stores == nil {
 		kept := map[string]any{}
@@ -159,7 +160,8 @@ func (f *founder) readKept() error {
 	return err
 }
 
-// openSystem creates and opens the first replica of the system shard, if this node is to have one and no table says so yet.
+// openSystem creates and opens the first replica of the system shard, if this node is to have one and no table says so
+// yet.
 func (f *founder) openSystem(o *opener) error {
 	formation := f.formation
 	if formation == nil || !formation.Go || f.view.hasTable() {
@@ -176,8 +178,8 @@ func (f *founder) openSystem(o *opener) error {
 	return o.open(which, len(voters) == 1)
 }
 
-// writeFirstTable is the creator's last part in the founding: it writes the policies, then the table. Both are final once
-// written; a creator that comes back later finds them.
+// writeFirstTable is the creator's last part in the founding: it writes the policies, then the table. Both are final
+// once written; a creator that comes back later finds them.
 func (f *founder) writeFirstTable(ctx context.Context) {
 	formation := f.view.founding.Load()
 	if formation == nil || formation.Founders[0] != f.node || f.view.hasTable() {

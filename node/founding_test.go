@@ -11,8 +11,8 @@ import (
 
 var errInterrupted = errors.New("interrupted by the test")
 
-// interrupted is gossip that fails to announce a formation if fails says so. If told is set, the other nodes hear of it all
-// the same.
+// interrupted is gossip that fails to announce a formation if fails says so. If told is set, the other nodes hear of it
+// all the same.
 type interrupted struct {
 	Membership
 	fails func(gossip.Formation) bool
@@ -32,8 +32,8 @@ func (g interrupted) Announce(f gossip.Formation) error {
 	return errInterrupted
 }
 
-// The node that founds the cluster stops at each point where it has written something down, before and after the others hear
-// of it, and comes back.
+// The node that founds the cluster stops at each point where it has written something down, before and after the others
+// hear of it, and comes back.
 func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 	t.Parallel()
 	proposal := func(f gossip.Formation) bool { return !f.Go }

@@ -76,8 +76,8 @@ func atGate(t testing.TB, client *http.Client, n *Node, path, id string) (status
 	return response.StatusCode, response.Header
 }
 
-// Proxies at three nodes let exactly a thousand of 1,600 requests through. One without an answer in the gate's time is asked about
-// again under its id, as a proxy that retries does, and counts once.
+// Proxies at three nodes let exactly a thousand of 1,600 requests through. One without an answer in the gate's time is
+// asked about again under its id, as a proxy that retries does, and counts once.
 func TestGatesOfThreeNodesCountAsOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -187,8 +187,8 @@ func TestKeysOfGatesAreNotFetchedFromSpecialAddresses(t *testing.T) {
 	}
 }
 
-// A vendor's API key has the tier that its override says, its products share what it has, and each says in its own words why it is
-// denied. Without a key the answer is 401, with an unknown one 403.
+// A vendor's API key has the tier that its override says, its products share what it has, and each says in its own
+// words why it is denied. Without a key the answer is 401, with an unknown one 403.
 func TestAnAPIKeyHasItsTierAtAGate(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -252,8 +252,8 @@ gates:
 	})
 }
 
-// BenchmarkGate measures questions to the gates of three nodes beside checks in JSON of the same policy and key, 64 callers each.
-// The two take turns, so that a busy machine slows both.
+// BenchmarkGate measures questions to the gates of three nodes beside checks in JSON of the same policy and key, 64
+// callers each. The two take turns, so that a busy machine slows both.
 func BenchmarkGate(b *testing.B) {
 	c := newGatedTrio(b)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

@@ -24,8 +24,9 @@ const happeningPolicies = `policies:
       - {name: tries, quota: 100, lifetime: {}}
 `
 
-// A threshold that fires, a block that a ladder begins and a change by hand are told once on each node's stream, whichever node owns the
-// key and whichever was asked. What has fired is told of the key by each node, also out of its own replica.
+// A threshold that fires, a block that a ladder begins and a change by hand are told once on each node's stream,
+// whichever node owns the key and whichever was asked. What has fired is told of the key by each node, also out of its
+// own replica.
 func TestWhatHappensToKeysIsWatchedOnEveryNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -27,7 +27,8 @@ import (
 
 const personalKey, personalAddress = "ann.oyster@example.com", "203.0.113.177"
 
-// hashingPolicies have a limit of each kind that keeps something of a key. The format's argument is the settings of the namespace.
+// hashingPolicies have a limit of each kind that keeps something of a key. The format's argument is the settings of the
+// namespace.
 const hashingPolicies = `
 policies:
   person:
@@ -135,7 +136,8 @@ func useKey(t *testing.T, c *trio) {
 	}
 }
 
-// useOtherWays counts a key by the ways in that are not LimitService's, and asks for what stands out and what is billed.
+// useOtherWays counts a key by the ways in that are not LimitService's, and asks for what stands out and what is
+// billed.
 func useOtherWays(t *testing.T, n *Node) {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
@@ -143,7 +145,8 @@ func useOtherWays(t *testing.T, n *Node) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for _, key := range []string{personalKey, personalKey, "\x00" + personalKey} { // the last is refused, with an error that names it
+	// the last is refused, with an error that names it
+	for _, key := range []string{personalKey, personalKey, "\x00" + personalKey} {
 		m := &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "billed", Key: key}}}
 		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, m, &stintv1.CheckResponse{}); (err == nil) != (key == personalKey) {
 			t.Errorf("by gRPC: %v", err)
@@ -251,8 +254,8 @@ func hashingTrio(t *testing.T, settings string) *trio {
 	return c
 }
 
-// Nothing that three nodes keep, log, count or back up has a key whose namespace has its keys hashed; without hashing all but the logs
-// and the metrics have it, so this test would see it.
+// Nothing that three nodes keep, log, count or back up has a key whose namespace has its keys hashed; without hashing
+// all but the logs and the metrics have it, so this test would see it.
 func TestNothingKeepsAHashedKey(t *testing.T) {
 	t.Parallel()
 	for settings, want := range map[string][]string{"keys: hashed": nil, "": {"backup", "data directories"}} {
@@ -274,7 +277,8 @@ func TestNothingKeepsAHashedKey(t *testing.T) {
 	}
 }
 
-// Hashed keys go on with what they have used: after a restart, and in a cluster that is restored from a backup with all secrets.
+// Hashed keys go on with what they have used: after a restart, and in a cluster that is restored from a backup with all
+// secrets.
 func TestHashedKeysSurviveARestore(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -326,7 +330,8 @@ func TestHashedKeysSurviveARestore(t *testing.T) {
 	})
 }
 
-// A backup that has lost the secret of keys knows no hashed key: they count as full, even if the backup is exact otherwise.
+// A backup that has lost the secret of keys knows no hashed key: they count as full, even if the backup is exact
+// otherwise.
 func TestARestoreWithoutTheSecretOfKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -414,7 +419,8 @@ func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// From here on every node that answers counts the hash, and none the key: a node that has not heard waits, or is refused.
+		// From here on every node that answers counts the hash, and none the key: a node that has not heard waits, or is
+		// refused.
 		admitted := 0
 		for i := range 12 {
 			status, answer := tryAPI(t, c.nodes[i%3], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))

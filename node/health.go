@@ -8,7 +8,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// scrapedHealth is what a scrape tells about the node and its cluster. It holds no state, and may be asked concurrently.
+// scrapedHealth is what a scrape tells about the node and its cluster. It holds no state, and may be asked
+// concurrently.
 type scrapedHealth struct {
 	admin     *admin
 	readiness *readiness

@@ -18,10 +18,11 @@ var ErrTwice = errors.New("its node id is taken")
 // twiceFor is how long a second process under an id remains a problem that the operator is told of.
 const twiceFor = time.Minute
 
-// holder makes sure that this process is the only one that is its node: a directory may be a copy, a machine may wake after it was
-// replaced. The table has the address of the process that is the node, and that changes only when it does not answer there any more
-// (placement.Plan). A process whose node the table has elsewhere asks there, and stops if another one answers. Until it knows, it opens
-// no replica; and it never records facts in a table that has its node elsewhere.
+// holder makes sure that this process is the only one that is its node: a directory may be a copy, a machine may wake
+// after it was replaced. The table has the address of the process that is the node, and that changes only when it does
+// not answer there any more (placement.Plan). A process whose node the table has elsewhere asks there, and stops if
+// another one answers. Until it knows, it opens no replica; and it never records facts in a table that has its node
+// elsewhere.
 type holder struct {
 	node    string // id of this node
 	alone   bool   // no other node can reach this one, nor another process under its id
@@ -68,14 +69,14 @@ func (h *holder) isSole() bool {
 	return asked
 }
 
-// yields reports whether another process is this node by a report. It is not if the table has this one, and the reporter knows no newer
-// table: it was cut off with a process that was replaced.
+// yields reports whether another process is this node by a report. It is not if the table has this one, and the
+// reporter knows no newer table: it was cut off with a process that was replaced.
 func (h *holder) yields(t known[placement.Table], report *placement.Report) bool {
 	return report.Taken != "" && !(h.records(t.value) && report.TableVersion <= t.version) //mutant:successor-yields
 }
 
-// ask starts a look at an address. Reports that name a process that has ended are there until their nodes have asked the new one, so
-// the next look waits for the reconciler's next round: it would find the same, at once and without end.
+// ask starts a look at an address. Reports that name a process that has ended are there until their nodes have asked
+// the new one, so the next look waits for the reconciler's next round: it would find the same, at once and without end.
 func (h *holder) ask(addr string) {
 	if now := h.now(); now.Sub(h.asked).Abs() >= reconcileEvery {
 		h.asked = now
@@ -104,15 +105,15 @@ func (h *holder) identify(q placement.Question) placement.Question {
 	return q
 }
 
-// records reports whether this process may record facts of its node in a table. A process that was replaced while its machine slept
-// may not have heard of it; to the table it belongs no more.
+// records reports whether this process may record facts of its node in a table. A process that was replaced while its
+// machine slept may not have heard of it; to the table it belongs no more.
 func (h *holder) records(t *placement.Table) bool {
 	n := t.Node(h.node)
 	return n != nil && n.PeerAddr == h.peers.ownAddr() //mutant:second-process-records
 }
 
-// takenBy is for a process that asks in the name of a node and is not that node: it returns where another one answers that is; "": none
-// does.
+// takenBy is for a process that asks in the name of a node and is not that node: it returns where another one answers
+// that is; "": none does.
 func (h *holder) takenBy(node string, q *placement.Question) (addr string) {
 	life := ""
 	if node == h.node && h.settled.Load() {
@@ -120,7 +121,8 @@ func (h *holder) takenBy(node string, q *placement.Question) (addr string) {
 	} else if report := h.peers.reports()[node]; node != h.node && h.peers.silent()[node] == 0 {
 		life, addr = report.Life, report.At
 	}
-	if q.Life == "" || q.Life == life || addr == "" || addr == q.At { // a process that was started anew where another one was is no second
+	// a process that was started anew where another one was is no second
+	if q.Life == "" || q.Life == life || addr == "" || addr == q.At {
 		return ""
 	}
 	now := h.now()

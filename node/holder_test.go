@@ -46,8 +46,8 @@ func (c *trio) allNumbers() (all []uint64) {
 	return all
 }
 
-// A process with an empty directory and the id of a node that answers stops by itself, and says where the other one is. Nothing is
-// rebuilt, and the status names the cause.
+// A process with an empty directory and the id of a node that answers stops by itself, and says where the other one is.
+// Nothing is rebuilt, and the status names the cause.
 func TestASecondProcessUnderAnIDStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -81,7 +81,8 @@ func TestASecondProcessUnderAnIDStops(t *testing.T) {
 	})
 }
 
-// So does one that was started from a copy of the node's directory: its replicas would vote with the memory of the copy.
+// So does one that was started from a copy of the node's directory: its replicas would vote with the memory of the
+// copy.
 func TestACopyOfADirectoryStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -119,7 +120,8 @@ func (c *trio) addCopyOfFirst() (index int) {
 	return i
 }
 
-// A second process that cannot reach the first one hears from the others that they do. It opens no replica, and stops when it can.
+// A second process that cannot reach the first one hears from the others that they do. It opens no replica, and stops
+// when it can.
 func TestASecondProcessThatCannotReachTheFirstWaits(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -177,8 +179,8 @@ func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 	}
 }
 
-// A node that was cut off together with a process that was replaced hears that one. The successor does not give way, because it is in the
-// table; a process that knows an older table does.
+// A node that was cut off together with a process that was replaced hears that one. The successor does not give way,
+// because it is in the table; a process that knows an older table does.
 func TestASuccessorDoesNotYield(t *testing.T) {
 	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
 	for _, c := range []struct {

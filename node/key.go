@@ -50,8 +50,8 @@ func (n *Node) watchKey() {
 // ownKeyFile is the file in a data directory with the key of a node that nobody has given one.
 const ownKeyFile = "cluster.key"
 
-// makeOwnKey makes a key for a lone node that no other node can join yet. The node's operator gives it to this node and to others
-// when they are to join: the machine's other users cannot read it.
+// makeOwnKey makes a key for a lone node that no other node can join yet. The node's operator gives it to this node and
+// to others when they are to join: the machine's other users cannot read it.
 func (n *Node) makeOwnKey() {
 	if n.config.mayBeJoined() || n.config.Dev || n.config.World.FS != nil {
 		return

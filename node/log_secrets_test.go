@@ -44,9 +44,9 @@ gates:
 envoy: {edge: {rules: [{match: [{k: "*"}], entries: [{policy: stock, key: "{k}"}]}]}}
 `
 
-// TestLogsAndTracesHaveNoSecret: a node that logs and traces everything, every call and down to debug, is asked by every way in, rightly and
-// wrongly. Then its log has a line about each way and its collector a span, and neither has any of the keys, ids, tokens, bodies, headers,
-// notes and ids of holds.
+// TestLogsAndTracesHaveNoSecret: a node that logs and traces everything, every call and down to debug, is asked by
+// every way in, rightly and wrongly. Then its log has a line about each way and its collector a span, and neither has
+// any of the keys, ids, tokens, bodies, headers, notes and ids of holds.
 func TestLogsAndTracesHaveNoSecret(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// complainEvery is the least time between two log lines about the same persisting failure. Otherwise something tried four
-// times a second while a node is down would fill a disk.
+// complainEvery is the least time between two log lines about the same persisting failure. Otherwise something tried
+// four times a second while a node is down would fill a disk.
 const complainEvery = 10 * time.Second
 
 // logThrottle remembers what was logged recently. The zero value is ready; it may be used concurrently.

@@ -87,7 +87,8 @@ func TestKeysThatContradictEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// The operator of a lone node gives its key to this node and to another: they are a cluster, and what was counted is counted.
+// The operator of a lone node gives its key to this node and to another: they are a cluster, and what was counted is
+// counted.
 func TestTheKeyOfALoneNodeLetsOthersJoin(t *testing.T) {
 	t.Parallel()
 	c := trioToBe(t)
@@ -268,7 +269,8 @@ func TestARemovedNodeComesBackWithAnEmptyDirectoryOnly(t *testing.T) {
 	})
 }
 
-// A directory that slept through the removal of its node, and through the admission of another one under its id, is not that one.
+// A directory that slept through the removal of its node, and through the admission of another one under its id, is not
+// that one.
 func TestANodeThatSleptThroughItsSuccessionIsToldWhenItWakes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

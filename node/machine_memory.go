@@ -8,14 +8,15 @@ import (
 	"strconv"
 )
 
-// Memory returns how many bytes this process may use: GOMEMLIMIT where it is set, else the limit of its container, else the
-// machine's memory. If none of them is known, it assumes as small a machine as is likely.
+// Memory returns how many bytes this process may use: GOMEMLIMIT where it is set, else the limit of its container, else
+// the machine's memory. If none of them is known, it assumes as small a machine as is likely.
 func Memory() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit
 	}
 	most := machineMemory()
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} { // versions 2 and 1
+	// versions 2 and 1
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		if text, err := os.ReadFile(file); err == nil {
 			if limit, err := strconv.ParseInt(string(bytes.TrimSpace(text)), 10, 64); err == nil { // else "max"
 				most = min(most, limit)

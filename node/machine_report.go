@@ -71,8 +71,8 @@ func (w *writeTimes) lately() (mean, slowest time.Duration) {
 	return mean, max(w.current.slowest, w.old.slowest)
 }
 
-// turn begins a new span when the current one is over. w.mu is held. The clock is read before: in the simulation a node that is paused
-// stands in it.
+// turn begins a new span when the current one is over. w.mu is held. The clock is read before: in the simulation a node
+// that is paused stands in it.
 func (w *writeTimes) turn(now time.Time) {
 	switch length := now.Sub(w.begun); {
 	case length < writesFor:

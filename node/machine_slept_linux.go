@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineSlept is how long this machine has been suspended since it started: the difference between the kernel's two clocks
-// that nobody sets. 0: unknown.
+// machineSlept is how long this machine has been suspended since it started: the difference between the kernel's two
+// clocks that nobody sets. 0: unknown.
 func machineSlept() time.Duration {
 	var before, boot, after unix.Timespec
 	for range 8 {

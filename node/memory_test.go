@@ -36,9 +36,9 @@ type memory struct {
 // memories has the memory of each test that runs in a bubble.
 var memories sync.Map
 
-// inBubble runs a test in virtual time. The nodes that it starts have their ports and disks in memory. Each message takes a few
-// milliseconds: where nothing takes time, a load that never rests would stop the clock. A goroutine that waits for a mutex stops
-// it, too: what is held while time passes is a channel.
+// inBubble runs a test in virtual time. The nodes that it starts have their ports and disks in memory. Each message
+// takes a few milliseconds: where nothing takes time, a load that never rests would stop the clock. A goroutine that
+// waits for a mutex stops it, too: what is held while time passes is a channel.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	bubble.Run(t, func(t *testing.T) {
@@ -120,7 +120,8 @@ func (m *memory) gossip(config gossip.Config) (Membership, error) {
 	return town.MoveIn(config, 300*time.Millisecond), nil
 }
 
-// patience bounds a request to a node, and its stop. On the machine, which may be busy, only what does not come at all fails.
+// patience bounds a request to a node, and its stop. On the machine, which may be busy, only what does not come at all
+// fails.
 func patience(n *Node) time.Duration {
 	if n.config.World.Dial == nil {
 		return time.Minute
@@ -150,7 +151,8 @@ func dialLocal(t testing.TB, ctx context.Context, dir string) (net.Conn, error) 
 	return DialLocal(ctx, dir)
 }
 
-// onRealDisk gives a node of a test in a bubble a real disk: something besides nodes reads or writes its data directory.
+// onRealDisk gives a node of a test in a bubble a real disk: something besides nodes reads or writes its data
+// directory.
 func onRealDisk(t testing.TB) Config {
 	config := testConfig(t)
 	config.World.FS = nil

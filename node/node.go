@@ -34,8 +34,8 @@ var ErrConfig = errors.New("configuration")
 // ErrRemoved is in the chain of an error of a node that was removed from its cluster: its disk is of no use any more.
 var ErrRemoved = errors.New("this node was removed from its cluster")
 
-// Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts, which
-// assemble connects, and starts and stops them: what they know and do is theirs.
+// Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts,
+// which assemble connects, and starts and stops them: what they know and do is theirs.
 type Node struct {
 	config     Config
 	id         string // of this node, forever; known once the data directory was looked at
@@ -86,9 +86,9 @@ type Node struct {
 	fatal    chan error // capacity 1: the first reason to stop
 }
 
-// Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background: AwaitReady
-// waits for that. It fails when anything in the configuration, the policies or the data directory is wrong; then nothing is
-// left running.
+// Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background:
+// AwaitReady waits for that. It fails when anything in the configuration, the policies or the data directory is wrong;
+// then nothing is left running.
 func Start(ctx context.Context, config Config) (*Node, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -192,8 +192,8 @@ func (n *Node) openKeptStores(policies *policy.Set) error {
 	return nil
 }
 
-// checkNewPolicies refuses a file that may come into force here, by the same rule as Apply. It does not keep a node with data
-// from starting: an older release may have accepted the policies in force there.
+// checkNewPolicies refuses a file that may come into force here, by the same rule as Apply. It does not keep a node
+// with data from starting: an older release may have accepted the policies in force there.
 func (n *Node) checkNewPolicies(policies *policy.Set) error {
 	if path, problem := policies.Mistake(); problem != "" {
 		return fmt.Errorf("%s: %s: %s", n.config.PoliciesFile, path, problem)
@@ -201,7 +201,8 @@ func (n *Node) checkNewPolicies(policies *policy.Set) error {
 	return nil
 }
 
-// checkCertificate refuses early what the peer port would refuse after the cluster is found and the data directory created.
+// checkCertificate refuses early what the peer port would refuse after the cluster is found and the data directory
+// created.
 func (n *Node) checkCertificate() error {
 	if n.config.PeerTLS == nil {
 		return nil
@@ -381,12 +382,12 @@ func (n *Node) Admin() api.ClusterAdmin { return n.admin }
 // Standings describes the state of each of this node's replicas. They keep running meanwhile.
 func (n *Node) Standings() []Standing { return n.replicas.standings() }
 
-// Ready returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
-// otherwise it says what is missing.
+// Ready returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to
+// date; otherwise it says what is missing.
 func (n *Node) Ready() error { return n.readiness.check() }
 
-// AwaitReady waits until every shard can be served or forwarded. It returns the reason to stop, if there is one, or an error
-// that says what is missing when ctx ends.
+// AwaitReady waits until every shard can be served or forwarded. It returns the reason to stop, if there is one, or an
+// error that says what is missing when ctx ends.
 func (n *Node) AwaitReady(ctx context.Context) error {
 	for n.Ready() != nil {
 		select {
@@ -400,8 +401,8 @@ func (n *Node) AwaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Decide decides requests wherever their keys live, and returns one result for each, in order. An error in a result says
-// whether its request may have been applied (shard.Error's MaybeApplied). It may be called concurrently.
+// Decide decides requests wherever their keys live, and returns one result for each, in order. An error in a result
+// says whether its request may have been applied (shard.Error's MaybeApplied). It may be called concurrently.
 func (n *Node) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
 	return n.router.Decide(ctx, requests)
 }

@@ -219,7 +219,8 @@ func TestBadConfigurationStopsBeforeTheDataDirectoryIsTouched(t *testing.T) {
 	}
 }
 
-// Policies that Apply refuses found no cluster either. A node with data starts: an older release may have accepted them.
+// Policies that Apply refuses found no cluster either. A node with data starts: an older release may have accepted
+// them.
 func TestPoliciesThatApplyRefusesFoundNoCluster(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := testConfig(t)
@@ -301,7 +302,8 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 
 var addrs atomic.Uint32
 
-// claimed keeps other runs of these tests away from subnet. A listener that nothing refers to is closed by the garbage collector.
+// claimed keeps other runs of these tests away from subnet. A listener that nothing refers to is closed by the garbage
+// collector.
 var claimed net.Listener
 
 // subnet returns the second number of 127.N.0.0/16, of which all addresses are this process's.

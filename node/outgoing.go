@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// outgoing is what the dispatcher of events and the pusher of bills share: the shards of this node, and the way to the sinks. Each has one
-// of its own, and the goroutine that runs it owns what is below logger.
+// outgoing is what the dispatcher of events and the pusher of bills share: the shards of this node, and the way to the
+// sinks. Each has one of its own, and the goroutine that runs it owns what is below logger.
 type outgoing struct {
 	now      func() time.Time
 	view     *clusterView
@@ -38,8 +38,8 @@ func (o *outgoing) disable(ctx context.Context, sink, why string) {
 	}
 }
 
-// learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned this reading before, and takes the ledger.
-// While they cannot be read, what is known of them holds. The caller changes no sink of it.
+// learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned this reading before, and
+// takes the ledger. While they cannot be read, what is known of them holds. The caller changes no sink of it.
 func (o *outgoing) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {
 	r, err := o.sinks.recent(ctx, maxAge)
 	if err != nil && ctx.Err() == nil && o.throttle.due("sinks", o.now()) {

@@ -18,16 +18,16 @@ import (
 const (
 	// silentMost is how long a node may be silent and still be taken for alive.
 	silentMost = 2 * time.Second
-	// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back at
-	// once.
+	// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back
+	// at once.
 	clockAheadMost = 300 * time.Millisecond
 	// caughtUpEntries is how far behind a learner may be to become a voter: as far as a follower is behind now and then.
 	caughtUpEntries = 128
 )
 
-// peers is what this node knows of the other nodes by gossip and by asking them, and its ways to them. Gossip is there from the
-// start, port and probe once the node has joined: methods that ask them are called only afterwards. All methods may be called
-// concurrently, except for join, drainHops and leave.
+// peers is what this node knows of the other nodes by gossip and by asking them, and its ways to them. Gossip is there
+// from the start, port and probe once the node has joined: methods that ask them are called only afterwards. All
+// methods may be called concurrently, except for join, drainHops and leave.
 type peers struct {
 	node   string // id of this node
 	view   *clusterView
@@ -94,7 +94,8 @@ func (p *peers) ask() {
 	}
 }
 
-// others names the nodes to ask: those of the table and those that gossip knows. A removed one may be back with a new disk.
+// others names the nodes to ask: those of the table and those that gossip knows. A removed one may be back with a new
+// disk.
 func (p *peers) others() []string {
 	var nodes []string
 	for _, node := range p.view.newestTable().Listed() {
@@ -110,8 +111,8 @@ func (p *peers) others() []string {
 	return slices.DeleteFunc(nodes, func(node string) bool { return node == p.node })
 }
 
-// addr is the address of a node's peer port: where it answers, else from gossip, which hears of a move first, else from the table. As
-// long as a node answers, a second process under its id is not mistaken for it.
+// addr is the address of a node's peer port: where it answers, else from gossip, which hears of a move first, else from
+// the table. As long as a node answers, a second process under its id is not mistaken for it.
 func (p *peers) addr(node string) (string, bool) {
 	if report := p.reports()[node]; report.At != "" && p.silent()[node] == 0 {
 		return report.At, true

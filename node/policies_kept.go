@@ -23,7 +23,8 @@ func keptDocument(version uint64) string {
 	return fmt.Sprintf("%s/kept/%d", placement.PoliciesDocument, version%keptSets)
 }
 
-// keep writes down the policies that are about to be replaced. A policies file is mostly repetition: 192 KiB of it take about 10.
+// keep writes down the policies that are about to be replaced. A policies file is mostly repetition: 192 KiB of it take
+// about 10.
 func (a *admin) keep(ctx context.Context, d shard.Document) error {
 	body := encodeKept(d)
 	if len(body) > shard.MaxDocumentBytes {

@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The newest twenty versions are kept beside the one in force, whichever nodes have applied them, and survive a restart.
-// Later ones take their places: the system shard has no more documents then.
+// The newest twenty versions are kept beside the one in force, whichever nodes have applied them, and survive a
+// restart. Later ones take their places: the system shard has no more documents then.
 func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// BenchmarkEnvoyBesideCheck asks the port of grpc-go for single checks of 100,000 keys, 64 at a time, directly and as Envoy does.
-// An iteration is a second of each, in turns:
+// BenchmarkEnvoyBesideCheck asks the port of grpc-go for single checks of 100,000 keys, 64 at a time, directly and as
+// Envoy does. An iteration is a second of each, in turns:
 //
 //	go test ./node -run '^$' -bench EnvoyBesideCheck -benchtime 10x
 func BenchmarkEnvoyBesideCheck(b *testing.B) {
@@ -63,8 +63,8 @@ func BenchmarkEnvoyBesideCheck(b *testing.B) {
 	}
 }
 
-// besideCheck asks in two ways, a second of each in turns, and reports the rates, the ratio and its range, the time that 99 of 100
-// answers took at most, and the processor time.
+// besideCheck asks in two ways, a second of each in turns, and reports the rates, the ratio and its range, the time
+// that 99 of 100 answers took at most, and the processor time.
 func besideCheck[C any](b *testing.B, name string, conns []C, direct, other func(context.Context, C, string) error) {
 	var checks, questions, ratios []float64
 	var tails, costs [2][]float64
@@ -91,8 +91,8 @@ func middle(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// second asks for a second. It returns how many answers came, the time that 99 of 100 took at most, in milliseconds, and the
-// processor time of servers and callers for each, in microseconds.
+// second asks for a second. It returns how many answers came, the time that 99 of 100 took at most, in milliseconds,
+// and the processor time of servers and callers for each, in microseconds.
 func second[C any](b *testing.B, conns []C, ask func(context.Context, C, string) error) (perSecond, p99, cpu float64) {
 	cpuBefore := processorTime()
 	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)

@@ -22,8 +22,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Envoys give a decision 20 ms, through both ports. However many answers come too late: what was admitted is counted, what is
-// counted was asked for, and what Envoy did not wait for is in a metric.
+// Envoys give a decision 20 ms, through both ports. However many answers come too late: what was admitted is counted,
+// what is counted was asked for, and what Envoy did not wait for is in a metric.
 func TestEnvoysDeadlinesLoseNoCount(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

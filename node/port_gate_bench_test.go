@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// BenchmarkGateBesideCheck asks the port of the API for single checks of 100,000 keys, 64 at a time, as JSON and by a gate, as nginx
-// does. An iteration is a second of each, in turns:
+// BenchmarkGateBesideCheck asks the port of the API for single checks of 100,000 keys, 64 at a time, as JSON and by a
+// gate, as nginx does. An iteration is a second of each, in turns:
 //
 //	go test ./node -run '^$' -bench GateBesideCheck -benchtime 10x
 func BenchmarkGateBesideCheck(b *testing.B) {

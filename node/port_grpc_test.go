@@ -44,8 +44,8 @@ func certain(err error) bool {
 	return strings.Contains(s.Message(), "while dialing")
 }
 
-// A node that stops answers what came through the gRPC port, in calls and in streams, and refuses the rest with a certain
-// error: what was answered is what was counted.
+// A node that stops answers what came through the gRPC port, in calls and in streams, and refuses the rest with a
+// certain error: what was answered is what was counted.
 func TestAStopLeavesNoDoubtThroughGRPC(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

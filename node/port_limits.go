@@ -16,7 +16,8 @@ type limits struct {
 	redis  *connlimit.Limit
 }
 
-// newLimits shares the file descriptors of this process out among its ports. The guard says whether clients need a token.
+// newLimits shares the file descriptors of this process out among its ports. The guard says whether clients need a
+// token.
 func newLimits(guard *auth.Guard, logger *slog.Logger, observer connlimit.Observer) (limits, error) {
 	descriptors := connlimit.Descriptors()
 	if descriptors < connlimit.Least {

@@ -13,8 +13,9 @@ import (
 	"github.com/stint-io/stint/api"
 )
 
-// localSocket is the name of the socket in the data directory. The directory is closed to other users, so whoever reaches the
-// socket could read the node's files too: it is the way in when no token is there yet, or the last one is lost.
+// localSocket is the name of the socket in the data directory. The directory is closed to other users, so whoever
+// reaches the socket could read the node's files too: it is the way in when no token is there yet, or the last one is
+// lost.
 const localSocket = "local.sock"
 
 // localDoor serves the API on the socket in the data directory.
@@ -24,8 +25,9 @@ type localDoor struct {
 	dir      *os.File // keeps the short path valid; nil: there is no directory
 }
 
-// serveLocal opens the socket, if the API is served. The data directory is this process's alone by now, so a socket that is
-// there was left behind by one that was killed. Without the socket a node does all its work: a failure is logged.
+// serveLocal opens the socket, if the API is served. The data directory is this process's alone by now, so a socket
+// that is there was left behind by one that was killed. Without the socket a node does all its work: a failure is
+// logged.
 func (p *ports) serveLocal(dataDir string) {
 	if p.api == nil {
 		return
@@ -65,8 +67,8 @@ func (p *ports) listenLocal(dataDir string) (*localDoor, error) {
 	return &localDoor{listener: ownersOnly{listener}, dir: dir}, nil
 }
 
-// localPath returns a path of the socket that is short enough for the kernel, whose bound is 107 bytes. It is valid while the
-// directory is open.
+// localPath returns a path of the socket that is short enough for the kernel, whose bound is 107 bytes. It is valid
+// while the directory is open.
 func localPath(dataDir string) (dir *os.File, path string, err error) {
 	if dir, err = os.Open(dataDir); err != nil {
 		return nil, "", err
@@ -100,8 +102,8 @@ func DialLocal(ctx context.Context, dataDir string) (net.Conn, error) {
 	return conn, nil
 }
 
-// answersFor refuses a socket that somebody else has put in the place of the node's: who answers must be this user, root, or the owner of
-// the data directory, as whom its node runs.
+// answersFor refuses a socket that somebody else has put in the place of the node's: who answers must be this user,
+// root, or the owner of the data directory, as whom its node runs.
 func answersFor(dir *os.File, conn net.Conn) error {
 	info, err := dir.Stat()
 	if err != nil {

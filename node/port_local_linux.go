@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userOf returns the user of the process at the other end of a local connection: the one that dialed, or the one that listens.
+// userOf returns the user of the process at the other end of a local connection: the one that dialed, or the one that
+// listens.
 func userOf(conn net.Conn) (user int, known bool) {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {

@@ -168,8 +168,8 @@ func realRedis(t *testing.T) string {
 	return addr
 }
 
-// The same commands, drawn at random, get the same replies from Redis and from stint. TTLs are long, so that none ends on one
-// side only, and are compared in steps that no delay crosses.
+// The same commands, drawn at random, get the same replies from Redis and from stint. TTLs are long, so that none ends
+// on one side only, and are compared in steps that no delay crosses.
 func TestRandomCommandsAnswerAsRedisDoes(t *testing.T) {
 	t.Parallel()
 	theirs := redisClient(t, realRedis(t), 2)
@@ -198,8 +198,8 @@ func TestRandomCommandsAnswerAsRedisDoes(t *testing.T) {
 	}
 }
 
-// shown is a reply for comparison: errors are equal if they begin with the same word, times to live if they are within a
-// minute.
+// shown is a reply for comparison: errors are equal if they begin with the same word, times to live if they are within
+// a minute.
 func shown(c redis.Cmder) string {
 	value, err := c.(*redis.Cmd).Result()
 	if err != nil && err != redis.Nil {
@@ -292,8 +292,8 @@ func randomCommand(r *rand.Rand, day int64) []any {
 	return []any{pick("SETEX", "PSETEX"), key(), pick(600_000, 1_200_000, 0, -1, "x"), pick(1, 2)}
 }
 
-// A node that stops answers the commands that it received, and loses none of them: a command whose client got a reply is
-// counted once, any other at most once.
+// A node that stops answers the commands that it received, and loses none of them: a command whose client got a reply
+// is counted once, any other at most once.
 func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -342,8 +342,8 @@ func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	})
 }
 
-// stopInTime stops a node whose clients never pause: that takes no longer than the commands under way, and not its whole
-// patience.
+// stopInTime stops a node whose clients never pause: that takes no longer than the commands under way, and not its
+// whole patience.
 func (c *trio) stopInTime(i int) {
 	patience, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
 	defer cancel()

@@ -72,9 +72,9 @@ func (p *ports) doors() []net.Listener {
 	return doors
 }
 
-// awaitQuiet waits for at least 200 ms, until nothing has come for that long on connections of the API's port. A connection
-// that seems idle may have a request on its way, and closing it would leave its caller in doubt. Time is counted in ticks
-// that this goroutine took part in: while the machine is too busy to run it, no silence is counted.
+// awaitQuiet waits for at least 200 ms, until nothing has come for that long on connections of the API's port. A
+// connection that seems idle may have a request on its way, and closing it would leave its caller in doubt. Time is
+// counted in ticks that this goroutine took part in: while the machine is too busy to run it, no silence is counted.
 func (p *ports) awaitQuiet(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -63,8 +63,8 @@ func (p *ports) apiDoor() net.Listener {
 	return tls.NewListener(clienttls.Listen(bounded, api.RefusePlaintext), p.secure.Config("h2", "http/1.1"))
 }
 
-// grpcDoor is the listener for gRPC alone with its bound. It refuses without a text: a gRPC client takes anything that is not
-// HTTP/2 for a broken connection, as it does a closed one. TLS is grpc-go's.
+// grpcDoor is the listener for gRPC alone with its bound. It refuses without a text: a gRPC client takes anything that
+// is not HTTP/2 for a broken connection, as it does a closed one. TLS is grpc-go's.
 func (p *ports) grpcDoor() net.Listener {
 	bounded := p.limits.api.Listen(p.grpc.listener, connlimit.Refusal{})
 	if p.secure == nil {
@@ -81,8 +81,8 @@ func (p *ports) grpcTLS() *tls.Config {
 	return p.secure.Config("h2")
 }
 
-// redisDoor is the listener of the Redis protocol with its bound and TLS. Its clients name no protocol (ALPN). A browser
-// does, and not this one.
+// redisDoor is the listener of the Redis protocol with its bound and TLS. Its clients name no protocol (ALPN). A
+// browser does, and not this one.
 func (p *ports) redisDoor() net.Listener {
 	if p.secure == nil {
 		return p.limits.redis.Listen(p.redisPort, connlimit.Refusal{Text: redis.Refusal})

@@ -172,7 +172,8 @@ func TestEveryPortOfClientsSpeaksTLS(t *testing.T) {
 	}
 }
 
-// Whoever speaks plaintext to a port with TLS is told so, as far as the protocol has words for it, and nothing is counted.
+// Whoever speaks plaintext to a port with TLS is told so, as far as the protocol has words for it, and nothing is
+// counted.
 func TestPlaintextIsRefusedOnPortsWithTLS(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -482,7 +483,8 @@ func TestStatusShowsWhenCertificatesExpire(t *testing.T) {
 	})
 }
 
-// An authority of roles that has expired among others that have not: nothing refuses the file, and nobody else would say so.
+// An authority of roles that has expired among others that have not: nothing refuses the file, and nobody else would
+// say so.
 func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

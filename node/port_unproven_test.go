@@ -18,7 +18,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcert"
 )
 
-// On every port, a client that has shown its token or its role is no stranger any more, and one that has not remains one.
+// On every port, a client that has shown its token or its role is no stranger any more, and one that has not remains
+// one.
 func TestTheFirstRequestWithATokenMakesAConnectionNoStrangers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -98,7 +99,8 @@ func TestARoleIsNoStranger(t *testing.T) {
 		if err := s.redis(func(o *redis.Options) { o.TLSConfig = secure }).Incr(t.Context(), "k").Err(); err != nil {
 			t.Fatal(err)
 		}
-		if api, redis := s.ports.limits.api.Unproven(), s.ports.limits.redis.Unproven(); api > 0 || redis > 0 { // at once, as above
+		// at once, as above
+		if api, redis := s.ports.limits.api.Unproven(), s.ports.limits.redis.Unproven(); api > 0 || redis > 0 {
 			t.Errorf("%d and %d are strangers", api, redis)
 		}
 	})

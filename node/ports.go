@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/internal/edge/clienttls"
 )
 
-// ports are the listeners of this node and the servers of its clients. The node's start opens and serves them and its Close
-// stops them; it waits for their goroutines. The addresses may be read concurrently once the ports are open.
+// ports are the listeners of this node and the servers of its clients. The node's start opens and serves them and its
+// Close stops them; it waits for their goroutines. The addresses may be read concurrently once the ports are open.
 type ports struct {
 	config   Config
 	stopping func() bool // whether this node stops
@@ -36,7 +36,8 @@ type ports struct {
 	late    atomic.Uint64  // requests that came while the node stops
 }
 
-// listen opens the ports. A lone node does without those for other nodes: two lone nodes on one machine do not collide there.
+// listen opens the ports. A lone node does without those for other nodes: two lone nodes on one machine do not collide
+// there.
 func (p *ports) listen() (err error) {
 	if !p.config.World.NoAPI {
 		if p.listener, err = p.listenClients("api-addr", p.config.APIAddr); err != nil {
@@ -136,8 +137,8 @@ func (p *ports) rulesChanged() {
 // servesAPI reports whether the API is served.
 func (p *ports) servesAPI() bool { return p.server != nil }
 
-// hangUpWhenStopping asks HTTP/1 clients to leave after their next reply, before the port is closed: a connection that is
-// closed while a request is on its way would fail that request.
+// hangUpWhenStopping asks HTTP/1 clients to leave after their next reply, before the port is closed: a connection that
+// is closed while a request is on its way would fail that request.
 func (p *ports) hangUpWhenStopping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.stopping() {

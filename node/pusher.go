@@ -25,23 +25,26 @@ const (
 	pushBatch = 40
 	// pushKept is how long the position of a push is kept.
 	pushKept = limit.Span(400 * 24 * 3600 * 1e6)
-	// pushAnyway is how old a position may become without a reason to look: a policy may have had another calendar meanwhile.
+	// pushAnyway is how old a position may become without a reason to look: a policy may have had another calendar
+	// meanwhile.
 	pushAnyway = limit.Span(24 * 3600 * 1e6)
 )
 
 // finalPushes names the position of a sink in the log of a shard.
 const finalPushes = "final"
 
-// pusher sends the bills of the shards that this node owns to the sinks that take usage, once they are final: those of the policies that
-// name the sink, and that became final after it was made. The log of each shard has one position for each sink, noted after
-// each batch. So at most one batch is sent twice, by another owner, and its bills have the same ids. One goroutine runs it; failing may
-// be called concurrently.
+// pusher sends the bills of the shards that this node owns to the sinks that take usage, once they are final: those of
+// the policies that name the sink, and that became final after it was made. The log of each shard has one position for
+// each sink, noted after each batch. So at most one batch is sent twice, by another owner, and its bills have the same
+// ids. One goroutine runs it; failing may be called concurrently.
 type pusher struct {
 	outgoing
-	known []notify.Sink              // as read last, and as disabled since
-	set   *policy.Set                // in force as this round began
-	tried map[string]map[string]bool // by sink: ids of the bills that it was sent, and may have, since it took all of them last
-	first int                        // the replica that the next round begins with: the one behind the last that a sink failed
+	known []notify.Sink // as read last, and as disabled since
+	set   *policy.Set   // in force as this round began
+	// by sink: ids of the bills that it was sent, and may have, since it took all of them last
+	tried map[string]map[string]bool
+	// the replica that the next round begins with: the one behind the last that a sink failed
+	first int
 
 	mu      sync.Mutex
 	rests   map[string]rest                  // by sink; written by run alone, under mu

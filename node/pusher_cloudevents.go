@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// cloudEvent is a bill as a CloudEvent (version 1.0, in JSON), with what OpenMeter reads: a meter of OpenMeter picks its events by type and
-// sums a field of data for each subject. Receivers tell copies by source and id.
+// cloudEvent is a bill as a CloudEvent (version 1.0, in JSON), with what OpenMeter reads: a meter of OpenMeter picks
+// its events by type and sums a field of data for each subject. Receivers tell copies by source and id.
 type cloudEvent struct {
 	Spec    string         `json:"specversion"`
 	ID      string         `json:"id"`     // the bill's
@@ -55,8 +55,9 @@ func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []sh
 	return o, append(left, refused...)
 }
 
-// postCloudEvents sends some events, and returns those that are not taken. A receiver answers 400 for a whole batch if it cannot take
-// one event of it, and 409 if it has one already, so then it gets the halves. again: it was sent one of them in an earlier try.
+// postCloudEvents sends some events, and returns those that are not taken. A receiver answers 400 for a whole batch if
+// it cannot take one event of it, and 409 if it has one already, so then it gets the halves. again: it was sent one of
+// them in an earlier try.
 func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []cloudEvent, again bool) (refused []leftOut, o notify.Outcome) {
 	if len(events) == 0 {
 		return nil, notify.Outcome{End: notify.Delivered}

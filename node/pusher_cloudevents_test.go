@@ -28,7 +28,8 @@ type usageEvent struct {
 	}
 }
 
-// openMeter answers as OpenMeter does: 204 once it has all events of a batch, 400 if it can't read one of them, and then it has none.
+// openMeter answers as OpenMeter does: 204 once it has all events of a batch, 400 if it can't read one of them, and
+// then it has none.
 type openMeter struct {
 	*httptest.Server
 	t *testing.T
@@ -109,8 +110,8 @@ func (m *openMeter) sink() notify.Sink {
 		Secrets: []notify.Secret{{Key: []byte(m.token)}}}
 }
 
-// Each bill is an event that counts once, also if OpenMeter is down, or has the events of a batch that it answers with 503. What it
-// refuses keeps none of the others.
+// Each bill is an event that counts once, also if OpenMeter is down, or has the events of a batch that it answers with
+// 503. What it refuses keeps none of the others.
 func TestOpenMeterCountsEachBillOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -20,8 +20,8 @@ type heldBatch struct {
 	ids  []string
 }
 
-// Three nodes push the bills of their shards. One of them stops while its batch has no answer: the next owners send that batch again, with
-// the ids that it had, and go on after what was noted.
+// Three nodes push the bills of their shards. One of them stops while its batch has no answer: the next owners send
+// that batch again, with the ids that it had, and go on after what was noted.
 func TestOtherNodesGoOnWithAPush(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -81,8 +81,8 @@ func newOwner(n *Node) *pusher {
 		sinks: p.sinks, poster: p.poster, pace: p.pace, metrics: p.metrics, logger: p.logger}}
 }
 
-// An owner that dies between the answer of a receiver and its note has sent one batch, and the next one goes on from there: that batch
-// comes again, with the same ids, and nothing else.
+// An owner that dies between the answer of a receiver and its note has sent one batch, and the next one goes on from
+// there: that batch comes again, with the same ids, and nothing else.
 func TestANewOwnerGoesOnFromTheLog(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestAReceiverOfBillsThatWantsNothingIsDisabled(t *testing.T) {
 	})
 }
 
-// Stripe forgets identifiers. Bills without an answer for 20 hours are not sent again until somebody has looked; one that Stripe refuses
-// keeps none of the others.
+// Stripe forgets identifiers. Bills without an answer for 20 hours are not sent again until somebody has looked; one
+// that Stripe refuses keeps none of the others.
 func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -30,8 +30,9 @@ func pushing(t *testing.T, c *Config) {
 // dayAndGrace is how long it takes at most until the bills of a day of meteredPolicy are final.
 const dayAndGrace = 24*time.Hour + 15*time.Minute
 
-// A restore takes the position of a push back to the backup's. What was pushed since comes again under the ids that it had, what was noted
-// in the backup does not, and nothing is left out: neither what was not pushed yet, nor what becomes final afterwards.
+// A restore takes the position of a push back to the backup's. What was pushed since comes again under the ids that it
+// had, what was noted in the backup does not, and nothing is left out: neither what was not pushed yet, nor what
+// becomes final afterwards.
 func TestARestoreTakesAPushBackAndNoFurther(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A receiver that refuses what it has already gets each bill once, whatever becomes of an answer, and nobody is told to enter a bill by
-// hand that is there.
+// A receiver that refuses what it has already gets each bill once, whatever becomes of an answer, and nobody is told to
+// enter a bill by hand that is there.
 func TestBillsWhoseAnswerWasLostAreNotEnteredByHand(t *testing.T) {
 	t.Parallel()
 	for kind, idsOf := range map[string]func(r *http.Request) []string{

@@ -25,8 +25,8 @@ type leftOut struct {
 	why string
 }
 
-// send sends some bills, all or none as far as this node knows. Those that are left out are told once the others are taken, so that
-// tries which fail do not tell them again.
+// send sends some bills, all or none as far as this node knows. Those that are left out are told once the others are
+// taken, so that tries which fail do not tell them again.
 func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *shard.PushPosition,
 	bills []shard.Usage) notify.Outcome {
 	var left []leftOut
@@ -66,8 +66,8 @@ func (p *pusher) sendToWebhook(ctx context.Context, s *notify.Sink, bills []shar
 	return notify.Outcome{End: notify.Delivered}
 }
 
-// tries notes that a sink is sent some bills, and reports whether it was sent one of them before, and may have it: only then has "I have
-// it" one meaning.
+// tries notes that a sink is sent some bills, and reports whether it was sent one of them before, and may have it: only
+// then has "I have it" one meaning.
 func (p *pusher) tries(s *notify.Sink, bills []shard.Usage) (again bool) {
 	if p.tried == nil {
 		p.tried = make(map[string]map[string]bool)
@@ -118,8 +118,8 @@ func customer(s *notify.Sink, u *shard.Usage) (name, why string) {
 // isNothing reports whether a payment provider has no use for a bill.
 func isNothing(u *shard.Usage) bool { return owed(u) == 0 && !u.Recovered }
 
-// sendToStripe sends each bill as a meter event. Before the first one it notes when that was: Stripe knows an identifier for a day, so
-// what was tried earlier and has no answer is a person's to look at.
+// sendToStripe sends each bill as a meter event. Before the first one it notes when that was: Stripe knows an
+// identifier for a day, so what was tried earlier and has no answer is a person's to look at.
 func (p *pusher) sendToStripe(ctx context.Context, r *replica, s *notify.Sink, kept *shard.Push, at *shard.PushPosition,
 	bills []shard.Usage) (o notify.Outcome, left []leftOut) {
 	now := limit.Time(p.now().UnixMicro())

@@ -226,7 +226,8 @@ func listedBills(t *testing.T, n *Node) map[string]string {
 	return all
 }
 
-// Bills that a sink is not sent are listed with it, each once, also by the next owner of their shards, until somebody enables it.
+// Bills that a sink is not sent are listed with it, each once, also by the next owner of their shards, until somebody
+// enables it.
 func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -18,10 +18,10 @@ type readiness struct {
 	stopping func() bool // whether this node stops
 }
 
-// check returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to date;
-// otherwise it says what is missing. A rolling restart waits for it: while a replica still starts, the next node to stop
-// would take a shard's majority with it. A shard that has stopped because its replicas differ does not count: every node
-// forwards to it as before, and restarting the nodes one by one is what helps.
+// check returns nil when this node can serve or forward every shard and its own replicas are open and nearly up to
+// date; otherwise it says what is missing. A rolling restart waits for it: while a replica still starts, the next node
+// to stop would take a shard's majority with it. A shard that has stopped because its replicas differ does not count:
+// every node forwards to it as before, and restarting the nodes one by one is what helps.
 func (r *readiness) check() error {
 	if r.stopping() {
 		return errors.New("the node is stopping")

@@ -18,10 +18,10 @@ const reconcileEvery = 250 * time.Millisecond
 // openPatience is how long a leader may be without an epoch: more than two election timeouts.
 const openPatience = 1500 * time.Millisecond
 
-// reconciler keeps this node in line with the table. It creates, opens, closes and destroys replicas, has the judge look at
-// them, has the groups that this node leads aligned and handed over to the wanted nodes, and, where the system shard is owned,
-// has the table planned. It is level-triggered: whatever it could not do, it finds undone the next time. One goroutine runs it;
-// what its tasks call says so.
+// reconciler keeps this node in line with the table. It creates, opens, closes and destroys replicas, has the judge
+// look at them, has the groups that this node leads aligned and handed over to the wanted nodes, and, where the system
+// shard is owned, has the table planned. It is level-triggered: whatever it could not do, it finds undone the next
+// time. One goroutine runs it; what its tasks call says so.
 type reconciler struct {
 	node      string // id of this node
 	now       func() time.Time
@@ -169,8 +169,8 @@ func (c *reconciler) act(ctx context.Context, action placement.Action, which raf
 	return nil
 }
 
-// readCurrent is a task: it asks the system shard for its table and notes the version. A table at least that new is from after
-// this process started.
+// readCurrent is a task: it asks the system shard for its table and notes the version. A table at least that new is
+// from after this process started.
 func (c *reconciler) readCurrent(ctx context.Context) {
 	newest, err := c.view.table.fetch(ctx)
 	if err == nil {
@@ -214,8 +214,8 @@ func (c *reconciler) recordHeld(ctx context.Context) {
 	c.tasks.note("recording this node's replicas in the table", err)
 }
 
-// noteLost notes a replica that must not be opened (again): the table is to replace it. The only voter of a group cannot be
-// replaced: its loss stops the node.
+// noteLost notes a replica that must not be opened (again): the table is to replace it. The only voter of a group
+// cannot be replaced: its loss stops the node.
 func (c *reconciler) noteLost(which raftfsm.Replica, err error) {
 	if t := c.view.newestTable(); !c.view.hasTable() || len(t.Group(which.Shard).Voters()) < 2 {
 		c.dir.stores.Distrust(err) //mutant:lost-end-leaves-no-word

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 )
 
-// aligner brings the members of the groups that this node leads in line with the table, and the table in line with them. Tasks
-// of the reconciler call it: at most one for each group at a time.
+// aligner brings the members of the groups that this node leads in line with the table, and the table in line with
+// them. Tasks of the reconciler call it: at most one for each group at a time.
 type aligner struct {
 	view     *clusterView
 	peers    *peers
@@ -50,8 +50,8 @@ func (a *aligner) align(ctx context.Context, r *replica) {
 	}
 }
 
-// readForEpoch makes sure that the table is not older than this node's leadership of the group. By an older table it might
-// repeat a step that its predecessor took and another node undid.
+// readForEpoch makes sure that the table is not older than this node's leadership of the group. By an older table it
+// might repeat a step that its predecessor took and another node undid.
 func (a *aligner) readForEpoch(ctx context.Context, r *replica) bool {
 	epoch := r.actor.Epoch()
 	if epoch == 0 || !a.view.hasTable() {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// dischargeEvery is how often an owner looks for what its shard owes other shards for operations on several shards: when
-	// a hold has ended, shards that were told how long to wait ask again.
+	// dischargeEvery is how often an owner looks for what its shard owes other shards for operations on several shards:
+	// when a hold has ended, shards that were told how long to wait ask again.
 	dischargeEvery = 50 * time.Millisecond
 	// dischargeAgain is the pause after a round that left something undone.
 	dischargeAgain = 500 * time.Millisecond
@@ -31,9 +31,9 @@ type debts struct {
 	stopping func() bool // whether this node stops
 }
 
-// discharge does what the shard owes other shards, if it is owned here. A leg whose coordinator fell silent, or whose hold
-// has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the reconciler's, and
-// Close waits for it. A shard that does not answer delays no other.
+// discharge does what the shard owes other shards, if it is owned here. A leg whose coordinator fell silent, or whose
+// hold has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the
+// reconciler's, and Close waits for it. A shard that does not answer delays no other.
 func (d *debts) discharge(r *replica) {
 	if r.Shard == shard.System || !r.actor.Open() || d.stopping() {
 		return

@@ -13,9 +13,9 @@ import (
 // handOverWithin bounds a hand-over: requests in flight end, and the new leader is elected.
 const handOverWithin = 3 * time.Second
 
-// handover moves the leadership of groups from this node to other voters. The reconciler moves a shard to the node that the
-// table wants, replicas give away what they should not own, and a stopping node gives all of them away. It holds no state but in
-// the replicas; all methods may be called concurrently, except for those that say otherwise.
+// handover moves the leadership of groups from this node to other voters. The reconciler moves a shard to the node that
+// the table wants, replicas give away what they should not own, and a stopping node gives all of them away. It holds no
+// state but in the replicas; all methods may be called concurrently, except for those that say otherwise.
 type handover struct {
 	node     string // id of this node
 	now      func() time.Time
@@ -27,8 +27,8 @@ type handover struct {
 	changed  notifier
 }
 
-// leadWhereWanted hands a shard over to the node that the table wants to lead it, once that node is ready. Only the reconciler
-// calls it.
+// leadWhereWanted hands a shard over to the node that the table wants to lead it, once that node is ready. Only the
+// reconciler calls it.
 func (h *handover) leadWhereWanted(r *replica) {
 	g, now := h.view.newestTable().Group(r.Shard), h.now()
 	if g == nil || g.Lead == "" || g.Lead == h.node || now.Sub(r.ownsSince) < handOverPause {
@@ -42,9 +42,9 @@ func (h *handover) leadWhereWanted(r *replica) {
 	}
 }
 
-// handOverPause is how long a node owns a shard before it hands it to the wanted node, and the time between two attempts:
-// each attempt ends an epoch and delays requests for a moment. A shard that a stopping node gave away must not come back
-// before the other nodes know that it stops.
+// handOverPause is how long a node owns a shard before it hands it to the wanted node, and the time between two
+// attempts: each attempt ends an epoch and delays requests for a moment. A shard that a stopping node gave away must
+// not come back before the other nodes know that it stops.
 const handOverPause = 3 * time.Second
 
 func (h *handover) note(r *replica, to string, err error) {
@@ -93,8 +93,8 @@ func (h *handover) transfer(r *replica, to string) error {
 	return err
 }
 
-// heir names the voter that should lead next: one that answers, is not stopping, and has the log. Among those it prefers the
-// one that leads the fewest groups.
+// heir names the voter that should lead next: one that answers, is not stopping, and has the log. Among those it
+// prefers the one that leads the fewest groups.
 func (h *handover) heir(r *replica) string {
 	g := h.view.newestTable().Group(r.Shard)
 	if g == nil {

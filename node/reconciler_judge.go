@@ -16,15 +16,15 @@ import (
 const (
 	// judgeEvery is how often a replica compares its sums with the others': as often as the others are asked for theirs.
 	judgeEvery = 500 * time.Millisecond
-	// dismissAfter is how long a replica whose records are wrong waits before it closes. By then the node has heard of others
-	// with the same finding, as after a program fault, and a majority stays.
+	// dismissAfter is how long a replica whose records are wrong waits before it closes. By then the node has heard of
+	// others with the same finding, as after a program fault, and a majority stays.
 	dismissAfter = 3 * time.Second
 	// convictedAgain is the time within which two convictions on one node cause it to be drained.
 	convictedAgain = 24 * time.Hour
 )
 
-// judge finds replicas of this node whose records are wrong, and closes them for good. Only the reconciler calls it, except for
-// drainIfAgain.
+// judge finds replicas of this node whose records are wrong, and closes them for good. Only the reconciler calls it,
+// except for drainIfAgain.
 type judge struct {
 	node     string // id of this node
 	now      func() time.Time
@@ -39,8 +39,8 @@ type judge struct {
 	throttle logThrottle
 }
 
-// look compares a replica's sums with the other voters' (R12), and closes it if its records are wrong. It reports whether
-// the replica is gone.
+// look compares a replica's sums with the other voters' (R12), and closes it if its records are wrong. It reports
+// whether the replica is gone.
 func (j *judge) look(ctx context.Context, r *replica) (gone bool, err error) {
 	if now := j.now(); now.Sub(r.judgedAt).Abs() >= judgeEvery {
 		r.judgedAt = now
@@ -75,8 +75,8 @@ func (j *judge) testimonies(r *replica) (self string, voters []string, said map[
 	return self, voters, said
 }
 
-// testify lists the voters of a group and the reports of those that can testify. A lost replica no longer reports, but it
-// still counts toward the majority until the group goes on without it.
+// testify lists the voters of a group and the reports of those that can testify. A lost replica no longer reports, but
+// it still counts toward the majority until the group goes on without it.
 func testify(g *placement.Group, reports map[string]placement.Report) (voters []string, said map[string]placement.Testimony) {
 	said = make(map[string]placement.Testimony)
 	for _, voter := range g.Voters() {
@@ -99,9 +99,9 @@ func replicaIn(report placement.Report, id shard.ID, number uint64) *placement.R
 	return &report.Replicas[i]
 }
 
-// lookAtDiverged handles a replica whose records are wrong: it hands over the group that the replica leads, and closes the
-// replica for good when the others have a majority without it. Until then the replica goes on voting: its log is as good as
-// the others'.
+// lookAtDiverged handles a replica whose records are wrong: it hands over the group that the replica leads, and closes
+// the replica for good when the others have a majority without it. Until then the replica goes on voting: its log is as
+// good as the others'.
 func (j *judge) lookAtDiverged(ctx context.Context, r *replica) (gone bool, err error) {
 	why, now := r.diverged.Load(), j.now()
 	if why == nil {
@@ -150,8 +150,8 @@ func (j *judge) canDoWithout(r *replica) error {
 	return nil
 }
 
-// dismiss closes a replica for good: its epoch ends, another voter takes over what it leads, and its stores are kept as they
-// are. The table will replace it.
+// dismiss closes a replica for good: its epoch ends, another voter takes over what it leads, and its stores are kept as
+// they are. The table will replace it.
 func (j *judge) dismiss(ctx context.Context, r *replica, why string) error {
 	now, cancel := context.WithCancel(ctx)
 	cancel()
@@ -171,8 +171,8 @@ func (j *judge) dismiss(ctx context.Context, r *replica, why string) error {
 	return diskError(err)
 }
 
-// drainIfAgain changes a table in which a replica of this node is marked as lost. If that is the second replica convicted
-// within a day, the node must not lead until an operator has looked at it.
+// drainIfAgain changes a table in which a replica of this node is marked as lost. If that is the second replica
+// convicted within a day, the node must not lead until an operator has looked at it.
 func (j *judge) drainIfAgain(t *placement.Table, lost raftfsm.Replica) *placement.Table {
 	late := j.replicas.convictions(convictedAgain)
 	if _, ok := late[lost]; !ok || len(late) < 2 {

@@ -18,8 +18,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// flip flips one bit of a key's record in a node's memory, in the used count of a lifetime limit: 1 becomes 9. Two numbers
-// that are 0 follow it.
+// flip flips one bit of a key's record in a node's memory, in the used count of a lifetime limit: 1 becomes 9. Two
+// numbers that are 0 follow it.
 func flip(t *testing.T, n *Node, id shard.ID, policy, key string) {
 	t.Helper()
 	flipBit(t, n, id, policy, key, 3)
@@ -150,8 +150,8 @@ func (c *trio) comeBack(convicted raftfsm.Replica, bad int) {
 	}
 }
 
-// One bit flips in the memory of an owner, or of a follower, under load. No request fails, the two good replicas go on, and
-// the bad one is replaced. That holds after a restart of all nodes too.
+// One bit flips in the memory of an owner, or of a follower, under load. No request fails, the two good replicas go on,
+// and the bad one is replaced. That holds after a restart of all nodes too.
 func TestABitThatFlipsCostsOneReplica(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"owner", "follower"} {
@@ -180,8 +180,8 @@ func TestABitThatFlipsCostsOneReplica(t *testing.T) {
 	}
 }
 
-// A flipped bit is found while a snapshot is written, and the snapshot is not kept. The second conviction of a day drains the
-// node.
+// A flipped bit is found while a snapshot is written, and the snapshot is not kept. The second conviction of a day
+// drains the node.
 func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -218,8 +218,8 @@ func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 	})
 }
 
-// Of three replicas one is down and the others differ: nothing shows which of them is right. The shard stops and says so; the
-// other shards serve. When the third is back, there is a majority.
+// Of three replicas one is down and the others differ: nothing shows which of them is right. The shard stops and says
+// so; the other shards serve. When the third is back, there is a majority.
 func TestAShardWithoutAMajorityOfEqualSumsStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -269,9 +269,9 @@ func scraped(n *Node, name string) string {
 	return value
 }
 
-// Two of three replicas find at once that their records are wrong, and wrong in the same way, as after a program fault. Both
-// decide nothing, but go on voting: without them there would be no majority. Their agreement convicts no other replica. When
-// one is restarted, its records are good, and the other one is dismissed.
+// Two of three replicas find at once that their records are wrong, and wrong in the same way, as after a program fault.
+// Both decide nothing, but go on voting: without them there would be no majority. Their agreement convicts no other
+// replica. When one is restarted, its records are good, and the other one is dismissed.
 func TestAConvictedReplicaStaysWhileItsVoteIsNeeded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -330,8 +330,8 @@ func TestTheSystemShardIsJudgedAsTheOthersAre(t *testing.T) {
 	})
 }
 
-// All three replicas differ, and none is missing. An operator gives up one node's copies by emptying its directory: they are
-// rebuilt from the leader's, and these two are the majority against the third.
+// All three replicas differ, and none is missing. An operator gives up one node's copies by emptying its directory:
+// they are rebuilt from the leader's, and these two are the majority against the third.
 func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -367,8 +367,8 @@ func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 	})
 }
 
-// The only replica cannot be replaced. Its shard stops, the process keeps running for its other shards, and after a restart
-// the records are those on disk.
+// The only replica cannot be replaced. Its shard stops, the process keeps running for its other shards, and after a
+// restart the records are those on disk.
 func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -446,8 +446,8 @@ func TestLostReplicasCountForTheMajority(t *testing.T) {
 	}
 }
 
-// Evidence of convicted replicas does not fill the disk: the newest of each shard is kept for a week, and none when space is
-// needed. A clock that was wrong once does not keep evidence for years, and drains no node.
+// Evidence of convicted replicas does not fill the disk: the newest of each shard is kept for a week, and none when
+// space is needed. A clock that was wrong once does not keep evidence for years, and drains no node.
 func TestEvidenceIsBounded(t *testing.T) {
 	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	at := func(id shard.ID, number uint64) raftfsm.Replica { return raftfsm.Replica{Shard: id, Number: number} }

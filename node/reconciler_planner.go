@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// planner changes the table and the feature levels to what they should be. A task of the reconciler calls plan on the node that
-// owns the system shard. At most one plan is under way at a time.
+// planner changes the table and the feature levels to what they should be. A task of the reconciler calls plan on the
+// node that owns the system shard. At most one plan is under way at a time.
 type planner struct {
 	now          func() time.Time
 	view         *clusterView
@@ -24,12 +24,12 @@ type planner struct {
 	leftSince map[string]time.Time // since when a leaving node was seen without replicas; owned by the plan under way
 }
 
-// lingerMost is how long a node that has given its last replica away may stay to let its clients go: as long as a stop may take.
-// It is bounded so that a node that does not want to go is removed too.
+// lingerMost is how long a node that has given its last replica away may stay to let its clients go: as long as a stop
+// may take. It is bounded so that a node that does not want to go is removed too.
 const lingerMost = 10 * time.Second
 
-// lingering names the nodes that are about to stop because they have left by a table: those that still answer. It must be the table
-// that is planned: a node that an older one still gives replicas would have no time to let its clients go.
+// lingering names the nodes that are about to stop because they have left by a table: those that still answer. It must
+// be the table that is planned: a node that an older one still gives replicas would have no time to let its clients go.
 func (p *planner) lingering(t *placement.Table, seen *placement.Observed) map[string]bool {
 	now := p.now()
 	since, lingers := make(map[string]time.Time), make(map[string]bool)
@@ -67,7 +67,8 @@ func (p *planner) plan(ctx context.Context) {
 	p.note("planning", steps, err)
 }
 
-// planLedger draws the id of the cluster's bills as soon as a policy has a meter, so that every backup with a bill has it too.
+// planLedger draws the id of the cluster's bills as soon as a policy has a meter, so that every backup with a bill has
+// it too.
 func (p *planner) planLedger(ctx context.Context) {
 	if r := p.view.revision(); r == nil || !r.Set.HasMeters() {
 		return
@@ -76,7 +77,8 @@ func (p *planner) planLedger(ctx context.Context) {
 	p.note("planning the ledger", nil, err)
 }
 
-// planSecrets draws the secret that keys are hashed with as soon as policies need one, and takes rotations their next step.
+// planSecrets draws the secret that keys are hashed with as soon as policies need one, and takes rotations their next
+// step.
 func (p *planner) planSecrets(ctx context.Context, seen placement.Observed) error {
 	if p.view.secrets.now().version == 0 {
 		if _, err := p.view.secrets.fetch(ctx); err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// tasks runs long steps beside the reconciler's loop: at most one per name at a time. Whoever stops the node calls wait. All
-// methods may be called concurrently.
+// tasks runs long steps beside the reconciler's loop: at most one per name at a time. Whoever stops the node calls
+// wait. All methods may be called concurrently.
 type tasks struct {
 	ctx      context.Context // of all tasks
 	now      func() time.Time
@@ -45,8 +45,8 @@ func (t *tasks) start(name string, f func(ctx context.Context)) bool {
 	return true
 }
 
-// note makes the reconciler look at the outcome of a task. A failed task is tried again with the next tick, not at once: it
-// may fail as quickly again.
+// note makes the reconciler look at the outcome of a task. A failed task is tried again with the next tick, not at
+// once: it may fail as quickly again.
 func (t *tasks) note(what string, err error) {
 	switch {
 	case err == nil:

@@ -9,8 +9,9 @@ import (
 	"github.com/stint-io/stint/raftfsm"
 )
 
-// A node becomes the leader of a group, or is about to create a replica, and knows only a table that is older than the one by
-// which its predecessor may have acted, or the node itself before it lost its disk. It reads the newest table first.
+// A node becomes the leader of a group, or is about to create a replica, and knows only a table that is older than the
+// one by which its predecessor may have acted, or the node itself before it lost its disk. It reads the newest table
+// first.
 func TestNobodyActsOnAnOldTable(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 )
 
 // recordBudget bounds the records of all replicas of this node together: half of the memory that the process may use,
-// which leaves room for the garbage collector and for snapshots under way. Each owner asks it before a batch. A new record
-// is on every node with a copy of its shard, so the fullest of those decides. What the others use is known from their
-// reports, a second old at most while they answer: the last eighth of the memory, which is kept for records to grow, has
-// room for what is admitted meanwhile.
+// which leaves room for the garbage collector and for snapshots under way. Each owner asks it before a batch. A new
+// record is on every node with a copy of its shard, so the fullest of those decides. What the others use is known from
+// their reports, a second old at most while they answer: the last eighth of the memory, which is kept for records to
+// grow, has room for what is admitted meanwhile.
 //
-// The system shard counts, but asks for no room: it has a few documents of bounded size, and a cluster that is full must
-// still be told to grow, or to take other policies.
+// The system shard counts, but asks for no room: it has a few documents of bounded size, and a cluster that is full
+// must still be told to grow, or to take other policies.
 type recordBudget struct {
 	most     int // bytes
 	view     *clusterView

@@ -33,7 +33,8 @@ func takeOn(t *testing.T, n *Node, id shard.ID, word string, most int) (counted 
 	return counted, full
 }
 
-// TestTheShardsOfANodeShareItsMemory: one may use all of it, and then the other takes no new key either. Known keys go on.
+// TestTheShardsOfANodeShareItsMemory: one may use all of it, and then the other takes no new key either. Known keys go
+// on.
 func TestTheShardsOfANodeShareItsMemory(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

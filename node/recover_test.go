@@ -29,7 +29,8 @@ const recoverKeys = 12 // on all shards
 
 func recoverKey(n int) string { return fmt.Sprint("key-", n) }
 
-// stoppedTrio is three nodes that have counted and were stopped. hold is open. Their disks are copied before they are changed.
+// stoppedTrio is three nodes that have counted and were stopped. hold is open. Their disks are copied before they are
+// changed.
 type stoppedTrio struct {
 	*trio
 	table  *placement.Table
@@ -162,8 +163,9 @@ func restoreRecordOf(t *testing.T, n *Node) (record restore.Record) {
 	return record
 }
 
-// TestRecoverFromDisks: what a majority has is exact, and the cluster made of it continues where the old one stopped. What a
-// minority has is not written unless somebody accepts the loss, and then counts as full. The disks are only read.
+// TestRecoverFromDisks: what a majority has is exact, and the cluster made of it continues where the old one stopped.
+// What a minority has is not written unless somebody accepts the loss, and then counts as full. The disks are only
+// read.
 func TestRecoverFromDisks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -332,7 +334,8 @@ func convict(t *testing.T, dir string, id shard.ID) (convicted string) {
 	return convicted
 }
 
-// TestSuspectedReplicasAreNotRecovered: not the convicted one, nor those of a torn log. What is left decides on exactness.
+// TestSuspectedReplicasAreNotRecovered: not the convicted one, nor those of a torn log. What is left decides on
+// exactness.
 func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -509,7 +512,8 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 	})
 }
 
-// TestTokensAfterARecovery: of an exact system shard they are whole; else nobody administers with a token that may be revoked.
+// TestTokensAfterARecovery: of an exact system shard they are whole; else nobody administers with a token that may be
+// revoked.
 func TestTokensAfterARecovery(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -550,7 +554,8 @@ func TestTokensAfterARecovery(t *testing.T) {
 	})
 }
 
-// TestTheNewestPoliciesAreRecovered: a data shard may have adopted policies that what is left of the system shard does not know.
+// TestTheNewestPoliciesAreRecovered: a data shard may have adopted policies that what is left of the system shard does
+// not know.
 func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

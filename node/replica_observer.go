@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// replicaObserver puts what replicas notice where it belongs: into the metrics and the log, to gossip and the router, and where
-// the node must not go on, to its end. All methods may be called concurrently.
+// replicaObserver puts what replicas notice where it belongs: into the metrics and the log, to gossip and the router,
+// and where the node must not go on, to its end. All methods may be called concurrently.
 type replicaObserver struct {
 	node    string // id of this node
 	metrics *metrics.Metrics

@@ -15,8 +15,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// opener opens and closes this node's replicas. Only the reconciler does so, as do the start before it and the stop after it:
-// otherwise a replica could be opened while it still runs.
+// opener opens and closes this node's replicas. Only the reconciler does so, as do the start before it and the stop
+// after it: otherwise a replica could be opened while it still runs.
 type opener struct {
 	node     string // id of this node
 	world    World

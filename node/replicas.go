@@ -14,8 +14,8 @@ import (
 // evidenceFor is the longest time that the stores of a convicted replica are kept.
 const evidenceFor = 7 * 24 * time.Hour
 
-// replicaSet is the set of this node's replicas: those that run, and those that must not be opened. The opener adds and removes
-// the running ones. All methods may be called concurrently.
+// replicaSet is the set of this node's replicas: those that run, and those that must not be opened. The opener adds and
+// removes the running ones. All methods may be called concurrently.
 type replicaSet struct {
 	now func() time.Time
 
@@ -158,9 +158,9 @@ func (s *replicaSet) convictions(within time.Duration) map[raftfsm.Replica]raftf
 	return late
 }
 
-// isEvidence reports whether the stores of a convicted replica are worth keeping for an inspection. Bad memory can convict
-// one replica after another: the newest of each shard is enough, and none is worth a full disk. A time far in the future was
-// written by a clock that was wrong. The caller holds s.mu.
+// isEvidence reports whether the stores of a convicted replica are worth keeping for an inspection. Bad memory can
+// convict one replica after another: the newest of each shard is enough, and none is worth a full disk. A time far in
+// the future was written by a clock that was wrong. The caller holds s.mu.
 func (s *replicaSet) isEvidence(r raftfsm.Replica, c raftfsm.Conviction, lowDisk bool) bool {
 	if lowDisk || s.now().Sub(c.At).Abs() >= evidenceFor { //mutant:evidence-fills-the-disk
 		return false

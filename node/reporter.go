@@ -14,8 +14,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// reporter exchanges reports with the other nodes: it describes this node, and learns from what the others say of themselves.
-// It holds no state; all methods may be called concurrently once the data directory is open.
+// reporter exchanges reports with the other nodes: it describes this node, and learns from what the others say of
+// themselves. It holds no state; all methods may be called concurrently once the data directory is open.
 type reporter struct {
 	node      string // id of this node
 	now       func() time.Time
@@ -49,11 +49,13 @@ func (p *reporter) question() placement.Question {
 		Stopping: p.stopping()}) //mutant:stops-without-a-goodbye
 }
 
-// answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does not list is
-// told what it needs to be registered: that this node is here, and which feature level it must know; and whether it was removed. A node that has a newer table
-// is asked for it at once: a node that has just been registered waits for that.
+// answer is the report for a node that asks, with the documents that it does not know yet. A node that the table does
+// not list is told what it needs to be registered: that this node is here, and which feature level it must know; and
+// whether it was removed. A node that has a newer table is asked for it at once: a node that has just been registered
+// waits for that.
 func (p *reporter) answer(from string, q placement.Question) placement.Report {
-	// A node that left and knows no table has a new disk. It waits until the id is free: by this table it would have to stop.
+	// A node that left and knows no table has a new disk. It waits until the id is free: by this table it would have to
+	// stop.
 	left := p.view.newestTable().Left(from)
 	listed := p.view.listing(from) == peer.Listed && !(left && q.Versions[placement.TableDocument] == 0)
 	if known := p.view.table.now().version; q.Versions[placement.TableDocument] > known && (known == 0 || listed) {
@@ -117,8 +119,8 @@ func (p *reporter) heard(report placement.Report) {
 	}
 }
 
-// believes reports whether this node learns from what another says. It does not from a node that its table does not list, as long
-// as one that is listed answers. If none does, all may have been replaced while this node was away.
+// believes reports whether this node learns from what another says. It does not from a node that its table does not
+// list, as long as one that is listed answers. If none does, all may have been replaced while this node was away.
 func (p *reporter) believes(node string) bool {
 	if !p.view.hasTable() || p.view.listing(node) == peer.Listed {
 		return true

@@ -87,8 +87,9 @@ func spent(t *testing.T, n *Node, policy, key string) (admitted int) {
 	return admitted
 }
 
-// TestThreeNodesAreRestoredToOneWhichGrowsAgain: a backup of a running cluster is restored to another one, whose only node the
-// others join. What was admitted before and after the backup, and after the restore, is together never more than the limits.
+// TestThreeNodesAreRestoredToOneWhichGrowsAgain: a backup of a running cluster is restored to another one, whose only
+// node the others join. What was admitted before and after the backup, and after the restore, is together never more
+// than the limits.
 func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -145,7 +146,8 @@ func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 					t.Errorf("%s of %s: %d more are admitted, want %d", key(n), policy, got, want)
 				}
 			}
-			for policy, want := range map[string]int{"login": 0, "short": 5, "kept": 5, "stock": 5} { // a short window has rolled
+			// a short window has rolled
+			for policy, want := range map[string]int{"login": 0, "short": 5, "kept": 5, "stock": 5} {
 				if got := spent(t, one, policy, "unknown-"+key(n)); got != want {
 					t.Errorf("an unknown key of %s: %d are admitted, want %d", policy, got, want)
 				}
@@ -216,8 +218,8 @@ func TestARestoreIsDecodedBeforeAnythingIsWritten(t *testing.T) {
 	})
 }
 
-// A backup whose parts are of different clusters, or of another number of shards, is refused: keys would be looked for on shards
-// that do not have them, and count from zero.
+// A backup whose parts are of different clusters, or of another number of shards, is refused: keys would be looked for
+// on shards that do not have them, and count from zero.
 func TestABackupOfAnotherNumberOfShardsIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := testConfig(t)

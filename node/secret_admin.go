@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// secretAdmin implements api.SecretAdmin. A rotation and the dropping of secrets replace their document, and are in its history
-// with who asked for them; the planner does the rest. All methods may be called concurrently.
+// secretAdmin implements api.SecretAdmin. A rotation and the dropping of secrets replace their document, and are in its
+// history with who asked for them; the planner does the rest. All methods may be called concurrently.
 type secretAdmin struct {
 	administration
 	reading turns // one read of the newest secrets at a time: anybody may send ids that name a secret which nobody has
@@ -70,7 +70,8 @@ func (a *secretAdmin) DropOld(ctx context.Context, who string) (dropped []uint32
 		"sealing secrets were dropped: what is sealed with them can no longer be settled", "numbers", dropped, "actor", who)
 }
 
-// change replaces the secrets by next's result, which is called again after another node was faster. The note says what is done.
+// change replaces the secrets by next's result, which is called again after another node was faster. The note says what
+// is done.
 func (a *secretAdmin) change(ctx context.Context, note, who string, next func(*placement.Secrets) (*placement.Secrets, error)) error {
 	if err := a.ready(); err != nil {
 		return err

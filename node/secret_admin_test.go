@@ -48,8 +48,8 @@ func sealsWith(number uint32) func(*knownSecrets) bool {
 	return func(s *knownSecrets) bool { return s.SealsWith() == number && s.Settled() }
 }
 
-// A new secret seals when every listed node has it, and not before; the former one opens until it is dropped. A node that was away
-// meanwhile gives out no id that others refuse. Who did it is in the audit log; the secrets are nowhere.
+// A new secret seals when every listed node has it, and not before; the former one opens until it is dropped. A node
+// that was away meanwhile gives out no id that others refuse. Who did it is in the audit log; the secrets are nowhere.
 func TestSealingSecretsAreRotatedAndDropped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -135,8 +135,8 @@ func TestANodeAsksForASecretThatItDoesNotKnow(t *testing.T) {
 	})
 }
 
-// A restored cluster settles what the backup knows, by ids that the lost cluster gave out, and seals with a secret that whoever has
-// the backup does not know.
+// A restored cluster settles what the backup knows, by ids that the lost cluster gave out, and seals with a secret that
+// whoever has the backup does not know.
 func TestARestoreDrawsASecret(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -160,7 +160,8 @@ func TestARestoreDrawsASecret(t *testing.T) {
 		if err != nil || len(secrets.Sealing) != 2 || secrets.Sealing[0].Ends == 0 || secrets.SealsWith() != 2 {
 			t.Errorf("%+v, %v", secrets, err)
 		}
-		if after := sealedBy(n); after == before || !strings.HasPrefix(after, "AQ") || !strings.Contains("IJKL", after[2:3]) { // format 1, number 2
+		// format 1, number 2
+		if after := sealedBy(n); after == before || !strings.HasPrefix(after, "AQ") || !strings.Contains("IJKL", after[2:3]) {
 			t.Errorf("it seals %s, and the lost cluster %s", after, before)
 		}
 		post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})

@@ -17,8 +17,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// sinkAdmin implements api.SinkAdmin, and reads the sinks for this node's dispatcher and pusher. All sinks are one document of the system
-// shard. Each change is in its history with who made it, and never with a secret. All methods may be called concurrently.
+// sinkAdmin implements api.SinkAdmin, and reads the sinks for this node's dispatcher and pusher. All sinks are one
+// document of the system shard. Each change is in its history with who made it, and never with a secret. All methods
+// may be called concurrently.
 type sinkAdmin struct {
 	administration
 	sinks *document[[]notify.Sink]
@@ -46,8 +47,8 @@ func newSinkAdmin(a administration) *sinkAdmin {
 	})}
 }
 
-// recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before too, and tries no more
-// for that long. The caller changes no sink of it.
+// recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before
+// too, and tries no more for that long. The caller changes no sink of it.
 func (a *sinkAdmin) recent(ctx context.Context, maxAge time.Duration) (sinkReading, error) {
 	defer a.turns.take()()
 	now := a.now()
@@ -207,7 +208,8 @@ func findSink(all []notify.Sink, name string) (int, error) {
 	return i, nil
 }
 
-// changeOne changes one sink. do reports whether anything is different; it is called again after another node was faster.
+// changeOne changes one sink. do reports whether anything is different; it is called again after another node was
+// faster.
 func (a *sinkAdmin) changeOne(ctx context.Context, name, who, note string, do func(*notify.Sink) (changed bool, err error)) error {
 	return a.change(ctx, who, note, func(all []notify.Sink) ([]notify.Sink, error) {
 		i, err := findSink(all, name)

@@ -13,7 +13,8 @@ type replicaView struct{ *shard.State }
 // Room implements shard.View: a read creates no key.
 func (replicaView) Room() shard.Room { return shard.Room{} }
 
-// staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called concurrently.
+// staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called
+// concurrently.
 type staleReader struct {
 	now      func() time.Time
 	view     *clusterView
@@ -21,8 +22,8 @@ type staleReader struct {
 }
 
 // read answers a Get from this node's replicas, without a commit (X13). Each entry is as of its own shard's time.
-// behind is how far the oldest of them lies behind this node's clock. It is an upper bound: a shard without writes looks
-// older than it is. ok is false where a replica is missing: then another node must be asked.
+// behind is how far the oldest of them lies behind this node's clock. It is an upper bound: a shard without writes
+// looks older than it is. ok is false where a replica is missing: then another node must be asked.
 func (s *staleReader) read(r shard.Request) (d shard.Decision, behind time.Duration, ok bool) {
 	revision, slots := s.view.revision(), s.view.slots()
 	if revision == nil || slots == nil {

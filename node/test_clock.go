@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// testClock is a clock that tests move forward; nil: there is none. Shard time moves with it, but no clock that measures how long
-// something took. All methods may be called concurrently.
+// testClock is a clock that tests move forward; nil: there is none. Shard time moves with it, but no clock that
+// measures how long something took. All methods may be called concurrently.
 type testClock struct{ ahead atomic.Int64 } // of the machine's clock, in nanoseconds
 
 func (c *testClock) now() time.Time { return time.Now().Add(c.aheadBy()) }

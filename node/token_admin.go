@@ -15,8 +15,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// tokenAdmin implements api.TokenAdmin. Each change replaces one document of the system shard and is in its history, with who
-// made it, in one entry. All methods may be called concurrently.
+// tokenAdmin implements api.TokenAdmin. Each change replaces one document of the system shard and is in its history,
+// with who made it, in one entry. All methods may be called concurrently.
 type tokenAdmin struct {
 	administration
 	tokens *tokens
@@ -31,8 +31,8 @@ var _ api.TokenAdmin = (*tokenAdmin)(nil)
 // wantsUses reports whether a call waits for the last uses of tokens on other nodes.
 func (a *tokenAdmin) wantsUses() bool { return a.listing.Load() > 0 }
 
-// writeFirst is a task: it makes the cluster's first token of the one that the configuration gives. A cluster that has or had
-// any needs none.
+// writeFirst is a task: it makes the cluster's first token of the one that the configuration gives. A cluster that has
+// or had any needs none.
 func (a *tokenAdmin) writeFirst(ctx context.Context) {
 	if a.adminToken == nil || len(a.tokens.names()) > 0 {
 		return
@@ -150,8 +150,8 @@ func (a *tokenAdmin) setOff(ctx context.Context, off bool, who string) error {
 	})
 }
 
-// change replaces the records of the bucket in which a name has its place. next returns them; it is called again after another
-// node was faster. It may change the records that it gets.
+// change replaces the records of the bucket in which a name has its place. next returns them; it is called again after
+// another node was faster. It may change the records that it gets.
 func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error)) error {
 	bucket := a.tokens.buckets[auth.Bucket(name)]
 	return bucket.update(ctx, by(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
@@ -197,8 +197,8 @@ func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed 
 	return records, a.tokens.lastUsed(), a.tokens.guard.Set().Required, nil
 }
 
-// readAll learns the newest version of each document. The owner of the system shard was heard a moment ago, so the buckets that
-// it did not know then are left out.
+// readAll learns the newest version of each document. The owner of the system shard was heard a moment ago, so the
+// buckets that it did not know then are left out.
 func (a *tokenAdmin) readAll(ctx context.Context) error {
 	all, err := a.documents.fetchAll(ctx, append(a.tokens.names(), auth.HeadDocument)...)
 	if err == nil {
@@ -207,7 +207,8 @@ func (a *tokenAdmin) readAll(ctx context.Context) error {
 	return err
 }
 
-// othersSaid reports whether every other node that answers has said when it last saw which token, since it was asked to.
+// othersSaid reports whether every other node that answers has said when it last saw which token, since it was asked
+// to.
 func (a *tokenAdmin) othersSaid() bool {
 	for _, report := range a.peers.answering() {
 		if report.TokenUses == nil {

@@ -8,8 +8,8 @@ import (
 // recordTokenUses is the name of the record of when tokens were last used, by name, in Unix microseconds.
 const recordTokenUses = "token-uses"
 
-// usesKeptEvery is how often last uses are written down, if there are new ones. A node writes them when it stops too, so only a crash
-// loses some.
+// usesKeptEvery is how often last uses are written down, if there are new ones. A node writes them when it stops too,
+// so only a crash loses some.
 const usesKeptEvery = 5 * time.Minute
 
 // lastUses is when tokens were last used, besides what this process has seen itself (tokens.uses).
@@ -26,8 +26,8 @@ func (t *tokens) readUses() error {
 	return err
 }
 
-// keepUses writes last uses down, if there are new ones, and the last look for them is as long ago as every says. It does so only
-// where the tokens are known: else it would forget what is written.
+// keepUses writes last uses down, if there are new ones, and the last look for them is as long ago as every says. It
+// does so only where the tokens are known: else it would forget what is written.
 func (t *tokens) keepUses(every time.Duration) error {
 	defer t.learning.take()()
 	now := t.now()
@@ -60,7 +60,8 @@ func (t *tokens) usesKnown() map[string]int64 {
 	return t.latest()
 }
 
-// latest is usesKnown for a caller who has the turn. It forgets tokens that there are no longer: another one may get the name.
+// latest is usesKnown for a caller who has the turn. It forgets tokens that there are no longer: another one may get
+// the name.
 func (t *tokens) latest() map[string]int64 {
 	set := t.guard.Set()
 	seen, latest := set.LastUses(), make(map[string]int64)

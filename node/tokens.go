@@ -9,10 +9,12 @@ import (
 )
 
 // tokens is what this node knows of the cluster's tokens: the documents of package auth, and how long ago they were the
-// cluster's newest. It keeps the guard of all ports up to date. Writers take turns; all methods may be called concurrently.
+// cluster's newest. It keeps the guard of all ports up to date. Writers take turns; all methods may be called
+// concurrently.
 //
-// A node that starts does not let callers in by what it knew when it stopped, since a token may have been revoked meanwhile.
-// It waits until it hears the owner of the system shard; if it hears nothing for tokensGrace, what it kept is in force.
+// A node that starts does not let callers in by what it knew when it stopped, since a token may have been revoked
+// meanwhile. It waits until it hears the owner of the system shard; if it hears nothing for tokensGrace, what it kept
+// is in force.
 type tokens struct {
 	guard *auth.Guard
 	dir   *dataDir
@@ -33,13 +35,13 @@ type tokens struct {
 // tokensGrace is how long a node that starts waits for the newest tokens before it goes by those that it kept.
 const tokensGrace = 3 * time.Second
 
-// recordTokens is the name of the record that a node keeps once it has heard of the cluster's tokens. Each document has a
-// record of its own name.
+// recordTokens is the name of the record that a node keeps once it has heard of the cluster's tokens. Each document has
+// a record of its own name.
 const recordTokens = "tokens-heard"
 
-// newTokens makes the tokens of a node that belongs to no cluster yet. If it is to found one alone, nothing is there that a
-// token could protect. Otherwise nobody is let in: a request that waits for the cluster would be served before its tokens are
-// known.
+// newTokens makes the tokens of a node that belongs to no cluster yet. If it is to found one alone, nothing is there
+// that a token could protect. Otherwise nobody is let in: a request that waits for the cluster would be served before
+// its tokens are known.
 func newTokens(of *documents, alone bool, now func() time.Time) *tokens {
 	t := &tokens{guard: auth.NewGuard(now), dir: of.dir, now: now, fail: of.fail, learning: newTurns(),
 		buckets: make(map[string]*document[[]auth.Record], auth.Buckets)}

@@ -29,7 +29,8 @@ type topReader struct {
 
 var _ api.TopReader = (*topReader)(nil)
 
-// Top implements api.TopReader. It asks every listed node that is not removed over a connection of its own, all at once.
+// Top implements api.TopReader. It asks every listed node that is not removed over a connection of its own, all at
+// once.
 func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error) {
 	if !t.view.hasTable() {
 		return answer, nil, errNoTable
@@ -115,8 +116,8 @@ func (c *topCounts) read(ctx context.Context, q *top.Query) top.Counts {
 	return counts
 }
 
-// repeats counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is counted once: on the node
-// that has repeated it. All methods may be called concurrently; none holds the lock for long.
+// repeats counts the denials that this node repeats without asking the owners of the keys (deny_cache). Each is counted
+// once: on the node that has repeated it. All methods may be called concurrently; none holds the lock for long.
 type repeats struct {
 	now func() time.Time
 

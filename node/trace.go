@@ -12,7 +12,8 @@ import (
 // traceFlush bounds how long a stopping node sends spans: a collector that is gone keeps it no longer.
 const traceFlush = 2 * time.Second
 
-// startTracer starts following calls, if there is a collector. It comes after assemble, and before the ports of clients are served.
+// startTracer starts following calls, if there is a collector. It comes after assemble, and before the ports of clients
+// are served.
 func (n *Node) startTracer() (err error) {
 	n.calls = calllog.New(n.config.Logger, n.config.LogSlow, time.Now)
 	if n.config.TraceOTLP == "" {

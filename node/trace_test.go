@@ -148,8 +148,8 @@ const (
 	aParent = "00f067aa0ba902b7"
 )
 
-// One check that is followed, asked on a node that does not own its shard: a call, what was decided, and the owner's part, each
-// under the one before, all in the trace of the caller. The key is nowhere.
+// One check that is followed, asked on a node that does not own its shard: a call, what was decided, and the owner's
+// part, each under the one before, all in the trace of the caller. The key is nowhere.
 func TestATraceOfACheckThroughTwoNodes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -170,7 +170,8 @@ func TestATraceOfACheckThroughTwoNodes(t *testing.T) {
 		}
 		for id, want := range map[string]string{aTrace: "allowed", denied: "denied"} {
 			var call, check, decided span
-			await.Until(t, "three spans of "+id, func() bool { // a shard that moves meanwhile leaves further ones, without all events
+			// a shard that moves meanwhile leaves further ones, without all events
+			await.Until(t, "three spans of "+id, func() bool {
 				spans := at.of(id)
 				for _, call = range spans[aParent] {
 					for _, check = range spans[hex.EncodeToString(call.SpanId)] {
@@ -228,8 +229,8 @@ func (c *trio) notTheOwnerOf(key string) (index int) {
 	return index
 }
 
-// A node that decides for itself has the events in the check, and needs no third span. What asks not to be followed is not; nor is
-// anything while the share of roots is 0, except for denials, which have a share of their own.
+// A node that decides for itself has the events in the check, and needs no third span. What asks not to be followed is
+// not; nor is anything while the share of roots is 0, except for denials, which have a share of their own.
 func TestTracesOfALoneNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -265,7 +266,8 @@ func TestTracesOfALoneNode(t *testing.T) {
 	})
 }
 
-// Who scrapes in OpenMetrics finds the traces of calls beside the buckets of their durations, those of Redis commands too.
+// Who scrapes in OpenMetrics finds the traces of calls beside the buckets of their durations, those of Redis commands
+// too.
 func TestLatenciesLeadToTraces(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -23,8 +23,8 @@ func (w *crowd) runs(i int, newest shard.Level) {
 	w.include(i)
 }
 
-// A cluster of the first level is upgraded node by node, one of them goes back and forth, and then the level is finished.
-// From then on the former release is refused: on a node's directory, and on an empty one.
+// A cluster of the first level is upgraded node by node, one of them goes back and forth, and then the level is
+// finished. From then on the former release is refused: on a node's directory, and on an empty one.
 func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		}
 		crowd.goesHome(1)
 
-		// A node that is not a member knows the table and may write it, when it is asked to drain a node: it drops the fields that
-		// it does not know. It does not touch the levels, and the fence comes back.
+		// A node that is not a member knows the table and may write it, when it is asked to drain a node: it drops the fields
+		// that it does not know. It does not touch the levels, and the fence comes back.
 		err := c.nodes[0].view.changeTable(t.Context(), func(table *placement.Table) *placement.Table {
 			if table.Level == 0 {
 				return nil

@@ -18,7 +18,8 @@ func (v *clusterView) keysOf(namespace string, counted bool) (*keyhash.Namespace
 	return v.hashes(namespace)
 }
 
-// keysAt returns what hashes the keys of a namespace, nil if they stay as they are, and the version of the policies that says so.
+// keysAt returns what hashes the keys of a namespace, nil if they stay as they are, and the version of the policies
+// that says so.
 func (v *clusterView) keysAt(namespace string) (*keyhash.Namespace, uint64, *shard.Error) {
 	r := v.revision()
 	switch {

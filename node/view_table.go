@@ -32,8 +32,8 @@ func (v *clusterView) newTableDocument() *document[placement.Table] {
 	})
 }
 
-// admitTable refuses a table in which another node has the id of this one, which was removed before. What this node knows on its
-// disk stays as it was, so that it is told again whenever it is started.
+// admitTable refuses a table in which another node has the id of this one, which was removed before. What this node
+// knows on its disk stays as it was, so that it is told again whenever it is started.
 func (v *clusterView) admitTable(t *placement.Table) error {
 	if !v.fresh() && t.Incarnation(v.node) > v.newestTable().Incarnation(v.node) { //mutant:removed-disk-takes-part
 		return v.errRemoved()
@@ -106,14 +106,15 @@ func (v *clusterView) room(id shard.ID) shard.Room {
 // listed is the number of nodes that belong to the cluster; 0 while no table is known.
 func (v *clusterView) listed() int { return len(v.newestTable().Listed()) }
 
-// hasSessions reports whether requests to a shard travel in sessions. A shard with one replica needs none: no other node
-// could take over and be asked again.
+// hasSessions reports whether requests to a shard travel in sessions. A shard with one replica needs none: no other
+// node could take over and be asked again.
 func (v *clusterView) hasSessions(id shard.ID) bool {
 	g := v.newestTable().Group(id)
 	return g != nil && len(g.Replicas) > 1
 }
 
-// copies is how many nodes besides the owner have every reply on disk before it is sent: that of the shard with the fewest.
+// copies is how many nodes besides the owner have every reply on disk before it is sent: that of the shard with the
+// fewest.
 func (v *clusterView) copies() (fewest int) {
 	t := v.newestTable()
 	for i := range t.Groups {
@@ -157,21 +158,21 @@ func (v *clusterView) listing(node string) peer.Listing {
 	return peer.Listed
 }
 
-// left reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go elsewhere, before the
-// other nodes cut its connections.
+// left reports whether this node has nothing to do in the cluster any more. It stops then, and its clients go
+// elsewhere, before the other nodes cut its connections.
 func (v *clusterView) left() bool {
 	return v.expelled.Load() || v.newestTable().Left(v.node)
 }
 
-// expel stops this node, which other nodes refuse as removed. They do so from the moment they know it, which may be before this
-// node has heard of the table that says it.
+// expel stops this node, which other nodes refuse as removed. They do so from the moment they know it, which may be
+// before this node has heard of the table that says it.
 func (v *clusterView) expel() {
 	v.expelled.Store(true)
 	v.fail(v.errRemoved())
 }
 
-// errRemoved says what to do with a node that was removed. Its disk is never admitted again: votes are kept under the names of its
-// replicas. Its id is admitted with another disk, whose replicas get other names.
+// errRemoved says what to do with a node that was removed. Its disk is never admitted again: votes are kept under the
+// names of its replicas. Its id is admitted with another disk, whose replicas get other names.
 func (v *clusterView) errRemoved() error {
 	return fmt.Errorf("%w: %q no longer belongs to cluster %s with this disk: to add it anew, empty %s and start it again",
 		ErrRemoved, v.node, v.dir.cluster(), v.dir.path)

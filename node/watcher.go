@@ -36,7 +36,8 @@ type followed struct {
 	tried, up atomic.Bool // whether its decisions were asked for, and come by now
 }
 
-// Join implements api.Watcher. It has a connection of its own to every listed node. missing is called first when all have been tried.
+// Join implements api.Watcher. It has a connection of its own to every listed node. missing is called first when all
+// have been tried.
 func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions.Reader, missing func(nodes []string)) {
 	var following sync.WaitGroup
 	defer following.Wait()

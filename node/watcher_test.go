@@ -37,8 +37,8 @@ func (c *trio) watchers(m *stintv1.WatchRequest) (all []*connect.ServerStreamFor
 	return all
 }
 
-// Each node's stream has each decision of the cluster once, told by the node that was asked: also of those that other nodes have
-// decided, that are repeated without a decision, and that came by the Redis protocol.
+// Each node's stream has each decision of the cluster once, told by the node that was asked: also of those that other
+// nodes have decided, that are repeated without a decision, and that came by the Redis protocol.
 func TestEveryWayThroughAClusterIsOneEvent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestALongFilterIsAppliedHere(t *testing.T) {
 	}
 }
 
-// The decision log of a node has its denials in full, and goes on in the same file after a restart. A log that cannot be written
-// neither keeps the node from starting nor from deciding, and is counted.
+// The decision log of a node has its denials in full, and goes on in the same file after a restart. A log that cannot
+// be written neither keeps the node from starting nor from deciding, and is counted.
 func TestADecisionLogOfANode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-// stubborn asks a node by every port from its first moment on until it is ready, and never a second time about one request. A
-// client that asks for one node cannot ask another one instead.
+// stubborn asks a node by every port from its first moment on until it is ready, and never a second time about one
+// request. A client that asks for one node cannot ask another one instead.
 func (c *trio) stubborn(i int, token string) {
 	c.t.Helper()
 	c.start(i)
@@ -89,7 +89,8 @@ func (c *trio) stubborn(i int, token string) {
 	asking.Wait()
 }
 
-// What a node is asked before it knows which tokens are valid waits until it does: it is neither refused nor blamed on the client.
+// What a node is asked before it knows which tokens are valid waits until it does: it is neither refused nor blamed on
+// the client.
 func TestAStartingNodeRefusesNobody(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -10,15 +10,16 @@ import (
 	"os"
 )
 
-// Layout of a bbolt file. It consists of pages. The first two are the meta pages, which describe the rest; the newer one is
-// valid. The others are branch and leaf pages, which form trees.
+// Layout of a bbolt file. It consists of pages. The first two are the meta pages, which describe the rest; the newer
+// one is valid. The others are branch and leaf pages, which form trees.
 const (
 	boltPageHead = 16 // id (8) | kind (2) | elements (2) | overflow pages (4)
-	boltElement  = 16 // branch: position (4) | key length (4) | page (8); leaf: flags (4) | position | key length | value length
-	boltBranch   = 1
-	boltLeaf     = 2
-	boltBucket   = 1 // flag of an element whose value is a tree: root page (8), 0 for an inline page | sequence (8)
-	boltMeta     = 64
+	// branch: position (4) | key length (4) | page (8); leaf: flags (4) | position | key length | value length
+	boltElement = 16
+	boltBranch  = 1
+	boltLeaf    = 2
+	boltBucket  = 1 // flag of an element whose value is a tree: root page (8), 0 for an inline page | sequence (8)
+	boltMeta    = 64
 )
 
 // boltTree is the content of a bbolt file.
@@ -29,9 +30,9 @@ type boltTree struct {
 	seen  map[uint64]bool
 }
 
-// checkBolt reads every page of a bbolt file that bbolt will read, before bbolt does. bbolt maps the file into memory and
-// trusts its content, on a goroutine whose panics cannot be recovered, so a truncated or overwritten file would end the process
-// with a fault. The checksums of the values are checked elsewhere (boltFile.get).
+// checkBolt reads every page of a bbolt file that bbolt will read, before bbolt does. bbolt maps the file into memory
+// and trusts its content, on a goroutine whose panics cannot be recovered, so a truncated or overwritten file would end
+// the process with a fault. The checksums of the values are checked elsewhere (boltFile.get).
 func checkBolt(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +83,8 @@ func (t *boltTree) root() (root uint64, err error) {
 	return root, nil
 }
 
-// span returns the bytes of a page together with its overflow pages. bbolt cannot handle a page that is used in two places, nor
-// an overflow page that belongs to two pages.
+// span returns the bytes of a page together with its overflow pages. bbolt cannot handle a page that is used in two
+// places, nor an overflow page that belongs to two pages.
 func (t *boltTree) span(id uint64) ([]byte, error) {
 	pages := min(t.pages, uint64(len(t.bytes))/t.page)
 	if id >= pages {

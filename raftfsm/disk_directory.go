@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// closeToOthers makes sure that no other user of the machine can change or read a data directory. Its owner could, whatever its mode.
+// closeToOthers makes sure that no other user of the machine can change or read a data directory. Its owner could,
+// whatever its mode.
 func closeToOthers(dir string, logger *slog.Logger) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -36,7 +37,8 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 	return nil
 }
 
-// lockError tells a directory that another process has from one whose lock cannot be opened: its file system is read-only, or full.
+// lockError tells a directory that another process has from one whose lock cannot be opened: its file system is
+// read-only, or full.
 func lockError(err error, do string) error {
 	var opening *fs.PathError
 	if errors.As(err, &opening) {
@@ -45,8 +47,8 @@ func lockError(err error, do string) error {
 	return fmt.Errorf("in use by another process (%w): %s", err, do)
 }
 
-// noLinks refuses symbolic links in place of the small files that are written in place: a write would overwrite the target of
-// the link. bbolt's file has a check of its own (checkBolt).
+// noLinks refuses symbolic links in place of the small files that are written in place: a write would overwrite the
+// target of the link. bbolt's file has a check of its own (checkBolt).
 func noLinks(dir string) error {
 	for _, name := range []string{lockName, tailName, tailName + draftSuffix, suspectName, suspectName + draftSuffix,
 		distrustName, distrustName + draftSuffix} {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A data directory of another user is refused, be this process root's or not. One of root's is used by others with a log line, and refused
-// if anybody may change it: so Kubernetes gives volumes to a group.
+// A data directory of another user is refused, be this process root's or not. One of root's is used by others with a
+// log line, and refused if anybody may change it: so Kubernetes gives volumes to a group.
 func TestOpenDataDirectoryOfAnotherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to give a directory to another user")

@@ -12,9 +12,10 @@ type Distrust struct {
 	At  time.Time // when it ended
 }
 
-// distrustMark is the file in which a process that ends leaves its Distrust for those after it, so that they can tell: a supervisor
-// starts the next one within seconds, and nobody sees the status of the first. Nothing is decided by it, which is what suspicion is
-// for, and nothing removes it; the next one overwrites it. distrustMark may be used concurrently.
+// distrustMark is the file in which a process that ends leaves its Distrust for those after it, so that they can tell:
+// a supervisor starts the next one within seconds, and nobody sees the status of the first. Nothing is decided by it,
+// which is what suspicion is for, and nothing removes it; the next one overwrites it. distrustMark may be used
+// concurrently.
 type distrustMark struct {
 	mu    sync.Mutex
 	files FS
@@ -48,16 +49,17 @@ func (m *distrustMark) leave(why error) {
 	}
 }
 
-// LastDistrust returns why the last process that ended for that reason had to, if one did since this directory was made. It does not
-// change while the stores are open.
+// LastDistrust returns why the last process that ended for that reason had to, if one did since this directory was
+// made. It does not change while the stores are open.
 func (s *Stores) LastDistrust() (d Distrust, ok bool) {
 	s.distrust.mu.Lock()
 	defer s.distrust.mu.Unlock()
 	return s.distrust.last, !s.distrust.last.At.IsZero()
 }
 
-// Distrust notes in the directory that this process is about to end, for a reason that the stores have not seen: LastDistrust of the
-// next one returns it. It waits no longer than 200 ms for the disk. For what StoresConfig.Fatal is told this is done already.
+// Distrust notes in the directory that this process is about to end, for a reason that the stores have not seen:
+// LastDistrust of the next one returns it. It waits no longer than 200 ms for the disk. For what StoresConfig.Fatal is
+// told this is done already.
 func (s *Stores) Distrust(why error) { briefly(func() { s.distrust.leave(why) }) }
 
 // leaveMarks tells the next process what the stores have seen of their disk.

@@ -13,7 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A process that its disk has ended leaves word for all after it, whatever the disk did: also if that makes no replica suspect.
+// A process that its disk has ended leaves word for all after it, whatever the disk did: also if that makes no replica
+// suspect.
 func TestWhyTheDiskEndedAProcessIsToldToTheNext(t *testing.T) {
 	for name, fault := range map[string]error{"a failed fsync": syscall.EIO, "a full disk": syscall.ENOSPC} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +59,8 @@ func TestWhyTheDiskEndedAProcessIsToldToTheNext(t *testing.T) {
 	}
 }
 
-// The word that a process leaves is a file, of which the text stays as it is. One that cannot be read keeps no node from starting.
+// The word that a process leaves is a file, of which the text stays as it is. One that cannot be read keeps no node
+// from starting.
 func TestTheWordAboutADistrustedDisk(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, distrustName)

@@ -26,8 +26,8 @@ func sizeOfLog(log *raft.Log) int {
 //	format (1 byte) | type (1) | index, term, appended at (varints, ns) | extensions length | extensions | data |
 //	crc32c of all preceding bytes (4)
 //
-// The encoding includes the index, although the key has it too, so that an entry found in the place of another is detected as
-// corrupt.
+// The encoding includes the index, although the key has it too, so that an entry found in the place of another is
+// detected as corrupt.
 func appendLog(b []byte, log *raft.Log) []byte {
 	start := len(b)
 	b = appendHead(b, log)

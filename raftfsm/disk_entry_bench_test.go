@@ -20,11 +20,11 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// BenchmarkEntry measures the cost of one log entry, on a single node and on three replicas in this process. The replicas reach
-// each other by TCP over loopback, and each has a directory on the real disk. Each group has one proposer, which, like an
-// actor, proposes when its previous entry is installed. For comparison it runs the same with a bolt file for each group and
-// replica, as raft-boltdb is usually used, and with Pebble in memory, where no write waits. The figures are per entry, for all
-// replicas together:
+// BenchmarkEntry measures the cost of one log entry, on a single node and on three replicas in this process. The
+// replicas reach each other by TCP over loopback, and each has a directory on the real disk. Each group has one
+// proposer, which, like an actor, proposes when its previous entry is installed. For comparison it runs the same with a
+// bolt file for each group and replica, as raft-boltdb is usually used, and with Pebble in memory, where no write
+// waits. The figures are per entry, for all replicas together:
 //
 //	cpu-us    processor time of this process, user and system
 //	csw       voluntary context switches

@@ -15,7 +15,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
-// brittle is a disk on which one operation fails. kind is the kind of operations that count; all count if it is negative.
+// brittle is a disk on which one operation fails. kind is the kind of operations that count; all count if it is
+// negative.
 type brittle struct {
 	failing FS
 	kind    errorfs.OpKind
@@ -42,8 +43,8 @@ func (b *brittle) String() string {
 	return fmt.Sprintf("operation %d on %s", b.hit.Load().Kind, b.hit.Load().Path)
 }
 
-// wear writes and deletes entries of a group, so that Pebble starts new log files, flushes and compacts. It returns how many
-// entries were acknowledged before the first error.
+// wear writes and deletes entries of a group, so that Pebble starts new log files, flushes and compacts. It returns how
+// many entries were acknowledged before the first error.
 func wear(w *world) (acknowledged uint64, err error) {
 	err = w.fault.contain(func() error {
 		log, err := openLogStore(w.db, lone.logPrefix())
@@ -64,8 +65,8 @@ func wear(w *world) (acknowledged uint64, err error) {
 	return acknowledged, err
 }
 
-// Each operation on a file fails once, early, late or in between. Nothing crashes, the node is told once if the operation was
-// more than a read, and every entry that was acknowledged before is on disk.
+// Each operation on a file fails once, early, late or in between. Nothing crashes, the node is told once if the
+// operation was more than a read, and every entry that was acknowledged before is on disk.
 func TestAnyOperationOnTheLogMayFail(t *testing.T) {
 	whole := newBrittle(memfs.New(), nil)
 	w := openSmallWorld(t, t.TempDir(), whole.failing)
@@ -136,8 +137,8 @@ func failOnce(t *testing.T, kind errorfs.OpKind, nth int64, reason error) bool {
 	return b.hit.Load() != nil
 }
 
-// Each operation fails once while a data directory is created or opened. If opening fails, the error is the disk's, and the
-// next attempt finds all existing data.
+// Each operation fails once while a data directory is created or opened. If opening fails, the error is the disk's, and
+// the next attempt finds all existing data.
 func TestAnyOperationOfAStartMayFail(t *testing.T) {
 	for _, fresh := range []bool{true, false} {
 		failed := 0

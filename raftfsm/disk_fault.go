@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// diskFault is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never cleared,
-// because the disk may have lost data that a retry would find in the cache and report as written.
+// diskFault is the latch of a data directory that can no longer be trusted. The first failure sets it. It is never
+// cleared, because the disk may have lost data that a retry would find in the cache and report as written.
 type diskFault struct {
 	once     sync.Once
 	first    atomic.Pointer[error]
@@ -42,16 +42,16 @@ func (p *diskFault) fail(err error) {
 	})
 }
 
-// halt sets the latch and ends the calling goroutine, running its deferred calls. hashicorp/raft retries a failed write and
-// panics on a failed read or term write. Neither may happen, so its goroutine ends at once. Its deferred calls answer the
-// proposals under way with ErrLeadershipLost, an unknown outcome.
+// halt sets the latch and ends the calling goroutine, running its deferred calls. hashicorp/raft retries a failed write
+// and panics on a failed read or term write. Neither may happen, so its goroutine ends at once. Its deferred calls
+// answer the proposals under way with ErrLeadershipLost, an unknown outcome.
 func (p *diskFault) halt(err error) {
 	p.fail(err)
 	runtime.Goexit()
 }
 
-// do makes one call into a store on behalf of hashicorp/raft. It makes no call once the latch is set, and a failed call sets
-// the latch. A call that succeeds while the latch is set counts as failed (faultyFS).
+// do makes one call into a store on behalf of hashicorp/raft. It makes no call once the latch is set, and a failed call
+// sets the latch. A call that succeeds while the latch is set counts as failed (faultyFS).
 func (p *diskFault) do(call func() error) {
 	p.check()
 	//mutant:bolt-fault-ends-the-process
@@ -74,8 +74,8 @@ func (p *diskFault) check() {
 	}
 }
 
-// contain is isolate for opening and creating: f does not run once the latch is set, and the error is the one that set the
-// latch.
+// contain is isolate for opening and creating: f does not run once the latch is set, and the error is the one that set
+// the latch.
 func (p *diskFault) contain(f func() error) error {
 	if err := p.cause(); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (p *diskFault) contain(f func() error) error {
 	return err
 }
 
-// isolate runs f on a goroutine of its own and waits for it, so that halt, and panics of the libraries, become an error here
-// and do not end the caller.
+// isolate runs f on a goroutine of its own and waits for it, so that halt, and panics of the libraries, become an error
+// here and do not end the caller.
 func isolate(f func() error) error {
 	err := errors.New("raftfsm: halted")
 	done := make(chan struct{})

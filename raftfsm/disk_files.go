@@ -12,15 +12,16 @@ import (
 // FS is a file system as Pebble sees it.
 type FS = vfs.FS
 
-// StableFile is the small file of terms, votes and identity; on a real disk it is bolt's. A value for which Set returned nil
-// survives a power cut. Get returns nil for a key that was never set.
+// StableFile is the small file of terms, votes and identity; on a real disk it is bolt's. A value for which Set
+// returned nil survives a power cut. Get returns nil for a key that was never set.
 type StableFile = interface {
 	Get(key []byte) ([]byte, error)
 	Set(key, value []byte) error
 	Close() error
 }
 
-// StableFS is an FS that holds the StableFile too. Bolt maps its own file into memory, so bolt works on a real disk only.
+// StableFS is an FS that holds the StableFile too. Bolt maps its own file into memory, so bolt works on a real disk
+// only.
 type StableFS interface {
 	FS
 	OpenStable(path string) (StableFile, error)
@@ -64,8 +65,8 @@ func isThere(files FS, path string) (bool, error) {
 	return err == nil, err
 }
 
-// makeDir creates a directory whose parent exists, and fsyncs the parent. It fsyncs also if the directory exists already: the
-// process that created it may have crashed before its fsync.
+// makeDir creates a directory whose parent exists, and fsyncs the parent. It fsyncs also if the directory exists
+// already: the process that created it may have crashed before its fsync.
 func makeDir(files FS, path string) error {
 	if err := files.MkdirAll(path, dirMode); err != nil {
 		return err

@@ -35,8 +35,8 @@ func refuseFsyncs() error {
 	return nil
 }
 
-// Code that must fsync before it reports success sees the failure of that fsync, which proves that it makes one: votes, terms,
-// small files and directories. The kernel injects the failure, because bolt's file works on a real disk only.
+// Code that must fsync before it reports success sees the failure of that fsync, which proves that it makes one: votes,
+// terms, small files and directories. The kernel injects the failure, because bolt's file works on a real disk only.
 func TestWhatIsSaidToBeThereIsFsynced(t *testing.T) {
 	const child = "STINT_TEST_WITHOUT_FSYNC"
 	if dir := os.Getenv(child); dir != "" {

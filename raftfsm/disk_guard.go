@@ -11,8 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskFault) to every call and the
-// watchdog to every write.
+// guard stands between hashicorp/raft and the stores of one group. It applies the latch (diskFault) to every call and
+// the watchdog to every write.
 type guard struct {
 	fault    *diskFault
 	watchdog *watchdog
@@ -123,8 +123,8 @@ func (l *guardedLog) mayReturn(logs []*raft.Log) bool {
 	return l.leads != nil && l.leads() && !configures(logs) && !alone(l.guard.group, l.roster.latest().conf)
 }
 
-// DeleteRange implements raft.LogStore. raft deletes either the end of the log, which other entries will replace, or its
-// beginning, which a snapshot holds.
+// DeleteRange implements raft.LogStore. raft deletes either the end of the log, which other entries will replace, or
+// its beginning, which a snapshot holds.
 func (l *guardedLog) DeleteRange(first, last uint64) error {
 	if newest, _ := l.LastIndex(); last >= newest {
 		l.roster.cutOff(first) //mutant:members-of-a-cut-log
@@ -166,8 +166,8 @@ func (s *guardedStable) GetUint64(key []byte) (value uint64, err error) {
 	return value, err
 }
 
-// guardedSnapshots is the raft.SnapshotStore that raft is given. raft falls back to an older snapshot when the newest cannot be
-// read. The log below the newest snapshot may be gone by then, so an unreadable snapshot sets the latch.
+// guardedSnapshots is the raft.SnapshotStore that raft is given. raft falls back to an older snapshot when the newest
+// cannot be read. The log below the newest snapshot may be gone by then, so an unreadable snapshot sets the latch.
 type guardedSnapshots struct {
 	*snapshotStore
 	guard  *guard
@@ -223,8 +223,8 @@ func (s *guardedSink) Close() error {
 	return err
 }
 
-// snapshotFailed tolerates a full disk: the failed snapshot acknowledged nothing, the log is still complete, and raft tries
-// again later. Every other error makes the disk suspect.
+// snapshotFailed tolerates a full disk: the failed snapshot acknowledged nothing, the log is still complete, and raft
+// tries again later. Every other error makes the disk suspect.
 func (g *guard) snapshotFailed(err error) error {
 	if err != nil && !errors.Is(err, syscall.ENOSPC) {
 		g.fault.halt(writeFailed(fmt.Errorf("%s: writing a snapshot: %w", g.group, err)))

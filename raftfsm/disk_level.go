@@ -10,8 +10,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// pebbleFormat is the format of Pebble's files. Pebble cannot go back from a format, so it is named here and not taken from the
-// library: a newer Pebble must not change it before the cluster is allowed to leave the older release behind, at a feature level.
+// pebbleFormat is the format of Pebble's files. Pebble cannot go back from a format, so it is named here and not taken
+// from the library: a newer Pebble must not change it before the cluster is allowed to leave the older release behind,
+// at a feature level.
 const pebbleFormat = pebble.FormatValueSeparation
 
 // directoryFormat is the format of a data directory. Builds before the first release wrote none.
@@ -21,8 +22,8 @@ const directoryFormat = 1
 type identityRecord struct {
 	Identity
 	Format uint32 // directoryFormat
-	// Level is the feature level of the directory, which limits how new its content may be. It is 0 until the log's database
-	// is created: after a crash before that, the creation starts over.
+	// Level is the feature level of the directory, which limits how new its content may be. It is 0 until the log's
+	// database is created: after a crash before that, the creation starts over.
 	Level   shard.Level
 	Release string `json:",omitempty"` // the release that raised the directory to its level
 }
@@ -49,9 +50,9 @@ func (s *Stores) Level() shard.Level {
 	return s.about.Level
 }
 
-// Raise raises the feature level of the directory. It must be called before anything of that level is written. A level at or
-// below the current one changes nothing. When Raise returns nil, the level survives a power cut. release is this binary's
-// release.
+// Raise raises the feature level of the directory. It must be called before anything of that level is written. A level
+// at or below the current one changes nothing. When Raise returns nil, the level survives a power cut. release is this
+// binary's release.
 func (s *Stores) Raise(level shard.Level, release string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,8 +71,8 @@ func refuses(t *testing.T, dir, why string) {
 	}
 }
 
-// modified returns the modification times of the log's files and of the log's directory. (The small file is left out, because
-// opening it writes to it.)
+// modified returns the modification times of the log's files and of the log's directory. (The small file is left out,
+// because opening it writes to it.)
 func modified(t *testing.T, dir string) map[string]time.Time {
 	t.Helper()
 	at := map[string]time.Time{}
@@ -90,8 +90,8 @@ func modified(t *testing.T, dir string) map[string]time.Time {
 	return at
 }
 
-// A build before the first release wrote whether the directory was complete, or its level, and no format. Its records would be read
-// as others, and a directory that seems incomplete would be made anew.
+// A build before the first release wrote whether the directory was complete, or its level, and no format. Its records
+// would be read as others, and a directory that seems incomplete would be made anew.
 func TestADirectoryOfABuildBeforeTheFirstReleaseIsRefused(t *testing.T) {
 	for _, ready := range []string{"false", "true", "5"} {
 		dir := t.TempDir()

@@ -11,11 +11,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// logStore is one group's log in the Pebble database that all groups of the node share. A key consists of the group's prefix
-// and the big-endian index. The methods return plain errors; guardedLog turns them into the latch (diskFault).
+// logStore is one group's log in the Pebble database that all groups of the node share. A key consists of the group's
+// prefix and the big-endian index. The methods return plain errors; guardedLog turns them into the latch (diskFault).
 //
-// logStore implements raft.LogStore and may be used concurrently. Gaps are legal: after a snapshot is installed, the log
-// continues at a higher index, and the entries below the gap are deleted later.
+// logStore implements raft.LogStore and may be used concurrently. Gaps are legal: after a snapshot is installed, the
+// log continues at a higher index, and the entries below the gap are deleted later.
 type logStore struct {
 	db     *database
 	prefix []byte
@@ -42,7 +42,8 @@ func (s *logStore) entries(from uint64) (*pebble.Iterator, error) {
 	return s.db.NewIter(&pebble.IterOptions{LowerBound: s.key(from), UpperBound: s.key(^uint64(0))})
 }
 
-// findBounds takes the lock before it reads: a concurrent StoreLogs whose entries it does not see raises last afterwards.
+// findBounds takes the lock before it reads: a concurrent StoreLogs whose entries it does not see raises last
+// afterwards.
 func (s *logStore) findBounds() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +112,8 @@ func (s *logStore) GetLog(index uint64, log *raft.Log) error {
 // StoreLog implements raft.LogStore.
 func (s *logStore) StoreLog(log *raft.Log) error { return s.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs implements raft.LogStore. It writes one batch with one fsync, which Pebble shares among the groups that wait for
-// it.
+// StoreLogs implements raft.LogStore. It writes one batch with one fsync, which Pebble shares among the groups that
+// wait for it.
 func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	synced, err := s.write(logs)
 	if err != nil {
@@ -121,8 +122,8 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	return synced()
 }
 
-// write makes entries visible to reads, and returns before they are fsynced. The caller calls synced once; it returns when
-// these entries and all earlier writes are fsynced.
+// write makes entries visible to reads, and returns before they are fsynced. The caller calls synced once; it returns
+// when these entries and all earlier writes are fsynced.
 func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 	batch := s.db.NewBatch()
 	for _, log := range logs {
@@ -142,8 +143,9 @@ func (s *logStore) write(logs []*raft.Log) (synced func() error, err error) {
 	}, nil
 }
 
-// database holds the logs of all groups. Its writers take turns: Pebble lets one writer at a time switch the log file, under a
-// mutex, and closing the old file waits for the disk. A simulation in virtual time can observe the wait for a turn.
+// database holds the logs of all groups. Its writers take turns: Pebble lets one writer at a time switch the log file,
+// under a mutex, and closing the old file waits for the disk. A simulation in virtual time can observe the wait for a
+// turn.
 type database struct {
 	*pebble.DB
 	turn chan struct{}
@@ -180,8 +182,8 @@ func (s *logStore) set(batch *pebble.Batch, log *raft.Log) error {
 	return op.Finish()
 }
 
-// DeleteRange implements raft.LogStore. The range includes both ends. It costs one tombstone regardless of its length, so a
-// long deletion delays nothing.
+// DeleteRange implements raft.LogStore. The range includes both ends. It costs one tombstone regardless of its length,
+// so a long deletion delays nothing.
 func (s *logStore) DeleteRange(first, last uint64) error {
 	batch := s.db.NewBatch()
 	err := batch.DeleteRange(s.key(first), s.key(last+1), nil)

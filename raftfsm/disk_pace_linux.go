@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeBack waits until the written bytes of a file have been sent to the disk. Unlike an fsync it commits no journal and
-// flushes no disk cache, for which the log's fdatasyncs would wait. Where sync_file_range is not available, it falls back to an
-// fsync.
+// writeBack waits until the written bytes of a file have been sent to the disk. Unlike an fsync it commits no journal
+// and flushes no disk cache, for which the log's fdatasyncs would wait. Where sync_file_range is not available, it
+// falls back to an fsync.
 func writeBack(file vfs.File) error {
 	if file.Fd() == vfs.InvalidFd {
 		return file.Sync()

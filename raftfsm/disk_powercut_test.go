@@ -22,8 +22,8 @@ import (
 
 var _ StableFS = (*memfs.Disk)(nil)
 
-// The power fails right after something was reported as written: unfsynced data is gone, including names of directories.
-// Everything is on one disk in memory: also identity, terms, votes, snapshots and marks.
+// The power fails right after something was reported as written: unfsynced data is gone, including names of
+// directories. Everything is on one disk in memory: also identity, terms, votes, snapshots and marks.
 func TestWhatWasSaidSurvivesAPowerCut(t *testing.T) {
 	disk, dir := memfs.NewDisk(memfs.New("/machine")), "/machine/volumes/data"
 	cut := func(w *world) *world {
@@ -165,7 +165,8 @@ func TestASnapshotThatIsHalfDeletedIsNoLoss(t *testing.T) {
 	}
 }
 
-// A follower may finish a snapshot of its own while it finishes one from its leader, and while the snapshots are listed.
+// A follower may finish a snapshot of its own while it finishes one from its leader, and while the snapshots are
+// listed.
 func TestSnapshotsAreFinishedOneAfterTheOther(t *testing.T) {
 	store, err := openSnapshots(newDisk(vfs.NewMem()), "snapshots")
 	if err != nil {
@@ -189,8 +190,9 @@ func TestSnapshotsAreFinishedOneAfterTheOther(t *testing.T) {
 	group.Wait()
 }
 
-// While a replica is opened, the machine has no free descriptor left, or the disk fails to read a snapshot. The replica is not
-// opened with an older state. It is not reported as lost for want of a descriptor either, because a lost replica is destroyed.
+// While a replica is opened, the machine has no free descriptor left, or the disk fails to read a snapshot. The replica
+// is not opened with an older state. It is not reported as lost for want of a descriptor either, because a lost replica
+// is destroyed.
 func TestASnapshotThatCannotBeLookedAtIsNotPassedOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind errorfs.OpKind

@@ -34,8 +34,8 @@ func onSync(fs vfs.FS, f func() error) vfs.FS {
 	}))
 }
 
-// The n-th fsync fails, and would succeed if it were retried. It must not be retried: the node is told once, and nothing more
-// is acknowledged. After a crash that loses the cache, everything that was acknowledged is there.
+// The n-th fsync fails, and would succeed if it were retried. It must not be retried: the node is told once, and
+// nothing more is acknowledged. After a crash that loses the cache, everything that was acknowledged is there.
 func TestFailedFsyncStopsEverythingOnce(t *testing.T) {
 	for _, nth := range []int64{1, 2, 10} {
 		dir := t.TempDir()
@@ -110,8 +110,8 @@ func TestFailedWriteIsSeenBeforePebbleSeesIt(t *testing.T) {
 	}
 }
 
-// After a failed fsync the bytes may exist only in the page cache. A process that starts then reads them and builds on them, so
-// it must first bring them to the disk: the entries that it read are there after the next crash.
+// After a failed fsync the bytes may exist only in the page cache. A process that starts then reads them and builds on
+// them, so it must first bring them to the disk: the entries that it read are there after the next crash.
 func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
 	disk := memfs.New(dir)
@@ -168,8 +168,8 @@ func TestWhatARestartReadFromTheCacheIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// cacheClone is the disk as another process on the same machine sees it: all written bytes are there, fsynced or not, and the
-// next crash loses the bytes that are not fsynced by then.
+// cacheClone is the disk as another process on the same machine sees it: all written bytes are there, fsynced or not,
+// and the next crash loses the bytes that are not fsynced by then.
 func cacheClone(t *testing.T, disk memfs.FS, dir string) memfs.FS {
 	t.Helper()
 	clone := memfs.New(dir)
@@ -225,7 +225,8 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 	})
 }
 
-// lineFile is a small file whose writes go one after the other. A channel is the lock, so that virtual time passes for those who wait.
+// lineFile is a small file whose writes go one after the other. A channel is the lock, so that virtual time passes for
+// those who wait.
 type lineFile struct {
 	StableFile
 	turn  chan struct{}
@@ -239,7 +240,8 @@ func (f lineFile) Set(key, value []byte) error {
 	return f.StableFile.Set(key, value)
 }
 
-// A node that starts on a slow disk has many writes of the small file that wait for each other, longer than a disk may hang.
+// A node that starts on a slow disk has many writes of the small file that wait for each other, longer than a disk may
+// hang.
 func TestALineOfSlowWritesIsNotAHungDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")

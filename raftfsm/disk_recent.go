@@ -6,8 +6,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The newest entries of a group stay in memory, for replication and for the state machine: at most so many, and at most so many
-// bytes, but always the newest one. raft.LogCache bounds only their number, and entries of 4,096 requests take half a megabyte.
+// The newest entries of a group stay in memory, for replication and for the state machine: at most so many, and at most
+// so many bytes, but always the newest one. raft.LogCache bounds only their number, and entries of 4,096 requests take
+// half a megabyte.
 const (
 	recentEntries = 64
 	recentBytes   = 1 << 20

@@ -28,8 +28,8 @@ func (c *countedLog) StoreLogs(logs []*raft.Log) error {
 	return c.InmemStore.StoreLogs(logs)
 }
 
-// TestRecentEntriesAreThoseOfTheStore compares what is read through the memory with what the store has, while entries of all
-// sizes are appended, cut off and replaced. What is kept is bounded, and the newest entry always is.
+// TestRecentEntriesAreThoseOfTheStore compares what is read through the memory with what the store has, while entries
+// of all sizes are appended, cut off and replaced. What is kept is bounded, and the newest entry always is.
 func TestRecentEntriesAreThoseOfTheStore(t *testing.T) {
 	store := &countedLog{InmemStore: raft.NewInmemStore()}
 	log := &recentLog{LogStore: store}

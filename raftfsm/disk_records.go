@@ -8,8 +8,8 @@ import (
 // recordPrefix starts the keys of the node's own records; the keys of groups start with a number.
 const recordPrefix = "keep/"
 
-// PutRecord writes a small record of the node, as JSON, and replaces any record with the same name. When it returns nil,
-// the record survives a power cut. After an error either the old or the new record may be there.
+// PutRecord writes a small record of the node, as JSON, and replaces any record with the same name. When it returns
+// nil, the record survives a power cut. After an error either the old or the new record may be there.
 func (s *Stores) PutRecord(name string, value any) error {
 	err := s.fault.contain(func() error {
 		var nobody atomic.Bool
@@ -22,8 +22,8 @@ func (s *Stores) PutRecord(name string, value any) error {
 	return nil
 }
 
-// ReadRecord reads the record that Keep last wrote under a name. Its error has ErrCorrupt in the chain if the bytes are not
-// those written.
+// ReadRecord reads the record that Keep last wrote under a name. Its error has ErrCorrupt in the chain if the bytes are
+// not those written.
 func (s *Stores) ReadRecord(name string, into any) (found bool, err error) {
 	err = s.fault.contain(func() error {
 		err := s.file.getJSON(recordPrefix+name, into)

@@ -34,10 +34,11 @@ type Remains struct {
 // Survivor is what is left of a replica.
 type Survivor struct {
 	Replica
-	Name            string // Replica.Name
-	Term, Index     uint64 // of the newest entry, of the log or of the snapshot
-	Newest          Voters // the newest configuration in the log or the snapshot
-	Previous        Voters // the one before, which counts as long as the newest may not be committed. Index 0: there is none
+	Name        string // Replica.Name
+	Term, Index uint64 // of the newest entry, of the log or of the snapshot
+	Newest      Voters // the newest configuration in the log or the snapshot
+	// the one before, which counts as long as the newest may not be committed. Index 0: there is none
+	Previous        Voters
 	Convicted       string // why its records are not to be used at all; "": they may be
 	Forgetful       string // why it may have forgotten the end of what it acknowledged; "": it has not, as far as is known
 	Unreadable      string // why there is no state; "": there is one
@@ -51,8 +52,8 @@ type Voters struct {
 	Names []string // of the replicas that vote
 }
 
-// OpenRemains opens a data directory for reading. It refuses one that a process uses, or whose formats it does not know. The error
-// is about all that is in the directory; what is wrong with one replica is in its Survivor.
+// OpenRemains opens a data directory for reading. It refuses one that a process uses, or whose formats it does not
+// know. The error is about all that is in the directory; what is wrong with one replica is in its Survivor.
 func OpenRemains(dir string) (*Remains, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -122,8 +123,8 @@ func (r *Remains) openLog(d disk) (err error) {
 	return nil
 }
 
-// lockToRead keeps a node from starting on the directory. A directory without the lock's file was never that of a running node
-// here: it is a copy. A disk that takes no writes has no running node either.
+// lockToRead keeps a node from starting on the directory. A directory without the lock's file was never that of a
+// running node here: it is a copy. A disk that takes no writes has no running node either.
 func lockToRead(files FS, path string) (io.Closer, error) {
 	if there, err := isThere(files, path); !there {
 		return nil, err
@@ -181,9 +182,9 @@ func (r *Remains) Replicas() (all []Replica) {
 	return all
 }
 
-// Replay returns what is left of a replica, and its state with all entries of its log, also those that may not have been
-// committed: if the replica's log is the newest of a majority, that is what its group would have done too. The state is nil
-// if it cannot be read.
+// Replay returns what is left of a replica, and its state with all entries of its log, also those that may not have
+// been committed: if the replica's log is the newest of a majority, that is what its group would have done too. The
+// state is nil if it cannot be read.
 func (r *Remains) Replay(replica Replica) (Survivor, *shard.State) {
 	s := Survivor{Replica: replica, Name: replica.Name(r.about.Node)}
 	var state *shard.State

@@ -126,7 +126,8 @@ func TestRemainsAreReadAndNotChanged(t *testing.T) {
 	}
 }
 
-// TestRemainsSayWhatSpeaksAgainstAReplica: convictions, marks of a failed disk, snapshots that are not what was written.
+// TestRemainsSayWhatSpeaksAgainstAReplica: convictions, marks of a failed disk, snapshots that are not what was
+// written.
 func TestRemainsSayWhatSpeaksAgainstAReplica(t *testing.T) {
 	made := func(change func(w *world)) string {
 		dir := t.TempDir()

@@ -12,16 +12,16 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// restoringName exists in a directory from before RestoreStores writes anything until all of it is on disk. A directory with
-// it is not opened: half a restore must not start.
+// restoringName exists in a directory from before RestoreStores writes anything until all of it is on disk. A directory
+// with it is not opened: half a restore must not start.
 const restoringName = "restoring"
 
 // errRestoring is the error of a directory whose restore has not ended.
 var errRestoring = errors.New("holds a restore that did not end: run stint restore again, or empty it")
 
-// RestoreStores creates a data directory and fills it. dir must be empty, or not exist, or hold a restore that did not end,
-// which starts over. fill makes the groups (SeedGroup). When RestoreStores returns nil, the directory is complete and on disk;
-// until then OpenStores refuses it, also after a crash.
+// RestoreStores creates a data directory and fills it. dir must be empty, or not exist, or hold a restore that did not
+// end, which starts over. fill makes the groups (SeedGroup). When RestoreStores returns nil, the directory is complete
+// and on disk; until then OpenStores refuses it, also after a crash.
 func RestoreStores(dir string, cfg StoresConfig, fill func(*Stores) error) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -92,9 +92,9 @@ func (s *Stores) refuseRestoring(filling io.Closer) error {
 	return err
 }
 
-// SeedGroup makes the stores of a replica that is the only voter of its group and continues from a state. The log begins after
-// index, as if the entries up to it had been taken into a snapshot; the state's newest epoch lies before it. Nobody may have
-// used the replica's name in this cluster. An error leaves the directory unusable (RestoreStores).
+// SeedGroup makes the stores of a replica that is the only voter of its group and continues from a state. The log
+// begins after index, as if the entries up to it had been taken into a snapshot; the state's newest epoch lies before
+// it. Nobody may have used the replica's name in this cluster. An error leaves the directory unusable (RestoreStores).
 func SeedGroup(stores *Stores, replica Replica, index, term uint64, state *shard.State) error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()

@@ -51,7 +51,8 @@ func seeding(state *shard.State) func(*Stores) error {
 	return func(s *Stores) error { return SeedGroup(s, lone, seedIndex, 3, state) }
 }
 
-// TestASeededGroupContinues: with the records of its state, in epochs after its index, also after restarts and snapshots.
+// TestASeededGroupContinues: with the records of its state, in epochs after its index, also after restarts and
+// snapshots.
 func TestASeededGroupContinues(t *testing.T) {
 	const n = 50
 	dir := filepath.Join(t.TempDir(), "new", "data")

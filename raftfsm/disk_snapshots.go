@@ -19,12 +19,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshotsRetained is the number of snapshots kept on disk. raft reads the newest; the previous one remains valid while the
-// newest is being written.
+// snapshotsRetained is the number of snapshots kept on disk. raft reads the newest; the previous one remains valid
+// while the newest is being written.
 const snapshotsRetained = 2
 
-// Names in a group's snapshot directory, in the format of raft.FileSnapshotStore: one directory for each snapshot, under
-// another name while it is being written or deleted, with the description and the state in it.
+// Names in a group's snapshot directory, in the format of raft.FileSnapshotStore: one directory for each snapshot,
+// under another name while it is being written or deleted, with the description and the state in it.
 const (
 	snapshotsInner     = "snapshots"
 	snapshotUnfinished = ".tmp"
@@ -32,13 +32,14 @@ const (
 	snapshotStateName  = "state.bin"
 )
 
-// snapshotStore keeps the snapshots of one group as raft.FileSnapshotStore does, with three additions: it works on any FS,
-// every directory is fsynced into its parent, and an unreadable description is an error. raft skips such a snapshot and would
-// start with an older state.
+// snapshotStore keeps the snapshots of one group as raft.FileSnapshotStore does, with three additions: it works on any
+// FS, every directory is fsynced into its parent, and an unreadable description is an error. raft skips such a snapshot
+// and would start with an older state.
 type snapshotStore struct {
 	files FS
 	dir   string
-	turn  chan struct{} // full while a snapshot is listed or finished: raft may finish its own and a received one concurrently
+	// full while a snapshot is listed or finished: raft may finish its own and a received one concurrently
+	turn chan struct{}
 }
 
 // snapshotMeta is the description of a snapshot.
@@ -69,8 +70,8 @@ func openSnapshots(files FS, dir string) (*snapshotStore, error) {
 	return s, err
 }
 
-// alone waits for a turn and returns a function that ends it. It is no mutex, because a goroutine that waits for a hung disk
-// must not stop the time of a simulated world.
+// alone waits for a turn and returns a function that ends it. It is no mutex, because a goroutine that waits for a hung
+// disk must not stop the time of a simulated world.
 func (s *snapshotStore) alone() (end func()) {
 	//mutant:snapshots-finish-at-once 2
 	s.turn <- struct{}{}
@@ -200,7 +201,8 @@ func (k *snapshotSink) ID() string { return k.meta.ID }
 // snapshotBuffer is the number of bytes written to a file at once.
 const snapshotBuffer = 64 << 10
 
-// Write implements raft.SnapshotSink. A vfs.File may modify the bytes that it writes, so it gets a copy, after the checksum.
+// Write implements raft.SnapshotSink. A vfs.File may modify the bytes that it writes, so it gets a copy, after the
+// checksum.
 func (k *snapshotSink) Write(b []byte) (written int, err error) {
 	for len(b) > 0 && err == nil {
 		n := min(len(b), k.buffer.Available())
@@ -263,8 +265,8 @@ func (s *snapshotStore) finish(draft string, meta snapshotMeta) error {
 	return err
 }
 
-// remove deletes a snapshot. It first renames it to an unfinished one, so that an interrupted deletion leaves no snapshot
-// without its description.
+// remove deletes a snapshot. It first renames it to an unfinished one, so that an interrupted deletion leaves no
+// snapshot without its description.
 func (s *snapshotStore) remove(id string) error {
 	path := s.files.PathJoin(s.dir, id)
 	err := s.files.Rename(path, path+snapshotUnfinished)

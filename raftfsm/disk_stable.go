@@ -20,11 +20,12 @@ const (
 // errNotFound is the bolt store's error, not wrapped, because raft compares its text.
 var errNotFound = raftboltdb.ErrKeyNotFound
 
-// boltFile is the node's one small file for data that must be safe and is rarely written: its identity, the list of its groups,
-// and the terms and votes of each. Every value ends with a crc32c over its key and itself: a replica must not vote from suspect
-// data, and bbolt checks only its own meta pages.
+// boltFile is the node's one small file for data that must be safe and is rarely written: its identity, the list of its
+// groups, and the terms and votes of each. Every value ends with a crc32c over its key and itself: a replica must not
+// vote from suspect data, and bbolt checks only its own meta pages.
 //
-// Nothing is written once the latch is set, because most records here say that something else was done, for example in Pebble.
+// Nothing is written once the latch is set, because most records here say that something else was done, for example in
+// Pebble.
 type boltFile struct {
 	StableFile
 	fault    *diskFault
@@ -75,11 +76,13 @@ func (f boltFile) getJSON(key string, v any) error {
 	return json.Unmarshal(b, v)
 }
 
-// stableStore holds one group's terms and votes. It implements raft.StableStore, and only raft's main goroutine calls it.
+// stableStore holds one group's terms and votes. It implements raft.StableStore, and only raft's main goroutine calls
+// it.
 //
-// raft writes a vote in two calls, first the term, then the candidate. A crash between them would leave the new term with the
-// old candidate: the replica could then vote for a second candidate, or believe that it voted for one that it never chose
-// (hashicorp/raft issue 661). So the term is held back here, and the call with the candidate writes both as one value.
+// raft writes a vote in two calls, first the term, then the candidate. A crash between them would leave the new term
+// with the old candidate: the replica could then vote for a second candidate, or believe that it voted for one that it
+// never chose (hashicorp/raft issue 661). So the term is held back here, and the call with the candidate writes both as
+// one value.
 type stableStore struct {
 	file     boltFile
 	prefix   string

@@ -35,13 +35,13 @@ const (
 	dirMode       = os.FileMode(0o700)
 )
 
-// diskFloorBytes is the free space below which proposals are refused. It is enough for the log entries and memtables still
-// under way, and for a snapshot of a small shard.
+// diskFloorBytes is the free space below which proposals are refused. It is enough for the log entries and memtables
+// still under way, and for a snapshot of a small shard.
 const diskFloorBytes = 64 << 20
 
-// memTableBytes is also the size to which a file of Pebble's write-ahead log grows. An fdatasync of a growing file costs a
-// quarter more processor time than one of a file that is overwritten, and a journal commit where the file system has a journal.
-// Pebble overwrites old files once it has a few full ones. Smaller files are full sooner.
+// memTableBytes is also the size to which a file of Pebble's write-ahead log grows. An fdatasync of a growing file
+// costs a quarter more processor time than one of a file that is overwritten, and a journal commit where the file
+// system has a journal. Pebble overwrites old files once it has a few full ones. Smaller files are full sooner.
 const memTableBytes = 4 << 20
 
 // StoresConfig configures OpenStores.
@@ -58,13 +58,13 @@ type StoresConfig struct {
 	Release string
 	// Node is the expected node: a directory of another node is refused. "" accepts the directory's own.
 	Node string
-	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process (exit status
-	// 75) and must not wait for anything in this package. Required.
+	// Fatal is called once, by any goroutine, when the stores can no longer be trusted. It should end the process (exit
+	// status 75) and must not wait for anything in this package. Required.
 	Fatal func(error)
 	// Logger must not block. nil discards all lines.
 	Logger *slog.Logger
-	// FS holds the Pebble database, snapshots and marks; nil is the real disk. Identity, terms, votes and the lock are always
-	// on the real disk, unless FS is a StableFS.
+	// FS holds the Pebble database, snapshots and marks; nil is the real disk. Identity, terms, votes and the lock are
+	// always on the real disk, unless FS is a StableFS.
 	FS FS
 	// FreeBytes returns the free space for the data directory, in bytes; nil asks FS. An error counts as enough space.
 	FreeBytes func() (uint64, error)
@@ -81,8 +81,8 @@ type Identity struct {
 	Node    string
 }
 
-// Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes in one
-// bolt file. Safe for concurrent use. All groups must be shut down before Close.
+// Stores is the disk of one node: the logs of all its groups in one Pebble database, and its identity, terms and votes
+// in one bolt file. Safe for concurrent use. All groups must be shut down before Close.
 type Stores struct {
 	dir       string
 	identity  Identity
@@ -123,9 +123,9 @@ func Exists(dir string, fs FS) bool {
 	return file || log || restoring || errors.Join(fileErr, logErr, restoringErr) != nil
 }
 
-// OpenStores opens a data directory, and creates it if it does not exist. It refuses a directory that another process uses,
-// that belongs to another node, that has a newer feature level or was written before the first release, or that lost part of its
-// data (ErrLost in the chain).
+// OpenStores opens a data directory, and creates it if it does not exist. It refuses a directory that another process
+// uses, that belongs to another node, that has a newer feature level or was written before the first release, or that
+// lost part of its data (ErrLost in the chain).
 func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	dir, err := filepath.Abs(dir) // the lock is known by its name
 	if err != nil {
@@ -196,9 +196,9 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 	return s.finishDestructions()
 }
 
-// openBolt opens the bolt file. If there is none, it creates one with the fresh identity under another name and moves the
-// complete file into place. A directory with a log but without a bolt file has lost its terms and votes and must not be opened
-// again.
+// openBolt opens the bolt file. If there is none, it creates one with the fresh identity under another name and moves
+// the complete file into place. A directory with a log but without a bolt file has lost its terms and votes and must
+// not be opened again.
 func (s *Stores) openBolt(cfg *StoresConfig) error {
 	path := filepath.Join(s.dir, boltName)
 	there, err := isThere(s.disk.small, path)
@@ -267,8 +267,8 @@ func openBolt(path string) (StableFile, error) {
 	return bolt{store}, nil
 }
 
-// openLog opens the Pebble database. It must exist unless the directory's creation was interrupted: without it the replicas of
-// this node would forget what they acknowledged.
+// openLog opens the Pebble database. It must exist unless the directory's creation was interrupted: without it the
+// replicas of this node would forget what they acknowledged.
 func (s *Stores) openLog(cfg *StoresConfig) (err error) {
 	path := s.disk.PathJoin(s.dir, logName)
 	if s.about.Level == 0 {
@@ -320,8 +320,8 @@ func (s *Stores) keepTail() {
 	}
 }
 
-// createLog creates the directory before Pebble would, so that no other user can read it, and closes the new database: Pebble
-// writes the first log file of a new database in its oldest format.
+// createLog creates the directory before Pebble would, so that no other user can read it, and closes the new database:
+// Pebble writes the first log file of a new database in its oldest format.
 func (s *Stores) createLog(path string) error {
 	if err := errors.Join(s.disk.RemoveAll(path), makeDir(s.disk, path)); err != nil {
 		return err
@@ -333,9 +333,9 @@ func (s *Stores) createLog(path string) error {
 	return db.Close()
 }
 
-// pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and deleted in
-// long runs. The format (pebbleFormat) records in the write-ahead log how far it was synced, so that a flipped byte is an
-// error and is not taken for the torn end of the file, unless it is in the file's last 32 KiB.
+// pebbleOptions tunes Pebble for a Raft log: written once, read rarely (the newest entries are in raft's cache), and
+// deleted in long runs. The format (pebbleFormat) records in the write-ahead log how far it was synced, so that a
+// flipped byte is an error and is not taken for the torn end of the file, unless it is in the file's last 32 KiB.
 func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 	return &pebble.Options{
 		MaxOpenFiles:                s.tables,
@@ -428,7 +428,8 @@ func (s *Stores) Close() error {
 	return s.closeFiles()
 }
 
-// closeFiles closes what start opened. Once the latch is set, Pebble's error is ignored: Close may fail in its own ways then.
+// closeFiles closes what start opened. Once the latch is set, Pebble's error is ignored: Close may fail in its own ways
+// then.
 func (s *Stores) closeFiles() error {
 	var errs []error
 	if s.db != nil {

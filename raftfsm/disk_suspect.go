@@ -24,9 +24,9 @@ func writeFailed(err error) error { return writeError{err} }
 // noRoom are the errors of writes that never reached the disk: its existing data is unaffected.
 var noRoom = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM}
 
-// suspicious reports whether after an error the disk may hold less than was acknowledged. That is so after a failed write,
-// because a failed fsync may have dropped the data under way, and after wrong or unreadable bytes. A disk that hangs or is full
-// has lost nothing.
+// suspicious reports whether after an error the disk may hold less than was acknowledged. That is so after a failed
+// write, because a failed fsync may have dropped the data under way, and after wrong or unreadable bytes. A disk that
+// hangs or is full has lost nothing.
 func suspicious(err error) bool {
 	for _, e := range noRoom {
 		if errors.Is(err, e) {
@@ -37,9 +37,9 @@ func suspicious(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, ErrCorrupt) || errors.Is(err, syscall.EIO)
 }
 
-// suspicion is the mark of a data directory whose disk failed. The replicas on it may have forgotten what they acknowledged, so
-// none of them may vote again unless it was the only voter. The mark is a small file beside the stores, because the stores are
-// what failed. suspicion may be used concurrently.
+// suspicion is the mark of a data directory whose disk failed. The replicas on it may have forgotten what they
+// acknowledged, so none of them may vote again unless it was the only voter. The mark is a small file beside the
+// stores, because the stores are what failed. suspicion may be used concurrently.
 type suspicion struct {
 	files FS
 	path  string
@@ -122,8 +122,8 @@ func (s *suspicion) know(groups []groupRecord) {
 	}
 }
 
-// raise marks all existing replicas. If the disk does not take the mark, the node stays unmarked, and only this process's log lines
-// tell what was wrong.
+// raise marks all existing replicas. If the disk does not take the mark, the node stays unmarked, and only this
+// process's log lines tell what was wrong.
 func (s *suspicion) raise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,9 +160,9 @@ func (s *suspicion) write(replicas []suspectedReplica) error {
 	return writeWhole(s.files, s.path, b)
 }
 
-// refuse says why a replica must not be opened. After a disk failed, the only voter of a group may continue: entries that
-// existed only in the cache were never acknowledged. If the log has lost its end, acknowledged requests are lost with it, and a
-// person must decide.
+// refuse says why a replica must not be opened. After a disk failed, the only voter of a group may continue: entries
+// that existed only in the cache were never acknowledged. If the log has lost its end, acknowledged requests are lost
+// with it, and a person must decide.
 func (s *suspicion) refuse(replica Replica, lone bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,9 +182,9 @@ func (s *suspicion) refuse(replica Replica, lone bool) error {
 	return nil
 }
 
-// Suspect reports that this directory's disk failed before it was opened, or that its log lost its end, and that replicas from
-// then still exist. OpenGroup refuses them with ErrLost in the chain, except, after a failed disk, the only voter of a group.
-// They must be destroyed and replaced under new numbers; when none is left, the suspicion ends.
+// Suspect reports that this directory's disk failed before it was opened, or that its log lost its end, and that
+// replicas from then still exist. OpenGroup refuses them with ErrLost in the chain, except, after a failed disk, the
+// only voter of a group. They must be destroyed and replaced under new numbers; when none is left, the suspicion ends.
 func (s *Stores) Suspect() bool {
 	s.suspicion.mu.Lock()
 	defer s.suspicion.mu.Unlock()

@@ -40,9 +40,9 @@ var (
 	ofOtherTwo = []string{"n2/2/1", "n3/2/1"}
 )
 
-// After a failed fsync and a restart, a replica with other voters must not vote again, because the entries that it acknowledged
-// may be gone from the disk. A new replica under a new number may vote, and the only voter of a group continues. When no
-// replica from the time of the failure is left on the disk, the suspicion ends.
+// After a failed fsync and a restart, a replica with other voters must not vote again, because the entries that it
+// acknowledged may be gone from the disk. A new replica under a new number may vote, and the only voter of a group
+// continues. When no replica from the time of the failure is left on the disk, the suspicion ends.
 func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 	dir, disk := t.TempDir(), vfs.NewMem()
 	var failing atomic.Pointer[error]

@@ -15,22 +15,24 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Wherever Pebble cannot read the end of its newest log file, it takes it as torn by a crash. If instead the disk lost or
-// changed fsynced bytes there, acknowledged entries are gone unnoticed, and the replica would vote with a shorter memory. So
-// the file tailName records up to where, at least, a named log file was fsynced, and the checksum of all its bytes up to there.
-// It is written twice a second while there is news (beside the entries, not in their path), before the log file that it names
-// is removed, and at the end of an orderly stop, when it is exact. A log that does not match its mark is torn: its replicas are
-// suspect, and in this case not even the only voter of a group continues by itself.
+// Wherever Pebble cannot read the end of its newest log file, it takes it as torn by a crash. If instead the disk lost
+// or changed fsynced bytes there, acknowledged entries are gone unnoticed, and the replica would vote with a shorter
+// memory. So the file tailName records up to where, at least, a named log file was fsynced, and the checksum of all its
+// bytes up to there. It is written twice a second while there is news (beside the entries, not in their path), before
+// the log file that it names is removed, and at the end of an orderly stop, when it is exact. A log that does not match
+// its mark is torn: its replicas are suspect, and in this case not even the only voter of a group continues by itself.
 //
-// The loss of bytes that were fsynced after the newest mark still goes unnoticed: those of the last half second plus one fsync.
+// The loss of bytes that were fsynced after the newest mark still goes unnoticed: those of the last half second plus
+// one fsync.
 
 // tailEvery is the interval between two updates of the mark.
 const tailEvery = 500 * time.Millisecond
 
 // tailMark is one statement about the log.
 type tailMark struct {
-	Count   uint64 // number of the statement; the highest is valid
-	Session string // Pebble's options file, which is new whenever the database is opened, also by a version that writes no marks
+	Count uint64 // number of the statement; the highest is valid
+	// Pebble's options file, which is new whenever the database is opened, also by a version that writes no marks
+	Session string
 	File    string `json:",omitempty"` // the log file; "": no statement
 	Synced  int64  `json:",omitempty"` // number of its bytes that were fsynced
 	Sum     uint32 `json:",omitempty"` // crc32c of those bytes
@@ -212,8 +214,9 @@ func (t *tail) session() (newest string, err error) {
 	return newest, err
 }
 
-// check compares the log with the newest mark, before Pebble opens the database. torn says what is missing; "" means that no
-// mark contradicts the log. A database passes if it has no marks, or if a version that writes none has opened it since.
+// check compares the log with the newest mark, before Pebble opens the database. torn says what is missing; "" means
+// that no mark contradicts the log. A database passes if it has no marks, or if a version that writes none has opened
+// it since.
 func (t *tail) check() (torn string, err error) {
 	b, err := readFile(t.files, t.path)
 	if errors.Is(err, fs.ErrNotExist) {

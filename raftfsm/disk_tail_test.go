@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
-// markedLog returns the data directory of a node whose process was killed after it had marked the end of its log, and the log
-// file that it wrote to. The directory holds the only voter of one group and one of three voters of another.
+// markedLog returns the data directory of a node whose process was killed after it had marked the end of its log, and
+// the log file that it wrote to. The directory holds the only voter of one group and one of three voters of another.
 func markedLog(t *testing.T, entries int, stop func(*world)) (dir, log string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -41,9 +41,9 @@ func markedLog(t *testing.T, entries int, stop func(*world)) (dir, log string) {
 
 func killed(w *world) { w.keepTail() }
 
-// The end of the newest log file is lost or changed although it was fsynced. No replica on it is opened under the name that
-// acknowledged it, not even the only voter of a group, until a person decides. Pebble takes each of these damages for the torn
-// end that a crash leaves.
+// The end of the newest log file is lost or changed although it was fsynced. No replica on it is opened under the name
+// that acknowledged it, not even the only voter of a group, until a person decides. Pebble takes each of these damages
+// for the torn end that a crash leaves.
 func TestTornEndOfTheLogIsNoticed(t *testing.T) {
 	for what, harm := range map[string]func(*testing.T, string){
 		"100 bytes are gone":  func(t *testing.T, log string) { cutFile(t, log, 100) },
@@ -149,8 +149,8 @@ func TestMarkIsYoung(t *testing.T) {
 	})
 }
 
-// Pebble creates, flushes, renames and deletes log files. The power may fail at any moment, with the loss of any part of the
-// unfsynced data: the disk is never reported as having lost something.
+// Pebble creates, flushes, renames and deletes log files. The power may fail at any moment, with the loss of any part
+// of the unfsynced data: the disk is never reported as having lost something.
 func TestMarkIsNeverWrongAboutASoundDisk(t *testing.T) {
 	dir, disk := t.TempDir(), memfs.New()
 	if err := makeDirs(disk, dir); err != nil {
@@ -200,7 +200,8 @@ func TestMarkIsNeverWrongAboutASoundDisk(t *testing.T) {
 	}
 }
 
-// Pebble removes or reuses the log file that the mark names: the mark names the next one before, with all that is fsynced.
+// Pebble removes or reuses the log file that the mark names: the mark names the next one before, with all that is
+// fsynced.
 func TestNoLogFileGoesWhileItIsMarked(t *testing.T) {
 	for how, leave := range map[string]func(fs vfs.FS, name string) error{
 		"removed": func(fs vfs.FS, name string) error { return fs.Remove(name) },

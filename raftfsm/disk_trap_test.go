@@ -81,11 +81,11 @@ func (w *words) Apply(log *raft.Log) any             { w.said = append(w.said, s
 func (w *words) Snapshot() (raft.FSMSnapshot, error) { return nil, errors.New("no") }
 func (w *words) Restore(io.ReadCloser) error         { return errors.New("no") }
 
-// The trap of hashicorp/raft issue 695. Node a leads term 2 and is idle. Node b was elected in term 3. Its heartbeat reaches a,
-// and then a client's proposal does. Handled beside the main goroutine, the heartbeat raises a's term while a's leader loop
-// sleeps. The proposal that wakes the loop is written under term 3, at the index of an entry that b wrote in term 3. raft takes
-// the two for the same entry, and a applies an entry that the group never agreed on. On this package's transport the heartbeat
-// is handled completely before or after the proposal.
+// The trap of hashicorp/raft issue 695. Node a leads term 2 and is idle. Node b was elected in term 3. Its heartbeat
+// reaches a, and then a client's proposal does. Handled beside the main goroutine, the heartbeat raises a's term while
+// a's leader loop sleeps. The proposal that wakes the loop is written under term 3, at the index of an entry that b
+// wrote in term 3. raft takes the two for the same entry, and a applies an entry that the group never agreed on. On
+// this package's transport the heartbeat is handled completely before or after the proposal.
 //
 // The bare transport must fork here; otherwise the test could not detect the loss of the guard.
 func TestHeartbeatsDoNotOvertakeTheMainGoroutine(t *testing.T) {
@@ -189,7 +189,8 @@ func TestGroupsKeepHeartbeatsInLine(t *testing.T) {
 	})
 }
 
-// Wrapped as an interface, the transport would lose pre-vote, and a member that was cut off would depose a healthy leader.
+// Wrapped as an interface, the transport would lose pre-vote, and a member that was cut off would depose a healthy
+// leader.
 func TestTransportCanPreVote(t *testing.T) {
 	var trans raft.Transport = &transport{}
 	if _, ok := trans.(raft.WithPreVote); !ok {

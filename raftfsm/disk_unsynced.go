@@ -8,10 +8,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// unsyncedWrites tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send an
-// entry to its followers while it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1). hashicorp/raft
-// does not, because it counts the leader's copy as soon as StoreLogs returns. Therefore StoreLogs on a leader returns
-// before its fsync, and every message that would claim that this replica holds an entry waits for that fsync:
+// unsyncedWrites tracks the entries that a leader has written to its log and not yet fsynced. Raft lets a leader send
+// an entry to its followers while it writes the entry to its own disk (Ongaro's dissertation, section 10.2.1).
+// hashicorp/raft does not, because it counts the leader's copy as soon as StoreLogs returns. Therefore StoreLogs on a
+// leader returns before its fsync, and every message that would claim that this replica holds an entry waits for that
+// fsync:
 //
 //   - A follower's acknowledgment reaches the leader's raft only when the entry is on the leader's own disk too (await). If
 //     there is another voter, no entry is committed without such an acknowledgment. If there is none (alone), StoreLogs waits
@@ -20,8 +21,8 @@ import (
 //     a newer term is written before everything of the older term is on disk (settle).
 //   - A configuration decides which voters make a majority. It is fsynced, with everything before it, before raft acts on it.
 //
-// A crash may then lose entries of a leader that its followers have. To Raft these are ordinary uncommitted entries. Safe for
-// concurrent use.
+// A crash may then lose entries of a leader that its followers have. To Raft these are ordinary uncommitted entries.
+// Safe for concurrent use.
 type unsyncedWrites struct {
 	writes sync.WaitGroup // Group.Shutdown waits for it
 
@@ -35,7 +36,8 @@ type unsynced struct {
 	done  chan struct{} // closed when the write is on disk or has failed
 }
 
-// begin registers a write of entries that starts at index first. wait returns when they are on disk or the latch is set.
+// begin registers a write of entries that starts at index first. wait returns when they are on disk or the latch is
+// set.
 func (a *unsyncedWrites) begin(first uint64, wait func()) {
 	u := &unsynced{first: first, done: make(chan struct{})}
 	a.mu.Lock()

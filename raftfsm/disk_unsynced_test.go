@@ -50,7 +50,8 @@ func proposeBehind(o *owner, key, value string) (acknowledged *atomic.Bool, end 
 	return acknowledged, end
 }
 
-// The followers have an entry while the leader's own disk still writes it. It is not committed before that write is done.
+// The followers have an entry while the leader's own disk still writes it. It is not committed before that write is
+// done.
 func TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disks, leader, o := foundOnDisks(t)
@@ -144,7 +145,8 @@ func TestLastVoterCommitsNothingThatItsDiskDoesNotHave(t *testing.T) {
 	})
 }
 
-// A leader's writes are on its disk before it takes part in a newer term: as a follower it will report which entries it holds.
+// A leader's writes are on its disk before it takes part in a newer term: as a follower it will report which entries it
+// holds.
 func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 	for name, store := range map[string]func(*guardedStable) error{
 		"term": func(s *guardedStable) error { return s.SetUint64([]byte(keyCurrentTerm), 1000) },

@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// After a write has been outstanding for hungTicks, its group stops sending, so that the others elect a new leader. After
-// fatalTicks the process stops itself. hashicorp/raft keeps sending heartbeats while its main goroutine waits for the disk:
-// without the watchdog, a leader with a hung disk would stay leader forever (hashicorp/raft issues 503 and 614).
+// After a write has been outstanding for hungTicks, its group stops sending, so that the others elect a new leader.
+// After fatalTicks the process stops itself. hashicorp/raft keeps sending heartbeats while its main goroutine waits for
+// the disk: without the watchdog, a leader with a hung disk would stay leader forever (hashicorp/raft issues 503 and
+// 614).
 //
-// The writes of the small file wait for each other. As long as one after the other returns, the disk is slow and does not hang: many
-// groups that start at once on a disk that takes tens of milliseconds for a write wait for seconds together.
+// The writes of the small file wait for each other. As long as one after the other returns, the disk is slow and does
+// not hang: many groups that start at once on a disk that takes tens of milliseconds for a write wait for seconds
+// together.
 //
-// Time is counted in ticks that this goroutine received. A ticker drops the ticks of a paused process, so a pause of any length
-// counts once and is not taken for a hung disk.
+// Time is counted in ticks that this goroutine received. A ticker drops the ticks of a paused process, so a pause of
+// any length counts once and is not taken for a hung disk.
 const (
 	watchdogTick = heartbeatTimeout / 5
 	hungTicks    = 5

@@ -1,19 +1,19 @@
-// Package raftfsm contains everything that this project knows about hashicorp/raft, raft-boltdb and Pebble: one Raft group for
-// each shard, the disk below it, and the rules that make the three trustworthy together.
+// Package raftfsm contains everything that this project knows about hashicorp/raft, raft-boltdb and Pebble: one Raft
+// group for each shard, the disk below it, and the rules that make the three trustworthy together.
 //
-// It owns the data directory of a node (Stores): the logs of all groups in one Pebble database, so that one fsync serves all
-// waiting groups; identity, terms and votes in one bolt file; and a snapshot directory for each group. It owns the Raft member
-// of each shard (Group) and, through it, the shard's State, into which committed entries are installed. It never evaluates a
-// request or reads a request's time, and it knows no actor, no cluster table and no network address: its caller provides a
-// StreamLayer that reaches replicas by name.
+// It owns the data directory of a node (Stores): the logs of all groups in one Pebble database, so that one fsync
+// serves all waiting groups; identity, terms and votes in one bolt file; and a snapshot directory for each group. It
+// owns the Raft member of each shard (Group) and, through it, the shard's State, into which committed entries are
+// installed. It never evaluates a request or reads a request's time, and it knows no actor, no cluster table and no
+// network address: its caller provides a StreamLayer that reaches replicas by name.
 //
 // All exported methods may be called concurrently, except Propose, which one goroutine calls for each group.
 //
 // # Which parts of raft are trusted
 //
-// Trusted: elections with pre-vote, replication, commitment, snapshots, membership. An entry that raft hands to the state
-// machine is committed, and every replica receives the same entries in the same order. Everything else has rules, each for a
-// reason:
+// Trusted: elections with pre-vote, replication, commitment, snapshots, membership. An entry that raft hands to the
+// state machine is committed, and every replica receives the same entries in the same order. Everything else has rules,
+// each for a reason:
 //
 //   - Heartbeats are handled in order. raft's fast path handles them beside its main goroutine. A heartbeat with a newer term
 //     then changes the term under a leader that is about to write, and two entries with equal index and term differ
@@ -79,8 +79,8 @@
 // # What an entry costs
 //
 // BenchmarkEntry measures it; the figures are in docs/benchmarks/log.md. On three nodes most of the cost is in the
-// kernel: for each replica an fdatasync and two sleeps and wakeups of a thread, and four messages. So fewer and larger entries
-// win:
+// kernel: for each replica an fdatasync and two sleeps and wakeups of a thread, and four messages. So fewer and larger
+// entries win:
 //
 //   - Groups that write at the same time share an fsync (Pebble's group commit). With 16 busy groups, three replicas make two
 //     fsyncs for three entries instead of nine. Writes do not wait for one another: an interval between fsyncs
@@ -104,11 +104,12 @@
 //
 // # What a restart does
 //
-// After a failed fsync the newest bytes may exist only in the page cache. A process that starts then would read them, build on
-// them, and lose them with the next power cut. When Pebble opens its database, it replays its write-ahead log into a new table,
-// fsyncs that and only then returns. So the tail is on disk before a group answers its first RPC, and this package does not
-// write it again. A test drops the cache after such a restart. For the only voter of a group nothing more is needed: requests
-// that existed only in the cache were never answered. Before Pebble opens the database, the log is compared with its mark.
+// After a failed fsync the newest bytes may exist only in the page cache. A process that starts then would read them,
+// build on them, and lose them with the next power cut. When Pebble opens its database, it replays its write-ahead log
+// into a new table, fsyncs that and only then returns. So the tail is on disk before a group answers its first RPC, and
+// this package does not write it again. A test drops the cache after such a restart. For the only voter of a group
+// nothing more is needed: requests that existed only in the cache were never answered. Before Pebble opens the
+// database, the log is compared with its mark.
 //
 // # Limits
 //

@@ -12,24 +12,25 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// ErrLost says that a data directory or a replica lost part of what it had acknowledged. It starts no Raft member and answers
-// no vote: with its old name and a shorter memory it would vote twice and drop acknowledged entries. It must be replaced under
-// a new number, which needs another voter: there is no backup yet to restore from.
+// ErrLost says that a data directory or a replica lost part of what it had acknowledged. It starts no Raft member and
+// answers no vote: with its old name and a shorter memory it would vote twice and drop acknowledged entries. It must be
+// replaced under a new number, which needs another voter: there is no backup yet to restore from.
 var ErrLost = errors.New("a part of it is lost")
 
-// ErrDestroyed says that a replica was destroyed here (DestroyGroup). ErrLost is in its chain: a table that lists the replica
-// must list another number.
+// ErrDestroyed says that a replica was destroyed here (DestroyGroup). ErrLost is in its chain: a table that lists the
+// replica must list another number.
 var ErrDestroyed = fmt.Errorf("it was destroyed here, and its number is not used again: %w", ErrLost)
 
 // errSuspect is in the chain of OpenGroup's error after a failed write.
 var errSuspect = fmt.Errorf("its disk failed to write, and may have forgotten what it acknowledged: %w", ErrLost)
 
-// ErrCorrupt is in the chain of every error about bytes on disk that differ from those written. As with ErrLost, a restart does
-// not help: the replica must be replaced, or recovered from a backup.
+// ErrCorrupt is in the chain of every error about bytes on disk that differ from those written. As with ErrLost, a
+// restart does not help: the replica must be replaced, or recovered from a backup.
 var ErrCorrupt = errors.New("corrupt")
 
-// ErrUntrusted is in the chain of every error of stores that have stopped because their disk failed or holds other bytes than
-// were written (StoresConfig.Fatal is told). What is refused afterwards, by any goroutine, is a failure of the disk too.
+// ErrUntrusted is in the chain of every error of stores that have stopped because their disk failed or holds other
+// bytes than were written (StoresConfig.Fatal is told). What is refused afterwards, by any goroutine, is a failure of
+// the disk too.
 var ErrUntrusted = errors.New("the stores can no longer be trusted")
 
 // corruption adds ErrCorrupt to the chain of an error by which a library reports wrong bytes.
@@ -49,9 +50,9 @@ func corruption(err error) error {
 // retrySoon is the retry hint for proposals that are in no log: about one election.
 const retrySoon = limit.Span(heartbeatTimeout / 1000)
 
-// proposalError says what became of a proposal that raft answered with an error. Only three errors certainly left no entry
-// behind. Every other error, including any that a later version adds, is an unknown outcome: the entry may be in this node's
-// log or in another's, and may still be committed.
+// proposalError says what became of a proposal that raft answered with an error. Only three errors certainly left no
+// entry behind. Every other error, including any that a later version adds, is an unknown outcome: the entry may be in
+// this node's log or in another's, and may still be committed.
 func proposalError(err error) *shard.Error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):

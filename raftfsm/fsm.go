@@ -14,9 +14,9 @@ import (
 
 // fsm installs committed entries into a shard's state; it never decides anything and does no I/O.
 //
-// It relies on raft to call Apply, Snapshot and Restore from one goroutine, in the order of the log, and never after that
-// goroutine has ended. raft reports a proposal as done regardless of what Apply did, so the only valid answer is the Outcome
-// that Apply returns.
+// It relies on raft to call Apply, Snapshot and Restore from one goroutine, in the order of the log, and never after
+// that goroutine has ended. raft reports a proposal as done regardless of what Apply did, so the only valid answer is
+// the Outcome that Apply returns.
 type fsm struct {
 	id       shard.ID
 	guard    *guard
@@ -32,8 +32,8 @@ type fsm struct {
 	state *shard.State
 }
 
-// Apply implements raft.FSM. An entry that cannot be installed ends this replica: a replica that skips an entry that the others
-// install has forked.
+// Apply implements raft.FSM. An entry that cannot be installed ends this replica: a replica that skips an entry that
+// the others install has forked.
 func (f *fsm) Apply(log *raft.Log) any {
 	outcome, err := f.install(log)
 	if err != nil {
@@ -56,8 +56,8 @@ func (f *fsm) install(log *raft.Log) (shard.Outcome, error) {
 	return outcome, err
 }
 
-// StoreConfiguration implements raft.ConfigurationStore. There is nothing to store, but without this method raft does not count
-// a membership change as applied, and an idle shard could not be snapshotted after a move.
+// StoreConfiguration implements raft.ConfigurationStore. There is nothing to store, but without this method raft does
+// not count a membership change as applied, and an idle shard could not be snapshotted after a move.
 //
 //mutant:no-configuration-store
 func (f *fsm) StoreConfiguration(index uint64, _ raft.Configuration) { f.index.Store(index) }
@@ -81,9 +81,10 @@ func (f *fsm) picture(epoch, seq uint64) (*shard.Snapshot, bool) {
 	return f.state.Snapshot(), true
 }
 
-// A snapshot is due when replaying the entries after the last snapshot would take about three times as long as restoring it:
-// replaying one entry takes as long as restoring about a hundred records (measured: 20 and 0.2 microseconds). So the cost of
-// snapshots stays proportional to the work done, however many records there are. The log's bytes are bounded in the same way.
+// A snapshot is due when replaying the entries after the last snapshot would take about three times as long as
+// restoring it: replaying one entry takes as long as restoring about a hundred records (measured: 20 and 0.2
+// microseconds). So the cost of snapshots stays proportional to the work done, however many records there are. The
+// log's bytes are bounded in the same way.
 const (
 	snapshotEntriesMin      = 8192
 	snapshotRecordsPerEntry = 32
@@ -123,8 +124,8 @@ type picture struct {
 	diverged func(error)
 }
 
-// Persist implements raft.FSMSnapshot. It cancels the snapshot and reports a divergence if the records differ from those
-// installed.
+// Persist implements raft.FSMSnapshot. It cancels the snapshot and reports a divergence if the records differ from
+// those installed.
 func (p picture) Persist(sink raft.SnapshotSink) error {
 	if _, err := p.WriteTo(sink); err != nil {
 		sink.Cancel()

@@ -21,13 +21,13 @@ import (
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond
-	// commitTimeout is for raft's own word on what is committed, which heartbeats tell sooner (transport.heartbeat), and for sending
-	// entries again that were lost, which the transport does sooner (transport.replicate).
+	// commitTimeout is for raft's own word on what is committed, which heartbeats tell sooner (transport.heartbeat), and
+	// for sending entries again that were lost, which the transport does sooner (transport.replicate).
 	commitTimeout = time.Second
 )
 
-// The log. Followers that lag less than trailingEntries catch up from it. A smaller number would run into hashicorp/raft issue
-// 697.
+// The log. Followers that lag less than trailingEntries catch up from it. A smaller number would run into
+// hashicorp/raft issue 697.
 const trailingEntries = 4096
 
 // Observer receives the events of a group. Its functions must not block; nil functions are not called.
@@ -36,17 +36,17 @@ type Observer struct {
 	Appended func(took time.Duration, entries int)
 	// Applied is called when an entry was installed into the shard's state, or dropped by its fence (Outcome.Dropped).
 	Applied func(shard.Outcome)
-	// Diverged is called when a snapshot was due and the records in memory differ from those that were installed. The snapshot
-	// is not written. The state cannot be trusted; the log can.
+	// Diverged is called when a snapshot was due and the records in memory differ from those that were installed. The
+	// snapshot is not written. The state cannot be trusted; the log can.
 	Diverged func(error)
 }
 
 // GroupConfig configures OpenGroup.
 type GroupConfig struct {
 	Replica Replica // created before by CreateGroup
-	// Lone says that, by the cluster's table, the replica is the group's only voter: it waits for no other member and elects
-	// itself at once. It is refused when the log names several voters. The group must be shut down and opened without Lone
-	// before it gets a second voter.
+	// Lone says that, by the cluster's table, the replica is the group's only voter: it waits for no other member and
+	// elects itself at once. It is refused when the log names several voters. The group must be shut down and opened
+	// without Lone before it gets a second voter.
 	Lone bool
 	// Stream reaches the other members; nil for a single node. Its Addr must be the replica's name. The group closes it.
 	Stream StreamLayer
@@ -67,8 +67,8 @@ func (c *GroupConfig) trailing() uint64 {
 	return trailingEntries
 }
 
-// Group is one replica of a shard: its Raft member, its log and its state. All methods may be called concurrently, except
-// Propose, which one goroutine calls.
+// Group is one replica of a shard: its Raft member, its log and its state. All methods may be called concurrently,
+// except Propose, which one goroutine calls.
 type Group struct {
 	name      string
 	cfg       GroupConfig
@@ -89,8 +89,8 @@ type Group struct {
 	watching  sync.WaitGroup
 }
 
-// OpenGroup starts a replica that CreateGroup made. Its error has ErrLost in the chain when the replica's stores have lost
-// something, or when the replica was never created, was destroyed, is suspect or was convicted.
+// OpenGroup starts a replica that CreateGroup made. Its error has ErrLost in the chain when the replica's stores have
+// lost something, or when the replica was never created, was destroyed, is suspect or was convicted.
 func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 	name := cfg.Replica.Name(stores.identity.Node)
 	g := &Group{
@@ -215,8 +215,9 @@ func (g *Group) progress() (committed, newest uint64) {
 	return member.CommitIndex(), member.LastIndex()
 }
 
-// committed returns the index of the newest entry that this replica knows to be committed, or 0 if it is not in that term. It
-// reads the term last, and terms only grow: so the leader of that term, and of no later one, says that the entry is committed.
+// committed returns the index of the newest entry that this replica knows to be committed, or 0 if it is not in that
+// term. It reads the term last, and terms only grow: so the leader of that term, and of no later one, says that the
+// entry is committed.
 func (g *Group) committed(term uint64) uint64 {
 	member := g.running.Load()
 	if member == nil {
@@ -229,7 +230,8 @@ func (g *Group) committed(term uint64) uint64 {
 	return index
 }
 
-// onOwnDisk waits until this replica's own disk has all entries up to index. It returns false if that will never happen.
+// onOwnDisk waits until this replica's own disk has all entries up to index. It returns false if that will never
+// happen.
 func (g *Group) onOwnDisk(index uint64) bool {
 	g.unsynced.await(index)
 	return g.guard.fault.cause() == nil
@@ -271,9 +273,9 @@ func (g *Group) watchLeadership() {
 	}
 }
 
-// snapshotWhenDue writes a snapshot when one is due (snapshotDue). It fails only while raft shuts down, or by setting the
-// latch. One group of the node writes at a time: shards with similar use come due together, and the others are asked again
-// soon.
+// snapshotWhenDue writes a snapshot when one is due (snapshotDue). It fails only while raft shuts down, or by setting
+// the latch. One group of the node writes at a time: shards with similar use come due together, and the others are
+// asked again soon.
 func (g *Group) snapshotWhenDue() {
 	if !g.snapshotDue() || !g.stores.snapshotting.TryLock() {
 		return
@@ -282,9 +284,9 @@ func (g *Group) snapshotWhenDue() {
 	untilClosed(g.raft.Snapshot(), g.closed).Error()
 }
 
-// untilClosed makes a future end when its group is closed. When the latch ends the goroutine that writes a snapshot, raft never
-// answers that snapshot's future, and it offers no other way to set the shutdown channel that its other futures have. A
-// goroutine that waited for the answer instead of the caller would never end.
+// untilClosed makes a future end when its group is closed. When the latch ends the goroutine that writes a snapshot,
+// raft never answers that snapshot's future, and it offers no other way to set the shutdown channel that its other
+// futures have. A goroutine that waited for the answer instead of the caller would never end.
 func untilClosed(future raft.SnapshotFuture, closed chan struct{}) raft.SnapshotFuture {
 	reflect.ValueOf(future).Elem().FieldByName("ShutdownCh").Set(reflect.ValueOf(closed))
 	return future
@@ -308,14 +310,15 @@ func (g *Group) Leader() string {
 	return string(leader)
 }
 
-// View calls read while the committed state does not change. read must be short and must not keep references to the state.
+// View calls read while the committed state does not change. read must be short and must not keep references to the
+// state.
 func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
 
 // RecordBytes returns the memory of the records on this replica (shard.State.Bytes). It waits for nothing.
 func (g *Group) RecordBytes() int { return int(g.fsm.records.Load()) }
 
-// Picture returns a picture of the committed state if it has the entry at (epoch, seq); else false. The caller may write it
-// out while entries are being installed; until then it holds memory.
+// Picture returns a picture of the committed state if it has the entry at (epoch, seq); else false. The caller may
+// write it out while entries are being installed; until then it holds memory.
 func (g *Group) Picture(epoch, seq uint64) (*shard.Snapshot, bool) { return g.fsm.picture(epoch, seq) }
 
 // Status is a replica's position in its group, for people and metrics.
@@ -354,9 +357,10 @@ func (g *Group) Snapshot() error {
 	return nil
 }
 
-// Shutdown ends the replica and all its goroutines. New proposals are refused. Proposals under way get up to 2*heartbeatTimeout
-// to end, because raft does not answer a proposal that was committed and not yet applied when it shuts down. Shutdown may be
-// called again, and must not be called from OnLeadership, an Observer or StoresConfig.Fatal.
+// Shutdown ends the replica and all its goroutines. New proposals are refused. Proposals under way get up to
+// 2*heartbeatTimeout to end, because raft does not answer a proposal that was committed and not yet applied when it
+// shuts down. Shutdown may be called again, and must not be called from OnLeadership, an Observer or
+// StoresConfig.Fatal.
 func (g *Group) Shutdown() {
 	g.shutdown.Do(func() {
 		g.closing.Store(true)

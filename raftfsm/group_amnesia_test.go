@@ -12,10 +12,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// The trap of a wiped disk (R12a). n3 is cut off while n1 and n2 acknowledge an entry. Then n2 loses its disk, n1 is away, and
-// n3 is back. Starting n2 again under its old number gives it an empty memory and an old vote: n2 and n3 elect a leader that
-// never saw the entry. The test does that to show that the danger exists. The rule is that a replica without a record of its
-// creation is not opened; the shard waits for n1, and n2 is replaced.
+// The trap of a wiped disk (R12a). n3 is cut off while n1 and n2 acknowledge an entry. Then n2 loses its disk, n1 is
+// away, and n3 is back. Starting n2 again under its old number gives it an empty memory and an old vote: n2 and n3
+// elect a leader that never saw the entry. The test does that to show that the danger exists. The rule is that a
+// replica without a record of its creation is not opened; the shard waits for n1, and n2 is replaced.
 func TestWipedDiskUnderItsOldNumber(t *testing.T) {
 	for _, guarded := range []bool{false, true} {
 		t.Run(fmt.Sprint("guard ", guarded), func(t *testing.T) {
@@ -69,9 +69,9 @@ func (f *fleet) refuseTheWiped(t *testing.T, first, wiped, behind string) {
 	f.agree(t, 12)
 }
 
-// The trap of a leader whose disk hangs (R7). raft keeps sending heartbeats beside the main goroutine that waits, so the shard
-// would have no owner for as long as the disk hangs. Another leader is elected, the entry that hung is an unknown outcome, and
-// the node with the hung disk is told to stop.
+// The trap of a leader whose disk hangs (R7). raft keeps sending heartbeats beside the main goroutine that waits, so
+// the shard would have no owner for as long as the disk hangs. Another leader is elected, the entry that hung is an
+// unknown outcome, and the node with the hung disk is told to stop.
 func TestLeaderWithAHungDiskIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

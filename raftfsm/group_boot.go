@@ -13,11 +13,13 @@ type boot struct {
 	members                     raft.Configuration
 }
 
-// examine reads everything that raft will read, before raft does: raft panics where examine returns an error. Every entry after
-// the newest snapshot must be present and in its place. It must have its checksum and a term that the stable store has seen.
+// examine reads everything that raft will read, before raft does: raft panics where examine returns an error. Every
+// entry after the newest snapshot must be present and in its place. It must have its checksum and a term that the
+// stable store has seen.
 //
-// It does not write the tail of the log again, although after a failed fsync those bytes may exist only in the page cache. To
-// open its database, Pebble reads the write-ahead log, writes it into a new table and fsyncs that. A test verifies this.
+// It does not write the tail of the log again, although after a failed fsync those bytes may exist only in the page
+// cache. To open its database, Pebble reads the write-ahead log, writes it into a new table and fsyncs that. A test
+// verifies this.
 func examine(log *logStore, stable *stableStore, snapshots raft.SnapshotStore, record groupRecord,
 	roster *roster) (boot, error) {
 	var b boot

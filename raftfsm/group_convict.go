@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Conviction says why a replica must not be opened again: its memory held something other than its log says. Its log, votes and
-// snapshots stay on disk as evidence until the replica is destroyed.
+// Conviction says why a replica must not be opened again: its memory held something other than its log says. Its log,
+// votes and snapshots stay on disk as evidence until the replica is destroyed.
 type Conviction struct {
 	Why string    // the reason, for people
 	At  time.Time // when it was convicted
 }
 
-// Convict records on disk that a replica must never be opened again. When it returns nil, the record survives a power cut. The
-// first conviction of a replica stays; later ones change nothing.
+// Convict records on disk that a replica must never be opened again. When it returns nil, the record survives a power
+// cut. The first conviction of a replica stays; later ones change nothing.
 func (s *Stores) Convict(replica Replica, c Conviction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

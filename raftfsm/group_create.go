@@ -12,14 +12,15 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Replica is one copy of a shard on this node. Its number is never used again: a replica that was wiped comes back under
-// another number, because under the old one it would vote with a shorter memory.
+// Replica is one copy of a shard on this node. Its number is never used again: a replica that was wiped comes back
+// under another number, because under the old one it would vote with a shorter memory.
 type Replica struct {
 	Shard  shard.ID
 	Number uint64
 }
 
-// Name returns the name of the replica on a node, as the group's members know it. It is the replica's Raft id and its address.
+// Name returns the name of the replica on a node, as the group's members know it. It is the replica's Raft id and its
+// address.
 func (r Replica) Name(node string) string { return fmt.Sprintf("%s/%d/%d", node, r.Shard, r.Number) }
 
 // logPrefix has the same length for all replicas, so that none is a prefix of another.
@@ -47,12 +48,13 @@ type groupRecord struct {
 }
 
 // CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), including this
-// replica, and is the same on each of them. Without voters the replica joins an existing group, whose leader adds it later.
+// replica, and is the same on each of them. Without voters the replica joins an existing group, whose leader adds it
+// later.
 //
-// CreateGroup is the only way to bring a replica into being. OpenGroup refuses a replica that was not created here, because an
-// empty store cannot tell a new replica from one that lost everything. CreateGroup can be repeated after a crash, and does
-// nothing for a replica that was already created with the same voters. Its error has ErrDestroyed in the chain for a replica
-// that was destroyed here.
+// CreateGroup is the only way to bring a replica into being. OpenGroup refuses a replica that was not created here,
+// because an empty store cannot tell a new replica from one that lost everything. CreateGroup can be repeated after a
+// crash, and does nothing for a replica that was already created with the same voters. Its error has ErrDestroyed in
+// the chain for a replica that was destroyed here.
 func CreateGroup(stores *Stores, replica Replica, voters []string) error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
@@ -87,7 +89,8 @@ func (s *Stores) create(replica Replica, voters []string) error {
 	return s.putGroups(func(g []groupRecord) []groupRecord { g[found].Created = true; return g })
 }
 
-// bootstrap writes the first entry of the log, the group's configuration. It replaces the remains of an interrupted bootstrap.
+// bootstrap writes the first entry of the log, the group's configuration. It replaces the remains of an interrupted
+// bootstrap.
 func (s *Stores) bootstrap(replica Replica, voters []string) error {
 	if len(voters) == 0 {
 		return nil

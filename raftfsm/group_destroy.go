@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// DestroyGroup deletes the log, the terms and votes, and the snapshots of a replica that is not open. A tombstone stays: the
-// number can never be created or opened here again (ErrDestroyed), even if the replica never existed. DestroyGroup can be
-// repeated after a crash; OpenStores completes an interrupted one.
+// DestroyGroup deletes the log, the terms and votes, and the snapshots of a replica that is not open. A tombstone
+// stays: the number can never be created or opened here again (ErrDestroyed), even if the replica never existed.
+// DestroyGroup can be repeated after a crash; OpenStores completes an interrupted one.
 func DestroyGroup(stores *Stores, replica Replica) error {
 	if !stores.use(replica) {
 		return fmt.Errorf("destroying %s: it is open: shut it down first", replica.Name(stores.identity.Node))
@@ -33,8 +33,8 @@ func (s *Stores) condemn(replica Replica) error {
 	return s.putRecord(replica, func(g *groupRecord) { g.Destroyed = true })
 }
 
-// wipe deletes the remaining data of a condemned replica. The log goes as one range, however long it is. Its terms and votes
-// are overwritten, because the file has no deletion.
+// wipe deletes the remaining data of a condemned replica. The log goes as one range, however long it is. Its terms and
+// votes are overwritten, because the file has no deletion.
 func (s *Stores) wipe(replica Replica) error {
 	s.mu.Lock()
 	wiped := slices.ContainsFunc(s.groups, func(g groupRecord) bool { return g.Replica == replica && g.Wiped })

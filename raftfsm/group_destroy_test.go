@@ -36,7 +36,8 @@ func mustBeGone(t *testing.T, w *world) {
 	}
 }
 
-// A destroyed replica leaves nothing but the record that its number was used, across restarts too. Its neighbors lose nothing.
+// A destroyed replica leaves nothing but the record that its number was used, across restarts too. Its neighbors lose
+// nothing.
 func TestDestroyedReplicaNeverComesBack(t *testing.T) {
 	dir := t.TempDir()
 	disk := vfs.NewMem()
@@ -83,7 +84,8 @@ func TestDestroyedReplicaNeverComesBack(t *testing.T) {
 	w.close(t)
 }
 
-// The tombstone is written first. After a crash behind it the replica counts as destroyed, and the next start deletes its data.
+// The tombstone is written first. After a crash behind it the replica counts as destroyed, and the next start deletes
+// its data.
 func TestInterruptedDestructionIsFinished(t *testing.T) {
 	dir := t.TempDir()
 	disk := vfs.NewMem()

@@ -14,8 +14,8 @@ import (
 // changeTimeout bounds how long a membership change may take to commit, once it is in the log.
 const changeTimeout = 5 * time.Second
 
-// caughtUpEntries is how many entries a learner's log may lag when it becomes a voter. The lag is known from a heartbeat, so it
-// is about a tenth of a second old.
+// caughtUpEntries is how many entries a learner's log may lag when it becomes a voter. The lag is known from a
+// heartbeat, so it is about a tenth of a second old.
 const caughtUpEntries = trailingEntries / 4
 
 // Member is one member of a group's Raft configuration.
@@ -24,10 +24,10 @@ type Member struct {
 	Voter bool   // false: a learner
 }
 
-// Members returns the latest configuration in this replica's log, with the members in the order in which they were added, and
-// the configuration's index, which AddLearner, Promote and Remove take as prevIndex. Only the leader's answer is authoritative,
-// and even its latest change may not be committed yet. A replica that waits to be added returns no members and index 0. Members
-// fails when the stores cannot be trusted.
+// Members returns the latest configuration in this replica's log, with the members in the order in which they were
+// added, and the configuration's index, which AddLearner, Promote and Remove take as prevIndex. Only the leader's
+// answer is authoritative, and even its latest change may not be committed yet. A replica that waits to be added
+// returns no members and index 0. Members fails when the stores cannot be trusted.
 func (g *Group) Members() (members []Member, index uint64, err error) {
 	if err := g.guard.fault.cause(); err != nil {
 		return nil, 0, err
@@ -39,21 +39,21 @@ func (g *Group) Members() (members []Member, index uint64, err error) {
 	return members, latest.index, nil
 }
 
-// Settled is like Members, and ok reports whether the latest configuration is committed. An uncommitted configuration may be
-// lost when this leader loses its leadership, and a member that it removed would then be a member again.
+// Settled is like Members, and ok reports whether the latest configuration is committed. An uncommitted configuration
+// may be lost when this leader loses its leadership, and a member that it removed would then be a member again.
 func (g *Group) Settled() (members []Member, index uint64, ok bool) {
 	members, index, err := g.Members()
 	return members, index, err == nil && index > 0 && g.raft.CommitIndex() >= index //mutant:uncommitted-change-recorded
 }
 
-// AddLearner adds a member that receives the log and does not vote. The replica of that name must have been created without
-// voters (CreateGroup). prevIndex is the index of the configuration on which the change was decided (Members): if there is a
-// later one, nothing changes. Adding an existing learner does nothing.
+// AddLearner adds a member that receives the log and does not vote. The replica of that name must have been created
+// without voters (CreateGroup). prevIndex is the index of the configuration on which the change was decided (Members):
+// if there is a later one, nothing changes. Adding an existing learner does nothing.
 //
-// AddLearner, Promote and Remove wait until the change is committed, at most some seconds. Their error is a *shard.Error:
-// UnknownOutcome says that the change may still be made; every other code says that nothing changed (Conflict: there is a later
-// configuration; Invalid: not possible for this name). In every case Members shows the current state. Only the leader can
-// change anything.
+// AddLearner, Promote and Remove wait until the change is committed, at most some seconds. Their error is a
+// *shard.Error: UnknownOutcome says that the change may still be made; every other code says that nothing changed
+// (Conflict: there is a later configuration; Invalid: not possible for this name). In every case Members shows the
+// current state. Only the leader can change anything.
 func (g *Group) AddLearner(name string, prevIndex uint64) error {
 	return g.change("adding learner "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
 		switch i := indexOf(members, name); {
@@ -85,8 +85,8 @@ func (g *Group) Promote(name string, prevIndex uint64) error {
 	})
 }
 
-// behind says why a learner must not vote yet. A voter counts for the majority even if its log is empty, and the group would
-// wait for it.
+// behind says why a learner must not vote yet. A voter counts for the majority even if its log is empty, and the group
+// would wait for it.
 func (g *Group) behind(name string) *shard.Error {
 	heard, ok := g.transport.heard(name, 2*g.electionTimeout())
 	if last := g.raft.LastIndex(); !ok {
@@ -97,8 +97,9 @@ func (g *Group) behind(name string) *shard.Error {
 	return nil
 }
 
-// Remove removes a member from the group, voter or not. See AddLearner for errors. Removing an absent member does nothing. A
-// leader does not remove itself, because hashicorp/raft would then leave proposals unanswered: call Transfer first.
+// Remove removes a member from the group, voter or not. See AddLearner for errors. Removing an absent member does
+// nothing. A leader does not remove itself, because hashicorp/raft would then leave proposals unanswered: call Transfer
+// first.
 func (g *Group) Remove(name string, prevIndex uint64) error {
 	return g.change("removing "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
 		switch {
@@ -115,8 +116,8 @@ func indexOf(members []Member, name string) int {
 	return slices.IndexFunc(members, func(m Member) bool { return m.Name == name })
 }
 
-// change makes one membership change. begin checks the configuration at index prevIndex and hands the change to raft, which
-// compares the index again, atomically. begin returns nil when there is nothing to do.
+// change makes one membership change. begin checks the configuration at index prevIndex and hands the change to raft,
+// which compares the index again, atomically. begin returns nil when there is nothing to do.
 func (g *Group) change(what string, prevIndex uint64,
 	begin func([]Member) (raft.IndexFuture, *shard.Error)) error {
 	failed := func(err *shard.Error) error {
@@ -171,8 +172,8 @@ func (g *Group) awaitChange(future raft.IndexFuture) *shard.Error {
 	}
 }
 
-// changeError is proposalError for membership changes. raft refuses two changes by text only, before it writes anything: a
-// change that was decided upon an older configuration, and one that would leave no voter.
+// changeError is proposalError for membership changes. raft refuses two changes by text only, before it writes
+// anything: a change that was decided upon an older configuration, and one that would leave no voter.
 func changeError(err error) *shard.Error {
 	switch {
 	case err == nil:

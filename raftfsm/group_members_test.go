@@ -184,8 +184,8 @@ func TestRemovedReplicaDoesNotDisturb(t *testing.T) {
 	})
 }
 
-// A voter that missed a membership change votes for the voter that the change added: these two have all committed entries, and
-// the third voter is lost.
+// A voter that missed a membership change votes for the voter that the change added: these two have all committed
+// entries, and the third voter is lost.
 func TestVoterThatMissedAChangeVotes(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g := f.groups[leader]
@@ -208,8 +208,8 @@ func TestVoterThatMissedAChangeVotes(t *testing.T) {
 	})
 }
 
-// A voter that does not know yet that it is one votes. The leader wrote the change into its own log only. One of the voters
-// that all others know is lost, so no leader can be elected without the new voter.
+// A voter that does not know yet that it is one votes. The leader wrote the change into its own log only. One of the
+// voters that all others know is lost, so no leader can be elected without the new voter.
 func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g := f.groups[leader]
@@ -236,8 +236,8 @@ func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
 	})
 }
 
-// Members returns what raft believes, after any history of the group: changes that were cut off with their leader, snapshots,
-// restarts.
+// Members returns what raft believes, after any history of the group: changes that were cut off with their leader,
+// snapshots, restarts.
 func TestMembersFollowTheLog(t *testing.T) {
 	for seed := range uint64(6) {
 		inFleet(t, func(t *testing.T, f *fleet, _ string) {
@@ -332,8 +332,8 @@ func TestMembersComeWithTheSnapshot(t *testing.T) {
 	})
 }
 
-// A member was added, and nothing was proposed since. The log can be shortened nevertheless: raft must know that the entry with
-// the configuration is applied.
+// A member was added, and nothing was proposed since. The log can be shortened nevertheless: raft must know that the
+// entry with the configuration is applied.
 func TestIdleGroupIsSnapshottedAfterAMove(t *testing.T) {
 	w := openWorld(t, t.TempDir(), memfs.New(), "n1")
 	g := w.loneGroup(t)

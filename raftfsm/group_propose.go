@@ -22,11 +22,11 @@ type settlement struct {
 	err     *shard.Error
 }
 
-// Propose submits one entry to the log and returns; wait reports its result. Propose blocks while the log is busy. Entries are
-// installed in the order of the Propose calls, which one goroutine must make.
+// Propose submits one entry to the log and returns; wait reports its result. Propose blocks while the log is busy.
+// Entries are installed in the order of the Propose calls, which one goroutine must make.
 //
-// The caller may call wait at most once, and it always returns. Its error is a *shard.Error: NotOwner and Unavailable say that
-// the entry is certainly in no log, UnknownOutcome that it may still be installed.
+// The caller may call wait at most once, and it always returns. Its error is a *shard.Error: NotOwner and Unavailable
+// say that the entry is certainly in no log, UnknownOutcome that it may still be installed.
 func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 	if err := g.refusal(); err != nil {
 		return refused(err)
@@ -43,8 +43,8 @@ func (g *Group) Propose(payload []byte) (wait func() (shard.Outcome, error)) {
 	return func() (shard.Outcome, error) { return g.await(settled) }
 }
 
-// enter takes one of the tokens for requests to raft, for which Shutdown waits; leave returns it. enter returns false if it
-// gets no token in time.
+// enter takes one of the tokens for requests to raft, for which Shutdown waits; leave returns it. enter returns false
+// if it gets no token in time.
 func (g *Group) enter() bool {
 	select {
 	case g.proposals <- struct{}{}:
@@ -78,8 +78,8 @@ func refused(err *shard.Error) func() (shard.Outcome, error) {
 	return func() (shard.Outcome, error) { return shard.Outcome{}, err }
 }
 
-// settle waits for raft. A future without an error says only that raft has finished with the entry. The fsm's answer must be
-// there too; if it is missing, the fsm failed in a way that it must not survive.
+// settle waits for raft. A future without an error says only that raft has finished with the entry. The fsm's answer
+// must be there too; if it is missing, the fsm failed in a way that it must not survive.
 func (g *Group) settle(future raft.ApplyFuture) settlement {
 	if err := future.Error(); err != nil {
 		return settlement{err: proposalError(err)}

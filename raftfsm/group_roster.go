@@ -7,12 +7,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// roster remembers the configurations in a group's log and their indexes. hashicorp/raft reports its latest configuration
-// without its index, and a membership change must name the index of the configuration that it was decided upon.
+// roster remembers the configurations in a group's log and their indexes. hashicorp/raft reports its latest
+// configuration without its index, and a membership change must name the index of the configuration that it was decided
+// upon.
 //
-// roster follows raft's changes to the log. An entry written at an index ends everything above it. Truncating the end of the
-// log removes the configurations in it. A snapshot brings the configuration under which it was taken. roster may be used
-// concurrently.
+// roster follows raft's changes to the log. An entry written at an index ends everything above it. Truncating the end
+// of the log removes the configurations in it. A snapshot brings the configuration under which it was taken. roster may
+// be used concurrently.
 type roster struct {
 	mu     sync.Mutex
 	seen   []placed // ascending; the last one is the latest
@@ -66,8 +67,8 @@ func (r *roster) snapshot() uint64 {
 	return r.newest
 }
 
-// add inserts a configuration in place of all those from index to upTo. Some older ones are kept, because the latest may be
-// truncated.
+// add inserts a configuration in place of all those from index to upTo. Some older ones are kept, because the latest
+// may be truncated.
 func (r *roster) add(index, upTo uint64, conf raft.Configuration) {
 	const kept = 64
 	r.mu.Lock()

@@ -125,8 +125,8 @@ func TestSnapshotShortensTheLogAndRestores(t *testing.T) {
 	w.close(t)
 }
 
-// A snapshot that raft does not answer ends with its group: the field that untilClosed sets still exists in raft and still ends
-// the wait.
+// A snapshot that raft does not answer ends with its group: the field that untilClosed sets still exists in raft and
+// still ends the wait.
 func TestASnapshotWithoutAnAnswerEndsWithItsGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, created := t.TempDir(), make(chan struct{})

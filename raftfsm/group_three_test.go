@@ -171,8 +171,8 @@ func TestGroupOfThreeSurvivesARestartOfAll(t *testing.T) {
 	})
 }
 
-// A follower is 15 MB behind, in entries of maximum length, and the link carries 2 MB per second: less than raft would send in
-// one message within its timeout. The follower catches up nevertheless.
+// A follower is 15 MB behind, in entries of maximum length, and the link carries 2 MB per second: less than raft would
+// send in one message within its timeout. The follower catches up nevertheless.
 func TestFollowerCatchesUpByANarrowLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

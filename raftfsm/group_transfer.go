@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrStuck says that raft still believes in a leadership transfer that ended long ago, and therefore refuses every proposal
-// (hashicorp/raft issue 696). The group must be shut down and opened again.
+// ErrStuck says that raft still believes in a leadership transfer that ended long ago, and therefore refuses every
+// proposal (hashicorp/raft issue 696). The group must be shut down and opened again.
 var ErrStuck = errors.New("the group is stuck in a leadership transfer: shut it down and open it again")
 
 // transfers makes sure that a group has one leadership transfer at a time.
@@ -41,10 +41,11 @@ func (t *transfers) sinceEnd() time.Duration {
 	return time.Since(t.ended)
 }
 
-// Transfer hands the leadership to a voter; with to == "", to the one with the longest log among those that answer. It takes at
-// most two election timeouts, during which raft refuses proposals (as certainly not applied). It returns nil only when this
-// replica no longer leads, or did not lead in the first place; the others may elect a different leader. After an error this
-// replica still leads, and can continue once it has a new epoch. With ErrStuck in the chain it cannot.
+// Transfer hands the leadership to a voter; with to == "", to the one with the longest log among those that answer. It
+// takes at most two election timeouts, during which raft refuses proposals (as certainly not applied). It returns nil
+// only when this replica no longer leads, or did not lead in the first place; the others may elect a different leader.
+// After an error this replica still leads, and can continue once it has a new epoch. With ErrStuck in the chain it
+// cannot.
 func (g *Group) Transfer(to string) error {
 	if g.raft.State() != raft.Leader {
 		return nil
@@ -94,8 +95,8 @@ func (g *Group) transfer(to string) error {
 	}
 }
 
-// successor checks or chooses the next leader. A voter that does not answer would leave the shard without an owner for an
-// election timeout, and raft's own choice does not check that.
+// successor checks or chooses the next leader. A voter that does not answer would leave the shard without an owner for
+// an election timeout, and raft's own choice does not check that.
 func (g *Group) successor(to string) (string, error) {
 	members, _, err := g.Members()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// load proposes to the current leader, each value once, until stop is closed. It returns the acknowledged entries and the
-// number of proposals with an unknown outcome.
+// load proposes to the current leader, each value once, until stop is closed. It returns the acknowledged entries and
+// the number of proposals with an unknown outcome.
 func load(f *fleet, stop <-chan struct{}) (acknowledged map[string]string, unclear int) {
 	acknowledged = make(map[string]string)
 	var o *owner
@@ -40,7 +40,8 @@ func load(f *fleet, stop <-chan struct{}) (acknowledged map[string]string, uncle
 	}
 }
 
-// opened returns o if it is not nil, otherwise an owner with a new epoch at the current leader, or nil if there is none.
+// opened returns o if it is not nil, otherwise an owner with a new epoch at the current leader, or nil if there is
+// none.
 func opened(f *fleet, o *owner) *owner {
 	if o != nil {
 		return o
@@ -58,8 +59,8 @@ func opened(f *fleet, o *owner) *owner {
 	return nil
 }
 
-// The leadership moves around under load: no acknowledged entry is lost, no refused entry is applied, and the shard is hardly
-// ever without an owner.
+// The leadership moves around under load: no acknowledged entry is lost, no refused entry is applied, and the shard is
+// hardly ever without an owner.
 func TestTransferUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
@@ -151,8 +152,8 @@ func TestTransferIsRefusedForWhoCannotLead(t *testing.T) {
 	})
 }
 
-// R9: a transfer to a replica that just stopped answering makes raft wait for it and refuse proposals meanwhile. A caller that
-// looked only at raft's answer would retry forever; Transfer reports what must be done (ErrStuck).
+// R9: a transfer to a replica that just stopped answering makes raft wait for it and refuse proposals meanwhile. A
+// caller that looked only at raft's answer would retry forever; Transfer reports what must be done (ErrStuck).
 func TestStuckTransferIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

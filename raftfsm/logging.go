@@ -12,9 +12,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLogger passes hashicorp/raft's log lines to slog at a lower level: raft's information is of interest to its developers,
-// its warnings are normal during elections (a single node holds one at every start), and its errors mostly report peers that do
-// not answer. The messages that an operator must act on come from this package.
+// raftLogger passes hashicorp/raft's log lines to slog at a lower level: raft's information is of interest to its
+// developers, its warnings are normal during elections (a single node holds one at every start), and its errors mostly
+// report peers that do not answer. The messages that an operator must act on come from this package.
 type raftLogger struct {
 	to      *slog.Logger
 	repeats *repeats // of the node; nil: every line is logged
@@ -81,8 +81,8 @@ func (l raftLogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
 	return l.StandardLogger(nil).Writer()
 }
 
-// repeatEvery is the least interval between two lines with the same text. While a node is down, the leader of each shard logs
-// every attempt to reach it, several per second: half a gigabyte a day for 16 shards.
+// repeatEvery is the least interval between two lines with the same text. While a node is down, the leader of each
+// shard logs every attempt to reach it, several per second: half a gigabyte a day for 16 shards.
 const repeatEvery = 10 * time.Second
 
 // repeats suppresses repeated lines with the same text, across all groups. The zero value is ready; it may be used

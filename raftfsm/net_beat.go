@@ -6,15 +6,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Beat. A leader sends each follower of each group a heartbeat, a tenth to a fifth of a heartbeat timeout after the one before.
-// Sent one by one, each of them wakes threads at both ends, which is most of what an idle node does. So heartbeats wait for the
-// next beat, an instant that is the same for all groups of a node: they leave together and arrive together. On nodes whose
-// clocks agree it is the same instant as well. A clock that is wrong or is set makes no wait longer than beatEvery, so a member
-// hears from its leader at least three times in a heartbeat timeout.
+// Beat. A leader sends each follower of each group a heartbeat, a tenth to a fifth of a heartbeat timeout after the one
+// before. Sent one by one, each of them wakes threads at both ends, which is most of what an idle node does. So
+// heartbeats wait for the next beat, an instant that is the same for all groups of a node: they leave together and
+// arrive together. On nodes whose clocks agree it is the same instant as well. A clock that is wrong or is set makes no
+// wait longer than beatEvery, so a member hears from its leader at least three times in a heartbeat timeout.
 const beatEvery = heartbeatTimeout / 10
 
-// isHeartbeat reports whether a request says nothing but that the leader is there. raft sends a heartbeat from a goroutine that
-// does nothing else. Any other request waits for no beat.
+// isHeartbeat reports whether a request says nothing but that the leader is there. raft sends a heartbeat from a
+// goroutine that does nothing else. Any other request waits for no beat.
 func isHeartbeat(args *raft.AppendEntriesRequest) bool {
 	//mutant:awaited-commit-waits-for-a-beat
 	return len(args.Entries) == 0 && args.PrevLogEntry == 0 && args.LeaderCommitIndex == 0
@@ -25,8 +25,8 @@ func untilBeat(now time.Time) time.Duration {
 	return now.Truncate(beatEvery).Add(beatEvery).Sub(now)
 }
 
-// match is an entry that a follower has in common with the leader of a term. Their logs are the same up to it (Ongaro and
-// Ousterhout, "In Search of an Understandable Consensus Algorithm", section 5.3), and stay so while the term lasts.
+// match is an entry that a follower has in common with the leader of a term. Their logs are the same up to it (Ongaro
+// and Ousterhout, "In Search of an Understandable Consensus Algorithm", section 5.3), and stay so while the term lasts.
 type match struct{ term, index, entryTerm uint64 }
 
 // matching returns the newest entry that a follower has in common with the leader whose request it accepted.
@@ -37,8 +37,8 @@ func matching(accepted *raft.AppendEntriesRequest) match {
 	return match{accepted.Term, accepted.PrevLogEntry, accepted.PrevLogTerm}
 }
 
-// heartbeat sends a heartbeat, and with it what is committed. raft would tell the followers of an idle group by messages of their
-// own, which leave at no common instant and cost more than the heartbeats do (commitTimeout).
+// heartbeat sends a heartbeat, and with it what is committed. raft would tell the followers of an idle group by
+// messages of their own, which leave at no common instant and cost more than the heartbeats do (commitTimeout).
 func (t *transport) heartbeat(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse) error {
 	if t.hung() { //mutant:hung-leader-beats-on
@@ -49,7 +49,8 @@ func (t *transport) heartbeat(id raft.ServerID, target raft.ServerAddress, args 
 	err := t.NetworkTransport.AppendEntries(id, target, &telling, resp)
 	//mutant:lagging-follower-not-helped
 	if err == nil && !resp.Success && resp.Term == args.Term && telling.PrevLogEntry > 0 {
-		// The follower has lost an entry, and has not taken this for word from its leader. raft finds out when it sends entries.
+		// The follower has lost an entry, and has not taken this for word from its leader. raft finds out when it sends
+		// entries.
 		t.unmatch(name)
 		err = t.NetworkTransport.AppendEntries(id, target, args, resp)
 	}
@@ -59,8 +60,9 @@ func (t *transport) heartbeat(id raft.ServerID, target raft.ServerAddress, args 
 	return err
 }
 
-// telling returns a heartbeat that says how much is committed of the entries that a follower is known to have. It is a message
-// that raft itself could send now. The follower may have other entries after those, which the leader will replace.
+// telling returns a heartbeat that says how much is committed of the entries that a follower is known to have. It is a
+// message that raft itself could send now. The follower may have other entries after those, which the leader will
+// replace.
 func (t *transport) telling(name string, args *raft.AppendEntriesRequest) raft.AppendEntriesRequest {
 	telling := *args // raft uses its own again
 	t.mu.Lock()

@@ -13,7 +13,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
-// Heartbeats that are due at different times leave at the same instant. Nothing else waits, nor does a group that is shut down.
+// Heartbeats that are due at different times leave at the same instant. Nothing else waits, nor does a group that is
+// shut down.
 func TestHeartbeatsOfAllGroupsLeaveTogether(t *testing.T) {
 	const groups = 8
 	entry := []*raft.Log{{Index: 1, Term: 1, Type: raft.LogNoop}}
@@ -55,7 +56,8 @@ func TestHeartbeatsOfAllGroupsLeaveTogether(t *testing.T) {
 	}
 }
 
-// groupOnly makes the transports of a group's leader and of its follower, which answers every request and says when it came.
+// groupOnly makes the transports of a group's leader and of its follower, which answers every request and says when it
+// came.
 func groupOnly(t *testing.T, net *memnet.Net, i int, arrived chan<- time.Time) (leader *transport, follower string) {
 	t.Helper()
 	follower = fmt.Sprintf("b%d", i)
@@ -195,8 +197,8 @@ func TestWhatIsCommittedIsSaidInItsTerm(t *testing.T) {
 	})
 }
 
-// The followers of a group that has become idle learn from the next heartbeat what is committed, and so does one that starts
-// again. raft's own word would come a second later.
+// The followers of a group that has become idle learn from the next heartbeat what is committed, and so does one that
+// starts again. raft's own word would come a second later.
 func TestFollowersOfAnIdleGroupKnowWhatIsCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)

@@ -10,12 +10,12 @@ import (
 // timeout.
 const preVoteEvery = heartbeatTimeout / 10
 
-// RequestPreVote implements raft.WithPreVote. It asks again while the answer is no, for two timeouts: raft, whose election
-// timeout is random, waits no longer.
+// RequestPreVote implements raft.WithPreVote. It asks again while the answer is no, for two timeouts: raft, whose
+// election timeout is random, waits no longer.
 //
-// A voter refuses while it has a leader. Survivors notice at different times that theirs is gone, and of two only the one
-// with the longer log can be elected. If that one notices first, it is refused, and if raft asked only once, the shard would
-// have no owner until another election timeout is over.
+// A voter refuses while it has a leader. Survivors notice at different times that theirs is gone, and of two only the
+// one with the longer log can be elected. If that one notices first, it is refused, and if raft asked only once, the
+// shard would have no owner until another election timeout is over.
 func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest,
 	resp *raft.RequestPreVoteResponse) error {
 	for until := time.Now().Add(2 * heartbeatTimeout); ; {

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
-// Of two survivors only the one with the longer log can be elected. It may be the first that misses the leader; then it does
-// not wait for another election timeout when the other one misses it, too.
+// Of two survivors only the one with the longer log can be elected. It may be the first that misses the leader; then it
+// does not wait for another election timeout when the other one misses it, too.
 func TestOwnerIsReplacedInTimeWhileAFollowerLags(t *testing.T) {
 	for range 20 { // raft's timeouts are random
 		synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
-// Entries that were lost on their way are sent again as soon as the follower answers heartbeats, and raft is told of the loss only
-// if that takes too long.
+// Entries that were lost on their way are sent again as soon as the follower answers heartbeats, and raft is told of
+// the loss only if that takes too long.
 func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 	const at = 300 * time.Millisecond // not on a beat
 	const soon = at + 3*beatEvery
@@ -89,8 +89,8 @@ func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 
 var errAny = errors.New("any")
 
-// When the connections of a leader to its followers break, as they do when the cluster key is rotated, an entry that was on its way
-// is committed all the same: nobody has to write another one, or to wait for raft's commit timeout.
+// When the connections of a leader to its followers break, as they do when the cluster key is rotated, an entry that
+// was on its way is committed all the same: nobody has to write another one, or to wait for raft's commit timeout.
 func TestAnEntryOutlivesTheConnectionsThatCarriedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)
@@ -118,8 +118,8 @@ func TestAnEntryOutlivesTheConnectionsThatCarriedIt(t *testing.T) {
 	})
 }
 
-// A follower that was away while the others went on is sent what it lacks as soon as it answers. raft alone would have gone over to
-// a try every ten seconds.
+// A follower that was away while the others went on is sent what it lacks as soon as it answers. raft alone would have
+// gone over to a try every ten seconds.
 func TestAFollowerThatWasAwayIsNotKeptWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)

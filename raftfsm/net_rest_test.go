@@ -59,8 +59,8 @@ func TestFollowerRestsWhileTheOthersCommit(t *testing.T) {
 	}
 }
 
-// Under load one follower gets each entry at once, and the other one many at a time. Each of them suffices when the other one is
-// gone, and both end with all entries.
+// Under load one follower gets each entry at once, and the other one many at a time. Each of them suffices when the
+// other one is gone, and both end with all entries.
 func TestOneFollowerOfThreeRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)

@@ -51,8 +51,8 @@ func (l *lonely) Dial(name string, _ time.Duration) (net.Conn, error) {
 	return nil, errors.New("raftfsm: this node has no peers: cannot reach " + name)
 }
 
-// streams is a StreamLayer in the form that raft needs. Its Close also closes the accepted connections: raft's transport leaves
-// them, and a goroutine for each, open until the peer closes them.
+// streams is a StreamLayer in the form that raft needs. Its Close also closes the accepted connections: raft's
+// transport leaves them, and a goroutine for each, open until the peer closes them.
 type streams struct {
 	StreamLayer
 	mu     sync.Mutex

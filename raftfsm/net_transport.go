@@ -19,54 +19,60 @@ var errHungDisk = errors.New("raftfsm: the disk hangs, sending nothing")
 
 // transport is raft's own network transport with the following changes.
 //
-// Heartbeats. raft lets a transport handle heartbeats beside its main goroutine. A heartbeat with a newer term then changes the
-// term between two steps of a leader that does not know it is deposed. That leader writes its next entry under another leader's
-// term: two different entries have the same index and term, and raft takes them for the same entry (hashicorp/raft issue 695).
-// So that handler cannot be set, and heartbeats are handled in order like all other messages.
+// Heartbeats. raft lets a transport handle heartbeats beside its main goroutine. A heartbeat with a newer term then
+// changes the term between two steps of a leader that does not know it is deposed. That leader writes its next entry
+// under another leader's term: two different entries have the same index and term, and raft takes them for the same
+// entry (hashicorp/raft issue 695). So that handler cannot be set, and heartbeats are handled in order like all other
+// messages.
 //
-// Hung disks. raft keeps sending heartbeats while its main goroutine waits for the disk, so a leader that can do nothing stays
-// leader. While hung returns true, nothing is sent to a follower.
+// Hung disks. raft keeps sending heartbeats while its main goroutine waits for the disk, so a leader that can do
+// nothing stays leader. While hung returns true, nothing is sent to a follower.
 //
 // Pipelines. A follower is sent its next request when it has answered the previous one, with all entries written in the
-// meantime. Actors have one or two entries under way, so a pipeline would not speed any of them up. It would cost two more
-// goroutines that pass each response on, and it has a trap: raft stops reading a pipeline's responses at the first error or
-// refusal, and if it is about to send just then, it waits forever for a place that never becomes free.
+// meantime. Actors have one or two entries under way, so a pipeline would not speed any of them up. It would cost two
+// more goroutines that pass each response on, and it has a trap: raft stops reading a pipeline's responses at the first
+// error or refusal, and if it is about to send just then, it waits forever for a place that never becomes free.
 //
 // Rest. A follower that no commit waits for is sent fewer and larger messages (rest).
 //
 // Beat. The heartbeats of all groups leave at the same time (beatEvery), and say what is committed (heartbeat).
 //
-// Slow links. raft sends up to 64 entries at once, however long they are: 16 MiB, which a link slower than 8 MB/s does not
-// transfer before the timeout, and then they are sent again. So a message carries at most messageBytes of entries, or one
-// entry. raft reads from the request which entries were sent, and sends the rest next. So a follower can catch up over a link
-// of 128 KiB/s; snapshots need no more.
+// Slow links. raft sends up to 64 entries at once, however long they are: 16 MiB, which a link slower than 8 MB/s does
+// not transfer before the timeout, and then they are sent again. So a message carries at most messageBytes of entries,
+// or one entry. raft reads from the request which entries were sent, and sends the rest next. So a follower can catch
+// up over a link of 128 KiB/s; snapshots need no more.
 //
-// Votes for a candidate that this replica does not know as a voter. raft refuses its vote to a candidate that is not a voter in
-// the newest configuration that it knows. It must not: a voter that missed a membership change would never vote for a voter
-// added since, nor would a voter that does not know yet that it is one. If other voters are lost, a majority can then have
-// every committed entry and still elect no leader (Ongaro's dissertation, section 4.2.2: a server grants votes without
-// consulting its configuration). raft checks only the candidate's name. So a goroutine that passes incoming requests to raft
-// changes that name: it removes the name from a vote request, and in a pre-vote request, which must have one, it puts the name
-// of some voter that this replica knows. The candidate's address stays, and a replica that has a leader still refuses.
+// Votes for a candidate that this replica does not know as a voter. raft refuses its vote to a candidate that is not a
+// voter in the newest configuration that it knows. It must not: a voter that missed a membership change would never
+// vote for a voter added since, nor would a voter that does not know yet that it is one. If other voters are lost, a
+// majority can then have every committed entry and still elect no leader (Ongaro's dissertation, section 4.2.2: a
+// server grants votes without consulting its configuration). raft checks only the candidate's name. So a goroutine that
+// passes incoming requests to raft changes that name: it removes the name from a vote request, and in a pre-vote
+// request, which must have one, it puts the name of some voter that this replica knows. The candidate's address stays,
+// and a replica that has a leader still refuses.
 //
 // Entries that were lost are sent again as soon as the follower answers (replicate).
 //
-// Connections that ended unnoticed. raft keeps connections for later use, and learns only by using one that its peer has
-// been restarted since. raft asks for a vote only once in an election. So a former leader that was handed the leadership back
-// could lose its election to such connections when the others had been restarted one by one, and the shard was without an owner
-// for another election timeout. Therefore a vote request is repeated on another connection, and a voter answers it as before.
+// Connections that ended unnoticed. raft keeps connections for later use, and learns only by using one that its peer
+// has been restarted since. raft asks for a vote only once in an election. So a former leader that was handed the
+// leadership back could lose its election to such connections when the others had been restarted one by one, and the
+// shard was without an owner for another election timeout. Therefore a vote request is repeated on another connection,
+// and a voter answers it as before.
 //
-// transport embeds the concrete type: behind the interface, raft would not see that it supports pre-vote, and would not use it.
+// transport embeds the concrete type: behind the interface, raft would not see that it supports pre-vote, and would not
+// use it.
 type transport struct {
 	*raft.NetworkTransport
 	hung      func() bool
 	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (unsyncedWrites); false: it failed
 	voter     func() raft.ServerID    // a voter of the newest configuration that this replica knows; "": none known yet
 
-	// progress returns the indices of the newest entry that is committed, and of the newest that is written; 0: not known yet.
+	// progress returns the indices of the newest entry that is committed, and of the newest that is written; 0: not known
+	// yet.
 	progress func() (committed, newest uint64)
 
-	// committed returns the index of the newest committed entry as known while this replica was in that term; 0: it no longer is.
+	// committed returns the index of the newest committed entry as known while this replica was in that term; 0: it no
+	// longer is.
 	committed func(term uint64) uint64
 
 	calls     chan raft.RPC // incoming requests, for raft
@@ -90,8 +96,8 @@ type contact struct {
 	match   match
 }
 
-// heard returns the last response of a follower, and whether it is no older than within. While this replica leads, raft sends
-// three to five heartbeats to each member in a heartbeat timeout.
+// heard returns the last response of a follower, and whether it is no older than within. While this replica leads, raft
+// sends three to five heartbeats to each member in a heartbeat timeout.
 func (t *transport) heard(name string, within time.Duration) (contact, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,8 +196,8 @@ func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 	return onAnyConnection(func() error { return t.NetworkTransport.RequestVote(id, target, args, resp) })
 }
 
-// onAnyConnection makes a call that may safely be repeated. It repeats the call while the error may come from a kept connection
-// that has ended, at whichever end. A peer that does not answer is not asked again.
+// onAnyConnection makes a call that may safely be repeated. It repeats the call while the error may come from a kept
+// connection that has ended, at whichever end. A peer that does not answer is not asked again.
 func onAnyConnection(call func() error) (err error) {
 	ended := func(as error) bool { return errors.Is(err, as) }
 	for range keptConnections + 1 { //mutant:vote-asked-on-one-connection
@@ -269,7 +275,8 @@ func (t *transport) sleep(d time.Duration) bool {
 // end ends all waits of the transport: rests, beats, resending and repeated pre-votes.
 func (t *transport) end() { t.endOnce.Do(func() { close(t.ending) }) }
 
-// Close implements raft.WithClose. It also closes the connections to peers; otherwise the peers' ends would wait forever.
+// Close implements raft.WithClose. It also closes the connections to peers; otherwise the peers' ends would wait
+// forever.
 func (t *transport) Close() error {
 	t.end()
 	err := t.NetworkTransport.Close()

@@ -54,8 +54,8 @@ func (f *fleet) allGoOn(t *testing.T) {
 	}
 }
 
-// One bit flips in the memory of the owner or of a follower. No replica halts at the differing sums, now or at the next start,
-// and every replica can install the log that holds them.
+// One bit flips in the memory of the owner or of a follower. No replica halts at the differing sums, now or at the next
+// start, and every replica can install the log that holds them.
 func TestASumThatNobodyMatchesHaltsNobody(t *testing.T) {
 	for name, owner := range map[string]bool{"of the owner": true, "of a follower": false} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,8 @@ func TestASumThatNobodyMatchesHaltsNobody(t *testing.T) {
 	}
 }
 
-// A convicted replica is not opened again, in this process or the next. The others continue, and its data stays on its disk.
+// A convicted replica is not opened again, in this process or the next. The others continue, and its data stays on its
+// disk.
 func TestAConvictedReplicaDoesNotComeBack(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		o := lead(t, f.groups[leader])
@@ -142,7 +143,8 @@ func TestAConvictedReplicaDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// The flipped bit is noticed when a snapshot is written: the snapshot is dropped and the observer is told. The group continues.
+// The flipped bit is noticed when a snapshot is written: the snapshot is dropped and the observer is told. The group
+// continues.
 func TestASnapshotOfAFlippedRecordIsNotKept(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		o := lead(t, f.groups[leader])

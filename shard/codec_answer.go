@@ -14,8 +14,9 @@ import (
 // answerFormat is the first byte of an idempotency record.
 const answerFormat = 1
 
-// encodeAnswer writes the record of an id: format, fingerprint, parents, then the decision, whose statuses name their entry by
-// its index: every request with this id contains it. The parents of a policy may be others by then, so they are named.
+// encodeAnswer writes the record of an id: format, fingerprint, parents, then the decision, whose statuses name their
+// entry by its index: every request with this id contains it. The parents of a policy may be others by then, so they
+// are named.
 func encodeAnswer(r *Request, d *Decision) []byte {
 	c := MessageWriter(binary.LittleEndian.AppendUint64([]byte{answerFormat}, fingerprint(r)))
 	parents := r.Entries[len(r.own()):]
@@ -40,8 +41,8 @@ func bit(b bool) byte {
 	return 0
 }
 
-// decodeAnswer reads the record of an id for a request with that id. sameRequest is false if the id was used for another
-// request; then there is no decision.
+// decodeAnswer reads the record of an id for a request with that id. sameRequest is false if the id was used for
+// another request; then there is no decision.
 func decodeAnswer(value []byte, r *Request) (d Decision, sameRequest bool, err error) {
 	c := MessageReader(string(value))
 	var format byte
@@ -63,8 +64,8 @@ func decodeAnswer(value []byte, r *Request) (d Decision, sameRequest bool, err e
 	return d, true, nil
 }
 
-// timeOfUUIDv7 returns the time in an id, if the id is a UUID of version 7 (RFC 9562, section 5.7: the first 48 bits are
-// milliseconds since the Unix epoch).
+// timeOfUUIDv7 returns the time in an id, if the id is a UUID of version 7 (RFC 9562, section 5.7: the first 48 bits
+// are milliseconds since the Unix epoch).
 func timeOfUUIDv7(id string) (limit.Time, bool) {
 	if len(id) != 36 || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' || id[14] != '7' {
 		return 0, false

@@ -160,8 +160,8 @@ func (s *SystemAnswer) pages(c *MessageCodec) {
 // leastStatus is the minimum size of a status in bytes.
 const leastStatus = 8
 
-// status is a status of a decision. They come in the order of the entries, so policy and key are usually the same as in the
-// one before.
+// status is a status of a decision. They come in the order of the entries, so policy and key are usually the same as in
+// the one before.
 func (c *MessageCodec) status(before, s *LimitStatus) {
 	same := s.Policy == before.Policy && s.Key == before.Key
 	held, granted := s.Held != 0, s.Granted != 0

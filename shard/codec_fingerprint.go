@@ -18,9 +18,9 @@ func (r *Request) isOf(print uint64) bool {
 	return print == fingerprint(r) //mutant:one-id-for-any-request
 }
 
-// fingerprint distinguishes requests that use the same id, by what the client has sent: policies may have got or lost parents
-// since, and a person may send the same request again from elsewhere. It is stored in records. So the message of these fields
-// must not change: newer ones are appended, and only if they are set.
+// fingerprint distinguishes requests that use the same id, by what the client has sent: policies may have got or lost
+// parents since, and a person may send the same request again from elsewhere. It is stored in records. So the message
+// of these fields must not change: newer ones are appended, and only if they are set.
 func fingerprint(r *Request) uint64 {
 	sent := Request{Op: r.Op, Namespace: r.Namespace, Limit: r.Limit, Entries: r.own(), Hold: r.Hold, Settlement: r.Settlement,
 		Adjustment: r.Adjustment, Tally: r.Tally, System: r.System} //mutant:correction-of-any-id

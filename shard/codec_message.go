@@ -14,8 +14,8 @@ const (
 	MaxLimits  = 16 // of one entry that brings its own limits
 )
 
-// MessageCodec writes requests and results, or reads them, as nodes send them to each other. Records about operations and
-// ids have their decisions in the same form. It must not be used concurrently.
+// MessageCodec writes requests and results, or reads them, as nodes send them to each other. Records about operations
+// and ids have their decisions in the same form. It must not be used concurrently.
 type MessageCodec struct {
 	codec.Codec
 
@@ -57,8 +57,8 @@ func (c *MessageCodec) session(s *Session) {
 }
 
 // limits are limits that replace a policy's. They lack the Reason, which the node that received the request adds to the
-// answer. Numbers that no policy could have are refused, because the arithmetic relies on Validate. Only operations that
-// decide nothing may leave the numbers out.
+// answer. Numbers that no policy could have are refused, because the arithmetic relies on Validate. Only operations
+// that decide nothing may leave the numbers out.
 func (c *MessageCodec) limits(limits *[]policy.Limit, op Op) {
 	codec.List(&c.Codec, limits, MaxLimits, func(l *policy.Limit) {
 		c.Text(&l.Name)
@@ -72,8 +72,8 @@ func (c *MessageCodec) limits(limits *[]policy.Limit, op Op) {
 	})
 }
 
-// A trace that is followed takes 26 bytes, as in the binary form of the W3C's traceparent: version 0, the ids of the trace and
-// of the span above, and the flag that says that it is followed. Nothing else of it crosses.
+// A trace that is followed takes 26 bytes, as in the binary form of the W3C's traceparent: version 0, the ids of the
+// trace and of the span above, and the flag that says that it is followed. Nothing else of it crosses.
 const (
 	traceVersion = 0
 	traceSampled = 1

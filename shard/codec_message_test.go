@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// fill sets every field to a distinct value, so that a field omitted by the codec shows. The numbers of a limit are valid
-// ones; package limit tests that all of them are encoded.
+// fill sets every field to a distinct value, so that a field omitted by the codec shows. The numbers of a limit are
+// valid ones; package limit tests that all of them are encoded.
 func fill(v reflect.Value, next *uint64) {
 	*next++
 	switch v.Type() {
@@ -78,7 +78,8 @@ func fill(v reflect.Value, next *uint64) {
 			fill(v.Field(i), next)
 		}
 		if l, ok := v.Addr().Interface().(*policy.Limit); ok {
-			l.Reason, l.OnRecovery, l.OnExceeded, l.Thresholds = "", 0, 0, nil // of policies, not of limits that a request brings along
+			// of policies, not of limits that a request brings along
+			l.Reason, l.OnRecovery, l.OnExceeded, l.Thresholds = "", 0, 0, nil
 		}
 		switch one := v.Addr().Interface().(type) { // the names are the request's
 		case *Spike:
@@ -267,8 +268,8 @@ func TestWhatNoFrameMayCarryIsRefusedWhenItArrives(t *testing.T) {
 	}
 }
 
-// A leg's decision is never sent with an operation in it, and refused if it has one: with nested operations a peer could
-// choose how deep a reader recurses.
+// A leg's decision is never sent with an operation in it, and refused if it has one: with nested operations a peer
+// could choose how deep a reader recurses.
 func TestAnOperationContainsNoOther(t *testing.T) {
 	inner := Result{Decision: Decision{Operation: &Verdict{ID: "inner"}}}
 	outer := Result{Decision: Decision{Operation: &Verdict{Legs: []Leg{{Decision: inner.Decision}}}}}

@@ -41,8 +41,8 @@ func (c *MessageCodec) Request(r *Request) {
 	}
 }
 
-// rare are the fields that few requests have. If there are none, their bits are missing too. Acked travels as its distance from the
-// number, which is usually small; the subtraction is undone exactly for any two values.
+// rare are the fields that few requests have. If there are none, their bits are missing too. Acked travels as its
+// distance from the number, which is usually small; the subtraction is undone exactly for any two values.
 func (c *MessageCodec) rare(r *Request) {
 	inSession := r.Session != (Session{}) || r.Number != 0 || r.Acked != 0
 	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
@@ -185,7 +185,8 @@ func mostCounted(entries []Entry) (most int) {
 	return most
 }
 
-// chargesExcess reports whether a charge is for the excess of a settlement. The shard knows the limits of such a charge.
+// chargesExcess reports whether a charge is for the excess of a settlement. The shard knows the limits of such a
+// charge.
 func chargesExcess(r *Request) bool { return r.Operation != nil && r.Operation.Op == Settle }
 
 // namesLimits reports whether an entry brings limits by name alone.

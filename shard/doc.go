@@ -180,11 +180,11 @@
 // # Forgetting
 //
 // A record is dropped when shard time has reached its ForgetAt and the sweep of a later entry reaches it, or when an
-// effect says so, as with the answer to a Session's finished request. Nothing else is forgotten. A full shard (View.Room)
-// refuses requests that would add a record, and a brimful one refuses requests that would make a record grow (full.go).
-// A policy with MaxKeys, and whoever takes most of a crowded shard, add no record earlier (share.go).
-// What is dropped, and when, is a function of the entries and the release alone. An owner that is idle logs sum entries more
-// often while many ended records remain (State.EndedRemain).
+// effect says so, as with the answer to a Session's finished request. Nothing else is forgotten. A full shard
+// (View.Room) refuses requests that would add a record, and a brimful one refuses requests that would make a record
+// grow (full.go). A policy with MaxKeys, and whoever takes most of a crowded shard, add no record earlier (share.go).
+// What is dropped, and when, is a function of the entries and the release alone. An owner that is idle logs sum entries
+// more often while many ended records remain (State.EndedRemain).
 //
 // An id that carries a time is judged by the current retention. After a policy change to a longer retention, an id
 // older than the former retention may run again, since its record is gone. The same holds for the refund of a decision.
@@ -194,13 +194,13 @@
 //
 // # A restore from a backup
 //
-// Continue makes the states with which the shards of a cluster go on from a backup, some time later. They may be more or
-// fewer than in the backup: records go to the shard of their slot. It leaves a mark. What was decided in between is not
-// known, so under the mark a limit without a state is full (limit.Full), for any key and any tier, until that no longer
-// counts. A limit that keeps, by its policy or by the mark, has no such rule. Places in the lost part of the
+// Continue makes the states with which the shards of a cluster go on from a backup, some time later. They may be more
+// or fewer than in the backup: records go to the shard of their slot. It leaves a mark. What was decided in between is
+// not known, so under the mark a limit without a state is full (limit.Full), for any key and any tier, until that no
+// longer counts. A limit that keeps, by its policy or by the mark, has no such rule. Places in the lost part of the
 // log, and times in ids, show what cannot be told any more: a settlement or a repetition of that is refused. Units that
-// were taken before give nothing back, since every state that the backup has begins at the restore (X6). Legs go on asking
-// home, which aborts what it lost.
+// were taken before give nothing back, since every state that the backup has begins at the restore (X6). Legs go on
+// asking home, which aborts what it lost.
 //
 // A limit that is put to rest or set by hand is known again, and its record says so until it would no longer be full.
 // The ladder of a key that the backup does not have is a block, for the longest that there may be.

@@ -24,7 +24,8 @@ const (
 	TooLate        Code = 9  // decided after the request's NotAfter
 	MemoryFull     Code = 10 // the shard holds as many records as allowed: it adds none and forgets none
 	NotBuilt       Code = 11 // this version does not support the operation
-	// Conflict: Swap: the document does not have the expected version. MoveSlot: the slot is not in the state that the step needs.
+	// Conflict: Swap: the document does not have the expected version. MoveSlot: the slot is not in the state that the
+	// step needs.
 	Conflict    Code = 12
 	SessionGone Code = 13 // the session is unknown, or no longer known: open another
 	// HoldEnded is for Settle: the hold has expired, was settled otherwise, or never existed; the same for a decision.

@@ -32,7 +32,8 @@ type View interface {
 	Records
 	// Room returns how much room there is for records. It is the same throughout an evaluation.
 	Room() Room
-	// HasSlotRecords reports whether there may be a record of a slot (SlotStatus). It is the same throughout an evaluation.
+	// HasSlotRecords reports whether there may be a record of a slot (SlotStatus). It is the same throughout an
+	// evaluation.
 	HasSlotRecords() bool
 	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see InlinePolicy.
 	Shares(namespace, policy string) Shares

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// CorrectUsage corrects a bill by hand: it adds units to a period of a key's meter, or takes some away. Its amount is the request's
-// Adjustment.
+// CorrectUsage corrects a bill by hand: it adds units to a period of a key's meter, or takes some away. Its amount is
+// the request's Adjustment.
 //
 // A correction is a figure of its own. It changes no limit and neither units nor credits, so that the admitted and
 // returned units stay visible. A final period keeps its units and credits, and can be corrected as long as it is kept:
@@ -28,8 +28,8 @@ const maxCorrected = maxBilled / 2
 // Correction says which bill a CorrectUsage is about.
 type Correction struct {
 	Meter string // "": the policy's
-	// Period is "" for the open one, or the instant at which it starts in the form of RFC 3339, or a year, a month or a day
-	// in which it is the only one that starts.
+	// Period is "" for the open one, or the instant at which it starts in the form of RFC 3339, or a year, a month or a
+	// day in which it is the only one that starts.
 	Period string
 }
 
@@ -73,7 +73,8 @@ func correctionProblem(r *Request) *Error {
 	return nil
 }
 
-// CorrectionProblem refuses a correction of so many units, for whoever asks before it is sent to a shard; period is as in Correction.
+// CorrectionProblem refuses a correction of so many units, for whoever asks before it is sent to a shard; period is as
+// in Correction.
 func CorrectionProblem(period string, units int64, note string) *Error {
 	switch {
 	case period != "" && periodProblem(period) != "":
@@ -119,7 +120,8 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 	return Result{Decision: d}
 }
 
-// periodToCorrect returns the period of a meter that a correction is for. If it is the open one, it begins now unless it has begun.
+// periodToCorrect returns the period of a meter that a correction is for. If it is the open one, it begins now unless
+// it has begun.
 func periodToCorrect(c *counter, x *Correction, now limit.Time) (*meter, *period, *Error) {
 	name, text := x.Meter, x.Period
 	terms := termsOf(c.policy)

@@ -129,8 +129,8 @@ func TestBoundsOfADocument(t *testing.T) {
 }
 
 // Returned documents and adoptions do not change with the state, and changes to them do not affect it.
-// TestAnAdoptionRemembersOnlyWhatIsInForce: however many revisions there were, a shard keeps one text, and one instant for
-// each limit that it names.
+// TestAnAdoptionRemembersOnlyWhatIsInForce: however many revisions there were, a shard keeps one text, and one instant
+// for each limit that it names.
 func TestAnAdoptionRemembersOnlyWhatIsInForce(t *testing.T) {
 	w := newSystem(t)
 	var before *policy.Set

@@ -243,8 +243,8 @@ func TestAKeyIsReplacedWhereItStandsAlone(t *testing.T) {
 	}
 }
 
-// TestABillEndsOnlyIfItIsMeant: the bills are looked for in the batch that would end them, so a bill that has just begun is
-// kept too, with all else of the key.
+// TestABillEndsOnlyIfItIsMeant: the bills are looked for in the batch that would end them, so a bill that has just
+// begun is kept too, with all else of the key.
 func TestABillEndsOnlyIfItIsMeant(t *testing.T) {
 	plan, seats := billed(lifetimeOf(100)), billed(lifetimeOf(100))
 	plan.Name, seats.Name = "plan", "seats"

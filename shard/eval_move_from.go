@@ -41,8 +41,8 @@ func (m *moveEvaluation) freeze() *Error {
 	return nil
 }
 
-// spanning counts the counters of the slot's keys that have an open hold of a request with keys of other slots: it could
-// not be settled once its slots are apart. It returns also when the last such hold ends, and the key that has it.
+// spanning counts the counters of the slot's keys that have an open hold of a request with keys of other slots: it
+// could not be settled once its slots are apart. It returns also when the last such hold ends, and the key that has it.
 func (m *moveEvaluation) spanning() (open int, until limit.Time, of string) {
 	for key, r := range slotScan(m.view, m.t.Slot, 0) {
 		if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= m.at.Now || len(r.Value) == 0 || r.Value[0]&counterExtra == 0 {
@@ -79,8 +79,8 @@ func recordCopy(key []byte, r Record) MovedRecord {
 	return MovedRecord{Key: string(key), Value: append([]byte(nil), r.Value...), ForgetAt: r.ForgetAt}
 }
 
-// read answers a page. It ends between two places, never within one. The first also has what tells of the whole shard and
-// decides how the counters are read.
+// read answers a page. It ends between two places, never within one. The first also has what tells of the whole shard
+// and decides how the counters are read.
 func (m *moveEvaluation) read() *Error {
 	if !m.is(SlotFrozen) || m.status.Ended { //mutant:page-of-a-slot-in-use
 		return m.refuse("")

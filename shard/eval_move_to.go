@@ -187,7 +187,8 @@ func (m *moveEvaluation) lowerPushes(frozen []MovedRecord) {
 	}
 }
 
-// own reports whether bills that a sink was not sent are counted on this shard: those that the shard has skipped itself.
+// own reports whether bills that a sink was not sent are counted on this shard: those that the shard has skipped
+// itself.
 func (m *moveEvaluation) own(source ID) bool { return source == m.at.Shard }
 
 // setPush replaces the record of a position under a new version, so that a pusher that is at work with the old one is

@@ -50,8 +50,8 @@ type sealingSecret struct {
 //	counted it, and it is no hold, how many (1 byte) and the prints of their names (2 bytes each)
 const handleFormat = 1
 
-// NewSealer returns the Sealer of a cluster with these secrets, in the order of their numbers. New ids are sealed with the one
-// of the number seals, which must be among them; the others only open.
+// NewSealer returns the Sealer of a cluster with these secrets, in the order of their numbers. New ids are sealed with
+// the one of the number seals, which must be among them; the others only open.
 func NewSealer(seals uint32, secrets ...SealingSecret) *Sealer {
 	s := &Sealer{secrets: make([]sealingSecret, len(secrets))}
 	for i := range secrets {

@@ -240,8 +240,8 @@ func TestADecisionIsSettledWithinTheShortestRetention(t *testing.T) {
 	w.wantUsed(late+3, "short", "k", 3)
 }
 
-// TestAnExtensionWithoutAnIDIsAnotherOneWhenSentAgain: the hold lives on from then. It leaves no record, and one with an id
-// leaves that of the id.
+// TestAnExtensionWithoutAnIDIsAnotherOneWhenSentAgain: the hold lives on from then. It leaves no record, and one with
+// an id leaves that of the id.
 func TestAnExtensionWithoutAnIDIsAnotherOneWhenSentAgain(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})

@@ -44,8 +44,8 @@ const (
 	// MoveDrop is for From, when To has been seen to own the slot: it removes a part of the slot's records, and is to be
 	// repeated until the status is SlotMoved.
 	MoveDrop MoveStep = 8
-	// MoveAbort is for To before MoveTake: from now on it will never own the slot in this generation. It removes the pages,
-	// in parts, and is to be repeated until the status is Ended.
+	// MoveAbort is for To before MoveTake: from now on it will never own the slot in this generation. It removes the
+	// pages, in parts, and is to be repeated until the status is Ended.
 	MoveAbort MoveStep = 9
 	// MoveThaw is for From after MovePrepare or MoveFreeze, when To has been seen to have aborted: it owns the slot again,
 	// in the generation after the move's.

@@ -131,8 +131,8 @@ func TestDutiesMoveWithTheirSlot(t *testing.T) {
 	}
 }
 
-// TestThePagesWaitForTimeAndPolicies: no window opens early, and no key is read under older policies. The shard's limits
-// got their numbers when the other shard learned of them.
+// TestThePagesWaitForTimeAndPolicies: no window opens early, and no key is read under older policies. The shard's
+// limits got their numbers when the other shard learned of them.
 func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 	f, key := twoShards(t)
 	f.must(origin+10, checkOf("p", key, 1))

@@ -276,8 +276,8 @@ func TestAFreezeIsTheLastOfItsBatch(t *testing.T) {
 	f.wantsMoved(origin+4, 0, checkOf("p", key, 1), 1)
 }
 
-// TestASlotWaitsForHoldsThatSpan: a hold on keys of several slots must end before one of them moves. From MovePrepare on,
-// a new one must be an operation.
+// TestASlotWaitsForHoldsThatSpan: a hold on keys of several slots must end before one of them moves. From MovePrepare
+// on, a new one must be an operation.
 func TestASlotWaitsForHoldsThatSpan(t *testing.T) {
 	f, key := twoShards(t)
 	other := key
@@ -363,8 +363,8 @@ func TestAnAbortedMoveGoesBack(t *testing.T) {
 	}
 }
 
-// TestASlotOfManyPages: a page has about 128 KiB, and drops and aborts need several entries. An abort ends the move with
-// its first. Two drivers with other pages do not make a gap.
+// TestASlotOfManyPages: a page has about 128 KiB, and drops and aborts need several entries. An abort ends the move
+// with its first. Two drivers with other pages do not make a gap.
 func TestASlotOfManyPages(t *testing.T) {
 	f, _ := twoShards(t)
 	now, tag := origin+1, "{"+keyIn(slot.Even(2), 0, slot.Even(2), 0)+"}"

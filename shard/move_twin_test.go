@@ -7,8 +7,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// besideMove is a move of a slot in the cluster of a beside. Between its steps there are requests, except while the slot
-// is frozen.
+// besideMove is a move of a slot in the cluster of a beside. Between its steps there are requests, except while the
+// slot is frozen.
 type besideMove struct {
 	*mover
 	taken bool

@@ -97,8 +97,8 @@ func TestALegEndsByHomesWordOnly(t *testing.T) {
 	}
 }
 
-// An entry that only looks takes nothing on a leg, and a refund that comes before the leg has heard of the decision gives
-// back what the others took.
+// An entry that only looks takes nothing on a leg, and a refund that comes before the leg has heard of the decision
+// gives back what the others took.
 func TestALookOnALegIsNeitherHeldNorSettled(t *testing.T) {
 	for state, used := range map[OperationState]uint64{OperationAborted: 0, OperationCommitted: 3, OperationSettled: 0} {
 		c := newCrossing(t)
@@ -406,8 +406,8 @@ func TestAnExtensionOfAnOperationCountsOnceForItsNumber(t *testing.T) {
 	}
 }
 
-// A policy gets a parent, and loses it: the request is decided as an operation, its copy is of one shard, and the copy of
-// that copy gets home's ruling too, although the session knows only that the number was counted.
+// A policy gets a parent, and loses it: the request is decided as an operation, its copy is of one shard, and the copy
+// of that copy gets home's ruling too, although the session knows only that the number was counted.
 func TestCopiesOfAnOperationAreAnsweredByItsRuling(t *testing.T) {
 	c := newCrossing(t)
 	alone := Request{Op: Check, Namespace: "default", ID: "x", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}}

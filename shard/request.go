@@ -112,9 +112,10 @@ type Request struct {
 	Body     []byte // the new document
 
 	// Parameters of certain operations; nil for all others.
-	Hold       *HoldTerms   // Reserve
-	Settlement *Settlement  // Settle
-	Adjustment *Adjustment  // Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
+	Hold       *HoldTerms  // Reserve
+	Settlement *Settlement // Settle
+	// Reset, SetUsed to DeleteOverride, Swap, Forget, CorrectUsage; nil leaves no audit record, for Reset and Swap only
+	Adjustment *Adjustment
 	Operation  *Operation   // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms  // Tally
 	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage, MoveSlot

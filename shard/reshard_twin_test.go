@@ -13,8 +13,8 @@ import (
 )
 
 // TestAnotherNumberOfShardsDecidesAlike: a cluster whose slots move between requests, and that becomes one of more or
-// fewer shards again and again, answers each request as one shard does that was never restored: the same at each instant, ids, open holds, ladders, bills and
-// events included.
+// fewer shards again and again, answers each request as one shard does that was never restored: the same at each
+// instant, ids, open holds, ladders, bills and events included.
 func TestAnotherNumberOfShardsDecidesAlike(t *testing.T) {
 	t.Parallel()
 	rnd, met := seeded(t), map[string]int{}

@@ -11,9 +11,10 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// A shard that was restored from a backup does not know what was taken between the backup and the restore. Its mark, one
-// record, says so. As long as the mark is there, a limit of which a key has no state is full (limit.Full), unless the policy
-// or the mark says keep. No timer ends it: a full limit is at rest again when all that may have been taken no longer counts.
+// A shard that was restored from a backup does not know what was taken between the backup and the restore. Its mark,
+// one record, says so. As long as the mark is there, a limit of which a key has no state is full (limit.Full), unless
+// the policy or the mark says keep. No timer ends it: a full limit is at rest again when all that may have been taken
+// no longer counts.
 
 // restoreMarkFormat is the first byte of the mark.
 const restoreMarkFormat = 1
@@ -26,7 +27,8 @@ type restoreMark struct {
 	gaps []historyGap
 }
 
-// Kept names a limit that continues after a restore with what the backup says, or all limits of a policy and its ladder.
+// Kept names a limit that continues after a restore with what the backup says, or all limits of a policy and its
+// ladder.
 type Kept struct {
 	Policy string // or the label of inline limits
 	Limit  string // "": all limits, and the lockout
@@ -209,8 +211,8 @@ func (m *restoreMark) fills(limits []policy.Limit, now limit.Time) bool {
 	return m != nil && slices.ContainsFunc(limits, func(l policy.Limit) bool { return m.clearedUntil(l.Limit) > now })
 }
 
-// clearedUntil returns until when a limit that was cleared must be remembered as such: until it would no longer be full.
-// So a key that changes its tier then may meet what is not known under the longer window of the new tier.
+// clearedUntil returns until when a limit that was cleared must be remembered as such: until it would no longer be
+// full. So a key that changes its tier then may meet what is not known under the longer window of the new tier.
 func (m *restoreMark) clearedUntil(l limit.Limit) limit.Time {
 	if m == nil {
 		return 0

@@ -69,8 +69,8 @@ func (s *slotSources) has(source *State, key string) bool {
 	return err == nil && status.State == SlotUnknown
 }
 
-// MissingSlot returns a slot that is in none of the pictures of all data shards, and the shard which has it, or one that
-// leads to it: its picture must be taken anew. ok is false if there is none.
+// MissingSlot returns a slot that is in none of the pictures of all data shards, and the shard which has it, or one
+// that leads to it: its picture must be taken anew. ok is false if there is none.
 func MissingSlot(pictures []*State) (at slot.ID, on ID, ok bool, err error) {
 	sources, err := newSlotSources(pictures)
 	if err != nil {

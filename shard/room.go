@@ -2,8 +2,8 @@ package shard
 
 import "github.com/stint-io/stint/shard/slot"
 
-// Room is how much room there is for records where they are evaluated. The zero value is that of a shard with all slots,
-// whose memory is not bounded.
+// Room is how much room there is for records where they are evaluated. The zero value is that of a shard with all
+// slots, whose memory is not bounded.
 type Room struct {
 	Used  Use // of the memory for records
 	Slots int // that the shard has: its part of each policy's MaxKeys. 0: all
@@ -16,8 +16,9 @@ type Use uint8
 const (
 	Roomy   Use = iota
 	Crowded     // three quarters: the rest is kept for those who have less than half
-	Full        // seven eighths: what would add a record is refused. The rest is for records to grow and for the ends of holds
-	Brimful     // all: no record may grow
+	// seven eighths: what would add a record is refused. The rest is for records to grow and for the ends of holds
+	Full
+	Brimful // all: no record may grow
 )
 
 // UseOf returns the use of memory for so many bytes of records, which must be at least one.
@@ -34,8 +35,8 @@ func UseOf(used, most int) Use {
 }
 
 // keys returns the part that the shard has of the MaxKeys of a policy: that of its slots among all, rounded up, so that
-// a small number leaves no shard without a key. So the parts of all shards come to the number, and less than one more for
-// each.
+// a small number leaves no shard without a key. So the parts of all shards come to the number, and less than one more
+// for each.
 func (r Room) keys(most uint64) uint64 {
 	if r.Slots == 0 {
 		return most

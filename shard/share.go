@@ -126,8 +126,8 @@ type CapUse struct {
 	MaxKeys           uint64 // the shard's part of the policy's
 }
 
-// CapUses lists the policies with MaxKeys that have keys, in alphabetical order. It takes a moment for each policy of each
-// namespace.
+// CapUses lists the policies with MaxKeys that have keys, in alphabetical order. It takes a moment for each policy of
+// each namespace.
 func (s *State) CapUses(set *policy.Set, room Room) (uses []CapUse) {
 	most := make(map[string]CapUse)
 	for name, share := range s.shares.policies {

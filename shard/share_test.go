@@ -72,8 +72,8 @@ func TestAPolicyHasNoMoreKeysThanItsCap(t *testing.T) {
 	}
 }
 
-// TestAShardHasItsPartOfACap: that of its slots, rounded up, in what it refuses and in what it reports. A shard with all
-// slots has all of it.
+// TestAShardHasItsPartOfACap: that of its slots, rounded up, in what it refuses and in what it reports. A shard with
+// all slots has all of it.
 func TestAShardHasItsPartOfACap(t *testing.T) {
 	for slots, want := range map[int]int{0: 5, 1: 1, 204: 1, 205: 2, 512: 3, 819: 4, 820: 5, 1024: 5} {
 		w := newCapWorld(t)

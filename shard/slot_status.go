@@ -57,8 +57,8 @@ func (s SlotState) String() string {
 	return [...]string{"not recorded", "owned", "preparing", "frozen", "moved", "importing", "aborted"}[min(s, SlotAborted)]
 }
 
-// elsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs nothing
-// as long as the shard has all slots and no record of any.
+// elsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs
+// nothing as long as the shard has all slots and no record of any.
 func (b *batch) elsewhere(at slot.ID) *Error {
 	if !b.slotted && b.at.Slots == nil {
 		return nil

@@ -244,8 +244,8 @@ func (r *run) restoreAll(s *step) {
 	r.dealAround(s)
 }
 
-// dealAround has the shard go on from an exact backup of a cluster of other numbers of shards, one after the other, that ends as one
-// shard again. It is refused as long as a hold is open on keys of several shards.
+// dealAround has the shard go on from an exact backup of a cluster of other numbers of shards, one after the other,
+// that ends as one shard again. It is refused as long as a hold is open on keys of several shards.
 func (r *run) dealAround(s *step) {
 	states, index := []*State{r.state}, r.index
 	for _, slots := range []*slot.Map{slot.Even(uint32(2 + s.pick%4)), slot.Even(uint32(1 + s.pick/4%5)), allOn(r.state.id)} {

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// Bounds of a call. It has at most as many requests as the owner decides at once. Both ends check them: one caller's requests
-// must not end the connection that all share, and a peer's data is not trusted.
+// Bounds of a call. It has at most as many requests as the owner decides at once. Both ends check them: one caller's
+// requests must not end the connection that all share, and a peer's data is not trusted.
 const (
 	maxCallRequests = 4096
 	maxBudget       = time.Hour

@@ -106,8 +106,8 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// An unreadable request is refused alone: the other requests of its call, and other calls in the same frame, are decoded.
-// Here a limit uses the calendar of a time zone that only the sender knows.
+// An unreadable request is refused alone: the other requests of its call, and other calls in the same frame, are
+// decoded. Here a limit uses the calendar of a time zone that only the sender knows.
 func TestARequestThatCannotBeReadFailsAlone(t *testing.T) {
 	zone, err := limit.LoadZone("America/New_York")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 )
 
-// An ask connection carries, after its preamble, a question, its report, the next question, and so on. Each message is a
-// 4-byte big-endian length and that many bytes of JSON. Readers ignore unknown fields, so that nodes of two versions
+// An ask connection carries, after its preamble, a question, its report, the next question, and so on. Each message is
+// a 4-byte big-endian length and that many bytes of JSON. Readers ignore unknown fields, so that nodes of two versions
 // understand each other.
 const (
 	maxQuestion = 4 << 10
@@ -24,8 +24,8 @@ const (
 )
 
 // Ask sends a question to the node at the other end of a connection from Port.DialAsk and returns its report. It
-// takes at most 2 s. After an error the connection is unusable, and the caller closes it. Only one call at a time may use
-// a connection.
+// takes at most 2 s. After an error the connection is unusable, and the caller closes it. Only one call at a time may
+// use a connection.
 func Ask(conn net.Conn, q placement.Question) (placement.Report, error) {
 	if err := conn.SetDeadline(time.Now().Add(askWithin)); err != nil {
 		return placement.Report{}, err
@@ -88,8 +88,8 @@ func writeMessage(out io.Writer, message any, most int) error {
 	return err
 }
 
-// readMessage reads one message and not a byte more. It calls begun when the length has arrived. Memory is allocated only
-// as data arrives, so a false claim of a large message costs nothing.
+// readMessage reads one message and not a byte more. It calls begun when the length has arrived. Memory is allocated
+// only as data arrives, so a false claim of a large message costs nothing.
 func readMessage(in io.Reader, message any, most uint32, begun func()) error {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {

@@ -38,8 +38,8 @@ func (p *Port) accept() {
 }
 
 // remember counts an accepted connection, if there is room for it and the port is not closed. Unidentified connections
-// may use a part of the room, and each address a part of that. So they cannot lock out a node, which identifies itself in
-// a moment.
+// may use a part of the room, and each address a part of that. So they cannot lock out a node, which identifies itself
+// in a moment.
 func (p *Port) remember(conn net.Conn) connlimit.Why {
 	if why := p.greeting.Enter(conn.RemoteAddr()); why != connlimit.Room {
 		return why
@@ -138,8 +138,8 @@ func (p *Port) introduce(conn net.Conn) (hello preamble, peer proven, secured ne
 	return hello, peer, conn, err
 }
 
-// judge checks a preamble against this node. detail is what the dialer is told that this node has instead: only a node of the
-// cluster hears ids. Where nobody proves anything, peer gets the node that the dialer says it is.
+// judge checks a preamble against this node. detail is what the dialer is told that this node has instead: only a node
+// of the cluster hears ids. Where nobody proves anything, peer gets the node that the dialer says it is.
 func (p *Port) judge(hello *preamble, peer *proven) (refusal Refusal, detail string, err error) {
 	from, to, err := hello.nodes()
 	if p.identity == nil {

@@ -80,8 +80,8 @@ func (p proof) dial(ctx context.Context, conn net.Conn, node string) (net.Conn, 
 	return client, peer, nil
 }
 
-// provenName verifies a certificate chain. It returns the node that the chain names, and the line of the cluster key whose
-// authority it leads to.
+// provenName verifies a certificate chain. It returns the node that the chain names, and the line of the cluster key
+// whose authority it leads to.
 func (p proof) provenName(chain []*x509.Certificate, usage x509.ExtKeyUsage) (node, line string, err error) {
 	if len(chain) == 0 {
 		return "", "", errors.New("no certificate")

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// A cluster key is one secret instead of an authority and a gossip key: lines of 32 bytes, in hex or base64. The first line
-// sends, all lines are accepted. Everything that nodes use is derived from a line by HKDF-SHA256 (RFC 5869), with another
-// text for each use; nodes of all releases must derive the same.
+// A cluster key is one secret instead of an authority and a gossip key: lines of 32 bytes, in hex or base64. The first
+// line sends, all lines are accepted. Everything that nodes use is derived from a line by HKDF-SHA256 (RFC 5869), with
+// another text for each use; nodes of all releases must derive the same.
 const (
 	keyBytes     = 32
 	keyLinesMost = 8
@@ -45,8 +45,8 @@ type keyLine struct {
 	root        *x509.Certificate // the authority's own, the same on every node
 }
 
-// ParseClusterKey reads the content of a cluster key file: 1 to 8 lines of 32 bytes, each in hex or base64, with no line twice.
-// Empty lines count for nothing.
+// ParseClusterKey reads the content of a cluster key file: 1 to 8 lines of 32 bytes, each in hex or base64, with no
+// line twice. Empty lines count for nothing.
 func ParseClusterKey(text []byte) (*ClusterKey, error) {
 	if len(text) > keyFileMost {
 		return nil, fmt.Errorf("it has more than %d bytes", keyFileMost)
@@ -136,8 +136,8 @@ func (k *ClusterKey) Format(to fmt.State, _ rune) {
 	fmt.Fprintf(to, "cluster key %v", k.Fingerprints())
 }
 
-// Certificates that nodes issue for themselves are valid for clocks that are up to certificateBefore behind, and up to a week
-// ahead, of the issuer's: they are renewed daily.
+// Certificates that nodes issue for themselves are valid for clocks that are up to certificateBefore behind, and up to
+// a week ahead, of the issuer's: they are renewed daily.
 const (
 	certificateBefore = 48 * time.Hour
 	certificateLife   = 8 * 24 * time.Hour

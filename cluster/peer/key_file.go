@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 )
 
-// KeyFile is a cluster key file that may change while the node runs. One goroutine calls Refresh; the other methods may be
-// called concurrently.
+// KeyFile is a cluster key file that may change while the node runs. One goroutine calls Refresh; the other methods may
+// be called concurrently.
 type KeyFile struct {
 	name   string
 	logger *slog.Logger
@@ -51,9 +51,9 @@ func (f *KeyFile) Exposed() bool {
 	return err == nil && info.Mode().Perm()&0o004 != 0
 }
 
-// Refresh reads the file again and reports whether other content is in force now. New content is taken when two calls one
-// after the other have read the same: a file that is being written may seem to lack lines. Content that cannot be used is
-// logged once, and the last good content stays in force. Call it about once a second.
+// Refresh reads the file again and reports whether other content is in force now. New content is taken when two calls
+// one after the other have read the same: a file that is being written may seem to lack lines. Content that cannot be
+// used is logged once, and the last good content stays in force. Call it about once a second.
 func (f *KeyFile) Refresh() (changed bool) {
 	text, err := readKeyFile(f.name)
 	if err != nil {
@@ -101,8 +101,8 @@ func readKeyFile(name string) ([]byte, error) {
 	return text, nil
 }
 
-// MakeKeyFile creates a file with one random line of 32 bytes in hex, which only its owner may read. A file that is there stays
-// as it is: of several processes that make it at the same time, one does, and all read the same key.
+// MakeKeyFile creates a file with one random line of 32 bytes in hex, which only its owner may read. A file that is
+// there stays as it is: of several processes that make it at the same time, one does, and all read the same key.
 func MakeKeyFile(name string) error {
 	var key [keyBytes]byte
 	rand.Read(key[:])

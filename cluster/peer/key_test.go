@@ -251,8 +251,8 @@ func TestACertificateIsRenewedBeforeItEndsAndForOtherClocks(t *testing.T) {
 	}
 }
 
-// When another line sends, the connection that carries forwarded requests ends in good order and is made again: no request is
-// lost, and none is cut off later when the old line goes.
+// When another line sends, the connection that carries forwarded requests ends in good order and is made again: no
+// request is lost, and none is cut off later when the old line goes.
 func TestForwardedRequestsMoveToTheLineThatSends(t *testing.T) {
 	noLeaks(t)
 	known := new(addresses)

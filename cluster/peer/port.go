@@ -40,8 +40,8 @@ type Config struct {
 	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change and
 	// names do not.
 	Resolve func(node string) (addr string, ok bool)
-	// Listing says whether a node belongs to the cluster: one that does not may only ask. It is called for each connection, and
-	// by Recheck. nil: all nodes do.
+	// Listing says whether a node belongs to the cluster: one that does not may only ask. It is called for each
+	// connection, and by Recheck. nil: all nodes do.
 	Listing func(node string) Listing
 	// Decide handles the requests that other nodes forward to this one; nil refuses them.
 	Decide hop.Handler
@@ -181,8 +181,8 @@ func (p *Port) AuthoritiesEnd() time.Time {
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
 // DrainHops stops serving forwarded requests. Begun requests are answered, within drainWithin, and the other nodes are
-// told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests can
-// commit: a stopping node calls DrainHops before it closes its actors.
+// told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests
+// can commit: a stopping node calls DrainHops before it closes its actors.
 func (p *Port) DrainHops() {
 	p.mu.Lock()
 	p.drain()
@@ -213,8 +213,8 @@ func (p *Port) Close() error {
 	return err
 }
 
-// Stream returns the Raft stream layer of one replica of this node. name is the replica's name (node/shard/number). There
-// is at most one open stream with a name: a second one is a bug of the caller and panics.
+// Stream returns the Raft stream layer of one replica of this node. name is the replica's name (node/shard/number).
+// There is at most one open stream with a name: a second one is a bug of the caller and panics.
 func (p *Port) Stream(id shard.ID, name string) *Stream {
 	s := &Stream{port: p, shard: id, name: name, incoming: make(chan net.Conn), closed: make(chan struct{})}
 	p.mu.Lock()

@@ -16,10 +16,10 @@ import (
 //	dialer    magic 4 | version 1 | length 2 | kind 1 | shard 4 | cluster | from | to     each text: length 2, bytes
 //	acceptor  magic 4 | refusal 1 | length 1 | detail                                     refusal 0: welcome
 //
-// Numbers are big endian. Nothing else is read from a connection before the acceptor has found the preamble to be right,
-// and the dialer the reply to be a welcome. Both ends read exactly these bytes and none of the following ones. Every
-// version begins with magic, version and length. The version covers everything that the connection carries: a node that
-// speaks two versions dials again with the older one when it is refused.
+// Numbers are big endian. Nothing else is read from a connection before the acceptor has found the preamble to be
+// right, and the dialer the reply to be a welcome. Both ends read exactly these bytes and none of the following ones.
+// Every version begins with magic, version and length. The version covers everything that the connection carries: a
+// node that speaks two versions dials again with the older one when it is refused.
 const (
 	preambleMagic   = "stnt"
 	preambleVersion = 1
@@ -169,8 +169,8 @@ func (r Refusal) Error() string {
 	return fmt.Sprintf("refusal %d, of a newer version", byte(r))
 }
 
-// encodeReply encodes the acceptor's reply; refusal 0 is the welcome. detail says what the acceptor has instead; "" to those who
-// are to hear no ids.
+// encodeReply encodes the acceptor's reply; refusal 0 is the welcome. detail says what the acceptor has instead; "" to
+// those who are to hear no ids.
 func encodeReply(refusal Refusal, detail string) []byte {
 	detail = detail[:min(len(detail), maxDetail)]
 	return append(append([]byte(preambleMagic), byte(refusal), byte(len(detail))), detail...)

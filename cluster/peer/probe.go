@@ -19,11 +19,12 @@ const (
 )
 
 // HealthProbeConfig says which nodes a HealthProbe asks, and how often. Node, Others, Dial and Question are required.
-// Question and OnReport are called concurrently for different nodes, and in order for one node. None of the functions may
-// call Stop.
+// Question and OnReport are called concurrently for different nodes, and in order for one node. None of the functions
+// may call Stop.
 type HealthProbeConfig struct {
-	Node     string
-	Others   func() []string                                          // nodes to ask; this node is skipped; called by one goroutine
+	Node string
+	// nodes to ask; this node is skipped; called by one goroutine
+	Others   func() []string
 	Dial     func(ctx context.Context, node string) (net.Conn, error) // Port.DialAsk
 	Question func() placement.Question
 	Every    time.Duration          // time between a report and the next question; 0: 500 ms
@@ -48,9 +49,9 @@ func (c HealthProbeConfig) withDefaults() HealthProbeConfig {
 	return c
 }
 
-// HealthProbe asks every other node for Reports repeatedly, over one connection to each, and measures the node's clock along
-// the way. Each node has its own goroutine, so one that hangs delays no other. All methods may be called concurrently,
-// also after Stop.
+// HealthProbe asks every other node for Reports repeatedly, over one connection to each, and measures the node's clock
+// along the way. Each node has its own goroutine, so one that hangs delays no other. All methods may be called
+// concurrently, also after Stop.
 type HealthProbe struct {
 	config     HealthProbeConfig
 	kicked     chan struct{}
@@ -152,8 +153,8 @@ const agreeWithin = 400*time.Millisecond + roundTripMax
 // Offset returns how far this machine's clock is ahead of the median clock of nodes; negative: behind. This node's own
 // clock counts if the node is listed. ok is false without measurements of the last 5 s from a majority of nodes whose
 // clocks agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between them
-// would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200 ms, or
-// 800 ms if none was faster.
+// would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200 ms,
+// or 800 ms if none was faster.
 func (p *HealthProbe) Offset(nodes []string) (ahead time.Duration, ok bool) {
 	now, askers := p.config.Now(), p.askers()
 	var clocks []time.Duration // ahead of ours
@@ -173,8 +174,8 @@ func (p *HealthProbe) Offset(nodes []string) (ahead time.Duration, ok bool) {
 	return -clocks[(len(clocks)-1)/2], true
 }
 
-// agree reports whether count of the sorted clocks lie close together. If these are a majority, the median is one of them
-// or lies between two of them.
+// agree reports whether count of the sorted clocks lie close together. If these are a majority, the median is one of
+// them or lies between two of them.
 func agree(clocks []time.Duration, count int) bool {
 	for first := 0; first+count <= len(clocks); first++ {
 		if clocks[first+count-1]-clocks[first] <= agreeWithin {

@@ -47,8 +47,8 @@ const (
 	stepMost = 50 * time.Millisecond
 )
 
-// isFresh reports whether the sample is recent and our clock has not been set since, nor the machine suspended. In those
-// cases the wall and the monotonic reading have advanced by different amounts.
+// isFresh reports whether the sample is recent and our clock has not been set since, nor the machine suspended. In
+// those cases the wall and the monotonic reading have advanced by different amounts.
 func (s *sample) isFresh(now time.Time) bool {
 	if s.at.IsZero() {
 		return false
@@ -162,8 +162,8 @@ func (a *asker) uncounted(now time.Time) time.Duration {
 	return max(1, min(now.Sub(a.counted), a.config.Every+dialWithin+askWithin))
 }
 
-// silence returns how long the node has been silent. It is 0 while no more than the usual time has passed since the last
-// answer.
+// silence returns how long the node has been silent. It is 0 while no more than the usual time has passed since the
+// last answer.
 func (a *asker) silence(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

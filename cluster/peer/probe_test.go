@@ -131,8 +131,8 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 	})
 }
 
-// Of three clocks two are right. When one of these does not answer, the wrong one must not move shard time: a window that
-// ends 2.5 s early admits twice.
+// Of three clocks two are right. When one of these does not answer, the wrong one must not move shard time: a window
+// that ends 2.5 s early admits twice.
 func TestWithoutAMajorityThatAgreesNobodyKnowsTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t)

@@ -7,15 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// standing is a connection whose ends have identified themselves, in either direction. The port can end it later, when one of
-// them may no longer have it.
+// standing is a connection whose ends have identified themselves, in either direction. The port can end it later, when
+// one of them may no longer have it.
 type standing struct {
 	net.Conn
 	raw  net.Conn // below TLS: closing it waits for nobody
 	port *Port
 	kind connKind
 	peer proven
-	// drain ends a connection whose forwarded requests are served here in good order, within three seconds; nil: it is cut.
+	// drain ends a connection whose forwarded requests are served here in good order, within three seconds; nil: it is
+	// cut.
 	drain context.CancelFunc
 	// read says that somebody here always reads it, and so notices its end. It is an accepted one, or carries
 	// forwarded requests.
@@ -23,8 +24,8 @@ type standing struct {
 	ended atomic.Bool // by the other side
 }
 
-// stand registers a connection until it is closed. The caller asks mayStand afterwards: the table may have changed since the ends
-// identified themselves, and Recheck looked before the connection was registered.
+// stand registers a connection until it is closed. The caller asks mayStand afterwards: the table may have changed
+// since the ends identified themselves, and Recheck looked before the connection was registered.
 func (p *Port) stand(s *standing) *standing {
 	s.port = p
 	p.deaths.stands(s.peer.node, s.read)
@@ -41,7 +42,8 @@ type Listing int
 const (
 	Listed   Listing = iota // it belongs to the cluster
 	Unlisted                // it may ask, and register by that
-	Removed                 // it was removed from the cluster: it may ask, which tells it so, and register by that with a new disk
+	// it was removed from the cluster: it may ask, which tells it so, and register by that with a new disk
+	Removed
 )
 
 // mayStand returns why this node has no connection of that kind with another node, in either direction; 0: it may.
@@ -107,10 +109,11 @@ func (s *standing) end() {
 	s.cut()
 }
 
-// Recheck ends connections that would not be made today. It is called after a newer table was learned and after the cluster key
-// has changed. Connections with a node that was removed are cut, whatever they are for. A connection ends whose other end proved itself by a line that
-// is gone. When another line sends, the connections whose forwarded requests this node serves end in good order: they are made
-// again at once, with the new line, and so are not cut when the old one is removed.
+// Recheck ends connections that would not be made today. It is called after a newer table was learned and after the
+// cluster key has changed. Connections with a node that was removed are cut, whatever they are for. A connection ends
+// whose other end proved itself by a line that is gone. When another line sends, the connections whose forwarded
+// requests this node serves end in good order: they are made again at once, with the new line, and so are not cut when
+// the old one is removed.
 func (p *Port) Recheck() {
 	var lines []string
 	if p.config.Key != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Addr is a replica's name as a network address. It stays the same when the machine's address changes, because votes are
-// kept by it (R5).
+// Addr is a replica's name as a network address. It stays the same when the machine's address changes, because votes
+// are kept by it (R5).
 type Addr string
 
 // Network implements net.Addr.

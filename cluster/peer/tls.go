@@ -13,11 +13,11 @@ import (
 
 // TLS names the PEM files with which nodes authenticate each other.
 //
-// A peer's certificate carries exactly one URI of the form stint://peer/<node> among its alternative names: its role and
-// its name. A certificate of the same authority without this URI, made for a client or a web server, is no peer; checking
-// the authority alone would let all of those in (Consul had to learn it: CVE-2021-37219). It is a URI and not a host name
-// because no other use of certificates reads or issues that scheme, so no other certificate is accepted by accident. Both
-// ends present a certificate, so it needs the extended key usages for server and client.
+// A peer's certificate carries exactly one URI of the form stint://peer/<node> among its alternative names: its role
+// and its name. A certificate of the same authority without this URI, made for a client or a web server, is no peer;
+// checking the authority alone would let all of those in (Consul had to learn it: CVE-2021-37219). It is a URI and not
+// a host name because no other use of certificates reads or issues that scheme, so no other certificate is accepted by
+// accident. Both ends present a certificate, so it needs the extended key usages for server and client.
 type TLS struct {
 	CertFile string
 	KeyFile  string

@@ -11,16 +11,16 @@ import (
 	"github.com/stint-io/stint/internal/observe/decisions"
 )
 
-// An ask connection whose question is a Watch carries batches of events after the report, until either end closes it. A batch without
-// events is sent when nothing happens, so that both ends learn of one that is gone.
+// An ask connection whose question is a Watch carries batches of events after the report, until either end closes it. A
+// batch without events is sent when nothing happens, so that both ends learn of one that is gone.
 const (
 	watchPulse  = 2 * time.Second
 	watchSilent = 5 * watchPulse // after this silence the other end is taken for gone
 )
 
-// Watch has the node at the other end of a connection from Port.DialAsk send the decisions that the question's filter selects, and
-// calls each for every batch. It returns when the connection ends, or with ErrNoWatch when the node's release sends none. Only one call
-// at a time may use a connection, and none after this one.
+// Watch has the node at the other end of a connection from Port.DialAsk send the decisions that the question's filter
+// selects, and calls each for every batch. It returns when the connection ends, or with ErrNoWatch when the node's
+// release sends none. Only one call at a time may use a connection, and none after this one.
 func Watch(conn net.Conn, q placement.Question, begun func(), each func(*decisions.Batch)) error {
 	report, err := Ask(conn, q)
 	if err != nil {

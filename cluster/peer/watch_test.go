@@ -71,7 +71,8 @@ func TestANodeHearsTheDecisionsOfAnother(t *testing.T) {
 	}
 }
 
-// A node of an earlier release ignores the question, and one that is not listed gets no decisions: both say so by a report.
+// A node of an earlier release ignores the question, and one that is not listed gets no decisions: both say so by a
+// report.
 func TestWhoGetsNoDecisionsIsToldSo(t *testing.T) {
 	noLeaks(t)
 	bus := decisions.NewBus("n", nil)

@@ -19,8 +19,8 @@ var (
 // TestRandomWorldsKeepTheirMajoritiesAndComeToRest lets nodes die, return wiped or with old tables, join, drain and
 // leave, return under their ids with new disks, and run twice under one id, while all nodes carry out their actions in
 // any order. No planned step costs a group its majority, no node has two voters in a group, a lost voter leaves before
-// another replica comes, no number is used again, and no replica votes with a shorter memory. Meanwhile the operator asks
-// for more shards and for fewer: the groups of later ones are founded once, at most two slots move at a time, none
+// another replica comes, no number is used again, and no replica votes with a shorter memory. Meanwhile the operator
+// asks for more shards and for fewer: the groups of later ones are founded once, at most two slots move at a time, none
 // twice, none beside a repair or without a majority on both sides, and no more than needed. When the faults stop,
 // everything reaches its target and stays there.
 func TestRandomWorldsKeepTheirMajoritiesAndComeToRest(t *testing.T) {

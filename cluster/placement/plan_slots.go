@@ -22,7 +22,8 @@ type Move struct {
 // WantedShards returns how many shards are to share the slots.
 func (t *Table) WantedShards() uint32 { return cmp.Or(t.Wanted, t.Shards) }
 
-// SlotsToMove returns how many slots are still to move, or are moving, until all of the wanted shards have equally many.
+// SlotsToMove returns how many slots are still to move, or are moving, until all of the wanted shards have equally
+// many.
 func (t *Table) SlotsToMove() int {
 	now := t.Clone()
 	now.Moves = nil
@@ -90,8 +91,8 @@ func (p slotPlanner) foundLater() {
 	}
 }
 
-// nextMove returns the move that should begin next. Each one leaves one less to be made until the slots are even. What a
-// shard has too many are its highest slots, and they go to the shards that lack some in order: so shards have ranges.
+// nextMove returns the move that should begin next. Each one leaves one less to be made until the slots are even. What
+// a shard has too many are its highest slots, and they go to the shards that lack some in order: so shards have ranges.
 func (p slotPlanner) nextMove() (next Move, found bool) {
 	owned := p.t.slotsToBe()
 	shares := sharesOf(owned, p.t.WantedShards())

@@ -103,8 +103,8 @@ func (t *Table) ApplyGeneration(m Move, generation uint64) *Table {
 	return next
 }
 
-// ApplySlot returns a clone in which the slot of a move is on the shard that owns it, From or To, and without the move if
-// it is over. It returns nil if there is nothing to change, or no such move is listed.
+// ApplySlot returns a clone in which the slot of a move is on the shard that owns it, From or To, and without the move
+// if it is over. It returns nil if there is nothing to change, or no such move is listed.
 func (t *Table) ApplySlot(m shard.Move, owner shard.ID, over bool) *Table {
 	at := slices.IndexFunc(t.Moves, func(listed Move) bool { return listed.Move == m })
 	if at < 0 || !over && t.Slots[m.Slot] == uint32(owner) {

@@ -65,7 +65,8 @@ func (p *planner) found(g *Group, node string) {
 	p.load[node]++
 }
 
-// foundData gives the data shards from first on their first voters, placed so that no later plan has a reason to move one.
+// foundData gives the data shards from first on their first voters, placed so that no later plan has a reason to move
+// one.
 func (p *planner) foundData(first shard.ID, voters int) {
 	isNew := func(g *Group) bool { return g.Shard >= first && g.Shard != shard.System }
 	for i := range p.t.Groups {

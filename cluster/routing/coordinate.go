@@ -118,8 +118,8 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 	return o.conclude(ctx, charged)
 }
 
-// ask asks home for the recorded outcome of the client's id. An error counts as known. Home gets all entries, since it may
-// have decided all of them when their slots were on one shard.
+// ask asks home for the recorded outcome of the client's id. An error counts as known. Home gets all entries, since it
+// may have decided all of them when their slots were on one shard.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about,
 		Entries: o.whole.Entries, Own: o.whole.Own}) //mutant:home-asked-with-its-part

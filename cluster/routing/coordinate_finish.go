@@ -194,10 +194,10 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 	return results
 }
 
-// Discharge carries out a shard's duties toward one other shard (shard.State.Duties), and the follow-up messages. Failed
-// duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it periodically, for
-// each other shard by itself: a shard that does not answer delays only the duties toward it. It returns when all are
-// done, or ctx ends.
+// Discharge carries out a shard's duties toward one other shard (shard.State.Duties), and the follow-up messages.
+// Failed duties remain the shard's duties; all is true if none failed. The node of the shard's owner calls it
+// periodically, for each other shard by itself: a shard that does not answer delays only the duties toward it. It
+// returns when all are done, or ctx ends.
 func (r *Router) Discharge(ctx context.Context, duties []shard.Duty) (all bool) {
 	all = true
 	var verdicts, questions []shard.Duty

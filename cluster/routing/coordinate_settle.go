@@ -49,8 +49,8 @@ var errHoldParted = &shard.Error{Code: shard.HoldEnded, Field: "hold_id",
 
 // refundParts refunds a decision that one shard made, and whose keys are on several shards now: slot by slot, home
 // first. Each part ends once, so a copy of the request goes on where the first has stopped, and what was refunded as a
-// whole before is refused by home. A part that is never reached stays counted (S5). No hold is open on such keys: neither a
-// move nor a restore parts them.
+// whole before is refused by home. A part that is never reached stays counted (S5). No hold is open on such keys:
+// neither a move nor a restore parts them.
 func (o *operation) refundParts(ctx context.Context) shard.Result {
 	switch s := o.whole.Settlement; {
 	case s.Target.Hold:

@@ -18,7 +18,8 @@ import (
 
 // archipelago is three real shards without log replication, and nodes that coordinate operations on them. The fate of
 // each message is drawn from a seed: it is late, lost before or after execution, duplicated, or repeated minutes later.
-// Owners change between any two messages, and coordinators vanish between any two steps. Slots may move meanwhile (mover).
+// Owners change between any two messages, and coordinators vanish between any two steps. Slots may move meanwhile
+// (mover).
 type archipelago struct {
 	testing.TB
 	seed     uint64
@@ -173,8 +174,8 @@ type roomy struct{ *shard.State }
 
 func (roomy) Room() shard.Room { return shard.Room{} }
 
-// used returns the usage of a key in the committed state, and whether the shard owns the key. The caller holds mu, because
-// background work may still change it.
+// used returns the usage of a key in the committed state, and whether the shard owns the key. The caller holds mu,
+// because background work may still change it.
 func (s *islet) used(policy, key string) (used uint64, owned bool) {
 	get := shard.Request{Op: shard.Get, Namespace: "n", Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}
 	results, _ := shard.Evaluate(roomy{s.state}, s.world.policies, []shard.Request{get}, shard.Stamp{

@@ -47,9 +47,9 @@
 // unknown, and a retry with the same id returns it. The id of an operation that was given up in this way answers
 // Unavailable for as long as it is remembered.
 //
-// The shards of its slots are looked up for each message, since slots may move in between: what the shards remember of an
-// operation moves with its slots. A reservation in slots of one shard that are about to part (shard.Spread) is an operation,
-// too. A decision of one shard whose slots have parted since is refunded slot by slot.
+// The shards of its slots are looked up for each message, since slots may move in between: what the shards remember of
+// an operation moves with its slots. A reservation in slots of one shard that are about to part (shard.Spread) is an
+// operation, too. A decision of one shard whose slots have parted since is refunded slot by slot.
 //
 // Check, Count, Partial and Reserve can be such operations, and so can Settle of their results. A Settle takes one
 // commit at home and another at the legs. A Settle that is refused if it does not fit (shard.OverageReject) takes three

@@ -66,9 +66,9 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 	return results
 }
 
-// misplaced returns an error for a request that no node sends to the shard. Whether the shard owns the request's slots is
-// for the shard itself to say (X1). The entries of a message of an operation live in the slot that it is for, except for
-// those of a settlement and of a question about an id, which home receives as a whole.
+// misplaced returns an error for a request that no node sends to the shard. Whether the shard owns the request's slots
+// is for the shard itself to say (X1). The entries of a message of an operation live in the slot that it is for, except
+// for those of a settlement and of a question about an id, which home receives as a whole.
 func misplaced(id shard.ID, request *shard.Request) *shard.Error {
 	o := request.Operation
 	switch inSystem := request.Op == shard.Fetch || request.Op == shard.Swap; {

@@ -8,9 +8,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// learnedSlots lies over the table's map: the slots that shards have said to be elsewhere (shard.Moved). What is learned
-// of a slot ends when the table's own entry for it changes. It is a hint, as the table is: a shard that does not own a slot
-// says where it went. Any number of goroutines may use it.
+// learnedSlots lies over the table's map: the slots that shards have said to be elsewhere (shard.Moved). What is
+// learned of a slot ends when the table's own entry for it changes. It is a hint, as the table is: a shard that does
+// not own a slot says where it went. Any number of goroutines may use it.
 type learnedSlots struct {
 	now atomic.Pointer[slotsOver] // nil: nothing is learned
 	mu  sync.Mutex                // held while now is replaced

@@ -221,9 +221,9 @@ func TestAReservationInSlotsThatPartIsAnOperation(t *testing.T) {
 	}
 }
 
-// A copy of a request with an unknown outcome goes to the shard that may have counted it, even if the slot is known to be
-// elsewhere meanwhile. With an id it goes on as a copy at the next shard. In a session it is new there, since no copy can
-// count at the first shard any more.
+// A copy of a request with an unknown outcome goes to the shard that may have counted it, even if the slot is known to
+// be elsewhere meanwhile. With an id it goes on as a copy at the next shard. In a session it is new there, since no
+// copy can count at the first shard any more.
 func TestACopyAsksItsShardFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		sessions, wantRetry bool

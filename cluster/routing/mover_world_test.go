@@ -10,9 +10,9 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// mover moves slots of an archipelago from shard to shard, one step after the other. It goes by what the shards say, and
-// remembers only what a table would have: which move is under way. So it may be taken off after any step, and another one
-// goes on.
+// mover moves slots of an archipelago from shard to shard, one step after the other. It goes by what the shards say,
+// and remembers only what a table would have: which move is under way. So it may be taken off after any step, and
+// another one goes on.
 type mover struct {
 	*archipelago
 	moves, givenUp int
@@ -35,7 +35,8 @@ func (w *archipelago) anyTable() *slot.Map {
 	return w.newestTable()
 }
 
-// run moves slots that have keys until stop is closed. Each mover has slots of its own: no slot has two moves at a time.
+// run moves slots that have keys until stop is closed. Each mover has slots of its own: no slot has two moves at a
+// time.
 func (m *mover) run(stop <-chan struct{}, number, movers int) {
 	for {
 		select {

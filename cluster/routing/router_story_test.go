@@ -491,8 +491,8 @@ func TestForwardedRequestsGoOnWhereTheEvidencePointsAndNeverInCircles(t *testing
 	})
 }
 
-// The shard itself says which slots it has. What no node sends is refused, and a shard that only another node's table has
-// is asked for again.
+// The shard itself says which slots it has. What no node sends is refused, and a shard that only another node's table
+// has is asked for again.
 func TestForwardedRequestsThatNoNodeSendsAreRefused(t *testing.T) {
 	router, _ := newRecorders(4)
 	for name, c := range map[string]struct {

@@ -19,10 +19,10 @@ type strayed struct {
 	err      *shard.Error
 }
 
-// stray prepares a refused request for being asked elsewhere. In a session, no copy can be counted any more by the shard
-// that refused it, so it is new at the next one. With an id it goes on as a copy: a session may have been lost before, and
-// the record of the id, which has moved along, tells what became of the first copy. (D2: an attempt with an unknown
-// outcome stays with its shard until that has answered.)
+// stray prepares a refused request for being asked elsewhere. In a session, no copy can be counted any more by the
+// shard that refused it, so it is new at the next one. With an id it goes on as a copy: a session may have been lost
+// before, and the record of the id, which has moved along, tells what became of the first copy. (D2: an attempt with an
+// unknown outcome stays with its shard until that has answered.)
 func stray(r *shard.Request, place int, err *shard.Error) strayed {
 	s := strayed{request: *r, place: place, numbered: r.Number != 0, err: err}
 	s.request.Session, s.request.Number, s.request.Acked = shard.Session{}, 0, 0
@@ -30,8 +30,8 @@ func stray(r *shard.Request, place int, err *shard.Error) strayed {
 	return s
 }
 
-// followsAtOnce is how many pointers in a row are followed without a pause. While a move is given up, each of its shards
-// names the other for a moment.
+// followsAtOnce is how many pointers in a row are followed without a pause. While a move is given up, each of its
+// shards names the other for a moment.
 const followsAtOnce = 2
 
 // follow has requests decided that strayed, by the shards of their slots as known now.
@@ -100,8 +100,8 @@ func (r *Router) askElsewhere(ctx context.Context, strays []strayed, results []s
 	return again
 }
 
-// across corrects the result of a request whose slots were asked separately, where an earlier copy may have been counted
-// as a whole.
+// across corrects the result of a request whose slots were asked separately, where an earlier copy may have been
+// counted as a whole.
 func (s *strayed) across(result shard.Result) shard.Result {
 	switch {
 	case !s.request.Retry:

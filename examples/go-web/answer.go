@@ -39,8 +39,8 @@ func tooMany(w http.ResponseWriter, r *http.Request, d *stintv1.Decision) {
 	show(w, http.StatusTooManyRequests, content{Title: "One moment, please", Text: text})
 }
 
-// failed answers a request without a key or a decision. It is also told of those that passed because the site stays open: w is
-// nil then.
+// failed answers a request without a key or a decision. It is also told of those that passed because the site stays
+// open: w is nil then.
 func failed(w http.ResponseWriter, r *http.Request, err error) {
 	log.Printf("%s %s: %v", r.Method, r.URL.Path, err)
 	stinthttp.Failed(w, r, err)

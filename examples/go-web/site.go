@@ -42,7 +42,8 @@ func site(limits *client.Client, proxies ...string) http.Handler {
 	return http.MaxBytesHandler(mux, 64<<10)
 }
 
-// account is the e-mail address of the login, in lower case and without spaces around it, so that no spelling has a count of its own.
+// account is the e-mail address of the login, in lower case and without spaces around it, so that no spelling has a
+// count of its own.
 func account(r *http.Request) (string, error) {
 	email := strings.ToLower(strings.TrimSpace(r.PostFormValue("email")))
 	if email == "" {
@@ -55,8 +56,8 @@ func home(w http.ResponseWriter, _ *http.Request) {
 	show(w, http.StatusOK, content{Title: "Sign in", Form: true})
 }
 
-// login checks a password. The request is already counted. A right password gives back what it cost, so that people who sign in
-// often are not stopped; wrong ones stay counted.
+// login checks a password. The request is already counted. A right password gives back what it cost, so that people who
+// sign in often are not stopped; wrong ones stay counted.
 func login(limits *client.Client) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		email, _ := account(r)

@@ -14,7 +14,8 @@ import (
 	"github.com/stint-io/stint/stinttest"
 )
 
-// start starts a stint with the site's policies, and the site. The clock of stint goes on by itself, so the test begins with a minute.
+// start starts a stint with the site's policies, and the site. The clock of stint goes on by itself, so the test begins
+// with a minute.
 func start(t *testing.T) (*stinttest.Server, http.Handler) {
 	t.Helper()
 	policies, err := os.ReadFile("policies.yaml")

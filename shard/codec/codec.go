@@ -6,8 +6,8 @@ import (
 )
 
 // Codec is one pass over a value: it writes the value, or it reads it. A method gets a pointer to a field, and does not
-// change the field while it writes. After the first missing or malformed value a reader has failed: every further value is
-// zero, so callers ask once, at the end.
+// change the field while it writes. After the first missing or malformed value a reader has failed: every further value
+// is zero, so callers ask once, at the end.
 //
 // It must not be used concurrently.
 type Codec struct {
@@ -115,8 +115,8 @@ func (c *Codec) Array(v []byte) {
 	}
 }
 
-// Count is the number of values that follow, n when it is written. Each takes a byte at least, so a reader returns no more than
-// there are bytes.
+// Count is the number of values that follow, n when it is written. Each takes a byte at least, so a reader returns no
+// more than there are bytes.
 func (c *Codec) Count(n int) int {
 	if !c.reading {
 		c.out = binary.AppendUvarint(c.out, uint64(n))
@@ -252,8 +252,8 @@ func (c *Codec) Sized(write func()) {
 	copy(c.out[start:], length[:n])
 }
 
-// Texts takes n Texts off a reader, and returns a reader of a copy of them. So a value that refers to them keeps only that
-// copy alive.
+// Texts takes n Texts off a reader, and returns a reader of a copy of them. So a value that refers to them keeps only
+// that copy alive.
 func (c *Codec) Texts(n int) Codec {
 	before := c.in
 	for range n {

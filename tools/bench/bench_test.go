@@ -55,7 +55,8 @@ func startNode(t *testing.T) load {
 	return l
 }
 
-// One node, over its Redis port: every work is counted exactly, a curve is measured and drawn, and a Redis stands beside it.
+// One node, over its Redis port: every work is counted exactly, a curve is measured and drawn, and a Redis stands
+// beside it.
 func TestANode(t *testing.T) {
 	l := startNode(t)
 	l.Policy = "hot"

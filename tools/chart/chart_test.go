@@ -59,7 +59,8 @@ func valuesOf(number int) map[string]any {
 	return values
 }
 
-// Every combination of switches renders objects that Kubernetes takes, whose names of Secrets, ConfigMaps, claims and ports fit together.
+// Every combination of switches renders objects that Kubernetes takes, whose names of Secrets, ConfigMaps, claims and
+// ports fit together.
 func TestEveryCombinationIsValid(t *testing.T) {
 	all := 1
 	for _, switched := range choices {
@@ -222,8 +223,8 @@ func TestTheClusterKeyIsKept(t *testing.T) {
 	}
 }
 
-// What a StatefulSet may not change in place stays the same, whatever values an upgrade brings; and a change of the number of pods
-// restarts none of them.
+// What a StatefulSet may not change in place stays the same, whatever values an upgrade brings; and a change of the
+// number of pods restarts none of them.
 func TestAnUpgradeChangesWhatMayChange(t *testing.T) {
 	all := 1
 	for _, switched := range choices {

@@ -80,7 +80,8 @@ func (r release) render() (map[string]string, error) {
 	return engine.Engine{CustomTemplateFuncs: template.FuncMap{"lookup": lookup}}.Render(chart, values)
 }
 
-// objects decodes what is rendered, by kind and name. A field that Kubernetes does not know, or that is there twice, is an error.
+// objects decodes what is rendered, by kind and name. A field that Kubernetes does not know, or that is there twice, is
+// an error.
 func (r release) objects(t *testing.T) map[string]any {
 	t.Helper()
 	texts, err := r.render()

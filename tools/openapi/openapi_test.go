@@ -11,8 +11,8 @@ import (
 	validator "github.com/pb33f/libopenapi-validator"
 )
 
-// The committed document is what OpenAPI 3.1 allows, by a library that is not ours: by the schema of the specification, and
-// with every reference resolved. Every procedure of the .proto files is in it once.
+// The committed document is what OpenAPI 3.1 allows, by a library that is not ours: by the schema of the specification,
+// and with every reference resolved. Every procedure of the .proto files is in it once.
 func TestTheDocumentIsOpenAPI(t *testing.T) {
 	text, err := os.ReadFile("../../api/gen/openapi.yaml")
 	if err != nil {

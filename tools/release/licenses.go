@@ -37,8 +37,8 @@ func (r *release) writeLicenses() error {
 	return os.WriteFile(r.path("third-party-licenses"), text.Bytes(), 0o644)
 }
 
-// writeThirdParty writes the texts of Go and of all modules that some binary links. A module without one that is known is an
-// error. source is the directory of stint's module.
+// writeThirdParty writes the texts of Go and of all modules that some binary links. A module without one that is known
+// is an error. source is the directory of stint's module.
 func writeThirdParty(to io.Writer, source string, binaries []string) error {
 	modules, err := linked(binaries)
 	if err != nil {

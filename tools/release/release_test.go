@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestRelease makes a release twice, and one before it, and does with them what those do who get them. It takes root, the network of
-// Debian's packages, and what CONTRIBUTING.md says; `make packages` runs it.
+// TestRelease makes a release twice, and one before it, and does with them what those do who get them. It takes root,
+// the network of Debian's packages, and what CONTRIBUTING.md says; `make packages` runs it.
 func TestRelease(t *testing.T) {
 	dir := t.TempDir()
 	first, second, before := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "before")
@@ -73,8 +73,8 @@ func holdsTheFiles(t *testing.T, dir string) {
 	}
 }
 
-// holdTheSame holds that the packages of one processor have the same files, keep the same configuration, and make the user. Debian's is the
-// one that is installed below: the others are only looked into, with the tools of Debian.
+// holdTheSame holds that the packages of one processor have the same files, keep the same configuration, and make the
+// user. Debian's is the one that is installed below: the others are only looked into, with the tools of Debian.
 func holdTheSame(t *testing.T, dir string) {
 	deb, rpm := filepath.Join(dir, "stint_0.2.0_amd64.deb"), filepath.Join(dir, "stint-0.2.0-1.x86_64.rpm")
 	apk, arch := filepath.Join(dir, "stint_0.2.0_x86_64.apk"), filepath.Join(dir, "stint-0.2.0-1-x86_64.pkg.tar.zst")
@@ -106,8 +106,8 @@ func holdTheSame(t *testing.T, dir string) {
 	}
 }
 
-// filesIn are the files of a list, sorted, without what only one kind of package has: directories, the package's own notes, Lintian's
-// exceptions. Zsh looks elsewhere on Debian.
+// filesIn are the files of a list, sorted, without what only one kind of package has: directories, the package's own
+// notes, Lintian's exceptions. Zsh looks elsewhere on Debian.
 func filesIn(list string) (names []string) {
 	for name := range strings.Lines(list) {
 		name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "."), "/")
@@ -119,7 +119,8 @@ func filesIn(list string) (names []string) {
 	return names
 }
 
-// namesWhatIsLinked holds that each module of the binary that is in an archive has its text there, and is in the bill of materials.
+// namesWhatIsLinked holds that each module of the binary that is in an archive has its text there, and is in the bill
+// of materials.
 func namesWhatIsLinked(t *testing.T, dir string) {
 	unpacked := t.TempDir()
 	run(t, "tar", "xzf", filepath.Join(dir, "stint_0.2.0_linux_amd64.tar.gz"), "-C", unpacked, "--strip-components=1")

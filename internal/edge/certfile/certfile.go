@@ -196,9 +196,9 @@ const (
 	warnEvery = time.Hour
 )
 
-// warn logs that the certificate or an authority expires soon, or has expired while the process ran. The certificates of
-// an expired authority are refused, even valid ones: the node may start with such a file, since another authority in it
-// may be all that is needed.
+// warn logs that the certificate or an authority expires soon, or has expired while the process ran. The certificates
+// of an expired authority are refused, even valid ones: the node may start with such a file, since another authority in
+// it may be all that is needed.
 func (w *Watcher) warn() {
 	content, files, name := w.content.Load(), w.config.Files, w.config.Name
 	w.warnOf(&w.certificateLines, files.Cert, content.Ends, name+": it expires soon: put a new one in its place",

@@ -30,7 +30,8 @@ type Header struct {
 	Shards  uint32      // data shards; the system shard is not counted
 	Begun   int64       // when the backup began, by the clock of the machine that wrote it, in Unix microseconds
 
-	Recovery *Recovery `json:",omitempty"` // of a backup that was made from the disks of nodes that had stopped; nil: it was not
+	// of a backup that was made from the disks of nodes that had stopped; nil: it was not
+	Recovery *Recovery `json:",omitempty"`
 }
 
 // Recovery says how a backup was made from what was left of a cluster.

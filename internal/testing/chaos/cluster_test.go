@@ -47,8 +47,8 @@ func newCluster(t *testing.T) *testcluster.Cluster {
 	return newClusterWith(t, testcluster.Options{Policies: clusterPolicies})
 }
 
-// manyShards is how many shards a cluster of these tests has, unless a test says otherwise: nodes own some each, and requests
-// with several keys are operations.
+// manyShards is how many shards a cluster of these tests has, unless a test says otherwise: nodes own some each, and
+// requests with several keys are operations.
 const manyShards = 4
 
 // newClusterWith is newCluster with options; it sets the binary and the number of nodes itself.

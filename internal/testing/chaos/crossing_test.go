@@ -36,10 +36,10 @@ const (
 	capacityBack = 15 * time.Second
 )
 
-// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, and with them their parents, by
-// checks and by holds that they extend and settle, while the nodes that coordinate and own them are killed. Every
-// operation is retried with its id until its outcome is known. In the end each key and each parent has used exactly what
-// the allowed operations took, none is above its quota, and nothing is held.
+// TestAllOrNothingUnderKills makes clients take two or three keys at once, of all shards, and with them their parents,
+// by checks and by holds that they extend and settle, while the nodes that coordinate and own them are killed. Every
+// operation is retried with its id until its outcome is known. In the end each key and each parent has used exactly
+// what the allowed operations took, none is above its quota, and nothing is held.
 func TestAllOrNothingUnderKills(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 5, strconv.Atoi)
 	c := newClusterWith(t, testcluster.Options{Policies: crossingPolicies})

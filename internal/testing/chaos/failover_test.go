@@ -24,9 +24,9 @@ const failoverMost = 4 * time.Second
 // heartbeat timeout is over.
 const atOnceMost = 600 * time.Millisecond
 
-// TestFailover kills owners with SIGKILL. For each kill it measures the longest time in which a shard was asked and answered
-// no client. The clients try the next node when one refuses the connection. The machine is otherwise quiet: 300 operations
-// per second.
+// TestFailover kills owners with SIGKILL. For each kill it measures the longest time in which a shard was asked and
+// answered no client. The clients try the next node when one refuses the connection. The machine is otherwise quiet:
+// 300 operations per second.
 func TestFailover(t *testing.T) {
 	kills := setting(t, "STINT_CHAOS_KILLS", 8, strconv.Atoi)
 	c, s := newCluster(t), seed(t)

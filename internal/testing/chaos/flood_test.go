@@ -46,9 +46,9 @@ const floodPolicies = `policies:
 `
 
 // TestFloodOfRecords floods three nodes of little memory, for a minute and from all sides at once, with everything that
-// leaves records: new keys, new ids, denials that are counted, long logs, holds, cancels and refunds, and INCRs of the Redis
-// port. The records must stay below their part of it, and no node may die. A key that existed before is served throughout, and so
-// are the holds.
+// leaves records: new keys, new ids, denials that are counted, long logs, holds, cancels and refunds, and INCRs of the
+// Redis port. The records must stay below their part of it, and no node may die. A key that existed before is served
+// throughout, and so are the holds.
 func TestFloodOfRecords(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(floodMemory))
 	c := newClusterWith(t, testcluster.Options{Policies: floodPolicies, Redis: true, Shards: floodShards})

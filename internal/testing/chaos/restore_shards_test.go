@@ -18,8 +18,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestABackupOfFourShardsBecomesOneAndThree: clients of the restored cluster find their counts, holds and answers, and a restore that
-// would part the keys of an open hold writes nothing.
+// TestABackupOfFourShardsBecomesOneAndThree: clients of the restored cluster find their counts, holds and answers, and
+// a restore that would part the keys of an open hold writes nothing.
 func TestABackupOfFourShardsBecomesOneAndThree(t *testing.T) {
 	s := newStoppedCluster(t, testcluster.Options{Nodes: 1, Direct: true, Shards: 4,
 		Policies: "policies: {stock: {limits: [{name: all, quota: 100, lifetime: {}}]}}\n"})
