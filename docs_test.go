@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// rulesPage explains the ids of rules that comments cite.
-const rulesPage = "docs/guarantees.md"
+// rulePages explain the ids of guarantees and rules that comments cite; each names the other.
+var rulePages = []string{"docs/guarantees.md", "docs/rules.md"}
 
 var (
 	// aPage matches a Markdown page as a text names it, from the last blank, bracket or quote before the name.
 	aPage = regexp.MustCompile("[^\\s()\\[\\]<>\"'`,;:|*]+\\.md\\b")
-	// aRule matches the id of a rule, and definition the place on rulesPage that defines one.
+	// aRule matches the id of a rule, and definition the place on rulePages that defines one.
 	aRule      = regexp.MustCompile(`\b[GSXR][0-9]{1,2}[a-c]?\b`)
 	definition = regexp.MustCompile(`(?m)^(?:- |\| )\*\*([GSXR][0-9]{1,2}[a-c]?)\*\* `)
 )
@@ -75,16 +75,18 @@ func TestTheGoOfPagesRuns(t *testing.T) {
 }
 
 // TestCitedRulesExist checks that each cited rule id is defined exactly once, and that the manual of a package that
-// cites rules names rulesPage.
+// cites rules names one of the rulePages.
 func TestCitedRulesExist(t *testing.T) {
-	text, err := os.ReadFile(rulesPage)
-	if err != nil {
-		t.Fatal(err)
-	}
 	defined := map[string]int{}
-	for _, rule := range definition.FindAllStringSubmatch(string(text), -1) {
-		if defined[rule[1]]++; defined[rule[1]] == 2 {
-			t.Errorf("%s defines %s twice", rulesPage, rule[1])
+	for _, page := range rulePages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range definition.FindAllStringSubmatch(string(text), -1) {
+			if defined[rule[1]]++; defined[rule[1]] == 2 {
+				t.Errorf("%s defines %s again", page, rule[1])
+			}
 		}
 	}
 	texts := writing(t)
@@ -92,12 +94,13 @@ func TestCitedRulesExist(t *testing.T) {
 		cited := aRule.FindAllString(text, -1)
 		for _, rule := range cited {
 			if defined[rule] == 0 {
-				t.Errorf("%s cites %s, which %s does not have", name, rule, rulesPage)
+				t.Errorf("%s cites %s, which none of %v has", name, rule, rulePages)
 			}
 		}
-		manual := filepath.Join(filepath.Dir(name), "doc.go")
-		if len(cited) > 0 && strings.HasSuffix(name, ".go") && name != "docs_test.go" && !strings.Contains(texts[manual], rulesPage) {
-			t.Errorf("%s cites %s, and %s does not say that %s explains it", name, cited[0], manual, rulesPage)
+		manual := texts[filepath.Join(filepath.Dir(name), "doc.go")]
+		names := slices.ContainsFunc(rulePages, func(page string) bool { return strings.Contains(manual, page) })
+		if len(cited) > 0 && strings.HasSuffix(name, ".go") && name != "docs_test.go" && !names {
+			t.Errorf("%s cites %s, and its doc.go does not say which of %v explains it", name, cited[0], rulePages)
 		}
 	}
 }

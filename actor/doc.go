@@ -137,5 +137,5 @@
 // Submit, Handover, Top, Open, Epoch and Hint may be called by any number of goroutines; Start and Close belong to the
 // node.
 //
-// Ids such as R18 and X7 name rules of docs/guarantees.md.
+// Ids such as R18 and X7 name rules of docs/rules.md.
 package actor

@@ -12,5 +12,5 @@
 // and package node wires the rooms together and carries the decisions out. No room knows what a request means, how an
 // owner decides it, or how an entry is replicated.
 //
-// Ids such as X4 and R20 in the manuals name rules of docs/guarantees.md.
+// Ids such as X4 and R20 in the manuals name rules of docs/rules.md.
 package cluster

@@ -106,5 +106,5 @@
 //
 // Start and Close are called once each, by one goroutine. All other methods may be called concurrently.
 //
-// Ids such as R12 and X13 name rules of docs/guarantees.md.
+// Ids such as R12 and X13 name rules of docs/rules.md.
 package node

@@ -27,5 +27,5 @@
 //
 // The package is a public API: programs may use it to check and compare files of policies.
 //
-// Ids such as X11 and X12 name rules of docs/guarantees.md.
+// Ids such as X11 and X12 name rules of docs/rules.md.
 package policy

@@ -129,5 +129,5 @@
 //   - The keys of a destroyed replica stay in the bolt file, with empty values, because the file has no deletion.
 //   - A learner that was opened and then loses only its log, in an otherwise intact database, is not noticed.
 //
-// Ids such as R5 and R12a name rules of docs/guarantees.md.
+// Ids such as R5 and R12a name rules of docs/rules.md.
 package raftfsm

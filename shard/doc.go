@@ -212,5 +212,5 @@
 // functions may be called by any number of goroutines, and so may Evaluate if its View allows it. The Value of a
 // looked-up Record belongs to the State: callers must read it at once and neither change nor keep it.
 //
-// Ids such as R12 and X4 name rules of docs/guarantees.md.
+// Ids such as R12 and X4 name rules of docs/rules.md.
 package shard

@@ -49,5 +49,5 @@
 // must not call Stop. Stop takes about a second at most when no node answers; it waits for all our goroutines, and a
 // memberlist probe that was in flight ends by itself within seconds.
 //
-// Ids such as X4 and R20 name rules of docs/guarantees.md.
+// Ids such as X4 and R20 name rules of docs/rules.md.
 package gossip

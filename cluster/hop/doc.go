@@ -15,5 +15,5 @@
 //
 // A Hop may be used by any number of goroutines. A Handler is called concurrently.
 //
-// Ids such as X4 and R20 name rules of docs/guarantees.md.
+// Ids such as X4 and R20 name rules of docs/rules.md.
 package hop

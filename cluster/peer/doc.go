@@ -55,5 +55,5 @@
 // Port, Stream and HealthProbe may be used by any number of goroutines. Config.Answer is called concurrently; so are
 // the functions of a HealthProbeConfig for different nodes.
 //
-// Ids such as X4 and R20 name rules of docs/guarantees.md.
+// Ids such as X4 and R20 name rules of docs/rules.md.
 package peer

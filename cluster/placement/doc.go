@@ -67,5 +67,5 @@
 // majority of equal sums. A replica judges only itself. A missing report is no disagreement, and a report that may
 // still arrive is awaited.
 //
-// Ids such as X4 and R20 name rules of docs/guarantees.md.
+// Ids such as X4 and R20 name rules of docs/rules.md.
 package placement

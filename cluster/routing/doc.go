@@ -79,5 +79,5 @@
 // at most four. A shard that does not know a session counts nothing and says so (SessionGone). The Router then opens a
 // new session, and a request with an unknown earlier copy stays unknown.
 //
-// Ids such as X4 and R20 name rules of docs/guarantees.md.
+// Ids such as X4 and R20 name rules of docs/rules.md.
 package routing

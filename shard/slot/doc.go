@@ -5,5 +5,5 @@
 // from slots to shards is a part of the cluster's table, and changes when a slot moves. The package does not know which
 // node owns a shard.
 //
-// An id such as X1 names a rule of docs/guarantees.md.
+// An id such as X1 names a rule of docs/rules.md.
 package slot

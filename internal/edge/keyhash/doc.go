@@ -17,5 +17,5 @@
 //
 // A key of more than PartsMax parts is refused: its hash would exceed the bound of a key.
 //
-// Everything here may be called concurrently. R22 names a rule of docs/guarantees.md.
+// Everything here may be called concurrently. R22 names a rule of docs/rules.md.
 package keyhash

@@ -97,5 +97,5 @@
 // All methods may be called concurrently. A method finds its series without a lock; the first use of a label makes the
 // series. Labels must come from bounded sets: policies of the configuration, shards, procedures, codes.
 //
-// Ids such as R22 name rules of docs/guarantees.md.
+// Ids such as R22 name rules of docs/rules.md.
 package metrics

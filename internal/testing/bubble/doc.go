@@ -3,5 +3,5 @@
 // and networks in memory are those of internal/testing/memfs and internal/testing/memnet.
 //
 // Bubbles share nothing: what a test makes in one belongs to it alone. The goroutines of the bubble may use a Town
-// concurrently. Ids such as R9 name rules of docs/guarantees.md.
+// concurrently. Ids such as R9 name rules of docs/rules.md.
 package bubble

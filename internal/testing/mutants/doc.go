@@ -23,5 +23,5 @@
 // Some mutants show in whole clusters only, or in worlds that a test draws: a run of these tests may miss the mutant.
 // The tables mark them (lucky): mutants-changed leaves them out, and make mutants plays them up to three times.
 //
-// Ids such as R1 and G10 name rules of docs/guarantees.md.
+// Ids such as R1 and G10 name rules of docs/rules.md.
 package mutants

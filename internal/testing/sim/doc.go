@@ -28,5 +28,5 @@
 //	go test ./actor -run TestSimulation -seed 17    only the world of seed 17
 //	go test ./actor -run TestSimulation -tags nightly -timeout 60m
 //
-// Ids such as R1 and G11 name rules of docs/guarantees.md.
+// Ids such as R1 and G11 name rules of docs/rules.md.
 package sim
