@@ -7,12 +7,10 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// movedPair is the status of a slot on both shards of a move of generation 4, and what was told to the table.
+// movedPair is the status of a slot on both shards of a move of generation 4.
 type movedPair struct {
 	from, to shard.SlotStatus
 	back     bool
-	over     bool
-	owner    shard.ID
 }
 
 const movedGeneration = 4
