@@ -66,6 +66,8 @@ func (w *archipelago) voyage(number int) *voyage {
 			}
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i := range v.request.Entries {
 		w.keys = append(w.keys, v.request.Entries[i].Key)
 	}

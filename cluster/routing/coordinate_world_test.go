@@ -42,7 +42,7 @@ type archipelago struct {
 	heard    tally
 	private  bool     // no two operations have the same key of policy "own"
 	moving   bool     // slots move, and some operations begin on one shard
-	keys     []string // of all operations
+	keys     []string // guarded by mu: of all operations
 	exceeded int      // settlements with an excess on the legs that fitted
 	rejected int      // settlements that did not fit and were rejected
 }

@@ -27,6 +27,14 @@ func (w *archipelago) newestTable() *slot.Map {
 	return w.table
 }
 
+// anyKey returns a key of some operation.
+func (w *archipelago) anyKey() string {
+	n := w.draw(1 << 20)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys[n%len(w.keys)]
+}
+
 // anyTable returns the newest table or the oldest.
 func (w *archipelago) anyTable() *slot.Map {
 	if w.draw(2) == 0 {
@@ -44,7 +52,7 @@ func (m *mover) run(stop <-chan struct{}, number, movers int) {
 			return
 		case <-time.After(time.Duration(1+m.draw(300)) * time.Millisecond):
 		}
-		at := slot.Of("n", m.keys[m.draw(len(m.keys))])
+		at := slot.Of("n", m.anyKey())
 		if int(at)%movers == number {
 			from := shard.ID(m.newestTable()[at])
 			m.move(shard.Move{Slot: at, From: from, To: (from + 1 + shard.ID(m.draw(2))) % 3})
