@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -136,9 +135,9 @@ func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 	return f.upgrade.KnownByAll, f.note("finish")
 }
 
-func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (io.WriterTo, error) {
+func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (Picture, error) {
 	f.pictured = id
-	return bytes.NewReader(f.picture), f.note("picture")
+	return Picture{WriterTo: bytes.NewReader(f.picture)}, f.note("picture")
 }
 
 func (f *fakeCluster) RecordBackup(_ context.Context, begun time.Time, bytes uint64) error {

@@ -46,7 +46,7 @@ type ClusterAdmin interface {
 	// PinLevel keeps the cluster from rising above a level; 0 removes the pin.
 	PinLevel(ctx context.Context, level shard.Level) error
 	// Picture returns a snapshot of a shard that contains every decision answered before the call.
-	Picture(ctx context.Context, id shard.ID) (io.WriterTo, error)
+	Picture(ctx context.Context, id shard.ID) (Picture, error)
 	// ListKeys lists keys of this node's replica of a shard, which may be slightly behind. Without a replica that can
 	// be trusted the error is shard.Unavailable.
 	ListKeys(ctx context.Context, id shard.ID, q shard.Listing) (shard.Listed, error)
@@ -155,4 +155,10 @@ type ReplicaStatus struct {
 	Lost   bool   // its stores are gone or cannot be trusted
 	Lag    uint64 // log entries behind the owner
 	Known  bool   // its node has reported; else Lag means nothing
+}
+
+// Picture is a snapshot of a shard for a backup.
+type Picture struct {
+	io.WriterTo
+	Slots []byte // shard.State.SlotRecords
 }

@@ -14,7 +14,7 @@ type backupCall = call[stintv1.BackupRequest, *stintv1.BackupRequest]
 // pictureChunk is the size of a BackupChunk, in bytes.
 const pictureChunk = 256 << 10
 
-// backup sends the snapshot of a shard, in chunks. Each chunk has its own deadline to be read.
+// backup sends the slots of a shard and then its snapshot, in chunks. Each chunk has its own deadline to be read.
 func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*stintv1.BackupChunk) error) error {
 	if err := c.problem(); err != nil {
 		return err
@@ -25,6 +25,9 @@ func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*st
 	}
 	picture, err := s.cluster.Picture(ctx, id)
 	if err != nil {
+		return err
+	}
+	if err := send(&stintv1.BackupChunk{Slots: picture.Slots}); err != nil {
 		return err
 	}
 	chunks := bufio.NewWriterSize(chunkWriter(send), pictureChunk)

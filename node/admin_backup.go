@@ -3,9 +3,9 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -25,33 +25,35 @@ func newBackupDocument(of *documents) *document[backupRecord] {
 // Picture implements api.ClusterAdmin. A read that the shard's owner commits shows how far the shard is; this node's
 // replica is pictured when it is that far. So the picture has everything that was answered before, whichever replica it
 // is of.
-func (a *admin) Picture(ctx context.Context, id shard.ID) (io.WriterTo, error) {
+func (a *admin) Picture(ctx context.Context, id shard.ID) (picture api.Picture, err error) {
 	t := a.view.newestTable()
 	if !a.view.hasTable() {
-		return nil, errNoTable
+		return picture, errNoTable
 	}
 	if t.Group(id) == nil {
-		return nil, shard.Invalidf("shard", "the cluster has no shard %s", id)
+		return picture, shard.Invalidf("shard", "the cluster has no shard %s", id)
 	}
 	replica := a.replicas.of(id)
 	if replica == nil {
-		return nil, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
+		return picture, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
 	}
 	at, err := a.positionOf(ctx, id)
 	if err != nil {
-		return nil, err
+		return picture, err
 	}
 	for {
 		if stopped := replica.stopped.Load(); stopped != nil {
-			return nil, stopped
+			return picture, stopped
 		}
-		if picture, ok := replica.group.Picture(at.Epoch, at.Seq); ok {
+		look := func(s *shard.State) { picture.Slots = s.SlotRecords() }
+		if snapshot, ok := replica.group.Picture(at.Epoch, at.Seq, look); ok {
+			picture.WriterTo = snapshot
 			return picture, nil
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s is behind its "+
+			return picture, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s is behind its "+
 				"owner's: ask another node", a.node, id)}
 		}
 	}

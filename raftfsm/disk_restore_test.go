@@ -18,11 +18,11 @@ func seedOf(t *testing.T, n int) *shard.State {
 	g := w.loneGroup(t)
 	defer g.Shutdown()
 	lead(t, g).mustPut(t, n)
-	picture, ok := g.Picture(1, 1)
+	picture, ok := g.Picture(1, 1, func(*shard.State) {})
 	if !ok {
 		t.Fatal("there is no picture of an entry that was installed")
 	}
-	if _, ok := g.Picture(1<<50, 1); ok {
+	if _, ok := g.Picture(1<<50, 1, nil); ok {
 		t.Error("there is a picture of an entry that does not exist")
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "picture"))

@@ -71,13 +71,15 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return picture{f.state.Snapshot(), f.diverged}, nil
 }
 
-// picture returns a picture of the state once it has installed an entry of an epoch, or a later one.
-func (f *fsm) picture(epoch, seq uint64) (*shard.Snapshot, bool) {
+// picture returns a picture of the state once it has installed an entry of an epoch, or a later one. look is called with
+// the state as it is pictured.
+func (f *fsm) picture(epoch, seq uint64, look func(*shard.State)) (*shard.Snapshot, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state.Epoch() < epoch || f.state.Epoch() == epoch && f.state.Seq() < seq {
 		return nil, false
 	}
+	look(f.state)
 	return f.state.Snapshot(), true
 }
 

@@ -318,8 +318,11 @@ func (g *Group) View(read func(*shard.State)) { g.fsm.view(read) }
 func (g *Group) RecordBytes() int { return int(g.fsm.records.Load()) }
 
 // Picture returns a picture of the committed state if it has the entry at (epoch, seq); else false. The caller may
-// write it out while entries are being installed; until then it holds memory.
-func (g *Group) Picture(epoch, seq uint64) (*shard.Snapshot, bool) { return g.fsm.picture(epoch, seq) }
+// write it out while entries are being installed; until then it holds memory. look is called with the state as it is
+// pictured; it must not keep it.
+func (g *Group) Picture(epoch, seq uint64, look func(*shard.State)) (*shard.Snapshot, bool) {
+	return g.fsm.picture(epoch, seq, look)
+}
 
 // Status is a replica's position in its group, for people and metrics.
 type Status struct {

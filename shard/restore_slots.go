@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/stint-io/stint/shard/slot"
@@ -69,25 +70,41 @@ func (s *slotSources) has(source *State, key string) bool {
 	return err == nil && status.State == SlotUnknown
 }
 
-// MissingSlot returns a slot that is in none of the pictures of all data shards, and the shard which has it, or one
-// that leads to it: its picture must be taken anew. ok is false if there is none.
-func MissingSlot(pictures []*State) (at slot.ID, on ID, ok bool, err error) {
-	sources, err := newSlotSources(pictures)
-	if err != nil {
-		return 0, 0, false, err
+// SlotRecords returns the records of slots, for MissingSlots.
+func (s *State) SlotRecords() (b []byte) {
+	if !s.slotted {
+		return nil
+	}
+	for at := range slot.ID(slot.Count) {
+		if r, found := s.Lookup(slotKey(at)); found {
+			b = appendString(appendSlot(b, at), string(r.Value))
+		}
+	}
+	return b
+}
+
+// MissingSlots returns how many slots are in none of the pictures of a backup, by the SlotRecords of its data shards in
+// order: they moved while it was made. No restore takes such a backup.
+func MissingSlots(records [][]byte) (missing int, err error) {
+	sources := new(slotSources)
+	for id, b := range records {
+		for len(b) > 0 {
+			value, end, ok := stringAt(b, slotBytes)
+			if !ok {
+				return 0, errMalformedSlot
+			}
+			status, err := decodeSlotStatus(value)
+			if err != nil {
+				return 0, err
+			}
+			sources[binary.BigEndian.Uint16(b)%slot.Count].note(ID(id), &status)
+			b = b[end:]
+		}
 	}
 	for at := range sources {
-		if !sources[at].missing() {
-			continue
-		}
-		for _, s := range pictures {
-			status, _ := readSlotStatus(s, slot.ID(at))
-			if gone := status.State == SlotFrozen || status.State == SlotMoved; gone && status.Generation == sources[at].gone {
-				return slot.ID(at), status.Other, true, nil
-			}
-		}
+		missing += int(bit(sources[at].missing()))
 	}
-	return 0, 0, false, nil
+	return missing, nil
 }
 
 // problem refuses a backup that lacks a slot.

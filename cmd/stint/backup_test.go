@@ -1,10 +1,15 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/shard"
 )
 
 // A node that has no replica of a shard sends the command on to those that have one, which speak TLS as it does.
@@ -22,5 +27,27 @@ func TestOtherNodesAreAskedForABackupAsTheFirstIs(t *testing.T) {
 		if got, want := b.sources(t.Context(), "0"), []string{c.addr, c.want}; !slices.Equal(got, want) {
 			t.Errorf("from %s: %q, want %q", c.addr, got, want)
 		}
+	}
+}
+
+// A slot has left the one shard that is pictured: the file would be one that no restore takes, so there is none.
+func TestABackupThatLacksASlotIsNone(t *testing.T) {
+	f := &fakeCluster{picture: []byte("a picture"), status: api.ClusterStatus{ClusterID: "c",
+		Shards: []api.ShardStatus{{ID: 0}, {ID: shard.System}}}}
+	backup := func() (code int, said string) {
+		var out, err strings.Builder
+		file := filepath.Join(t.TempDir(), "backup")
+		code = run([]string{"backup", file, "--addr", f.serve(t)}, nil, &out, &err)
+		if _, missing := os.Stat(file); (missing == nil) != (code == 0) {
+			t.Errorf("exit code %d, and of the file: %v", code, missing)
+		}
+		return code, err.String()
+	}
+	if code, said := backup(); code != 0 {
+		t.Errorf("nothing has moved: %d %s", code, said)
+	}
+	f.slots = []byte("\x01\x02\x0b\x01\x04\x05\x01\x00\x00\x00\x00\x00\x00\x00") // slot 258 is on shard 1
+	if code, said := backup(); code != 1 || !strings.Contains(said, "1 of them are in no picture: make it again") {
+		t.Errorf("a slot has moved: %d %s", code, said)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,6 +31,7 @@ type fakeCluster struct {
 	pending  []uint32
 	err      error
 	picture  []byte
+	slots    []byte          // of each picture
 	secrets  api.SecretAdmin // nil: not known
 
 	upgrade     api.UpgradeStatus
@@ -131,10 +131,10 @@ func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 	return f.upgrade.KnownByAll, f.next("finish")
 }
 
-func (f *fakeCluster) Picture(context.Context, shard.ID) (io.WriterTo, error) {
+func (f *fakeCluster) Picture(context.Context, shard.ID) (api.Picture, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return bytes.NewReader(f.picture), f.next("picture")
+	return api.Picture{WriterTo: bytes.NewReader(f.picture), Slots: f.slots}, f.next("picture")
 }
 
 func (f *fakeCluster) RecordBackup(_ context.Context, _ time.Time, size uint64) error {

@@ -1188,8 +1188,11 @@ func (x *BackupRequest) GetShard() string {
 // BackupChunk is a piece of a picture, in order. Its format is internal; it ends with a checksum.
 type BackupChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 256 KiB.
-	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// At most 256 KiB; none in the first.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// In the first: which slots have moved to or from the shard, for the program that makes the backup. Those of all data
+	// shards together tell whether a slot that moved meanwhile is in none of the snapshots.
+	Slots         []byte `protobuf:"bytes,2,opt,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1227,6 +1230,13 @@ func (*BackupChunk) Descriptor() ([]byte, []int) {
 func (x *BackupChunk) GetData() []byte {
 	if x != nil {
 		return x.Data
+	}
+	return nil
+}
+
+func (x *BackupChunk) GetSlots() []byte {
+	if x != nil {
+		return x.Slots
 	}
 	return nil
 }
@@ -1812,9 +1822,10 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x06shards\x18\x01 \x01(\rR\x06shards\"\x13\n" +
 	"\x11SetShardsResponse\"%\n" +
 	"\rBackupRequest\x12\x14\n" +
-	"\x05shard\x18\x01 \x01(\tR\x05shard\"!\n" +
+	"\x05shard\x18\x01 \x01(\tR\x05shard\"7\n" +
 	"\vBackupChunk\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\"]\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x14\n" +
+	"\x05slots\x18\x02 \x01(\fR\x05slots\"]\n" +
 	"\x13RecordBackupRequest\x120\n" +
 	"\x05begun\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05begun\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x16\n" +
