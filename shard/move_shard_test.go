@@ -331,3 +331,16 @@ func TestTheRecordOfASlot(t *testing.T) {
 	}
 	w.must(origin+2, checkOf("p", other, 1))
 }
+
+// TestAMessageForAMovedSlotIsRefused: a former owner that answered for an operation would abort it.
+func TestAMessageForAMovedSlotIsRefused(t *testing.T) {
+	f, key := twoShards(t)
+	at := slotOf(key)
+	f.mover(at, 1).move(origin + 1)
+	for _, op := range []Op{AskHome, ResolveHome} {
+		r := Request{Op: op, Namespace: "default", Operation: &Operation{ID: "x", Op: Check, Home: at, Leg: at + 1, Fingerprint: 7}}
+		if err := f.worlds[0].refused(origin+2, r); err.Code != Moved || err.To != 1 || err.Slot != at {
+			t.Errorf("operation %d: %+v", op, err)
+		}
+	}
+}

@@ -79,6 +79,7 @@ var ofShard = []group{
 	{tests("shard", "TestCopiesOfAnOperationAreAnsweredByItsRuling"), edits{
 		"ruling-answered-anew": without(" || e.decidedAcross(e.r, at, answer)"),
 	}},
+	{tests("shard", "TestAMessageForAMovedSlotIsRefused"), edits{"message-for-a-former-owner": never}},
 	{tests("shard", "TestACopyOfANumberAsksWhereItsIDWent"), edits{"moved-answer-made-up": gone}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsID"), edits{"operation-extended-again": swap("found {", "found && false {")}},
 	{tests("shard", "TestAnExtensionOfAnOperationCountsOnceForItsNumber"), edits{
@@ -240,7 +241,6 @@ var ofShard = []group{
 	{tests("shard", "TestAKeyIsForgottenAfterItsMove"), edits{"forgotten-while-it-moves": never}},
 	{tests("shard", "TestDutiesMoveWithTheirSlot"), edits{
 		"frozen-slot-does-its-duties": never,
-		"message-for-a-former-owner":  never,
 	}},
 	{tests("shard", "TestASlotIsListedOnce"), edits{
 		"listed-on-both-shards": swap("shown.has(string(key))", "(shown.has(string(key)) || true)"),
