@@ -57,7 +57,7 @@ func (n *Node) assemble(policies *policy.Set) {
 		machine: &machine{dir: n.dir, replicas: n.replicas, budget: records, writes: writes}}
 	n.assembleAdmins()
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
-		reporter: n.reporter, changed: n.changed}
+		reporter: n.reporter, changed: n.changed, throttle: newComplaints()}
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
 		logger: logger, changed: n.changed}
 	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
@@ -106,7 +106,7 @@ func (n *Node) assembleAdmins() {
 		Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
 	out := func() outgoing {
 		return outgoing{now: n.config.now(), view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
-			poster: poster, pace: sinks.Pace, metrics: n.metrics, logger: n.config.Logger}
+			poster: poster, pace: sinks.Pace, metrics: n.metrics, logger: n.config.Logger, throttle: newComplaints()}
 	}
 	n.dispatcher = &dispatcher{outgoing: out()}
 	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
@@ -152,9 +152,9 @@ func (n *Node) assembleReconciler(records *recordBudget) {
 		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
 		budget:   records,
 		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
-		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample,
+		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample, throttle: newComplaints(),
 		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
-			handover: n.handover, logger: logger, changed: n.changed},
+			handover: n.handover, logger: logger, changed: n.changed, throttle: newComplaints()},
 		aligner: &aligner{view: n.view, peers: n.peers, handover: n.handover, tasks: n.tasks,
 			logger: logger, changed: n.changed},
 		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,

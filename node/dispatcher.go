@@ -165,7 +165,7 @@ func (d *dispatcher) outbox(r *replica) (events []shard.Event) {
 		var err error
 		r.group.View(func(s *shard.State) { page, err = shard.ReadEvents(s, q) })
 		if err != nil {
-			if d.throttle.due("outbox of "+r.Shard.String(), d.now()) {
+			if mayComplain(&d.throttle, "outbox of "+r.Shard.String(), d.now()) {
 				d.logger.Error("the outbox of a shard cannot be read: its events wait", "shard", r.Shard, "error", err)
 			}
 			return events
@@ -233,7 +233,7 @@ func (d *dispatcher) end(ctx context.Context, e endedTry) {
 		return
 	}
 	d.metrics.EventTried(e.Sink, e.End == notify.Delivered)
-	if e.End != notify.Delivered && d.throttle.due("sink "+e.Sink, d.now()) {
+	if e.End != notify.Delivered && mayComplain(&d.throttle, "sink "+e.Sink, d.now()) {
 		d.logger.Warn("a sink did not take an event; it is tried again", "sink", e.Sink, "event", e.Event, "why", e.Why)
 	}
 	if e.End == notify.Gone {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -26,7 +27,7 @@ type founder struct {
 	changed  notifier
 
 	formation *gossip.Formation // the one that this node proposed or accepted, as on its disk; nil: none
-	throttle  logThrottle
+	throttle  loglimit.Limit
 }
 
 // findCluster runs until this node belongs to a cluster, which it then does forever: one that it finds, or one that it
@@ -187,7 +188,7 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	}
 	founders, missing := f.founders(formation)
 	if len(missing) > 0 {
-		if f.throttle.due("missing founders", f.config.World.Now()) {
+		if mayComplain(&f.throttle, "missing founders", f.config.World.Now()) {
 			f.config.Logger.Info("the founders' addresses are not known yet", "missing", strings.Join(missing, " "))
 		}
 		return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/shard"
 )
@@ -25,7 +26,7 @@ type outgoing struct {
 
 	ledger   string    // what ids are made with; "": not read yet, and nothing can be sent
 	readAt   time.Time // when the sinks were read that learnSinks returned last
-	throttle logThrottle
+	throttle loglimit.Limit
 }
 
 // disable disables a sink, which has said that it takes nothing any more.
@@ -42,7 +43,7 @@ func (o *outgoing) disable(ctx context.Context, sink, why string) {
 // takes the ledger. While they cannot be read, what is known of them holds. The caller changes no sink of it.
 func (o *outgoing) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {
 	r, err := o.sinks.recent(ctx, maxAge)
-	if err != nil && ctx.Err() == nil && o.throttle.due("sinks", o.now()) {
+	if err != nil && ctx.Err() == nil && mayComplain(&o.throttle, "sinks", o.now()) {
 		o.logger.Warn("the sinks cannot be read: events and bills wait", "error", err)
 	}
 	if r.at.Equal(o.readAt) {

@@ -236,7 +236,7 @@ func (p *pusher) failing() map[string]string {
 }
 
 func (p *pusher) warn(s *notify.Sink, r *replica, err error) {
-	if err != nil && p.throttle.due("push to "+s.Name, p.now()) {
+	if err != nil && mayComplain(&p.throttle, "push to "+s.Name, p.now()) {
 		p.logger.Warn("bills are not pushed yet; they are tried again", "sink", s.Name, "shard", r.Shard, "error", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -51,7 +52,7 @@ type reconciler struct {
 	changed    notifier
 
 	current  atomic.Uint64 // version of the table as read after this process started, by a task; 0: not read
-	throttle logThrottle
+	throttle loglimit.Limit
 }
 
 // run reconciles until ctx ends.
@@ -126,7 +127,7 @@ func (c *reconciler) noteActed(which raftfsm.Replica, err error) {
 	case err == nil:
 	case errors.Is(err, ErrDisk):
 		c.noteLost(which, err)
-	case c.throttle.due(name, c.now()):
+	case mayComplain(&c.throttle, name, c.now()):
 		c.logger.Warn("a replica is not as the table wants it; trying again", "replica", name, "error", err)
 	}
 }

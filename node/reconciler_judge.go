@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -36,7 +37,7 @@ type judge struct {
 	handover *handover
 	logger   *slog.Logger
 	changed  notifier
-	throttle logThrottle
+	throttle loglimit.Limit
 }
 
 // look compares a replica's sums with the other voters' (R12), and closes it if its records are wrong. It reports
@@ -117,7 +118,7 @@ func (j *judge) lookAtDiverged(ctx context.Context, r *replica) (gone bool, err 
 		return false, nil
 	}
 	if err := j.canDoWithout(r); err != nil {
-		if j.throttle.due("dismissing "+r.name(), now) {
+		if mayComplain(&j.throttle, "dismissing "+r.name(), now) {
 			j.logger.Error("a replica whose records are wrong cannot be replaced now", "replica", r.name(), "error", err)
 		}
 		return false, nil

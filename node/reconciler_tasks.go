@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,7 +15,7 @@ type tasks struct {
 	now      func() time.Time
 	logger   *slog.Logger
 	changed  notifier // wakes the reconciler
-	throttle logThrottle
+	throttle loglimit.Limit
 
 	group   sync.WaitGroup
 	mu      sync.Mutex
@@ -23,7 +24,8 @@ type tasks struct {
 }
 
 func newTasks(ctx context.Context, now func() time.Time, logger *slog.Logger, changed notifier) *tasks {
-	return &tasks{ctx: ctx, now: now, logger: logger, changed: changed, running: make(map[string]bool)}
+	return &tasks{ctx: ctx, now: now, logger: logger, changed: changed, throttle: newComplaints(),
+		running: make(map[string]bool)}
 }
 
 // start runs f unless a task of that name is under way, and reports whether it runs f.
@@ -51,7 +53,7 @@ func (t *tasks) note(what string, err error) {
 	switch {
 	case err == nil:
 		t.changed.notify()
-	case t.ctx.Err() == nil && t.throttle.due(what, t.now()):
+	case t.ctx.Err() == nil && mayComplain(&t.throttle, what, t.now()):
 		t.logger.Info(what+" did not work; trying again", "error", err)
 	}
 }
