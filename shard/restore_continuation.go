@@ -42,11 +42,13 @@ func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 		c.states = append(c.states, newest.successor(id, r.At))
 	}
 	c.slotless = make([]slotless, len(c.states))
-	var err error
-	if c.sources, err = newSlotSources(backup); err == nil {
-		err = c.sources.problem() //mutant:restore-without-a-slot
+	c.sources = new(slotSources)
+	for _, s := range backup {
+		if err := c.sources.read(s.id, s.SlotRecords()); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
+	if err := c.sources.problem(); err != nil { //mutant:restore-without-a-slot
 		return nil, err
 	}
 	return c, c.makeMark(backup)

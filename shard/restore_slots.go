@@ -20,21 +20,21 @@ type slotSource struct {
 	gone       uint64 // highest generation in which a shard has given the slot away for good
 }
 
-func newSlotSources(backup []*State) (*slotSources, error) {
-	sources := new(slotSources)
-	for _, s := range backup {
-		if !s.slotted {
-			continue
+// read notes the SlotRecords of a shard of the backup.
+func (s *slotSources) read(id ID, records []byte) error {
+	for len(records) > 0 {
+		value, end, ok := stringAt(records, slotBytes)
+		if !ok {
+			return errMalformedSlot
 		}
-		for at := range sources {
-			status, err := readSlotStatus(s, slot.ID(at))
-			if err != nil {
-				return nil, err
-			}
-			sources[at].note(s.id, &status)
+		status, err := decodeSlotStatus(value)
+		if err != nil {
+			return err
 		}
+		s[binary.BigEndian.Uint16(records)%slot.Count].note(id, &status)
+		records = records[end:]
 	}
-	return sources, nil
+	return nil
 }
 
 func (s *slotSource) note(id ID, status *SlotStatus) {
@@ -88,17 +88,8 @@ func (s *State) SlotRecords() (b []byte) {
 func MissingSlots(records [][]byte) (missing int, err error) {
 	sources := new(slotSources)
 	for id, b := range records {
-		for len(b) > 0 {
-			value, end, ok := stringAt(b, slotBytes)
-			if !ok {
-				return 0, errMalformedSlot
-			}
-			status, err := decodeSlotStatus(value)
-			if err != nil {
-				return 0, err
-			}
-			sources[binary.BigEndian.Uint16(b)%slot.Count].note(ID(id), &status)
-			b = b[end:]
+		if err := sources.read(ID(id), b); err != nil {
+			return 0, err
 		}
 	}
 	for at := range sources {

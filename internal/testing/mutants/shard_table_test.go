@@ -248,7 +248,7 @@ var ofShard = []group{
 	}},
 	{tests("shard", "TestARestoreTakesASlotFromItsOwner"), edits{
 		"restore-takes-a-former-owner": without(" || generation > s.generation"),
-		"restore-without-a-slot":       gone,
+		"restore-without-a-slot":       never,
 	}},
 	{tests("shard", "TestAnotherNumberOfShardsDecidesAlike"), edits{
 		"moved-key-forgets-a-revision": instead("if err := error(nil); err != nil {"),
