@@ -146,10 +146,8 @@ func (b *batch) checkIDTime(r *Request) *Error {
 func (b *batch) counter(r *Request, i int, p *policy.Policy, limits []policy.Limit) (*counter, *Error) {
 	entry := &r.Entries[i]
 	b.scratch = appendCounterKey(b.scratch[:0], r.Namespace, policyPart(entry), entry.Key)
-	if b.slotted || b.at.Slots != nil {
-		if err := b.elsewhere(slotBefore(b.scratch, len(entry.Key))); err != nil { //mutant:frozen-slot-counts
-			return nil, err
-		}
+	if err := b.elsewhere(slotBefore(b.scratch, len(entry.Key))); err != nil { //mutant:frozen-slot-counts
+		return nil, err
 	}
 	if c := b.metCounter(b.scratch); c != nil {
 		return c, nil

@@ -12,7 +12,20 @@ import (
 // slotFormat is the first byte of the record of a slot.
 const slotFormat = 1
 
-func slotKey(at slot.ID) string { return string(appendSlot([]byte{slotRecord}, at)) }
+// slotKeys has the keys of the records of all slots, one after the other, so that a lookup makes none: once a slot has
+// moved, each request looks for its own.
+var slotKeys = func() string {
+	var b []byte
+	for at := range slot.ID(slot.Count) {
+		b = appendSlot(append(b, slotRecord), at)
+	}
+	return string(b)
+}()
+
+func slotKey(at slot.ID) string {
+	const bytes = 1 + slotBytes
+	return slotKeys[bytes*int(at):][:bytes]
+}
 
 // IsSlotRecord reports whether a key is that of the record of a slot. It is for Views that lie on a State
 // (View.HasSlotRecords).
