@@ -29,7 +29,7 @@ type paths [everyReading]string
 //
 //	%2F, %5C            a slash (nginx, IIS), or a letter (Express); "%2f" or "%5c" in the second path
 //	/a;x=1/b            a parameter that is cut off (Tomcat, Jetty), or a part of the name (Express)
-//	/a%20, /a.          white space, dots and bytes that are no text at an end of a name: they are dropped (trim, Windows), or a part of it
+//	/a%20, /a., /a!     white space, dots and bytes that are no text at an end of a name: they are dropped (trim, Windows), or a part of it
 //	//a/b               the host a (parse_url of PHP), or a name
 //
 // A target that no ordinary client sends, and that servers read in too many ways, is refused.
@@ -159,8 +159,8 @@ func cleanPath(path string, way reading) string {
 }
 
 // isLoose reports whether some servers drop a character at the beginning or end of a name. A byte that is not text may
-// be white space in another character set.
-func isLoose(r rune) bool { return r == '.' || isSpace(r) }
+// be white space in another character set; Envoy reports it as "!".
+func isLoose(r rune) bool { return r == '.' || r == '!' || isSpace(r) } //mutant:byte-that-is-no-text-leaves-a-route
 
 func isSpace(r rune) bool { return r == utf8.RuneError || unicode.In(r, unicode.Z, unicode.C) }
 

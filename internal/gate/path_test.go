@@ -47,6 +47,8 @@ func TestAPathHasOneSpelling(t *testing.T) {
 		"//shop.example/login":  "/shop.example/login /login",
 		"/login.":               "/login. /login",
 		"/login%20":             "/login  /login",
+		"/login!":               "/login! /login",
+		"/lo!gin":               "/lo!gin",
 		"/%e3%80%80login/a":     "/　login/a /login/a",
 		"/login%a0/a":           "/login\xa0/a /login/a",
 		"//a/b%20":              "/a/b  /a/b /b  /b",
