@@ -266,6 +266,8 @@ func TestWithoutAnIdentityTheGateSaysWhatCounts(t *testing.T) {
 		}
 	}
 	// Another field that is missing does not hide a bad token.
+		"two, joined":                      {"/login", "401", []string{"Authorization: Basic eDp5,bearer good"}},
+		"a list that is no token":          {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Digest username=x, realm=y"}},
 	const both = `    identity: [jwt, ip]
     jwt: {jwks: https://a.b/k, issuer: i, audience: a}
     on_missing: skip

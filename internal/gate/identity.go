@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/stint-io/stint/policy"
@@ -81,6 +82,7 @@ func (s *sender) first() (string, error) {
 
 func (s *sender) user() (string, error) {
 	header, many := s.q.one("Authorization")
+	many = many || joinedToken.MatchString(header) //mutant:second-token-behind-a-comma
 	// A site may accept more than a space after the scheme. If the gate took that for another scheme, the request would
 	// count as one without a token.
 	scheme, token := header, ""
@@ -100,6 +102,9 @@ func (s *sender) user() (string, error) {
 	}
 	return "user:" + subject, err
 }
+
+// joinedToken matches a token in another line of the header: a proxy may join lines with commas (RFC 9110, 5.3).
+var joinedToken = regexp.MustCompile(`(?i),[ \t]*bearer`)
 
 // key returns the identity of an API key. It is one only on a route that refuses unknown keys: elsewhere each key that
 // a client invents would have a count of its own.

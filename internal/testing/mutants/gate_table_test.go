@@ -8,9 +8,10 @@ var ofGate = []group{
 		"no-method-is-get":           without(`method == "" || `),
 	}},
 	{tests("internal/gate", "TestTheFirstIdentityCountsAndABadOneIsRefused"), edits{
-		"invented-api-key-counts": without("!s.route.knowsKeys || "),
-		"bad-token-skipped":       swap("unproven(err)", "errMissing"),
-		"token-behind-a-tab":      swap("r <= ' ' || r > '~'", "r == ' '"),
+		"second-token-behind-a-comma": gone,
+		"invented-api-key-counts":     without("!s.route.knowsKeys || "),
+		"bad-token-skipped":           swap("unproven(err)", "errMissing"),
+		"token-behind-a-tab":          swap("r <= ' ' || r > '~'", "r == ' '"),
 	}},
 	{tests("internal/gate", "TestWithoutAnIdentityTheGateSaysWhatCounts"), edits{
 		"missing-field-hides-refusal": without(" && (err == nil || errors.Is(err, errMissing))"),
