@@ -15,6 +15,9 @@ type Question struct {
 	Host   string
 	Path   string // after /gate/NAME, percent-encoded; "" if there is nothing
 	Header http.Header
+	// Reported means that all fields but Peer come from a message of the proxy about a request. They are believed only
+	// if Peer is a trusted proxy.
+	Reported bool
 }
 
 // one returns the value of a header that occurs once. many means that it occurs more often, so that its value is
@@ -45,12 +48,15 @@ type request struct {
 // asked returns the request that a question is about. A client may have sent any headers on a connection that is not
 // from a trusted proxy: such a question is about itself, and is refused if its headers say otherwise.
 func (g *Gate) asked(q *Question) (request, error) {
-	//mutant:strangers-question-is-root
-	if q.Path == "" && g.Ignores(q) { // taken for "/", it could pass without a route
-		return request{}, &Refusal{http.StatusBadRequest, "headers say which request this is about, and come from an address that is not in " +
-			"the gate's trusted_proxies: only those are believed"}
+	//mutant:strangers-question-is-root //mutant:stranger-reports-a-request
+	if (q.Path == "" || q.Reported) && g.Ignores(q) { // taken for "/", it could pass without a route
+		return request{}, &Refusal{http.StatusBadRequest, "the address that says which request this is about is not in the gate's " +
+			"trusted_proxies: only those are believed"}
 	}
-	if !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
+	if q.Reported && (q.Method == "" || q.Path == "") { //mutant:report-without-a-path-is-root
+		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: a method and a path"}
+	}
+	if q.Reported || !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
 		return spelled(q.Method, q.Host, q.Path)
 	}
 	if g.rules.Proxy == policy.ProxyAny && q.Path != "" {
@@ -79,13 +85,13 @@ func (g *Gate) asked(q *Question) (request, error) {
 	return *found, nil
 }
 
-// Ignores reports whether a question has headers that describe a request, but is not from a trusted proxy: it may be
-// from a proxy that the gate should trust.
+// Ignores reports whether a question describes another request, in headers or as a report, but is not from a trusted
+// proxy: it may be from a proxy that the gate should trust.
 func (g *Gate) Ignores(q *Question) bool {
-	if g.rules.Proxy == policy.ProxyPath || g.proxies.Trust(q.Peer) {
+	if g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath && !q.Reported {
 		return false
 	}
-	return slices.ContainsFunc(forwards, func(f forward) bool { return len(q.Header[f.uri]) > 0 })
+	return q.Reported || slices.ContainsFunc(forwards, func(f forward) bool { return len(q.Header[f.uri]) > 0 })
 }
 
 // forward is the headers in which a kind of proxy describes the request.

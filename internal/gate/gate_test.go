@@ -174,6 +174,41 @@ func TestHeadersCountOnlyFromATrustedProxy(t *testing.T) {
 	}
 }
 
+// A report says what was asked, whatever the headers say; a stranger's report is refused, and so is one without a
+// method or a path, which could pass for "/".
+func TestAReportCountsOnlyFromATrustedProxy(t *testing.T) {
+	forged := []string{"X-Original-Method: GET", "X-Original-Uri: /free", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free"}
+	for _, proxy := range []string{"", "    proxy: nginx\n", "    proxy: x-forwarded\n", "    proxy: path\n"} {
+		g := made(t, "    trusted_proxies: [10.0.0.0/8]\n"+proxy+"    no_match: allow\n    routes:\n"+
+			`      - {match: {method: POST, host: shop.example, path: /login}, entries: [{policy: login, key: "{ip}"}]}`+"\n")
+		for name, c := range map[string]struct {
+			peer, method, path string
+			route, refused     bool
+		}{
+			"a proxy":                {"10.1.1.1:5", "POST", "/login?next=/", true, false},
+			"another spelling":       {"10.1.1.1:5", "POST", "//%6Cogin", true, false},
+			"another method":         {"10.1.1.1:5", "GET", "/login", false, false},
+			"a stranger":             {"192.0.2.1:5", "POST", "/login", false, true},
+			"a stranger, and /":      {"192.0.2.1:5", "GET", "/", false, true},
+			"no address":             {"", "POST", "/login", false, true},
+			"a proxy without a path": {"10.1.1.1:5", "POST", "", false, true},
+			"without a method":       {"10.1.1.1:5", "", "/login", false, true},
+			"a way up":               {"10.1.1.1:5", "POST", "/login/..", false, true},
+		} {
+			q := question(c.method, "shop.example:443", c.path, forged...)
+			q.Peer, q.Reported = c.peer, true
+			r, err := g.Match(q)
+			var refusal *Refusal
+			if refused := errors.As(err, &refusal) && refusal.Status == http.StatusBadRequest; refused != c.refused || (r != nil) != c.route {
+				t.Errorf("%q, %s: route %v, %v", proxy, name, r, err)
+			}
+			if stranger := !strings.HasPrefix(c.peer, "10."); g.Ignores(q) != stranger {
+				t.Errorf("%q, %s: it is said to be ignored: %v", proxy, name, !stranger)
+			}
+		}
+	}
+}
+
 // nobody verifies no token.
 func nobody(string) (string, error) { return "", errors.New("a token was looked at") }
 
@@ -231,6 +266,8 @@ func TestTheFirstIdentityCountsAndABadOneIsRefused(t *testing.T) {
 		"a token behind a tab":             {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: Bearer\tgood"}},
 		"behind something else":            {"/login", "401", []string{"Authorization: Bearer\xa0good"}},
 		"two tokens":                       {"/login", "401", []string{"Authorization: Bearer good", "Authorization: Bearer good"}},
+		"two, joined":                      {"/login", "401", []string{"Authorization: Basic eDp5,bearer good"}},
+		"a list that is no token":          {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Digest username=x, realm=y"}},
 		"a token that nobody can look at":  {"/login", "no keys yet", []string{"Authorization: Bearer later"}},
 		"a token where only the ip counts": {"/ip", "login ip:203.0.113.7 1", []string{"Authorization: Bearer bad"}},
 		"a password":                       {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Basic eDp5"}},
@@ -266,8 +303,6 @@ func TestWithoutAnIdentityTheGateSaysWhatCounts(t *testing.T) {
 		}
 	}
 	// Another field that is missing does not hide a bad token.
-		"two, joined":                      {"/login", "401", []string{"Authorization: Basic eDp5,bearer good"}},
-		"a list that is no token":          {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Digest username=x, realm=y"}},
 	const both = `    identity: [jwt, ip]
     jwt: {jwks: https://a.b/k, issuer: i, audience: a}
     on_missing: skip

@@ -7,6 +7,10 @@ var ofGate = []group{
 		"either-proxy-believed":      never,
 		"no-method-is-get":           without(`method == "" || `),
 	}},
+	{tests("internal/gate", "TestAReportCountsOnlyFromATrustedProxy"), edits{
+		"stranger-reports-a-request":    without(" || q.Reported"),
+		"report-without-a-path-is-root": never,
+	}},
 	{tests("internal/gate", "TestTheFirstIdentityCountsAndABadOneIsRefused"), edits{
 		"second-token-behind-a-comma": gone,
 		"invented-api-key-counts":     without("!s.route.knowsKeys || "),
