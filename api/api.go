@@ -162,6 +162,7 @@ func New(c Config) *API {
 	a.registerOthers(c.Metrics)
 	g.ops["/metrics"] = auth.Observe
 	a.gates = c.gates(limits, reports)
+	extAuthzService{a.gates}.register(d)
 	g.ops[gates.Prefix] = auth.Check
 	inside := g.keepOut(a.gates.Before(d.mux))
 	a.http = g.await(newBrowsers(c.Hosts, g).keepOut(bound(inside, c.Port, &g.admission)))
@@ -214,7 +215,7 @@ func (a *API) registerOthers(metrics http.Handler) {
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
 		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName, stintv1connect.SinkServiceName,
-		envoyServiceName, grpchealth.HealthV1ServiceName)
+		envoyServiceName, extAuthzServiceName, grpchealth.HealthV1ServiceName)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })

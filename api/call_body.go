@@ -35,6 +35,8 @@ type exchange struct {
 	admission *admission
 	taken     int64 // entries taken from admission
 	message   any   // of the call; nil until it is admitted
+	// If the call asked a gate by a procedure: the gate's path and the code of its answer, which are those of the event.
+	gate, gateCode string
 
 	trace trace.Call
 	event decisions.Event // what is known so far; reporter.ended completes it

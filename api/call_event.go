@@ -180,7 +180,11 @@ func (g *gatekeeper) coded(
 		coded = codedError(err)
 		code = coded.Code().String()
 	}
-	g.reporter.ended(exchangeOf(ctx), procedure, code, began, err)
+	x := exchangeOf(ctx)
+	if x.gate != "" {
+		procedure, code = x.gate, x.gateCode
+	}
+	g.reporter.ended(x, procedure, code, began, err)
 	return coded
 }
 

@@ -19,7 +19,7 @@ import (
 type unaryFastPath[Req, Res any, P pointer[Req]] struct {
 	gate      *gatekeeper
 	procedure string
-	answer    func(context.Context, P) (*Res, error)
+	answer    func(context.Context, *call[Req, P]) (*Res, error)
 	otherwise http.Handler
 }
 

@@ -128,7 +128,7 @@ func serviceOf(procedure string) string {
 
 // unaryGRPC answers a unary procedure. A call keeps its room until grpc-go has the answer.
 func unaryGRPC[Req, Res any, P pointer[Req]](
-	d *registry, procedure string, answer func(context.Context, P) (*Res, error),
+	d *registry, procedure string, answer func(context.Context, *call[Req, P]) (*Res, error),
 ) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) error {
 		var c call[Req, P]

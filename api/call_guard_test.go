@@ -77,7 +77,7 @@ func (k *tokens) revoke(name string) {
 	k.learn()
 }
 
-// procedures lists every procedure of the contract, and Envoy's.
+// procedures lists every procedure of the contract, and those of Envoy.
 func procedures(t *testing.T) (all []string) {
 	t.Helper()
 	protoregistry.GlobalFiles.RangeFilesByPackage("stint.v1", func(file protoreflect.FileDescriptor) bool {
@@ -92,7 +92,7 @@ func procedures(t *testing.T) (all []string) {
 	if len(all) < 20 {
 		t.Fatalf("the contract has %d procedures", len(all))
 	}
-	return append(all, EnvoyProcedure)
+	return append(all, EnvoyProcedure, ExtAuthzProcedure)
 }
 
 // unread fails the test when the body of a request is read.

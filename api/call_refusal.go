@@ -77,14 +77,15 @@ func errorJSON(code connect.Code, text string) []byte {
 	return written.Bytes()
 }
 
-// written keeps the body of an answer in memory.
+// written keeps an answer in memory.
 type written struct {
 	bytes.Buffer
 	header http.Header
+	status int
 }
 
 // Header implements http.ResponseWriter.
 func (w *written) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *written) WriteHeader(int) {}
+func (w *written) WriteHeader(status int) { w.status = status }

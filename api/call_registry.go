@@ -57,6 +57,14 @@ func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure stri
 	if d.unavailable != nil {
 		answer = func(context.Context, P) (*Res, error) { return nil, d.unavailable }
 	}
+	everyCall(d, op, procedure, func(ctx context.Context, c *call[Req, P]) (*Res, error) { return admitted(ctx, c, answer) },
+		options...)
+}
+
+// everyCall registers the handler of one procedure as unary does, but the handler also gets calls that cannot be read,
+// or have no time left, and takes room for them itself.
+func everyCall[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
+	answer func(context.Context, *call[Req, P]) (*Res, error), options ...connect.HandlerOption) {
 	otherwise := connect.NewUnaryHandler(procedure,
 		func(ctx context.Context, r *connect.Request[call[Req, P]]) (*connect.Response[Res], error) {
 			response, coded := serve(ctx, d.gate, procedure, r.Msg, answer)
@@ -71,12 +79,13 @@ func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure stri
 
 // serve answers a call at any entry point: it sets a missing deadline, gives an error its code, and reports the end.
 func serve[Req, Res any, P pointer[Req]](
-	ctx context.Context, g *gatekeeper, procedure string, c *call[Req, P], answer func(context.Context, P) (*Res, error),
+	ctx context.Context, g *gatekeeper, procedure string, c *call[Req, P],
+	answer func(context.Context, *call[Req, P]) (*Res, error),
 ) (*Res, *connect.Error) {
 	began := time.Now()
 	ctx, cancel := g.bounded(ctx)
 	defer cancel()
-	response, err := admitted(ctx, c, answer)
+	response, err := answer(ctx, c)
 	return response, g.coded(ctx, procedure, began, err)
 }
 

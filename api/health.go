@@ -19,7 +19,7 @@ type health struct{ ready func() error }
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
 	switch r.Service {
 	case "", stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName, envoyServiceName, envoyHealthName:
+		stintv1connect.ObserveServiceName, envoyServiceName, envoyHealthName, extAuthzServiceName:
 	default:
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no service is named %q here", r.Service))
 	}

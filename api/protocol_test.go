@@ -249,7 +249,7 @@ func TestReflectionListsTheServices(t *testing.T) {
 }
 
 func testReflectionListsTheServices(t *testing.T, _ *world, conn *grpc.ClientConn) {
-	want := []string{"envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health", "stint.v1.ClusterService",
+	want := []string{"envoy.service.auth.v3.Authorization", "envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health", "stint.v1.ClusterService",
 		"stint.v1.LimitService", "stint.v1.ObserveService", "stint.v1.PolicyService", "stint.v1.SecretService", "stint.v1.SinkService", "stint.v1.TokenService"}
 	// Both versions have the same messages; grpcurl and others still use the older one.
 	for _, version := range []string{"v1", "v1alpha"} {

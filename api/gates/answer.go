@@ -28,6 +28,9 @@ const Unchecked = "The request was not carried out, since its limits could not b
 // problemChallenge is our own type, as there is no registered one.
 const problemChallenge = "urn:stint:problem:challenge"
 
+// FailedHeader marks a request that passes without a decision.
+const FailedHeader = "Stint-Failed"
+
 // outcomeHeader marks a 403 that asks for a challenge, even where ?deny=403 gives every answer this status.
 const outcomeHeader = "X-Stint-Outcome"
 

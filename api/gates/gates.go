@@ -75,24 +75,39 @@ func (g *Gates) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/1.1 would wait for the body; other protocols do not
 	name, path := pathOf(r)
-	at := g.rules.current(g.Policies()).gates[name]
 	a := answer{w: w, codeOf: g.CodeOf, masked: path == "" && r.URL.RawQuery == "deny=403"}
+	at, code := g.ask(r.Context(), &a, name,
+		&gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header})
+	g.Ended(r.Context(), at, code, begun)
+}
+
+// Answer answers the question of a proxy that does not ask by HTTP as ServeHTTP would. It returns the path of the gate
+// and the code for the event of the call.
+func (g *Gates) Answer(ctx context.Context, w http.ResponseWriter, name string, q *gate.Question) (path, code string) {
+	return g.ask(ctx, &answer{w: w, codeOf: g.CodeOf}, name, q)
+}
+
+// Refuse answers a question that cannot be read. It returns what Answer does.
+func Refuse(w http.ResponseWriter, r *gate.Refusal) (path, code string) {
+	return Prefix, (&answer{w: w}).refuse(r)
+}
+
+// ask answers a question at a gate, if there is such a gate, and returns the path of the gate and the code.
+func (g *Gates) ask(ctx context.Context, a *answer, name string, q *gate.Question) (path, code string) {
+	at := g.rules.current(g.Policies()).gates[name]
 	if at == nil {
 		a.problem(http.StatusNotFound, "", "There is no such gate.")
-		g.Ended(r.Context(), Prefix, connect.CodeNotFound.String(), begun)
-		return
+		return Prefix, connect.CodeNotFound.String()
 	}
-	q := &gate.Question{Peer: r.RemoteAddr, Method: r.Method, Host: r.Host, Path: path, Header: r.Header}
 	a.denied = at.gate.Rules().Denied
 	if at.gate.Ignores(q) {
-		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if _, ok := g.ignored.Allow(host, begun); ok && err == nil {
-			g.Logger.Warn("a gate ignores what the headers say was asked, since they come from an address that is not "+
-				"in its trusted_proxies", "gate", name, "address", host)
+		host, _, err := net.SplitHostPort(q.Peer)
+		if _, ok := g.ignored.Allow(host, time.Now()); ok && err == nil {
+			g.Logger.Warn("a gate ignores what a proxy says was asked, since its address is not in trusted_proxies",
+				"gate", name, "address", host)
 		}
 	}
-	code := g.answer(r.Context(), &a, at, q)
-	g.Ended(r.Context(), Prefix+name, code, begun)
+	return Prefix + name, g.answer(ctx, a, at, q)
 }
 
 // pathOf returns the name of the gate and the rest of the path, as sent: URL.EscapedPath would write "a%2Fb|" as
@@ -186,7 +201,7 @@ func (a *answer) undecided(err error, open bool) (code string) {
 		a.problem(http.StatusForbidden, "", "The sender is not known.")
 		return connect.CodePermissionDenied.String()
 	case open && a.mayOpen(err): //mutant:closed-fails-open //mutant:unauthorized-proxy-opens
-		a.w.Header().Set("Stint-Failed", "open")
+		a.w.Header().Set(FailedHeader, "open")
 		a.pass(nil)
 		return "failed_open"
 	}

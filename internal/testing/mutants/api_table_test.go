@@ -84,6 +84,10 @@ var ofAPI = []group{
 		"gone-visitor-undecided": instead("return connect.CodeCanceled.String()"),
 		"gone-visitor-passes":    swap("false", "route.Open()"),
 	}},
+	{tests("api", "TestWhatAProxyReportsToAGate"), edits{
+		"unreadable-message-is-an-error": instead("if err := c.problem(); err != nil { return nil, err }; if err := c.problem(); err != nil {"),
+		"proxys-visitor-names-itself":    gone,
+	}},
 	{tests("api", "TestALimitOfARequestIsNotSoft"), edits{"request-brings-soft-limit": never}},
 	{tests("api/gates", "TestAGateAsksForAChallenge"), edits{"challenge-looks-like-denial": never}},
 	{tests("api", "TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt"), edits{
