@@ -79,6 +79,9 @@
 // Envoy takes every error for its fail mode, so a key that its policy does not know is over the limit, and not an
 // error. A request that was counted while its caller went away ends as aborted.
 //
+// extAuthzService answers envoy.service.auth.v3: it translates what Envoy reports into a question at a gate (package
+// api/gates), and the gate's answer back. It never answers with an error, either.
+//
 // # Watching
 //
 // Each decision, through any entry point and on the Redis port, becomes one event (package internal/observe/decisions).
