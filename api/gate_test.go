@@ -330,6 +330,12 @@ gates:
     routes:
       - {match: {prefix: /login}, entries: [{policy: login, key: "{identity}"}]}
       - {match: {}, entries: [{policy: per-user, key: "{identity}"}]}
+  reports:
+    trusted_proxies: [127.0.0.0/8]
+    identity: [jwt]
+    jwt: {jwks: "`+jwks+`", issuer: "https://id.example", audience: shop}
+    no_match: deny
+    routes: [{match: {}, entries: [{policy: per-user, key: "{identity}"}]}]
 `))
 		if err != nil {
 			t.Fatal(err)
@@ -346,8 +352,19 @@ gates:
 	if r := w.decider.requests(); r[0].Entries[0].Key != "user:ann" {
 		t.Errorf("counted %+v", r[0])
 	}
+	conn := w.dial(w.grpcAddr)
+	w.counted()
+	if got := outcomeByGRPC(t.Context(), t, conn, reported("reports", "GET", "/", "Authorization: Bearer "+sign("bob"))); got != "200 " ||
+		w.decider.requests()[0].Entries[0].Key != "user:bob" {
+		t.Errorf("by gRPC: %s %+v", got, w.decider.requests())
+	}
 	forged := sign("ann")
-	status, header, body := w.ask("/gate/web?deny=403", "Authorization: Bearer "+forged[:len(forged)-8]+"AAAAAAAA")
+	forged = forged[:len(forged)-8] + "AAAAAAAA"
+	if got := outcomeByGRPC(t.Context(), t, conn, reported("reports", "GET", "/", "Authorization: Bearer "+forged)); got[:3] != "401" ||
+		!strings.Contains(got, "Www-Authenticate: Bearer") {
+		t.Errorf("a forged token by gRPC: %s", got)
+	}
+	status, header, body := w.ask("/gate/web?deny=403", "Authorization: Bearer "+forged)
 	if status != 401 || header.Get("WWW-Authenticate") != "Bearer" || header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("a forged token: %d %v %q", status, header, body)
 	}

@@ -243,6 +243,12 @@ func TestWhatAProxyReportsToAGate(t *testing.T) {
 				t.Errorf("%s: %s, counted %q, want %s and %q", name, got, key, c.status, c.of)
 			}
 		}
+		w.counted()
+		big := reported("", "GET", "/", "Cookie: "+strings.Repeat("x", bodyBytesMax))
+		if answer, err := authv3.NewAuthorizationClient(conn).Check(t.Context(), big); status.Code(err) != codes.InvalidArgument &&
+			answer.GetDeniedResponse().GetStatus().GetCode() != 400 || len(w.decider.requests()) > 0 {
+			t.Errorf("a message above the bound: %v %v, counted %v", err, answer, w.decider.requests())
+		}
 		// An older Envoy sends bytes that are no text, in a message that cannot be read. It would let an error pass, with
 		// failure_mode_allow.
 		data, err := proto.Marshal(reported("", "POST", "/login_"))
@@ -257,6 +263,26 @@ func TestWhatAProxyReportsToAGate(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Web pages may not report to a gate, though proxies may ask it by any name.
+func TestPagesReportNothingToAGate(t *testing.T) {
+	w := newGateWorld(t, nil)
+	for host, want := range map[string]int{"evil.example": 421, "": 200} {
+		r, err := http.NewRequest(http.MethodPost, w.url+ExtAuthzProcedure, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		r.Header.Set("Content-Type", "application/json")
+		if status, _, body := w.send(r); status != want {
+			t.Errorf("as %q: %d %s", host, status, body)
+		}
+	}
+	conn := w.dial(strings.TrimPrefix(w.url, "http://"), grpc.WithAuthority("outbound_.7403_._.stint.default.svc.cluster.local"))
+	if got := outcomeByGRPC(t.Context(), t, conn, reported("web", "GET", "/")); got[:3] != "200" {
+		t.Errorf("Istio's name: %s", got)
+	}
 }
 
 // The proxy's token is in the metadata of its call. Those of its visitors are in the message, and open nothing.
