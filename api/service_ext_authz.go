@@ -35,7 +35,7 @@ const (
 type extAuthzService struct{ gates *gates.Gates }
 
 func (s extAuthzService) register(d *registry) {
-	everyCall(d, auth.Check, ExtAuthzProcedure, s.check)
+	everyCall(d, auth.Check, ExtAuthzProcedure, s.check) //mutant:full-node-is-an-error
 }
 
 func (s extAuthzService) check(

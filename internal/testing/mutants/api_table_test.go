@@ -88,6 +88,10 @@ var ofAPI = []group{
 		"unreadable-message-is-an-error": instead("if err := c.problem(); err != nil { return nil, err }; if err := c.problem(); err != nil {"),
 		"proxys-visitor-names-itself":    gone,
 	}},
+	{tests("api", "TestBothDoorsOfAGateAgree"), edits{
+		"full-node-is-an-error": swap("s.check", "func(ctx context.Context, c *call[authv3.CheckRequest, *authv3.CheckRequest]) "+
+			"(*authv3.CheckResponse, error) { if err := enter(ctx, &c.message); err != nil { return nil, err }; return s.check(ctx, c) }"),
+	}},
 	{tests("api", "TestALimitOfARequestIsNotSoft"), edits{"request-brings-soft-limit": never}},
 	{tests("api/gates", "TestAGateAsksForAChallenge"), edits{"challenge-looks-like-denial": never}},
 	{tests("api", "TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt"), edits{
