@@ -30,8 +30,9 @@ func dialServiceManager(logger *slog.Logger) serviceManager {
 	return serviceManager{conn}
 }
 
-// A start asks for this much time, and asks again long before it has passed.
-const extendBy, extendEvery = 30 * time.Second, 10 * time.Second
+// A start asks for this much time, and asks again long before it has passed: every second, so that the status is the
+// reason of now.
+const extendBy, extendEvery = 30 * time.Second, time.Second
 
 // starting asks for more time until the returned function is called, and reports what the start waits for. A start
 // takes as long as a log and other nodes take: a manager that ended the process would only make it begin again.
