@@ -71,6 +71,16 @@ func TestGoRedisCountsOverBothProtocols(t *testing.T) {
 					t.Errorf("RESP%d: CL.THROTTLE: %v, %v", protocol, got, err)
 				}
 			}
+			const atMost, hit = "054143318f521948424aa25df61d7f7ba835a9d7", "81dbecea94d2d10514719b20ed51faf711529d9d"
+			if got, err := c.EvalSha(ctx, atMost, []string{key}, 3, 1, 3600, 5).Result(); fmt.Sprint(got) != "[3 0 -1 10800]" || err != nil {
+				t.Errorf("RESP%d: a script that takes what fits: %v, %v", protocol, got, err)
+			}
+			if got, err := c.EvalSha(ctx, hit, []string{key + "hits"}, 0, 60_000).Result(); fmt.Sprint(got) != "[1 60000]" || err != nil {
+				t.Errorf("RESP%d: a script that counts: %v, %v", protocol, got, err)
+			}
+			if err := c.Eval(ctx, "return 1", nil).Err(); err == nil || !strings.Contains(err.Error(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db") {
+				t.Errorf("RESP%d: an unknown script: %v", protocol, err)
+			}
 			if got, err := c.Do(ctx, "STINT.CHECK", "stock", key, 100).Result(); err != nil || !strings.Contains(fmt.Sprint(got), "stock/total") {
 				t.Errorf("RESP%d: STINT.CHECK: %v, %v", protocol, got, err)
 			}

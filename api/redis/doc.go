@@ -1,5 +1,6 @@
 // Package redis serves clients of Redis: RESP2 and RESP3 on a port of its own. It translates commands into requests and
-// results into replies; it decides nothing. docs/redis.md has the table of commands.
+// results into replies; it decides nothing. docs/redis.md has the table of commands. Known scripts of limiters are
+// commands too, by the sum of their text: docs/scripts.md.
 //
 // It owns the parser and its bounds, the texts of errors, the connections, and the requests that wait for a call to a
 // shard.

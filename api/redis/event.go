@@ -44,7 +44,7 @@ func (r *round) method() string {
 // count records a command with its reply in the event of the round. The code "" is "ok".
 func (r *round) count(c *command, code string) {
 	e := &r.event
-	if code == "" && c.op == shard.Check {
+	if code == "" && (c.op == shard.Check || c.op == shard.Partial) {
 		request := shard.Request{Op: c.op}
 		e.Counted = decisions.Add(e.Counted, c.policyName(), decisions.Outcome(&request, &c.result.Decision))
 	}

@@ -97,6 +97,33 @@ func TestATokenOpensTheRedisPort(t *testing.T) {
 	wants(t, c, "INCR user:1", ":2")
 }
 
+// A script is carried out for callers that may do what it does: count, read, or set a counter.
+func TestAScriptNeedsTheGrantsOfItsCommand(t *testing.T) {
+	const hit = "EVALSHA 628bd136a573a06b346879695681af12ccef300f 1 user:1 3600 1"
+	const get = "EVALSHA 6aeb97ed6086dcdeafdc6fda3999a0d0e38ec96a 1 user:1"
+	const add = "EVALSHA a08c9c69b7c07ae2485190873b90d128a23e502d 1 user:2 0 3600"
+	synctest.Test(t, func(t *testing.T) {
+		counts, counter := token(t, "counts", "key=user:* ops=check")
+		sets, setter := token(t, "sets", "key=user:* ops=read,adjust")
+		s, _ := guarded(t, newWorld(t), auth.Public, counter, setter)
+		c := dial(t, s)
+		wants(t, c, "AUTH "+counts, "+OK")
+		wants(t, c, hit, ":1")
+		wants(t, c, get, "-NOPERM")
+		wants(t, c, add, "-NOPERM")
+		wants(t, c, strings.Replace(hit, "user:1", "org:1", 1), "-NOPERM")
+		wants(t, c, "AUTH "+sets, "+OK")
+		wants(t, c, hit, "-NOPERM")
+		wants(t, c, get, `*["1" `)
+		wants(t, c, add, "+OK")
+		time.Sleep(time.Minute) // without news of tokens: what was granted may be granted no more
+		wants(t, c, get, `*["1" `)
+		wants(t, c, "SET user:2 1", "-TRYAGAIN")
+		wants(t, c, add, "-TRYAGAIN")
+		c.conn.Close()
+	})
+}
+
 // A grant of policies is about STINT.CHECK alone: counters have no policy.
 func TestAGrantOfAPolicyCountsNothingElse(t *testing.T) {
 	text, r := token(t, "web", "policy=per-ip ops=check,read,adjust")

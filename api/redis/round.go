@@ -28,6 +28,7 @@ type command struct {
 	next  int32  // index of the round's next command for the same shard, or -1
 	local []byte // the reply, if it needs no shard
 	flags flags
+	arg   int64 // an argument of a script that its reply needs
 
 	// The request.
 	op        shard.Op

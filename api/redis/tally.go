@@ -352,24 +352,34 @@ func replySet(b []byte, of []command, proto int) []byte {
 // Redis.
 func replyTTL(b []byte, of []command, _ int) []byte {
 	d := &of[0].result.Decision
-	ms := func(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }
-	switch {
-	case !d.Tallied.Known:
-		return appendInteger(b, -2)
-	case d.Tallied.EndsAt == 0:
-		return appendInteger(b, -1)
+	left := leftMS(d)
+	if left < 0 {
+		return appendInteger(b, left)
 	}
-	left := ms(d.Tallied.EndsAt - d.DecidedAt)
 	switch of[0].verb.name {
 	case "pttl":
 		return appendInteger(b, left)
 	case "ttl":
 		return appendInteger(b, (left+500)/1000)
 	case "pexpiretime":
-		return appendInteger(b, ms(d.Tallied.EndsAt))
+		return appendInteger(b, inMS(d.Tallied.EndsAt))
 	}
-	return appendInteger(b, (ms(d.Tallied.EndsAt)+500)/1000)
+	return appendInteger(b, (inMS(d.Tallied.EndsAt)+500)/1000)
 }
+
+// leftMS returns how long a counter lives on, in milliseconds; -2 if there is none, and -1 if it does not end.
+func leftMS(d *shard.Decision) int64 {
+	switch {
+	case !d.Tallied.Known:
+		return -2
+	case d.Tallied.EndsAt == 0:
+		return -1
+	}
+	return inMS(d.Tallied.EndsAt - d.DecidedAt)
+}
+
+// inMS rounds to the nearest millisecond.
+func inMS(t limit.Time) int64 { return (int64(t) + int64(millisecond)/2) / int64(millisecond) }
 
 // replyLength replies with the number of characters of the value.
 func replyLength(b []byte, of []command, _ int) []byte {

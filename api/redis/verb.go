@@ -49,7 +49,7 @@ const (
 var verbs = make(map[string]*verb)
 
 func init() {
-	for _, list := range [][]verb{tallyVerbs, throttleVerbs, connectionVerbs} {
+	for _, list := range [][]verb{tallyVerbs, throttleVerbs, scriptVerbs, connectionVerbs} {
 		for i := range list {
 			v := &list[i]
 			verbs[v.name] = v
@@ -92,13 +92,10 @@ func is(arg []byte, word string) bool {
 var unbuilt = map[string]string{
 	"watch":        "there are no transactions; INCR and CL.THROTTLE are atomic by themselves",
 	"unwatch":      "there are no transactions",
-	"eval":         "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"eval_ro":      "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"evalsha":      "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"evalsha_ro":   "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"script":       "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"function":     "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"fcall":        "there are no scripts; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"eval_ro":      "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"evalsha_ro":   "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"function":     "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"fcall":        "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
 	"cluster":      "this is no Redis Cluster: any node answers for every key, so connect without cluster mode",
 	"readonly":     "this is no Redis Cluster: any node answers for every key",
 	"readwrite":    "this is no Redis Cluster: any node answers for every key",

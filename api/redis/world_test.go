@@ -37,6 +37,8 @@ type world struct {
 	flooded  map[string]bool            // keys with checks that get an earlier denial
 	refuse   atomic.Pointer[shard.Error]
 
+	still bool // calls take no time
+
 	mu    sync.Mutex
 	now   limit.Time
 	state map[shard.ID]*shard.State
@@ -98,7 +100,9 @@ func (w *world) Submit(ctx context.Context, id shard.ID, requests []shard.Reques
 	defer w.mu.Unlock()
 	w.calls = append(w.calls, slices.Clone(requests))
 	state := w.state[id]
-	w.now++
+	if !w.still {
+		w.now++
+	}
 	at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: 1, Seq: state.Seq() + 1}, Now: w.now}
 	results, puts := shard.Evaluate(roomy{state}, w.policies, requests, at)
 	w.install(id, shard.EncodeBatch(at, puts), state.Seq()+2)
