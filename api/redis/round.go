@@ -229,7 +229,8 @@ func failureOf(of []command) (failed *shard.Error) {
 		err := of[i].result.Err
 		switch {
 		case err == nil:
-			changed = changed || of[i].op.Changes()
+			t := of[i].result.Decision.Tallied
+			changed = changed || of[i].op.Changes() && (t == nil || t.Done)
 		case failed == nil || err.MaybeApplied():
 			failed = err
 		}
