@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"net"
 	"net/http"
 	"sync"
@@ -42,6 +43,11 @@ type fake struct {
 	// copied is not a fault: a copy is answered that it was counted and with the units used now, without a decision id.
 	copied  func(n int) bool
 	mistold func(n int) bool // a copy gets the answer to another request
+	// moveAt is not a fault: from that check on, all keys are on three other shards; 0: never.
+	moveAt int
+	behind bool // a fault: the time of these shards begins anew
+	forks  bool // a fault: each second check of a key is still decided by the shard before, which does not count for the new one
+	forked map[string]uint64
 }
 
 // checkBody is the JSON of a request, written as a CheckRequest or a GetRequest.
@@ -165,6 +171,10 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 		fail(w, "unavailable")
 		return
 	}
+	count := f.used
+	if f.moveAt > 0 && n >= f.moveAt {
+		shard, count = f.move(shard, n)
+	}
 	if d, ok := f.denied[key]; ok && body.ID == "" && time.Since(d.asked) < f.repeat {
 		f.answer(w, false, false, f.quota, d.at, false)
 		return
@@ -177,18 +187,18 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	if f.overAdmit {
 		room++
 	}
-	allowed := f.used[key] < room && !is(f.denyEarly, n)
+	allowed := count[key] < room && !is(f.denyEarly, n)
 	f.seq[shard]++
 	at := f.place(shard, n)
-	used, isCopy, isMistold := f.used[key], false, false
+	used, isCopy, isMistold := count[key], false, false
 	if allowed {
 		used++
-		f.used[key] = used
+		count[key] = used
 		switch {
 		case is(f.double, n):
-			f.used[key]++
+			count[key]++
 		case is(f.again, n):
-			f.used[key]--
+			count[key]--
 		case body.ID == "" && used > 1:
 			isMistold = is(f.mistold, n)
 			if isCopy = isMistold || is(f.copied, n); isCopy {
@@ -212,6 +222,20 @@ func (f *fake) check(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.answer(w, allowed, isCopy, used, at, isMistold)
 	}
+}
+
+// move returns the shard that decides a check after the move, and its counts.
+func (f *fake) move(shard uint32, n int) (uint32, map[string]uint64) {
+	if f.forks && n%2 == 0 {
+		if f.forked == nil {
+			f.forked = maps.Clone(f.used)
+		}
+		return shard, f.forked
+	}
+	if f.seq[shard+3] == 0 && !f.behind {
+		f.seq[shard+3] = 10_000 // later than all that was decided before
+	}
+	return shard + 3, f.used
 }
 
 func (f *fake) place(shard uint32, n int) reply {

@@ -12,9 +12,11 @@ type key struct {
 	policy, name string
 	quota        uint64
 	stale        time.Duration // as in Target
-	shard        *shard
+	shards       *shards
 
 	mu         sync.Mutex
+	home       *shard  // that answered last: the slot of the key may move
+	at         int64   // shard time of the newest answer
 	taken      numbers // the `used` values in answers to admissions: each belongs to one admission
 	acked      uint64  // admissions that were answered
 	denials    uint64
@@ -28,11 +30,12 @@ type key struct {
 }
 
 // floor is the state that an operation's answer must not precede: everything that was answered before the operation
-// began.
+// began. Any shard may answer, since slots move.
 type floor struct {
-	used   uint64 // of its key
-	newest mark   // of its shard
-	denied mark   // for a denial: the newest answer from before the time for which a denial may be repeated
+	used   uint64          // of its key
+	at     int64           // shard time of the newest answer of its key, which a move does not set back (G4)
+	newest map[uint32]mark // by shard
+	denied map[uint32]mark // for a denial: the newest answers from before the time for which a denial may be repeated
 }
 
 // numbers is a set of small numbers.
@@ -58,11 +61,19 @@ func (k *key) begin() floor {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.possible++
-	f := floor{used: k.seen, newest: k.shard.newestMark()}
+	f := floor{used: k.seen, at: k.at, newest: k.shards.marks((*shard).newestMark)}
 	if k.stale > 0 {
-		f.denied = k.shard.newestAt(time.Now().Add(-k.stale))
+		before := time.Now().Add(-k.stale)
+		f.denied = k.shards.marks(func(s *shard) mark { return s.newestAt(before) })
 	}
 	return f
+}
+
+// where returns the shard that answered last.
+func (k *key) where() *shard {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.home
 }
 
 // leave records that an operation certainly counted nothing.
@@ -147,10 +158,11 @@ func (k *key) repeated(a answer, since floor) error {
 	if err := k.plausible(a, since); err != nil {
 		return err
 	}
-	if none := (mark{}); since.denied != none && !since.denied.place.before(a.place) {
+	none, denied, newest := mark{}, since.denied[a.place.shard], since.newest[a.place.shard]
+	if denied != none && !denied.place.before(a.place) {
 		return finding(disordered, "%v: denied at %v, to an operation that began more than %v after an answer of %v", k,
-			a.place, k.stale, since.denied.place)
-	} else if since.newest != none && !since.newest.place.before(a.place) {
+			a.place, k.stale, denied.place)
+	} else if newest != none && !newest.place.before(a.place) {
 		k.repeats++
 	}
 	return nil
@@ -161,18 +173,24 @@ func (k *key) common(a answer, since floor) error {
 	if err := k.plausible(a, since); err != nil {
 		return err
 	}
-	return k.shard.enter(mark{a.place, a.at}, since.newest)
+	if a.at <= since.at {
+		return finding(disordered, "%v: decided at %v (time %d), to an operation that began after an answer of time %d", k,
+			a.place, a.at, since.at)
+	}
+	s := k.shards.get(a.place.shard)
+	k.at = max(k.at, a.at)
+	if !a.replayed { // an answer that is repeated has its first place
+		k.home = s
+	}
+	return s.enter(mark{a.place, a.at}, since.newest[s.id])
 }
 
 func (k *key) plausible(a answer, since floor) error {
 	switch {
 	case a.quota != k.quota:
 		return finding(wrongAnswer, "%v: answered with a quota of %d, want %d", k, a.quota, k.quota)
-	case a.place.shard != k.shard.id:
-		return finding(wrongAnswer, "%v: decided by shard %d, before by shard %d", k, a.place.shard, k.shard.id)
 	case a.used < since.used:
-		return finding(forgotten, "%v: %d used, after %d had been answered (%v, before %v)", k, a.used, since.used, a.place,
-			since.newest.place)
+		return finding(forgotten, "%v: %d used, after %d had been answered (%v)", k, a.used, since.used, a.place)
 	}
 	return nil
 }
@@ -217,7 +235,8 @@ func (k *key) settle(final uint64) (findings []error) {
 	return findings
 }
 
-// ordered checks that units were admitted in the order of the log, and that time followed the same order.
+// ordered checks that units were admitted in the order of the log, and that time followed the same order, over moves
+// from shard to shard too.
 func (k *key) ordered() error {
 	var last mark
 	lastUnit := 0
@@ -225,7 +244,8 @@ func (k *key) ordered() error {
 		if m == (mark{}) {
 			continue
 		}
-		forward := last.place.before(m.place) && last.at < m.at
+		moved := last.place.shard != m.place.shard
+		forward := (moved || last.place.before(m.place)) && last.at < m.at
 		together := last.place == m.place && last.at == m.at
 		if last != (mark{}) && !forward && !together {
 			return finding(disordered, "%v: unit %d was admitted at %v (time %d), unit %d at %v (time %d)", k, lastUnit,

@@ -15,20 +15,20 @@ func TestCrossedAnswersMustFitIntoOneOrder(t *testing.T) {
 		"units against the log":       {[]mark{at(2, 11), at(1, 10)}, false},
 		"one entry with two instants": {[]mark{at(1, 10), at(1, 11)}, false},
 	} {
-		k := &key{quota: 10, shard: newShard(0, 0, nil), units: append([]mark{{}}, test.units...)}
+		k, s := &key{quota: 10, units: append([]mark{{}}, test.units...)}, newShards(0, nil).get(0)
 		entered := error(nil)
 		for _, m := range test.units {
 			if m == (mark{}) {
 				continue
 			}
-			if err := k.shard.enter(m, mark{}); err != nil {
+			if err := s.enter(m, mark{}); err != nil {
 				entered = err
 			}
 		}
 		if err := k.ordered(); (err == nil) != test.inOrder {
 			t.Errorf("%s: units in order: %v", name, err)
 		}
-		if err := k.shard.ordered(); name == "time falls" && err == nil {
+		if err := s.ordered(); name == "time falls" && err == nil {
 			t.Errorf("%s: the shard's time is said to be in order", name)
 		} else if test.inOrder && (err != nil || entered != nil) {
 			t.Errorf("%s: %v, %v", name, err, entered)

@@ -72,7 +72,7 @@ func (r *run) result(lasted time.Duration) *Result {
 	c, b := &r.counts, &r.book
 	out := &Result{Seed: r.plan.Seed, Limit: r.plan.Targets[0].Quota, Keys: len(r.keys), AdmittedAll: c.admitted.Load(),
 		Denied: c.denied.Load(), Seconds: lasted.Seconds(), Missed: c.missed.Load(), Retries: c.retries.Load(),
-		Resolved: c.resolved.Load(), Replayed: len(b.replays), Shards: len(r.shards), Trouble: b.codes, Evidence: b.evidence,
+		Resolved: c.resolved.Load(), Replayed: len(b.replays), Shards: len(r.shards.all()), Trouble: b.codes, Evidence: b.evidence,
 		Exact: len(b.count) == 0, Lost: uint64(b.count[forgotten]), Doubled: uint64(b.count[doubled])}
 	out.Operations = out.AdmittedAll + out.Denied
 	out.Rate = float64(out.Operations) / max(r.ended.Sub(r.began).Seconds(), 0.001)
@@ -102,7 +102,7 @@ func (r *run) spreads(out *Result) {
 			latencies = append(latencies, int64(micros))
 		}
 	}
-	for _, s := range r.shards {
+	for _, s := range r.shards.all() {
 		for _, gap := range s.gaps {
 			gaps = append(gaps, gap.Microseconds())
 		}

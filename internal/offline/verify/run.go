@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,9 +23,9 @@ type run struct {
 	filled atomic.Bool   // the faults are over: keys are only filled up, at full speed, and not replaced
 	counts counts
 	book   book
+	shards *shards
 
 	mu        sync.Mutex
-	shards    map[uint32]*shard
 	keys      []*key // all of them
 	active    []*key
 	spare     map[uint32][]*key // by shard: never used yet
@@ -47,7 +46,7 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 		return nil, err
 	}
 	r := &run{plan: p, caller: newCaller(p), began: time.Now(), pace: &pacer{rate: p.Rate}, stop: make(chan struct{}),
-		shards: map[uint32]*shard{}, spare: map[uint32][]*key{}, latencies: make([][]uint32, p.Workers)}
+		shards: newShards(p.memory(), p.Outage), spare: map[uint32][]*key{}, latencies: make([][]uint32, p.Workers)}
 	defer r.caller.close()
 	if err := r.chooseKeys(ctx); err != nil {
 		return nil, err
@@ -95,16 +94,10 @@ func (r *run) progress() Progress {
 	p := Progress{Elapsed: time.Since(r.began), Admitted: c.admitted.Load(), Denied: c.denied.Load(),
 		Missed: c.missed.Load(), Findings: r.book.total()}
 	p.Operations = p.Admitted + p.Denied
-	for _, s := range r.allShards() {
+	for _, s := range r.shards.all() {
 		p.Worst = max(p.Worst, s.away(time.Now()))
 	}
 	return p
-}
-
-func (r *run) allShards() []*shard {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Collect(maps.Values(r.shards))
 }
 
 // setupPatience is how long the nodes may take until their first answer.
@@ -123,7 +116,7 @@ func (r *run) chooseKeys(ctx context.Context) error {
 	defer r.mu.Unlock()
 	for len(r.active) < r.plan.Keys {
 		before := len(r.active)
-		for id := range r.shards {
+		for id := range r.spare {
 			if len(r.spare[id]) > 0 && len(r.active) < r.plan.Keys {
 				r.active = append(r.active, r.takeSpare(id))
 			}
@@ -143,7 +136,7 @@ func (r *run) draw(ctx context.Context) error {
 	r.mu.Unlock()
 	target := r.plan.Targets[n%len(r.plan.Targets)]
 	k := &key{policy: target.Policy, name: fmt.Sprintf("%s%d", r.plan.KeyPrefix, n), quota: target.Quota,
-		stale: target.Stale}
+		stale: target.Stale, shards: r.shards}
 	for node := n; ; node++ {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
 		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, "", stintv1.Mode_MODE_PEEK)
@@ -169,12 +162,7 @@ func (r *run) draw(ctx context.Context) error {
 func (r *run) addSpare(k *key, id uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s, ok := r.shards[id]
-	if !ok {
-		s = newShard(id, r.plan.memory(), r.plan.Outage)
-		r.shards[id] = s
-	}
-	k.shard = s
+	k.home = r.shards.get(id)
 	r.spare[id] = append(r.spare[id], k)
 }
 
@@ -197,11 +185,12 @@ func (r *run) choose(random *rand.Rand) *key {
 // full one stays for now.
 func (r *run) replace(ctx context.Context, old *key) {
 	for range 2 {
+		id := old.where().id
 		r.mu.Lock()
-		if len(r.spare[old.shard.id]) > 0 {
+		if len(r.spare[id]) > 0 {
 			for i, k := range r.active {
 				if k == old {
-					r.active[i] = r.takeSpare(old.shard.id)
+					r.active[i] = r.takeSpare(id)
 				}
 			}
 			r.mu.Unlock()
@@ -220,7 +209,7 @@ func (r *run) replace(ctx context.Context, old *key) {
 // fillUp begins the time after the faults. It lasts until all keys are full, or as long as settling may take.
 func (r *run) fillUp(ctx context.Context) {
 	now := time.Now()
-	for _, s := range r.allShards() {
+	for _, s := range r.shards.all() {
 		s.heal(now)
 	}
 	r.pace.unbind()

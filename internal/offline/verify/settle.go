@@ -20,7 +20,7 @@ func (r *run) settle(ctx context.Context) {
 	r.inParallel(len(r.book.open), func(i int) { r.resolve(ctx, r.book.open[i]) })
 	r.inParallel(len(r.book.replays), func(i int) { r.replay(ctx, r.book.replays[i]) })
 	r.inParallel(len(r.keys), func(i int) { r.audit(ctx, r.keys[i]) })
-	for _, s := range r.allShards() {
+	for _, s := range r.shards.all() {
 		r.book.find(s.ordered())
 	}
 }

@@ -39,10 +39,6 @@ type heard struct {
 	mark mark
 }
 
-func newShard(id uint32, memory time.Duration, tell func(Outage)) *shard {
-	return &shard{id: id, memory: memory, times: map[place]int64{}, tell: tell}
-}
-
 // newestAt returns the newest mark of all answers that had arrived by a time, which must lie within the memory.
 func (s *shard) newestAt(t time.Time) mark {
 	s.mu.Lock()

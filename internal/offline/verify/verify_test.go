@@ -85,6 +85,15 @@ func TestARightServerIsExact(t *testing.T) {
 	}
 }
 
+// Keys may go to other shards. What is judged of a key goes on there.
+func TestAMoveIsNoFault(t *testing.T) {
+	f := newFake(60)
+	f.moveAt, f.lose = 350, every(17)
+	if r := runAgainst(t, f, nil); !r.Exact || r.Shards != 6 || r.Replayed < 100 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A server with one fault is caught, and the finding names the fault.
 func TestAWrongServerIsCaught(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -102,6 +111,8 @@ func TestAWrongServerIsCaught(t *testing.T) {
 		"lost and not remembered":              {func(f *fake) { f.lose, f.forget = every(20), every(20) }, doubled},
 		"time goes backwards":                  {func(f *fake) { f.backwards = once() }, disordered},
 		"an entry out of order":                {func(f *fake) { f.stale = once() }, disordered},
+		"a move sets the time back":            {func(f *fake) { f.moveAt, f.behind = 350, true }, disordered},
+		"two shards decide after a move":       {func(f *fake) { f.moveAt, f.forks = 350, true }, forgotten},
 		"everything counted is forgotten once": {func(f *fake) { f.reset = once() }, forgotten},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,8 @@ func (w *worker) operate(ctx context.Context) {
 	if w.count++; w.random.IntN(100) < r.plan.IDs {
 		o.id = fmt.Sprintf("%x-%d-%d", r.began.UnixMicro(), w.number, w.count)
 	}
-	k.shard.ask(o.began)
+	home := k.where()
+	home.ask(o.began)
 	o.since = k.begin()
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.plan.Deadline)
 	a := w.attempts(deadline, o)
@@ -67,7 +68,7 @@ func (w *worker) operate(ctx context.Context) {
 	case admitted, denied:
 		now := time.Now()
 		if a.fate == admitted || !k.repeatable(o.id != "") { // otherwise its shard may not have been asked
-			k.shard.answered(o.began, now)
+			home.answered(o.began, now)
 		}
 		r.latencies[w.number] = append(r.latencies[w.number], uint32(now.Sub(o.began).Microseconds()))
 	default:
