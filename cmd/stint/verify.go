@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,7 +25,8 @@ type verifyCommand struct {
 	Policy   string        `help:"With --addr, or without it on the cluster that STINT_ADDR names: a policy with one limit whose quota does not come back meanwhile." placeholder:"NAME"`
 	Local    int           `help:"Start so many nodes on this machine, and break them. Without --addr: 3." placeholder:"N"`
 	Duration time.Duration `help:"How long." default:"30s"`
-	Faults   []string      `help:"With --local: kill, pause, cut, restart; none." default:"kill,pause,cut,restart"`
+	Faults   []string      `help:"With --local: kill, pause, cut, restart, move; none." default:"kill,pause,cut,restart,move"`
+	Shards   uint32        `help:"Slots move until so many shards share the keys, and then back. Shards that this adds stay, without slots. Default: 6 for the fault move, else no slot moves." placeholder:"N"`
 	Workers  int           `help:"Clients that contend." default:"16"`
 	Keys     int           `help:"Keys they contend for at one time." default:"12"`
 	Rate     float64       `help:"Operations per second of all clients; 0: as fast as they are answered." default:"1000"`
@@ -35,12 +39,16 @@ type verifyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*verifyCommand) Help() string {
-	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, cut off and restarted. " +
+	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, cut off and restarted, and while " +
+		"the keys move to more shards and back. " +
 		"Every answer is checked against all others, unknown outcomes are asked again with their ids, and in the end every " +
 		"counter must hold what was admitted and nothing else. Exit code 0: exact. 1: not, with the evidence.\n\n" +
 		"    stint tool verify                                          three nodes of this binary, 30 s\n" +
 		"    stint tool verify --local 5 --duration 5m --seed 42\n" +
-		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n\n" +
+		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n" +
+		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify --shards 3\n\n" +
+		"With --addr and --shards the cluster has N shards share its keys, once, and has as many as before in the end, also " +
+		"after Ctrl-C. Until the slots have moved the load goes on.\n\n" +
 		"A policy for --addr, in a policies file:\n\n" +
 		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}"
 }
@@ -52,6 +60,9 @@ func (c *verifyCommand) Run(s streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if c.Local == 0 {
+		context.AfterFunc(ctx, stop) // a second Ctrl-C need not wait until slots have moved back
+	}
 	line := newStatusLine(s)
 	verifyCluster := c.running
 	if c.Local > 0 {
@@ -73,8 +84,11 @@ func (c *verifyCommand) Run(s streams) error {
 	return err
 }
 
-// faultNames has the valid values of --faults; each is a testcluster.Fault.
-var faultNames = []string{"kill", "pause", "cut", "restart"}
+// faultMove is the fault of slots that move to other shards.
+const faultMove = "move"
+
+// faultNames has the valid values of --faults; the others are each a testcluster.Fault.
+var faultNames = []string{"kill", "pause", "cut", "restart", faultMove}
 
 // settleFlags sets defaults and rejects invalid flags.
 func (c *verifyCommand) settleFlags() error {
@@ -101,6 +115,12 @@ func (c *verifyCommand) settleFlags() error {
 		}
 		c.Addr = r.urls()
 	}
+	if at := slices.Index(c.Faults, faultMove); at >= 0 {
+		c.Faults = slices.Delete(c.Faults, at, at+1)
+		if c.Local > 0 {
+			c.Shards = cmp.Or(c.Shards, verifyMore)
+		}
+	}
 	switch {
 	case c.Local == 0 && c.Policy == "":
 		return usagef("--policy: name the policy to verify with; stint tool verify --help shows one")
@@ -125,7 +145,7 @@ func (c *verifyCommand) plan(line *statusLine) verify.Plan {
 func (c *verifyCommand) progress(p verify.Progress) string {
 	when := fmt.Sprintf("%3.0f of %.0f s", p.Elapsed.Seconds(), c.Duration.Seconds())
 	if p.Elapsed > c.Duration {
-		when = "settling"
+		when = "finishing"
 	}
 	text := fmt.Sprintf("%s  admitted %d  denied %d  worst outage %s", when, p.Admitted, p.Denied, p.Worst.Round(time.Millisecond))
 	if p.Findings > 0 {
@@ -156,18 +176,32 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 	plan := c.plan(line)
 	plan.TLS, plan.Token = secure, token
 	plan.Addresses, plan.Targets = c.Addr, []verify.Target{target}
-	return verify.Run(ctx, plan, func(ctx context.Context) error {
-		select {
-		case <-time.After(c.Duration):
-		case <-ctx.Done():
+	slots := 0
+	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
+		loaded, cancel := context.WithTimeout(ctx, c.Duration)
+		defer cancel()
+		if c.Shards > 0 {
+			slots, err = c.moves(&plan, line).ThereAndBack(ctx)
 		}
-		return nil
+		if err == nil {
+			<-loaded.Done()
+		}
+		return err
 	})
+	if result != nil {
+		result.SlotsMoved = slots
+	}
+	return result, err
+}
+
+func (c *verifyCommand) moves(p *verify.Plan, line *statusLine) *verify.Moves {
+	return &verify.Moves{Addresses: p.Addresses, Token: p.Token, TLS: p.TLS, Shards: c.Shards, Tell: line.say}
 }
 
 // Policies of the nodes that verify starts. No quota comes back during the run.
 const (
 	verifyShards   = 4 // so that nodes own some each, and requests with several keys are operations
+	verifyMore     = 6 // shards while slots move
 	verifyQuota    = 1000
 	verifyStale    = 250 * time.Millisecond
 	verifyPolicies = `policies:
@@ -216,12 +250,19 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota},
 		{Policy: "verify-flood", Quota: verifyQuota, Stale: verifyStale}}
 	faults := map[testcluster.Fault]int{}
+	slots := 0
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, c.Duration)
+		defer cancel()
+		var moving sync.WaitGroup
+		var unmoved error
+		moving.Go(func() { slots, unmoved = c.moveUntil(ctx, &plan, line) })
 		faults, err = c.storm(ctx, cluster, line)
-		return err
+		moving.Wait()
+		return errors.Join(err, unmoved)
 	})
 	if result != nil {
-		result.Faults = map[string]int{}
+		result.SlotsMoved, result.Faults = slots, map[string]int{}
 		for fault, n := range faults {
 			result.Faults[string(fault)] = n
 		}
@@ -235,9 +276,17 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 // longestFault is the longest fault of a local run: longer than the election of another owner takes.
 const longestFault = 4 * time.Second
 
+// moveUntil has slots move there and back, again and again until ctx ends.
+func (c *verifyCommand) moveUntil(ctx context.Context, p *verify.Plan, line *statusLine) (slots int, err error) {
+	for c.Shards > 0 && ctx.Err() == nil && err == nil {
+		var moved int
+		moved, err = c.moves(p, line).ThereAndBack(ctx)
+		slots += moved
+	}
+	return slots, err
+}
+
 func (c *verifyCommand) storm(ctx context.Context, cluster *testcluster.Cluster, line *statusLine) (map[testcluster.Fault]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Duration)
-	defer cancel()
 	storm := testcluster.Storm{Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
 	for _, fault := range c.Faults {
 		storm.Faults = append(storm.Faults, testcluster.Fault(fault))

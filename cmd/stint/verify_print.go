@@ -34,6 +34,9 @@ func printVerified(s streams, r *verify.Result) error {
 		}
 		fmt.Fprintf(table, "faults\t%d\t%s; in %.0f s, seed %d\n", total, strings.Join(kinds, ", "), r.Seconds, r.Seed)
 	}
+	if r.SlotsMoved > 0 {
+		fmt.Fprintf(table, "moved\t%d\tslots, to other shards and back\n", r.SlotsMoved)
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type fake struct {
 	// moveAt is not a fault: from that check on, all keys are on three other shards; 0: never.
 	moveAt int
 	behind bool // a fault: the time of these shards begins anew
-	forks  bool // a fault: each second check of a key is still decided by the shard before, which does not count for the new one
+	forks  bool // a fault: the shards before still decide each second check, by counts of their own
 	forked map[string]uint64
 }
 

@@ -47,6 +47,7 @@ type Result struct {
 	Findings    map[string]int      `json:"findings,omitempty"`
 	Evidence    []string            `json:"evidence,omitempty"` // the first findings, in words
 	Faults      map[string]int      `json:"faults,omitempty"`   // set by the caller that made the faults
+	SlotsMoved  int                 `json:"slotsMoved"`         // set by the caller that had them move
 }
 
 // Spread is the distribution of durations, in microseconds.
