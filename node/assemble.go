@@ -145,7 +145,7 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 
 func (n *Node) assembleReconciler(records *recordBudget) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
-	mover := &mover{view: n.view, submit: n.router.Submit, tellAll: n.peers.ask, tasks: n.tasks, stopping: stopping, logger: logger,
+	mover := &mover{view: n.view, submit: n.router.Submit, tellAll: n.peers.ask, moved: n.metrics.SlotMoved, tasks: n.tasks, stopping: stopping, logger: logger,
 		waits: make(map[slot.ID]string)}
 	n.reporter.moves = mover.reports
 	n.reconciler = &reconciler{

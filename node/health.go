@@ -34,10 +34,15 @@ func (h scrapedHealth) read() metrics.Health {
 		}
 	}
 	if a.view.hasTable() && a.peers.hasJoined() {
-		reports := a.reporter.reports()
-		for _, g := range a.view.newestTable().Groups {
+		reports, known := a.reporter.reports(), a.view.newestTable()
+		now.WantedShards, now.SlotsToMove, now.SlotsMoving = known.WantedShards(), known.SlotsToMove(), len(known.Moves)
+		now.Slots = make(map[uint32]int)
+		for _, g := range known.Groups {
 			if owner, _ := ownerReport(reports, g.Shard); owner == "" {
 				now.ShardsUnowned++
+			}
+			if g.Shard != shard.System {
+				now.Slots[uint32(g.Shard)] = known.Slots.Owned(uint32(g.Shard))
 			}
 		}
 		now.DiskLow, now.LastBackup = h.dir.stores.LowDisk(), a.lastBackup()

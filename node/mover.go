@@ -32,6 +32,7 @@ type mover struct {
 	view     *clusterView
 	submit   func(context.Context, shard.ID, []shard.Request) []shard.Result
 	tellAll  func() // has the other nodes ask for the table
+	moved    func() // counts a move that this node has ended
 	tasks    *tasks
 	stopping func() bool // whether this node stops
 	logger   *slog.Logger

@@ -72,10 +72,14 @@ func (d *moveDrive) number(ctx context.Context) error {
 
 // tell records in the table where the slot is.
 func (d *moveDrive) tell(ctx context.Context, next moverStep) error {
+	ended := false
 	err := d.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
-		return t.ApplySlot(d.Move.Move, next.owner, next.over)
+		told := t.ApplySlot(d.Move.Move, next.owner, next.over)
+		ended = next.over && told != nil // else another node has told it
+		return told
 	})
-	if err == nil && next.over {
+	if err == nil && ended {
+		d.moved()
 		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", next.owner)
 	}
 	d.tellAll()

@@ -3,6 +3,10 @@ package node
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +24,22 @@ func (c *trio) want(shards uint32) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// scraped is the value of a series in the metrics of each node.
+func (c *trio) scraped(series string) (values []int) {
+	for _, n := range c.nodes {
+		w := httptest.NewRecorder()
+		n.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		_, after, _ := strings.Cut(w.Body.String(), "\n"+series+" ")
+		text, _, _ := strings.Cut(after, "\n")
+		value, err := strconv.Atoi(text)
+		if err != nil {
+			c.t.Errorf("%s: %v", series, err)
+		}
+		values = append(values, value)
+	}
+	return values
 }
 
 // evenOver awaits that as many shards share all slots, as each node knows.
@@ -93,5 +113,18 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 			t.Logf("%d shards after %v", shards, time.Since(began))
 		}
 		crowd.goesHome(0)
+		for series, want := range map[string]int{"stint_shards_wanted": 2, `stint_slots{shard="1"}`: 512, `stint_slots{shard="2"}`: 0,
+			"stint_slots_to_move": 0, "stint_slots_moving": 0} {
+			if values := c.scraped(series); !slices.Equal(values, []int{want, want, want}) {
+				t.Errorf("%s is %v, want %d on each node", series, values, want)
+			}
+		}
+		moved := 0
+		for _, ended := range c.scraped("stint_slots_moved_total") {
+			moved += ended
+		}
+		if want := 341 + 341 + 341; moved != want {
+			t.Errorf("%d slots moved, want %d", moved, want)
+		}
 	})
 }

@@ -198,7 +198,7 @@ const screens = {
             percent(share(Number(p.denials), Number(p.decisions))), bar(share(Number(p.denials), Number(p.decisions)), 'bad')]), '')] : '',
         h('h2', {}, 'Nodes'), table(['node', 'state', 'address', '#owns', '#replicas', '#log write', '#slowest', '#disk free', 'memory', '#clock'],
           (status.nodes ?? []).map(nodeRow), 'No node is known.'),
-        h('h2', {}, 'Shards'), table(['shard', 'owner', '#keys', '#epoch', '#entries', 'replicas (entries behind)', 'policies'],
+        h('h2', {}, 'Shards'), table(['shard', 'owner', '#slots', '#keys', '#epoch', '#entries', 'replicas (entries behind)', 'policies'],
           (status.shards ?? []).map(shardRow), 'No shard is known.'),
         h('h2', {}, 'Moves'), (status.moves ?? []).length > 0 ? h('ul', {}, status.moves.map((move) => h('li', {}, move)))
           : h('p', { class: 'soft' }, 'Nothing is being moved.'),
@@ -466,8 +466,14 @@ function pause() {
   draw()
 }
 
+// slots are how many a shard has. The system shard has none.
+function slots(ranges) {
+  const text = ranges.map((r) => `${r.first ?? 0} to ${r.last ?? 0}`).join(', ')
+  return h('span', { title: text }, count(ranges.reduce((sum, r) => sum + (r.last ?? 0) - (r.first ?? 0) + 1, 0)))
+}
+
 function shardRow(shard) {
-  return [shard.name ?? shard.id, shard.owner ? shard.owner : marked('bad', 'nobody'), count(shard.keys), count(shard.epoch), count(shard.seq),
+  return [shard.name ?? shard.id, shard.owner ? shard.owner : marked('bad', 'nobody'), slots(shard.slots ?? []), count(shard.keys), count(shard.epoch), count(shard.seq),
     h('span', {}, (shard.replicas ?? []).map((r, i) => h('span', { class: r.lost ? 'bad' : r.known ? '' : 'soft' },
       (i > 0 ? ', ' : '') + r.node + (r.lost ? ' lost' : !r.known ? ' unknown' : Number(r.lag) > 0 ? ` (${count(r.lag)})` : '') + (r.voter ? '' : ' learning')))),
     shard.policiesVersion]

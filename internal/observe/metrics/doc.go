@@ -45,6 +45,12 @@
 //	                                                  be trusted
 //	stint_ready                                       1: the node can serve or forward every shard, as /readyz says
 //	stint_shards_unowned                              shards without an owner that this node has heard of
+//	stint_shards_wanted                               shards that share all slots, or are to, as this node knows; so are the
+//	                                                  next three
+//	stint_slots{shard}                                slots of a shard; 0: it was asked for once, and has no keys now
+//	stint_slots_to_move                               slots to move until the wanted shards have equally many
+//	stint_slots_moving                                those of them that are moving
+//	stint_slots_moved_total                           moves of slots that this node has brought to their end: there, or back
 //	stint_disk_free_bytes                             what the disk has left for the data directory; absent: not known
 //	stint_disk_low                                    1: requests are refused for lack of room on the disk
 //	stint_canary_timestamp_seconds{shard}             when the shard last answered this node's canary, which counts a key of

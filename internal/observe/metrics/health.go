@@ -24,6 +24,11 @@ type Health struct {
 	ClockAhead time.Duration
 	ClockKnown bool
 	TopBytes   int
+	// WantedShards are to share all slots; 0: not known, and so are the others.
+	WantedShards uint32
+	Slots        map[uint32]int // by shard
+	SlotsToMove  int            // until the wanted shards have equally many
+	SlotsMoving  int
 }
 
 // health calls its function once for each scrape. It describes no series beforehand, since most may be absent.
@@ -68,9 +73,22 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 		instant("sums_agreed",
 			"When the replica last agreed with a majority about a new sum.", at, "shard", number(shard))
 	}
+	h.slots(now, gauge)
 	if now.ClockKnown {
 		gauge("clock_ahead_seconds",
 			"How far the clock is ahead of the median of the nodes'.", now.ClockAhead.Seconds())
+	}
+}
+
+func (health) slots(now Health, gauge func(name, help string, value float64, label ...string)) {
+	if now.WantedShards == 0 {
+		return
+	}
+	gauge("shards_wanted", "Shards that share all slots, or are to.", float64(now.WantedShards))
+	gauge("slots_to_move", "Slots to move until these shards have equally many.", float64(now.SlotsToMove))
+	gauge("slots_moving", "Slots that are moving.", float64(now.SlotsMoving))
+	for shard, slots := range now.Slots {
+		gauge("slots", "Slots of a shard.", float64(slots), "shard", number(shard))
 	}
 }
 

@@ -32,6 +32,7 @@ type Metrics struct {
 	drops, frozen, full, capped                      *prometheus.CounterVec
 	canaryHeard                                      *prometheus.GaugeVec
 	canaryViolated                                   *prometheus.CounterVec
+	slotsMoved                                       prometheus.Counter
 
 	// Connections by port.
 	redisConnections prometheus.Gauge
@@ -85,6 +86,7 @@ func New() *Metrics {
 			"When the shard last answered this node's canary.", "shard"),
 		canaryViolated: f.counter("canary_violations_total",
 			"Counts of the canary that were lost, or taken twice.", "shard", "kind"),
+		slotsMoved: f.counter("slots_moved_total", "Moves of slots that this node has ended.").With(nil),
 
 		redisConnections: f.gauge("redis_connections", "Connections that speak the Redis protocol.").With(nil),
 		connections:      f.gauge("connections", "Connections of a port of clients.", "port"),
@@ -198,6 +200,9 @@ func (m *Metrics) CanaryHeard(shard uint32, at time.Time) {
 func (m *Metrics) CanaryViolated(shard uint32, kind string) {
 	m.canaryViolated.WithLabelValues(number(shard), kind).Inc()
 }
+
+// SlotMoved counts a move of a slot that this node has ended.
+func (m *Metrics) SlotMoved() { m.slotsMoved.Inc() }
 
 // Connections sets the number of connections that speak the Redis protocol.
 func (m *Metrics) Connections(open int) { m.redisConnections.Set(float64(open)) }

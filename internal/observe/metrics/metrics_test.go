@@ -51,7 +51,7 @@ func oneOfEach(m *metrics.Metrics) {
 		at := time.Unix(1_000_000, 0)
 		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, Distrusted: at, LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
 			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at}, TopBytes: 8,
-			DiskFree: 9 << 30, RecordsMost: 1 << 30}
+			DiskFree: 9 << 30, RecordsMost: 1 << 30, WantedShards: 3, Slots: map[uint32]int{0: 683, 1: 341}, SlotsToMove: 342, SlotsMoving: 2}
 	})
 	m.EventTried("billing", true)
 	m.EventTried("billing", false)
@@ -78,6 +78,7 @@ func oneOfEach(m *metrics.Metrics) {
 	m.LegsOpen(2, 6)
 	m.CanaryHeard(2, time.Unix(1_000_000, 0))
 	m.CanaryViolated(2, "lost")
+	m.SlotMoved()
 	m.Ended(&decisions.Event{System: "redis", Took: time.Millisecond, Commands: []decisions.Count{{Name: "incr", Kind: "ok", N: 16}}})
 	m.Connections(3)
 	m.Connected("api", 11)
@@ -121,6 +122,11 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_ready 1`,
 		`stint_shards_unowned 3`,
 		`stint_disk_low 1`,
+		`stint_shards_wanted 3`,
+		`stint_slots{shard="0"} 683`,
+		`stint_slots_to_move 342`,
+		`stint_slots_moving 2`,
+		`stint_slots_moved_total 1`,
 		`stint_replicas_convicted 4`,
 		`stint_disk_distrusted_timestamp_seconds 1e+06`,
 		`stint_last_backup_timestamp_seconds 1e+06`,
