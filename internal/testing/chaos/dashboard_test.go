@@ -59,6 +59,7 @@ func TestDashboard(t *testing.T) {
 	b.await(`document.querySelector('#health.well')?.textContent.includes('3 nodes')`)
 	b.await(`document.querySelector('#health.well').textContent.includes('There is no backup.')`)
 	b.await(`document.querySelectorAll('#drawn tbody tr').length >= 3 + 2`)
+	b.await(`[...document.querySelectorAll('#drawn tbody tr')].some((row) => row.cells[0].textContent === '3' && row.cells[2].textContent === '256')`)
 	b.await(`document.querySelectorAll('#drawn figure polyline').length === 3`)
 	b.await(`[...document.querySelectorAll('#drawn h2')].some((title) => title.textContent.startsWith('Policies that denied'))`)
 	b.picture("cluster")

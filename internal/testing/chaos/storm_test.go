@@ -4,6 +4,8 @@ package chaos
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,15 +15,15 @@ import (
 
 // TestStorm: three nodes, 16 clients that contend for limits of 1000, and all faults, two at a time: SIGKILL, SIGSTOP
 // for up to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that fails or is slow, clocks
-// that jump. STINT_CHAOS_DURATION makes it longer than a minute.
+// that jump; meanwhile slots move to two more shards and back, again and again. STINT_CHAOS_DURATION makes it longer
+// than a minute.
 func TestStorm(t *testing.T) {
 	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
 	c, s := newCluster(t), seed(t)
 	faults := map[testcluster.Fault]int{}
 	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s}, func(context.Context) (err error) {
-		faults, err = c.Storm(within(t, duration), testcluster.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
-			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock},
-			Tell:   func(what string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), what) }})
+		faults, err = stormAndMoves(t, c, manyShards+2, duration, testcluster.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
+			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock}})
 		return err
 	})
 	total := 0
@@ -40,17 +42,42 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestShortStorm is for every change: some faults, one after the other. Its verdict is about counts alone, however slow
-// the machine is.
+// TestShortStorm is for every change: some faults, one after the other, while a cluster of one shard grows to three,
+// and back. Its verdict is about counts alone, however slow the machine is.
 func TestShortStorm(t *testing.T) {
-	c, s := newCluster(t), seed(t)
+	c, s := newClusterWith(t, testcluster.Options{Policies: clusterPolicies, Shards: 1}), seed(t)
 	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: s}, func(context.Context) error {
-		faults, err := c.Storm(within(t, 25*time.Second), testcluster.Storm{Rest: time.Second, Longest: 2 * time.Second, Seed: s,
-			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart},
-			Tell:   func(what string) { t.Log(what) }})
+		faults, err := stormAndMoves(t, c, 3, 25*time.Second, testcluster.Storm{Rest: time.Second, Longest: 2 * time.Second, Seed: s,
+			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart}})
 		t.Logf("faults: %v", faults)
 		return err
 	})
+}
+
+// stormAndMoves makes a storm, and meanwhile has slots move until so many shards share the keys, and back, again and
+// again. When the storm is over, no more than the way back is left; but some slot moves, however slow the machine is.
+func stormAndMoves(t *testing.T, c *testcluster.Cluster, shards uint32, duration time.Duration, s testcluster.Storm) (
+	faults map[testcluster.Fault]int, err error) {
+	s.Tell = func(what string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), what) }
+	moves := verify.Moves{Addresses: c.Addrs(), Shards: shards, Tell: s.Tell}
+	ctx := within(t, duration)
+	var moving sync.WaitGroup
+	var slots int
+	var unmoved error
+	moving.Go(func() {
+		for still := ctx; unmoved == nil && (slots == 0 || still.Err() == nil); {
+			if still.Err() != nil {
+				still = within(t, duration)
+			}
+			var moved int
+			moved, unmoved = moves.ThereAndBack(still)
+			slots += moved
+		}
+	})
+	faults, err = c.Storm(ctx, s)
+	moving.Wait()
+	t.Logf("%d slots moved", slots)
+	return faults, errors.Join(err, unmoved)
 }
 
 // sound asks the cluster whether every node has a voting copy of every shard.
