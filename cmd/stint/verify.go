@@ -60,9 +60,7 @@ func (c *verifyCommand) Run(s streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if c.Local == 0 {
-		context.AfterFunc(ctx, stop) // a second Ctrl-C need not wait until slots have moved back
-	}
+	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait until slots have moved back
 	line := newStatusLine(s)
 	verifyCluster := c.running
 	if c.Local > 0 {
