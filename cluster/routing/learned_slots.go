@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -36,8 +37,12 @@ func (l *learnedSlots) over(table *slot.Map, shards uint32) (*slot.Map, uint32) 
 	return o.slots, max(shards, o.shards)
 }
 
-// learn notes that a slot is on another shard than was thought.
+// learn notes that a slot is on another shard than was thought. No node carries more shards than placement.MaxShards,
+// whatever a peer says: a route is kept for each.
 func (l *learnedSlots) learn(table *slot.Map, at slot.ID, to shard.ID) {
+	if to >= placement.MaxShards { //mutant:any-shard-is-believed
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slots := l.onto(table)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -201,6 +202,23 @@ func TestALearnedSlotIsRememberedUntilTheTableSaysMore(t *testing.T) {
 	newer[at] = 1
 	table = &newer
 	ask("with a table that says something else of it", [3]int{0, 1, 0})
+}
+
+// A peer that names a shard which no cluster has makes no routes, and the request waits for another answer.
+func TestAShardThatCannotBeIsNotLearned(t *testing.T) {
+	for _, to := range []shard.ID{placement.MaxShards, 5000, shard.System} {
+		synctest.Test(t, func(t *testing.T) {
+			table := slot.Even(1)
+			router, portals := newPortals(&table, 1, false)
+			portals[0].answer = movedTo(to)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			wantCode(t, fmt.Sprint("sent to shard ", to), router.Decide(ctx, []shard.Request{check("k")}), shard.Unavailable)
+			if n := len(*router.routes.Load()); n > placement.MaxShards {
+				t.Errorf("sent to shard %d, the node has %d routes", to, n)
+			}
+		})
+	}
 }
 
 // A reservation whose slots are about to part is done slot by slot, in an operation.

@@ -108,6 +108,7 @@ var ofCluster = []group{
 	{tests("cluster/routing", "TestALearnedSlotIsRememberedUntilTheTableSaysMore"), edits{
 		"learned-slot-outlives-the-table": always,
 	}},
+	{tests("cluster/routing", "TestAShardThatCannotBeIsNotLearned"), edits{"any-shard-is-believed": never}},
 	{tests("cluster/routing", "TestACopyAsksItsShardFirst"), edits{
 		"moved-copy-is-the-first": instead("s.request.Retry = false"),
 	}},
