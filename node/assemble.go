@@ -146,7 +146,7 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 func (n *Node) assembleReconciler(records *recordBudget) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
 	mover := &mover{view: n.view, submit: n.router.Submit, tellAll: n.peers.ask, moved: n.metrics.SlotMoved, tasks: n.tasks, stopping: stopping, logger: logger,
-		waits: make(map[slot.ID]string)}
+		waits: make(map[slot.ID]placement.MoveReport)}
 	n.reporter.moves = mover.reports
 	n.reconciler = &reconciler{
 		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,

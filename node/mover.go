@@ -17,9 +17,10 @@ import (
 const (
 	// moveWithin bounds one step of a move.
 	moveWithin = 3 * time.Second
-	// frozenAgain is the pause before a move that waits while no shard answers for the slot is looked at again, and
-	// moveAgain that of another one.
+	// frozenAgain is the pause before a move that waits while no shard answers for the slot is looked at again, asideAgain
+	// that of one that waits while From does (MoveReport.Aside), and moveAgain that of any other.
 	frozenAgain = 20 * time.Millisecond
+	asideAgain  = 2 * time.Second
 	moveAgain   = 500 * time.Millisecond
 	// takenAhead is how far the time of the slot may jump ahead when its new shard takes it (G4), in microseconds.
 	takenAhead = 400_000
@@ -38,7 +39,7 @@ type mover struct {
 	logger   *slog.Logger
 
 	mu    sync.Mutex
-	waits map[slot.ID]string // guarded by mu: what the moves of this node wait for
+	waits map[slot.ID]placement.MoveReport // guarded by mu: the moves of this node that wait
 }
 
 // look starts a task for each move to a shard that this node owns.
@@ -58,7 +59,7 @@ func (v *mover) look(r *replica) {
 
 // drive takes one step after the other until the move is over, or this node is no longer the one to drive it.
 func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() bool) {
-	defer v.wait(at, "")
+	defer v.wait(placement.MoveReport{Slot: at})
 	for ctx.Err() == nil && owns() {
 		m, listed := v.listed(at)
 		if !listed {
@@ -70,9 +71,12 @@ func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() 
 			waits = err.Error()
 			v.tasks.note(what, err)
 		}
-		v.wait(at, waits)
+		aside := waits != "" && d.from != nil && d.from.State == shard.SlotPreparing //mutant:held-slot-stops-the-others
+		v.wait(placement.MoveReport{Slot: at, Waits: waits, Aside: aside})
 		switch {
 		case waits == "":
+		case aside:
+			waitOut(ctx, asideAgain)
 		case d.from != nil && d.from.State == shard.SlotFrozen:
 			waitOut(ctx, frozenAgain)
 		default:
@@ -91,22 +95,23 @@ func (v *mover) listed(at slot.ID) (m placement.Move, listed bool) {
 	return m, false
 }
 
-func (v *mover) wait(at slot.ID, what string) {
+// wait notes what a move waits for; "": for nothing.
+func (v *mover) wait(m placement.MoveReport) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if what == "" {
-		delete(v.waits, at)
+	if m.Waits == "" {
+		delete(v.waits, m.Slot)
 	} else {
-		v.waits[at] = what
+		v.waits[m.Slot] = m
 	}
 }
 
-// reports lists what the moves of this node wait for.
+// reports lists the moves of this node that wait.
 func (v *mover) reports() (all []placement.MoveReport) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for at, what := range v.waits {
-		all = append(all, placement.MoveReport{Slot: at, Waits: what})
+	for _, m := range v.waits {
+		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b placement.MoveReport) int { return cmp.Compare(a.Slot, b.Slot) })
 	return all

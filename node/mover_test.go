@@ -100,6 +100,58 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	}
 }
 
+// keyIn returns a key of a slot.
+func keyIn(at slot.ID) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("key ", i); slot.Of(shard.DefaultNamespace, key) == at {
+			return key
+		}
+	}
+}
+
+// TestSlotsWithHoldsStopNoOthers: slots that wait for holds with keys of other slots to end are passed by the others,
+// and follow when the holds have ended.
+func TestSlotsWithHoldsStopNoOthers(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newTrio(t, 1)
+		const first, held = slot.Count / 2, 4 // the slots that go first
+		var holds []shard.Request
+		for at := slot.ID(first); at < first+held; at += 2 {
+			r := shard.Request{Op: shard.Reserve, Namespace: shard.DefaultNamespace, Hold: &shard.HoldTerms{TTL: 3600e6}}
+			for _, key := range []string{keyIn(at), keyIn(at + 1)} {
+				r.Entries = append(r.Entries, shard.Entry{Policy: "plenty", Key: key, Cost: 1})
+			}
+			d := c.nodes[0].Decide(t.Context(), []shard.Request{r})[0]
+			if d.Err != nil || !d.Decision.Allowed {
+				t.Fatalf("%+v", d)
+			}
+			holds = append(holds, shard.Request{Op: shard.Settle, Namespace: r.Namespace, Entries: r.Entries, Settlement: &shard.Settlement{
+				Action: shard.ActionCancel, Target: shard.Target{Hold: true, Position: d.Decision.Position, Index: d.Decision.Index,
+					DecidedAt: d.Decision.DecidedAt}}})
+		}
+		c.want(2)
+		waiting := func(s api.ClusterStatus) (n int) {
+			for _, m := range s.SlotMoves {
+				if m.Slot < first+held && m.Waits != "" {
+					n++
+				}
+			}
+			return n
+		}
+		c.await("others go", func(s api.ClusterStatus) bool { return waiting(s) == held && s.SlotsToMove < slot.Count/2-2*held })
+		for i, r := range c.nodes[1].Decide(t.Context(), holds) {
+			if r.Err != nil {
+				t.Errorf("hold %d: %v", i, r.Err)
+			}
+		}
+		await.Until(t, "those of the holds follow", func() bool {
+			slots := c.nodes[0].view.slots()
+			return slots[first] == 1 && slots[first+1] == 1 && slots[first+2] == 1 && slots[first+3] == 1
+		})
+	})
+}
+
 // TestSlotsMoveUnderLoad: up to three shards and down to two, no request fails, and every unit is counted once.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()

@@ -46,9 +46,10 @@
 // with two nodes, one voter. Plan is a pure function, and while the nodes do not change, its tables converge.
 //
 // Plan also founds the groups of shards that the operator asks for (Table.Wanted), each once there are nodes for all of
-// its voters, and lists moves of slots (Table.Moves) until those shards have equally many: at most two at a time, none
-// while a replica joins or leaves, and as few as that takes. Where a slot is, the logs of the shards say (shard.Move);
-// Table.Slots only follows. A shard that is no longer wanted keeps its group, without slots.
+// its voters, and lists moves of slots (Table.Moves) until those shards have equally many: at most two at a time,
+// besides those that wait for holds to end, none while a replica joins or leaves, and as few as that takes. Where a
+// slot is, the logs of the shards say (shard.Move); Table.Slots only follows. A shard that is no longer wanted keeps
+// its group, without slots.
 //
 // # Reconcile and align
 //

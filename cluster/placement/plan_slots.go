@@ -8,8 +8,12 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// movesMax bounds how many slots move at the same time: each is away for a moment.
-const movesMax = 2
+const (
+	// movesMax bounds how many slots move at the same time: each is away for a moment.
+	movesMax = 2
+	// asideMax bounds how many more wait aside (MoveReport.Aside): each is tried again and again.
+	asideMax = 14
+)
 
 // Move is a move of a slot that is to be made, or is under way.
 type Move struct {
@@ -47,7 +51,7 @@ func (p slotPlanner) plan() {
 		}
 	}
 	p.foundLater()
-	for len(p.t.Moves) < movesMax { //mutant:more-moves-than-two
+	for p.atWork() < movesMax && len(p.t.Moves) < movesMax+asideMax { //mutant:more-moves-than-two //mutant:moves-aside-without-end
 		m, found := p.nextMove()
 		if !found {
 			return
@@ -55,6 +59,17 @@ func (p slotPlanner) plan() {
 		p.t.Moves = append(p.t.Moves, m)
 		p.step("slot %d moves from shard %v to shard %v", m.Slot, m.From, m.To)
 	}
+}
+
+// atWork counts the moves that do not wait aside.
+func (p slotPlanner) atWork() (n int) {
+	for _, m := range p.t.Moves {
+		driver := p.seen.Reports[p.leader(m.To)]
+		if !slices.ContainsFunc(driver.Moves, func(r MoveReport) bool { return r.Slot == m.Slot && r.Aside }) {
+			n++
+		}
+	}
+	return n
 }
 
 // takeBack takes moves back that lead to a shard which should have no slots any more.

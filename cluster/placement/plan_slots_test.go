@@ -154,6 +154,24 @@ func TestAMoveThatIsNoLongerWantedIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestOtherSlotsMoveWhileSomeWaitForHolds: a slot that waits while its shard answers for it leaves its place to another
+// one, but not any number of them.
+func TestOtherSlotsMoveWhileSomeWaitForHolds(t *testing.T) {
+	table := allCreated(NewTable("c", foundersIn("a", "b", "c"), 2, 3)).ApplyWanted(1)
+	for want := movesMax; want < movesMax+asideMax+3; want++ {
+		driver := Report{Replicas: []ReplicaReport{{Shard: 0, Leading: true, Epoch: 1}}}
+		for i, m := range table.Moves { // the first one waits, too, and is frozen
+			driver.Moves = append(driver.Moves, MoveReport{Slot: m.Slot, Waits: "something", Aside: i > 0})
+		}
+		if next, _ := Plan(table, Observed{Reports: map[string]Report{"n1": driver}}); next != nil {
+			table = next
+		}
+		if n := len(table.Moves); n != min(want, movesMax+asideMax) {
+			t.Fatalf("%d moves, want %d: %+v", n, want, table.Moves)
+		}
+	}
+}
+
 // TestASlotDoesNotBeginASecondMove: not even the first one that its shard should give away.
 func TestASlotDoesNotBeginASecondMove(t *testing.T) {
 	table := allCreated(NewTable("c", foundersIn("a", "b", "c"), 3, 3)).ApplyWanted(1)

@@ -69,6 +69,9 @@ type Report struct {
 type MoveReport struct {
 	Slot  slot.ID
 	Waits string // for what, for the operator
+	// Aside means that From still answers for the slot, and may for a long time: as long as a hold is open. Meanwhile,
+	// other slots move.
+	Aside bool `json:",omitempty"`
 }
 
 // Machine is the state of the machine that a node runs on.

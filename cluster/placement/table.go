@@ -15,7 +15,7 @@ type Table struct {
 	// Wanted is how many shards are to share the slots, those with the lowest ids; 0 means Shards. A shard that is no
 	// longer wanted stays, without slots.
 	Wanted   uint32 `json:",omitempty"`
-	Moves    []Move `json:",omitempty"` // at most movesMax, each of another slot
+	Moves    []Move `json:",omitempty"` // at most movesMax, and asideMax more that wait; each of another slot
 	Replicas int    // target number of voters of each group
 	Nodes    []Node // by id
 	Groups   []Group

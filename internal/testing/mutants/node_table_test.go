@@ -6,6 +6,7 @@ var ofNode = []group{
 		"old-table-aligns-groups":  always,
 	}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
+	{tests("node", "TestSlotsWithHoldsStopNoOthers"), edits{"held-slot-stops-the-others": instead("aside := false")}},
 	{tests("node", "TestWhatASlotNeedsBeforeAStep"), edits{"thaw-before-abort": without(" && to.Ended")}},
 	{tests("node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
 	{tests("node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
