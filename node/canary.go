@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -24,7 +25,9 @@ const (
 
 // canary counts a key of its own on each shard, the way that clients' requests go, and compares what the shard says
 // with what was answered before: acked <= used <= acked + unknown. So it sees a count that was lost or taken twice,
-// wherever that happened. The reconciler calls look; a round is a task, of which one runs at a time and owns books.
+// wherever that happened. A key moves with its slot: it is counted once more there, and then its shard gets another
+// one, unless it has no slots left. The reconciler calls look; a round is a task, of which one runs at a time and owns
+// books.
 type canary struct {
 	node     string
 	now      func() time.Time
@@ -68,26 +71,35 @@ func (c *canary) look() {
 	c.tasks.start("canary", c.round)
 }
 
-// round counts once on each shard, and judges the answers.
+// round counts once on each shard that has slots, and judges the answers.
 func (c *canary) round(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, canaryWithin)
 	defer cancel()
-	shards := c.shards()
+	slots := c.slots()
+	var asked []shard.ID
 	var requests []shard.Request
-	for id := range shard.ID(shards) {
+	for id := range shard.ID(c.shards()) {
 		b := c.books[id]
 		if b == nil || c.now().Sub(b.heard) > canaryKept/2 {
-			b = &canaryBook{key: c.keyOn(id), heard: c.now()}
+			key, some := c.keyOn(id, slots)
+			if !some {
+				continue
+			}
+			b = &canaryBook{key: key, heard: c.now()}
 			c.books[id] = b
 		}
+		asked = append(asked, id)
 		requests = append(requests, canaryRequest(b.key, shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1}),
 			canaryRequest(b.key, shard.TallyTerms{Verb: shard.TallyEnd, TTL: limit.Span(canaryKept.Microseconds())}))
 	}
 	for i, result := range c.decide(within, requests) {
 		if i%2 == 0 {
-			c.judge(shard.ID(i/2), &result)
+			c.judge(asked[i/2], &result)
 		}
 	}
+	maps.DeleteFunc(c.books, func(id shard.ID, b *canaryBook) bool {
+		return shard.Of(slots, shard.CanaryNamespace, b.key) != id //mutant:canary-leaves-a-shard-with-its-key
+	})
 }
 
 func canaryRequest(key string, terms shard.TallyTerms) shard.Request {
@@ -95,12 +107,15 @@ func canaryRequest(key string, terms shard.TallyTerms) shard.Request {
 		Entries: []shard.Entry{{Key: key, Cost: 1, Limits: shard.TallyLimits}}}
 }
 
-// keyOn draws a key that lives on a shard.
-func (c *canary) keyOn(id shard.ID) string {
+// keyOn draws a key that lives on a shard; there is none if the shard has no slots.
+func (c *canary) keyOn(id shard.ID, slots *slot.Map) (key string, some bool) {
+	if slots.Owned(uint32(id)) == 0 {
+		return "", false
+	}
 	run := rand.Text()
 	for i := 0; ; i++ {
-		if key := fmt.Sprintf("%s/%s/%d", c.node, run, i); shard.Of(c.slots(), shard.CanaryNamespace, key) == id {
-			return key
+		if key := fmt.Sprintf("%s/%s/%d", c.node, run, i); shard.Of(slots, shard.CanaryNamespace, key) == id {
+			return key, true
 		}
 	}
 }
@@ -123,7 +138,7 @@ func (c *canary) judge(id shard.ID, result *shard.Result) {
 	case used > b.acked+b.unknown: //mutant:canary-takes-two-for-one
 		kind = "doubled"
 	}
-	c.observer.CanaryHeard(uint32(id), c.now())
+	c.observer.CanaryHeard(uint32(result.Decision.Position.Shard), c.now())
 	if kind == "" {
 		return
 	}

@@ -17,6 +17,7 @@ import (
 // cage has a canary of one node over two shards whose counts are a map, and may lie.
 type cage struct {
 	*canary
+	on       *slot.Map
 	at       time.Time
 	counts   map[string]int64
 	answer   func(counted int64, r *shard.Request) (int64, *shard.Error) // of an add; nil: the truth
@@ -26,8 +27,8 @@ type cage struct {
 }
 
 func newCage() *cage {
-	c := &cage{at: time.Unix(1_000_000, 0), counts: map[string]int64{}, heard: map[uint32]time.Time{}}
-	c.canary = &canary{node: "a", now: func() time.Time { return c.at }, decide: c.count, shards: func() int { return 2 }, slots: func() *slot.Map { return slot.Even(2) },
+	c := &cage{on: slot.Even(2), at: time.Unix(1_000_000, 0), counts: map[string]int64{}, heard: map[uint32]time.Time{}}
+	c.canary = &canary{node: "a", now: func() time.Time { return c.at }, decide: c.count, shards: func() int { return 2 }, slots: func() *slot.Map { return c.on },
 		nodes: func() int { return 3 }, stopping: func() bool { return false }, observer: c, books: map[shard.ID]*canaryBook{},
 		logger: slog.New(slog.NewTextHandler(&c.log, nil))}
 	return c
@@ -53,7 +54,8 @@ func (c *cage) count(_ context.Context, all []shard.Request) (results []shard.Re
 		if c.answer != nil {
 			value, err = c.answer(value, r)
 		}
-		results = append(results, shard.Result{Err: err, Decision: shard.Decision{Tallied: &shard.Tallied{Known: true, Value: value}}})
+		results = append(results, shard.Result{Err: err, Decision: shard.Decision{Tallied: &shard.Tallied{Known: true, Value: value},
+			Position: shard.Position{Shard: shard.Of(c.on, shard.CanaryNamespace, key)}}})
 	}
 	return results
 }
@@ -97,6 +99,32 @@ func TestTheCanaryTellsALostAndADoubledCount(t *testing.T) {
 		if !slices.Equal(c.violated, []string{kind, kind}) || !strings.Contains(c.log.String(), "kind="+kind) {
 			t.Errorf("%s: told %v: %s", kind, c.violated, c.log.String())
 		}
+	}
+}
+
+// Where slots move, the canary goes on counting on the shards that have some, and sees what a move has lost.
+func TestTheCanaryCountsWhereSlotsAre(t *testing.T) {
+	c := newCage()
+	c.canary.shards = func() int { return 3 }
+	c.sing(2)
+	if len(c.heard) != 2 || len(c.books) != 2 {
+		t.Errorf("beside a shard without slots: heard %v, books %v", c.heard, c.books)
+	}
+	for key := range c.counts {
+		c.counts[key]--
+	}
+	clear(c.heard)
+	c.on = new(slot.Map)
+	for at := range c.on {
+		c.on[at] = 2
+	}
+	c.sing(1)
+	if !slices.Equal(c.violated, []string{"lost", "lost"}) || c.heard[2].IsZero() || len(c.heard) != 1 {
+		t.Errorf("when all slots have moved: told %v, heard %v", c.violated, c.heard)
+	}
+	c.sing(2)
+	if len(c.violated) != 2 || len(c.books) != 1 || c.books[2] == nil {
+		t.Errorf("then: told %v, books %v", c.violated, c.books)
 	}
 }
 

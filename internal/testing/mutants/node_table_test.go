@@ -142,6 +142,8 @@ var ofNode = []group{
 		"canary-takes-two-for-one": never,
 		"canary-alarms-at-unknown": gone,
 		"canary-among-the-keys":    without(" || r.Namespace == shard.CanaryNamespace"),
+
+		"canary-leaves-a-shard-with-its-key": instead("return false"),
 	}},
 	{tests("node", "TestOnlyABillThatWasSentIsTriedAgain"), edits{"untried-bill-is-a-retry": swap("tried[id]", "len(tried) > 0")}},
 	{tests("node", "TestTopHasTheDenialsThatNodesRepeat"), edits{"repeats-unreported": swap("c.repeats.read(q)", "nil")}},
