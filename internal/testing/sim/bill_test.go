@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // simMeter is the meter of the policies with errands of known fate. Its periods are as short as they can be: a world
@@ -22,11 +23,7 @@ const crashAtMinute = "crash at the end of a minute"
 func (p *plan) planCrashAtMinute() {
 	f := fault{at: 40 * time.Second, kind: crashAtMinute, whom: int(p.seed / 2 % 8), long: time.Duration(p.seed/2%5) * time.Second,
 		size: float64(p.seed%97) / 97}
-	i := slices.IndexFunc(p.faults, func(later fault) bool { return later.at > f.at })
-	if i < 0 {
-		i = len(p.faults)
-	}
-	p.faults = slices.Insert(p.faults, i, f)
+	p.insert(f)
 }
 
 // doCrashAtMinute kills a process when a minute ends, or up to 100 ms before or after.
@@ -57,16 +54,26 @@ func (b *ledger) watch(w *world, stop chan struct{}) {
 	}
 }
 
-// read reads all bills through any nodes; ok is false if a shard did not answer.
+// read reads all bills through any nodes; ok is false if a shard did not answer, or a slot was on none when it was
+// read.
 func (b *ledger) read(w *world) (all map[billed]shard.Usage, ok bool) {
+	s, err := w.status()
+	if err != nil {
+		return nil, false
+	}
 	all = make(map[billed]shard.Usage)
-	shards := uint32(w.plan.shards)
-	for id := range shards {
+	var met slot.Set
+	for _, one := range s.Shards {
+		if one.ID == shard.System {
+			continue
+		}
+		here := slot.All()
 		for q := (shard.UsageQuery{}); ; {
-			page, ok := b.page(w, shard.UsageRequest(shard.DefaultNamespace, shard.ID(id), q))
+			page, slots, ok := b.page(w, shard.UsageRequest(shard.DefaultNamespace, one.ID, q))
 			if !ok {
 				return nil, false
 			}
+			here.And(&slots)
 			for _, u := range page.Periods {
 				all[billed{u.Policy, u.Key, u.Start}] = u
 				b.compare(w, u, page.Through)
@@ -75,27 +82,28 @@ func (b *ledger) read(w *world) (all map[billed]shard.Usage, ok bool) {
 				break
 			}
 		}
+		met.Or(&here)
 	}
-	return all, true
+	return all, met == slot.All()
 }
 
-func (b *ledger) page(w *world, r shard.Request) (page shard.UsagePage, ok bool) {
+func (b *ledger) page(w *world, r shard.Request) (page shard.UsagePage, slots slot.Set, ok bool) {
 	lives := w.lives()
 	if len(lives) == 0 {
-		return page, false
+		return page, slots, false
 	}
 	l := lives[w.chance.IntN(len(lives))]
 	ctx, cancel := context.WithTimeout(l.ctx, deadline)
 	defer cancel()
 	result := l.Decide(ctx, []shard.Request{r})[0]
 	if result.Err != nil || l.dead.Load() {
-		return page, false
+		return page, slots, false
 	}
 	page, err := shard.UsageOf(shard.DefaultNamespace, &result.Decision)
 	if err != nil {
 		w.fail(err)
 	}
-	return page, err == nil
+	return page, result.Decision.Slots(), err == nil
 }
 
 // compare compares a period with what it was when it was final. Keys that are forgotten begin again.
@@ -126,14 +134,14 @@ func (b *ledger) judge(w *world) {
 		errands = append(errands, r.done...)
 	}
 	var all map[billed]shard.Usage
+	ok := false
 	for range 10 {
-		var ok bool
 		if all, ok = b.read(w); ok {
 			break
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if all == nil {
+	if !ok {
 		w.fail(fmt.Errorf("the bills of a whole world cannot be read"))
 		return
 	}

@@ -161,9 +161,8 @@ func leased(all, ops []*op, x *op) (least, most uint64) {
 	return least, most
 }
 
-// before reports whether a was decided in an earlier entry than b; after reports whether it was a later one.
-func before(a, b *shard.Decision) bool {
-	return a.Position.Epoch < b.Position.Epoch || a.Position.Epoch == b.Position.Epoch && a.Position.Seq < b.Position.Seq
-}
+// before reports whether a was decided in an earlier entry than b about the same key; after reports whether it was a
+// later one.
+func before(a, b *shard.Decision) bool { return a.DecidedAt < b.DecidedAt }
 
 func after(a, b *shard.Decision) bool { return before(b, a) }

@@ -130,7 +130,7 @@ func (t *tally) mustHaveSeenEverything(to *testing.T) {
 	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
 		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
 		"operations: settled by another before", crashAtMinute, "bills: final periods",
-		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself"}
+		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself", changeShards, "slots came to rest"}
 	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards",
 		"extend without an id over shards", "above over shards", "above, rejected", "check, denied",
 		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "correct", "rule", "ruled", "turned", "turned, denied", "damped",
@@ -208,7 +208,7 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 		errands = append(errands, r.done...)
 	}
 	wrong := append(w.errs, judge(ops)...)
-	wrong = append(wrong, judgeErrands(errands, uint32(p.shards))...)
+	wrong = append(wrong, judgeErrands(errands, w.growth.rests)...)
 	if p.calm {
 		sum.note("calm worlds")
 		wrong = append(wrong, judgeCalm(ops)...)
@@ -233,6 +233,10 @@ func (t *tally) count(w *world, ops []*op) {
 	t.add("comparisons of replicas", w.sums.n)
 	t.most("most milliseconds until all shards answered again", int(w.quiet.Milliseconds()))
 	t.most("most milliseconds until the table was settled", int(w.settled.Milliseconds()))
+	t.most("most milliseconds until the slots were even", int(w.even.Milliseconds()))
+	if w.plan.moves() {
+		t.note("worlds with moves of slots")
+	}
 	for _, o := range ops {
 		t.note("operations")
 		switch {

@@ -12,6 +12,12 @@
 // answer within 10 s, the table must come to rest, and the replicas must reach the same place. The schedule comes from
 // the seed; the order of goroutines does not.
 //
+// One world in three also changes the number of its shards, up and down, in the middle of all that (shards_test.go).
+// The answers are judged as in any other world, by key: a key is on one shard after the other, its time rises from each
+// to the next, and lists of bills and the forgetting of a key must have met every slot. In the end all slots must be
+// where the last number of shards wants them, and none under way. Where a slot is at rest, its shard is the one that
+// answers.
+//
 // A passing simulation proves nothing if it would also pass without the guards. So package internal/testing/mutants
 // takes each guard out once, and some of them show in whole clusters only.
 //

@@ -114,7 +114,7 @@ func errandsOf(all []*errand, key string) string {
 }
 
 // judgeErrands compares the runners' answers with the expected ones.
-func judgeErrands(all []*errand, shards uint32) (errs []error) {
+func judgeErrands(all []*errand, rests []rest) (errs []error) {
 	wrong := func(e *errand, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %v", fmt.Sprintf(format, args...), e))
 	}
@@ -146,7 +146,7 @@ func judgeErrands(all []*errand, shards uint32) (errs []error) {
 	}
 	errs = append(errs, judgeTallies(all)...)
 	errs = append(errs, judgeDamped(all)...)
-	errs = append(errs, judgeCapped(all, shards)...)
+	errs = append(errs, judgeCapped(all, rests)...)
 	return append(errs, judgeTurned(all)...)
 }
 
@@ -164,7 +164,7 @@ func quotaOf(policy string) uint64 {
 	return 1 << 60
 }
 
-// judgeTallies checks that each tally grew only by what was added to it, in the order of the log.
+// judgeTallies checks that each tally grew only by what was added to it, in the order of the logs.
 func judgeTallies(all []*errand) (errs []error) {
 	keys := make(map[string][]*errand)
 	for _, e := range all {
@@ -174,8 +174,8 @@ func judgeTallies(all []*errand) (errs []error) {
 	}
 	for _, mine := range keys {
 		slices.SortFunc(mine, func(a, b *errand) int {
-			return cmp.Or(cmp.Compare(a.decision.Position.Epoch, b.decision.Position.Epoch),
-				cmp.Compare(a.decision.Position.Seq, b.decision.Position.Seq), cmp.Compare(a.decision.Tallied.Value, b.decision.Tallied.Value))
+			return cmp.Or(cmp.Compare(a.decision.DecidedAt, b.decision.DecidedAt),
+				cmp.Compare(a.decision.Tallied.Value, b.decision.Tallied.Value))
 		})
 		sum := int64(0)
 		for _, e := range mine {
@@ -203,24 +203,48 @@ func judgeDamped(all []*errand) (errs []error) {
 	return errs
 }
 
-// judgeCapped checks that no shard has counted more keys than its part of the policy's, whichever node owned it.
-func judgeCapped(all []*errand, shards uint32) (errs []error) {
-	slots := slot.Even(shards)
-	keys := make(map[shard.ID]map[string]bool)
+// judgeCapped checks that a shard that has its part of the policy's keys, or more since slots have come with theirs,
+// counts no new one, whichever node owns it. A shard's part depends on its slots, so it judges while no slot moves.
+func judgeCapped(all []*errand, rests []rest) (errs []error) {
+	var capped []*errand
 	for _, e := range all {
-		if e.kind != "capped" || !e.admitted() {
-			continue
+		if e.kind == "capped" {
+			capped = append(capped, e)
 		}
-		at := e.decision.Position.Shard
-		if keys[at] == nil {
-			keys[at] = make(map[string]bool)
-		}
-		part := (cappedKeys*slots.Owned(uint32(at)) + slot.Count - 1) / slot.Count
-		if keys[at][e.request.Entries[0].Key] = true; len(keys[at]) > part {
-			errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy, and its part is %d: %v", at, len(keys[at]), part, e))
+	}
+	slices.SortFunc(capped, func(a, b *errand) int { return cmp.Compare(a.decision.DecidedAt, b.decision.DecidedAt) })
+	for _, now := range rests {
+		for _, e := range capped {
+			if !e.admitted() || e.called < now.from || e.returned > now.to || !firstOfKey(e, capped) {
+				continue
+			}
+			at := shard.Of(now.slots, shard.DefaultNamespace, e.request.Entries[0].Key)
+			if e.decision.Position.Shard != at {
+				errs = append(errs, fmt.Errorf("shard %s has the key's slot: %v", at, e))
+			}
+			keys := make(map[string]bool)
+			for _, other := range capped {
+				key := other.request.Entries[0].Key
+				if other.admitted() && other.decision.DecidedAt <= e.decision.DecidedAt &&
+					shard.Of(now.slots, shard.DefaultNamespace, key) == at {
+					keys[key] = true
+				}
+			}
+			part := (cappedKeys*now.slots.Owned(uint32(at)) + slot.Count - 1) / slot.Count
+			if len(keys) > part {
+				errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy, and its part is %d: %v", at, len(keys), part, e))
+			}
 		}
 	}
 	return errs
+}
+
+// firstOfKey reports whether a request was surely the first one of its key that was counted.
+func firstOfKey(e *errand, all []*errand) bool {
+	return !slices.ContainsFunc(all, func(other *errand) bool {
+		return other != e && other.request.Entries[0].Key == e.request.Entries[0].Key && other.called < e.returned &&
+			(other.fate == unknown || other.admitted() && other.decision.DecidedAt <= e.decision.DecidedAt)
+	})
 }
 
 // judgeTurned checks that each revision starts fresh, and admits its quota once.

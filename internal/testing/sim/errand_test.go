@@ -275,8 +275,8 @@ func (r *runner) open() *errand {
 	return nil
 }
 
-// end ends what was taken: a hold is committed or canceled, perhaps after an extension, and a decision is given back.
-func (r *runner) end(of *errand) *errand {
+// cancel cancels a hold, or gives a decision back.
+func (r *runner) cancel(of *errand) *errand {
 	d := &of.decision
 	target := shard.Target{Hold: of.request.Op == shard.Reserve, DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}
 	if d.Operation != nil {
@@ -287,10 +287,19 @@ func (r *runner) end(of *errand) *errand {
 	for range e.request.Entries {
 		e.spent = append(e.spent, 0)
 	}
+	return e
+}
+
+// end ends what was taken: a hold is committed or canceled, perhaps after an extension, and a decision is given back.
+func (r *runner) end(of *errand) *errand {
+	e := r.cancel(of)
+	hold := e.request.Settlement.Target.Hold
+	// The keys of a decision of one shard may be on several by now. What could be rejected by one of them is refused.
+	parts := !hold && of.decision.Operation == nil && r.w.plan.moves()
 	switch n := r.chance.IntN(7); {
-	case n > 4:
+	case n > 4 && !parts:
 		r.spendAbove(e)
-	case target.Hold && n < 2:
+	case hold && n < 2:
 		e.kind, e.request.Settlement.Action, e.request.Settlement.TTL = "extend", shard.ActionExtend, of.request.Hold.TTL
 		if r.chance.IntN(2) == 0 {
 			e.request.Settlement.TTL = longHold
@@ -302,7 +311,7 @@ func (r *runner) end(of *errand) *errand {
 		r.ids++
 		e.request.ID = fmt.Sprintf("e%d-%d", r.number, r.ids)
 		return e
-	case target.Hold && n < 4:
+	case hold && n < 4:
 		e.request.Settlement.Action = shard.ActionCommit
 		for i := range e.spent {
 			e.spent[i] = uint64(r.chance.IntN(int(e.request.Entries[i].Cost + 1)))
@@ -347,12 +356,13 @@ func (r *runner) correct(units int64) *errand {
 
 // corrected reads the sum of all corrections of a key.
 func (r *runner) corrected(entry shard.Entry) (units int64, ok bool) {
-	shards := uint32(r.w.plan.shards)
-	id := shard.Of(slot.Even(shards), shard.DefaultNamespace, entry.Key)
-	request := shard.UsageRequest(shard.DefaultNamespace, id, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
 	for range 10 {
+		s, err := r.w.status()
+		id := shard.Of(slotsOf(&s), shard.DefaultNamespace, entry.Key)
+		request := shard.UsageRequest(shard.DefaultNamespace, id, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
 		result, l := r.decide(&errand{request: request})
-		if l == nil || result.Err != nil {
+		slots := result.Decision.Slots()
+		if err != nil || l == nil || result.Err != nil || !slots.Has(slot.Of(shard.DefaultNamespace, entry.Key)) {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}

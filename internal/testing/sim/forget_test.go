@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // Each runner has two keys of its own, which it charges together and forgets.
@@ -25,7 +26,7 @@ func (r *runner) private() *errand {
 }
 
 // forget has one of the runner's own keys forgotten, as stint keys forget does. It is done if all shards had nothing
-// left of it: an errand without an answer says that it may have been done in part.
+// left of it and each slot was on one of them: an errand without an answer says that it may have been done in part.
 func (r *runner) forget() *errand {
 	e := r.new("forget", shard.Forget, shard.Entry{Policy: "pair", Key: r.privateKeys()[r.chance.IntN(2)], Cost: 1})
 	e.request.ID = ""
@@ -38,14 +39,19 @@ func (r *runner) forget() *errand {
 	return e
 }
 
-// forgetRound asks every shard once, and returns whether one had more.
+// forgetRound asks every shard once, and returns whether one had more, or may have had.
 func (r *runner) forgetRound(e *errand) (left, ok bool) {
 	lives := r.w.lives()
 	if len(lives) == 0 {
 		return false, false
 	}
 	l := lives[r.chance.IntN(len(lives))]
-	shards := uint32(r.w.plan.shards)
+	ctx, cancel := context.WithTimeout(l.ctx, deadline)
+	defer cancel()
+	_, shards, err := l.slots(ctx)
+	if err != nil {
+		return false, false
+	}
 	var requests []shard.Request
 	for id := range shards {
 		request := e.request
@@ -53,16 +59,16 @@ func (r *runner) forgetRound(e *errand) (left, ok bool) {
 		request.Adjustment = &shard.Adjustment{Forget: e.request.Entries[0].Key, Actor: "simulated"}
 		requests = append(requests, request)
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, deadline)
-	defer cancel()
+	var met slot.Set
 	for _, result := range l.Decide(ctx, requests) {
 		if result.Err != nil || l.dead.Load() {
 			return false, false
 		}
-		done := result.Decision.Forgot()
+		done, slots := result.Decision.Forgot(), result.Decision.Slots()
 		left = left || done.Open > 0 || done.More
+		met.Or(&slots)
 	}
-	return left, true
+	return left || met != slot.All(), true
 }
 
 // judgeForgotten checks that a key has used no more at the end than was admitted since it was last forgotten, once the

@@ -65,18 +65,18 @@ func judge(ops []*op) (errs []error) {
 				mine = append(mine, o)
 			}
 		}
-		var wrong []error
+		wrong := judgeTimes(mine)
 		switch key.policy {
 		case "stock":
-			wrong = judgeStock(key, mine)
+			wrong = append(wrong, judgeStock(key, mine)...)
 		case "hits":
-			wrong = judgeHits(mine)
+			wrong = append(wrong, judgeHits(mine)...)
 		case "grown":
-			wrong = judgeGrown(mine)
+			wrong = append(wrong, judgeGrown(mine)...)
 		case "seats":
-			wrong = judgeSeats(key, mine)
+			wrong = append(wrong, judgeSeats(key, mine)...)
 		case "leases":
-			wrong = judgeLeases(key, mine)
+			wrong = append(wrong, judgeLeases(key, mine)...)
 		}
 		if len(wrong) > 0 {
 			errs = append(errs, append(wrong, historyOf(key, mine))...)
@@ -111,7 +111,7 @@ func judgeCalm(ops []*op) (errs []error) {
 func historyOf(key named, ops []*op) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the history of %s:", key.name)
-	byPlace(ops)
+	byTime(ops)
 	for _, o := range ops {
 		if o.fate != refused {
 			fmt.Fprintf(&b, "\n    %v", o)
@@ -120,11 +120,21 @@ func historyOf(key named, ops []*op) error {
 	return fmt.Errorf("%s", b.String())
 }
 
+// byTime sorts the operations on a key into their order. That of several shards, of which the key was one after the
+// other, is the order of their times: each begins with a later one than the last has decided with.
+func byTime(ops []*op) {
+	slices.SortStableFunc(ops, func(a, b *op) int {
+		return cmp.Or(cmp.Compare(a.decision.DecidedAt, b.decision.DecidedAt), cmp.Compare(a.used(), b.used()),
+			cmp.Compare(b.decision.Index, a.decision.Index)) // a denial at a number came after the admission that reached it
+	})
+}
+
+// byPlace sorts operations into the order of the log of each shard.
 func byPlace(ops []*op) {
 	slices.SortStableFunc(ops, func(a, b *op) int {
-		return cmp.Or(cmp.Compare(a.decision.Position.Epoch, b.decision.Position.Epoch),
-			cmp.Compare(a.decision.Position.Seq, b.decision.Position.Seq), cmp.Compare(a.used(), b.used()),
-			cmp.Compare(b.decision.Index, a.decision.Index)) // a denial at a number came after the admission that reached it
+		p, q := a.decision.Position, b.decision.Position
+		return cmp.Or(cmp.Compare(p.Shard, q.Shard), cmp.Compare(p.Epoch, q.Epoch), cmp.Compare(p.Seq, q.Seq),
+			cmp.Compare(b.decision.Index, a.decision.Index))
 	})
 }
 
@@ -139,26 +149,32 @@ func (o *op) used() uint64 {
 // limits, and not the place of the original.
 func (o *op) asCounted() bool { return o.decision.Replayed && o.decision.Index == 0 }
 
-// placed lists the answered operations in the order of the log.
-func placed(ops []*op) (all []*op) {
+// placed lists the answered operations on a key in their order.
+func placed(ops []*op) []*op {
+	all := answeredOf(ops)
+	byTime(all)
+	return all
+}
+
+func answeredOf(ops []*op) (all []*op) {
 	for _, o := range ops {
 		if o.fate == answered {
 			all = append(all, o)
 		}
 	}
-	byPlace(all)
 	return all
 }
 
-// judgePlaces checks that no two effects have one place, and that time rises with the places.
+// judgePlaces checks that no two effects have one place, and that time rises with the places of each shard.
 func judgePlaces(ops []*op) (errs []error) {
 	type effect struct {
 		shard.Position
 		index uint32
 	}
 	effects := make(map[effect]*op)
-	shards := make(map[shard.ID][]*op)
-	for _, o := range placed(ops) {
+	all := answeredOf(ops)
+	byPlace(all)
+	for i, o := range all {
 		at := effect{o.decision.Position, o.decision.Index}
 		if other := effects[at]; other != nil && at.index != 0 {
 			errs = append(errs, fmt.Errorf("two effects at one place:\n    %v\n    %v", other, o))
@@ -167,15 +183,34 @@ func judgePlaces(ops []*op) (errs []error) {
 		if o.asCounted() {
 			errs = append(errs, fmt.Errorf("a copy is told what is there by now, and not what the first one was: %v", o))
 		}
-		shards[o.decision.Position.Shard] = append(shards[o.decision.Position.Shard], o)
+		if i == 0 || all[i-1].decision.Position.Shard != o.decision.Position.Shard {
+			continue
+		}
+		before, after := &all[i-1].decision, &o.decision
+		if same := before.Position == after.Position; same && before.DecidedAt != after.DecidedAt ||
+			!same && before.DecidedAt >= after.DecidedAt {
+			errs = append(errs, fmt.Errorf("shard time does not rise:\n    %v\n    %v", all[i-1], o))
+		}
 	}
-	for _, all := range shards {
-		for i := 1; i < len(all); i++ {
-			before, after := &all[i-1].decision, &all[i].decision
-			if same := before.Position == after.Position; same && before.DecidedAt != after.DecidedAt ||
-				!same && before.DecidedAt >= after.DecidedAt {
-				errs = append(errs, fmt.Errorf("shard time does not rise:\n    %v\n    %v", all[i-1], all[i]))
+	return errs
+}
+
+// judgeTimes checks that the time of a key rises from one operation to the next, whichever shard decides it. A copy of
+// an operation with an id is answered as the first one was.
+func judgeTimes(ops []*op) (errs []error) {
+	all := answeredOf(ops)
+	slices.SortFunc(all, func(a, b *op) int { return cmp.Compare(a.returned, b.returned) })
+	var latest *op // of those that had returned before the next ones were called
+	returned := 0
+	byCall := slices.SortedFunc(slices.Values(all), func(a, b *op) int { return cmp.Compare(a.called, b.called) })
+	for _, o := range byCall {
+		for ; returned < len(all) && all[returned].returned < o.called; returned++ {
+			if latest == nil || all[returned].decision.DecidedAt > latest.decision.DecidedAt {
+				latest = all[returned]
 			}
+		}
+		if latest != nil && o.decision.DecidedAt < latest.decision.DecidedAt {
+			errs = append(errs, fmt.Errorf("the time of a key does not rise:\n    %v\n    %v", latest, o))
 		}
 	}
 	return errs

@@ -30,11 +30,17 @@ type fault struct {
 	other int
 	long  time.Duration
 	size  float64 // strength, from 0 to 1
+
+	shards uint32 // that are asked for (changeShards)
 }
 
 func (f fault) String() string {
-	return fmt.Sprintf("%7.2fs %-14s n%d n%d %6v size %.2f", f.at.Seconds(), f.kind, f.whom+1, f.other+1,
+	s := fmt.Sprintf("%7.2fs %-14s n%d n%d %6v size %.2f", f.at.Seconds(), f.kind, f.whom+1, f.other+1,
 		f.long.Round(time.Millisecond), f.size)
+	if f.kind == changeShards {
+		s += fmt.Sprintf(" to %d", f.shards)
+	}
+	return s
 }
 
 // The times of a world.
@@ -81,6 +87,7 @@ func init() { // breaks an initialization cycle
 		{secondByCopy, 0, (*world).doSecondByCopy},
 		{secondOfAHalt, 0, (*world).doSecondOfAHalt},
 		{crashAtMinute, 0, (*world).doCrashAtMinute},
+		{changeShards, 0, (*world).doShards},
 	}
 }
 
@@ -105,6 +112,7 @@ func newPlan(seed uint64) *plan {
 	if p.calm = chance.IntN(12) == 0; p.calm {
 		p.planCalm(chance)
 		p.planSecond()
+		p.planShards()
 		return p
 	}
 	gap := []float64{3, 5, 8}[chance.IntN(3)]
@@ -124,7 +132,17 @@ func newPlan(seed uint64) *plan {
 	} else {
 		p.planSecond()
 	}
+	p.planShards()
 	return p
+}
+
+// insert adds a fault that was not drawn with the others.
+func (p *plan) insert(f fault) {
+	i := slices.IndexFunc(p.faults, func(later fault) bool { return later.at > f.at })
+	if i < 0 {
+		i = len(p.faults)
+	}
+	p.faults = slices.Insert(p.faults, i, f)
 }
 
 // planCalm plans an operator's actions, one after the other. The first one waits until a cluster that one node has

@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stint-io/stint/internal/testing/bubble"
@@ -29,11 +28,7 @@ func (p *plan) planSecond() {
 		kind = []string{secondProcess, secondOfAHalt}[p.seed/2%2]
 	}
 	f := fault{at: time.Duration(20+p.seed/4%40) * time.Second, kind: kind, whom: int(p.seed / 4 % 8), long: 12 * time.Second, size: 1}
-	i := slices.IndexFunc(p.faults, func(later fault) bool { return later.at > f.at })
-	if i < 0 {
-		i = len(p.faults)
-	}
-	p.faults = slices.Insert(p.faults, i, f)
+	p.insert(f)
 }
 
 // second makes a machine under the id of another one, with a disk or an empty one. It is none of the world's machines.
