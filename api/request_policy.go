@@ -119,6 +119,10 @@ func treeOf(m protoreflect.Message) *yaml.Node {
 				v.Value += "%"
 			}
 			return v
+		case *stintv1.Lease:
+			if field.Name() == "share" {
+				v.Value += "%"
+			}
 		case *stintv1.Tier:
 			if field.Name() == "limits" { // they have no field of their own in a file
 				n.Content = append(n.Content, v.Content...)

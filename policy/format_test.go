@@ -49,7 +49,8 @@ func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
 		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter, Notify: p.Notify}
+		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter, Notify: p.Notify,
+		Lease: p.Lease}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -62,7 +63,7 @@ func bare(p *policy.Policy) policy.Policy {
 // A new field must be written by Format, made by the generator below, and compared by bare.
 func TestFormatKnowsEveryField(t *testing.T) {
 	for known, of := range map[int]reflect.Type{
-		19: reflect.TypeFor[policy.Policy](),
+		20: reflect.TypeFor[policy.Policy](),
 		16: reflect.TypeFor[policy.Limit](), // including those of limit.Limit, and limit.Limit itself
 		2:  reflect.TypeFor[policy.Tier](),
 		3:  reflect.TypeFor[policy.TierLimit](),
@@ -108,6 +109,10 @@ func TestFormatIsReadBackAsItWas(t *testing.T) {
 			policies = append(policies, g.policy(i))
 			if i > 0 && g.maybe() {
 				policies[i].Parent = policies[g.IntN(i)].Name
+			}
+			if i > 0 && policies[i].Parent == "" && g.maybe() { // the parents of later ones may be any
+				g.lease(policies[i])
+				break
 			}
 		}
 		set, err := policy.Build(policies)
@@ -255,6 +260,19 @@ func (g generator) policy(i int) *policy.Policy {
 		p.DenyCache = 1 + limit.Span(g.Int64N(int64(policy.DenyCacheMax)))
 	}
 	return p
+}
+
+// lease gives a policy a lease, and takes away what cannot be with one.
+func (g generator) lease(p *policy.Policy) {
+	p.Lease = &policy.Lease{Units: 1 + g.Uint64N(1<<40), For: limit.Span(1+g.IntN(10)) * 1_000_000, Share: policy.Percent(1 + g.IntN(100))}
+	p.Security, p.Meter, p.Lockout, p.CountDenied, p.DenyCache = false, nil, nil, false, 0
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		l.OnExceeded = policy.ExceededDeny
+		if l.Algorithm != limit.Unlimited && l.Algorithm != limit.TokenBucket && l.Algorithm != limit.GCRA {
+			l.Limit = limit.Limit{Algorithm: limit.SlidingLog, Quota: l.Quota, Period: 10*p.Lease.For + g.span()}
+		}
+	}
 }
 
 // thresholds returns thresholds that make sense on a limit.

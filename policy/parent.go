@@ -11,6 +11,9 @@ func parentProblems(policies []*Policy) (problems []Problem) {
 	parents := make(map[string]string, len(policies))
 	for _, p := range policies {
 		parents[p.Name] = p.Parent
+		if p.Lease != nil {
+			problems = append(problems, childProblems(p.Name, policies)...)
+		}
 	}
 	for _, p := range policies {
 		if problem := parentProblem(p, parents); problem != "" {

@@ -112,6 +112,8 @@ type Policy struct {
 	Lockout *Lockout `policy:"lockout" about:"Blocks of growing length after repeated violations."`
 	// Meter bills admitted units; nil disables billing.
 	Meter *Meter `policy:"meter" about:"Bills what is admitted."`
+	// Lease lets holders spend units of a key without asking its owner; nil disables leases.
+	Lease *Lease `policy:"lease" about:"Holders spend units of a key in memory, without asking its owner."`
 	// Notify names the sinks that get the events of the policy: its thresholds and its spikes.
 	Notify []string `policy:"notify" text:"name" most:"8" about:"Sinks that get the events of the policy."`
 

@@ -46,6 +46,7 @@ var (
 func init() {
 	ownKinds = map[reflect.Type]kind{
 		reflect.TypeFor[Threshold]():       thresholdKind,
+		reflect.TypeFor[Percent]():         percentKind,
 		reflect.TypeFor[map[string]Tier](): tiersKind,
 		reflect.TypeFor[Template]():        templateKind,
 		reflect.TypeFor[netip.Prefix]():    networkKind,

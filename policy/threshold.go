@@ -54,19 +54,11 @@ var thresholdKind = kindFor(readThreshold, func(t *Threshold) *yaml.Node { retur
 	})
 
 func readThreshold(d *decoder, v value, into *Threshold) {
-	percent, ok := strings.CutSuffix(v.node.Value, "%")
-	if v.node.Kind != yaml.ScalarNode || !ok {
+	if v.node.Kind != yaml.ScalarNode || !strings.HasSuffix(v.node.Value, "%") {
 		into.Units, _ = d.number(v)
 		return
 	}
-	n, err := strconv.ParseUint(percent, 10, 32)
-	switch {
-	case err != nil || quoted(v.node) || len(percent) > 1 && percent[0] == '0':
-		d.refuse(v, "a share of the quota in whole percent, such as 80%, or a number of units")
-	case n == 0:
-		d.fail(v.path, "must be at least 1%%")
-	}
-	into.Percent = uint32(n)
+	into.Percent = d.percent(v, "a share of the quota in whole percent, such as 80%, or a number of units")
 }
 
 // thresholds checks the thresholds of all limits.

@@ -33,6 +33,7 @@ func (p *Policy) problems() []Problem {
 	c.thresholds()
 	c.notify()
 	c.denyCache()
+	c.lease()
 	return c.found
 }
 

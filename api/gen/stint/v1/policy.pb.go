@@ -238,7 +238,9 @@ type Policy struct {
 	// Bills what is admitted. Absent: nothing is billed.
 	Meter *Meter `protobuf:"bytes,18,opt,name=meter,proto3" json:"meter,omitempty"`
 	// Sinks that get the events of the policy, at most 8: SinkService makes them.
-	Notify        []string `protobuf:"bytes,19,rep,name=notify,proto3" json:"notify,omitempty"`
+	Notify []string `protobuf:"bytes,19,rep,name=notify,proto3" json:"notify,omitempty"`
+	// Lets holders spend units of a key in memory, without asking its owner. Absent: each request is decided by the owner.
+	Lease         *Lease `protobuf:"bytes,20,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,6 +408,78 @@ func (x *Policy) GetNotify() []string {
 	return nil
 }
 
+func (x *Policy) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// Lease is how much of a key a holder may take at once. What it takes counts as used until the holder gives it back, or the lease
+// ends: nobody is admitted above a limit.
+type Lease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Most units of one lease.
+	Units uint64 `protobuf:"varint,1,opt,name=units,proto3" json:"units,omitempty"`
+	// How long a lease lives: 1 to 10 whole seconds. It ends earlier where a window does.
+	For *durationpb.Duration `protobuf:"bytes,2,opt,name=for,proto3" json:"for,omitempty"`
+	// Most of what a key has left that all of its leases hold together, in percent: 1 to 100. Absent: 50.
+	Share         uint32 `protobuf:"varint,3,opt,name=share,proto3" json:"share,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Lease) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *Lease) GetFor() *durationpb.Duration {
+	if x != nil {
+		return x.For
+	}
+	return nil
+}
+
+func (x *Lease) GetShare() uint32 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
 // Meter is the bill of each key: what was admitted less what was given back, for each period of a calendar. ListUsage shows it. It
 // denies nothing, and nothing that changes a limit changes it.
 type Meter struct {
@@ -425,7 +499,7 @@ type Meter struct {
 
 func (x *Meter) Reset() {
 	*x = Meter{}
-	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	mi := &file_stint_v1_policy_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +511,7 @@ func (x *Meter) String() string {
 func (*Meter) ProtoMessage() {}
 
 func (x *Meter) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[1]
+	mi := &file_stint_v1_policy_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +524,7 @@ func (x *Meter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Meter.ProtoReflect.Descriptor instead.
 func (*Meter) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Meter) GetName() string {
@@ -494,7 +568,7 @@ type Tier struct {
 
 func (x *Tier) Reset() {
 	*x = Tier{}
-	mi := &file_stint_v1_policy_proto_msgTypes[2]
+	mi := &file_stint_v1_policy_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +580,7 @@ func (x *Tier) String() string {
 func (*Tier) ProtoMessage() {}
 
 func (x *Tier) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[2]
+	mi := &file_stint_v1_policy_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +593,7 @@ func (x *Tier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tier.ProtoReflect.Descriptor instead.
 func (*Tier) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{2}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Tier) GetLimits() map[string]*TierLimit {
@@ -551,7 +625,7 @@ type TierLimit struct {
 
 func (x *TierLimit) Reset() {
 	*x = TierLimit{}
-	mi := &file_stint_v1_policy_proto_msgTypes[3]
+	mi := &file_stint_v1_policy_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +637,7 @@ func (x *TierLimit) String() string {
 func (*TierLimit) ProtoMessage() {}
 
 func (x *TierLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[3]
+	mi := &file_stint_v1_policy_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +650,7 @@ func (x *TierLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierLimit.ProtoReflect.Descriptor instead.
 func (*TierLimit) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{3}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TierLimit) GetQuota() uint64 {
@@ -624,7 +698,7 @@ type Lockout struct {
 
 func (x *Lockout) Reset() {
 	*x = Lockout{}
-	mi := &file_stint_v1_policy_proto_msgTypes[4]
+	mi := &file_stint_v1_policy_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +710,7 @@ func (x *Lockout) String() string {
 func (*Lockout) ProtoMessage() {}
 
 func (x *Lockout) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_policy_proto_msgTypes[4]
+	mi := &file_stint_v1_policy_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +723,7 @@ func (x *Lockout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lockout.ProtoReflect.Descriptor instead.
 func (*Lockout) Descriptor() ([]byte, []int) {
-	return file_stint_v1_policy_proto_rawDescGZIP(), []int{4}
+	return file_stint_v1_policy_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Lockout) GetAfter() uint32 {
@@ -705,7 +779,7 @@ var File_stint_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xb0\x06\n" +
+	"\x15stint/v1/policy.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14stint/v1/limit.proto\"\xd7\x06\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x06limits\x18\x02 \x03(\v2\x0f.stint.v1.LimitR\x06limits\x121\n" +
@@ -728,11 +802,16 @@ const file_stint_v1_policy_proto_rawDesc = "" +
 	"unknownKey\x12\x19\n" +
 	"\bmax_keys\x18\x11 \x01(\x04R\amaxKeys\x12%\n" +
 	"\x05meter\x18\x12 \x01(\v2\x0f.stint.v1.MeterR\x05meter\x12\x16\n" +
-	"\x06notify\x18\x13 \x03(\tR\x06notify\x1aH\n" +
+	"\x06notify\x18\x13 \x03(\tR\x06notify\x12%\n" +
+	"\x05lease\x18\x14 \x01(\v2\x0f.stint.v1.LeaseR\x05lease\x1aH\n" +
 	"\n" +
 	"TiersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12$\n" +
-	"\x05value\x18\x02 \x01(\v2\x0e.stint.v1.TierR\x05value:\x028\x01\"\x94\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x0e.stint.v1.TierR\x05value:\x028\x01\"`\n" +
+	"\x05Lease\x12\x14\n" +
+	"\x05units\x18\x01 \x01(\x04R\x05units\x12+\n" +
+	"\x03for\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03for\x12\x14\n" +
+	"\x05share\x18\x03 \x01(\rR\x05share\"\x94\x01\n" +
 	"\x05Meter\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\bcalendar\x18\x02 \x01(\v2\x12.stint.v1.CalendarR\bcalendar\x12\x16\n" +
@@ -788,45 +867,48 @@ func file_stint_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stint_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_stint_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_stint_v1_policy_proto_goTypes = []any{
 	(UnknownKey)(0),             // 0: stint.v1.UnknownKey
 	(OnExpire)(0),               // 1: stint.v1.OnExpire
 	(OnChange)(0),               // 2: stint.v1.OnChange
 	(*Policy)(nil),              // 3: stint.v1.Policy
-	(*Meter)(nil),               // 4: stint.v1.Meter
-	(*Tier)(nil),                // 5: stint.v1.Tier
-	(*TierLimit)(nil),           // 6: stint.v1.TierLimit
-	(*Lockout)(nil),             // 7: stint.v1.Lockout
-	nil,                         // 8: stint.v1.Policy.TiersEntry
-	nil,                         // 9: stint.v1.Tier.LimitsEntry
-	(*Limit)(nil),               // 10: stint.v1.Limit
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
-	(*Calendar)(nil),            // 12: stint.v1.Calendar
+	(*Lease)(nil),               // 4: stint.v1.Lease
+	(*Meter)(nil),               // 5: stint.v1.Meter
+	(*Tier)(nil),                // 6: stint.v1.Tier
+	(*TierLimit)(nil),           // 7: stint.v1.TierLimit
+	(*Lockout)(nil),             // 8: stint.v1.Lockout
+	nil,                         // 9: stint.v1.Policy.TiersEntry
+	nil,                         // 10: stint.v1.Tier.LimitsEntry
+	(*Limit)(nil),               // 11: stint.v1.Limit
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*Calendar)(nil),            // 13: stint.v1.Calendar
 }
 var file_stint_v1_policy_proto_depIdxs = []int32{
-	10, // 0: stint.v1.Policy.limits:type_name -> stint.v1.Limit
-	8,  // 1: stint.v1.Policy.tiers:type_name -> stint.v1.Policy.TiersEntry
-	7,  // 2: stint.v1.Policy.lockout:type_name -> stint.v1.Lockout
+	11, // 0: stint.v1.Policy.limits:type_name -> stint.v1.Limit
+	9,  // 1: stint.v1.Policy.tiers:type_name -> stint.v1.Policy.TiersEntry
+	8,  // 2: stint.v1.Policy.lockout:type_name -> stint.v1.Lockout
 	1,  // 3: stint.v1.Policy.on_expire:type_name -> stint.v1.OnExpire
 	2,  // 4: stint.v1.Policy.on_change:type_name -> stint.v1.OnChange
-	11, // 5: stint.v1.Policy.deny_cache:type_name -> google.protobuf.Duration
-	11, // 6: stint.v1.Policy.idempotency_retention:type_name -> google.protobuf.Duration
+	12, // 5: stint.v1.Policy.deny_cache:type_name -> google.protobuf.Duration
+	12, // 6: stint.v1.Policy.idempotency_retention:type_name -> google.protobuf.Duration
 	0,  // 7: stint.v1.Policy.unknown_key:type_name -> stint.v1.UnknownKey
-	4,  // 8: stint.v1.Policy.meter:type_name -> stint.v1.Meter
-	12, // 9: stint.v1.Meter.calendar:type_name -> stint.v1.Calendar
-	11, // 10: stint.v1.Meter.grace:type_name -> google.protobuf.Duration
-	9,  // 11: stint.v1.Tier.limits:type_name -> stint.v1.Tier.LimitsEntry
-	11, // 12: stint.v1.Lockout.base:type_name -> google.protobuf.Duration
-	11, // 13: stint.v1.Lockout.max:type_name -> google.protobuf.Duration
-	11, // 14: stint.v1.Lockout.forgive_after:type_name -> google.protobuf.Duration
-	5,  // 15: stint.v1.Policy.TiersEntry.value:type_name -> stint.v1.Tier
-	6,  // 16: stint.v1.Tier.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	5,  // 8: stint.v1.Policy.meter:type_name -> stint.v1.Meter
+	4,  // 9: stint.v1.Policy.lease:type_name -> stint.v1.Lease
+	12, // 10: stint.v1.Lease.for:type_name -> google.protobuf.Duration
+	13, // 11: stint.v1.Meter.calendar:type_name -> stint.v1.Calendar
+	12, // 12: stint.v1.Meter.grace:type_name -> google.protobuf.Duration
+	10, // 13: stint.v1.Tier.limits:type_name -> stint.v1.Tier.LimitsEntry
+	12, // 14: stint.v1.Lockout.base:type_name -> google.protobuf.Duration
+	12, // 15: stint.v1.Lockout.max:type_name -> google.protobuf.Duration
+	12, // 16: stint.v1.Lockout.forgive_after:type_name -> google.protobuf.Duration
+	6,  // 17: stint.v1.Policy.TiersEntry.value:type_name -> stint.v1.Tier
+	7,  // 18: stint.v1.Tier.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_policy_proto_init() }
@@ -835,14 +917,14 @@ func file_stint_v1_policy_proto_init() {
 		return
 	}
 	file_stint_v1_limit_proto_init()
-	file_stint_v1_policy_proto_msgTypes[3].OneofWrappers = []any{}
+	file_stint_v1_policy_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_policy_proto_rawDesc), len(file_stint_v1_policy_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
