@@ -17,7 +17,7 @@ func (calendar) add(l Limit, s State, units uint64, now Time) State {
 }
 
 func (calendar) full(l Limit, found State, f Full) State {
-	start, end := l.Cycle.period(f.At)
+	start, end := l.Cycle.period(f.end())
 	return fuller(State{T: end, A: l.Quota, B: uint64(start)}, found)
 }
 

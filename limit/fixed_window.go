@@ -58,7 +58,7 @@ func (fixedWindow) status(l Limit, s State, now Time) Verdict {
 func (fixedWindow) forgetAt(_ Limit, s State) Time { return s.T }
 
 func (fixedWindow) full(l Limit, found State, f Full) State {
-	return fuller(State{T: windowEnd(l, f.At), A: l.Quota}, found)
+	return fuller(State{T: windowEnd(l, f.end()), A: l.Quota}, found)
 }
 
 // fuller makes a full window last as long as one that was opened under other numbers, and keeps units above the quota.

@@ -10,6 +10,18 @@ package limit
 type Full struct {
 	At   Time // everything from this instant on is known
 	Hold Span // a hold that was taken before At has ended at At + Hold
+	// Late is how long after At units may still be spent that are unknown too, as those of a lease. Windows, logs and
+	// buckets are full as of At + Late.
+	Late Span
+}
+
+// end returns the instant as of which a limit without a rate is full.
+func (f Full) end() Time { return f.At + Time(f.Late) }
+
+// missing returns the parts that are missing of a bucket at At: it is empty until At + Late.
+func (f Full) missing(l Limit) uint64 {
+	count, per := l.rate()
+	return sum(l.Quota*per, product(uint64(f.Late), count))
 }
 
 // State returns the state at now, which is not before At, of a key with unknown usage. It is the zero State once all
@@ -55,7 +67,7 @@ func (f Full) Atop(l Limit, s State, now Time) State {
 	s = c.settle(l, s, now)
 	switch used := usedForConvert(l, s, now); {
 	case l.hasRate():
-		return c.full(l, s, Full{At: now})
+		return c.full(l, s, Full{At: now, Late: Span(max(0, f.end()-now))})
 	case used > 0:
 		return c.add(l, full, min(used, maxUnits), now)
 	}

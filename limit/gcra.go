@@ -42,8 +42,7 @@ func (gcra) forgetAt(_ Limit, s State) Time {
 }
 
 func (gcra) full(l Limit, found State, f Full) State {
-	_, per := l.rate()
-	return arrival(l, max(l.Quota*per, untilArrival(l, found, f.At)), f.At)
+	return arrival(l, max(f.missing(l), untilArrival(l, found, f.At)), f.At)
 }
 
 // untilArrival returns how far ahead of now the TAT lies, in parts.

@@ -17,7 +17,7 @@ func (b slidingBuckets) refund(l Limit, s State, units uint64, taken, now Time) 
 }
 
 func (slidingBuckets) full(l Limit, found State, f Full) State {
-	return oneHit(max(l.Quota, found.B), floor(f.At, l.Bucket))
+	return oneHit(max(l.Quota, found.B), floor(f.end(), l.Bucket))
 }
 
 func (b slidingBuckets) stillCounts(l Limit, s State, taken, now Time) bool {

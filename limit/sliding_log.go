@@ -102,7 +102,7 @@ func (slidingLog) forgetAt(l Limit, s State) Time {
 }
 
 func (slidingLog) full(l Limit, found State, f Full) State {
-	return oneHit(max(l.Quota, found.B), f.At)
+	return oneHit(max(l.Quota, found.B), f.end())
 }
 
 func oneHit(units uint64, at Time) State { return State{T: at, A: units, B: units} }

@@ -79,7 +79,7 @@ func (slidingWindow) forgetAt(l Limit, s State) Time {
 
 // full needs no count of the previous window: the current one alone denies everything.
 func (slidingWindow) full(l Limit, found State, f Full) State {
-	return State{T: floor(f.At, l.Period) + Time(l.Period), A: max(l.Quota, found.A)}
+	return State{T: floor(f.end(), l.Period) + Time(l.Period), A: max(l.Quota, found.A)}
 }
 
 // left returns Period - elapsed, the part of the previous window that still counts.

@@ -73,11 +73,10 @@ func (tokenBucket) forgetAt(l Limit, s State) Time {
 }
 
 func (tokenBucket) full(l Limit, found State, f Full) State {
-	_, per := l.rate()
 	if neverUsed(l, found) {
-		return State{T: f.At, A: l.Quota * per, B: perhapsUsed}
+		return State{T: f.At, A: f.missing(l), B: perhapsUsed}
 	}
-	return bucketOf(l, max(l.Quota*per, found.A), f.At)
+	return bucketOf(l, max(f.missing(l), found.A), f.At)
 }
 
 // perhapsUsed is the B of a bucket that may or may not have been used.
