@@ -22,6 +22,7 @@ const (
 	holdFresh
 	holdUncounted // the names follow
 	holdSpans
+	holdLease
 )
 
 // The bits for the numbers of a limit that an override changes.
@@ -62,7 +63,7 @@ func (h *hold) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(h.taken))
 	b = binary.AppendUvarint(b, h.cost)
 	b = append(b, byte(h.onExpire)|bit(h.remote)*holdRemote|bit(h.fresh)*holdFresh|
-		bit(len(h.uncounted) > 0)*holdUncounted|bit(h.spans)*holdSpans)
+		bit(len(h.uncounted) > 0)*holdUncounted|bit(h.spans)*holdSpans|bit(h.lease)*holdLease)
 	if len(h.uncounted) == 0 {
 		return b
 	}
@@ -107,6 +108,7 @@ func (r *reader) extras() *counterExtras {
 	}
 	for i := range x.holds {
 		x.holds[i] = r.hold(text)
+		x.leasedSum += x.holds[i].leasedUnits()
 		r.failed = r.failed || i > 0 && x.holds[i-1].compare(&x.holds[i]) >= 0
 	}
 	has := r.byte()
@@ -134,9 +136,10 @@ func (r *reader) hold(text string) hold {
 	h := hold{name: text[end-size : end], expires: r.time(), taken: r.time(), cost: r.uvarint()}
 	flags := r.byte()
 	h.onExpire = policy.OnExpire(flags & 3)
-	h.remote, h.fresh, h.spans = flags&holdRemote != 0, flags&holdFresh != 0, flags&holdSpans != 0
-	bad := h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit || flags > 63 || h.name == "" ||
-		h.cost == 0 || h.cost > limit.MaxCost || h.taken > h.expires && !h.remote
+	h.remote, h.fresh, h.spans, h.lease = flags&holdRemote != 0, flags&holdFresh != 0, flags&holdSpans != 0, flags&holdLease != 0
+	bad := h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit || flags > 127 || h.name == "" ||
+		h.cost == 0 || h.cost > limit.MaxCost || h.taken > h.expires && !h.remote ||
+		h.lease && (h.remote || h.onExpire != policy.OnExpireCommit)
 	if flags&holdUncounted != 0 {
 		h.uncounted = r.names()
 	}

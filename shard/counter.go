@@ -208,10 +208,16 @@ func (c *counter) at(i int, l *policy.Limit, now limit.Time) limit.State {
 	return c.mark.atop(c, k, l, s, now)
 }
 
-// changing reports whether the i-th limit of a policy was counted under other numbers than the current ones.
+// changing reports whether the i-th limit of a policy was counted under other numbers than the current ones, or is to
+// count a lease under them.
 func (c *counter) changing(i int, l *policy.Limit, now limit.Time) bool {
 	j := c.limits.find(i, l.Name)
-	return j >= 0 && !c.limits[j].limit.Equal(&l.Limit) && !c.limits[j].atRest(now)
+	return j >= 0 && !c.limits[j].limit.Equal(&l.Limit) && !c.limits[j].rests(c, now)
+}
+
+// rests reports whether the limit is at rest, and its counter has no lease that it is to count.
+func (l *counted) rests(c *counter, now limit.Time) bool {
+	return l.atRest(now) && c.extras.leased() == 0 //mutant:lease-counts-under-former-numbers
 }
 
 // set makes s the state of the i-th limit of a policy, after a call of at for that limit. A state that begins here does

@@ -63,6 +63,7 @@ func (c *counter) beginsAnew(old *counted, new limit.Limit) bool {
 // under any tier leave nothing in the record; only a restart of a limit stays, so that the old usage does not reappear
 // if the old numbers return.
 func (b *batch) bringUp(c *counter, limits []policy.Limit, tier string, reads bool) *counter {
+	c.addLeased(limits, b.at.Now)
 	ended := c.extras.overrideEnded(b.at.Now)
 	if !ended && !anyOutdated(c, limits, b.at.Now) {
 		c.expire(b.at.Now) //mutant:holds-expire-after-their-batch //mutant:lease-over-at-settlement-in-clusters
@@ -91,7 +92,7 @@ func anyOutdated(c *counter, limits []policy.Limit, now limit.Time) bool {
 }
 
 func (l *counted) outdated(c *counter, now limit.Time) bool {
-	return !l.atRest(now) && c.policy.Has(l.name) && !c.policy.Gives(l.name, &l.limit, c.override())
+	return !l.rests(c, now) && c.policy.Has(l.name) && !c.policy.Gives(l.name, &l.limit, c.override())
 }
 
 // overdue is the changes that are due on a counter and not in its record yet, for a request with a tier.
@@ -109,7 +110,7 @@ func overdueOf(b *batch, c *counter, tier string) *overdue {
 	later := c.copied()
 	later.expire(b.at.Now)
 	for j := range o.rest {
-		o.rest[j] = later.limits[j].atRest(b.at.Now)
+		o.rest[j] = later.limits[j].rests(later, b.at.Now)
 	}
 	return o
 }

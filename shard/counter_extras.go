@@ -33,11 +33,12 @@ const maxHolds = 4096
 
 // counterExtras is the part of a counter besides its limits. The methods that only read it take nil for empty extras.
 type counterExtras struct {
-	holds    []hold    // in order of (expires, name)
-	sums     []heldSum // of the holds, one for each limit; nil if not computed
-	ladder   ladder
-	block    limit.Time       // end of a block by hand; 0 if there is none
-	override *policy.Override // never changed, only replaced; the evaluation never sees an expired one
+	holds     []hold    // in order of (expires, name)
+	leasedSum uint64    // of the leases among them
+	sums      []heldSum // of the other holds, one for each limit; nil if not computed
+	ladder    ladder
+	block     limit.Time       // end of a block by hand; 0 if there is none
+	override  *policy.Override // never changed, only replaced; the evaluation never sees an expired one
 }
 
 // hold is units that were taken by a Reserve, or by a part of an operation on several shards, and that may come back.
@@ -54,6 +55,8 @@ type hold struct {
 	fresh bool
 	// spans means that the request had keys of other slots, too. A slot cannot move while one is open.
 	spans bool
+	// lease means that the units are leased: no state contains them, and all are counted when it expires (lease.go).
+	lease bool
 	// uncounted names the limits that did not count the hold, and to which it gives nothing back: limits in shadow that
 	// would have denied it, and concurrency limits if it is not from a Reserve. It is rarely set.
 	uncounted []string
@@ -111,6 +114,7 @@ func (c *counter) addHold(h hold) {
 	x := c.extra()
 	i, _ := slices.BinarySearchFunc(x.holds, h, func(a, b hold) int { return a.compare(&b) })
 	x.holds = slices.Insert(x.holds, i, h)
+	x.leasedSum += h.leasedUnits()
 	for j := range x.sums {
 		if c.limits[j].counts(&h) {
 			x.sums[j].units += h.cost
@@ -128,6 +132,7 @@ func (c *counter) removeHold(name string) (hold, bool) {
 	x := c.extras
 	h := x.holds[i]
 	x.holds = slices.Delete(x.holds, i, i+1) //mutant:hold-ends-twice
+	x.leasedSum -= h.leasedUnits()
 	for j := range x.sums {
 		if c.limits[j].counts(&h) {
 			x.sums[j].units -= h.cost
@@ -201,8 +206,20 @@ func (c *counter) restart(l *counted, at limit.Time) {
 	}
 }
 
-// counts reports whether the limit counted the hold, and has not been put to rest or restarted since.
+// leasedUnits returns the units of a hold that is a lease.
+func (h *hold) leasedUnits() uint64 {
+	if h.lease {
+		return h.cost
+	}
+	return 0
+}
+
+// counts reports whether the limit counted the hold, and has not been put to rest or restarted since. A lease is counted
+// when it ends.
 func (l *counted) counts(h *hold) bool {
+	if h.lease {
+		return false
+	}
 	//mutant:refund-crosses-a-reset
 	return (h.taken > l.since || h.fresh && h.taken == l.since) && !slices.Contains(h.uncounted, l.name)
 }

@@ -33,6 +33,13 @@ func everyExtra() *counter {
 		}}
 }
 
+// leasedCounter returns a counter with a lease.
+func leasedCounter() *counter {
+	c := &counter{limits: []counted{{name: "a", limit: windowLimit}}}
+	c.addHold(hold{name: leaseName("n1", 7), expires: origin + 2_000_000, taken: origin, cost: 40, onExpire: policy.OnExpireCommit, lease: true})
+	return c
+}
+
 // These bytes are stored in users' logs and snapshots: a change needs a new format number, and a reader for the old
 // one.
 func TestGoldenBytesOfExtras(t *testing.T) {
@@ -55,6 +62,7 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 		show("counter without limits", (&counter{extras: bare}).encode(origin).Value)
 	}
 	show("counter with a since", (&counter{limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).encode(origin).Value)
+	show("counter with a lease", leasedCounter().encode(origin).Value)
 	r, d := everyAnswer()
 	show("answer", encodeAnswer(r, d))
 	r.Own = 1
@@ -71,6 +79,11 @@ func TestExtrasComeBack(t *testing.T) {
 	got := counter{key: want.key, policy: want.policy}
 	if err := got.decode(put.Value, nil); err != nil || !reflect.DeepEqual(&got, want) {
 		t.Errorf("%+v %+v\ncame back as\n%+v %+v, %v", want, want.extras, got, got.extras, err)
+	}
+	leased := counter{limits: countedLimits{}}
+	if err := leased.decode(leasedCounter().encode(origin).Value, nil); err != nil || leased.extras.leased() != 40 ||
+		!reflect.DeepEqual(leased.extras, leasedCounter().extras) {
+		t.Errorf("%+v, %v", leased.extras, err)
 	}
 	for n := range len(put.Value) {
 		if (&counter{}).decode(put.Value[:n], nil) == nil {

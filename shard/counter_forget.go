@@ -19,11 +19,13 @@ func (c *counter) tidy(now limit.Time) {
 		if l.since != 0 && c.sinceEnds(l) <= now {
 			l.since = 0
 		}
-		l.cleared = l.cleared && c.mark.clearedUntil(l.limit) > now
+		l.cleared = l.cleared && c.mark.clearedUntil(c.policy, l.limit) > now
 	}
 	c.ladderKnown = c.ladderKnown && c.mark.ladderUnknownUntil(c.lockout()) > now
-	//mutant:cleared-key-full-again
-	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool { return l.atRest(now) && !l.cleared && !l.keepsSince(now) })
+	c.limits = slices.DeleteFunc(c.limits, func(l counted) bool {
+		//mutant:cleared-key-full-again
+		return l.rests(c, now) && !l.cleared && !l.keepsSince(now)
+	})
 	x := c.extras
 	if x == nil {
 		return
@@ -53,7 +55,7 @@ func (c *counter) knownUntil() (until limit.Time) {
 	}
 	for i := range c.limits {
 		if l := &c.limits[i]; l.cleared {
-			until = max(until, c.mark.clearedUntil(l.limit))
+			until = max(until, c.mark.clearedUntil(c.policy, l.limit))
 		}
 	}
 	return until
@@ -83,14 +85,16 @@ func (c *counter) sinceEnds(l *counted) limit.Time {
 
 // forgetAt returns an instant from which the record no longer matters, as if every open hold had expired by then. Only
 // a limit that is never forgotten in its current state is examined in its future state. Giving units back does not
-// prolong the life of anything else.
+// prolong the life of anything else; but a lease that ends does.
 func (c *counter) forgetAt(now limit.Time) limit.Time {
 	forgetAt := c.extras.lastExpiry()
 	if forgetAt == limit.Forever {
 		return limit.Forever
 	}
 	f := c.future(now)
-	f.limits = slices.DeleteFunc(f.limits, func(l counted) bool { return limit.ForgetAt(l.limit, l.state) != limit.Forever })
+	if c.extras.leased() == 0 { //mutant:forgotten-before-its-lease
+		f.limits = slices.DeleteFunc(f.limits, func(l counted) bool { return limit.ForgetAt(l.limit, l.state) != limit.Forever })
+	}
 	f.expire(forgetAt)
 	for i := range c.limits {
 		l := &c.limits[i]

@@ -156,13 +156,31 @@ func (ch *charge) setCounted(i int, s limit.State, now limit.Time) {
 	before := limit.Status(l.Limit, c.at(i, l, now), now).Used
 	c.set(i, l, s, now)
 	after := limit.Status(l.Limit, s, now)
+	ch.crossAll(l, before, &after, now)
+}
+
+// crossLeased records the thresholds that a lease of so many units crosses.
+func (ch *charge) crossLeased(i int, units uint64, now limit.Time) {
+	l := &ch.limits[i]
+	if len(l.Thresholds) == 0 {
+		return
+	}
+	s := ch.counter.at(i, l, now)
+	_, after := limit.Add(l.Limit, s, units, now)
+	ch.crossAll(l, limit.Status(l.Limit, s, now).Used, &after, now) //mutant:lease-crosses-nothing
+}
+
+// crossAll records the thresholds that lie between two uses of a limit. What leases hold is used before and after.
+func (ch *charge) crossAll(l *policy.Limit, before uint64, after *limit.Verdict, now limit.Time) {
+	leased := ch.counter.extras.leased()
+	before, after.Used = before+leased, after.Used+leased
 	for _, t := range l.Thresholds {
 		//mutant:lifted-limit-has-shares
 		if l.Unlimited && t.Percent != 0 { // a tier has lifted the limit, so there is no quota
 			continue
 		}
 		if units := t.Of(l.Quota); before < units && units <= after.Used { //mutant:threshold-fires-while-exceeded
-			ch.cross(l, t, units, &after, now)
+			ch.cross(l, t, units, after, now)
 		}
 	}
 }

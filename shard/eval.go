@@ -142,7 +142,8 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	}
 	switch r.Op {
 	case Check, Peek, Get, Reset, Count, Partial, Reserve, Settle, SetUsed, AddUsed, Block, Unblock, PutOverride,
-		DeleteOverride, ReadAudit, Tally, ReadTally, ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage:
+		DeleteOverride, ReadAudit, Tally, ReadTally, ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage,
+		Lease:
 		if answer.Err = r.termsProblem(); answer.Err != nil {
 			return
 		}
@@ -257,6 +258,9 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 	case CorrectUsage:
 		*answer = e.correct(r, *d)
 		return
+	case Lease:
+		*answer = e.lease(r, *d)
+		return
 	}
 	if e.extras {
 		e.charges.showExtras(d, &e.at)
@@ -362,13 +366,16 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	}
 	status.Soft = l.OnExceeded == policy.ExceededChallenge
 	status.Uncounted = ch.looks || l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
-	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency {
+	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency && ch.counter.extras.leased() == 0 {
 		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.
 		s, status.Verdict = limit.Take(l.Limit, s, cost, e.at.Now)
 	} else {
 		before := s
-		s, status.Verdict = ask(op, l, s, cost, e.at.Now)
-		status.Uncounted = status.Uncounted || op.exceeds(l) && status.Used != limit.Status(l.Limit, before, e.at.Now).Used+cost
+		s, status.Verdict = ch.ask(op, j, s, cost, e.at.Now)
+		if op.exceeds(l) && !status.Uncounted {
+			_, was := ch.ask(Get, j, before, 0, e.at.Now)
+			status.Uncounted = status.Used != was.Used+cost
+		}
 	}
 	if op == Partial {
 		status.Granted = cost
@@ -413,7 +420,7 @@ func (e *evaluation) statuses(d *Decision) {
 		e.extras = e.extras || ch.counter.extras != nil
 		for j := range ch.limits {
 			l := &ch.limits[j]
-			_, d.Limits[n].Verdict = ask(Get, l, ch.counter.at(j, l, e.at.Now), 0, e.at.Now)
+			_, d.Limits[n].Verdict = ch.ask(Get, j, ch.counter.at(j, l, e.at.Now), 0, e.at.Now)
 			n++
 		}
 	}

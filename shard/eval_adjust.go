@@ -211,7 +211,7 @@ func (ch *charge) eachMeant(r *Request, now limit.Time, used func(limit.Limit, l
 			s := ch.counter.at(j, l, now)
 			ch.setCounted(j, limit.SetUsed(l.Limit, s, used(l.Limit, s), now), now)
 			k := &ch.counter.limits[ch.counter.limits.find(j, l.Name)]
-			k.cleared = ch.counter.mark.clearedUntil(l.Limit) > now
+			k.cleared = ch.counter.mark.clearedUntil(ch.policy, l.Limit) > now
 			ch.counter.restart(k, now)
 		}
 	}

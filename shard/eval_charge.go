@@ -22,10 +22,11 @@ type charges []charge
 // show whether its minimum has room.
 func (cs charges) undo(r *Request, op Op, d *Decision, now limit.Time) {
 	n := 0
-	for i, ch := range cs {
+	for i := range cs {
+		ch := &cs[i]
 		for j := range ch.limits {
 			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
-				_, status.Verdict = ask(Peek, l, ch.counter.at(j, l, now), op.least(&r.Entries[i]), now)
+				_, status.Verdict = ch.ask(Peek, j, ch.counter.at(j, l, now), op.least(&r.Entries[i]), now)
 			}
 			d.Limits[n].Granted = 0
 			n++

@@ -26,7 +26,7 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 func (e *evaluation) keepNumbers() {
 	for i := range e.charges {
 		ch := &e.charges[i]
-		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.limits, e.at.Now) && c.carry(ch.limits, e.at.Now) {
+		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.policy, ch.limits, e.at.Now) && c.carry(ch.limits, e.at.Now) {
 			e.touch(c)
 		}
 	}
@@ -79,7 +79,7 @@ func (e *evaluation) countDenied(r *Request, d *Decision) {
 			}
 			ch.setCounted(j, s, e.at.Now)
 			was := status.Allowed
-			_, status.Verdict = ask(Peek, l, s, r.Op.least(&r.Entries[i]), e.at.Now)
+			_, status.Verdict = ch.ask(Peek, j, s, r.Op.least(&r.Entries[i]), e.at.Now)
 			if status.Allowed = was; was {
 				status.RetryAfter = 0
 			}
@@ -203,7 +203,7 @@ func waitAt(r *Request, op Op, futures []future, only int, t limit.Time) (wait l
 				return limit.Never
 			}
 			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
-				_, v := ask(Peek, l, f.counter.at(j, l, t), op.least(&r.Entries[i]), t)
+				_, v := f.ask(Peek, j, f.counter.at(j, l, t), op.least(&r.Entries[i]), t)
 				wait = limit.Longer(wait, v.RetryAfter)
 			}
 			n++

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stint-io/stint/policy"
 )
 
 // Forget deletes a shard's records of one key, at the request of a person. The key's counters live on its own shard,
@@ -23,6 +25,7 @@ import (
 //     the counter and the record stay: Forgot.Open. This ends soon, and the caller asks again.
 //   - The record of an ended operation must stay, or it could be settled a second time. It no longer names the key, and
 //     gives nothing back to it.
+//   - A counter whose units are leased keeps nothing but its leases, until they end and what they spent is at rest.
 //   - An audit record stays, and no longer names the key.
 //
 // Answers to ids and sessions, and the ends of holds, hold no key: they have a number in its place.
@@ -197,10 +200,27 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 		}
 	}
 	f.done.Counters++
-	f.done.Holds += uint32(len(c.extras.openHolds()))
+	leases := c.extras.openLeases()
+	f.done.Holds += uint32(len(c.extras.openHolds()) - len(leases))
 	c.limits, c.extras, c.ladderKnown, c.meters, c.marks = c.limits[:0], nil, false, nil, nil
+	f.keepLeases(c, leases) //mutant:forgotten-lease-is-free
 	f.touch(c)
 	return nil
+}
+
+// keepLeases leaves the leases of a counter that is removed: they may still be spent. They are no reason to ask again,
+// which would remove what was counted since.
+func (f *forgetting) keepLeases(c *counter, leases []hold) {
+	if len(leases) == 0 {
+		return
+	}
+	var limits []policy.Limit
+	if p, known := f.policies.Lookup(policyOfKey(c.key)); known {
+		limits = p.OfTier("", nil)
+	}
+	for _, h := range leases {
+		f.openLease(c, limits, h)
+	}
 }
 
 // endLeg removes the key from the record of an ended leg. Its entry stays, without a key, since a settlement names

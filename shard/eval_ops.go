@@ -14,7 +14,7 @@ func (o Op) decides() bool { return o == Check || o == Peek || o == Partial || o
 // charges reports whether the operation may create a record for a new key.
 func (o Op) charges() bool {
 	switch o {
-	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally, CorrectUsage:
+	case Check, Count, Partial, Reserve, SetUsed, AddUsed, Block, PutOverride, Charge, Tally, CorrectUsage, Lease:
 		return true
 	}
 	return false
@@ -29,7 +29,7 @@ func (o Op) exceeds(l *policy.Limit) bool {
 
 // needsKey reports whether the operation is refused on a key that the policy does not know. Changes by hand are not
 // refused, and neither are settlements.
-func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get }
+func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get || o == Lease }
 
 // Changes reports whether the operation changes anything, so that a second copy of it must not be executed. All other
 // operations may be repeated freely: a superfluous session expires on its own.
@@ -38,7 +38,7 @@ func (o Op) Changes() bool {
 	case Peek, Get, OpenSession, Fetch, ReadAudit, AskHome, ReadTally, ReadUsage: //mutant:late-forget-forgets-again
 		return false
 	//mutant:correction-copied
-	case ReadEventPage, ChangeEvents, NoteSpike, MoveSlot: // a second copy finds that the first has done it
+	case ReadEventPage, ChangeEvents, NoteSpike, MoveSlot, Lease: // a second copy finds that the first has done it
 		return false
 	}
 	return true
@@ -99,7 +99,8 @@ func (ch *charge) room(cost uint64, now limit.Time) uint64 {
 		if l.Shadow || l.Unlimited || ch.policy.Shadow || l.Algorithm == limit.Unlimited {
 			continue
 		}
-		cost = min(cost, limit.Status(l.Limit, ch.counter.at(j, l, now), now).Remaining)
+		_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
+		cost = min(cost, v.Remaining)
 	}
 	return cost
 }
@@ -189,7 +190,7 @@ func (cs charges) showExtras(d *Decision, at *Stamp) {
 			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
 			s.Held = 0
 			if len(c.extras.openHolds()) > 0 {
-				s.Held = min(s.Used, c.held(j, &ch.limits[j], at.Now))
+				s.Held = min(s.Used, c.held(j, &ch.limits[j], at.Now)+c.extras.leased())
 			}
 			n++
 		}

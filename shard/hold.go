@@ -16,6 +16,8 @@ func (r *Request) termsProblem() *Error {
 		return adjustmentProblem(r)
 	case Tally, ReadTally:
 		return tallyProblem(r)
+	case Lease:
+		return leaseProblem(r)
 	}
 	return nil
 }

@@ -27,6 +27,11 @@ func (c *counter) expire(now limit.Time) {
 			remote = append(remote, *h)
 			continue
 		}
+		if h.lease {
+			c.extras.leasedSum -= h.cost
+			c.spendLease(h.cost, h.expires) //mutant:dead-holder-spent-nothing //mutant:lease-counted-when-noticed
+			continue
+		}
 		back := h.onExpire == policy.OnExpireCancel
 		c.limits.release(h, back, h.expires)
 		if back {

@@ -238,7 +238,8 @@ func (ch *charge) roomAbove(now limit.Time) uint64 {
 	room := uint64(limit.MaxCost)
 	for j := range ch.limits {
 		if l := &ch.limits[j]; ch.boundsExcess(l) {
-			room = min(room, limit.Status(l.Limit, ch.counter.at(j, l, now), now).Remaining)
+			_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
+			room = min(room, v.Remaining)
 		}
 	}
 	return room

@@ -204,8 +204,8 @@ func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
 		ch.spend(cost, now)
 		for j := range ch.limits {
 			l, s := &ch.limits[j], &d.Limits[n]
-			//mutant:excess-returns-what-others-hold
-			s.Uncounted = limit.Status(l.Limit, ch.counter.at(j, l, now), now).Used != s.Used+cost
+			_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
+			s.Uncounted = v.Used != s.Used+cost //mutant:excess-returns-what-others-hold
 			n++
 		}
 	}

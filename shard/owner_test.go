@@ -56,7 +56,7 @@ func (o *owner) decide(now limit.Time, requests []Request) []Result {
 // mayWrite reports whether a request may have effects. Of a read only one may: that a revision that resets has reached
 // the key (X7).
 func (o *owner) mayWrite(r Request) bool {
-	return r.Op.Changes() || r.Op == OpenSession || slices.ContainsFunc(r.Entries, func(e Entry) bool {
+	return r.Op.Changes() || r.Op == OpenSession || r.Op == Lease || slices.ContainsFunc(r.Entries, func(e Entry) bool {
 		p, known := o.policies.Lookup(e.Policy)
 		return known && e.Limits == nil && p.OnChange == policy.Restart
 	})

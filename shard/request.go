@@ -72,6 +72,8 @@ const (
 	CorrectUsage // Adjustment.Amount units are added to a bill, or taken away: see Correction
 
 	MoveSlot // about a shard: a step of a Move; see MoveRequest
+
+	Lease // return a lease of a key, or take one; see LeaseTerms
 )
 
 // Request is one operation on keys of one shard. The actor reads it after the caller has handed it over, so the caller
@@ -118,7 +120,7 @@ type Request struct {
 	Adjustment *Adjustment
 	Operation  *Operation   // AskHome to Acknowledge, and a Settle on several shards
 	Tally      *TallyTerms  // Tally
-	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage, MoveSlot
+	System     *SystemTerms // ReadUsage, ReadEventPage, ChangeEvents, NoteSpike, CorrectUsage, MoveSlot, Lease
 
 	Trace Trace // traces the request; may be nil
 }
@@ -275,6 +277,7 @@ type SystemTerms struct {
 	Spike      *Spike        // NoteSpike; its names are the request's
 	Correction *Correction   // CorrectUsage
 	Move       *MoveTerms    // MoveSlot
+	Lease      *LeaseTerms   // Lease
 }
 
 // systemTerms returns the parameters, all nil if there are none.
@@ -286,9 +289,9 @@ func (r *Request) systemTerms() *SystemTerms {
 }
 
 func (t *SystemTerms) code(c *MessageCodec) {
-	usage, events, change, push, spike, correction, move := t.Usage != nil, t.Events != nil, t.Change != nil,
-		t.Push != nil, t.Spike != nil, t.Correction != nil, t.Move != nil
-	c.Flags(&usage, &events, &change, &push, &spike, &correction, &move)
+	usage, events, change, push, spike, correction, move, lease := t.Usage != nil, t.Events != nil, t.Change != nil,
+		t.Push != nil, t.Spike != nil, t.Correction != nil, t.Move != nil, t.Lease != nil
+	c.Flags(&usage, &events, &change, &push, &spike, &correction, &move, &lease)
 	codec.Optional(&c.Codec, usage, &t.Usage, func(q *UsageQuery) { q.code(c) })
 	codec.Optional(&c.Codec, events, &t.Events, func(q *EventsQuery) { q.code(c) })
 	codec.Optional(&c.Codec, change, &t.Change, func(x *EventsChange) { x.code(c) })
@@ -296,6 +299,7 @@ func (t *SystemTerms) code(c *MessageCodec) {
 	codec.Optional(&c.Codec, spike, &t.Spike, func(s *Spike) { s.code(c) })
 	codec.Optional(&c.Codec, correction, &t.Correction, func(x *Correction) { x.code(c) })
 	codec.Optional(&c.Codec, move, &t.Move, func(m *MoveTerms) { m.code(c) })
+	codec.Optional(&c.Codec, lease, &t.Lease, func(l *LeaseTerms) { l.code(c) })
 }
 
 // SystemAnswer is the answer to an operation that decides nothing about a key.
@@ -311,6 +315,7 @@ type SystemAnswer struct {
 	// shard after the other has met every key if it has met every slot.
 	Slots *slot.Set
 	Moved *MoveAnswer // MoveSlot
+	Lease *Leased     // Lease
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }

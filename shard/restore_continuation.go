@@ -170,6 +170,8 @@ func (c *continuation) counter(key string, r Record) {
 // fill makes a counter what is known of it at the mark.
 func (c *continuation) fill(k *counter) {
 	k.expire(c.source.time)
+	//mutant:lease-refills-a-full-bucket
+	c.endLeases(k)                        // before the states are full as of then
 	k.meters.recover(c.source.time, c.At) //mutant:restore-hides-lost-bills
 	k.ladderKnown = k.lockout() != nil
 	full, kept := false, k.limits[:0]
@@ -188,6 +190,16 @@ func (c *continuation) fill(k *counter) {
 	}
 }
 
+// endLeases ends the leases that end by the mark.
+func (c *continuation) endLeases(k *counter) {
+	for _, h := range k.extras.openLeases() {
+		if h.expires <= c.At {
+			k.removeHold(h.name)
+			k.spendLease(h.cost, h.expires)
+		}
+	}
+}
+
 // limit makes the state of one limit what is known of it at the mark. It reports whether there is more to keep than an
 // unknown key has, and whether something is no longer known.
 func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
@@ -196,7 +208,7 @@ func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
 	switch {
 	case l.limit.Algorithm == limit.Concurrency:
 		if !keep {
-			l.state = c.mark.full.With(l.limit, l.state) //mutant:unknown-holds-ignored
+			l.state = c.mark.of(k.policy).With(l.limit, l.state) //mutant:unknown-holds-ignored
 		}
 		return true, !keep // the holds that the backup knows still give their units back
 	case limit.IsTally(l.limit, l.state):
@@ -209,8 +221,8 @@ func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
 	if limit.ForgetAt(l.limit, found) <= c.source.time {
 		found = limit.State{}
 	}
-	l.state, l.since = c.mark.full.With(l.limit, found), c.At //mutant:restored-window-goes-on
-	return !reflect.DeepEqual(l.state, c.mark.full.With(l.limit, limit.State{})), true
+	l.state, l.since = c.mark.of(k.policy).With(l.limit, found), c.At //mutant:restored-window-goes-on
+	return !reflect.DeepEqual(l.state, c.mark.of(k.policy).With(l.limit, limit.State{})), true
 }
 
 // keeps reports whether the policy's limit of that name, or the person who restores, says so.

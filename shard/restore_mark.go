@@ -41,6 +41,17 @@ type historyGap struct {
 	before     uint64 // the first epoch that can be one of the restored shard
 }
 
+// of returns what is unknown of the keys of a policy.
+func (m *restoreMark) of(p *policy.Policy) limit.Full { return FullOf(p, m.full) }
+
+// FullOf returns the unknown usage of the keys of a policy after a restore. Leases that were lost may still be spent (L7).
+func FullOf(p *policy.Policy, full limit.Full) limit.Full {
+	if p != nil && p.Lease != nil { //mutant:lost-leases-spent-again
+		full.Late = leaseSpentLate
+	}
+	return full
+}
+
 // lostAt reports whether a place in the log is in a lost part of it.
 func (m *restoreMark) lostAt(at Position) bool {
 	return m != nil && slices.ContainsFunc(m.gaps, func(g historyGap) bool {
@@ -141,7 +152,7 @@ func (m *restoreMark) unknown(c *counter, l *policy.Limit, now limit.Time) limit
 	if m == nil || m.keepsLimit(c, l) {
 		return limit.State{}
 	}
-	return m.full.State(l.Limit, now) //mutant:restored-unknown-key-at-rest
+	return m.of(c.policy).State(l.Limit, now) //mutant:restored-unknown-key-at-rest
 }
 
 // atop adds what is not known to a state that was counted under other numbers.
@@ -149,7 +160,7 @@ func (m *restoreMark) atop(c *counter, k *counted, l *policy.Limit, s limit.Stat
 	if m == nil || k.cleared || m.keepsLimit(c, l) {
 		return s
 	}
-	return m.full.Atop(l.Limit, s, now) //mutant:restored-tier-not-full
+	return m.of(c.policy).Atop(l.Limit, s, now) //mutant:restored-tier-not-full
 }
 
 // keepsLimit reports whether a limit of a counter continues with what the backup has.
@@ -191,7 +202,7 @@ func (m *restoreMark) ladderUnknownUntil(k *policy.Lockout) limit.Time {
 func (m *restoreMark) clear(c *counter, r *Request, limits []policy.Limit, now limit.Time) {
 	for i := range limits {
 		l := &limits[i]
-		if !r.means(l.Name) || m.clearedUntil(l.Limit) <= now {
+		if !r.means(l.Name) || m.clearedUntil(c.policy, l.Limit) <= now {
 			continue
 		}
 		j := c.limits.find(i, l.Name)
@@ -207,15 +218,15 @@ func (m *restoreMark) clear(c *counter, r *Request, limits []policy.Limit, now l
 }
 
 // fills reports whether a limit may be full of what is not known.
-func (m *restoreMark) fills(limits []policy.Limit, now limit.Time) bool {
-	return m != nil && slices.ContainsFunc(limits, func(l policy.Limit) bool { return m.clearedUntil(l.Limit) > now })
+func (m *restoreMark) fills(p *policy.Policy, limits []policy.Limit, now limit.Time) bool {
+	return m != nil && slices.ContainsFunc(limits, func(l policy.Limit) bool { return m.clearedUntil(p, l.Limit) > now })
 }
 
 // clearedUntil returns until when a limit that was cleared must be remembered as such: until it would no longer be
 // full. So a key that changes its tier then may meet what is not known under the longer window of the new tier.
-func (m *restoreMark) clearedUntil(l limit.Limit) limit.Time {
+func (m *restoreMark) clearedUntil(p *policy.Policy, l limit.Limit) limit.Time {
 	if m == nil {
 		return 0
 	}
-	return limit.ForgetAt(l, m.full.With(l, limit.State{}))
+	return limit.ForgetAt(l, m.of(p).With(l, limit.State{}))
 }

@@ -245,7 +245,7 @@ func TestRequestsWithoutASessionAreAsBefore(t *testing.T) {
 // Operations unknown to this version are never answered with a decision.
 func TestUnknownOperations(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
-	for _, op := range []Op{0, MoveSlot + 1, math.MaxUint8} {
+	for _, op := range []Op{0, Lease + 1, math.MaxUint8} {
 		r := checkOf("p", "k", 1)
 		r.Op = op
 		if results, puts := w.batch(origin, r); results[0].Err == nil || results[0].Err.Code != NotBuilt || len(puts) > 0 {

@@ -33,6 +33,7 @@ func (*forgetCommand) Help() string {
 // whatRemains is printed after a Forget: the copies that the servers cannot delete.
 const whatRemains = `still with the key, for a while:
   other nodes' memory of denials (deny_cache): 10 s at most
+  its leases, which may still be spent: 10 s at most, and what they have spent for as long as that counts
   the Raft log and snapshots of each node, until the shard has written two more snapshots, some 30,000 changes
   backups: nothing can be taken out of them; delete them after the time that you have promised
   answers to idempotency ids hold no key, but an id that you made of the key does: for idempotency_retention

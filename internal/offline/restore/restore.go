@@ -323,7 +323,7 @@ func EndsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string
 				Never: l.Algorithm == limit.Lifetime || l.Algorithm == limit.Unlimited}
 			for _, limits := range p.EveryTier() {
 				if !end.Keeps {
-					end.FullUntil = max(end.FullUntil, limit.ForgetAt(limits[i].Limit, full.With(limits[i].Limit, limit.State{})))
+					end.FullUntil = max(end.FullUntil, limit.ForgetAt(limits[i].Limit, shard.FullOf(p, full).With(limits[i].Limit, limit.State{})))
 				}
 			}
 			ends = append(ends, end)

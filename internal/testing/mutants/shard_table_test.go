@@ -48,6 +48,28 @@ var ofShard = []group{
 		"shadow-denial-refunded":          without("!s.Allowed || "),
 		"replay-lacks-hold-expiry":        swap("&d.HoldExpires", "new(int64)"),
 	}},
+	// Leases: what they hold, and what they have spent.
+	{tests("shard", "TestWhatIsLeasedIsNotLeft|TestLeasesTakeTheShareOfWhatIsLeft|TestADeadHolderHasSpentItsLease|"+
+		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestALease.*|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
+		"leased-units-are-left":             swap("&rest", "l"),
+		"leases-take-all-that-is-left":      swap("left-min(left, ch.counter.extras.leased())", "left"),
+		"dead-holder-spent-nothing":         gone,
+		"lease-counted-when-noticed":        swap("h.expires", "now"),
+		"lease-counts-under-former-numbers": without(" && c.extras.leased() == 0"),
+		"forgotten-before-its-lease":        swap("c.extras.leased() == 0", "true"),
+		"returned-lease-spent-nothing":      instead("_ = h"),
+		"lease-outlives-its-window":         instead("_ = l"),
+		"lease-shorter-than-its-margin":     swap("length <= LeaseMargin(length)", "length <= 0"),
+		"blocked-key-is-leased":             swap("c.extras.blockedUntil(now) != 0", "false"),
+		"new-limit-misses-a-lease":          gone,
+		"forgotten-lease-is-free":           gone,
+		"lease-crosses-nothing":             instead("_, _ = s, after"),
+		"lost-leases-spent-again":           never,
+		"lease-refills-a-full-bucket":       gone,
+	}},
+	{tests("shard", "TestNothingSpentInRealTimeExceedsALimit", "-seed=1"), edits{
+		"lease-spent-to-its-end": swap("500e3", "0"),
+	}},
 	{tests("shard", "TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards"), edits{
 		"denial-counter-off-on-many-shards": swap("op != Count", "false"),
 	}},
