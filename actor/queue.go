@@ -19,7 +19,7 @@ const (
 func classOf(requests []shard.Request) queueClass {
 	at := reading
 	for i := range requests {
-		switch classOfOne(requests[i].Op) {
+		switch classOfOne(&requests[i]) {
 		case deciding:
 			return deciding
 		case settling:
@@ -29,8 +29,12 @@ func classOf(requests []shard.Request) queueClass {
 	return at
 }
 
-func classOfOne(op shard.Op) queueClass {
-	switch op {
+func classOfOne(r *shard.Request) queueClass {
+	switch r.Op {
+	case shard.Lease:
+		if r.System != nil && r.System.Lease != nil && r.System.Lease.Number == 0 { // it returns one, and takes none
+			return settling
+		}
 	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge, shard.ChangeEvents:
 		return settling
 	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally, shard.ReadUsage, shard.ReadEventPage:

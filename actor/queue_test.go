@@ -66,4 +66,10 @@ func TestTheClassOfACallIsThatOfWhatItDoes(t *testing.T) {
 			t.Errorf("%v goes to class %d, must go to %d", test.ops, got, test.want)
 		}
 	}
+	for number, want := range map[uint64]queueClass{0: settling, 2: deciding} {
+		lease := shard.Request{Op: shard.Lease, System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Returned: 1, Number: number}}}
+		if got := classOf([]shard.Request{lease}); got != want {
+			t.Errorf("a lease that is returned, with %d asked for, goes to class %d, must go to %d", number, got, want)
+		}
+	}
 }
