@@ -157,7 +157,7 @@ var testDoors = map[string][]string{
 	"github.com/rogpeppe/go-internal":       {"cmd/stint"},
 	"github.com/google/jsonschema-go":       {"policy"}, // an editor that reads the schema of policies files
 	"github.com/redis/go-redis":             {"api/redis", "node", "internal/testing/chaos"},
-	"github.com/go-redis/redis_rate":        {"api/redis"}, // the library that sends its scripts
+	"github.com/go-redis/redis_rate":        {"api/redis"},              // the library that sends its scripts
 	"github.com/chromedp/":                  {"internal/testing/chaos"}, // an operator at a real browser
 	"google.golang.org/grpc":                {"client/internal/inbound", "examples", "node"},
 	"github.com/envoyproxy/":                {"examples", "node"},

@@ -78,14 +78,23 @@ func (o *operation) refundParts(ctx context.Context) shard.Result {
 	d := first.Decision
 	parts := map[slot.ID][]shard.LimitStatus{o.home: d.Limits}
 	for i, id := range o.legs {
-		if results[i].Err != nil {
-			return results[i]
+		if err := results[i].Err; err != nil {
+			return shard.Result{Err: partRefunded(err)}
 		}
 		d.Replayed = d.Replayed && results[i].Decision.Replayed
 		parts[id] = results[i].Decision.Limits
 	}
 	d.Limits = o.arrange(parts)
 	return shard.Result{Decision: d}
+}
+
+// partRefunded returns the error of a refund of which home has made its part, and another slot has not.
+func partRefunded(err *shard.Error) *shard.Error {
+	if err.MaybeApplied() { //mutant:half-a-refund-is-none
+		return err
+	}
+	return &shard.Error{Code: shard.UnknownOutcome, Field: err.Field,
+		Message: "a part of it is done; ask again, and it goes on (another part: " + err.Message + ")"}
 }
 
 // actualAt returns the actual costs of the entries that live in a slot; nil: the settlement has none.

@@ -239,6 +239,22 @@ func TestAReservationInSlotsThatPartIsAnOperation(t *testing.T) {
 	}
 }
 
+// A refund of which only one slot made its part is not refused: it is neither done nor undone, and goes on when asked
+// again.
+func TestARefundThatIsHalfDoneIsNotRefused(t *testing.T) {
+	table := slot.Even(3)
+	router, portals := newPortals(&table, 3, false)
+	portals[1].answer = func(*shard.Request) *shard.Error {
+		return &shard.Error{Code: shard.Unavailable, RetryAfter: LongWait, Message: "its disk is full"}
+	}
+	r := check(keyOn(0, "first"), keyOn(1, "second"))
+	r.Namespace = "n"
+	r.Op, r.Settlement = shard.Settle, &shard.Settlement{Action: shard.ActionCancel, Target: shard.Target{Index: 1, DecidedAt: 1}}
+	wantCode(t, "the second part", router.Decide(t.Context(), []shard.Request{r}), shard.UnknownOutcome)
+	portals[1].answer = func(*shard.Request) *shard.Error { return nil }
+	wantAllowed(t, "asked again", router.Decide(t.Context(), []shard.Request{r}))
+}
+
 // A copy of a request with an unknown outcome goes to the shard that may have counted it, even if the slot is known to
 // be elsewhere meanwhile. With an id it goes on as a copy at the next shard. In a session it is new there, since no
 // copy can count at the first shard any more.

@@ -112,6 +112,7 @@ var ofCluster = []group{
 		"learned-slot-outlives-the-table": always,
 	}},
 	{tests("cluster/routing", "TestAShardThatCannotBeIsNotLearned"), edits{"any-shard-is-believed": never}},
+	{tests("cluster/routing", "TestARefundThatIsHalfDoneIsNotRefused"), edits{"half-a-refund-is-none": always}},
 	{tests("cluster/routing", "TestACopyAsksItsShardFirst"), edits{
 		"moved-copy-is-the-first": instead("s.request.Retry = false"),
 	}},
