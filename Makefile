@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -154,6 +154,13 @@ python: ## the Python client beside a real node: Python 3.9 or later (PYTHON), o
 	@command -v openssl > /dev/null || { echo "make python needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
 	STINT_BINARY=$(CURDIR)/dist/stint $(PYTHON) -B -m unittest discover -s client/python/test
+
+php: ## the PHP client beside a real node: PHP 8.1 or later with pcntl, openssl, Debian's php-symfony-rate-limiter
+	@php -r 'exit(PHP_VERSION_ID < 80100 || !function_exists("pcntl_fork") ? 1 : 0);' || { echo "make php needs PHP 8.1 or later: Debian's php-cli" >&2; exit 1; }
+	@test -d /usr/share/php/Symfony/Component/RateLimiter || { echo "make php needs Debian's php-symfony-rate-limiter" >&2; exit 1; }
+	@command -v openssl > /dev/null || { echo "make php needs openssl" >&2; exit 1; }
+	go build -o dist/stint ./cmd/stint
+	for tests in cases stint limiter; do STINT_BINARY=$(CURDIR)/dist/stint php client/php/test/$${tests}_test.php || exit 1; done
 
 chart: image ## the Helm chart, rendered by Helm's own engine and run as containers; its first build takes minutes
 	cd tools/chart && go test -tags docker -count=1 -timeout 30m -v .
