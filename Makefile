@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php ruby docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -161,6 +161,13 @@ php: ## the PHP client beside a real node: PHP 8.1 or later with pcntl, openssl,
 	@command -v openssl > /dev/null || { echo "make php needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
 	for tests in cases stint limiter; do STINT_BINARY=$(CURDIR)/dist/stint php client/php/test/$${tests}_test.php || exit 1; done
+
+ruby: ## the Ruby client beside a real node: Ruby 3.0 or later, openssl, Debian's ruby-rack-attack
+	@ruby -e 'exit(RUBY_VERSION >= "3.0")' || { echo "make ruby needs Ruby 3.0 or later: Debian's ruby" >&2; exit 1; }
+	@ruby -rrack/attack -e '' 2> /dev/null || { echo "make ruby needs Debian's ruby-rack-attack" >&2; exit 1; }
+	@command -v openssl > /dev/null || { echo "make ruby needs openssl" >&2; exit 1; }
+	go build -o dist/stint ./cmd/stint
+	for tests in client/ruby/test/test_*.rb; do STINT_BINARY=$(CURDIR)/dist/stint ruby -w $$tests || exit 1; done
 
 chart: image ## the Helm chart, rendered by Helm's own engine and run as containers; its first build takes minutes
 	cd tools/chart && go test -tags docker -count=1 -timeout 30m -v .

@@ -243,8 +243,10 @@ test('TLS and tokens of a real node', function () {
         $e = fails(fn () => client([$url], token: $wrong, tls: $tls)->check($entry));
         same(['unauthenticated', false, false], [$e->rpcCode, $e->maybeApplied, $e->noDecision]);
     }
-    $e = fails(fn () => client([$url], timeout: 1)->check($entry));
-    same(['unavailable', false], [$e->rpcCode, $e->maybeApplied]);
+    foreach ([[$url, []], [str_replace('127.0.0.1', 'localhost', $url), $tls]] as [$address, $trust]) { // another authority, name
+        $e = fails(fn () => client([$address], timeout: 1, token: $token, tls: $trust)->check($entry));
+        same(['unavailable', false], [$e->rpcCode, $e->maybeApplied]);
+    }
     $e = fails(fn () => client([str_replace('https', 'http', $url)])->check($entry));
     same(['failed_precondition', false], [$e->rpcCode, $e->maybeApplied]);
 });
