@@ -17,7 +17,8 @@ type moveDrive struct {
 	*mover
 	placement.Move
 	from, to *shard.SlotStatus // nil: the shard does not answer
-	fromTime limit.Time        // shard time of From when it last answered
+	// Shard times when they last answered.
+	fromTime, toTime limit.Time
 }
 
 // run takes steps until the move waits for something or is over, or the table has to be read again.
@@ -36,6 +37,8 @@ func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
 			return next.waits, d.tell(ctx, next)
 		case next.waits != "":
 			return next.waits, err // the error says more
+		case next.step == shard.MoveFreeze && d.apart(): //mutant:slot-is-away-until-times-agree
+			return "the times of both shards to agree", nil
 		case next.step == 0:
 			_, err = d.view.table.fetch(ctx)
 			return "the table to be read again", err
@@ -57,7 +60,7 @@ func (d *moveDrive) look(ctx context.Context) error {
 		case i == 0:
 			d.from, d.fromTime = &answer.Status, at
 		default:
-			d.to = &answer.Status
+			d.to, d.toTime = &answer.Status, at
 		}
 	})
 	return errors.Join(errs...)
@@ -110,9 +113,15 @@ func (d *moveDrive) take(ctx context.Context, next moverStep) (waits string, err
 	if next.at == d.From {
 		d.from, d.fromTime = &answer.Status, at
 	} else {
-		d.to = &answer.Status
+		d.to, d.toTime = &answer.Status, at
 	}
 	return answer.Waits, nil
+}
+
+// apart reports whether the shards' times differ by more than the time of the slot may jump. Until they agree no shard
+// could take the slot, and a frozen one is away.
+func (d *moveDrive) apart() bool {
+	return max(d.fromTime-d.toTime, d.toTime-d.fromTime) > takenAhead
 }
 
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -97,6 +98,28 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	d := &moveDrive{mover: v, from: &shard.SlotStatus{State: shard.SlotFrozen}, to: &shard.SlotStatus{Ended: true}, fromTime: 5_000_000}
 	if _, err := d.take(t.Context(), moverStep{step: shard.MoveTake}); err == nil || asked.NotAfter != 5_400_000 {
 		t.Errorf("%+v, error %v", asked, err)
+	}
+}
+
+// TestASlotIsNotFrozenWhileTimesDiffer: it could not be taken before they agree, and no shard would answer for it.
+func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
+	times := [2]limit.Time{} // of shards 0 and 1
+	froze := false
+	v := &mover{submit: func(_ context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+		state := [2]shard.SlotState{shard.SlotPreparing, shard.SlotImporting}[id]
+		froze = froze || requests[0].System.Move.Step == shard.MoveFreeze
+		return []shard.Result{{Decision: shard.Decision{DecidedAt: times[id], System: &shard.SystemAnswer{Moved: &shard.MoveAnswer{
+			Status: shard.SlotStatus{State: state, Generation: 7}, Waits: "nothing else"}}}}}
+	}}
+	for _, c := range []struct {
+		from, to limit.Time
+		freezes  bool
+	}{{5_000_000, 4_599_999, false}, {4_599_999, 5_000_000, false}, {5_000_000, 4_600_000, true}, {5_000_000, 5_400_000, true}} {
+		times, froze = [2]limit.Time{c.from, c.to}, false
+		d := &moveDrive{mover: v, Move: placement.Move{Move: shard.Move{From: 0, To: 1, Generation: 7}}}
+		if waits, err := d.run(t.Context()); err != nil || waits == "" || froze != c.freezes {
+			t.Errorf("%+v: frozen %v, waits for %q, error %v", c, froze, waits, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ var ofNode = []group{
 		"old-table-makes-replicas": instead("if known := c.view.table.now(); known.version == 0 {"),
 		"old-table-aligns-groups":  always,
 	}},
+	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"), edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
 	{tests("node", "TestSlotsWithHoldsStopNoOthers"), edits{"held-slot-stops-the-others": instead("aside := false")}},
 	{tests("node", "TestWhatASlotNeedsBeforeAStep"), edits{"thaw-before-abort": without(" && to.Ended")}},
