@@ -494,8 +494,22 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		}
 	}
 	results := f.to.commit(sent)
+	for i := range results {
+		if copied && isNo(&results[i]) && !sent[i].Retry && !sent[i].CountsOnce() {
+			results[i] = shard.Result{Err: failure(shard.UnknownOutcome)}
+		}
+	}
 	time.Sleep(time.Duration(w.draw(4)) * time.Millisecond)
 	return results
+}
+
+// isNo reports whether an answer says that nothing was counted. It is true of that copy of the request: only with Retry
+// does a shard give it for others (shard.Session), so a node that hears it must have sent no other.
+func isNo(r *shard.Result) bool {
+	if r.Err != nil {
+		return !r.Err.MaybeApplied()
+	}
+	return !r.Decision.Allowed && r.Decision.Index == 0
 }
 
 func pause(ctx context.Context, d time.Duration) bool {
