@@ -138,8 +138,11 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 		Policies: n.view.revision,
 		Repeated: repeated,
 		Ahead:    n.config.testClock.aheadBy,
+		Slept:    machineSlept,
+		Now:      n.config.now(),
 	})
 	n.metrics.Denials(n.router.DenialsKept)
+	n.metrics.Leases(n.router.LeasesHeld)
 	n.metrics.Stopped(n.replicas.stopped)
 }
 

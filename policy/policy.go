@@ -15,6 +15,7 @@ type Set struct {
 	rules          Rules
 	hashed         map[string]bool // namespaces with hashed keys; may be nil
 	repeatsDenials bool
+	grantsLeases   bool
 	version        uint64
 }
 
@@ -43,6 +44,7 @@ func NewSet(policies []*Policy) *Set {
 		s.byName[p.Name] = p
 		s.names = append(s.names, p.Name)
 		s.repeatsDenials = s.repeatsDenials || p.DenyCache > 0
+		s.grantsLeases = s.grantsLeases || p.Lease != nil
 	}
 	sort.Strings(s.names)
 	return s
@@ -66,6 +68,9 @@ func (s *Set) Names() []string { return s.names }
 
 // RepeatsDenials reports whether any of the policies has a DenyCache.
 func (s *Set) RepeatsDenials() bool { return s.repeatsDenials }
+
+// GrantsLeases reports whether any of the policies has a Lease.
+func (s *Set) GrantsLeases() bool { return s.grantsLeases }
 
 // DefaultRetention is the Retention of a policy that does not set it: 10 minutes.
 const DefaultRetention limit.Span = 10 * 60 * 1_000_000

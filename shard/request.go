@@ -257,7 +257,8 @@ type Decision struct {
 	RetryAfter limit.Span    // of a denial: the exact wait, or limit.Never; 0 when allowed
 	DecidedAt  limit.Time    // shard time
 	// Age is how old a denial is, at most, if a node repeated it without asking again, as its policies allow
-	// (policy.Policy.DenyCache). RetryAfter counts from the repetition. 0 if decided for this request.
+	// (policy.Policy.DenyCache). RetryAfter counts from the repetition. Of an admission from a lease it is how old the
+	// lease is, at most: DecidedAt, Position and Limits are those of its grant. 0 if decided for this request.
 	Age         limit.Span
 	Position    Position
 	HoldExpires limit.Time // Reserve: when the hold ends if it is not settled; 0 if there is no hold
@@ -267,6 +268,9 @@ type Decision struct {
 	Tallied   *Tallied      // answer to Tally and ReadTally
 	System    *SystemAnswer // answer to an operation that decides nothing about a key
 }
+
+// Leased reports whether a node has admitted the request from a lease, without asking.
+func (d *Decision) Leased() bool { return d.Allowed && d.Age > 0 }
 
 // SystemTerms are the parameters of an operation that decides nothing about a key: one of the fields is set.
 type SystemTerms struct {

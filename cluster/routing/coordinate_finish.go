@@ -45,9 +45,10 @@ func (b *behind) start(do func(ctx context.Context)) bool {
 	return true
 }
 
-// Close waits for the Router's background work, for two seconds at most, and prevents new work of this kind. Requests
-// are still decided as before.
+// Close returns the Router's leases and waits for its background work, for two seconds at most each, and prevents new
+// work of these kinds. Requests are still decided as before.
 func (r *Router) Close() {
+	r.leases.close() //mutant:stopped-node-keeps-its-leases
 	r.behind.mu.Lock()
 	r.behind.closed = true
 	r.behind.mu.Unlock()

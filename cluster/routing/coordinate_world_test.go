@@ -45,6 +45,7 @@ type archipelago struct {
 	keys     []string // guarded by mu: of all operations
 	exceeded int      // settlements with an excess on the legs that fitted
 	rejected int      // settlements that did not fit and were rejected
+	leasing  *marina  // nil: its policies have no leases
 }
 
 // ruledAs is home's ruling, as its log shows it.
@@ -78,6 +79,8 @@ type islet struct {
 	notice bool // a broken invariant was reported
 	down   bool // it has no owner
 	asked  map[shard.Op]int
+	ahead  limit.Time // of shard time, since the latest failover
+	shown  limit.Time // the latest shard time that was told
 }
 
 const (
@@ -125,7 +128,16 @@ func now() limit.Time { return limit.Time(time.Now().UnixMicro()) }
 func (s *islet) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.append(shard.EncodeEpochOpen(s.id, now(), shard.LevelNewest))
+	s.append(shard.EncodeEpochOpen(s.id, s.time(), shard.LevelNewest))
+	if s.world.leasing != nil {
+		s.ahead = limit.Time(s.world.draw(2) * s.world.draw(s.world.leasing.ahead))
+	}
+}
+
+// time returns what the clock of the shard shows. The caller holds mu.
+func (s *islet) time() limit.Time {
+	s.shown = max(s.state.Time()+1, now()+s.ahead, s.shown)
+	return s.shown
 }
 
 func (s *islet) append(payload []byte) {
@@ -140,7 +152,7 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := shard.Stamp{Position: shard.Position{Shard: s.id, Epoch: s.state.Epoch(), Seq: s.state.Seq() + 1},
-		Now: max(s.state.Time()+1, now()), Slots: s.world.anyTable()}
+		Now: s.time(), Slots: s.world.anyTable()}
 	results, puts := shard.Evaluate(roomy{s.state}, s.world.policies, requests, at)
 	s.append(shard.EncodeBatch(at, puts))
 	for i := range results {
@@ -157,6 +169,12 @@ func (s *islet) commit(requests []shard.Request) []shard.Result {
 		}
 		s.world.remember(at, &requests[i], &results[i])
 		s.world.note(&requests[i], &results[i])
+		if s.world.leasing != nil {
+			s.world.leasing.committed(s, &requests[i], &results[i])
+		}
+	}
+	if s.world.leasing != nil {
+		return results
 	}
 	for id := range s.world.shards {
 		for k := range sharedKeys {
@@ -375,6 +393,9 @@ func (s *islet) suffer() {
 		up, down := time.Duration(s.world.draw(40_000)), time.Duration(s.world.draw(9_000))
 		if s.world.draw(4) == 0 {
 			down = 150_000
+		}
+		if s.world.leasing != nil {
+			up, down = up/4, min(down, 1000) // leases are held longer
 		}
 		for _, gone := range []bool{false, true} {
 			s.mu.Lock()

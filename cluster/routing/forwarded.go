@@ -43,7 +43,9 @@ func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests
 
 // passOn decides requests here or makes one more hop, except for denials that may be repeated.
 func (r *Router) passOn(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
-	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
+	return r.leases.pass(requests, func(all []shard.Request) []shard.Result {
+		return r.denials.wrap(all, func(rest []shard.Request) []shard.Result { return r.forward(ctx, hops, id, rest) })
+	})
 }
 
 func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {

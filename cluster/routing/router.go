@@ -48,11 +48,15 @@ type Config struct {
 	// Policies returns the policies in force as far as this node knows, or nil while none are known. They determine
 	// which denials may be repeated here. A nil function disables repeating.
 	Policies func() *policy.Revision
-	// Repeated receives each denial that is repeated here, with the request that it answers. It must keep neither. nil
-	// disables it.
+	// Repeated receives each answer that is given here without asking the owner, with its request: a denial that is
+	// repeated, or an admission from a lease. It must keep neither. nil disables it.
 	Repeated func(*shard.Request, *shard.Decision)
 	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil means 0.
 	Ahead func() time.Duration
+	// Slept returns how long the machine has been asleep so far, which time.Since may not count. nil means never.
+	Slept func() time.Duration
+	// Now is the wall clock of this node. nil means the machine's.
+	Now func() time.Time
 }
 
 // Router finds the owner of every request, and coordinates requests with entries on several shards. All methods may be
@@ -67,6 +71,7 @@ type Router struct {
 	system        *shardRoute
 	// denials is used by all entry points: Submit, Decide and Forwarded.
 	denials *denials
+	leases  *leases // answer for Submit and Decide; all entry points may end them
 
 	mu     sync.Mutex                    // held while routes are added
 	routes atomic.Pointer[[]*shardRoute] // of the data shards
@@ -75,6 +80,7 @@ type Router struct {
 // New creates a Router and registers it with config.Hints.
 func New(config Config) *Router {
 	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.Repeated, config.Ahead)}
+	r.leases = newLeases(&config, r.decide)
 	r.routes.Store(new([]*shardRoute))
 	config.Hints.OnNews(func(id shard.ID) {
 		if route := r.routeTo(id); route != nil {
@@ -140,8 +146,8 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 	if err != nil {
 		return shard.RefuseAll(len(requests), err)
 	}
-	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result {
-		return r.deliver(ctx, r.routeTo(id), rest)
+	return r.leases.wrap(requests, func(rest []shard.Request) []shard.Result {
+		return r.denials.wrap(rest, func(rest []shard.Request) []shard.Result { return r.deliver(ctx, r.routeTo(id), rest) })
 	})
 }
 
@@ -185,7 +191,9 @@ var errNoTable = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 // Requests for one shard travel together; requests for different shards are decided concurrently and independently. A
 // request with entries on several shards is decided all or nothing too, in more commits (operation).
 func (r *Router) Decide(ctx context.Context, requests []shard.Request) []shard.Result {
-	return r.denials.wrap(requests, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
+	return r.leases.wrap(requests, func(rest []shard.Request) []shard.Result {
+		return r.denials.wrap(rest, func(rest []shard.Request) []shard.Result { return r.decide(ctx, rest) })
+	})
 }
 
 func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.Result {
@@ -216,12 +224,18 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
-// Repeat answers a check with a denial that this node may repeat without asking the owner. It is for a caller that
-// would otherwise batch the check with others and wait for them. It returns false if the check must be decided. It
-// never blocks.
+// Repeat answers a check without asking the owner: with a denial that this node may repeat, or from a lease. It is for a
+// caller that would otherwise batch the check with others and wait for them. It returns false if the check must be
+// decided. It never blocks.
 func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
+	if revision := r.leases.revision(); revision != nil && r.leases.answer(revision, request, false, into) {
+		return true
+	}
 	return r.denials.answer(request, into)
 }
+
+// LeasesHeld returns how many leases this node holds.
+func (r *Router) LeasesHeld() int { return r.leases.held() }
 
 // DenialsKept returns how many denials this node would repeat now.
 func (r *Router) DenialsKept() int { return r.denials.size() }

@@ -29,6 +29,8 @@ func Outcome(r *shard.Request, d *shard.Decision) string {
 		return settlements[r.Settlement.Action]
 	case r.Op == shard.Count:
 		return "counted"
+	case d.Leased():
+		return "allowed_leased"
 	case d.Age > 0:
 		return "denied_cached"
 	case d.Challenged():

@@ -269,3 +269,8 @@ func (m *Metrics) Stopped(shards func() int) {
 func (m *Metrics) Denials(kept func() int) {
 	factory{m.registry}.measured("denials_kept", "Denials that may be repeated without asking again.", kept)
 }
+
+// Leases registers the number of leases that the node holds. Call it once, before the first scrape.
+func (m *Metrics) Leases(held func() int) {
+	factory{m.registry}.measured("leases_held", "Leases from which checks are answered without asking the owners of their keys.", held)
+}

@@ -34,7 +34,7 @@ func (t *Traffic) count(e *decisions.Event) {
 	t.took[top.TookPlace(e.Took)].Add(1)
 }
 
-var admissions = []string{"allowed", "counted", "reserved", "shadow_denied"}
+var admissions = []string{"allowed", "allowed_leased", "counted", "reserved", "shadow_denied"}
 
 // Sample ends the period of top.TrafficSeconds that was under way, if it is over. Call it several times in a period.
 func (t *Traffic) Sample(now time.Time) {
