@@ -26,6 +26,7 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 		name, starts string
 	}{
 		{&shard.Decision{Allowed: true}, stintv1.Outcome_OUTCOME_ALLOWED, "allowed", "Allowed."},
+		{&shard.Decision{Allowed: true, Age: 2_000_000}, stintv1.Outcome_OUTCOME_ALLOWED, "allowed_leased", "Allowed from a lease of 2s ago"},
 		{deniedBySoft(true), stintv1.Outcome_OUTCOME_DENIED, "denied", "Denied, and nothing was counted."},
 		{deniedBySoft(false), stintv1.Outcome_OUTCOME_CHALLENGE, "challenged", "Challenged, and nothing was counted"},
 	} {

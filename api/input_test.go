@@ -437,6 +437,7 @@ func TestEveryDecisionIsObservedOnce(t *testing.T) {
 		{"replayed", shard.Decision{Allowed: true, Replayed: true}},
 		{"replayed", shard.Decision{Replayed: true}},
 		{"denied_cached", shard.Decision{Age: 1}},
+		{"allowed_leased", shard.Decision{Allowed: true, Age: 1}},
 	} {
 		next = c.decision
 		w.post("LimitService/Check", perIP)

@@ -46,7 +46,7 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 	} else {
 		m.Limits = statusesOf(d.Limits)
 	}
-	m.Outcome = outcomeMessage(d)
+	m.Outcome, m.Leased = outcomeMessage(d), d.Leased()
 	m.DeniedBy, m.RetryAfter = decisions.DeniedBy(d), waitOf(d.RetryAfter)
 	m.DecidedAt = setTimestamp(&plain.decidedAt, d.DecidedAt)
 	m.HoldExpiresAt = optionalTimestamp(d.HoldExpires)

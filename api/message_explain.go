@@ -38,6 +38,8 @@ func explainAllowed(r *shard.Request, d *shard.Decision) string {
 			length(limit.Span(d.HoldExpires-d.DecidedAt)))
 	case r.Op == shard.Partial:
 		return "Allowed, as far as there is room."
+	case d.Leased():
+		return fmt.Sprintf("Allowed from a lease of %s ago, which is counted as used since then.", length(d.Age))
 	}
 	return "Allowed."
 }

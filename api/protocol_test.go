@@ -314,13 +314,19 @@ func TestJSONOfACheck(t *testing.T) {
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","allowed":true,"shadow":false,` +
 			`"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +
 			`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,` +
-			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_ALLOWED"}}`},
+			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_ALLOWED","leased":false}}`},
 		{"denied", deny, `{"decision":{"allowed":false,"decisionId":"","limits":[{"policy":"per-ip","limit":"minute",` +
 			`"key":"203.0.113.7","quota":"100","used":"100","held":"0","remaining":"0","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","retryAfter":"59.750001s",` +
 			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":["per-ip/minute"],` +
 			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z","headers":{"Retry-After":"60"},"holdId":"",` +
-			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_DENIED"}}`},
+			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_DENIED","leased":false}}`},
+		{"leased", func(shard.Request) shard.Result {
+			return shard.Result{Decision: shard.Decision{Allowed: true, Age: 1_000_000}}
+		},
+			`{"decision":{"allowed":true,"decisionId":"","limits":[],"deniedBy":[],"reason":"","decidedAt":"1970-01-01T00:00:00Z",` +
+				`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,"positions":[{"shard":0,"epoch":"0","seq":"0"}],` +
+				`"explanation":"","outcome":"OUTCOME_ALLOWED","leased":true}}`},
 	} {
 		w.decider.decide = c.decide
 		code, _, body := w.post("LimitService/Check", perIP)

@@ -129,6 +129,7 @@ func (w *jsonWriter) decision(m *stintv1.Decision) {
 	}
 	w.text(`],"explanation":`, m.Explanation)
 	w.outcome(`,"outcome":`, m.Outcome)
+	w.bool(`,"leased":`, m.Leased)
 	w.raw(`}`)
 }
 

@@ -98,6 +98,7 @@ func (w *protoWriter) decision(field protowire.Number, m *stintv1.Decision) {
 	}
 	w.text(14, m.Explanation)
 	w.uint64(15, uint64(m.Outcome))
+	w.bool(16, m.Leased)
 	w.end(at)
 }
 

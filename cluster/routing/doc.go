@@ -6,7 +6,7 @@
 // # Router
 //
 // The Router splits a batch of requests by shard and puts the answers back in order. Any number of goroutines may use
-// it. It has no goroutines of its own, except for work that operations on several shards leave behind.
+// it. It has no goroutines of its own, except for work that operations on several shards leave behind, and for leases.
 //
 //   - The owner is looked for on this node, then at the Raft leader that the local replica knows, then at the node of
 //     the hint, and then at the voters in the table. While no owner is found, one of the waiting callers probes every
@@ -67,6 +67,14 @@
 // denials of its keys at each node it passes, once before it is sent and once after it was answered; an operation on
 // several shards that gives units back without naming its keys drops all denials. A hit allocates only the answer. It
 // waits for no other hit, except while it is counted (Config.Repeated). At most 8,192 denials are kept.
+//
+// # Leases
+//
+// Where the policy of a plain check has a Lease, a Router takes units of a key that is asked for often and spends them in
+// memory (leases). They stand before the routing in Decide, Submit and Repeat, not in Forwarded. A goroutine for each key
+// that has a lease asks for it, renews it in one request with the return of the former one, and returns it at the end;
+// Close waits for them, for two seconds at most. A request that changes a key by hand returns its leases at each node that
+// it passes, once before it is sent and once after it was answered.
 //
 // # Sessions
 //

@@ -289,22 +289,24 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 			b.moor("l")
 			b.wantsAsked("one is spent", 0, one("k"))
 			returned := len(b.terms)
-			b.wantsAsked("the change", 1, change)
-			if len(b.terms) != returned+1 || b.terms[returned].Spent != 1 {
-				t.Errorf("op %d: the owner has heard %+v before it", op, b.terms[returned:])
-			}
+			b.wrap([]shard.Request{change}, func(r []shard.Request) []shard.Result {
+				if len(b.terms) != returned+1 || b.terms[returned].Spent != 1 {
+					t.Errorf("op %d: the owner has heard %+v before it", op, b.terms[returned:])
+				}
+				return b.ownerSays(r)
+			})
 			b.wantsAsked("after it", 1, one("k"))
 			b.wantsAsked("another key", 0, one("l"))
 		})
 		// A lease that was asked for before the change is not held, however late the answer comes.
 		inBerth(t, func(b *berth) {
-			b.takes = 50 * time.Millisecond
+			b.takes = 50 * time.Millisecond // of a grant
+			quick := func(r []shard.Request) []shard.Result { return make([]shard.Result, len(r)) }
 			for range 2 {
-				b.wrap([]shard.Request{one("k")}, b.ownerSays)
+				b.wrap([]shard.Request{one("k")}, quick)
+				time.Sleep(time.Millisecond)
 			}
-			synctest.Wait()
-			b.wrap(nil, b.ownerSays)
-			b.pass([]shard.Request{change}, func(r []shard.Request) []shard.Result { return make([]shard.Result, len(r)) })
+			b.pass([]shard.Request{change}, quick)
 			time.Sleep(60 * time.Millisecond)
 			synctest.Wait()
 			if n := b.held(); n != 0 {
@@ -316,6 +318,9 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 		inBerth(t, func(b *berth) {
 			b.pass([]shard.Request{change}, func(r []shard.Request) []shard.Result {
 				b.moor("k")
+				if b.held() != 1 {
+					t.Error("there is no lease")
+				}
 				return make([]shard.Result, len(r))
 			})
 			if n := b.held(); n != 0 {

@@ -61,7 +61,7 @@ type Config struct {
 
 // Router finds the owner of every request, and coordinates requests with entries on several shards. All methods may be
 // called by any number of goroutines. A Router has no goroutines of its own, except for the rest of operations on
-// several shards after the caller has its answer; Close waits for that work.
+// several shards after the caller has its answer, and for leases; Close waits for that work.
 type Router struct {
 	config        Config
 	behind        behind

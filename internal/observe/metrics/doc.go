@@ -10,6 +10,7 @@
 //	                                                  limits that would deny are in shadow), counted (MODE_COUNT), reserved;
 //	                                                  of a settlement committed, cancelled, extended, success or failed;
 //	                                                  denied_cached (denied by the repeated answer to an earlier request);
+//	                                                  allowed_leased (admitted by a node from a lease);
 //	                                                  replayed (the answer to an id that was counted before). The policy of
 //	                                                  limits that came with a request is "inline"
 //	stint_denials_total{namespace,policy,limit}       denials by each limit that denied, or the block of the key: "lockout" or
@@ -72,6 +73,7 @@
 //	                                                  refuses, or is not there), stop (there was no time left)
 //	stint_top_bytes                                   memory of the keys that stand out
 //	stint_denials_kept                                denials that this node may repeat without asking again
+//	stint_leases_held                                 leases from which this node answers without asking
 //	stint_redis_commands_total{command,code}          commands of the Redis protocol; code: ok, or the first word of the error
 //	stint_redis_round_duration_seconds                rounds: commands of one connection that were decided together,
 //	                                                  from parsing to the written replies

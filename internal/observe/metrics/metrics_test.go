@@ -45,6 +45,7 @@ func event(outcome string) decisions.Event {
 func oneOfEach(m *metrics.Metrics) {
 	m.Hop(func() uint64 { return 7 }, func() uint64 { return 2 })
 	m.Denials(func() int { return 5 })
+	m.Leases(func() int { return 6 })
 	m.Stopped(func() int { return 2 })
 	m.Denied("default", "login", "minute")
 	m.Health(func() metrics.Health {
@@ -118,6 +119,7 @@ func TestEverySeriesIsScraped(t *testing.T) {
 		`stint_canary_violations_total{kind="lost",shard="2"} 1`,
 		`stint_hop_requests_total 7`,
 		`stint_denials_kept 5`,
+		`stint_leases_held 6`,
 		`stint_denials_total{limit="minute",namespace="default",policy="login"} 1`,
 		`stint_ready 1`,
 		`stint_shards_unowned 3`,

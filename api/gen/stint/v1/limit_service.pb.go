@@ -690,7 +690,10 @@ type Decision struct {
 	// The arithmetic in words, if the request asked for it.
 	Explanation string `protobuf:"bytes,14,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	// What the caller should do.
-	Outcome       Outcome `protobuf:"varint,15,opt,name=outcome,proto3,enum=stint.v1.Outcome" json:"outcome,omitempty"`
+	Outcome Outcome `protobuf:"varint,15,opt,name=outcome,proto3,enum=stint.v1.Outcome" json:"outcome,omitempty"`
+	// A node has admitted the request from a lease, as the policy allows. decided_at, positions and limits are those of the lease's
+	// grant. There is no decision_id: it cannot be refunded.
+	Leased        bool `protobuf:"varint,16,opt,name=leased,proto3" json:"leased,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -828,6 +831,13 @@ func (x *Decision) GetOutcome() Outcome {
 		return x.Outcome
 	}
 	return Outcome_OUTCOME_UNSPECIFIED
+}
+
+func (x *Decision) GetLeased() bool {
+	if x != nil {
+		return x.Leased
+	}
+	return false
 }
 
 // Position is a place in a shard's history: the seq-th entry of an epoch.
@@ -2566,7 +2576,7 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\aFailure\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12#\n" +
-	"\rmaybe_applied\x18\x03 \x01(\bR\fmaybeApplied\"\xb6\x05\n" +
+	"\rmaybe_applied\x18\x03 \x01(\bR\fmaybeApplied\"\xce\x05\n" +
 	"\bDecision\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x1f\n" +
 	"\vdecision_id\x18\x02 \x01(\tR\n" +
@@ -2586,7 +2596,8 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\rshadow_denied\x18\f \x01(\bR\fshadowDenied\x120\n" +
 	"\tpositions\x18\r \x03(\v2\x12.stint.v1.PositionR\tpositions\x12 \n" +
 	"\vexplanation\x18\x0e \x01(\tR\vexplanation\x12+\n" +
-	"\aoutcome\x18\x0f \x01(\x0e2\x11.stint.v1.OutcomeR\aoutcome\x1a:\n" +
+	"\aoutcome\x18\x0f \x01(\x0e2\x11.stint.v1.OutcomeR\aoutcome\x12\x16\n" +
+	"\x06leased\x18\x10 \x01(\bR\x06leased\x1a:\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
