@@ -89,14 +89,16 @@ const (
 	operationTTL = 5 * time.Second
 )
 
-func newArchipelago(t testing.TB, seed uint64) *archipelago {
+func newArchipelago(t testing.TB, seed uint64) *archipelago { return newArchipelagoOf(t, seed, nil) }
+
+func newArchipelagoOf(t testing.TB, seed uint64, leasing *marina) *archipelago {
 	lifetime := func(name string, quota uint64) *policy.Policy {
 		return &policy.Policy{Name: name, Retention: policy.DefaultRetention, OnExpire: policy.OnExpireCancel,
 			Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: quota}}}}
 	}
 	seats := lifetime("seats", 3)
 	seats.Limits[0].Algorithm = limit.Concurrency
-	w := &archipelago{TB: t, seed: seed, table: slot.Even(3), rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}), ashore: make(chan struct{}),
+	w := &archipelago{TB: t, seed: seed, leasing: leasing, table: slot.Even(3), rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}), ashore: make(chan struct{}),
 		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), byPlace: make(map[decisionPlace]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {

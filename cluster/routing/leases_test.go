@@ -68,7 +68,10 @@ func inBerth(t *testing.T, test func(b *berth)) {
 
 func (b *berth) decideAsOwner(_ context.Context, requests []shard.Request) []shard.Result {
 	at := now()
-	time.Sleep(b.takes)
+	b.mu.Lock()
+	takes := b.takes
+	b.mu.Unlock()
+	time.Sleep(takes)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	results := make([]shard.Result, len(requests))
@@ -91,6 +94,13 @@ func (b *berth) decideAsOwner(_ context.Context, requests []shard.Request) []sha
 		}
 	}
 	return results
+}
+
+// answerIn sets how long the owner takes for an answer.
+func (b *berth) answerIn(takes time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.takes = takes
 }
 
 func one(key string) shard.Request {
@@ -180,25 +190,23 @@ func TestOnlyAPlainCheckIsLeased(t *testing.T) {
 func TestALeaseIsSpentOnce(t *testing.T) {
 	inBerth(t, func(b *berth) {
 		b.moor("k")
-		b.takes = time.Second // of the renewal
 		units, leased := b.terms[0].Units, uint64(0)
-		for range 2 * units {
-			if b.wrap([]shard.Request{one("k")}, func(r []shard.Request) []shard.Result { return make([]shard.Result, len(r)) })[0].Decision.Leased() {
-				leased++
+		s := b.stripe("k")
+		s.mu.Lock() // the keeper waits
+		for _, k := range s.keys {
+			for range 2 * units {
+				if k.spend(1, 1, b.clock(), new(shard.Decision)) {
+					leased++
+				}
 			}
 		}
+		s.mu.Unlock()
 		if leased != units {
 			t.Errorf("%d of %d were spent", leased, units)
 		}
-		synctest.Wait() // the renewal is under way
-		b.wantsAsked("while the lease is returned", 1, one("k"))
-		if last := b.terms[0]; last.Spent != 0 {
-			t.Errorf("%+v", last)
-		}
-		time.Sleep(1100 * time.Millisecond)
-		b.takes = 0
-		if last := b.terms[1]; last.Returned != b.terms[0].Number || last.Spent != units || last.Number == 0 {
-			t.Errorf("renewed by %+v", last)
+		synctest.Wait()
+		if last := b.terms[1]; last.Returned != b.terms[0].Number || last.Spent != units {
+			t.Errorf("returned by %+v", last)
 		}
 	})
 }
@@ -207,17 +215,13 @@ func TestALeaseIsSpentOnce(t *testing.T) {
 func TestALeaseIsNotSpentWhileItIsReturned(t *testing.T) {
 	inBerth(t, func(b *berth) {
 		b.moor("k")
-		units := b.terms[0].Units
-		b.wantsAsked("most of it", 0, func() (all []shard.Request) {
-			for range units * 4 / 5 {
-				all = append(all, one("k"))
-			}
-			return all
-		}()...)
-		b.takes = 50 * time.Millisecond
+		b.answerIn(50 * time.Millisecond)
+		for range b.terms[0].Units * 3 / 4 {
+			b.wantsAsked("three quarters of it", 0, one("k"))
+		}
 		synctest.Wait()
 		b.wantsAsked("meanwhile", 1, one("k"))
-		b.takes = 0
+		b.answerIn(0)
 	})
 }
 
@@ -229,13 +233,13 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 		"the wall": func(b *berth, d time.Duration) { b.wallOff = d },
 	} {
 		inBerth(t, func(b *berth) {
-			b.takes = 100 * time.Millisecond // counted from before it was asked for
+			b.answerIn(100 * time.Millisecond) // counted from before it was asked for
 			b.wrap([]shard.Request{one("k")}, b.ownerSays)
 			time.Sleep(time.Millisecond)
 			b.wrap([]shard.Request{one("k")}, b.ownerSays)
 			b.wrap([]shard.Request{one("k")}, b.ownerSays)
 			synctest.Wait()
-			b.takes = 0
+			b.answerIn(0)
 			var began time.Duration
 			for i := range b.stripes {
 				for _, k := range b.stripes[i].keys {
@@ -300,7 +304,7 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 		})
 		// A lease that was asked for before the change is not held, however late the answer comes.
 		inBerth(t, func(b *berth) {
-			b.takes = 50 * time.Millisecond // of a grant
+			b.answerIn(50 * time.Millisecond) // of a grant
 			quick := func(r []shard.Request) []shard.Result { return make([]shard.Result, len(r)) }
 			for range 2 {
 				b.wrap([]shard.Request{one("k")}, quick)
@@ -312,7 +316,7 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 			if n := b.held(); n != 0 {
 				t.Errorf("op %d: a lease from before the change is held", op)
 			}
-			b.takes = 0
+			b.answerIn(0)
 		})
 		// Nor is one that is granted while the change is under way.
 		inBerth(t, func(b *berth) {
@@ -525,10 +529,10 @@ func TestAHotKeyCostsFewLogEntries(t *testing.T) {
 			s.mu.Lock()
 		}
 		w.revise(100_000)
-		entries := -w.entries()
 		for _, s := range w.shards {
 			s.mu.Unlock()
 		}
+		entries := -w.entries()
 		n := w.holder(1 << 30)
 		for range 4000 {
 			r := w.check(1)
@@ -551,7 +555,9 @@ func TestAHotKeyCostsFewLogEntries(t *testing.T) {
 // entries returns how many entries the logs have.
 func (w *marina) entries() (n int) {
 	for _, s := range w.shards {
+		s.mu.Lock()
 		n += int(s.index)
+		s.mu.Unlock()
 	}
 	return n
 }

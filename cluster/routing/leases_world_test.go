@@ -32,11 +32,11 @@ type marina struct {
 const marinaKey = "hot"
 
 func newMarina(t testing.TB, seed uint64, ahead int) *marina {
-	w := &marina{archipelago: newArchipelago(t, seed), ahead: ahead, judges: make(map[string]*spendJudge), met: make(map[string]int)}
+	w := &marina{ahead: ahead, judges: make(map[string]*spendJudge), met: make(map[string]int)}
+	w.archipelago = newArchipelagoOf(t, seed, w)
 	for _, s := range w.shards {
 		s.mu.Lock()
 	}
-	w.leasing = w
 	w.revise(0)
 	for _, s := range w.shards {
 		s.mu.Unlock()
