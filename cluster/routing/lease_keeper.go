@@ -27,8 +27,8 @@ func (l *leases) start(k *leasedKey, p *policy.Policy, now limit.Span) {
 	}
 }
 
-// keep asks for a lease of a key, renews it while the key is asked for often, and returns it. One keeper of a key asks at
-// a time.
+// keep asks for a lease of a key, renews it while the key is asked for often, and returns it. One keeper of a key asks
+// at a time.
 func (l *leases) keep(k *leasedKey) {
 	for {
 		ask, more := l.next(k)
@@ -47,14 +47,16 @@ func (l *leases) keep(k *leasedKey) {
 }
 
 // next ends the lease of the key, and makes the request that returns it and asks for another one if the key is still
-// asked for often. Once the request is sent, the former lease must not be spent. more is false if there is nothing to do.
+// asked for often. Once the request is sent, the former lease must not be spent. more is false if there is nothing to
+// do.
 func (l *leases) next(k *leasedKey) (ask leaseAsk, more bool) {
 	s := l.stripe(k.name.key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ask = leaseAsk{terms: shard.LeaseTerms{Holder: l.holder}, at: l.clock(), changes: k.changes, life: policy.LeaseForMax}
+	ask = leaseAsk{terms: shard.LeaseTerms{Holder: l.holder}, at: l.clock(), changes: k.changes,
+		life: policy.LeaseForMax}
 	if k.lease != nil {
-		ask.terms.Returned, ask.terms.Spent = k.lease.number, k.lease.spent
+		ask.terms = k.lease.returned(l.holder)
 		k.lease = nil
 	}
 	if revision := l.revision(); revision != nil && !l.closing.Load() {
@@ -102,15 +104,17 @@ func (l *leases) hold(k *leasedKey, ask *leaseAsk, result *shard.Result) bool {
 	}
 	length := limit.Span(d.System.Lease.Ends - d.DecidedAt)
 	lives := length - shard.LeaseMargin(length) //mutant:holder-spends-to-the-end
-	k.lease = &lease{number: ask.terms.Number, units: d.System.Lease.Units, asked: ask.at, seen: ask.at.wall, revision: ask.revision,
+	k.lease = &lease{number: ask.terms.Number, units: d.System.Lease.Units, asked: ask.at, seen: ask.at.wall,
 		//mutant:lease-counts-from-its-answer
-		stops: leaseTime{ask.at.boot + lives, ask.at.wall + limit.Time(lives)}, decision: k.answers(d)}
+		stops:    leaseTime{ask.at.boot + lives, ask.at.wall + limit.Time(lives)},
+		revision: ask.revision, decision: k.answers(d)}
 	return true
 }
 
 // answers returns what the lease answers: the state of the limits as of the grant. It shares no memory with d.
 func (k *leasedKey) answers(d *shard.Decision) shard.Decision {
-	said := shard.Decision{Allowed: true, DecidedAt: d.DecidedAt, Position: d.Position, Limits: make([]shard.LimitStatus, len(d.Limits))}
+	said := shard.Decision{Allowed: true, DecidedAt: d.DecidedAt, Position: d.Position}
+	said.Limits = make([]shard.LimitStatus, len(d.Limits))
 	for i := range d.Limits {
 		s := &said.Limits[i]
 		*s = d.Limits[i]
@@ -127,7 +131,8 @@ func (k *leasedKey) owed(ask *leaseAsk, failed bool) (owed []shard.Request) {
 		owed = append(owed, k.name.request(shard.LeaseTerms{Holder: t.Holder, Returned: t.Number}))
 	}
 	if t.Returned != 0 && failed {
-		owed = append(owed, k.name.request(shard.LeaseTerms{Holder: t.Holder, Returned: t.Returned, Spent: t.Spent}))
+		t.Number, t.Units = 0, 0
+		owed = append(owed, k.name.request(t))
 	}
 	return owed
 }

@@ -45,8 +45,8 @@ type lease struct {
 	decision     shard.Decision
 }
 
-// add adds a key. If there is no room, the key without a lease that was not asked for the longest leaves, or else a lease
-// is returned, and the new key must come again: add then returns nil.
+// add adds a key. If there is no room, the key without a lease that was not asked for the longest leaves, or else a
+// lease is returned, and the new key must come again: add then returns nil.
 func (s *leaseStripe) add(name leaseName, now limit.Span) *leasedKey {
 	if len(s.keys) >= leaseKeysStripe { //mutant:leases-of-any-number
 		var idle, oldest *leasedKey
@@ -65,7 +65,9 @@ func (s *leaseStripe) add(name leaseName, now limit.Span) *leasedKey {
 		}
 		delete(s.keys, idle.name)
 	}
-	name = leaseName{strings.Clone(name.namespace), strings.Clone(name.policy), strings.Clone(name.key), strings.Clone(name.tier), name.hashed}
+	for _, text := range []*string{&name.namespace, &name.policy, &name.key, &name.tier} {
+		*text = strings.Clone(*text) // its memory is the request's
+	}
 	k := &leasedKey{name: name, woken: make(chan struct{}, 1), since: now, asked: now}
 	s.keys[name] = k
 	return k
@@ -82,7 +84,8 @@ func (k *leasedKey) note(cost uint64, now limit.Span) {
 
 // wants returns how many units a lease should have: as many as would be spent in its time at the present rate.
 func (k *leasedKey) wants(p *policy.Policy, now limit.Span) uint64 {
-	if now < k.calm || now-k.asked > leaseIdle || k.asked == k.since || k.forgotten { //mutant:lease-for-one-check
+	//mutant:lease-for-one-check
+	if now < k.calm || now-k.asked > leaseIdle || k.asked == k.since || k.forgotten {
 		return 0
 	}
 	demand := float64(k.demand) * float64(p.Lease.For) / float64(max(now-k.since, leaseRateOver))
@@ -121,6 +124,11 @@ func (l *lease) ended(at leaseTime) bool {
 	return at.boot >= l.stops.boot || //mutant:lease-outlives-a-sleep
 		at.wall >= l.stops.wall || //mutant:lease-outlives-its-wall-clock
 		at.wall < l.seen //mutant:lease-survives-a-clock-set-back
+}
+
+// returned returns the parameters that return the lease.
+func (l *lease) returned(holder string) shard.LeaseTerms {
+	return shard.LeaseTerms{Holder: holder, Returned: l.number, Spent: l.spent}
 }
 
 // ebbs reports whether it is time for another lease.

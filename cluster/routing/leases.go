@@ -20,8 +20,8 @@ const (
 	leaseWithin = 2 * time.Second
 )
 
-// leases are the units that this node spends in memory, as the policies allow (policy.Policy.Lease, X17). The owner of a
-// key has counted them before, so a check that they answer needs no trip, and nobody is admitted above the limit.
+// leases are the units that this node spends in memory, as the policies allow (policy.Policy.Lease, X17). The owner of
+// a key has counted them before, so a check that they answer needs no trip, and nobody is admitted above the limit.
 //
 // A lease answers a plain check of one entry with its own key and tier while all of these hold:
 //
@@ -31,8 +31,9 @@ const (
 //   - The policies that this node knows have not changed since it was asked for.
 //   - No request that changes its key by hand has passed this node since.
 //
-// Everything else is decided by the owner. Any number of goroutines may use it; checks of the same key wait for each other
-// for less than a microsecond. A key that has a lease, or asks for one, has a goroutine, and close waits for all of them.
+// Everything else is decided by the owner. Any number of goroutines may use it; checks of the same key wait for each
+// other for less than a microsecond. A key that has a lease, or asks for one, has a goroutine, and close waits for all
+// of them.
 type leases struct {
 	policies func() *policy.Revision
 	decide   func(context.Context, []shard.Request) []shard.Result
@@ -60,8 +61,8 @@ type leaseStripe struct {
 	keys map[leaseName]*leasedKey // guarded by mu, as are the keys themselves
 }
 
-// leaseName is what a lease is of. The owner alone knows the override of a key, so an entry with a tier has leases of its
-// own.
+// leaseName is what a lease is of. The owner alone knows the override of a key, so an entry with a tier has leases of
+// its own.
 type leaseName struct {
 	namespace, policy, key, tier string
 	hashed                       bool
@@ -72,7 +73,8 @@ func newLeases(config *Config, decide func(context.Context, []shard.Request) []s
 	if config.Policies == nil {
 		return nil
 	}
-	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated, holder: rand.Text(), seed: maphash.MakeSeed()}
+	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated, holder: rand.Text(),
+		seed: maphash.MakeSeed()}
 	if l.told == nil {
 		l.told = func(*shard.Request, *shard.Decision) {}
 	}
@@ -89,7 +91,8 @@ func newLeases(config *Config, decide func(context.Context, []shard.Request) []s
 		wall = func() time.Time { return time.Now().Add(ahead()) }
 	}
 	l.clock = func() leaseTime {
-		return leaseTime{limit.Span((time.Since(begin) + slept() + ahead()) / time.Microsecond), limit.Time(wall().UnixMicro())}
+		boot := time.Since(begin) + slept() + ahead()
+		return leaseTime{limit.Span(boot / time.Microsecond), limit.Time(wall().UnixMicro())}
 	}
 	for i := range l.stripes {
 		l.stripes[i].keys = make(map[leaseName]*leasedKey)
@@ -115,7 +118,8 @@ func (l *leases) revision() *policy.Revision {
 
 // leasable returns the policy whose lease may answer the request, or nil.
 func leasable(set *policy.Set, r *shard.Request) *policy.Policy {
-	if r.Op != shard.Check || r.ID != "" || r.Retry || r.Number != 0 || r.NotAfter != 0 || r.Operation != nil || len(r.Entries) != 1 {
+	if r.Op != shard.Check || r.ID != "" || r.Retry || r.Number != 0 || r.NotAfter != 0 || r.Operation != nil ||
+		len(r.Entries) != 1 {
 		return nil
 	}
 	e := &r.Entries[0]
@@ -152,8 +156,8 @@ func (l *leases) answer(revision *policy.Revision, r *shard.Request, counts bool
 	return answered
 }
 
-// wrap answers requests of this node's callers from leases, passes on the rest, and returns one result for each, in their
-// order. A nil receiver passes on all requests.
+// wrap answers requests of this node's callers from leases, passes on the rest, and returns one result for each, in
+// their order. A nil receiver passes on all requests.
 func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	revision := l.revision()
 	if revision == nil || l.changesAny(requests) {
@@ -205,10 +209,12 @@ func (l *leases) changesAny(requests []shard.Request) bool {
 	return false
 }
 
-// changesLeases reports whether an operation changes a key by hand, so that the owner may admit it otherwise from now on.
+// changesLeases reports whether an operation changes a key by hand, so that the owner may admit it otherwise from now
+// on.
 func changesLeases(op shard.Op) bool {
 	switch op {
-	case shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride, shard.Forget:
+	case shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride,
+		shard.Forget:
 		return true
 	}
 	return false
@@ -224,7 +230,8 @@ func (l *leases) end(requests []shard.Request) {
 			owed = l.endKey(leaseName{namespace: r.Namespace, key: r.Adjustment.Forget}, true, owed)
 		case r.Op != shard.Forget && changesLeases(r.Op):
 			for j := range r.Entries {
-				owed = l.endKey(leaseName{namespace: r.Namespace, policy: r.Entries[j].Policy, key: r.Entries[j].Key}, false, owed)
+				e := &r.Entries[j]
+				owed = l.endKey(leaseName{namespace: r.Namespace, policy: e.Policy, key: e.Key}, false, owed)
 			}
 		}
 	}
@@ -267,7 +274,7 @@ func (l *leases) endKey(of leaseName, forget bool, owed []shard.Request) []shard
 		}
 		k.changes++ // one that is being asked for is not held
 		if k.lease != nil {
-			owed = append(owed, name.request(shard.LeaseTerms{Holder: l.holder, Returned: k.lease.number, Spent: k.lease.spent}))
+			owed = append(owed, name.request(k.lease.returned(l.holder)))
 			k.lease = nil
 			k.rouse()
 		}
@@ -280,7 +287,8 @@ func (l *leases) endKey(of leaseName, forget bool, owed []shard.Request) []shard
 
 // request makes the request of a lease.
 func (n leaseName) request(t shard.LeaseTerms) shard.Request {
-	return shard.Request{Op: shard.Lease, Namespace: n.namespace, Hashed: n.hashed, System: &shard.SystemTerms{Lease: &t},
+	return shard.Request{Op: shard.Lease, Namespace: n.namespace, Hashed: n.hashed,
+		System:  &shard.SystemTerms{Lease: &t},
 		Entries: []shard.Entry{{Policy: n.policy, Key: n.key, Tier: n.tier}}}
 }
 
