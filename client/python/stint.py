@@ -17,6 +17,7 @@ import http.client
 import ipaddress
 import json
 import math
+import os
 import random
 import re
 import select
@@ -271,10 +272,17 @@ class _Node:
         self._host, self._port, self._path = url.hostname, port, url.path.rstrip("/")
         self._context = (context or ssl.create_default_context()) if url.scheme == "https" else None
         self._idle: List[http.client.HTTPConnection] = []
+        self._owner = os.getpid()
         self._lock = threading.Lock()
 
+    def _own(self) -> threading.Lock:
+        """The lock of the idle connections. A fork begins without any: it must not read its parent's answers."""
+        if self._owner != os.getpid():
+            self._idle, self._lock, self._owner = [], threading.Lock(), os.getpid()
+        return self._lock
+
     def close(self) -> None:
-        with self._lock:
+        with self._own():
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -317,7 +325,7 @@ class _Node:
 
     def _connected(self, within: float) -> http.client.HTTPConnection:
         while True:
-            with self._lock:
+            with self._own():
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 break
@@ -337,7 +345,7 @@ class _Node:
         return connection
 
     def _keep(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
-        with self._lock:
+        with self._own():
             if not response.will_close and len(self._idle) < _IDLE_MOST:
                 self._idle.append(connection)
                 return

@@ -169,6 +169,20 @@ class Client(Case):
         self.assertTrue(client.check({"policy": "many", "key": "py stale"}, idempotency_id=None).allowed)
         self.assertEqual(used("many", "py stale"), 2)
 
+    def test_a_fork_does_not_read_its_parents_answers(self):
+        client = self.client([node.url])
+        client.check({"policy": "many", "key": "py fork"})
+        parents = [connection.sock.getsockname() for connection in client._nodes[0]._idle]
+        child = os.fork()
+        if child == 0:
+            try:
+                client.check({"policy": "many", "key": "py fork"})
+                os._exit(any(connection.sock.getsockname() in parents for connection in client._nodes[0]._idle))
+            except BaseException:
+                os._exit(2)
+        self.assertEqual((len(parents), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])), (1, 0))
+        self.assertEqual(used("many", "py fork"), 2)
+
     def test_a_token_goes_to_https_and_to_this_machine_only(self):
         for address in ("http://192.0.2.1:7400", "http://node.example.com", "http://localhost.example.com", "http://[2001:db8::1]:7400", "http://0.0.0.0"):
             with self.assertRaisesRegex(ValueError, "not sent in the clear"):
