@@ -518,7 +518,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	}
 	results := f.to.commit(sent)
 	for i := range results {
-		if copied && isNo(&results[i]) && !sent[i].Retry && !sent[i].CountsOnce() {
+		if copied && isNo(&results[i]) && !sent[i].Retry {
 			results[i] = shard.Result{Err: failure(shard.UnknownOutcome)}
 		}
 	}
@@ -526,8 +526,8 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	return results
 }
 
-// isNo reports whether an answer says that nothing was counted. It is true of that copy of the request: only with Retry
-// does a shard give it for others (shard.Session), so a node that hears it must have sent no other.
+// isNo reports whether an answer says that nothing was counted. It is true of that copy of the request. Only with Retry
+// is it believed for others, or not at all (fate), so there is none of a message that has heard it for the first time.
 func isNo(r *shard.Result) bool {
 	if r.Err != nil {
 		return !r.Err.MaybeApplied()
