@@ -61,6 +61,9 @@ func (h *holder) isSole() bool {
 			h.ask(report.Taken)
 			return false
 		}
+		if !h.settled.Load() && report.TableVersion > t.version { // which may have this node elsewhere
+			return false
+		}
 	}
 	if checked := h.checked.Load(); checked == nil || *checked != own.PeerAddr { //mutant:second-process-takes-part
 		h.ask(own.PeerAddr)
