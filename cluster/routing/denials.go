@@ -44,20 +44,13 @@ type denials struct {
 	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials returns empty denials. If policies is nil, it returns nil, which repeats nothing. repeated and ahead are
-// those of Config.
-func newDenials(policies func() *policy.Revision, repeated func(*shard.Request, *shard.Decision), ahead func() time.Duration) *denials {
-	if policies == nil {
+// newDenials returns empty denials. If config has no Policies, it returns nil, which repeats nothing.
+func newDenials(config *Config) *denials {
+	if config.Policies == nil {
 		return nil
 	}
-	if repeated == nil {
-		repeated = func(*shard.Request, *shard.Decision) {}
-	}
-	if ahead == nil {
-		ahead = func() time.Duration { return 0 }
-	}
-	begin := time.Now()
-	return &denials{policies: policies, repeated: repeated, seed: maphash.MakeSeed(), now: func() limit.Span {
+	begin, ahead := time.Now(), config.Ahead
+	return &denials{policies: config.Policies, repeated: config.Repeated, seed: maphash.MakeSeed(), now: func() limit.Span {
 		return limit.Span((time.Since(begin) + ahead()) / time.Microsecond)
 	}}
 }

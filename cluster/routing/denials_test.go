@@ -37,12 +37,18 @@ type flood struct {
 	mu       sync.Mutex
 }
 
+func denialsUnder(policies func() *policy.Revision) *denials {
+	config := Config{Policies: policies}
+	config.setDefaults()
+	return newDenials(&config)
+}
+
 // newFlood picks hashes that keep the keys of these tests apart: with one seed in a thousand, two of them share a
 // change count, and freeing capacity on one ends the denials of both.
 func newFlood() *flood {
 	for {
 		f := &flood{wait: limit.Never, revision: policy.Revision{Version: 1, Set: floodPolicies()}}
-		f.denials = newDenials(func() *policy.Revision { return &f.revision }, nil, nil)
+		f.denials = denialsUnder(func() *policy.Revision { return &f.revision })
 		f.now = func() limit.Span { return f.at }
 		stripes := map[*atomic.Uint64]bool{}
 		counters := [][2]string{{"default", "k"}, {"default", "l"}, {"default", "new"}, {"other", "k"}}
@@ -445,7 +451,7 @@ func TestNoDenialOutlivesAResetWhateverRaces(t *testing.T) {
 		n limit.Time
 	}
 	var truth version // a denial carries it in DecidedAt
-	d := newDenials(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} }, nil, nil)
+	d := denialsUnder(func() *policy.Revision { return &policy.Revision{Version: 1, Set: sharedFlood} })
 	decide := func(requests []shard.Request) []shard.Result {
 		results := make([]shard.Result, len(requests))
 		for i := range requests {
@@ -497,7 +503,7 @@ var sharedFlood = floodPolicies()
 
 func BenchmarkDenials(b *testing.B) {
 	revision := &policy.Revision{Version: 1, Set: sharedFlood}
-	d := newDenials(func() *policy.Revision { return revision }, nil, nil)
+	d := denialsUnder(func() *policy.Revision { return revision })
 	f := &flood{wait: limit.Never}
 	requests := make([]shard.Request, 100)
 	for i := range requests {

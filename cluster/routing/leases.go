@@ -75,21 +75,8 @@ func newLeases(config *Config, decide func(context.Context, []shard.Request) []s
 	}
 	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated, holder: rand.Text(),
 		seed: maphash.MakeSeed()}
-	if l.told == nil {
-		l.told = func(*shard.Request, *shard.Decision) {}
-	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	begin, none := time.Now(), func() time.Duration { return 0 }
-	ahead, slept, wall := config.Ahead, config.Slept, config.Now
-	if ahead == nil {
-		ahead = none
-	}
-	if slept == nil {
-		slept = none
-	}
-	if wall == nil {
-		wall = func() time.Time { return time.Now().Add(ahead()) }
-	}
+	begin, ahead, slept, wall := time.Now(), config.Ahead, config.Slept, config.Now
 	l.clock = func() leaseTime {
 		boot := time.Since(begin) + slept() + ahead()
 		return leaseTime{limit.Span(boot / time.Microsecond), limit.Time(wall().UnixMicro())}

@@ -43,12 +43,14 @@ func inBerth(t *testing.T, test func(b *berth)) {
 			policies = append(policies, p)
 		}
 		b.revision = policy.Revision{Version: 1, Set: policy.NewSet(policies)}
-		b.leases = newLeases(&Config{
+		config := Config{
 			Policies: func() *policy.Revision { b.mu.Lock(); defer b.mu.Unlock(); return new(b.revision) },
 			Now:      func() time.Time { b.mu.Lock(); defer b.mu.Unlock(); return time.Now().Add(b.wallOff) },
 			Slept:    func() time.Duration { b.mu.Lock(); defer b.mu.Unlock(); return b.slept },
 			Repeated: func(r *shard.Request, d *shard.Decision) { b.told++ },
-		}, b.decideAsOwner)
+		}
+		config.setDefaults()
+		b.leases = newLeases(&config, b.decideAsOwner)
 		test(b)
 		b.close()
 		owed := map[uint64]bool{}

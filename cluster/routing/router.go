@@ -59,6 +59,23 @@ type Config struct {
 	Now func() time.Time
 }
 
+// setDefaults replaces the optional functions that are nil, but for Policies.
+func (c *Config) setDefaults() {
+	none := func() time.Duration { return 0 }
+	if c.Repeated == nil {
+		c.Repeated = func(*shard.Request, *shard.Decision) {}
+	}
+	if c.Ahead == nil {
+		c.Ahead = none
+	}
+	if c.Slept == nil {
+		c.Slept = none
+	}
+	if c.Now == nil {
+		c.Now = func() time.Time { return time.Now().Add(c.Ahead()) }
+	}
+}
+
 // Router finds the owner of every request, and coordinates requests with entries on several shards. All methods may be
 // called by any number of goroutines. A Router has no goroutines of its own, except for the rest of operations on
 // several shards after the caller has its answer, and for leases; Close waits for that work.
@@ -79,7 +96,8 @@ type Router struct {
 
 // New creates a Router and registers it with config.Hints.
 func New(config Config) *Router {
-	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(config.Policies, config.Repeated, config.Ahead)}
+	config.setDefaults()
+	r := &Router{config: config, system: &shardRoute{id: shard.System}, denials: newDenials(&config)}
 	r.leases = newLeases(&config, r.decide)
 	r.routes.Store(new([]*shardRoute))
 	config.Hints.OnNews(func(id shard.ID) {
