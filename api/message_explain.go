@@ -52,7 +52,7 @@ func explainDenied(d *shard.Decision) string {
 	if d.Index > 0 {
 		counted = "Denied, and counted all the same, as the policy says."
 	}
-	if d.Age > 0 {
+	if d.Repeated() {
 		counted = fmt.Sprintf(map[bool]string{false: "Denied", true: "Challenged"}[d.Challenged()]+" %s ago, and repeated without asking again, as the policy's deny_cache says.", length(d.Age))
 	}
 	if d.RetryAfter == limit.Never {

@@ -272,6 +272,9 @@ type Decision struct {
 // Leased reports whether a node has admitted the request from a lease, without asking.
 func (d *Decision) Leased() bool { return d.Allowed && d.Age > 0 }
 
+// Repeated reports whether a node has repeated a denial without asking.
+func (d *Decision) Repeated() bool { return !d.Allowed && d.Age > 0 }
+
 // SystemTerms are the parameters of an operation that decides nothing about a key: one of the fields is set.
 type SystemTerms struct {
 	Usage      *UsageQuery   // ReadUsage

@@ -31,7 +31,7 @@ func Outcome(r *shard.Request, d *shard.Decision) string {
 		return "counted"
 	case d.Leased():
 		return "allowed_leased"
-	case d.Age > 0:
+	case d.Repeated():
 		return "denied_cached"
 	case d.Challenged():
 		return "challenged"

@@ -95,7 +95,7 @@ func (e *Event) record(node string, a *Asked, i int) *Record {
 		Remaining:    Remaining(d),
 		ShadowDenied: d.ShadowDenied,
 		Replayed:     d.Replayed,
-		Cached:       d.Age > 0 && !d.Allowed,
+		Cached:       d.Repeated(),
 		Shard:        uint32(d.Position.Shard),
 		Epoch:        d.Position.Epoch,
 		Seq:          d.Position.Seq,

@@ -225,7 +225,8 @@ func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 	if d.Position != (shard.Position{}) {
 		add("stint.shard", d.Position.Shard.String())
 	}
-	attrs = append(attrs, attribute.Bool("stint.cached", d.Age > 0 && !d.Allowed), attribute.Bool("stint.leased", d.Leased()), attribute.Bool("stint.replayed", d.Replayed))
+	attrs = append(attrs, attribute.Bool("stint.cached", d.Repeated()), attribute.Bool("stint.leased", d.Leased()),
+		attribute.Bool("stint.replayed", d.Replayed))
 }
 
 // outcome is the outcome of a decision as in the metrics, also for decisions that these do not count.
