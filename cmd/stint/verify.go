@@ -254,7 +254,9 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 		defer cancel()
 		var moving sync.WaitGroup
 		var unmoved error
-		moving.Go(func() { slots, unmoved = c.moveUntil(ctx, &plan, line) })
+		if c.Shards > 0 {
+			moving.Go(func() { slots, unmoved = c.moves(&plan, line).Repeat(ctx) })
+		}
 		faults, err = c.storm(ctx, cluster, line)
 		moving.Wait()
 		return errors.Join(err, unmoved)
@@ -273,16 +275,6 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 
 // longestFault is the longest fault of a local run: longer than the election of another owner takes.
 const longestFault = 4 * time.Second
-
-// moveUntil has slots move there and back, again and again until ctx ends.
-func (c *verifyCommand) moveUntil(ctx context.Context, p *verify.Plan, line *statusLine) (slots int, err error) {
-	for c.Shards > 0 && ctx.Err() == nil && err == nil {
-		var moved int
-		moved, err = c.moves(p, line).ThereAndBack(ctx)
-		slots += moved
-	}
-	return slots, err
-}
 
 func (c *verifyCommand) storm(ctx context.Context, cluster *testcluster.Cluster, line *statusLine) (map[testcluster.Fault]int, error) {
 	storm := testcluster.Storm{Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}

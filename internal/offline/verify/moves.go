@@ -80,6 +80,16 @@ func (m *Moves) ThereAndBack(ctx context.Context) (slots int, err error) {
 	return g.moved, errors.Join(there, back)
 }
 
+// Repeat goes there and back, again and again until ctx ends.
+func (m *Moves) Repeat(ctx context.Context) (slots int, err error) {
+	for ctx.Err() == nil && err == nil {
+		var moved int
+		moved, err = m.ThereAndBack(ctx)
+		slots += moved
+	}
+	return slots, err
+}
+
 // change has a number of shards share the keys, and waits until they do.
 func (g *moving) change(ctx context.Context, from, to uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, movesPatience)

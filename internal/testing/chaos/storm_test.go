@@ -65,13 +65,9 @@ func stormAndMoves(t *testing.T, c *testcluster.Cluster, shards uint32, duration
 	var slots int
 	var unmoved error
 	moving.Go(func() {
-		for still := ctx; unmoved == nil && (slots == 0 || still.Err() == nil); {
-			if still.Err() != nil {
-				still = within(t, duration)
-			}
-			var moved int
-			moved, unmoved = moves.ThereAndBack(still)
-			slots += moved
+		slots, unmoved = moves.Repeat(ctx)
+		for slots == 0 && unmoved == nil {
+			slots, unmoved = moves.ThereAndBack(within(t, duration))
 		}
 	})
 	faults, err = c.Storm(ctx, s)
