@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha1" // the name of a script in Redis, and no proof
 	"encoding/hex"
+
+	"github.com/stint-io/stint/internal/edge/auth"
 )
 
 // Scripts. The limiters of many libraries are a Lua script, which is a constant. So the sum of a known script stands
@@ -22,6 +24,12 @@ var noScript = appendError(nil, codeNoScript, "No matching script. Please use EV
 
 // codeNoScript makes a library send the text of its script.
 const codeNoScript = "NOSCRIPT"
+
+// countingScript returns a script with one key that counts. args is the number of its arguments, as in verb.
+func countingScript(name string, args int, read func(*conn, *verb, [][]byte),
+	reply func([]byte, []command, int) []byte) verb {
+	return verb{name: name, least: args, most: args, keys: oneKey, writes: true, op: auth.Check, read: read, reply: reply}
+}
 
 func sumOf(text []byte) string {
 	sum := sha1.Sum(text)

@@ -13,16 +13,12 @@ import (
 // Scripts whose arguments make an inline limit. The names of these limits keep the states of scripts for one key apart.
 
 var (
-	rateAllowN = verb{name: "redis_rate.allow_n", least: 6, most: 6, keys: oneKey, writes: true,
-		op: auth.Check, read: readRateAllowN, reply: replyRateAllowN}
-	rateAllowAtMost = verb{name: "redis_rate.allow_at_most", least: 6, most: 6, keys: oneKey, writes: true,
-		op: auth.Check, read: readRateAllowAtMost, reply: replyRateAllowAtMost}
-	traefikBucket = verb{name: "traefik.token_bucket", least: 7, most: 7, keys: oneKey, writes: true,
-		op: auth.Check, read: readTraefikBucket, reply: replyTraefikBucket}
-	springBucket = verb{name: "spring.request_rate_limiter", least: 6, most: 6, keys: keys{1, 2, 1}, writes: true,
+	rateAllowN      = countingScript("redis_rate.allow_n", 6, readRateAllowN, replyRateAllowN)
+	rateAllowAtMost = countingScript("redis_rate.allow_at_most", 6, readRateAllowAtMost, replyRateAllowAtMost)
+	traefikBucket   = countingScript("traefik.token_bucket", 7, readTraefikBucket, replyTraefikBucket)
+	springBucket    = verb{name: "spring.request_rate_limiter", least: 6, most: 6, keys: keys{1, 2, 1}, writes: true,
 		op: auth.Check, read: readSpringBucket, reply: replySpringBucket}
-	limitsMovingWindow = verb{name: "limits.acquire_moving_window", least: 6, most: 6, keys: oneKey, writes: true,
-		op: auth.Check, read: readLimitsMovingWindow, reply: replyLimitsMovingWindow}
+	limitsMovingWindow = countingScript("limits.acquire_moving_window", 6, readLimitsMovingWindow, replyLimitsMovingWindow)
 )
 
 // limited adds a request about an inline limit. A cost of 0 only reads the state.

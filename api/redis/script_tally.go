@@ -11,27 +11,19 @@ import (
 // same keys, so these are the same counters here.
 
 var (
-	limitsFixedWindow = verb{name: "limits.incr_expire", least: 4, most: 4, keys: oneKey, writes: true,
-		op: auth.Check, read: readLimitsFixedWindow, reply: replyValue}
-	expressIncrement = verb{name: "rate_limit_redis.increment", least: 4, most: 4, keys: oneKey, writes: true,
-		op: auth.Check, read: readExpressIncrement, reply: replyValueAndEnd}
-	expressGet = verb{name: "rate_limit_redis.get", least: 2, most: 2, keys: oneKey, op: auth.Read,
+	limitsFixedWindow = countingScript("limits.incr_expire", 4, readLimitsFixedWindow, replyValue)
+	expressIncrement  = countingScript("rate_limit_redis.increment", 4, readExpressIncrement, replyValueAndEnd)
+	expressGet        = verb{name: "rate_limit_redis.get", least: 2, most: 2, keys: oneKey, op: auth.Read,
 		read: readEach, reply: replyExpressGet}
 	flexibleIncrement = verb{name: "rate_limiter_flexible.incr", least: 4, keys: oneKey, writes: true,
 		op: auth.Check, read: readFlexibleIncrement, reply: replyValueAndEnd}
-	kongUsage = verb{name: "kong.usage", least: 3, most: 3, keys: oneKey, writes: true,
-		op: auth.Check, read: readKongUsage, reply: replyKongUsage}
-	kongSync = verb{name: "kong.sync", least: 4, most: 4, keys: oneKey, writes: true,
-		op: auth.Check, read: readKongSync, reply: replyNothing}
-	apisixCount1 = verb{name: "apisix.limit_count_1", least: 4, most: 4, keys: oneKey, writes: true,
-		op: auth.Check, read: readApisixCount, reply: replyApisixOnlyLeft}
-	apisixCount2 = verb{name: "apisix.limit_count_2", least: 4, most: 4, keys: oneKey, writes: true,
-		op: auth.Check, read: readApisixCount, reply: replyApisixLeft}
-	apisixCount3 = verb{name: "apisix.limit_count_3", least: 5, most: 5, keys: oneKey, writes: true,
-		op: auth.Check, read: readApisixCount, reply: replyApisixLeft}
-	apisixCount4 = verb{name: "apisix.limit_count_4", least: 5, most: 5, keys: oneKey, writes: true,
-		op: auth.Check, read: readApisixCount, reply: replyApisixSpent}
-	laravelAdd = verb{name: "laravel.add", least: 4, most: 4, keys: oneKey, writes: true,
+	kongUsage    = countingScript("kong.usage", 3, readKongUsage, replyKongUsage)
+	kongSync     = countingScript("kong.sync", 4, readKongSync, replyNothing)
+	apisixCount1 = countingScript("apisix.limit_count_1", 4, readApisixCount, replyApisixOnlyLeft)
+	apisixCount2 = countingScript("apisix.limit_count_2", 4, readApisixCount, replyApisixLeft)
+	apisixCount3 = countingScript("apisix.limit_count_3", 5, readApisixCount, replyApisixLeft)
+	apisixCount4 = countingScript("apisix.limit_count_4", 5, readApisixCount, replyApisixSpent)
+	laravelAdd   = verb{name: "laravel.add", least: 4, most: 4, keys: oneKey, writes: true,
 		op: auth.Adjust, read: readLaravelAdd, reply: replySet}
 )
 

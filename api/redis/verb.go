@@ -88,14 +88,16 @@ func is(arg []byte, word string) bool {
 	return true
 }
 
+const onlyKnownScripts = "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK"
+
 // unbuilt has the unsupported commands that people try, with an alternative or a reason.
 var unbuilt = map[string]string{
 	"watch":        "there are no transactions; INCR and CL.THROTTLE are atomic by themselves",
 	"unwatch":      "there are no transactions",
-	"eval_ro":      "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"evalsha_ro":   "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"function":     "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
-	"fcall":        "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK",
+	"eval_ro":      onlyKnownScripts,
+	"evalsha_ro":   onlyKnownScripts,
+	"function":     onlyKnownScripts,
+	"fcall":        onlyKnownScripts,
 	"cluster":      "this is no Redis Cluster: any node answers for every key, so connect without cluster mode",
 	"readonly":     "this is no Redis Cluster: any node answers for every key",
 	"readwrite":    "this is no Redis Cluster: any node answers for every key",
