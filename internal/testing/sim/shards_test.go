@@ -182,19 +182,10 @@ func (w *world) settleSlots() {
 	}
 	const within = 10 * time.Minute
 	ended := time.Now()
-	for {
-		s, err := w.status()
-		if err == nil {
-			err = errors.Join(w.unsettled(&s), w.moving(&s))
-		}
-		if err == nil {
-			break
-		}
-		if time.Since(ended) > within {
-			w.fail(fmt.Errorf("%v after the last request the slots are not where they should be: %w", within, err))
-			return
-		}
-		time.Sleep(500 * time.Millisecond)
+	err := w.awaitStatus(ended.Add(within), func(s *api.ClusterStatus) error { return errors.Join(w.unsettled(s), w.moving(s)) })
+	if err != nil {
+		w.fail(fmt.Errorf("%v after the last request the slots are not where they should be: %w", within, err))
+		return
 	}
 	w.even = time.Since(ended)
 }

@@ -366,17 +366,20 @@ func (w *world) unanswered(l *life) error {
 // settle waits until no replica moves.
 func (w *world) settle(healed time.Time) {
 	const within = 90 * time.Second
+	if err := w.awaitStatus(healed.Add(within), w.unsettled); err != nil {
+		w.fail(fmt.Errorf("%v after everything healed the table is not what it should be: %w", within, err))
+	}
+}
+
+// awaitStatus waits until a status of the cluster has no fault. The error is the last one before the deadline.
+func (w *world) awaitStatus(deadline time.Time, fault func(*api.ClusterStatus) error) error {
 	for {
 		s, err := w.status()
 		if err == nil {
-			err = w.unsettled(&s)
+			err = fault(&s)
 		}
-		if err == nil {
-			return
-		}
-		if time.Since(healed) > within {
-			w.fail(fmt.Errorf("%v after everything healed the table is not what it should be: %w", within, err))
-			return
+		if err == nil || time.Now().After(deadline) {
+			return err
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
