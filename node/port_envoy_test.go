@@ -13,9 +13,7 @@ import (
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-io/stint/internal/testing/await"
@@ -35,11 +33,7 @@ func TestEnvoysDeadlinesLoseNoCount(t *testing.T) {
 		}
 		n := start(t, config)
 		defer stop(t, n)
-		api, err := grpc.NewClient(n.APIAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer api.Close()
+		api := dialGRPCAt(t, n, n.APIAddr())
 		envoys := []rlsv3.RateLimitServiceClient{rlsv3.NewRateLimitServiceClient(dialGRPC(t, n)), rlsv3.NewRateLimitServiceClient(api)}
 		question := &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
 			Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: "v"}}}}}

@@ -11,7 +11,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -37,11 +36,7 @@ func TestWaysToAGateShareItsCount(t *testing.T) {
 		}
 		n := start(t, config)
 		defer stop(t, n)
-		api, err := grpc.NewClient(n.APIAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer api.Close()
+		api := dialGRPCAt(t, n, n.APIAddr())
 		byGRPC := func(conn *grpc.ClientConn) func(path string) int {
 			envoy := authv3.NewAuthorizationClient(conn)
 			return func(path string) int {

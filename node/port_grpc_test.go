@@ -16,9 +16,12 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
-func dialGRPC(t *testing.T, n *Node) *grpc.ClientConn {
+func dialGRPC(t *testing.T, n *Node) *grpc.ClientConn { return dialGRPCAt(t, n, n.GRPCAddr()) }
+
+// dialGRPCAt dials one of the ports of a node that speak gRPC.
+func dialGRPCAt(t *testing.T, n *Node, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
 	if err != nil {
 		t.Fatal(err)
 	}
