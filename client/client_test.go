@@ -494,6 +494,34 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 	close(a.hold)
 }
 
+// sentFirst is a context whose end is seen only once a check has reached its node.
+type sentFirst struct {
+	context.Context
+	begun <-chan struct{}
+}
+
+func (c sentFirst) Done() <-chan struct{} {
+	<-c.begun
+	return c.Context.Done()
+}
+
+func TestACheckAfterItsContextIsNotSent(t *testing.T) {
+	a := startNode(t)
+	own(a)
+	a.begun = make(chan struct{}, 1)
+	c := start(t, a.url)
+	over, cancel := context.WithTimeout(t.Context(), await.Patience)
+	cancel()
+	_, err := c.Check(sentFirst{over, a.begun}, client.Entry("p", "k"))
+	var failure *client.Error
+	if !errors.As(err, &failure) || failure.Code != connect.CodeCanceled.String() || failure.MaybeApplied {
+		t.Errorf("a check by a context that is over: %v", err)
+	}
+	if calls, _ := a.asked(); len(calls) > 0 {
+		t.Errorf("%d calls were sent", len(calls))
+	}
+}
+
 func TestAClosedClientRefuses(t *testing.T) {
 	a := startNode(t)
 	own(a)

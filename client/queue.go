@@ -34,8 +34,12 @@ type item struct {
 	done    chan *stintv1.Result // has capacity for the one result
 }
 
-// do sends one check to the queue's node and waits for the result or for the end of ctx.
+// do sends one check to the queue's node and waits for the result or for the end of ctx. A check whose ctx is over
+// already is not sent: its answer might come first, so that the outcome would be a matter of chance.
 func (l *nodeQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
+	if ctx.Err() != nil {
+		return notSent(ctx)
+	}
 	it := &item{request: r, ctx: ctx, done: make(chan *stintv1.Result, 1)}
 	l.mu.Lock()
 	l.waiting = append(l.waiting, it)
@@ -53,10 +57,7 @@ func (l *nodeQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.Check
 	case <-ctx.Done():
 	}
 	if l.withdraw(it) {
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return failure(connect.CodeCanceled, "the caller canceled before the check was sent; nothing was counted", false)
-		}
-		return failure(connect.CodeDeadlineExceeded, "the time was over before the check was sent; nothing was counted", false)
+		return notSent(ctx)
 	}
 	select {
 	case result := <-it.done:
@@ -173,6 +174,14 @@ func longest(items []*item) time.Duration {
 		most = max(most, time.Until(deadline))
 	}
 	return min(max(most, time.Millisecond), callWithin)
+}
+
+// notSent is the result of a check that was not sent before ctx was over.
+func notSent(ctx context.Context) *stintv1.Result {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return failure(connect.CodeCanceled, "the caller canceled before the check was sent; nothing was counted", false)
+	}
+	return failure(connect.CodeDeadlineExceeded, "the time was over before the check was sent; nothing was counted", false)
 }
 
 func failure(code connect.Code, message string, maybeApplied bool) *stintv1.Result {
