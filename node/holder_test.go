@@ -107,7 +107,7 @@ func TestACopyOfADirectoryStops(t *testing.T) {
 func (c *trio) addCopyOfFirst() (index int) {
 	c.t.Helper()
 	c.stop(0)
-	copied := memfs.NewDisk(memfs.CrashClone(memoryOf(c.t).disk, 100, 1))
+	copied := memfs.NewDisk(memfs.Copy(memoryOf(c.t).disk))
 	c.start(0)
 	c.ready(0)
 	first := c.nodes[0].ports.peers.Addr().String()

@@ -42,7 +42,7 @@ var memories sync.Map
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	bubble.Run(t, func(t *testing.T) {
-		m := &memory{net: memnet.New(), disk: memfs.NewDisk(memfs.New()), towns: make(map[string]*bubble.Town)}
+		m := &memory{net: memnet.New(), disk: memfs.NewDisk(memfs.NewLasting()), towns: make(map[string]*bubble.Town)}
 		m.client = m.net.Listen("127.0.0.1:1")
 		m.net.Delay("", "", 4*time.Millisecond)
 		memories.Store(t, m)
