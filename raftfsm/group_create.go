@@ -56,37 +56,49 @@ type groupRecord struct {
 // crash, and does nothing for a replica that was already created with the same voters. Its error has ErrDestroyed in
 // the chain for a replica that was destroyed here.
 func CreateGroup(stores *Stores, replica Replica, voters []string) error {
-	stores.mu.Lock()
-	defer stores.mu.Unlock()
-	err := stores.fault.contain(func() error { return stores.create(replica, voters) })
+	err := stores.fault.contain(func() error {
+		created, err := stores.announce(replica, voters)
+		if err != nil || created {
+			return err
+		}
+		defer stores.release(replica)
+		// No lock is held meanwhile: on a slow disk, a node that founds a shard could not say its level.
+		if err := stores.bootstrap(replica, voters); err != nil {
+			return err
+		}
+		stores.mu.Lock()
+		defer stores.mu.Unlock()
+		return stores.putRecord(replica, func(g *groupRecord) { g.Created = true })
+	})
 	if err != nil {
 		return fmt.Errorf("creating %s: %w", replica.Name(stores.identity.Node), err)
 	}
 	return nil
 }
 
-func (s *Stores) create(replica Replica, voters []string) error {
+// announce records that a replica is to be created, and marks it as running until then. It returns true, and marks
+// nothing, if the replica was created before.
+func (s *Stores) announce(replica Replica, voters []string) (created bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	found := slices.IndexFunc(s.groups, func(g groupRecord) bool { return g.Replica == replica })
-	if found >= 0 && s.groups[found].Destroyed { //mutant:number-used-again
-		return ErrDestroyed
-	}
-	if found >= 0 && !slices.Equal(s.groups[found].Voters, voters) {
-		return fmt.Errorf("it was created before, with voters %v instead of %v", s.groups[found].Voters, voters)
-	}
-	if found >= 0 && s.groups[found].Created {
-		return nil
-	}
-	if found < 0 {
-		found = len(s.groups)
+	switch {
+	case found >= 0 && s.groups[found].Destroyed: //mutant:number-used-again
+		return false, ErrDestroyed
+	case found >= 0 && !slices.Equal(s.groups[found].Voters, voters):
+		return false, fmt.Errorf("it was created before, with voters %v instead of %v", s.groups[found].Voters, voters)
+	case found >= 0 && s.groups[found].Created:
+		return true, nil
+	case s.open[replica]:
+		return false, errors.New("it is being created or destroyed")
+	case found < 0:
 		record := groupRecord{Replica: replica, Voters: voters}
 		if err := s.putGroups(func(g []groupRecord) []groupRecord { return append(g, record) }); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if err := s.bootstrap(replica, voters); err != nil {
-		return err
-	}
-	return s.putGroups(func(g []groupRecord) []groupRecord { g[found].Created = true; return g })
+	s.open[replica] = true
+	return false, nil
 }
 
 // bootstrap writes the first entry of the log, the group's configuration. It replaces the remains of an interrupted
