@@ -6,11 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -19,15 +17,6 @@ type byHand struct {
 	Note  string `help:"Why, for the audit log."`
 	Actor string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
 	ID    string `help:"Idempotency id: asked again with it, the same request is done once."`
-}
-
-// signed makes a request that carries the actor of the change.
-func signed[M any](h byHand, m *M) *connect.Request[M] {
-	request := connect.NewRequest(m)
-	if h.Actor != "" {
-		request.Header().Set("Stint-Actor", h.Actor)
-	}
-	return request
 }
 
 type adjustCommand struct {
@@ -57,9 +46,10 @@ func (c *adjustCommand) Run(s streams) error {
 	if err := c.setOp(request); err != nil {
 		return err
 	}
-	answer, err := ask(c.remote, "adjust "+c.String(), maybeDone,
-		c.limits, stintv1connect.LimitServiceClient.Adjust, signed(c.byHand, request))
-	return show(s, c.output, answer, err, func(m *stintv1.AdjustResponse) error { return printLimits(s, m.Limits, nil) })
+	answer, err := ask(c.remote.as(c.Actor), "adjust "+c.String(), maybeDone, c.limits().Adjust, request)
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.AdjustResponse) error {
+		return printLimits(s, m.Limits, nil)
+	})
 }
 
 // negativeLast accepts a negative number without quoting: the parser would take the -5 of "add -5" for flags. The

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -93,8 +92,8 @@ func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
 }
 
 func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
-	return ask(c.remote, "apply", "it may be in force all the same: stint policies tells the version",
-		c.policies, stintv1connect.PolicyServiceClient.Apply, signed(byHand{Actor: c.Actor}, request))
+	return ask(c.remote.as(c.Actor), "apply", "it may be in force all the same: stint policies tells the version",
+		c.policies().Apply, request)
 }
 
 // inForce reports whether a file would change nothing, and prints that.

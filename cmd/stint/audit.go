@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type auditCommand struct {
@@ -36,9 +33,9 @@ func (c *auditCommand) Run(s streams) error {
 	}
 	all := &stintv1.AuditResponse{NextCursor: c.Cursor}
 	for {
-		answer, err := ask(c.remote, "audit", "", c.observe, stintv1connect.ObserveServiceClient.Audit,
-			connect.NewRequest(&stintv1.AuditRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key,
-				Count: pageOf(c.Count, len(all.Records)), Cursor: all.NextCursor}))
+		answer, err := ask(c.remote, "audit", "", c.observe().Audit,
+			&stintv1.AuditRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key,
+				Count: pageOf(c.Count, len(all.Records)), Cursor: all.NextCursor})
 		if err != nil {
 			return err
 		}

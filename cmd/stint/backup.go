@@ -109,8 +109,7 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 
 func (c *backupCommand) record(begun time.Time, bytes int64) error {
 	request := &stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}
-	_, err := ask(c.remote, "backup", "", c.cluster, stintv1connect.ClusterServiceClient.RecordBackup,
-		connect.NewRequest(request))
+	_, err := ask(c.remote, "backup", "", c.cluster().RecordBackup, request)
 	return err
 }
 

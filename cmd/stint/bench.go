@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,15 +68,10 @@ func (c *benchCommand) Run(s streams) error {
 	if s.live() {
 		overwrite(s.err, "")
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return c.explain(ctx, err)
-	case c.json():
-		err = json.NewEncoder(raw(s.out)).Encode(report)
-	default:
-		err = printReport(s, report)
 	}
-	if err == nil && !report.Verdict.OK {
+	if err = show(s, c.output, report, nil, printReport); err == nil && !report.Verdict.OK {
 		err = errors.New(report.Verdict.Text)
 	}
 	return err

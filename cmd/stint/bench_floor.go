@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -20,7 +19,7 @@ func (c *benchCommand) floor(ctx context.Context, s streams) error {
 		return fmt.Errorf("bench: --floor: %w", err)
 	}
 	if c.json() {
-		return json.NewEncoder(raw(s.out)).Encode(f)
+		return printJSON(s, f)
 	}
 	type part struct {
 		name string

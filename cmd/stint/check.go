@@ -3,10 +3,7 @@ package main
 import (
 	"strings"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // target is the key of a command.
@@ -99,9 +96,8 @@ func (c *checkCommand) Run(s streams) error {
 	if c.Mode == "peek" {
 		maybe = ""
 	}
-	answer, err := ask(c.remote, "check "+c.String(), maybe, c.limits, stintv1connect.LimitServiceClient.Check,
-		connect.NewRequest(&stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages,
-			Mode: modes[c.Mode]}))
+	answer, err := ask(c.remote, "check "+c.String(), maybe, c.limits().Check,
+		&stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages, Mode: modes[c.Mode]})
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"time"
@@ -44,9 +43,9 @@ func (c *doctorCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	findings := doctor.Look(ctx, c.config(ctx, status), status)
+	findings := doctor.Look(ctx, c.config(status), status)
 	if c.json() {
-		err = json.NewEncoder(raw(s.out)).Encode(map[string]any{"findings": findings})
+		err = printJSON(s, map[string]any{"findings": findings})
 	} else {
 		doctor.Print(s.out, findings)
 	}
@@ -65,7 +64,7 @@ func (c *doctorCommand) Run(s streams) error {
 	return nil
 }
 
-func (c *doctorCommand) config(ctx context.Context, status *stintv1.StatusResponse) doctor.Config {
+func (c *doctorCommand) config(status *stintv1.StatusResponse) doctor.Config {
 	stranger := c.trust
 	stranger.Cert, stranger.CertKey = "", ""
 	return doctor.Config{
@@ -73,10 +72,10 @@ func (c *doctorCommand) config(ctx context.Context, status *stintv1.StatusRespon
 		Through:   c.Through,
 		BackupAge: c.BackupAge,
 		Timeout:   c.Timeout,
-		Nodes:     c.nodes(ctx, status),
-		Limits:    c.limits,
+		Nodes:     c.nodes(status),
+		Limits:    c.limits(),
 		Policies: func(ctx context.Context) (*policy.Set, error) {
-			answer, err := c.policies(ctx).List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+			answer, err := c.policies().List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 			if err != nil {
 				return nil, err
 			}
@@ -90,31 +89,31 @@ func (c *doctorCommand) config(ctx context.Context, status *stintv1.StatusRespon
 }
 
 // nodes returns the nodes to ask: those of --addr if there are several, else all that the cluster reports as answering.
-func (c *doctorCommand) nodes(ctx context.Context, status *stintv1.StatusResponse) (nodes []doctor.Node) {
+func (c *doctorCommand) nodes(status *stintv1.StatusResponse) (nodes []doctor.Node) {
 	urls := c.urls()
 	if len(urls) > 1 && c.DataDir == "" {
 		for _, url := range urls {
-			nodes = append(nodes, c.node(ctx, url, url))
+			nodes = append(nodes, c.node(url, url))
 		}
 		return nodes
 	}
 	for _, n := range c.answering(status) {
-		nodes = append(nodes, c.node(ctx, n.id, n.url))
+		nodes = append(nodes, c.node(n.id, n.url))
 	}
 	switch {
 	case c.DataDir != "" && len(nodes) == 1: // a lone node is asked at its socket
-		nodes[0].Limits, nodes[0].Sinks = c.limits(ctx), c.sinks(ctx)
+		nodes[0].Limits, nodes[0].Sinks = c.limits(), c.sinks()
 	case c.DataDir == "" && len(nodes) < 2: // one node is asked as it was named
-		nodes = []doctor.Node{c.node(ctx, urls[0], urls[0])}
+		nodes = []doctor.Node{c.node(urls[0], urls[0])}
 	}
 	return nodes
 }
 
 // node returns a node to be asked at an address.
-func (c *doctorCommand) node(ctx context.Context, name, address string) doctor.Node {
+func (c *doctorCommand) node(name, address string) doctor.Node {
 	r := c.remote
 	r.Addr, r.DataDir = address, ""
 	u, err := url.Parse(address) // a node's address, or a validated flag
-	return doctor.Node{Name: name, URL: address, Here: err == nil && onThisMachine(u), Limits: r.limits(ctx),
-		Sinks: r.sinks(ctx)}
+	return doctor.Node{Name: name, URL: address, Here: err == nil && onThisMachine(u), Limits: r.limits(),
+		Sinks: r.sinks()}
 }

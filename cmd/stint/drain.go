@@ -5,10 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type drainCommand struct {
@@ -62,9 +59,8 @@ func (c *drainCommand) Run(s streams) error {
 }
 
 func (c *drainCommand) ask() (*stintv1.DrainResponse, error) {
-	return ask(c.remote, strings.TrimSpace("drain "+c.Node), "",
-		c.cluster, stintv1connect.ClusterServiceClient.Drain,
-		connect.NewRequest(&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off, UntilRestart: c.Till}))
+	return ask(c.remote, strings.TrimSpace("drain "+c.Node), "", c.cluster().Drain,
+		&stintv1.DrainRequest{NodeId: c.Node, Off: c.Off, UntilRestart: c.Till})
 }
 
 func (c *drainCommand) who() string {

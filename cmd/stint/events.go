@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // eventsCommand has the commands about waiting events.
@@ -34,10 +31,9 @@ type eventsListCommand struct {
 
 // Run lists events.
 func (c *eventsListCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "events", "",
-		c.sinks, stintv1connect.SinkServiceClient.ListEvents,
-		connect.NewRequest(&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count}))
-	return show(s, c.output, answer, err, func(m *stintv1.ListEventsResponse) error { return printEvents(s, m) })
+	answer, err := ask(c.remote, "events", "", c.sinks().ListEvents,
+		&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count})
+	return show(s, c.output, answer, err, printEvents)
 }
 
 func printEvents(s streams, answer *stintv1.ListEventsResponse) error {
@@ -67,11 +63,10 @@ type eventsReplayCommand struct {
 
 // Run replays dead letters.
 func (c *eventsReplayCommand) Run(s streams) error {
-	answer, err := ask(c.remote,
-		"events replay", "some may be sent again: stint sink events lists the others; replay again",
-		c.sinks, stintv1connect.SinkServiceClient.ReplayEvents,
-		connect.NewRequest(&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note}))
-	return show(s, c.output, answer, err, func(m *stintv1.ReplayEventsResponse) error {
+	answer, err := ask(c.remote, "events replay",
+		"some may be sent again: stint sink events lists the others; replay again", c.sinks().ReplayEvents,
+		&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note})
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.ReplayEventsResponse) error {
 		_, err := fmt.Fprintf(s.out, "%d dead letters are sent again\n", m.Replayed)
 		return err
 	})

@@ -6,7 +6,6 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type forgetCommand struct {
@@ -50,7 +49,7 @@ func (c *forgetCommand) confirm(s streams) error {
 	ctx, cancel := c.context()
 	defer cancel()
 	// A caller with permission to forget may lack permission to list: then this is all that is printed.
-	if kept, err := c.observe(ctx).ListKeys(ctx, connect.NewRequest(&stintv1.ListKeysRequest{Namespace: c.Namespace,
+	if kept, err := c.observe().ListKeys(ctx, connect.NewRequest(&stintv1.ListKeysRequest{Namespace: c.Namespace,
 		Prefix: c.Key, Count: 100})); err == nil {
 		for _, k := range kept.Msg.Keys {
 			if k.Key == c.Key {
@@ -59,7 +58,7 @@ func (c *forgetCommand) confirm(s streams) error {
 		}
 	}
 	if c.Bills {
-		if bills, err := c.observe(ctx).ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace,
+		if bills, err := c.observe().ListUsage(ctx, connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.Namespace,
 			Key: c.Key})); err == nil {
 			fmt.Fprintf(s.err, "\n  bills: %d, lost unless they were listed before", len(bills.Msg.Records))
 		} else {
@@ -75,10 +74,9 @@ func (c *forgetCommand) Run(s streams) error {
 	if err := c.confirm(s); err != nil {
 		return err
 	}
-	answer, err := ask(c.remote, "forget "+c.Key, "some of it may have been forgotten: repeat it",
-		c.limits, stintv1connect.LimitServiceClient.Forget, signed(byHand{Actor: c.Actor},
-			&stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills}))
-	return show(s, c.output, answer, err, func(m *stintv1.ForgetResponse) error {
+	answer, err := ask(c.remote.as(c.Actor), "forget "+c.Key, "some of it may have been forgotten: repeat it",
+		c.limits().Forget, &stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills})
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.ForgetResponse) error {
 		_, err := fmt.Fprintf(s.out,
 			"forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n%s",
 			m.Counters, m.Holds, m.Operations, m.AuditRecords, whatRemains)

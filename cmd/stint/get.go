@@ -3,11 +3,9 @@ package main
 import (
 	"fmt"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type getCommand struct {
@@ -28,13 +26,12 @@ func (c *getCommand) Run(s streams) error {
 	request := c.target.get()
 	request.StaleOk, request.Entries[0].Tier = c.StaleOK, c.Tier
 	answer, err := c.remote.get(request)
-	return show(s, c.output, answer, err, func(m *stintv1.GetResponse) error { return printKey(s, m) })
+	return show(s, c.output, answer, err, printKey)
 }
 
 // get reads the state of one key.
 func (r remote) get(m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
-	return ask(r, "get "+m.Entries[0].Policy+" on "+m.Entries[0].Key, "",
-		r.limits, stintv1connect.LimitServiceClient.Get, connect.NewRequest(m))
+	return ask(r, "get "+m.Entries[0].Policy+" on "+m.Entries[0].Key, "", r.limits().Get, m)
 }
 
 // printKey writes the state of a key as text.
@@ -60,9 +57,8 @@ func (c *getCommand) describe(s streams) error {
 		Explain:   true,
 		Entries:   []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Cost: &c.Cost, Tier: c.Tier}},
 	}
-	answer, err := ask(c.remote, "get "+c.target.String(), "",
-		c.limits, stintv1connect.LimitServiceClient.Check, connect.NewRequest(request))
-	return show(s, c.output, answer, err, func(m *stintv1.CheckResponse) error {
+	answer, err := ask(c.remote, "get "+c.target.String(), "", c.limits().Check, request)
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.CheckResponse) error {
 		_, err := fmt.Fprintln(s.out, m.GetDecision().GetExplanation())
 		return err
 	})

@@ -95,7 +95,7 @@ func (l *listing) list(s streams, what string, overrides bool, head string, row 
 func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
 	ctx, cancel := l.context()
 	defer cancel()
-	answer, err := l.observe(ctx).ListKeys(ctx, connect.NewRequest(m))
+	answer, err := l.observe().ListKeys(ctx, connect.NewRequest(m))
 	if connect.CodeOf(err) == connect.CodeUnavailable && connect.IsWireError(err) && l.DataDir == "" {
 		for _, node := range l.others(ctx) {
 			client := stintv1connect.NewObserveServiceClient(l.client(), node.url)
@@ -112,7 +112,7 @@ func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKe
 
 // others lists the nodes that answer, or none if the cluster does not answer.
 func (r remote) others(ctx context.Context) []nodeAddress {
-	answer, err := r.cluster(ctx).Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
+	answer, err := r.cluster().Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
 	if err != nil {
 		return nil
 	}

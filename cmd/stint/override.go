@@ -6,7 +6,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // overrideCommand has the commands about tiers and quotas of single keys.
@@ -58,8 +57,7 @@ func (c *overrideSetCommand) Run(s streams) error {
 			return err
 		}
 	}
-	_, err := ask(c.remote, "override "+c.String(), maybeOverridden,
-		c.policies, stintv1connect.PolicyServiceClient.PutOverride, signed(c.byHand, request))
+	_, err := ask(c.remote.as(c.Actor), "override "+c.String(), maybeOverridden, c.policies().PutOverride, request)
 	if err != nil {
 		return err
 	}
@@ -98,10 +96,10 @@ func (c *overrideSetCommand) numbers() map[string]*stintv1.TierLimit {
 }
 
 func (c *overrideSetCommand) delete(s streams) error {
-	answer, err := ask(c.remote, "override "+c.String(), maybeOverridden,
-		c.policies, stintv1connect.PolicyServiceClient.DeleteOverride, signed(c.byHand, &stintv1.DeleteOverrideRequest{
-			Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Note: c.Note, IdempotencyId: c.ID}))
-	return show(s, c.output, answer, err, func(m *stintv1.DeleteOverrideResponse) error {
+	answer, err := ask(c.remote.as(c.Actor), "override "+c.String(), maybeOverridden, c.policies().DeleteOverride,
+		&stintv1.DeleteOverrideRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Note: c.Note,
+			IdempotencyId: c.ID})
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.DeleteOverrideResponse) error {
 		verdict := "no override to delete"
 		if m.Deleted {
 			verdict = "override deleted"
@@ -114,5 +112,7 @@ func (c *overrideSetCommand) delete(s streams) error {
 // printState shows the key's current limits.
 func (c *overrideSetCommand) printState(s streams) error {
 	answer, err := c.remote.get(c.target.get())
-	return show(s, c.output, answer, err, func(m *stintv1.GetResponse) error { return printLimits(s, m.Limits, m.At) })
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) error {
+		return printLimits(s, m.Limits, m.At)
+	})
 }

@@ -6,11 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"connectrpc.com/connect"
-
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -50,8 +47,7 @@ func (c *policiesListCommand) Run(s streams) error {
 
 // inForce fetches the policies in force on behalf of a command.
 func (r remote) inForce(command string) (*stintv1.ListPoliciesResponse, error) {
-	return ask(r, command, "",
-		r.policies, stintv1connect.PolicyServiceClient.List, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
+	return ask(r, command, "", r.policies().List, &stintv1.ListPoliciesRequest{})
 }
 
 type policiesCheckCommand struct {
@@ -103,9 +99,8 @@ type policiesHistoryCommand struct {
 
 // Run prints the versions and their actors, newest first.
 func (c *policiesHistoryCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "policies history", "",
-		c.policies, stintv1connect.PolicyServiceClient.History, connect.NewRequest(&stintv1.PolicyHistoryRequest{}))
-	return show(s, c.output, answer, err, func(m *stintv1.PolicyHistoryResponse) error {
+	answer, err := ask(c.remote, "policies history", "", c.policies().History, &stintv1.PolicyHistoryRequest{})
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.PolicyHistoryResponse) error {
 		return printTable(s, "VERSION\tTIME\tWHO\tKEPT\tNOTE", m.Versions, func(v *stintv1.PolicyVersion) []any {
 			kept := "yes"
 			if !v.Kept {
@@ -156,8 +151,8 @@ func (c *policiesRollbackCommand) earlier() (set *policy.Set, inForce uint64, er
 	if err != nil {
 		return nil, 0, err
 	}
-	answer, err := ask(c.remote, what, "", c.policies, stintv1connect.PolicyServiceClient.GetVersion,
-		connect.NewRequest(&stintv1.GetPolicyVersionRequest{Version: c.Version}))
+	answer, err := ask(c.remote, what, "", c.policies().GetVersion,
+		&stintv1.GetPolicyVersionRequest{Version: c.Version})
 	if err != nil {
 		return nil, 0, err
 	}

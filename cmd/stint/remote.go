@@ -28,6 +28,13 @@ type remote struct {
 	Timeout time.Duration `help:"Give up after this long." default:"5s"`
 	trust
 	proof
+	actor string // see as
+}
+
+// as returns the flags for an ask in the name of an actor, for the audit log.
+func (r remote) as(actor string) remote {
+	r.actor = actor
+	return r
 }
 
 // output is the flag of every command with output for programs.
@@ -102,20 +109,20 @@ func neverSent(ctx context.Context) bool {
 	return ok && !connected.Load()
 }
 
-func (r remote) limits(ctx context.Context) stintv1connect.LimitServiceClient {
-	return stintv1connect.NewLimitServiceClient(r.client(), r.reach(ctx))
+func (r remote) limits() stintv1connect.LimitServiceClient {
+	return stintv1connect.NewLimitServiceClient(r.client(), anyAddress)
 }
 
-func (r remote) policies(ctx context.Context) stintv1connect.PolicyServiceClient {
-	return stintv1connect.NewPolicyServiceClient(r.client(), r.reach(ctx))
+func (r remote) policies() stintv1connect.PolicyServiceClient {
+	return stintv1connect.NewPolicyServiceClient(r.client(), anyAddress)
 }
 
-func (r remote) observe(ctx context.Context) stintv1connect.ObserveServiceClient {
-	return stintv1connect.NewObserveServiceClient(r.client(), r.reach(ctx))
+func (r remote) observe() stintv1connect.ObserveServiceClient {
+	return stintv1connect.NewObserveServiceClient(r.client(), anyAddress)
 }
 
-func (r remote) cluster(ctx context.Context) stintv1connect.ClusterServiceClient {
-	return stintv1connect.NewClusterServiceClient(r.client(), r.reach(ctx))
+func (r remote) cluster() stintv1connect.ClusterServiceClient {
+	return stintv1connect.NewClusterServiceClient(r.client(), anyAddress)
 }
 
 // maybeCounted is the maybe of calls that change a key's usage: see explain.
@@ -126,28 +133,31 @@ const maybeCounted = "it may have been counted: repeat it with the same --id to 
 const maybeDone = "it may have been done: repeat it with the same --id to learn; without one a repeat does it again"
 
 // ask makes one call. See explain for what and maybe.
-func ask[C, Q, A any](
-	r remote, what, maybe string, client func(context.Context) C,
-	call func(C, context.Context, *connect.Request[Q]) (*connect.Response[A], error), request *connect.Request[Q],
+func ask[Q, A any](
+	r remote, what, maybe string, call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), m *Q,
 ) (*A, error) {
 	ctx, cancel := r.context()
 	defer cancel()
-	answer, err := call(client(ctx), ctx, request)
+	request := connect.NewRequest(m)
+	if r.actor != "" {
+		request.Header().Set("Stint-Actor", r.actor)
+	}
+	answer, err := call(ctx, request)
 	if err != nil {
 		return nil, told{r.explain(ctx, what, err, maybe), err}
 	}
 	return answer.Msg, nil
 }
 
-// show prints the answer of a call: as JSON if that was asked for, else by text. It returns the call's error.
-func show[M proto.Message](s streams, o output, answer M, err error, text func(M) error) error {
+// show prints an answer: as JSON if that was asked for, else by text. It returns the error that came in its place.
+func show[M any](s streams, o output, answer M, err error, text func(streams, M) error) error {
 	switch {
 	case err != nil:
 		return err
 	case o.json():
 		return printJSON(s, answer)
 	}
-	return text(answer)
+	return text(s, answer)
 }
 
 // explain turns a failed call into an error for display: what failed, on what, and what to do. ctx is the call's
@@ -195,8 +205,13 @@ func maybeApplied(err error) bool {
 // asJSON has the form of the server's own JSON: every field that is not a message is present, even "allowed": false.
 var asJSON = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// printJSON writes a message as one line. The protobuf library varies its spaces on purpose, so they are removed.
-func printJSON(s streams, message proto.Message) error {
+// printJSON writes a message, or another value, as one line. The protobuf library varies its spaces on purpose, so they
+// are removed.
+func printJSON(s streams, value any) error {
+	message, ok := value.(proto.Message)
+	if !ok {
+		return json.NewEncoder(raw(s.out)).Encode(value)
+	}
 	text, err := asJSON.Marshal(message)
 	if err != nil {
 		return err

@@ -53,33 +53,41 @@ func (r remote) client() *http.Client {
 			return node.DialLocal(ctx, r.DataDir)
 		}}
 	}
-	return &http.Client{Transport: leavesTime{proves{transport, r}}}
+	return &http.Client{Transport: leavesTime{addressed{transport, r}}}
 }
 
-// proves adds a token to each request, if there is one.
-type proves struct {
+// anyAddress is the address of requests that go to whichever address reach chooses.
+const anyAddress = "http://any"
+
+// addressed sends each request to its address, with a token if there is one.
+type addressed struct {
 	http.RoundTripper
 	remote remote
 }
 
 // RoundTrip implements http.RoundTripper. It sends no token over a connection that others could read.
-func (p proves) RoundTrip(request *http.Request) (*http.Response, error) {
-	if p.remote.DataDir != "" {
-		return p.RoundTripper.RoundTrip(request)
-	}
-	token, err := p.remote.token()
-	if err != nil || token == "" {
+func (a addressed) RoundTrip(request *http.Request) (*http.Response, error) {
+	request = request.Clone(request.Context())
+	if "http://"+request.URL.Host == anyAddress {
+		chosen, err := url.Parse(a.remote.reach(request.Context()))
 		if err != nil {
 			return nil, err
 		}
-		return p.RoundTripper.RoundTrip(request)
+		u := request.URL
+		u.Scheme, u.Host, u.Path, request.Host = chosen.Scheme, chosen.Host, chosen.Path+u.Path, chosen.Host
 	}
-	if err := maySendTokenTo(request.URL); err != nil {
+	if a.remote.DataDir != "" {
+		return a.RoundTripper.RoundTrip(request)
+	}
+	token, err := a.remote.token()
+	if err == nil && token != "" {
+		err = maySendTokenTo(request.URL)
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	if err != nil {
 		return nil, err
 	}
-	request = request.Clone(request.Context())
-	request.Header.Set("Authorization", "Bearer "+token)
-	return p.RoundTripper.RoundTrip(request)
+	return a.RoundTripper.RoundTrip(request)
 }
 
 // maySendTokenTo refuses addresses if others could read a token on the way.

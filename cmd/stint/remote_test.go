@@ -68,7 +68,7 @@ func (c connections) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 func explained(r remote, counts bool) string {
 	ctx, cancel := r.context()
 	defer cancel()
-	_, err := r.limits(ctx).Check(ctx, connect.NewRequest(&stintv1.CheckRequest{}))
+	_, err := r.limits().Check(ctx, connect.NewRequest(&stintv1.CheckRequest{}))
 	maybe := ""
 	if counts {
 		maybe = maybeCounted

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type removeNodeCommand struct {
@@ -52,9 +49,8 @@ func (c *removeNodeCommand) Run(s streams) error {
 		}
 	}
 	fmt.Fprintf(s.out, "removing %s: others take over its %s\n", c.Node, plural(n.Replicas, "replica"))
-	_, err = ask(c.remote, what, "it may have begun all the same: see stint status",
-		c.cluster, stintv1connect.ClusterServiceClient.RemoveNode,
-		connect.NewRequest(&stintv1.RemoveNodeRequest{NodeId: c.Node}))
+	_, err = ask(c.remote, what, "it may have begun all the same: see stint status", c.cluster().RemoveNode,
+		&stintv1.RemoveNodeRequest{NodeId: c.Node})
 	if err != nil || c.Wait <= 0 {
 		return err
 	}

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type reserveCommand struct {
@@ -44,8 +42,7 @@ func (c *reserveCommand) Run(s streams) error {
 		Check:    &stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages},
 		Ttl:      durationpb.New(c.TTL),
 		OnExpire: onExpires[c.OnExpire]}
-	answer, err := ask(c.remote, "reserve "+c.String(), maybeCounted,
-		c.limits, stintv1connect.LimitServiceClient.Reserve, connect.NewRequest(request))
+	answer, err := ask(c.remote, "reserve "+c.String(), maybeCounted, c.limits().Reserve, request)
 	if err != nil {
 		return err
 	}

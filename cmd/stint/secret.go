@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
-
-	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -30,8 +27,8 @@ func (*secretCommand) Help() string {
 		"    stint cluster secret drop-old"
 }
 
-func (r remote) secrets(ctx context.Context) stintv1connect.SecretServiceClient {
-	return stintv1connect.NewSecretServiceClient(r.client(), r.reach(ctx))
+func (r remote) secrets() stintv1connect.SecretServiceClient {
+	return stintv1connect.NewSecretServiceClient(r.client(), anyAddress)
 }
 
 type secretListCommand struct {
@@ -42,7 +39,7 @@ type secretListCommand struct {
 // Run lists the secrets.
 func (c *secretListCommand) Run(s streams) error {
 	answer, err := c.remote.sealing("secret list")
-	return show(s, c.output, answer, err, func(m *stintv1.ListSecretsResponse) error { return printSecrets(s, m) })
+	return show(s, c.output, answer, err, printSecrets)
 }
 
 func printSecrets(s streams, m *stintv1.ListSecretsResponse) (err error) {
@@ -57,8 +54,7 @@ func printSecrets(s streams, m *stintv1.ListSecretsResponse) (err error) {
 
 // sealing fetches the secrets on behalf of a command.
 func (r remote) sealing(command string) (*stintv1.ListSecretsResponse, error) {
-	return ask(r, command, "",
-		r.secrets, stintv1connect.SecretServiceClient.List, connect.NewRequest(&stintv1.ListSecretsRequest{}))
+	return ask(r, command, "", r.secrets().List, &stintv1.ListSecretsRequest{})
 }
 
 // rotationLine describes what a rotation waits for.
@@ -87,7 +83,7 @@ type secretRotateCommand struct {
 // Run begins the rotation and waits for its end.
 func (c *secretRotateCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "secret rotate", "it may have begun all the same: see stint cluster secret",
-		c.secrets, stintv1connect.SecretServiceClient.Rotate, connect.NewRequest(&stintv1.RotateSecretRequest{}))
+		c.secrets().Rotate, &stintv1.RotateSecretRequest{})
 	if err != nil {
 		return err
 	}
@@ -119,7 +115,7 @@ type secretDropOldCommand struct {
 // Run drops the old secrets.
 func (c *secretDropOldCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "secret drop-old", "it may have been done: see stint cluster secret",
-		c.secrets, stintv1connect.SecretServiceClient.DropOld, connect.NewRequest(&stintv1.DropOldSecretsRequest{}))
+		c.secrets().DropOld, &stintv1.DropOldSecretsRequest{})
 	if err != nil {
 		return err
 	}

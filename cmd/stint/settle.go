@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type settleCommand struct {
@@ -53,16 +52,16 @@ func (c *settleCommand) Run(s streams) error {
 		request.Target = &stintv1.SettleRequest_DecisionId{DecisionId: c.Handle}
 		answer, err = c.settle(request)
 	}
-	return show(s, c.output, answer, err, func(m *stintv1.SettleResponse) error { return c.print(s, m.GetDecision()) })
+	return show(s, c.output, answer, err, c.print)
 }
 
 func (c *settleCommand) settle(m *stintv1.SettleRequest) (*stintv1.SettleResponse, error) {
 	return ask(c.remote, "settle "+c.Action, "it may have been settled: repeat it to learn, it is done once",
-		c.limits, stintv1connect.LimitServiceClient.Settle, connect.NewRequest(m))
+		c.limits().Settle, m)
 }
 
-func (c *settleCommand) print(s streams, d *stintv1.Decision) error {
-	line := done[c.Action]
+func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) error {
+	d, line := m.GetDecision(), done[c.Action]
 	if d.GetHoldExpiresAt() != nil {
 		line += " until " + instant(d.GetHoldExpiresAt())
 	}

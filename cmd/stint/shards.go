@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"connectrpc.com/connect"
-
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type shardsCommand struct {
@@ -32,9 +29,8 @@ func (c *shardsCommand) Run(s streams) error {
 	const what = "shards"
 	left := ""
 	if c.Shards != 0 {
-		_, err := ask(c.remote, what, "it may have begun all the same: see stint shards",
-			c.cluster, stintv1connect.ClusterServiceClient.SetShards,
-			connect.NewRequest(&stintv1.SetShardsRequest{Shards: c.Shards}))
+		_, err := ask(c.remote, what, "it may have begun all the same: see stint shards", c.cluster().SetShards,
+			&stintv1.SetShardsRequest{Shards: c.Shards})
 		if err != nil {
 			return err
 		}
@@ -43,15 +39,7 @@ func (c *shardsCommand) Run(s streams) error {
 		}
 	}
 	status, err := c.status(what)
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		err = printJSON(s, status)
-	} else {
-		err = printShards(s, status)
-	}
-	if err == nil && left != "" {
+	if err = show(s, c.output, status, err, printShards); err == nil && left != "" {
 		err = fmt.Errorf("%s: after %v %s; it goes on: see stint shards", what, c.Wait, left)
 	}
 	return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -61,13 +60,7 @@ func (c *simulateCommand) Run(s streams) error {
 	}
 	defer input.Close()
 	report, err := c.replay(s, input, format, trial)
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		return json.NewEncoder(raw(s.out)).Encode(report)
-	}
-	return report.WriteText(s.out)
+	return show(s, c.output, report, err, func(s streams, r simulated) error { return r.WriteText(s.out) })
 }
 
 // trial reads the policies and returns the function that replays the events.

@@ -41,8 +41,8 @@ func (*sinkCommand) Help() string {
 		"needs the operation sinks."
 }
 
-func (r remote) sinks(ctx context.Context) stintv1connect.SinkServiceClient {
-	return stintv1connect.NewSinkServiceClient(r.client(), r.reach(ctx))
+func (r remote) sinks() stintv1connect.SinkServiceClient {
+	return stintv1connect.NewSinkServiceClient(r.client(), anyAddress)
 }
 
 type sinkCreateCommand struct {
@@ -66,14 +66,14 @@ func (c *sinkCreateCommand) Run(s streams) error {
 	if request.ApiKey, err = apiKeyOf(c.Kind == "stripe", c.APIKeyFile, s.in); err != nil {
 		return err
 	}
-	answer, err := ask(c.remote,
-		"sink create "+c.Name, "it may have been made: stint sink list shows it; delete it and make it again",
-		c.sinks, stintv1connect.SinkServiceClient.Create, connect.NewRequest(request))
-	return show(s, c.output, answer, err, func(m *stintv1.CreateSinkResponse) error { return printSecret(s, m.Secret) })
+	answer, err := ask(c.remote, "sink create "+c.Name,
+		"it may have been made: stint sink list shows it; delete it and make it again", c.sinks().Create, request)
+	return show(s, c.output, answer, err, printSecret)
 }
 
 // printSecret prints the secret of a sink, if there is one.
-func printSecret(s streams, secret string) error {
+func printSecret[M interface{ GetSecret() string }](s streams, m M) error {
+	secret := m.GetSecret()
 	if secret == "" {
 		return nil
 	}
@@ -116,9 +116,8 @@ type sinkListCommand struct {
 
 // Run lists sinks.
 func (c *sinkListCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "sink list", "",
-		c.sinks, stintv1connect.SinkServiceClient.List, connect.NewRequest(&stintv1.ListSinksRequest{}))
-	return show(s, c.output, answer, err, func(m *stintv1.ListSinksResponse) error { return printSinks(s, m) })
+	answer, err := ask(c.remote, "sink list", "", c.sinks().List, &stintv1.ListSinksRequest{})
+	return show(s, c.output, answer, err, printSinks)
 }
 
 func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
@@ -169,9 +168,9 @@ func (c *sinkRotateCommand) Run(s streams) error {
 		return err
 	}
 	request := &stintv1.RotateSinkRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap), ApiKey: key}
-	answer, err := ask(c.remote, "sink rotate "+c.Name, "it may have been done: rotate it again",
-		c.sinks, stintv1connect.SinkServiceClient.Rotate, connect.NewRequest(request))
-	return show(s, c.output, answer, err, func(m *stintv1.RotateSinkResponse) error { return printSecret(s, m.Secret) })
+	answer, err := ask(c.remote, "sink rotate "+c.Name, "it may have been done: rotate it again", c.sinks().Rotate,
+		request)
+	return show(s, c.output, answer, err, printSecret)
 }
 
 // namedSink has the flags of the commands that change the state of one sink.
@@ -185,7 +184,7 @@ type sinkEnableCommand struct{ namedSink }
 // Run enables the sink.
 func (c *sinkEnableCommand) Run(s streams) error {
 	return changeSink(c.namedSink, s, "enable", "is enabled: what waits is sent",
-		stintv1connect.SinkServiceClient.Enable, &stintv1.EnableSinkRequest{Name: c.Name})
+		c.sinks().Enable, &stintv1.EnableSinkRequest{Name: c.Name})
 }
 
 type sinkDisableCommand struct{ namedSink }
@@ -193,7 +192,7 @@ type sinkDisableCommand struct{ namedSink }
 // Run disables the sink.
 func (c *sinkDisableCommand) Run(s streams) error {
 	return changeSink(c.namedSink, s, "disable", "is disabled: its events wait, for three days",
-		stintv1connect.SinkServiceClient.Disable, &stintv1.DisableSinkRequest{Name: c.Name})
+		c.sinks().Disable, &stintv1.DisableSinkRequest{Name: c.Name})
 }
 
 type sinkDeleteCommand struct{ namedSink }
@@ -201,17 +200,16 @@ type sinkDeleteCommand struct{ namedSink }
 // Run deletes the sink.
 func (c *sinkDeleteCommand) Run(s streams) error {
 	return changeSink(c.namedSink, s, "delete", "is deleted",
-		stintv1connect.SinkServiceClient.Delete, &stintv1.DeleteSinkRequest{Name: c.Name})
+		c.sinks().Delete, &stintv1.DeleteSinkRequest{Name: c.Name})
 }
 
 // changeSink makes one call about a sink, and prints the change.
 func changeSink[Q, A any](
 	sink namedSink, s streams, action, verdict string,
-	call func(stintv1connect.SinkServiceClient, context.Context, *connect.Request[Q]) (*connect.Response[A], error),
-	message *Q,
+	call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), message *Q,
 ) error {
-	_, err := ask(sink.remote, "sink "+action+" "+sink.Name, "it may have been done: stint sink list shows it",
-		sink.sinks, call, connect.NewRequest(message))
+	_, err := ask(sink.remote, "sink "+action+" "+sink.Name, "it may have been done: stint sink list shows it", call,
+		message)
 	if err != nil {
 		return err
 	}

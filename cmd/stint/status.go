@@ -10,11 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type statusCommand struct {
@@ -35,15 +33,7 @@ func (c *statusCommand) Run(s streams) error {
 	if err == nil && status.Partial {
 		err = errors.New("status: the server answers, and this token or role may not see the state of the cluster: that takes the operation observe")
 	}
-	if err != nil {
-		return err
-	}
-	if c.json() {
-		err = printJSON(s, status)
-	} else {
-		err = printStatus(s, status)
-	}
-	if err == nil && len(status.Problems) > 0 {
+	if err = show(s, c.output, status, err, printStatus); err == nil && len(status.Problems) > 0 {
 		err = fmt.Errorf("the cluster is not healthy: %s", plural(len(status.Problems), "problem"))
 	}
 	return err
@@ -51,8 +41,7 @@ func (c *statusCommand) Run(s streams) error {
 
 // status fetches the state of the cluster on behalf of a command.
 func (r remote) status(command string) (*stintv1.StatusResponse, error) {
-	return ask(r, command, "",
-		r.cluster, stintv1connect.ClusterServiceClient.Status, connect.NewRequest(&stintv1.StatusRequest{}))
+	return ask(r, command, "", r.cluster().Status, &stintv1.StatusRequest{})
 }
 
 // printStatus writes a status as text. Removed nodes are only counted.

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -28,8 +26,8 @@ type tokenCommand struct {
 	Generate tokenGenerateCommand `cmd:"" help:"Draw a token for --admin-token-file, without a server."`
 }
 
-func (r remote) tokens(ctx context.Context) stintv1connect.TokenServiceClient {
-	return stintv1connect.NewTokenServiceClient(r.client(), r.reach(ctx))
+func (r remote) tokens() stintv1connect.TokenServiceClient {
+	return stintv1connect.NewTokenServiceClient(r.client(), anyAddress)
 }
 
 type tokenCreateCommand struct {
@@ -78,10 +76,10 @@ func (c *tokenCreateCommand) Run(s streams) error {
 		}
 		request.ExpiresAt = timestamppb.New(time.Now().Add(length))
 	}
-	answer, err := ask(c.remote,
-		"token create "+c.Name, "it may have been made: stint token list shows it; revoke it and make another one",
-		c.tokens, stintv1connect.TokenServiceClient.Create, connect.NewRequest(request))
-	return show(s, c.output, answer, err, func(m *stintv1.CreateTokenResponse) error {
+	answer, err := ask(c.remote, "token create "+c.Name,
+		"it may have been made: stint token list shows it; revoke it and make another one", c.tokens().Create,
+		request)
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.CreateTokenResponse) error {
 		if c.Role {
 			_, err := fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n", c.Name,
 				c.Name)
@@ -106,9 +104,8 @@ func (*tokenListCommand) Help() string {
 
 // Run lists tokens and roles.
 func (c *tokenListCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "token list", "",
-		c.tokens, stintv1connect.TokenServiceClient.List, connect.NewRequest(&stintv1.ListTokensRequest{}))
-	return show(s, c.output, answer, err, func(m *stintv1.ListTokensResponse) error { return printTokens(s, m) })
+	answer, err := ask(c.remote, "token list", "", c.tokens().List, &stintv1.ListTokensRequest{})
+	return show(s, c.output, answer, err, printTokens)
 }
 
 func printTokens(s streams, answer *stintv1.ListTokensResponse) error {
@@ -148,10 +145,9 @@ type tokenRotateCommand struct {
 
 // Run replaces the token.
 func (c *tokenRotateCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "token rotate "+c.Name, "it may have been done: rotate it again",
-		c.tokens, stintv1connect.TokenServiceClient.Rotate,
-		connect.NewRequest(&stintv1.RotateTokenRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap)}))
-	return show(s, c.output, answer, err, func(m *stintv1.RotateTokenResponse) error {
+	answer, err := ask(c.remote, "token rotate "+c.Name, "it may have been done: rotate it again", c.tokens().Rotate,
+		&stintv1.RotateTokenRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap)})
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.RotateTokenResponse) error {
 		_, err := fmt.Fprintln(s.out, m.Token)
 		return err
 	})
@@ -167,9 +163,8 @@ type tokenRevokeCommand struct {
 // Run revokes the token.
 func (c *tokenRevokeCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "token revoke "+c.Name, "it may have been done: stint token list shows it",
-		c.tokens, stintv1connect.TokenServiceClient.Revoke,
-		connect.NewRequest(&stintv1.RevokeTokenRequest{Name: c.Name, Children: c.Children}))
-	return show(s, c.output, answer, err, func(m *stintv1.RevokeTokenResponse) error {
+		c.tokens().Revoke, &stintv1.RevokeTokenRequest{Name: c.Name, Children: c.Children})
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.RevokeTokenResponse) error {
 		return c.print(s, strings.Join(m.Children, ", "))
 	})
 }
@@ -202,9 +197,9 @@ func (*tokenOffCommand) Help() string {
 
 // Run stops requiring tokens until one is created.
 func (c *tokenOffCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "token off", "it may have been done: stint token list shows it",
-		c.tokens, stintv1connect.TokenServiceClient.TurnOff, connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
-	return show(s, c.output, answer, err, func(*stintv1.TurnOffTokensResponse) error {
+	answer, err := ask(c.remote, "token off", "it may have been done: stint token list shows it", c.tokens().TurnOff,
+		&stintv1.TurnOffTokensRequest{})
+	return show(s, c.output, answer, err, func(_ streams, _ *stintv1.TurnOffTokensResponse) error {
 		_, err := fmt.Fprintln(s.out, "the cluster asks for no tokens any longer")
 		return err
 	})

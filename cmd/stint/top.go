@@ -8,12 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type topCommand struct {
@@ -50,7 +48,7 @@ func (c *topCommand) Run(s streams) error {
 	screen := terminal(s.out)
 	if c.Once || c.json() || screen == nil {
 		answer, err := c.ask()
-		return show(s, c.output, answer, err, func(m *stintv1.TopResponse) error { return c.print(s, m) })
+		return show(s, c.output, answer, err, c.print)
 	}
 	for {
 		answer, err := c.ask()
@@ -88,9 +86,9 @@ func (c *topCommand) ask() (*stintv1.TopResponse, error) {
 	order := map[string]stintv1.TopOrder{"decisions": stintv1.TopOrder_TOP_ORDER_DECISIONS,
 		"denials": stintv1.TopOrder_TOP_ORDER_DENIALS,
 		"units":   stintv1.TopOrder_TOP_ORDER_UNITS}[c.By]
-	return ask(c.remote, "top", "", c.observe, stintv1connect.ObserveServiceClient.Top,
-		connect.NewRequest(&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies, Order: order, Count: c.Count,
-			Window: durationpb.New(c.Window)}))
+	return ask(c.remote, "top", "", c.observe().Top,
+		&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies, Order: order, Count: c.Count,
+			Window: durationpb.New(c.Window)})
 }
 
 // print writes a table for each policy.

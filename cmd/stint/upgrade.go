@@ -5,11 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type upgradeCommand struct {
@@ -37,14 +35,12 @@ type upgradeStatusCommand struct {
 // Run prints the levels.
 func (c *upgradeStatusCommand) Run(s streams) error {
 	m, err := c.remote.levels("upgrade status")
-	return show(s, c.output, m, err, func(m *stintv1.UpgradeStatusResponse) error { return printLevels(s, m) })
+	return show(s, c.output, m, err, printLevels)
 }
 
 // levels fetches the feature levels on behalf of a command.
 func (r remote) levels(command string) (*stintv1.UpgradeStatusResponse, error) {
-	return ask(r, command, "",
-		r.cluster, stintv1connect.ClusterServiceClient.UpgradeStatus,
-		connect.NewRequest(&stintv1.UpgradeStatusRequest{}))
+	return ask(r, command, "", r.cluster().UpgradeStatus, &stintv1.UpgradeStatusRequest{})
 }
 
 // printLevels writes the levels as text.
@@ -127,10 +123,9 @@ type upgradePinCommand struct {
 
 // Run pins the level.
 func (c *upgradePinCommand) Run(s streams) error {
-	_, err := ask(c.remote,
-		fmt.Sprintf("upgrade pin %d", c.Level), "it may be pinned all the same: see stint cluster upgrade status",
-		c.cluster, stintv1connect.ClusterServiceClient.PinLevel,
-		connect.NewRequest(&stintv1.PinLevelRequest{Level: c.Level}))
+	_, err := ask(c.remote, fmt.Sprintf("upgrade pin %d", c.Level),
+		"it may be pinned all the same: see stint cluster upgrade status", c.cluster().PinLevel,
+		&stintv1.PinLevelRequest{Level: c.Level})
 	if err != nil {
 		return err
 	}
@@ -150,7 +145,7 @@ type upgradeFinishCommand struct {
 // Run begins the rise and waits for its end.
 func (c *upgradeFinishCommand) Run(s streams) error {
 	answer, err := ask(c.remote, "upgrade finish", "it may have begun all the same: see stint cluster upgrade status",
-		c.cluster, stintv1connect.ClusterServiceClient.FinishUpgrade, connect.NewRequest(&stintv1.FinishUpgradeRequest{}))
+		c.cluster().FinishUpgrade, &stintv1.FinishUpgradeRequest{})
 	if err != nil || c.Wait <= 0 {
 		return err
 	}

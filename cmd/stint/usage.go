@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // usageCommand has the commands about bills.
@@ -84,8 +82,7 @@ func (c *usageListCommand) Run(s streams) error {
 }
 
 func (c *usageListCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
-	return ask(c.remote, "usage", "",
-		c.observe, stintv1connect.ObserveServiceClient.ListUsage, connect.NewRequest(request))
+	return ask(c.remote, "usage", "", c.observe().ListUsage, request)
 }
 
 // writer returns a function that writes a record, and one for the end.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 type usageCorrectCommand struct {
@@ -30,9 +29,8 @@ func (*usageCorrectCommand) Help() string {
 func (c *usageCorrectCommand) Run(s streams) error {
 	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter,
 		Period: c.Period, Units: c.Units, Note: c.Note, IdempotencyId: c.ID, New: c.New}
-	answer, err := ask(c.remote, "usage correct "+c.String(), maybeDone,
-		c.limits, stintv1connect.LimitServiceClient.CorrectUsage, signed(c.byHand, request))
-	return show(s, c.output, answer, err, func(m *stintv1.CorrectUsageResponse) error {
+	answer, err := ask(c.remote.as(c.Actor), "usage correct "+c.String(), maybeDone, c.limits().CorrectUsage, request)
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.CorrectUsageResponse) error {
 		return printCorrected(s, m.Record)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -71,12 +70,7 @@ func (c *verifyCommand) Run(s streams) error {
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	if c.json() {
-		err = json.NewEncoder(raw(s.out)).Encode(result)
-	} else {
-		err = printVerified(s, result)
-	}
-	if err == nil && !result.Exact {
+	if err = show(s, c.output, result, nil, printVerified); err == nil && !result.Exact {
 		err = fmt.Errorf("verify: not exact (seed %d)", result.Seed)
 	}
 	return err

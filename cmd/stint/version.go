@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -41,7 +40,7 @@ func (c versionCommand) Run(s streams) error {
 		}
 	}
 	if c.json() {
-		return json.NewEncoder(raw(s.out)).Encode(b)
+		return printJSON(s, b)
 	}
 	line := "stint " + b.Version
 	if b.Revision != "" {

@@ -53,7 +53,7 @@ func (c *watchCommand) Run(s streams) error {
 			asked.Kinds = append(asked.Kinds, only.kind)
 		}
 	}
-	stream, err := c.observe(ctx).Watch(ctx, connect.NewRequest(asked))
+	stream, err := c.observe().Watch(ctx, connect.NewRequest(asked))
 	if err != nil {
 		return c.ended(ctx, err)
 	}

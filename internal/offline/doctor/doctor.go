@@ -22,12 +22,12 @@ type Config struct {
 	Timeout   time.Duration // of one question
 	Nodes     []Node        // reachable nodes; never empty
 
-	Limits   func(context.Context) stintv1connect.LimitServiceClient // of a node that answers
-	Policies func(context.Context) (*policy.Set, error)              // those in force
-	Token    func(address string) (string, error)                    // for an address, or ""
-	Bare     http.RoundTripper                                       // sends no token
-	Stranger http.RoundTripper                                       // sends neither token nor certificate
-	Why      func(error) string                                      // the cause of a failed call, for display
+	Limits   stintv1connect.LimitServiceClient          // of a node that answers
+	Policies func(context.Context) (*policy.Set, error) // those in force
+	Token    func(address string) (string, error)       // for an address, or ""
+	Bare     http.RoundTripper                          // sends no token
+	Stranger http.RoundTripper                          // sends neither token nor certificate
+	Why      func(error) string                         // the cause of a failed call, for display
 }
 
 // Node is a reachable node.

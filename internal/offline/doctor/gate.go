@@ -282,7 +282,7 @@ func (d *doctor) moved(ctx context.Context, namespace string, f *forged) (bool, 
 	for _, e := range f.moves {
 		request.Entries = append(request.Entries, &stintv1.Entry{Policy: e.Policy, Key: e.Key})
 	}
-	answer, err := d.Limits(ctx).Get(ctx, connect.NewRequest(request))
+	answer, err := d.Limits.Get(ctx, connect.NewRequest(request))
 	if connect.CodeOf(err) == connect.CodeNotFound { // a policy that refuses unknown keys has counted nothing
 		return false, nil
 	}
