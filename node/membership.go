@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/stint-io/stint/cluster/gossip"
@@ -80,13 +81,10 @@ func (n *Node) membersChanged() {
 // self describes this node as gossip would.
 func (n *Node) self() gossip.Member {
 	self := n.founder.self()
-	m := gossip.Member{Node: n.id, Cluster: self.Cluster, Zone: n.config.Zone, Version: n.config.Version,
-		PeerAddr: n.config.PeerAddr, GossipAddr: n.config.GossipAddr, APIAddr: n.config.APIAddr, State: gossip.MemberAlive,
-		Expect: self.Expect, Formation: self.Formation}
-	if addr := n.ports.apiAddr(); addr != "" {
-		m.APIAddr = addr
-	}
-	return m
+	return gossip.Member{Node: n.id, Cluster: self.Cluster, Zone: n.config.Zone, Version: n.config.Version,
+		PeerAddr: n.config.PeerAddr, GossipAddr: n.config.GossipAddr,
+		APIAddr: cmp.Or(addrOf(n.ports.listener), n.config.APIAddr), State: gossip.MemberAlive, Expect: self.Expect,
+		Formation: self.Formation}
 }
 
 // soloMembership is the membership of a node that no other node can reach: the node itself.

@@ -365,13 +365,13 @@ func (n *Node) fail(err error) {
 func (n *Node) ID() string { return n.id }
 
 // APIAddr is the address on which the API really listens; "" when it is not served.
-func (n *Node) APIAddr() string { return n.ports.apiAddr() }
+func (n *Node) APIAddr() string { return addrOf(n.ports.listener) }
 
 // GRPCAddr is the address of the port for gRPC alone; "" when there is none.
-func (n *Node) GRPCAddr() string { return n.ports.grpcAddr() }
+func (n *Node) GRPCAddr() string { return addrOf(n.ports.grpcPort) }
 
 // RedisAddr is the address of the Redis protocol; "" when it is not served.
-func (n *Node) RedisAddr() string { return n.ports.redisAddr() }
+func (n *Node) RedisAddr() string { return addrOf(n.ports.redisPort) }
 
 // Done yields the reason why the node must stop, at most once.
 func (n *Node) Done() <-chan error { return n.fatal }

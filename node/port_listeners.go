@@ -13,7 +13,7 @@ import (
 	"github.com/stint-io/stint/cluster/peer"
 )
 
-// walled is a listener to which nobody can connect: even a port that no client is told of would be found.
+// walled is a listener that takes no connection: even a port that no client is told of would be found.
 type walled struct {
 	once  sync.Once
 	ended chan struct{}
@@ -48,8 +48,11 @@ func (p *ports) open(addr string, alive net.KeepAliveConfig) (net.Listener, erro
 	return tcp.Listen(context.Background(), "tcp", addr)
 }
 
-// listenClients opens a port for clients.
+// listenClients opens a port for clients, or returns nil if its address is "".
 func (p *ports) listenClients(flag, addr string) (net.Listener, error) {
+	if addr == "" {
+		return nil, nil
+	}
 	listener, err := p.open(addr, clientsAlive)
 	if err != nil {
 		return nil, listenError(flag, err)

@@ -16,7 +16,7 @@ func (p *ports) stop(ctx context.Context) error {
 	}
 	if p.server == nil {
 		p.stopRedis(ctx)
-		return errors.Join(p.listener.Close(), p.grpc.close())
+		return errors.Join(p.listener.Close(), closePort(p.grpcPort))
 	}
 	p.api.Drain()
 	doors := p.doors()
@@ -27,7 +27,7 @@ func (p *ports) stop(ctx context.Context) error {
 	}
 	p.awaitQuiet(ctx)
 	p.stopRedis(ctx)
-	p.grpc.stop(ctx)
+	p.stopGRPC(ctx)
 	if len(doors) > 1 { // the Redis and gRPC ports took a while to stop
 		p.awaitQuiet(ctx)
 	}
@@ -41,6 +41,17 @@ func (p *ports) stop(ctx context.Context) error {
 	return err
 }
 
+// stopGRPC tells every client of the port for gRPC alone to leave and waits for their calls. A call that is on its way
+// when its client is told was not begun, and a gRPC client knows that. When ctx ends first the connections are closed.
+func (p *ports) stopGRPC(ctx context.Context) {
+	if p.grpc == nil {
+		return
+	}
+	left := context.AfterFunc(ctx, p.grpc.Stop)
+	p.grpc.GracefulStop()
+	left()
+}
+
 // stopRedis stops accepting, answers the requests already received, and then closes their connections.
 func (p *ports) stopRedis(ctx context.Context) {
 	if p.redisPort == nil {
@@ -52,12 +63,12 @@ func (p *ports) stopRedis(ctx context.Context) {
 	}
 }
 
-// closePeers closes the listener of the peer port, which no peer port has taken over.
-func (p *ports) closePeers() error {
-	if p.peers == nil {
+// closePort closes a listener that nothing has taken over, if there is one.
+func closePort(listener net.Listener) error {
+	if listener == nil {
 		return nil
 	}
-	return p.peers.Close()
+	return listener.Close()
 }
 
 // doors lists the listeners of the clients' ports.
@@ -66,8 +77,8 @@ func (p *ports) doors() []net.Listener {
 	if p.redisPort != nil {
 		doors = append(doors, p.redisPort)
 	}
-	if p.grpc != nil {
-		doors = append(doors, p.grpc.listener)
+	if p.grpcPort != nil {
+		doors = append(doors, p.grpcPort)
 	}
 	return doors
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
@@ -35,22 +34,6 @@ func (c *Config) announcedHost() string {
 	return cmp.Or(c.Advertise, host)
 }
 
-// authoritiesEnd returns when the first authority of roles expires; zero if there is none.
-func (p *ports) authoritiesEnd() time.Time {
-	if p.secure == nil {
-		return time.Time{}
-	}
-	return p.secure.AuthoritiesEnd()
-}
-
-// certificateEnds returns when the certificate of the clients' ports expires; zero if there is none.
-func (p *ports) certificateEnds() time.Time {
-	if p.secure == nil {
-		return time.Time{}
-	}
-	return p.secure.Ends()
-}
-
 // noRoom is a TLS alert, internal_error: what a client hears whose connection does not fit, before any handshake.
 var noRoom = []byte{21, 3, 3, 0, 2, 2, 80}
 
@@ -66,19 +49,11 @@ func (p *ports) apiDoor() net.Listener {
 // grpcDoor is the listener for gRPC alone with its bound. It refuses without a text: a gRPC client takes anything that
 // is not HTTP/2 for a broken connection, as it does a closed one. TLS is grpc-go's.
 func (p *ports) grpcDoor() net.Listener {
-	bounded := p.limits.api.Listen(p.grpc.listener, connlimit.Refusal{})
+	bounded := p.limits.api.Listen(p.grpcPort, connlimit.Refusal{})
 	if p.secure == nil {
 		return bounded
 	}
 	return clienttls.Listen(bounded, api.RefusePlaintext)
-}
-
-// grpcTLS is the TLS of the port for gRPC alone; nil: none.
-func (p *ports) grpcTLS() *tls.Config {
-	if p.secure == nil {
-		return nil
-	}
-	return p.secure.Config("h2")
 }
 
 // redisDoor is the listener of the Redis protocol with its bound and TLS. Its clients name no protocol (ALPN). A

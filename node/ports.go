@@ -25,9 +25,10 @@ type ports struct {
 	peers     net.Listener   // of the peer port, which takes it over; nil: no other node can reach this one
 	listener  net.Listener   // of the API; nil: it is not served
 	server    *http.Server   // nil: nothing is served yet, as is api
-	grpc      *grpcDoor      // nil: there is none
+	grpcPort  net.Listener   // nil: there is none
+	grpc      grpcServer     // nil: nothing is served yet
 	api       *api.API
-	served    atomic.Pointer[api.API] // the same, for whoever learns of rules while it is made
+	served    atomic.Pointer[api.API] // the same, for newer rules that come while it is made
 	redisPort net.Listener            // nil: there is none
 	redis     *redis.Server
 	local     *localDoor // nil: there is none
@@ -43,18 +44,12 @@ func (p *ports) listen() (err error) {
 		if p.listener, err = p.listenClients("api-addr", p.config.APIAddr); err != nil {
 			return err
 		}
-		if p.config.GRPCAddr != "" {
-			listener, err := p.listenClients("grpc-addr", p.config.GRPCAddr)
-			if err != nil {
-				return err
-			}
-			p.grpc = &grpcDoor{listener: listener}
-		}
-	}
-	if p.config.RedisAddr != "" {
-		if p.redisPort, err = p.listenClients("redis-addr", p.config.RedisAddr); err != nil {
+		if p.grpcPort, err = p.listenClients("grpc-addr", p.config.GRPCAddr); err != nil {
 			return err
 		}
+	}
+	if p.redisPort, err = p.listenClients("redis-addr", p.config.RedisAddr); err != nil {
+		return err
 	}
 	if !p.config.mayBeJoined() {
 		return nil
@@ -78,28 +73,12 @@ func (p *ports) peerListener() net.Listener {
 	return p.peers
 }
 
-// apiAddr is the address on which the API really listens; "" when it does not.
-func (p *ports) apiAddr() string {
-	if p.listener == nil {
+// addrOf returns the address on which a port really listens, or "" if it is nil.
+func addrOf(listener net.Listener) string {
+	if listener == nil {
 		return ""
 	}
-	return p.listener.Addr().String()
-}
-
-// grpcAddr is the address of the port for gRPC alone; "" when there is none.
-func (p *ports) grpcAddr() string {
-	if p.grpc == nil {
-		return ""
-	}
-	return p.grpc.listener.Addr().String()
-}
-
-// redisAddr is the address of the Redis protocol; "" when it is not served.
-func (p *ports) redisAddr() string {
-	if p.redisPort == nil {
-		return ""
-	}
-	return p.redisPort.Addr().String()
+	return listener.Addr().String()
 }
 
 // serveAPI serves the API, if a port is open for it, on the port for gRPC too.
@@ -116,12 +95,12 @@ func (p *ports) serveAPI(config api.Config) {
 			p.fail(fmt.Errorf("serving the API: %w", err))
 		}
 	})
-	if p.grpc == nil {
+	if p.grpcPort == nil {
 		return
 	}
-	p.grpc.server = api.NewGRPC(p.api, p.config.portOf(p.config.GRPCAddr), p.config.Logger, p.grpcTLS())
+	p.grpc = api.NewGRPC(p.api, p.config.portOf(p.config.GRPCAddr), p.config.Logger, p.secure.Config("h2"))
 	p.serving.Go(func() {
-		if err := p.grpc.server.Serve(p.grpcDoor()); err != nil && !p.stopping() {
+		if err := p.grpc.Serve(p.grpcDoor()); err != nil && !p.stopping() {
 			p.fail(fmt.Errorf("serving gRPC: %w", err))
 		}
 	})

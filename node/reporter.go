@@ -31,16 +31,15 @@ type reporter struct {
 	key       *peer.KeyFile // nil: there is no cluster key
 	stopping  func() bool   // whether this node stops
 	changed   notifier
+	ports     *ports
 
-	survivors          func(dead string) []placement.Survivor
-	usesWanted         func() bool      // whether somebody waits for the last uses of tokens
-	apiCertificateEnds func() time.Time // zero: there is none
-	apiAuthoritiesEnd  func() time.Time // likewise
-	testClock          bool             // tests move the clock
-	machine            *machine
-	failingSinks       func() map[string]string
-	skippedBills       func() map[string]shard.SkippedBills
-	moves              func() []placement.MoveReport
+	survivors    func(dead string) []placement.Survivor
+	usesWanted   func() bool // whether somebody waits for the last uses of tokens
+	testClock    bool        // tests move the clock
+	machine      *machine
+	failingSinks func() map[string]string
+	skippedBills func() map[string]shard.SkippedBills
+	moves        func() []placement.MoveReport
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -145,7 +144,7 @@ func (p *reporter) own() placement.Report {
 		Stopping:           p.stopping(),
 		Full:               p.dir.stores.LowDisk(),
 		Problems:           p.problems(),
-		APICertificateEnds: p.apiCertificateEnds(),
+		APICertificateEnds: p.ports.secure.Ends(),
 	}
 	if p.peers.hasJoined() {
 		report.PeerCertificateEnds = p.peers.port.CertificateEnds()
@@ -191,9 +190,9 @@ func (p *reporter) problems() (problems []string) {
 		add("its peer certificate", p.peers.port.CertificateEnds(), "others refuse it")
 		add("an authority in its --peer-ca file", p.peers.port.AuthoritiesEnd(), replaceAuthority)
 	}
-	add("its API certificate", p.apiCertificateEnds(), "clients refuse it")
+	add("its API certificate", p.ports.secure.Ends(), "clients refuse it")
 	//mutant:expiring-authority-unreported
-	add("an authority in its --api-client-ca file", p.apiAuthoritiesEnd(), replaceAuthority)
+	add("an authority in its --api-client-ca file", p.ports.secure.AuthoritiesEnd(), replaceAuthority)
 	if p.testClock {
 		problems = append(problems, fmt.Sprintf("node %s: tests move its clock (--test-clock): no limit holds", p.node))
 	}

@@ -23,7 +23,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.stopping.Store(true)
 	if n.router == nil { // the start failed before there was anything to stop but ports and the data directory
 		n.cancel()
-		return errors.Join(n.ports.stop(ctx), n.ports.closePeers(), n.dir.close())
+		return errors.Join(n.ports.stop(ctx), closePort(n.ports.peers), n.dir.close())
 	}
 	began, patience := n.config.World.Now(), lameDuckAlone
 	handsOver := n.peers.hasJoined() && n.view.clustered()
@@ -53,7 +53,7 @@ func (n *Node) Close(ctx context.Context) error {
 	if n.peers.port != nil {
 		errs = append(errs, n.peers.port.Close())
 	} else {
-		errs = append(errs, n.ports.closePeers())
+		errs = append(errs, closePort(n.ports.peers))
 	}
 	n.endDecisionLog()
 	errs = append(errs, n.tokens.keepUses(0), n.dir.close())

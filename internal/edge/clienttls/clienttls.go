@@ -27,9 +27,16 @@ type Files struct {
 	ClientCA string // authorities of certificates with a role for clients; "" requests no certificate
 }
 
-// TLS holds the certificate of a node's ports for clients.
+// TLS holds the certificate of a node's ports for clients. A nil TLS has none.
 type TLS struct {
 	files *certfile.Watcher
+}
+
+func (t *TLS) current() *certfile.Content {
+	if t == nil {
+		return &certfile.Content{}
+	}
+	return t.files.Current()
 }
 
 // Load reads the files. host is the node's address for clients, or "" if that is not known: a certificate that does not
@@ -65,15 +72,18 @@ func forServers(own *x509.Certificate) error {
 	return errors.New("the certificate is not for servers: its extended key usages lack serverAuth")
 }
 
-// Ends returns the expiry of the certificate, or the earliest in its chain.
-func (t *TLS) Ends() time.Time { return t.files.Current().Ends }
+// Ends returns the expiry of the certificate, or the earliest in its chain; zero if there is none.
+func (t *TLS) Ends() time.Time { return t.current().Ends }
 
 // AuthoritiesEnd returns the earliest expiry of an authority of roles; zero if there are none.
-func (t *TLS) AuthoritiesEnd() time.Time { return t.files.Current().CAsEnd }
+func (t *TLS) AuthoritiesEnd() time.Time { return t.current().CAsEnd }
 
 // Config returns the configuration of a port that speaks these protocols (ALPN). A client that names protocols must
-// name one of them; one that names none may speak any.
+// name one of them; one that names none may speak any. It is nil without a certificate.
 func (t *TLS) Config(protocols ...string) *tls.Config {
+	if t == nil {
+		return nil
+	}
 	type made struct {
 		from   *certfile.Content
 		config *tls.Config
