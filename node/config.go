@@ -20,6 +20,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
 	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
@@ -64,11 +65,11 @@ type Config struct {
 	// SinkAllow are networks whose addresses sinks, and the keys of gates, may have besides those of the Internet.
 	SinkAllow []netip.Prefix
 
-	RequestTimeout time.Duration // 0: 5 s; for calls without a deadline
-	Dev            bool          // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
-	TestClock      bool          // tests move the clock through the API; only with Dev and on loopback
-	DecisionLog    *DecisionLog  // nil: decisions are not logged
-	AcceptTime     bool          // lets shard time step more than 24 h past the last stamp
+	RequestTimeout time.Duration        // 0: 5 s; for calls without a deadline
+	Dev            bool                 // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
+	TestClock      bool                 // tests move the clock through the API; only with Dev and on loopback
+	DecisionLog    *decisions.LogConfig // the node completes it; nil: decisions are not logged
+	AcceptTime     bool                 // lets shard time step more than 24 h past the last stamp
 	Logger         *slog.Logger
 	World          World
 

@@ -55,7 +55,7 @@ func (n *Node) Close(ctx context.Context) error {
 	} else {
 		errs = append(errs, closePort(n.ports.peers))
 	}
-	n.endDecisionLog()
+	n.decisionLog.Close(logWithin)
 	errs = append(errs, n.tokens.keepUses(0), n.dir.close())
 	n.closeTracer(ctx)
 	return errors.Join(errs...)

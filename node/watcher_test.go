@@ -155,7 +155,10 @@ func TestADecisionLogOfANode(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := testConfig(t)
 		file := filepath.Join(t.TempDir(), "decisions.log")
-		config.DecisionLog = &DecisionLog{File: file, Bytes: 1 << 20, Files: 2}
+		into := func(path string) *decisions.LogConfig {
+			return &decisions.LogConfig{Out: decisions.File(decisions.FileConfig{Path: path, Bytes: 1 << 20, Files: 2})}
+		}
+		config.DecisionLog = into(file)
 		const each = 20
 		for range 2 {
 			n := start(t, config)
@@ -184,7 +187,7 @@ func TestADecisionLogOfANode(t *testing.T) {
 		if want := uint64(2*each - 1); sum != want { // one was allowed; the quota is 1
 			t.Errorf("the denials in the log weigh %d, want %d\n%s", sum, want, text)
 		}
-		config.DecisionLog.File = filepath.Join(file, "not", "a", "directory")
+		config.DecisionLog = into(filepath.Join(file, "not", "a", "directory"))
 		n := start(t, config)
 		defer stop(t, n)
 		client := stintv1connect.NewLimitServiceClient(clientOf(n), "http://"+n.APIAddr())

@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"github.com/stint-io/stint/internal/observe/decisions"
-	"github.com/stint-io/stint/node"
 )
 
 // decisionLogFlags are the flags of serve for the log of decisions.
@@ -23,22 +22,17 @@ const (
 )
 
 // config returns the configuration of the log, or nil if there is none. out is the standard output.
-func (f *decisionLogFlags) config(out io.Writer) *node.DecisionLog {
-	if f.DecisionLog == "" {
+func (f *decisionLogFlags) config(out io.Writer) *decisions.LogConfig {
+	log := &decisions.LogConfig{Keys: decisions.Keys(f.DecisionLogKeys), AllowedEvery: f.DecisionLogEvery}
+	switch f.DecisionLog {
+	case "":
 		return nil
+	case logToStdout:
+		signal.Ignore(syscall.SIGPIPE) // the reader of the log may leave; that must not end the node
+		log.Out = decisions.To(out)
+	default:
+		log.Out = decisions.File(decisions.FileConfig{Path: f.DecisionLog, Bytes: logFileBytes, Files: logFiles})
 	}
-	log := &node.DecisionLog{
-		Bytes:        logFileBytes,
-		Files:        logFiles,
-		Keys:         decisions.Keys(f.DecisionLogKeys),
-		AllowedEvery: f.DecisionLogEvery,
-	}
-	if f.DecisionLog != logToStdout {
-		log.File = f.DecisionLog
-		return log
-	}
-	log.Out = out
-	signal.Ignore(syscall.SIGPIPE) // the reader of the log may leave; that must not end the node
 	return log
 }
 

@@ -94,9 +94,9 @@ func (l *Log) put(e *Record, weight uint64) {
 }
 
 // Close writes the waiting lines and ends the log, within a time: a disk that hangs is abandoned. Decisions after Close
-// are dropped.
+// are dropped. A nil Log has nothing to write.
 func (l *Log) Close(within time.Duration) {
-	if l.closed.Swap(true) {
+	if l == nil || l.closed.Swap(true) {
 		return
 	}
 	close(l.closing)
