@@ -175,6 +175,7 @@ var rigs = []string{"internal/testing/await", "internal/testing/bubble", "intern
 // itself may, its own and the rigs.
 var testsMayUse = map[string][]string{
 	"api":                     {"internal/observe/metrics"},
+	"cmd/stint":               {"internal/edge/keyhash"},
 	"node":                    {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
 	"internal/offline/bench":  {"api/gen/stint/v1"},
 	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},

@@ -30,27 +30,27 @@ type Decider interface {
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Config is the API's dependencies. All fields are required except Keys, Cluster, Tokens, Secrets, Sinks, Top, Shards,
-// Stale, Sealer, NewestSealer, TestClock, Listeners, Bus, Watcher, Hosts, Tracer, LogLevel and RequestTimeout.
+// Config is the API's dependencies. All fields are required except Top, Shards, Stale, Sealer, NewestSealer,
+// KeySources, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel.
 type Config struct {
 	Decider Decider
-	// Keys returns the hasher of a namespace's keys. nil hashes no keys.
+	// Keys returns the hasher of a namespace's keys.
 	Keys KeysOf
-	// Guard authenticates callers and decides what they may do. nil lets every caller do everything, as in a test.
+	// Guard authenticates callers and decides what they may do.
 	Guard *auth.Guard
 	// Port says who can reach the port that serves the API.
 	Port auth.Port
-	// Tokens creates and revokes tokens; nil makes these calls unavailable.
+	// Tokens creates and revokes tokens.
 	Tokens TokenAdmin
-	// Secrets changes the secrets that seal ids; nil makes these calls unavailable.
+	// Secrets changes the secrets that seal ids.
 	Secrets SecretAdmin
 	// KeySources fetches the key sets (JWKS) that gates name; nil allows any address.
 	KeySources http.RoundTripper
-	// Sinks creates and deletes event sinks; nil makes these calls unavailable.
+	// Sinks creates and deletes event sinks.
 	Sinks SinkAdmin
 	// Revision returns the policies in force as this node knows them; nil or version 0 means none yet.
 	Revision func() *policy.Revision
-	// Cluster answers calls about more than this node; nil makes these calls unavailable.
+	// Cluster answers calls about more than this node.
 	Cluster ClusterAdmin
 	// Top ranks the busiest keys; nil makes these calls unavailable.
 	Top TopReader
@@ -71,13 +71,13 @@ type Config struct {
 	// TestClock moves the server's clock, in tests only; nil disables the call.
 	TestClock TestClock
 	Ready     func() error // returns nil if the node can serve every shard, else the reason
-	// Listeners get the event of each call. They include the Tracer and the Bus if these are set.
+	// Listeners get the event of each call. They include the Bus, and the Tracer if it is set.
 	Listeners decisions.Listeners
-	// Bus publishes decisions to watchers; nil disables Watch.
+	// Bus publishes decisions to watchers.
 	Bus *decisions.Bus
 	// Watcher subscribes to the decisions of other nodes; nil watches this node only.
 	Watcher Watcher
-	Logger  *slog.Logger // nil disables logging
+	Logger  *slog.Logger
 	// Tracer traces calls; nil disables tracing.
 	Tracer *trace.Tracer
 	// LogLevel is the level of the Logger, served at /log-level; nil disables that path.
@@ -86,7 +86,7 @@ type Config struct {
 	// Hosts are further names under which clients reach this server, besides addresses and names without a dot. A
 	// request under another name is refused, because a web page may have sent it.
 	Hosts []string
-	// RequestTimeout bounds calls without a deadline of their own; 0 means 5 s.
+	// RequestTimeout bounds calls without a deadline of their own.
 	RequestTimeout time.Duration
 }
 
@@ -114,8 +114,6 @@ func (c *Config) policies() *policy.Set {
 
 var noPolicies = policy.NewSet(nil)
 
-const requestTimeoutDefault = 5 * time.Second
-
 // API is all the entry points of one node. It is an http.Handler: Connect, gRPC and gRPC-Web with binary and JSON
 // messages, health and reflection, /healthz, /readyz, /metrics, /openapi.yaml and the dashboard at /ui/. NewGRPC serves
 // gRPC alone on a second port.
@@ -132,7 +130,9 @@ type API struct {
 
 // New makes the API, which may be used concurrently.
 func New(c Config) *API {
-	c.setDefaults()
+	if c.Shards == nil {
+		c.Shards = func() int { return 0 }
+	}
 	id := func(policies *policy.Set, r *shard.Request, d *shard.Decision) string {
 		return idOf(c.sealer(), policies, r, d)
 	}
@@ -187,25 +187,6 @@ func (c *Config) gates(limits limitService, reports reporter) *gates.Gates {
 		Keys:   c.KeySources,
 		Logger: c.Logger,
 	})
-}
-
-// setDefaults sets optional parts that are missing.
-func (c *Config) setDefaults() {
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = requestTimeoutDefault
-	}
-	if c.Keys == nil {
-		c.Keys = plainKeys
-	}
-	if c.Shards == nil {
-		c.Shards = func() int { return 0 }
-	}
-	if c.Guard == nil {
-		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 }
 
 // registerOthers serves everything besides stint's procedures: health, reflection and pages.

@@ -21,7 +21,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	policies := testPolicies()
-	handler := New(Config{
+	handler := newAPI(Config{
 		Decider:  quickDecider{},
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Sealer:   func() *shard.Sealer { return testSealer },

@@ -46,7 +46,7 @@ func (p pipes) dial() net.Conn {
 // allowing is an API that allows everything.
 func allowing() *API {
 	policies := testPolicies()
-	return New(Config{
+	return newAPI(Config{
 		Decider:  quickDecider{},
 		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: policies} },
 		Ready:    func() error { return nil },

@@ -109,7 +109,7 @@ func TestAPageOfAnotherSiteIsRefused(t *testing.T) {
 
 func TestWhoIsNoWebPageIsServed(t *testing.T) {
 	w := newWorld(t)
-	w.url = serveWorld(t, New(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
+	w.url = serveWorld(t, newAPI(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
 		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(),
 		Hosts: []string{"Stint.example.org", ".SVC.cluster.local"}})).url
 	for _, host := range []string{"", "localhost", "localhost:7400", "stint1:7400", "127.0.0.1", "10.1.2.3:80", "[::1]:7400", "[::1]",
@@ -139,7 +139,7 @@ func TestWhoIsNoWebPageIsServed(t *testing.T) {
 func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
 	w := newWorld(t)
 	var log bytes.Buffer
-	w.url = serveWorld(t, New(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
+	w.url = serveWorld(t, newAPI(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
 		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})).url
 	const host = "stint.limits.svc.cluster.local"

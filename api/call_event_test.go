@@ -19,7 +19,7 @@ import (
 func followedBy(t testing.TB, tracer *trace.Tracer, bus *decisions.Bus) *API {
 	t.Helper()
 	set := testPolicies()
-	return New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	return newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
 		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
 		Metrics: http.NotFoundHandler(), Tracer: tracer, Listeners: decisions.Listeners{tracer, bus}})
 }
@@ -90,7 +90,7 @@ func TestTheLevelOfTheLogIsChanged(t *testing.T) {
 	var text bytes.Buffer
 	level := new(slog.LevelVar)
 	set := testPolicies()
-	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
 		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(),
 		Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})), LogLevel: level})
 	ask := func(method, body string) (int, string) {
@@ -154,7 +154,7 @@ func TestListenersGetTheTraceOfAFollowedCall(t *testing.T) {
 		"with tracing":    {tracerOf(t, 0), map[string]string{followed: "4bf92f3577b34da6a3ce929d0e0e4736", notFollowed: "", "": ""}},
 	} {
 		seen := &tracesSeen{}
-		a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+		a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
 			Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Listeners: decisions.Listeners{c.tracer, seen},
 			Metrics: http.NotFoundHandler(), Tracer: c.tracer})
 		for traceparent, want := range c.want {

@@ -423,7 +423,7 @@ func TestACallWaitsForTheTokens(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			guard := auth.NewGuard(time.Now)
 			guard.Learn(&auth.Set{Outside: c.outside})
-			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: requestTimeoutDefault}, reporter{})
+			g := newGatekeeper(&Config{Guard: guard, RequestTimeout: 5 * time.Second}, reporter{})
 			room := &g.admission
 			g.ops[check], g.ops[gates.Prefix] = auth.Check, auth.Check
 			if c.full {

@@ -19,23 +19,12 @@ type registry struct {
 	gate     *gatekeeper
 	mux      *http.ServeMux
 	services map[string]*grpc.ServiceDesc // by name, without a leading slash
-	// unavailable is the answer of procedures registered through this copy; nil if they are available.
-	unavailable error
 }
 
 // handle registers a procedure or path that requires permission for an operation.
 func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
 	d.gate.ops[path] = op
 	d.mux.Handle(path, handler)
-}
-
-// given returns the registry for procedures that need a part of the API; without the part, which tests may leave out,
-// they are unavailable.
-func (d registry) given(part bool) *registry {
-	if !part {
-		d.unavailable = errNoCluster
-	}
-	return &d
 }
 
 // change registers a procedure that changes something. Its handler gets the caller's name for the audit log.
@@ -54,9 +43,6 @@ func change[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure str
 // operation is about keys, the handler checks each of them.
 func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
-	if d.unavailable != nil {
-		answer = func(context.Context, P) (*Res, error) { return nil, d.unavailable }
-	}
 	everyCall(d, op, procedure, func(ctx context.Context, c *call[Req, P]) (*Res, error) { return admitted(ctx, c, answer) },
 		options...)
 }

@@ -37,11 +37,10 @@ func (c *Config) keyOf(v *sight, policy, key string) (seen string, hashed bool, 
 	case !v.observes:
 		return "", false, nil
 	}
-	ok := false
 	if c.Top != nil {
-		seen, ok = c.Top.HideKey(v.namespace, key)
+		seen, hashed = c.Top.HideKey(v.namespace, key)
 	}
-	if !ok {
+	if !hashed {
 		return "", false, errNoCluster
 	}
 	return seen, true, nil

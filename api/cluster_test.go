@@ -15,7 +15,6 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -351,22 +350,6 @@ func TestBeforeTheClusterIsKnown(t *testing.T) {
 	w.decider.decide = allow
 	if code, _, body := w.post("LimitService/Check", perIP); code != 200 {
 		t.Errorf("%d %s", code, body)
-	}
-}
-
-func TestWithoutAClusterItsCallsAreUnavailable(t *testing.T) {
-	mux := New(Config{Decider: quickDecider{}, Metrics: http.NotFoundHandler(),
-		Ready:    func() error { return nil },
-		Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: testPolicies()} }})
-	w := serveWorld(t, mux)
-	for procedure, body := range map[string]string{"ClusterService/Status": `{}`, "ClusterService/Drain": `{}`,
-		"ClusterService/RemoveNode": `{"nodeId":"b"}`, "PolicyService/Apply": onePolicy} {
-		if _, _, answer := w.post(procedure, body); !strings.Contains(answer, "does not know its cluster yet") {
-			t.Errorf("%s: %s", procedure, answer)
-		}
-	}
-	if _, _, answer := w.post("PolicyService/List", `{}`); protojson.Unmarshal([]byte(answer), &stintv1.ListPoliciesResponse{}) != nil {
-		t.Errorf("List: %s", answer)
 	}
 }
 

@@ -47,8 +47,6 @@ type keyEdge struct {
 	policies func() *policy.Set
 }
 
-func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
-
 // decide marks the hashed requests, so that the ids of their decisions say so, and returns the requests as decided, or
 // nil if they are unchanged.
 func (e keyEdge) decide(

@@ -16,10 +16,9 @@ import (
 const nodeBytesMax = 256
 
 // clusterService answers stint.v1.ClusterService.
-type clusterService struct{ cluster ClusterAdmin } // nil until known
+type clusterService struct{ cluster ClusterAdmin }
 
 func (s clusterService) register(d *registry) {
-	d = d.given(s.cluster != nil)
 	unary(d, auth.NoOp, stintv1connect.ClusterServiceStatusProcedure, s.status, readOnly)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceDrainProcedure, s.drain)
 	unary(d, auth.Cluster, stintv1connect.ClusterServiceRemoveNodeProcedure, s.removeNode)

@@ -20,7 +20,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 	if err != nil {
 		return nil, err
 	}
-	if s.Cluster == nil || s.Shards() == 0 {
+	if s.Shards() == 0 {
 		return nil, errNoCluster
 	}
 	ledger, err := s.Cluster.Ledger(ctx) // before the correction, like the hash: the record's id depends on both

@@ -33,7 +33,7 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 		return nil, err
 	}
 	shards := s.Shards()
-	if s.Cluster == nil || shards == 0 {
+	if shards == 0 {
 		return nil, errNoCluster
 	}
 	response := &stintv1.ListKeysResponse{}

@@ -21,10 +21,9 @@ type policyService struct{ *Config }
 
 func (s policyService) register(d *registry) {
 	unary(d, auth.Observe, stintv1connect.PolicyServiceListProcedure, s.list, readOnly)
-	ofCluster := d.given(s.Cluster != nil)
-	change(ofCluster, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
-	unary(ofCluster, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
-	unary(ofCluster, auth.Observe, stintv1connect.PolicyServiceGetVersionProcedure, s.getVersion, readOnly)
+	change(d, auth.Policies, stintv1connect.PolicyServiceApplyProcedure, s.apply)
+	unary(d, auth.Observe, stintv1connect.PolicyServiceHistoryProcedure, s.history, readOnly)
+	unary(d, auth.Observe, stintv1connect.PolicyServiceGetVersionProcedure, s.getVersion, readOnly)
 	change(d, auth.Override, stintv1connect.PolicyServicePutOverrideProcedure, s.putOverride)
 	change(d, auth.Override, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }

@@ -23,10 +23,9 @@ type SecretAdmin interface {
 }
 
 // secretService answers stint.v1.SecretService.
-type secretService struct{ secrets SecretAdmin } // nil until known
+type secretService struct{ secrets SecretAdmin }
 
 func (s secretService) register(d *registry) {
-	d = d.given(s.secrets != nil)
 	unary(d, auth.Cluster, stintv1connect.SecretServiceListProcedure, s.list, readOnly)
 	change(d, auth.Cluster, stintv1connect.SecretServiceRotateProcedure, s.rotate)
 	change(d, auth.Cluster, stintv1connect.SecretServiceDropOldProcedure, s.dropOld)

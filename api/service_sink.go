@@ -45,7 +45,6 @@ const stripeURL = "https://api.stripe.com/v1/billing/meter_events"
 type sinkService struct{ *Config }
 
 func (s sinkService) register(d *registry) {
-	d = d.given(s.Sinks != nil && s.Cluster != nil)
 	change(d, auth.Sinks, stintv1connect.SinkServiceCreateProcedure, s.create)
 	unary(d, auth.Sinks, stintv1connect.SinkServiceListProcedure, s.list, readOnly)
 	change(d, auth.Sinks, stintv1connect.SinkServiceRotateProcedure, s.rotate)

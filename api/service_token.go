@@ -36,10 +36,9 @@ type TokenAdmin interface {
 const overlapMax = 31 * 24 * time.Hour
 
 // tokenService answers stint.v1.TokenService.
-type tokenService struct{ tokens TokenAdmin } // nil until known
+type tokenService struct{ tokens TokenAdmin }
 
 func (s tokenService) register(d *registry) {
-	d = d.given(s.tokens != nil)
 	change(d, auth.Tokens, stintv1connect.TokenServiceCreateProcedure, s.create)
 	unary(d, auth.Tokens, stintv1connect.TokenServiceListProcedure, s.list, readOnly)
 	change(d, auth.Tokens, stintv1connect.TokenServiceRotateProcedure, s.rotate)

@@ -37,10 +37,10 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).May(auth.Usage, on) {
 		return nil, auth.NotGrantedError(auth.Usage)
 	}
-	if s.Shards() == 0 || s.Cluster == nil {
+	shards := uint32(s.Shards())
+	if shards == 0 {
 		return nil, errNoCluster
 	}
-	shards := uint32(s.Shards())
 	at, err := usageTokenOf(m.PageToken, shards)
 	if err != nil {
 		return nil, err

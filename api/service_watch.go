@@ -61,7 +61,6 @@ func (s watchService) register(d *registry) {
 
 var (
 	errWatches = &shard.Error{Code: shard.Overloaded, Message: "this node has as many streams of decisions as it may; ask another node"}
-	errNoWatch = &shard.Error{Code: shard.Unavailable, Message: "decisions cannot be watched on this node"}
 	// errWatchDraining ends a stream, which counts nothing.
 	errWatchDraining = &shard.Error{Code: shard.Draining, Message: "this node stops; watch another one"}
 )
@@ -78,9 +77,6 @@ func (s watchService) counted(ctx context.Context, c *watchCall, send func(*stin
 	}()
 	if err := c.problem(); err != nil {
 		return err
-	}
-	if s.Bus == nil {
-		return errNoWatch
 	}
 	end := s.open.begin(callerIn(ctx).Name())
 	if end == nil {

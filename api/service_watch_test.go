@@ -616,7 +616,7 @@ func TestWithoutListenersACallAllocatesNothingMore(t *testing.T) {
 // tellingCall makes a call through the fast path, without a network and with a Decider that does nothing.
 func tellingCall(bus *decisions.Bus) func() int {
 	set := testPolicies()
-	a := New(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
 		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
 		Metrics: http.NotFoundHandler(), Listeners: decisions.Listeners{bus}})
 	return func() int {
@@ -667,9 +667,8 @@ func BenchmarkTold(b *testing.B) {
 func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := decisions.NewBus("n1", nil)
-		c := &Config{Bus: bus}
-		c.setDefaults()
-		s := watchService{Config: c, gate: newGatekeeper(c, reporter{}), draining: make(chan struct{})}
+		c := completed(Config{Bus: bus})
+		s := watchService{Config: &c, gate: newGatekeeper(&c, reporter{}), draining: make(chan struct{})}
 		ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 		began, sent, missed := time.Now(), 0, uint64(0)
 		ended := make(chan error, 1)

@@ -19,6 +19,7 @@ import (
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -136,6 +137,27 @@ func newGuardedWorld(t *testing.T, guard *auth.Guard) *world {
 	return w
 }
 
+func newAPI(c Config) *API { return New(completed(c)) }
+
+// completed adds what a test leaves out: that of a node where every caller may do everything, and no keys are hashed.
+func completed(c Config) Config {
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = await.Patience
+	}
+	if c.Keys == nil {
+		c.Keys = plainKeys
+	}
+	if c.Guard == nil {
+		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }
+
 // ownWorld makes a world without ports. Calls without a deadline have the timeout.
 func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
@@ -147,7 +169,7 @@ func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 		}
 		return w.keys(namespace, counted)
 	}
-	w.api = New(Config{
+	w.api = newAPI(Config{
 		Decider:  w.decider,
 		Keys:     keys,
 		Bus:      w.bus,

@@ -120,6 +120,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.Shards, 1)
 	setDefault(&c.Replicas, 3)
 	setDefault(&c.ReplaceAfter, 5*time.Minute)
+	setDefault(&c.RequestTimeout, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -59,7 +59,7 @@ func BenchmarkRound(b *testing.B) {
 		"INCR": array("INCR", "counter"), "CL.THROTTLE": array("CL.THROTTLE", "user:42", "100", "100", "60"),
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := NewServer(Config{Router: &instant{}})
+			s := NewServer(completed(Config{Router: &instant{}}))
 			null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 			if err != nil {
 				b.Fatal(err)

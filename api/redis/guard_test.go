@@ -248,7 +248,7 @@ func TestAClientWaitsForTheTokens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, guard := young(t, unknown)
 				c := dial(t, s)
-				time.AfterFunc(requestTimeoutDefault-time.Second, func() {
+				time.AfterFunc(4*time.Second, func() {
 					guard.Learn(auth.NewSet(records, len(records) > 0, &auth.LastUses{}))
 					guard.Heard(time.Now())
 				})

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -34,22 +33,20 @@ type Router interface {
 	Decide(ctx context.Context, requests []shard.Request) []shard.Result
 }
 
-// Config is the server's dependencies. All fields are required except Keys, Guard, Listeners, Tracer, Parents, Copies,
-// Version, ConnectionsMost and RequestTimeout.
+// Config is the server's dependencies. All fields are required except Listeners, Tracer, Version and ConnectionsMost.
 type Config struct {
 	Router Router
 	// Keys returns the hasher of a namespace's keys, or nil if they are plain, and the version of the policies that
-	// define this. It fails if this node does not have the secret. A nil function hashes no keys.
+	// define this. It fails if this node does not have the secret.
 	Keys func(namespace string) (*keyhash.Namespace, uint64, *shard.Error)
-	// Guard authenticates connections and decides what they may do. nil lets every caller do everything, as in a test.
+	// Guard authenticates connections and decides what they may do.
 	Guard *auth.Guard
 	// Port says who can reach the port.
 	Port auth.Port
 	// Parents returns an entry followed by the entries that are decided together with it because its policy has a
-	// parent, and the version of the policies that define this. nil means that no policy has a parent.
+	// parent, and the version of the policies that define this.
 	Parents func(shard.Entry) ([]shard.Entry, uint64, error)
-	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered; nil
-	// means 0.
+	// Copies returns the number of nodes, besides the owner, that have a result on disk before it is answered.
 	Copies func() int
 	Ready  func() error // returns nil if the node can serve every shard, else the reason
 	// Connections is called with the number of open connections. It must not block.
@@ -63,29 +60,8 @@ type Config struct {
 	Version string
 	// ConnectionsMost is the listener's bound, shown by INFO. A refused connection should get Refusal.
 	ConnectionsMost int
-	// RequestTimeout bounds every command; 0 means 5 s.
+	// RequestTimeout bounds every command.
 	RequestTimeout time.Duration
-}
-
-const requestTimeoutDefault = 5 * time.Second
-
-// setDefaults sets optional parts that are missing.
-func (c *Config) setDefaults() {
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = requestTimeoutDefault
-	}
-	if c.Guard == nil {
-		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
-	}
-	if c.Keys == nil { // as by any policies
-		c.Keys = func(string) (*keyhash.Namespace, uint64, *shard.Error) { return nil, math.MaxUint64, nil }
-	}
-	if c.Parents == nil {
-		c.Parents = func(shard.Entry) ([]shard.Entry, uint64, error) { return nil, 0, nil }
-	}
-	if c.Copies == nil {
-		c.Copies = func() int { return 0 }
-	}
 }
 
 // Refusal is the reply to a connection beyond the limit, in the words of Redis.
@@ -120,9 +96,8 @@ type Server struct {
 	wait  sync.WaitGroup     // for connections
 }
 
-// NewServer makes a server. Its RequestTimeout defaults to 5 s.
+// NewServer makes a server.
 func NewServer(config Config) *Server {
-	config.setDefaults()
 	s := &Server{
 		config: config,
 		gather: newGatherer(config.Router, config.RequestTimeout),

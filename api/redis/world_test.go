@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/testcert"
@@ -171,9 +174,26 @@ func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
 	if change != nil {
 		change(&config)
 	}
-	s := NewServer(config)
+	s := NewServer(completed(config))
 	t.Cleanup(func() { s.Close(t.Context()) })
 	return s, observer
+}
+
+// completed adds what a test leaves out: every caller may do everything, no key is hashed and no policy has a parent.
+func completed(c Config) Config {
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = 5 * time.Second
+	}
+	if c.Guard == nil {
+		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
+	}
+	if c.Keys == nil { // as by any policies
+		c.Keys = func(string) (*keyhash.Namespace, uint64, *shard.Error) { return nil, math.MaxUint64, nil }
+	}
+	if c.Parents == nil {
+		c.Parents = func(shard.Entry) ([]shard.Entry, uint64, error) { return nil, 0, nil }
+	}
+	return c
 }
 
 // client is the client's end of one connection.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -174,7 +177,9 @@ func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { 
 func (f *fakeCluster) serve(t *testing.T) (addr string) {
 	t.Helper()
 	server := httptest.NewServer(api.New(api.Config{Decider: f, Cluster: f, Secrets: f.secrets, Revision: f.inForce,
-		Ready: func() error { return nil }, Metrics: http.NotFoundHandler()}))
+		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(), Guard: auth.Unguarded(), Port: auth.Loopback,
+		Logger: slog.New(slog.DiscardHandler), RequestTimeout: 2 * time.Minute,
+		Keys: func(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }}))
 	t.Cleanup(server.Close)
 	return server.URL
 }
