@@ -11,18 +11,18 @@ import (
 // same keys, so these are the same counters here.
 
 var (
-	limitsFixedWindow = countingScript("limits.incr_expire", 4, readLimitsFixedWindow, replyValue)
+	limitsFixedWindow = countingScript("limits.incr_expire", 4, readHit(unitEX, 2, 3), replyValue)
 	expressIncrement  = countingScript("rate_limit_redis.increment", 4, readExpressIncrement, replyValueAndEnd)
 	expressGet        = verb{name: "rate_limit_redis.get", least: 2, most: 2, keys: oneKey, op: auth.Read,
 		read: readEach, reply: replyExpressGet}
 	flexibleIncrement = verb{name: "rate_limiter_flexible.incr", least: 4, keys: oneKey, writes: true,
-		op: auth.Check, read: readFlexibleIncrement, reply: replyValueAndEnd}
-	kongUsage    = countingScript("kong.usage", 3, readKongUsage, replyKongUsage)
-	kongSync     = countingScript("kong.sync", 4, readKongSync, replyNothing)
-	apisixCount1 = countingScript("apisix.limit_count_1", 4, readApisixCount, replyApisixOnlyLeft)
-	apisixCount2 = countingScript("apisix.limit_count_2", 4, readApisixCount, replyApisixLeft)
-	apisixCount3 = countingScript("apisix.limit_count_3", 5, readApisixCount, replyApisixLeft)
-	apisixCount4 = countingScript("apisix.limit_count_4", 5, readApisixCount, replyApisixSpent)
+		op: auth.Check, read: readHit(unitEX, 3, 2), reply: replyValueAndEnd} // users' scripts get further arguments
+	kongUsage    = countingScript("kong.usage", 3, readHit(unitEX, 2, 0), replyKongUsage)
+	kongSync     = countingScript("kong.sync", 4, readHit(unitEXAT, 3, 2), replyNothing)
+	apisixCount1 = countingScript("apisix.limit_count_1", 4, readApisixCount(1), replyApisixOnlyLeft)
+	apisixCount2 = countingScript("apisix.limit_count_2", 4, readApisixCount(1), replyApisixLeft)
+	apisixCount3 = countingScript("apisix.limit_count_3", 5, readApisixCount(1), replyApisixLeft)
+	apisixCount4 = countingScript("apisix.limit_count_4", 5, readApisixCount(0), replyApisixSpent)
 	laravelAdd   = verb{name: "laravel.add", least: 4, most: 4, keys: oneKey, writes: true,
 		op: auth.Adjust, read: readLaravelAdd, reply: replySet}
 )
@@ -52,11 +52,17 @@ func untilEnd(of []command) (ms int64, given bool) {
 	return leftMS(at), given
 }
 
-// readLimitsFixedWindow reads: key seconds amount.
-func readLimitsFixedWindow(c *conn, v *verb, args [][]byte) {
-	a := scriptArgs{conn: c, verb: v, args: args}
-	if amount, end := a.integer(3), a.lifetime(unitEX, 2); !a.wrong {
-		c.hit(v, args[1], amount, end, false)
+// readHit returns the reader of a hit: the counter's lifetime in a unit and the amount are at these places. With amount
+// 0 every hit counts 1.
+func readHit(unit []byte, lifetime, amount int) func(*conn, *verb, [][]byte) {
+	return func(c *conn, v *verb, args [][]byte) {
+		a, n := scriptArgs{conn: c, verb: v, args: args}, int64(1)
+		if amount > 0 {
+			n = a.integer(amount)
+		}
+		if end := a.lifetime(unit, lifetime); !a.wrong {
+			c.hit(v, args[1], n, end, false)
+		}
 	}
 }
 
@@ -81,52 +87,27 @@ func replyExpressGet(b []byte, of []command, proto int) []byte {
 	return appendInteger(replyGet(appendArray(b, 2), of, proto), leftMS(&of[0].result.Decision))
 }
 
-// readFlexibleIncrement reads: key points seconds, and further arguments for scripts of users.
-func readFlexibleIncrement(c *conn, v *verb, args [][]byte) {
-	a := scriptArgs{conn: c, verb: v, args: args}
-	if points, end := a.integer(2), a.lifetime(unitEX, 3); !a.wrong {
-		c.hit(v, args[1], points, end, false)
-	}
-}
-
-// readKongUsage reads: key seconds.
-func readKongUsage(c *conn, v *verb, args [][]byte) {
-	var end shard.TallyTerms
-	if c.lifetime(v, &end, unitEX, args[2]) {
-		c.hit(v, args[1], 1, end, false)
-	}
-}
-
 // replyKongUsage replies with the value before the hit.
 func replyKongUsage(b []byte, of []command, _ int) []byte {
 	return appendInteger(b, of[0].result.Decision.Tallied.Value-1)
 }
 
-// readKongSync reads: key amount instant, which is the end of the counter's window in seconds since 1970.
-func readKongSync(c *conn, v *verb, args [][]byte) {
-	a := scriptArgs{conn: c, verb: v, args: args}
-	if amount, end := a.integer(2), a.lifetime(unitEXAT, 3); !a.wrong {
-		c.hit(v, args[1], amount, end, false)
-	}
-}
-
 func replyNothing(b []byte, _ []command, proto int) []byte { return appendNull(b, proto) }
 
-// readApisixCount reads: key limit seconds [cost]. For the first three scripts Redis holds what is left of the
-// limit; here a counter always holds what was spent.
-func readApisixCount(c *conn, v *verb, args [][]byte) {
-	a := scriptArgs{conn: c, verb: v, args: args}
-	most, cost := a.natural("limit", 2, 0, math.MaxInt64), uint64(1)
-	switch v.name {
-	case "apisix.limit_count_3":
-		cost = a.natural("cost", 4, 1, math.MaxInt64)
-	case "apisix.limit_count_4":
-		cost = a.natural("cost", 4, 0, math.MaxInt64)
-	}
-	if end := a.lifetime(unitEX, 3); !a.wrong {
-		first := len(c.round.commands)
-		c.hit(v, args[1], int64(cost), end, false)
-		c.round.commands[first].arg = int64(most)
+// readApisixCount returns the reader of: key limit seconds [cost], with the least cost. For the first three scripts
+// Redis holds what is left of the limit; here a counter always holds what was spent.
+func readApisixCount(least int64) func(*conn, *verb, [][]byte) {
+	return func(c *conn, v *verb, args [][]byte) {
+		a := scriptArgs{conn: c, verb: v, args: args}
+		most, cost := a.natural("limit", 2, 0, math.MaxInt64), uint64(1)
+		if len(args) > 4 {
+			cost = a.natural("cost", 4, least, math.MaxInt64)
+		}
+		if end := a.lifetime(unitEX, 3); !a.wrong {
+			first := len(c.round.commands)
+			c.hit(v, args[1], int64(cost), end, false)
+			c.round.commands[first].arg = int64(most)
+		}
 	}
 }
 

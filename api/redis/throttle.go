@@ -8,8 +8,10 @@ import (
 )
 
 var throttleVerbs = []verb{
-	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle, reply: replyCell},
-	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle, reply: replyCrab},
+	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle,
+		reply: replyThrottle(false)},
+	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle,
+		reply: replyThrottle(true)},
 	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, op: auth.Check, ofPolicy: true, read: readCheck, reply: replyCheck},
 }
 
@@ -77,36 +79,25 @@ func throttleOf(burst, count, period int64) (throttling, string) {
 	return throttling{burst, count, period, []policy.Limit{{Name: throttleLimit, Limit: l}}}, ""
 }
 
-// replyCell replies like redis-cell.
-func replyCell(b []byte, of []command, _ int) []byte {
-	d := &of[0].result.Decision
-	s, passes := binding(d), d.Allowed || of[0].flags&onlyLooks != 0
-	retry := int64(-1)
-	if !passes && d.RetryAfter != limit.Never {
-		retry = seconds(d.RetryAfter)
+// replyThrottle replies like redis-cell, or like throttlecrab: there 1 is allowed, the reset comes before the wait, and
+// no wait is 0.
+func replyThrottle(crab bool) func([]byte, []command, int) []byte {
+	return func(b []byte, of []command, _ int) []byte {
+		d := &of[0].result.Decision
+		s, passes := binding(d), d.Allowed || of[0].flags&onlyLooks != 0
+		retry, reset := int64(-1), seconds(untilReset(d, s))
+		if !passes {
+			retry = seconds(d.RetryAfter)
+		} else if crab {
+			retry = 0
+		}
+		if crab {
+			retry, reset = reset, retry
+		}
+		b = appendFlag(appendArray(b, 5), passes == crab)
+		b = appendInteger(appendInteger(b, int64(s.Quota)), int64(s.Left()))
+		return appendInteger(appendInteger(b, retry), reset)
 	}
-	b = appendArray(b, 5)
-	b = appendFlag(b, !passes)
-	b = appendInteger(b, int64(s.Quota))
-	b = appendInteger(b, int64(s.Left()))
-	b = appendInteger(b, retry)
-	return appendInteger(b, seconds(untilReset(d, s)))
-}
-
-// replyCrab replies like throttlecrab: 1 is allowed, the reset comes before the wait, and no wait is 0.
-func replyCrab(b []byte, of []command, _ int) []byte {
-	d := &of[0].result.Decision
-	s, passes := binding(d), d.Allowed || of[0].flags&onlyLooks != 0
-	retry := int64(0)
-	if !passes {
-		retry = seconds(d.RetryAfter)
-	}
-	b = appendArray(b, 5)
-	b = appendFlag(b, passes)
-	b = appendInteger(b, int64(s.Quota))
-	b = appendInteger(b, int64(s.Left()))
-	b = appendInteger(b, seconds(untilReset(d, s)))
-	return appendInteger(b, retry)
 }
 
 // untilReset returns the time from a decision until everything has come back.

@@ -182,7 +182,7 @@ func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
 // completed adds what a test leaves out: every caller may do everything, no key is hashed and no policy has a parent.
 func completed(c Config) Config {
 	if c.RequestTimeout == 0 {
-		c.RequestTimeout = 5 * time.Second
+		c.RequestTimeout = await.Patience
 	}
 	if c.Guard == nil {
 		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
@@ -261,7 +261,7 @@ func dialTLS(t *testing.T, s *Server) *client {
 
 func (c *client) send(text string) {
 	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(await.Patience))
+	c.conn.SetDeadline(time.Now().Add(5 * time.Minute)) // after the time limit of a call
 	if _, err := io.WriteString(c.conn, text); err != nil {
 		c.t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func (c *client) send(text string) {
 // reply reads one reply and formats it on one line.
 func (c *client) reply() string {
 	c.t.Helper()
-	c.conn.SetDeadline(time.Now().Add(await.Patience))
+	c.conn.SetDeadline(time.Now().Add(5 * time.Minute)) // after the time limit of a call
 	text, err := readReply(c.in)
 	if err != nil {
 		c.t.Fatalf("no reply: %v", err)
