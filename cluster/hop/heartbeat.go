@@ -3,6 +3,7 @@ package hop
 import (
 	"errors"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -45,4 +46,32 @@ func (p *heartbeat) send(frame []byte) error {
 	}
 	_, err := p.Write(sealFrame(frame))
 	return err
+}
+
+// write sends the frames that gather makes whenever it is woken, and beats with empty ones of this kind, until the end.
+func (p *heartbeat) write(kind frameKind, end, wake <-chan struct{}, gather func(frame []byte) []byte) error {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	var frame []byte
+	for {
+		select {
+		case <-end:
+			return nil
+		case <-beat.C:
+			if !p.alive() {
+				return errSilent
+			}
+			frame = beginFrame(frame, kind)
+		case <-wake:
+			// Callers woken by one frame of answers are about to ask again, and other calls of one frame are about to be
+			// answered: let them, and send what comes together.
+			runtime.Gosched()
+			if frame = gather(frame); len(frame) == frameHead+1 {
+				continue // all calls were given up
+			}
+		}
+		if err := p.send(frame); err != nil {
+			return err
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -198,35 +197,8 @@ func (l *link) run(closing context.Context, dial func(context.Context, string) (
 		}
 		conn.Close()
 	})
-	l.end(l.write(conn))
+	l.end(conn.write(frameCalls, l.gone, l.wake, l.gather))
 	others.Wait()
-}
-
-// write sends what is queued, and beats, until the link ends.
-func (l *link) write(conn *heartbeat) error {
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
-	var frame []byte
-	for {
-		select {
-		case <-l.gone:
-			return nil
-		case <-beat.C:
-			if !conn.alive() {
-				return errSilent
-			}
-			frame = beginFrame(frame, frameCalls)
-		case <-l.wake:
-			// Callers woken by one frame of answers are about to ask again: let them, and send their calls together.
-			runtime.Gosched()
-			if frame = l.gather(frame); len(frame) == frameHead+1 {
-				continue // all calls were given up
-			}
-		}
-		if err := conn.send(frame); err != nil {
-			return err
-		}
-	}
 }
 
 // gather numbers the queued calls and puts them into one frame, as far as they fit and may leave.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
 	s.fewer = sync.NewCond(&s.mu)
 	s.calls, s.cancel = context.WithCancel(context.Background())
 	var others sync.WaitGroup
-	others.Go(func() { s.end(s.write()) })
+	others.Go(func() { s.end(s.conn.write(frameAnswers, s.gone, s.wake, s.gather)) })
 	others.Go(func() { s.drain(ctx) })
 	s.end(s.read())
 	others.Wait()
@@ -204,33 +203,6 @@ func sizeOf(parts []answer) (bytes int) {
 func (s *server) post(parts []answer) {
 	s.outbox = append(s.outbox, parts...)
 	signal(s.wake)
-}
-
-// write sends answers, and beats, until the connection ends.
-func (s *server) write() error {
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
-	var frame []byte
-	for {
-		select {
-		case <-s.gone:
-			return nil
-		case <-beat.C:
-			if !s.conn.alive() {
-				return errSilent
-			}
-			frame = beginFrame(frame, frameAnswers)
-		case <-s.wake:
-			// Other calls of the same frame are about to be answered: let them finish, and send the answers together.
-			runtime.Gosched()
-			if frame = s.gather(frame); len(frame) == frameHead+1 {
-				continue
-			}
-		}
-		if err := s.conn.send(frame); err != nil {
-			return err
-		}
-	}
 }
 
 // gather puts the outbox into one frame, as far as it fits. Goodbye follows when the outbox is empty.
