@@ -1,9 +1,10 @@
 package gossip
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // check reports whether a formation is valid for a cluster.
@@ -27,55 +28,29 @@ func (f *Formation) check(cluster string) error {
 	return nil
 }
 
-// appendFormation writes
+// code is one pass over
 //
 //	shards uvarint, replicas uvarint, count uvarint, count x { same uvarint, text }
 //
 // For each founder, same is the length of the prefix that its id shares with the previous id, and text is the rest: ids
-// of one cluster often differ by a number at the end. Cluster and Go are encoded elsewhere.
-func appendFormation(b []byte, f *Formation) []byte {
-	b = binary.AppendUvarint(b, uint64(f.Shards))
-	b = binary.AppendUvarint(b, uint64(f.Replicas))
-	b = binary.AppendUvarint(b, uint64(len(f.Founders)))
+// of one cluster often differ by a number at the end. Cluster and Go are encoded elsewhere. The caller has to check
+// what was read.
+func (f *Formation) code(c *codec.Codec) {
+	codec.Uint(c, &f.Shards, math.MaxUint32)
+	codec.Uint(c, &f.Replicas, math.MaxInt32)
 	last := ""
-	for _, node := range f.Founders {
+	codec.List(c, &f.Founders, math.MaxInt, func(node *string) {
 		same := 0
-		for same < min(len(last), len(node)) && last[same] == node[same] {
+		for same < min(len(last), len(*node)) && last[same] == (*node)[same] {
 			same++
 		}
-		b = appendText(binary.AppendUvarint(b, uint64(same)), node[same:])
-		last = node
-	}
-	return b
-}
-
-// cutFormation reads the output of appendFormation from the front of b. The caller still has to check the founders.
-func cutFormation(b []byte, f *Formation) (rest []byte, err error) {
-	var shards, replicas, count uint64
-	for _, field := range []struct {
-		value *uint64
-		most  uint64
-	}{{&shards, math.MaxUint32}, {&replicas, math.MaxInt32}, {&count, uint64(len(b) / 2)}} {
-		v, n := binary.Uvarint(b)
-		if n <= 0 || v > field.most {
-			return nil, errMetaCut
+		rest := (*node)[same:]
+		codec.Uint(c, &same, uint64(len(last)))
+		if c.Text(&rest); len(rest) > nodeBytesMax {
+			c.Fail()
 		}
-		*field.value, b = v, b[n:]
-	}
-	f.Shards, f.Replicas = uint32(shards), int(replicas)
-	last := ""
-	for range count {
-		same, n := binary.Uvarint(b)
-		if n <= 0 || same > uint64(len(last)) {
-			return nil, errMetaCut
+		if last = last[:same] + rest; c.Reading() {
+			*node = last
 		}
-		size, m := binary.Uvarint(b[n:])
-		if m <= 0 || size > nodeBytesMax || size > uint64(len(b)-n-m) {
-			return nil, errMetaCut
-		}
-		end := n + m + int(size)
-		last = last[:same] + string(b[n+m:end])
-		f.Founders, b = append(f.Founders, last), b[end:]
-	}
-	return b, nil
+	})
 }

@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // metaFormat is the first byte of a node's meta. Later formats may only append fields: a reader takes the fields that
@@ -45,24 +46,24 @@ type meta struct {
 // formation}, each text as its length and its bytes. It fails if that is more than memberlist carries, because
 // memberlist would panic.
 func (m *meta) encode() ([]byte, error) {
-	f := m.formation
-	b := []byte{metaFormat, flagIf(m.leaving, metaLeaving) | flagIf(f != nil, metaForming) | flagIf(f != nil && f.Go, metaGo)}
-	for _, text := range []string{m.cluster, m.peerAddr, m.apiAddr, m.zone, m.version} {
-		if !isText(text) {
-			return nil, fmt.Errorf("gossip: %.80q is longer than %d bytes or not plain text", text, textBytesMax)
+	for _, text := range m.texts() {
+		if !isText(*text) {
+			return nil, fmt.Errorf("gossip: %.80q is longer than %d bytes or not plain text", *text, textBytesMax)
 		}
-		b = appendText(b, text)
 	}
 	if m.expect < 0 || m.expect > expectMax {
 		return nil, fmt.Errorf("bootstrap-expect: %d is not between 0 and %d", m.expect, expectMax)
 	}
-	b = binary.AppendUvarint(b, uint64(m.expect))
+	f := m.formation
 	if f != nil {
 		if err := f.check(m.cluster); err != nil {
 			return nil, err
 		}
-		b = appendFormation(b, f)
 	}
+	c := codec.Writer([]byte{metaFormat,
+		flagIf(m.leaving, metaLeaving) | flagIf(f != nil, metaForming) | flagIf(f != nil && f.Go, metaGo)})
+	m.code(&c)
+	b := c.Written()
 	switch {
 	case len(b) <= memberlist.MetaMaxSize:
 		return b, nil
@@ -82,61 +83,57 @@ func decodeMeta(b []byte) (meta, error) {
 	if len(b) < 2 || b[0] == 0 {
 		return meta{}, errors.New("gossip: the announcement is not that of a stint node")
 	}
-	format, flags, m := b[0], b[1], meta{leaving: b[1]&metaLeaving != 0}
-	b = b[2:]
-	for _, field := range []*string{&m.cluster, &m.peerAddr, &m.apiAddr, &m.zone, &m.version} {
-		text, rest, ok := cutText(b)
-		if !ok {
-			return meta{}, errMetaCut
+	flags := b[1]
+	m := meta{leaving: flags&metaLeaving != 0}
+	if flags&metaForming != 0 {
+		m.formation = &Formation{Go: flags&metaGo != 0}
+	}
+	c := codec.Reader(string(b[2:]))
+	if m.code(&c); c.Failed() {
+		return meta{}, errMetaCut
+	}
+	if f := m.formation; f != nil {
+		f.Cluster = m.cluster
+		if err := f.check(m.cluster); err != nil {
+			return meta{}, err
 		}
-		*field, b = text, rest
 	}
-	b, err := m.cutFounding(b, flags)
-	if err != nil {
-		return meta{}, err
-	}
-	if format <= metaFormat && len(b) > 0 {
-		return meta{}, fmt.Errorf("gossip: the announcement has %d bytes too many", len(b))
+	if b[0] <= metaFormat && !c.Whole() {
+		return meta{}, fmt.Errorf("gossip: the announcement has %d bytes too many", c.Left())
 	}
 	return m, nil
 }
 
-// cutFounding reads the number of expected nodes and the formation from the front of b.
-func (m *meta) cutFounding(b []byte, flags byte) (rest []byte, err error) {
-	expect, n := binary.Uvarint(b)
-	if n <= 0 || expect > expectMax {
-		return nil, errMetaCut
-	}
-	m.expect, b = int(expect), b[n:]
-	if flags&metaForming == 0 {
-		return b, nil
-	}
-	f := &Formation{Cluster: m.cluster, Go: flags&metaGo != 0}
-	if b, err = cutFormation(b, f); err != nil {
-		return nil, err
-	}
-	m.formation = f
-	return b, f.check(m.cluster)
+// texts lists the texts in their order.
+func (m *meta) texts() []*string {
+	return []*string{&m.cluster, &m.peerAddr, &m.apiAddr, &m.zone, &m.version}
 }
 
-// cutText reads the output of appendText from the front of b.
-func cutText(b []byte) (text string, rest []byte, ok bool) {
-	size, n := binary.Uvarint(b)
-	if n <= 0 || size > textBytesMax || size > uint64(len(b)-n) {
-		return "", nil, false
+// code is one pass over what follows the flags.
+func (m *meta) code(c *codec.Codec) {
+	for _, text := range m.texts() {
+		codeText(c, text)
 	}
-	end := n + int(size)
-	text = string(b[n:end])
-	return text, b[end:], isText(text)
+	codec.Uint(c, &m.expect, expectMax)
+	if m.formation != nil {
+		m.formation.code(c)
+	}
+}
+
+// codeText is a text. A reader takes none that isText rejects, and makes a copy.
+func codeText(c *codec.Codec, text *string) {
+	c.Text(text)
+	if c.Reading() {
+		if !isText(*text) {
+			c.Fail()
+		}
+		*text = strings.Clone(*text)
+	}
 }
 
 // isText rejects text that is too long or would garble a log or a terminal.
 func isText(text string) bool {
 	return len(text) <= textBytesMax && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // flagIf returns bit if b is true, else 0.

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stint-io/stint/shard/codec"
 )
 
 var sampleMeta = meta{leaving: true, cluster: "c1", peerAddr: "node-1:7401", apiAddr: "[::1]:7400", zone: "z",
@@ -132,4 +134,10 @@ func FuzzMeta(f *testing.F) {
 			t.Fatalf("%+v came back as %+v, %v", m, same, err)
 		}
 	})
+}
+
+func appendText(b []byte, text string) []byte {
+	c := codec.Writer(b)
+	c.Text(&text)
+	return c.Written()
 }
