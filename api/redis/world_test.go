@@ -185,7 +185,8 @@ func completed(c Config) Config {
 		c.RequestTimeout = await.Patience
 	}
 	if c.Guard == nil {
-		c.Guard, c.Port = auth.Unguarded(), auth.Loopback
+		c.Guard, c.Port = auth.NewGuard(nil), auth.Loopback
+		c.Guard.Learn(&auth.Set{Known: true}) // of a cluster without tokens
 	}
 	if c.Keys == nil { // as by any policies
 		c.Keys = func(string) (*keyhash.Namespace, uint64, *shard.Error) { return nil, math.MaxUint64, nil }

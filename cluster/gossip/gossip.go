@@ -288,31 +288,17 @@ func (g *Gossip) SetCluster(id string) error {
 func (g *Gossip) Announce(f Formation) error {
 	g.announce.Lock()
 	defer g.announce.Unlock()
-	self, err := g.forming(f)
-	if err != nil {
+	self := g.callbacks.members.selfMeta()
+	if foreign(self.cluster, f.Cluster) {
+		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot found %q", self.cluster, f.Cluster)
+	}
+	f.Founders = slices.Clone(f.Founders)
+	self.cluster, self.formation = f.Cluster, &f
+	if _, err := self.encode(); err != nil {
 		return err
 	}
 	g.become(self)
 	return nil
-}
-
-// Fits returns the error that Announce would return. Call it before the formation is kept on disk, because a kept
-// formation stays.
-func (g *Gossip) Fits(f Formation) error {
-	_, err := g.forming(f)
-	return err
-}
-
-// forming returns the meta of this node with a formation.
-func (g *Gossip) forming(f Formation) (self meta, err error) {
-	self = g.callbacks.members.selfMeta()
-	if foreign(self.cluster, f.Cluster) {
-		return meta{}, fmt.Errorf("gossip: this node belongs to cluster %q and cannot found %q", self.cluster, f.Cluster)
-	}
-	f.Founders = slices.Clone(f.Founders)
-	self.cluster, self.formation = f.Cluster, &f
-	_, err = self.encode()
-	return self, err
 }
 
 // AnnounceOwner announces that this node opened a shard, with an epoch.

@@ -30,15 +30,6 @@ const (
 	Unknown
 )
 
-// String implements fmt.Stringer.
-func (k ChangeKind) String() string {
-	names := []string{"", "add learner", "promote", "remove", "transfer away", "record voter", "record gone", "stray", "unknown"}
-	if k <= 0 || int(k) >= len(names) {
-		return "unknown change"
-	}
-	return names[k]
-}
-
 // Change is one step of a leader.
 type Change struct {
 	Kind   ChangeKind

@@ -752,3 +752,35 @@ func (w *planWorld) wipe(n *planNode, suspect bool) {
 		s.Broken = true
 	}
 }
+
+// ReplicaOf returns a node's newest replica of a shard, or nil if it has none. A node has two while a lost one waits to
+// be removed. The result points into the table.
+func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
+	var newest *Replica
+	if g := t.Group(id); g != nil {
+		for i := range g.Replicas {
+			if r := &g.Replicas[i]; r.Node == node && (newest == nil || r.Number > newest.Number) {
+				newest = r
+			}
+		}
+	}
+	return newest
+}
+
+// String implements fmt.Stringer.
+func (k ChangeKind) String() string {
+	names := []string{"", "add learner", "promote", "remove", "transfer away", "record voter", "record gone", "stray", "unknown"}
+	if k <= 0 || int(k) >= len(names) {
+		return "unknown change"
+	}
+	return names[k]
+}
+
+// String implements fmt.Stringer.
+func (k ActionKind) String() string {
+	names := []string{"", "create", "mark created", "open", "reopen", "mark lost", "close", "destroy"}
+	if k <= 0 || int(k) >= len(names) {
+		return "unknown"
+	}
+	return names[k]
+}

@@ -39,15 +39,6 @@ const (
 	Destroy
 )
 
-// String implements fmt.Stringer.
-func (k ActionKind) String() string {
-	names := []string{"", "create", "mark created", "open", "reopen", "mark lost", "close", "destroy"}
-	if k <= 0 || int(k) >= len(names) {
-		return "unknown"
-	}
-	return names[k]
-}
-
 // Action is one step of a node toward the table.
 type Action struct {
 	Kind   ActionKind

@@ -60,20 +60,6 @@ func (t *Table) Group(id shard.ID) *Group {
 	return &t.Groups[at]
 }
 
-// ReplicaOf returns a node's newest replica of a shard, or nil if it has none. A node has two while a lost one waits to
-// be removed. The result points into the table.
-func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
-	var newest *Replica
-	if g := t.Group(id); g != nil {
-		for i := range g.Replicas {
-			if r := &g.Replicas[i]; r.Node == node && (newest == nil || r.Number > newest.Number) {
-				newest = r
-			}
-		}
-	}
-	return newest
-}
-
 // Replica returns the replica of a shard with that node and number, or nil if it is not listed. The result points into
 // the table.
 func (t *Table) Replica(id shard.ID, node string, number uint64) *Replica {

@@ -176,8 +176,10 @@ func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { 
 // serve puts the cluster behind an address.
 func (f *fakeCluster) serve(t *testing.T) (addr string) {
 	t.Helper()
+	guard := auth.NewGuard(nil)
+	guard.Learn(&auth.Set{Known: true}) // of a cluster without tokens
 	server := httptest.NewServer(api.New(api.Config{Decider: f, Cluster: f, Secrets: f.secrets, Revision: f.inForce,
-		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(), Guard: auth.Unguarded(), Port: auth.Loopback,
+		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(), Guard: guard, Port: auth.Loopback,
 		Logger: slog.New(slog.DiscardHandler), RequestTimeout: 2 * time.Minute,
 		Keys: func(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, nil }}))
 	t.Cleanup(server.Close)
