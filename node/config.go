@@ -26,60 +26,57 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Config configures a node. Zero values are documented; Start fills in the defaults.
+// Config configures a node. The first fields are the flags of stint serve that a node takes as they are; Start fills in
+// their defaults where they are 0, but for those of traces and of LogSlow, which are off then.
 type Config struct {
-	DataDir    string // the node's own, shared with no other; required
-	NodeID     string // "": the one kept in the data dir, or a new one
-	APIAddr    string // "": 127.0.0.1:7400
-	GRPCAddr   string // a second port, for gRPC alone; "": none
-	PeerAddr   string // "": 127.0.0.1:7401
-	GossipAddr string // "": 127.0.0.1:7402
-	RedisAddr  string // "": the Redis protocol is not served
-	// host names by which clients reach the API, besides addresses and names without a dot; .SUFFIX: all names below
-	APIHosts  []string
-	Advertise string // host that other nodes dial; "": that of the addresses above
-	Zone      string
-	Version   string // of this build, for display
+	// DataDir is required.
+	DataDir         string   `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
+	NodeID          string   `help:"Default: the one kept in the data directory." placeholder:"ID" env:"STINT_NODE_ID"`
+	APIAddr         string   `help:"Where clients connect." default:"127.0.0.1:7400" env:"STINT_API_ADDR"`
+	GRPCAddr        string   `name:"grpc-addr" help:"A second port for gRPC alone, which costs less there. Default: none." placeholder:"HOST:PORT" env:"STINT_GRPC_ADDR"`
+	PeerAddr        string   `help:"Where other nodes connect." default:"127.0.0.1:7401" env:"STINT_PEER_ADDR"`
+	GossipAddr      string   `help:"Where nodes find each other, TCP and UDP." default:"127.0.0.1:7402" env:"STINT_GOSSIP_ADDR"`
+	Join            []string `help:"Nodes to join, or names that stand for several." placeholder:"HOST:PORT" env:"STINT_JOIN"`
+	BootstrapExpect int      `help:"Nodes that found the cluster together. With --join and 1, the node joins and founds nothing." default:"1" env:"STINT_BOOTSTRAP_EXPECT"`
+	Shards          int      `help:"Slices of the key space; read when the cluster is created." default:"1" env:"STINT_SHARDS"`
+	Replicas        int      `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
+	// PoliciesFile is "" for no policies, or those of Dev.
+	PoliciesFile   string        `name:"policies" help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
+	RedisAddr      string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
+	APIHosts       []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API; .svc.cluster.local stands for all names that end so." placeholder:"NAME" env:"STINT_API_HOSTS"`
+	AdminTokenFile string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
+	RequestTimeout time.Duration `hidden:"" help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
+	Advertise      string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
+	Zone           string        `help:"Where this node stands." env:"STINT_ZONE"`
+	// ClusterKeyFile has a peer.ClusterKey; without it, see mayBeJoined.
+	ClusterKeyFile string        `name:"cluster-key" help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
+	ReplaceAfter   time.Duration `hidden:"" help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
+	AcceptTime     bool          `hidden:"" help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
+	TraceOTLP      string        `name:"trace-otlp" help:"Collector of traces, which speaks OTLP over HTTP, as in http://localhost:4318. Default: nothing is traced." placeholder:"URL" env:"STINT_TRACE_OTLP"`
+	TraceRatio     float64       `hidden:"" help:"Share of the calls that are traced, 0 to 1, among those whose callers do not say." default:"0.01" env:"OTEL_TRACES_SAMPLER_ARG"`
+	TraceDenials   float64       `hidden:"" help:"Share of those that were denied among the rest, 0 to 1." default:"0" env:"STINT_TRACE_DENIALS"`
+	TestClock      bool          `hidden:"" help:"With --dev: tests move the clock by stint.test.v1.TestClock/Advance." env:"STINT_TEST_CLOCK"`
+	// Dev takes policy/dev.yaml when there is no PoliciesFile, and admits no other nodes.
+	Dev     bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
+	LogSlow time.Duration `hidden:"" help:"Calls that take as long are logged, as those that fail are; 0: none." default:"1s" env:"STINT_LOG_SLOW"`
 
-	Join []string // seeds, host:port
-	// nodes that found a cluster together; 0: 1. With Join set and 1, the node joins and founds nothing
-	BootstrapExpect int
-
-	Shards       int           // 0: 4; used when the cluster is created
-	Replicas     int           // 0: 3; likewise
-	PoliciesFile string        // likewise; "": no policies, or those of Dev
-	ReplaceAfter time.Duration // 0: 5 min; how long a node may be silent before its replicas are rebuilt elsewhere
-
-	ClientTLS *clienttls.Files // nil: the ports of clients in plaintext
-
-	ClusterKeyFile string // peer.ClusterKey; created if it is missing, on loopback; "": see mayBeJoined
-	// certificates for the peer port, where the cluster key then counts nothing; nil: there are none
-	PeerTLS       *peer.TLS
-	InsecurePeers bool // allows plaintext peers off loopback too
-	// allows the client ports off loopback without TLS too, where anybody may do everything until there is a token
-	InsecureAPI bool
-	// AdminTokenFile is a file with a token that may do everything. It is the cluster's first one, if there is none yet.
-	AdminTokenFile string
-	adminToken     *auth.Record // read from it; nil: none was given
-
+	Version   string           `kong:"-"` // of this build, for display
+	ClientTLS *clienttls.Files `kong:"-"` // nil: the ports of clients in plaintext
+	// PeerTLS has the certificates for the peer port, where the cluster key then counts nothing; nil: there are none.
+	PeerTLS       *peer.TLS `kong:"-"`
+	InsecurePeers bool      `kong:"-"` // allows plaintext peers off loopback too
+	// InsecureAPI allows the client ports off loopback without TLS too, where anybody may do everything until there is a
+	// token.
+	InsecureAPI bool `kong:"-"`
 	// SinkAllow are networks whose addresses sinks, and the keys of gates, may have besides those of the Internet.
-	SinkAllow []netip.Prefix
+	SinkAllow   []netip.Prefix       `kong:"-"`
+	DecisionLog *decisions.LogConfig `kong:"-"` // the node completes it; nil: decisions are not logged
+	Logger      *slog.Logger         `kong:"-"`
+	LogLevel    *slog.LevelVar       `kong:"-"` // of the Logger, which the API may change; nil: it may not
+	World       World                `kong:"-"`
 
-	RequestTimeout time.Duration        // 0: 5 s; for calls without a deadline
-	Dev            bool                 // uses policy/dev.yaml when there is no PoliciesFile, and admits no other nodes
-	TestClock      bool                 // tests move the clock through the API; only with Dev and on loopback
-	DecisionLog    *decisions.LogConfig // the node completes it; nil: decisions are not logged
-	AcceptTime     bool                 // lets shard time step more than 24 h past the last stamp
-	Logger         *slog.Logger
-	World          World
-
-	TraceOTLP    string         // URL of the collector of traces; "": nothing is followed
-	TraceRatio   float64        // the share of the calls without a traceparent that are followed, 0 to 1
-	TraceDenials float64        // the same of those that were denied among the rest
-	LogSlow      time.Duration  // calls that take as long are logged; 0: none are
-	LogLevel     *slog.LevelVar // of the Logger, which the API may change; nil: it may not
-
-	testClock *testClock // nil: TestClock is false
+	adminToken *auth.Record // read from AdminTokenFile; nil: none was given
+	testClock  *testClock   // nil: TestClock is false
 }
 
 // World replaces parts of the machine, for simulations. Its zero value is the machine.

@@ -20,40 +20,16 @@ import (
 // serveCommand has the flags listed in docs/operations.md. Each has an environment variable and a config key of the
 // same name. The help omits rare ones (hidden).
 type serveCommand struct {
-	Config          string        `help:"YAML file with a key for each flag." placeholder:"FILE" env:"STINT_CONFIG"`
-	DataDir         string        `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
-	NodeID          string        `help:"Default: the one kept in the data directory." placeholder:"ID" env:"STINT_NODE_ID"`
-	APIAddr         string        `help:"Where clients connect." default:"127.0.0.1:7400" env:"STINT_API_ADDR"`
-	GRPCAddr        string        `name:"grpc-addr" help:"A second port for gRPC alone, which costs less there. Default: none." placeholder:"HOST:PORT" env:"STINT_GRPC_ADDR"`
-	PeerAddr        string        `help:"Where other nodes connect." default:"127.0.0.1:7401" env:"STINT_PEER_ADDR"`
-	GossipAddr      string        `help:"Where nodes find each other, TCP and UDP." default:"127.0.0.1:7402" env:"STINT_GOSSIP_ADDR"`
-	Join            []string      `help:"Nodes to join, or names that stand for several." placeholder:"HOST:PORT" env:"STINT_JOIN"`
-	BootstrapExpect int           `help:"Nodes that found the cluster together. With --join and 1, the node joins and founds nothing." default:"1" env:"STINT_BOOTSTRAP_EXPECT"`
-	Shards          int           `help:"Slices of the key space; read when the cluster is created." default:"1" env:"STINT_SHARDS"`
-	Replicas        int           `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
-	Policies        string        `help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
-	RedisAddr       string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
-	APIHosts        []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API; .svc.cluster.local stands for all names that end so." placeholder:"NAME" env:"STINT_API_HOSTS"`
-	APICert         string        `name:"api-cert" help:"Certificate for clients, followed by those that lead to its authority: all ports for clients then speak TLS." placeholder:"FILE" env:"STINT_API_CERT"`
-	APIKey          string        `name:"api-key" help:"Its key." placeholder:"FILE" env:"STINT_API_KEY"`
-	APIClientCA     string        `name:"api-client-ca" help:"Authorities whose certificates give clients a role, by the URI stint://role/NAME." placeholder:"FILE" env:"STINT_API_CLIENT_CA"`
-	Insecure        bool          `help:"Allow plaintext off loopback: clients, who may then do everything until there is a token, and the nodes of a cluster without --cluster-key." env:"STINT_INSECURE"`
-	AdminTokenFile  string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
-	RequestTimeout  time.Duration `hidden:"" help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
-	SinkAllow       []string      `name:"sink-allow" hidden:"" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
-	Advertise       string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
-	Zone            string        `help:"Where this node stands." env:"STINT_ZONE"`
-	ClusterKey      string        `help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
-	PeerCert        string        `help:"Beside --cluster-key, which is for gossip alone then: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
-	PeerKey         string        `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
-	PeerCA          string        `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
-	ReplaceAfter    time.Duration `hidden:"" help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
-	AcceptTime      bool          `hidden:"" help:"Let shard time step more than 24 h forward from where it stopped." env:"STINT_ACCEPT_TIME"`
-	TraceOTLP       string        `name:"trace-otlp" help:"Collector of traces, which speaks OTLP over HTTP, as in http://localhost:4318. Default: nothing is traced." placeholder:"URL" env:"STINT_TRACE_OTLP"`
-	TraceRatio      float64       `hidden:"" help:"Share of the calls that are traced, 0 to 1, among those whose callers do not say." default:"0.01" env:"OTEL_TRACES_SAMPLER_ARG"`
-	TraceDenials    float64       `hidden:"" help:"Share of those that were denied among the rest, 0 to 1." default:"0" env:"STINT_TRACE_DENIALS"`
-	TestClock       bool          `hidden:"" help:"With --dev: tests move the clock by stint.test.v1.TestClock/Advance." env:"STINT_TEST_CLOCK"`
-	Dev             bool          `help:"Try it: one node, example policies, and what to type." env:"STINT_DEV"`
+	ConfigFile  string `name:"config" help:"YAML file with a key for each flag." placeholder:"FILE" env:"STINT_CONFIG"`
+	node.Config `embed:""`
+	APICert     string   `name:"api-cert" help:"Certificate for clients, followed by those that lead to its authority: all ports for clients then speak TLS." placeholder:"FILE" env:"STINT_API_CERT"`
+	APIKey      string   `name:"api-key" help:"Its key." placeholder:"FILE" env:"STINT_API_KEY"`
+	APIClientCA string   `name:"api-client-ca" help:"Authorities whose certificates give clients a role, by the URI stint://role/NAME." placeholder:"FILE" env:"STINT_API_CLIENT_CA"`
+	Insecure    bool     `help:"Allow plaintext off loopback: clients, who may then do everything until there is a token, and the nodes of a cluster without --cluster-key." env:"STINT_INSECURE"`
+	SinkAllow   []string `name:"sink-allow" hidden:"" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
+	PeerCert    string   `help:"Beside --cluster-key, which is for gossip alone then: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
+	PeerKey     string   `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
+	PeerCA      string   `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
 	logFlags
 	decisionLogFlags
 }
@@ -222,7 +198,7 @@ const peerAddrDefault = "127.0.0.1:7401"
 // operator announces other nodes by --peer-addr, --join or --bootstrap-expect.
 func (c *serveCommand) insecurePeers() bool {
 	isToBeJoined := len(c.Join) > 0 || c.BootstrapExpect > 1 || c.PeerAddr != peerAddrDefault
-	return c.Insecure && c.ClusterKey == "" && c.PeerCert == "" && isToBeJoined
+	return c.Insecure && c.ClusterKeyFile == "" && c.PeerCert == "" && isToBeJoined
 }
 
 // triesImage reports whether a user is trying the image: its environment makes the node listen for every client that
@@ -231,41 +207,10 @@ func (c *serveCommand) insecurePeers() bool {
 func (c *serveCommand) triesImage() bool { return c.Dev && c.APIAddr == os.Getenv("STINT_API_ADDR") }
 
 func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
-	sinkAllow, _ := c.sinkAllow() // refuse has validated it
-	config := node.Config{
-		DataDir:         dataDir,
-		NodeID:          c.NodeID,
-		APIAddr:         c.APIAddr,
-		GRPCAddr:        c.GRPCAddr,
-		PeerAddr:        c.PeerAddr,
-		GossipAddr:      c.GossipAddr,
-		RedisAddr:       c.RedisAddr,
-		APIHosts:        c.APIHosts,
-		InsecureAPI:     c.Insecure || c.triesImage(),
-		AdminTokenFile:  c.AdminTokenFile,
-		SinkAllow:       sinkAllow,
-		Advertise:       c.Advertise,
-		Zone:            c.Zone,
-		Version:         version(),
-		Join:            c.Join,
-		BootstrapExpect: c.BootstrapExpect,
-		Shards:          c.Shards,
-		Replicas:        c.Replicas,
-		PoliciesFile:    c.Policies,
-		ReplaceAfter:    c.ReplaceAfter,
-		ClusterKeyFile:  c.ClusterKey,
-		InsecurePeers:   c.insecurePeers(),
-		RequestTimeout:  c.RequestTimeout,
-		Dev:             c.Dev,
-		AcceptTime:      c.AcceptTime,
-		TestClock:       c.TestClock,
-		TraceOTLP:       c.TraceOTLP,
-		TraceRatio:      c.TraceRatio,
-		TraceDenials:    c.TraceDenials,
-		LogSlow:         c.LogSlow,
-		Logger:          logger,
-		World:           node.World{Now: now},
-	}
+	config := c.Config
+	config.DataDir, config.Version, config.Logger, config.World.Now = dataDir, version(), logger, now
+	config.SinkAllow, _ = c.sinkAllow() // refuse has validated it
+	config.InsecureAPI, config.InsecurePeers = c.Insecure || c.triesImage(), c.insecurePeers()
 	if c.APICert != "" {
 		config.ClientTLS = &clienttls.Files{Cert: c.APICert, Key: c.APIKey, ClientCA: c.APIClientCA}
 	}

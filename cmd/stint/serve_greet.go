@@ -20,7 +20,7 @@ func (c *serveCommand) greet(w io.Writer, addr, redis string, took time.Duration
 	if redis != "" {
 		fmt.Fprintf(w, "and to clients of Redis at %s\n", dialable(redis))
 	}
-	if !c.Dev || c.Policies != "" || c.APICert != "" {
+	if !c.Dev || c.PoliciesFile != "" || c.APICert != "" {
 		return
 	}
 	flag := ""

@@ -3,14 +3,12 @@ package main
 import (
 	"io"
 	"log/slog"
-	"time"
 )
 
 // logFlags are the flags of serve about its log.
 type logFlags struct {
-	LogFormat string        `help:"text (logfmt) or json." enum:"text,json" default:"text" env:"STINT_LOG_FORMAT"`
-	LogLevel  string        `help:"debug, info, warn or error; stint cluster log-level changes it while the node runs." enum:"debug,info,warn,error" default:"info" env:"STINT_LOG_LEVEL"`
-	LogSlow   time.Duration `hidden:"" help:"Calls that take as long are logged, as those that fail are; 0: none." default:"1s" env:"STINT_LOG_SLOW"`
+	LogFormat string `help:"text (logfmt) or json." enum:"text,json" default:"text" env:"STINT_LOG_FORMAT"`
+	LogLevel  string `help:"debug, info, warn or error; stint cluster log-level changes it while the node runs." enum:"debug,info,warn,error" default:"info" env:"STINT_LOG_LEVEL"`
 }
 
 // logger returns the log of a node, and its level, which may be changed later.
