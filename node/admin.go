@@ -165,24 +165,17 @@ func (a *admin) RemoveNode(ctx context.Context, node string) error {
 
 // SetShards implements api.ClusterAdmin.
 func (a *admin) SetShards(ctx context.Context, shards uint32) error {
-	if !a.view.hasTable() {
-		return errNoTable
-	}
-	err := a.view.table.update(ctx, nil, func(now known[placement.Table]) (*placement.Table, error) {
-		return now.value.ApplyWanted(shards), nil
-	})
-	a.tellOthers()
-	return err
+	return a.change(ctx, "", func(t *placement.Table) (*placement.Table, error) { return t.ApplyWanted(shards), nil })
 }
 
-// change applies a change of a node to the table, which it reads first: by an old one, there might seem to be nothing
-// to change.
+// change applies a change to the table, of a listed node if it names one. It reads the table first: by an old one, there
+// might seem to be nothing to change.
 func (a *admin) change(ctx context.Context, node string, apply func(*placement.Table) (*placement.Table, error)) error {
 	if !a.view.hasTable() {
 		return errNoTable
 	}
 	err := a.view.table.update(ctx, nil, func(now known[placement.Table]) (*placement.Table, error) {
-		if now.value.Node(node) == nil {
+		if node != "" && now.value.Node(node) == nil {
 			return nil, shard.Invalidf("node_id", "no node is named %q; stint status lists them", node)
 		}
 		return apply(now.value)

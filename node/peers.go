@@ -11,7 +11,6 @@ import (
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -49,6 +48,15 @@ func (p *peers) join(port peer.Config, probe peer.HealthProbeConfig) (err error)
 	p.probe = peer.StartHealthProbe(probe)
 	close(p.joined)
 	return nil
+}
+
+// askNode asks a node over a connection of its own, which ends with ctx.
+func (p *peers) askNode(ctx context.Context, node string, q placement.Question) (report placement.Report, err error) {
+	err = p.onAsk(ctx, node, func(conn net.Conn) (err error) {
+		report, err = peer.Ask(conn, q)
+		return err
+	})
+	return report, err
 }
 
 // onAsk holds a conversation with a node over a connection of its own, which ends with ctx.
@@ -205,14 +213,8 @@ func (p *peers) isReady(node string) bool {
 
 // member is the last report of a group's member, by its name; nil if its node does not answer, or does not have it.
 func (p *peers) member(id shard.ID, name string) *placement.ReplicaReport {
-	report := p.reports()[nodeOf(name)]
-	for i := range report.Replicas {
-		r := &report.Replicas[i]
-		if r.Shard == id && (raftfsm.Replica{Shard: id, Number: r.Number}).Name(report.Node) == name {
-			return r
-		}
-	}
-	return nil
+	r, _, _ := placement.ParseName(name)
+	return replicaIn(p.reports()[r.Node], id, r.Number)
 }
 
 // isSound reports whether a member of a group, by its name, answers and could decide.

@@ -3,12 +3,10 @@ package node
 import (
 	"context"
 	"log/slog"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 )
 
@@ -93,11 +91,7 @@ func (s *succession) ask(ctx context.Context, dead string, own []placement.Survi
 		if node == s.node || node == dead {
 			return
 		}
-		var report placement.Report
-		err := s.peers.onAsk(ctx, node, func(conn net.Conn) (err error) {
-			report, err = peer.Ask(conn, placement.Question{Died: dead})
-			return err
-		})
+		report, err := s.peers.askNode(ctx, node, placement.Question{Died: dead})
 		if err != nil {
 			return
 		}

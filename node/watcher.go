@@ -41,7 +41,7 @@ type followed struct {
 func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions.Reader, missing func(nodes []string)) {
 	var following sync.WaitGroup
 	defer following.Wait()
-	all, news := make(map[string]*followed), make(chan struct{}, 1)
+	all, news := make(map[string]*followed), newNotifier()
 	tick := time.NewTicker(watchAgain)
 	defer tick.Stop()
 	var told []string
@@ -96,17 +96,14 @@ func (w *watcher) others() (nodes []string) {
 	return nodes
 }
 
-// follow has one node send its decisions, again and again, until ctx ends. news yields when that begins or ends.
+// follow has one node send its decisions, again and again, until ctx ends. It notifies news when that begins or ends.
 func (w *watcher) follow(
-	ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, one *followed, news chan<- struct{},
+	ctx context.Context, node string, f *decisions.Filter, into *decisions.Reader, one *followed, news notifier,
 ) {
 	tell := func(up bool) {
 		one.up.Store(up)
 		one.tried.Store(true)
-		select {
-		case news <- struct{}{}:
-		default:
-		}
+		news.notify()
 	}
 	for ctx.Err() == nil {
 		w.hear(ctx, node, f, into, func() { tell(true) })
