@@ -170,21 +170,11 @@ func (d *doctor) expires(ctx context.Context, t *trial) {
 			d.fine(expiry, "denied until its window ended and not after it, by the shard's own clock; nothing is left of its count")
 			return
 		}
-		if wait := min(t.ends.Sub(at), t.window/4); !sleep(ctx, wait) {
+		select {
+		case <-time.After(min(t.ends.Sub(at), t.window/4)):
+		case <-ctx.Done():
 			d.unknown(expiry, ctx.Err(), "give it longer: --wait")
 			return
 		}
-	}
-}
-
-// sleep waits, and returns false if the context ended first.
-func sleep(ctx context.Context, length time.Duration) bool {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
