@@ -73,11 +73,7 @@ func (c *Cluster) Storm(ctx context.Context, s Storm) (map[Fault]int, error) {
 		count: map[Fault]int{}}
 	w.blow(ctx)
 	c.links.Heal()
-	for i := range c.Len() {
-		if !c.Running(i) {
-			w.fail(c.Restart(i))
-		}
-	}
+	w.revive()
 	return w.count, errors.Join(w.errors...)
 }
 
@@ -112,7 +108,7 @@ func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	defer w.release(i)
 	if surprises := w.cluster.Surprises(); len(surprises) > 0 {
 		w.fail(errors.New(strings.Join(surprises, "; ")))
-		w.revive()
+		w.revive() // so that the storm can continue
 		return
 	}
 	w.mu.Lock()
@@ -129,7 +125,7 @@ func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// revive starts nodes that ended by themselves, so that the storm can continue after the error is recorded.
+// revive starts the nodes that do not run.
 func (w *weather) revive() {
 	for i := range w.cluster.Len() {
 		if !w.cluster.Running(i) {
