@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -78,26 +79,19 @@ func toMove(m *stintv1.StatusResponse) string {
 // printShards writes the shards with their slots as text, and the slots that move.
 func printShards(s streams, m *stintv1.StatusResponse) error {
 	fmt.Fprintf(s.out, "%s: %s to move\n\n", plural(m.WantedShards, "shard"), plural(m.SlotsToMove, "slot"))
-	shards := newTable(s)
-	fmt.Fprintln(shards, "SHARD\tOWNER\tSLOTS\tKEYS")
-	for _, d := range m.Shards {
-		if d.Name == systemShard {
-			continue
-		}
+	data := slices.DeleteFunc(slices.Clone(m.Shards), func(d *stintv1.Shard) bool { return d.Name == systemShard })
+	err := printTable(s, "SHARD\tOWNER\tSLOTS\tKEYS", data, func(d *stintv1.Shard) []any {
 		slots := uint32(0)
 		for _, r := range d.Slots {
 			slots += r.Last - r.First + 1
 		}
-		fmt.Fprintf(shards, "%s\t%s\t%d\t%d\n", d.Name, dash(d.Owner), slots, d.Keys)
-	}
-	if err := shards.Flush(); err != nil || len(m.SlotMoves) == 0 {
+		return []any{d.Name, dash(d.Owner), slots, d.Keys}
+	})
+	if err != nil || len(m.SlotMoves) == 0 {
 		return err
 	}
 	fmt.Fprintln(s.out)
-	moves := newTable(s)
-	fmt.Fprintln(moves, "MOVES\tFROM\tTO\tWAITS FOR")
-	for _, v := range m.SlotMoves {
-		fmt.Fprintf(moves, "slot %d\t%d\t%d\t%s\n", v.Slot, v.From, v.To, dash(v.Waits))
-	}
-	return moves.Flush()
+	return printTable(s, "MOVES\tFROM\tTO\tWAITS FOR", m.SlotMoves, func(v *stintv1.SlotMove) []any {
+		return []any{fmt.Sprintf("slot %d", v.Slot), v.From, v.To, dash(v.Waits)}
+	})
 }

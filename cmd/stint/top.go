@@ -108,17 +108,15 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 		}
 		fmt.Fprintf(s.out, "\n%s\n", topTitle(name, policies[name]))
 		delete(policies, name)
-		table := newTable(s)
-		fmt.Fprintln(table, "  KEY\tDECISIONS\tDENIED\tUNITS")
-		for _, k := range m.Keys[from:to] {
-			key := k.Key
+		err := printTable(s, "  KEY\tDECISIONS\tDENIED\tUNITS", m.Keys[from:to], func(k *stintv1.TopKey) []any {
+			key := "  " + k.Key
 			if k.Hashed {
-				key = "#" + key
+				key = "  #" + k.Key
 			}
-			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", key, estimate(k.Decisions, k.DecisionsError),
-				estimate(k.Denials, k.DenialsError), estimate(k.Units, k.UnitsError))
-		}
-		if err := table.Flush(); err != nil {
+			return []any{key, estimate(k.Decisions, k.DecisionsError), estimate(k.Denials, k.DenialsError),
+				estimate(k.Units, k.UnitsError)}
+		})
+		if err != nil {
 			return err
 		}
 		from = to
