@@ -67,8 +67,8 @@ func (s tokenService) create(ctx context.Context, who string, m *stintv1.CreateT
 	return &stintv1.CreateTokenResponse{Token: text}, nil
 }
 
-// stillThere takes a new record back if its maker has ended, of which this node may not have heard yet. So whoever ends
-// the maker finds the record when he looks for what it has made, or the record is taken back.
+// stillThere takes a new record back if its maker has ended, of which this node may not have heard yet. So a call that
+// ends the maker finds the record when it looks for what the maker has made, or the record is taken back.
 func (s tokenService) stillThere(ctx context.Context, r *auth.Record, who string) error {
 	records, err := s.tokens.Records(ctx)
 	if err != nil || hasRecord(records, r.Line[len(r.Line)-1]) { //mutant:ended-token-makes-one

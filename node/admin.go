@@ -48,7 +48,7 @@ func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, re
 		a.tellOthers()
 	}
 	if current.version > 0 {
-		if err := a.keep(ctx, current.document()); err != nil { // nobody has to wait for it
+		if err := a.keep(ctx, current.document()); err != nil { // the change need not wait for it
 			a.logger.Warn("the policies in force are replaced and not kept for a rollback", "version", current.version,
 				"error", err)
 		}

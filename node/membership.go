@@ -12,7 +12,7 @@ import (
 type Membership interface {
 	// Members lists the nodes that gossip knows, including this one.
 	Members() []gossip.Member
-	// Silent lists the known addresses at which nobody could be joined the last time.
+	// Silent lists the known addresses at which no node could be joined the last time.
 	Silent() []string
 	// SetCluster announces that this node belongs to a cluster. It fails if the node belongs to another one.
 	SetCluster(id string) error

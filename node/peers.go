@@ -95,7 +95,7 @@ func (p *peers) dialHop(ctx context.Context, node string) (net.Conn, error) {
 	return p.port.DialHop(ctx, node)
 }
 
-// ask asks the other nodes at once, so that news travels now. Before this node has joined there is nobody to ask.
+// ask asks the other nodes at once, so that news travels now. Before this node has joined there is no node to ask.
 func (p *peers) ask() {
 	if p.hasJoined() {
 		p.probe.Kick()

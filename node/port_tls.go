@@ -34,7 +34,7 @@ func (c *Config) announcedHost() string {
 	return cmp.Or(c.Advertise, host)
 }
 
-// noRoom is a TLS alert, internal_error: what a client hears whose connection does not fit, before any handshake.
+// noRoom is a TLS alert, internal_error: the answer to a connection that does not fit, before any handshake.
 var noRoom = []byte{21, 3, 3, 0, 2, 2, 80}
 
 // apiDoor is the listener of the API with its bound and TLS.

@@ -34,7 +34,7 @@ type reporter struct {
 	ports     *ports
 
 	survivors    func(dead string) []placement.Survivor
-	usesWanted   func() bool // whether somebody waits for the last uses of tokens
+	usesWanted   func() bool // whether a caller waits for the last uses of tokens
 	testClock    bool        // tests move the clock
 	machine      *machine
 	failingSinks func() map[string]string

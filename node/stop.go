@@ -12,8 +12,8 @@ import (
 // (lameDuckAlone), it only spares clients the doubt whether a request on a closed connection was counted.
 const lameDuck, lameDuckAlone = time.Second, 250 * time.Millisecond
 
-// lameDuckLeft is the same for a node that has left its cluster. Nobody waits for it, and nobody has told its load
-// balancer: one that looks at /readyz every two seconds, and believes the second look, must have time to. lingerMost
+// lameDuckLeft is the same for a node that has left its cluster. No operator waits for it, and its load balancer was
+// not told: one that looks at /readyz every two seconds, and believes the second look, must have time to. lingerMost
 // has to be longer.
 const lameDuckLeft = 5 * time.Second
 
