@@ -15,9 +15,8 @@ import (
 
 // Config configures an Actor. A zero value means the default named with the field.
 type Config struct {
-	MaxBatch    int // requests in one batch; 4,096
-	MaxInFlight int // entries under way; 1, because larger batches beat overlapping ones; at most 8 (R8)
-	SumEvery    int // entries between two sum entries; 4,096 (R12)
+	MaxBatch int // requests in one batch; 4,096
+	SumEvery int // entries between two sum entries; 4,096 (R12)
 	// IdleSum is the longest time between two sum entries; 10 s. An idle shard with much to sweep uses OpenEvery.
 	IdleSum    time.Duration
 	OpenEvery  time.Duration // how often a leader without an epoch tries to open one; 100 ms (R2c)
@@ -28,10 +27,9 @@ type Config struct {
 	MaxQueued      int // 65,536
 	MaxQueuedBytes int // an estimate: their keys, policies and ids, and a fixed sum for each; 64 MiB
 
-	// Room returns how much room there is for records, with so many bytes of them that are proposed and not installed
-	// yet. It is asked before each batch, while the state does not change, and must be cheap. nil: nothing bounds the
-	// records.
-	Room func(proposed int) shard.Room
+	// Room returns how much room there is for records. It is asked before each batch, while the state does not change, and
+	// must be cheap. nil sets no bound.
+	Room func() shard.Room
 
 	// Slots returns the table's shards of all slots, for those of which the shard has no record (shard.Stamp); nil: it has
 	// all. It must be cheap. A nil function means the same.
@@ -121,8 +119,6 @@ type Observer struct {
 
 func (c Config) withDefaults() Config {
 	setDefault(&c.MaxBatch, 4096)
-	setDefault(&c.MaxInFlight, 1)
-	c.MaxInFlight = min(c.MaxInFlight, 8)
 	setDefault(&c.MaxQueued, 1<<16)
 	setDefault(&c.MaxQueuedBytes, 64<<20)
 	setDefault(&c.SumEvery, 4096)
@@ -133,7 +129,7 @@ func (c Config) withDefaults() Config {
 		c.Stopped = func() *shard.Error { return nil }
 	}
 	if c.Room == nil {
-		c.Room = func(int) shard.Room { return shard.Room{} }
+		c.Room = func() shard.Room { return shard.Room{} }
 	}
 	if c.Slots == nil {
 		c.Slots = func() *slot.Map { return nil }
@@ -180,8 +176,8 @@ type Actor struct {
 	patience *time.Timer   // ends the wait of a batch
 	holding  bool          // a batch waits
 	payloads chan []byte   // to the proposer
-	outcomes chan outcome  // from the waiter
-	quiet    chan struct{} // of the Handover that waits for entries under way; may be nil
+	outcomes chan outcome  // from the proposer
+	quiet    chan struct{} // of the Handover that waits for the entry under way; may be nil
 	clock    clock         // shard time
 	own      ownTime       // the reference of an only voter
 	steps    steps         // of the machine's clock
@@ -214,8 +210,8 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		kill:      make(chan struct{}),
 		gone:      make(chan struct{}),
 		seq:       newSequencer(id, config),
-		payloads:  make(chan []byte, config.MaxInFlight),
-		outcomes:  make(chan outcome, config.MaxInFlight),
+		payloads:  make(chan []byte, 1),
+		outcomes:  make(chan outcome, 1),
 		handing:   make(chan struct{}, 1),
 		pauses:    make(chan chan struct{}),
 		resumes:   make(chan struct{}),
@@ -227,26 +223,16 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 	if config.Top != nil {
 		a.board = top.NewBoard(config.Top, config.Now().UnixMicro())
 	}
-	waits := make(chan func() (shard.Outcome, error), config.MaxInFlight)
-	a.goroutines.Go(func() { a.propose(waits) })
-	a.goroutines.Go(func() { a.await(waits) })
+	a.goroutines.Go(a.propose)
 	a.goroutines.Go(a.loop)
 	return a
 }
 
-// propose runs on the one goroutine that calls Replica.Propose, so that entries are in the log in the order of their
-// stamps.
-func (a *Actor) propose(waits chan<- func() (shard.Outcome, error)) {
-	defer close(waits)
+// propose runs on the one goroutine that calls Replica.Propose. It turns the outcome of each proposal into a message to
+// the loop.
+func (a *Actor) propose() {
 	for payload := range a.payloads {
-		waits <- a.replica.Propose(payload)
-	}
-}
-
-// await turns the outcomes of proposals into messages to the loop, oldest first.
-func (a *Actor) await(waits <-chan func() (shard.Outcome, error)) {
-	for wait := range waits {
-		o, err := wait()
+		o, err := a.replica.Propose(payload)()
 		a.outcomes <- outcome{o, err}
 	}
 }

@@ -57,7 +57,7 @@ func TestGateHoldsEveryAnswerUntilItsCommit(t *testing.T) {
 func TestRequestsGatherWhileEntriesAreUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
-		a := startActor(t, r, 1000, func(c *Config) { c.MaxInFlight = 1 })
+		a := startActor(t, r, 1000, nil)
 		synctest.Wait()
 		release := r.holdWaits(t)
 		answers := []<-chan shard.Result{submit(t, a, take(""))}
@@ -108,7 +108,7 @@ func TestNoRequestsNoResults(t *testing.T) {
 func TestCloseDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
-		a := startActor(t, r, 1000, func(c *Config) { c.MaxInFlight = 1 })
+		a := startActor(t, r, 1000, nil)
 		synctest.Wait()
 		release := r.holdWaits(t)
 		var answers []<-chan shard.Result
@@ -139,7 +139,7 @@ func TestCloseDrains(t *testing.T) {
 func TestCloseWithoutPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
-		a := startActor(t, r, 1000, func(c *Config) { c.MaxInFlight = 1 })
+		a := startActor(t, r, 1000, nil)
 		synctest.Wait()
 		release := r.holdWaits(t)
 		r.next(fakeFate{err: noOutcome})
@@ -253,19 +253,18 @@ func TestFailedProposalEndsTheEpoch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newFakeReplica()
-				a := startActor(t, r, 2, func(c *Config) { c.MaxInFlight = 2 })
+				a := startActor(t, r, 2, nil)
 				synctest.Wait()
 				release := r.holdWaits(t)
 				r.next(tt.fate)
 				failed := submit(t, a, take("me"))
 				synctest.Wait()
-				behind := submit(t, a, take("behind")) // its entry goes out before the first is known to have failed
+				behind := submit(t, a, take("behind")) // it waits until the first is known to have failed
 				synctest.Wait()
+				mustWait(t, behind, "an entry is under way")
 				release()
 				mustSay(t, <-failed, tt.says)
-				if lost := says(<-behind); tt.fate.lost && lost != notOwner || !tt.fate.lost && lost != "allowed" {
-					t.Fatalf("the entry behind it: %s", lost)
-				}
+				mustSay(t, <-behind, "allowed")
 				result := one(t, a, take("me"))
 				mustSay(t, result, "allowed")
 				if result.Decision.Replayed != (tt.after == "replayed") {
@@ -285,7 +284,7 @@ func TestFailedProposalEndsTheEpoch(t *testing.T) {
 func TestEpochEndsWhileABatchIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFakeReplica()
-		a := startActor(t, r, 1, func(c *Config) { c.MaxInFlight = 1 })
+		a := startActor(t, r, 1, nil)
 		synctest.Wait()
 		release := r.holdWaits(t)
 		r.next(fakeFate{}, fakeFate{lost: true, err: errNotOwner})

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -99,7 +98,7 @@ func TestFullShard(t *testing.T) {
 		r.adopt(policy.Revision{Version: 1, Text: lifetimeText(1000)})
 		a := startActor(t, r, 1000, func(c *Config) {
 			most := (r.state.Bytes()+1)*8/7 + 1 // full is an eighth less
-			c.Room = func(proposed int) shard.Room { return shard.Room{Used: shard.UseOf(r.state.Bytes()+proposed, most)} }
+			c.Room = func() shard.Room { return shard.Room{Used: shard.UseOf(r.state.Bytes(), most)} }
 			c.Observer.Full = func() { told++ }
 		})
 		mustSay(t, one(t, a, take("")), "allowed")
@@ -127,35 +126,6 @@ func TestFullShard(t *testing.T) {
 			t.Fatalf("told %d times more after the last refusal", told-4)
 		}
 	})
-}
-
-// Effects that are proposed and not yet installed count toward the memory cap.
-func TestOverlayCountsAsMemory(t *testing.T) {
-	var asked []int
-	room := func(proposed int) shard.Room { asked = append(asked, proposed); return shard.Room{} }
-	q := newSequencer(0, Config{Room: room}.withDefaults())
-	o, put := &q.overlay, func(key, value string) shard.Put {
-		return shard.Put{Key: key, Record: shard.Record{Value: []byte(value)}}
-	}
-	o.write(1, []shard.Put{put("a", "12345"), put("b", "12345")})
-	o.write(2, []shard.Put{put("a", "123"), {Key: "c"}})
-	for i, want := range []int{11, 5, 0} {
-		if q.view(shard.NewState(0)); asked[i] != want {
-			t.Fatalf("asked with %d bytes, must be %d", asked[i], want)
-		}
-		if len(o.byEntry) > 0 {
-			o.installed(uint64(3 - len(o.byEntry)))
-		}
-	}
-}
-
-// More than eight entries under way are not allowed.
-func TestMostInFlight(t *testing.T) {
-	for asked, want := range map[int]int{0: 1, 8: 8, 9: 8, 1000: 8} {
-		if got := (Config{MaxInFlight: asked}).withDefaults().MaxInFlight; got != want {
-			t.Errorf("%d in flight come to %d, must be %d", asked, got, want)
-		}
-	}
 }
 
 // Requests that wait in vain for an epoch are refused with the reason why the newest EpochOpen failed, and not as if
@@ -209,47 +179,4 @@ func TestObserver(t *testing.T) {
 			t.Fatalf("told of the epochs %v, must be one, 0, a newer one, 0", epochs)
 		}
 	})
-}
-
-// Proposed effects that are not yet installed count toward caps, once.
-func TestOverlayCountsTowardCaps(t *testing.T) {
-	set := policy.NewSet([]*policy.Policy{{Name: "p", Retention: policy.DefaultRetention,
-		Limits: []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 9}}}}})
-	o, state := newOverlay(), shard.NewState(0)
-	seen := view{overlay: &o, state: state}
-	if _, err := state.Install(shard.EncodeEpochOpen(0, 1, shard.LevelNewest), 1, 1); err != nil {
-		t.Fatal(err)
-	}
-	var payloads [][]byte
-	add := func(seq uint64, keys ...string) {
-		at := shard.Stamp{Position: shard.Position{Epoch: 1, Seq: seq}, Now: limit.Time(seq)}
-		var requests []shard.Request
-		for _, key := range keys {
-			requests = append(requests, shard.Request{Op: shard.Check, Namespace: "n", Entries: []shard.Entry{{Policy: "p", Key: key, Cost: 1}}})
-		}
-		_, puts := shard.Evaluate(seen, set, requests, at)
-		o.write(seq, puts)
-		payloads = append(payloads, shard.EncodeBatch(at, puts))
-	}
-	want := func(keys int) {
-		t.Helper()
-		if got := seen.Shares("n", "p"); got.Policy.Keys != keys || got.Namespace.Keys != keys || got.All.Keys != keys {
-			t.Errorf("%+v, want %d keys", got, keys)
-		}
-		if got := seen.Shares("n", "q"); got.Policy.Keys != 0 || got.Namespace.Keys != keys {
-			t.Errorf("another policy: %+v", got)
-		}
-	}
-	add(1, "a", "b")
-	want(2)
-	add(2, "b", "c")
-	want(3)
-	for i, payload := range payloads {
-		if _, err := state.Install(payload, uint64(2+i), 1); err != nil {
-			t.Fatal(err)
-		}
-		want(3)
-		o.installed(uint64(1 + i))
-		want(3)
-	}
 }

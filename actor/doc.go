@@ -1,10 +1,9 @@
 // Package actor is the single writer of a shard. It orders requests, stamps one time on a batch, evaluates it, proposes
 // its effects, and releases no answer before they are committed.
 //
-// It owns the mailbox, this node's open epoch, the sequence numbers in that epoch, the overlay of effects that are
-// proposed and not yet installed, the policies of the open epoch, and the output gate. All of these belong to the
-// sequencer, which has no goroutine and no channel; the Actor is the thin loop around it. Shard time belongs to the
-// Actor's clock.
+// It owns the mailbox, this node's open epoch, the sequence numbers in that epoch, the policies of the open epoch, and
+// the output gate. All of these belong to the sequencer, which has no goroutine and no channel; the Actor is the thin
+// loop around it. Shard time belongs to the Actor's clock.
 //
 // It does not know what a limit is (shard.Evaluate does), how an entry is replicated (Replica does), or where other
 // shards live.
@@ -18,8 +17,8 @@
 //
 // The number of an epoch is the Raft index of this node's EpochOpen. The epoch ends with the first proposal that is not
 // Installed, and as soon as this node notices that it no longer leads. Then the requests under way are answered
-// according to their outcome (unknown, or not applied) and the overlay is dropped. The next EpochOpen is proposed only
-// when no older proposal is under way.
+// according to their outcome (unknown, or not applied). The next EpochOpen is proposed only when no older proposal is
+// under way.
 //
 // Requests that still queue were never proposed. If this node does not lead, they are refused with that reason at once,
 // and a router asks another node. If it leads, they wait for the next epoch for 1.4 s. Then they are refused with the
@@ -30,10 +29,9 @@
 //
 // A batch is evaluated only under a policy.Revision that the shard's own log holds (X7). An epoch begins with the
 // revision that the log holds when it opens. When Config.Policies returns a newer version, an entry that adopts it goes
-// into the log first, on its own. Later batches are evaluated under it even before that entry is installed: if it never
-// is, no later entry is either. Adopted versions only grow: a node that knows older policies than the log parses the
-// log's text. If it cannot, because its program is too old, no epoch is open here (Observer.Unreadable). As long as
-// neither the shard nor its owner has policies, no epoch opens.
+// into the log first, on its own; later batches are evaluated under it. Adopted versions only grow: a node that knows
+// older policies than the log parses the log's text. If it cannot, because its program is too old, no epoch is open here
+// (Observer.Unreadable). As long as neither the shard nor its owner has policies, no epoch opens.
 //
 // Without Config.Policies requests are evaluated without policies: those of the system shard need none.
 //
@@ -62,8 +60,9 @@
 //
 // # Batches
 //
-// A batch consists of the requests that gathered while the previous entry was under way. An entry costs about the same
-// regardless of its content. So where commits take longer than they could, a batch waits briefly for the callers that
+// One entry of a shard is under way at a time (X9): a batch consists of the requests that gathered meanwhile, and is
+// evaluated on the state with that entry installed. Larger batches beat entries that overlap, as an entry costs about the
+// same regardless of its content. So where commits take longer than they could, a batch waits briefly for the callers that
 // were just answered: see pace for how long, and for which callers. The wait ends when they are back, after 10 ms at
 // the latest, when a caller's deadline requires it, and at once for a stop or a handover. Sum entries and adoptions go
 // out without such a wait, and a single caller never waits.
@@ -111,8 +110,8 @@
 //
 // # Memory
 //
-// Config.Room says how much of the memory for records is used, including effects under way, before a batch is evaluated
-// (shard/full.go says what is refused then). So a shard's excess is at most one batch. No record is dropped before its
+// Config.Room says how much of the memory for records is used, before a batch is evaluated (shard/full.go says what is
+// refused then). So a shard's excess is at most one batch. No record is dropped before its
 // time. Observer.Full reports it.
 //
 // # Top

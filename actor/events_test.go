@@ -28,7 +28,7 @@ func hasSink(name string) bool { return slices.Index(theNames, name)%2 == 0 }
 // eventsOf returns a list of a shard's events.
 func eventsOf(state *shard.State, list shard.EventList) (all []shard.Event, err error) {
 	for q := (shard.EventsQuery{List: list}); ; {
-		page, err := shard.ReadEvents(view{overlay: &overlay{}, state: state}, q)
+		page, err := shard.ReadEvents(state, q)
 		if err != nil {
 			return nil, err
 		}

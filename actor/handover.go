@@ -36,7 +36,7 @@ func (a *Actor) Handover(ctx context.Context, transfer func() error) error {
 	case <-quiet:
 		return transfer()
 	case <-ctx.Done():
-		return fmt.Errorf("proposals are still under way: %w", ctx.Err())
+		return fmt.Errorf("a proposal is still under way: %w", ctx.Err())
 	case <-a.gone:
 		return errDraining
 	}

@@ -164,7 +164,7 @@ func (a *Actor) tryOpen() {
 	a.payloads <- a.seq.openEpoch(now, wall)
 }
 
-// proposeBatches proposes as many entries as may be under way. With ending, a batch does not wait for more requests.
+// proposeBatches proposes the next entry, if none is under way. With ending, a batch does not wait for more requests.
 func (a *Actor) proposeBatches(ending bool) {
 	if a.config.Policies != nil {
 		a.seq.rules.learn(a.config.Policies())
@@ -177,7 +177,7 @@ func (a *Actor) proposeBatches(ending bool) {
 		}
 		a.replica.View(func(state *shard.State) { payload = a.seq.next(state, a.moved(a.clock.now(wall)), wall) })
 		if payload != nil {
-			a.payloads <- payload // has room for every entry that may be in flight
+			a.payloads <- payload // has room for the one entry in flight
 			a.countTop(wall)
 		}
 		a.noteEpoch(wall)

@@ -75,8 +75,7 @@ func (q *sequencer) nextAdoption(state *shard.State, now limit.Time, wall time.T
 	at := q.stamp(now)
 	before := q.rules.adopted.Set
 	q.rules.adopted = q.rules.known
-	puts := []shard.Put{shard.Adopt(view{overlay: &q.overlay, state: state}, before, q.rules.adopted, at)}
-	q.overlay.write(at.Seq, puts)
+	puts := []shard.Put{shard.Adopt(state, before, q.rules.adopted, at)}
 	q.propose(at, flight{adopts: q.rules.adopted.Version, began: wall})
 	q.sumDue--
 	return shard.EncodeBatch(at, puts)
@@ -84,9 +83,7 @@ func (q *sequencer) nextAdoption(state *shard.State, now limit.Time, wall time.T
 
 // readAdopted returns the policies in the log, as far as this replica has installed it.
 func (a *Actor) readAdopted() (version uint64, text []byte, err error) {
-	a.replica.View(func(state *shard.State) {
-		version, text, err = shard.Adopted(view{overlay: &a.seq.overlay, state: state})
-	})
+	a.replica.View(func(state *shard.State) { version, text, err = shard.Adopted(state) })
 	return version, text, err
 }
 

@@ -101,7 +101,7 @@ func (w *world) turn(r *replica) error {
 
 // propose turns the newest flight of a replica's sequencer into a proposal.
 func (w *world) propose(r *replica, payload []byte) error {
-	f := &r.seq.inFlight[len(r.seq.inFlight)-1]
+	f := r.seq.inFlight
 	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq, adopts: f.adopts}
 	if r.handing {
 		return fmt.Errorf("%v proposes %v while it hands over", r, p)

@@ -103,7 +103,7 @@ func (r *replica) known() *policy.Revision {
 
 // adoptedBy returns the policies that a state holds.
 func adoptedBy(state *shard.State) (version uint64, text []byte) {
-	version, text, _ = shard.Adopted(view{overlay: &overlay{}, state: state})
+	version, text, _ = shard.Adopted(state)
 	return version, text
 }
 

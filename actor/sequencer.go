@@ -20,8 +20,7 @@ type sequencer struct {
 	queue    queue      // waiting calls
 	queued   int        // number of requests in the queue
 	dueBy    time.Time  // a lower bound on the deadlines of the queued calls; zero if none has one
-	inFlight []flight   // proposed, oldest first
-	overlay  overlay
+	inFlight *flight    // the one proposal under way (X9); nil if there is none
 	rules    rules
 	paused   bool          // for a handover: nothing is proposed
 	sumDue   int           // entries until the next sum entry
@@ -66,7 +65,7 @@ type part struct {
 }
 
 func newSequencer(id shard.ID, config Config) *sequencer {
-	return &sequencer{id: id, config: config, overlay: newOverlay(), sumDue: config.SumEvery,
+	return &sequencer{id: id, config: config, sumDue: config.SumEvery,
 		pace: pace{others: config.Reference != nil, most: min(targetMost, config.MaxBatch)}}
 }
 
@@ -102,7 +101,7 @@ func (q *sequencer) wants() (more int, dueBefore time.Time) {
 	switch {
 	case q.state != open || q.paused:
 		return 1, time.Time{}
-	case len(q.inFlight) >= q.config.MaxInFlight:
+	case q.inFlight != nil:
 		return never, time.Time{} // the outcome of an entry wakes the loop
 	case q.queued > 0 && q.pace.bound > 0:
 		return max(1, q.pace.target-q.queued), q.pace.until.Add(q.margin())
@@ -111,10 +110,10 @@ func (q *sequencer) wants() (more int, dueBefore time.Time) {
 }
 
 // canOpen reports whether an EpochOpen may be proposed: every older proposal has its outcome.
-func (q *sequencer) canOpen() bool { return q.state == closed && len(q.inFlight) == 0 && !q.paused }
+func (q *sequencer) canOpen() bool { return q.state == closed && q.inFlight == nil && !q.paused }
 
 // idle reports whether nothing waits and nothing is under way.
-func (q *sequencer) idle() bool { return q.queue.len() == 0 && len(q.inFlight) == 0 }
+func (q *sequencer) idle() bool { return q.queue.len() == 0 && q.inFlight == nil }
 
 // hasWork reports whether next would have something to propose.
 func (q *sequencer) hasWork() bool { return q.queue.len() > 0 || q.sumDue <= 0 || q.rules.due() }
@@ -122,14 +121,14 @@ func (q *sequencer) hasWork() bool { return q.queue.len() > 0 || q.sumDue <= 0 |
 // openEpoch makes the EpochOpen.
 func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
 	q.state = opening
-	q.overlay = newOverlay()
-	q.inFlight = append(q.inFlight, flight{began: wall})
+	q.inFlight = &flight{began: wall}
 	return shard.EncodeEpochOpen(q.id, now, q.config.Level())
 }
 
-// canPropose reports whether the next entry may be proposed.
+// canPropose reports whether the next entry may be proposed: it is evaluated on the state with the entry before it
+// installed (X9).
 func (q *sequencer) canPropose() bool {
-	return q.state == open && !q.paused && len(q.inFlight) < q.config.MaxInFlight //mutant:proposes-during-handover
+	return q.state == open && !q.paused && q.inFlight == nil //mutant:proposes-during-handover //mutant:evaluates-without-the-last-entry
 }
 
 // stamp returns the position and time of the next entry (R18): time stands still while the clock is behind.
@@ -160,7 +159,7 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 		return nil
 	}
 	at := q.stamp(now)
-	seen := q.view(state)
+	seen := view{state, q.config.Room()}
 	results, puts := shard.Evaluate(seen, q.rules.adopted.Set, requests, at) //mutant:evaluates-by-unlogged-policies
 	q.noteRefusals(results)
 	if err := results[len(results)-1].Err; err != nil && err.Code == shard.Fault { // the batch ends with it
@@ -171,7 +170,6 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 	if q.config.Watched != nil && q.config.Watched() {
 		happened = shard.Happenings(seen, puts, at)
 	}
-	q.overlay.write(at.Seq, puts)
 	q.propose(at, flight{parts: q.take(len(results)), results: results, began: wall,
 		bytes: len(payload), effects: len(puts), happened: happened})
 	q.sumDue--
@@ -179,9 +177,13 @@ func (q *sequencer) next(state *shard.State, now limit.Time, wall time.Time) []b
 }
 
 // view is the state as the next batch sees it.
-func (q *sequencer) view(state *shard.State) view {
-	return view{&q.overlay, state, q.config.Room(q.overlay.bytes)}
+type view struct {
+	*shard.State
+	room shard.Room
 }
+
+// Room implements shard.View.
+func (v view) Room() shard.Room { return v.room }
 
 // noteRefusals remembers what the loop reports. A refusal for a cap names the field, since it is about one policy or
 // namespace.
@@ -201,8 +203,6 @@ func (q *sequencer) noteRefusals(results []shard.Result) {
 func (q *sequencer) nextSum(now limit.Time, wall time.Time) []byte {
 	at := q.stamp(now)
 	q.sumDue = q.config.SumEvery
-
-	q.overlay.write(at.Seq, nil)
 	q.propose(at, flight{began: wall})
 	return shard.EncodeSum(at)
 }
@@ -211,7 +211,7 @@ func (q *sequencer) propose(at shard.Stamp, f flight) {
 	q.seq, q.last = at.Seq, at.Now
 	f.epoch, f.seq = at.Epoch, at.Seq
 	f.reached(shard.TraceProposed, f.began)
-	q.inFlight = append(q.inFlight, f)
+	q.inFlight = &f
 }
 
 // gather collects the next requests, as many as a batch may have. It skips requests that are abandoned, or will be
@@ -277,11 +277,10 @@ func (q *sequencer) start(c *call, wall time.Time) bool {
 	return true
 }
 
-// settle takes the outcome of the oldest proposal under way and answers the calls that waited for it. It reports
-// whether the proposal was installed.
-func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight, installed bool) {
-	f = q.inFlight[0]
-	q.inFlight = q.inFlight[1:]
+// settle takes the outcome of the proposal under way and answers the calls that waited for it. It reports whether the
+// proposal was installed.
+func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f *flight, installed bool) {
+	f, q.inFlight = q.inFlight, nil
 	if f.seq == 0 {
 		return f, q.settleOpen(o, err)
 	}
@@ -291,7 +290,6 @@ func (q *sequencer) settle(o shard.Outcome, err error, wall time.Time) (f flight
 		return f, false
 	}
 	if q.state == open {
-		q.overlay.installed(f.seq)
 		q.commit = (q.commit*7 + wall.Sub(f.began)) / 8
 		if len(f.results) > 0 {
 			q.pace.committed(wall.Sub(f.began), q.commit, len(f.results), q.queued, wall)
@@ -324,18 +322,15 @@ func refusal(err error) *shard.Error {
 	return nil
 }
 
-// close ends the epoch: nothing more is proposed in it, and the overlay is void.
-func (q *sequencer) close() {
-	q.state = closed
-	q.overlay = newOverlay()
-}
+// close ends the epoch: nothing more is proposed in it.
+func (q *sequencer) close() { q.state = closed }
 
 // pause stops proposing until resume, for a handover.
 func (q *sequencer) pause() { q.paused = true }
 
 // quiet reports whether every proposal has its outcome since pause; then it ends the epoch.
 func (q *sequencer) quiet() bool {
-	if !q.paused || len(q.inFlight) > 0 { //mutant:handover-does-not-wait //mutant:handover-forgets-what-is-under-way
+	if !q.paused || q.inFlight != nil { //mutant:handover-does-not-wait //mutant:handover-forgets-what-is-under-way
 		return false
 	}
 	q.close()

@@ -61,7 +61,7 @@ func (a *Actor) countTop(wall time.Time) {
 	if a.board == nil {
 		return
 	}
-	f := &a.seq.inFlight[len(a.seq.inFlight)-1]
+	f := a.seq.inFlight
 	if len(f.results) == 0 {
 		return
 	}

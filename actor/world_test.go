@@ -76,10 +76,9 @@ func (w *world) newShape() shape {
 		steps:    600,
 		faults:   []int{0, 20, 60, 150}[r.IntN(4)],
 		config: Config{
-			MaxBatch:    []int{1, 3, 16, 4096}[r.IntN(4)],
-			MaxInFlight: []int{1, 2, 2, 8}[r.IntN(4)],
-			SumEvery:    []int{5, 50, 4096}[r.IntN(3)],
-			Policies:    func() *policy.Revision { panic("a world tells its sequencers itself") },
+			MaxBatch: []int{1, 3, 16, 4096}[r.IntN(4)],
+			SumEvery: []int{5, 50, 4096}[r.IntN(3)],
+			Policies: func() *policy.Revision { panic("a world tells its sequencers itself") },
 		}.withDefaults(),
 	}
 	if w.seed%20 == 0 {

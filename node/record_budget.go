@@ -48,11 +48,11 @@ func (b *recordBudget) slots(r *replica) *slot.Map {
 }
 
 // room is the actor.Config.Room of a replica.
-func (b *recordBudget) room(r *replica, proposed int) shard.Room {
+func (b *recordBudget) room(r *replica) shard.Room {
 	b.count(r)
 	room := shard.Room{Slots: r.owned}
-	own := shard.UseOf(b.replicas.recordBytes()+proposed, b.most) //mutant:other-shards-escape-the-budget
-	room.Used = max(own, shard.Use(r.elsewhere.Load()))           //mutant:full-copy-elsewhere-unseen
+	own := shard.UseOf(b.replicas.recordBytes(), b.most) //mutant:other-shards-escape-the-budget
+	room.Used = max(own, shard.Use(r.elsewhere.Load()))  //mutant:full-copy-elsewhere-unseen
 	return room
 }
 

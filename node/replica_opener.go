@@ -117,7 +117,7 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 	} else {
 		config.Top, config.Watched = o.top, o.bus.WantsChanges
 		config.Slots = func() *slot.Map { return o.budget.slots(r) }
-		config.Room = func(proposed int) shard.Room { return o.budget.room(r, proposed) }
+		config.Room = func() shard.Room { return o.budget.room(r) }
 	}
 	if !r.lone {
 		config.Reference = func() (time.Duration, bool) { return o.peers.offset(o.view.voterNodes(id)) }

@@ -7,12 +7,6 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// replicaView is the committed state of a replica as an evaluation reads it.
-type replicaView struct{ *shard.State }
-
-// Room implements shard.View: a read creates no key.
-func (replicaView) Room() shard.Room { return shard.Room{} }
-
 // staleReader reads from this node's replicas without a commit. It holds no state; all methods may be called
 // concurrently.
 type staleReader struct {
@@ -58,7 +52,7 @@ func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result
 			return // it has received nothing yet
 		}
 		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time()}
-		results, _ := shard.Evaluate(replicaView{state}, s.view.revision().Set, []shard.Request{r}, at)
+		results, _ := shard.Evaluate(state, s.view.revision().Set, []shard.Request{r}, at)
 		result, ok = results[0], true
 	})
 	return result, ok

@@ -15,7 +15,7 @@ type Put struct {
 	Record        // a nil Value removes the key
 }
 
-// Records is the lookup of records: in a State, or in an overlay on top of it.
+// Records is the lookup of records: in a State, or on top of it.
 type Records interface {
 	// Lookup returns a record. The caller must not change its Value, nor keep it beyond the evaluation. Lookup does not
 	// keep the key.
@@ -23,11 +23,11 @@ type Records interface {
 	// All yields every record once, in any order, including those that have ended. The caller must neither change nor
 	// keep them. It takes about 100 ns for each record.
 	All() iter.Seq2[[]byte, Record]
-	// Scan is All slot by slot, and in a slot in the order of the keys' hashes, from a place on (ScanOver).
+	// Scan is All slot by slot, and in a slot in the order of the keys' hashes, from a place on.
 	Scan(from uint64) iter.Seq2[[]byte, Record]
 }
 
-// View is the input of an evaluation: committed state, or an overlay on top of it.
+// View is the input of an evaluation: committed state. A *State is one.
 type View interface {
 	Records
 	// Room returns how much room there is for records. It is the same throughout an evaluation.

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"iter"
 	"strings"
 
 	"github.com/stint-io/stint/shard/slot"
@@ -11,12 +10,6 @@ import (
 // Record is the value of one key of a shard: the encoded state of a policy's limits, an idempotency record, and so on.
 // From ForgetAt on it no longer matters and is dropped; limit.Forever means never.
 type Record = table.Record
-
-// ScanOver is the Scan of a view: the records of base, replaced by newer records at their places; records without a
-// Value are removed. No key may occur twice in newer.
-func ScanOver(base iter.Seq2[[]byte, Record], from uint64, newer iter.Seq2[string, Record]) iter.Seq2[[]byte, Record] {
-	return table.Over(keyLayout{}, base, from, newer)
-}
 
 // keyLayout is the layout of a shard's keys in its table. There is a part for each slot, and one more, the last, for
 // the records that belong to no slot.

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"iter"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -96,7 +95,11 @@ func (o *owner) All() iter.Seq2[[]byte, Record] {
 }
 
 func (o *owner) Scan(from uint64) iter.Seq2[[]byte, Record] {
-	return ScanOver(o.state.Scan(from), from, maps.All(o.overlay))
+	all := NewState(o.state.id)
+	for key, r := range o.All() {
+		all.put(Put{Key: string(key), Record: r})
+	}
+	return all.Scan(from)
 }
 
 func (o *owner) Lookup(key string) (Record, bool) {

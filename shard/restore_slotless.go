@@ -75,7 +75,7 @@ func (c *continuation) dealSlotless(backup []*State) error {
 		for _, p := range c.pushes.of(s.id, len(c.states)) {
 			s.put(p)
 		}
-		b := &batch{view: restoredView{s}, at: Stamp{Position: Position{s.id, s.epoch, s.seq}, Now: c.At}}
+		b := &batch{view: s, at: Stamp{Position: Position{s.id, s.epoch, s.seq}, Now: c.At}}
 		c.slotless[i].write(b)
 		if s.id == ID(c.Slots[0]) && c.Actor != "" {
 			c.audit(auditLog{b}, backup)
@@ -175,8 +175,3 @@ func (c *continuation) audit(log auditLog, backup []*State) {
 		Before:    cmp.Or(c.From, "backup of "+instantWords(backup[0].time)),
 		After:     fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
 }
-
-// restoredView is a state to which a Continue adds records.
-type restoredView struct{ *State }
-
-func (restoredView) Room() Room { return Room{} }

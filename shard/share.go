@@ -150,21 +150,6 @@ func (s *State) CapUses(set *policy.Set, room Room) (uses []CapUse) {
 // Near reports whether a tenth of them is left, or less.
 func (u *CapUse) Near() bool { return uint64(u.Keys) >= u.MaxKeys-u.MaxKeys/10 }
 
-// AddNew counts a record that is not installed yet, unless it replaces a known one. It is for Views that lie on a
-// State. Only keys are counted.
-func (s *Shares) AddNew(namespace, policy, key string, known func() bool) {
-	ofNamespace, ofPolicy := shareKeys(namespace, policy)
-	inNamespace, inPolicy := shareNames(key)
-	if inNamespace != ofNamespace || known() {
-		return
-	}
-	s.Namespace.Keys++
-	s.All.Keys++
-	if inPolicy == ofPolicy {
-		s.Policy.Keys++
-	}
-}
-
 // batchShares are the shares that a batch has looked up, and the keys that it has added itself.
 type batchShares struct {
 	asked map[[2]string]Shares

@@ -27,9 +27,8 @@ func slotKey(at slot.ID) string {
 	return slotKeys[bytes*int(at):][:bytes]
 }
 
-// IsSlotRecord reports whether a key is that of the record of a slot. It is for Views that lie on a State
-// (View.HasSlotRecords).
-func IsSlotRecord(key string) bool { return len(key) > 0 && key[0] == slotRecord }
+// isSlotRecord reports whether a key is that of the record of a slot.
+func isSlotRecord(key string) bool { return len(key) > 0 && key[0] == slotRecord }
 
 func (s SlotStatus) encode() []byte {
 	s.Revision, s.Restored = 0, 0 // the shard's, not the slot's

@@ -67,7 +67,7 @@ func restore(id ID, r *table.Reader) (*State, error) {
 	}
 	s := &State{id: id, epoch: head[1], term: head[2], seq: head[3], time: limit.Time(head[4]), due: newDues()}
 	s.table, err = table.Read(r, keyLayout{}, s.shares.count, func(key string, value []byte) {
-		if noteworthy(key) || IsSlotRecord(key) {
+		if noteworthy(key) || isSlotRecord(key) {
 			s.note(key, value)
 		}
 	})

@@ -124,7 +124,7 @@ func (s *State) install(e *entry) {
 // note updates what the state knows of its records, for one that was written or, with a nil value, removed.
 func (s *State) note(key string, value []byte) {
 	s.due.note(key, value)
-	s.slotted = s.slotted || IsSlotRecord(key) // none is ever removed
+	s.slotted = s.slotted || isSlotRecord(key) // none is ever removed
 }
 
 // The sweep of an entry is bounded, since the next entry waits for it. A batch sweeps at least as many segments as it
@@ -168,8 +168,11 @@ func (s *State) All() iter.Seq2[[]byte, Record] { return s.table.All() }
 // Scan implements Records on the committed state.
 func (s *State) Scan(from uint64) iter.Seq2[[]byte, Record] { return s.table.Scan(from) }
 
-// Shares implements View on the committed state, which knows no memory cap.
+// Shares implements View on the committed state.
 func (s *State) Shares(namespace, policy string) Shares { return s.shares.of(namespace, policy) }
+
+// Room implements View on the committed state, which nothing bounds.
+func (s *State) Room() Room { return Room{} }
 
 // HasSlotRecords implements View on the committed state.
 func (s *State) HasSlotRecords() bool { return s.slotted }

@@ -93,38 +93,3 @@ func (p *part) after(n int, place uint64) uint64 {
 	size := uint64(1) << (placeBits - address)
 	return (place&^(size-1) + size) & (1<<placeBits - 1)
 }
-
-// Over is a Scan of base, replaced by newer records at their places; records without a Value are removed. No key may
-// occur twice in newer.
-func Over(layout Layout, base iter.Seq2[[]byte, Record], from uint64, newer iter.Seq2[string, Record]) iter.Seq2[[]byte, Record] {
-	var laid []placed
-	over := make(map[string]bool)
-	for key, r := range newer {
-		over[key] = true
-		if at := Place(layout, []byte(key)); at >= from && r.Value != nil { //mutant:scan-omits-uninstalled
-			laid = append(laid, placed{at, []byte(key), r})
-		}
-	}
-	slices.SortFunc(laid, placed.compare)
-	return func(yield func([]byte, Record) bool) {
-		next := 0
-		for key, r := range base {
-			if over[string(key)] {
-				continue
-			}
-			for here := (placed{at: Place(layout, key), key: key}); next < len(laid) && laid[next].compare(here) < 0; next++ {
-				if !yield(laid[next].key, laid[next].Record) {
-					return
-				}
-			}
-			if !yield(key, r) {
-				return
-			}
-		}
-		for ; next < len(laid); next++ {
-			if !yield(laid[next].key, laid[next].Record) {
-				return
-			}
-		}
-	}
-}

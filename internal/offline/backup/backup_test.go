@@ -34,16 +34,12 @@ func testState(t testing.TB, id shard.ID, keys int) *shard.State {
 		requests = []shard.Request{{Op: shard.Swap, Namespace: "system", Document: "policies", Body: policy.Format(set)}}
 	}
 	at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: 1}, Now: origin + 5}
-	_, puts := shard.Evaluate(view{state}, set, requests, at)
+	_, puts := shard.Evaluate(state, set, requests, at)
 	if _, err := state.Install(shard.EncodeBatch(at, puts), 8, 2); err != nil {
 		t.Fatal(err)
 	}
 	return state
 }
-
-type view struct{ *shard.State }
-
-func (view) Room() shard.Room { return shard.Room{} }
 
 var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelNewest, Shards: 2, Begun: int64(origin)}
 

@@ -3,7 +3,6 @@ package replay
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func newPolicyRun(set *policy.Set, name, tier string) (*policyRun, error) {
 		set:  set,
 		request: shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace,
 			Entries: []shard.Entry{{Policy: name, Tier: tier}}},
-		records: records{byKey: map[string]shard.Record{}},
+		records: records{State: shard.NewState(0), byKey: map[string]shard.Record{}},
 		tally:   PolicyReport{Policy: name},
 		byLimit: map[string]uint64{},
 		byKey:   map[string]uint64{},
@@ -122,8 +121,10 @@ func topDenied(denials map[string]uint64) []KeyDenials {
 
 func clock(t limit.Time) time.Time { return time.UnixMicro(int64(t)).UTC() }
 
-// records is the state of one policyRun: a shard's records in a plain map.
+// records is the state of one policyRun: a shard's records in a plain map. A replay only looks them up; all else that
+// a shard.View has is that of an empty shard.
 type records struct {
+	*shard.State
 	byKey   map[string]shard.Record
 	sweepAt int // number of records from which a sweep for dead ones pays off
 }
@@ -136,31 +137,6 @@ func (r *records) Lookup(key string) (shard.Record, bool) {
 	record, ok := r.byKey[key]
 	return record, ok
 }
-
-// All implements shard.View.
-func (r *records) All() iter.Seq2[[]byte, shard.Record] {
-	return func(yield func([]byte, shard.Record) bool) {
-		for key, record := range r.byKey {
-			if !yield([]byte(key), record) {
-				return
-			}
-		}
-	}
-}
-
-// Scan implements shard.View.
-func (r *records) Scan(from uint64) iter.Seq2[[]byte, shard.Record] {
-	return shard.ScanOver(func(func([]byte, shard.Record) bool) {}, from, maps.All(r.byKey))
-}
-
-// Shares implements shard.View: a replay counts no keys, so no max_keys bounds them.
-func (r *records) Shares(string, string) shard.Shares { return shard.Shares{} }
-
-// HasSlotRecords implements shard.View: a replay has all keys.
-func (r *records) HasSlotRecords() bool { return false }
-
-// Room implements shard.View: a replay has no memory cap.
-func (r *records) Room() shard.Room { return shard.Room{} }
 
 func (r *records) apply(puts []shard.Put, now limit.Time) {
 	for _, put := range puts {

@@ -158,7 +158,6 @@ var ofShard = []group{
 		"periods-overlap":               gone,
 		"reset-ends-a-bill":             swap(`name == ""`, `c.meters = nil; name == ""`),
 		"reader-leaves-holds-open":      gone,
-		"scan-omits-uninstalled":        never,
 		"correction-is-units": instead(
 			"p.units, p.revised = p.units+uint64(r.Adjustment.Amount), e.at.Now"),
 		"correction-begins-a-period":     swap("place < len(m.periods)-1 && i >= 0", "false"),
