@@ -1,6 +1,7 @@
 package actor
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -98,9 +99,6 @@ type Observer struct {
 	// Fault is called, every 10 s at most, when a defect of the program made a request fail. Only that request failed
 	// (shard.Fault).
 	Fault func(met *shard.Error)
-	// Adopted is called with the version of the policies in the shard's log, with every epoch that opens and when an
-	// adoption is installed.
-	Adopted func(version uint64)
 	// Unreadable is called, every 10 s at most, while no epoch is opened because the policies in the log cannot be
 	// parsed here, usually because the program is too old.
 	Unreadable func(version uint64, err error)
@@ -118,13 +116,13 @@ type Observer struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.MaxBatch, 4096)
-	setDefault(&c.MaxQueued, 1<<16)
-	setDefault(&c.MaxQueuedBytes, 64<<20)
-	setDefault(&c.SumEvery, 4096)
-	setDefault(&c.IdleSum, 10*time.Second)
-	setDefault(&c.OpenEvery, 100*time.Millisecond)
-	setDefault(&c.OpenWithin, 1400*time.Millisecond)
+	c.MaxBatch = cmp.Or(c.MaxBatch, 4096)
+	c.MaxQueued = cmp.Or(c.MaxQueued, 1<<16)
+	c.MaxQueuedBytes = cmp.Or(c.MaxQueuedBytes, 64<<20)
+	c.SumEvery = cmp.Or(c.SumEvery, 4096)
+	c.IdleSum = cmp.Or(c.IdleSum, 10*time.Second)
+	c.OpenEvery = cmp.Or(c.OpenEvery, 100*time.Millisecond)
+	c.OpenWithin = cmp.Or(c.OpenWithin, 1400*time.Millisecond)
 	if c.Stopped == nil {
 		c.Stopped = func() *shard.Error { return nil }
 	}
@@ -141,12 +139,6 @@ func (c Config) withDefaults() Config {
 		c.Level = func() shard.Level { return shard.LevelNewest }
 	}
 	return c
-}
-
-func setDefault[T int | time.Duration](v *T, value T) {
-	if *v == 0 {
-		*v = value
-	}
 }
 
 // Actor decides the requests of one shard, one batch at a time. Its methods may be called concurrently.
@@ -248,11 +240,11 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 	size, at := weigh(requests), classOf(requests)
 	switch {
 	case size.exceeds(a.admission.most):
-		return failed(requests, errTooLarge)
+		return shard.RefuseAll(len(requests), errTooLarge)
 	case a.stopping(): // otherwise a flood of requests would keep Close waiting
-		return failed(requests, errDraining)
+		return shard.RefuseAll(len(requests), errDraining)
 	case !a.admission.enter(size, at):
-		return failed(requests, errFull)
+		return shard.RefuseAll(len(requests), errFull)
 	}
 	deadline, _ := ctx.Deadline()
 	c := newCall(requests, deadline, at, &a.admission, size)
@@ -261,7 +253,7 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 	}
 	if !a.intake.put(c) {
 		c.release()
-		return failed(requests, errDraining)
+		return shard.RefuseAll(len(requests), errDraining)
 	}
 	select {
 	case <-c.done: // always signaled before the loop ends
@@ -283,22 +275,14 @@ func (a *Actor) stopping() bool {
 // abandon gives up a call. Its requests are certainly not applied if the loop has not begun it.
 func abandon(c *call) []shard.Result {
 	if c.fate.CompareAndSwap(queued, abandoned) {
-		return failed(c.requests, errDeadline)
+		return shard.RefuseAll(len(c.requests), errDeadline)
 	}
 	select {
 	case <-c.done: // it was just answered
 		return c.results
 	default:
-		return failed(c.requests, errUnknown)
+		return shard.RefuseAll(len(c.requests), errUnknown)
 	}
-}
-
-func failed(requests []shard.Request, err *shard.Error) []shard.Result {
-	results := make([]shard.Result, len(requests))
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
 }
 
 // Hint means that leadership may have changed: the actor checks at once instead of at its next tick. It never blocks.

@@ -63,9 +63,6 @@ func (r *admission) enter(l load, at queueClass) bool {
 	return true
 }
 
-// held returns the current load of the room.
-func (r *admission) held() load { return load{r.requests.Load(), r.bytes.Load()} }
-
 func (r *admission) leave(l load) {
 	r.requests.Add(-l.requests)
 	r.bytes.Add(-l.bytes)

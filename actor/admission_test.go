@@ -7,6 +7,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
+// held returns the current load of the room.
+func (r *admission) held() load { return load{r.requests.Load(), r.bytes.Load()} }
+
 // The mailbox is bounded by bytes, so the whole content of a request counts, not only its keys.
 func TestARequestWeighsWhatItBringsAlong(t *testing.T) {
 	plain := shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}

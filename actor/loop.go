@@ -195,9 +195,6 @@ func (a *Actor) settle(o outcome) {
 	if f.seq == 0 || !installed { //mutant:uncommitted-published
 		return
 	}
-	if f.adopts != 0 {
-		a.tellAdopted(f.adopts)
-	}
 	if a.config.Observer.Batch != nil && f.bytes > 0 {
 		a.config.Observer.Batch(len(f.results), f.effects, f.bytes)
 	}

@@ -76,7 +76,7 @@ func (q *sequencer) nextAdoption(state *shard.State, now limit.Time, wall time.T
 	before := q.rules.adopted.Set
 	q.rules.adopted = q.rules.known
 	puts := []shard.Put{shard.Adopt(state, before, q.rules.adopted, at)}
-	q.propose(at, flight{adopts: q.rules.adopted.Version, began: wall})
+	q.propose(at, flight{began: wall})
 	q.sumDue--
 	return shard.EncodeBatch(at, puts)
 }
@@ -110,11 +110,7 @@ func (a *Actor) takeUp() {
 	} else {
 		err = a.seq.takeUp(version, text)
 	}
-	if err != nil {
-		a.explain(version, err)
-		return
-	}
-	a.tellAdopted(version)
+	a.explain(version, err)
 }
 
 // explain records and reports why no epoch can be open for requests; with a nil error it does nothing.
@@ -129,11 +125,5 @@ func (a *Actor) explain(version uint64, err error) {
 	a.seq.whyClosed = errUnreadable
 	if a.config.Observer.Unreadable != nil {
 		a.alarms.unreadable.raise(a.config.Now(), func() { a.config.Observer.Unreadable(version, err) })
-	}
-}
-
-func (a *Actor) tellAdopted(version uint64) {
-	if a.config.Observer.Adopted != nil && version > 0 {
-		a.config.Observer.Adopted(version)
 	}
 }

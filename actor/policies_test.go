@@ -2,7 +2,6 @@ package actor
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,11 +30,7 @@ func TestNewerPoliciesAreAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, known := newFakeReplica(), &knowledge{}
 		known.set(4, 1)
-		var told []uint64
-		a := startActor(t, r, 0, func(c *Config) {
-			c.Policies = known.Load
-			c.Observer.Adopted = func(version uint64) { told = append(told, version) }
-		})
+		a := startActor(t, r, 0, func(c *Config) { c.Policies = known.Load })
 		synctest.Wait()
 		mustSay(t, one(t, a, take("")), "allowed")
 		mustSay(t, one(t, a, take("")), "denied")
@@ -55,8 +50,8 @@ func TestNewerPoliciesAreAdopted(t *testing.T) {
 		known.set(7, 3)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if r.adopted() != 7 || !slices.Equal(told, []uint64{4, 6, 7}) {
-			t.Fatalf("the log has adopted %d; told of %v", r.adopted(), told)
+		if r.adopted() != 7 {
+			t.Fatalf("the log has adopted %d", r.adopted())
 		}
 		mustSay(t, one(t, a, take("")), "allowed")
 	})

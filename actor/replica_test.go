@@ -102,7 +102,10 @@ func (w *world) turn(r *replica) error {
 // propose turns the newest flight of a replica's sequencer into a proposal.
 func (w *world) propose(r *replica, payload []byte) error {
 	f := r.seq.inFlight
-	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq, adopts: f.adopts}
+	p := &proposal{payload: payload, epoch: f.epoch, seq: f.seq}
+	if bytes.Contains(payload, []byte("policies:")) {
+		p.adopts = r.seq.rules.adopted.Version
+	}
 	if r.handing {
 		return fmt.Errorf("%v proposes %v while it hands over", r, p)
 	}
@@ -250,7 +253,7 @@ func (w *world) crash(r *replica) error {
 	r.up = false
 	for _, a := range r.asked {
 		if !a.gone {
-			if err := w.learn(a, failed(a.call.requests, errUnknown)); err != nil {
+			if err := w.learn(a, shard.RefuseAll(len(a.call.requests), errUnknown)); err != nil {
 				return err
 			}
 		}

@@ -53,7 +53,6 @@ type flight struct {
 	began   time.Time
 	bytes   int
 	effects int
-	adopts  uint64 // the version of the policies that it adopts, or 0
 
 	happened []shard.Happening // set while watched
 }
@@ -110,7 +109,9 @@ func (q *sequencer) wants() (more int, dueBefore time.Time) {
 }
 
 // canOpen reports whether an EpochOpen may be proposed: every older proposal has its outcome.
-func (q *sequencer) canOpen() bool { return q.state == closed && q.inFlight == nil && !q.paused }
+func (q *sequencer) canOpen() bool {
+	return q.state == closed && q.inFlight == nil && !q.paused //mutant:proposes-during-handover
+}
 
 // idle reports whether nothing waits and nothing is under way.
 func (q *sequencer) idle() bool { return q.queue.len() == 0 && q.inFlight == nil }
@@ -126,9 +127,9 @@ func (q *sequencer) openEpoch(now limit.Time, wall time.Time) []byte {
 }
 
 // canPropose reports whether the next entry may be proposed: it is evaluated on the state with the entry before it
-// installed (X9).
+// installed (X9). A pause ends the epoch when no entry is under way (quiet).
 func (q *sequencer) canPropose() bool {
-	return q.state == open && !q.paused && q.inFlight == nil //mutant:proposes-during-handover //mutant:evaluates-without-the-last-entry
+	return q.state == open && q.inFlight == nil //mutant:evaluates-without-the-last-entry
 }
 
 // stamp returns the position and time of the next entry (R18): time stands still while the clock is behind.

@@ -22,7 +22,7 @@ var ofActor = []group{
 		"older-policies-adopted":           swap("> r.adopted.Version", "> 0 && r.known.Version != r.adopted.Version"),
 		"policies-of-an-earlier-epoch":     before("if q.rules.adopted.Set != nil { return nil }"),
 		"handover-does-not-wait":           without(" || q.inFlight != nil"),
-		"proposes-during-handover":         without("!q.paused && "),
+		"proposes-during-handover":         without(" && !q.paused"),
 		"shard-time-jumps":                 swap("min(max(c.owed, -most), most)", "c.owed + 0*most"),
 		"no-idempotency-record":            never,
 		"one-id-for-any-request":           always,
