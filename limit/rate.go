@@ -1,6 +1,9 @@
 package limit
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // A token bucket and GCRA are two notations for one number: how much is missing until the key is at rest again. Both
 // keep it as a whole number of parts. One unit is per parts, and one microsecond gives back count parts, where count /
@@ -14,6 +17,11 @@ func (l Limit) rate() (count, per uint64) {
 	}
 	divisor := gcd(uint64(l.Period), l.Count)
 	return l.Count / divisor, uint64(l.Period) / divisor
+}
+
+// FillSpan returns how long a limit with a rate takes to get all of its quota back, rounded up, at most math.MaxInt64.
+func (l Limit) FillSpan() Span {
+	return Span(mulDivUp(l.Quota, uint64(l.Period), l.Count, math.MaxInt64))
 }
 
 func gcd(a, b uint64) uint64 {

@@ -130,7 +130,7 @@ func (c *checker) match(field string, m *GateMatch) {
 	if _, err := regexp.Compile(m.Regexp); err != nil {
 		c.fail(field+".regexp", "is no regular expression: %v", err)
 	}
-	c.count(field+".header", len(m.Header), 0, gateHeadersMax)
+	c.count(field+".header", len(m.Header), gateHeadersMax)
 }
 
 // hasNoRequest reports whether a path contains something that no request's path contains.

@@ -26,11 +26,4 @@ func (c *checker) meter() {
 }
 
 // HasMeters reports whether any of the policies has a meter.
-func (s *Set) HasMeters() bool {
-	for _, p := range s.byName {
-		if p.Meter != nil {
-			return true
-		}
-	}
-	return false
-}
+func (s *Set) HasMeters() bool { return s.hasMeters }

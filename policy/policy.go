@@ -16,6 +16,7 @@ type Set struct {
 	hashed         map[string]bool // namespaces with hashed keys; may be nil
 	repeatsDenials bool
 	grantsLeases   bool
+	hasMeters      bool
 	version        uint64
 }
 
@@ -45,6 +46,7 @@ func NewSet(policies []*Policy) *Set {
 		s.names = append(s.names, p.Name)
 		s.repeatsDenials = s.repeatsDenials || p.DenyCache > 0
 		s.grantsLeases = s.grantsLeases || p.Lease != nil
+		s.hasMeters = s.hasMeters || p.Meter != nil
 	}
 	sort.Strings(s.names)
 	return s

@@ -20,7 +20,7 @@ const (
 // problems checks the values of a policy. The paths are those of the file.
 func (p *Policy) problems() []Problem {
 	c := checker{policy: p, path: shown(p.Name)}
-	c.count("tiers", len(p.Tiers), 0, tiersMax)
+	c.count("tiers", len(p.Tiers), tiersMax)
 	if len(p.Tiers) > tiersMax {
 		return c.found // the checks below take limits times tiers
 	}
@@ -75,10 +75,7 @@ func NameProblem(name string) string {
 	return ""
 }
 
-func (c *checker) count(field string, n, least, most int) {
-	if n < least {
-		c.fail(field, "must not be empty")
-	}
+func (c *checker) count(field string, n, most int) {
 	if n > most {
 		c.fail(field, "has %d entries: at most %d are allowed", n, most)
 	}

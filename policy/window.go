@@ -2,7 +2,6 @@ package policy
 
 import (
 	"math"
-	"math/bits"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -15,7 +14,7 @@ func window(l limit.Limit) limit.Span {
 	case limit.Lifetime:
 		return math.MaxInt64
 	case limit.TokenBucket, limit.GCRA:
-		return refillSpan(l)
+		return l.FillSpan()
 	case limit.Calendar:
 		if l.Cycle == nil { // Validate refuses this
 			return 0
@@ -36,18 +35,5 @@ var unitSpans = map[limit.Unit]limit.Span{
 }
 
 const minute, hour limit.Span = 60 * 1_000_000, 3600 * 1_000_000
-
-// refillSpan returns Quota * Period / Count, rounded up, at most math.MaxInt64.
-func refillSpan(l limit.Limit) limit.Span {
-	high, low := bits.Mul64(l.Quota, uint64(l.Period))
-	if l.Count == 0 || high >= l.Count {
-		return math.MaxInt64
-	}
-	span, rest := bits.Div64(high, low, l.Count)
-	if rest > 0 {
-		span++
-	}
-	return limit.Span(min(span, math.MaxInt64))
-}
 
 func duration(s limit.Span) time.Duration { return time.Duration(s) * time.Microsecond }

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"encoding/binary"
-	"math/bits"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -213,24 +212,11 @@ func thresholdWindow(l *limit.Limit, v *limit.Verdict, now limit.Time) (starts, 
 	case limit.Lifetime, limit.Unlimited:
 		return 0, limit.Forever
 	case limit.TokenBucket, limit.GCRA:
-		period = max(period, fillSpan(l))
+		period = max(period, l.FillSpan())
 	}
 	starts = now - now%limit.Time(period)
 	if period > limit.MaxPeriod || starts > limit.MaxTime-limit.Time(period) {
 		return 0, limit.Forever
 	}
 	return starts, starts + limit.Time(period)
-}
-
-// fillSpan returns the time in which an empty bucket fills, rounded up, at most limit.MaxPeriod + 1.
-func fillSpan(l *limit.Limit) limit.Span {
-	high, low := bits.Mul64(l.Quota, uint64(l.Period))
-	if high >= l.Count {
-		return limit.MaxPeriod + 1
-	}
-	span, rest := bits.Div64(high, low, l.Count)
-	if rest > 0 {
-		span++
-	}
-	return limit.Span(min(span, uint64(limit.MaxPeriod)+1))
 }
