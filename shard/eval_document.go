@@ -26,13 +26,7 @@ const documentFormat = 1
 // ReadDocument reads a document from a replica of the system shard, without a commit, so it may be behind. The body is
 // a copy. Version 0 means that the document does not exist. The error means that it exists but cannot be read.
 func ReadDocument(view Records, name string) (Document, error) {
-	record, found := view.Lookup(documentKey(name))
-	d, err := documentOf(name, record, found)
-	if err != nil {
-		return Document{}, err
-	}
-	d.Body = append([]byte(nil), d.Body...)
-	return d, nil
+	return ReadNewerDocument(view, name, 0)
 }
 
 // ReadNewerDocument is ReadDocument for a document that is newer than a version; otherwise it returns version 0 and
@@ -40,10 +34,10 @@ func ReadDocument(view Records, name string) (Document, error) {
 func ReadNewerDocument(view Records, name string, than uint64) (Document, error) {
 	record, found := view.Lookup(documentKey(name))
 	d, err := documentOf(name, record, found)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Document{}, err
-	}
-	if d.Version <= than {
+	case d.Version <= than:
 		return Document{}, nil
 	}
 	d.Body = append([]byte(nil), d.Body...)

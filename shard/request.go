@@ -288,12 +288,7 @@ type SystemTerms struct {
 }
 
 // systemTerms returns the parameters, all nil if there are none.
-func (r *Request) systemTerms() *SystemTerms {
-	if r.System == nil {
-		return &SystemTerms{}
-	}
-	return r.System
-}
+func (r *Request) systemTerms() *SystemTerms { return cmp.Or(r.System, &SystemTerms{}) }
 
 func (t *SystemTerms) code(c *MessageCodec) {
 	usage, events, change, push, spike, correction, move, lease := t.Usage != nil, t.Events != nil, t.Change != nil,
@@ -336,49 +331,29 @@ type FiredThreshold struct {
 	Starts, Ends limit.Time // Ends is limit.Forever if the window never ends
 }
 
+// noAnswer is the SystemAnswer of a decision about a key. It must not be changed.
+var noAnswer SystemAnswer
+
+func (d *Decision) answer() *SystemAnswer { return cmp.Or(d.System, &noAnswer) }
+
 // Session returns the answer to OpenSession, and zero for all other operations.
-func (d *Decision) Session() Session {
-	if d.System == nil {
-		return Session{}
-	}
-	return d.System.Session
-}
+func (d *Decision) Session() Session { return d.answer().Session }
 
 // Document returns the answer to Fetch and Swap, and zero for all other operations.
-func (d *Decision) Document() Document {
-	if d.System == nil {
-		return Document{}
-	}
-	return d.System.Document
-}
+func (d *Decision) Document() Document { return d.answer().Document }
 
 // Fired returns the thresholds that Get has found, and nil for all other operations.
-func (d *Decision) Fired() []FiredThreshold {
-	if d.System == nil {
-		return nil
-	}
-	return d.System.Fired
-}
+func (d *Decision) Fired() []FiredThreshold { return d.answer().Fired }
 
 // Audit returns the answer to ReadAudit, newest first, and nil for all other operations.
-func (d *Decision) Audit() []AuditRecord {
-	if d.System == nil {
-		return nil
-	}
-	return d.System.Audit
-}
+func (d *Decision) Audit() []AuditRecord { return d.answer().Audit }
 
 // Forgot returns the answer to Forget, and zero for all other operations.
-func (d *Decision) Forgot() Forgot {
-	if d.System == nil {
-		return Forgot{}
-	}
-	return d.System.Forgot
-}
+func (d *Decision) Forgot() Forgot { return d.answer().Forgot }
 
 // Slots returns the slots that the answer to ReadUsage or Forget is about.
 func (d *Decision) Slots() slot.Set {
-	if d.System == nil || d.System.Slots == nil {
+	if d.answer().Slots == nil {
 		return slot.All()
 	}
 	return *d.System.Slots
