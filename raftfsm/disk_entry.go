@@ -57,8 +57,8 @@ func decodeLog(b []byte, index uint64, log *raft.Log) error {
 	rest := body[2:]
 	var got, term, extensions uint64
 	var appended int64
-	ok := takeUvarint(&rest, &got) && takeUvarint(&rest, &term) && takeVarint(&rest, &appended) &&
-		takeUvarint(&rest, &extensions) && extensions <= uint64(len(rest))
+	ok := take(&rest, &got, binary.Uvarint) && take(&rest, &term, binary.Uvarint) && take(&rest, &appended, binary.Varint) &&
+		take(&rest, &extensions, binary.Uvarint) && extensions <= uint64(len(rest))
 	if !ok || got != index {
 		return fmt.Errorf("log entry %d is malformed or another's: %w", index, ErrCorrupt)
 	}
@@ -82,17 +82,9 @@ func unseal(b []byte) ([]byte, error) {
 	return body, nil
 }
 
-func takeUvarint(rest *[]byte, into *uint64) bool {
-	v, n := binary.Uvarint(*rest)
-	if n <= 0 {
-		return false
-	}
-	*into, *rest = v, (*rest)[n:]
-	return true
-}
-
-func takeVarint(rest *[]byte, into *int64) bool {
-	v, n := binary.Varint(*rest)
+// take takes a number off the front of rest.
+func take[V uint64 | int64](rest *[]byte, into *V, read func([]byte) (V, int)) bool {
+	v, n := read(*rest)
 	if n <= 0 {
 		return false
 	}

@@ -20,18 +20,18 @@ type guard struct {
 	hung     atomic.Bool
 }
 
-func (g *guard) write(what string, call func() error) { g.watched(g.watchdog.begin, what, call) }
-
-// writeInLine is write for the small file.
-func (g *guard) writeInLine(what string, call func() error) {
-	g.watched(g.watchdog.beginInLine, what, call)
+// write makes a write; inLine is for the small file.
+func (g *guard) write(w write, call func() error) {
+	g.fault.do(func() error {
+		defer g.watchdog.begin(g.own(w))()
+		return g.failed(w.what, call())
+	})
 }
 
-func (g *guard) watched(begin func(what string, hung *atomic.Bool) (end func()), what string, call func() error) {
-	g.fault.do(func() error {
-		defer begin(g.group+": "+what, &g.hung)()
-		return g.failed(what, call())
-	})
+// own names the group of a write.
+func (g *guard) own(w write) write {
+	w.what, w.hung = g.group+": "+w.what, &g.hung
+	return w
 }
 
 // begin starts a write that continues after call has returned. end waits for the rest; it may run on another goroutine.
@@ -39,7 +39,7 @@ func (g *guard) begin(what string, call func() (rest func() error, err error)) (
 	var rest func() error
 	var over func()
 	g.fault.do(func() (err error) {
-		over = g.watchdog.begin(g.group+": "+what, &g.hung)
+		over = g.watchdog.begin(g.own(write{what: what}))
 		defer func() {
 			if rest == nil {
 				over()
@@ -129,7 +129,7 @@ func (l *guardedLog) DeleteRange(first, last uint64) error {
 	if newest, _ := l.LastIndex(); last >= newest {
 		l.roster.cutOff(first) //mutant:members-of-a-cut-log
 	}
-	l.guard.write("deleting log entries", func() error { return l.logStore.DeleteRange(first, last) })
+	l.guard.write(write{what: "deleting log entries"}, func() error { return l.logStore.DeleteRange(first, last) })
 	return nil
 }
 
@@ -143,14 +143,14 @@ type guardedStable struct {
 // Set implements raft.StableStore.
 func (s *guardedStable) Set(key, value []byte) error {
 	s.unsynced.settle() //mutant:vote-overtakes-the-log
-	s.guard.writeInLine("storing a vote", func() error { return s.store.Set(key, value) })
+	s.guard.write(write{what: "storing a vote", inLine: true}, func() error { return s.store.Set(key, value) })
 	return nil
 }
 
 // SetUint64 implements raft.StableStore.
 func (s *guardedStable) SetUint64(key []byte, value uint64) error {
 	s.unsynced.settle() //mutant:term-overtakes-the-log
-	s.guard.writeInLine("storing a term", func() error { return s.store.SetUint64(key, value) })
+	s.guard.write(write{what: "storing a term", inLine: true}, func() error { return s.store.SetUint64(key, value) })
 	return nil
 }
 

@@ -73,10 +73,7 @@ func (s *logStore) scan(from uint64, visit func(*raft.Log) error) error {
 			err = visit(&log)
 		}
 	}
-	if closeErr := it.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, it.Close())
 }
 
 // FirstIndex implements raft.LogStore.
@@ -102,11 +99,7 @@ func (s *logStore) GetLog(index uint64, log *raft.Log) error {
 	if err != nil {
 		return fmt.Errorf("reading log entry %d: %w", index, err)
 	}
-	err = decodeLog(slices.Clone(value), index, log)
-	if closeErr := closer.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(decodeLog(slices.Clone(value), index, log), closer.Close())
 }
 
 // StoreLog implements raft.LogStore.
@@ -186,18 +179,12 @@ func (s *logStore) set(batch *pebble.Batch, log *raft.Log) error {
 // so a long deletion delays nothing.
 func (s *logStore) DeleteRange(first, last uint64) error {
 	batch := s.db.NewBatch()
-	err := batch.DeleteRange(s.key(first), s.key(last+1), nil)
-	if err == nil {
-		err = s.db.begin(batch)
-	}
-	if err == nil {
-		err = batch.SyncWait()
-	}
-	if err == nil {
-		err = batch.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("deleting log entries %d to %d: %w", first, last, err)
+	write := func() error { return batch.DeleteRange(s.key(first), s.key(last+1), nil) }
+	begin := func() error { return s.db.begin(batch) }
+	for _, step := range []func() error{write, begin, batch.SyncWait, batch.Close} {
+		if err := step(); err != nil {
+			return fmt.Errorf("deleting log entries %d to %d: %w", first, last, err)
+		}
 	}
 	return s.findBounds()
 }

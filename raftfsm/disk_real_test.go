@@ -268,7 +268,7 @@ func TestALineOfSlowWritesIsNotAHungDisk(t *testing.T) {
 func TestPausedProcessIsNotAHungDisk(t *testing.T) {
 	w := newWatchdog(&diskFault{fatal: func(error) { t.Error("a pause was taken for a hung disk") }})
 	var hung atomic.Bool
-	end := w.begin("a write", &hung)
+	end := w.begin(write{what: "a write", hung: &hung})
 	for range hungTicks - 1 { // however far apart the ticks were
 		w.tick()
 	}

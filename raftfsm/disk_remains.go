@@ -68,8 +68,8 @@ func OpenRemains(dir string) (*Remains, error) {
 
 func (r *Remains) open() (err error) {
 	d := newDisk(nil)
-	bolt := filepath.Join(r.dir, boltName)
-	if there, err := isThere(d.small, bolt); err != nil {
+	path := filepath.Join(r.dir, boltName)
+	if there, err := isThere(d.small, path); err != nil {
 		return err
 	} else if !there {
 		return fmt.Errorf("has no %s: it is not the data of a node, or that is lost", boltName)
@@ -82,14 +82,14 @@ func (r *Remains) open() (err error) {
 	} else if there {
 		return errRestoring
 	}
-	if err := checkBolt(bolt); err != nil {
+	if err := checkBolt(path); err != nil {
 		return err
 	}
-	store, err := raftboltdb.New(raftboltdb.Options{Path: bolt, BoltOptions: &bbolt.Options{Timeout: time.Second, ReadOnly: true}})
+	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second, ReadOnly: true}})
 	if err != nil {
-		return fmt.Errorf("opening %s: %w", bolt, err)
+		return fmt.Errorf("opening %s: %w", path, err)
 	}
-	r.file = boltFile{StableFile: boltReader(store)}
+	r.file = boltFile{StableFile: bolt{store}}
 	if err := r.file.getJSON(keyIdentity, &r.about); err != nil {
 		return fmt.Errorf("reading its identity: %w", err)
 	}
@@ -173,14 +173,7 @@ func (r *Remains) ReadRecord(name string, into any) (found bool, err error) {
 }
 
 // Replicas lists the replicas that were created here and not destroyed.
-func (r *Remains) Replicas() (all []Replica) {
-	for _, g := range r.groups {
-		if g.Created && !g.Destroyed {
-			all = append(all, g.Replica)
-		}
-	}
-	return all
-}
+func (r *Remains) Replicas() []Replica { return living(r.groups) }
 
 // Replay returns what is left of a replica, and its state with all entries of its log, also those that may not have
 // been committed: if the replica's log is the newest of a majority, that is what its group would have done too. The
@@ -288,9 +281,6 @@ func (s noneIfMissing) List() ([]*raft.SnapshotMeta, error) {
 	return found, err
 }
 
-// boltReader is a bolt file that is not written.
-func boltReader(store *raftboltdb.BoltStore) StableFile { return bolt{store} }
-
 // pebbleSilence discards what Pebble says about its start.
 type pebbleSilence struct{}
 
@@ -320,5 +310,5 @@ func (readOnlyFS) ReuseForWrite(string, string, vfs.DiskWriteCategory) (vfs.File
 	return nil, errReadOnly
 }
 
-// Lock locks nothing: who may read has locked the whole directory.
+// Lock is a no-op: the caller already holds the directory lock.
 func (readOnlyFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }

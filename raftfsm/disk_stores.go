@@ -314,7 +314,7 @@ func (s *Stores) keepTail() {
 		return
 	}
 	var nobody atomic.Bool
-	defer s.watchdog.begin("marking how far the log is fsynced", &nobody)()
+	defer s.watchdog.begin(write{what: "marking how far the log is fsynced", hung: &nobody})()
 	if err := s.tail.keep(); err != nil {
 		s.fault.fail(writeFailed(fmt.Errorf("marking how far the log is fsynced: %w", err)))
 	}
@@ -400,13 +400,7 @@ func (s *Stores) Identity() Identity { return s.identity }
 func (s *Stores) Groups() []Replica {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var created []Replica
-	for _, g := range s.groups {
-		if g.Created && !g.Destroyed {
-			created = append(created, g.Replica)
-		}
-	}
-	return created
+	return living(s.groups)
 }
 
 // LowDisk reports that the disk is nearly full and proposals are refused. It is updated once a second.

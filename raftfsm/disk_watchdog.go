@@ -34,7 +34,7 @@ type watchdog struct {
 // write is one call that has not returned yet.
 type write struct {
 	what   string
-	inLine bool         // behind the other writes of the small file
+	inLine bool         // of the small file, behind its other writes
 	hung   *atomic.Bool // the group's flag: its transport sends nothing while it is set
 	ticks  int          // since it began; guarded by watchdog.mu, as is still
 	still  int          // since it began, or since a write before it in the line returned
@@ -45,16 +45,8 @@ func newWatchdog(p *diskFault) *watchdog {
 }
 
 // begin registers a write; the caller calls end when it has returned.
-func (w *watchdog) begin(what string, hung *atomic.Bool) (end func()) {
-	return w.watch(&write{what: what, hung: hung})
-}
-
-// beginInLine is begin for a write of the small file.
-func (w *watchdog) beginInLine(what string, hung *atomic.Bool) (end func()) {
-	return w.watch(&write{what: what, hung: hung, inLine: true})
-}
-
-func (w *watchdog) watch(outstanding *write) (end func()) {
+func (w *watchdog) begin(began write) (end func()) {
+	outstanding := &began
 	w.mu.Lock()
 	w.writes[outstanding] = struct{}{}
 	w.mu.Unlock()

@@ -50,7 +50,8 @@ func TestForeignResponseIsFatal(t *testing.T) {
 		calls := 0
 		g := &Group{name: "n1/1/1", guard: &guard{fault: &diskFault{logger: quiet.to, fatal: func(error) { calls++ }}}}
 		s := g.settle(answer{response: response})
-		if s.err == nil || s.err.Code != shard.UnknownOutcome || calls != 1 {
+		var unclear *shard.Error
+		if !errors.As(s.err, &unclear) || unclear.Code != shard.UnknownOutcome || calls != 1 {
 			t.Errorf("response %v: %v, fatal called %d times", response, s.err, calls)
 		}
 		if refused := g.refusal(); refused == nil || refused.Code != shard.Unavailable {

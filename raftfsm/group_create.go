@@ -47,6 +47,16 @@ type groupRecord struct {
 	Convicted *Conviction `json:",omitempty"` // non-nil: the replica is never opened again
 }
 
+// living lists the replicas that were created and not destroyed, in the order of their creation.
+func living(groups []groupRecord) (all []Replica) {
+	for _, g := range groups {
+		if g.Created && !g.Destroyed {
+			all = append(all, g.Replica)
+		}
+	}
+	return all
+}
+
 // CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), including this
 // replica, and is the same on each of them. Without voters the replica joins an existing group, whose leader adds it
 // later.

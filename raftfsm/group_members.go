@@ -147,29 +147,10 @@ func (g *Group) change(what string, prevIndex uint64,
 	if future == nil {
 		return nil
 	}
-	if err := g.awaitChange(future); err != nil {
+	if err := changeError(g.ended(future, changeTimeout)); err != nil {
 		return failed(err)
 	}
 	return nil
-}
-
-// awaitChange returns the proposal's token when raft has finished the change, however long that takes.
-func (g *Group) awaitChange(future raft.IndexFuture) *shard.Error {
-	done := make(chan error, 1)
-	go func() {
-		done <- future.Error()
-		<-g.proposals
-	}()
-	timeout := time.NewTimer(changeTimeout)
-	defer timeout.Stop()
-	select {
-	case err := <-done:
-		return changeError(err)
-	case <-timeout.C:
-		return unknown(fmt.Sprintf("not committed within %v, and may yet be: look at Members again", changeTimeout))
-	case <-g.closed:
-		return unknown("the group was closed meanwhile")
-	}
 }
 
 // changeError is proposalError for membership changes. raft refuses two changes by text only, before it writes
@@ -178,6 +159,8 @@ func changeError(err error) *shard.Error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errLate):
+		return unknown(fmt.Sprintf("not committed within %v, and may yet be: look at Members again", changeTimeout))
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrRaftShutdown):
 		return unknown("it may or may not have been made: " + err.Error())
 	case errors.Is(err, raft.ErrEnqueueTimeout):

@@ -1,6 +1,7 @@
 package raftfsm
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // Bounds of a proposal.
 const (
-	proposalsInFlight = 8                // a ceiling; the actor runs one or two
+	proposalsInFlight = 8                // a ceiling; the actor runs one, beside changes of members
 	enqueueTimeout    = 2 * time.Second  // to get a place in the log
 	proposalTimeout   = 10 * time.Second // from then until it ends; raft has been seen to forget one
 )
@@ -19,7 +20,7 @@ const (
 // settlement is the result of a proposal.
 type settlement struct {
 	outcome shard.Outcome
-	err     *shard.Error
+	err     error // a *shard.Error
 }
 
 // Propose submits one entry to the log and returns; wait reports its result. Propose blocks while the log is busy.
@@ -98,25 +99,40 @@ func (g *Group) await(settled <-chan settlement) (shard.Outcome, error) {
 	defer timeout.Stop()
 	select {
 	case s := <-settled:
-		return s.result()
+		return s.outcome, s.err
 	case <-timeout.C:
 		return shard.Outcome{}, unknown(fmt.Sprintf("the proposal did not end within %v", proposalTimeout))
 	case <-g.closed:
 	}
 	select {
 	case s := <-settled: // it ended before the group did
-		return s.result()
+		return s.outcome, s.err
 	default:
 		return shard.Outcome{}, unknown("the group was closed while the proposal was under way")
 	}
 }
 
-// result prevents a nil *shard.Error from becoming a non-nil error.
-func (s settlement) result() (shard.Outcome, error) {
-	if s.err != nil {
-		return shard.Outcome{}, s.err
+// errLate is the error of what raft may still do.
+var errLate = errors.New("it did not end in time: try again")
+
+// ended waits for a future of raft, at most for a given time, and gives its token back when it has ended, however long
+// that takes.
+func (g *Group) ended(future raft.Future, most time.Duration) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- future.Error()
+		<-g.proposals
+	}()
+	timeout := time.NewTimer(most)
+	defer timeout.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timeout.C:
+		return errLate
+	case <-g.closed:
+		return raft.ErrRaftShutdown
 	}
-	return s.outcome, nil
 }
 
 // drain waits until no proposal is under way, for at most a given time, and lets no new one begin.

@@ -77,22 +77,7 @@ func (g *Group) transfer(to string) error {
 	if g.closing.Load() || !g.enter() {
 		return errors.New("the group is closing, or its log is busy")
 	}
-	future := g.raft.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(to))
-	done := make(chan error, 1)
-	go func() {
-		done <- future.Error()
-		<-g.proposals
-	}()
-	timeout := time.NewTimer(2 * g.electionTimeout())
-	defer timeout.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timeout.C:
-		return errors.New("it did not end in time: try again")
-	case <-g.closed:
-		return nil
-	}
+	return g.ended(g.raft.LeadershipTransferToServer(raft.ServerID(to), raft.ServerAddress(to)), 2*g.electionTimeout())
 }
 
 // successor checks or chooses the next leader. A voter that does not answer would leave the shard without an owner for
