@@ -117,6 +117,12 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 				t.Errorf("%s %s: %s, was %s", procedure, body, text, before)
 			}
 		}
+		refused := func(settlement string) {
+			t.Helper()
+			if status, text := tryAPI(t, c.Node, "LimitService/Settle", settlement); status != http.StatusBadRequest {
+				t.Errorf("%s: %d %s", settlement, status, text)
+			}
+		}
 		settle := func(answer, how string) {
 			t.Helper()
 			body := fmt.Sprintf(`{"holdId":%q,%s}`, decisionField(t, answer, "holdId"), how)
@@ -139,15 +145,22 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		c.wantUsed(17, last)
 		together := c.call("LimitService/Check", check("together", entry(first, 20), entry(last, 20)))
 		spans := c.call("LimitService/Reserve", reserve("spans", entry(first, 1), entry(last, 1)))
-		settle(spans, `"cancel":{}`)
+		extension := fmt.Sprintf(`{"holdId":%q,"extend":{"ttl":"3600s"},"idempotencyId":"longer"}`, decisionField(t, spans, "holdId"))
+		extended := c.call("LimitService/Settle", extension)
+		settlement := fmt.Sprintf(`{"holdId":%q,"cancel":{}}`, decisionField(t, spans, "holdId"))
+		settled := c.call("LimitService/Settle", settlement)
 
 		c.become(3)
+		replayed("LimitService/Settle", settlement, settled)
+		replayed("LimitService/Settle", extension, extended)
+		refused(strings.Replace(settlement, "cancel", "failed", 1))
 		replayed("LimitService/Check", check("together", entry(first, 20), entry(last, 20)), together)
 		replayed("LimitService/Check", check("decided", entry(first, 10), entry(last, 10)), decided)
 		settle(alone, `"cancel":{}`)
 		c.wantUsed(31, first)
 		c.wantUsed(32, last)
-		refund := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[5,6]}}`, decisionField(t, together, "decisionId"))
+		refund := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[5,6]},"idempotencyId":"parts"}`,
+			decisionField(t, together, "decisionId"))
 		for range 2 { // once, by parts
 			c.call("LimitService/Settle", refund)
 			c.wantUsed(16, first)
@@ -169,18 +182,16 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 			return fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, answer, "decisionId"))
 		}
 		c.call("LimitService/Settle", cancel(whole))
-		if status, text := tryAPI(t, c.Node, "LimitService/Settle", refund); status != http.StatusBadRequest {
-			t.Errorf("refunded by parts, and again as a whole: %d %s", status, text)
-		}
+		refused(strings.Replace(refund, "parts", "joined", 1)) // it was refunded by parts
 		alike := c.call("LimitService/Check", check("alike", entry(first, 20), entry(last, 20)))
-		c.call("LimitService/Settle", cancel(alike))
+		fits := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[0,0],"overage":"OVERAGE_REJECT"}}`, decisionField(t, alike, "decisionId"))
+		refunded := c.call("LimitService/Settle", fits)
 		c.wantUsed(6, first)
 		c.wantUsed(8, last)
 
 		c.become(5)
-		if status, text := tryAPI(t, c.Node, "LimitService/Settle", cancel(alike)); status != http.StatusBadRequest {
-			t.Errorf("refunded as a whole, and again by parts: %d %s", status, text)
-		}
+		replayed("LimitService/Settle", fits, refunded)
+		refused(cancel(alike)) // it was refunded as a whole
 		c.wantUsed(6, first)
 		c.wantUsed(8, last)
 		stop(t, c.Node)

@@ -76,6 +76,21 @@ func (e homeEvaluation) decidedAlone() (Result, bool) {
 	return e.replay(record.Value, &of), true
 }
 
+// settledAlone answers a settlement whose keys have parted since one shard has executed it. The end of a decision may also
+// be that of home's part alone, so another one than this is not known.
+func (e homeEvaluation) settledAlone() (result Result, known bool) {
+	if e.r.Settlement == nil {
+		return Result{}, false
+	}
+	t := &e.r.Settlement.Target
+	record, found := e.lookup(endKey(e.r.Operation.Home, holdName(t.Position, t.Index)))
+	if found {
+		result = settledBefore(record.Value, e.r)
+	}
+	//mutant:part-taken-for-the-whole
+	return result, found && (t.Hold || result.Err == nil || result.Err.Code != HoldEnded)
+}
+
 // usedHere refuses a charge if its id belongs to a request that has its home in the slot of the leg.
 func (e legEvaluation) usedHere() *Error {
 	if o := e.r.Operation; !o.Drawn {

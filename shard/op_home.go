@@ -104,6 +104,9 @@ func (e homeEvaluation) askHome() Result {
 	if result, known := e.decidedAlone(); known {
 		return result
 	}
+	if result, known := e.settledAlone(); known {
+		return result
+	}
 	u, err := e.ruling(e.key)
 	if err != nil {
 		return Result{Err: err}

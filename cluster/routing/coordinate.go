@@ -89,7 +89,7 @@ func (r *Router) decideAcross(ctx context.Context, request *shard.Request, shard
 	case shard.Peek, shard.Get:
 		return o.look(ctx)
 	case shard.Settle:
-		return o.refundParts(ctx)
+		return o.settleParted(ctx)
 	}
 	return shard.Result{Err: errParted}
 }
@@ -122,7 +122,7 @@ func (o *operation) carryOut(ctx context.Context) shard.Result {
 // may have decided all of them when their slots were on one shard.
 func (o *operation) ask(ctx context.Context) (result shard.Result, known bool) {
 	result = o.send(ctx, o.home, shard.Request{Op: shard.AskHome, Operation: &o.about,
-		Entries: o.whole.Entries, Own: o.whole.Own}) //mutant:home-asked-with-its-part
+		Entries: o.whole.Entries, Own: o.whole.Own, Settlement: o.whole.Settlement}) //mutant:home-asked-with-its-part
 	verdict := result.Decision.Operation
 	if result.Err != nil || verdict == nil { // without a verdict, home alone has decided it
 		return result, true

@@ -47,12 +47,19 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request) shard
 var errHoldParted = &shard.Error{Code: shard.HoldEnded, Field: "hold_id",
 	Message: "names a hold that has ended: slots of its keys have moved since"}
 
-// refundParts refunds a decision that one shard made, and whose keys are on several shards now: slot by slot, home
-// first. Each part ends once, so a copy of the request goes on where the first has stopped, and what was refunded as a
-// whole before is refused by home. A part that is never reached stays counted (S5). No hold is open on such keys:
-// neither a move nor a restore parts them.
-func (o *operation) refundParts(ctx context.Context) shard.Result {
-	switch s := o.whole.Settlement; {
+// settleParted settles a hold or a decision of one shard whose keys are on several shards now. Home knows what was
+// settled before they parted. No hold is open on such keys: neither a move nor a restore parts them. A decision is
+// refunded slot by slot, home first. Each part ends once, so a copy of the request goes on where the first has stopped.
+// A part that is never reached stays counted (S5).
+func (o *operation) settleParted(ctx context.Context) shard.Result {
+	s := o.whole.Settlement
+	if !s.Target.Hold { // under the client's id home may know its part alone
+		o.about.ID, o.about.Drawn = drawID(), true //mutant:half-refund-has-the-id
+	}
+	if result, known := o.ask(ctx); known { //mutant:settled-again-when-parted
+		return result
+	}
+	switch {
 	case s.Target.Hold:
 		return shard.Result{Err: errHoldParted}
 	case s.Overage == shard.OverageReject && s.Actual != nil: // it might fit on one shard and not on another

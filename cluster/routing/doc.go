@@ -49,7 +49,8 @@
 //
 // The shards of its slots are looked up for each message, since slots may move in between: what the shards remember of
 // an operation moves with its slots. A reservation in slots of one shard that are about to part (shard.Spread) is an
-// operation, too. A decision of one shard whose slots have parted since is refunded slot by slot.
+// operation, too. A settlement whose slots have parted since gets the answer that home has for it, or else is refunded slot
+// by slot.
 //
 // Check, Count, Partial and Reserve can be such operations, and so can Settle of their results. A Settle takes one
 // commit at home and another at the legs. A Settle that is refused if it does not fit (shard.OverageReject) takes three

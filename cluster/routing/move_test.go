@@ -132,7 +132,7 @@ func TestAMoveFailsNothing(t *testing.T) {
 	}
 }
 
-// portal is a shard that answers as a test says, and else allows.
+// portal is a shard that answers as a test says, and else allows. It knows of no operation.
 type portal struct {
 	asked  []shard.Request
 	answer func(r *shard.Request) *shard.Error
@@ -145,6 +145,9 @@ func (p *portal) Submit(_ context.Context, requests []shard.Request) []shard.Res
 		results[i].Decision.Allowed = true
 		if requests[i].Op == shard.OpenSession {
 			results[i].Decision.System = &shard.SystemAnswer{Session: shard.Session{Epoch: 1, Seq: 1}}
+		}
+		if requests[i].Op == shard.AskHome {
+			results[i].Decision.Operation = &shard.Verdict{}
 		}
 		if p.answer != nil {
 			results[i].Err = p.answer(&requests[i])
