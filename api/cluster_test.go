@@ -118,7 +118,10 @@ func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart boo
 	return f.left, f.note("drain off", node)
 }
 
-func (f *fakeCluster) SetShards(_ context.Context, shards uint32) error {
+func (f *fakeCluster) SetShards(_ context.Context, shards uint32, expected *uint64) error {
+	if expected != nil {
+		return f.note("shards", fmt.Sprint(shards), "by", fmt.Sprint(*expected))
+	}
 	return f.note("shards", fmt.Sprint(shards))
 }
 
@@ -162,7 +165,7 @@ func aStatus() ClusterStatus {
 		Moves:    []string{"shard 0: b/4 is catching up"},
 		Problems: []string{"node b is not heard from"},
 
-		WantedShards: 2, SlotsToMove: 512, SlotMoves: []SlotMove{{Move: placement.Move{Move: shard.Move{Slot: 7, To: 1, Generation: 3}, Back: true}, Waits: "a hold"}},
+		WantedShards: 2, ShardsRevision: 6, SlotsToMove: 512, SlotMoves: []SlotMove{{Move: placement.Move{Move: shard.Move{Slot: 7, To: 1, Generation: 3}, Back: true}, Waits: "a hold"}},
 	}
 }
 
@@ -183,7 +186,7 @@ func TestJSONOfTheStatus(t *testing.T) {
 		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system","slots":[]}],` +
 		`"policiesVersion":"2","tableVersion":"9","moves":["shard 0: b/4 is catching up"],` +
 		`"problems":["node b is not heard from"],"partial":false,"wantedShards":2,"slotsToMove":512,` +
-		`"slotMoves":[{"slot":7,"from":0,"to":1,"back":true,"waits":"a hold"}]}`
+		`"slotMoves":[{"slot":7,"from":0,"to":1,"back":true,"waits":"a hold"}],"shardsRevision":"6"}`
 	if got := compact(t, body); code != 200 || got != want {
 		t.Errorf("%d\ngot  %s\nwant %s", code, got, want)
 	}
@@ -207,7 +210,7 @@ func TestStatusByHTTPGet(t *testing.T) {
 	}
 }
 
-func TestDrainAndRemoveNode(t *testing.T) {
+func TestChangesOfTheCluster(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.left = 3
 	for _, c := range []struct{ call, body, want, asked string }{
@@ -215,6 +218,8 @@ func TestDrainAndRemoveNode(t *testing.T) {
 		{"Drain", `{}`, `{"shardsLeft":3}`, "drain "},
 		{"Drain", `{"nodeId":"b","off":true}`, `{"shardsLeft":3}`, "drain off b"},
 		{"RemoveNode", `{"nodeId":"b"}`, `{}`, "remove b"},
+		{"SetShards", `{"shards":3}`, `{}`, "shards 3"},
+		{"SetShards", `{"shards":3,"expectedRevision":"0"}`, `{}`, "shards 3 by 0"},
 	} {
 		code, _, body := w.post("ClusterService/"+c.call, c.body)
 		seen := w.cluster.seen()

@@ -20,6 +20,7 @@ func statusOf(s *ClusterStatus) *stintv1.StatusResponse {
 		Partial:         s.Partial,
 		LastBackup:      momentOf(s.LastBackup),
 		WantedShards:    s.WantedShards,
+		ShardsRevision:  s.ShardsRevision,
 		SlotsToMove:     count32(s.SlotsToMove),
 	}
 	for _, v := range s.SlotMoves {

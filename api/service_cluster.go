@@ -65,7 +65,7 @@ func (s clusterService) setShards(ctx context.Context, m *stintv1.SetShardsReque
 	if m.Shards < 1 || m.Shards > placement.MaxShards {
 		return nil, shard.Invalidf("shards", "%d is not between 1 and %d", m.Shards, placement.MaxShards)
 	}
-	return &stintv1.SetShardsResponse{}, s.cluster.SetShards(ctx, m.Shards)
+	return &stintv1.SetShardsResponse{}, s.cluster.SetShards(ctx, m.Shards, m.ExpectedRevision)
 }
 
 func nodeProblem(id string) string {

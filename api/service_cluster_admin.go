@@ -39,8 +39,9 @@ type ClusterAdmin interface {
 	// RemoveNode begins to remove a node permanently. It does not wait: Status shows when the node is removed.
 	RemoveNode(ctx context.Context, node string) error
 	// SetShards makes that many shards, 1 to placement.MaxShards, share all slots. It does not wait: Status shows what is
-	// left to move.
-	SetShards(ctx context.Context, shards uint32) error
+	// left to move. If expected is not nil and another ShardsRevision is in force, nothing changes and the error is a
+	// shard.Conflict.
+	SetShards(ctx context.Context, shards uint32, expected *uint64) error
 	// Upgrade returns the feature levels as this node knows them.
 	Upgrade(ctx context.Context) (UpgradeStatus, error)
 	// PinLevel keeps the cluster from rising above a level; 0 removes the pin.
@@ -86,9 +87,10 @@ type ClusterStatus struct {
 	LastBackup      time.Time     // when the newest complete backup began; zero if none, or not known
 	Partial         bool          // contains only what every client may know
 
-	WantedShards uint32 // that share all slots, or are to
-	SlotsToMove  int    // until they have equally many
-	SlotMoves    []SlotMove
+	WantedShards   uint32 // that share all slots, or are to
+	ShardsRevision uint64 // of WantedShards: how often a number was asked for
+	SlotsToMove    int    // until they have equally many
+	SlotMoves      []SlotMove
 }
 
 // SlotMove is a slot on its way from one shard to another.

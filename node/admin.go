@@ -164,8 +164,17 @@ func (a *admin) RemoveNode(ctx context.Context, node string) error {
 }
 
 // SetShards implements api.ClusterAdmin.
-func (a *admin) SetShards(ctx context.Context, shards uint32) error {
-	return a.change(ctx, "", func(t *placement.Table) (*placement.Table, error) { return t.ApplyWanted(shards), nil })
+func (a *admin) SetShards(ctx context.Context, shards uint32, expected *uint64) error {
+	return a.change(ctx, "", func(t *placement.Table) (*placement.Table, error) {
+		switch {
+		case expected == nil || *expected == t.Asked:
+			return t.ApplyWanted(shards), nil
+		case *expected+1 == t.Asked && t.WantedShards() == shards: // a copy of the request
+			return nil, nil
+		}
+		return nil, &shard.Error{Code: shard.Conflict, Field: "expected_revision", Message: fmt.Sprintf("is %d, and by now "+
+			"%d is in force, in which the number of shards is %d; nothing was changed", *expected, t.Asked, t.WantedShards())}
+	})
 }
 
 // change applies a change to the table, of a listed node if it names one. It reads the table first: by an old one, there

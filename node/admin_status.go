@@ -33,6 +33,7 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
 	s.WantedShards, s.SlotsToMove, s.SlotMoves = known.WantedShards(), known.SlotsToMove(), slotMoves(known, reports)
+	s.ShardsRevision = known.Asked
 	s.Moves = append(s.Moves, slotMovesText(&s)...)
 	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
 	s.Problems = append(append(twiceUsed(reports), problemsOf(&s)...), strangersTo(known, reports)...) // causes first

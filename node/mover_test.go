@@ -43,6 +43,39 @@ func (c *trio) scraped(series string) (values []int) {
 	return values
 }
 
+// TestANumberOfShardsThatComesLateIsRefused: whoever asked for another number meanwhile has seen none of it.
+func TestANumberOfShardsThatComesLateIsRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		n := start(t, testConfig(t))
+		defer stop(t, n)
+		for _, c := range []struct {
+			shards   uint32
+			expected uint64
+			refused  bool
+		}{
+			{shards: 3, expected: 0}, {shards: 3, expected: 0}, // a copy
+			{shards: 2, expected: 0, refused: true},
+			{shards: 1, expected: 1},
+			{shards: 3, expected: 0, refused: true},
+			{shards: 1, expected: 2}, // as it was; what was asked for by then comes too late
+			{shards: 3, expected: 2, refused: true},
+			{shards: 1, expected: 7, refused: true},
+		} {
+			err := n.admin.SetShards(t.Context(), c.shards, &c.expected)
+			if c.refused != isConflict(err) || !c.refused && err != nil {
+				t.Errorf("%d shards by revision %d: %v", c.shards, c.expected, err)
+			}
+		}
+		if s, err := n.admin.Status(t.Context()); err != nil || s.WantedShards != 1 || s.ShardsRevision != 3 {
+			t.Errorf("%d shards by revision %d: %v", s.WantedShards, s.ShardsRevision, err)
+		}
+		if err := n.admin.SetShards(t.Context(), 2, nil); err != nil {
+			t.Errorf("whatever is in force: %v", err)
+		}
+	})
+}
+
 // evenOver awaits that as many shards share all slots, as each node knows.
 func (c *trio) evenOver(shards uint32) {
 	c.t.Helper()

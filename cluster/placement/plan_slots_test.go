@@ -188,7 +188,7 @@ func TestRecordsOfMovesAreMadeOnce(t *testing.T) {
 	table := allCreated(NewTable("c", foundersIn("a", "b", "c"), 2, 3)).Clone()
 	m := Move{Move: shard.Move{Slot: 7, To: 1}}
 	table.Moves = []Move{m}
-	if table.ApplyWanted(2) != nil || table.ApplySlot(shard.Move{Slot: 8, To: 1}, 1, true) != nil {
+	if table.ApplySlot(shard.Move{Slot: 8, To: 1}, 1, true) != nil {
 		t.Error("nothing is to be changed")
 	}
 	table = table.ApplyGeneration(m, 4)

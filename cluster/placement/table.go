@@ -14,7 +14,9 @@ type Table struct {
 	Slots   *slot.Map
 	// Wanted is how many shards are to share the slots, those with the lowest ids; 0 means Shards. A shard that is no
 	// longer wanted stays, without slots.
-	Wanted   uint32 `json:",omitempty"`
+	Wanted uint32 `json:",omitempty"`
+	// Asked is how often a number of shards was asked for. A request that was made for an older one comes too late.
+	Asked    uint64 `json:",omitempty"`
 	Moves    []Move `json:",omitempty"` // at most movesMax, and asideMax more that wait; each of another slot
 	Replicas int    // target number of voters of each group
 	Nodes    []Node // by id

@@ -82,13 +82,11 @@ func (t *Table) ApplyLevel(level shard.Level) *Table {
 	return next
 }
 
-// ApplyWanted returns a clone in which that many shards are to share the slots, or nil if there is nothing to change.
+// ApplyWanted returns a clone in which that many shards are to share the slots.
 func (t *Table) ApplyWanted(shards uint32) *Table {
-	if t.WantedShards() == shards {
-		return nil
-	}
 	next := t.Clone()
 	next.Wanted = shards
+	next.Asked++ //mutant:late-number-of-shards-counts
 	return next
 }
 

@@ -105,11 +105,15 @@ func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart boo
 	return f.status.Nodes[1].Owns, err
 }
 
-func (f *fakeCluster) SetShards(_ context.Context, shards uint32) error {
+func (f *fakeCluster) SetShards(_ context.Context, shards uint32, expected *uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	err := f.next(fmt.Sprint("shards ", shards))
+	if expected == nil || *expected != f.status.ShardsRevision {
+		return &shard.Error{Code: shard.Conflict, Field: "expected_revision", Message: "another one is in force; nothing was changed"}
+	}
 	f.status.WantedShards = shards
-	return f.next(fmt.Sprint("shards ", shards))
+	return err
 }
 
 func (f *fakeCluster) Upgrade(context.Context) (api.UpgradeStatus, error) {

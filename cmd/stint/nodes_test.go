@@ -121,7 +121,7 @@ func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 func growing() *fakeCluster {
 	f := newCluster()
 	f.status.Shards[0].Slots, f.status.Shards[1].Slots = []slot.Range{{First: 0, Last: 511}}, []slot.Range{{First: 512, Last: 1023}}
-	f.status.WantedShards, f.status.SlotsToMove = 3, 341
+	f.status.WantedShards, f.status.ShardsRevision, f.status.SlotsToMove = 3, 7, 341
 	f.status.SlotMoves = []api.SlotMove{
 		{Move: placement.Move{Move: shard.Move{Slot: 342, From: 0, To: 2, Generation: 1}}},
 		{Move: placement.Move{Move: shard.Move{Slot: 853, From: 1, To: 2, Generation: 1}}, Waits: "2 open holds with keys of other slots"},
@@ -138,13 +138,20 @@ func TestShardsShowsWhereTheSlotsAreAndWhatWaits(t *testing.T) {
 func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
 	f := growing()
 	f.step = atStep(map[int]func(*api.ClusterStatus){
-		3: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 1, s.SlotMoves[:1] },
-		4: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 0, nil },
+		4: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 1, s.SlotMoves[:1] },
+		5: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 0, nil },
 	})
 	transcript(t, "shards_moved", 0, "shards", "3", "--addr", f.serve(t))
 	f = growing()
 	transcript(t, "shards_late", 1, "shards", "3", "--wait", "1ms", "--addr", f.serve(t))
 	transcript(t, "shards_too_many", 1, "shards", "257", "--addr", f.serve(t))
+}
+
+// What the command asks for is of the moment in which it looked.
+func TestShardsOfAnotherCommandStay(t *testing.T) {
+	f := growing()
+	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) { s.WantedShards, s.ShardsRevision = 5, 8 }})
+	transcript(t, "shards_of_another", 1, "shards", "2", "--addr", f.serve(t))
 }
 
 // A server that cannot be asked for a moment does not end the wait: the change goes on.

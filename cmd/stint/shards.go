@@ -30,8 +30,15 @@ func (c *shardsCommand) Run(s streams) error {
 	const what = "shards"
 	left := ""
 	if c.Shards != 0 {
-		_, err := ask(c.remote, what, "it may have begun all the same: see stint shards", c.cluster().SetShards,
-			&stintv1.SetShardsRequest{Shards: c.Shards})
+		seen, err := c.status(what)
+		if err != nil {
+			return err
+		}
+		request := &stintv1.SetShardsRequest{Shards: c.Shards}
+		if !seen.Partial {
+			request.ExpectedRevision = &seen.ShardsRevision
+		}
+		_, err = ask(c.remote, what, "it may have begun all the same: see stint shards", c.cluster().SetShards, request)
 		if err != nil {
 			return err
 		}

@@ -98,7 +98,11 @@ func (g *moving) change(ctx context.Context, from, to uint32) error {
 		g.Tell(fmt.Sprintf("number of shards: from %d to %d", from, to))
 	}
 	err := g.persist(ctx, func(ctx context.Context, node stintv1connect.ClusterServiceClient) error {
-		_, err := node.SetShards(ctx, connect.NewRequest(&stintv1.SetShardsRequest{Shards: to}))
+		now, err := node.Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
+		if err != nil {
+			return err
+		}
+		_, err = node.SetShards(ctx, connect.NewRequest(&stintv1.SetShardsRequest{Shards: to, ExpectedRevision: &now.Msg.ShardsRevision}))
 		return err
 	})
 	if err != nil {

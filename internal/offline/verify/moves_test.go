@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -21,23 +22,28 @@ type movable struct {
 	stintv1connect.UnimplementedClusterServiceHandler
 	asked func(now []uint32) // called when a number of shards was asked for, with all so far
 
-	mu      sync.Mutex
-	version uint64
-	wanted  uint32
-	slots   [4]uint32 // the shard of each
-	log     []uint32  // the numbers of shards that were asked for
-	stale   bool      // each second answer is the first one
-	first   *stintv1.StatusResponse
-	answers int
-	partial bool
-	stuck   bool // no slot moves
+	mu       sync.Mutex
+	version  uint64
+	wanted   uint32
+	revision uint64    // of wanted
+	slots    [4]uint32 // the shard of each
+	log      []uint32  // the numbers of shards that were asked for
+	stale    bool      // each second answer is the first one
+	first    *stintv1.StatusResponse
+	answers  int
+	partial  bool
+	stuck    bool // no slot moves
 }
 
 func (m *movable) SetShards(_ context.Context, r *connect.Request[stintv1.SetShardsRequest]) (
 	*connect.Response[stintv1.SetShardsResponse], error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if r.Msg.ExpectedRevision == nil || *r.Msg.ExpectedRevision != m.revision {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("another one is in force"))
+	}
 	m.version++
+	m.revision++
 	m.wanted = r.Msg.Shards
 	m.log = append(m.log, m.wanted)
 	if m.asked != nil {
@@ -64,7 +70,7 @@ func (m *movable) Status(context.Context, *connect.Request[stintv1.StatusRequest
 			m.version++
 		}
 	}
-	s := &stintv1.StatusResponse{TableVersion: m.version, WantedShards: m.wanted, SlotsToMove: left, Partial: m.partial}
+	s := &stintv1.StatusResponse{TableVersion: m.version, WantedShards: m.wanted, ShardsRevision: m.revision, SlotsToMove: left, Partial: m.partial}
 	for id := range uint32(4) {
 		s.Shards = append(s.Shards, &stintv1.Shard{Id: id})
 	}
@@ -97,7 +103,7 @@ func moveOn(t *testing.T, m *movable, ctx func(context.Context) context.Context)
 func uncut(ctx context.Context) context.Context { return ctx }
 
 // TestSlotsMoveThereAndBack: the number that was found is asked for again only when all have moved, by the word of a
-// node that is not cut off.
+// node that is not cut off. Each number is asked for by the revision that was seen.
 func TestSlotsMoveThereAndBack(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		m := &movable{stale: stale}

@@ -76,11 +76,12 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestHoldsAndIDsOutliveAnotherNumberOfShards"), edits{
 		"parts-refunded-after-a-no": never,
-		"home-asked-with-its-part":  swap("o.whole.Entries, Own: o.whole.Own", "o.entriesAt(o.home), Own: o.ownAtHome()"),
 		"settled-again-when-parted": never,
 		"half-refund-has-the-id":    gone,
 		"part-taken-for-the-whole":  swap("t.Hold || ", "true || "),
+		"home-asked-with-its-part":  swap("o.whole.Entries, Own: o.whole.Own", "o.entriesAt(o.home), Own: o.ownAtHome()"),
 	}},
+	{tests("node", "TestANumberOfShardsThatComesLateIsRefused"), edits{"late-number-of-shards-counts": gone}},
 	{tests("node", "TestABackupOfAnotherNumberOfShardsIsRefused"), edits{
 		"backup-of-other-shards": without("before.Shards != r.Backup.Shards || "),
 	}},

@@ -103,10 +103,14 @@ func (w *world) askForShards(l *life, shards uint32) error {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 	defer cancel()
-	if err := l.Admin().SetShards(ctx, shards); err != nil {
+	s, err := l.Admin().Status(ctx)
+	if err != nil {
 		return err
 	}
-	s, err := l.Admin().Status(ctx) // it knows its own change
+	if err := l.Admin().SetShards(ctx, shards, &s.ShardsRevision); err != nil {
+		return err
+	}
+	s, err = l.Admin().Status(ctx) // it knows its own change
 	if err != nil || l.dead.Load() {
 		return cmp.Or(err, errors.New("it was killed"))
 	}

@@ -86,9 +86,11 @@ type StatusResponse struct {
 	// How many slots are still to move until these shards have equally many.
 	SlotsToMove uint32 `protobuf:"varint,11,opt,name=slots_to_move,json=slotsToMove,proto3" json:"slots_to_move,omitempty"`
 	// Those that are moving.
-	SlotMoves     []*SlotMove `protobuf:"bytes,12,rep,name=slot_moves,json=slotMoves,proto3" json:"slot_moves,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SlotMoves []*SlotMove `protobuf:"bytes,12,rep,name=slot_moves,json=slotMoves,proto3" json:"slot_moves,omitempty"`
+	// Revision of wanted_shards, for SetShards: it rises with each number that is asked for.
+	ShardsRevision uint64 `protobuf:"varint,13,opt,name=shards_revision,json=shardsRevision,proto3" json:"shards_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *StatusResponse) Reset() {
@@ -203,6 +205,13 @@ func (x *StatusResponse) GetSlotMoves() []*SlotMove {
 		return x.SlotMoves
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetShardsRevision() uint64 {
+	if x != nil {
+		return x.ShardsRevision
+	}
+	return 0
 }
 
 // SlotMove is a slot on its way from one shard to another.
@@ -1060,9 +1069,12 @@ func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
 type SetShardsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 1 to 256. Required.
-	Shards        uint32 `protobuf:"varint,1,opt,name=shards,proto3" json:"shards,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Shards uint32 `protobuf:"varint,1,opt,name=shards,proto3" json:"shards,omitempty"`
+	// shards_revision of the Status that the caller has seen. If another one is in force, the request is refused with
+	// failed_precondition: somebody else has asked meanwhile, or this is a late copy. Absent: whatever is in force.
+	ExpectedRevision *uint64 `protobuf:"varint,2,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SetShardsRequest) Reset() {
@@ -1098,6 +1110,13 @@ func (*SetShardsRequest) Descriptor() ([]byte, []int) {
 func (x *SetShardsRequest) GetShards() uint32 {
 	if x != nil {
 		return x.Shards
+	}
+	return 0
+}
+
+func (x *SetShardsRequest) GetExpectedRevision() uint64 {
+	if x != nil && x.ExpectedRevision != nil {
+		return *x.ExpectedRevision
 	}
 	return 0
 }
@@ -1733,7 +1752,7 @@ var File_stint_v1_cluster_service_proto protoreflect.FileDescriptor
 const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1estint/v1/cluster_service.proto\x12\bstint.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x0f\n" +
-	"\rStatusRequest\"\xd3\x03\n" +
+	"\rStatusRequest\"\xfc\x03\n" +
 	"\x0eStatusResponse\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12$\n" +
@@ -1750,7 +1769,8 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	" \x01(\rR\fwantedShards\x12\"\n" +
 	"\rslots_to_move\x18\v \x01(\rR\vslotsToMove\x121\n" +
 	"\n" +
-	"slot_moves\x18\f \x03(\v2\x12.stint.v1.SlotMoveR\tslotMoves\"l\n" +
+	"slot_moves\x18\f \x03(\v2\x12.stint.v1.SlotMoveR\tslotMoves\x12'\n" +
+	"\x0fshards_revision\x18\r \x01(\x04R\x0eshardsRevision\"l\n" +
 	"\bSlotMove\x12\x12\n" +
 	"\x04slot\x18\x01 \x01(\rR\x04slot\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
@@ -1817,9 +1837,11 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"shardsLeft\",\n" +
 	"\x11RemoveNodeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x14\n" +
-	"\x12RemoveNodeResponse\"*\n" +
+	"\x12RemoveNodeResponse\"r\n" +
 	"\x10SetShardsRequest\x12\x16\n" +
-	"\x06shards\x18\x01 \x01(\rR\x06shards\"\x13\n" +
+	"\x06shards\x18\x01 \x01(\rR\x06shards\x120\n" +
+	"\x11expected_revision\x18\x02 \x01(\x04H\x00R\x10expectedRevision\x88\x01\x01B\x14\n" +
+	"\x12_expected_revision\"\x13\n" +
 	"\x11SetShardsResponse\"%\n" +
 	"\rBackupRequest\x12\x14\n" +
 	"\x05shard\x18\x01 \x01(\tR\x05shard\"7\n" +
@@ -1958,6 +1980,7 @@ func file_stint_v1_cluster_service_proto_init() {
 	if File_stint_v1_cluster_service_proto != nil {
 		return
 	}
+	file_stint_v1_cluster_service_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
