@@ -56,20 +56,26 @@ func (h *holder) isSole() bool {
 		return true
 	}
 	asked := h.peers.haveBeenAsked() // before the reports are read: none comes in between
-	for _, report := range h.peers.reports() {
+	return h.isSoleBy(t, own.PeerAddr, h.peers.reports()) && asked
+}
+
+// isSoleBy is isSole by a table that has the process at an address, and by the reports of other nodes.
+func (h *holder) isSoleBy(t known[placement.Table], addr string, reports map[string]placement.Report) bool {
+	for _, report := range reports {
 		if h.yields(t, &report) { //mutant:second-process-hears-nobody
 			h.ask(report.Taken)
 			return false
 		}
+		//mutant:second-process-goes-by-an-old-table
 		if !h.settled.Load() && report.TableVersion > t.version { // which may have this node elsewhere
 			return false
 		}
 	}
-	if checked := h.checked.Load(); checked == nil || *checked != own.PeerAddr { //mutant:second-process-takes-part
-		h.ask(own.PeerAddr)
+	if checked := h.checked.Load(); checked == nil || *checked != addr { //mutant:second-process-takes-part
+		h.ask(addr)
 		return false
 	}
-	return asked
+	return true
 }
 
 // yields reports whether another process is this node by a report. It is not if the table has this one, and the

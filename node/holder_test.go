@@ -179,6 +179,26 @@ func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 	}
 }
 
+// A process that does not know yet whether it is its node waits for the newest table that it has heard of: nobody may
+// answer where an older one has the node. One that knows goes on while a newer table is on its way.
+func TestAProcessBeginsWithTheNewestTableOnly(t *testing.T) {
+	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
+	h.checked.Store(new("first:1"))
+	table := known[placement.Table]{value: &placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: "first:1"}}}, version: 7}
+	for _, c := range []struct {
+		theirs        uint64
+		settled, sole bool
+	}{
+		{theirs: 6, sole: true}, {theirs: 7, sole: true}, {theirs: 8}, {theirs: 8, settled: true, sole: true},
+	} {
+		h.settled.Store(c.settled)
+		reports := map[string]placement.Report{"n2": {TableVersion: 7}, "n3": {TableVersion: c.theirs}}
+		if got := h.isSoleBy(table, "first:1", reports); got != c.sole {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // A node that was cut off together with a process that was replaced hears that one. The successor does not give way,
 // because it is in the table; a process that knows an older table does.
 func TestASuccessorDoesNotYield(t *testing.T) {

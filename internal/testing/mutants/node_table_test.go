@@ -11,6 +11,7 @@ var ofNode = []group{
 	{tests("node", "TestWhatASlotNeedsBeforeAStep"), edits{"thaw-before-abort": without(" && to.Ended")}},
 	{tests("node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
 	{tests("node", "TestASecondProcessThatCannotReachTheFirstWaits"), edits{"second-process-hears-nobody": never}},
+	{tests("node", "TestAProcessBeginsWithTheNewestTableOnly"), edits{"second-process-goes-by-an-old-table": never}},
 	{tests("node", "TestASuccessorDoesNotYield"), edits{
 		"successor-yields": without(" && !(h.records(t.value) && report.TableVersion <= t.version)"),
 	}},
