@@ -3,13 +3,14 @@ package api
 import (
 	"cmp"
 	"context"
-	"strconv"
+	"fmt"
 	"strings"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 const (
@@ -37,14 +38,11 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 		return nil, errNoCluster
 	}
 	response := &stintv1.ListKeysResponse{}
-	wanted, first, from := q.Count, at, q.From
-	for range listSlices {
-		if int(at) >= shards {
-			return response, nil
-		}
-		q.Count = wanted - len(response.Keys)
-		listed, err := s.Cluster.ListKeys(ctx, at, q)
-		if err != nil && (at > first || q.From > from) {
+	wanted, first := q.Count, at
+	for n := 0; n < listSlices && int(at.shard) < shards && len(response.Keys) < wanted; n++ {
+		q.From, q.Count = at.from, wanted-len(response.Keys)
+		listed, err := s.Cluster.ListKeys(ctx, at.shard, q)
+		if err != nil && at != first {
 			break // what was read so far is an answer, and another node may have the rest
 		} else if err != nil {
 			return nil, err
@@ -55,41 +53,66 @@ func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest
 				response.Keys = append(response.Keys, keptKeyOf(k))
 			}
 		}
-		if q.From = listed.Next; q.From == 0 {
-			at++
-		}
-		if len(response.Keys) >= wanted {
-			break
-		}
+		at.read(&listed)
 	}
-	if int(at) < shards {
-		response.NextCursor = strconv.FormatUint(uint64(at), 10) + "." + strconv.FormatUint(q.From, 16)
+	switch {
+	case int(at.shard) < shards:
+		response.NextCursor = at.String()
+	case at.met != slot.All(): //mutant:keys-of-a-moved-slot-left-out
+		return nil, errSlotsMoved
 	}
 	return response, nil
 }
 
-// listWanted reads a request: what to list, and the shard to begin with.
-func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at shard.ID, err error) {
+// listCursor is the position of a listing. Its text is the only state between two pages.
+type listCursor struct {
+	shard shard.ID
+	from  uint64
+	slotsMet
+}
+
+// String implements fmt.Stringer.
+func (c listCursor) String() string {
+	return fmt.Sprintf("%d.%x.%s.%s", c.shard, c.from, c.met, c.here)
+}
+
+func listCursorOf(text string) (c listCursor, err error) {
+	if text == "" {
+		return c, nil
+	}
+	parts := strings.Split(text, ".")
+	if len(parts) == 4 {
+		var met, here bool
+		_, err = fmt.Sscanf(text, "%d.%x.", &c.shard, &c.from)
+		c.met, met = slot.ParseSet(parts[2])
+		c.here, here = slot.ParseSet(parts[3])
+		if err == nil && met && here && c.String() == text {
+			return c, nil
+		}
+	}
+	return c, shard.Invalidf("cursor", "is none that an answer had as its next_cursor")
+}
+
+// read moves on past what a shard has listed.
+func (c *listCursor) read(l *shard.Listed) {
+	slots := slot.All()
+	if l.Slots != nil {
+		slots = *l.Slots
+	}
+	c.slotsMet.read(&slots, c.from == 0, l.Next == 0)
+	if c.from = l.Next; l.Next == 0 {
+		c.shard++
+	}
+}
+
+// listWanted reads a request: what to list, and where to begin.
+func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at listCursor, err error) {
 	namespace, wrongNamespace := namespaceOf(m.Namespace)
 	count, wrongCount := countOf("count", m.Count, listCountDefault, listCountMax)
 	q = shard.Listing{Namespace: namespace, Policy: m.Policy, Prefix: m.Prefix, Overrides: m.Overrides, Count: count}
-	err = cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
-		invalid("prefix", optional(m.Prefix, shard.KeyProblem)), wrongCount)
-	if err != nil {
-		return q, 0, err
-	}
-	if m.Cursor == "" {
-		return q, 0, nil
-	}
-	id, place, _ := strings.Cut(m.Cursor, ".")
-	first, problem := strconv.ParseUint(id, 10, 31)
-	if problem == nil {
-		q.From, problem = strconv.ParseUint(place, 16, 64)
-	}
-	if problem != nil {
-		return q, 0, shard.Invalidf("cursor", "is none that an answer had as its next_cursor")
-	}
-	return q, shard.ID(first), nil
+	at, wrongCursor := listCursorOf(m.Cursor)
+	return q, at, cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
+		invalid("prefix", optional(m.Prefix, shard.KeyProblem)), wrongCount, wrongCursor)
 }
 
 // mayBeListed refuses a namespace of hashed keys, which cannot be listed. It runs after the check of the grant, so that

@@ -84,10 +84,6 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 	return response, nil
 }
 
-// errSlotsMoved is the error of a listing that has not met each slot on the shard that owned it.
-var errSlotsMoved = &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "slots are moving to other shards, " +
-	"and some may be missing from the list: list again from its beginning"}
-
 // usagePage reads one page of one shard, and the slots that it is about. A page about one key has the key's slot.
 func usagePage(ctx context.Context, decider Decider, namespace string, id shard.ID, q shard.UsageQuery) (
 	page shard.UsagePage, slots slot.Set, err error) {
@@ -124,8 +120,7 @@ type usageToken struct {
 	shard   shard.ID
 	from    shard.UsagePlace
 	through limit.Time // of all pages so far; 0 if there was none
-	met     slot.Set   // each was owned by a shard for as long as this was read
-	here    slot.Set   // owned by this shard since its first page
+	slotsMet
 }
 
 const usageTokenForm = "1-%d-%x-%d"
@@ -161,13 +156,10 @@ func (t *usageToken) read(page *shard.UsagePage, slots slot.Set) {
 	if t.through == 0 || page.Through < t.through {
 		t.through = page.Through
 	}
-	if t.from == (shard.UsagePlace{}) { // the shard's first page
-		t.here = slots
-	}
-	t.here.And(&slots)
-	if t.from = page.Next; page.Next == (shard.UsagePlace{}) {
-		t.met.Or(&t.here)
-		t.shard, t.here = t.shard+1, slot.Set{}
+	last := page.Next == (shard.UsagePlace{})
+	t.slotsMet.read(&slots, t.from == (shard.UsagePlace{}), last)
+	if t.from = page.Next; last {
+		t.shard++
 	}
 }
 

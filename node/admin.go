@@ -97,6 +97,7 @@ func (a *admin) ListKeys(_ context.Context, id shard.ID, q shard.Listing) (l sha
 	if stopped := replica.stopped.Load(); stopped != nil {
 		return l, stopped
 	}
+	q.Founded = a.view.newestTable().FoundedSlots()
 	received := false
 	replica.group.View(func(s *shard.State) {
 		if received = s.Epoch() > 0; received {

@@ -81,7 +81,7 @@ func (e *evaluation) forget(r *Request) Result {
 	f.record()
 	d := e.newDecision()
 	e.number(&d)
-	d.System = &SystemAnswer{Forgot: f.done, Slots: slotsServed(&e.batch)}
+	d.System = &SystemAnswer{Forgot: f.done, Slots: slotsServed(e.view, e.slotted, &e.at)}
 	return Result{Decision: d}
 }
 

@@ -122,7 +122,7 @@ func (m *moveEvaluation) refuse(why string) *Error {
 
 // ownsNothing reports whether the shard owns no slot.
 func (m *moveEvaluation) ownsNothing() bool {
-	served := slotsServed(&m.batch)
+	served := slotsServed(m.view, m.slotted, &m.at)
 	return served != nil && *served == slot.Set{}
 }
 

@@ -14,7 +14,7 @@ import (
 const movePageBytes = 128 << 10
 
 func (m *moveEvaluation) prepare() *Error {
-	owned := m.status.State == SlotOwned || m.status.State == SlotUnknown && m.tableOwns(m.t.Slot)
+	owned := m.status.State == SlotOwned || m.status.State == SlotUnknown && m.at.tableOwns(m.t.Slot)
 	switch {
 	case m.is(SlotPreparing):
 	case !owned || m.t.Generation != m.status.Generation+1: //mutant:old-generation-moves

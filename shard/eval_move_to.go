@@ -16,7 +16,7 @@ import (
 func (m *moveEvaluation) untaken() bool {
 	switch m.status.State {
 	case SlotUnknown:
-		return !m.tableOwns(m.t.Slot)
+		return !m.at.tableOwns(m.t.Slot)
 	case SlotMoved, SlotAborted:
 		return m.status.Generation < m.t.Generation //mutant:aborted-move-begins-again
 	}

@@ -106,7 +106,7 @@ func (b *batch) usage(r *Request) Result {
 		return Result{Err: err}
 	}
 	d := b.newDecision()
-	d.System = &SystemAnswer{Usage: &u.page, Slots: slotsServed(b)}
+	d.System = &SystemAnswer{Usage: &u.page, Slots: slotsServed(b.view, b.slotted, &b.at)}
 	return Result{Decision: d}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 	"github.com/stint-io/stint/shard/table"
 )
 
@@ -15,6 +16,9 @@ type Listing struct {
 	Overrides bool   // only keys that have an override
 	From      uint64 // 0, or Listed.Next of the listing before
 	Count     int    // number of keys; one more for each with the hash of another
+	// Founded says which shard had a slot when it was founded. A replica that has no record of the slot may not have
+	// heard yet that it moved. nil: this shard had all.
+	Founded *slot.Map
 }
 
 // ListedKey is a key with a counter under a policy.
@@ -28,6 +32,9 @@ type ListedKey struct {
 type Listed struct {
 	Keys []ListedKey
 	Next uint64 // 0 if there are no more
+	// Slots are those whose keys the replica would show now. nil: all. A caller that asks one shard after the other has
+	// met every key if it has met every slot.
+	Slots *slot.Set
 }
 
 // listRecords bounds a listing that finds little: reading so many takes about a millisecond, while nothing is
@@ -35,9 +42,11 @@ type Listed struct {
 const listRecords = 2000
 
 // List reads keys of a replica, without a commit, so it may be behind. A key that exists from the first call to the
-// last is in exactly one of the answers, regardless of changes meanwhile and of which replica answers.
+// last is in exactly one of the answers, regardless of changes meanwhile and of which replica answers, unless its slot
+// moves.
 func (s *State) List(q Listing) (l Listed) {
 	seen, last, shown := 0, q.From, showing(s, s.slotted)
+	l.Slots = slotsServed(s, s.slotted, &Stamp{Position: Position{Shard: s.id}, Slots: q.Founded})
 	for key, r := range s.table.Scan(q.From) {
 		place := table.Place(keyLayout{}, key)
 		if place != last && (seen >= listRecords || len(l.Keys) >= q.Count) {

@@ -25,11 +25,14 @@ func (f *fleet) frozenAt(now limit.Time, key string, to ID) *mover {
 	return m
 }
 
-// shown counts the keys that all shards list, and the bills.
-func (f *fleet) shown(now limit.Time) (keys, bills int) {
+// shown counts the keys that all shards list, and the bills. A shard lists a key if it says that it has met its slot.
+func (f *fleet) shown(now limit.Time, key string) (keys, bills int) {
 	f.Helper()
 	for _, w := range f.worlds {
-		keys += len(w.state.List(Listing{Namespace: "default", Count: 1000}).Keys)
+		l := w.state.List(Listing{Namespace: "default", Count: 1000, Founded: slot.Even(2)})
+		if keys += len(l.Keys); l.Slots.Has(slotOf(key)) != (len(l.Keys) > 0) {
+			f.Errorf("shard %s lists %v, and has met the slot: %v", w.state.id, l.Keys, l.Slots.Has(slotOf(key)))
+		}
 		d := w.must(max(now, w.state.Time()), UsageRequest("default", w.state.id, UsageQuery{}))
 		page, err := UsageOf("default", &d)
 		if err != nil {
@@ -49,7 +52,7 @@ func TestASlotIsListedOnce(t *testing.T) {
 	f.must(origin+1, checkOf("p", key, 1))
 	wants := func(when string, n int) {
 		t.Helper()
-		if keys, bills := f.shown(origin + 10); keys != n || bills != n {
+		if keys, bills := f.shown(origin+10, key); keys != n || bills != n {
 			t.Errorf("%s: %d keys, %d bills", when, keys, bills)
 		}
 	}

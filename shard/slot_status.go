@@ -79,7 +79,7 @@ func (b *batch) elsewhere(at slot.ID) *Error {
 	switch {
 	case unread != nil:
 		return unread
-	case status.State == SlotUnknown && b.tableOwns(at):
+	case status.State == SlotUnknown && b.at.tableOwns(at):
 	case status.State == SlotUnknown && ID(b.at.Slots[at]) == System:
 		return &Error{Code: Unavailable, RetryAfter: 100e3, Message: fmt.Sprintf(
 			"this node does not know yet which shard owns slot %d; nothing was counted, ask again", at)}
@@ -98,10 +98,8 @@ func moved(at slot.ID, to ID) *Error {
 	return &Error{Code: Moved, To: to, Slot: at, Message: fmt.Sprintf("slot %d is on shard %s; nothing was counted here", at, to)}
 }
 
-// tableOwns reports whether this shard owns a slot of which it has no record.
-func (b *batch) tableOwns(at slot.ID) bool {
-	return b.at.Slots == nil || ID(b.at.Slots[at]) == b.at.Shard
-}
+// tableOwns reports whether the shard owns a slot of which it has no record.
+func (s *Stamp) tableOwns(at slot.ID) bool { return s.Slots == nil || ID(s.Slots[at]) == s.Shard }
 
 func (b *batch) statusOf(at slot.ID) (SlotStatus, *Error) {
 	if !b.slotted {
@@ -114,15 +112,15 @@ func (b *batch) statusOf(at slot.ID) (SlotStatus, *Error) {
 	return s, nil
 }
 
-// slotsServed returns the slots that the shard owns now; nil: all.
-func slotsServed(b *batch) *slot.Set {
-	if !b.slotted && b.at.Slots == nil {
+// slotsServed returns the slots that a shard owns now; nil: all. any: it may have the record of a slot.
+func slotsServed(records Records, any bool, now *Stamp) *slot.Set {
+	if !any && now.Slots == nil {
 		return nil
 	}
 	served := new(slot.Set)
 	for at := range slot.ID(slot.Count) {
-		status, err := b.statusOf(at)
-		if err == nil && status.serves() && (status.State != SlotUnknown || b.tableOwns(at)) {
+		status, err := readSlotStatus(records, at)
+		if err == nil && status.serves() && (status.State != SlotUnknown || now.tableOwns(at)) {
 			served.Add(at)
 		}
 	}

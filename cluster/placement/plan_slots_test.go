@@ -137,6 +137,18 @@ func TestSlotsMoveWhereGroupsAreWell(t *testing.T) {
 	}
 }
 
+// TestALaterShardWasFoundedWithoutSlots: whatever it has by now.
+func TestALaterShardWasFoundedWithoutSlots(t *testing.T) {
+	table, _ := Plan(allCreated(NewTable("c", foundersIn("a", "b", "c"), 2, 3)).ApplyWanted(4), Observed{})
+	table, _ = Plan(allCreated(table), Observed{})
+	first := table.Moves[0]
+	table = table.ApplyGeneration(first, 1)
+	table = table.ApplySlot(table.Moves[0].Move, first.To, true)
+	if founded := table.FoundedSlots(); table.Shards != 4 || table.Slots[first.Slot] < 2 || *founded != *slot.Even(2) {
+		t.Errorf("%d shards: slot %d is on shard %d, and was on shard %d", table.Shards, first.Slot, table.Slots[first.Slot], founded[first.Slot])
+	}
+}
+
 // TestAMoveThatIsNoLongerWantedIsTakenBack: the slot stays, or goes if it went before.
 func TestAMoveThatIsNoLongerWantedIsTakenBack(t *testing.T) {
 	table, _ := Plan(allCreated(NewTable("c", foundersIn("a", "b", "c"), 2, 3)).ApplyWanted(3), Observed{})

@@ -29,6 +29,17 @@ type Table struct {
 	Level shard.Level `json:",omitempty"`
 }
 
+// FoundedSlots returns the shard that had each slot when the cluster was founded. Shards that came later had none.
+func (t *Table) FoundedSlots() *slot.Map {
+	shards := uint32(0)
+	for i := range t.Groups {
+		if t.Groups[i].Shard != shard.System && t.Groups[i].Number == 0 { //mutant:lagging-replica-has-the-slot
+			shards++
+		}
+	}
+	return slot.Even(shards)
+}
+
 // MaxShards is the largest number of data shards that a node is known to carry (R13).
 const MaxShards = 256
 

@@ -22,6 +22,7 @@ var ofAPI = []group{
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
 	{tests("api", "TestForgetMeetsEverySlot"), edits{"key-of-a-moving-slot-stays": without(" && f.met == slot.All()")}},
+	{tests("api", "TestListKeysMissesNoSlot"), edits{"keys-of-a-moved-slot-left-out": swap("at.met != slot.All()", "false")}},
 	{tests("api", "TestListUsageMissesNoSlot"), edits{
 		"bills-of-a-moved-slot-left-out": never,
 		"moved-key-has-no-bill":          never,

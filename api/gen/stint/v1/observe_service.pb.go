@@ -1424,7 +1424,7 @@ func (x *ListKeysRequest) GetCursor() string {
 // ListKeysResponse lists keys.
 type ListKeysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In no order. A key that is kept from the first to the last answer is in exactly one of them.
+	// In no order. A key that is kept from the first to the last answer is in exactly one of them, or in more if its slot moves.
 	Keys []*KeptKey `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
 	// For the next request. Absent: there are no more keys.
 	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`

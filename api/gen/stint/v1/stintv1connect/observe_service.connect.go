@@ -54,7 +54,8 @@ type ObserveServiceClient interface {
 	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
 	// ListKeys lists the keys that are kept, or those with an override, in no order. The answering node reads its own replicas, which
-	// may be slightly behind; a node that has no replica of a shard refuses with unavailable.
+	// may be slightly behind; a node that has no replica of a shard refuses with unavailable. So does the last answer of a list that
+	// may lack keys, because slots moved to other shards meanwhile.
 	ListKeys(context.Context, *connect.Request[v1.ListKeysRequest]) (*connect.Response[v1.ListKeysResponse], error)
 	// ListUsage lists the bills of the meters of a namespace, key by key. Each key that was billed all along comes at least once,
 	// however long the listing takes.
@@ -154,7 +155,8 @@ type ObserveServiceHandler interface {
 	// Audit lists the newest changes that people made to keys, overrides and policies.
 	Audit(context.Context, *connect.Request[v1.AuditRequest]) (*connect.Response[v1.AuditResponse], error)
 	// ListKeys lists the keys that are kept, or those with an override, in no order. The answering node reads its own replicas, which
-	// may be slightly behind; a node that has no replica of a shard refuses with unavailable.
+	// may be slightly behind; a node that has no replica of a shard refuses with unavailable. So does the last answer of a list that
+	// may lack keys, because slots moved to other shards meanwhile.
 	ListKeys(context.Context, *connect.Request[v1.ListKeysRequest]) (*connect.Response[v1.ListKeysResponse], error)
 	// ListUsage lists the bills of the meters of a namespace, key by key. Each key that was billed all along comes at least once,
 	// however long the listing takes.
