@@ -75,7 +75,7 @@ func (q *sequencer) nextAdoption(state *shard.State, now limit.Time, wall time.T
 	at := q.stamp(now)
 	before := q.rules.adopted.Set
 	q.rules.adopted = q.rules.known
-	puts := []shard.Put{shard.Adopt(state, before, q.rules.adopted, at)}
+	puts := shard.Adopt(state, before, q.rules.adopted, at)
 	q.propose(at, flight{began: wall})
 	q.sumDue--
 	return shard.EncodeBatch(at, puts)

@@ -94,6 +94,18 @@ func (p *Policy) Gives(name string, numbers *limit.Limit, o *Override) bool {
 	return false
 }
 
+// TierOf returns a tier whose numbers, with the override, a key has in all limits: the default tier rather than others,
+// and if there is none.
+func (p *Policy) TierOf(has func(limit string, numbers *limit.Limit) bool, o *Override) string {
+	for _, tier := range slices.Sorted(maps.Keys(p.byTier)) { // the default tier comes first
+		limits, _ := p.ResolveFor(tier, o)
+		if !slices.ContainsFunc(limits, func(l Limit) bool { return !has(l.Name, &l.Limit) }) {
+			return tier
+		}
+	}
+	return ""
+}
+
 // OverrideProblem returns the first problem of an override of this policy and its field, such as "limits.daily.refill",
 // or two empty strings. It checks the numbers that result on the override's tier, or else on the default tier. It does
 // not check Expires.

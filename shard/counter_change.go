@@ -63,7 +63,6 @@ func (c *counter) beginsAnew(old *counted, new limit.Limit) bool {
 // under any tier leave nothing in the record; only a restart of a limit stays, so that the old usage does not reappear
 // if the old numbers return.
 func (b *batch) bringUp(c *counter, limits []policy.Limit, tier string, reads bool) *counter {
-	c.addLeased(limits, b.at.Now)
 	ended := c.extras.overrideEnded(b.at.Now)
 	if !ended && !anyOutdated(c, limits, b.at.Now) {
 		c.expire(b.at.Now) //mutant:holds-expire-after-their-batch //mutant:lease-over-at-settlement-in-clusters

@@ -25,23 +25,45 @@ type renumbered struct {
 func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
 
 // Adopt is AdoptPut for a revision that follows the one in the view. before are that one's policies, or nil if the
-// caller has not parsed them. The effect records for each limit when its numbers last changed: at that instant, units
-// counted under other numbers are carried over, however much later a request reads the key.
-func Adopt(view Records, before *policy.Set, r policy.Revision, at Stamp) Put {
+// caller has not parsed them. The first effect records for each limit when its numbers last changed: at that instant,
+// units counted under other numbers are carried over, however much later a request reads the key. The other effects
+// bring up the keys with leases, whose records may end before somebody reads them.
+func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
 
 	version, text, known, err := adopted(view)
 	if before == nil && version > 0 && err == nil {
 		before, _ = policy.Parse("", text)
 	}
-	if before == nil {
+	leased := version > 0 || err != nil
+	if before != nil {
+		leased = before.GrantsLeases()
+	} else {
 		before = policy.NewSet(nil)
 	}
 	var changes []renumbered
 	if version > 0 || err != nil {
 		changes = revisedBy(before, r.Set, known, at.Now)
 	}
-	return adoptPut(r, changes)
+	var until limit.Time // the last instant at which there were leases
+	if leased {
+		until = at.Now
+	} else if i := slices.IndexFunc(known, renumbered.isOfLeases); i >= 0 {
+		until = known[i].at
+	}
+	if until == 0 || at.Now-until > limit.Time(policy.LeaseForMax) {
+		return []Put{adoptPut(r, changes)}
+	}
+	b := batch{view: view, policies: r.Set, at: at}
+	b.useInitial()
+	b.adoptLeased(before, known, changes)
+	if !r.Set.GrantsLeases() {
+		changes = append(changes, renumbered{at: until})
+	}
+	return append([]Put{adoptPut(r, changes)}, b.puts()...)
 }
+
+// isOfLeases reports whether it tells until when the policies allowed leases. It is kept for as long as one may live.
+func (c renumbered) isOfLeases() bool { return c.policy == "" }
 
 // revisedBy returns when the numbers of the limits of a set last changed, if set replaces before now.
 func revisedBy(before, set *policy.Set, known []renumbered, now limit.Time) (changes []renumbered) {

@@ -140,7 +140,7 @@ func TestAnAdoptionRemembersOnlyWhatIsInForce(t *testing.T) {
 		p.Name, p.Limits[1].Name = fmt.Sprintf("p%03d", version), fmt.Sprintf("l%03d", version)
 		set := policy.NewSet([]*policy.Policy{p})
 		at := w.next(origin + limit.Time(version))
-		put := Adopt(w, before, policy.Revision{Version: version, Set: set, Text: []byte("text")}, at)
+		put := Adopt(w, before, policy.Revision{Version: version, Set: set, Text: []byte("text")}, at)[0]
 		w.append(EncodeBatch(at, []Put{put}))
 		if before = set; version == 2 { // the first says of no limit when it has changed
 			first = len(put.Value)

@@ -95,7 +95,9 @@ func (m *moveEvaluation) store(records []MovedRecord) *Error {
 		put := Put{Key: r.Key, Record: Record{Value: r.Value, ForgetAt: r.ForgetAt}}
 		switch {
 		case m.belongs(r.Key):
-			m.write(put)
+			if !m.storeLeased(&put) { //mutant:moved-key-misses-a-lease
+				m.write(put)
+			}
 		case r.Key == string(restoreRecord):
 			if _, found := m.lookup(r.Key); !found {
 				m.write(put)
@@ -109,6 +111,24 @@ func (m *moveEvaluation) store(records []MovedRecord) *Error {
 		}
 	}
 	return nil
+}
+
+// storeLeased stores a key with leases as this shard's policies have it, which may be newer than the other's, and reports
+// whether it did.
+func (m *moveEvaluation) storeLeased(put *Put) bool {
+	if _, err := m.restored(); err != nil || m.written[string(restoreRecord)].Value != nil {
+		return false // what a mark makes full stays so
+	}
+	c := counterWithLeases(&m.batch, []byte(put.Key), put.Record, nil)
+	if c == nil {
+		return false
+	}
+	_, name, _, _ := readKeyOf(c.key)
+	p, found := m.policies.Lookup(name)
+	if found {
+		bringUpLeased(&m.batch, c, p, p.TierOf(c.has, c.override()))
+	}
+	return c.listed
 }
 
 // learnRevisions adds when the other shard's limits got their numbers to what this shard knows of that: until then the
@@ -133,7 +153,9 @@ func (m *moveEvaluation) learnRevisions(theirs []byte) error {
 		}
 		known = revisedBy(old, set, known, m.at.Now)
 	}
-	if all := latest(slices.Clone(before), known); !slices.Equal(all, before) {
+	all := latest(slices.Clone(before), known)
+	m.revisions = revisions{known: all, read: true}
+	if !slices.Equal(all, before) {
 		m.write(adoptPut(policy.Revision{Version: mine, Text: mineText}, all))
 	}
 	return nil

@@ -174,18 +174,78 @@ func (e *evaluation) openLease(c *counter, limits []policy.Limit, h hold) {
 	e.bytes += len(h.name) + 32
 }
 
-// addLeased adds the limits that the counter does not have yet, and in which leases are to be counted when they end: a
-// revision has added them. It must come before expire.
-func (c *counter) addLeased(limits []policy.Limit, now limit.Time) {
+// adoptLeased brings up the leased keys of the policies that a revision changes, and reads every record for that. What
+// happens at an instant happens then: each limit of the revision counts what these leases spend, although nobody may
+// ask for the key while its record lives by the former limits. A key keeps the tier under which it was last written.
+// known is as of the revision before.
+func (b *batch) adoptLeased(before *policy.Set, known, changes []renumbered) {
+	changed := make(map[string]bool)
+	for i := range changes {
+		if changes[i].at == b.at.Now {
+			changed[changes[i].policy] = true
+		}
+	}
+	if len(changed) == 0 {
+		return
+	}
+	if _, err := b.restored(); err != nil {
+		return // it refuses all requests, too
+	}
+	for key, r := range b.view.All() {
+		c := counterWithLeases(b, key, r, changed)
+		if c == nil {
+			continue
+		}
+		_, name, _, _ := readKeyOf(c.key)
+		tier := ""
+		if old, found := before.Lookup(name); found {
+			b.revisions = revisions{known: known, read: true}
+			tier = old.TierOf(c.has, c.override()) //mutant:leased-key-changes-its-tier
+			bringUpLeased(b, c, old, tier)
+		}
+		b.revisions = revisions{known: changes, read: true}
+		p, _ := b.policies.Lookup(name)
+		bringUpLeased(b, c, p, tier) //mutant:revision-misses-a-lease
+	}
+}
+
+// counterWithLeases returns the counter of a record if it has leases, and is of one of the policies, or of any if these are
+// nil.
+func counterWithLeases(b *batch, key []byte, r Record, policies map[string]bool) *counter {
+	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= b.at.Now || len(r.Value) == 0 || r.Value[0]&counterExtra == 0 {
+		return nil
+	}
+	if _, name, _, ok := readKeyOf(key); !ok || policies != nil && !policies[string(name)] {
+		return nil
+	}
+	c := &counter{key: string(key), known: true, size: len(key) + len(r.Value), mark: b.mark}
+	if c.decode(r.Value, nil) != nil || c.extras.leased() == 0 {
+		return nil
+	}
+	return c
+}
+
+// bringUpLeased brings a counter up under a policy, as a request with a tier would. If it still has leases, each limit of
+// the policy is to count them.
+func bringUpLeased(b *batch, c *counter, p *policy.Policy, tier string) {
+	c.policy = p
+	b.bringUp(c, p.OfTier(tier, c.override()), tier, false)
 	if c.extras.leased() == 0 {
 		return
 	}
-	now = min(now, c.extras.nextExpiry())
+	limits := p.OfTier(tier, c.override())
 	for i := range limits {
-		if l := &limits[i]; c.limits.find(i, l.Name) < 0 {
-			c.set(i, l, c.at(i, l, now), now) //mutant:new-limit-misses-a-lease
+		if l := &limits[i]; !c.has(l.Name, &l.Limit) {
+			c.set(i, l, c.at(i, l, b.at.Now), b.at.Now) //mutant:new-limit-misses-a-lease
 		}
 	}
+	b.touch(c)
+}
+
+// has reports whether the counter has a limit with these numbers.
+func (c *counter) has(name string, numbers *limit.Limit) bool {
+	i := c.limits.find(0, name)
+	return i >= 0 && c.limits[i].limit.Equal(numbers)
 }
 
 // spendLease counts what a lease that has ended has spent.

@@ -216,28 +216,77 @@ func TestALeaseOutlivesWhatChangesItsKey(t *testing.T) {
 	}
 }
 
+// Also if nobody asks for the key as long as the former limits count anything.
 func TestALeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 	ends := origin + limit.Time(2*second)
+	brief := limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}
 	for name, l := range leasable {
-		for _, again := range []bool{false, true} { // the lease is met by a request under the new revision
-			w := newWorld(t, leasing(limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}))
-			w.lease(origin, "a", 40)
-			next := leasing(limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}, l)
-			next.Limits[1].Name = "new"
-			o := &owner{world: w, overlay: map[string]Record{}}
-			o.adopt(origin+5, policy.NewSet([]*policy.Policy{next}))
-			for len(o.pending) > 0 {
-				o.installOldest()
-			}
-			if again {
-				if used := w.usedOf(origin+6, "p", "k"); used[0] != 40 || used[1] != 40 {
-					t.Errorf("%s: used %d", name, used)
+		for _, asked := range []limit.Time{origin + 6, ends + 1, ends + limit.Time(21*second)} {
+			for what, revisions := range map[string][][]limit.Limit{"a limit is added": {{brief, l}}, "the limit is changed": {{l}},
+				"one is added and changed": {{brief, brief}, {brief, l}}} {
+				w := newWorld(t, leasing(brief))
+				o := &owner{world: w, overlay: map[string]Record{}}
+				o.adopt(origin, w.policies)
+				o.decide(origin, []Request{leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40})})
+				for i, limits := range revisions {
+					o.adopt(origin+5+limit.Time(i), policy.NewSet([]*policy.Policy{leasing(limits...)}))
+				}
+				for len(o.pending) > 0 {
+					o.installOldest()
+				}
+				used := w.usedOf(asked, "p", "k")
+				if want := map[bool]uint64{true: 40}[asked <= ends+1 || name != "tokens" && name != "gcra"]; used[len(used)-1] != want {
+					t.Errorf("%s, %s: asked at %d, %d are used", name, what, asked-origin, used)
 				}
 			}
-			if used := w.usedOf(ends+1, "p", "k"); used[0] != 40 || used[1] != 40 {
-				t.Errorf("%s: at the end %d, asked before: %v", name, used, again)
-			}
 		}
+	}
+}
+
+// What was spent before a limit there was is none of it, whether somebody asks before that or not. It is if the lease
+// ends later, also if the policies allow none any more.
+func TestALeaseCountsInNoLaterLimit(t *testing.T) {
+	ends := origin + limit.Time(2*second)
+	brief := limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}
+	for added, want := range map[limit.Time]uint64{ends - 1: 40, ends: 0} {
+		w := newWorld(t, leasing(brief))
+		o := &owner{world: w, overlay: map[string]Record{}}
+		o.adopt(origin, w.policies)
+		o.decide(origin, []Request{leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40})})
+		o.adopt(origin+1, policy.NewSet([]*policy.Policy{onePolicy(brief)}))
+		o.adopt(origin+2, policy.NewSet([]*policy.Policy{onePolicy(brief)}))
+		o.adopt(added, policy.NewSet([]*policy.Policy{onePolicy(brief, leasable["calendar"])}))
+		for len(o.pending) > 0 {
+			o.installOldest()
+		}
+		if used := w.usedOf(ends+limit.Time(21*second), "p", "k"); used[1] != want {
+			t.Errorf("added at %d: %d are used", added-origin, used)
+		}
+	}
+}
+
+// The numbers of a revision are those of the tier that a leased key was last asked for with.
+func TestARevisionKeepsTheTierOfALeasedKey(t *testing.T) {
+	slow, quota := uint64(1), uint64(100)
+	tiered := func(tier policy.TierLimit) *policy.Policy {
+		p := leasing(leasable["tokens"])
+		p.Tiers = map[string]policy.Tier{"slow": {Limits: map[string]policy.TierLimit{"a": tier}}}
+		return p
+	}
+	w := newWorld(t, tiered(policy.TierLimit{Refill: &slow}))
+	o := &owner{world: w, overlay: map[string]Record{}}
+	o.adopt(origin, w.policies)
+	lease := leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40})
+	lease.Entries[0].Tier = "slow"
+	check := checkOf("p", "k", 50)
+	check.Entries[0].Tier = "slow"
+	o.decide(origin, []Request{check, lease})
+	quota++
+	o.adopt(origin+1, policy.NewSet([]*policy.Policy{tiered(policy.TierLimit{Refill: &slow, Quota: &quota})}))
+	check.Op = Get
+	then := o.decide(origin+limit.Time(10*second), []Request{check})[0]
+	if then.Err != nil || then.Decision.Limits[0].Used != 80 { // not as if it had refilled at 10/s meanwhile
+		t.Errorf("%+v", then)
 	}
 }
 

@@ -145,7 +145,7 @@ func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 	adopt := func(on ID, at limit.Time, version uint64) {
 		w := f.worlds[on]
 		stamp := w.next(at)
-		w.append(EncodeBatch(stamp, []Put{Adopt(w.state, nil, policy.Revision{Version: version, Text: []byte("policies: {}"), Set: w.policies}, stamp)}))
+		w.append(EncodeBatch(stamp, Adopt(w, nil, policy.Revision{Version: version, Text: []byte("policies: {}"), Set: w.policies}, stamp)))
 	}
 	adopt(0, origin+20, 7)
 	m.freeze(origin + 20)
@@ -344,6 +344,52 @@ func TestAMessageForAMovedSlotIsRefused(t *testing.T) {
 		r := Request{Op: op, Namespace: "default", Operation: &Operation{ID: "x", Op: Check, Home: at, Leg: at + 1, Fingerprint: 7}}
 		if err := f.worlds[0].refused(origin+2, r); err.Code != Moved || err.To != 1 || err.Slot != at {
 			t.Errorf("operation %d: %+v", op, err)
+		}
+	}
+}
+
+// TestAMovedLeaseCountsInTheLimitsOfItsEnd: whichever of two shards adopts a revision first, and when, a limit that it
+// adds counts what a lease spends, also if nobody asks for the key as long as the other limits count anything.
+func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
+	revision := func(version uint64, more string) policy.Revision {
+		text := []byte("policies: {p: {lease: {units: 40, for: 2s}, limits: [{name: a, quota: 100, sliding_log: {period: 20s}}" + more + "]}}")
+		set, err := policy.Parse("", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy.Revision{Version: version, Text: text, Set: set}
+	}
+	before, after := revision(1, ""), revision(2, ", {name: b, quota: 100, calendar: {unit: hour}}")
+	for _, adopted := range [][3]string{{"1", "0", ""}, {"01", "", ""}, {"", "1", "0"}, {"", "0", "1"}} { // before the pages, after them, when taken
+		p, _ := before.Set.Lookup("p")
+		f := newFleet(t, 2, p)
+		key := keyIn(slot.Even(2), 0, slot.Even(2), 0)
+		now := origin
+		adopt := func(on ID, r policy.Revision) {
+			w := f.worlds[on]
+			now++
+			at := w.next(now)
+			w.append(EncodeBatch(at, Adopt(w, w.policies, r, at)))
+			w.policies = r.Set
+		}
+		adopt(0, before)
+		adopt(1, before)
+		f.must(now, leaseOf(key, LeaseTerms{Holder: "a", Number: 1, Units: 40}))
+		m := f.mover(slotOf(key), 1)
+		m.prepare(now)
+		m.freeze(now)
+		for step, by := range adopted {
+			for _, on := range by {
+				adopt(ID(on-'0'), after)
+			}
+			if now++; step == 0 {
+				m.copy(now)
+			} else if step == 1 {
+				m.take(now)
+			}
+		}
+		if used := f.worlds[1].usedOf(now+limit.Time(25*second), "p", key); len(used) != 2 || used[1] != 40 {
+			t.Errorf("adopted %q: %d are used", adopted, used)
 		}
 	}
 }

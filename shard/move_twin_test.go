@@ -70,7 +70,7 @@ func (b *beside) grow() {
 	w := &world{TB: b.TB, state: NewState(id), policies: f.worlds[0].policies, term: 1, table: f.worlds[0].table}
 	w.append(EncodeEpochOpen(id, origin, LevelNewest))
 	at := w.next(b.now)
-	w.append(EncodeBatch(at, []Put{Adopt(w.state, nil, policy.Revision{Version: b.version, Set: w.policies}, at)}))
+	w.append(EncodeBatch(at, Adopt(w, nil, policy.Revision{Version: b.version, Set: w.policies}, at)))
 	f.worlds = append(f.worlds, w)
 	b.met["grown"]++
 }

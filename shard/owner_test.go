@@ -65,9 +65,12 @@ func (o *owner) mayWrite(r Request) bool {
 func (o *owner) adopt(now limit.Time, set *policy.Set) {
 	at := o.next(now)
 	at.Seq += uint64(len(o.pending))
-	p := Adopt(o, o.policies, policy.Revision{Version: AdoptedVersion(o) + 1, Set: set}, at)
-	o.policies, o.overlay[p.Key] = set, p.Record
-	o.pending = append(o.pending, EncodeBatch(at, []Put{p}))
+	puts := Adopt(o, o.policies, policy.Revision{Version: AdoptedVersion(o) + 1, Set: set}, at)
+	for _, p := range puts {
+		o.overlay[p.Key] = p.Record
+	}
+	o.policies = set
+	o.pending = append(o.pending, EncodeBatch(at, puts))
 }
 
 func (o *owner) installOldest() {

@@ -349,7 +349,7 @@ func TestAShardThatLearnedOfNumbersLateAdoptsThem(t *testing.T) {
 		f := newFleet(t, 2, p)
 		for id, w := range f.worlds {
 			adopt := func(now limit.Time, before *policy.Set, r policy.Revision) {
-				w.append(EncodeBatch(w.next(now), []Put{Adopt(w.state, before, r, w.next(now))}))
+				w.append(EncodeBatch(w.next(now), Adopt(w, before, r, w.next(now))))
 				w.policies = r.Set
 			}
 			adopt(origin, nil, old)

@@ -70,7 +70,7 @@ func (b *beside) adopt(policies []*policy.Policy) {
 		for _, w := range f.worlds {
 			set := policy.NewSet(policies)
 			at := w.next(b.now)
-			w.append(EncodeBatch(at, []Put{Adopt(w.state, w.policies, policy.Revision{Version: b.version, Set: set}, at)}))
+			w.append(EncodeBatch(at, Adopt(w, w.policies, policy.Revision{Version: b.version, Set: set}, at)))
 			w.policies = set
 		}
 	}

@@ -64,7 +64,7 @@ func (w *marina) revise(more uint64) {
 	w.judging.Unlock()
 	for _, s := range w.shards {
 		at := shard.Stamp{Position: shard.Position{Shard: s.id, Epoch: s.state.Epoch(), Seq: s.state.Seq() + 1}, Now: s.time()}
-		s.append(shard.EncodeBatch(at, []shard.Put{shard.Adopt(roomy{s.state}, w.policies, w.revision, at)}))
+		s.append(shard.EncodeBatch(at, shard.Adopt(roomy{s.state}, w.policies, w.revision, at)))
 	}
 	w.policies = set
 	for _, name := range set.Names() {
@@ -92,9 +92,6 @@ func (w *marina) change(more uint64) {
 	w.revise(more)
 	for _, s := range w.shards {
 		s.mu.Unlock()
-		for _, name := range w.policies.Names() { // the owner writes a key that is leased under the new numbers
-			s.commit([]shard.Request{(leaseName{namespace: "n", policy: name, key: marinaKey}).request(shard.LeaseTerms{Holder: "owner", Returned: 1})})
-		}
 	}
 }
 

@@ -50,7 +50,8 @@ var ofShard = []group{
 	}},
 	// Leases: what they hold, and what they have spent.
 	{tests("shard", "TestWhatIsLeasedIsNotLeft|TestLeasesTakeTheShareOfWhatIsLeft|TestADeadHolderHasSpentItsLease|"+
-		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestALease.*|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
+		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestALease.*|TestARevisionKeepsTheTierOfALeasedKey|"+
+		"TestAMovedLease.*|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
 		"leased-units-are-left":             swap("&rest", "l"),
 		"leases-take-all-that-is-left":      swap("left-min(left, ch.counter.extras.leased())", "left"),
 		"dead-holder-spent-nothing":         gone,
@@ -62,6 +63,9 @@ var ofShard = []group{
 		"lease-shorter-than-its-margin":     swap("length <= LeaseMargin(length)", "length <= 0"),
 		"blocked-key-is-leased":             swap("c.extras.blockedUntil(now) != 0", "false"),
 		"new-limit-misses-a-lease":          gone,
+		"revision-misses-a-lease":           instead("_ = p"),
+		"leased-key-changes-its-tier":       gone,
+		"moved-key-misses-a-lease":          swap("!m.storeLeased(&put)", "true"),
 		"forgotten-lease-is-free":           gone,
 		"lease-crosses-nothing":             instead("_, _ = s, after"),
 		"lost-leases-spent-again":           never,
