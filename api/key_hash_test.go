@@ -73,6 +73,7 @@ func withKeys(w *world) map[string]string {
 		stintv1connect.LimitServiceGetProcedure:             `{` + entries + `,"explain":true}`,
 		stintv1connect.LimitServiceAdjustProcedure:          `{` + one + `,"reset":{}}`,
 		stintv1connect.LimitServiceForgetProcedure:          `{"namespace":"shop","key":"` + plainKey + `"}`,
+		stintv1connect.LimitServiceLeaseProcedure:           `{` + one + `,"holder":"` + holderName + `","number":"1","units":"1"}`,
 		stintv1connect.LimitServiceCorrectUsageProcedure:    `{` + one + `,"units":"1","note":"n","new":true}`,
 		stintv1connect.PolicyServicePutOverrideProcedure:    `{` + one + `,"tier":"gold"}`,
 		stintv1connect.PolicyServiceDeleteOverrideProcedure: `{` + one + `}`,

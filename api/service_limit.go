@@ -26,6 +26,7 @@ func (s limitService) register(d *registry) {
 	change(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
 	change(d, auth.Correct, stintv1connect.LimitServiceCorrectUsageProcedure, s.correctUsage)
 	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
+	unary(d, auth.Lease, stintv1connect.LimitServiceLeaseProcedure, s.lease)
 	unary(d, auth.Settle, stintv1connect.LimitServiceSettleProcedure, s.settle)
 }
 

@@ -36,8 +36,8 @@ type Leased struct {
 	Ends  limit.Time // the holder stops LeaseMargin earlier
 }
 
-// leaseHolderMax bounds the name of a holder, in bytes.
-const leaseHolderMax = 64
+// LeaseHolderMax bounds the name of a holder, in bytes.
+const LeaseHolderMax = 64
 
 // LeaseMargin returns how long before the end of a lease of this length in shard time its holder stops, rounded up: 500
 // ms, as shard time may be 400 ms ahead after a failover (G4), and 0.2 %, as clocks drift by 500 ppm on each side. The
@@ -78,8 +78,8 @@ func leaseProblem(r *Request) *Error {
 		return Invalidf("entries", "must be one key of a policy")
 	case r.ID != "":
 		return Invalidf("idempotency_id", "is %q: a lease has a number", r.ID)
-	case t.Holder == "" || len(t.Holder) > leaseHolderMax:
-		return Invalidf("holder", "is missing, or has more than %d bytes", leaseHolderMax)
+	case t.Holder == "" || len(t.Holder) > LeaseHolderMax:
+		return Invalidf("holder", "is missing, or has more than %d bytes", LeaseHolderMax)
 	case t.Number == t.Returned:
 		return Invalidf("number", "is %d, as of the lease that is returned", t.Number)
 	case t.Number != 0 && (t.Units < 1 || t.Units > limit.MaxCost):

@@ -27,11 +27,12 @@ const (
 	Inline      // send limits along with a request, beside Check or Read
 	Sinks       // event sinks, and waiting events with their keys
 	Correct     // correct a bill by hand
+	Lease       // take and return leases: the caller is believed what it says it has spent
 	opCount
 )
 
 var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe", "observe-keys", "usage",
-	"cluster", "backup", "tokens", "inline", "sinks", "correct"}
+	"cluster", "backup", "tokens", "inline", "sinks", "correct", "lease"}
 
 // admin stands for every operation, on everything.
 const admin = "admin"
@@ -43,7 +44,7 @@ func (o Op) String() string { return opNames[o] }
 // cluster.
 func (o Op) ofKeys() bool {
 	switch o {
-	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline, Correct:
+	case Check, Settle, Read, Adjust, Override, ObserveKeys, Usage, Inline, Correct, Lease:
 		return true
 	}
 	return false
@@ -51,7 +52,9 @@ func (o Op) ofKeys() bool {
 
 // survivesSilence reports whether the last known tokens are good enough for the operation at any age: otherwise a login
 // would depend on the system shard.
-func (o Op) survivesSilence() bool { return o == Check || o == Settle || o == Read || o == Inline }
+func (o Op) survivesSilence() bool {
+	return o == Check || o == Settle || o == Read || o == Inline || o == Lease
+}
 
 // Grant allows operations on some keys. An empty list means all of them, except for Tiers, where it means none.
 type Grant struct {

@@ -31,7 +31,7 @@ var (
 		"stint token create NAME --admin --data-dir DIR; nothing was done"}
 	errWrong = &Refusal{Unproven, "the token or role is not known here, has expired or was revoked; nothing was done"}
 	errYoung = &Refusal{Unavailable, "this node does not know yet which tokens are valid; nothing was done; ask again"}
-	errStale = &Refusal{Unavailable, "this node has not heard for 10 s which tokens are valid, so only check, settle and read are served; " +
+	errStale = &Refusal{Unavailable, "this node has not heard for 10 s which tokens are valid, so only check, settle, read and lease are served; " +
 		"nothing was done; ask another node"}
 )
 

@@ -1662,6 +1662,200 @@ func (x *SettleResponse) GetDecision() *Decision {
 	return nil
 }
 
+// LeaseRequest returns a lease, asks for one, or both, in this order. The holder must have stopped spending the lease that it
+// returns. It must not spend one of which it has no answer, or only an error: it returns that, as the lease may have been granted.
+type LeaseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: "default".
+	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Name of the policy.
+	Policy string `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The counted thing.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// Tier of the requests that the lease is for, as in Entry.
+	Tier string `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`
+	// Names one life of the holder: 16 to 64 bytes, drawn at random whenever it starts.
+	Holder string `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
+	// Number of the lease that is asked for, from 1: the holder never uses one again. Absent: none is asked for.
+	Number uint64 `protobuf:"varint,6,opt,name=number,proto3" json:"number,omitempty"`
+	// Units to take, 1 to 2^40, if a number is given. Fewer may be granted.
+	Units uint64 `protobuf:"varint,7,opt,name=units,proto3" json:"units,omitempty"`
+	// Number of a lease that the holder has. Absent: none is returned. Returning one that has ended, or never was, is no error.
+	Returned uint64 `protobuf:"varint,8,opt,name=returned,proto3" json:"returned,omitempty"`
+	// Units of the returned lease that were spent.
+	Spent         uint64 `protobuf:"varint,9,opt,name=spent,proto3" json:"spent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseRequest) Reset() {
+	*x = LeaseRequest{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseRequest) ProtoMessage() {}
+
+func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
+func (*LeaseRequest) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *LeaseRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *LeaseRequest) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *LeaseRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *LeaseRequest) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *LeaseRequest) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *LeaseRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LeaseRequest) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *LeaseRequest) GetReturned() uint64 {
+	if x != nil {
+		return x.Returned
+	}
+	return 0
+}
+
+func (x *LeaseRequest) GetSpent() uint64 {
+	if x != nil {
+		return x.Spent
+	}
+	return 0
+}
+
+// LeaseResponse is a lease, or none.
+type LeaseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Units that the holder may spend. Absent: nothing was granted, because too little is left, or the key is blocked.
+	Units uint64 `protobuf:"varint,1,opt,name=units,proto3" json:"units,omitempty"`
+	// How long it may spend them, from the instant at which it began to send the request: on a clock that runs on while the machine
+	// sleeps, and on the wall clock, whichever is over first. If the wall clock goes backwards, it stops at once.
+	SpendWithin *durationpb.Duration `protobuf:"bytes,2,opt,name=spend_within,json=spendWithin,proto3" json:"spend_within,omitempty"`
+	// When the lease ends, in shard time. If it was not returned by then, all of it counts as spent.
+	EndsAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	// What the holder answers while it spends the lease: the state of the limits as of the grant, with all units of the lease used.
+	// If nothing was granted it is absent.
+	Decision      *Decision `protobuf:"bytes,4,opt,name=decision,proto3" json:"decision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseResponse) Reset() {
+	*x = LeaseResponse{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseResponse) ProtoMessage() {}
+
+func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
+func (*LeaseResponse) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *LeaseResponse) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *LeaseResponse) GetSpendWithin() *durationpb.Duration {
+	if x != nil {
+		return x.SpendWithin
+	}
+	return nil
+}
+
+func (x *LeaseResponse) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
+func (x *LeaseResponse) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
 // GetRequest asks for the state of keys.
 type GetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1680,7 +1874,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[19]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1692,7 +1886,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[19]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1705,7 +1899,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{19}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetRequest) GetNamespace() string {
@@ -1756,7 +1950,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[20]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1962,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[20]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1975,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{20}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetResponse) GetLimits() []*LimitStatus {
@@ -1843,7 +2037,7 @@ type FiredThreshold struct {
 
 func (x *FiredThreshold) Reset() {
 	*x = FiredThreshold{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1855,7 +2049,7 @@ func (x *FiredThreshold) String() string {
 func (*FiredThreshold) ProtoMessage() {}
 
 func (x *FiredThreshold) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[21]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1868,7 +2062,7 @@ func (x *FiredThreshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiredThreshold.ProtoReflect.Descriptor instead.
 func (*FiredThreshold) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{21}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FiredThreshold) GetPolicy() string {
@@ -1951,7 +2145,7 @@ type AdjustRequest struct {
 
 func (x *AdjustRequest) Reset() {
 	*x = AdjustRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2157,7 @@ func (x *AdjustRequest) String() string {
 func (*AdjustRequest) ProtoMessage() {}
 
 func (x *AdjustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[22]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2170,7 @@ func (x *AdjustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustRequest.ProtoReflect.Descriptor instead.
 func (*AdjustRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{22}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdjustRequest) GetNamespace() string {
@@ -2123,7 +2317,7 @@ type Reset struct {
 
 func (x *Reset) Reset() {
 	*x = Reset{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2135,7 +2329,7 @@ func (x *Reset) String() string {
 func (*Reset) ProtoMessage() {}
 
 func (x *Reset) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2148,7 +2342,7 @@ func (x *Reset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reset.ProtoReflect.Descriptor instead.
 func (*Reset) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{23}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
 }
 
 // Unblock ends a block and a lockout.
@@ -2160,7 +2354,7 @@ type Unblock struct {
 
 func (x *Unblock) Reset() {
 	*x = Unblock{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2366,7 @@ func (x *Unblock) String() string {
 func (*Unblock) ProtoMessage() {}
 
 func (x *Unblock) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2379,7 @@ func (x *Unblock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unblock.ProtoReflect.Descriptor instead.
 func (*Unblock) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{24}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
 }
 
 // AdjustResponse is the state after the change.
@@ -2199,7 +2393,7 @@ type AdjustResponse struct {
 
 func (x *AdjustResponse) Reset() {
 	*x = AdjustResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2405,7 @@ func (x *AdjustResponse) String() string {
 func (*AdjustResponse) ProtoMessage() {}
 
 func (x *AdjustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2418,7 @@ func (x *AdjustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustResponse.ProtoReflect.Descriptor instead.
 func (*AdjustResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AdjustResponse) GetLimits() []*LimitStatus {
@@ -2262,7 +2456,7 @@ type CorrectUsageRequest struct {
 
 func (x *CorrectUsageRequest) Reset() {
 	*x = CorrectUsageRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2274,7 +2468,7 @@ func (x *CorrectUsageRequest) String() string {
 func (*CorrectUsageRequest) ProtoMessage() {}
 
 func (x *CorrectUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2287,7 +2481,7 @@ func (x *CorrectUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CorrectUsageRequest.ProtoReflect.Descriptor instead.
 func (*CorrectUsageRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CorrectUsageRequest) GetNamespace() string {
@@ -2364,7 +2558,7 @@ type CorrectUsageResponse struct {
 
 func (x *CorrectUsageResponse) Reset() {
 	*x = CorrectUsageResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2376,7 +2570,7 @@ func (x *CorrectUsageResponse) String() string {
 func (*CorrectUsageResponse) ProtoMessage() {}
 
 func (x *CorrectUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2389,7 +2583,7 @@ func (x *CorrectUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CorrectUsageResponse.ProtoReflect.Descriptor instead.
 func (*CorrectUsageResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{27}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CorrectUsageResponse) GetRecord() *UsageRecord {
@@ -2416,7 +2610,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2622,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2635,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{28}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ForgetRequest) GetNamespace() string {
@@ -2489,7 +2683,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2695,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2708,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{29}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ForgetResponse) GetCounters() uint32 {
@@ -2653,7 +2847,22 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\aSuccess\"\b\n" +
 	"\x06Failed\"@\n" +
 	"\x0eSettleResponse\x12.\n" +
-	"\bdecision\x18\x01 \x01(\v2\x12.stint.v1.DecisionR\bdecision\"\x8a\x01\n" +
+	"\bdecision\x18\x01 \x01(\v2\x12.stint.v1.DecisionR\bdecision\"\xe2\x01\n" +
+	"\fLeaseRequest\x12\x1c\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x12\n" +
+	"\x04tier\x18\x04 \x01(\tR\x04tier\x12\x16\n" +
+	"\x06holder\x18\x05 \x01(\tR\x06holder\x12\x16\n" +
+	"\x06number\x18\x06 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05units\x18\a \x01(\x04R\x05units\x12\x1a\n" +
+	"\breturned\x18\b \x01(\x04R\breturned\x12\x14\n" +
+	"\x05spent\x18\t \x01(\x04R\x05spent\"\xc8\x01\n" +
+	"\rLeaseResponse\x12\x14\n" +
+	"\x05units\x18\x01 \x01(\x04R\x05units\x12<\n" +
+	"\fspend_within\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vspendWithin\x123\n" +
+	"\aends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\x12.\n" +
+	"\bdecision\x18\x04 \x01(\v2\x12.stint.v1.DecisionR\bdecision\"\x8a\x01\n" +
 	"\n" +
 	"GetRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
@@ -2734,14 +2943,15 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x13OVERAGE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rOVERAGE_CLAMP\x10\x01\x12\x10\n" +
 	"\fOVERAGE_DEBT\x10\x02\x12\x12\n" +
-	"\x0eOVERAGE_REJECT\x10\x032\xde\x04\n" +
+	"\x0eOVERAGE_REJECT\x10\x032\x98\x05\n" +
 	"\fLimitService\x128\n" +
 	"\x05Check\x12\x16.stint.v1.CheckRequest\x1a\x17.stint.v1.CheckResponse\x12G\n" +
 	"\n" +
 	"CheckBatch\x12\x1b.stint.v1.CheckBatchRequest\x1a\x1c.stint.v1.CheckBatchResponse\x12L\n" +
 	"\vCheckStream\x12\x1b.stint.v1.CheckBatchRequest\x1a\x1c.stint.v1.CheckBatchResponse(\x010\x01\x12>\n" +
 	"\aReserve\x12\x18.stint.v1.ReserveRequest\x1a\x19.stint.v1.ReserveResponse\x12;\n" +
-	"\x06Settle\x12\x17.stint.v1.SettleRequest\x1a\x18.stint.v1.SettleResponse\x127\n" +
+	"\x06Settle\x12\x17.stint.v1.SettleRequest\x1a\x18.stint.v1.SettleResponse\x128\n" +
+	"\x05Lease\x12\x16.stint.v1.LeaseRequest\x1a\x17.stint.v1.LeaseResponse\x127\n" +
 	"\x03Get\x12\x14.stint.v1.GetRequest\x1a\x15.stint.v1.GetResponse\"\x03\x90\x02\x01\x12;\n" +
 	"\x06Adjust\x12\x17.stint.v1.AdjustRequest\x1a\x18.stint.v1.AdjustResponse\x12;\n" +
 	"\x06Forget\x12\x17.stint.v1.ForgetRequest\x1a\x18.stint.v1.ForgetResponse\x12M\n" +
@@ -2760,7 +2970,7 @@ func file_stint_v1_limit_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_limit_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_stint_v1_limit_service_proto_goTypes = []any{
 	(Mode)(0),                     // 0: stint.v1.Mode
 	(Outcome)(0),                  // 1: stint.v1.Outcome
@@ -2784,26 +2994,28 @@ var file_stint_v1_limit_service_proto_goTypes = []any{
 	(*Success)(nil),               // 19: stint.v1.Success
 	(*Failed)(nil),                // 20: stint.v1.Failed
 	(*SettleResponse)(nil),        // 21: stint.v1.SettleResponse
-	(*GetRequest)(nil),            // 22: stint.v1.GetRequest
-	(*GetResponse)(nil),           // 23: stint.v1.GetResponse
-	(*FiredThreshold)(nil),        // 24: stint.v1.FiredThreshold
-	(*AdjustRequest)(nil),         // 25: stint.v1.AdjustRequest
-	(*Reset)(nil),                 // 26: stint.v1.Reset
-	(*Unblock)(nil),               // 27: stint.v1.Unblock
-	(*AdjustResponse)(nil),        // 28: stint.v1.AdjustResponse
-	(*CorrectUsageRequest)(nil),   // 29: stint.v1.CorrectUsageRequest
-	(*CorrectUsageResponse)(nil),  // 30: stint.v1.CorrectUsageResponse
-	(*ForgetRequest)(nil),         // 31: stint.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 32: stint.v1.ForgetResponse
-	nil,                           // 33: stint.v1.Decision.HeadersEntry
-	(*Limit)(nil),                 // 34: stint.v1.Limit
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
-	(OnExpire)(0),                 // 37: stint.v1.OnExpire
-	(*UsageRecord)(nil),           // 38: stint.v1.UsageRecord
+	(*LeaseRequest)(nil),          // 22: stint.v1.LeaseRequest
+	(*LeaseResponse)(nil),         // 23: stint.v1.LeaseResponse
+	(*GetRequest)(nil),            // 24: stint.v1.GetRequest
+	(*GetResponse)(nil),           // 25: stint.v1.GetResponse
+	(*FiredThreshold)(nil),        // 26: stint.v1.FiredThreshold
+	(*AdjustRequest)(nil),         // 27: stint.v1.AdjustRequest
+	(*Reset)(nil),                 // 28: stint.v1.Reset
+	(*Unblock)(nil),               // 29: stint.v1.Unblock
+	(*AdjustResponse)(nil),        // 30: stint.v1.AdjustResponse
+	(*CorrectUsageRequest)(nil),   // 31: stint.v1.CorrectUsageRequest
+	(*CorrectUsageResponse)(nil),  // 32: stint.v1.CorrectUsageResponse
+	(*ForgetRequest)(nil),         // 33: stint.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 34: stint.v1.ForgetResponse
+	nil,                           // 35: stint.v1.Decision.HeadersEntry
+	(*Limit)(nil),                 // 36: stint.v1.Limit
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(OnExpire)(0),                 // 39: stint.v1.OnExpire
+	(*UsageRecord)(nil),           // 40: stint.v1.UsageRecord
 }
 var file_stint_v1_limit_service_proto_depIdxs = []int32{
-	34, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
+	36, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
 	3,  // 1: stint.v1.CheckRequest.entries:type_name -> stint.v1.Entry
 	0,  // 2: stint.v1.CheckRequest.mode:type_name -> stint.v1.Mode
 	10, // 3: stint.v1.CheckResponse.decision:type_name -> stint.v1.Decision
@@ -2812,19 +3024,19 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	10, // 6: stint.v1.Result.decision:type_name -> stint.v1.Decision
 	9,  // 7: stint.v1.Result.failure:type_name -> stint.v1.Failure
 	12, // 8: stint.v1.Decision.limits:type_name -> stint.v1.LimitStatus
-	35, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
-	36, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	33, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
-	36, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
+	37, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
+	38, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	35, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
+	38, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
 	11, // 13: stint.v1.Decision.positions:type_name -> stint.v1.Position
 	1,  // 14: stint.v1.Decision.outcome:type_name -> stint.v1.Outcome
-	36, // 15: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
-	36, // 16: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
-	35, // 17: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
-	36, // 18: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
+	38, // 15: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
+	38, // 16: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
+	37, // 17: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
+	38, // 18: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
 	4,  // 19: stint.v1.ReserveRequest.check:type_name -> stint.v1.CheckRequest
-	35, // 20: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
-	37, // 21: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
+	37, // 20: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
+	39, // 21: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
 	10, // 22: stint.v1.ReserveResponse.decision:type_name -> stint.v1.Decision
 	16, // 23: stint.v1.SettleRequest.commit:type_name -> stint.v1.Commit
 	17, // 24: stint.v1.SettleRequest.cancel:type_name -> stint.v1.Cancel
@@ -2832,43 +3044,48 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	19, // 26: stint.v1.SettleRequest.success:type_name -> stint.v1.Success
 	20, // 27: stint.v1.SettleRequest.failed:type_name -> stint.v1.Failed
 	2,  // 28: stint.v1.Commit.overage:type_name -> stint.v1.Overage
-	35, // 29: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
+	37, // 29: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
 	10, // 30: stint.v1.SettleResponse.decision:type_name -> stint.v1.Decision
-	3,  // 31: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
-	12, // 32: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
-	36, // 33: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
-	35, // 34: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
-	24, // 35: stint.v1.GetResponse.fired:type_name -> stint.v1.FiredThreshold
-	36, // 36: stint.v1.FiredThreshold.window_start:type_name -> google.protobuf.Timestamp
-	36, // 37: stint.v1.FiredThreshold.window_end:type_name -> google.protobuf.Timestamp
-	26, // 38: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
-	36, // 39: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
-	27, // 40: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
-	12, // 41: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
-	38, // 42: stint.v1.CorrectUsageResponse.record:type_name -> stint.v1.UsageRecord
-	4,  // 43: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
-	6,  // 44: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
-	6,  // 45: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
-	13, // 46: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
-	15, // 47: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
-	22, // 48: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
-	25, // 49: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
-	31, // 50: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
-	29, // 51: stint.v1.LimitService.CorrectUsage:input_type -> stint.v1.CorrectUsageRequest
-	5,  // 52: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
-	7,  // 53: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
-	7,  // 54: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
-	14, // 55: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
-	21, // 56: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
-	23, // 57: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
-	28, // 58: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
-	32, // 59: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
-	30, // 60: stint.v1.LimitService.CorrectUsage:output_type -> stint.v1.CorrectUsageResponse
-	52, // [52:61] is the sub-list for method output_type
-	43, // [43:52] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	37, // 31: stint.v1.LeaseResponse.spend_within:type_name -> google.protobuf.Duration
+	38, // 32: stint.v1.LeaseResponse.ends_at:type_name -> google.protobuf.Timestamp
+	10, // 33: stint.v1.LeaseResponse.decision:type_name -> stint.v1.Decision
+	3,  // 34: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
+	12, // 35: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
+	38, // 36: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
+	37, // 37: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
+	26, // 38: stint.v1.GetResponse.fired:type_name -> stint.v1.FiredThreshold
+	38, // 39: stint.v1.FiredThreshold.window_start:type_name -> google.protobuf.Timestamp
+	38, // 40: stint.v1.FiredThreshold.window_end:type_name -> google.protobuf.Timestamp
+	28, // 41: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
+	38, // 42: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
+	29, // 43: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
+	12, // 44: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
+	40, // 45: stint.v1.CorrectUsageResponse.record:type_name -> stint.v1.UsageRecord
+	4,  // 46: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
+	6,  // 47: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
+	6,  // 48: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
+	13, // 49: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
+	15, // 50: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
+	22, // 51: stint.v1.LimitService.Lease:input_type -> stint.v1.LeaseRequest
+	24, // 52: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
+	27, // 53: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
+	33, // 54: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
+	31, // 55: stint.v1.LimitService.CorrectUsage:input_type -> stint.v1.CorrectUsageRequest
+	5,  // 56: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
+	7,  // 57: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
+	7,  // 58: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
+	14, // 59: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
+	21, // 60: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
+	23, // 61: stint.v1.LimitService.Lease:output_type -> stint.v1.LeaseResponse
+	25, // 62: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
+	30, // 63: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
+	34, // 64: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
+	32, // 65: stint.v1.LimitService.CorrectUsage:output_type -> stint.v1.CorrectUsageResponse
+	56, // [56:66] is the sub-list for method output_type
+	46, // [46:56] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_limit_service_proto_init() }
@@ -2893,7 +3110,7 @@ func file_stint_v1_limit_service_proto_init() {
 		(*SettleRequest_Success)(nil),
 		(*SettleRequest_Failed)(nil),
 	}
-	file_stint_v1_limit_service_proto_msgTypes[22].OneofWrappers = []any{
+	file_stint_v1_limit_service_proto_msgTypes[24].OneofWrappers = []any{
 		(*AdjustRequest_Reset_)(nil),
 		(*AdjustRequest_SetUsed)(nil),
 		(*AdjustRequest_AddUsed)(nil),
@@ -2906,7 +3123,7 @@ func file_stint_v1_limit_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_limit_service_proto_rawDesc), len(file_stint_v1_limit_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -44,6 +44,8 @@ const (
 	LimitServiceReserveProcedure = "/stint.v1.LimitService/Reserve"
 	// LimitServiceSettleProcedure is the fully-qualified name of the LimitService's Settle RPC.
 	LimitServiceSettleProcedure = "/stint.v1.LimitService/Settle"
+	// LimitServiceLeaseProcedure is the fully-qualified name of the LimitService's Lease RPC.
+	LimitServiceLeaseProcedure = "/stint.v1.LimitService/Lease"
 	// LimitServiceGetProcedure is the fully-qualified name of the LimitService's Get RPC.
 	LimitServiceGetProcedure = "/stint.v1.LimitService/Get"
 	// LimitServiceAdjustProcedure is the fully-qualified name of the LimitService's Adjust RPC.
@@ -70,6 +72,9 @@ type LimitServiceClient interface {
 	Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error)
 	// Settle finishes a hold, or refunds a decision.
 	Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error)
+	// Lease returns a lease of one key, takes one, or both at once: units that the caller spends in memory, as a policy's lease
+	// allows. It needs the operation "lease": the cluster believes what a holder says of its spending.
+	Lease(context.Context, *connect.Request[v1.LeaseRequest]) (*connect.Response[v1.LeaseResponse], error)
 	// Get returns the state of keys and changes nothing. Connect clients may call it with HTTP GET.
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
 	// Adjust changes what a key has used. It is audited, and needs the operation "adjust".
@@ -124,6 +129,12 @@ func NewLimitServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(limitServiceMethods.ByName("Settle")),
 			connect.WithClientOptions(opts...),
 		),
+		lease: connect.NewClient[v1.LeaseRequest, v1.LeaseResponse](
+			httpClient,
+			baseURL+LimitServiceLeaseProcedure,
+			connect.WithSchema(limitServiceMethods.ByName("Lease")),
+			connect.WithClientOptions(opts...),
+		),
 		get: connect.NewClient[v1.GetRequest, v1.GetResponse](
 			httpClient,
 			baseURL+LimitServiceGetProcedure,
@@ -159,6 +170,7 @@ type limitServiceClient struct {
 	checkStream  *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
 	reserve      *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
 	settle       *connect.Client[v1.SettleRequest, v1.SettleResponse]
+	lease        *connect.Client[v1.LeaseRequest, v1.LeaseResponse]
 	get          *connect.Client[v1.GetRequest, v1.GetResponse]
 	adjust       *connect.Client[v1.AdjustRequest, v1.AdjustResponse]
 	forget       *connect.Client[v1.ForgetRequest, v1.ForgetResponse]
@@ -188,6 +200,11 @@ func (c *limitServiceClient) Reserve(ctx context.Context, req *connect.Request[v
 // Settle calls stint.v1.LimitService.Settle.
 func (c *limitServiceClient) Settle(ctx context.Context, req *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error) {
 	return c.settle.CallUnary(ctx, req)
+}
+
+// Lease calls stint.v1.LimitService.Lease.
+func (c *limitServiceClient) Lease(ctx context.Context, req *connect.Request[v1.LeaseRequest]) (*connect.Response[v1.LeaseResponse], error) {
+	return c.lease.CallUnary(ctx, req)
 }
 
 // Get calls stint.v1.LimitService.Get.
@@ -225,6 +242,9 @@ type LimitServiceHandler interface {
 	Reserve(context.Context, *connect.Request[v1.ReserveRequest]) (*connect.Response[v1.ReserveResponse], error)
 	// Settle finishes a hold, or refunds a decision.
 	Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error)
+	// Lease returns a lease of one key, takes one, or both at once: units that the caller spends in memory, as a policy's lease
+	// allows. It needs the operation "lease": the cluster believes what a holder says of its spending.
+	Lease(context.Context, *connect.Request[v1.LeaseRequest]) (*connect.Response[v1.LeaseResponse], error)
 	// Get returns the state of keys and changes nothing. Connect clients may call it with HTTP GET.
 	Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error)
 	// Adjust changes what a key has used. It is audited, and needs the operation "adjust".
@@ -275,6 +295,12 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(limitServiceMethods.ByName("Settle")),
 		connect.WithHandlerOptions(opts...),
 	)
+	limitServiceLeaseHandler := connect.NewUnaryHandler(
+		LimitServiceLeaseProcedure,
+		svc.Lease,
+		connect.WithSchema(limitServiceMethods.ByName("Lease")),
+		connect.WithHandlerOptions(opts...),
+	)
 	limitServiceGetHandler := connect.NewUnaryHandler(
 		LimitServiceGetProcedure,
 		svc.Get,
@@ -312,6 +338,8 @@ func NewLimitServiceHandler(svc LimitServiceHandler, opts ...connect.HandlerOpti
 			limitServiceReserveHandler.ServeHTTP(w, r)
 		case LimitServiceSettleProcedure:
 			limitServiceSettleHandler.ServeHTTP(w, r)
+		case LimitServiceLeaseProcedure:
+			limitServiceLeaseHandler.ServeHTTP(w, r)
 		case LimitServiceGetProcedure:
 			limitServiceGetHandler.ServeHTTP(w, r)
 		case LimitServiceAdjustProcedure:
@@ -347,6 +375,10 @@ func (UnimplementedLimitServiceHandler) Reserve(context.Context, *connect.Reques
 
 func (UnimplementedLimitServiceHandler) Settle(context.Context, *connect.Request[v1.SettleRequest]) (*connect.Response[v1.SettleResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.Settle is not implemented"))
+}
+
+func (UnimplementedLimitServiceHandler) Lease(context.Context, *connect.Request[v1.LeaseRequest]) (*connect.Response[v1.LeaseResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("stint.v1.LimitService.Lease is not implemented"))
 }
 
 func (UnimplementedLimitServiceHandler) Get(context.Context, *connect.Request[v1.GetRequest]) (*connect.Response[v1.GetResponse], error) {
