@@ -62,11 +62,12 @@ var beside = map[string][]string{
 	"internal/observe/loglimit":  {},                           // how many log lines a flood may cause
 	"internal/observe/top":       {},                           // the keys that stand out: sketches without a clock
 	"internal/observe/decisions": {"limit", "policy", "shard"}, // events of calls, for all listeners; and as a log
-	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "shard/slot"},
+	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/holder", "shard/slot"},
 	"client/internal/inbound":    {"api/gen/stint/v1", "client"}, // what the middlewares share
 	"client/stinthttp":           {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"internal/holder":            {}, // leases in memory, of nodes and clients
 	// how long batches wait: a rule without a clock
 	"internal/batchwait":      {},
 	"internal/edge/connlimit": {"internal/edge/clientaddr", "internal/observe/loglimit"}, // how many connections a port has
@@ -113,6 +114,7 @@ var mayUse = map[string][]string{
 	"api":               {"internal/edge/auth", "internal/observe/loglimit", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/edge/connlimit"},
+	"cluster/routing":   {"internal/holder"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
 	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
 	"node":              {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify"},

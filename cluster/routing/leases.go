@@ -2,70 +2,25 @@ package routing
 
 import (
 	"context"
-	"crypto/rand"
-	"hash/maphash"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"time"
 
+	"github.com/stint-io/stint/internal/holder"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
 
-const (
-	leaseStripes    = 64
-	leaseKeysStripe = 64 // so the table has at most 4,096 keys
-	// leaseWithin bounds how long a lease is asked for. A copy that arrives later is granted nothing.
-	leaseWithin = 2 * time.Second
-)
-
 // leases are the units that this node spends in memory, as the policies allow (policy.Policy.Lease, X17). The owner of
 // a key has counted them before, so a check that they answer needs no trip, and nobody is admitted above the limit.
 //
-// A lease answers a plain check of one entry with its own key and tier while all of these hold:
-//
-//   - It has as many units left as the check costs.
-//   - It has not ended. Its end counts from before it was asked for, less shard.LeaseMargin, on a clock that runs on
-//     while the machine sleeps, and on the wall clock. A wall clock that is set back ends it (L4).
-//   - The policies that this node knows have not changed since it was asked for.
-//   - No request that changes its key by hand has passed this node since.
-//
-// Everything else is decided by the owner. Any number of goroutines may use it; checks of the same key wait for each
-// other for less than a microsecond. A key that has a lease, or asks for one, has a goroutine, and close waits for all
-// of them.
+// A lease answers a plain check of one entry with its own key and tier, as a Holder says. Any number of goroutines may
+// use it.
 type leases struct {
+	*holder.Holder[*shard.Decision]
 	policies func() *policy.Revision
 	decide   func(context.Context, []shard.Request) []shard.Result
 	told     func(*shard.Request, *shard.Decision)
-	clock    func() leaseTime
-	holder   string        // of this life of the process: never used again
-	number   atomic.Uint64 // of the newest lease
-	seed     maphash.Seed
-	stripes  [leaseStripes]leaseStripe
-	ctx      context.Context // ends some time after close has begun
-	cancel   context.CancelFunc
-	keepers  sync.WaitGroup // is added to under the lock of a stripe, and not once closing is set
-	closing  atomic.Bool
-}
-
-// leaseTime is an instant on both clocks of a holder.
-type leaseTime struct {
-	boot limit.Span // since some instant of this process, also while the machine sleeps
-	wall limit.Time
-}
-
-// leaseStripe is the part of the table for some keys.
-type leaseStripe struct {
-	mu   sync.Mutex
-	keys map[leaseName]*leasedKey // guarded by mu, as are the keys themselves
-}
-
-// leaseName is what a lease is of. The owner alone knows the override of a key, so an entry with a tier has leases of
-// its own.
-type leaseName struct {
-	namespace, policy, key, tier string
-	hashed                       bool
 }
 
 // newLeases returns leases that ask by decide. If config has no Policies, it returns nil, which holds nothing.
@@ -73,23 +28,26 @@ func newLeases(config *Config, decide func(context.Context, []shard.Request) []s
 	if config.Policies == nil {
 		return nil
 	}
-	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated, holder: rand.Text(),
-		seed: maphash.MakeSeed()}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated}
 	begin, ahead, slept, wall := time.Now(), config.Ahead, config.Slept, config.Now
-	l.clock = func() leaseTime {
-		boot := time.Since(begin) + slept() + ahead()
-		return leaseTime{limit.Span(boot / time.Microsecond), limit.Time(wall().UnixMicro())}
-	}
-	for i := range l.stripes {
-		l.stripes[i].keys = make(map[leaseName]*leasedKey)
-	}
+	l.Holder = holder.New(holder.Config[*shard.Decision]{Owner: l.ask,
+		Terms: func(name string) (holder.Terms, bool) {
+			if revision := l.revision(); revision != nil {
+				if p, known := revision.Set.Lookup(name); known && p.Lease != nil {
+					return termsOf(p, revision), true
+				}
+			}
+			return holder.Terms{}, false
+		},
+		Clock: func() holder.Time {
+			return holder.Time{Boot: time.Since(begin) + slept() + ahead(), Wall: time.Duration(wall().UnixNano())}
+		}})
 	return l
 }
 
-// stripe returns the part of the table that has a key, under all policies and tiers.
-func (l *leases) stripe(key string) *leaseStripe {
-	return &l.stripes[maphash.String(l.seed, key)%leaseStripes]
+// termsOf returns the terms of the leases of a policy that allows some.
+func termsOf(p *policy.Policy, of *policy.Revision) holder.Terms {
+	return holder.Terms{Units: p.Lease.Units, For: time.Duration(p.Lease.For) * time.Microsecond, Revision: of.Version}
 }
 
 // revision returns the current policies if they allow leases, else nil. l may be nil.
@@ -124,30 +82,66 @@ func (l *leases) answer(revision *policy.Revision, r *shard.Request, counts bool
 		return false
 	}
 	e := &r.Entries[0]
-	name := leaseName{r.Namespace, e.Policy, e.Key, e.Tier, r.Hashed}
-	s := l.stripe(e.Key)
-	s.mu.Lock()
-	k, at := s.keys[name], l.clock()
-	if k == nil && counts {
-		k = s.add(name, at.boot)
-	}
-	answered := k != nil && k.spend(e.Cost, revision.Version, at, into)
-	if k != nil && (answered || counts) {
-		k.note(e.Cost, at.boot)
-		l.start(k, p, at.boot)
-	}
-	s.mu.Unlock()
+	said, age, answered := l.Spend(nameOf(r, e), e.Cost, termsOf(p, revision), counts)
 	if answered {
+		*into = *said
+		into.Age = max(1, limit.Span(age/time.Microsecond))
+		into.Limits = append([]shard.LimitStatus(nil), said.Limits...)
 		l.told(r, into) //mutant:leased-answer-unseen
 	}
 	return answered
+}
+
+// nameOf returns what a lease for an entry of a request is of.
+func nameOf(r *shard.Request, e *shard.Entry) holder.Name {
+	return holder.Name{Namespace: r.Namespace, Policy: e.Policy, Key: e.Key, Tier: e.Tier, Hashed: r.Hashed}
+}
+
+// ask asks the owners for leases, and returns some.
+func (l *leases) ask(ctx context.Context, asks []holder.Ask) []holder.Grant[*shard.Decision] {
+	requests := make([]shard.Request, len(asks))
+	for i := range asks {
+		requests[i] = leaseRequest(&asks[i])
+	}
+	grants := make([]holder.Grant[*shard.Decision], len(asks))
+	for i, result := range l.decide(ctx, requests) {
+		d, g := &result.Decision, &grants[i]
+		if g.Failed = result.Err != nil; g.Failed || d.System == nil || d.System.Lease == nil || d.System.Lease.Units == 0 {
+			continue
+		}
+		length := limit.Span(d.System.Lease.Ends - d.DecidedAt)
+		lives := length - shard.LeaseMargin(length) //mutant:holder-spends-to-the-end
+		g.Units, g.Within, g.Answer = d.System.Lease.Units, time.Duration(lives)*time.Microsecond, leasedAnswer(&asks[i].Name, d)
+	}
+	return grants
+}
+
+func leaseRequest(a *holder.Ask) shard.Request {
+	return shard.Request{Op: shard.Lease, Namespace: a.Name.Namespace, Hashed: a.Name.Hashed,
+		NotAfter: limit.Time(a.NotAfter / time.Microsecond),
+		Entries:  []shard.Entry{{Policy: a.Name.Policy, Key: a.Name.Key, Tier: a.Name.Tier}},
+		System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Holder: a.Holder, Number: a.Number, Units: a.Units,
+			Returned: a.Returned, Spent: a.Spent}}}
+}
+
+// leasedAnswer returns what a lease answers: the state of the limits as of the grant d. It shares no memory with d.
+func leasedAnswer(of *holder.Name, d *shard.Decision) *shard.Decision {
+	said := &shard.Decision{Allowed: true, DecidedAt: d.DecidedAt, Position: d.Position}
+	said.Limits = make([]shard.LimitStatus, len(d.Limits))
+	for i := range d.Limits {
+		s := &said.Limits[i]
+		*s = d.Limits[i]
+		s.Policy, s.Key, s.Limit = of.Policy, of.Key, strings.Clone(s.Limit)
+		s.Allowed, s.RetryAfter = true, 0
+	}
+	return said
 }
 
 // wrap answers requests of this node's callers from leases, passes on the rest, and returns one result for each, in
 // their order. A nil receiver passes on all requests.
 func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	revision := l.revision()
-	if revision == nil || l.changesAny(requests) {
+	if revision == nil || changesAny(requests) {
 		return l.pass(requests, decide)
 	}
 	var results []shard.Result // nil: none is answered yet
@@ -180,14 +174,14 @@ func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []s
 // pass passes requests on. It returns the leases of keys that they change by hand, before, so that the owner knows what
 // was spent, and after, as one may have been granted meanwhile. A nil receiver holds none.
 func (l *leases) pass(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
-	if l != nil && l.changesAny(requests) {
+	if l != nil && changesAny(requests) {
 		l.end(requests)       //mutant:lease-survives-a-change
 		defer l.end(requests) //mutant:lease-granted-beside-a-change
 	}
 	return decide(requests)
 }
 
-func (l *leases) changesAny(requests []shard.Request) bool {
+func changesAny(requests []shard.Request) bool {
 	for i := range requests {
 		if changesLeases(requests[i].Op) {
 			return true
@@ -209,110 +203,32 @@ func changesLeases(op shard.Op) bool {
 
 // end returns the leases of the keys that the requests change. It waits for the owner, as the requests would.
 func (l *leases) end(requests []shard.Request) {
-	var owed []shard.Request
+	var names []holder.Name
 	for i := range requests {
 		r := &requests[i]
 		switch {
 		case r.Op == shard.Forget && r.Adjustment != nil:
-			owed = l.endKey(leaseName{namespace: r.Namespace, key: r.Adjustment.Forget}, true, owed)
+			names = append(names, holder.Name{Namespace: r.Namespace, Key: r.Adjustment.Forget})
 		case r.Op != shard.Forget && changesLeases(r.Op):
 			for j := range r.Entries {
-				e := &r.Entries[j]
-				owed = l.endKey(leaseName{namespace: r.Namespace, policy: e.Policy, key: e.Key}, false, owed)
+				names = append(names, nameOf(r, &r.Entries[j]))
 			}
 		}
 	}
-	if len(owed) > 0 {
-		ctx, cancel := context.WithTimeout(l.ctx, leaseWithin)
-		defer cancel()
-		for i, result := range l.decide(ctx, owed) {
-			if result.Err != nil {
-				l.giveBackLater(owed[i])
-			}
-		}
-	}
+	l.End(names)
 }
 
-// giveBackLater goes on to return a lease that the owner could not be told of.
-func (l *leases) giveBackLater(owed shard.Request) {
-	s := l.stripe(owed.Entries[0].Key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !l.closing.Load() {
-		l.keepers.Go(func() { l.giveBack([]shard.Request{owed}, policy.LeaseForMax) })
-	}
-}
-
-// giveBack tells the owner what it is owed. A lease of so long a life has ended by then.
-func (l *leases) giveBack(owed []shard.Request, life limit.Span) {
-	ctx, cancel := context.WithTimeout(l.ctx, time.Duration(life)*time.Microsecond+leaseWithin)
-	defer cancel()
-	l.decide(ctx, owed)
-}
-
-// endKey ends the leases of a key in all tiers, and with forget under all policies. It appends what returns them.
-func (l *leases) endKey(of leaseName, forget bool, owed []shard.Request) []shard.Request {
-	s := l.stripe(of.key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, k := range s.keys {
-		if name.key != of.key || name.namespace != of.namespace || !forget && name.policy != of.policy {
-			continue
-		}
-		k.changes++ // one that is being asked for is not held
-		if k.lease != nil {
-			owed = append(owed, name.request(k.lease.returned(l.holder)))
-			k.lease = nil
-			k.rouse()
-		}
-		if k.forgotten = k.forgotten || forget; k.forgotten && !k.kept {
-			delete(s.keys, name) //mutant:forgotten-key-among-leases
-		}
-	}
-	return owed
-}
-
-// request makes the request of a lease.
-func (n leaseName) request(t shard.LeaseTerms) shard.Request {
-	return shard.Request{Op: shard.Lease, Namespace: n.namespace, Hashed: n.hashed,
-		System:  &shard.SystemTerms{Lease: &t},
-		Entries: []shard.Entry{{Policy: n.policy, Key: n.key, Tier: n.tier}}}
-}
-
-// held returns how many leases this node holds.
-func (l *leases) held() (n int) {
+// held returns how many leases this node holds. l may be nil.
+func (l *leases) held() int {
 	if l == nil {
 		return 0
 	}
-	for i := range l.stripes {
-		s := &l.stripes[i]
-		s.mu.Lock()
-		for _, k := range s.keys {
-			if k.lease != nil {
-				n++
-			}
-		}
-		s.mu.Unlock()
-	}
-	return n
+	return l.Held()
 }
 
-// close returns all leases, within leaseWithin, and asks for none any more. l may be nil.
+// close returns all leases, and asks for none any more. l may be nil.
 func (l *leases) close() {
-	if l == nil {
-		return
+	if l != nil {
+		l.Close()
 	}
-	l.closing.Store(true)
-	for i := range l.stripes {
-		s := &l.stripes[i]
-		s.mu.Lock()
-		for _, k := range s.keys {
-			k.rouse()
-		}
-		s.mu.Unlock()
-	}
-	patience := time.AfterFunc(leaseWithin, l.cancel)
-	l.keepers.Wait()
-	patience.Stop()
-	l.cancel()
 }

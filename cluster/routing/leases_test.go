@@ -2,12 +2,12 @@ package routing
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-io/stint/internal/holder"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -27,6 +27,7 @@ type berth struct {
 	asked    []shard.Request
 	terms    []shard.LeaseTerms
 	told     int
+	sent     time.Time // the newest grant was asked for
 }
 
 // inBerth runs a test in a bubble, and wants each lease to be returned.
@@ -69,7 +70,7 @@ func inBerth(t *testing.T, test func(b *berth)) {
 }
 
 func (b *berth) decideAsOwner(_ context.Context, requests []shard.Request) []shard.Result {
-	at := now()
+	at, sent := now(), time.Now()
 	b.mu.Lock()
 	takes := b.takes
 	b.mu.Unlock()
@@ -87,6 +88,9 @@ func (b *berth) decideAsOwner(_ context.Context, requests []shard.Request) []sha
 		t := *requests[i].System.Lease
 		b.terms = append(b.terms, t)
 		d.System = &shard.SystemAnswer{Lease: &shard.Leased{}}
+		if t.Number != 0 {
+			b.sent = sent
+		}
 		if t.Number != 0 && !b.refuses {
 			*d.System.Lease = shard.Leased{Units: t.Units, Ends: at + 2_000_000}
 		}
@@ -189,30 +193,6 @@ func TestOnlyAPlainCheckIsLeased(t *testing.T) {
 	})
 }
 
-func TestALeaseIsSpentOnce(t *testing.T) {
-	inBerth(t, func(b *berth) {
-		b.moor("k")
-		units, leased := b.terms[0].Units, uint64(0)
-		s := b.stripe("k")
-		s.mu.Lock() // the keeper waits
-		for _, k := range s.keys {
-			for range 2 * units {
-				if k.spend(1, 1, b.clock(), new(shard.Decision)) {
-					leased++
-				}
-			}
-		}
-		s.mu.Unlock()
-		if leased != units {
-			t.Errorf("%d of %d were spent", leased, units)
-		}
-		synctest.Wait()
-		if last := b.terms[1]; last.Returned != b.terms[0].Number || last.Spent != units {
-			t.Errorf("returned by %+v", last)
-		}
-	})
-}
-
 // While a lease is on its way back, nothing is spent from it: the owner has counted what was not spent as free.
 func TestALeaseIsNotSpentWhileItIsReturned(t *testing.T) {
 	inBerth(t, func(b *berth) {
@@ -242,15 +222,10 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 			b.wrap([]shard.Request{one("k")}, b.ownerSays)
 			synctest.Wait()
 			b.answerIn(0)
-			var began time.Duration
-			for i := range b.stripes {
-				for _, k := range b.stripes[i].keys {
-					if k.lease == nil {
-						t.Fatal("it has no lease")
-					}
-					began = time.Duration(b.clock().boot-k.lease.asked.boot) * time.Microsecond
-				}
+			if b.held() != 1 {
+				t.Fatal("it has no lease")
 			}
+			began := time.Since(b.sent)
 			if began < 100*time.Millisecond {
 				t.Fatalf("%s: the lease counts from %v ago", what, began)
 			}
@@ -273,6 +248,12 @@ func TestAClockThatIsSetBackEndsALease(t *testing.T) {
 		b.wallOff = -time.Second
 		b.wantsAsked("after", 1, one("k"))
 	})
+}
+
+func TestNoLeaseLivesLonger(t *testing.T) {
+	if most := time.Duration(policy.LeaseForMax) * time.Microsecond; most != holder.LifeMax {
+		t.Errorf("%v by a policy, %v in a holder's memory", most, holder.LifeMax)
+	}
 }
 
 func TestALeaseIsOfTheNewestPolicies(t *testing.T) {
@@ -336,23 +317,6 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 	}
 }
 
-// A key that is forgotten is no longer in this node's memory.
-func TestAForgottenKeyIsInNoLease(t *testing.T) {
-	inBerth(t, func(b *berth) {
-		b.moor("k")
-		b.wrap([]shard.Request{one("asked for once")}, b.ownerSays)
-		for _, key := range []string{"k", "asked for once"} {
-			b.wrap([]shard.Request{{Op: shard.Forget, Namespace: "n", Adjustment: &shard.Adjustment{Forget: key}}}, b.ownerSays)
-		}
-		synctest.Wait()
-		for i := range b.stripes {
-			if n := len(b.stripes[i].keys); n != 0 {
-				t.Errorf("%d keys are known", n)
-			}
-		}
-	})
-}
-
 func TestAnUnknownGrantIsReturnedAndNotHeld(t *testing.T) {
 	inBerth(t, func(b *berth) {
 		b.loses = true
@@ -402,41 +366,6 @@ func TestAnIdleLeaseIsReturned(t *testing.T) {
 		synctest.Wait()
 		if last := b.terms[len(b.terms)-1]; b.held() != 0 || last.Number != 0 || last.Spent != 1 {
 			t.Errorf("%d are held, the owner has heard %+v", b.held(), last)
-		}
-	})
-}
-
-func TestACheckAloneGetsNoLease(t *testing.T) {
-	inBerth(t, func(b *berth) {
-		r := one("k")
-		r.Entries[0].Cost = 50
-		for range 10 {
-			b.wantsAsked("one that is alone", 1, r)
-			time.Sleep(time.Second)
-		}
-		if len(b.terms) != 0 {
-			t.Errorf("the owner has heard %+v", b.terms)
-		}
-	})
-}
-
-func TestLeasesAreOfAFixedNumberOfKeys(t *testing.T) {
-	inBerth(t, func(b *berth) {
-		for i := range 2 * leaseStripes * leaseKeysStripe {
-			b.wrap([]shard.Request{one(fmt.Sprint(i))}, b.ownerSays)
-			if i%2 == 0 {
-				time.Sleep(time.Microsecond)
-				b.wrap([]shard.Request{one(fmt.Sprint(i))}, b.ownerSays)
-			}
-		}
-		synctest.Wait()
-		for i := range b.stripes {
-			if n := len(b.stripes[i].keys); n > leaseKeysStripe {
-				t.Fatalf("%d keys in one stripe", n)
-			}
-		}
-		if b.held() == 0 {
-			t.Error("there is no lease")
 		}
 	})
 }

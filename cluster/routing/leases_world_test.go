@@ -254,9 +254,8 @@ func (w *marina) guest(stop <-chan struct{}, lives func() int) {
 }
 
 func (w *marina) check(cost uint64) shard.Request {
-	r := (leaseName{namespace: "n", policy: []string{"window", "log", "bucket"}[w.draw(3)], key: marinaKey}).request(shard.LeaseTerms{})
-	r.Op, r.System, r.Entries[0].Cost = shard.Check, nil, cost
-	return r
+	return shard.Request{Op: shard.Check, Namespace: "n",
+		Entries: []shard.Entry{{Policy: []string{"window", "log", "bucket"}[w.draw(3)], Key: marinaKey, Cost: cost}}}
 }
 
 // meddle changes the key by hand, and the policies, until stop is closed.

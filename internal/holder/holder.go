@@ -1,0 +1,178 @@
+package holder
+
+import (
+	"context"
+	"crypto/rand"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	stripes    = 64
+	keysStripe = 64 // so the table has at most 4,096 keys
+	// within bounds how long a lease is asked for.
+	within = 2 * time.Second
+)
+
+// Config connects a Holder to its caller. All functions may be called by any number of goroutines.
+type Config[A any] struct {
+	// Owner asks the owners of the keys, and returns one answer for each request. It repeats what returns a lease until
+	// ctx ends, as a return may arrive twice.
+	Owner func(ctx context.Context, asks []Ask) []Grant[A]
+	// Terms returns the terms of a policy's leases, and whether it allows any. It must be quick.
+	Terms func(policy string) (Terms, bool)
+	Clock func() Time
+}
+
+// Holder is the leases of one process. A lease answers a check of its key and tier while all of these hold:
+//
+//   - It has as many units left as the check costs.
+//   - It has not ended. Its end counts from before it was asked for, on a clock that runs on while the machine sleeps,
+//     and on the wall clock. A wall clock that is set back ends it (L4).
+//   - The policies that the caller knows have not changed since it was asked for.
+//   - No request that changes its key by hand has passed this process since (End).
+//
+// Everything else is decided by the owner. All methods may be called by any number of goroutines; checks of the same
+// key wait for each other for less than a microsecond. A key that has a lease, or asks for one, has a goroutine, and
+// Close waits for all of them.
+type Holder[A any] struct {
+	config  Config[A]
+	name    string        // of this life of the process: never used again
+	number  atomic.Uint64 // of the newest lease
+	seed    maphash.Seed
+	stripes [stripes]stripe[A]
+	ctx     context.Context // ends some time after Close has begun
+	cancel  context.CancelFunc
+	keepers sync.WaitGroup // is added to under the lock of a stripe, and not once closing is set
+	closing atomic.Bool
+}
+
+// New makes a Holder. The caller must call Close.
+func New[A any](config Config[A]) *Holder[A] {
+	h := &Holder[A]{config: config, name: rand.Text(), seed: maphash.MakeSeed()}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	for i := range h.stripes {
+		h.stripes[i].keys = make(map[Name]*key[A])
+	}
+	return h
+}
+
+// stripe returns the part of the table that has a key, under all policies and tiers.
+func (h *Holder[A]) stripe(key string) *stripe[A] {
+	return &h.stripes[maphash.String(h.seed, key)%stripes]
+}
+
+// Spend spends units of a lease, if there is one with so many, and returns its answer and how old that is, at least a
+// nanosecond. If counts is set, a check that no lease answers counts as one more that a lease might have answered.
+func (h *Holder[A]) Spend(name Name, cost uint64, terms Terms, counts bool) (answer A, age time.Duration, spent bool) {
+	s := h.stripe(name.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, at := s.keys[name], h.config.Clock()
+	if k == nil && counts {
+		k = s.add(name, at.Boot)
+	}
+	if k == nil {
+		return answer, 0, false
+	}
+	if spent = k.spend(cost, terms.Revision, at); spent {
+		answer, age = k.lease.answer, max(1, at.Boot-k.lease.asked.Boot)
+	}
+	if spent || counts {
+		k.note(cost, at.Boot)
+		h.start(k, terms, at.Boot)
+	}
+	return answer, age, spent
+}
+
+// End returns the leases of some keys, in all tiers, before a change of them by hand and after it. It waits for the
+// owner, as the change would. A Name without a policy is a key that is forgotten under all policies.
+func (h *Holder[A]) End(names []Name) {
+	var owed []Ask
+	for _, name := range names {
+		owed = h.endKey(name, owed)
+	}
+	if len(owed) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, within)
+	defer cancel()
+	for i, grant := range h.config.Owner(ctx, owed) {
+		if grant.Failed {
+			h.giveBackLater(owed[i])
+		}
+	}
+}
+
+// endKey ends the leases of a key. It appends what returns them.
+func (h *Holder[A]) endKey(of Name, owed []Ask) []Ask {
+	s, forget := h.stripe(of.Key), of.Policy == ""
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, k := range s.keys {
+		if name.Key != of.Key || name.Namespace != of.Namespace || !forget && name.Policy != of.Policy {
+			continue
+		}
+		k.changes++ // one that is being asked for is not held
+		if k.lease != nil {
+			owed = append(owed, k.lease.returned(name, h.name))
+			k.lease = nil
+			k.rouse()
+		}
+		if k.forgotten = k.forgotten || forget; k.forgotten && !k.kept {
+			delete(s.keys, name) //mutant:forgotten-key-among-leases
+		}
+	}
+	return owed
+}
+
+// giveBackLater goes on to return a lease that the owner could not be told of.
+func (h *Holder[A]) giveBackLater(owed Ask) {
+	s := h.stripe(owed.Name.Key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !h.closing.Load() {
+		h.keepers.Go(func() { h.giveBack([]Ask{owed}, LifeMax) })
+	}
+}
+
+// giveBack tells the owner what it is owed. A lease of so long a life has ended by then.
+func (h *Holder[A]) giveBack(owed []Ask, life time.Duration) {
+	ctx, cancel := context.WithTimeout(h.ctx, life+within)
+	defer cancel()
+	h.config.Owner(ctx, owed)
+}
+
+// Held returns how many leases are held.
+func (h *Holder[A]) Held() (n int) {
+	for i := range h.stripes {
+		s := &h.stripes[i]
+		s.mu.Lock()
+		for _, k := range s.keys {
+			if k.lease != nil {
+				n++
+			}
+		}
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Close returns all leases, within 2 s, and asks for none any more. It may be called more than once.
+func (h *Holder[A]) Close() {
+	h.closing.Store(true)
+	for i := range h.stripes {
+		s := &h.stripes[i]
+		s.mu.Lock()
+		for _, k := range s.keys {
+			k.rouse()
+		}
+		s.mu.Unlock()
+	}
+	patience := time.AfterFunc(within, h.cancel)
+	h.keepers.Wait()
+	patience.Stop()
+	h.cancel()
+}

@@ -1,0 +1,122 @@
+package holder
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// idle is after how long without a check a lease is returned.
+	idle = 200 * time.Millisecond
+	// unitsLeast is how many units a lease is worth its trip for.
+	unitsLeast = 4
+	// rateOver is the least time over which the rate of a key is measured.
+	rateOver = 20 * time.Millisecond
+)
+
+// key is a key of which there may be a lease. The lock of its stripe guards it.
+type key[A any] struct {
+	name  Name
+	lease *lease[A]     // nil: the owner is asked
+	kept  bool          // a goroutine keeps it (Holder.keep)
+	woken chan struct{} // has room for one
+	// changes counts the requests that have changed the key by hand. A lease that was asked for before one is not held.
+	changes   uint64
+	forgotten bool // the key leaves the table once it is not kept
+
+	asked  time.Duration // the newest check
+	since  time.Duration // demand counts from here
+	demand uint64        // units
+	calm   time.Duration // no lease is asked for until then
+}
+
+// stripe is the part of the table for some keys.
+type stripe[A any] struct {
+	mu   sync.Mutex
+	keys map[Name]*key[A] // guarded by mu, as are the keys themselves
+}
+
+// add adds a key. If there is no room, the key without a lease that was not asked for the longest leaves, or else a
+// lease is returned, and the new key must come again: add then returns nil.
+func (s *stripe[A]) add(name Name, now time.Duration) *key[A] {
+	if len(s.keys) >= keysStripe { //mutant:leases-of-any-number
+		var idle, oldest *key[A]
+		for _, k := range s.keys {
+			if !k.kept && (idle == nil || k.asked < idle.asked) {
+				idle = k
+			}
+			if oldest == nil || k.asked < oldest.asked {
+				oldest = k
+			}
+		}
+		if idle == nil {
+			oldest.stop()
+			oldest.forgotten = true
+			return nil
+		}
+		delete(s.keys, idle.name)
+	}
+	name = name.clone() // its memory is the request's
+	k := &key[A]{name: name, woken: make(chan struct{}, 1), since: now, asked: now}
+	s.keys[name] = k
+	return k
+}
+
+// note counts a check of the key.
+func (k *key[A]) note(cost uint64, now time.Duration) {
+	if now-k.asked > idle {
+		k.since, k.demand = now, 0
+	}
+	k.asked, k.demand = now, k.demand+cost
+	k.forgotten = false
+}
+
+// wants returns how many units a lease should have: as many as would be spent in its time at the present rate.
+func (k *key[A]) wants(t Terms, now time.Duration) uint64 {
+	//mutant:lease-for-one-check
+	if now < k.calm || now-k.asked > idle || k.asked == k.since || k.forgotten {
+		return 0
+	}
+	demand := float64(k.demand) * float64(t.For) / float64(max(now-k.since, rateOver))
+	if demand < unitsLeast {
+		return 0
+	}
+	return uint64(min(demand, float64(t.Units)))
+}
+
+// spend spends units of the lease, and reports whether it did.
+func (k *key[A]) spend(cost, revision uint64, at Time) bool {
+	l := k.lease
+	if l == nil || l.over {
+		return false
+	}
+	if l.revision != revision || l.ended(at) { //mutant:lease-of-former-policies
+		k.stop()
+		return false
+	}
+	if l.seen = at.Wall; l.units-l.spent < cost { //mutant:lease-spent-twice
+		k.rouse()
+		return false
+	}
+	l.spent += cost
+	if l.ebbs(at.Boot) {
+		k.rouse()
+	}
+	return true
+}
+
+// stop ends the lease, if there is one, and has it returned.
+func (k *key[A]) stop() {
+	if k.lease != nil {
+		k.lease.over = true
+	}
+	k.rouse()
+}
+
+// rouse wakes the keeper of the key.
+func (k *key[A]) rouse() {
+	select {
+	case k.woken <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,38 @@
+package holder
+
+import "time"
+
+// Time is an instant on both clocks of a holder.
+type Time struct {
+	Boot time.Duration // since some instant, also while the machine sleeps
+	Wall time.Duration // since 1970
+}
+
+// lease is a lease that is being spent.
+type lease[A any] struct {
+	number       uint64
+	units, spent uint64
+	over         bool // it must not be spent any more
+	asked        Time
+	stops        Time
+	seen         time.Duration // the latest wall clock
+	revision     uint64        // of the policies under which it was asked for
+	answer       A
+}
+
+// ended reports whether the lease must not be spent at an instant.
+func (l *lease[A]) ended(at Time) bool {
+	return at.Boot >= l.stops.Boot || //mutant:lease-outlives-a-sleep
+		at.Wall >= l.stops.Wall || //mutant:lease-outlives-its-wall-clock
+		at.Wall < l.seen //mutant:lease-survives-a-clock-set-back
+}
+
+// returned returns the request that returns the lease.
+func (l *lease[A]) returned(name Name, holder string) Ask {
+	return Ask{Name: name, Holder: holder, Returned: l.number, Spent: l.spent}
+}
+
+// ebbs reports whether it is time for another lease.
+func (l *lease[A]) ebbs(now time.Duration) bool {
+	return l.units-l.spent <= l.units/4 || now-l.asked.Boot >= (l.stops.Boot-l.asked.Boot)*3/5
+}
