@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php ruby docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php ruby java docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -168,6 +168,17 @@ ruby: ## the Ruby client beside a real node: Ruby 3.0 or later, openssl, Debian'
 	@command -v openssl > /dev/null || { echo "make ruby needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
 	for tests in client/ruby/test/test_*.rb; do STINT_BINARY=$(CURDIR)/dist/stint ruby -w $$tests || exit 1; done
+
+tomcat := $(shell printf ':/usr/share/java/tomcat10-%s.jar' annotations-api api catalina coyote jaspic-api jni juli servlet-api util util-scan)
+
+java: ## the Java client beside a real node: a JDK from 17 on, openssl, Debian's libtomcat10-java
+	@command -v javac > /dev/null || { echo "make java needs a JDK: Debian's default-jdk-headless" >&2; exit 1; }
+	@test -f /usr/share/java/tomcat10-catalina.jar || { echo "make java needs Debian's libtomcat10-java" >&2; exit 1; }
+	@command -v openssl > /dev/null || { echo "make java needs openssl" >&2; exit 1; }
+	go build -o dist/stint ./cmd/stint
+	rm -rf dist/java
+	javac --release 17 -Xlint:all,-processing -Werror -cp $(tomcat) -d dist/java client/java/stint/*.java client/java/test/stint/*.java
+	for tests in Cases Stint Filter; do STINT_BINARY=$(CURDIR)/dist/stint java -cp dist/java$(tomcat) stint.$${tests}Test || exit 1; done
 
 chart: image ## the Helm chart, rendered by Helm's own engine and run as containers; its first build takes minutes
 	cd tools/chart && go test -tags docker -count=1 -timeout 30m -v .
