@@ -45,10 +45,10 @@ func (h *Holder[A]) keep(k *key[A]) {
 // asked for often. Once the request is sent, the former lease must not be spent. more is false if there is nothing to
 // do.
 func (h *Holder[A]) next(k *key[A]) (r renewal, more bool) {
-	s := h.stripe(k.name.Key)
+	s, now := h.stripe(k.name.Key), h.config.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r = renewal{Ask: Ask{Name: k.name, Holder: h.name}, at: h.config.Clock(), changes: k.changes, life: LifeMax}
+	r = renewal{Ask: Ask{Name: k.name, Holder: h.name}, at: now, changes: k.changes, life: LifeMax}
 	if k.lease != nil {
 		r.Ask = k.lease.returned(k.name, h.name)
 		k.lease = nil
@@ -72,14 +72,14 @@ func (h *Holder[A]) next(k *key[A]) (r renewal, more bool) {
 // hold begins to spend what was granted, and reports whether something was. A lease whose answer is unknown, or comes
 // after a change of its key, is not held.
 func (h *Holder[A]) hold(k *key[A], r *renewal, g *Grant[A]) bool {
-	s := h.stripe(k.name.Key)
+	s, now := h.stripe(k.name.Key), h.config.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r.Number == 0 {
 		return false
 	}
 	if g.Failed || g.Units == 0 {
-		k.calm = h.config.Clock().Boot + max(r.life, g.Calm)
+		k.calm = now.Boot + max(r.life, g.Calm)
 		return false
 	}
 	if k.changes != r.changes || h.closing.Load() { //mutant:lease-held-from-before-a-change
@@ -106,8 +106,9 @@ func (r *renewal) owed(failed bool) (owed []Ask) {
 func (h *Holder[A]) watch(k *key[A]) {
 	s := h.stripe(k.name.Key)
 	for {
+		now := h.config.Clock()
 		s.mu.Lock()
-		held, now := k.lease, h.config.Clock()
+		held := k.lease
 		var rest time.Duration
 		if held != nil {
 			rest = min(k.asked+idle, held.stops.Boot) - now.Boot

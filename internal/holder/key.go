@@ -10,6 +10,9 @@ const (
 	idle = 200 * time.Millisecond
 	// unitsLeast is how many units a lease is worth its trip for.
 	unitsLeast = 4
+	// readLate is how much later than another caller's a reading of the clocks may be used. It is far less than what a
+	// holder stops before the end besides what clocks and failovers need.
+	readLate = 50 * time.Millisecond
 	// rateOver is the least time over which the rate of a key is measured.
 	rateOver = 20 * time.Millisecond
 )
@@ -94,7 +97,7 @@ func (k *key[A]) spend(cost, revision uint64, at Time) bool {
 		k.stop()
 		return false
 	}
-	if l.seen = at.Wall; l.units-l.spent < cost { //mutant:lease-spent-twice
+	if l.seen = max(l.seen, at.Wall); l.units-l.spent < cost { //mutant:lease-spent-twice
 		k.rouse()
 		return false
 	}

@@ -24,7 +24,7 @@ type lease[A any] struct {
 func (l *lease[A]) ended(at Time) bool {
 	return at.Boot >= l.stops.Boot || //mutant:lease-outlives-a-sleep
 		at.Wall >= l.stops.Wall || //mutant:lease-outlives-its-wall-clock
-		at.Wall < l.seen //mutant:lease-survives-a-clock-set-back
+		at.Wall < l.seen-readLate //mutant:lease-survives-a-clock-set-back
 }
 
 // returned returns the request that returns the lease.
