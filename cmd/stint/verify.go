@@ -26,6 +26,7 @@ type verifyCommand struct {
 	Duration time.Duration `help:"How long." default:"30s"`
 	Faults   []string      `help:"With --local: kill, pause, cut, restart, move; none." default:"kill,pause,cut,restart,move"`
 	Shards   uint32        `help:"Slots move until so many shards share the keys, and then back. Shards that this adds stay, without slots. Default: 6 for the fault move, else no slot moves." placeholder:"N"`
+	Lease    bool          `help:"With --local: other clients spend from policies with a lease, which nodes answer from memory."`
 	Workers  int           `help:"Clients that contend." default:"16"`
 	Keys     int           `help:"Keys they contend for at one time." default:"12"`
 	Rate     float64       `help:"Operations per second of all clients; 0: as fast as they are answered." default:"1000"`
@@ -44,6 +45,7 @@ func (*verifyCommand) Help() string {
 		"counter must hold what was admitted and nothing else. Exit code 0: exact. 1: not, with the evidence.\n\n" +
 		"    stint tool verify                                          three nodes of this binary, 30 s\n" +
 		"    stint tool verify --local 5 --duration 5m --seed 42\n" +
+		"    stint tool verify --lease                                  and limits that nodes lease\n" +
 		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n" +
 		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify --shards 3\n\n" +
 		"With --addr and --shards the cluster has N shards share its keys, once, and has as many as before in the end, also " +
@@ -116,6 +118,8 @@ func (c *verifyCommand) settleFlags() error {
 	switch {
 	case c.Local == 0 && c.Policy == "":
 		return usagef("--policy: name the policy to verify with; stint tool verify --help shows one")
+	case c.Lease && c.Local == 0:
+		return usagef("--lease: only with nodes that it starts itself")
 	case c.Local < 0 || c.Local > 9:
 		return usagef("--local: %d is not within 1..9", c.Local)
 	case c.Workers < 1 || c.Keys < 1 || c.Rate < 0 || c.Duration <= 0:
@@ -196,6 +200,8 @@ const (
 	verifyMore     = 6 // shards while slots move
 	verifyQuota    = 1000
 	verifyStale    = 250 * time.Millisecond
+	verifyLeased   = 500
+	verifyLeasedIn = 10 * time.Second
 	verifyPolicies = `policies:
   verify-day:
     limits:
@@ -207,6 +213,14 @@ const (
     deny_cache: 250ms
     limits:
       - {name: flood, quota: 1000, lifetime: {}}
+  verify-lease-window:
+    lease: {units: 100, for: 1s}
+    limits:
+      - {name: window, quota: 500, fixed_window: {period: 10s}}
+  verify-lease-log:
+    lease: {units: 100, for: 1s}
+    limits:
+      - {name: log, quota: 500, sliding_log: {period: 10s}}
 `
 )
 
@@ -241,6 +255,11 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	plan.Addresses = cluster.Addrs()
 	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota},
 		{Policy: "verify-flood", Quota: verifyQuota, Stale: verifyStale}}
+	if c.Lease {
+		limit := verify.LeasedLimit{Quota: verifyLeased, Period: verifyLeasedIn}
+		plan.Leases = []verify.Lease{{Policy: "verify-lease-window", Limit: limit}, {Policy: "verify-lease-log", Limit: limit}}
+		plan.Leases[1].Limit.Slides = true
+	}
 	faults := map[testcluster.Fault]int{}
 	slots := 0
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {

@@ -25,6 +25,7 @@ type Plan struct {
 	Token     string      // sent with every request; may be empty
 	TLS       *tls.Config // for https:// addresses; nil means the system's authorities
 	Targets   []Target    // keys take turns among them
+	Leases    []Lease     // policies that are leased meanwhile
 	Namespace string
 	KeyPrefix string // the keys must never have been used; "" means a random one
 	Keys      int    // contended for at one time; a full one is replaced; 0 means 12

@@ -13,6 +13,7 @@ import (
 //   - every admitted id gets the same answer when it is requested again (a sample of 2,000);
 //   - the answers of a shard lie in its log, and in its time, in an order that is consistent with what clients saw.
 //     Denials that nodes may repeat under a policy's deny_cache are exempt: they may be older by at most that time;
+//   - no window of a leased policy admitted more than its limit, and one in which nothing failed no less than 99 % of it;
 //   - everything was answered in the end.
 type Result struct {
 	Exact bool   `json:"exact"`
@@ -24,10 +25,11 @@ type Result struct {
 	KeysFull    int    `json:"keysFull"`    // keys that admitted all of their limit
 	AdmittedAll uint64 `json:"admittedAll"` // to all keys, acknowledged
 	Denied      uint64 `json:"denied"`
-	Repeated    uint64 `json:"repeated"`   // denials that were certainly copies of earlier ones, as a deny_cache allows
-	Unnumbered  uint64 `json:"unnumbered"` // admissions, without an id, that do not contain their unit in the answer
-	Lost        uint64 `json:"lost"`       // admissions that were answered and then not counted, or forgotten
-	Doubled     uint64 `json:"doubled"`    // units counted twice
+	Leased      uint64 `json:"leased,omitempty"` // admissions from leases; they are in none of the other counts
+	Repeated    uint64 `json:"repeated"`         // denials that were certainly copies of earlier ones, as a deny_cache allows
+	Unnumbered  uint64 `json:"unnumbered"`       // admissions, without an id, that do not contain their unit in the answer
+	Lost        uint64 `json:"lost"`             // admissions that were answered and then not counted, or forgotten
+	Doubled     uint64 `json:"doubled"`          // units counted twice
 
 	Seconds    float64 `json:"seconds"` // of the load
 	Operations uint64  `json:"operations"`
@@ -92,6 +94,7 @@ func (r *run) result(lasted time.Duration) *Result {
 			out.Findings[string(k)] = n
 		}
 	}
+	r.countLeased(out)
 	r.spreads(out)
 	return out
 }

@@ -31,6 +31,7 @@ type run struct {
 	spare     map[uint32][]*key // by shard: never used yet
 	drawn     int               // names drawn so far
 	latencies [][]uint32        // by worker: microseconds of each answered operation
+	lessees   []*lessees
 }
 
 // counts are operations by outcome.
@@ -55,6 +56,13 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	for i := range p.Workers {
 		workers.Go(func() { r.work(ctx, i) })
 	}
+	for i, lease := range r.plan.Leases {
+		l := r.newLessees(lease)
+		r.lessees = append(r.lessees, l)
+		for j := range lesseesEach {
+			workers.Go(func() { l.work(i*lesseesEach + j) })
+		}
+	}
 	told := make(chan struct{})
 	telling.Go(func() { r.tell(told) })
 	loaded := time.Now()
@@ -66,6 +74,9 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	r.ended = time.Now()
 	settled := context.WithoutCancel(ctx) // Ctrl-C ends the load; its result is still needed
 	r.settle(settled)
+	for _, l := range r.lessees {
+		l.settle()
+	}
 	close(told)
 	telling.Wait()
 	return r.result(lasted), failure

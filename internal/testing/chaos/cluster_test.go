@@ -36,8 +36,20 @@ const (
     deny_cache: 250ms
     limits:
       - {name: flood, quota: 1000, lifetime: {}}
+  lease-window:
+    lease: {units: 100, for: 1s}
+    limits:
+      - {name: window, quota: 500, fixed_window: {period: 10s}}
+  lease-log:
+    lease: {units: 100, for: 1s}
+    limits:
+      - {name: log, quota: 500, sliding_log: {period: 10s}}
 `
 )
+
+// clusterLeases are the policies of clusterPolicies that nodes answer from memory.
+var clusterLeases = []verify.Lease{{Policy: "lease-window", Limit: verify.LeasedLimit{Quota: 500, Period: 10 * time.Second}},
+	{Policy: "lease-log", Limit: verify.LeasedLimit{Quota: 500, Period: 10 * time.Second, Slides: true}}}
 
 var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Policy: "stock", Quota: clusterQuota},
 	{Policy: "flood", Quota: clusterQuota, Stale: clusterStale}}

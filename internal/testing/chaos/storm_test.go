@@ -13,15 +13,15 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestStorm: three nodes, 16 clients that contend for limits of 1000, and all faults, two at a time: SIGKILL, SIGSTOP
-// for up to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that fails or is slow, clocks
-// that jump; meanwhile slots move to two more shards and back, again and again. STINT_CHAOS_DURATION makes it longer
-// than a minute.
+// TestStorm: three nodes, 16 clients that contend for limits of 1000, others that spend from leases, and all faults, two
+// at a time: SIGKILL, SIGSTOP for up to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that
+// fails or is slow, clocks that jump; meanwhile slots move to two more shards and back, again and again.
+// STINT_CHAOS_DURATION makes it longer than a minute.
 func TestStorm(t *testing.T) {
 	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
 	c, s := newCluster(t), seed(t)
 	faults := map[testcluster.Fault]int{}
-	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s}, func(context.Context) (err error) {
+	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s, Leases: clusterLeases}, func(context.Context) (err error) {
 		faults, err = stormAndMoves(t, c, manyShards+2, duration, testcluster.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
 			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock}})
 		return err
@@ -46,7 +46,7 @@ func TestStorm(t *testing.T) {
 // and back. Its verdict is about counts alone, however slow the machine is.
 func TestShortStorm(t *testing.T) {
 	c, s := newClusterWith(t, testcluster.Options{Policies: clusterPolicies, Shards: 1}), seed(t)
-	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: s}, func(context.Context) error {
+	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: s, Leases: clusterLeases}, func(context.Context) error {
 		faults, err := stormAndMoves(t, c, 3, 25*time.Second, testcluster.Storm{Rest: time.Second, Longest: 2 * time.Second, Seed: s,
 			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart}})
 		t.Logf("faults: %v", faults)
