@@ -29,7 +29,7 @@ func (c *counter) expire(now limit.Time) {
 		}
 		if h.lease {
 			c.extras.leasedSum -= h.cost
-			c.spendLease(h.cost, h.expires) //mutant:dead-holder-spent-nothing //mutant:lease-counted-when-noticed
+			c.spendLease(h.cost, h.expires) //mutant:dead-holder-spent-nothing //mutant:lease-counted-when-noticed //mutant:dead-node-spent-nothing
 			continue
 		}
 		back := h.onExpire == policy.OnExpireCancel

@@ -129,7 +129,7 @@ func inShort(err error) string {
 func (t *tally) mustHaveSeenEverything(to *testing.T) {
 	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
 		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
-		"operations: settled by another before", crashAtMinute, "bills: final periods",
+		"operations: settled by another before", "spent: from a lease", "spent: admitted by the owner", "spent: denied", crashAtMinute, "bills: final periods",
 		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself", changeShards, "slots came to rest"}
 	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards",
 		"extend without an id over shards", "above over shards", "above, rejected", "check, denied",
@@ -209,6 +209,9 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	}
 	wrong := append(w.errs, judge(ops)...)
 	wrong = append(wrong, judgeErrands(errands, w.growth.rests)...)
+	over, spends, jumps := judgeSpent(w.spenders)
+	wrong = append(wrong, over...)
+	sum.countSpent(spends, jumps)
 	if p.calm {
 		sum.note("calm worlds")
 		wrong = append(wrong, judgeCalm(ops)...)

@@ -8,9 +8,9 @@
 // dozen entries, so that restarts and new replicas use them. Clients send requests throughout, and their answers are
 // judged (judge_test.go): every effect has one place, units are given out once, a denied request did not fit, ids get
 // one answer, time rises, replicas at one place are equal, what was taken ends once, holds expire to the microsecond,
-// bills are the admitted units less those given back, and keys are linearizable. When the faults end, every shard must
-// answer within 10 s, the table must come to rest, and the replicas must reach the same place. The schedule comes from
-// the seed; the order of goroutines does not.
+// bills are the admitted units less those given back, keys are linearizable, and what nodes spend from leases stays
+// within the limits (spend_test.go). When the faults end, every shard must answer within 10 s, the table must come to
+// rest, and the replicas must reach the same place. The schedule comes from the seed; the order of goroutines does not.
 //
 // One world in three also changes the number of its shards, up and down, in the middle of all that (shards_test.go).
 // The answers are judged as in any other world, by key: a key is on one shard after the other, its time rises from each

@@ -51,6 +51,7 @@ type world struct {
 	errs     []error
 	clients  []*client
 	runners  []*runner
+	spenders []*spender
 	claims   []*op // decisions that any client may settle
 }
 
@@ -91,7 +92,15 @@ func policiesText(version int) []byte {
   leases:
     limits:
       - {name: open, quota: %d, concurrency: {}}
-%s`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota, errandPolicies(version))
+  spent_log:
+    lease: {units: 40, for: 2s}
+    limits:
+      - {name: log, quota: %[7]d, sliding_log: {period: %[8]v}}
+  spent_window:
+    lease: {units: 40, for: 2s}
+    limits:
+      - {name: window, quota: %[7]d, fixed_window: {period: %[8]v}}
+%[9]s`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota, spentQuota, spentPeriod, errandPolicies(version))
 }
 
 // fail records an error. The world continues.
@@ -270,6 +279,11 @@ func (w *world) play() {
 		r := newRunner(w, i)
 		w.runners = append(w.runners, r)
 		clients.Go(func() { r.run(stop) })
+	}
+	for i := range 2 {
+		s := newSpender(w, i)
+		w.spenders = append(w.spenders, s)
+		clients.Go(func() { s.run(stop) })
 	}
 	clients.Go(func() { w.compareSums(stop) })
 	clients.Go(func() { w.ledger.watch(w, stop) })
