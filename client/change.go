@@ -15,6 +15,7 @@ import (
 func (c *Client) Adjust(ctx context.Context, r *stintv1.AdjustRequest) (*stintv1.AdjustResponse, error) {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
+	defer c.endLeases(r.Namespace, r.Policy, r.Key)()
 	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Adjust, r)
 }
 
@@ -23,6 +24,7 @@ func (c *Client) Adjust(ctx context.Context, r *stintv1.AdjustRequest) (*stintv1
 func (c *Client) PutOverride(ctx context.Context, r *stintv1.PutOverrideRequest) error {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
+	defer c.endLeases(r.Namespace, r.Policy, r.Key)()
 	_, err := call(ctx, c, nil, true, (*node).policyService, stintv1connect.PolicyServiceClient.PutOverride, r)
 	return err
 }
@@ -32,6 +34,7 @@ func (c *Client) PutOverride(ctx context.Context, r *stintv1.PutOverrideRequest)
 func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRequest) (bool, error) {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
+	defer c.endLeases(r.Namespace, r.Policy, r.Key)()
 	answer, err := call(ctx, c, nil, true, (*node).policyService, stintv1connect.PolicyServiceClient.DeleteOverride, r)
 	return answer.GetDeleted(), err
 }

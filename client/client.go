@@ -18,6 +18,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
+	"github.com/stint-io/stint/internal/holder"
 )
 
 // Config tells a Client how to reach the cluster. Only Addresses is required.
@@ -37,6 +38,9 @@ type Config struct {
 	// close it. It should speak HTTP/2: over HTTP/1 each call under way needs a connection of its own. nil means HTTP/2
 	// with one connection per node.
 	HTTP connect.HTTPClient
+	// Leases has Check spend units of hot keys in memory, where the policies allow it (lease). A Token then needs the
+	// operation lease beside check. See the package comment.
+	Leases bool
 	// TLS is used for https:// addresses, for instance with the authorities of the nodes' certificates (RootCAs) and
 	// the certificate of a role (Certificates). The client reaches nodes that it learns by the addresses that they
 	// announce, so their certificates must name these, or all of them ServerName. nil means the system's authorities.
@@ -53,7 +57,8 @@ type Client struct {
 	timeout   time.Duration
 	http      connect.HTTPClient
 	owners    owners
-	own       *http.Transport // nil if the caller provides, and closes, Config.HTTP
+	leases    *holder.Holder[*stintv1.Decision] // nil: every check is sent
+	own       *http.Transport                   // nil if the caller provides, and closes, Config.HTTP
 
 	closing    context.Context
 	close      context.CancelFunc
@@ -107,6 +112,9 @@ func New(c Config) (*Client, error) {
 	client.owners.asked = make(chan struct{}, 1)
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.goroutines.Go(client.keepOwners)
+	if c.Leases {
+		client.leases = newLeases(client, holder.MachineClock)
+	}
 	return client, nil
 }
 
@@ -141,9 +149,12 @@ func dialTLS(config *tls.Config) func(ctx context.Context, network, addr string)
 	}
 }
 
-// Close stops the background work and waits for it. Checks under way end with an error: one that was sent may have been
-// counted (MaybeApplied). It may be called more than once.
+// Close returns all leases, within 2 s, and stops the background work and waits for it. Checks under way end with an
+// error: one that was sent may have been counted (MaybeApplied). It may be called more than once.
 func (c *Client) Close() {
+	if c.leases != nil {
+		c.leases.Close() //mutant:closed-client-keeps-its-leases
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -164,10 +175,16 @@ func Entry(policy, key string) *stintv1.CheckRequest {
 // that the decision is on the disks of a majority: Decision.Allowed is the decision, Decision.RetryAfter how long a
 // denied caller should wait, and Decision.Limits the state of each limit after it.
 //
+// With Config.Leases a lease may answer, which was committed before: the decision says so (Leased). Its limits are those
+// of the lease's grant, and callers share it: it must not be changed.
+//
 // Check batches concurrent checks, and it retries until ctx ends (see the package comment). The error is an *Error. The
 // caller must not change the request before Check returns, nor afterwards if the error says that the request may have
 // been applied.
 func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
+	if d := c.fromLease(ctx, r); d != nil {
+		return d, nil
+	}
 	if c.namespace != "" && r.Namespace == "" {
 		r = proto.CloneOf(r)
 		r.Namespace = c.namespace

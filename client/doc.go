@@ -55,6 +55,21 @@
 // gets Config.Timeout, 5 s unless it is set. MaybeApplied is true if any attempt may have been counted, not only the
 // last.
 //
+// # Leases
+//
+// With Config.Leases, Check takes leases of keys that are checked often, where their policies allow it (lease), and
+// spends them in memory: such an answer takes less than a microsecond, comes without a trip, and is never above the
+// limit, as the cluster has counted the units before. It says so: Decision.Leased. Its limits are those of the lease's
+// grant, it cannot be refunded, and all callers share it, so it must not be changed. Everything else is sent as without
+// leases: a check with an id, a mode, several entries, limits of its own or an explanation; a cost above what is left
+// of the lease; and each check while there is no lease, or a new one is asked for.
+//
+// The client asks for a lease of as many units as the key spends in two seconds, and returns what is left after 200 ms
+// without a check, before a change of the key by hand that it sends, and on Close, so a program should call Close. What
+// a process has not returned when it dies counts as spent. It stops spending at the end that the grant says, counted
+// from before it asked, on a clock that runs on while the machine sleeps (on Linux), and on the wall clock, and at once
+// if the wall clock is set back. No node sees these answers: metrics, top, watch and the decision log lack them.
+//
 // # Concurrency
 //
 // All methods may be called by any number of goroutines. At most 2 batches are under way to one node; the checks that
@@ -64,7 +79,7 @@
 //
 // # Closing
 //
-// Close stops the background work and waits for it. Checks under way end with an error, and a later call gets the code
+// Close returns all leases, within 2 s, stops the background work and waits for it. Checks under way end with an error, and a later call gets the code
 // "canceled". Close does not end a Reserve, Settle or Get that is under way; its context does.
 //
 // The package is a public API, as are the middlewares below it, limit, policy and stinttest; all others are not. It

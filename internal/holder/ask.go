@@ -35,7 +35,7 @@ type Ask struct {
 // Grant is the owner's answer.
 type Grant[A any] struct {
 	Units  uint64        // 0: nothing was granted
-	Within time.Duration // for how long they may be spent, from before the owner was first asked (L4)
+	Within time.Duration // for how long they may be spent, from before the owner was first asked (X17)
 	Answer A             // what the lease answers
 	// Failed: it is not known whether anything was granted, or returned.
 	Failed bool

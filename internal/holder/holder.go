@@ -30,7 +30,7 @@ type Config[A any] struct {
 //
 //   - It has as many units left as the check costs.
 //   - It has not ended. Its end counts from before it was asked for, on a clock that runs on while the machine sleeps,
-//     and on the wall clock. A wall clock that is set back ends it (L4).
+//     and on the wall clock. A wall clock that is set back ends it (X17).
 //   - The policies that the caller knows have not changed since it was asked for.
 //   - No request that changes its key by hand has passed this process since (End).
 //
