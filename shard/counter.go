@@ -4,9 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // The first byte of a counter record is its format, with a bit for each part besides the states of limits. Most
@@ -98,7 +100,9 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 		forgetAt = max(c.forgetAt(now), c.knownUntil())
 	}
 	if len(c.meters) > 0 {
-		b = appendMeters(b, c.meters)
+		m := codec.Writer(b)
+		c.meters.code(&m, nil)
+		b = m.Written()
 		forgetAt = max(forgetAt, c.meters.until(c)) //mutant:bill-dropped-with-limits
 	}
 	if len(c.marks) > 0 {
@@ -166,7 +170,9 @@ func (c *counter) decode(value []byte, names []policy.Limit) error {
 		c.extras = r.extras()
 	}
 	if has&counterMeters != 0 {
-		c.meters = r.meters(termsOf(c.policy))
+		m := codec.Reader(unsafe.String(unsafe.SliceData(r.rest), len(r.rest))) // meters keep no part of it
+		c.meters.code(&m, termsOf(c.policy))
+		r.rest, r.failed = r.rest[len(r.rest)-m.Left():], r.failed || m.Failed()
 	}
 	if has&counterMarks != 0 {
 		c.marks, r.rest = r.marks(), nil

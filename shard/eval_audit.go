@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"slices"
 	"strings"
 
@@ -51,8 +50,9 @@ func (l auditLog) append(a AuditRecord) {
 		l.changes[place%auditKept] = made{by, a.At}
 	}
 	l.write(Put{Key: auditKey(place), Record: Record{Value: encodeAudit(&a), ForgetAt: limit.Forever}})
-	l.write(Put{Key: string(auditHeadRecord),
-		Record: Record{Value: binary.AppendUvarint([]byte{auditFormat}, n+1), ForgetAt: limit.Forever}})
+	n++
+	head := encodeRecord(auditFormat, func(c *MessageCodec) { c.Uint64(&n) })
+	l.write(Put{Key: string(auditHeadRecord), Record: Record{Value: head, ForgetAt: limit.Forever}})
 }
 
 // made is the actor and the time of a change; both are zero if it cannot be read.
@@ -118,10 +118,7 @@ func (l auditLog) count() uint64 {
 	if !found {
 		return 0
 	}
-	n, err := decodeAuditHead(record.Value)
-	if err != nil {
-		return 0
-	}
+	n, _ := decodeAuditHead(record.Value)
 	return n
 }
 
@@ -162,39 +159,19 @@ func (a *AuditRecord) size() int {
 	return 40 + len(a.Actor) + len(a.Namespace) + len(a.Policy) + len(a.Key) + len(a.Limit) + len(a.Deed) + len(a.Before) + len(a.After) + len(a.Note)
 }
 
-// encodeAudit writes a record: format, then the fields in order. The shard is the one that the change was made on.
+// encodeAudit writes a record. The shard is the one that the change was made on.
 func encodeAudit(a *AuditRecord) []byte {
-	b := binary.AppendVarint([]byte{auditFormat}, int64(a.At))
-	b = binary.AppendUvarint(b, uint64(a.Position.Shard))
-	b = binary.AppendUvarint(b, a.Position.Epoch)
-	b = binary.AppendUvarint(b, a.Position.Seq)
-	for _, text := range []string{a.Actor, a.Namespace, a.Policy, a.Key, a.Limit, a.Deed, a.Before, a.After, a.Note} {
-		b = appendString(b, text)
-	}
-	return b
+	return encodeRecord(auditFormat, func(c *MessageCodec) { c.audit(a) })
 }
 
-func decodeAudit(value []byte) (AuditRecord, error) {
-	r := reader{rest: value}
-	format := r.byte()
-	a := AuditRecord{At: limit.Time(r.varint()), Position: Position{ID(r.uvarint()), r.uvarint(), r.uvarint()}}
-	for _, text := range []*string{
-		&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note} {
-		*text = r.string()
+func decodeAudit(value []byte) (a AuditRecord, err error) {
+	if err = decodeRecord(value, auditFormat, "a change by hand", func(c *MessageCodec) { c.audit(&a) }); err != nil {
+		a = AuditRecord{}
 	}
-	if r.failed || format != auditFormat || len(r.rest) != 0 {
-		return AuditRecord{}, errMalformedAudit
-	}
-	return a, nil
+	return a, err
 }
 
-func decodeAuditHead(value []byte) (uint64, error) {
-	r := reader{rest: value}
-	format, n := r.byte(), r.uvarint()
-	if r.failed || format != auditFormat || len(r.rest) != 0 {
-		return 0, errMalformedAudit
-	}
-	return n, nil
+func decodeAuditHead(value []byte) (n uint64, err error) {
+	err = decodeRecord(value, auditFormat, "the number of changes", func(c *MessageCodec) { c.Uint64(&n) })
+	return n, err
 }
-
-var errMalformedAudit = errors.New("shard: audit record is malformed or of an unknown format")

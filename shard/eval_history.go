@@ -1,9 +1,8 @@
 package shard
 
 import (
-	"encoding/binary"
-
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // HistoryOf returns the name of the document that records the replacements of another one: their authors, times and
@@ -32,12 +31,21 @@ func (ds documents) writeHistory(r *Request, version uint64) {
 	changes = append(changes, DocumentChange{Version: version, AuditRecord: AuditRecord{At: ds.at.Now, Position: ds.at.Position,
 		Actor: r.Adjustment.Actor, Note: r.Adjustment.Note, Deed: "apply"}})
 	changes = changes[max(0, len(changes)-historyKept):]
-	body := binary.AppendUvarint(nil, uint64(len(changes)))
-	for i := range changes {
-		body = binary.AppendUvarint(body, changes[i].Version)
-		body = appendString(body, string(encodeAudit(&changes[i].AuditRecord)))
+	c := codec.Writer(nil)
+	codec.List(&c, &changes, historyKept, func(change *DocumentChange) { change.code(&c) })
+	ds.write(Put{Key: documentKey(name),
+		Record: Record{Value: encodeDocument(history.Version+1, c.Written()), ForgetAt: limit.Forever}})
+}
+
+func (x *DocumentChange) code(c *codec.Codec) {
+	c.Uint64(&x.Version)
+	record := string(encodeAudit(&x.AuditRecord))
+	if c.Text(&record); c.Reading() {
+		var err error
+		if x.AuditRecord, err = decodeAudit([]byte(record)); err != nil {
+			c.Fail()
+		}
 	}
-	ds.write(Put{Key: documentKey(name), Record: Record{Value: encodeDocument(history.Version+1, body), ForgetAt: limit.Forever}})
 }
 
 // DocumentChanges reads a history, oldest first. A history of version 0 is empty.
@@ -45,21 +53,9 @@ func DocumentChanges(history Document) ([]DocumentChange, error) {
 	if history.Version == 0 {
 		return nil, nil
 	}
-	r := reader{rest: history.Body}
-	count := r.uvarint()
-	if r.failed || count > historyKept {
-		return nil, errMalformedDocument
-	}
-	changes := make([]DocumentChange, count)
-	for i := range changes {
-		version := r.uvarint()
-		record, err := decodeAudit([]byte(r.string()))
-		if err != nil {
-			return nil, err
-		}
-		changes[i] = DocumentChange{Version: version, AuditRecord: record}
-	}
-	if r.failed || len(r.rest) != 0 {
+	var changes []DocumentChange
+	c := codec.Reader(string(history.Body))
+	if codec.List(&c, &changes, historyKept, func(change *DocumentChange) { change.code(&c) }); !c.Whole() {
 		return nil, errMalformedDocument
 	}
 	return changes, nil

@@ -3,12 +3,10 @@ package shard
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
-	"github.com/stint-io/stint/shard/codec"
 	"github.com/stint-io/stint/shard/slot"
 )
 
@@ -42,34 +40,24 @@ type outboxHead struct {
 // outboxFormat is the first byte of the head.
 const outboxFormat = 1
 
-func (h *outboxHead) encode() []byte {
-	c := codec.Writer(nil)
-	h.code(&c)
-	return c.Written()
-}
+func (h *outboxHead) encode() []byte { return encodeRecord(outboxFormat, h.code) }
 
-func (h *outboxHead) code(c *codec.Codec) {
-	format := byte(outboxFormat)
-	codec.Byte(c, &format)
+func (h *outboxHead) code(c *MessageCodec) {
 	for _, n := range []*uint64{&h.first, &h.next, &h.waiting, &h.bytes, &h.dead, &h.died, &h.past, &h.lost} {
 		c.Uint64(n)
 	}
-	if format != outboxFormat || h.first > h.next || h.waiting > h.next-h.first || h.dead > deadKept {
+	if h.first > h.next || h.waiting > h.next-h.first || h.dead > deadKept {
 		c.Fail()
 	}
 }
 
-var errMalformedOutbox = errors.New("shard: the record of the outbox is malformed or of an unknown format")
-
 func outboxHeadOf(record Record, found bool) (h outboxHead, err error) {
-	if !found {
-		return h, nil
+	if found {
+		if err = decodeRecord(record.Value, outboxFormat, "the outbox", h.code); err != nil {
+			h = outboxHead{}
+		}
 	}
-	c := codec.Reader(string(record.Value))
-	if h.code(&c); !c.Whole() {
-		return outboxHead{}, errMalformedOutbox
-	}
-	return h, nil
+	return h, err
 }
 
 // span returns the numbers [first, end) that a list may have.

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
@@ -93,59 +92,46 @@ func dueOf(value []byte) limit.Time {
 	return limit.Time(binary.LittleEndian.Uint64(value[1:]))
 }
 
-func (l *leg) encode() []byte {
-	c := MessageWriter(make([]byte, 0, 256))
-	l.code(&c)
-	return c.Written()
-}
+func (l *leg) encode() []byte { return encodeRecord(legFormat, l.code) }
 
 func decodeLeg(value []byte) (*leg, error) {
-	c, l := MessageReader(string(value)), new(leg)
-	if format := l.code(&c); !c.Whole() || format != legFormat || l.state < legOpen || l.state > legSettled {
-		return nil, fmt.Errorf("shard: record of an operation's leg is malformed or of an unknown format (%d)", format)
-	}
-	return l, nil
+	l := new(leg)
+	return l, decodeRecord(value, legFormat, "an operation's leg", l.code)
 }
 
-func (l *leg) code(c *MessageCodec) (format byte) {
-	format = c.due(legFormat, &l.due)
-	codec.Byte(&c.Codec, &l.state)
+func (l *leg) code(c *MessageCodec) {
+	c.due(&l.due)
+	if codec.Byte(&c.Codec, &l.state); l.state < legOpen || l.state > legSettled {
+		c.Fail()
+	}
 	c.Flags(&l.drawn)
 	c.slot(&l.home)
 	c.Fixed64(&l.fingerprint)
 	codec.Int(&c.Codec, &l.keep)
 	c.part(&l.answer)
 	c.taken(&l.entries)
-	return format
 }
 
 // due is what the records of operations begin with.
-func (c *MessageCodec) due(format byte, due *limit.Time) byte {
-	codec.Byte(&c.Codec, &format)
+func (c *MessageCodec) due(due *limit.Time) {
 	at := uint64(*due)
 	if c.Fixed64(&at); c.Reading() {
 		*due = limit.Time(at)
 	}
-	return format
 }
 
-func (u *ruling) encode() []byte {
-	c := MessageWriter(make([]byte, 0, 512))
-	u.code(&c)
-	return c.Written()
-}
+func (u *ruling) encode() []byte { return encodeRecord(rulingFormat, u.code) }
 
 func decodeRuling(value []byte) (*ruling, error) {
-	c, u := MessageReader(string(value)), new(ruling)
-	if format := u.code(&c); !c.Whole() || format != rulingFormat || u.state < OperationAborted || u.state > OperationSettled {
-		return nil, fmt.Errorf("shard: record of an operation's ruling is malformed or of an unknown format (%d)", format)
-	}
-	return u, nil
+	u := new(ruling)
+	return u, decodeRecord(value, rulingFormat, "an operation's ruling", u.code)
 }
 
-func (u *ruling) code(c *MessageCodec) (format byte) {
-	format = c.due(rulingFormat, &u.due)
-	codec.Byte(&c.Codec, &u.state)
+func (u *ruling) code(c *MessageCodec) {
+	c.due(&u.due)
+	if codec.Byte(&c.Codec, &u.state); u.state < OperationAborted || u.state > OperationSettled {
+		c.Fail()
+	}
 	isSettled := u.settled != nil
 	c.Flags(&u.drawn, &isSettled)
 	c.Fixed64(&u.fingerprint)
@@ -161,7 +147,6 @@ func (u *ruling) code(c *MessageCodec) (format byte) {
 		codec.Byte(&c.Codec, &s.settlement.Overage)
 		c.part(&s.answer)
 	})
-	return format
 }
 
 func (l *ruled) code(c *MessageCodec) {

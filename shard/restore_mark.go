@@ -1,14 +1,14 @@
 package shard
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // A shard that was restored from a backup does not know what was taken between the backup and the restore. Its mark,
@@ -65,37 +65,27 @@ func (m *restoreMark) keeps(policy, limit string) bool {
 	return slices.Contains(m.keep, Kept{policy, ""}) || limit != "" && slices.Contains(m.keep, Kept{policy, limit})
 }
 
-func (m *restoreMark) encode() []byte {
-	b := []byte{restoreMarkFormat}
-	b = binary.AppendUvarint(b, uint64(m.full.At))
-	b = binary.AppendUvarint(b, uint64(m.full.Hold))
-	b = binary.AppendUvarint(b, uint64(len(m.keep)))
-	for _, k := range m.keep {
-		b = appendString(appendString(b, k.Policy), k.Limit)
-	}
-	b = binary.AppendUvarint(b, uint64(len(m.gaps)))
-	for _, g := range m.gaps {
-		for _, n := range []uint64{uint64(g.shard), g.epoch, g.seq, g.before} {
-			b = binary.AppendUvarint(b, n)
+func (m *restoreMark) encode() []byte { return encodeRecord(restoreMarkFormat, m.code) }
+
+func (m *restoreMark) code(c *MessageCodec) {
+	codec.Uint(&c.Codec, &m.full.At, uint64(limit.MaxTime))
+	codec.Uint(&c.Codec, &m.full.Hold, uint64(limit.MaxPeriod))
+	codec.List(&c.Codec, &m.keep, math.MaxInt, func(k *Kept) {
+		c.Text(&k.Policy)
+		c.Text(&k.Limit)
+	})
+	codec.List(&c.Codec, &m.gaps, math.MaxInt, func(g *historyGap) {
+		codec.Uint(&c.Codec, &g.shard, math.MaxUint32)
+		for _, n := range []*uint64{&g.epoch, &g.seq, &g.before} {
+			c.Uint64(n)
 		}
-	}
-	return b
+	})
 }
 
-var errMalformedMark = errors.New("shard: the record of the restore is malformed or of an unknown format")
-
 func decodeRestoreMark(value []byte) (*restoreMark, error) {
-	r := reader{rest: value}
-	format := r.byte()
-	m := &restoreMark{full: limit.Full{At: r.time(), Hold: limit.Span(r.time())}}
-	for range r.count() {
-		m.keep = append(m.keep, Kept{r.string(), r.string()})
-	}
-	for range r.count() {
-		m.gaps = append(m.gaps, historyGap{ID(r.uvarint()), r.uvarint(), r.uvarint(), r.uvarint()})
-	}
-	if r.failed || len(r.rest) != 0 || format != restoreMarkFormat || m.full.Hold > limit.MaxPeriod {
-		return nil, errMalformedMark
+	m := new(restoreMark)
+	if err := decodeRecord(value, restoreMarkFormat, "the restore", m.code); err != nil {
+		return nil, err
 	}
 	return m, nil
 }

@@ -32,21 +32,16 @@ func isSlotRecord(key string) bool { return len(key) > 0 && key[0] == slotRecord
 
 func (s SlotStatus) encode() []byte {
 	s.Revision, s.Restored = 0, 0 // the shard's, not the slot's
-	c := MessageWriter([]byte{slotFormat})
-	s.code(&c)
-	return c.Written()
+	return encodeRecord(slotFormat, s.code)
 }
 
-var errMalformedSlot = errors.New("shard: record of a slot is malformed or of an unknown format")
+var errMalformedSlot = errors.New("shard: the record of a slot is malformed or of an unknown format")
 
 func decodeSlotStatus(value []byte) (s SlotStatus, err error) {
-	if len(value) > 0 && value[0] == slotFormat {
-		c := MessageReader(string(value[1:]))
-		if s.code(&c); c.Whole() && s.State >= SlotOwned && s.State <= SlotAborted {
-			return s, nil
-		}
+	if decodeRecord(value, slotFormat, "a slot", s.code) != nil || s.State < SlotOwned || s.State > SlotAborted {
+		return SlotStatus{}, errMalformedSlot
 	}
-	return SlotStatus{}, errMalformedSlot
+	return s, nil
 }
 
 // readSlotStatus returns the record of a slot, or the zero value if there is none.
