@@ -153,11 +153,8 @@ type Actor struct {
 	gone      chan struct{} // closed when the loop has ended
 	opened    atomic.Uint64 // the open epoch; 0 if there is none
 
-	boardAsks chan func() // run by the loop
-
-	handing chan struct{}      // of capacity 1: full while a Handover is under way
-	pauses  chan chan struct{} // begins a Handover; the loop closes the sent channel when nothing is under way
-	resumes chan struct{}      // ends it
+	asks    chan func()   // run by the loop
+	handing chan struct{} // of capacity 1: full while a Handover is under way
 
 	stopOnce, killOnce sync.Once
 	goroutines         sync.WaitGroup
@@ -205,12 +202,10 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		payloads:  make(chan []byte, 1),
 		outcomes:  make(chan outcome, 1),
 		handing:   make(chan struct{}, 1),
-		pauses:    make(chan chan struct{}),
-		resumes:   make(chan struct{}),
 		closedAt:  config.Now(),
 		summedAt:  config.Now(),
 		patience:  time.NewTimer(0),
-		boardAsks: make(chan func()),
+		asks:      make(chan func()),
 	}
 	if config.Top != nil {
 		a.board = top.NewBoard(config.Top, config.Now().UnixMicro())

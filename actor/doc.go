@@ -30,8 +30,8 @@
 // A batch is evaluated only under a policy.Revision that the shard's own log holds (X7). An epoch begins with the
 // revision that the log holds when it opens. When Config.Policies returns a newer version, an entry that adopts it goes
 // into the log first, on its own; later batches are evaluated under it. Adopted versions only grow: a node that knows
-// older policies than the log parses the log's text. If it cannot, because its program is too old, no epoch is open here
-// (Observer.Unreadable). As long as neither the shard nor its owner has policies, no epoch opens.
+// older policies than the log parses the log's text. If it cannot, because its program is too old, no epoch is open
+// here (Observer.Unreadable). As long as neither the shard nor its owner has policies, no epoch opens.
 //
 // Without Config.Policies requests are evaluated without policies: those of the system shard need none.
 //
@@ -61,11 +61,11 @@
 // # Batches
 //
 // One entry of a shard is under way at a time (X9): a batch consists of the requests that gathered meanwhile, and is
-// evaluated on the state with that entry installed. Larger batches beat entries that overlap, as an entry costs about the
-// same regardless of its content. So where commits take longer than they could, a batch waits briefly for the callers that
-// were just answered: see pace for how long, and for which callers. The wait ends when they are back, after 10 ms at
-// the latest, when a caller's deadline requires it, and at once for a stop or a handover. Sum entries and adoptions go
-// out without such a wait, and a single caller never waits.
+// evaluated on the state with that entry installed. Larger batches beat entries that overlap, as an entry costs about
+// the same regardless of its content. So where commits take longer than they could, a batch waits briefly for the
+// callers that were just answered: see pace for how long, and for which callers. The wait ends when they are back,
+// after 10 ms at the latest, when a caller's deadline requires it, and at once for a stop or a handover. Sum entries
+// and adoptions go out without such a wait, and a single caller never waits.
 //
 // # The gate
 //

@@ -25,7 +25,7 @@ func (a *Actor) Handover(ctx context.Context, transfer func() error) error {
 	}
 	quiet := make(chan struct{})
 	select {
-	case a.pauses <- quiet:
+	case a.asks <- func() { a.pause(quiet) }:
 		defer a.endPause()
 	case <-ctx.Done():
 		return ctx.Err()
@@ -45,7 +45,7 @@ func (a *Actor) Handover(ctx context.Context, transfer func() error) error {
 // endPause lets the loop continue, if it has not ended.
 func (a *Actor) endPause() {
 	select {
-	case a.resumes <- struct{}{}:
+	case a.asks <- func() { a.resume(a.config.Now()) }:
 	case <-a.gone:
 	}
 }

@@ -32,12 +32,8 @@ func (a *Actor) loop() {
 			a.tick()
 		case <-a.hints:
 			a.tryOpen()
-		case ask := <-a.boardAsks:
+		case ask := <-a.asks:
 			ask()
-		case quiet := <-a.pauses:
-			a.pause(quiet)
-		case <-a.resumes:
-			a.resume(a.config.Now())
 		case <-stop:
 			stop = nil
 		case <-kill:

@@ -40,7 +40,7 @@ func (a *Actor) askBoard(ctx context.Context, read func(now int64)) (done bool) 
 		close(answered)
 	}
 	select {
-	case a.boardAsks <- ask:
+	case a.asks <- ask:
 		<-answered
 	case <-a.gone:
 	case <-ctx.Done():
