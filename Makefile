@@ -7,7 +7,7 @@ export CGO_ENABLED ?= 0
 tool := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php ruby java caddy docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
+.PHONY: help generate generate-check build image test demo race race-all twins sim mutants mutants-changed chaos storm upgrade flood pages proxies spellings traefik dashboard pictures js python php ruby java caddy terraform docker chart release packages lint lint-all fuzz bench bench-allocs bench-baseline ci full
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -182,6 +182,9 @@ java: ## the Java client beside a real node: a JDK from 17 on, openssl, Debian's
 
 caddy: ## the handler for Caddy, in a Caddy that is built out of the Go module proxy, beside a real node; its first build takes minutes
 	cd client/stintcaddy && go vet ./... && go test -count=1 -timeout 30m .
+
+terraform: ## the provider for Terraform: its server beside a real node, without the program terraform
+	cd deploy/terraform && go vet . && go test -count=1 -timeout 20m .
 
 chart: image ## the Helm chart, rendered by Helm's own engine and run as containers; its first build takes minutes
 	cd tools/chart && go test -tags docker -count=1 -timeout 30m -v .

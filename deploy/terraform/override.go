@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"connectrpc.com/connect"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+)
+
+// override is the resource stint_override: a tier or quotas of one key by one policy.
+type override struct{ configured }
+
+type overrideModel struct {
+	Namespace types.String         `tfsdk:"namespace"`
+	Policy    types.String         `tfsdk:"policy"`
+	Key       types.String         `tfsdk:"key"`
+	Tier      types.String         `tfsdk:"tier"`
+	Limits    map[string]tierModel `tfsdk:"limits"`
+	ExpiresAt types.String         `tfsdk:"expires_at"`
+}
+
+type tierModel struct {
+	Quota  types.Int64 `tfsdk:"quota"`
+	Refill types.Int64 `tfsdk:"refill"`
+	Rate   types.Int64 `tfsdk:"rate"`
+}
+
+// Metadata implements resource.Resource.
+func (*override) Metadata(_ context.Context, _ resource.MetadataRequest, r *resource.MetadataResponse) {
+	r.TypeName = "stint_override"
+}
+
+// Schema implements resource.Resource.
+func (*override) Schema(_ context.Context, _ resource.SchemaRequest, r *resource.SchemaResponse) {
+	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
+	number := func(what string) schema.Int64Attribute {
+		return schema.Int64Attribute{Optional: true, Description: what}
+	}
+	r.Schema = schema.Schema{
+		Description: "A tier or quotas of one key, in place of its policy's.",
+		Attributes: map[string]schema.Attribute{
+			"namespace": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString("default"),
+				PlanModifiers: replace},
+			"policy": schema.StringAttribute{Required: true, PlanModifiers: replace},
+			"key":    schema.StringAttribute{Required: true, PlanModifiers: replace},
+			"tier":   schema.StringAttribute{Optional: true, Description: "Tier of the policy; else its default tier."},
+			"limits": schema.MapNestedAttribute{Optional: true, Description: "Numbers that replace the tier's, by the name of the limit.",
+				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+					"quota":  number("Units that fit."),
+					"refill": number("For a token bucket: tokens that come back in one per."),
+					"rate":   number("For GCRA: units admitted in one per."),
+				}}},
+			"expires_at": schema.StringAttribute{Optional: true, Description: "When it ends, as in 2027-01-01T00:00:00Z; else never."},
+		},
+	}
+}
+
+// put puts an override in force.
+func (o *override) put(ctx context.Context, m overrideModel) error {
+	ends, err := instantOf(m.ExpiresAt)
+	if err != nil {
+		return err
+	}
+	q := &stintv1.PutOverrideRequest{Namespace: m.Namespace.ValueString(), Policy: m.Policy.ValueString(), Key: m.Key.ValueString(),
+		Tier: m.Tier.ValueString(), ExpiresAt: ends, Note: "by Terraform", Limits: make(map[string]*stintv1.TierLimit)}
+	for name, limit := range m.Limits {
+		q.Limits[name] = &stintv1.TierLimit{Quota: unitsOf(limit.Quota), Refill: unitsOf(limit.Refill), Rate: unitsOf(limit.Rate)}
+	}
+	_, err = call(ctx, o.policies.PutOverride, q)
+	return err
+}
+
+// unitsOf returns a number, or nil for none. One below 0 is above what the cluster takes.
+func unitsOf(n types.Int64) *uint64 {
+	if n.IsNull() {
+		return nil
+	}
+	units := uint64(n.ValueInt64())
+	return &units
+}
+
+func int64Of(units *uint64) types.Int64 {
+	if units == nil {
+		return types.Int64Null()
+	}
+	return types.Int64Value(int64(*units))
+}
+
+// find returns the override of a key, or nil.
+func (o *override) find(ctx context.Context, m overrideModel) (*stintv1.Override, error) {
+	q := &stintv1.ListKeysRequest{Namespace: m.Namespace.ValueString(), Policy: m.Policy.ValueString(),
+		Prefix: m.Key.ValueString(), Overrides: true}
+	for {
+		answer, err := call(ctx, o.observe.ListKeys, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, kept := range answer.Keys {
+			if kept.Policy == m.Policy.ValueString() && kept.Key == m.Key.ValueString() {
+				return kept.Override, nil
+			}
+		}
+		if q.Cursor = answer.NextCursor; q.Cursor == "" {
+			return nil, nil
+		}
+	}
+}
+
+// Create implements resource.Resource.
+func (o *override) Create(ctx context.Context, q resource.CreateRequest, r *resource.CreateResponse) {
+	var m overrideModel
+	r.Diagnostics.Append(q.Plan.Get(ctx, &m)...)
+	if r.Diagnostics.HasError() || failed(&r.Diagnostics, "The override", o.put(ctx, m)) {
+		return
+	}
+	r.Diagnostics.Append(r.State.Set(ctx, m)...)
+}
+
+// Update implements resource.Resource.
+func (o *override) Update(ctx context.Context, q resource.UpdateRequest, r *resource.UpdateResponse) {
+	var m overrideModel
+	r.Diagnostics.Append(q.Plan.Get(ctx, &m)...)
+	if r.Diagnostics.HasError() || failed(&r.Diagnostics, "The override", o.put(ctx, m)) {
+		return
+	}
+	r.Diagnostics.Append(r.State.Set(ctx, m)...)
+}
+
+// Read implements resource.Resource. Keys of a namespace that hashes them cannot be listed: what the state has stays.
+func (o *override) Read(ctx context.Context, q resource.ReadRequest, r *resource.ReadResponse) {
+	var m overrideModel
+	r.Diagnostics.Append(q.State.Get(ctx, &m)...)
+	found, err := o.find(ctx, m)
+	if connect.CodeOf(err) == connect.CodeInvalidArgument {
+		r.Diagnostics.AddWarning("The override was not read", err.Error())
+		return
+	}
+	if failed(&r.Diagnostics, "The override", err) {
+		return
+	}
+	if found == nil {
+		r.State.RemoveResource(ctx)
+		return
+	}
+	m.Tier, m.ExpiresAt = textOf(found.Tier), sameInstant(m.ExpiresAt, found.ExpiresAt)
+	limits := make(map[string]tierModel)
+	for name, limit := range found.Limits {
+		limits[name] = tierModel{int64Of(limit.Quota), int64Of(limit.Refill), int64Of(limit.Rate)}
+	}
+	if m.Limits != nil || len(limits) > 0 {
+		m.Limits = limits
+	}
+	r.Diagnostics.Append(r.State.Set(ctx, m)...)
+}
+
+// Delete implements resource.Resource.
+func (o *override) Delete(ctx context.Context, q resource.DeleteRequest, r *resource.DeleteResponse) {
+	var m overrideModel
+	r.Diagnostics.Append(q.State.Get(ctx, &m)...)
+	_, err := call(ctx, o.policies.DeleteOverride, &stintv1.DeleteOverrideRequest{Namespace: m.Namespace.ValueString(),
+		Policy: m.Policy.ValueString(), Key: m.Key.ValueString(), Note: "by Terraform"})
+	failed(&r.Diagnostics, "The override", err)
+}
+
+// ImportState implements resource.ResourceWithImportState. The id is namespace/policy/key; the key may have slashes.
+func (*override) ImportState(ctx context.Context, q resource.ImportStateRequest, r *resource.ImportStateResponse) {
+	parts := strings.SplitN(q.ID, "/", 3)
+	if len(parts) < 3 {
+		r.Diagnostics.AddError("The id of an override", "it is namespace/policy/key, as in default/api/acme")
+		return
+	}
+	for i, name := range []string{"namespace", "policy", "key"} {
+		r.Diagnostics.Append(r.State.SetAttribute(ctx, path.Root(name), parts[i])...)
+	}
+}
