@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/stint-io/stint/shard/codec"
@@ -85,8 +86,7 @@ func (c *MessageCodec) decision(d *Decision, has decisionParts) {
 	if has.more {
 		c.rarely(d)
 	}
-	if s := d.System; c.Reading() && s != nil && s.Session == (Session{}) && s.Document.Version == 0 && s.Document.Body == nil &&
-		c.rarities(d).system() == (decisionRarities{}) {
+	if c.Reading() && d.System != nil && reflect.DeepEqual(*d.System, SystemAnswer{}) {
 		d.System = nil // as if the bits had not been there
 	}
 }
@@ -136,11 +136,6 @@ func (c *MessageCodec) rarely(d *Decision) {
 	if has.page {
 		d.system().pages(c)
 	}
-}
-
-// system are those that a SystemAnswer has.
-func (r decisionRarities) system() decisionRarities {
-	return decisionRarities{audit: r.audit, forgot: r.forgot, fired: r.fired, page: r.page}
 }
 
 func (s *SystemAnswer) pages(c *MessageCodec) {

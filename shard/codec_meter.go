@@ -9,8 +9,8 @@ import (
 	"github.com/stint-io/stint/shard/codec"
 )
 
-// code is the meters of a counter, at least one. Instants and lengths are in seconds, and each start is counted from the
-// end before. A reader need not copy the name in terms, which may be nil.
+// code is the meters of a counter, at least one. Instants and lengths are in seconds, and each start is counted from
+// the end before. A reader need not copy the name in terms, which may be nil.
 func (ms *meters) code(c *codec.Codec, terms *policy.Meter) {
 	n := c.CountTo(len(*ms), c.Left()/8) // a meter has more than eight bytes
 	if c.Reading() {
@@ -89,8 +89,8 @@ func (p *period) code(c *codec.Codec, before limit.Time) {
 	}
 	p.start = before + start
 	p.end, p.revised = p.start+long, p.start+revised
-	if long == 0 || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled || p.corrections < -maxCorrected ||
-		p.corrections > maxCorrected || p.zone <= -minutesOfDay || p.zone >= minutesOfDay {
+	if long == 0 || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled ||
+		p.corrections < -maxCorrected || p.corrections > maxCorrected || p.zone <= -minutesOfDay || p.zone >= minutesOfDay {
 		c.Fail()
 	}
 }

@@ -46,8 +46,9 @@ func (c *MessageCodec) Request(r *Request) {
 func (c *MessageCodec) rare(r *Request) {
 	inSession := r.Session != (Session{}) || r.Number != 0 || r.Acked != 0
 	aboutDocument := r.Document != "" || r.Expect != 0 || len(r.Body) > 0
-	terms := r.terms()
-	hasTerms, hasRevision, followed, hasOwn := terms != 0, r.Revision != 0, r.Trace != nil, r.Own != 0
+	hasTerms := r.bringsLimits() || r.Hold != nil || r.Settlement != nil || r.Adjustment != nil || r.Operation != nil ||
+		mostCounted(r.Entries) > 0 || r.Tally != nil || r.System != nil
+	hasRevision, followed, hasOwn := r.Revision != 0, r.Trace != nil, r.Own != 0
 	if c.Reading() && c.Left() == 0 || !c.Reading() &&
 		!(inSession || r.Retry || aboutDocument || hasTerms || hasRevision || r.Hashed || followed || hasOwn) {
 		return
@@ -67,7 +68,7 @@ func (c *MessageCodec) rare(r *Request) {
 		c.Bytes(&r.Body, MaxDocumentBytes)
 	}
 	if hasTerms {
-		c.terms(r, terms)
+		c.terms(r)
 	}
 	if hasRevision {
 		c.Uint64(&r.Revision)
@@ -80,49 +81,30 @@ func (c *MessageCodec) rare(r *Request) {
 	}
 }
 
-// requestTerms are the parameters of certain operations that a request has, as bits.
-type requestTerms byte
-
-const (
-	termLimits requestTerms = 1 << iota
-	termHold
-	termSettlement
-	termAdjustment
-	termOperation
-	termCounted
-	termTally
-	termSystem
-)
-
-func (r *Request) terms() (has requestTerms) {
-	for i, one := range [...]bool{mostLimits(r.Entries) > 0 && !impliesLimits(r), r.Hold != nil, r.Settlement != nil,
-		r.Adjustment != nil, r.Operation != nil, mostCounted(r.Entries) > 0, r.Tally != nil, r.System != nil} {
-		has |= requestTerms(bit(one)) << i
-	}
-	return has
-}
-
-func (c *MessageCodec) terms(r *Request, has requestTerms) {
-	codec.Byte(&c.Codec, &has)
-	if has&termLimits != 0 {
+// terms are the parameters of certain operations that a request has.
+func (c *MessageCodec) terms(r *Request) {
+	limits, hold, settlement, adjustment := r.bringsLimits(), r.Hold != nil, r.Settlement != nil, r.Adjustment != nil
+	operation, counted, tally, system := r.Operation != nil, mostCounted(r.Entries) > 0, r.Tally != nil, r.System != nil
+	c.Flags(&limits, &hold, &settlement, &adjustment, &operation, &counted, &tally, &system)
+	if limits {
 		for i := range r.Entries {
 			c.limits(&r.Entries[i].Limits, r.Op)
 		}
 	}
-	codec.Optional(&c.Codec, has&termHold != 0, &r.Hold, func(h *HoldTerms) {
+	codec.Optional(&c.Codec, hold, &r.Hold, func(h *HoldTerms) {
 		codec.Int(&c.Codec, &h.TTL)
 		codec.Byte(&c.Codec, &h.OnExpire)
 	})
-	codec.Optional(&c.Codec, has&termSettlement != 0, &r.Settlement, c.settlement)
-	codec.Optional(&c.Codec, has&termAdjustment != 0, &r.Adjustment, c.adjustment)
-	codec.Optional(&c.Codec, has&termOperation != 0, &r.Operation, c.operation)
-	if has&termCounted != 0 {
+	codec.Optional(&c.Codec, settlement, &r.Settlement, c.settlement)
+	codec.Optional(&c.Codec, adjustment, &r.Adjustment, c.adjustment)
+	codec.Optional(&c.Codec, operation, &r.Operation, c.operation)
+	if counted {
 		for i := range r.Entries {
 			c.counted(&r.Entries[i].Counted)
 		}
 	}
-	codec.Optional(&c.Codec, has&termTally != 0, &r.Tally, c.tally)
-	codec.Optional(&c.Codec, has&termSystem != 0, &r.System, func(t *SystemTerms) { t.code(c) })
+	codec.Optional(&c.Codec, tally, &r.Tally, c.tally)
+	codec.Optional(&c.Codec, system, &r.System, func(t *SystemTerms) { t.code(c) })
 	if c.Reading() && r.Op == Charge && !chargesExcess(r) && slices.ContainsFunc(r.Entries, namesLimits) {
 		c.Fail()
 	}
@@ -199,14 +181,10 @@ func isNamed(l *policy.Limit) bool { return l.Limit == (limit.Limit{}) }
 
 func isTally(op Op) bool { return op == Tally || op == ReadTally }
 
-// impliesLimits reports whether the limits of all entries are those of a tally, which need not travel.
-func impliesLimits(r *Request) bool {
-	for i := range r.Entries {
-		if !AreTallyLimits(r.Entries[i].Limits) {
-			return false
-		}
-	}
-	return isTally(r.Op)
+// bringsLimits reports whether an entry brings limits. Those of a tally need not travel.
+func (r *Request) bringsLimits() bool {
+	return mostLimits(r.Entries) > 0 &&
+		!(isTally(r.Op) && !slices.ContainsFunc(r.Entries, func(e Entry) bool { return !AreTallyLimits(e.Limits) }))
 }
 
 // limit is the arithmetic of a limit, in package limit's own form.

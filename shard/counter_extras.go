@@ -20,7 +20,7 @@ import (
 //	err = e.charges.roomForHolds()       // allowed: before holds are put into the counters
 //	e.count(&d)                          // the keys get the new states; d.Index is set
 //	e.putHolds(r, &d, hold{...})         // a hold of each entry's cost in its counter
-//	e.charges.showExtras(&d, &e.at)      // at the end: Held, LockoutLevel, BlockedUntil and Blocked
+//	e.showExtras(&d)                     // at the end: Held, LockoutLevel, BlockedUntil and Blocked
 //
 // How a counter is changed in other ways: decideEntries with Get, or with another op that decides nothing, puts it into
 // e.charges, with expired holds already ended. Then call c.endHold or the like, then e.touch(c), so that it is written,
@@ -214,8 +214,8 @@ func (h *hold) leasedUnits() uint64 {
 	return 0
 }
 
-// counts reports whether the limit counted the hold, and has not been put to rest or restarted since. A lease is counted
-// when it ends.
+// counts reports whether the limit counted the hold, and has not been put to rest or restarted since. A lease is
+// counted when it ends.
 func (l *counted) counts(h *hold) bool {
 	if h.lease {
 		return false

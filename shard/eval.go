@@ -262,9 +262,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 		*answer = e.lease(r, *d)
 		return
 	}
-	if e.extras {
-		e.charges.showExtras(d, &e.at)
-	}
+	e.showExtras(d)
 }
 
 // showFired sets the thresholds that have fired. Only keys that have crossed some have any.
@@ -424,7 +422,5 @@ func (e *evaluation) statuses(d *Decision) {
 			n++
 		}
 	}
-	if e.extras {
-		e.charges.showExtras(d, &e.at)
-	}
+	e.showExtras(d)
 }

@@ -25,9 +25,7 @@ func (o Op) Deed() string {
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the
 // limits before it. A request with an actor leaves an audit record.
 func (e *evaluation) adjust(r *Request, before Decision) Result {
-	if e.extras {
-		e.charges.showExtras(&before, &e.at)
-	}
+	e.showExtras(&before)
 	if err := e.charges.adjustmentProblem(r, &e.at); err != nil {
 		return Result{Err: err}
 	}
@@ -49,9 +47,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	if err := e.decideEntries(r, r.Op, &d); err != nil { // again: an override changes the limits themselves
 		panic(err) // it succeeded before, and no adjustment makes it fail
 	}
-	if e.extras {
-		e.charges.showExtras(&d, &e.at)
-	}
+	e.showExtras(&d)
 	e.number(&d)
 	// Otherwise it is traffic, such as Envoy's negative hits, and no change by hand.
 	if a := r.Adjustment; a != nil && a.Actor != "" {

@@ -73,8 +73,7 @@ func correctionProblem(r *Request) *Error {
 	return nil
 }
 
-// CorrectionProblem refuses a correction of so many units, for whoever asks before it is sent to a shard; period is as
-// in Correction.
+// CorrectionProblem refuses a correction of so many units before it is sent to a shard; period is as in Correction.
 func CorrectionProblem(period string, units int64, note string) *Error {
 	switch {
 	case period != "" && periodProblem(period) != "":
@@ -107,9 +106,7 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 	p.corrections, p.revised = sum, e.at.Now //mutant:correction-is-units
 	e.touch(c)
 	e.number(&d)
-	if e.extras {
-		e.charges.showExtras(&d, &e.at)
-	}
+	e.showExtras(&d)
 	// Without names: the request has them.
 	d.System = &SystemAnswer{Usage: &UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now}}
 	entry := &r.Entries[0]

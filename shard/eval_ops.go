@@ -174,6 +174,13 @@ func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 	return c.extras.blockedUntil(now)
 }
 
+// showExtras adds the effects of holds and blocks to a decision, if a counter has any.
+func (e *evaluation) showExtras(d *Decision) {
+	if e.extras {
+		e.charges.showExtras(d, &e.at)
+	}
+}
+
 // showExtras sets the holds, ladder and blocks in the statuses after the decision.
 func (cs charges) showExtras(d *Decision, at *Stamp) {
 	n := 0

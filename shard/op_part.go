@@ -185,9 +185,7 @@ func (e partEvaluation) lookAtPart() Result {
 
 // shown adds the effects of holds and blocks to a decision, and makes the waits of a denial exact.
 func (e partEvaluation) shown(p *Request, d Decision) Decision {
-	if e.extras {
-		e.charges.showExtras(&d, &e.at)
-	}
+	e.showExtras(&d)
 	if !d.Allowed {
 		e.exactWaits(p, p.Op, &d)
 	}
