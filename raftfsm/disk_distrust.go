@@ -13,9 +13,9 @@ type Distrust struct {
 }
 
 // distrustMark is the file in which a process that ends leaves its Distrust for those after it, so that they can tell:
-// a supervisor starts the next one within seconds, and nobody sees the status of the first. Nothing is decided by it,
-// which is what suspicion is for, and nothing removes it; the next one overwrites it. distrustMark may be used
-// concurrently.
+// a supervisor starts the next one within seconds, and the exit status of the first is easily missed. Nothing is
+// decided by it, which is what suspicion is for, and nothing removes it; the next one overwrites it. distrustMark may
+// be used concurrently.
 type distrustMark struct {
 	mu    sync.Mutex
 	files FS

@@ -85,7 +85,8 @@ func (r *Remains) open() (err error) {
 	if err := checkBolt(path); err != nil {
 		return err
 	}
-	store, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{Timeout: time.Second, ReadOnly: true}})
+	store, err := raftboltdb.New(raftboltdb.Options{Path: path,
+		BoltOptions: &bbolt.Options{Timeout: time.Second, ReadOnly: true}})
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}

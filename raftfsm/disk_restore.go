@@ -94,7 +94,8 @@ func (s *Stores) refuseRestoring(filling io.Closer) error {
 
 // SeedGroup makes the stores of a replica that is the only voter of its group and continues from a state. The log
 // begins after index, as if the entries up to it had been taken into a snapshot; the state's newest epoch lies before
-// it. Nobody may have used the replica's name in this cluster. An error leaves the directory unusable (RestoreStores).
+// it. The replica's name must never have been used in this cluster. An error leaves the directory unusable
+// (RestoreStores).
 func SeedGroup(stores *Stores, replica Replica, index, term uint64, state *shard.State) error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()

@@ -14,12 +14,14 @@ import (
 // leader returns before its fsync, and every message that would claim that this replica holds an entry waits for that
 // fsync:
 //
-//   - A follower's acknowledgment reaches the leader's raft only when the entry is on the leader's own disk too (await). If
-//     there is another voter, no entry is committed without such an acknowledgment. If there is none (alone), StoreLogs waits
-//     for the fsync as usual. So raft never counts a copy of the leader toward a majority unless that copy is on disk.
-//   - A leader acknowledges no entries. A follower does, and a leader becomes a follower only with a newer term. So nothing of
-//     a newer term is written before everything of the older term is on disk (settle).
-//   - A configuration decides which voters make a majority. It is fsynced, with everything before it, before raft acts on it.
+//   - A follower's acknowledgment reaches the leader's raft only when the entry is on the leader's own disk too
+//     (await). If there is another voter, no entry is committed without such an acknowledgment. If there is none
+//     (alone), StoreLogs waits for the fsync as usual. So raft never counts a copy of the leader toward a majority
+//     unless that copy is on disk.
+//   - A leader acknowledges no entries. A follower does, and a leader becomes a follower only with a newer term. So
+//     nothing of a newer term is written before everything of the older term is on disk (settle).
+//   - A configuration decides which voters make a majority. It is fsynced, with everything before it, before raft acts
+//     on it.
 //
 // A crash may then lose entries of a leader that its followers have. To Raft these are ordinary uncommitted entries.
 // Safe for concurrent use.

@@ -71,8 +71,8 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return picture{f.state.Snapshot(), f.diverged}, nil
 }
 
-// picture returns a picture of the state once it has installed an entry of an epoch, or a later one. look is called with
-// the state as it is pictured.
+// picture returns a picture of the state once it has installed an entry of an epoch, or a later one. look is called
+// with the state as it is pictured.
 func (f *fsm) picture(epoch, seq uint64, look func(*shard.State)) (*shard.Snapshot, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

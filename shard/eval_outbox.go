@@ -288,7 +288,7 @@ func (b *batch) events(r *Request) Result {
 	return b.changeEvents(x, r.Adjustment)
 }
 
-// changeEvents changes what is owed. by is the person who asks for a replay; nil: nobody's.
+// changeEvents changes what is owed. by says who asks for a replay; nil leaves no audit record.
 func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
 	o := openOutbox(b)
 	var c EventsChanged

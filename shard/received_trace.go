@@ -2,8 +2,8 @@ package shard
 
 import "time"
 
-// receivedTrace is the trace of a request that another node follows. Until somebody follows it here, its steps go
-// unnoticed.
+// receivedTrace is the trace of a request that another node traces. Its steps are dropped unless this node traces the
+// request too.
 type receivedTrace TraceContext
 
 // Context implements Trace.

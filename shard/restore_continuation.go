@@ -96,7 +96,7 @@ func (c *continuation) shardOf(key string) ID {
 	if part := (keyLayout{}).Part(key); part < slot.Count {
 		return ID(c.Slots[part])
 	}
-	return c.heir() // memory failed, and nobody can find it
+	return c.heir() // memory failed, and no request can find it
 }
 
 // heir returns the shard that gets what tells of the source as a whole.
@@ -225,7 +225,7 @@ func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
 	return !reflect.DeepEqual(l.state, c.mark.of(k.policy).With(l.limit, limit.State{})), true
 }
 
-// keeps reports whether the policy's limit of that name, or the person who restores, says so.
+// keeps reports whether the policy's limit of that name, or the order to restore, says so.
 func (c *continuation) keeps(k *counter, l *counted) bool {
 	named := policy.Limit{Name: l.name}
 	for i := range k.policy.Limits {

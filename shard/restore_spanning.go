@@ -10,7 +10,7 @@ import (
 // spanningHolds are the open holds of a backup with keys of several slots. One shard took such a hold, and one shard
 // settles it.
 type spanningHolds struct {
-	after  limit.Time    // a hold that has ended by then is settled by nobody
+	after  limit.Time    // a hold that has ended by then is not settled any more
 	met    map[string]ID // by name: the shard of the first key; partedHold: others are elsewhere
 	parted int
 	last   hold   // the last of them to end

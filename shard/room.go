@@ -15,7 +15,7 @@ type Use uint8
 // The uses, each of which refuses what those before it refuse (full.go, share.go).
 const (
 	Roomy   Use = iota
-	Crowded     // three quarters: the rest is kept for those who have less than half
+	Crowded     // three quarters: the rest is kept for policies and namespaces with less than half
 	// seven eighths: what would add a record is refused. The rest is for records to grow and for the ends of holds
 	Full
 	Brimful // all: no record may grow

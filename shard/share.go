@@ -13,8 +13,9 @@ import (
 // them by policy too:
 //
 //   - A policy may have MaxKeys. Then a shard counts no more keys of a namespace under it than its part of them (Room).
-//   - When three quarters of the memory are used, the rest is kept for others: a policy, or a namespace, that takes more than half
-//     adds no record as long as the shard has anything else. Whoever is alone in a shard may fill it.
+//   - When three quarters of the memory are used, the rest is kept for others: a policy, or a namespace, that takes
+//     more than half adds no record as long as the shard has anything else. A policy that has the shard to itself may
+//     fill it.
 //
 // A record counts for its namespace: counters, answers to ids, and the records of operations on several shards.
 // Sessions, ends of holds, and the shard's own records count for none. Holds, ladders and overrides are parts of

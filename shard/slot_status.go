@@ -142,7 +142,7 @@ func (e *evaluation) aboutToMove(r *Request) *Error {
 	return nil
 }
 
-// shownSlots says which of a shard's records are shown to those who list them: each slot is shown by one shard.
+// shownSlots says which of a shard's records appear in listings: each slot is listed by one shard.
 type shownSlots struct {
 	records Records
 	any     bool // there may be a record of a slot
