@@ -44,6 +44,9 @@ const diskFloorBytes = 64 << 20
 // system has a journal. Pebble overwrites old files once it has a few full ones. Smaller files are full sooner.
 const memTableBytes = 4 << 20
 
+// memTableInMemory replaces memTableBytes on a disk in memory, which copies a whole file at each fsync.
+const memTableInMemory = 256 << 10
+
 // StoresConfig configures OpenStores.
 type StoresConfig struct {
 	// Fresh is the identity given to a directory that has none.
@@ -130,6 +133,9 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	dir, err := filepath.Abs(dir) // the lock is known by its name
 	if err != nil {
 		return nil, err
+	}
+	if cfg.memTable == 0 && cfg.FS != nil {
+		cfg.memTable = memTableInMemory
 	}
 	s := &Stores{dir: dir, disk: newDisk(cfg.FS), memTable: cmp.Or(cfg.memTable, memTableBytes), logger: cfg.Logger, tables: cfg.Tables, stop: make(chan struct{}), open: make(map[Replica]bool)}
 	if s.logger == nil {
