@@ -41,6 +41,29 @@ func TestEveryAdjustmentReachesTheDecider(t *testing.T) {
 	}
 }
 
+// A change by hand and a look say what holders may still admit.
+func TestAnswersSayWhatIsLeased(t *testing.T) {
+	w := newWorld(t)
+	open := &shard.SystemAnswer{Lease: &shard.Leased{Units: 40, Ends: noon}}
+	for _, open := range []*shard.SystemAnswer{open, nil} {
+		w.decider.decide = func(r shard.Request) shard.Result {
+			result := allow(r)
+			result.Decision.System = open
+			return result
+		}
+		for method, body := range map[string]string{"LimitService/Adjust": adjusting(`"reset":{}`),
+			"LimitService/Get":             `{"entries":[{"policy":"per-ip","key":"k"}]}`,
+			"PolicyService/PutOverride":    `{"policy":"api","key":"k","tier":"researcher"}`,
+			"PolicyService/DeleteOverride": `{"policy":"api","key":"k"}`} {
+			code, _, text := w.post(method, body)
+			said := strings.Contains(compact(t, text), `"leases":{"units":"40","until":`)
+			if code != 200 || said != (open != nil) {
+				t.Errorf("%s: %d %s", method, code, text)
+			}
+		}
+	}
+}
+
 func TestOverridesReachTheDecider(t *testing.T) {
 	w := newWorld(t)
 	code, _, body := w.post("PolicyService/PutOverride", `{"policy":"api","key":"user:42","tier":"researcher","limits":{`+

@@ -111,6 +111,14 @@ func firedOf(d *shard.Decision) (fired []*stintv1.FiredThreshold) {
 	return fired
 }
 
+// leasesOf returns the open leases in an answer, or nil.
+func leasesOf(d *shard.Decision) *stintv1.OpenLeases {
+	if d.System == nil || d.System.Lease == nil {
+		return nil
+	}
+	return &stintv1.OpenLeases{Units: d.System.Lease.Units, Until: timestampOf(d.System.Lease.Ends)}
+}
+
 func firedMessage(f *shard.FiredThreshold) *stintv1.FiredThreshold {
 	return &stintv1.FiredThreshold{Policy: f.Policy, Limit: f.Limit, Key: f.Key, Units: f.Units, Percent: f.Percent,
 		WindowStart: optionalTimestamp(f.Starts), WindowEnd: optionalTimestamp(f.Ends)}

@@ -98,6 +98,28 @@ func listAll(t *testing.T, client stintv1connect.ObserveServiceClient, m *stintv
 	return nil, nil
 }
 
+// Keys are listed by their leases, with who holds them.
+func TestLeasesAreListed(t *testing.T) {
+	k := newTokens()
+	k.add(t, "root", "ops=admin")
+	w := newGuardedWorld(t, k.guard)
+	w.cluster.list = func(_ shard.ID, q shard.Listing) (l shard.Listed) {
+		if q.Leases {
+			l.Keys = []shard.ListedKey{{Policy: "per-ip", Key: "k", Leases: []shard.HeldLease{{Holder: "n1/x", Units: 5, Ends: noon}}}}
+		}
+		return l
+	}
+	client := stintv1connect.NewObserveServiceClient(withToken(k.text["root"]), w.url)
+	answer, err := client.ListKeys(t.Context(), connect.NewRequest(&stintv1.ListKeysRequest{Leases: true}))
+	if err != nil || len(answer.Msg.Keys) == 0 {
+		t.Fatalf("%v, %v", answer, err)
+	}
+	l := answer.Msg.Keys[0].Leases
+	if len(l) != 1 || l[0].Holder != "n1/x" || l[0].Units != 5 || l[0].EndsAt.AsTime().UnixMicro() != int64(noon) {
+		t.Errorf("%v", l)
+	}
+}
+
 // A node has replicas of some shards only: it answers with what it has read, and another one is asked for the rest.
 func TestANodeListsTheKeysThatItHas(t *testing.T) {
 	k := newTokens()

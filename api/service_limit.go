@@ -190,7 +190,7 @@ func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.
 }
 
 func stateOf(policies *policy.Set, m *stintv1.GetRequest, r *shard.Request, d *shard.Decision) *stintv1.GetResponse {
-	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt), Fired: firedOf(d)}
+	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt), Fired: firedOf(d), Leases: leasesOf(d)}
 	if m.Explain {
 		response.Explanation = explainState(policies, r, d)
 	}
@@ -210,7 +210,7 @@ func (s limitService) adjust(ctx context.Context, who string, m *stintv1.AdjustR
 	if err != nil {
 		return nil, ofAdjust(err)
 	}
-	return &stintv1.AdjustResponse{Limits: statusesOf(d.Limits)}, nil
+	return &stintv1.AdjustResponse{Limits: statusesOf(d.Limits), Leases: leasesOf(d)}, nil
 }
 
 // newestEvery is the interval between two looks for policies newer than those that a shard refused.

@@ -115,10 +115,11 @@ func (s policyService) putOverride(ctx context.Context, who string, m *stintv1.P
 	if err != nil {
 		return nil, err
 	}
-	if _, err := decide(ctx, s.Decider, r); err != nil {
+	d, err := decide(ctx, s.Decider, r)
+	if err != nil {
 		return nil, ofAdjust(err)
 	}
-	return &stintv1.PutOverrideResponse{}, nil
+	return &stintv1.PutOverrideResponse{Leases: leasesOf(d)}, nil
 }
 
 func (s policyService) deleteOverride(ctx context.Context, who string, m *stintv1.DeleteOverrideRequest) (
@@ -134,7 +135,7 @@ func (s policyService) deleteOverride(ctx context.Context, who string, m *stintv
 	if err != nil {
 		return nil, ofAdjust(err)
 	}
-	return &stintv1.DeleteOverrideResponse{Deleted: d.Index > 0}, nil
+	return &stintv1.DeleteOverrideResponse{Deleted: d.Index > 0, Leases: leasesOf(d)}, nil
 }
 
 // applySet translates and validates the policies. Rules that the request does not mention stay as they are in force.

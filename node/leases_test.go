@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -70,6 +71,21 @@ func TestThreeNodesHoldLeases(t *testing.T) {
 			&top.Query{Namespace: shard.DefaultNamespace, Policies: []string{"hot"}, Order: top.Units, Span: top.Hour, Count: 1})
 		if err != nil || len(missing) > 0 || answer.Policies[0].Keys[0].Estimates[top.Units].Count != uint64(admitted["default"]) {
 			t.Errorf("the keys that stand out: %+v, without %v: %v; %v admitted, %v leased", answer, missing, err, admitted, leased)
+		}
+		answers := callAPI(t, c.nodes[1], "ObserveService/ListKeys", `{"leases":true}`)
+		if !regexp.MustCompile(`"key":"k".*"holder":"[^"/]+/[A-Z0-9]{26}", ?"units":"[0-9]+", ?"endsAt":`).MatchString(answers) {
+			t.Errorf("who holds leases: %s", answers)
+		}
+		// This node and the owner's return their leases before the change. The third one may still spend its own.
+		answers = ""
+		for tries := 0; tries < 9 && !strings.Contains(answers, `"leases":{"units":`); tries++ {
+			for n := range 9 {
+				check(n%3, "default")
+			}
+			answers = callAPI(t, c.nodes[0], "LimitService/Adjust", `{"policy":"hot","key":"k","unblock":{}}`)
+		}
+		if !strings.Contains(answers, `"leases":{"units":`) {
+			t.Errorf("a change beside the lease of another node: %s", answers)
 		}
 		c.stop(2)
 		time.Sleep(500 * time.Millisecond) // the other leases are idle

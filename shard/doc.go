@@ -21,7 +21,7 @@
 // charges, each of which has the counter of an entry and the limits in force, and the states to which they lead. State
 // that only some requests need is in types of their own, each of which embeds its base:
 //
-//	batch                 eval_batch.go     auditLog, documents: records of the batch, see eval_audit.go, eval_document.go
+//	batch                 eval_batch.go     auditLog, documents, leasedKeys: records of the batch
 //	evaluation            eval.go           one request
 //	  sessionEvaluation   session_eval.go   a request that its session may have had before
 //	  partEvaluation      op_part.go        a message of an operation on several shards

@@ -249,6 +249,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 		}
 	case Get:
 		e.showFired(r, d)
+		e.charges.showLeases(d)
 	case Settle:
 		*answer = e.settle(r, *d)
 		return

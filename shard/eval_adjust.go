@@ -48,6 +48,7 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 		panic(err) // it succeeded before, and no adjustment makes it fail
 	}
 	e.showExtras(&d)
+	e.charges.showLeases(&d)
 	e.number(&d)
 	// Otherwise it is traffic, such as Envoy's negative hits, and no change by hand.
 	if a := r.Adjustment; a != nil && a.Actor != "" {

@@ -55,7 +55,7 @@ func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
 	}
 	b := batch{view: view, policies: r.Set, at: at}
 	b.useInitial()
-	b.adoptLeased(before, known, changes)
+	leasedKeys{&b}.adopt(before, known, changes)
 	if !r.Set.GrantsLeases() {
 		changes = append(changes, renumbered{at: until})
 	}

@@ -119,14 +119,15 @@ func (m *moveEvaluation) storeLeased(put *Put) bool {
 	if _, err := m.restored(); err != nil || m.written[string(restoreRecord)].Value != nil {
 		return false // what a mark makes full stays so
 	}
-	c := counterWithLeases(&m.batch, []byte(put.Key), put.Record, nil)
+	leased := leasedKeys{&m.batch}
+	c := leased.counterOf([]byte(put.Key), put.Record, nil)
 	if c == nil {
 		return false
 	}
 	_, name, _, _ := readKeyOf(c.key)
 	p, found := m.policies.Lookup(name)
 	if found {
-		bringUpLeased(&m.batch, c, p, p.TierOf(c.has, c.override()))
+		leased.bringUp(c, p, p.TierOf(c.has, c.override()))
 	}
 	return c.listed
 }

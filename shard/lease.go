@@ -30,7 +30,9 @@ type LeaseTerms struct {
 	Spent    uint64 // of the returned one
 }
 
-// Leased is the answer to a Lease. It has no Units if nothing was granted: the holder then asks for each request.
+// Leased is the answer to a Lease. It has no Units if nothing was granted: the holder then asks for each request. Of a
+// Get or a change by hand it is the sum of the open leases, until the last one ends: what the change takes from the key
+// may still be admitted until then, and no longer.
 type Leased struct {
 	Units uint64
 	Ends  limit.Time // the holder stops LeaseMargin earlier
@@ -174,11 +176,14 @@ func (e *evaluation) openLease(c *counter, limits []policy.Limit, h hold) {
 	e.bytes += len(h.name) + 32
 }
 
-// adoptLeased brings up the leased keys of the policies that a revision changes, and reads every record for that. What
+// leasedKeys are the keys with leases, for a revision of their policies.
+type leasedKeys struct{ *batch }
+
+// adopt brings up the leased keys of the policies that a revision changes, and reads every record for that. What
 // happens at an instant happens then: each limit of the revision counts what these leases spend, although nobody may
 // ask for the key while its record lives by the former limits. A key keeps the tier under which it was last written.
 // known is as of the revision before.
-func (b *batch) adoptLeased(before *policy.Set, known, changes []renumbered) {
+func (b leasedKeys) adopt(before *policy.Set, known, changes []renumbered) {
 	changed := make(map[string]bool)
 	for i := range changes {
 		if changes[i].at == b.at.Now {
@@ -192,7 +197,7 @@ func (b *batch) adoptLeased(before *policy.Set, known, changes []renumbered) {
 		return // it refuses all requests, too
 	}
 	for key, r := range b.view.All() {
-		c := counterWithLeases(b, key, r, changed)
+		c := b.counterOf(key, r, changed)
 		if c == nil {
 			continue
 		}
@@ -201,17 +206,17 @@ func (b *batch) adoptLeased(before *policy.Set, known, changes []renumbered) {
 		if old, found := before.Lookup(name); found {
 			b.revisions = revisions{known: known, read: true}
 			tier = old.TierOf(c.has, c.override()) //mutant:leased-key-changes-its-tier
-			bringUpLeased(b, c, old, tier)
+			b.bringUp(c, old, tier)
 		}
 		b.revisions = revisions{known: changes, read: true}
 		p, _ := b.policies.Lookup(name)
-		bringUpLeased(b, c, p, tier) //mutant:revision-misses-a-lease
+		b.bringUp(c, p, tier) //mutant:revision-misses-a-lease
 	}
 }
 
-// counterWithLeases returns the counter of a record if it has leases, and is of one of the policies, or of any if these are
+// counterOf returns the counter of a record if it has leases, and is of one of the policies, or of any if these are
 // nil.
-func counterWithLeases(b *batch, key []byte, r Record, policies map[string]bool) *counter {
+func (b leasedKeys) counterOf(key []byte, r Record, policies map[string]bool) *counter {
 	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= b.at.Now || len(r.Value) == 0 || r.Value[0]&counterExtra == 0 {
 		return nil
 	}
@@ -225,11 +230,11 @@ func counterWithLeases(b *batch, key []byte, r Record, policies map[string]bool)
 	return c
 }
 
-// bringUpLeased brings a counter up under a policy, as a request with a tier would. If it still has leases, each limit of
+// bringUp brings a counter up under a policy, as a request with a tier would. If it still has leases, each limit of
 // the policy is to count them.
-func bringUpLeased(b *batch, c *counter, p *policy.Policy, tier string) {
+func (b leasedKeys) bringUp(c *counter, p *policy.Policy, tier string) {
 	c.policy = p
-	b.bringUp(c, p.OfTier(tier, c.override()), tier, false)
+	b.batch.bringUp(c, p.OfTier(tier, c.override()), tier, false)
 	if c.extras.leased() == 0 {
 		return
 	}
@@ -281,6 +286,36 @@ func (x *counterExtras) leased() uint64 {
 		return 0
 	}
 	return x.leasedSum
+}
+
+// showLeases shows the open leases of the keys.
+func (cs charges) showLeases(d *Decision) {
+	var open Leased
+	for i := range cs {
+		for _, h := range cs[i].counter.extras.openLeases() {
+			open.Units, open.Ends = open.Units+h.cost, max(open.Ends, h.expires) //mutant:change-holds-at-once
+		}
+	}
+	if open.Units > 0 {
+		d.system().Lease = &open
+	}
+}
+
+// HeldLease is an open lease of a key.
+type HeldLease struct {
+	Holder string
+	Units  uint64
+	Ends   limit.Time
+}
+
+// heldLeases lists the leases that have not ended.
+func (x *counterExtras) heldLeases(now limit.Time) (held []HeldLease) {
+	for _, h := range x.openLeases() {
+		if number, n := binary.Uvarint([]byte(h.name)[min(1, len(h.name)):]); h.expires > now && number > 0 && n > 0 {
+			held = append(held, HeldLease{h.name[1+n:], h.cost, h.expires})
+		}
+	}
+	return held
 }
 
 // ask is the function ask for the j-th limit, of which leases hold units. They show as used. A concurrency limit counts

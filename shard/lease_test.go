@@ -378,6 +378,36 @@ func TestALeaseOfTheBackupRefillsNothing(t *testing.T) {
 	}
 }
 
+// A change by hand, and a look, say what holders may still admit of the key, and until when.
+func TestAChangeSaysUntilWhenLeasesLast(t *testing.T) {
+	quota := uint64(7)
+	ends := origin + limit.Time(2*second)
+	for op, a := range map[Op]*Adjustment{Get: nil, Reset: nil, SetUsed: {}, AddUsed: {Amount: 1}, Block: {Until: origin + limit.Time(minute)},
+		Unblock: {}, PutOverride: {Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}} {
+		w := newWorld(t, leasing(leasable["log"]))
+		ask := Request{Op: op, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: a}
+		if d := w.must(origin, ask); d.System != nil {
+			t.Errorf("%d, before: %+v", op, d.System)
+		}
+		w.must(origin, Request{Op: Unblock, Namespace: "default", Entries: ask.Entries, Adjustment: &Adjustment{}})
+		w.must(origin, Request{Op: DeleteOverride, Namespace: "default", Entries: ask.Entries, Adjustment: &Adjustment{}})
+		w.must(origin, leaseOf("k", LeaseTerms{Holder: "b", Number: 1, Units: 2}))
+		units := uint64(2)
+		w.must(origin+1, leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 3}))
+		units += 3
+		if d := w.must(origin+2, ask); d.System == nil || d.System.Lease == nil || *d.System.Lease != (Leased{units, ends + 1}) {
+			t.Errorf("%d: %+v", op, d.System)
+		}
+		w.returned(origin+3, "a", 0)
+		if d := w.must(origin+4, ask); d.System == nil || *d.System.Lease != (Leased{2, ends}) {
+			t.Errorf("%d, one is returned: %+v", op, d.System)
+		}
+		if d := w.must(ends, ask); d.System != nil {
+			t.Errorf("%d, at the end: %+v", op, d.System)
+		}
+	}
+}
+
 func TestALeaseThatMakesNoSenseIsRefused(t *testing.T) {
 	p := onePolicy(leasable["log"])
 	p.Name = "q"

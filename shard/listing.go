@@ -14,6 +14,7 @@ type Listing struct {
 	Policy    string // "" for all, including inline limits
 	Prefix    string // of the keys; "" for all
 	Overrides bool   // only keys that have an override
+	Leases    bool   // only keys that have an open lease
 	From      uint64 // 0, or Listed.Next of the listing before
 	Count     int    // number of keys; one more for each with the hash of another
 	// Founded says which shard had a slot when it was founded. A replica that has no record of the slot may not have
@@ -26,6 +27,7 @@ type ListedKey struct {
 	Policy   string // "~" and the label for inline limits
 	Key      string
 	Override *policy.Override // nil if it has none
+	Leases   []HeldLease      // that have not ended
 }
 
 // Listed is a part of the keys of a shard, in no order.
@@ -74,8 +76,11 @@ func (s *State) listed(q *Listing, key []byte, r Record) (one ListedKey, ok bool
 	}
 	one = ListedKey{Policy: string(policyName), Key: string(name)}
 	var c counter
-	if c.decode(r.Value, nil) == nil && c.extras.overridden(s.time) { // an unreadable record still exists
-		one.Override = c.extras.override
+	if c.decode(r.Value, nil) == nil { // an unreadable record still exists
+		if c.extras.overridden(s.time) {
+			one.Override = c.extras.override
+		}
+		one.Leases = c.extras.heldLeases(s.time)
 	}
-	return one, !q.Overrides || one.Override != nil
+	return one, (!q.Overrides || one.Override != nil) && (!q.Leases || one.Leases != nil)
 }

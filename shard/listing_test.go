@@ -63,6 +63,27 @@ func TestAListingHasTheKeysThatCount(t *testing.T) {
 	expect(Listing{Namespace: "default", Overrides: true})
 }
 
+// A listing has the leases of a key until they end.
+func TestAListingHasWhoHoldsLeases(t *testing.T) {
+	w := newWorld(t, leasing(leasable["log"]))
+	w.must(origin, checkOf("p", "other", 1))
+	w.must(origin, leaseOf("k", LeaseTerms{Holder: "n1/x", Number: 300, Units: 3}))
+	w.must(origin+1, leaseOf("k", LeaseTerms{Holder: "a client", Number: 1, Units: 2}))
+	q, ends := Listing{Namespace: "default", Leases: true, Count: 9}, origin+limit.Time(2*second)
+	want := []HeldLease{{"n1/x", 3, ends}, {"a client", 2, ends + 1}}
+	if l := w.state.List(q); len(l.Keys) != 1 || l.Keys[0].Key != "k" || !slices.Equal(l.Keys[0].Leases, want) {
+		t.Errorf("%+v", l.Keys)
+	}
+	w.must(ends, checkOf("p", "other", 1)) // the key is not asked for
+	if l := w.state.List(q); len(l.Keys) != 1 || !slices.Equal(l.Keys[0].Leases, want[1:]) {
+		t.Errorf("when the first has ended: %+v", l.Keys)
+	}
+	w.must(ends+1, checkOf("p", "other", 1))
+	if l := w.state.List(q); len(l.Keys) != 0 {
+		t.Errorf("then %+v", l.Keys)
+	}
+}
+
 // Many keys are listed in bounded slices.
 func TestAListingOfManyKeysIsInSlices(t *testing.T) {
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 9}))

@@ -317,7 +317,7 @@ type SystemAnswer struct {
 	// shard after the other has met every key if it has met every slot.
 	Slots *slot.Set
 	Moved *MoveAnswer // MoveSlot
-	Lease *Leased     // Lease
+	Lease *Leased     // Lease; of a Get, or a change by hand, what holders still have of the keys
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }

@@ -30,7 +30,7 @@ func newLeases(config *Config, decide func(context.Context, []shard.Request) []s
 	}
 	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated}
 	begin, ahead, slept, wall := time.Now(), config.Ahead, config.Slept, config.Now
-	l.Holder = holder.New(holder.Config[*shard.Decision]{Owner: l.ask,
+	l.Holder = holder.New(holder.Config[*shard.Decision]{Process: config.Node[:min(len(config.Node), 32)], Owner: l.ask,
 		Terms: func(name string) (holder.Terms, bool) {
 			if revision := l.revision(); revision != nil {
 				if p, known := revision.Set.Lookup(name); known && p.Lease != nil {

@@ -48,7 +48,11 @@ func (c *adjustCommand) Run(s streams) error {
 	}
 	answer, err := ask(c.remote.as(c.Actor), "adjust "+c.String(), maybeDone, c.limits().Adjust, request)
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.AdjustResponse) error {
-		return printLimits(s, m.Limits, nil)
+		if err := printLimits(s, m.Limits, nil); err != nil {
+			return err
+		}
+		printLeases(s, m.Leases, holdsThen)
+		return nil
 	})
 }
 

@@ -46,7 +46,18 @@ func printKey(s streams, m *stintv1.GetResponse) error {
 		fmt.Fprintf(s.out, "%s/%s of %s has reached its threshold %s; it is silent %s\n", f.Policy, f.Limit, f.Key,
 			thresholdText(f), silentText(f, m.At))
 	}
+	printLeases(s, m.Leases, "")
 	return nil
+}
+
+// holdsThen is what leases mean for a change by hand.
+const holdsThen = ", and may be admitted; from then on the change holds everywhere"
+
+// printLeases says what is leased of a key, if anything is.
+func printLeases(s streams, leases *stintv1.OpenLeases, meaning string) {
+	if leases != nil {
+		fmt.Fprintf(s.out, "%s leased until %s%s\n", plural(leases.Units, "unit"), instant(leases.Until), meaning)
+	}
 }
 
 // describe prints in words the decision that would be made now, and its reason.

@@ -44,8 +44,8 @@ func (*keysListCommand) Help() string {
 
 // Run lists keys.
 func (c *keysListCommand) Run(s streams) error {
-	return c.list(s, "keys", false, "POLICY\tKEY\tOVERRIDE", func(k *stintv1.KeptKey) []any {
-		return []any{k.Policy, k.Key, overrideText(k.Override)}
+	return c.list(s, "keys", &stintv1.ListKeysRequest{}, "POLICY\tKEY\tOVERRIDE", func(k *stintv1.KeptKey) [][]any {
+		return [][]any{{k.Policy, k.Key, overrideText(k.Override)}}
 	})
 }
 
@@ -60,20 +60,47 @@ func (*overrideListCommand) Help() string {
 
 // Run lists the keys with an override.
 func (c *overrideListCommand) Run(s streams) error {
-	return c.list(s, "override list", true, "POLICY\tKEY\tOVERRIDE\tENDS", func(k *stintv1.KeptKey) []any {
-		return []any{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}
+	return c.list(s, "override list", &stintv1.ListKeysRequest{Overrides: true}, "POLICY\tKEY\tOVERRIDE\tENDS", func(k *stintv1.KeptKey) [][]any {
+		return [][]any{{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}}
 	})
 }
 
-// list follows the pages and prints them as one.
-func (l *listing) list(s streams, what string, overrides bool, head string, row func(*stintv1.KeptKey) []any) error {
+type leasesCommand struct{ listing }
+
+// Help implements kong.HelpProvider.
+func (*leasesCommand) Help() string {
+	return "A holder spends what it has leased without asking the owner of the key. A lease counts as used until its holder " +
+		"returns it, or it ends. The list has no order. It is read from a replica, which may be a moment behind.\n\n" +
+		"    stint leases --policy api\n" +
+		"    stint leases -n 0 -o json"
+}
+
+// Run lists the leases.
+func (c *leasesCommand) Run(s streams) error {
+	return c.list(s, "leases", &stintv1.ListKeysRequest{Leases: true}, "POLICY\tKEY\tHOLDER\tUNITS\tUNTIL", func(k *stintv1.KeptKey) (rows [][]any) {
+		for _, l := range k.Leases {
+			rows = append(rows, []any{k.Policy, k.Key, holderText(l.Holder), l.Units, instant(l.EndsAt)})
+		}
+		return rows
+	})
+}
+
+// holderText is the node of a holder, or the name of one outside the cluster.
+func holderText(holder string) string {
+	node, _, _ := strings.Cut(holder, "/")
+	return node
+}
+
+// list follows the pages and prints them as one. request says which keys.
+func (l *listing) list(s streams, what string, request *stintv1.ListKeysRequest, head string, rows func(*stintv1.KeptKey) [][]any) error {
 	if l.Count < 0 {
 		return usagef("%s: --count: is %d", what, l.Count)
 	}
 	all := &stintv1.ListKeysResponse{NextCursor: l.Cursor}
 	for {
-		page, err := l.page(what, &stintv1.ListKeysRequest{Namespace: l.Namespace, Policy: l.Policy, Prefix: l.Prefix,
-			Overrides: overrides, Count: pageOf(l.Count, len(all.Keys)), Cursor: all.NextCursor})
+		request.Namespace, request.Policy, request.Prefix = l.Namespace, l.Policy, l.Prefix
+		request.Count, request.Cursor = pageOf(l.Count, len(all.Keys)), all.NextCursor
+		page, err := l.page(what, request)
 		if err != nil {
 			return err
 		}
@@ -85,7 +112,11 @@ func (l *listing) list(s streams, what string, overrides bool, head string, row 
 	if l.json() {
 		return printJSON(s, all)
 	}
-	if err := printTable(s, head, all.Keys, row); err != nil {
+	var cells [][]any
+	for _, k := range all.Keys {
+		cells = append(cells, rows(k)...)
+	}
+	if err := printTable(s, head, cells, func(row []any) []any { return row }); err != nil {
 		return err
 	}
 	return s.tellMore(all.NextCursor)

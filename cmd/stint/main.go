@@ -47,6 +47,7 @@ type commandLine struct {
 	Adjust   adjustCommand   `cmd:"" group:"keys" help:"Change what a key has used, or block it."`
 	Override overrideCommand `cmd:"" group:"keys" help:"Give one key a tier or quotas of its own; list such keys."`
 	Keys     keysCommand     `cmd:"" group:"keys" help:"List the keys that are kept, show the busiest, forget one."`
+	Leases   leasesCommand   `cmd:"" group:"keys" help:"List who holds leases of which keys."`
 
 	Usage usageCommand `cmd:"" group:"usage" help:"List what the meters of the policies have billed."`
 	Audit auditCommand `cmd:"" group:"usage" help:"List who changed what by hand."`

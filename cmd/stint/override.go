@@ -113,6 +113,10 @@ func (c *overrideSetCommand) delete(s streams) error {
 func (c *overrideSetCommand) printState(s streams) error {
 	answer, err := c.remote.get(c.target.get())
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) error {
-		return printLimits(s, m.Limits, m.At)
+		if err := printLimits(s, m.Limits, m.At); err != nil {
+			return err
+		}
+		printLeases(s, m.Leases, holdsThen)
+		return nil
 	})
 }

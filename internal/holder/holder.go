@@ -18,12 +18,22 @@ const (
 
 // Config connects a Holder to its caller. All functions may be called by any number of goroutines.
 type Config[A any] struct {
+	// Process begins the holder's name, for people; it may be empty, and has at most 32 bytes.
+	Process string
 	// Owner asks the owners of the keys, and returns one answer for each request. It repeats what returns a lease until
 	// ctx ends, as a return may arrive twice.
 	Owner func(ctx context.Context, asks []Ask) []Grant[A]
 	// Terms returns the terms of a policy's leases, and whether it allows any. It must be quick.
 	Terms func(policy string) (Terms, bool)
 	Clock func() Time
+}
+
+// name returns a name that is never used again.
+func (c *Config[A]) name() string {
+	if c.Process == "" {
+		return rand.Text()
+	}
+	return c.Process + "/" + rand.Text()
 }
 
 // Holder is the leases of one process. A lease answers a check of its key and tier while all of these hold:
@@ -51,7 +61,7 @@ type Holder[A any] struct {
 
 // New makes a Holder. The caller must call Close.
 func New[A any](config Config[A]) *Holder[A] {
-	h := &Holder[A]{config: config, name: rand.Text(), seed: maphash.MakeSeed()}
+	h := &Holder[A]{config: config, name: config.name(), seed: maphash.MakeSeed()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	for i := range h.stripes {
 		h.stripes[i].keys = make(map[Name]*key[A])

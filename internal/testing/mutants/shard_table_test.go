@@ -51,7 +51,7 @@ var ofShard = []group{
 	// Leases: what they hold, and what they have spent.
 	{tests("shard", "TestWhatIsLeasedIsNotLeft|TestLeasesTakeTheShareOfWhatIsLeft|TestADeadHolderHasSpentItsLease|"+
 		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestALease.*|TestARevisionKeepsTheTierOfALeasedKey|"+
-		"TestAMovedLease.*|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
+		"TestAMovedLease.*|TestAChangeSaysUntilWhenLeasesLast|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
 		"leased-units-are-left":             swap("&rest", "l"),
 		"leases-take-all-that-is-left":      swap("left-min(left, ch.counter.extras.leased())", "left"),
 		"dead-holder-spent-nothing":         gone,
@@ -63,6 +63,7 @@ var ofShard = []group{
 		"lease-shorter-than-its-margin":     swap("length <= LeaseMargin(length)", "length <= 0"),
 		"blocked-key-is-leased":             swap("c.extras.blockedUntil(now) != 0", "false"),
 		"new-limit-misses-a-lease":          gone,
+		"change-holds-at-once":              instead("_ = h"),
 		"revision-misses-a-lease":           instead("_ = p"),
 		"leased-key-changes-its-tier":       gone,
 		"moved-key-misses-a-lease":          swap("!m.storeLeased(&put)", "true"),

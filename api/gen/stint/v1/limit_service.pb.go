@@ -1943,7 +1943,9 @@ type GetResponse struct {
 	// answering node. A shard without writes looks older than it is. Absent: the answer comes from a commit.
 	StaleBy *durationpb.Duration `protobuf:"bytes,4,opt,name=stale_by,json=staleBy,proto3" json:"stale_by,omitempty"`
 	// The thresholds of these limits that have fired in a window that has not ended: each is silent until then.
-	Fired         []*FiredThreshold `protobuf:"bytes,5,rep,name=fired,proto3" json:"fired,omitempty"`
+	Fired []*FiredThreshold `protobuf:"bytes,5,rep,name=fired,proto3" json:"fired,omitempty"`
+	// What holders have leased of these keys. Absent: nothing.
+	Leases        *OpenLeases `protobuf:"bytes,6,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2013,6 +2015,68 @@ func (x *GetResponse) GetFired() []*FiredThreshold {
 	return nil
 }
 
+func (x *GetResponse) GetLeases() *OpenLeases {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
+// OpenLeases is what holders may admit of keys without asking, as their policies allow.
+type OpenLeases struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Units of all leases. They count as used, whether they are spent or not.
+	Units uint64 `protobuf:"varint,1,opt,name=units,proto3" json:"units,omitempty"`
+	// When the last lease ends, in shard time, if its holder does not return it before. A change by hand holds everywhere from then on.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpenLeases) Reset() {
+	*x = OpenLeases{}
+	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpenLeases) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpenLeases) ProtoMessage() {}
+
+func (x *OpenLeases) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpenLeases.ProtoReflect.Descriptor instead.
+func (*OpenLeases) Descriptor() ([]byte, []int) {
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *OpenLeases) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *OpenLeases) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
 // FiredThreshold is a threshold that a key has reached.
 type FiredThreshold struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2037,7 +2101,7 @@ type FiredThreshold struct {
 
 func (x *FiredThreshold) Reset() {
 	*x = FiredThreshold{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2049,7 +2113,7 @@ func (x *FiredThreshold) String() string {
 func (*FiredThreshold) ProtoMessage() {}
 
 func (x *FiredThreshold) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[23]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2062,7 +2126,7 @@ func (x *FiredThreshold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FiredThreshold.ProtoReflect.Descriptor instead.
 func (*FiredThreshold) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{23}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *FiredThreshold) GetPolicy() string {
@@ -2145,7 +2209,7 @@ type AdjustRequest struct {
 
 func (x *AdjustRequest) Reset() {
 	*x = AdjustRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2157,7 +2221,7 @@ func (x *AdjustRequest) String() string {
 func (*AdjustRequest) ProtoMessage() {}
 
 func (x *AdjustRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[24]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2170,7 +2234,7 @@ func (x *AdjustRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustRequest.ProtoReflect.Descriptor instead.
 func (*AdjustRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{24}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AdjustRequest) GetNamespace() string {
@@ -2317,7 +2381,7 @@ type Reset struct {
 
 func (x *Reset) Reset() {
 	*x = Reset{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2393,7 @@ func (x *Reset) String() string {
 func (*Reset) ProtoMessage() {}
 
 func (x *Reset) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[25]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,7 +2406,7 @@ func (x *Reset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reset.ProtoReflect.Descriptor instead.
 func (*Reset) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{25}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
 }
 
 // Unblock ends a block and a lockout.
@@ -2354,7 +2418,7 @@ type Unblock struct {
 
 func (x *Unblock) Reset() {
 	*x = Unblock{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2430,7 @@ func (x *Unblock) String() string {
 func (*Unblock) ProtoMessage() {}
 
 func (x *Unblock) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[26]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,21 +2443,23 @@ func (x *Unblock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unblock.ProtoReflect.Descriptor instead.
 func (*Unblock) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{26}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{27}
 }
 
 // AdjustResponse is the state after the change.
 type AdjustResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every limit of the policy, in its order.
-	Limits        []*LimitStatus `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	Limits []*LimitStatus `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What holders may still admit of the key, until the change holds everywhere. Absent: it does.
+	Leases        *OpenLeases `protobuf:"bytes,2,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdjustResponse) Reset() {
 	*x = AdjustResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2405,7 +2471,7 @@ func (x *AdjustResponse) String() string {
 func (*AdjustResponse) ProtoMessage() {}
 
 func (x *AdjustResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[27]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2418,12 +2484,19 @@ func (x *AdjustResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdjustResponse.ProtoReflect.Descriptor instead.
 func (*AdjustResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{27}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AdjustResponse) GetLimits() []*LimitStatus {
 	if x != nil {
 		return x.Limits
+	}
+	return nil
+}
+
+func (x *AdjustResponse) GetLeases() *OpenLeases {
+	if x != nil {
+		return x.Leases
 	}
 	return nil
 }
@@ -2456,7 +2529,7 @@ type CorrectUsageRequest struct {
 
 func (x *CorrectUsageRequest) Reset() {
 	*x = CorrectUsageRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2541,7 @@ func (x *CorrectUsageRequest) String() string {
 func (*CorrectUsageRequest) ProtoMessage() {}
 
 func (x *CorrectUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[28]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2554,7 @@ func (x *CorrectUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CorrectUsageRequest.ProtoReflect.Descriptor instead.
 func (*CorrectUsageRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{28}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CorrectUsageRequest) GetNamespace() string {
@@ -2558,7 +2631,7 @@ type CorrectUsageResponse struct {
 
 func (x *CorrectUsageResponse) Reset() {
 	*x = CorrectUsageResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2570,7 +2643,7 @@ func (x *CorrectUsageResponse) String() string {
 func (*CorrectUsageResponse) ProtoMessage() {}
 
 func (x *CorrectUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[29]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2583,7 +2656,7 @@ func (x *CorrectUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CorrectUsageResponse.ProtoReflect.Descriptor instead.
 func (*CorrectUsageResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{29}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CorrectUsageResponse) GetRecord() *UsageRecord {
@@ -2610,7 +2683,7 @@ type ForgetRequest struct {
 
 func (x *ForgetRequest) Reset() {
 	*x = ForgetRequest{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[30]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2622,7 +2695,7 @@ func (x *ForgetRequest) String() string {
 func (*ForgetRequest) ProtoMessage() {}
 
 func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[30]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2635,7 +2708,7 @@ func (x *ForgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetRequest.ProtoReflect.Descriptor instead.
 func (*ForgetRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{30}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ForgetRequest) GetNamespace() string {
@@ -2683,7 +2756,7 @@ type ForgetResponse struct {
 
 func (x *ForgetResponse) Reset() {
 	*x = ForgetResponse{}
-	mi := &file_stint_v1_limit_service_proto_msgTypes[31]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2768,7 @@ func (x *ForgetResponse) String() string {
 func (*ForgetResponse) ProtoMessage() {}
 
 func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_limit_service_proto_msgTypes[31]
+	mi := &file_stint_v1_limit_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2781,7 @@ func (x *ForgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetResponse.ProtoReflect.Descriptor instead.
 func (*ForgetResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{31}
+	return file_stint_v1_limit_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ForgetResponse) GetCounters() uint32 {
@@ -2868,13 +2941,18 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12)\n" +
 	"\aentries\x18\x02 \x03(\v2\x0f.stint.v1.EntryR\aentries\x12\x18\n" +
 	"\aexplain\x18\x03 \x01(\bR\aexplain\x12\x19\n" +
-	"\bstale_ok\x18\x04 \x01(\bR\astaleOk\"\xf0\x01\n" +
+	"\bstale_ok\x18\x04 \x01(\bR\astaleOk\"\x9e\x02\n" +
 	"\vGetResponse\x12-\n" +
 	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\x12 \n" +
 	"\vexplanation\x18\x02 \x01(\tR\vexplanation\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x124\n" +
 	"\bstale_by\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\astaleBy\x12.\n" +
-	"\x05fired\x18\x05 \x03(\v2\x18.stint.v1.FiredThresholdR\x05fired\"\xfa\x01\n" +
+	"\x05fired\x18\x05 \x03(\v2\x18.stint.v1.FiredThresholdR\x05fired\x12,\n" +
+	"\x06leases\x18\x06 \x01(\v2\x14.stint.v1.OpenLeasesR\x06leases\"T\n" +
+	"\n" +
+	"OpenLeases\x12\x14\n" +
+	"\x05units\x18\x01 \x01(\x04R\x05units\x120\n" +
+	"\x05until\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xfa\x01\n" +
 	"\x0eFiredThreshold\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x10\n" +
@@ -2900,9 +2978,10 @@ const file_stint_v1_limit_service_proto_rawDesc = "" +
 	"\x0eidempotency_id\x18\v \x01(\tR\ridempotencyIdB\x04\n" +
 	"\x02op\"\a\n" +
 	"\x05Reset\"\t\n" +
-	"\aUnblock\"?\n" +
+	"\aUnblock\"m\n" +
 	"\x0eAdjustResponse\x12-\n" +
-	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\"\xee\x01\n" +
+	"\x06limits\x18\x01 \x03(\v2\x15.stint.v1.LimitStatusR\x06limits\x12,\n" +
+	"\x06leases\x18\x02 \x01(\v2\x14.stint.v1.OpenLeasesR\x06leases\"\xee\x01\n" +
 	"\x13CorrectUsageRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
@@ -2970,7 +3049,7 @@ func file_stint_v1_limit_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_limit_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_stint_v1_limit_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_stint_v1_limit_service_proto_goTypes = []any{
 	(Mode)(0),                     // 0: stint.v1.Mode
 	(Outcome)(0),                  // 1: stint.v1.Outcome
@@ -2998,24 +3077,25 @@ var file_stint_v1_limit_service_proto_goTypes = []any{
 	(*LeaseResponse)(nil),         // 23: stint.v1.LeaseResponse
 	(*GetRequest)(nil),            // 24: stint.v1.GetRequest
 	(*GetResponse)(nil),           // 25: stint.v1.GetResponse
-	(*FiredThreshold)(nil),        // 26: stint.v1.FiredThreshold
-	(*AdjustRequest)(nil),         // 27: stint.v1.AdjustRequest
-	(*Reset)(nil),                 // 28: stint.v1.Reset
-	(*Unblock)(nil),               // 29: stint.v1.Unblock
-	(*AdjustResponse)(nil),        // 30: stint.v1.AdjustResponse
-	(*CorrectUsageRequest)(nil),   // 31: stint.v1.CorrectUsageRequest
-	(*CorrectUsageResponse)(nil),  // 32: stint.v1.CorrectUsageResponse
-	(*ForgetRequest)(nil),         // 33: stint.v1.ForgetRequest
-	(*ForgetResponse)(nil),        // 34: stint.v1.ForgetResponse
-	nil,                           // 35: stint.v1.Decision.HeadersEntry
-	(*Limit)(nil),                 // 36: stint.v1.Limit
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(OnExpire)(0),                 // 39: stint.v1.OnExpire
-	(*UsageRecord)(nil),           // 40: stint.v1.UsageRecord
+	(*OpenLeases)(nil),            // 26: stint.v1.OpenLeases
+	(*FiredThreshold)(nil),        // 27: stint.v1.FiredThreshold
+	(*AdjustRequest)(nil),         // 28: stint.v1.AdjustRequest
+	(*Reset)(nil),                 // 29: stint.v1.Reset
+	(*Unblock)(nil),               // 30: stint.v1.Unblock
+	(*AdjustResponse)(nil),        // 31: stint.v1.AdjustResponse
+	(*CorrectUsageRequest)(nil),   // 32: stint.v1.CorrectUsageRequest
+	(*CorrectUsageResponse)(nil),  // 33: stint.v1.CorrectUsageResponse
+	(*ForgetRequest)(nil),         // 34: stint.v1.ForgetRequest
+	(*ForgetResponse)(nil),        // 35: stint.v1.ForgetResponse
+	nil,                           // 36: stint.v1.Decision.HeadersEntry
+	(*Limit)(nil),                 // 37: stint.v1.Limit
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(OnExpire)(0),                 // 40: stint.v1.OnExpire
+	(*UsageRecord)(nil),           // 41: stint.v1.UsageRecord
 }
 var file_stint_v1_limit_service_proto_depIdxs = []int32{
-	36, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
+	37, // 0: stint.v1.Entry.limits:type_name -> stint.v1.Limit
 	3,  // 1: stint.v1.CheckRequest.entries:type_name -> stint.v1.Entry
 	0,  // 2: stint.v1.CheckRequest.mode:type_name -> stint.v1.Mode
 	10, // 3: stint.v1.CheckResponse.decision:type_name -> stint.v1.Decision
@@ -3024,19 +3104,19 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	10, // 6: stint.v1.Result.decision:type_name -> stint.v1.Decision
 	9,  // 7: stint.v1.Result.failure:type_name -> stint.v1.Failure
 	12, // 8: stint.v1.Decision.limits:type_name -> stint.v1.LimitStatus
-	37, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
-	38, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
-	35, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
-	38, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
+	38, // 9: stint.v1.Decision.retry_after:type_name -> google.protobuf.Duration
+	39, // 10: stint.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	36, // 11: stint.v1.Decision.headers:type_name -> stint.v1.Decision.HeadersEntry
+	39, // 12: stint.v1.Decision.hold_expires_at:type_name -> google.protobuf.Timestamp
 	11, // 13: stint.v1.Decision.positions:type_name -> stint.v1.Position
 	1,  // 14: stint.v1.Decision.outcome:type_name -> stint.v1.Outcome
-	38, // 15: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
-	38, // 16: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
-	37, // 17: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
-	38, // 18: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
+	39, // 15: stint.v1.LimitStatus.window_start:type_name -> google.protobuf.Timestamp
+	39, // 16: stint.v1.LimitStatus.reset_at:type_name -> google.protobuf.Timestamp
+	38, // 17: stint.v1.LimitStatus.retry_after:type_name -> google.protobuf.Duration
+	39, // 18: stint.v1.LimitStatus.blocked_until:type_name -> google.protobuf.Timestamp
 	4,  // 19: stint.v1.ReserveRequest.check:type_name -> stint.v1.CheckRequest
-	37, // 20: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
-	39, // 21: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
+	38, // 20: stint.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
+	40, // 21: stint.v1.ReserveRequest.on_expire:type_name -> stint.v1.OnExpire
 	10, // 22: stint.v1.ReserveResponse.decision:type_name -> stint.v1.Decision
 	16, // 23: stint.v1.SettleRequest.commit:type_name -> stint.v1.Commit
 	17, // 24: stint.v1.SettleRequest.cancel:type_name -> stint.v1.Cancel
@@ -3044,48 +3124,51 @@ var file_stint_v1_limit_service_proto_depIdxs = []int32{
 	19, // 26: stint.v1.SettleRequest.success:type_name -> stint.v1.Success
 	20, // 27: stint.v1.SettleRequest.failed:type_name -> stint.v1.Failed
 	2,  // 28: stint.v1.Commit.overage:type_name -> stint.v1.Overage
-	37, // 29: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
+	38, // 29: stint.v1.Extend.ttl:type_name -> google.protobuf.Duration
 	10, // 30: stint.v1.SettleResponse.decision:type_name -> stint.v1.Decision
-	37, // 31: stint.v1.LeaseResponse.spend_within:type_name -> google.protobuf.Duration
-	38, // 32: stint.v1.LeaseResponse.ends_at:type_name -> google.protobuf.Timestamp
+	38, // 31: stint.v1.LeaseResponse.spend_within:type_name -> google.protobuf.Duration
+	39, // 32: stint.v1.LeaseResponse.ends_at:type_name -> google.protobuf.Timestamp
 	10, // 33: stint.v1.LeaseResponse.decision:type_name -> stint.v1.Decision
 	3,  // 34: stint.v1.GetRequest.entries:type_name -> stint.v1.Entry
 	12, // 35: stint.v1.GetResponse.limits:type_name -> stint.v1.LimitStatus
-	38, // 36: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
-	37, // 37: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
-	26, // 38: stint.v1.GetResponse.fired:type_name -> stint.v1.FiredThreshold
-	38, // 39: stint.v1.FiredThreshold.window_start:type_name -> google.protobuf.Timestamp
-	38, // 40: stint.v1.FiredThreshold.window_end:type_name -> google.protobuf.Timestamp
-	28, // 41: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
-	38, // 42: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
-	29, // 43: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
-	12, // 44: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
-	40, // 45: stint.v1.CorrectUsageResponse.record:type_name -> stint.v1.UsageRecord
-	4,  // 46: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
-	6,  // 47: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
-	6,  // 48: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
-	13, // 49: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
-	15, // 50: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
-	22, // 51: stint.v1.LimitService.Lease:input_type -> stint.v1.LeaseRequest
-	24, // 52: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
-	27, // 53: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
-	33, // 54: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
-	31, // 55: stint.v1.LimitService.CorrectUsage:input_type -> stint.v1.CorrectUsageRequest
-	5,  // 56: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
-	7,  // 57: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
-	7,  // 58: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
-	14, // 59: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
-	21, // 60: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
-	23, // 61: stint.v1.LimitService.Lease:output_type -> stint.v1.LeaseResponse
-	25, // 62: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
-	30, // 63: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
-	34, // 64: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
-	32, // 65: stint.v1.LimitService.CorrectUsage:output_type -> stint.v1.CorrectUsageResponse
-	56, // [56:66] is the sub-list for method output_type
-	46, // [46:56] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	39, // 36: stint.v1.GetResponse.at:type_name -> google.protobuf.Timestamp
+	38, // 37: stint.v1.GetResponse.stale_by:type_name -> google.protobuf.Duration
+	27, // 38: stint.v1.GetResponse.fired:type_name -> stint.v1.FiredThreshold
+	26, // 39: stint.v1.GetResponse.leases:type_name -> stint.v1.OpenLeases
+	39, // 40: stint.v1.OpenLeases.until:type_name -> google.protobuf.Timestamp
+	39, // 41: stint.v1.FiredThreshold.window_start:type_name -> google.protobuf.Timestamp
+	39, // 42: stint.v1.FiredThreshold.window_end:type_name -> google.protobuf.Timestamp
+	29, // 43: stint.v1.AdjustRequest.reset:type_name -> stint.v1.Reset
+	39, // 44: stint.v1.AdjustRequest.block_until:type_name -> google.protobuf.Timestamp
+	30, // 45: stint.v1.AdjustRequest.unblock:type_name -> stint.v1.Unblock
+	12, // 46: stint.v1.AdjustResponse.limits:type_name -> stint.v1.LimitStatus
+	26, // 47: stint.v1.AdjustResponse.leases:type_name -> stint.v1.OpenLeases
+	41, // 48: stint.v1.CorrectUsageResponse.record:type_name -> stint.v1.UsageRecord
+	4,  // 49: stint.v1.LimitService.Check:input_type -> stint.v1.CheckRequest
+	6,  // 50: stint.v1.LimitService.CheckBatch:input_type -> stint.v1.CheckBatchRequest
+	6,  // 51: stint.v1.LimitService.CheckStream:input_type -> stint.v1.CheckBatchRequest
+	13, // 52: stint.v1.LimitService.Reserve:input_type -> stint.v1.ReserveRequest
+	15, // 53: stint.v1.LimitService.Settle:input_type -> stint.v1.SettleRequest
+	22, // 54: stint.v1.LimitService.Lease:input_type -> stint.v1.LeaseRequest
+	24, // 55: stint.v1.LimitService.Get:input_type -> stint.v1.GetRequest
+	28, // 56: stint.v1.LimitService.Adjust:input_type -> stint.v1.AdjustRequest
+	34, // 57: stint.v1.LimitService.Forget:input_type -> stint.v1.ForgetRequest
+	32, // 58: stint.v1.LimitService.CorrectUsage:input_type -> stint.v1.CorrectUsageRequest
+	5,  // 59: stint.v1.LimitService.Check:output_type -> stint.v1.CheckResponse
+	7,  // 60: stint.v1.LimitService.CheckBatch:output_type -> stint.v1.CheckBatchResponse
+	7,  // 61: stint.v1.LimitService.CheckStream:output_type -> stint.v1.CheckBatchResponse
+	14, // 62: stint.v1.LimitService.Reserve:output_type -> stint.v1.ReserveResponse
+	21, // 63: stint.v1.LimitService.Settle:output_type -> stint.v1.SettleResponse
+	23, // 64: stint.v1.LimitService.Lease:output_type -> stint.v1.LeaseResponse
+	25, // 65: stint.v1.LimitService.Get:output_type -> stint.v1.GetResponse
+	31, // 66: stint.v1.LimitService.Adjust:output_type -> stint.v1.AdjustResponse
+	35, // 67: stint.v1.LimitService.Forget:output_type -> stint.v1.ForgetResponse
+	33, // 68: stint.v1.LimitService.CorrectUsage:output_type -> stint.v1.CorrectUsageResponse
+	59, // [59:69] is the sub-list for method output_type
+	49, // [49:59] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_limit_service_proto_init() }
@@ -3110,7 +3193,7 @@ func file_stint_v1_limit_service_proto_init() {
 		(*SettleRequest_Success)(nil),
 		(*SettleRequest_Failed)(nil),
 	}
-	file_stint_v1_limit_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_stint_v1_limit_service_proto_msgTypes[25].OneofWrappers = []any{
 		(*AdjustRequest_Reset_)(nil),
 		(*AdjustRequest_SetUsed)(nil),
 		(*AdjustRequest_AddUsed)(nil),
@@ -3123,7 +3206,7 @@ func file_stint_v1_limit_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_limit_service_proto_rawDesc), len(file_stint_v1_limit_service_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   33,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1344,7 +1344,9 @@ type ListKeysRequest struct {
 	// next_cursor is the end.
 	Count uint32 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
 	// next_cursor of the answer before. Absent: the beginning.
-	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Only keys of which a holder has a lease.
+	Leases        bool `protobuf:"varint,7,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1421,6 +1423,13 @@ func (x *ListKeysRequest) GetCursor() string {
 	return ""
 }
 
+func (x *ListKeysRequest) GetLeases() bool {
+	if x != nil {
+		return x.Leases
+	}
+	return false
+}
+
 // ListKeysResponse lists keys.
 type ListKeysResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1484,7 +1493,9 @@ type KeptKey struct {
 	// The counted thing.
 	Key string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	// The key's override. Absent: it has none.
-	Override      *Override `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	Override *Override `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	// Its leases, in the order of their ends.
+	Leases        []*HeldLease `protobuf:"bytes,4,rep,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1540,6 +1551,77 @@ func (x *KeptKey) GetOverride() *Override {
 	return nil
 }
 
+func (x *KeptKey) GetLeases() []*HeldLease {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
+}
+
+// HeldLease is a lease that a holder may spend.
+type HeldLease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A node, as its id, "/" and text that is drawn when it starts; or what a holder outside the cluster calls itself.
+	Holder string `protobuf:"bytes,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	// Units of the lease, spent or not.
+	Units uint64 `protobuf:"varint,2,opt,name=units,proto3" json:"units,omitempty"`
+	// When it ends, in shard time, if the holder does not return it before.
+	EndsAt        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=ends_at,json=endsAt,proto3" json:"ends_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldLease) Reset() {
+	*x = HeldLease{}
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldLease) ProtoMessage() {}
+
+func (x *HeldLease) ProtoReflect() protoreflect.Message {
+	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldLease.ProtoReflect.Descriptor instead.
+func (*HeldLease) Descriptor() ([]byte, []int) {
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *HeldLease) GetHolder() string {
+	if x != nil {
+		return x.Holder
+	}
+	return ""
+}
+
+func (x *HeldLease) GetUnits() uint64 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *HeldLease) GetEndsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndsAt
+	}
+	return nil
+}
+
 // Override is what one key has in the place of its policy's numbers.
 type Override struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1555,7 +1637,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1649,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[15]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1662,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{15}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Override) GetTier() string {
@@ -1637,7 +1719,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1731,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[16]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1744,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{16}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AuditRecord) GetAt() *timestamppb.Timestamp {
@@ -1764,7 +1846,7 @@ type ListUsageRequest struct {
 
 func (x *ListUsageRequest) Reset() {
 	*x = ListUsageRequest{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1858,7 @@ func (x *ListUsageRequest) String() string {
 func (*ListUsageRequest) ProtoMessage() {}
 
 func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[17]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1871,7 @@ func (x *ListUsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageRequest.ProtoReflect.Descriptor instead.
 func (*ListUsageRequest) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{17}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListUsageRequest) GetNamespace() string {
@@ -1853,7 +1935,7 @@ type ListUsageResponse struct {
 
 func (x *ListUsageResponse) Reset() {
 	*x = ListUsageResponse{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[18]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1865,7 +1947,7 @@ func (x *ListUsageResponse) String() string {
 func (*ListUsageResponse) ProtoMessage() {}
 
 func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[18]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1878,7 +1960,7 @@ func (x *ListUsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsageResponse.ProtoReflect.Descriptor instead.
 func (*ListUsageResponse) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{18}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUsageResponse) GetRecords() []*UsageRecord {
@@ -1922,7 +2004,7 @@ type UnreadableUsage struct {
 
 func (x *UnreadableUsage) Reset() {
 	*x = UnreadableUsage{}
-	mi := &file_stint_v1_observe_service_proto_msgTypes[19]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2016,7 @@ func (x *UnreadableUsage) String() string {
 func (*UnreadableUsage) ProtoMessage() {}
 
 func (x *UnreadableUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_stint_v1_observe_service_proto_msgTypes[19]
+	mi := &file_stint_v1_observe_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2029,7 @@ func (x *UnreadableUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadableUsage.ProtoReflect.Descriptor instead.
 func (*UnreadableUsage) Descriptor() ([]byte, []int) {
-	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{19}
+	return file_stint_v1_observe_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *UnreadableUsage) GetPolicy() string {
@@ -2071,22 +2153,28 @@ const file_stint_v1_observe_service_proto_rawDesc = "" +
 	"\rAuditResponse\x12/\n" +
 	"\arecords\x18\x01 \x03(\v2\x15.stint.v1.AuditRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xab\x01\n" +
+	"nextCursor\"\xc3\x01\n" +
 	"\x0fListKeysRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x16\n" +
 	"\x06prefix\x18\x03 \x01(\tR\x06prefix\x12\x1c\n" +
 	"\toverrides\x18\x04 \x01(\bR\toverrides\x12\x14\n" +
 	"\x05count\x18\x05 \x01(\rR\x05count\x12\x16\n" +
-	"\x06cursor\x18\x06 \x01(\tR\x06cursor\"Z\n" +
+	"\x06cursor\x18\x06 \x01(\tR\x06cursor\x12\x16\n" +
+	"\x06leases\x18\a \x01(\bR\x06leases\"Z\n" +
 	"\x10ListKeysResponse\x12%\n" +
 	"\x04keys\x18\x01 \x03(\v2\x11.stint.v1.KeptKeyR\x04keys\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"c\n" +
+	"nextCursor\"\x90\x01\n" +
 	"\aKeptKey\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12.\n" +
-	"\boverride\x18\x03 \x01(\v2\x12.stint.v1.OverrideR\boverride\"\xe1\x01\n" +
+	"\boverride\x18\x03 \x01(\v2\x12.stint.v1.OverrideR\boverride\x12+\n" +
+	"\x06leases\x18\x04 \x03(\v2\x13.stint.v1.HeldLeaseR\x06leases\"n\n" +
+	"\tHeldLease\x12\x16\n" +
+	"\x06holder\x18\x01 \x01(\tR\x06holder\x12\x14\n" +
+	"\x05units\x18\x02 \x01(\x04R\x05units\x123\n" +
+	"\aends_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x06endsAt\"\xe1\x01\n" +
 	"\bOverride\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x126\n" +
 	"\x06limits\x18\x02 \x03(\v2\x1e.stint.v1.Override.LimitsEntryR\x06limits\x129\n" +
@@ -2161,7 +2249,7 @@ func file_stint_v1_observe_service_proto_rawDescGZIP() []byte {
 }
 
 var file_stint_v1_observe_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_stint_v1_observe_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_stint_v1_observe_service_proto_goTypes = []any{
 	(TopOrder)(0),                 // 0: stint.v1.TopOrder
 	(EventKind)(0),                // 1: stint.v1.EventKind
@@ -2180,66 +2268,69 @@ var file_stint_v1_observe_service_proto_goTypes = []any{
 	(*ListKeysRequest)(nil),       // 14: stint.v1.ListKeysRequest
 	(*ListKeysResponse)(nil),      // 15: stint.v1.ListKeysResponse
 	(*KeptKey)(nil),               // 16: stint.v1.KeptKey
-	(*Override)(nil),              // 17: stint.v1.Override
-	(*AuditRecord)(nil),           // 18: stint.v1.AuditRecord
-	(*ListUsageRequest)(nil),      // 19: stint.v1.ListUsageRequest
-	(*ListUsageResponse)(nil),     // 20: stint.v1.ListUsageResponse
-	(*UnreadableUsage)(nil),       // 21: stint.v1.UnreadableUsage
-	nil,                           // 22: stint.v1.Override.LimitsEntry
-	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*FiredThreshold)(nil),        // 25: stint.v1.FiredThreshold
-	(*Position)(nil),              // 26: stint.v1.Position
-	(*UsageRecord)(nil),           // 27: stint.v1.UsageRecord
-	(*TierLimit)(nil),             // 28: stint.v1.TierLimit
+	(*HeldLease)(nil),             // 17: stint.v1.HeldLease
+	(*Override)(nil),              // 18: stint.v1.Override
+	(*AuditRecord)(nil),           // 19: stint.v1.AuditRecord
+	(*ListUsageRequest)(nil),      // 20: stint.v1.ListUsageRequest
+	(*ListUsageResponse)(nil),     // 21: stint.v1.ListUsageResponse
+	(*UnreadableUsage)(nil),       // 22: stint.v1.UnreadableUsage
+	nil,                           // 23: stint.v1.Override.LimitsEntry
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*FiredThreshold)(nil),        // 26: stint.v1.FiredThreshold
+	(*Position)(nil),              // 27: stint.v1.Position
+	(*UsageRecord)(nil),           // 28: stint.v1.UsageRecord
+	(*TierLimit)(nil),             // 29: stint.v1.TierLimit
 }
 var file_stint_v1_observe_service_proto_depIdxs = []int32{
 	0,  // 0: stint.v1.TopRequest.order:type_name -> stint.v1.TopOrder
-	23, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
+	24, // 1: stint.v1.TopRequest.window:type_name -> google.protobuf.Duration
 	6,  // 2: stint.v1.TopResponse.keys:type_name -> stint.v1.TopKey
 	5,  // 3: stint.v1.TopResponse.policies:type_name -> stint.v1.TopPolicy
 	4,  // 4: stint.v1.TopResponse.traffic:type_name -> stint.v1.Traffic
-	24, // 5: stint.v1.Traffic.start:type_name -> google.protobuf.Timestamp
-	23, // 6: stint.v1.Traffic.p99:type_name -> google.protobuf.Duration
-	24, // 7: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
+	25, // 5: stint.v1.Traffic.start:type_name -> google.protobuf.Timestamp
+	24, // 6: stint.v1.Traffic.p99:type_name -> google.protobuf.Duration
+	25, // 7: stint.v1.TopPolicy.since:type_name -> google.protobuf.Timestamp
 	1,  // 8: stint.v1.WatchRequest.kinds:type_name -> stint.v1.EventKind
 	1,  // 9: stint.v1.Event.kind:type_name -> stint.v1.EventKind
-	24, // 10: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
-	25, // 11: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
+	25, // 10: stint.v1.Event.at:type_name -> google.protobuf.Timestamp
+	26, // 11: stint.v1.Event.threshold:type_name -> stint.v1.FiredThreshold
 	9,  // 12: stint.v1.Event.lockout:type_name -> stint.v1.BegunLockout
-	18, // 13: stint.v1.Event.change:type_name -> stint.v1.AuditRecord
+	19, // 13: stint.v1.Event.change:type_name -> stint.v1.AuditRecord
 	10, // 14: stint.v1.Event.decision:type_name -> stint.v1.WatchedDecision
-	24, // 15: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
-	23, // 16: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
-	26, // 17: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
-	23, // 18: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
+	25, // 15: stint.v1.BegunLockout.blocked_until:type_name -> google.protobuf.Timestamp
+	24, // 16: stint.v1.WatchedDecision.retry_after:type_name -> google.protobuf.Duration
+	27, // 17: stint.v1.WatchedDecision.position:type_name -> stint.v1.Position
+	24, // 18: stint.v1.WatchedDecision.duration:type_name -> google.protobuf.Duration
 	11, // 19: stint.v1.WatchedDecision.others:type_name -> stint.v1.WatchedEntry
-	18, // 20: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
+	19, // 20: stint.v1.AuditResponse.records:type_name -> stint.v1.AuditRecord
 	16, // 21: stint.v1.ListKeysResponse.keys:type_name -> stint.v1.KeptKey
-	17, // 22: stint.v1.KeptKey.override:type_name -> stint.v1.Override
-	22, // 23: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
-	24, // 24: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
-	24, // 25: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
-	26, // 26: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
-	27, // 27: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
-	24, // 28: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
-	21, // 29: stint.v1.ListUsageResponse.unreadable:type_name -> stint.v1.UnreadableUsage
-	28, // 30: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	2,  // 31: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
-	12, // 32: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
-	14, // 33: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
-	19, // 34: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
-	7,  // 35: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
-	3,  // 36: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
-	13, // 37: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
-	15, // 38: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
-	20, // 39: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
-	8,  // 40: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
-	36, // [36:41] is the sub-list for method output_type
-	31, // [31:36] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	18, // 22: stint.v1.KeptKey.override:type_name -> stint.v1.Override
+	17, // 23: stint.v1.KeptKey.leases:type_name -> stint.v1.HeldLease
+	25, // 24: stint.v1.HeldLease.ends_at:type_name -> google.protobuf.Timestamp
+	23, // 25: stint.v1.Override.limits:type_name -> stint.v1.Override.LimitsEntry
+	25, // 26: stint.v1.Override.expires_at:type_name -> google.protobuf.Timestamp
+	25, // 27: stint.v1.AuditRecord.at:type_name -> google.protobuf.Timestamp
+	27, // 28: stint.v1.AuditRecord.position:type_name -> stint.v1.Position
+	28, // 29: stint.v1.ListUsageResponse.records:type_name -> stint.v1.UsageRecord
+	25, // 30: stint.v1.ListUsageResponse.complete_through:type_name -> google.protobuf.Timestamp
+	22, // 31: stint.v1.ListUsageResponse.unreadable:type_name -> stint.v1.UnreadableUsage
+	29, // 32: stint.v1.Override.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	2,  // 33: stint.v1.ObserveService.Top:input_type -> stint.v1.TopRequest
+	12, // 34: stint.v1.ObserveService.Audit:input_type -> stint.v1.AuditRequest
+	14, // 35: stint.v1.ObserveService.ListKeys:input_type -> stint.v1.ListKeysRequest
+	20, // 36: stint.v1.ObserveService.ListUsage:input_type -> stint.v1.ListUsageRequest
+	7,  // 37: stint.v1.ObserveService.Watch:input_type -> stint.v1.WatchRequest
+	3,  // 38: stint.v1.ObserveService.Top:output_type -> stint.v1.TopResponse
+	13, // 39: stint.v1.ObserveService.Audit:output_type -> stint.v1.AuditResponse
+	15, // 40: stint.v1.ObserveService.ListKeys:output_type -> stint.v1.ListKeysResponse
+	21, // 41: stint.v1.ObserveService.ListUsage:output_type -> stint.v1.ListUsageResponse
+	8,  // 42: stint.v1.ObserveService.Watch:output_type -> stint.v1.Event
+	38, // [38:43] is the sub-list for method output_type
+	33, // [33:38] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_observe_service_proto_init() }
@@ -2257,7 +2348,7 @@ func file_stint_v1_observe_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stint_v1_observe_service_proto_rawDesc), len(file_stint_v1_observe_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

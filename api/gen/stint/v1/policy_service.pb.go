@@ -537,7 +537,9 @@ func (x *PutOverrideRequest) GetIdempotencyId() string {
 
 // PutOverrideResponse confirms that the override is in force.
 type PutOverrideResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What holders may still admit of the key by its former numbers, until the override holds everywhere. Absent: it does.
+	Leases        *OpenLeases `protobuf:"bytes,1,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -570,6 +572,13 @@ func (x *PutOverrideResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use PutOverrideResponse.ProtoReflect.Descriptor instead.
 func (*PutOverrideResponse) Descriptor() ([]byte, []int) {
 	return file_stint_v1_policy_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PutOverrideResponse) GetLeases() *OpenLeases {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
 }
 
 // DeleteOverrideRequest removes the override of one key.
@@ -658,7 +667,9 @@ func (x *DeleteOverrideRequest) GetIdempotencyId() string {
 type DeleteOverrideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The key had an override before.
-	Deleted       bool `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Deleted bool `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// What holders may still admit of the key by the override, until its end holds everywhere. Absent: it does.
+	Leases        *OpenLeases `protobuf:"bytes,2,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -698,6 +709,13 @@ func (x *DeleteOverrideResponse) GetDeleted() bool {
 		return x.Deleted
 	}
 	return false
+}
+
+func (x *DeleteOverrideResponse) GetLeases() *OpenLeases {
+	if x != nil {
+		return x.Leases
+	}
+	return nil
 }
 
 // PolicyHistoryRequest asks for all versions that are remembered.
@@ -971,7 +989,7 @@ var File_stint_v1_policy_service_proto protoreflect.FileDescriptor
 
 const file_stint_v1_policy_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstint/v1/policy_service.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15stint/v1/policy.proto\"\xe9\x01\n" +
+	"\x1dstint/v1/policy_service.proto\x12\bstint.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cstint/v1/limit_service.proto\x1a\x15stint/v1/policy.proto\"\xe9\x01\n" +
 	"\fApplyRequest\x12,\n" +
 	"\bpolicies\x18\x01 \x03(\v2\x10.stint.v1.PolicyR\bpolicies\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x17\n" +
@@ -1013,16 +1031,18 @@ const file_stint_v1_policy_service_proto_rawDesc = "" +
 	"\x0eidempotency_id\x18\b \x01(\tR\ridempotencyId\x1aN\n" +
 	"\vLimitsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
-	"\x05value\x18\x02 \x01(\v2\x13.stint.v1.TierLimitR\x05value:\x028\x01\"\x15\n" +
-	"\x13PutOverrideResponse\"\x9a\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x13.stint.v1.TierLimitR\x05value:\x028\x01\"C\n" +
+	"\x13PutOverrideResponse\x12,\n" +
+	"\x06leases\x18\x01 \x01(\v2\x14.stint.v1.OpenLeasesR\x06leases\"\x9a\x01\n" +
 	"\x15DeleteOverrideRequest\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x16\n" +
 	"\x06policy\x18\x02 \x01(\tR\x06policy\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x12\n" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12%\n" +
-	"\x0eidempotency_id\x18\x05 \x01(\tR\ridempotencyId\"2\n" +
+	"\x0eidempotency_id\x18\x05 \x01(\tR\ridempotencyId\"`\n" +
 	"\x16DeleteOverrideResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\bR\adeleted\"\x16\n" +
+	"\adeleted\x18\x01 \x01(\bR\adeleted\x12,\n" +
+	"\x06leases\x18\x02 \x01(\v2\x14.stint.v1.OpenLeasesR\x06leases\"\x16\n" +
 	"\x14PolicyHistoryRequest\"L\n" +
 	"\x15PolicyHistoryResponse\x123\n" +
 	"\bversions\x18\x01 \x03(\v2\x17.stint.v1.PolicyVersionR\bversions\"\x93\x01\n" +
@@ -1078,7 +1098,8 @@ var file_stint_v1_policy_service_proto_goTypes = []any{
 	nil,                              // 15: stint.v1.PutOverrideRequest.LimitsEntry
 	(*Policy)(nil),                   // 16: stint.v1.Policy
 	(*timestamppb.Timestamp)(nil),    // 17: google.protobuf.Timestamp
-	(*TierLimit)(nil),                // 18: stint.v1.TierLimit
+	(*OpenLeases)(nil),               // 18: stint.v1.OpenLeases
+	(*TierLimit)(nil),                // 19: stint.v1.TierLimit
 }
 var file_stint_v1_policy_service_proto_depIdxs = []int32{
 	16, // 0: stint.v1.ApplyRequest.policies:type_name -> stint.v1.Policy
@@ -1089,27 +1110,29 @@ var file_stint_v1_policy_service_proto_depIdxs = []int32{
 	16, // 5: stint.v1.ListPoliciesResponse.policies:type_name -> stint.v1.Policy
 	15, // 6: stint.v1.PutOverrideRequest.limits:type_name -> stint.v1.PutOverrideRequest.LimitsEntry
 	17, // 7: stint.v1.PutOverrideRequest.expires_at:type_name -> google.protobuf.Timestamp
-	12, // 8: stint.v1.PolicyHistoryResponse.versions:type_name -> stint.v1.PolicyVersion
-	17, // 9: stint.v1.PolicyVersion.at:type_name -> google.protobuf.Timestamp
-	16, // 10: stint.v1.GetPolicyVersionResponse.policies:type_name -> stint.v1.Policy
-	18, // 11: stint.v1.PutOverrideRequest.LimitsEntry.value:type_name -> stint.v1.TierLimit
-	0,  // 12: stint.v1.PolicyService.Apply:input_type -> stint.v1.ApplyRequest
-	10, // 13: stint.v1.PolicyService.History:input_type -> stint.v1.PolicyHistoryRequest
-	13, // 14: stint.v1.PolicyService.GetVersion:input_type -> stint.v1.GetPolicyVersionRequest
-	4,  // 15: stint.v1.PolicyService.List:input_type -> stint.v1.ListPoliciesRequest
-	6,  // 16: stint.v1.PolicyService.PutOverride:input_type -> stint.v1.PutOverrideRequest
-	8,  // 17: stint.v1.PolicyService.DeleteOverride:input_type -> stint.v1.DeleteOverrideRequest
-	1,  // 18: stint.v1.PolicyService.Apply:output_type -> stint.v1.ApplyResponse
-	11, // 19: stint.v1.PolicyService.History:output_type -> stint.v1.PolicyHistoryResponse
-	14, // 20: stint.v1.PolicyService.GetVersion:output_type -> stint.v1.GetPolicyVersionResponse
-	5,  // 21: stint.v1.PolicyService.List:output_type -> stint.v1.ListPoliciesResponse
-	7,  // 22: stint.v1.PolicyService.PutOverride:output_type -> stint.v1.PutOverrideResponse
-	9,  // 23: stint.v1.PolicyService.DeleteOverride:output_type -> stint.v1.DeleteOverrideResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	18, // 8: stint.v1.PutOverrideResponse.leases:type_name -> stint.v1.OpenLeases
+	18, // 9: stint.v1.DeleteOverrideResponse.leases:type_name -> stint.v1.OpenLeases
+	12, // 10: stint.v1.PolicyHistoryResponse.versions:type_name -> stint.v1.PolicyVersion
+	17, // 11: stint.v1.PolicyVersion.at:type_name -> google.protobuf.Timestamp
+	16, // 12: stint.v1.GetPolicyVersionResponse.policies:type_name -> stint.v1.Policy
+	19, // 13: stint.v1.PutOverrideRequest.LimitsEntry.value:type_name -> stint.v1.TierLimit
+	0,  // 14: stint.v1.PolicyService.Apply:input_type -> stint.v1.ApplyRequest
+	10, // 15: stint.v1.PolicyService.History:input_type -> stint.v1.PolicyHistoryRequest
+	13, // 16: stint.v1.PolicyService.GetVersion:input_type -> stint.v1.GetPolicyVersionRequest
+	4,  // 17: stint.v1.PolicyService.List:input_type -> stint.v1.ListPoliciesRequest
+	6,  // 18: stint.v1.PolicyService.PutOverride:input_type -> stint.v1.PutOverrideRequest
+	8,  // 19: stint.v1.PolicyService.DeleteOverride:input_type -> stint.v1.DeleteOverrideRequest
+	1,  // 20: stint.v1.PolicyService.Apply:output_type -> stint.v1.ApplyResponse
+	11, // 21: stint.v1.PolicyService.History:output_type -> stint.v1.PolicyHistoryResponse
+	14, // 22: stint.v1.PolicyService.GetVersion:output_type -> stint.v1.GetPolicyVersionResponse
+	5,  // 23: stint.v1.PolicyService.List:output_type -> stint.v1.ListPoliciesResponse
+	7,  // 24: stint.v1.PolicyService.PutOverride:output_type -> stint.v1.PutOverrideResponse
+	9,  // 25: stint.v1.PolicyService.DeleteOverride:output_type -> stint.v1.DeleteOverrideResponse
+	20, // [20:26] is the sub-list for method output_type
+	14, // [14:20] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_stint_v1_policy_service_proto_init() }
@@ -1117,6 +1140,7 @@ func file_stint_v1_policy_service_proto_init() {
 	if File_stint_v1_policy_service_proto != nil {
 		return
 	}
+	file_stint_v1_limit_service_proto_init()
 	file_stint_v1_policy_proto_init()
 	file_stint_v1_policy_service_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
