@@ -113,7 +113,7 @@ func New(c Config) (*Client, error) {
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.goroutines.Go(client.keepOwners)
 	if c.Leases {
-		client.leases = newLeases(client, holder.MachineClock)
+		client.leases = newLeases(client, holder.MachineClock())
 	}
 	return client, nil
 }

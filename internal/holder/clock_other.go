@@ -6,8 +6,5 @@ import "time"
 
 var began = time.Now()
 
-// MachineClock is the machine's clocks. Where the first one stops while the machine sleeps, the wall clock alone ends
-// leases then.
-func MachineClock() Time {
-	return Time{time.Since(began), time.Duration(time.Now().UnixNano())}
-}
+// readBoot reads a clock that may stop while the machine sleeps. The wall clock alone ends leases then.
+func readBoot() time.Duration { return time.Since(began) }

@@ -156,24 +156,13 @@ func TestLeasesAreOfAFixedNumberOfKeys(t *testing.T) {
 	})
 }
 
-// Both clocks of the machine run, and none backwards.
-func TestMachineClock(t *testing.T) {
-	first, last := MachineClock(), Time{}
-	for last.Boot <= first.Boot || last.Wall <= first.Wall {
-		last = MachineClock()
-	}
-	if wall := time.Now().UnixNano() - int64(last.Wall); wall < 0 || first.Boot <= 0 {
-		t.Errorf("%+v, then %+v", first, last)
-	}
-}
-
 // Any number of goroutines spend one lease.
 func BenchmarkOneHotKey(b *testing.B) {
 	h := New(Config[*int]{
 		Owner: func(_ context.Context, asks []Ask) []Grant[*int] {
 			return []Grant[*int]{{Units: 1 << 40, Within: time.Second, Answer: new(int)}}
 		},
-		Terms: func(string) (Terms, bool) { return Terms{Units: 1 << 40, For: 2 * time.Second}, true }, Clock: MachineClock})
+		Terms: func(string) (Terms, bool) { return Terms{Units: 1 << 40, For: 2 * time.Second}, true }, Clock: MachineClock()})
 	defer h.Close()
 	name := named("k")
 	b.RunParallel(func(pb *testing.PB) {

@@ -2,8 +2,10 @@ package mutants
 
 var ofOthers = []group{
 	{tests("client", "TestAChangeByHandEndsTheLease"), edits{"client-lease-survives-a-change": gone}},
-	{tests("client", "TestOnlyAPlainCheckIsAnsweredInMemory"), edits{"client-leases-an-id": without(` || r.IdempotencyId != ""`)}},
-	{tests("client", "TestALeaseAnswersInMemory"), edits{"closed-client-keeps-its-leases": gone}},
+	{tests("client", "TestOnlyAPlainCheckIsAnsweredInMemory"), edits{
+		"client-leases-an-id":            without(` || r.IdempotencyId != ""`),
+		"closed-client-keeps-its-leases": gone,
+	}},
 	{tests("internal/edge/connlimit", "TestStrangersPushOutEachOther"), edits{
 		"proven-client-pushed-out": never,
 		"strangers-fill-a-port":    always,
