@@ -135,6 +135,12 @@ export class Stint {
   get(entries: Entry | Entry[], options?: GetOptions): Promise<LimitStatus[]>
   /** Resets or unblocks a key by hand; kept in the audit log. */
   adjust(key: { policy: string; key: string; limit?: string; note?: string }, action: 'reset' | 'unblock', options?: CountingOptions): Promise<LimitStatus[]>
+  /** Gives one key a tier or quotas of its own, by the name of the limit, in place of an override that it has. Kept in the audit log. */
+  putOverride(override: { policy: string; key: string; tier?: string; limits?: Record<string, { quota?: number; refill?: number; rate?: number }>; expiresAt?: Date; note?: string }, options?: CountingOptions): Promise<void>
+  /** Removes the override of one key. Whether there was one. */
+  deleteOverride(key: { policy: string; key: string; note?: string }, options?: CountingOptions): Promise<boolean>
+  /** Ends everything that the cluster keeps of one key, under all policies of its namespace. bills: those too; without it a key that has any is not forgotten. */
+  forget(key: { key: string; note?: string; bills?: boolean }, options?: CallOptions): Promise<void>
 }
 
 /** Why there is no decision. It is never a denial. */

@@ -66,10 +66,32 @@ export class Stint {
   // adjust resets a key by one policy. It is kept in the audit log, and needs a token that may adjust.
   async adjust({ policy, key, limit = '', note = '' }, action, options = {}) {
     if (action !== 'reset' && action !== 'unblock') throw invalid('action', 'must be reset or unblock')
-    entriesOf({ policy, key })
-    const request = { namespace: options.namespace ?? this.#namespace, policy, key, limit, note, [action]: {}, idempotencyId: idOf(options) }
+    const request = { ...this.#changeOf(policy, key, note, options), limit, [action]: {} }
     const answer = await this.#call('LimitService/Adjust', request, request.idempotencyId !== '', options)
     return (answer.limits ?? []).map(limitOf)
+  }
+
+  // putOverride gives one key a tier or quotas of its own, in place of an override that it has.
+  async putOverride({ policy, key, tier = '', limits = {}, expiresAt = undefined, note = '' }, options = {}) {
+    const request = { ...this.#changeOf(policy, key, note, options), tier, limits }
+    if (expiresAt !== undefined) request.expiresAt = expiresAt.toISOString()
+    await this.#call('PolicyService/PutOverride', request, request.idempotencyId !== '', options)
+  }
+
+  // deleteOverride removes the override of one key, and says whether there was one.
+  async deleteOverride({ policy, key, note = '' }, options = {}) {
+    const request = this.#changeOf(policy, key, note, options)
+    return (await this.#call('PolicyService/DeleteOverride', request, request.idempotencyId !== '', options)).deleted === true
+  }
+
+  // forget ends everything that the cluster keeps of one key. It may be called again: if it fails, a part may have been ended.
+  async forget({ key, note = '', bills = false }, options = {}) {
+    await this.#call('LimitService/Forget', { namespace: options.namespace ?? this.#namespace, key, note, bills }, true, options)
+  }
+
+  #changeOf(policy, key, note, options) {
+    entriesOf({ policy, key })
+    return { namespace: options.namespace ?? this.#namespace, policy, key, note, idempotencyId: idOf(options) }
   }
 
   #checkOf(entries, options) {

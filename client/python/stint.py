@@ -11,6 +11,7 @@ README.md is the manual.
 
 import asyncio
 import base64
+import contextlib
 import datetime
 import hashlib
 import http.client
@@ -27,7 +28,7 @@ import time
 import urllib.parse
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 __all__ = ["ASGILimit", "Decision", "LimitStatus", "Stint", "StintError", "WSGILimit", "client_ip", "safe_key"]
 __version__ = "0.2.0"
@@ -195,6 +196,60 @@ class Stint:
         """Returns the state of keys and changes nothing."""
         request = {"namespace": self._in(namespace), "entries": _entries(entries), "staleOk": stale_ok}
         return [_limit(limit) for limit in self._call("LimitService/Get", request, True, timeout).get("limits", [])]
+
+    @contextlib.contextmanager
+    def attempt(self, entries: Entries, *, done: str = "commit", raised: str = "cancel", **options: Any) -> Iterator[Decision]:
+        """Takes units for a block of code, and settles them by its end: done if it ends, raised if it raises. For a login:
+        done="success", raised="failed". The block looks at the decision first: a denied one has nothing to settle. options: those
+        of reserve."""
+        decision = self.reserve(entries, **options)
+        try:
+            yield decision
+        except BaseException:
+            if decision.allowed:
+                with contextlib.suppress(StintError):  # the policy's on_expire settles it, and the caller wants what was raised
+                    self.settle(decision, raised)
+            raise
+        if decision.allowed:
+            self.settle(decision, done)
+
+    def adjust(self, policy: str, key: str, action: str, *, limit: str = "", note: str = "", timeout: Optional[float] = None,
+               namespace: Optional[str] = None) -> List[LimitStatus]:
+        """Resets or unblocks a key by one policy, or by one of its limits. action: reset or unblock. It is kept in the audit log,
+        and needs a token that may adjust."""
+        if action not in ("reset", "unblock"):
+            raise StintError("invalid_argument", "action: must be reset or unblock")
+        request = {**self._changed(policy, key, note, namespace), "limit": limit, action: {}}
+        return [_limit(limit) for limit in self._call("LimitService/Adjust", request, True, timeout).get("limits", [])]
+
+    def put_override(self, policy: str, key: str, *, tier: str = "", limits: Optional[Dict[str, Dict[str, int]]] = None,
+                     expires_at: Optional[datetime.datetime] = None, note: str = "", timeout: Optional[float] = None,
+                     namespace: Optional[str] = None) -> None:
+        """Gives one key a tier or quotas of its own, as in limits={"hour": {"quota": 500}}, in place of an override that it has.
+        expires_at: an instant with a time zone; None: never."""
+        request = {**self._changed(policy, key, note, namespace), "tier": tier, "limits": limits or {}}
+        if expires_at is not None:
+            if expires_at.tzinfo is None:
+                raise StintError("invalid_argument", "expires_at: has no time zone")
+            request["expiresAt"] = expires_at.isoformat()
+        self._call("PolicyService/PutOverride", request, True, timeout)
+
+    def delete_override(self, policy: str, key: str, *, note: str = "", timeout: Optional[float] = None,
+                        namespace: Optional[str] = None) -> bool:
+        """Removes the override of one key, and reports whether there was one."""
+        request = self._changed(policy, key, note, namespace)
+        return self._call("PolicyService/DeleteOverride", request, True, timeout).get("deleted") is True
+
+    def forget(self, key: str, *, note: str = "", bills: bool = False, timeout: Optional[float] = None,
+               namespace: Optional[str] = None) -> None:
+        """Ends everything that the cluster keeps of one key, under all policies of its namespace. bills: those too; without it a key
+        that has any is not forgotten. It may be called again: if it fails, a part may have been ended."""
+        request = {"namespace": self._in(namespace), "key": key, "note": note, "bills": bills}
+        self._call("LimitService/Forget", request, True, timeout)
+
+    def _changed(self, policy: str, key: str, note: str, namespace: Optional[str]) -> Dict[str, Any]:
+        entry = _entries({"policy": policy, "key": key})[0]
+        return {**entry, "namespace": self._in(namespace), "note": note, "idempotencyId": str(uuid.uuid4())}
 
     def ready(self, timeout: Optional[float] = None) -> bool:
         """Reports whether a node can serve. It never raises."""

@@ -146,6 +146,19 @@ test('a hold is settled once; a decision is given back once', async () => {
   assert.equal(await used('many', 'refund'), 4)
 })
 
+test('overrides, and what is forgotten', async () => {
+  const key = { policy: 'five', key: 'js acme' }
+  await limits.putOverride({ ...key, limits: { ever: { quota: 7 } }, expiresAt: new Date('2999-01-01T00:00:00Z'), note: 'by a test' })
+  assert.equal((await limits.check({ ...key, cost: 7 })).allowed, true)
+  assert.equal((await limits.get(key))[0].quota, 7)
+  assert.deepEqual([await limits.deleteOverride(key), await limits.deleteOverride(key)], [true, false])
+  assert.deepEqual([(await limits.get(key))[0].quota, await used('five', 'js acme')], [5, 7])
+  await limits.forget({ key: 'js acme', note: 'by a test' })
+  assert.equal(await used('five', 'js acme'), 0)
+  await assert.rejects(limits.putOverride({ policy: 'nope', key: 'k', tier: 'large' }), (e) => e.code === 'not_found')
+  await assert.rejects(limits.putOverride({ policy: 'five', key: '' }), /key/)
+})
+
 test('a reservation whose answer got lost is repeated and holds once', async (t) => {
   const lossy = await proxy(t, url, () => 'drop')
   const hold = await firstAt([lossy.url, url]).reserve({ policy: 'many', key: 'reserve lost' })

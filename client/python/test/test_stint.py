@@ -1,4 +1,5 @@
 import asyncio
+import datetime
 import hashlib
 import http.client
 import io
@@ -154,6 +155,50 @@ class Client(Case):
         limits.settle(d, "commit", actual_cost=[4])
         self.assertEqual(used("many", "py refund"), 4)
         self.fails(limits.settle, d, "cancel", actual_cost=[1])
+
+    def test_an_attempt_is_settled_by_the_end_of_its_block(self):
+        login = {"policy": "login", "key": "py eve"}
+        for _ in range(3):
+            with self.assertRaises(PermissionError):
+                with limits.attempt(login, done="success", raised="failed") as attempt:
+                    self.assertTrue(attempt.allowed)
+                    raise PermissionError("a wrong password")
+        with limits.attempt(login, done="success", raised="failed") as attempt:
+            self.assertFalse(attempt.allowed)  # three failures in a row
+        self.assertEqual([limit.allowed for limit in limits.adjust("login", "py eve", "unblock", note="by a test")], [True])
+        with limits.attempt({"policy": "many", "key": "py job", "cost": 5}):
+            pass
+        with self.assertRaises(KeyboardInterrupt):
+            with limits.attempt({"policy": "many", "key": "py job", "cost": 7}):
+                raise KeyboardInterrupt
+        self.assertEqual(used("many", "py job"), 5)
+        self.assertIn("action", str(self.fails(limits.adjust, "login", "py eve", "set")))
+
+    def test_what_the_block_raises_is_not_lost_with_its_settlement(self):
+        hold = {"decision": {"allowed": True, "holdId": "h1"}}
+        gone = self.proxy(lambda n: (200, json.dumps(hold).encode()) if n == 1 else (500, json.dumps(UNDECIDED).encode()))
+        with self.assertRaises(PermissionError):
+            with self.client([gone.url]).attempt({"policy": "login", "key": "k"}):
+                raise PermissionError("a wrong password")
+        self.assertEqual(len(gone.seen), 2)
+        seen = self.proxy(lambda n: (200, json.dumps(hold).encode()) if n == 1 else (500, json.dumps(UNDECIDED).encode()))
+        with self.assertRaises(StintError):
+            with self.client([seen.url]).attempt({"policy": "login", "key": "k"}):
+                pass
+
+    def test_overrides_and_what_is_forgotten(self):
+        entry = {"policy": "five", "key": "py acme"}
+        limits.put_override("five", "py acme", limits={"ever": {"quota": 7}}, note="by a test",
+                            expires_at=datetime.datetime(2999, 1, 1, tzinfo=datetime.timezone.utc))
+        self.assertEqual(limits.check({**entry, "cost": 7}).allowed, True)
+        self.assertEqual(limits.get(entry)[0].quota, 7)
+        self.assertEqual([limits.delete_override("five", "py acme") for _ in range(2)], [True, False])
+        self.assertEqual((limits.get(entry)[0].quota, used("five", "py acme")), (5, 7))
+        limits.forget("py acme", note="by a test")
+        self.assertEqual(used("five", "py acme"), 0)
+        self.assertEqual(self.fails(limits.put_override, "nope", "k", tier="large").code, "not_found")
+        self.assertIn("time zone", str(self.fails(limits.put_override, "five", "k", expires_at=datetime.datetime(2999, 1, 1))))
+        self.assertIn("key", str(self.fails(limits.put_override, "five", "")))
 
     def test_64_threads_get_exactly_5_of_5(self):
         with ThreadPoolExecutor(64) as pool:
