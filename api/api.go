@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/grpchealth"
@@ -31,7 +32,7 @@ type Decider interface {
 }
 
 // Config is the API's dependencies. All fields are required except Top, Shards, Stale, Sealer, NewestSealer,
-// KeySources, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel.
+// KeySources, Document, Upstream, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel.
 type Config struct {
 	Decider Decider
 	// Keys returns the hasher of a namespace's keys.
@@ -68,6 +69,11 @@ type Config struct {
 	// NewestSealer fetches the cluster's newest secrets and returns their sealer. It is called for ids that name a
 	// secret unknown to Sealer. nil makes such ids unavailable.
 	NewestSealer func(context.Context) (*shard.Sealer, error)
+	// Document returns the newest known version of a document that edges may have, or ok = false. nil admits no edge.
+	Document func(name string) (newest shard.Document, ok bool)
+	// Upstream reaches the nodes of a cluster, whose edge this API is: they answer what is about more than the use of a
+	// key, and a host in the address of a request means nothing. nil: this API is a node's.
+	Upstream http.RoundTripper
 	// TestClock moves the server's clock, in tests only; nil disables the call.
 	TestClock TestClock
 	Ready     func() error // returns nil if the node can serve every shard, else the reason
@@ -126,6 +132,7 @@ type API struct {
 	draining chan struct{} // closed when the streams must end
 	drain    sync.Once
 	readers  sync.WaitGroup // one for each open reader of a stream
+	edges    atomic.Int64   // that are connected
 }
 
 // New makes the API, which may be used concurrently.
@@ -148,13 +155,15 @@ func New(c Config) *API {
 	limits.register(d)
 	envoyService{limits}.register(d)
 	streams{limits: limits, gate: g, draining: a.draining, readers: &a.readers}.register(d)
-	policyService{&c}.register(d)
-	observeService{&c}.register(d)
+	others := d.passing(c.Upstream)
+	policyService{&c}.register(others)
+	observeService{&c}.register(others)
 	watchService{Config: &c, gate: g, draining: a.draining, open: &watching{}}.register(d)
-	clusterService{cluster: c.Cluster}.register(d)
-	tokenService{tokens: c.Tokens}.register(d)
-	secretService{secrets: c.Secrets}.register(d)
-	sinkService{&c}.register(d)
+	edgeService{limits, g, a.draining, &a.readers, &a.edges}.register(d)
+	clusterService{cluster: c.Cluster}.register(others)
+	tokenService{tokens: c.Tokens}.register(others)
+	secretService{secrets: c.Secrets}.register(others)
+	sinkService{&c}.register(others)
 	logLevel{level: c.LogLevel, logger: c.Logger}.register(d)
 	if c.TestClock != nil {
 		testClockService{c.TestClock}.register(d)
@@ -212,6 +221,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.http.ServeHT
 
 // Local serves the socket in the data directory. Every caller there may do everything.
 func (a *API) Local() http.Handler { return a.local }
+
+// Edges returns how many edges are connected. It may be called concurrently.
+func (a *API) Edges() int { return int(a.edges.Load()) }
 
 // PrepareGates prepares the gates of the policies in force, so that the keys that verify their tokens are loaded before
 // the first request; otherwise the first request loads them. It may be called concurrently.

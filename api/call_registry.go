@@ -19,12 +19,22 @@ type registry struct {
 	gate     *gatekeeper
 	mux      *http.ServeMux
 	services map[string]*grpc.ServiceDesc // by name, without a leading slash
+	// upstream answers procedures registered through this copy; nil if this API does.
+	upstream *http.Client
 }
 
 // handle registers a procedure or path that requires permission for an operation.
 func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
 	d.gate.ops[path] = op
 	d.mux.Handle(path, handler)
+}
+
+// passing returns the registry for procedures that an edge leaves to the nodes of its cluster.
+func (d registry) passing(upstream http.RoundTripper) *registry {
+	if upstream != nil {
+		d.upstream = &http.Client{Transport: upstream}
+	}
+	return &d
 }
 
 // change registers a procedure that changes something. Its handler gets the caller's name for the audit log.
@@ -43,6 +53,9 @@ func change[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure str
 // operation is about keys, the handler checks each of them.
 func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
+	if d.upstream != nil {
+		answer = passOn[Req, Res, P](d.upstream, procedure)
+	}
 	everyCall(d, op, procedure, func(ctx context.Context, c *call[Req, P]) (*Res, error) { return admitted(ctx, c, answer) },
 		options...)
 }

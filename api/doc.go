@@ -82,6 +82,14 @@
 // extAuthzService answers envoy.service.auth.v3: it translates what Envoy reports into a question at a gate (package
 // api/gates), and the gate's answer back. It never answers with an error, either.
 //
+// # Edges
+//
+// An edge is a process with this API and no replica. A node admits its connections at EdgePath, by a token for the
+// operation "edge": what comes over one is requests in the frames of package hop, which edgeService checks by the
+// token's grants, decides and seals ids for, and documents (Config.Document). At the edge (Config.Upstream) the Decider
+// sends those requests, and each procedure that is about more than the use of a key is passed on to a node, with the
+// caller's token (passOn).
+//
 // # Watching
 //
 // Each decision, through any entry point and on the Redis port, becomes one event (package internal/observe/decisions).

@@ -73,6 +73,9 @@ func failureOf(err error) *stintv1.Failure {
 
 // codedError returns the error of a whole call.
 func codedError(err error) *connect.Error {
+	if passed, ok := errors.AsType[*connect.Error](err); ok {
+		return passed // of the node that has answered in an edge's place
+	}
 	coded := connect.NewError(codeOf(err), errors.New(told(err)))
 	addDetail(coded, failureOf(err))
 	if coded.Code() == connect.CodeUnavailable {

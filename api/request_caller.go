@@ -20,7 +20,7 @@ const actorHeader = "Stint-Actor"
 // call.
 func callerOf(ctx context.Context) (string, error) {
 	x := exchangeOf(ctx)
-	named, remote := x.named(ctx), x.remote
+	named, remote := x.value(ctx, actorHeader), x.remote
 	proven := callerIn(ctx).Name()
 	if proven != "" && named != "" {
 		named = proven + " for " + named
@@ -42,13 +42,12 @@ func callerOf(ctx context.Context) (string, error) {
 	return named, nil
 }
 
-// named returns the actor header of a call. A call has a header of net/http or, on grpc-go's port, metadata in its
-// context.
-func (x *exchange) named(ctx context.Context) string {
+// value returns a header of a call, which has those of net/http or, on grpc-go's port, metadata in its context.
+func (x *exchange) value(ctx context.Context, name string) string {
 	if x.header != nil {
-		return x.header.Get(actorHeader)
+		return x.header.Get(name)
 	}
-	if values := metadata.ValueFromIncomingContext(ctx, actorHeader); len(values) > 0 {
+	if values := metadata.ValueFromIncomingContext(ctx, name); len(values) > 0 {
 		return values[0]
 	}
 	return ""

@@ -19,6 +19,9 @@ func (s clusterService) backup(ctx context.Context, c *backupCall, send func(*st
 	if err := c.problem(); err != nil {
 		return err
 	}
+	if s.cluster == nil {
+		return errNoCluster
+	}
 	id, err := shardNamed(c.message.Shard)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 //
 // A block "text" says what is printed last, but for instants and durations; "json" as in recipes.
 var pages = []string{"README.md", "docs/start.md", "docs/api.md", "docs/redis.md", "docs/cluster.md", "docs/operations.md",
-	"docs/security.md", "examples/README.md"}
+	"docs/security.md", "docs/edge.md", "examples/README.md"}
 
 // TestPages types the commands of each page in a copy of the repository as a clone would have it.
 func TestPages(t *testing.T) {

@@ -120,7 +120,7 @@ func (n *Node) assembleAdmins() {
 
 func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hints = gossip.NewHints(placement.MaxShards)
-	n.hop = hop.New(n.peers.dialHop)
+	n.hop = hop.New(hop.Near, n.peers.dialHop)
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = routing.New(routing.Config{
 		Node: n.id,
@@ -142,6 +142,7 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	})
 	n.metrics.Denials(n.router.DenialsKept)
 	n.metrics.Leases(n.router.LeasesHeld)
+	n.metrics.Edges(n.ports.edges)
 	n.metrics.Stopped(n.replicas.stopped)
 }
 

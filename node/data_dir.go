@@ -71,8 +71,11 @@ func (d *dataDir) cluster() string {
 	return d.stores.Identity().Cluster
 }
 
-// keep writes a record down.
+// keep writes a record down. An edge has no directory, and keeps nothing.
 func (d *dataDir) keep(name string, record any) error {
+	if d == nil {
+		return nil
+	}
 	return diskError(d.stores.PutRecord(name, record))
 }
 

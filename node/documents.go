@@ -164,6 +164,23 @@ func (d *documents) newer(than map[string]uint64) (newer []placement.NamedDocume
 	return newer, false
 }
 
+// ofEdges returns the newest known version of a shared document that edges may have. What seals ids and hashes keys is
+// for nodes alone.
+func (d *documents) ofEdges(name string) (newest shard.Document, ok bool) {
+	for _, one := range d.shared {
+		if known := one.copy(); known.Name == name && forEdges(one) {
+			return known.Document, true
+		}
+	}
+	return shard.Document{}, false
+}
+
+// forEdges reports whether edges may have a shared document: the policies, the table and the tokens.
+func forEdges(one sharedDocument) bool {
+	name := one.copy().Name
+	return name != placement.SecretsDocument && name != placement.LevelsDocument //mutant:secrets-for-edges
+}
+
 // learn takes those that are newer than the known ones, and reports whether all could be learned.
 func (d *documents) learn(newer []placement.NamedDocument) bool {
 	learned := true

@@ -253,6 +253,7 @@ func (n *Node) serve() {
 		Revision:       n.view.revision,
 		Sealer:         n.view.sealer,
 		NewestSealer:   n.secretAdmin.newestSealer,
+		Document:       n.documents.ofEdges,
 		Secrets:        n.secretAdmin,
 		Sinks:          n.sinkAdmin,
 		KeySources:     n.dispatcher.poster.Transport(),

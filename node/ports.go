@@ -113,6 +113,14 @@ func (p *ports) rulesChanged() {
 	}
 }
 
+// edges is how many edges are connected.
+func (p *ports) edges() int {
+	if served := p.served.Load(); served != nil {
+		return served.Edges()
+	}
+	return 0
+}
+
 // servesAPI reports whether the API is served.
 func (p *ports) servesAPI() bool { return p.server != nil }
 

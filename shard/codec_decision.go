@@ -106,7 +106,7 @@ func (c *MessageCodec) rarities(d *Decision) decisionRarities {
 	return decisionRarities{hold: d.HoldExpires != 0, audit: len(d.Audit()) > 0, verdict: d.Operation != nil && !c.inLeg,
 		tallied: d.Tallied != nil, age: d.Age != 0, forgot: d.Forgot() != (Forgot{}), fired: len(d.Fired()) > 0,
 		page: d.System != nil && (d.System.Usage != nil || d.System.Events != nil || d.System.Changed != nil ||
-			d.System.Moved != nil || d.System.Slots != nil || d.System.Lease != nil)}
+			d.System.Moved != nil || d.System.Slots != nil || d.System.Lease != nil || d.System.Sealed != "")}
 }
 
 func (c *MessageCodec) rarely(d *Decision) {
@@ -139,9 +139,9 @@ func (c *MessageCodec) rarely(d *Decision) {
 }
 
 func (s *SystemAnswer) pages(c *MessageCodec) {
-	usage, events, changed, moved, slots, lease := s.Usage != nil, s.Events != nil, s.Changed != nil, s.Moved != nil,
-		s.Slots != nil, s.Lease != nil
-	c.Flags(&usage, &events, &changed, &moved, &slots, &lease)
+	usage, events, changed, moved, slots, lease, sealed := s.Usage != nil, s.Events != nil, s.Changed != nil,
+		s.Moved != nil, s.Slots != nil, s.Lease != nil, s.Sealed != ""
+	c.Flags(&usage, &events, &changed, &moved, &slots, &lease, &sealed)
 	codec.Optional(&c.Codec, usage, &s.Usage, func(p *UsagePage) { p.code(c) })
 	codec.Optional(&c.Codec, events, &s.Events, func(p *EventsPage) { p.code(c) })
 	codec.Optional(&c.Codec, changed, &s.Changed, func(x *EventsChanged) { x.code(c) })
@@ -152,6 +152,9 @@ func (s *SystemAnswer) pages(c *MessageCodec) {
 		}
 	})
 	codec.Optional(&c.Codec, lease, &s.Lease, func(l *Leased) { l.code(c) })
+	if sealed {
+		c.Text(&s.Sealed)
+	}
 }
 
 // leastStatus is the minimum size of a status in bytes.

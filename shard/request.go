@@ -318,6 +318,9 @@ type SystemAnswer struct {
 	Slots *slot.Set
 	Moved *MoveAnswer // MoveSlot
 	Lease *Leased     // Lease; of a Get, or a change by hand, what holders still have of the keys
+	// Sealed is the id of what an edge's request has taken, which the node has sealed that the edge asked: an edge has no
+	// secret.
+	Sealed string
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold
 }
@@ -344,6 +347,9 @@ func (d *Decision) Document() Document { return d.answer().Document }
 
 // Fired returns the thresholds that Get has found, and nil for all other operations.
 func (d *Decision) Fired() []FiredThreshold { return d.answer().Fired }
+
+// Sealed returns the id that a node has sealed for an edge, and "" for all other decisions.
+func (d *Decision) Sealed() string { return d.answer().Sealed }
 
 // Audit returns the answer to ReadAudit, newest first, and nil for all other operations.
 func (d *Decision) Audit() []AuditRecord { return d.answer().Audit }

@@ -19,14 +19,28 @@ const MaxHops = 2
 const (
 	beatEvery   = 500 * time.Millisecond
 	maxMissed   = 4 // beats: a connection that is silent for 2 s is given up
-	dialWithin  = time.Second
 	redialAfter = 100 * time.Millisecond
+)
+
+// Pace is how a Hop uses its connections.
+type Pace struct {
+	DialWithin time.Duration // bounds the making of a connection
+	// Flights bounds the flights of a shard that are in progress on a connection.
+	Flights int
+}
+
+// The paces. Near is that of nodes beside each other: while one flight is decided, another one travels. Far is that of a
+// wide area, where a call that waited for a flight would wait for a round trip.
+var (
+	Near = Pace{DialWithin: time.Second, Flights: 2}
+	Far  = Pace{DialWithin: 5 * time.Second, Flights: 64}
 )
 
 // Hop forwards requests to the nodes that own them. There is one connection to each node. All calls that wait when it
 // becomes writable go into one frame, so frames grow with the load and no call waits for a timer. All methods may be
 // called concurrently.
 type Hop struct {
+	pace       Pace
 	dial       func(ctx context.Context, node string) (net.Conn, error)
 	closing    context.Context
 	close      context.CancelFunc
@@ -39,8 +53,8 @@ type Hop struct {
 }
 
 // New creates a Hop over the connections that dial makes (peer.Port.DialHop). Close must be called.
-func New(dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
-	h := &Hop{dial: dial, links: make(map[string]*link)}
+func New(pace Pace, dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
+	h := &Hop{pace: pace, dial: dial, links: make(map[string]*link)}
 	h.closing, h.close = context.WithCancel(context.Background())
 	return h
 }
@@ -98,7 +112,7 @@ func (h *Hop) link(node string) *link {
 	if l := h.links[node]; l != nil && !l.isOver() {
 		return l
 	}
-	l := newLink(node, &h.sent)
+	l := newLink(node, h.pace, &h.sent)
 	if h.closed {
 		l.end(errHopClosed)
 		return l

@@ -39,7 +39,7 @@ func newWire(t *testing.T, handler Handler) *wire {
 	w := &wire{failed: make(chan error, 16), far: make(chan net.Conn, 16)}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	w.Hop = New(func(context.Context, string) (net.Conn, error) {
+	w.Hop = New(Near, func(context.Context, string) (net.Conn, error) {
 		w.dials.Add(1)
 		near, far := net.Pipe()
 		w.far <- far
@@ -243,7 +243,7 @@ func TestCallersThatGiveUpMakeRoom(t *testing.T) {
 func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		h := New(func(context.Context, string) (net.Conn, error) { return near, nil })
+		h := New(Near, func(context.Context, string) (net.Conn, error) { return near, nil })
 		defer h.Close()
 		var callers sync.WaitGroup
 		submit := func(what string, want shard.Code) {
@@ -265,7 +265,7 @@ func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 func TestANodeThatCannotBeReachedIsDialedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
-		h := New(func(context.Context, string) (net.Conn, error) {
+		h := New(Near, func(context.Context, string) (net.Conn, error) {
 			dials++
 			return nil, fmt.Errorf("cluster: dialing n2: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
 		})
@@ -299,7 +299,7 @@ func TestASilentNodeIsGivenUpAndAnIdleOneIsNot(t *testing.T) {
 		}
 
 		near, far := net.Pipe()
-		h := New(func(context.Context, string) (net.Conn, error) { return near, nil })
+		h := New(Near, func(context.Context, string) (net.Conn, error) { return near, nil })
 		defer h.Close()
 		var listener sync.WaitGroup
 		listener.Go(func() {
@@ -575,7 +575,7 @@ func loopback(t testing.TB, handler Handler) (h *Hop, frames *atomic.Int64) {
 		}
 	})
 	frames = new(atomic.Int64)
-	h = New(func(ctx context.Context, _ string) (net.Conn, error) {
+	h = New(Near, func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
 		if err != nil {
 			return nil, err
@@ -704,7 +704,7 @@ func check(keys ...string) shard.Request {
 
 // Calls sent after a goodbye are never begun, without any report: so nothing is sent after it.
 func TestNothingLeavesAfterAGoodbye(t *testing.T) {
-	l := newLink("n2", new(counts))
+	l := newLink("n2", Near, new(counts))
 	begun, sent, queued := newCall(), newCall(), newCall()
 	for _, c := range []*call{begun, sent, queued} {
 		if err := l.enqueue(c); err != nil {

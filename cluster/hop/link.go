@@ -28,20 +28,19 @@ type call struct {
 	done     chan struct{} // closed when results are complete
 }
 
-// flight is the set of calls for one shard that left in one frame. While flightsMost flights of a shard are in
-// progress, further calls wait and accumulate: the owner decides one batch at a time, so calls sent earlier would only
-// wait there, in more and smaller frames. A shard that does not answer delays only its own calls.
+// flight is the set of calls for one shard that left in one frame. While as many flights of a shard are
+// in progress as the pace allows, further calls wait and accumulate: the owner decides one batch at a time, so calls
+// sent earlier would only wait there, in more and smaller frames. A shard that does not answer delays only its own calls.
 type flight struct {
 	shard shard.ID
 	left  int // calls without an answer
 }
 
-const flightsMost = 2
-
 // link is one connection to a node, from the first call that needs it until it breaks. A broken link is never reused.
 // The run goroutine dials and writes, a second one reads, and a third closes the connection when the link ends.
 type link struct {
 	node  string
+	pace  Pace
 	sent  *counts
 	began time.Time
 	wake  chan struct{} // calls are queued
@@ -57,8 +56,8 @@ type link struct {
 	tried   time.Time        // when it ended; when it was dialed, if it ended in good order
 }
 
-func newLink(node string, sent *counts) *link {
-	return &link{node: node, sent: sent, began: time.Now(), wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
+func newLink(node string, pace Pace, sent *counts) *link {
+	return &link{node: node, pace: pace, sent: sent, began: time.Now(), wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
 		waiting: make(map[uint64]*call), flights: make(map[shard.ID]int)}
 }
 
@@ -179,7 +178,7 @@ func (l *link) endLocked(why error) {
 
 // run dials and serves the link until it ends.
 func (l *link) run(closing context.Context, dial func(context.Context, string) (net.Conn, error)) {
-	ctx, cancel := context.WithTimeout(closing, dialWithin)
+	ctx, cancel := context.WithTimeout(closing, l.pace.DialWithin)
 	plain, err := dial(ctx, l.node)
 	cancel()
 	if err != nil {
@@ -216,7 +215,7 @@ func (l *link) gather(frame []byte) []byte {
 			l.finish(c, errTooLate)
 			continue
 		}
-		if leaving[c.shard] == nil && l.flights[c.shard] >= flightsMost {
+		if leaving[c.shard] == nil && l.flights[c.shard] >= l.pace.Flights {
 			kept = append(kept, c)
 			continue
 		}

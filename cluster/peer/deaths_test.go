@@ -62,7 +62,7 @@ func newWitness(t *testing.T) *witness {
 		t.Fatal(err)
 	}
 	w.asks(t, placement.Question{Life: "one"})
-	w.hops = hop.New(w.other.DialHop)
+	w.hops = hop.New(hop.Near, w.other.DialHop)
 	t.Cleanup(w.hops.Close)
 	wantAllowed(t, "forwarded", w.hops.Submit(t.Context(), "n1", 0, 1, oneCheck))
 	time.Sleep(2 * diesAfter)

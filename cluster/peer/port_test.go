@@ -230,7 +230,7 @@ func TestThePortWorksWithoutSockets(t *testing.T) {
 		n1 := openPort(t, known, "n1", newMemory().use, func(c *Config) { c.Dial = m.dial })
 		b := n2.Stream(0, "n2/0/2")
 		talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
-		h := hop.New(n1.DialHop)
+		h := hop.New(hop.Near, n1.DialHop)
 		wantAllowed(t, "forwarded", h.Submit(t.Context(), "n2", 0, 1, oneCheck))
 		h.Close()
 	})
@@ -296,7 +296,7 @@ func TestForwardedRequestsAreFinishedWhileRaftStreamsGoOn(t *testing.T) {
 		n2 := openPort(t, known, "n2", m.use, func(c *Config) { c.Decide = allowAfter(release) })
 		n1 := openPort(t, known, "n1", newMemory().use, func(c *Config) { c.Dial = m.dial })
 		a, b := n1.Stream(1, "n1/1/1"), n2.Stream(1, "n2/1/2")
-		h := hop.New(n1.DialHop)
+		h := hop.New(hop.Near, n1.DialHop)
 		defer h.Close()
 		var others sync.WaitGroup
 		others.Go(func() {

@@ -106,7 +106,7 @@ func TestPeersProveWhoTheyAre(t *testing.T) {
 	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *Config) { c.Addr = "0.0.0.0:0" })
 	b := n2.Stream(0, "n2/0/2")
 	talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
-	h := hop.New(n1.DialHop)
+	h := hop.New(hop.Near, n1.DialHop)
 	defer h.Close()
 	wantAllowed(t, "forwarded", h.Submit(t.Context(), "n2", 0, 1, oneCheck))
 	conn, err := n1.DialHop(t.Context(), "n2")

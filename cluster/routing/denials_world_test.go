@@ -109,7 +109,7 @@ func newShoreWire(w *shore) shoreWire {
 		return w.nodes[0].Forwarded(ctx, hops, id, requests)
 	}
 	var nodes sync.WaitGroup
-	hop := hop.New(func(context.Context, string) (net.Conn, error) {
+	hop := hop.New(hop.Near, func(context.Context, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		nodes.Go(func() { hop.Serve(context.Background(), far, owner) })
 		return near, nil

@@ -51,6 +51,9 @@ type Config struct {
 	// Repeated receives each answer that is given here without asking the owner, with its request: a denial that is
 	// repeated, or an admission from a lease. It must keep neither. nil disables it.
 	Repeated func(*shard.Request, *shard.Decision)
+	// Whole means that the other nodes find the shards of a request themselves, and coordinate it where these are
+	// several: this process is an edge, and its Places, whatever the shard, are nodes that it may ask.
+	Whole bool
 	// Ahead returns how far a test has moved shard time ahead of the machine's clock; it must not shrink. nil means 0.
 	Ahead func() time.Duration
 	// Slept returns how long the machine has been asleep so far, which time.Since may not count. nil means never.
@@ -219,7 +222,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 	if err != nil {
 		return shard.RefuseAll(len(requests), err)
 	}
-	if id, one := together(requests, slots, shards); one {
+	if id, one := r.together(requests, slots, shards); one {
 		return r.deliver(ctx, r.routeTo(id), requests)
 	}
 	if len(requests) == 1 {
@@ -227,7 +230,7 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 	}
 	results := make([]shard.Result, len(requests))
 	var group sync.WaitGroup
-	places, across := split(requests, slots, shards)
+	places, across := r.split(requests, slots, shards)
 	for id, places := range places {
 		if len(places) > 0 {
 			group.Go(func() {
@@ -259,9 +262,9 @@ func (r *Router) LeasesHeld() int { return r.leases.held() }
 func (r *Router) DenialsKept() int { return r.denials.size() }
 
 // together reports whether all requests live on one shard, and returns that shard.
-func together(requests []shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
+func (r *Router) together(requests []shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
 	for i := range requests {
-		at, single := shardOf(&requests[i], slots, shards)
+		at, single := r.shardOf(&requests[i], slots, shards)
 		if !single || i > 0 && at != id {
 			return 0, false
 		}
@@ -272,11 +275,11 @@ func together(requests []shard.Request, slots *slot.Map, shards uint32) (id shar
 
 // split sorts the indexes of requests by shard. The indexes of requests that no single shard can decide are returned in
 // across.
-func split(requests []shard.Request, slots *slot.Map, shards uint32) (places [][]int, across []int) {
+func (r *Router) split(requests []shard.Request, slots *slot.Map, shards uint32) (places [][]int, across []int) {
 	places = make([][]int, shards)
 	fair := len(requests)/int(shards) + len(requests)/8 + 1 // with slack: keys are spread almost evenly
 	for i := range requests {
-		if id, one := shardOf(&requests[i], slots, shards); one {
+		if id, one := r.shardOf(&requests[i], slots, shards); one {
 			if places[id] == nil {
 				places[id] = make([]int, 0, fair)
 			}
@@ -311,6 +314,14 @@ func atPlaces(requests []shard.Request, places []int, results []shard.Result, de
 	for i, result := range decide(mine) {
 		results[places[i]] = result
 	}
+}
+
+// shardOf returns the shard of a request; of one that another node takes as a whole, that of its first key.
+func (r *Router) shardOf(request *shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
+	if r.config.Whole && len(request.Entries) > 0 {
+		return shard.Of(slots, request.Namespace, request.Entries[0].Key), true
+	}
+	return shardOf(request, slots, shards)
 }
 
 // shardOf returns the shard of a request. It returns false if its entries live on several shards, or if it names a

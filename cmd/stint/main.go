@@ -30,6 +30,7 @@ func forgetEmptyVariables() {
 // commandLine has one field for each command. Help lists them in the order of the fields, by group.
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" group:"serve" help:"Run a node."`
+	Edge    edgeCommand    `cmd:"" group:"serve" help:"Run an edge: the ports of a node, for a cluster elsewhere."`
 	Status  statusCommand  `cmd:"" group:"serve" help:"Show nodes, shards and what is wrong. Exit code 1: not healthy."`
 	Doctor  doctorCommand  `cmd:"" group:"serve" help:"Look for what is wrong, and say what to do."`
 	Shards  shardsCommand  `cmd:"" group:"serve" help:"Show which shards have the keys, and have more or fewer share them."`

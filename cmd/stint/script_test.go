@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 //
 //	exits CODE stint ARGS...   runs a command that must end with this exit code
 //	serve ARGS...              starts a server on free ports, waits until it is ready, and sets STINT_ADDR and HOSTPORT
+//	edge ARGS...               starts an edge beside the server, waits until it is ready, and sets EDGE
 //	log REGEXP                 looks for a line in the server's log so far; ! log: there must be none
 //	halfcall                   begins a call to the server and does not finish it
 //	remember NAME              sets a variable to the output of the last command
@@ -71,7 +72,7 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition %s", name)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serve, "log": log, "halfcall": halfCall, "signal": signalServer,
+			"exits": exits, "serve": serve, "edge": edge, "log": log, "halfcall": halfCall, "signal": signalServer,
 			"remember": func(ts *testscript.TestScript, _ bool, args []string) {
 				ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 			},
@@ -125,9 +126,22 @@ type serverKey struct{}
 var readyLine = regexp.MustCompile(`^stint is ready at (https?://\S+)`)
 
 func serve(ts *testscript.TestScript, _ bool, args []string) {
+	started, url := startReady(ts, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0", "--gossip-addr", "127.0.0.1:0"}, args...)...)
+	ts.Setenv("STINT_ADDR", url)
+	ts.Setenv("HOSTPORT", address(ts))
+	*ts.Value(serverKey{}).(*server) = started
+}
+
+func edge(ts *testscript.TestScript, _ bool, args []string) {
+	_, url := startReady(ts, append([]string{"edge", "--api-addr", "127.0.0.1:0"}, args...)...)
+	ts.Setenv("EDGE", url)
+}
+
+// startReady starts a command that serves, waits until it says that it is ready, and returns its address.
+func startReady(ts *testscript.TestScript, args ...string) (started server, url string) {
 	path, err := exec.LookPath("stint")
 	ts.Check(err)
-	process := exec.Command(path, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0", "--gossip-addr", "127.0.0.1:0"}, args...)...)
+	process := exec.Command(path, args...)
 	logFile, err := os.CreateTemp(ts.MkAbs("."), "log-")
 	ts.Check(err)
 	defer logFile.Close()
@@ -149,9 +163,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	if ready == nil {
 		ts.Fatalf("the server said %q (%v) where its ready line should be", line, err)
 	}
-	ts.Setenv("STINT_ADDR", ready[1])
-	ts.Setenv("HOSTPORT", address(ts))
-	*ts.Value(serverKey{}).(*server) = server{process, logFile.Name()}
+	return server{process, logFile.Name()}, ready[1]
 }
 
 func log(ts *testscript.TestScript, negated bool, args []string) {

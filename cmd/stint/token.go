@@ -45,7 +45,7 @@ func (*tokenCreateCommand) Help() string {
 	return "From the first token on, every request needs one. The first one is made on a node's own machine:\n\n" +
 		"    stint token create root --admin --expires never --data-dir /var/lib/stint > root.token\n\n" +
 		"A grant names what a token may do: operations (check, settle, read, adjust, override, policies, observe, " +
-		"observe-keys, usage, cluster, backup, tokens, inline, sinks, correct, lease), and the namespaces, policies, keys and " +
+		"observe-keys, usage, cluster, backup, tokens, inline, sinks, correct, lease, edge), and the namespaces, policies, keys and " +
 		"tiers that it may do them to. What is left out is not narrowed, except for tiers: those must be named.\n\n" +
 		"    stint token create web --expires 90d --grant 'ns=shop policy=login key=user:* ops=check,settle'"
 }

@@ -305,7 +305,7 @@ func TestWhatANodeDoesByOldTokens(t *testing.T) {
 		t.Fatal(refusal)
 	}
 	for op := Check; op < opCount; op++ {
-		served := op == Check || op == Settle || op == Read || op == Inline || op == Lease
+		served := op == Check || op == Settle || op == Read || op == Inline || op == Lease || op == Edge
 		if refusal := g.Admit(c, op); (refusal == nil) != served {
 			t.Errorf("%v: %v", op, refusal)
 		}

@@ -28,11 +28,12 @@ const (
 	Sinks       // event sinks, and waiting events with their keys
 	Correct     // correct a bill by hand
 	Lease       // take and return leases: the caller is believed what it says it has spent
+	Edge        // be an edge: relay requests as far as other grants go, and read policies and tokens' hashes
 	opCount
 )
 
 var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe", "observe-keys", "usage",
-	"cluster", "backup", "tokens", "inline", "sinks", "correct", "lease"}
+	"cluster", "backup", "tokens", "inline", "sinks", "correct", "lease", "edge"}
 
 // admin stands for every operation, on everything.
 const admin = "admin"
@@ -53,7 +54,7 @@ func (o Op) ofKeys() bool {
 // survivesSilence reports whether the last known tokens are good enough for the operation at any age: otherwise a login
 // would depend on the system shard.
 func (o Op) survivesSilence() bool {
-	return o == Check || o == Settle || o == Read || o == Inline || o == Lease
+	return o == Check || o == Settle || o == Read || o == Inline || o == Lease || o == Edge
 }
 
 // Grant allows operations on some keys. An empty list means all of them, except for Tiers, where it means none.

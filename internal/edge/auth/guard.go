@@ -98,6 +98,9 @@ func (g *Guard) Heard(at time.Time) {
 	}
 }
 
+// Unheard returns for how long the set has not been known to be the cluster's newest.
+func (g *Guard) Unheard() time.Duration { return g.now().Sub(time.UnixMicro(g.heard.Load())) }
+
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 

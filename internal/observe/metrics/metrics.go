@@ -274,3 +274,8 @@ func (m *Metrics) Denials(kept func() int) {
 func (m *Metrics) Leases(held func() int) {
 	factory{m.registry}.measured("leases_held", "Leases from which checks are answered without asking the owners of their keys.", held)
 }
+
+// Edges registers the number of connected edges. Call it once, before the first scrape.
+func (m *Metrics) Edges(connected func() int) {
+	factory{m.registry}.measured("edges", "Edges that are connected to this node.", connected)
+}

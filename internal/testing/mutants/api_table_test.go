@@ -11,6 +11,14 @@ var ofAPI = []group{
 	{tests("api", "TestATokenMayDoWhatItSaysAndNothingElse"), edits{
 		"batch-asked-as-a-whole": instead("err := error(nil)"),
 	}},
+	{tests("node", "TestAThiefOfAnEdgesToken"), edits{
+		"edge-writes-documents": without("r.Op != shard.Fetch || "),
+		"edge-asks-as-a-node":   never,
+		"edge-asks-for-any-key": never,
+		"secrets-for-edges":     without("name != placement.SecretsDocument && "),
+	}},
+	{tests("node", "TestTokensAtAnEdge"), edits{"edge-outlives-its-token": instead("caller, refusal := e.caller, (*auth.Refusal)(nil)")}},
+	{tests("node", "TestAnEdgeAnswersAsANodeDoes"), edits{"client-passes-the-edge": instead("_ = s")}},
 	{tests("api", "TestASettlementNeedsAGrantOfItsKeys"), edits{"sealed-id-is-a-grant": gone}},
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
 	{tests("api", "TestAnIDIsRefusedByWhatIsKnownOfItsSecret"), edits{

@@ -1,0 +1,289 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/api/redis"
+	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/observe/calllog"
+	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/metrics"
+	"github.com/stint-io/stint/shard"
+	"github.com/stint-io/stint/shard/slot"
+)
+
+// EdgeConfig configures an edge. Of its Config only what is about ports for clients and about logs counts.
+type EdgeConfig struct {
+	Config
+
+	Upstream      []string               // URLs of the ports for clients of nodes; at least one
+	UpstreamTLS   *tls.Config            // for those with https; nil: the system's authorities
+	UpstreamToken func() (string, error) // the edge's token, "": none; called for each connection
+}
+
+// Edge is a process with the ports for clients and without a replica. It asks the nodes of its cluster through their
+// ports for clients, answers from leases as a node does, and knows policies and tokens as nodes told it. It writes
+// nothing to disk. StartEdge creates it. All methods but Close may be called concurrently.
+//
+// Its router is that of a node that has no shard: every shard's owner is behind one of the upstream nodes, and these
+// coordinate what is about several shards. It has no sessions, so a request without an id whose connection breaks may
+// have been counted, and is not sent again.
+type Edge struct {
+	config      EdgeConfig
+	metrics     *metrics.Metrics
+	ports       *ports
+	upstream    *upstream
+	documents   *documents
+	tokens      *tokens
+	view        *clusterView
+	hop         *hop.Hop
+	router      *routing.Router
+	decisions   *decisions.Bus
+	decisionLog *decisions.Log // nil: there is none
+	poster      *notify.Poster
+
+	heard    atomic.Int64 // when a node last told the edge what it must know, in Unix microseconds; 0: never
+	stopping atomic.Bool
+	fatal    chan error // capacity 1: the first reason to stop
+	ctx      context.Context
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+}
+
+const (
+	// learnEvery is how often an edge asks for what changed: tokens that were revoked, policies.
+	learnEvery = 500 * time.Millisecond
+	// upstreamSilent is for how long no node may have answered an edge that is ready.
+	upstreamSilent = 3 * time.Second
+)
+
+// StartEdge starts an edge and returns when its ports are open. It reaches its cluster in the background: requests wait
+// for that.
+func StartEdge(config EdgeConfig) (*Edge, error) {
+	config.Config = config.withDefaults()
+	if err := config.validateClientAddrs(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	up, err := newUpstream(&config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	e := &Edge{config: config, metrics: metrics.New(), upstream: up, fatal: make(chan error, 1)}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.assemble()
+	config.warnOfExposed()
+	if e.ports.limits, err = newLimits(e.tokens.guard, config.Logger, e.metrics); err == nil {
+		err = e.ports.loadCertificate()
+	}
+	if err == nil {
+		err = e.ports.listen()
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close(e.ctx))
+	}
+	e.serve()
+	e.running.Go(e.learn)
+	return e, nil
+}
+
+func (e *Edge) assemble() {
+	e.ports = &ports{config: e.config.Config, stopping: e.stopping.Load, fail: e.fail}
+	e.documents = newDocuments(nil, e.config.Logger, e.fail)
+	e.tokens = newTokens(e.documents, false, e.config.now())
+	e.tokens.guard.Learn(&auth.Set{}) // nobody is let in before the cluster has said who may
+	e.view = newClusterView(viewConfig{documents: e.documents, logger: e.config.Logger, fail: e.fail,
+		onTable: func() { e.router.Wake() }, onRulesChanged: func() { e.ports.rulesChanged() }}, e.tokens)
+	e.documents.shared = slices.DeleteFunc(e.documents.shared, func(one sharedDocument) bool { return !forEdges(one) })
+	e.hop = hop.New(hop.Far, e.upstream.dialHop)
+	e.router = routing.New(routing.Config{
+		Slots: func() (*slot.Map, uint32) {
+			t := e.view.newestTable()
+			return t.Slots, t.Shards
+		},
+		Places:   e.upstream.places,
+		Local:    func(shard.ID) (routing.Owner, bool) { return nil, false },
+		Leader:   func(shard.ID) string { return "" },
+		Forward:  e.hop,
+		Hints:    gossip.NewHints(placement.MaxShards),
+		Sessions: func(shard.ID) bool { return false },
+		Policies: e.view.revision,
+		Whole:    true,
+		Slept:    machineSlept,
+		Now:      e.config.now(),
+	})
+	e.documents.router = e.router
+	e.metrics.Hop(func() uint64 { return e.hop.Stats().Requests }, func() uint64 { return e.hop.Stats().Frames })
+	e.metrics.Denials(e.router.DenialsKept)
+	e.metrics.Leases(e.router.LeasesHeld)
+	e.metrics.Health(func() metrics.Health {
+		return metrics.Health{Ready: e.Ready() == nil,
+			CertificateEnds: map[string]time.Time{"api": e.ports.secure.Ends()}}
+	})
+	hide := func(string, string) (hash string, ok bool) { return "", false } // the secret for that is the nodes'
+	e.decisionLog = e.config.newDecisionLog(hide, e.metrics)
+	e.decisions = decisions.NewBus("edge", e.decisionLog)
+	e.poster = notify.NewPoster(notify.Config{Allow: e.config.SinkAllow, Roots: e.config.World.Sinks.Roots,
+		Dial: e.config.World.Dial, Timeout: e.config.World.Sinks.Timeout, Agent: "stint/" + e.config.Version})
+}
+
+// serve serves the ports for clients.
+func (e *Edge) serve() {
+	config := &e.config
+	calls := calllog.New(config.Logger, config.LogSlow, time.Now)
+	listeners := decisions.Listeners{e.metrics, calls, e.decisions}
+	e.ports.serveAPI(api.Config{
+		Decider:        e.router,
+		Keys:           e.view.keysOf, // without a secret: namespaces whose keys are hashed are not served
+		Guard:          e.tokens.guard,
+		Port:           config.portOf(config.APIAddr),
+		Upstream:       e.upstream,
+		Logger:         config.Logger,
+		Revision:       e.view.revision,
+		KeySources:     e.poster.Transport(),
+		Listeners:      listeners,
+		Bus:            e.decisions,
+		Ready:          e.Ready,
+		LogLevel:       config.LogLevel,
+		Metrics:        e.metrics.Handler(),
+		Hosts:          config.APIHosts,
+		RequestTimeout: config.RequestTimeout,
+	})
+	e.ports.serveRedis(redis.Config{
+		Router:         e.router,
+		Keys:           e.view.keysAt,
+		Guard:          e.tokens.guard,
+		Port:           config.portOf(config.RedisAddr),
+		Parents:        e.view.withParents,
+		Copies:         e.view.copies,
+		Ready:          e.Ready,
+		Connections:    e.metrics.Connections,
+		Listeners:      listeners,
+		Logger:         config.Logger,
+		Now:            config.now(),
+		Version:        config.Version,
+		RequestTimeout: config.RequestTimeout,
+	})
+}
+
+// learn asks a node again and again for what the ports must know.
+func (e *Edge) learn() {
+	said := newComplaints()
+	for {
+		if err := e.learnOnce(); err != nil && e.ctx.Err() == nil && mayComplain(&said, "upstream", time.Now()) {
+			e.config.Logger.Warn("the cluster does not answer this edge", "error", err)
+		}
+		select {
+		case <-time.After(learnEvery):
+		case <-e.ctx.Done():
+			return
+		}
+	}
+}
+
+// learnOnce asks a node for the documents that are newer than the known ones, which says how fresh those are, too.
+func (e *Edge) learnOnce() error {
+	var requests []shard.Request
+	for _, one := range e.documents.shared {
+		known := one.copy()
+		requests = append(requests, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: known.Name,
+			Expect: known.Version})
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, documentTimeout)
+	defer cancel()
+	asked := e.config.World.Now()
+	newest := asked
+	var newer []placement.NamedDocument
+	for i, r := range e.router.Submit(ctx, shard.System, requests) {
+		if r.Err != nil {
+			return r.Err
+		}
+		newest = asked.Add(-time.Duration(r.Decision.Age) * time.Microsecond)
+		if d := r.Decision.Document(); d.Version > 0 {
+			newer = append(newer, placement.NamedDocument{Name: requests[i].Document, Document: d})
+		}
+	}
+	if !e.documents.learn(newer) {
+		return errors.New("it says what this release cannot read: run a newer one")
+	}
+	e.tokens.hear(newest)
+	e.heard.Store(asked.UnixMicro())
+	return nil
+}
+
+// fail stops the edge: Done yields the first reason.
+func (e *Edge) fail(err error) {
+	select {
+	case e.fatal <- err:
+	default: // there is a first reason already
+	}
+}
+
+// Ready returns nil when the edge can ask its cluster, and otherwise says what is missing.
+func (e *Edge) Ready() error {
+	heard := e.heard.Load()
+	switch {
+	case e.stopping.Load():
+		return errors.New("the edge is stopping")
+	case heard == 0 || e.view.revision() == nil || !e.view.hasTable():
+		return errors.New("no node of the cluster has answered yet")
+	case e.config.World.Now().Sub(time.UnixMicro(heard)) > upstreamSilent:
+		return fmt.Errorf("no node of the cluster has answered for more than %v", upstreamSilent)
+	}
+	return nil
+}
+
+// AwaitReady waits until the edge is ready, or returns why it is not when ctx ends, or the reason to stop.
+func (e *Edge) AwaitReady(ctx context.Context) error {
+	for e.Ready() != nil {
+		select {
+		case err := <-e.fatal:
+			return err
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("not ready: %w", e.Ready())
+		}
+	}
+	return nil
+}
+
+// Done yields the reason why the edge must stop, at most once.
+func (e *Edge) Done() <-chan error { return e.fatal }
+
+// APIAddr is the address on which the API really listens.
+func (e *Edge) APIAddr() string { return addrOf(e.ports.listener) }
+
+// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
+func (e *Edge) GRPCAddr() string { return addrOf(e.ports.grpcPort) }
+
+// RedisAddr is the address of the Redis protocol; "" when it is not served.
+func (e *Edge) RedisAddr() string { return addrOf(e.ports.redisPort) }
+
+// Close stops the edge: its clients leave first, then its leases are returned.
+func (e *Edge) Close(ctx context.Context) error {
+	e.stopping.Store(true)
+	if e.ports.servesAPI() {
+		waitOut(ctx, lameDuck)
+	}
+	e.cancel()
+	e.running.Wait()
+	err := e.ports.stop(ctx)
+	e.router.Close()
+	e.hop.Close()
+	e.upstream.passes.CloseIdleConnections()
+	e.poster.Close()
+	e.decisionLog.Close(logWithin)
+	return err
+}

@@ -1,0 +1,188 @@
+package node
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/shard"
+)
+
+// upstream is an edge's way to the nodes of its cluster: their ports for clients. All methods may be called
+// concurrently.
+type upstream struct {
+	addresses []string               // URLs
+	tls       *tls.Config            // of those with https
+	token     func() (string, error) // of the edge; read for each connection, so that it may be replaced
+	open      func(ctx context.Context, addr string) (net.Conn, error)
+	passes    *http.Transport // of calls that are passed on
+}
+
+func newUpstream(c *EdgeConfig) (*upstream, error) {
+	u := &upstream{addresses: c.Upstream, tls: c.UpstreamTLS, token: c.UpstreamToken, open: c.World.Dial}
+	if u.open == nil {
+		dialer := net.Dialer{KeepAliveConfig: clientsAlive}
+		u.open = func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
+	}
+	if len(u.addresses) == 0 {
+		return nil, errors.New("upstream: must be given")
+	}
+	for _, address := range u.addresses {
+		at, err := url.Parse(address)
+		if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+			return nil, fmt.Errorf("upstream: %q is not a URL such as https://stint.example.com:7400", address)
+		}
+	}
+	u.passes = &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			conn, err := u.dial(ctx, "http://"+addr)
+			return conn, asUnreached(err)
+		},
+		DialTLSContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			conn, err := u.dial(ctx, "https://"+addr)
+			return conn, asUnreached(err)
+		}}
+	return u, nil
+}
+
+// places names the nodes that an edge may ask, whatever a request is about.
+func (u *upstream) places(shard.ID) []string { return u.addresses }
+
+// dial connects to a node.
+func (u *upstream) dial(ctx context.Context, address string) (net.Conn, error) {
+	at, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	secure := at.Scheme == "https"
+	port := "80"
+	if secure {
+		port = "443"
+	}
+	conn, err := u.open(ctx, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), port)))
+	if err != nil || !secure {
+		return conn, err
+	}
+	config := &tls.Config{}
+	if u.tls != nil {
+		config = u.tls.Clone()
+	}
+	config.ServerName, config.NextProtos = cmp.Or(config.ServerName, at.Hostname()), []string{"http/1.1"}
+	over := tls.Client(conn, config)
+	if err := over.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return over, nil
+}
+
+// dialHop connects to a node as an edge. ctx has a deadline.
+func (u *upstream) dialHop(ctx context.Context, address string) (net.Conn, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+api.EdgePath, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	token, err := u.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	request.Header.Set("Connection", "Upgrade")
+	request.Header.Set("Upgrade", api.EdgeProtocol)
+	conn, err := u.dial(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	interrupted := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	in := bufio.NewReader(conn)
+	err = become(conn, in, request)
+	if !interrupted() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return upgraded{conn, in}, nil
+}
+
+// become has a node take a connection for that of an edge.
+func become(conn net.Conn, in *bufio.Reader, request *http.Request) error {
+	if err := request.Write(conn); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(in, request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	const most = 300
+	why, _ := io.ReadAll(io.LimitReader(response.Body, most))
+	return fmt.Errorf("it takes no edge: %s: %s", response.Status, strings.TrimSpace(string(why)))
+}
+
+// upgraded is a connection of which some bytes have been read ahead.
+type upgraded struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// Read implements net.Conn.
+func (c upgraded) Read(p []byte) (int, error) { return c.in.Read(p) }
+
+// unreached is why a node could not be connected to, so that nothing was sent.
+type unreached struct{ error }
+
+// Unwrap returns the reason.
+func (u unreached) Unwrap() error { return u.error }
+
+func asUnreached(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unreached{err}
+}
+
+// RoundTrip implements http.RoundTripper: it sends a request to the first node that can be connected to, and to no
+// other.
+func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	var why error
+	for _, address := range u.addresses {
+		at, err := url.Parse(address)
+		if err != nil {
+			return nil, err
+		}
+		sent := r.Clone(r.Context())
+		sent.URL.Scheme, sent.URL.Host, sent.Host = at.Scheme, at.Host, at.Host
+		if why != nil && r.Body != nil && r.Body != http.NoBody {
+			if r.GetBody == nil {
+				break
+			}
+			if sent.Body, err = r.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+		response, err := u.passes.RoundTrip(sent)
+		if _, not := errors.AsType[unreached](err); !not {
+			return response, err
+		}
+		why = err
+	}
+	return nil, &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
+		Message: fmt.Sprintf("no node of the cluster can be reached (%v); nothing was done", why)}
+}
