@@ -49,6 +49,25 @@ func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageReques
 	return answer.GetRecord(), err
 }
 
+// Forget ends everything that the cluster keeps of one key, under all policies of its namespace. It retries until ctx
+// ends: a repetition ends what was kept since. If it fails, a part may have been ended. The error is an *Error.
+func (c *Client) Forget(ctx context.Context, r *stintv1.ForgetRequest) (*stintv1.ForgetResponse, error) {
+	if c.namespace != "" && r.Namespace == "" {
+		r = proto.CloneOf(r)
+		r.Namespace = c.namespace
+	}
+	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Forget, r)
+}
+
+// ListUsage returns a page of the bills of a namespace. It retries like Get. The error is an *Error.
+func (c *Client) ListUsage(ctx context.Context, r *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
+	if c.namespace != "" && r.Namespace == "" {
+		r = proto.CloneOf(r)
+		r.Namespace = c.namespace
+	}
+	return call(ctx, c, nil, true, (*node).observeService, stintv1connect.ObserveServiceClient.ListUsage, r)
+}
+
 // complete sets the fields of a request that are left to the client.
 func (c *Client) complete(namespace, id *string) {
 	if *namespace == "" {

@@ -3,6 +3,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ type node struct {
 	url    string
 	limits stintv1connect.LimitServiceClient
 	rules  stintv1connect.PolicyServiceClient
+	views  stintv1connect.ObserveServiceClient
 	queue  nodeQueue
 }
 
@@ -201,6 +203,27 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 	return d, err
 }
 
+// Wait checks a request until it is allowed, as a worker does that may only go so fast: it sleeps as long as each denial
+// says. It returns a denial if no wait helps, or if ctx ends before the wait is over. It draws an id for each check; the
+// request must have none, because its denial would be repeated. The error is an *Error.
+func (c *Client) Wait(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
+	if r.IdempotencyId != "" {
+		return nil, &Error{Code: connect.CodeInvalidArgument.String(), Message: "idempotency_id: Wait draws one for each check"}
+	}
+	for {
+		r = proto.CloneOf(r)
+		r.IdempotencyId = rand.Text()
+		d, err := c.Check(ctx, r)
+		if err != nil || d.Allowed || d.RetryAfter == nil {
+			return d, err
+		}
+		pause := d.RetryAfter.AsDuration()
+		if ends, bounded := ctx.Deadline(); bounded && time.Until(ends) < pause || !sleep(ctx, pause) {
+			return d, nil
+		}
+	}
+}
+
 // repeat sends a request until it is answered, its time is over, or a retry would be unsafe or useless. The first key
 // of r selects the node to ask; nil means any. countsOnce means that sending the request twice counts it once. The
 // context of send bounds the call.
@@ -293,8 +316,9 @@ func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetRe
 	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Get, r)
 }
 
-func (n *node) limitService() stintv1connect.LimitServiceClient   { return n.limits }
-func (n *node) policyService() stintv1connect.PolicyServiceClient { return n.rules }
+func (n *node) limitService() stintv1connect.LimitServiceClient     { return n.limits }
+func (n *node) policyService() stintv1connect.PolicyServiceClient   { return n.rules }
+func (n *node) observeService() stintv1connect.ObserveServiceClient { return n.views }
 
 // call sends a request in a call of its own, with the retries of repeat.
 func call[Service, Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool, service func(*node) Service,
@@ -318,7 +342,7 @@ func (c *Client) node(url string) *node {
 	n := c.nodes[url]
 	if n == nil {
 		n = &node{url: url, limits: stintv1connect.NewLimitServiceClient(c.http, url),
-			rules: stintv1connect.NewPolicyServiceClient(c.http, url)}
+			rules: stintv1connect.NewPolicyServiceClient(c.http, url), views: stintv1connect.NewObserveServiceClient(c.http, url)}
 		c.nodes[url] = n
 	}
 	return n
@@ -326,10 +350,15 @@ func (c *Client) node(url string) *node {
 
 // wait pauses before the next attempt. It returns false if ctx ends first.
 func wait(ctx context.Context, attempt int) bool {
-	pause := time.NewTimer(min(pauseLeast<<min(attempt, 8), pauseMost))
-	defer pause.Stop()
+	return sleep(ctx, min(pauseLeast<<min(attempt, 8), pauseMost))
+}
+
+// sleep returns false if ctx ends first.
+func sleep(ctx context.Context, span time.Duration) bool {
+	timer := time.NewTimer(span)
+	defer timer.Stop()
 	select {
-	case <-pause.C:
+	case <-timer.C:
 		return true
 	case <-ctx.Done():
 		return false

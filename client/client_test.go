@@ -36,6 +36,7 @@ type fakeNode struct {
 	stintv1connect.UnimplementedLimitServiceHandler
 	stintv1connect.UnimplementedClusterServiceHandler
 	stintv1connect.UnimplementedPolicyServiceHandler
+	stintv1connect.UnimplementedObserveServiceHandler
 	url    string
 	status atomic.Pointer[stintv1.StatusResponse]
 	answer func(*stintv1.CheckRequest) *stintv1.Result // nil: allowed
@@ -125,6 +126,14 @@ func (f *fakeNode) CorrectUsage(_ context.Context, r *connect.Request[stintv1.Co
 	return connect.NewResponse(&stintv1.CorrectUsageResponse{Record: &stintv1.UsageRecord{Corrections: r.Msg.Units}}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
 }
 
+func (f *fakeNode) Forget(_ context.Context, r *connect.Request[stintv1.ForgetRequest]) (*connect.Response[stintv1.ForgetResponse], error) {
+	return connect.NewResponse(&stintv1.ForgetResponse{Counters: 1}), f.change(r.Msg.Namespace, r.Msg.Key)
+}
+
+func (f *fakeNode) ListUsage(_ context.Context, r *connect.Request[stintv1.ListUsageRequest]) (*connect.Response[stintv1.ListUsageResponse], error) {
+	return connect.NewResponse(&stintv1.ListUsageResponse{NextPageToken: "next"}), f.change(r.Msg.Namespace, r.Msg.Key)
+}
+
 func (f *fakeNode) asked() (calls []int, keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,6 +149,7 @@ func startNodeWith(t *testing.T, secure *tls.Config) *fakeNode {
 	mux.Handle(stintv1connect.NewLimitServiceHandler(f))
 	mux.Handle(stintv1connect.NewClusterServiceHandler(f))
 	mux.Handle(stintv1connect.NewPolicyServiceHandler(f))
+	mux.Handle(stintv1connect.NewObserveServiceHandler(f))
 	server := httptest.NewUnstartedServer(mux)
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -392,6 +402,20 @@ func TestAChangeIsSentUntilItIsAnswered(t *testing.T) {
 		},
 		"DeleteOverride": func() error {
 			_, err := c.DeleteOverride(t.Context(), &stintv1.DeleteOverrideRequest{Policy: "p", Key: "k"})
+			return err
+		},
+		"Forget": func() error {
+			answer, err := c.Forget(t.Context(), &stintv1.ForgetRequest{Key: "k"})
+			if err == nil && answer.Counters != 1 {
+				err = fmt.Errorf("forgotten is %v", answer)
+			}
+			return err
+		},
+		"ListUsage": func() error {
+			page, err := c.ListUsage(t.Context(), &stintv1.ListUsageRequest{Key: "k"})
+			if err == nil && page.NextPageToken != "next" {
+				err = fmt.Errorf("the page is %v", page)
+			}
 			return err
 		},
 	} {

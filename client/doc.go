@@ -51,9 +51,9 @@
 //	any other error                 never: a retry cannot help
 //
 // The id is the IdempotencyId of the check; the client draws none. A Settle needs none, unless it extends a hold: the
-// same settlement sent again gets the same answer. Nor does a Get, which changes nothing. A context without a deadline
-// gets Config.Timeout, 5 s unless it is set. MaybeApplied is true if any attempt may have been counted, not only the
-// last.
+// same settlement sent again gets the same answer. Nor does a Get, which changes nothing. Wait draws one for each
+// check. A context without a deadline gets Config.Timeout, 5 s unless it is set. MaybeApplied is true if any attempt
+// may have been counted, not only the last.
 //
 // # Leases
 //
