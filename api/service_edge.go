@@ -214,8 +214,10 @@ var errEdgeHashes = &shard.Error{Code: shard.Unavailable,
 // opAsked returns what a caller must be allowed for a request, or NoOp for one that is not for edges.
 func opAsked(r *shard.Request) auth.Op {
 	switch r.Op {
-	case shard.Check, shard.Peek, shard.Count, shard.Partial, shard.Reserve, shard.Lease:
+	case shard.Check, shard.Peek, shard.Count, shard.Partial, shard.Reserve:
 		return auth.Check
+	case shard.Lease:
+		return auth.Lease
 	case shard.Get, shard.ReadTally:
 		return auth.Read
 	case shard.AddUsed:

@@ -88,7 +88,7 @@ func (c *edges) make(name string, all ...map[string]any) string {
 
 // usual makes the token of an edge that may ask for all that its doors do.
 func (c *edges) usual(name string) string {
-	return c.make(name, map[string]any{"ops": []string{"edge", "check", "read", "adjust", "inline"}})
+	return c.make(name, map[string]any{"ops": []string{"edge", "check", "lease", "read", "adjust", "inline"}})
 }
 
 // config is that of an edge in a zone. The net knows the edge by the zone's name.
@@ -548,9 +548,11 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 		brings := shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "mine")}
 		brings.Entries[0].Limits = []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}
 		for what, r := range map[string]shard.Result{
-			"secrets":           ask(shard.System, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: placement.SecretsDocument}),
-			"a new document":    ask(shard.System, shard.Request{Op: shard.Swap, Namespace: systemNamespace, Document: placement.PoliciesDocument, Body: []byte("{}")}),
-			"another key":       ask(0, shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "other")}),
+			"secrets":        ask(shard.System, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: placement.SecretsDocument}),
+			"a new document": ask(shard.System, shard.Request{Op: shard.Swap, Namespace: systemNamespace, Document: placement.PoliciesDocument, Body: []byte("{}")}),
+			"another key":    ask(0, shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "other")}),
+			"a lease": ask(0, shard.Request{Op: shard.Lease, Namespace: "default", Entries: entries("plenty", "mine"),
+				System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Holder: "thief", Number: 1, Units: 5}}}),
 			"another policy":    ask(0, shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("few", "mine")}),
 			"a state":           ask(0, shard.Request{Op: shard.Get, Namespace: "default", Entries: entries("plenty", "mine")}),
 			"a session":         ask(0, inSession),
