@@ -209,9 +209,11 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	}
 	wrong := append(w.errs, judge(ops)...)
 	wrong = append(wrong, judgeErrands(errands, w.growth.rests)...)
-	over, spends, jumps := judgeSpent(w.spenders)
-	wrong = append(wrong, over...)
-	sum.countSpent(spends, jumps)
+	if w.spender != nil {
+		over, jumps := w.spender.judge()
+		wrong = append(wrong, over...)
+		sum.countSpent(w.spender.all, jumps)
+	}
 	if p.calm {
 		sum.note("calm worlds")
 		wrong = append(wrong, judgeCalm(ops)...)

@@ -51,7 +51,7 @@ type world struct {
 	errs     []error
 	clients  []*client
 	runners  []*runner
-	spenders []*spender
+	spender  *spender
 	claims   []*op // decisions that any client may settle
 }
 
@@ -280,11 +280,8 @@ func (w *world) play() {
 		w.runners = append(w.runners, r)
 		clients.Go(func() { r.run(stop) })
 	}
-	for i := range 2 {
-		s := newSpender(w, i)
-		w.spenders = append(w.spenders, s)
-		clients.Go(func() { s.run(stop) })
-	}
+	w.spender = newSpender(w)
+	clients.Go(func() { w.spender.run(stop) })
 	clients.Go(func() { w.compareSums(stop) })
 	clients.Go(func() { w.ledger.watch(w, stop) })
 	w.suffer()
