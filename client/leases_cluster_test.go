@@ -13,6 +13,7 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/client"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/node"
@@ -116,15 +117,19 @@ func TestClientsWithLeasesAdmitExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// cable is a way to the cluster that can be cut.
+// cable is a way to the cluster that can be cut, and counts the checks that go over it.
 type cable struct {
 	http.RoundTripper
-	cut atomic.Bool
+	cut    atomic.Bool
+	checks atomic.Int64
 }
 
 func (c *cable) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.cut.Load() {
 		return nil, errors.New("cut")
+	}
+	if r.URL.Path == stintv1connect.LimitServiceCheckBatchProcedure {
+		c.checks.Add(1)
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
@@ -138,10 +143,11 @@ func TestAClientThatDiesHasSpentItsLease(t *testing.T) {
 	defer way.RoundTripper.(*http.Transport).CloseIdleConnections()
 	limits := dialHot(t, n, client.Config{Leases: true, HTTP: &http.Client{Transport: way}})
 	admitted := 0
-	await.Until(t, "a lease answers", func() bool {
+	await.Until(t, "its own lease answers, and not the node's", func() bool {
+		sent := way.checks.Load()
 		a, leased := drain(t, limits, "k", 1)
 		admitted += a
-		return leased == 1
+		return leased == 1 && way.checks.Load() == sent
 	})
 	way.cut.Store(true)
 	limits.Close()

@@ -119,6 +119,13 @@ func certainly(code connect.Code) error {
 	return e
 }
 
+// set sets what the keepers of leases, and the calls that they make, read too.
+func set[T any](l *lessor, field *T, to T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*field = to
+}
+
 func (l *lessor) hears(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -259,8 +266,8 @@ func TestOnlyAPlainCheckIsAnsweredInMemory(t *testing.T) {
 // second took its time.
 func TestALeaseEndsByBothClocks(t *testing.T) {
 	for what, move := range map[string]func(l *lessor, d time.Duration){
-		"asleep":   func(l *lessor, d time.Duration) { l.slept = d },
-		"the wall": func(l *lessor, d time.Duration) { l.wallOff = d },
+		"asleep":   func(l *lessor, d time.Duration) { set(l, &l.slept, d) },
+		"the wall": func(l *lessor, d time.Duration) { set(l, &l.wallOff, d) },
 	} {
 		withLessor(t, func(l *lessor) {
 			l.late, l.busy = func() { time.Sleep(70 * time.Millisecond) }, 1
@@ -277,7 +284,7 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 			l.sends(what+", just before the end", false, Entry("p", "k"))
 			move(l, spendWithin-began)
 			l.sends(what+", at the end", true, Entry("p", "k"))
-			l.late = nil
+			set(l, &l.late, nil)
 		})
 	}
 }
@@ -286,7 +293,7 @@ func TestAClockThatIsSetBackEndsALease(t *testing.T) {
 	withLessor(t, func(l *lessor) {
 		l.moor("k")
 		l.sends("before", false, Entry("p", "k"))
-		l.wallOff = -time.Millisecond - time.Second
+		set(l, &l.wallOff, -time.Millisecond-time.Second)
 		l.sends("after", true, Entry("p", "k"))
 	})
 }
