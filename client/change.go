@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 
@@ -52,19 +53,16 @@ func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageReques
 // Forget ends everything that the cluster keeps of one key, under all policies of its namespace. It retries until ctx
 // ends: a repetition ends what was kept since. If it fails, a part may have been ended. The error is an *Error.
 func (c *Client) Forget(ctx context.Context, r *stintv1.ForgetRequest) (*stintv1.ForgetResponse, error) {
-	if c.namespace != "" && r.Namespace == "" {
-		r = proto.CloneOf(r)
-		r.Namespace = c.namespace
-	}
+	r = proto.CloneOf(r)
+	r.Namespace = cmp.Or(r.Namespace, c.namespace)
+	defer c.endLeases(r.Namespace, "", r.Key)()
 	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Forget, r)
 }
 
 // ListUsage returns a page of the bills of a namespace. It retries like Get. The error is an *Error.
 func (c *Client) ListUsage(ctx context.Context, r *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
-	if c.namespace != "" && r.Namespace == "" {
-		r = proto.CloneOf(r)
-		r.Namespace = c.namespace
-	}
+	r = proto.CloneOf(r)
+	r.Namespace = cmp.Or(r.Namespace, c.namespace)
 	return call(ctx, c, nil, true, (*node).observeService, stintv1connect.ObserveServiceClient.ListUsage, r)
 }
 

@@ -79,8 +79,9 @@
 //
 // # Closing
 //
-// Close returns all leases, within 2 s, stops the background work and waits for it. Checks under way end with an error, and a later call gets the code
-// "canceled". Close does not end a Reserve, Settle or Get that is under way; its context does.
+// Close returns all leases, within 2 s, stops the background work and waits for it. Checks under way end with an error,
+// and a later call gets the code "canceled". Close does not end a Reserve, Settle or Get that is under way; its context
+// does.
 //
 // The package is a public API, as are the middlewares below it, limit, policy and stinttest; all others are not. It
 // imports no server code: no Raft, no storage.

@@ -85,7 +85,7 @@ func (c *Client) askForLease(ctx context.Context, a *holder.Ask) holder.Grant[*s
 }
 
 // endLeases returns the leases of a key that is changed by hand, and a function that does so again: one may be granted
-// meanwhile. The owner then knows what was spent before the change.
+// meanwhile. The owner then knows what was spent before the change. Without a policy the key is forgotten.
 func (c *Client) endLeases(namespace, policy, key string) func() {
 	if c.leases == nil {
 		return func() {}

@@ -137,6 +137,11 @@ func (l *lessor) Adjust(context.Context, *connect.Request[stintv1.AdjustRequest]
 	return connect.NewResponse(&stintv1.AdjustResponse{}), nil
 }
 
+func (l *lessor) Forget(context.Context, *connect.Request[stintv1.ForgetRequest]) (*connect.Response[stintv1.ForgetResponse], error) {
+	l.hears("forget")
+	return connect.NewResponse(&stintv1.ForgetResponse{}), nil
+}
+
 func (l *lessor) PutOverride(context.Context, *connect.Request[stintv1.PutOverrideRequest]) (*connect.Response[stintv1.PutOverrideResponse], error) {
 	l.hears("put")
 	return connect.NewResponse(&stintv1.PutOverrideResponse{}), nil
@@ -347,6 +352,10 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 		},
 		"delete": func(l *lessor) error {
 			_, err := l.c.DeleteOverride(l.Context(), &stintv1.DeleteOverrideRequest{Policy: "p", Key: "k"})
+			return err
+		},
+		"forget": func(l *lessor) error {
+			_, err := l.c.Forget(l.Context(), &stintv1.ForgetRequest{Key: "k"})
 			return err
 		},
 	} {
