@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"slices"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -30,19 +28,16 @@ func (s limitService) lease(ctx context.Context, m *stintv1.LeaseRequest) (*stin
 	if err != nil {
 		return nil, ofAdjust(err)
 	}
-	if d.System == nil || d.System.Lease == nil || d.System.Lease.Units == 0 {
+	units, within := d.Granted()
+	if units == 0 {
 		return &stintv1.LeaseResponse{}, nil
 	}
-	leased := d.System.Lease
-	length := limit.Span(leased.Ends - d.DecidedAt)
-	said := shard.Decision{Allowed: true, Age: 1, DecidedAt: d.DecidedAt, Position: d.Position, Limits: slices.Clone(d.Limits)}
-	for i := range said.Limits {
-		said.Limits[i].Allowed, said.Limits[i].RetryAfter = true, 0
-	}
+	said := d.LeasedAnswer()
+	said.Age = 1
 	message := decisionOf(&said)
 	message.Headers = headersOf(policies, &r, &said)
-	return &stintv1.LeaseResponse{Units: leased.Units, EndsAt: timestampOf(leased.Ends), Decision: message,
-		SpendWithin: durationOf(length - shard.LeaseMargin(length))}, nil //mutant:outside-holder-spends-to-the-end
+	return &stintv1.LeaseResponse{Units: units, EndsAt: timestampOf(d.System.Lease.Ends), Decision: message,
+		SpendWithin: durationOf(within)}, nil
 }
 
 // leaseRequest translates and validates a request for a lease. The shard checks the rest.

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -36,6 +37,26 @@ type LeaseTerms struct {
 type Leased struct {
 	Units uint64
 	Ends  limit.Time // the holder stops LeaseMargin earlier
+}
+
+// Granted returns how many units the answer to a Lease grants, 0 if none, and for how long its holder may spend them,
+// counted from before it asked (X17).
+func (d *Decision) Granted() (units uint64, within limit.Span) {
+	l := d.answer().Lease
+	if l == nil || l.Units == 0 {
+		return 0, 0
+	}
+	length := limit.Span(l.Ends - d.DecidedAt)
+	return l.Units, length - LeaseMargin(length) //mutant:holder-spends-to-the-end
+}
+
+// LeasedAnswer returns what a lease answers by the decision that granted it: the state of the limits as of then.
+func (d *Decision) LeasedAnswer() Decision {
+	said := Decision{Allowed: true, DecidedAt: d.DecidedAt, Position: d.Position, Limits: slices.Clone(d.Limits)}
+	for i := range said.Limits {
+		said.Limits[i].Allowed, said.Limits[i].RetryAfter = true, 0
+	}
+	return said
 }
 
 // LeaseHolderMax bounds the name of a holder, in bytes.

@@ -106,12 +106,11 @@ func (l *leases) ask(ctx context.Context, asks []holder.Ask) []holder.Grant[*sha
 	grants := make([]holder.Grant[*shard.Decision], len(asks))
 	for i, result := range l.decide(ctx, requests) {
 		d, g := &result.Decision, &grants[i]
-		if g.Failed = result.Err != nil; g.Failed || d.System == nil || d.System.Lease == nil || d.System.Lease.Units == 0 {
+		units, within := d.Granted()
+		if g.Failed = result.Err != nil; g.Failed || units == 0 {
 			continue
 		}
-		length := limit.Span(d.System.Lease.Ends - d.DecidedAt)
-		lives := length - shard.LeaseMargin(length) //mutant:holder-spends-to-the-end
-		g.Units, g.Within, g.Answer = d.System.Lease.Units, time.Duration(lives)*time.Microsecond, leasedAnswer(&asks[i].Name, d)
+		g.Units, g.Within, g.Answer = units, time.Duration(within)*time.Microsecond, leasedAnswer(&asks[i].Name, d)
 	}
 	return grants
 }
@@ -126,15 +125,12 @@ func leaseRequest(a *holder.Ask) shard.Request {
 
 // leasedAnswer returns what a lease answers: the state of the limits as of the grant d. It shares no memory with d.
 func leasedAnswer(of *holder.Name, d *shard.Decision) *shard.Decision {
-	said := &shard.Decision{Allowed: true, DecidedAt: d.DecidedAt, Position: d.Position}
-	said.Limits = make([]shard.LimitStatus, len(d.Limits))
-	for i := range d.Limits {
+	said := d.LeasedAnswer()
+	for i := range said.Limits {
 		s := &said.Limits[i]
-		*s = d.Limits[i]
 		s.Policy, s.Key, s.Limit = of.Policy, of.Key, strings.Clone(s.Limit)
-		s.Allowed, s.RetryAfter = true, 0
 	}
-	return said
+	return &said
 }
 
 // wrap answers requests of this node's callers from leases, passes on the rest, and returns one result for each, in

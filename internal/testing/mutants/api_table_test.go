@@ -25,9 +25,6 @@ var ofAPI = []group{
 		"unknown-secret-is-wrong":       swap("ErrHandleNewer", "ErrHandle"),
 		"unasked-cluster-denies-secret": swap("err", "shard.ErrHandle"),
 	}},
-	{tests("api", "TestALeaseIsPassedOn"), edits{
-		"outside-holder-spends-to-the-end": without(" - shard.LeaseMargin(length)"),
-	}},
 	{tests("api", "TestALeaseNeedsItsOwnGrant"), edits{"lease-by-a-grant-of-checks": swap("auth.Lease", "auth.Check")}},
 	{tests("api", "TestAForgetNeedsAGrantUnderEveryPolicy"), edits{
 		"forget-by-one-grant": without(", auth.Override"),

@@ -134,7 +134,7 @@ var ofCluster = []group{
 		"lease-outlives-a-sleep":          swap("at.Boot >= l.stops.Boot", "false"),
 		"lease-outlives-its-wall-clock":   swap("at.Wall >= l.stops.Wall", "false"),
 		"lease-survives-a-clock-set-back": swap("at.Wall < l.seen-readLate", "false"),
-		"holder-spends-to-the-end":        without(" - shard.LeaseMargin(length)"),
+		"holder-spends-to-the-end":        without(" - LeaseMargin(length)"),
 		"lease-counts-from-its-answer":    swap("r.at.Boot + g.Within", "h.config.Clock().Boot + g.Within"),
 		"leased-answer-unseen":            gone,
 	}},
