@@ -117,7 +117,7 @@ func TestGoRedisPipelinesAndTransactions(t *testing.T) {
 			p.Incr(ctx, "key0")
 			return nil
 		})
-		if err == nil || !strings.Contains(err.Error(), "transactions are not supported; a pipeline") {
+		if err == nil || !strings.Contains(err.Error(), "is a transaction; a pipeline") {
 			t.Errorf("a transaction: %v", err)
 		}
 		if got, err := c.Get(ctx, "key0").Int64(); got != 100 || err != nil {

@@ -33,9 +33,9 @@ type conn struct {
 	proven func() // records that the client has authenticated
 	role   string // proven by a client certificate; "" if none
 
-	aborts bool  // MULTI has come, and neither EXEC nor DISCARD
-	db     int64 // the SELECTed database; only 0 has keys
-	late   bool  // the last bytes came too late, because the server is stopping
+	multi multi
+	db    int64 // the SELECTed database; only 0 has keys
+	late  bool  // the last bytes came too late, because the server is stopping
 
 	in         []byte // bytes read; in[from:to] is not yet parsed
 	from, to   int

@@ -154,7 +154,7 @@ func readClient(c *conn, v *verb, args [][]byte) {
 }
 
 func readReset(c *conn, v *verb, _ [][]byte) {
-	c.proto, c.name, c.aborts, c.db = 2, "", false, 0
+	c.proto, c.name, c.multi, c.db = 2, "", multi{}, 0
 	c.who.caller = nil // as in Redis: the authentication is dropped
 	c.identify()
 	c.say(v, appendStatus(nil, "RESET"))

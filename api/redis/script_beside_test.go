@@ -249,6 +249,42 @@ func TestScriptsReplyAsInRedis(t *testing.T) {
 	}
 }
 
+// The transactions of rate-limiter-flexible get the same replies from Redis and from stint.
+func TestTransactionsReplyAsInRedis(t *testing.T) {
+	for protocol := 2; protocol <= 3; protocol++ {
+		b, random := besideRedis(t, protocol), rand.New(rand.NewPCG(9, 0))
+		for range 300 {
+			if random.IntN(4) == 0 {
+				b.pass(days(random), false)
+				continue
+			}
+			key, n, first := fmt.Sprint("k", random.IntN(3)), random.IntN(9)-2, random.IntN(4)
+			ask := func(c *goredis.Client) (string, time.Duration) {
+				var left *goredis.DurationCmd
+				done, _ := c.TxPipelined(t.Context(), func(p goredis.Pipeliner) error {
+					switch first {
+					case 0:
+						p.Get(t.Context(), key)
+					case 1:
+						p.Set(t.Context(), key, n, day)
+					case 2:
+						p.Set(t.Context(), key, n, 0)
+					case 3:
+						p.IncrBy(t.Context(), key, int64(n))
+					}
+					left = p.PTTL(t.Context(), key)
+					return nil
+				})
+				return done[0].String(), left.Val()
+			}
+			want, wantLeft := ask(b.theirs)
+			if got, ends := ask(b.ours); got != want || !near(ends, wantLeft) {
+				t.Fatalf("%s with %v left, Redis: %s with %v", got, ends, want, wantLeft)
+			}
+		}
+	}
+}
+
 // forgetful is the moving window of limits 2.3, which forgets some hits if one costs more than 1.
 const forgetful = "d2a3aeb88bc5648c36fed2636c03c52d5ae2ce18"
 

@@ -92,8 +92,8 @@ const onlyKnownScripts = "there are no scripts but the known ones of EVAL; for a
 
 // unbuilt has the unsupported commands that people try, with an alternative or a reason.
 var unbuilt = map[string]string{
-	"watch":        "there are no transactions; INCR and CL.THROTTLE are atomic by themselves",
-	"unwatch":      "there are no transactions",
+	"watch":        "a transaction asks about one key; INCR and CL.THROTTLE are atomic by themselves",
+	"unwatch":      "a transaction asks about one key",
 	"eval_ro":      onlyKnownScripts,
 	"evalsha_ro":   onlyKnownScripts,
 	"function":     onlyKnownScripts,
@@ -149,20 +149,11 @@ func (c *conn) refuse(args [][]byte) {
 	c.fail(nil, "unknown command '"+name+"'; COMMAND LIST lists those that are understood")
 }
 
-// Replies about transactions, which do nothing. MULTI is accepted, so that the client's view of its connection is right
-// until EXEC or DISCARD, as in Redis. After a refused MULTI a client would return the connection to its pool, with
-// commands to come that may belong to the transaction.
-var (
-	queued    = []byte("+QUEUED\r\n")
-	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: transactions are not supported; a pipeline without "+
-		"MULTI is decided together")
-)
-
-const codeAborted = "EXECABORT"
-
-// dispatch translates one command. Commands between MULTI and EXEC must be carried out as a whole or not at all, so
-// they are not carried out. v is the command's verb, or nil.
+// dispatch translates one command. v is its verb, or nil.
 func (c *conn) dispatch(v *verb, args [][]byte) {
+	if !is(args[0], "EXEC") {
+		c.multi.sent++ // even if it is refused: the transaction then lacks it
+	}
 	if !c.isHTTP(v, args) && !c.mayDispatch(v, args) {
 		return
 	}
@@ -170,16 +161,15 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 	case c.isHTTP(v, args): // in an array, too
 		c.fail(nil, errHTTP.Error())
 		c.round.ends = true
-	case is(args[0], "MULTI") && c.aborts:
+	case is(args[0], "MULTI") && c.multi.open:
 		c.fail(nil, "MULTI calls can not be nested")
 	case is(args[0], "MULTI"):
-		c.aborts = true
+		c.multi = multi{open: true}
 		c.say(nil, done)
-	case is(args[0], "EXEC") && c.aborts:
-		c.aborts = false
-		c.say(nil, discarded).code = codeAborted
-	case is(args[0], "DISCARD") && c.aborts:
-		c.aborts = false
+	case is(args[0], "EXEC") && c.multi.open:
+		c.multi.exec(c)
+	case is(args[0], "DISCARD") && c.multi.open:
+		c.multi = multi{}
 		c.say(nil, done)
 	case is(args[0], "EXEC") || is(args[0], "DISCARD"):
 		c.fail(nil, plainText(args[0])+" without MULTI")
@@ -187,7 +177,8 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 		c.refuse(args)
 	case len(args) < v.least || v.most > 0 && len(args) > v.most:
 		c.fail(v, "wrong number of arguments for '"+v.name+"' command")
-	case c.aborts && !v.alone && !v.open: //mutant:transaction-done-in-part
+	case c.multi.open && !v.alone && !v.open:
+		c.multi.add(v, args)
 		c.say(nil, queued)
 	default:
 		v.read(c, v, args)

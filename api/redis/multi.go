@@ -1,0 +1,68 @@
+package redis
+
+import "bytes"
+
+// Transactions. The commands between MULTI and EXEC must be carried out as a whole or not at all. So those are carried
+// out that are one request: a command about a counter, and PTTL of its key. Nothing is done for others, but MULTI is
+// accepted, so that the client's view of its connection is right until EXEC or DISCARD, as in Redis. After a refused
+// MULTI a client would return the connection to its pool, with commands to come that may belong to the transaction.
+
+var (
+	queued    = []byte("+QUEUED\r\n")
+	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: only GET, SET or INCRBY with PTTL of the same "+
+		"key is a transaction; a pipeline without MULTI is decided together")
+)
+
+const codeAborted = "EXECABORT"
+
+// transactions has the verbs of transactions by the names of their first commands.
+var transactions = make(map[string]*verb)
+
+func init() {
+	for _, first := range tallyVerbs {
+		switch reply := first.reply; first.name {
+		case "get", "set", "incrby":
+			first.reply = func(b []byte, of []command, proto int) []byte {
+				return appendInteger(reply(appendArray(b, 2), of, proto), leftMS(&of[0].result.Decision))
+			}
+			transactions[first.name] = &first
+		}
+	}
+}
+
+// multi is the transaction of a connection.
+type multi struct {
+	open bool // MULTI has come, and neither EXEC nor DISCARD
+	sent int  // commands since, with those that were refused
+	verb *verb
+	args [][]byte // of the first command
+	fits bool
+}
+
+// add adds a command.
+func (m *multi) add(v *verb, args [][]byte) {
+	switch {
+	case m.sent == 1 && transactions[v.name] != nil:
+		m.verb = transactions[v.name]
+		for _, arg := range args {
+			m.args = append(m.args, bytes.Clone(arg)) // which the next bytes of the connection overwrite
+		}
+	case m.sent == 2 && v.name == "pttl" && m.verb != nil:
+		m.fits = bytes.Equal(args[1], m.args[1]) //mutant:transaction-of-two-keys
+	}
+}
+
+// exec carries the transaction out, if it is one request and its caller may still send it.
+func (m multi) exec(c *conn) {
+	c.multi = multi{}
+	if !m.fits || m.sent != 2 { //mutant:transaction-done-in-part
+		c.say(nil, discarded).code = codeAborted
+		return
+	}
+	//mutant:transaction-heeds-no-silence
+	if refusal := c.server.config.Guard.Admit(c.who.caller, m.verb.op); refusal != nil {
+		c.refuseFor(m.verb, refusal)
+		return
+	}
+	m.verb.read(c, m.verb, m.args)
+}
