@@ -140,6 +140,10 @@ func TestAGrantOfAPolicyCountsNothingElse(t *testing.T) {
 	wants(t, c, "AUTH "+text, "+OK")
 	wants(t, c, "STINT.CHECK per-ip a", "*[")
 	wants(t, c, "STINT.CHECK two a", "-NOPERM")
+	const rate = "EVALSHA f52a5b566060d79fd321d695df55bc918339c4aa 1 "
+	wants(t, c, rate+"stint:per-ip:a 9 9 1 1", "*[:1 ")
+	wants(t, c, rate+"stint:two:a 9 9 1 1", "-NOPERM")
+	wants(t, c, rate+"a 9 9 1 1", "-NOPERM")
 	wants(t, c, "INCR a", "-NOPERM")
 	wants(t, c, "SET a 1", "-NOPERM")
 	wants(t, c, "CL.THROTTLE a 1 1 60", "-NOPERM")

@@ -200,6 +200,10 @@ var drawings = map[string]drawing{
 	"apisix.limit_count_4": {draw: func(r *rand.Rand, _ limit.Time) []any {
 		return []any{9, daySeconds, r.IntN(3)}
 	}, step: days, near: time.Millisecond},
+	// The excess is a whole number of thousandths after a whole number of milliseconds.
+	"apisix.limit_req": {draw: func(_ *rand.Rand, now limit.Time) []any {
+		return []any{2000, 3500, int64(now / 1e3), 1_000_000}
+	}, step: func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1200)) * time.Millisecond }, told: true},
 	"laravel.add": {draw: func(r *rand.Rand, _ limit.Time) []any { return []any{r.IntN(3), daySeconds} }, step: days},
 	// Redis keeps whole seconds, so the two agree at whole seconds.
 	"spring.request_rate_limiter": {keys: 2, draw: func(r *rand.Rand, now limit.Time) []any {

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 
@@ -19,6 +20,7 @@ var (
 	springBucket    = verb{name: "spring.request_rate_limiter", least: 6, most: 6, keys: keys{1, 2, 1}, writes: true,
 		op: auth.Check, read: readSpringBucket, reply: replySpringBucket}
 	limitsMovingWindow = countingScript("limits.acquire_moving_window", 6, readLimitsMovingWindow, replyLimitsMovingWindow)
+	apisixRequests     = countingScript("apisix.limit_req", 6, readApisixRequests, replyApisixRequests)
 )
 
 // limited adds a request about an inline limit. A cost of 0 only reads the state.
@@ -41,15 +43,35 @@ func (c *conn) limited(v *verb, op shard.Op, key []byte, name string, l limit.Li
 func readRateAllowN(c *conn, v *verb, args [][]byte)      { readRate(c, v, shard.Check, args) }
 func readRateAllowAtMost(c *conn, v *verb, args [][]byte) { readRate(c, v, shard.Partial, args) }
 
+// policyLead begins a key that names a policy, as in stint:login:user:42.
+var policyLead = []byte("stint:")
+
+// decided adds a request about the policy that the key names, or else about an inline limit. own is the key without what
+// its library puts around every key.
+func (a *scriptArgs) decided(op shard.Op, own []byte, name string, l limit.Limit, cost uint64) {
+	of, named := bytes.CutPrefix(own, policyLead)
+	switch {
+	case a.wrong:
+	case !named:
+		a.conn.limited(a.verb, op, a.args[1], name, l, cost)
+	case cost == 0:
+		a.fail("the script " + a.verb.name + " asks a policy for 1 at least")
+	default:
+		asked := *a.verb
+		asked.ofPolicy = true //mutant:script-needs-no-grant-of-its-policy
+		policyName, key, _ := bytes.Cut(of, []byte(":"))
+		a.conn.check(&asked, op, policyName, key, cost)
+	}
+}
+
 // readRate reads: key burst rate period cost. That is GCRA with rate units in each period of seconds, and burst at
 // once.
 func readRate(c *conn, v *verb, op shard.Op, args [][]byte) {
 	a := scriptArgs{conn: c, verb: v, args: args}
 	l := limit.Limit{Algorithm: limit.GCRA, Quota: a.natural("burst", 2, 0, limit.MaxQuota),
 		Count: a.natural("rate", 3, 1, limit.MaxQuota), Period: a.seconds("period", 4)}
-	if cost := a.natural("cost", 5, 0, limit.MaxCost); !a.wrong {
-		c.limited(v, op, args[1], "redis_rate", l, cost)
-	}
+	own := bytes.TrimPrefix(args[1], []byte("rate:"))
+	a.decided(op, own, "redis_rate", l, a.natural("cost", 5, 0, limit.MaxCost))
 }
 
 func replyRateAllowN(b []byte, of []command, _ int) []byte {
@@ -72,10 +94,11 @@ func replyRateAllowAtMost(b []byte, of []command, _ int) []byte {
 // appendRate appends: units taken, units left, seconds until the wanted ones fit (-1: some were taken), seconds until
 // full.
 func appendRate(b []byte, m *command, allowed bool, wanted, taken uint64) []byte {
-	d, l := &m.result.Decision, &m.limits[0]
+	d := &m.result.Decision
 	s := binding(d)
-	reset, retry := float64(untilReset(d, s)), float64(d.RetryAfter)
-	if m.flags&onlyLooks != 0 || d.RetryAfter == limit.Never { // which the shape does not know
+	reset, retry := finite(untilReset(d, s)), finite(d.RetryAfter)
+	if m.limits != nil && (m.flags&onlyLooks != 0 || d.RetryAfter == limit.Never) {
+		l := &m.limits[0]
 		retry = reset + (float64(wanted)-float64(l.Quota))*float64(l.Period)/float64(l.Count)
 	}
 	b = appendArray(b, 4)
@@ -85,6 +108,14 @@ func appendRate(b []byte, m *command, allowed bool, wanted, taken uint64) []byte
 		b = appendBulk(appendInteger(appendInteger(b, int64(taken)), int64(s.Left())), "-1")
 	}
 	return appendFloat(b, reset/float64(second))
+}
+
+// finite returns a time for a shape that does not know Never.
+func finite(s limit.Span) float64 {
+	if s == limit.Never {
+		return float64(limit.MaxPeriod)
+	}
+	return float64(s)
 }
 
 // appendFloat appends a number as Lua's tostring writes it.
@@ -163,9 +194,8 @@ func readSpringBucket(c *conn, v *verb, args [][]byte) {
 	l := limit.Limit{Algorithm: limit.TokenBucket, Count: a.natural("rate", 2, 1, limit.MaxQuota),
 		Quota: a.natural("capacity", 3, 0, limit.MaxQuota), Period: second}
 	l.Initial = l.Quota
-	if requested := a.natural("requested", 5, 0, limit.MaxCost); !a.wrong {
-		c.limited(v, shard.Check, args[1], "spring", l, requested)
-	}
+	own := bytes.TrimSuffix(bytes.TrimPrefix(args[1], []byte("request_rate_limiter.{")), []byte("}.tokens"))
+	a.decided(shard.Check, own, "spring", l, a.natural("requested", 5, 0, limit.MaxCost))
 }
 
 // replySpringBucket replies with 1 or 0 for allowed, and the tokens left.
@@ -179,9 +209,7 @@ func readLimitsMovingWindow(c *conn, v *verb, args [][]byte) {
 	a := scriptArgs{conn: c, verb: v, args: args}
 	l := limit.Limit{Algorithm: limit.SlidingLog, Quota: a.natural("limit", 3, 0, limit.MaxLogQuota),
 		Period: limit.Span(a.natural("expiry", 4, 1, int64(limit.MaxPeriod/second))) * second}
-	if amount := a.natural("amount", 5, 1, limit.MaxCost); !a.wrong {
-		c.limited(v, shard.Check, args[1], "moving_window", l, amount)
-	}
+	a.decided(shard.Check, args[1], "moving_window", l, a.natural("amount", 5, 1, limit.MaxCost))
 }
 
 // replyLimitsMovingWindow replies with true or false, as Lua's values become replies.
@@ -190,4 +218,29 @@ func replyLimitsMovingWindow(b []byte, of []command, proto int) []byte {
 		return appendInteger(b, 1)
 	}
 	return appendNull(b, proto)
+}
+
+// request is a request of limit-req: like the script, the bucket counts in thousandths.
+const request = 1000
+
+// readApisixRequests reads: key rate burst time ttl. The bucket loses rate thousandths each second. It holds burst of
+// them besides a request, which the script does not count while it is the first.
+func readApisixRequests(c *conn, v *verb, args [][]byte) {
+	a := scriptArgs{conn: c, verb: v, args: args}
+	l := limit.Limit{Algorithm: limit.TokenBucket, Count: a.natural("rate", 2, 1, limit.MaxQuota), Period: second,
+		Quota: request + a.natural("burst", 3, 0, limit.MaxQuota-request)}
+	if l.Initial = l.Quota; !a.wrong {
+		c.limited(v, shard.Check, args[1], "limit_req", l, request)
+	}
+}
+
+// replyApisixRequests replies with 1 or 0 for allowed, and the thousandths that the bucket holds besides a request.
+func replyApisixRequests(b []byte, of []command, _ int) []byte {
+	d := &of[0].result.Decision
+	s := binding(d)
+	excess := float64(s.Quota - s.Left())
+	if d.Allowed {
+		excess -= request
+	}
+	return appendFloat(appendFlag(appendArray(b, 2), d.Allowed), excess)
 }

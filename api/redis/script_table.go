@@ -52,6 +52,8 @@ var scripts = map[string]*verb{
 	"7d33b3fe1f1ee11cb307d28b29c667e2c38bb047": &apisixCount2,
 	"a6c8920a2a771731d5551d404f57f63491af8fac": &apisixCount3,
 	"4290663dbaf4059eff26fa6a41958a298e9391b5": &apisixCount4,
+	// limit-req/util.lua of 3.17.0 and 3.18.0, likewise compressed. 3.9 to 3.16 send plain commands
+	"f31f43545aa96f31eba19631911616483ff2ec73": &apisixRequests,
 
 	// laravel/framework: Illuminate/Cache/RedisStore.php and LuaScripts.php of v8 to v13
 	"a08c9c69b7c07ae2485190873b90d128a23e502d": &laravelAdd,

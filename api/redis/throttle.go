@@ -125,10 +125,6 @@ func roundUp(s, unit limit.Span) int64 {
 
 // readCheck reads: policy key [cost].
 func readCheck(c *conn, v *verb, args [][]byte) {
-	if problem := policy.NameProblem(string(args[1])); problem != "" {
-		c.fail(v, "the policy "+problem)
-		return
-	}
 	cost := int64(1)
 	if len(args) > 3 {
 		n, ok := parseInteger(args[3])
@@ -138,13 +134,22 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 		}
 		cost = n
 	}
-	if string(args[1]) != c.policy {
-		c.policy = string(args[1])
-	}
-	if !c.keyOf(v, args[2]) {
+	c.check(v, shard.Check, args[1], args[2], uint64(cost))
+}
+
+// check adds a request about a policy, and about its parent if that counts, too.
+func (c *conn) check(v *verb, op shard.Op, name, key []byte, cost uint64) {
+	if problem := policy.NameProblem(string(name)); problem != "" {
+		c.fail(v, "the policy "+problem)
 		return
 	}
-	entry := shard.Entry{Policy: c.policy, Key: c.key.key, Cost: uint64(cost)}
+	if string(name) != c.policy {
+		c.policy = string(name)
+	}
+	if !c.keyOf(v, key) {
+		return
+	}
+	entry := shard.Entry{Policy: c.policy, Key: c.key.key, Cost: cost}
 	together, revision, err := c.server.config.Parents(entry)
 	revision = min(revision, c.key.revision) // the policies may have changed in between
 	if err != nil {
@@ -153,13 +158,13 @@ func readCheck(c *conn, v *verb, args [][]byte) {
 	}
 	if len(together) > 1 {
 		m := c.next(v)
-		m.op, m.namespace, m.policy, m.together, m.revision = shard.Check, c.who.namespace, c.policy, together, revision
-		m.hashed = c.key.by != nil
+		m.op, m.namespace, m.policy, m.together, m.revision = op, c.who.namespace, c.policy, together, revision
+		m.cost, m.hashed = cost, c.key.by != nil
 		c.round.acrossCount++
 		return
 	}
-	if m := c.ask(v, shard.Check, args[2]); m != nil {
-		m.policy, m.cost, m.revision, c.round.checks = c.policy, uint64(cost), revision, true
+	if m := c.ask(v, op, key); m != nil {
+		m.policy, m.cost, m.revision, c.round.checks = c.policy, cost, revision, true
 	}
 }
 

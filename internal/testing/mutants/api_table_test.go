@@ -121,6 +121,7 @@ var ofAPI = []group{
 		"script-heeds-no-silence":      never,
 		"transaction-heeds-no-silence": never,
 	}},
+	{tests("api/redis", "TestAGrantOfAPolicyCountsNothingElse"), edits{"script-needs-no-grant-of-its-policy": gone}},
 	{tests("api/redis", "TestAStrangerMaySendLittle"), edits{"stranger-sends-much": never}},
 	{tests("api/redis", "TestAHandshakeThatIsNotFinishedEndsAfterFiveSeconds"), edits{
 		"handshake-lasts-forever": instead("ctx, cancel := context.WithCancel(context.Background())"),
