@@ -47,6 +47,14 @@ export interface ReserveOptions extends CheckOptions {
   onExpire?: 'cancel' | 'commit'
 }
 
+/** What attempt takes. */
+export interface AttemptOptions extends ReserveOptions {
+  /** How it is settled when the work ends. Absent: commit. */
+  done?: Settlement
+  /** How it is settled when the work throws. Absent: cancel. */
+  raised?: Settlement
+}
+
 /** What get takes. */
 export interface GetOptions extends CallOptions {
   /** Allow the answering node to read its own replicas. */
@@ -127,10 +135,14 @@ export class Stint {
   constructor(config: Config)
   /** Decides and counts: all entries or none. */
   check(entries: Entry | Entry[], options?: CheckOptions): Promise<Decision>
+  /** Makes independent checks in one call: for each its decision, or the error of the one that failed. */
+  checkBatch(list: (Entry | Entry[])[], options?: CheckOptions & { idempotencyId?: null }): Promise<(Decision | StintError)[]>
   /** Takes units as a hold that settle ends. */
   reserve(entries: Entry | Entry[], options?: ReserveOptions): Promise<Decision>
   /** Ends or extends a hold, or gives back what a decision took. */
   settle(target: { holdId?: string; decisionId?: string }, action: Settlement, options?: CountingOptions): Promise<Decision>
+  /** Reserves for a piece of work, which gets the decision, and settles by its end. A denied one has nothing to settle. */
+  attempt<T>(entries: Entry | Entry[], work: (decision: Decision) => T | Promise<T>, options?: AttemptOptions): Promise<T>
   /** Returns the state of keys and changes nothing. */
   get(entries: Entry | Entry[], options?: GetOptions): Promise<LimitStatus[]>
   /** Resets or unblocks a key by hand; kept in the audit log. */

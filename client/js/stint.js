@@ -37,6 +37,18 @@ export class Stint {
     return decisionOf(answer.decision)
   }
 
+  // checkBatch makes independent checks in one call, of what check takes each. It resolves to a decision for each, or to the
+  // StintError of the one that failed.
+  async checkBatch(list, options = {}) {
+    if (options.idempotencyId) throw invalid('idempotencyId', 'each check of a batch draws its own; null sends none')
+    const checks = list.map((entries) => this.#checkOf(entries, options).body)
+    const answer = await this.#call('LimitService/CheckBatch', { checks }, options.idempotencyId !== null, options)
+    return list.map((_, i) => {
+      const { decision, failure } = answer.results?.[i] ?? {}
+      return failure ? new StintError(failure.code ?? 'unknown', failure.message ?? '', failure.maybeApplied === true) : decisionOf(decision ?? null)
+    })
+  }
+
   // reserve takes units now, as a hold that settle ends.
   async reserve(entries, options = {}) {
     const { body, id } = this.#checkOf(entries, options)
@@ -53,6 +65,22 @@ export class Stint {
     if (request.extend) request.idempotencyId = idOf(options)
     const answer = await this.#call('LimitService/Settle', request, request.idempotencyId !== '', options)
     return decisionOf(answer.decision)
+  }
+
+  // attempt reserves for a piece of work, and settles by its end: done if it ends, raised if it throws. For a login: 'success' and
+  // 'failed'. The work gets the decision, and looks at it first: a denied one has nothing to settle.
+  async attempt(entries, work, { done = 'commit', raised = 'cancel', ...options } = {}) {
+    const decision = await this.reserve(entries, options)
+    const settle = async (action) => decision.allowed && await this.settle(decision, action, { timeoutMs: options.timeoutMs })
+    let result
+    try {
+      result = await work(decision)
+    } catch (error) {
+      await settle(raised).catch(() => {}) // the policy's onExpire settles it, and the caller wants what was thrown
+      throw error
+    }
+    await settle(done)
+    return result
   }
 
   // get returns the state of keys and changes nothing.

@@ -5,14 +5,14 @@ const quotaMost = 2 ** 53 // the store counts, and its caller compares
 
 // windowEntry is an entry with a window of its own that opens with the first hit. Its name has the length, so that two windows
 // of one key count apart.
-export function windowEntry(label, prefix, key, windowMs) {
-  const limit = { name: `window-${windowMs}ms`, quota: String(quotaMost), fixedWindow: { period: millis(windowMs, 'window'), anchor: 'ANCHOR_FIRST_HIT' } }
+export function windowEntry(label, prefix, key, windowMs, quota = quotaMost) {
+  const limit = { name: `window-${windowMs}ms`, quota: String(quota), fixedWindow: { period: millis(windowMs, 'window'), anchor: 'ANCHOR_FIRST_HIT' } }
   return { policy: label, key: prefixed(prefix, key), limits: [limit] }
 }
 
 // storeEntry is what a store counts: by its policy if it has one, else in a window of its own.
-export function storeEntry(label, { prefix, policy }, key, windowMs) {
-  return policy === undefined ? windowEntry(label, prefix, key, windowMs) : { policy, key: prefixed(prefix, key) }
+export function storeEntry(label, { prefix, policy }, key, windowMs, quota) {
+  return policy === undefined ? windowEntry(label, prefix, key, windowMs, quota) : { policy, key: prefixed(prefix, key) }
 }
 
 // onlyLimit returns the one limit that a store counts.

@@ -297,3 +297,27 @@ test('instants and waits are rounded up, and numbers are numbers', async () => {
   assert.deepEqual([d.limits[0].retryAfterMs, d.limits[0].quota, d.limits[0].used], [414, 2 ** 53, 12345678901])
   assert.deepEqual([d.limits[1].retryAfterMs, d.limits[1].resetAt, d.limits[1].used], [undefined, undefined, 0])
 })
+
+test('a batch decides each check for itself', async (t) => {
+  const [first, wrong, both, third] = await limits.checkBatch([{ policy: 'five', key: 'batch', cost: 4 }, { policy: 'nope', key: 'batch' },
+    [{ policy: 'five', key: 'batch' }, { policy: 'window', key: 'batch' }], { policy: 'five', key: 'batch' }])
+  assert.deepEqual([first.allowed, both.allowed, both.limits.length, third.allowed], [true, true, 2, false])
+  assert.ok(wrong instanceof StintError && wrong.code === 'not_found' && !wrong.maybeApplied)
+  await assert.rejects(limits.checkBatch([{ policy: 'five', key: '' }]), /missing or empty/)
+  await assert.rejects(limits.checkBatch([{ policy: 'five', key: 'x' }], { idempotencyId: 'one' }), /draws its own/)
+  const lost = await proxy(t, url, (n) => (n === 1 ? 'drop' : 'answer'))
+  const [again] = await new Stint({ addresses: [lost.url], timeoutMs: 20000 }).checkBatch([{ policy: 'five', key: 'lost batch' }])
+  assert.deepEqual([again.replayed, await used('five', 'lost batch')], [true, 1], 'a batch without an answer is sent again, and counts once')
+})
+
+test('an attempt is settled by the end of its work', async () => {
+  const login = (key, work) => limits.attempt({ policy: 'login', key }, work, { ttlMs: 30000, done: 'success', raised: 'failed' })
+  assert.equal(await login('attempt', (attempt) => attempt.holdId === '' ? 'no hold' : 'a hold'), 'a hold')
+  assert.equal(await used('login', 'attempt'), 0, 'success gives back')
+  for (let i = 0; i < 3; i++) await assert.rejects(login('attempt', async () => { throw new RangeError('wrong password') }), RangeError)
+  assert.equal(await login('attempt', (attempt) => attempt.allowed), false, 'the third failure blocks, and a denied attempt has nothing to settle')
+  assert.equal(await limits.attempt({ policy: 'five', key: 'attempt' }, () => 1), 1)
+  assert.equal(await used('five', 'attempt'), 1, 'the default is commit')
+  await assert.rejects(limits.attempt({ policy: 'five', key: 'attempt' }, () => { throw new RangeError() }), RangeError)
+  assert.equal(await used('five', 'attempt'), 1, 'and cancel')
+})

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { Stint } from '@stint/client'
 import { fastifyStore } from '@stint/client/fastify'
+import { StintThrottlerStorage } from '@stint/client/nestjs'
+import { rateLimiterStint } from '@stint/client/rate-limiter-flexible'
 import { Ratelimit } from '@stint/client/upstash'
 import { startStint, testClock, undecided } from './server.js'
 
@@ -155,4 +157,72 @@ test('Upstash: no decision is an error, or a success with a reason if the progra
   }
   for (const wrong of ['10', '0 s', '1.5 s', '1 week', '', undefined]) assert.throws(() => Ratelimit.fixedWindow(1, wrong), /duration/)
   for (const wrong of [0, -1, 1.5, '1']) assert.throws(() => Ratelimit.slidingWindow(wrong, '1 s'), /whole number/)
+})
+
+// guard does what the ThrottlerGuard of @nestjs/throttler 6 does with its storage.
+async function guard(storage, key, { ttl = 60000, limit = 3, blockDuration = ttl } = {}) {
+  const { totalHits, timeToExpire, isBlocked, timeToBlockExpire } = await storage.increment(key, ttl, limit, blockDuration, 'default')
+  return isBlocked ? { status: 429, retryAfter: timeToBlockExpire } : { status: 200, remaining: Math.max(0, limit - totalHits), reset: timeToExpire }
+}
+
+test('NestJS: the limit passes in each window, and no more', async () => {
+  const storage = new StintThrottlerStorage(limits)
+  assert.deepEqual(await guard(storage, 'a'), { status: 200, remaining: 2, reset: 60 })
+  const all = await Promise.all(Array.from({ length: 9 }, () => guard(storage, 'a')))
+  assert.equal(all.filter(({ status }) => status === 200).length, 2)
+  assert.ok(all.every(({ status, retryAfter }) => status === 200 || retryAfter > 0 && retryAfter <= 60))
+  await advance('60s')
+  assert.equal((await guard(storage, 'a')).remaining, 2)
+  assert.equal((await guard(storage, 'a', { ttl: 5000 })).remaining, 2, 'another window counts apart')
+  const ofPolicy = new StintThrottlerStorage(limits, { policy: 'five', prefix: 'nest:' })
+  for (let i = 4; i >= 0; i--) assert.equal((await guard(ofPolicy, 'a', { limit: 5, blockDuration: 1 })).remaining, i)
+  assert.deepEqual(await guard(ofPolicy, 'a'), { status: 429, retryAfter: 31536000 }, 'what never comes back')
+  await assert.rejects(guard(storage, 'a', { blockDuration: 1 }), /lockout/)
+  await assert.rejects(guard(storage, ''), /missing or empty/)
+  await assert.rejects(guard(new StintThrottlerStorage(nowhere), 'a'), (error) => error.noDecision)
+})
+
+// What rate-limiter-flexible 11 has: a class that throws for what a limiter lacks, and an answer.
+class RateLimiterCompatibleAbstract {
+  get keyPrefix() { throw new Error('keyPrefix') }
+  get blockDuration() { throw new Error('blockDuration') }
+  get execEvenly() { throw new Error('execEvenly') }
+  block() { throw new Error("You have to implement the method 'block'!") }
+}
+class RateLimiterRes {
+  constructor(remainingPoints, msBeforeNext, consumedPoints, isFirstInDuration) {
+    Object.assign(this, { remainingPoints, msBeforeNext, consumedPoints, isFirstInDuration })
+  }
+}
+
+test('rate-limiter-flexible: points pass, and a denial rejects with where the key stands', async () => {
+  const RateLimiterStint = rateLimiterStint({ RateLimiterCompatibleAbstract, RateLimiterRes })
+  const limiter = new RateLimiterStint({ limits, points: 3, duration: 60, keyPrefix: 'login' })
+  assert.ok(limiter instanceof RateLimiterCompatibleAbstract)
+  assert.deepEqual([limiter.keyPrefix, limiter.blockDuration, limiter.execEvenly], ['login', 0, false])
+  assert.equal(await limiter.get('ann'), null)
+  const near = (res, ...want) => {
+    assert.ok(res instanceof RateLimiterRes)
+    assert.ok(res.msBeforeNext > 50000 && res.msBeforeNext <= 60000, `wait ${res.msBeforeNext}`)
+    assert.deepEqual([res.remainingPoints, res.consumedPoints, res.isFirstInDuration], want)
+  }
+  near(await limiter.consume('ann', 2), 1, 2, true)
+  near(await limiter.consume('ann'), 0, 3, false)
+  near(await limiter.get('ann'), 0, 3, false)
+  near(await limiter.consume('ann').catch((res) => res), 0, 4, false)
+  near(await limiter.get('ann'), 0, 3, false)
+  near(await limiter.penalty('ann', 2), 0, 5, false)
+  const all = await Promise.allSettled(Array.from({ length: 9 }, () => limiter.consume('ben')))
+  assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 3)
+  await assert.rejects(limiter.delete('ann'), /policy/)
+  assert.throws(() => limiter.block('ann'), /block/)
+  const ofPolicy = new RateLimiterStint({ limits, policy: 'five' })
+  for (let i = 0; i < 5; i++) await ofPolicy.consume('flexible')
+  assert.deepEqual(await ofPolicy.consume('flexible').catch((res) => res.msBeforeNext), -1, 'what never comes back')
+  assert.equal(await ofPolicy.delete('flexible'), true)
+  assert.equal((await ofPolicy.consume('flexible')).consumedPoints, 1)
+  await assert.rejects(new RateLimiterStint({ limits: nowhere, policy: 'five' }).consume('ann'), (error) => error.noDecision)
+  for (const wrong of [{ limits }, { limits, points: 1.5, duration: 1 }, { limits, points: 1 }, { limits, policy: 'five', execEvenly: true }]) {
+    assert.throws(() => new RateLimiterStint(wrong), /RateLimiterStint: /)
+  }
 })

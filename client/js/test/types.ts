@@ -9,6 +9,8 @@ import { limit as honoLimit } from '../hono.js'
 import { ExactRateLimitStore, adapter } from '../stoma.js'
 import { rateLimiter } from '../cloudflare.js'
 import { Ratelimit } from '../upstash.js'
+import { StintThrottlerStorage } from '../nestjs.js'
+import { rateLimiterStint } from '../rate-limiter-flexible.js'
 import { checkLimit, limited, rateLimitKey, rateLimitMiddleware, tooManyRequests } from '../fetch.js'
 
 // express-rate-limit 7 and 8, and hono-rate-limiter
@@ -41,6 +43,16 @@ interface UpstashLimiter {
 }
 type UpstashResponse = { success: boolean; limit: number; remaining: number; reset: number; pending: Promise<unknown>
   reason?: 'timeout' | 'cacheBlock' | 'denyList'; deniedValue?: string }
+
+// @nestjs/throttler 6
+interface ThrottlerStorage {
+  increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string):
+    Promise<{ totalHits: number; timeToExpire: number; isBlocked: boolean; timeToBlockExpire: number }>
+}
+
+// rate-limiter-flexible 11
+declare abstract class RateLimiterCompatibleAbstract { abstract get keyPrefix(): string; block(key: string, seconds: number): Promise<RateLimiterRes> }
+declare class RateLimiterRes { constructor(remainingPoints?: number, msBeforeNext?: number); readonly msBeforeNext: number }
 
 // Stoma
 interface StomaStore { increment(key: string, windowSeconds: number): Promise<{ count: number; resetAt: number }> }
@@ -77,6 +89,10 @@ export const store: LimiterStore = new StintStore(limits, { prefix: 'rl:' })
 export const fastify: FastifyLimiterStoreCtor = fastifyStore(limits, { prefix: 'rl:', fail: 'closed' })
 export const upstash: UpstashLimiter = new Ratelimit({ limits, limiter: Ratelimit.slidingWindow(10, '10 s') })
 export const upstashPolicy: UpstashLimiter = new Ratelimit({ limits, policy: 'login', timeout: 1000, fail: 'open' })
+export const throttler: ThrottlerStorage = new StintThrottlerStorage(limits, { policy: 'per-ip' })
+const RateLimiterStint = rateLimiterStint({ RateLimiterCompatibleAbstract, RateLimiterRes })
+export const flexible: RateLimiterCompatibleAbstract = new RateLimiterStint({ limits, points: 5, duration: 60 })
+export const waits: Promise<number> = new RateLimiterStint({ limits, policy: 'login' }).consume('ann').then((res) => res.msBeforeNext)
 export const stoma: StomaStore = new ExactRateLimitStore(limits)
 export const gateway: { rateLimitStore: StomaStore } = adapter(limits)
 export const binding: Binding = rateLimiter(limits, { policy: 'per-ip' })
@@ -103,6 +119,11 @@ export async function calls(): Promise<Response | undefined> {
   } catch (error) {
     if (error instanceof StintError && error.maybeApplied) return undefined
   }
+  for (const each of await limits.checkBatch([{ policy: 'a', key: 'b' }, [{ policy: 'a', key: 'c' }]])) {
+    if (!(each instanceof StintError) && !each.allowed) return undefined
+  }
+  const length: number = await limits.attempt({ policy: 'login', key: 'x' }, (attempt) => attempt.limits.length, { done: 'success', raised: 'failed' })
+  if (length > 9) return undefined
   // @ts-expect-error a key is required
   await limits.check({ policy: 'a' })
   // @ts-expect-error the fail mode is required
