@@ -13,6 +13,7 @@ import asyncio
 import base64
 import contextlib
 import datetime
+import functools
 import hashlib
 import http.client
 import ipaddress
@@ -28,9 +29,9 @@ import time
 import urllib.parse
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, Optional, Sequence, TypeVar, Union
 
-__all__ = ["ASGILimit", "Decision", "LimitStatus", "Stint", "StintError", "WSGILimit", "client_ip", "safe_key"]
+__all__ = ["ASGILimit", "AsyncStint", "Decision", "LimitStatus", "Stint", "StintError", "WSGILimit", "client_ip", "safe_key"]
 __version__ = "0.2.0"
 
 _PAUSE_LEAST = 0.010  # seconds
@@ -306,6 +307,52 @@ class Stint:
         if self._token:
             headers["Authorization"] = "Bearer " + self._token
         return headers
+
+_T = TypeVar("_T")
+
+
+def _awaited(method: Callable[..., _T]) -> Callable[..., Awaitable[_T]]:
+    """A blocking method of self._blocking as a coroutine."""
+
+    @functools.wraps(method)
+    async def call(self: Any, *args: Any, **options: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(None, functools.partial(method, self._blocking, *args, **options))
+
+    return call
+
+
+class AsyncStint:
+    """Stint for asyncio: the same methods with the same arguments, as coroutines. Each call takes a thread of the loop's executor while it
+    waits. A call whose task is cancelled goes on, and may be counted."""
+
+    def __init__(self, *args: Any, **options: Any):
+        self._blocking = Stint(*args, **options)
+
+    check = _awaited(Stint.check)
+    reserve = _awaited(Stint.reserve)
+    settle = _awaited(Stint.settle)
+    get = _awaited(Stint.get)
+    adjust = _awaited(Stint.adjust)
+    put_override = _awaited(Stint.put_override)
+    delete_override = _awaited(Stint.delete_override)
+    forget = _awaited(Stint.forget)
+    ready = _awaited(Stint.ready)
+    close = _awaited(Stint.close)
+
+    @contextlib.asynccontextmanager
+    async def attempt(self, entries: Entries, *, done: str = "commit", raised: str = "cancel", **options: Any) -> AsyncIterator[Decision]:
+        """Stint.attempt, for async with."""
+        decision = await self.reserve(entries, **options)
+        try:
+            yield decision
+        except BaseException:
+            if decision.allowed:
+                with contextlib.suppress(StintError):
+                    await self.settle(decision, raised)
+            raise
+        if decision.allowed:
+            await self.settle(decision, done)
+
 
 
 class _Node:

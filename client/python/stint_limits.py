@@ -1,6 +1,6 @@
 """A storage of the package "limits", and so of Flask-Limiter and slowapi: storage_uri="stint://127.0.0.1:7400".
 
-    import stint_limits                      # registers the schemes stint:// and stint+https://
+    import stint_limits                      # registers stint:// and stint+https://, and with async+ those for limits.aio
     storage = limits.storage.storage_from_string("stint://10.0.0.1:7400,10.0.0.2:7400", token=token)
 
 Strategy fixed-window counts hits, denied ones too, in a window that begins with the first hit. Strategy moving-window is decided by
@@ -12,10 +12,11 @@ import re
 import urllib.parse
 from typing import Any, Dict, Optional, Tuple
 
+import limits.aio.storage
 from limits.limits import GRANULARITIES
 from limits.storage import MovingWindowSupport, Storage
 
-from stint import Stint, StintError, safe_key
+from stint import Stint, StintError, _awaited, safe_key
 
 _QUOTA_MOST = 2 ** 53  # the storage counts, and its caller compares
 
@@ -87,6 +88,29 @@ class StintStorage(Storage, MovingWindowSupport):
     def _log(self, key: str, limit: int, expiry: int, amount: int = 1) -> Dict[str, Any]:
         log = {"name": "log", "quota": str(limit), "slidingLog": {"period": f"{expiry}s"}}
         return {"policy": "limits", "key": safe_key(self._prefix + key), "cost": amount, "limits": [log]}
+
+
+class AsyncStintStorage(limits.aio.storage.Storage, limits.aio.storage.MovingWindowSupport):
+    """StintStorage for limits.aio. Each call takes a thread of the loop's executor while it waits."""
+
+    STORAGE_SCHEME = ["async+stint", "async+stint+https"]
+
+    def __init__(self, uri: Optional[str] = None, **options: Any):
+        super().__init__(uri)
+        self._blocking = StintStorage((uri or "").replace("async+", "", 1), **options)
+
+    @property
+    def base_exceptions(self) -> Any:
+        return StintError
+
+    incr = _awaited(StintStorage.incr)
+    get = _awaited(StintStorage.get)
+    get_expiry = _awaited(StintStorage.get_expiry)
+    acquire_entry = _awaited(StintStorage.acquire_entry)
+    get_moving_window = _awaited(StintStorage.get_moving_window)
+    check = _awaited(StintStorage.check)
+    reset = _awaited(StintStorage.reset)
+    clear = _awaited(StintStorage.clear)
 
 
 def _expiry_of(key: str) -> int:

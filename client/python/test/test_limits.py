@@ -1,3 +1,4 @@
+import asyncio
 import os
 import sys
 import unittest
@@ -88,6 +89,22 @@ class Storage(unittest.TestCase):
         while not limiter.hit(item, "ends"):
             pass
         self.assertLessEqual(storage.get(item.key_for("ends")), 1)
+
+    def test_asyncio(self):
+        asynchronous = limits.storage.storage_from_string("async+stint://" + node.url[7:], timeout=20)
+        self.addCleanup(asynchronous._blocking._limits.close)
+        item = limits.parse("5/hour")
+
+        async def hits(limiter, user):
+            allowed = await asyncio.gather(*(limiter.hit(item, user) for _ in range(16)))
+            return sum(allowed), (await limiter.get_window_stats(item, user))[1], await limiter.test(item, user)
+
+        for strategy in (limits.aio.strategies.FixedWindowRateLimiter, limits.aio.strategies.MovingWindowRateLimiter):
+            self.assertEqual(asyncio.run(hits(strategy(asynchronous), strategy.__name__)), (5, 0, False))
+        self.assertFalse(FixedWindowRateLimiter(storage).test(item, "FixedWindowRateLimiter"), "both storages count together")
+        self.assertTrue(asyncio.run(asynchronous.check()))
+        with self.assertRaises(NotImplementedError):
+            asyncio.run(asynchronous.reset())
 
     def test_what_is_not_there_says_so(self):
         with self.assertRaisesRegex(NotImplementedError, "elastic"):

@@ -7,12 +7,15 @@ import json
 import math
 import os
 import re
+import shutil
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 import wsgiref.simple_server
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -20,7 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import stint
 from server import Node, Proxy, ROOT, SecureNode, ask, refused_port
-from stint import ASGILimit, Stint, StintError, WSGILimit, client_ip, safe_key
+from stint import ASGILimit, AsyncStint, Stint, StintError, WSGILimit, client_ip, safe_key
 
 
 # What a cluster says that cannot decide. It is not asked again: no test has to wait for the end of a time.
@@ -477,6 +480,55 @@ class Middleware(Case):
             WSGILimit(None, limits, [{"policy": "a", "key": key}])
 
 
+class Asyncio(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self):
+        self.limits = AsyncStint([node.url], timeout=20)
+        self.addAsyncCleanup(self.limits.close)
+
+    async def test_calls_at_once_are_exact(self):
+        decisions = await asyncio.gather(*(self.limits.check({"policy": "five", "key": "async"}) for _ in range(32)))
+        self.assertEqual(sum(d.allowed for d in decisions), 5)
+        self.assertEqual((await self.limits.get({"policy": "five", "key": "async"}))[0].used, 5)
+        await self.limits.adjust("five", "async", "reset")
+        self.assertTrue((await self.limits.check({"policy": "five", "key": "async"}, mode="peek")).allowed)
+        with self.assertRaises(StintError):
+            await self.limits.check({"policy": "nope", "key": "async"})
+
+    async def test_an_attempt_is_settled_by_the_end_of_its_block(self):
+        def login():
+            return self.limits.attempt({"policy": "login", "key": "async"}, ttl=30, done="success", raised="failed")
+
+        async with login() as attempt:
+            self.assertTrue(attempt.allowed)
+        for _ in range(3):
+            with self.assertRaises(KeyError):
+                async with login():
+                    raise KeyError("wrong password")
+        async with login() as attempt:
+            self.assertFalse(attempt.allowed, "the third failure blocks")
+
+    async def test_every_call_of_the_client_is_there(self):
+        for name, member in vars(Stint).items():
+            self.assertTrue(name.startswith("_") or not callable(member) or hasattr(AsyncStint, name), name)
+
+
+class Package(unittest.TestCase):
+    def test_the_built_file_has_all_that_it_needs(self):
+        with tempfile.TemporaryDirectory() as dir:
+            source, built, installed = (os.path.join(dir, name) for name in ("source", "built", "installed"))
+            shutil.copytree(os.path.dirname(stint.__file__), source, ignore=shutil.ignore_patterns("test", "__pycache__"))
+            build = "import sys, setuptools.build_meta as b; print(b.build_wheel(sys.argv[1]))"
+            made = subprocess.run([sys.executable, "-c", build, built], cwd=source, capture_output=True, text=True)
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertEqual(os.listdir(built), [f"stint_client-{stint.__version__}-py3-none-any.whl"])
+            with zipfile.ZipFile(os.path.join(built, os.listdir(built)[0])) as wheel:
+                wheel.extractall(installed)  # which is what pip does
+            asks = ("import importlib.metadata as m, stint, stint_limits; print(m.version('stint-client'), stint.__file__, "
+                    "stint.Stint([" + repr(node.url) + "]).check({'policy': 'five', 'key': 'installed'}).allowed)")
+            asked = subprocess.run([sys.executable, "-c", asks], cwd=dir, env={**os.environ, "PYTHONPATH": installed}, capture_output=True, text=True)
+            self.assertEqual(asked.stdout.split(), [stint.__version__, os.path.join(installed, "stint.py"), "True"], asked.stderr)
+
+
 class Readme(unittest.TestCase):
     def test_its_code_runs(self):
         example = Node(os.path.join(ROOT, "policy", "dev.yaml"))
@@ -485,12 +537,32 @@ class Readme(unittest.TestCase):
         for name in (os.path.join(os.path.dirname(stint.__file__), "README.md"), os.path.join(ROOT, "docs", "errors.md")):
             with open(name, encoding="utf-8") as page:
                 blocks += re.findall(r"^```py\n(.*?)^```", page.read(), re.M | re.S)
-        self.assertEqual(len(blocks), 5)
+        self.assertEqual(len(blocks), 6)
         for block in blocks:
             names = {"__name__": "readme"}
             block = block.replace("127.0.0.1:7400", example.url[7:])
             exec(compile(block, "README.md", "exec"), names)
+            if "FastAPI" in names:
+                statuses = [asyncio.run(get(names["app"], "/login")) for _ in range(6)]
+                self.assertEqual(statuses, [200] * 5 + [429])
+                names["limits"] = names["limits"]._blocking
             (names["storage"]._limits if "storage" in names else names["limits"]).close()
+
+
+async def get(app, path):
+    """The status of a page of an ASGI application."""
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(message):
+        sent.append(message)
+
+    await app({"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http", "path": path,
+               "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": [], "client": ("192.0.2.7", 1),
+               "server": ("app", 80)}, receive, send)
+    return sent[0]["status"]
 
 
 if __name__ == "__main__":
