@@ -160,7 +160,7 @@ php: ## the PHP client beside a real node: PHP 8.1 or later with pcntl, openssl,
 	@test -d /usr/share/php/Symfony/Component/RateLimiter || { echo "make php needs Debian's php-symfony-rate-limiter" >&2; exit 1; }
 	@command -v openssl > /dev/null || { echo "make php needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
-	for tests in cases stint limiter; do STINT_BINARY=$(CURDIR)/dist/stint php client/php/test/$${tests}_test.php || exit 1; done
+	for tests in cases stint limiter middleware; do STINT_BINARY=$(CURDIR)/dist/stint php client/php/test/$${tests}_test.php || exit 1; done
 
 ruby: ## the Ruby client beside a real node: Ruby 3.0 or later, openssl, Debian's ruby-rack-attack
 	@ruby -e 'exit(RUBY_VERSION >= "3.0")' || { echo "make ruby needs Ruby 3.0 or later: Debian's ruby" >&2; exit 1; }
