@@ -1,5 +1,5 @@
 // Package stinthttp limits handlers of net/http: a request is counted before its handler runs, and a denied one gets
-// 429.
+// 429. It also keeps an http.Client to a limit (Outbound).
 //
 //	limits, err := client.New(client.Config{Addresses: nodes})
 //	if err != nil {

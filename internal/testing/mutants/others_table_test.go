@@ -1,6 +1,7 @@
 package mutants
 
 var ofOthers = []group{
+	{tests("client", "TestAllowAnswersByTheLimitWithLeastLeft"), edits{"allow-is-not-sent-again": gone}},
 	{tests("client", "TestAChangeByHandEndsTheLease"), edits{"client-lease-survives-a-change": gone}},
 	{tests("client", "TestOnlyAPlainCheckIsAnsweredInMemory"), edits{
 		"client-leases-an-id":            without(` || r.IdempotencyId != ""`),

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+)
+
+// Answer is what most callers need of a decision.
+type Answer struct {
+	Allowed bool
+	// Quota is that of the limit with least left, and Remaining what is left of it. Both are 0 if no limit counts the
+	// key.
+	Quota, Remaining uint64
+	// RetryAfter is how long a denied caller should wait; below 0 no wait helps.
+	RetryAfter time.Duration
+}
+
+// Allow spends one unit on one key by one policy. It draws an id, so that a retry counts once; with Config.Leases it
+// draws none, so that a lease may answer. The error is an *Error, like Check's.
+func (c *Client) Allow(ctx context.Context, policy, key string) (Answer, error) {
+	r := Entry(policy, key)
+	if c.leases == nil {
+		r.IdempotencyId = rand.Text() //mutant:allow-is-not-sent-again
+	}
+	d, err := c.Check(ctx, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Allowed: d.Allowed}
+	first := true
+	for _, l := range d.Limits {
+		if !l.Shadow && !l.Unlimited && (first || l.Remaining < a.Remaining) {
+			a.Quota, a.Remaining, first = l.Quota, l.Remaining, false
+		}
+	}
+	switch {
+	case d.Allowed:
+	case d.RetryAfter == nil:
+		a.RetryAfter = -1
+	default:
+		a.RetryAfter = d.RetryAfter.AsDuration()
+	}
+	return a, nil
+}

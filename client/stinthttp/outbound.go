@@ -1,0 +1,45 @@
+package stinthttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/client"
+)
+
+// Waiter waits until a request may pass. *client.Client is one.
+type Waiter interface {
+	Wait(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error)
+}
+
+// ErrDenied is the error of a request that Outbound did not send, because no wait helps, or none within its time.
+var ErrDenied = errors.New("stinthttp: the policy denies the request, and no wait in its time helps")
+
+// Outbound returns a transport that keeps to the limits of the services that a program calls: before each request it
+// waits until the policy allows one for the host, together with all other programs that ask. A request that is denied,
+// or has no decision, is not sent. The context of a request, or http.Client.Timeout, should bound the wait.
+func Outbound(limits Waiter, policy string, next http.RoundTripper) http.RoundTripper {
+	return outbound{limits, policy, next}
+}
+
+type outbound struct {
+	limits Waiter
+	policy string
+	next   http.RoundTripper
+}
+
+func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {
+	d, err := o.limits.Wait(r.Context(), client.Entry(o.policy, r.URL.Host))
+	if err == nil && d.GetAllowed() {
+		return o.next.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close() // which a RoundTripper always does
+	}
+	if err == nil {
+		err = ErrDenied
+	}
+	return nil, err
+}
