@@ -177,8 +177,8 @@ java: ## the Java client beside a real node: a JDK from 17 on, openssl, Debian's
 	@command -v openssl > /dev/null || { echo "make java needs openssl" >&2; exit 1; }
 	go build -o dist/stint ./cmd/stint
 	rm -rf dist/java
-	javac --release 17 -Xlint:all,-processing -Werror -cp $(tomcat) -d dist/java client/java/stint/*.java client/java/test/stint/*.java
-	for tests in Cases Stint Filter; do STINT_BINARY=$(CURDIR)/dist/stint java -cp dist/java$(tomcat) stint.$${tests}Test || exit 1; done
+	javac --release 17 -Xlint:all,-processing -Werror -cp $(tomcat) -sourcepath client/java/test -d dist/java client/java/stint/*.java client/java/test/stint/*.java
+	for tests in Cases Stint Filter RateLimiter; do STINT_BINARY=$(CURDIR)/dist/stint java -cp dist/java$(tomcat) stint.$${tests}Test || exit 1; done
 
 caddy: ## the handler for Caddy, in a Caddy that is built out of the Go module proxy, beside a real node; its first build takes minutes
 	cd client/stintcaddy && go vet ./... && go test -count=1 -timeout 30m .
