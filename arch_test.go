@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -281,7 +283,7 @@ func isUnder(imported, library string) bool {
 }
 
 func TestTheCoreIsPure(t *testing.T) {
-	for _, f := range sources(t) {
+	for f := range sources(t) {
 		if floor, ok := floors[f.pkg]; !ok || floor > 2 {
 			continue
 		}
@@ -305,7 +307,7 @@ func TestTheCoreIsPure(t *testing.T) {
 }
 
 func TestLimitKnowsNoFloat(t *testing.T) {
-	for _, f := range sources(t) {
+	for f := range sources(t) {
 		if f.pkg != "limit" {
 			continue
 		}
@@ -319,14 +321,13 @@ func TestLimitKnowsNoFloat(t *testing.T) {
 }
 
 func TestFunctionsFitIntoAHead(t *testing.T) {
-	files := token.NewFileSet()
-	for _, f := range parse(t, files) {
+	for f := range sources(t) {
 		for _, declaration := range f.syntax.Decls {
 			function, ok := declaration.(*ast.FuncDecl)
 			if !ok {
 				continue
 			}
-			lines := files.Position(function.End()).Line - files.Position(function.Pos()).Line + 1
+			lines := positions.Position(function.End()).Line - positions.Position(function.Pos()).Line + 1
 			name := path.Join(f.pkg, function.Name.Name)
 			if _, excused := longFunctions[name]; lines > maxFunctionLines && !excused {
 				t.Errorf("%s has %d lines, more than %d: split it, or give the reason in arch_test.go", name, lines, maxFunctionLines)
@@ -338,7 +339,7 @@ func TestFunctionsFitIntoAHead(t *testing.T) {
 func TestTypesHaveFewMethods(t *testing.T) {
 	// by type: a set, since files for different systems may declare the same method
 	methods := map[string]map[string]bool{}
-	for _, f := range sources(t) {
+	for f := range sources(t) {
 		if strings.HasPrefix(f.pkg, "api/gen") {
 			continue
 		}
@@ -422,7 +423,7 @@ func receiverType(method *ast.FuncDecl) string {
 
 func TestEveryPackageHasItsManual(t *testing.T) {
 	seen := map[string]bool{}
-	for _, f := range sources(t) {
+	for f := range sources(t) {
 		if strings.HasPrefix(f.pkg, "api/gen") || seen[f.pkg] {
 			continue
 		}
@@ -461,21 +462,34 @@ func says(t *testing.T, pkg, text string) bool {
 	return strings.Contains(string(manual), text)
 }
 
-// sources returns the files that are not tests.
-func sources(t *testing.T) []sourceFile { return parse(t, token.NewFileSet()) }
+// positions are those in the files of parsed.
+var positions = token.NewFileSet()
 
-func allSources(t *testing.T) []sourceFile { return parseAll(t, token.NewFileSet()) }
+// parsed is every Go file of the module, whatever its build tags, read once for all rules.
+var parsed = sync.OnceValues(parseAll)
 
-// parse reads every non-test Go file of the module.
-func parse(t *testing.T, files *token.FileSet) []sourceFile {
+func allSources(t *testing.T) []sourceFile {
 	t.Helper()
-	return slices.DeleteFunc(parseAll(t, files), func(f sourceFile) bool { return f.test })
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
-// parseAll reads every Go file of the module, whatever its build tags.
-func parseAll(t *testing.T, files *token.FileSet) (found []sourceFile) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+// sources yields the files that are not tests.
+func sources(t *testing.T) iter.Seq[sourceFile] {
+	return func(yield func(sourceFile) bool) {
+		for _, f := range allSources(t) {
+			if !f.test && !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+func parseAll() (found []sourceFile, err error) {
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -485,7 +499,7 @@ func parseAll(t *testing.T, files *token.FileSet) (found []sourceFile) {
 		if d.IsDir() || !strings.HasSuffix(name, ".go") {
 			return nil
 		}
-		syntax, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+		syntax, err := parser.ParseFile(positions, name, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -496,10 +510,7 @@ func parseAll(t *testing.T, files *token.FileSet) (found []sourceFile) {
 		found = append(found, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return found, err
 }
 
 func isOtherModule(dir string) bool {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -105,11 +106,22 @@ func TestCitedRulesExist(t *testing.T) {
 	}
 }
 
+// written is what writing returns, read once.
+var written = sync.OnceValues(readWriting)
+
 // writing returns the texts written for people, by file: the documents, and the comments of Go files.
 func writing(t *testing.T) map[string]string {
 	t.Helper()
-	found := map[string]string{}
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	found, err := written()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func readWriting() (found map[string]string, err error) {
+	found = map[string]string{}
+	err = filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -125,10 +137,7 @@ func writing(t *testing.T) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return found, err
 }
 
 func isDocument(name string) bool {
