@@ -223,9 +223,9 @@ func (w *planWorld) settle() {
 		if !w.round() {
 			return
 		}
-		for range 100 {
-			w.move()
-			w.plan()
+		for busy, n := true, 0; busy && n < 100; n++ {
+			busy = w.move()
+			busy = w.plan() || busy
 		}
 	}
 	w.fail("still busy after %d rounds", rounds)
