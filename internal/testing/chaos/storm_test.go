@@ -5,6 +5,7 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -52,6 +53,20 @@ func TestShortStorm(t *testing.T) {
 		t.Logf("faults: %v", faults)
 		return err
 	})
+}
+
+// The command has the slots of a running cluster move to more shards, and back. Those that it adds stay.
+func TestVerifyMovesSlots(t *testing.T) {
+	c := newServer(t, clusterPolicies)
+	before, unknown := statusOf(t.Context(), c.Addr(0))
+	if err := stint(t.Context(), "tool", "verify", "--addr", "http://"+c.Addr(0), "--policy", "day", "--duration", "300ms",
+		"--keys", "4", "--workers", "8", "--shards", fmt.Sprint(manyShards+1)); err != nil {
+		t.Error(err)
+	}
+	after, err := statusOf(t.Context(), c.Addr(0))
+	if err := errors.Join(unknown, err); err != nil || len(after.Shards) != len(before.Shards)+1 {
+		t.Errorf("of %d shards it made %d: %v", len(before.Shards), len(after.Shards), err)
+	}
 }
 
 // stormAndMoves makes a storm, and meanwhile has slots move until so many shards share the keys, and back, again and
