@@ -136,7 +136,7 @@ func decisionOf(d *stintv1.Decision) map[string]any {
 		deniedBy = append(deniedBy, name)
 	}
 	return map[string]any{
-		"allowed": d.Allowed, "replayed": d.Replayed, "shadowDenied": d.ShadowDenied,
+		"allowed": d.Allowed, "replayed": d.Replayed, "leased": d.Leased, "shadowDenied": d.ShadowDenied,
 		"challenge": d.Outcome == stintv1.Outcome_OUTCOME_CHALLENGE, "deniedBy": deniedBy, "reason": d.Reason,
 		"retryAfterSeconds": wait, "holdId": d.HoldId, "limits": limitsOf(d.Limits),
 	}

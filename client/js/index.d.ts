@@ -85,6 +85,8 @@ export interface Decision {
   holdExpiresAt: Date | undefined
   /** The request was counted before, under the same id, and not again. */
   replayed: boolean
+  /** Answered from a lease, as of its grant: used contains all of the lease, and there is no decisionId. */
+  leased: boolean
   shadowDenied: boolean
   explanation: string
 }

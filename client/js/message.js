@@ -61,6 +61,7 @@ export function decisionOf(d) {
     holdId: d.holdId ?? '',
     holdExpiresAt: dateOf(d.holdExpiresAt),
     replayed: d.replayed === true,
+    leased: d.leased === true,
     shadowDenied: d.shadowDenied === true,
     explanation: d.explanation ?? '',
   }

@@ -83,7 +83,8 @@ final class Decision
     /**
      * decisionId: handle for a refund; empty for a denial. reason: safe to show. retryAfter: seconds. headers: to copy into a
      * response. replayed: counted before, under the same id, and not again. challenge: not allowed, and only limits with
-     * on_exceeded: challenge say no: ask for a proof of a person.
+     * on_exceeded: challenge say no: ask for a proof of a person. leased: from a lease, as of its grant: used contains all of
+     * the lease, and there is no decisionId.
      *
      * @param list<LimitStatus> $limits
      * @param list<string> $deniedBy
@@ -104,6 +105,7 @@ final class Decision
         public readonly bool $shadowDenied,
         public readonly string $explanation,
         public readonly bool $challenge,
+        public readonly bool $leased,
     ) {
         $this->retryAfterSeconds = $retryAfter === null ? null : max(1, (int) ceil($retryAfter));
     }
@@ -421,6 +423,7 @@ final class Stint
             shadowDenied: ($d['shadowDenied'] ?? null) === true,
             explanation: $d['explanation'] ?? '',
             challenge: ($d['outcome'] ?? null) === 'OUTCOME_CHALLENGE',
+            leased: ($d['leased'] ?? null) === true,
         );
     }
 

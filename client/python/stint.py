@@ -114,6 +114,7 @@ class Decision:
     shadow_denied: bool
     explanation: str
     challenge: bool = False  # not allowed, and only limits with on_exceeded: challenge say no: ask for a proof of a person
+    leased: bool = False  # from a lease, as of its grant: used contains all of the lease, and there is no decision_id
 
     @property
     def retry_after_seconds(self) -> Optional[int]:
@@ -535,7 +536,7 @@ def _decision(d: Any) -> Decision:
         decided_at=_instant(d.get("decidedAt")), headers=d.get("headers", {}), hold_id=d.get("holdId", ""),
         hold_expires_at=_instant(d.get("holdExpiresAt")), replayed=d.get("replayed") is True,
         shadow_denied=d.get("shadowDenied") is True, explanation=d.get("explanation", ""),
-        challenge=d.get("outcome") == "OUTCOME_CHALLENGE")
+        challenge=d.get("outcome") == "OUTCOME_CHALLENGE", leased=d.get("leased") is True)
 
 
 def _limit(limit: Dict[str, Any]) -> LimitStatus:

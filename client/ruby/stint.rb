@@ -55,9 +55,10 @@ class Stint
 
   # Allowed or denied, with the state of every limit. decision_id: handle for a refund; empty for a denial. reason: safe to show.
   # retry_after: seconds; nil: no wait helps. headers: to copy into a response. replayed: counted before, under the same id, and
-  # not again. challenge: not allowed, and only limits with on_exceeded: challenge say no: ask for a proof of a person.
+  # not again. challenge: not allowed, and only limits with on_exceeded: challenge say no: ask for a proof of a person. leased:
+  # from a lease, as of its grant: used contains all of the lease, and there is no decision_id.
   Decision = Struct.new(:allowed, :decision_id, :limits, :denied_by, :reason, :retry_after, :decided_at, :headers, :hold_id,
-                        :hold_expires_at, :replayed, :shadow_denied, :explanation, :challenge, keyword_init: true) do
+                        :hold_expires_at, :replayed, :shadow_denied, :explanation, :challenge, :leased, keyword_init: true) do
     alias_method :allowed?, :allowed
     alias_method :challenge?, :challenge
 
@@ -315,7 +316,8 @@ class Stint
       denied_by: d.fetch("deniedBy", []), reason: d.fetch("reason", ""), retry_after: span_of(d["retryAfter"]),
       decided_at: time_of(d["decidedAt"]), headers: d.fetch("headers", {}), hold_id: d.fetch("holdId", ""),
       hold_expires_at: time_of(d["holdExpiresAt"]), replayed: d["replayed"] == true, shadow_denied: d["shadowDenied"] == true,
-      explanation: d.fetch("explanation", ""), challenge: d["outcome"] == "OUTCOME_CHALLENGE"
+      explanation: d.fetch("explanation", ""), challenge: d["outcome"] == "OUTCOME_CHALLENGE",
+      leased: d["leased"] == true
     ).freeze
   end
 

@@ -349,11 +349,12 @@ public final class Stint {
     /**
      * Allowed or denied, with the state of every limit. decisionId: handle for a refund; empty for a denial. reason: safe to show.
      * retryAfter: null if no wait helps. headers: to copy into a response. replayed: counted before, under the same id, and not
-     * again. challenge: not allowed, and only limits with on_exceeded: challenge say no: ask for a proof of a person.
+     * again. challenge: not allowed, and only limits with on_exceeded: challenge say no: ask for a proof of a person. leased:
+     * from a lease, as of its grant: used contains all of the lease, and there is no decisionId.
      */
     public record Decision(boolean allowed, String decisionId, List<LimitStatus> limits, List<String> deniedBy, String reason,
             Duration retryAfter, Instant decidedAt, Map<String, String> headers, String holdId, Instant holdExpiresAt, boolean replayed,
-            boolean shadowDenied, String explanation, boolean challenge) {
+            boolean shadowDenied, String explanation, boolean challenge, boolean leased) {
         /** The wait in whole seconds, rounded up, 1 at least; or null. */
         public Long retryAfterSeconds() {
             return retryAfter == null ? null : Math.max(1, retryAfter.plusNanos(999_999_999).toSeconds());
@@ -363,7 +364,7 @@ public final class Stint {
             return new Decision(m.yes("allowed"), m.text("decisionId"), m.messages("limits").stream().map(LimitStatus::of).toList(),
                     m.texts("deniedBy"), m.text("reason"), m.span("retryAfter"), m.time("decidedAt"), m.textsByName("headers"),
                     m.text("holdId"), m.time("holdExpiresAt"), m.yes("replayed"), m.yes("shadowDenied"), m.text("explanation"),
-                    m.text("outcome").equals("OUTCOME_CHALLENGE"));
+                    m.text("outcome").equals("OUTCOME_CHALLENGE"), m.yes("leased"));
         }
     }
 
