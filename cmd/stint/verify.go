@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,9 +25,10 @@ type verifyCommand struct {
 	Policy   string        `help:"With --addr, or without it on the cluster that STINT_ADDR names: a policy with one limit whose quota does not come back meanwhile." placeholder:"NAME"`
 	Local    int           `help:"Start so many nodes on this machine, and break them. Without --addr: 3." placeholder:"N"`
 	Duration time.Duration `help:"How long." default:"30s"`
-	Faults   []string      `help:"With --local: kill, pause, cut, restart, move; none." default:"kill,pause,cut,restart,move"`
+	Faults   []string      `help:"With --local: kill, kill-all, pause, cut, restart, move; none. With a number among them it makes so many, however long that takes." default:"kill,kill-all,pause,cut,restart,move"`
 	Shards   uint32        `help:"Slots move until so many shards share the keys, and then back. Shards that this adds stay, without slots. Default: 6 for the fault move, else no slot moves." placeholder:"N"`
-	Lease    bool          `help:"With --local: other clients spend from policies with a lease, which nodes answer from memory."`
+	Count    int           `kong:"-"` // of the faults; 0: as many as --duration has room for
+	Lease    bool          `help:"Other clients spend from leases, which nodes answer from memory. With --addr the policy has one."`
 	Workers  int           `help:"Clients that contend." default:"16"`
 	Keys     int           `help:"Keys they contend for at one time." default:"12"`
 	Rate     float64       `help:"Operations per second of all clients; 0: as fast as they are answered." default:"1000"`
@@ -45,13 +47,14 @@ func (*verifyCommand) Help() string {
 		"counter must hold what was admitted and nothing else. Exit code 0: exact. 1: not, with the evidence.\n\n" +
 		"    stint tool verify                                          three nodes of this binary, 30 s\n" +
 		"    stint tool verify --local 5 --duration 5m --seed 42\n" +
-		"    stint tool verify --lease                                  and limits that nodes lease\n" +
+		"    stint tool verify --lease --faults 200                     and limits that nodes lease, over 200 faults\n" +
 		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n" +
 		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify --shards 3\n\n" +
 		"With --addr and --shards the cluster has N shards share its keys, once, and has as many as before in the end, also " +
 		"after Ctrl-C. Until the slots have moved the load goes on.\n\n" +
 		"A policy for --addr, in a policies file:\n\n" +
-		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}"
+		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n\n" +
+		"With --lease it also has: lease: {units: 100, for: 2s}"
 }
 
 // Run verifies and prints the result.
@@ -82,17 +85,12 @@ func (c *verifyCommand) Run(s streams) error {
 const faultMove = "move"
 
 // faultNames has the valid values of --faults; the others are each a testcluster.Fault.
-var faultNames = []string{"kill", "pause", "cut", "restart", faultMove}
+var faultNames = []string{"kill", "kill-all", "pause", "cut", "restart", faultMove}
 
 // settleFlags sets defaults and rejects invalid flags.
 func (c *verifyCommand) settleFlags() error {
-	if slices.Equal(c.Faults, []string{"none"}) {
-		c.Faults = nil
-	}
-	for _, fault := range c.Faults {
-		if !slices.Contains(faultNames, fault) {
-			return usagef("--faults: %q is none of %s, or none", fault, strings.Join(faultNames, ", "))
-		}
+	if err := c.settleFaults(); err != nil {
+		return err
 	}
 	if env := os.Getenv("STINT_ADDR"); len(c.Addr) == 0 && c.Policy != "" && env != "" {
 		c.Addr = strings.Split(env, ",") // alone it is not enough: it may be exported for other commands
@@ -118,8 +116,6 @@ func (c *verifyCommand) settleFlags() error {
 	switch {
 	case c.Local == 0 && c.Policy == "":
 		return usagef("--policy: name the policy to verify with; stint tool verify --help shows one")
-	case c.Lease && c.Local == 0:
-		return usagef("--lease: only with nodes that it starts itself")
 	case c.Local < 0 || c.Local > 9:
 		return usagef("--local: %d is not within 1..9", c.Local)
 	case c.Workers < 1 || c.Keys < 1 || c.Rate < 0 || c.Duration <= 0:
@@ -133,6 +129,28 @@ func (c *verifyCommand) settleFlags() error {
 	return nil
 }
 
+// settleFaults rejects unknown faults. It takes the number of faults out of their names.
+func (c *verifyCommand) settleFaults() error {
+	if slices.Equal(c.Faults, []string{"none"}) {
+		c.Faults = nil
+	}
+	var names []string
+	for _, fault := range c.Faults {
+		if n, err := strconv.ParseUint(fault, 10, 31); err == nil && n > 0 {
+			c.Count = int(n)
+		} else if slices.Contains(faultNames, fault) {
+			names = append(names, fault)
+		} else {
+			return usagef("--faults: %q is none of %s, or none, and no number", fault, strings.Join(faultNames, ", "))
+		}
+	}
+	if c.Count > 0 && len(names) == 0 {
+		names = slices.Clone(faultNames)
+	}
+	c.Faults = names
+	return nil
+}
+
 func (c *verifyCommand) plan(line *statusLine) verify.Plan {
 	return verify.Plan{Keys: c.Keys, Workers: c.Workers, Rate: c.Rate, IDs: 50, Seed: c.Seed,
 		Progress: func(p verify.Progress) { line.show(c.progress(p)) }}
@@ -140,7 +158,9 @@ func (c *verifyCommand) plan(line *statusLine) verify.Plan {
 
 func (c *verifyCommand) progress(p verify.Progress) string {
 	when := fmt.Sprintf("%3.0f of %.0f s", p.Elapsed.Seconds(), c.Duration.Seconds())
-	if p.Elapsed > c.Duration {
+	if c.Count > 0 {
+		when = fmt.Sprintf("%3.0f s", p.Elapsed.Seconds())
+	} else if p.Elapsed > c.Duration {
 		when = "finishing"
 	}
 	text := fmt.Sprintf("%s  admitted %d  denied %d  worst outage %s", when, p.Admitted, p.Denied, p.Worst.Round(time.Millisecond))
@@ -162,7 +182,7 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 	if err != nil {
 		return nil, usageError{err}
 	}
-	target, err := verify.FindTarget(finding, c.Addr[0], secure, token, c.Policy)
+	target, err := verify.FindTarget(finding, c.Addr[0], secure, token, c.Policy, c.Lease)
 	if why := tlsProblem(err); why != "" {
 		return nil, fmt.Errorf("no answer from %s: %s", c.Addr[0], why)
 	}
@@ -172,6 +192,10 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 	plan := c.plan(line)
 	plan.TLS, plan.Token = secure, token
 	plan.Addresses, plan.Targets = c.Addr, []verify.Target{target}
+	if c.Lease {
+		plan.IDs = 100 // these the owner answers: their units have numbers
+		plan.Leases = []verify.Lease{{Policy: c.Policy, Limit: verify.LeasedLimit{Quota: target.Quota}}}
+	}
 	slots := 0
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
 		loaded, cancel := context.WithTimeout(ctx, c.Duration)
@@ -263,14 +287,18 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	faults := map[testcluster.Fault]int{}
 	slots := 0
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, c.Duration)
+		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		if c.Count == 0 {
+			defer time.AfterFunc(c.Duration, cancel).Stop()
+		}
 		var moving sync.WaitGroup
 		var unmoved error
 		if c.Shards > 0 {
 			moving.Go(func() { slots, unmoved = c.moves(&plan, line).Repeat(ctx) })
 		}
 		faults, err = c.storm(ctx, cluster, line)
+		cancel()
 		moving.Wait()
 		return errors.Join(err, unmoved)
 	})
@@ -290,7 +318,7 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 const longestFault = 4 * time.Second
 
 func (c *verifyCommand) storm(ctx context.Context, cluster *testcluster.Cluster, line *statusLine) (map[testcluster.Fault]int, error) {
-	storm := testcluster.Storm{Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
+	storm := testcluster.Storm{Count: c.Count, Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
 	for _, fault := range c.Faults {
 		storm.Faults = append(storm.Faults, testcluster.Fault(fault))
 	}

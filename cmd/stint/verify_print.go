@@ -27,7 +27,7 @@ func printVerified(s streams, r *verify.Result) error {
 	fmt.Fprintf(table, "latency\t%s\tp99; p50 %s, worst %s; %.0f operations/s, %d missed their deadline\n",
 		millis(r.Latency.P99), millis(r.Latency.P50), millis(r.Latency.Worst), r.Rate, r.Missed)
 	if r.Leased > 0 {
-		fmt.Fprintf(table, "leased\t%d\tmore admissions, from leases: never above the limit in a window of shard time\n", r.Leased)
+		fmt.Fprintf(table, "leased\t%d\tmore admissions, from leases, which no other line counts\n", r.Leased)
 	}
 	if len(r.Faults) > 0 {
 		total, kinds := 0, []string{}

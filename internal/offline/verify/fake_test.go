@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,10 +45,11 @@ type fake struct {
 	copied  func(n int) bool
 	mistold func(n int) bool // a copy gets the answer to another request
 	// moveAt is not a fault: from that check on, all keys are on three other shards; 0: never.
-	moveAt int
-	behind bool // a fault: the time of these shards begins anew
-	forks  bool // a fault: the shards before still decide each second check, by counts of their own
-	forked map[string]uint64
+	moveAt  int
+	behind  bool // a fault: the time of these shards begins anew
+	forks   bool // a fault: the shards before still decide each second check, by counts of their own
+	forked  map[string]uint64
+	unspent bool // a fault: in the end a unit of each leased key is not counted
 }
 
 // checkBody is the JSON of a request, written as a CheckRequest or a GetRequest.
@@ -90,6 +92,8 @@ func listPolicies(w http.ResponseWriter, _ *http.Request) {
 		`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+
 		`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
 		`{"name":"life","limits":[{"name":"a","quota":"7","lifetime":{}}]},`+
+		`{"name":"leased","lease":{"units":"10","for":"1s","share":50},`+
+		`"limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
 		`{"name":"two","limits":[{"name":"a","quota":"7","lifetime":{}},{"name":"b","quota":"7","lifetime":{}}]}]}`)
 }
 
@@ -131,6 +135,18 @@ func (m memory) Close() error { close(m.ended); return nil }
 func (m memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 func is(fault func(int) bool, n int) bool { return fault != nil && fault(n) }
+
+// leasedKeys is the number of keys that lessees have spent from.
+func (f *fake) leasedKeys() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.used {
+		if strings.Contains(key, "leased") {
+			n++
+		}
+	}
+	return n
+}
 
 // asked is the number of checks that have come.
 func (f *fake) asked() int {
@@ -272,6 +288,10 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	json.NewEncoder(w).Encode(map[string]any{"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota),
-		"used": fmt.Sprint(f.used[body.Entries[0].Key])}}})
+	key := body.Entries[0].Key
+	used := f.used[key]
+	if f.unspent && strings.Contains(key, "leased") {
+		used--
+	}
+	json.NewEncoder(w).Encode(map[string]any{"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota), "used": fmt.Sprint(used)}}})
 }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -19,14 +20,15 @@ type Lease struct {
 	Limit  LeasedLimit
 }
 
-// lessees are the clients of one Lease, all for one key, and what they were answered.
+// lessees are the clients of one Lease, all for one key, and what they were answered. If nothing of the limit comes
+// back, a key that is used up is followed by another one.
 type lessees struct {
 	run *run
 	of  Lease
-	key string
 
-	mu  sync.Mutex
-	all []*Spend
+	mu      sync.Mutex
+	keys    [][]*Spend // of each key so far; the last one is being spent from
+	denials int        // of the last key
 }
 
 const (
@@ -37,7 +39,19 @@ const (
 )
 
 func (r *run) newLessees(of Lease) *lessees {
-	return &lessees{run: r, of: of, key: r.plan.KeyPrefix + "leased"}
+	return &lessees{run: r, of: of, keys: make([][]*Spend, 1)}
+}
+
+// name returns the name of a key.
+func (l *lessees) name(number int) string {
+	return fmt.Sprintf("%sleased%d", l.run.plan.KeyPrefix, number)
+}
+
+// newest returns the number of the key that is being spent from.
+func (l *lessees) newest() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.keys) - 1
 }
 
 // work is one client, until the run stops.
@@ -70,10 +84,10 @@ func (l *lessees) rest(d time.Duration) bool {
 func (l *lessees) spend(node int) *Spend {
 	ctx, cancel := context.WithTimeout(context.Background(), l.run.plan.Deadline)
 	defer cancel()
-	c := l.run.caller
+	c, number := l.run.caller, l.newest()
 	s := &Spend{Cost: 1, Called: time.Since(l.run.began)}
 	reply, err := c.limits[node].Check(ctx, connect.NewRequest(&stintv1.CheckRequest{Namespace: c.namespace,
-		Entries: []*stintv1.Entry{{Policy: l.of.Policy, Key: l.key}}}))
+		Entries: []*stintv1.Entry{{Policy: l.of.Policy, Key: l.name(number)}}}))
 	s.Returned = time.Since(l.run.began)
 	if err == nil {
 		d := reply.Msg.GetDecision()
@@ -81,20 +95,51 @@ func (l *lessees) spend(node int) *Spend {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all = append(l.all, s)
+	l.keys[number] = append(l.keys[number], s)
+	if number == len(l.keys)-1 && s.Decided && !s.Allowed && l.of.Limit.Period == 0 {
+		if l.denials++; l.denials >= denialsEnough {
+			l.keys, l.denials = append(l.keys, nil), 0
+		}
+	}
 	return s
 }
 
-// settle judges what was admitted, once the clients have ended. Then it fills one window, now that nothing fails: of
-// that, nearly all must be admitted.
-func (l *lessees) settle() {
-	if !l.of.Limit.Slides {
+// settle judges what was admitted, once the clients have ended. Before, it fills one window, now that nothing fails: of
+// that, nearly all must be admitted. What does not come back must be counted.
+func (l *lessees) settle(ctx context.Context) {
+	if limit := l.of.Limit; limit.Period > 0 && !limit.Slides {
 		l.fill()
 	}
-	wrong, _ := l.of.Limit.Judge(l.all)
-	for _, err := range wrong {
-		l.run.book.find(err)
+	ctx, cancel := context.WithTimeout(ctx, l.run.plan.Settle)
+	defer cancel()
+	for number, all := range l.keys {
+		wrong, _ := l.of.Limit.Judge(all)
+		if l.of.Limit.Period == 0 {
+			wrong = append(wrong, l.counted(ctx, number))
+		}
+		for _, err := range wrong {
+			l.run.book.find(err)
+		}
 	}
+}
+
+// counted compares what a key has counted with what it has admitted.
+func (l *lessees) counted(ctx context.Context, number int) error {
+	k := &key{policy: l.of.Policy, name: l.name(number)}
+	final, err := l.run.readUsed(ctx, k)
+	if err != nil {
+		return finding(unsettled, "%v: cannot be read after the faults: %v", k, err)
+	}
+	admitted := uint64(0)
+	for _, s := range l.keys[number] {
+		if s.Allowed {
+			admitted += s.Cost
+		}
+	}
+	if final < admitted {
+		return finding(forgotten, "%v: %d admitted for certain, but %d counted", k, admitted, final)
+	}
+	return nil
 }
 
 // wasted is the part of a window, in percent, that leases may keep from those who want it.
@@ -122,7 +167,7 @@ func (l *lessees) fill() {
 	}
 	clients.Wait()
 	admitted, denials := uint64(0), 0
-	for _, s := range l.all {
+	for _, s := range l.keys[0] {
 		if s.Allowed && s.At >= begins {
 			admitted += s.Cost
 		} else if s.Decided && s.At >= begins {
@@ -158,6 +203,10 @@ func (l *lessees) edge() int64 {
 // countLeased adds what holders answered to a result.
 func (r *run) countLeased(out *Result) {
 	for _, l := range r.lessees {
-		out.Leased += uint64(len(slices.DeleteFunc(slices.Clone(l.all), func(s *Spend) bool { return !s.Leased })))
+		for _, s := range slices.Concat(l.keys...) {
+			if s.Leased {
+				out.Leased++
+			}
+		}
 	}
 }

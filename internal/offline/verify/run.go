@@ -75,7 +75,7 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 	settled := context.WithoutCancel(ctx) // Ctrl-C ends the load; its result is still needed
 	r.settle(settled)
 	for _, l := range r.lessees {
-		l.settle()
+		l.settle(settled)
 	}
 	close(told)
 	telling.Wait()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -21,7 +22,7 @@ type Spend struct {
 // LeasedLimit is the limit of a policy with a lease: a window of shard time, or with Slides a log of that length.
 type LeasedLimit struct {
 	Quota  uint64
-	Period time.Duration
+	Period time.Duration // 0: nothing comes back during a run
 	Slides bool
 }
 
@@ -57,15 +58,25 @@ func (l LeasedLimit) Judge(all []*Spend) (wrong []error, jumps int) {
 const quickAnswer, jumpLeast = 60 * time.Millisecond, 410 * time.Millisecond
 
 func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
+	placed := placesBy(told)
 	var admitted []*Spend
+	sum := uint64(0)
 	for _, s := range all {
 		if s.Allowed {
 			if s.Leased {
-				s.place(told)
+				s.least, s.most = placed.of(s)
 			}
 			admitted = append(admitted, s)
+			sum += s.Cost
 		}
 	}
+	if l.Period == 0 {
+		if sum > l.Quota {
+			wrong = append(wrong, finding(overAdmitted, "%d of %d units, which do not come back", sum, l.Quota))
+		}
+		return wrong
+	}
+	slices.SortFunc(admitted, func(a, b *Spend) int { return cmp.Compare(a.least, b.least) })
 	period := l.Period.Microseconds()
 	for _, last := range admitted {
 		begins, ends := last.least-last.least%period, last.least-last.least%period+period-1
@@ -73,8 +84,12 @@ func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 			begins, ends = last.most-period+1, last.most
 		}
 		used := uint64(0)
-		for _, s := range admitted {
-			if s.least >= begins && s.most <= ends {
+		first := sort.Search(len(admitted), func(i int) bool { return admitted[i].least >= begins })
+		for _, s := range admitted[first:] {
+			if s.least > ends {
+				break
+			}
+			if s.most <= ends {
 				used += s.Cost
 			}
 		}
@@ -86,17 +101,30 @@ func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 	return wrong
 }
 
-// place sets between which times of the shard a leased answer was given.
-func (s *Spend) place(told []*Spend) {
-	s.least, s.most = 0, 1<<62
-	for _, o := range told {
-		if o.Returned < s.Called {
-			s.least = max(s.least, o.least)
-		}
-		if o.Called > s.Returned {
-			s.most = min(s.most, o.most)
-		}
+// places are the answers of an owner, between which those of holders lie.
+type places struct {
+	returned, called []*Spend // in the order of their returns, and of their calls
+	least, most      []int64  // the latest time among the first so many of returned, the earliest from there on of called
+}
+
+func placesBy(told []*Spend) *places {
+	p := &places{returned: slices.Clone(told), called: slices.Clone(told), least: make([]int64, len(told)+1), most: make([]int64, len(told)+1)}
+	slices.SortFunc(p.returned, func(a, b *Spend) int { return cmp.Compare(a.Returned, b.Returned) })
+	slices.SortFunc(p.called, func(a, b *Spend) int { return cmp.Compare(a.Called, b.Called) })
+	p.most[len(told)] = 1 << 62
+	for i := range told {
+		p.least[i+1] = max(p.least[i], p.returned[i].At)
+		back := len(told) - 1 - i
+		p.most[back] = min(p.most[back+1], p.called[back].At)
 	}
+	return p
+}
+
+// of returns between which times of the shard a leased answer was given.
+func (p *places) of(s *Spend) (least, most int64) {
+	before := sort.Search(len(p.returned), func(i int) bool { return p.returned[i].Returned >= s.Called })
+	after := sort.Search(len(p.called), func(i int) bool { return p.called[i].Called > s.Returned })
+	return p.least[before], p.most[after]
 }
 
 // String describes it for the history of a key.

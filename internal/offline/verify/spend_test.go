@@ -19,7 +19,7 @@ func leased(called, returned time.Duration, cost uint64) *Spend {
 // An admission from a lease counts where it certainly was.
 func TestLeasedAdmissionsAreJudgedBetweenCallAndReturn(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
-	log, window := LeasedLimit{10, 10 * s, true}, LeasedLimit{10, 10 * s, false}
+	log, window, lasting := LeasedLimit{10, 10 * s, true}, LeasedLimit{10, 10 * s, false}, LeasedLimit{Quota: 10}
 	for what, c := range map[string]struct {
 		limit LeasedLimit
 		all   []*Spend
@@ -35,6 +35,8 @@ func TestLeasedAdmissionsAreJudgedBetweenCallAndReturn(t *testing.T) {
 		"late for its window":  {window, []*Spend{owner(10*s, 5, true), leased(10*s+ms, 11*s, 6), owner(12*s, 1, false)}, true},
 		"the same in a log":    {log, []*Spend{owner(8*s, 1, false), leased(9*s, 9*s, 10), owner(10*s, 1, false), leased(11*s, 11*s, 10), owner(12*s, 1, false)}, true},
 		"answers of the owner": {window, []*Spend{owner(1*s, 5, true), owner(2*s, 6, true)}, true},
+		"all that there is":    {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 5, true), owner(31*s, 1, false)}, false},
+		"more than there is":   {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 6, true)}, true},
 	} {
 		if wrong, _ := c.limit.Judge(c.all); (len(wrong) > 0) != c.wrong {
 			t.Errorf("%s: %v", what, wrong)
@@ -53,8 +55,8 @@ func TestALeaseThatAdmitsTooMuchIsFound(t *testing.T) {
 	for cost, found := range map[uint64]int{5: 0, 6: 1} {
 		r := &run{plan: Plan{Targets: []Target{{}}}, shards: newShards(0, nil)}
 		r.lessees = []*lessees{{run: r, of: Lease{"p", LeasedLimit{10, 10 * s, true}},
-			all: []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, cost), owner(3*s, 1, false)}}}
-		r.lessees[0].settle()
+			keys: [][]*Spend{{owner(1*s, 5, true), leased(2*s, 2*s, cost), owner(3*s, 1, false)}}}}
+		r.lessees[0].settle(t.Context())
 		if out := r.result(s); out.Findings[string(overAdmitted)] != found || out.Leased != 1 {
 			t.Errorf("of cost %d: %+v", cost, out)
 		}

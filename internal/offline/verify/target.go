@@ -17,9 +17,9 @@ import (
 // windowLeast is the shortest first-hit window that cannot end during a run and its settling.
 const windowLeast = time.Hour
 
-// FindTarget looks up a policy that can be verified: it has one limit that counts, and its quota does not come back
-// during a run. The error describes a suitable policy.
-func FindTarget(ctx context.Context, address string, secure *tls.Config, token, policy string) (Target, error) {
+// FindTarget looks up a policy that can be verified: it has one limit that counts, its quota does not come back during a
+// run, and it has a lease if that is to be verified. The error describes a suitable policy.
+func FindTarget(ctx context.Context, address string, secure *tls.Config, token, policy string, leased bool) (Target, error) {
 	c := newCaller(Plan{Addresses: []string{urlOf(address)}, TLS: secure, Token: token})
 	defer c.close()
 	service := stintv1connect.NewPolicyServiceClient(c.http, urlOf(address), connect.WithProtoJSON())
@@ -30,7 +30,7 @@ func FindTarget(ctx context.Context, address string, secure *tls.Config, token, 
 	if err != nil {
 		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, err)
 	}
-	policies := reply.Msg.Policies
+	policies, advice := reply.Msg.Policies, advise(leased)
 	at := slices.IndexFunc(policies, func(p *stintv1.Policy) bool { return p.Name == policy })
 	if at < 0 {
 		var names []string
@@ -44,15 +44,25 @@ func FindTarget(ctx context.Context, address string, secure *tls.Config, token, 
 		return Target{}, fmt.Errorf("policy %s has %d limits: what is admitted can be foretold with one only. %s", policy,
 			len(limits), advice)
 	}
+	if has := policies[at].Lease != nil; has != leased {
+		return Target{}, fmt.Errorf("policy %s %s. %s", policy, map[bool]string{true: "has a lease: take --lease as well, or another policy",
+			false: "has no lease"}[has], advice)
+	}
 	if why := unfit(limits[0]); why != "" {
 		return Target{}, fmt.Errorf("limit %s of policy %s %s. %s", limits[0].Name, policy, why, advice)
 	}
 	return Target{Policy: policy, Quota: limits[0].GetQuota(), Stale: policies[at].DenyCache.AsDuration()}, nil
 }
 
-// advice shows a policy that can be verified.
-const advice = "Add one to the policies file, and name it with --policy:\n\n" +
-	"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
+// advise shows a policy that can be verified.
+func advise(leased bool) string {
+	lease := ""
+	if leased {
+		lease = "lease: {units: 100, for: 2s}, "
+	}
+	return "Add one to the policies file, and name it with --policy:\n\n" +
+		"    verify: {" + lease + "limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
+}
 
 // unfit returns the reason why a limit cannot be verified, or "".
 func unfit(l *stintv1.Limit) string {

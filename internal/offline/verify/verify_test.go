@@ -85,6 +85,21 @@ func TestARightServerIsExact(t *testing.T) {
 	}
 }
 
+// Clients spend from leases of one key after another if nothing comes back, and what they were answered is judged.
+func TestLeasedKeysAreUsedUp(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		f := newFake(60)
+		f.unspent = lost
+		r := runAgainst(t, f, func(p *Plan) { p.Leases, p.Rate = []Lease{{"good", LeasedLimit{Quota: 60}}}, 150 })
+		if r.Exact == lost || r.Findings[string(forgotten)] > 0 != lost {
+			t.Errorf("units of leases are not counted: %v: %+v", lost, r)
+		}
+		if keys := f.leasedKeys(); keys < 3 {
+			t.Errorf("%d keys were leased", keys)
+		}
+	}
+}
+
 // Keys may go to other shards. What is judged of a key goes on there.
 func TestAMoveIsNoFault(t *testing.T) {
 	f := newFake(60)
@@ -209,13 +224,25 @@ func TestTargets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(listPolicies))
 	defer server.Close()
 	for policy, want := range map[string]string{"good": "", "life": "", "flood": "", "epoch": "gives back", "short": "less than an hour",
-		"two": "has 2 limits", "absent": "no policy"} {
-		target, err := FindTarget(context.Background(), server.URL, nil, "", policy)
+		"two": "has 2 limits", "absent": "no policy", "leased": "has a lease"} {
+		target, err := FindTarget(context.Background(), server.URL, nil, "", policy, false)
 		if stale := policy == "flood"; target.Stale > 0 != stale {
 			t.Errorf("%s: denials may be repeated for %v", policy, target.Stale)
 		}
 		if want == "" && (err != nil || target.Quota == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v; want %q", policy, target, err, want)
 		}
+	}
+}
+
+// The policy of leases has one.
+func TestLeasedTargets(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(listPolicies))
+	defer server.Close()
+	if target, err := FindTarget(t.Context(), server.URL, nil, "", "leased", true); err != nil || target.Quota != 50 {
+		t.Errorf("%+v, %v", target, err)
+	}
+	if _, err := FindTarget(t.Context(), server.URL, nil, "", "good", true); err == nil || !strings.Contains(err.Error(), "has no lease") {
+		t.Error(err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // TestStorm: three nodes, 16 clients that contend for limits of 1000, others that spend from leases, and all faults, two
-// at a time: SIGKILL, SIGSTOP for up to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that
+// at a time: SIGKILL of one node or of all, SIGSTOP for up to 8 s, links cut one way, both ways and in a ring, orderly restarts, fdatasync that
 // fails or is slow, clocks that jump; meanwhile slots move to two more shards and back, again and again.
 // STINT_CHAOS_DURATION makes it longer than a minute.
 func TestStorm(t *testing.T) {
@@ -24,7 +24,8 @@ func TestStorm(t *testing.T) {
 	faults := map[testcluster.Fault]int{}
 	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s, Leases: clusterLeases}, func(context.Context) (err error) {
 		faults, err = stormAndMoves(t, c, manyShards+2, duration, testcluster.Storm{AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c),
-			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock}})
+			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultKillAll, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart,
+				testcluster.FaultDisk, testcluster.FaultClock}})
 		return err
 	})
 	total := 0

@@ -16,17 +16,19 @@ type Fault string
 
 // The faults of a Storm.
 const (
-	FaultKill    Fault = "kill"    // SIGKILL, and a restart a moment later
-	FaultPause   Fault = "pause"   // SIGSTOP for 0.2 to 8 s
-	FaultCut     Fault = "cut"     // one node against the others, one way only, or in a ring
-	FaultRestart Fault = "restart" // SIGTERM, exit 0, restart
-	FaultDisk    Fault = "disk"    // fdatasync fails or is slow: needs strace
-	FaultClock   Fault = "clock"   // the wall clock jumps: needs a binary with the tag chaos
+	FaultKill    Fault = "kill"     // SIGKILL, and a restart a moment later
+	FaultKillAll Fault = "kill-all" // the same for all nodes together
+	FaultPause   Fault = "pause"    // SIGSTOP for 0.2 to 8 s
+	FaultCut     Fault = "cut"      // one node against the others, one way only, or in a ring
+	FaultRestart Fault = "restart"  // SIGTERM, exit 0, restart
+	FaultDisk    Fault = "disk"     // fdatasync fails or is slow: needs strace
+	FaultClock   Fault = "clock"    // the wall clock jumps: needs a binary with the tag chaos
 )
 
 // Storm describes the faults to make, and how often.
 type Storm struct {
 	Faults  []Fault
+	Count   int           // ends after so many; 0: when its context ends
 	AtOnce  int           // faults that may overlap; with 0 or 1, each begins when the nodes are ready again
 	Rest    time.Duration // between two faults, on average
 	Longest time.Duration // of one fault; 0 means 8 s
@@ -57,7 +59,7 @@ type weather struct {
 	fails  time.Time // when the newest failure of a disk ended; in the future while it lasts
 }
 
-// Storm makes faults until ctx ends, then ends those that remain and starts the nodes that do not run. It returns the
+// Storm makes faults until it has made enough or ctx ends, then ends those that remain and starts the nodes that do not run. It returns the
 // number of faults of each kind. An error means that a node did something that no fault explains: it ended by itself,
 // did not stop in order, or did not come back.
 func (c *Cluster) Storm(ctx context.Context, s Storm) (map[Fault]int, error) {
@@ -81,7 +83,7 @@ func (w *weather) blow(ctx context.Context) {
 	slots := make(chan struct{}, w.storm.AtOnce)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for {
+	for n := 0; w.storm.Count == 0 || n < w.storm.Count; n++ {
 		if !rest(ctx, time.Duration(w.random.Int64N(int64(2*w.storm.Rest)+1))) {
 			return
 		}
@@ -101,11 +103,11 @@ func (w *weather) blow(ctx context.Context) {
 // strike makes one fault, from its beginning to its end.
 func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	fault := w.storm.Faults[random.IntN(len(w.storm.Faults))]
-	i, ok := w.claim(random)
-	if !ok {
+	nodes := w.claim(random, fault == FaultKillAll)
+	if len(nodes) == 0 {
 		return
 	}
-	defer w.release(i)
+	defer w.release(nodes)
 	if surprises := w.cluster.Surprises(); len(surprises) > 0 {
 		w.fail(errors.New(strings.Join(surprises, "; ")))
 		w.revive() // so that the storm can continue
@@ -114,14 +116,14 @@ func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	w.mu.Lock()
 	w.count[fault]++
 	w.mu.Unlock()
-	w.fail(w.apply(ctx, fault, i, random))
+	w.fail(w.apply(ctx, fault, nodes[0], random))
 	if w.storm.AtOnce > 1 {
 		return
 	}
 	ready, cancel := context.WithTimeout(context.WithoutCancel(ctx), recovery)
 	defer cancel()
 	if err := w.cluster.AwaitReady(ready); err != nil {
-		w.fail(fmt.Errorf("%v after fault %q of %s ended: %w", recovery, fault, w.cluster.Name(i), err))
+		w.fail(fmt.Errorf("%v after fault %q of %s ended: %w", recovery, fault, w.cluster.Name(nodes[0]), err))
 	}
 }
 
@@ -137,7 +139,9 @@ func (w *weather) revive() {
 func (w *weather) apply(ctx context.Context, fault Fault, i int, random *rand.Rand) error {
 	switch fault {
 	case FaultKill:
-		return w.kill(ctx, i, random)
+		return w.kill(ctx, []int{i}, random)
+	case FaultKillAll:
+		return w.kill(ctx, numbers(0, w.cluster.Len()), random)
 	case FaultPause:
 		return w.pause(ctx, i, random)
 	case FaultCut:
@@ -153,13 +157,20 @@ func (w *weather) apply(ctx context.Context, fault Fault, i int, random *rand.Ra
 	return fmt.Errorf("testcluster: there is no fault %q", fault)
 }
 
-func (w *weather) kill(ctx context.Context, i int, random *rand.Rand) error {
-	w.tell("kill -9 %s", w.cluster.Name(i))
-	if err := w.cluster.Kill(i); err != nil {
-		return err
+func (w *weather) kill(ctx context.Context, nodes []int, random *rand.Rand) (err error) {
+	var names []string
+	for _, i := range nodes {
+		names = append(names, w.cluster.Name(i))
+	}
+	w.tell("kill -9 %s", strings.Join(names, ", "))
+	for _, i := range nodes {
+		err = errors.Join(err, w.cluster.Kill(i))
 	}
 	rest(ctx, w.between(random, 0, 2*time.Second))
-	return w.cluster.Restart(i)
+	for _, i := range nodes {
+		err = errors.Join(err, w.cluster.Restart(i))
+	}
+	return err
 }
 
 func (w *weather) pause(ctx context.Context, i int, random *rand.Rand) error {
@@ -296,23 +307,30 @@ func (w *weather) between(random *rand.Rand, least, most time.Duration) time.Dur
 	return (least + time.Duration(random.Int64N(int64(max(most-least, 1))))).Round(time.Millisecond)
 }
 
-// claim picks a node that is under no other fault.
-func (w *weather) claim(random *rand.Rand) (int, bool) {
+// claim picks a node that is under no other fault, or takes all nodes if none is.
+func (w *weather) claim(random *rand.Rand, all bool) []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	free := slices.DeleteFunc(numbers(0, w.cluster.Len()), func(i int) bool { return w.hit[i] })
-	if len(free) == 0 {
-		return 0, false
+	switch {
+	case len(free) == 0, all && len(free) < w.cluster.Len():
+		return nil
+	case !all:
+		one := random.IntN(len(free))
+		free = free[one : one+1]
 	}
-	i := free[random.IntN(len(free))]
-	w.hit[i] = true
-	return i, true
+	for _, i := range free {
+		w.hit[i] = true
+	}
+	return free
 }
 
-func (w *weather) release(i int) {
+func (w *weather) release(nodes []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.hit, i)
+	for _, i := range nodes {
+		delete(w.hit, i)
+	}
 }
 
 func (w *weather) fail(err error) {
