@@ -107,7 +107,9 @@ func newArchipelagoOf(t testing.TB, seed uint64, leasing *marina) *archipelago {
 	}
 	for _, s := range w.shards {
 		w.drivers.Go(s.drive)
-		w.drivers.Go(s.suffer)
+		if leasing == nil || leasing.ahead > 0 {
+			w.drivers.Go(s.suffer)
+		}
 	}
 	return w
 }
@@ -131,7 +133,7 @@ func (s *islet) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.append(shard.EncodeEpochOpen(s.id, s.time(), shard.LevelNewest))
-	if s.world.leasing != nil {
+	if l := s.world.leasing; l != nil && l.ahead > 0 {
 		s.ahead = limit.Time(s.world.draw(2) * s.world.draw(s.world.leasing.ahead))
 	}
 }

@@ -18,7 +18,7 @@ import (
 // nor leases places each unit at the shard time of the instant at which it was spent.
 type marina struct {
 	*archipelago
-	ahead    int // how far a failover puts shard time ahead, at most
+	ahead    int // how far a failover puts shard time ahead, at most; 0: no owner fails by itself
 	revision policy.Revision
 
 	judging sync.Mutex
@@ -342,4 +342,44 @@ func TestLeasesAdmitNobodyAboveTheLimit(t *testing.T) {
 			t.Errorf("too few in %d worlds: %s", worlds, what)
 		}
 	}
+}
+
+// A failover may put shard time 400 ms ahead (G4), and so begin the next window that much too early. A holder stops
+// before that, so that nothing is spent in the new window beside all of its own units (L4).
+func TestALeaseEndsBeforeAFailoverEndsItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const window, ahead = 20 * time.Second, 400 * time.Millisecond
+		w := newMarina(t, 1, 0)
+		w.mu.Lock()
+		w.calm = true
+		w.mu.Unlock()
+		n := w.holder(1 << 30)
+		left := func() time.Duration { return window - time.Duration(now())*time.Microsecond%window }
+		check := w.check(1)
+		check.Entries[0].Policy = "window"
+		time.Sleep(left() - 1900*time.Millisecond)
+		for left() > ahead+20*time.Millisecond {
+			n.Decide(t.Context(), []shard.Request{check})
+			time.Sleep(20 * time.Millisecond)
+		}
+		if w.leased == 0 {
+			t.Fatal("nothing was leased")
+		}
+		w.at.mu.Lock()
+		w.at.append(shard.EncodeEpochOpen(w.at.id, w.at.time(), shard.LevelNewest))
+		w.at.ahead = limit.Time(ahead.Microseconds())
+		w.at.mu.Unlock()
+		time.Sleep(left() - ahead + 10*time.Millisecond)
+		whole := w.check(400)
+		whole.ID, whole.Entries[0].Policy = "whole", "window"
+		if r := n.Decide(t.Context(), []shard.Request{whole})[0]; r.Err != nil || !r.Decision.Allowed {
+			t.Errorf("all of the next window: %+v", r)
+		}
+		for range 5 {
+			n.Repeat(&check, new(shard.Decision)) // the judge hears of it if a lease answers
+		}
+		n.Close()
+		w.settleDown()
+		w.close()
+	})
 }
