@@ -161,8 +161,9 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		c.wantUsed(32, last)
 		refund := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[5,6]},"idempotencyId":"parts"}`,
 			decisionField(t, together, "decisionId"))
+		var byParts string
 		for range 2 { // once, by parts
-			c.call("LimitService/Settle", refund)
+			byParts = c.call("LimitService/Settle", refund)
 			c.wantUsed(16, first)
 			c.wantUsed(18, last)
 		}
@@ -182,7 +183,11 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 			return fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, answer, "decisionId"))
 		}
 		c.call("LimitService/Settle", cancel(whole))
-		refused(strings.Replace(refund, "parts", "joined", 1)) // it was refunded by parts
+		replayed("LimitService/Settle", refund, byParts)
+		replayed("LimitService/Settle", strings.Replace(refund, "parts", "joined", 1), byParts)
+		refused(cancel(together))
+		c.wantUsed(6, first)
+		c.wantUsed(8, last)
 		alike := c.call("LimitService/Check", check("alike", entry(first, 20), entry(last, 20)))
 		fits := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[0,0],"overage":"OVERAGE_REJECT"}}`, decisionField(t, alike, "decisionId"))
 		refunded := c.call("LimitService/Settle", fits)

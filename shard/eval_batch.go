@@ -94,7 +94,7 @@ func (b *batch) replay(value []byte, r *Request) Result {
 		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID), err)}
 	}
 	if !same {
-		return Result{Err: idReused(r.ID)}
+		return Result{Err: r.unless(value, idReused(r.ID))}
 	}
 	return Result{Decision: d}
 }

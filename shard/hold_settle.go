@@ -5,6 +5,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/slot"
 )
 
 // A settlement decides the fate of units that were taken. It ends a hold, once, or keeps it open for longer; or it
@@ -90,11 +91,30 @@ func settledBefore(value []byte, r *Request) Result {
 		return Result{Err: unreadable(r.Settlement.Target.field(), "how it ended", err)}
 	}
 	if !same {
-		return Result{Err: &Error{Code: HoldEnded, Field: r.Settlement.Target.field(),
-			Message: "was settled in another way before: it ends once"}}
+		return Result{Err: r.unless(value, &Error{Code: HoldEnded, Field: r.Settlement.Target.field(),
+			Message: "was settled in another way before: it ends once"})}
 	}
 	return Result{Decision: d}
 }
+
+// unless returns the refusal of a request whose home has the record of another one, unless that is home's part of this
+// one: a decision whose keys were on several shards was settled slot by slot then, perhaps not in all of them, and so is
+// any copy.
+func (r *Request) unless(value []byte, refusal *Error) *Error {
+	if s := r.Settlement; s == nil || s.Target.Hold || s.Target.Operation != "" {
+		return refusal
+	}
+	part, home := Request{Op: Settle, Namespace: r.Namespace, Settlement: new(*r.Settlement)}, r.Slot()
+	part.Entries, part.Settlement.Actual = partOf(r, func(key string) bool { return slot.Of(r.Namespace, key) == home })
+	if _, same, err := decodeAnswer(value, &part); err != nil || !same { //mutant:parts-that-joined-are-no-copy
+		return refusal
+	}
+	return errInParts
+}
+
+// errInParts has a settlement carried out slot by slot.
+var errInParts = &Error{Code: Spread, Message: "the slots of the decision's keys are settled one by one, as they were before; " +
+	"nothing was counted"}
 
 // mayStillSettle returns until when the end is remembered. For a hold that is the longest retention of its policies. A
 // decision may be settled only while its end and everything that its counters remember of resets are certainly still

@@ -73,11 +73,11 @@ func (e homeEvaluation) decidedAlone() (Result, bool) {
 	}
 	of := *e.r
 	of.ID = of.Operation.ID
-	return e.replay(record.Value, &of), true
+	result := e.replay(record.Value, &of)
+	return result, result.Err != errInParts
 }
 
-// settledAlone answers a settlement whose keys have parted since one shard has executed it. The end of a decision may also
-// be that of home's part alone, so another one than this is not known.
+// settledAlone answers a settlement whose keys have parted since one shard has executed it.
 func (e homeEvaluation) settledAlone() (result Result, known bool) {
 	if e.r.Settlement == nil {
 		return Result{}, false
@@ -87,8 +87,7 @@ func (e homeEvaluation) settledAlone() (result Result, known bool) {
 	if found {
 		result = settledBefore(record.Value, e.r)
 	}
-	//mutant:part-taken-for-the-whole
-	return result, found && (t.Hold || result.Err == nil || result.Err.Code != HoldEnded)
+	return result, found && result.Err != errInParts //mutant:part-taken-for-the-whole
 }
 
 // usedHere refuses a charge if its id belongs to a request that has its home in the slot of the leg.

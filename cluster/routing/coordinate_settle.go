@@ -47,19 +47,15 @@ func (r *Router) settleAcross(ctx context.Context, request *shard.Request) shard
 var errHoldParted = &shard.Error{Code: shard.HoldEnded, Field: "hold_id",
 	Message: "names a hold that has ended: slots of its keys have moved since"}
 
-// settleParted settles a hold or a decision of one shard whose keys are on several shards now. Home knows what was
-// settled before they parted. No hold is open on such keys: neither a move nor a restore parts them. A decision is
-// refunded slot by slot, home first. Each part ends once, so a copy of the request goes on where the first has stopped.
-// A part that is never reached stays counted (S5).
+// settleParted settles a hold or a decision of one shard whose keys are on several shards now, or were when a copy was
+// settled. Home knows what was settled before they parted. No hold is open on such keys: neither a move nor a restore
+// parts them. A decision is refunded slot by slot, home first. Each part ends once, so a copy of the request goes on
+// where the first has stopped, also if the keys are on one shard again. A part that is never reached stays counted (S5).
 func (o *operation) settleParted(ctx context.Context) shard.Result {
-	s := o.whole.Settlement
-	if !s.Target.Hold { // under the client's id home may know its part alone
-		o.about.ID, o.about.Drawn = drawID(), true //mutant:half-refund-has-the-id
-	}
 	if result, known := o.ask(ctx); known { //mutant:settled-again-when-parted
 		return result
 	}
-	switch {
+	switch s := o.whole.Settlement; {
 	case s.Target.Hold:
 		return shard.Result{Err: errHoldParted}
 	case s.Overage == shard.OverageReject && s.Actual != nil: // it might fit on one shard and not on another

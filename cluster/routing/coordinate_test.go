@@ -33,7 +33,8 @@ type voyage struct {
 	mu                                sync.Mutex
 	allowed, denied, unknown, refused int // answers
 	settled                           []*shard.Settlement
-	rejected                          int // settlements that did not fit
+	ended                             []*shard.Settlement // told that it has ended in another way
+	rejected                          int                 // settlements that did not fit
 }
 
 func (w *archipelago) voyage(number int) *voyage {
@@ -108,7 +109,12 @@ func (v *voyage) ask(w *archipelago) {
 	}
 	for range w.draw(3) {
 		time.Sleep(time.Duration(w.draw([]int{1000, 6000, 200_000}[w.draw(3)])) * time.Millisecond)
-		v.settle(w, &result.Decision)
+		request := v.settlement(w, &result.Decision)
+		v.settle(w, request)
+		for range w.draw(3) { // again, perhaps when slots have moved
+			time.Sleep(time.Duration(w.draw(10_000)) * time.Millisecond)
+			v.settle(w, request)
+		}
 	}
 }
 
@@ -130,8 +136,8 @@ func (v *voyage) hear(w *archipelago, result *shard.Result) {
 	}
 }
 
-// settle settles the operation's hold or its decision in some way.
-func (v *voyage) settle(w *archipelago, d *shard.Decision) {
+// settlement returns some settlement of the operation's hold or of its decision.
+func (v *voyage) settlement(w *archipelago, d *shard.Decision) shard.Request {
 	s := &shard.Settlement{Action: shard.Action(1 + w.draw(5)), Target: shard.Target{Hold: d.HoldExpires != 0,
 		Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
 	if d.Operation != nil {
@@ -158,13 +164,19 @@ func (v *voyage) settle(w *archipelago, d *shard.Decision) {
 		}
 	}
 	request := shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&v.request, d), Settlement: s}
+	if w.draw(2) == 0 {
+		request.ID = fmt.Sprint("settles ", v.number, " ", w.draw(1_000_000))
+	}
+	return request
+}
+
+// settle asks for a settlement.
+func (v *voyage) settle(w *archipelago, request shard.Request) {
+	s := request.Settlement
 	node := w.mortalNode()
 	defer node.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
 	defer cancel()
-	if w.draw(2) == 0 {
-		request.ID = fmt.Sprint("settles ", v.number, " ", w.draw(1_000_000))
-	}
 	result := node.Decide(ctx, cloneRequests([]shard.Request{request}))[0]
 	if request.ID != "" && result.Err == nil && s.Action == shard.ActionExtend {
 		time.Sleep(time.Duration(w.draw(3000)) * time.Millisecond)
@@ -182,6 +194,8 @@ func (v *voyage) settle(w *archipelago, d *shard.Decision) {
 		v.settled = append(v.settled, s)
 	case result.Err != nil && result.Err.Code == shard.OverQuota:
 		v.rejected++
+	case result.Err != nil && (result.Err.Code == shard.HoldEnded || result.Err.Code == shard.IDReused):
+		v.ended = append(v.ended, s)
 	}
 }
 
@@ -273,6 +287,11 @@ func (v *voyage) judge(w *archipelago, sums map[string]uint64) {
 	for _, s := range v.settled {
 		if !v.settledBy(f, s) {
 			w.Errorf("seed %d: operation %d was told as settled by %+v, and is so by %+v", w.seed, v.number, s, f)
+		}
+	}
+	for _, s := range v.ended {
+		if v.settledBy(f, s) {
+			w.Errorf("seed %d: operation %d was told as not settled by %+v, and is so: %+v", w.seed, v.number, s, f)
 		}
 	}
 }
