@@ -63,11 +63,11 @@ func newCluster(t *testing.T) *testcluster.Cluster {
 // requests with several keys are operations.
 const manyShards = 4
 
-// newClusterWith is newCluster with options; it sets the binary and the number of nodes itself.
+// newClusterWith is newCluster with options; it sets the binary itself.
 func newClusterWith(t *testing.T, options testcluster.Options) *testcluster.Cluster {
 	t.Helper()
-	options.Binary, options.Nodes, options.Dir = program(t), 3, t.TempDir() // on a real disk
-	options.Shards = cmp.Or(options.Shards, manyShards)
+	options.Binary, options.Dir = program(t), t.TempDir() // on a real disk
+	options.Nodes, options.Shards = cmp.Or(options.Nodes, 3), cmp.Or(options.Shards, manyShards)
 	return testcluster.Run(t, options)
 }
 
@@ -191,6 +191,7 @@ type status struct {
 type shardStatus struct {
 	ID       uint32
 	Owner    string
+	Epoch    uint64 `json:",string"`
 	Replicas []struct {
 		Node   string
 		Number uint64 `json:",string"`
