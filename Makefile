@@ -73,9 +73,10 @@ twins: ## millions of operations beside the slow twins, and worlds in virtual ti
 
 WORLDS ?= 500
 FROM ?= 1
+MOVES ?= false
 
-sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FROM: the first seed, to play ranges of them
-	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/testing/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM)
+sim: ## WORLDS whole clusters in virtual time, with everything that can fail; FROM: the first seed; MOVES=true: slots move in each
+	go test -count=1 -timeout 5h -run '^TestClusters$$' -v ./internal/testing/sim -sim.worlds=$(WORLDS) -sim.first=$(FROM) -sim.moves=$(MOVES)
 
 MUTANTS ?= .*
 

@@ -25,6 +25,7 @@ var (
 	seedFlag   = flag.Uint64("sim.seed", 0, "play the world of this seed only, and tell its story")
 	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: a few")
 	firstFlag  = flag.Uint64("sim.first", 1, "the seed of the first world")
+	movesFlag  = flag.Bool("sim.moves", false, "slots move in every world, not in one of three")
 )
 
 // tally counts events, to show that nothing was left out.
@@ -98,7 +99,7 @@ func TestClusters(t *testing.T) {
 					if err := playWorld(t, seeds[done], &sum, slog.LevelInfo); err != nil {
 						t.Error(err)
 						mu.Lock()
-						failed = append(failed, fmt.Sprintf("%s\nagain: go test ./internal/testing/sim -run TestClusters -sim.seed %d -v", inShort(err), seeds[done]))
+						failed = append(failed, fmt.Sprintf("%s\nagain: go test ./internal/testing/sim -run TestClusters -sim.seed %d -sim.moves=%v -v", inShort(err), seeds[done], *movesFlag))
 						mu.Unlock()
 					}
 				}

@@ -9,14 +9,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// changeShards is a fault that is not drawn with the others: in one of three worlds the cluster is asked for other
-// numbers of shards, in the middle of everything else. Its slots move until the last number is reached.
+// changeShards is a fault that is not drawn with the others: in one of three worlds (-sim.moves: in all) the cluster is
+// asked for other numbers of shards, in the middle of everything else. Its slots move until the last number is reached.
 const changeShards = "shards"
 
 // slotMoved is what a node says when a slot has moved, or stays where it was.
@@ -28,7 +29,7 @@ const mostShards = 5
 // planShards adds them. It has a source of its own, so that the other faults of a seed stay what they were.
 func (p *plan) planShards() {
 	chance := rand.New(rand.NewPCG(p.seed, 2))
-	if chance.IntN(3) != 0 {
+	if chance.IntN(3) != 0 && !*movesFlag {
 		return
 	}
 	now := p.shards
@@ -40,6 +41,23 @@ func (p *plan) planShards() {
 			now -= by
 		}
 		p.insert(fault{at: time.Duration(at * float64(time.Second)), kind: changeShards, whom: chance.IntN(8), shards: uint32(now)})
+	}
+}
+
+// TestSlotsMoveInEachWorldThatAsksForIt: whatever its seed, and only then.
+func TestSlotsMoveInEachWorldThatAsksForIt(t *testing.T) {
+	defer func(was bool) { *movesFlag = was }(*movesFlag)
+	for _, asked := range []bool{false, true} {
+		*movesFlag = asked
+		moving := 0
+		for seed := range uint64(60) {
+			if newPlan(seed).moves() {
+				moving++
+			}
+		}
+		if moving == 0 || (moving == 60) != asked {
+			t.Errorf("asked for: %v; slots move in %d worlds of 60", asked, moving)
+		}
 	}
 }
 
