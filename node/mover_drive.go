@@ -73,17 +73,51 @@ func (d *moveDrive) number(ctx context.Context) error {
 	})
 }
 
-// tell records in the table where the slot is.
-func (d *moveDrive) tell(ctx context.Context, next moverStep) error {
-	ended := false
+// successor is the move that begins with the change of the table that ends another one.
+type successor struct {
+	seen *placement.Table // in which it is due
+	move shard.Move       // with its generation; the zero value: there is none
+}
+
+// next finds the successor of a move whose slot is on To.
+func (d *moveDrive) next(ctx context.Context) (s successor) {
+	s.seen = d.view.newestTable()
+	due, found := s.seen.After(d.Move.Move)
+	if !found {
+		return s
+	}
+	answer, _, err := d.ask(ctx, d.From, shard.MoveTerms{Move: due.Move, Step: shard.MoveLook}, 0)
+	if err == nil {
+		s.move = due.Move
+		s.move.Generation = answer.Status.Generation + 1
+	}
+	return s
+}
+
+// told returns the table t with what a step tells, or nil if nothing is to be changed. The successor begins unless the
+// table has changed since: its slot may have moved there and back, and would have another generation.
+func (d *moveDrive) told(t *placement.Table, step moverStep, then successor) *placement.Table {
+	told := t.ApplySlot(d.Move.Move, step.owner, step.over)
+	if told != nil && then.move.Generation != 0 && t == then.seen { //mutant:successor-of-an-old-generation
+		told.Moves = append(told.Moves, placement.Move{Move: then.move})
+	}
+	return told
+}
+
+// tell records in the table where the slot is. A slot that has moved is followed by another one in the same change.
+func (d *moveDrive) tell(ctx context.Context, step moverStep) error {
+	ended, then := false, successor{}
+	if step.over && step.owner == d.To {
+		then = d.next(ctx)
+	}
 	err := d.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
-		told := t.ApplySlot(d.Move.Move, next.owner, next.over)
-		ended = next.over && told != nil // else another node has told it
+		told := d.told(t, step, then)
+		ended = step.over && told != nil // else another node has told it
 		return told
 	})
 	if err == nil && ended {
 		d.moved()
-		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", next.owner)
+		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", step.owner)
 	}
 	d.tellAll()
 	return err

@@ -134,6 +134,26 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	}
 }
 
+// TestAMoveIsFollowedInTheChangeThatEndsIt: by the next one with its generation, unless another node has changed the table
+// meanwhile.
+func TestAMoveIsFollowedInTheChangeThatEndsIt(t *testing.T) {
+	table := placement.NewTable("c", []placement.Node{{ID: "n1"}}, 2, 1)
+	m := placement.Move{Move: shard.Move{Slot: 600, From: 1, To: 0, Generation: 3}}
+	table.Moves = []placement.Move{m}
+	d := &moveDrive{Move: m}
+	then := successor{seen: table, move: shard.Move{Slot: 601, From: 1, To: 0, Generation: 5}}
+	step := moverStep{told: true, over: true, owner: 0}
+	if told := d.told(table, step, then); len(told.Moves) != 1 || told.Moves[0].Move != then.move || told.Slots[600] != 0 {
+		t.Errorf("in the same table: %+v", told.Moves)
+	}
+	for what, told := range map[string]*placement.Table{"in another table": d.told(table.Clone(), step, then),
+		"without one": d.told(table, step, successor{seen: table})} {
+		if len(told.Moves) != 0 || told.Slots[600] != 0 {
+			t.Errorf("%s: %+v", what, told.Moves)
+		}
+	}
+}
+
 // TestASlotIsNotFrozenWhileTimesDiffer: it could not be taken before they agree, and no shard would answer for it.
 func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
 	times := [2]limit.Time{} // of shards 0 and 1
@@ -208,12 +228,14 @@ func TestSlotsWithHoldsStopNoOthers(t *testing.T) {
 	})
 }
 
-// TestSlotsMoveUnderLoad: up to three shards and down to two, no request fails, and every unit is counted once.
+// TestSlotsMoveUnderLoad: up to three shards and down to two, no request fails, and every unit is counted once. Most
+// moves take one change of the table.
 func TestSlotsMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t, 1)
 		crowd := newCrowdEvery(t, c, 40*time.Millisecond, 0, 1, 2)
+		before := c.nodes[0].view.table.now().version
 		for _, shards := range []uint32{3, 2} {
 			began := time.Now()
 			c.want(shards)
@@ -233,6 +255,10 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 		}
 		if want := 341 + 341 + 341; moved != want {
 			t.Errorf("%d slots moved, want %d", moved, want)
+		}
+		changes := int(c.nodes[0].view.table.now().version - before)
+		if t.Logf("%d changes of the table for %d moves", changes, moved); changes > 2*moved {
+			t.Errorf("%d changes of the table are too many for %d moves", changes, moved)
 		}
 	})
 }

@@ -45,20 +45,45 @@ type slotPlanner struct{ *planner }
 // plan founds the groups of shards that were asked for, and plans moves until the slots are even.
 func (p slotPlanner) plan() {
 	p.takeBack()
-	for i := range p.t.Groups {
-		if s := p.judge(&p.t.Groups[i]); s.changing() { //mutant:slot-moves-beside-a-repair
-			return
-		}
+	if p.repairs() { //mutant:slot-moves-beside-a-repair
+		return
 	}
 	p.foundLater()
 	for p.atWork() < movesMax && len(p.t.Moves) < movesMax+asideMax { //mutant:more-moves-than-two //mutant:moves-aside-without-end
-		m, found := p.nextMove()
+		m, found := p.nextMove(p.canMove)
 		if !found {
 			return
 		}
 		p.t.Moves = append(p.t.Moves, m)
 		p.step("slot %d moves from shard %v to shard %v", m.Slot, m.From, m.To)
 	}
+}
+
+// After returns the move that begins when one ends at its new shard, without another change of the table: between the
+// same shards, which have just committed the last steps of that one. The planner begins all others, and any if moves wait
+// aside, since it alone knows how many are at work.
+func (t *Table) After(m shard.Move) (next Move, found bool) {
+	ended := t.ApplySlot(m, m.To, true)
+	if ended == nil || len(ended.Moves) >= movesMax || ended.WantedShards() > ended.Shards { //mutant:third-move-follows
+		return Move{}, false
+	}
+	p := slotPlanner{newPlanner(ended, Observed{})}
+	if p.repairs() { //mutant:next-move-beside-a-repair
+		return Move{}, false
+	}
+	return p.nextMove(func(next Move) bool {
+		return next.From == m.From && next.To == m.To && p.canMove(next) //mutant:next-move-between-other-shards
+	})
+}
+
+// repairs reports whether a replica of any group is joining or leaving.
+func (p slotPlanner) repairs() bool {
+	for i := range p.t.Groups {
+		if s := p.judge(&p.t.Groups[i]); s.changing() {
+			return true
+		}
+	}
+	return false
 }
 
 // atWork counts the moves that do not wait aside.
@@ -106,9 +131,9 @@ func (p slotPlanner) foundLater() {
 	}
 }
 
-// nextMove returns the move that should begin next. Each one leaves one less to be made until the slots are even. What
+// nextMove returns the move that should begin next, of those that can. Each one leaves one less to be made until the slots are even. What
 // a shard has too many are its highest slots, and they go to the shards that lack some in order: so shards have ranges.
-func (p slotPlanner) nextMove() (next Move, found bool) {
+func (p slotPlanner) nextMove(can func(Move) bool) (next Move, found bool) {
 	owned := p.t.slotsToBe()
 	shares := sharesOf(owned, p.t.WantedShards())
 	lacks := func(id shard.ID) int { return shares[id] - len(owned[id]) }
@@ -120,7 +145,7 @@ func (p slotPlanner) nextMove() (next Move, found bool) {
 			}
 			given++
 			m := Move{Move: shard.Move{Slot: s, From: shard.ID(from), To: to}}
-			if (!found || lacks(m.To) > lacks(next.To)) && p.canMove(m) {
+			if (!found || lacks(m.To) > lacks(next.To)) && can(m) {
 				next, found = m, true
 			}
 		}

@@ -35,7 +35,10 @@ func growTo(t *testing.T, table *Table, shards uint32) (rests *Table, moves int)
 		case len(under) > movesMax:
 			t.Fatalf("%d moves at once: %+v", len(under), under)
 		case len(under) > 0:
-			table = table.ApplySlot(under[0].Move, under[0].To, true)
+			next, found := table.After(under[0].Move)
+			if table = table.ApplySlot(under[0].Move, under[0].To, true); found {
+				table.Moves = append(table.Moves, next)
+			}
 			moves++
 		}
 	}
@@ -217,5 +220,33 @@ func TestRecordsOfMovesAreMadeOnce(t *testing.T) {
 	}
 	if table = table.ApplySlot(m.Move, 1, true); table.ApplySlot(m.Move, 0, true) != nil {
 		t.Error("the move is over")
+	}
+}
+
+// TestAMoveIsFollowedByAnotherOne: between the same shards, as long as those are uneven, and where the planner would begin
+// one: not beside a repair or a move that waits aside.
+func TestAMoveIsFollowedByAnotherOne(t *testing.T) {
+	table, _ := Plan(allCreated(NewTable("c", foundersIn("a", "b", "c"), 1, 3)).ApplyWanted(3), Observed{})
+	table, _ = Plan(allCreated(table), Observed{})
+	for _, m := range table.Moves {
+		if next, found := table.After(m.Move); !found || next.From != m.From || next.To != m.To || next.Slot == table.Moves[0].Slot ||
+			next.Slot == table.Moves[1].Slot {
+			t.Errorf("after %+v: %+v", m, next)
+		}
+	}
+	m := table.Moves[0].Move
+	for what, change := range map[string]func(*Table){
+		"beside a repair":            func(t *Table) { t.Group(shard.System).Replicas[0].Role = Leaving },
+		"beside one that waits":      func(t *Table) { t.Moves = append(t.Moves, Move{Move: shard.Move{Slot: 9, To: 1}}) },
+		"when it is not listed":      func(t *Table) { t.Moves = t.Moves[1:] },
+		"when it is no longer asked": func(t *Table) { t.Wanted = 1 },
+	} {
+		changed := table.Clone()
+		if change(changed); changed.Moves[0].To != m.To && what != "when it is not listed" {
+			t.Fatalf("%+v", changed.Moves)
+		}
+		if next, found := changed.After(m); found {
+			t.Errorf("%s: %+v", what, next)
+		}
 	}
 }

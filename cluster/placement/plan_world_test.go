@@ -432,7 +432,14 @@ func (w *planWorld) move() bool {
 	case w.rnd.IntN(4) == 0:
 		w.swap(what+" is told", w.truth.ApplySlot(m.Move, owner, false))
 	default:
-		w.swap(what+" is over", w.truth.ApplySlot(m.Move, owner, true))
+		ended := w.truth.ApplySlot(m.Move, owner, true)
+		if next, found := w.truth.After(m.Move); found && owner == m.To && w.rnd.IntN(4) > 0 {
+			next.Generation = 1 + w.rnd.Uint64N(100)
+			if ended.Moves = append(ended.Moves, next); movesLeft(ended) != movesLeft(w.truth)-1 {
+				w.fail("%s is followed by %+v, which leaves %d instead of %d", what, next, movesLeft(ended), movesLeft(w.truth)-1)
+			}
+		}
+		w.swap(what+" is over", ended)
 	}
 	return true
 }

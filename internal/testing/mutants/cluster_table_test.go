@@ -61,6 +61,11 @@ var ofCluster = []group{
 	{tests("cluster/placement", "TestOtherSlotsMoveWhileSomeWaitForHolds"), edits{
 		"moves-aside-without-end": without(" && len(p.t.Moves) < movesMax+asideMax"),
 	}},
+	{tests("cluster/placement", "TestAMoveIsFollowedByAnotherOne"), edits{
+		"third-move-follows":             without(" || len(ended.Moves) >= movesMax"),
+		"next-move-beside-a-repair":      never,
+		"next-move-between-other-shards": without(" && next.To == m.To"),
+	}},
 	{tests("cluster/placement", "TestASlotDoesNotBeginASecondMove"), edits{"slot-moves-twice": never}},
 	{tests("cluster/placement", "TestWhoSucceedsALeaderThatHasDied"), edits{
 		"succeeds-without-evidence": without("!self.Dead || "), // R10b

@@ -7,6 +7,9 @@ var ofNode = []group{
 	}},
 	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"), edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
+	{tests("node", "TestAMoveIsFollowedInTheChangeThatEndsIt"), edits{
+		"successor-of-an-old-generation": without(" && t == then.seen"),
+	}},
 	{tests("node", "TestSlotsWithHoldsStopNoOthers"), edits{"held-slot-stops-the-others": instead("aside := false")}},
 	{tests("node", "TestWhatASlotNeedsBeforeAStep"), edits{"thaw-before-abort": without(" && to.Ended")}},
 	{tests("node", "TestACopyStopsThoughNoOtherNodeAnswers"), edits{"second-process-takes-part": never}},
