@@ -12,7 +12,6 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // family is a request of one key under a policy that has a parent from time to time.
@@ -41,7 +40,7 @@ func (f *family) asked(withParent bool) shard.Request {
 }
 
 func (w *archipelago) usedOf(e shard.Entry) uint64 {
-	s := w.shards[shard.Of(slot.Even(3), "n", e.Key)]
+	s := w.shards[shard.Of(islets, "n", e.Key)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, _ := s.used(e.Policy, e.Key)
@@ -147,8 +146,8 @@ func TestAnIDOfOneKeyIsNotThatOfSeveral(t *testing.T) {
 // between.
 func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 	var all tally
-	first := firstSeed(t)
-	for seed := first; seed < first+uint64(*worldsFlag); seed++ {
+	first, worlds := firstSeed(t), worldsToPlay()
+	for seed := first; seed < first+uint64(worlds); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := newArchipelago(t, seed)
 			var group sync.WaitGroup
@@ -205,7 +204,7 @@ func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 			w.close()
 		})
 	}
-	if all.allowed < *worldsFlag || all.unknown < *worldsFlag/4 {
+	if worlds >= enoughWorlds && (all.allowed < worlds || all.unknown < worlds/4) {
 		t.Errorf("the worlds are too calm or too rough: %+v", all)
 	}
 }

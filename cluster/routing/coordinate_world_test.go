@@ -89,6 +89,9 @@ const (
 	operationTTL = 5 * time.Second
 )
 
+// islets is where the slots of an archipelago are at first.
+var islets = slot.Even(3)
+
 func newArchipelago(t testing.TB, seed uint64) *archipelago { return newArchipelagoOf(t, seed, nil) }
 
 func newArchipelagoOf(t testing.TB, seed uint64, leasing *marina) *archipelago {
@@ -98,7 +101,7 @@ func newArchipelagoOf(t testing.TB, seed uint64, leasing *marina) *archipelago {
 	}
 	seats := lifetime("seats", 3)
 	seats.Limits[0].Algorithm = limit.Concurrency
-	w := &archipelago{TB: t, seed: seed, leasing: leasing, table: slot.Even(3), rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}), ashore: make(chan struct{}),
+	w := &archipelago{TB: t, seed: seed, leasing: leasing, table: islets, rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}), ashore: make(chan struct{}),
 		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), byPlace: make(map[decisionPlace]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {
@@ -201,7 +204,7 @@ func (roomy) Room() shard.Room { return shard.Room{} }
 func (s *islet) used(policy, key string) (used uint64, owned bool) {
 	get := shard.Request{Op: shard.Get, Namespace: "n", Entries: []shard.Entry{{Policy: policy, Key: key, Cost: 1}}}
 	results, _ := shard.Evaluate(roomy{s.state}, s.world.policies, []shard.Request{get}, shard.Stamp{
-		Position: shard.Position{Shard: s.id}, Now: max(s.state.Time(), now()), Slots: slot.Even(3)})
+		Position: shard.Position{Shard: s.id}, Now: max(s.state.Time(), now()), Slots: islets})
 	if results[0].Err != nil {
 		return 0, false
 	}
@@ -356,7 +359,7 @@ func (w *archipelago) once(r *shard.Request) {
 // keyOn returns a key that lives on a shard.
 func keyOn(id shard.ID, name string) string {
 	for i := 0; ; i++ {
-		if key := fmt.Sprint(name, ".", i); shard.Of(slot.Even(3), "n", key) == id {
+		if key := fmt.Sprint(name, ".", i); shard.Of(islets, "n", key) == id {
 			return key
 		}
 	}
@@ -376,7 +379,7 @@ func (s *islet) drive() {
 		s.mu.Unlock()
 		toward := make(map[shard.ID][]shard.Duty)
 		for _, duty := range duties {
-			to := shard.ID(slot.Even(3)[duty.To])
+			to := shard.ID(islets[duty.To])
 			toward[to] = append(toward[to], duty)
 		}
 		var group sync.WaitGroup

@@ -82,7 +82,7 @@ func (c *traveler) round(number int) {
 // While slots move and nothing else fails, every request is answered within its deadline, whatever table its node has.
 // (G11.)
 func TestAMoveFailsNothing(t *testing.T) {
-	first, worlds := firstSeed(t), max(*worldsFlag/4, 1)
+	first, worlds := firstSeed(t), max(worldsToPlay()/4, 1)
 	moves, givenUp := 0, 0
 	for seed := first; seed < first+uint64(worlds); seed++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAMoveFailsNothing(t *testing.T) {
 		}
 	}
 	t.Logf("%d moves, %d given up", moves, givenUp)
-	if moves < worlds*5 || givenUp < worlds/2 {
+	if worlds >= enoughWorlds/4 && (moves < worlds*5 || givenUp < worlds/2) {
 		t.Errorf("%d moves and %d given up in %d worlds are too few", moves, givenUp, worlds)
 	}
 }

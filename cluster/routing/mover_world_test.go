@@ -38,7 +38,7 @@ func (w *archipelago) anyKey() string {
 // anyTable returns the newest table or the oldest.
 func (w *archipelago) anyTable() *slot.Map {
 	if w.draw(2) == 0 {
-		return slot.Even(3)
+		return islets
 	}
 	return w.newestTable()
 }
@@ -194,7 +194,7 @@ func (d *moveDriver) setTable(at slot.ID, to shard.ID) {
 // Whatever fails or vanishes while slots move, an operation is counted everywhere or nowhere, once, as answered to its
 // caller, and nothing is admitted above a quota. Drivers of moves may die after any message; moves are given up.
 func TestAnOperationIsAllOrNothingWhileSlotsMove(t *testing.T) {
-	first, worlds := firstSeed(t), *worldsFlag
+	first, worlds := firstSeed(t), worldsToPlay()
 	var all tally
 	moves, givenUp := 0, 0
 	for i := range worlds {
@@ -218,7 +218,7 @@ func TestAnOperationIsAllOrNothingWhileSlotsMove(t *testing.T) {
 		}
 	}
 	t.Logf("allowed, denied, refused, unknown: %v; %d moves, %d given up", all, moves, givenUp)
-	if moves < worlds*5 || givenUp < worlds/2 {
+	if worlds >= enoughWorlds && (moves < worlds*5 || givenUp < worlds/2) {
 		t.Errorf("%d moves and %d given up in %d worlds are too few", moves, givenUp, worlds)
 	}
 }

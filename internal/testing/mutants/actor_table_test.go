@@ -3,7 +3,7 @@ package mutants
 // Not included: an owner that continues after a foreign EpochOpen. The fence drops everything that it proposes, so the
 // only effect is a wasted entry (TestForeignEpochOpenClosesAtOnce in package actor detects it).
 var ofActor = []group{
-	{tests("actor", "TestSimulation"), edits{
+	{tests("actor", "TestSimulation", "-worlds=150"), edits{
 		"no-gate": before(
 			"q.inFlight.openGate(); q.inFlight.parts = nil"),
 		"no-epoch-fence":                   never,

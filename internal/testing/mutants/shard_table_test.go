@@ -119,7 +119,7 @@ var ofShard = []group{
 		"new-parent-is-given-back":      swap("took = n > 0 || r.Own == 0 || i < r.Own", "took = true"),
 	}},
 	{tests("cluster/routing", "TestAnIDOfOneKeyIsNotThatOfSeveral", "-seed=1"), edits{"id-of-a-leg-is-free": gone}},
-	{tests("cluster/routing", "TestCopiesAreOneRequestWhileAParentComesAndGoes", "-seed=1"), edits{
+	{tests("cluster/routing", "TestCopiesAreOneRequestWhileAParentComesAndGoes", "-seed=1", "-worlds=20"), edits{
 		"operation-counts-what-was-counted-alone": never,
 	}},
 	{tests("shard", "TestAPageOfFinalBillsHasNoMoreThanWasAskedFor"), edits{"page-above-its-most": never}},
