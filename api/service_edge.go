@@ -102,7 +102,7 @@ func (e edgeCaller) handle(ctx context.Context, _ int, id shard.ID, requests []s
 		refusal = e.gate.guard.Admit(caller, auth.Edge)
 	}
 	if refusal != nil {
-		return shard.RefuseAll(len(requests), edgeRefused(refusal))
+		return shard.RefuseAll(len(requests), EdgeRefused(refusal))
 	}
 	if id == shard.System {
 		return e.documents(requests)
@@ -116,9 +116,9 @@ func (e edgeCaller) handle(ctx context.Context, _ int, id shard.ID, requests []s
 	return e.decide(x.within(ctx), caller, requests)
 }
 
-// edgeRefused tells an edge that it may not ask. Its callers cannot help that: they hear that nothing could be decided,
-// at once, and no denial.
-func edgeRefused(err error) *shard.Error {
+// EdgeRefused tells an edge that its token does not allow what it asks. Its callers cannot help that: they hear that
+// nothing could be decided, at once, and no denial.
+func EdgeRefused(err error) *shard.Error {
 	return &shard.Error{Code: shard.Unavailable, RetryAfter: limit.Span(time.Second / time.Microsecond),
 		Message: "the cluster refuses a request of this edge, and nothing was counted: " + err.Error()}
 }
@@ -131,7 +131,7 @@ func (e edgeCaller) documents(requests []shard.Request) []shard.Result {
 		r := &requests[i]
 		newest, shared := e.Document(r.Document)
 		if r.Op != shard.Fetch || !shared { //mutant:edge-writes-documents
-			results[i].Err = edgeRefused(auth.NotGrantedError(auth.Backup))
+			results[i].Err = EdgeRefused(auth.NotGrantedError(auth.Backup))
 			continue
 		}
 		d := &results[i].Decision
@@ -180,13 +180,13 @@ func (e edgeCaller) mayAsk(caller *auth.Caller, policies *policy.Set, r *shard.R
 	op := opAsked(r)
 	ofNodes := r.Session != (shard.Session{}) || r.Number != 0 || r.Operation != nil || r.Settlement != nil || r.Hashed
 	if op == auth.NoOp || ofNodes { //mutant:edge-asks-as-a-node
-		return edgeRefused(auth.NotGrantedError(auth.Cluster))
+		return EdgeRefused(auth.NotGrantedError(auth.Cluster))
 	}
 	if refusal := e.gate.guard.Admit(caller, op); refusal != nil {
-		return edgeRefused(refusal)
+		return EdgeRefused(refusal)
 	}
 	if policies.HashesKeys(r.Namespace) {
-		return edgeRefused(errEdgeHashes) // the edge does not know these policies yet
+		return EdgeRefused(errEdgeHashes) // the edge does not know these policies yet
 	}
 	for i := range r.Entries {
 		entry := &r.Entries[i]
@@ -196,10 +196,10 @@ func (e edgeCaller) mayAsk(caller *auth.Caller, policies *policy.Set, r *shard.R
 		on := auth.Target{Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Tier: entry.Tier}
 		on.Unlimited = on.Tier != "" && policies.TierIsUnlimited(on.Policy, on.Tier)
 		if !caller.May(op, on) { //mutant:edge-asks-for-any-key
-			return edgeRefused(auth.NotGrantedError(op))
+			return EdgeRefused(auth.NotGrantedError(op))
 		}
 		if len(entry.Limits) > 0 && r.Tally == nil && r.Op != shard.ReadTally && !caller.May(auth.Inline, on) {
-			return edgeRefused(auth.NotGrantedError(auth.Inline))
+			return EdgeRefused(auth.NotGrantedError(auth.Inline))
 		}
 	}
 	if r.Adjustment != nil {

@@ -55,7 +55,8 @@ type Edge struct {
 	decisionLog *decisions.Log // nil: there is none
 	poster      *notify.Poster
 
-	heard    atomic.Int64 // when a node last told the edge what it must know, in Unix microseconds; 0: never
+	heard    atomic.Int64                // when a node last told the edge what it must know, in Unix microseconds; 0: never
+	refused  atomic.Pointer[shard.Error] // by a node that was just asked for that; nil: it was not
 	stopping atomic.Bool
 	fatal    chan error // capacity 1: the first reason to stop
 	ctx      context.Context
@@ -182,7 +183,16 @@ func (e *Edge) serve() {
 func (e *Edge) learn() {
 	said := newComplaints()
 	for {
-		if err := e.learnOnce(); err != nil && e.ctx.Err() == nil && mayComplain(&said, "upstream", time.Now()) {
+		err := e.learnOnce()
+		refused, _ := errors.AsType[*shard.Error](err)
+		if refused != nil && refused.RetryAfter < routing.LongWait {
+			refused = nil // the next answer may be another one
+		}
+		switch e.refused.Store(refused); {
+		case err == nil || e.ctx.Err() != nil:
+		case refused != nil && mayComplain(&said, "refusal", time.Now()):
+			e.config.Logger.Error("the cluster refuses this edge: its token must be valid, and allow edge", "error", err)
+		case refused == nil && mayComplain(&said, "upstream", time.Now()):
 			e.config.Logger.Warn("the cluster does not answer this edge", "error", err)
 		}
 		select {
@@ -233,10 +243,12 @@ func (e *Edge) fail(err error) {
 
 // Ready returns nil when the edge can ask its cluster, and otherwise says what is missing.
 func (e *Edge) Ready() error {
-	heard := e.heard.Load()
+	heard, refused := e.heard.Load(), e.refused.Load()
 	switch {
 	case e.stopping.Load():
 		return errors.New("the edge is stopping")
+	case refused != nil:
+		return refused
 	case heard == 0 || e.view.revision() == nil || !e.view.hasTable():
 		return errors.New("no node of the cluster has answered yet")
 	case e.config.World.Now().Sub(time.UnixMicro(heard)) > upstreamSilent:

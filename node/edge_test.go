@@ -516,6 +516,21 @@ func TestTokensAtAnEdge(t *testing.T) {
 		bySocket(t, c.configs[0].DataDir, "TokenService/Revoke", map[string]any{"name": "edge"})
 		await.Until(t, "the edge's token is revoked", func() bool { return check(root, "plenty", "k") == 503 })
 		await.Until(t, "it is not ready", func() bool { return e.Ready() != nil })
+
+		// A node does not take an edge whose token is not good for that. Its callers hear that at once.
+		memoryOf(t).net.Break("edge-a", "")
+		memoryOf(t).net.Heal()
+		never := c.edge(c.config("edge-b", c.make("never", map[string]any{"ops": []string{"check"}})))
+		for e, why := range map[*Edge]string{e: "401", never: "does not allow edge"} {
+			await.Until(t, "it says that it is refused", func() bool {
+				err := e.Ready()
+				return err != nil && strings.Contains(err.Error(), "it takes no edge") && strings.Contains(err.Error(), why)
+			})
+		}
+		began := time.Now()
+		if got := check(root, "plenty", "k"); got != 503 || time.Since(began) > time.Second {
+			t.Errorf("after it was refused: %d, in %v", got, time.Since(began))
+		}
 	})
 }
 

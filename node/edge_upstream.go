@@ -133,7 +133,12 @@ func become(conn net.Conn, in *bufio.Reader, request *http.Request) error {
 	}
 	const most = 300
 	why, _ := io.ReadAll(io.LimitReader(response.Body, most))
-	return fmt.Errorf("it takes no edge: %s: %s", response.Status, strings.TrimSpace(string(why)))
+	err = fmt.Errorf("it takes no edge: %s: %s", response.Status, strings.TrimSpace(string(why)))
+	switch response.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return api.EdgeRefused(err) //mutant:refused-edge-goes-on-asking
+	}
+	return err
 }
 
 // upgraded is a connection of which some bytes have been read ahead.

@@ -52,7 +52,8 @@ type Hop struct {
 	closed bool
 }
 
-// New creates a Hop over the connections that dial makes (peer.Port.DialHop). Close must be called.
+// New creates a Hop over the connections that dial makes (peer.Port.DialHop). If dial returns a *shard.Error, that is
+// the answer to the requests. Close must be called.
 func New(pace Pace, dial func(ctx context.Context, node string) (net.Conn, error)) *Hop {
 	h := &Hop{pace: pace, dial: dial, links: make(map[string]*link)}
 	h.closing, h.close = context.WithCancel(context.Background())

@@ -140,6 +140,9 @@ func (l *link) land(f *flight) {
 }
 
 func (l *link) unreached() *shard.Error {
+	if refusal, refused := errors.AsType[*shard.Error](l.over); refused {
+		return refusal
+	}
 	why := l.over
 	for inner := errors.Unwrap(why); inner != nil; inner = errors.Unwrap(why) { // the log has the outer errors
 		why = inner

@@ -17,7 +17,10 @@ var ofAPI = []group{
 		"edge-asks-for-any-key": never,
 		"secrets-for-edges":     without("name != placement.SecretsDocument && "),
 	}},
-	{tests("node", "TestTokensAtAnEdge"), edits{"edge-outlives-its-token": instead("caller, refusal := e.caller, (*auth.Refusal)(nil)")}},
+	{tests("node", "TestTokensAtAnEdge"), edits{
+		"edge-outlives-its-token":     instead("caller, refusal := e.caller, (*auth.Refusal)(nil)"),
+		"refused-edge-goes-on-asking": instead("return err"),
+	}},
 	{tests("node", "TestAnEdgeAnswersAsANodeDoes"), edits{"client-passes-the-edge": instead("_ = s")}},
 	{tests("api", "TestASettlementNeedsAGrantOfItsKeys"), edits{"sealed-id-is-a-grant": gone}},
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
