@@ -32,7 +32,7 @@ type Decider interface {
 }
 
 // Config is the API's dependencies. All fields are required except Top, Shards, Stale, Sealer, NewestSealer,
-// KeySources, Document, Upstream, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel.
+// KeySources, Document, Upstream, EndLeases, TestClock, Listeners, Watcher, Hosts, Tracer and LogLevel.
 type Config struct {
 	Decider Decider
 	// Keys returns the hasher of a namespace's keys.
@@ -71,6 +71,8 @@ type Config struct {
 	NewestSealer func(context.Context) (*shard.Sealer, error)
 	// Document returns the newest known version of a document that edges may have, or ok = false. nil admits no edge.
 	Document func(name string) (newest shard.Document, ok bool)
+	// EndLeases returns the leases of a key that the edge holds (Upstream). Without a policy the key is forgotten.
+	EndLeases func(namespace, policy, key string)
 	// Upstream reaches the nodes of a cluster, whose edge this API is: they answer what is about more than the use of a
 	// key, and a host in the address of a request means nothing. nil: this API is a node's.
 	Upstream http.RoundTripper
@@ -155,7 +157,7 @@ func New(c Config) *API {
 	limits.register(d)
 	envoyService{limits}.register(d)
 	streams{limits: limits, gate: g, draining: a.draining, readers: &a.readers}.register(d)
-	others := d.passing(c.Upstream)
+	others := d.passing(&c)
 	policyService{&c}.register(others)
 	observeService{&c}.register(others)
 	watchService{Config: &c, gate: g, draining: a.draining, open: &watching{}}.register(d)

@@ -20,7 +20,8 @@ type registry struct {
 	mux      *http.ServeMux
 	services map[string]*grpc.ServiceDesc // by name, without a leading slash
 	// upstream answers procedures registered through this copy; nil if this API does.
-	upstream *http.Client
+	upstream  *http.Client
+	endLeases func(namespace, policy, key string) // as in Config; set with upstream
 }
 
 // handle registers a procedure or path that requires permission for an operation.
@@ -30,9 +31,9 @@ func (d *registry) handle(op auth.Op, path string, handler http.Handler) {
 }
 
 // passing returns the registry for procedures that an edge leaves to the nodes of its cluster.
-func (d registry) passing(upstream http.RoundTripper) *registry {
-	if upstream != nil {
-		d.upstream = &http.Client{Transport: upstream}
+func (d registry) passing(c *Config) *registry {
+	if c.Upstream != nil {
+		d.upstream, d.endLeases = &http.Client{Transport: c.Upstream}, c.EndLeases
 	}
 	return &d
 }
@@ -54,7 +55,7 @@ func change[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure str
 func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure string,
 	answer func(context.Context, P) (*Res, error), options ...connect.HandlerOption) {
 	if d.upstream != nil {
-		answer = passOn[Req, Res, P](d.upstream, procedure)
+		answer = passOn[Req, Res, P](d, procedure)
 	}
 	everyCall(d, op, procedure, func(ctx context.Context, c *call[Req, P]) (*Res, error) { return admitted(ctx, c, answer) },
 		options...)

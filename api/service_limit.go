@@ -23,7 +23,7 @@ func (s limitService) register(d *registry) {
 	unary(d, auth.Check, stintv1connect.LimitServiceCheckBatchProcedure, s.checkBatch)
 	unary(d, auth.Read, stintv1connect.LimitServiceGetProcedure, s.get, readOnly)
 	unary(d, auth.Check, stintv1connect.LimitServiceReserveProcedure, s.reserve)
-	d = d.passing(s.Upstream)
+	d = d.passing(s.Config)
 	change(d, auth.Adjust, stintv1connect.LimitServiceAdjustProcedure, s.adjust)
 	change(d, auth.Adjust, stintv1connect.LimitServiceForgetProcedure, s.forget)
 	change(d, auth.Correct, stintv1connect.LimitServiceCorrectUsageProcedure, s.correctUsage)

@@ -151,6 +151,7 @@ func (e *Edge) serve() {
 		Guard:          e.tokens.guard,
 		Port:           config.portOf(config.APIAddr),
 		Upstream:       e.upstream,
+		EndLeases:      e.router.EndLeases,
 		Logger:         config.Logger,
 		Revision:       e.view.revision,
 		KeySources:     e.poster.Transport(),

@@ -534,6 +534,33 @@ func TestTokensAtAnEdge(t *testing.T) {
 	})
 }
 
+// What is changed by hand through an edge holds for the edge's leases at once.
+func TestAChangeThroughAnEdgeEndsItsLeases(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		c := newEdges(t)
+		e := c.readyEdge(c.config("edge-a", c.usual("edge")))
+		d := c.doors(t, e, c.token)
+		for key, change := range map[string][2]string{
+			"used":    {"LimitService/Adjust", `{"policy":"hot","key":"used","setUsed":"600"}`},
+			"blocked": {"LimitService/Adjust", `{"policy":"hot","key":"blocked","blockUntil":"2050-01-01T00:00:00Z"}`},
+			"less":    {"PolicyService/PutOverride", `{"policy":"hot","key":"less","limits":{"hour":{"quota":"1"}}}`},
+		} {
+			check := func() string {
+				_, text := d.call("LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"hot","key":%q}]}`, key))
+				return text
+			}
+			await.Until(t, "a lease", func() bool { return strings.Contains(check(), `"leased":true`) })
+			if status, text := d.call(change[0], change[1]); status != 200 {
+				t.Fatalf("%s: %d %s", key, status, text)
+			}
+			if text := check(); strings.Contains(text, `"allowed":true,"decisionId"`) {
+				t.Errorf("%s: %s", key, text)
+			}
+		}
+	})
+}
+
 // Who has stolen the token of an edge gets by it what its grants say, through the edge's way in as by any other.
 func TestAThiefOfAnEdgesToken(t *testing.T) {
 	t.Parallel()

@@ -214,6 +214,14 @@ func (l *leases) end(requests []shard.Request) {
 	l.End(names)
 }
 
+// EndLeases returns the leases of a key that this process holds, for a change of it by hand that another process makes.
+// Without a policy the key is forgotten.
+func (r *Router) EndLeases(namespace, policy, key string) {
+	if r.leases != nil {
+		r.leases.End([]holder.Name{{Namespace: namespace, Policy: policy, Key: key}})
+	}
+}
+
 // held returns how many leases this node holds. l may be nil.
 func (l *leases) held() int {
 	if l == nil {

@@ -21,6 +21,7 @@ var ofAPI = []group{
 		"edge-outlives-its-token":     instead("caller, refusal := e.caller, (*auth.Refusal)(nil)"),
 		"refused-edge-goes-on-asking": instead("return err"),
 	}},
+	{tests("node", "TestAChangeThroughAnEdgeEndsItsLeases"), edits{"edge-lease-survives-a-change": never}},
 	{tests("node", "TestAnEdgeAnswersAsANodeDoes"), edits{"client-passes-the-edge": instead("_ = s")}},
 	{tests("api", "TestASettlementNeedsAGrantOfItsKeys"), edits{"sealed-id-is-a-grant": gone}},
 	{tests("api", "TestARevokedTokenEndsItsStreams"), edits{"stream-asked-once": never}},
