@@ -64,6 +64,7 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 	report := reports[node.ID]
 	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds, report.PeerCertificateEnds
 	s.Machine, s.DiskFull = report.Machine, report.Full
+	s.Edges, s.LeasesHeld = report.Edges, report.LeasesHeld
 	return s
 }
 
