@@ -154,7 +154,7 @@ func aStatus() ClusterStatus {
 		Nodes: []NodeStatus{
 			{ID: "a", Zone: "z1", Version: "v1", APIAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active", Alive: true,
 				Owns: 2, Replicas: 2, ClockAhead: -3 * time.Millisecond, APICertificateEnds: time.UnixMicro(int64(noon)).Add(time.Hour), PeerCertificateEnds: time.UnixMicro(int64(noon)),
-				KeyLines: []string{"a1b2"}},
+				KeyLines: []string{"a1b2"}, Edges: 1, LeasesHeld: 2},
 			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
 		},
 		Shards: []ShardStatus{
@@ -176,9 +176,9 @@ func TestJSONOfTheStatus(t *testing.T) {
 	want := `{"clusterId":"3f2a","nodes":[` +
 		`{"id":"a","apiAddr":"10.0.0.1:7400","zone":"z1","version":"v1","alive":true,"draining":false,"state":"active",` +
 		`"silent":"0s","peerAddr":"10.0.0.1:7401","owns":2,"replicas":2,"clockAhead":"-0.003s",` +
-		`"apiCertificateEnds":"2026-11-21T13:00:00.250Z","peerCertificateEnds":"2026-11-21T12:00:00.250Z","keyLines":["a1b2"]},` +
+		`"apiCertificateEnds":"2026-11-21T13:00:00.250Z","peerCertificateEnds":"2026-11-21T12:00:00.250Z","keyLines":["a1b2"],"edges":1,"leasesHeld":2},` +
 		`{"id":"b","apiAddr":"","zone":"","version":"","alive":false,"draining":true,"state":"draining",` +
-		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[]}],"shards":[` +
+		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[],"edges":0,"leasesHeld":0}],"shards":[` +
 		`{"id":0,"owner":"a","epoch":"17","seq":"99","time":"2026-11-21T12:00:00.250Z","keys":"5","replicas":[` +
 		`{"node":"a","voter":true,"lag":"0","number":"1","role":"voter","lost":false,"known":true},` +
 		`{"node":"b","voter":false,"lag":"12","number":"4","role":"learner","lost":true,"known":false}],` +

@@ -108,7 +108,8 @@ type places struct {
 }
 
 func placesBy(told []*Spend) *places {
-	p := &places{returned: slices.Clone(told), called: slices.Clone(told), least: make([]int64, len(told)+1), most: make([]int64, len(told)+1)}
+	p := &places{returned: slices.Clone(told), called: slices.Clone(told)}
+	p.least, p.most = make([]int64, len(told)+1), make([]int64, len(told)+1)
 	slices.SortFunc(p.returned, func(a, b *Spend) int { return cmp.Compare(a.Returned, b.Returned) })
 	slices.SortFunc(p.called, func(a, b *Spend) int { return cmp.Compare(a.Called, b.Called) })
 	p.most[len(told)] = 1 << 62
