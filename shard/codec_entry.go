@@ -5,8 +5,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math"
+	"strings"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 	"github.com/stint-io/stint/shard/table"
 )
 
@@ -105,41 +108,41 @@ func decodeEntry(payload []byte) (entry, error) {
 	if level := Level(body[0]); level < LevelFirst || level > LevelNewest {
 		return entry{}, fmt.Errorf("shard: entry is of level %d, this version reads %d: run a newer version", level, LevelNewest)
 	}
-	r := reader{rest: body[2:]}
-	e := entry{kind: entryKind(body[1]), shard: ID(r.uvarint()), epoch: r.uvarint(), seq: r.uvarint(),
-		time: limit.Time(r.varint())}
+	c, e := codec.Over(body[2:]), entry{kind: entryKind(body[1])}
+	codec.Uint(&c, &e.shard, math.MaxUint32)
+	c.Uint64(&e.epoch)
+	c.Uint64(&e.seq)
+	codec.Int(&c, &e.time)
 	switch e.kind {
 	case epochOpen, sumEntry:
 	case batchEntry:
-		e.puts = r.puts()
-
+		e.puts = readPuts(&c)
 	default:
 		return entry{}, fmt.Errorf("shard: entry has unknown kind %d: run a newer version", e.kind)
 	}
-	if r.failed || len(r.rest) != 0 {
+	if !c.Whole() {
 		return entry{}, fmt.Errorf("shard: entry of kind %d is malformed", e.kind)
 	}
 	return e, nil
 }
 
-func (r *reader) puts() []Put {
-	count := r.uvarint()
-	if count > uint64(len(r.rest)/4) { // a put has at least four bytes: check before allocating
-		r.failed = true
-		return nil
-	}
-	puts := make([]Put, 0, count)
-	for range count {
-		p := Put{Key: string(r.bytes(r.uvarint()))}
-		p.ForgetAt = limit.Time(r.varint())
-		if length := r.uvarint(); length > 0 {
-			p.Value = r.bytes(length - 1)
-		}
-		if r.failed || len(p.Key) == 0 || len(p.Key) > table.MaxKeyBytes {
-			r.failed = true
+func readPuts(c *codec.Codec) []Put {
+	puts := make([]Put, c.CountTo(0, c.Left()/4)) // a put has at least four bytes
+	for i := range puts {
+		p := &puts[i]
+		c.Text(&p.Key)
+		codec.Int(c, &p.ForgetAt)
+		var length uint64
+		c.Uint64(&length)
+		if c.Failed() || p.Key == "" || len(p.Key) > table.MaxKeyBytes || length > uint64(c.Left())+1 {
+			c.Fail()
 			return nil
 		}
-		puts = append(puts, p)
+		p.Key = strings.Clone(p.Key)
+		if length > 0 {
+			p.Value = c.Rest()[: length-1 : length-1]
+			c.SkipTo(c.Left() - len(p.Value))
+		}
 	}
 	return puts
 }

@@ -94,12 +94,12 @@ func appendIDKey(b []byte, kind byte, namespace string, at slot.ID, id string) [
 
 // readIDKey reads the parts of a key written by appendIDKey.
 func readIDKey(key string) (namespace string, at slot.ID, id string) {
-	r := reader{rest: []byte(key[1:])}
-	namespace = r.string()
-	if len(r.rest) < slotBytes {
+	namespace, end, ok := stringAt(key, 1)
+	if !ok || len(key) < end+slotBytes {
 		return "", 0, ""
 	}
-	return namespace, slot.ID(binary.BigEndian.Uint16(r.rest)), string(r.rest[slotBytes:])
+	id = key[end+slotBytes:]
+	return namespace, slotBefore([]byte(key), len(id)), id
 }
 
 // appendSessionAnswerKey writes the key of the answer to a session's request.

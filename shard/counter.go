@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"unsafe"
+	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -23,12 +23,6 @@ const (
 	counterMarks    = 1 << 4 // then the marks of fired thresholds, to the end
 
 	counterParts = counterSinces | counterRestored | counterExtra | counterMeters | counterMarks
-)
-
-// The bits of a restored counter, and of its limits.
-const (
-	ladderIsKnown  = 1
-	limitIsCleared = 1
 )
 
 // counted is the state of one limit on one key, with the numbers that shaped it. When the policy or the key's tier
@@ -79,7 +73,7 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 	has, forgetAt, start := c.parts(), limit.Time(0), len(b)
 	b = binary.AppendUvarint(append(b, counterFormat|has), uint64(len(c.limits)))
 	if has&counterRestored != 0 {
-		b = append(b, bit(c.ladderKnown)*ladderIsKnown)
+		b = append(b, bit(c.ladderKnown))
 		forgetAt = c.knownUntil()
 	}
 	for i := range c.limits {
@@ -91,12 +85,14 @@ func (c *counter) appendTo(b []byte, now limit.Time) (Put, []byte) {
 			b = binary.AppendUvarint(b, uint64(l.since))
 		}
 		if has&counterRestored != 0 {
-			b = append(b, bit(l.cleared)*limitIsCleared)
+			b = append(b, bit(l.cleared))
 		}
 		forgetAt = max(forgetAt, limit.ForgetAt(l.limit, l.state), l.sinceNeeded(now))
 	}
 	if c.extras != nil {
-		b = c.extras.append(b)
+		x := codec.Writer(b)
+		c.extras.code(&x)
+		b = x.Written()
 		forgetAt = max(c.forgetAt(now), c.knownUntil())
 	}
 	if len(c.meters) > 0 {
@@ -133,63 +129,63 @@ func (c *counter) unseen() bool { return !c.known && (c.empty() || !c.listed) }
 
 // decode reads a record. It does not copy names that the policy has.
 func (c *counter) decode(value []byte, names []policy.Limit) error {
-	r := reader{rest: value}
-	has, count := r.byte(), r.uvarint()
-	if r.failed || has&^counterParts != counterFormat || count > uint64(len(r.rest)/8) { // a limit has more than 8 bytes
+	r := codec.Over(value)
+	var has byte
+	codec.Byte(&r, &has)
+	count := r.CountTo(0, r.Left()/8) // a limit has more than 8 bytes
+	if r.Failed() || has&^counterParts != counterFormat {
 		return fmt.Errorf("shard: counter record of format %#x with %d limits", has, count)
 	}
 	if has&counterRestored != 0 {
-		c.ladderKnown = r.bits(ladderIsKnown) != 0
+		r.Flags(&c.ladderKnown)
 	}
-	if uint64(cap(c.limits)) >= count {
+	if cap(c.limits) >= count {
 		c.limits = c.limits[:count]
 	} else {
-		c.limits = make([]counted, count, max(int(count), len(names)))
+		c.limits = make([]counted, count, max(count, len(names)))
 	}
 	for i := range c.limits {
-		l := &c.limits[i]
-		like := l.nameFrom(r.bytes(r.uvarint()), i, names)
-		if r.failed {
-			return fmt.Errorf("shard: counter record ends in limit %d", i)
-		}
-		var err error
-		if l.limit, r.rest, err = limit.DecodeLimit(r.rest, *like); err != nil {
+		l, name := &c.limits[i], ""
+		r.Text(&name)
+		like := l.nameFrom(name, i, names)
+		rest, err := r.Rest(), error(nil)
+		if l.limit, rest, err = limit.DecodeLimit(rest, *like); err != nil {
 			return err
 		}
-		if l.state, r.rest, err = limit.DecodeState(r.rest); err != nil {
+		if l.state, rest, err = limit.DecodeState(rest); err != nil {
 			return err
 		}
-		if has&counterSinces != 0 {
-			l.since = r.time()
+		if r.SkipTo(len(rest)); has&counterSinces != 0 {
+			codeTime(&r, &l.since)
 		}
 		if has&counterRestored != 0 {
-			l.cleared = r.bits(limitIsCleared) != 0
+			r.Flags(&l.cleared)
 		}
 	}
 	if has&counterExtra != 0 {
-		c.extras = r.extras()
+		c.extras = &counterExtras{}
+		c.extras.code(&r)
 	}
 	if has&counterMeters != 0 {
-		m := codec.Reader(unsafe.String(unsafe.SliceData(r.rest), len(r.rest))) // meters keep no part of it
-		c.meters.code(&m, termsOf(c.policy))
-		r.rest, r.failed = r.rest[len(r.rest)-m.Left():], r.failed || m.Failed()
+		c.meters.code(&r, termsOf(c.policy)) // which keep no part of it
 	}
 	if has&counterMarks != 0 {
-		c.marks, r.rest = r.marks(), nil
+		c.marks = r.Rest()
+		codeMarks(&r)
 	}
-	if r.failed || len(r.rest) != 0 || has&^counterFormat != c.parts() { // a part that is written empty is malformed too
-		return fmt.Errorf("shard: counter record is malformed: %d bytes are left", len(r.rest))
+	if !r.Whole() || has&^counterFormat != c.parts() { // a part that is written empty is malformed too
+		return fmt.Errorf("shard: counter record is malformed: %d bytes are left", r.Left())
 	}
 	return nil
 }
 
 // nameFrom sets the name and returns the policy's limit of that name. The recorded limit most likely shares its cycle.
-func (l *counted) nameFrom(name []byte, i int, names []policy.Limit) (like *limit.Limit) {
-	if i >= len(names) || names[i].Name != string(name) {
-		i = slices.IndexFunc(names, func(n policy.Limit) bool { return n.Name == string(name) })
+func (l *counted) nameFrom(name string, i int, names []policy.Limit) (like *limit.Limit) {
+	if i >= len(names) || names[i].Name != name {
+		i = slices.IndexFunc(names, func(n policy.Limit) bool { return n.Name == name })
 	}
 	if i < 0 {
-		l.name = string(name)
+		l.name = strings.Clone(name)
 		return &limit.Limit{}
 	}
 	l.name = names[i].Name

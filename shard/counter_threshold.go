@@ -1,10 +1,11 @@
 package shard
 
 import (
-	"encoding/binary"
+	"iter"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // A threshold is crossed when units are counted and the use of its limit rises from below it to at least it. Before and
@@ -32,7 +33,7 @@ type marks []byte
 
 // mark is one of them. The name shares the memory of the marks.
 type mark struct {
-	limit        []byte
+	limit        string
 	units        uint64
 	starts, ends limit.Time
 }
@@ -47,44 +48,60 @@ type firing struct {
 	used, quota uint64
 }
 
-// mark takes the first mark off.
-func (r *reader) mark() (m mark) {
-	m.limit, m.units = r.bytes(r.uvarint()), r.uvarint()
-	if m.ends = r.time(); m.ends == 0 {
-		m.ends = limit.Forever
-	} else {
-		m.starts = m.ends - r.time()
+func (m *mark) code(c *codec.Codec) {
+	c.Text(&m.limit)
+	c.Uint64(&m.units)
+	ends, long := m.ends, m.ends-m.starts
+	if ends == limit.Forever {
+		ends = 0
 	}
-	return m
+	if codeTime(c, &ends); ends != 0 {
+		codeTime(c, &long)
+	}
+	switch {
+	case !c.Reading():
+	case ends == 0:
+		m.ends = limit.Forever
+	default:
+		m.starts, m.ends = ends-long, ends
+	}
 }
 
-// marks reads the rest of a record.
-func (r *reader) marks() marks {
-	all := marks(r.rest)
-	r.failed = r.failed || len(all) == 0
-	for len(r.rest) > 0 && !r.failed {
-		m := r.mark()
-		r.failed = r.failed || m.units == 0 || len(m.limit) == 0 || m.starts < 0
+// codeMarks reads the marks of a record, at least one, to its end.
+func codeMarks(c *codec.Codec) {
+	for more := true; more; more = c.Left() > 0 {
+		var m mark
+		if m.code(c); m.units == 0 || m.limit == "" || m.starts < 0 {
+			c.Fail()
+		}
 	}
-	return all
 }
 
 func (m *mark) append(b []byte) []byte {
-	b = append(binary.AppendUvarint(b, uint64(len(m.limit))), m.limit...)
-	b = binary.AppendUvarint(b, m.units)
-	if m.ends == limit.Forever {
-		return append(b, 0)
+	c := codec.Writer(b)
+	m.code(&c)
+	return c.Written()
+}
+
+// all iterates over the marks.
+func (ms marks) all() iter.Seq[mark] {
+	return func(yield func(mark) bool) {
+		for c := codec.Over(ms); c.Left() > 0; {
+			var m mark
+			if m.code(&c); c.Failed() || !yield(m) {
+				return
+			}
+		}
 	}
-	return binary.AppendUvarint(binary.AppendUvarint(b, uint64(m.ends)), uint64(m.ends-m.starts))
 }
 
 // has reports whether the threshold has fired in a window that has not ended, and is silent in the one that ends at
 // ends. It may be an earlier window, which a refund or a reset has ended early. A window that ends later no longer
 // belongs to the limit: for example, a limit of a year has become one of a day.
 func (ms marks) has(name string, units uint64, now, ends limit.Time) bool {
-	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
+	for m := range ms.all() {
 		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all //mutant:mark-of-a-longer-window
-		if m := r.mark(); m.units == units && m.ends > now && m.ends <= ends && string(m.limit) == name {
+		if m.units == units && m.ends > now && m.ends <= ends && m.limit == name {
 			return true
 		}
 	}
@@ -93,11 +110,10 @@ func (ms marks) has(name string, units uint64, now, ends limit.Time) bool {
 
 // fired lists the thresholds of the policy's limits that have fired in windows that have not ended.
 func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
-	for r := (reader{rest: ch.counter.marks}); len(r.rest) > 0 && !r.failed; {
-		m := r.mark()
+	for m := range ch.counter.marks.all() {
 		for i := range ch.limits {
 			l := &ch.limits[i]
-			if m.ends <= now || string(m.limit) != l.Name { //mutant:get-tells-ended-windows
+			if m.ends <= now || m.limit != l.Name { //mutant:get-tells-ended-windows
 				continue
 			}
 			f := FiredThreshold{Policy: e.Policy, Limit: l.Name, Key: e.Key, Units: m.units, Starts: m.starts, Ends: m.ends}
@@ -115,8 +131,8 @@ func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
 // tidy removes the marks of windows that have ended, and the oldest of too many.
 func (ms marks) tidy(now limit.Time) marks {
 	count, ended := 0, 0
-	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; count++ {
-		if m := r.mark(); m.ends <= now {
+	for m := range ms.all() {
+		if count++; m.ends <= now {
 			ended++
 		}
 	}
@@ -125,8 +141,8 @@ func (ms marks) tidy(now limit.Time) marks {
 		return ms
 	}
 	var kept marks
-	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
-		switch m := r.mark(); {
+	for m := range ms.all() {
+		switch {
 		case m.ends <= now: //mutant:marks-end-early
 		case drop > 0:
 			drop--
@@ -139,8 +155,8 @@ func (ms marks) tidy(now limit.Time) marks {
 
 // until returns the instant from which no mark need be remembered.
 func (ms marks) until() (until limit.Time) {
-	for r := (reader{rest: ms}); len(r.rest) > 0 && !r.failed; {
-		until = max(until, r.mark().ends)
+	for m := range ms.all() {
+		until = max(until, m.ends)
 	}
 	return until
 }
@@ -194,7 +210,7 @@ func (ch *charge) cross(l *policy.Limit, t policy.Threshold, units uint64, after
 	if c.marks.has(l.Name, units, now, ends) {
 		return
 	}
-	m := mark{limit: []byte(l.Name), units: units, starts: starts, ends: ends}
+	m := mark{limit: l.Name, units: units, starts: starts, ends: ends}
 	c.marks = m.append(c.marks[:len(c.marks):len(c.marks)]) // it may share the memory of the record
 	x := firing{limit: l, threshold: t, units: units, starts: starts, ends: ends, used: after.Used, quota: l.Quota}
 	if l.Unlimited {

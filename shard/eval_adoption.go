@@ -3,10 +3,13 @@ package shard
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // adoptionFormat is the first byte of the adoption record: version, the limits with numbers changed by a revision, and
@@ -142,15 +145,19 @@ func adopted(view Records) (version uint64, text []byte, changes []renumbered, e
 
 // decodeAdoption reads the record. The text shares the memory of value.
 func decodeAdoption(value []byte) (version uint64, text []byte, changes []renumbered, err error) {
-	r := reader{rest: value}
-	format, version := r.byte(), r.uvarint()
-	for range r.count() {
-		changes = append(changes, renumbered{r.string(), r.string(), r.time()})
-	}
-	if r.failed || format != adoptionFormat || version == 0 {
+	c, format := codec.Over(value), byte(0)
+	codec.Byte(&c, &format)
+	c.Uint64(&version)
+	codec.List(&c, &changes, math.MaxInt, func(one *renumbered) {
+		c.Text(&one.policy)
+		c.Text(&one.limit)
+		codeTime(&c, &one.at)
+		one.policy, one.limit = strings.Clone(one.policy), strings.Clone(one.limit)
+	})
+	if c.Failed() || format != adoptionFormat || version == 0 {
 		return 0, nil, nil, errMalformedAdoption
 	}
-	return version, r.rest, changes, nil
+	return version, c.Rest(), changes, nil
 }
 
 var errMalformedAdoption = errors.New("shard: adoption record is malformed or of an unknown format")

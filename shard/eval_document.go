@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // Document is one versioned text of the system shard. Only Swap replaces it, and always as a whole.
@@ -67,12 +68,19 @@ func encodeDocument(version uint64, body []byte) []byte {
 
 // decodeDocument reads a record. The body shares the memory of value.
 func decodeDocument(value []byte) (Document, error) {
-	r := reader{rest: value}
-	format, version := r.byte(), r.uvarint()
-	if r.failed || format != documentFormat || version == 0 {
+	version, body, ok := versioned(value, documentFormat)
+	if !ok {
 		return Document{}, errMalformedDocument
 	}
-	return Document{Version: version, Body: r.rest}, nil
+	return Document{Version: version, Body: body}, nil
+}
+
+// versioned reads a record of a format, a version and a body, which shares the memory of value.
+func versioned(value []byte, format byte) (version uint64, body []byte, ok bool) {
+	c, first := codec.Over(value), byte(0)
+	codec.Byte(&c, &first)
+	c.Uint64(&version)
+	return version, c.Rest(), !c.Failed() && first == format && version > 0
 }
 
 var errMalformedDocument = errors.New("shard: document record is malformed or of an unknown format")

@@ -377,11 +377,10 @@ func pushOf(sink, period string, record Record, found bool) (Push, error) {
 	if !found {
 		return p, nil
 	}
-	r := reader{rest: record.Value}
-	format, version := r.byte(), r.uvarint()
-	if r.failed || format != pushFormat || version == 0 {
+	version, position, ok := versioned(record.Value, pushFormat)
+	if !ok {
 		return p, fmt.Errorf("shard: the position of a push to %q is malformed or of an unknown format", sink)
 	}
-	p.Version, p.Until, p.Position = version, record.ForgetAt, append([]byte(nil), r.rest...)
+	p.Version, p.Until, p.Position = version, record.ForgetAt, append([]byte(nil), position...)
 	return p, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // The commands of stories about holds and adjustments, in addition to those of TestTranscripts:
@@ -145,8 +146,8 @@ func blocked(l *LimitStatus) (text string) {
 func endOrAudit(kind byte, p *Put) (string, bool) {
 	switch kind {
 	case endRecord:
-		r := reader{rest: []byte(p.Key[2:])} // after the record kind and the kind of the name
-		return fmt.Sprintf("end of %d.%d.%d until %s", r.uvarint(), r.uvarint(), r.uvarint(), clock(p.ForgetAt)), true
+		c := codec.Reader(p.Key[2:]) // after the record kind and the kind of the name
+		return fmt.Sprintf("end of %d.%d.%d until %s", numberIn(&c), numberIn(&c), numberIn(&c), clock(p.ForgetAt)), true
 	case auditRecord:
 		return fmt.Sprintf("change %d, kept for ever: %v", p.Key[2], p.ForgetAt == limit.Forever), true
 	case auditHeadRecord:

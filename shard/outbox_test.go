@@ -266,7 +266,7 @@ func everyEvent() []Event {
 // markedCounter has marks, with and without an end.
 func markedCounter() *counter {
 	c := &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}}
-	for _, m := range []mark{{[]byte("a"), 300, origin, origin + limit.Time(hour)}, {[]byte("life"), 5, 0, limit.Forever}} {
+	for _, m := range []mark{{"a", 300, origin, origin + limit.Time(hour)}, {"life", 5, 0, limit.Forever}} {
 		c.marks = m.append(c.marks)
 	}
 	return c

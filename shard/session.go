@@ -1,10 +1,10 @@
 package shard
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/stint-io/stint/limit"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // Session identifies a sequence of requests from one entry node to one shard. If the outcome of a request is unknown,
@@ -88,26 +88,31 @@ func (s *session) put(now limit.Time) Put {
 		Record: Record{Value: s.encode(), ForgetAt: now + limit.Time(sessionRetention)}}
 }
 
-// encode writes the record: format, acked, counted, closed, tallies, answers, kept and denied.
 func (s *session) encode() []byte {
 	s.dropAnswers()
-	b := append(make([]byte, 0, s.size()), sessionFormat)
-	b = binary.AppendUvarint(b, s.acked)
-	b = s.closed.append(s.counted.append(b, s.acked), s.acked)
-	b = s.appendAnswers(appendReplays(b, s.tallies, s.acked))
-	return s.denied.append(s.kept.append(b, s.acked), s.acked)
+	c := codec.Writer(append(make([]byte, 0, s.size()), sessionFormat))
+	s.code(&c)
+	return c.Written()
+}
+
+// code is the record after its format.
+func (s *session) code(c *codec.Codec) {
+	c.Uint64(&s.acked)
+	s.counted.code(c, s.acked)
+	s.closed.code(c, s.acked)
+	s.codeReplays(c)
+	s.codeAnswers(c)
+	s.kept.code(c, s.acked)
+	s.denied.code(c, s.acked)
 }
 
 func decodeSession(name Session, value []byte) (*session, error) {
-	r := reader{rest: value}
-	format := r.byte()
-	s := &session{name: name, acked: r.uvarint()}
+	c, s := codec.Over(value), &session{name: name}
+	var format byte
+	codec.Byte(&c, &format)
+	s.code(&c)
 	s.written = s.acked
-	s.counted, s.closed = r.numbers(s.acked), r.numbers(s.acked)
-	s.tallies = r.replays(s.acked)
-	r.answers(s)
-	s.kept, s.denied = r.numbers(s.acked), r.numbers(s.acked)
-	if r.failed || format != sessionFormat || len(r.rest) != 0 || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) {
+	if !c.Whole() || format != sessionFormat || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) {
 		return nil, errMalformedSession
 	}
 	return s, nil

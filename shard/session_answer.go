@@ -210,36 +210,33 @@ func (s *session) answerBytes() int {
 	return n
 }
 
-// appendAnswers writes the answers of each batch: their highest number, their length in bytes, and the bytes.
-func (s *session) appendAnswers(b []byte) []byte {
-	count := len(s.answered) + int(bit(s.fresh.last > s.acked))
-	b = binary.AppendUvarint(b, uint64(count))
+// codeAnswers is the answers of each batch. Those that are read share the record's memory.
+func (s *session) codeAnswers(c *codec.Codec) {
+	fresh := s.fresh.last > s.acked
+	n := c.Count(len(s.answered) + int(bit(fresh)))
+	if c.Reading() {
+		s.answered = append(s.few[:0], make([]answers, n)...)
+	}
 	for i := range s.answered {
-		b = s.answered[i].append(b, s.acked)
+		s.answered[i].code(c, s.acked)
 	}
-	if s.fresh.last > s.acked {
-		b = s.fresh.append(b, s.acked)
+	if fresh {
+		s.fresh.code(c, s.acked)
 	}
-	return b
 }
 
-func (a *answers) append(b []byte, acked uint64) []byte {
-	b = binary.AppendUvarint(b, a.last-acked)
-	b = binary.AppendUvarint(b, uint64(len(a.bytes)))
-	return append(b, a.bytes...)
-}
-
-// answers reads the answers of each batch. They share the record's memory.
-func (r *reader) answers(s *session) {
-	count := r.count()
-	s.answered = s.few[:0]
-	for range count {
-		above := r.uvarint()
-		bytes := r.bytes(r.uvarint())
-		if r.failed = r.failed || above == 0 || above > sessionWindow || len(bytes) == 0; r.failed {
-			return
-		}
-		s.answered = append(s.answered, answers{s.acked + above, bytes})
+// code is the answers of a batch: their highest number, their length in bytes, and the bytes.
+func (a *answers) code(c *codec.Codec, acked uint64) {
+	above := a.last - acked
+	codec.Uint(c, &above, sessionWindow)
+	n := c.Count(len(a.bytes))
+	if !c.Reading() {
+		c.Array(a.bytes)
+		return
+	}
+	*a = answers{acked + above, c.Rest()[:n:n]}
+	if c.SkipTo(c.Left() - n); above == 0 || n == 0 {
+		c.Fail()
 	}
 }
 

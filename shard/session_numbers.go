@@ -1,9 +1,10 @@
 package shard
 
 import (
-	"encoding/binary"
 	"iter"
 	"math/bits"
+
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // numbers is a set of request numbers of a session: bit n%8 of byte n/8 - from stands for n. Neither the first nor the
@@ -79,33 +80,24 @@ func (s *numbers) dropThrough(last uint64) {
 	}
 }
 
-// append writes a set of numbers above acked: the number of bytes skipped before the first, the number of bytes, the
-// bytes.
-func (s *numbers) append(b []byte, acked uint64) []byte {
+// code is a set of numbers above acked, at most a session's window above it: the number of bytes skipped before the
+// first, the number of bytes, the bytes.
+func (s *numbers) code(c *codec.Codec, acked uint64) {
+	skipped := s.from - acked/8
 	if len(s.bits) == 0 {
-		return append(b, 0, 0)
+		skipped = 0
 	}
-	b = binary.AppendUvarint(b, s.from-acked/8)
-	b = binary.AppendUvarint(b, uint64(len(s.bits)))
-	return append(b, s.bits...)
-}
-
-// numbers reads a set of numbers above acked, at most a session's window above it. The set has its own memory.
-func (r *reader) numbers(acked uint64) (s numbers) {
-	skipped, length := r.uvarint(), r.uvarint()
-	if skipped > sessionWindow/8+1 || length > sessionWindow/8+1-skipped {
-		r.failed = true
+	codec.Uint(c, &skipped, sessionWindow/8+1)
+	n := c.CountTo(len(s.bits), int(sessionWindow/8+1-skipped))
+	if c.Reading() && n > 0 {
+		*s = numbers{acked/8 + skipped, make([]byte, n, n+48)}
 	}
-	bits := r.bytes(length)
-	if r.failed || length == 0 {
-		r.failed = r.failed || skipped != 0
-		return numbers{}
-	}
-	s = numbers{from: acked/8 + skipped, bits: append(make([]byte, 0, length+48), bits...)}
-	first := s.bits[0]
+	allowed := byte(0xff)
 	if skipped == 0 {
-		first &= 0xfe << (acked % 8)
+		allowed = 0xfe << (acked % 8)
 	}
-	r.failed = first == 0 || first != s.bits[0] || s.bits[length-1] == 0
-	return s
+	c.Array(s.bits)
+	if n == 0 && skipped != 0 || n > 0 && (s.bits[0] == 0 || s.bits[0]&^allowed != 0 || s.bits[n-1] == 0) {
+		c.Fail()
+	}
 }

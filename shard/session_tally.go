@@ -2,8 +2,9 @@ package shard
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
+
+	"github.com/stint-io/stint/shard/codec"
 )
 
 // The result of a tally cannot be derived from the later state, so the session remembers it for as long as a copy of
@@ -33,73 +34,38 @@ func (s *session) tell(number uint64, t *Tallied) {
 	}
 }
 
-// appendReplays writes the number of tallies, and each tally: its request number, as the distance from the previous one
-// or from acked, and its answer.
-func appendReplays(b []byte, tallies []tallyReplay, acked uint64) []byte {
-	b = binary.AppendUvarint(b, uint64(len(tallies)))
-	before := &Tallied{}
-	for i := range tallies {
-		t := &tallies[i]
-		b = binary.AppendUvarint(b, t.number-acked)
-		b = t.tallied.append(b, before)
-		acked, before = t.number, &t.tallied
+// codeReplays is the number of tallies, and each tally: its request number, as the distance from the previous one or
+// from acked, and its answer.
+func (s *session) codeReplays(c *codec.Codec) {
+	n := c.CountTo(len(s.tallies), min(sessionTallies, c.Left()/4))
+	if c.Reading() && n > 0 {
+		s.tallies = make([]tallyReplay, n)
 	}
-	return b
+	number, before := s.acked, &Tallied{}
+	for i := range s.tallies {
+		t := &s.tallies[i]
+		distance := t.number - number
+		if codec.Uint(c, &distance, s.acked+sessionWindow-number); distance == 0 {
+			c.Fail()
+		}
+		t.number = number + distance
+		t.tallied.code(c, before)
+		number, before = t.number, &t.tallied
+	}
 }
 
-// replays reads tallies written by appendReplays.
-func (r *reader) replays(acked uint64) []tallyReplay {
-	count := r.uvarint()
-	if count > sessionTallies || count > uint64(len(r.rest))/4 {
-		r.failed = true
-		return nil
+// code is a tally as a difference to the previous one, which it usually follows directly: flags, the distance of the
+// value from that one's value, its distance from its own previous value, and the end, if it is another instant.
+func (t *Tallied) code(c *codec.Codec, before *Tallied) {
+	ends, rise, own := t.EndsAt != before.EndsAt, t.Value-before.Value, t.Value-t.Before
+	c.Flags(&t.Known, &t.Done, &ends, &t.Was)
+	codec.Int(c, &rise)
+	codec.Int(c, &own)
+	if !ends {
+		t.EndsAt = before.EndsAt
+	} else if codeTime(c, &t.EndsAt); t.EndsAt == before.EndsAt {
+		c.Fail()
 	}
-	if count == 0 {
-		return nil
-	}
-	tallies := make([]tallyReplay, count)
-	before, last := &Tallied{}, acked+sessionWindow
-	for i := range tallies {
-		t := &tallies[i]
-		distance := r.uvarint()
-		r.failed = r.failed || distance == 0 || distance > last-acked
-		t.number = acked + distance
-		t.tallied = r.tallied(before)
-		acked, before = t.number, &t.tallied
-	}
-	return tallies
-}
-
-// The bits of a tally in records.
-const (
-	talliedKnown = 1 << iota
-	talliedDone
-	talliedEnds // at another instant than the previous one, which follows
-	talliedWas
-)
-
-// append writes a tally as a difference to the previous one, which it usually follows directly: flags, the distance of
-// the value from that one's value, its distance from its own previous value, and the end.
-func (t *Tallied) append(b []byte, before *Tallied) []byte {
-	b = append(b, bit(t.Known)*talliedKnown|bit(t.Done)*talliedDone|bit(t.EndsAt != before.EndsAt)*talliedEnds|bit(t.Was)*talliedWas)
-	b = binary.AppendVarint(b, t.Value-before.Value)
-	b = binary.AppendVarint(b, t.Value-t.Before)
-	if t.EndsAt != before.EndsAt {
-		b = binary.AppendUvarint(b, uint64(t.EndsAt))
-	}
-	return b
-}
-
-func (r *reader) tallied(before *Tallied) Tallied {
-	flags := r.byte()
-	t := Tallied{Known: flags&talliedKnown != 0, Done: flags&talliedDone != 0, Was: flags&talliedWas != 0,
-		EndsAt: before.EndsAt}
-	t.Value = before.Value + r.varint()
-	t.Before = t.Value - r.varint()
-	if flags&talliedEnds != 0 {
-		t.EndsAt = r.time()
-		r.failed = r.failed || t.EndsAt == before.EndsAt
-	}
-	r.failed = r.failed || flags > talliedKnown|talliedDone|talliedEnds|talliedWas
-	return t
+	t.Value = before.Value + rise
+	t.Before = t.Value - own
 }

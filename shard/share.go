@@ -132,8 +132,9 @@ type CapUse struct {
 func (s *State) CapUses(set *policy.Set, room Room) (uses []CapUse) {
 	most := make(map[string]CapUse)
 	for name, share := range s.shares.policies {
-		r := reader{rest: []byte(name)}
-		use := CapUse{Namespace: r.string(), Policy: r.string(), Keys: share.Keys}
+		use, end := CapUse{Keys: share.Keys}, 0
+		use.Namespace, end, _ = stringAt(name, 0)
+		use.Policy, _, _ = stringAt(name, end)
 		if had, ok := most[use.Policy]; ok && (use.Keys < had.Keys || use.Keys == had.Keys && use.Namespace > had.Namespace) {
 			continue
 		}

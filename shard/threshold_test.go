@@ -148,7 +148,7 @@ func TestWhatFiresAThreshold(t *testing.T) {
 func TestMarksAreBounded(t *testing.T) {
 	c := &counter{key: "k"}
 	for i := range 3 * marksMost {
-		m := mark{limit: []byte("a"), units: uint64(i + 1), ends: limit.Forever}
+		m := mark{limit: "a", units: uint64(i + 1), ends: limit.Forever}
 		c.marks = marks(m.append(c.marks)).tidy(origin)
 	}
 	if c.marks.has("a", 2*marksMost, origin, limit.Forever) || !c.marks.has("a", 2*marksMost+1, origin, limit.Forever) || !c.marks.has("a", 3*marksMost, origin, limit.Forever) {

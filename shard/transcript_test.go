@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
+	"github.com/stint-io/stint/shard/codec"
 )
 
 var update = flag.Bool("update", false, "write what the code does into the golden files")
@@ -298,28 +299,37 @@ func status(l *LimitStatus, now limit.Time) string {
 	return text + blocked(l)
 }
 
+func numberIn(c *codec.Codec) (n uint64) {
+	c.Uint64(&n)
+	return n
+}
+
+func textIn(c *codec.Codec) (text string) {
+	c.Text(&text)
+	return text
+}
+
 // effect prints a put: its record and how long it is kept.
 func effect(p *Put) string {
-	r := reader{rest: []byte(p.Key)}
-	kind := r.byte()
+	kind, c := p.Key[0], codec.Reader(p.Key[1:])
 	switch kind {
 	case sessionRecord:
-		name := Session{r.uvarint(), r.uvarint(), uint32(r.uvarint())}
+		name := Session{numberIn(&c), numberIn(&c), uint32(numberIn(&c))}
 		return fmt.Sprintf("session %s until %s: %s", sessionName(name), clock(p.ForgetAt), remembers(name, p.Value))
 	case sessionAnswerRecord:
-		name := Session{r.uvarint(), r.uvarint(), uint32(r.uvarint())}
-		return fmt.Sprintf("answer %d of session %s until %s", r.uvarint(), sessionName(name), clock(p.ForgetAt))
+		name := Session{numberIn(&c), numberIn(&c), uint32(numberIn(&c))}
+		return fmt.Sprintf("answer %d of session %s until %s", numberIn(&c), sessionName(name), clock(p.ForgetAt))
 	case documentRecord, adoptionRecord:
 		return fmt.Sprintf("%s, kept for ever: %v, %q", p.Key, p.ForgetAt == limit.Forever, p.Value)
 	}
 	if text, ok := endOrAudit(kind, p); ok {
 		return text
 	}
-	_ = r.string() // the namespace
+	_ = textIn(&c) // the namespace
 	if kind == answerRecord {
-		return fmt.Sprintf("id %s until %s", r.rest, clock(p.ForgetAt))
+		return fmt.Sprintf("id %s until %s", c.Rest(), clock(p.ForgetAt))
 	}
-	name := r.string() + "/" + string(r.rest)
+	name := textIn(&c) + "/" + string(c.Rest())
 	switch {
 	case p.Value == nil:
 		return name + " forgotten"

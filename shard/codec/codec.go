@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"strings"
+	"unsafe"
 )
 
 // Codec is one pass over a value: it writes the value, or it reads it. A method gets a pointer to a field, and does not
@@ -22,6 +23,23 @@ func Writer(b []byte) Codec { return Codec{out: b} }
 
 // Reader returns a Codec that reads text. The texts that it reads are parts of it, not copies.
 func Reader(text string) Codec { return Codec{in: text, reading: true} }
+
+// Over returns a Codec that reads b, which must not change. The texts that it reads share its memory: see Own.
+func Over(b []byte) Codec { return Reader(unsafe.String(unsafe.SliceData(b), len(b))) }
+
+// Own copies what a reader has left, so that texts which it reads from then on keep that copy alone alive.
+func (c *Codec) Own() { c.in = strings.Clone(c.in) }
+
+// Rest is what a reader has left, in its memory. It is never nil.
+func (c *Codec) Rest() []byte {
+	if c.in == "" {
+		return []byte{}
+	}
+	return unsafe.Slice(unsafe.StringData(c.in), len(c.in))
+}
+
+// SkipTo leaves a reader that many bytes, no more than it has.
+func (c *Codec) SkipTo(left int) { c.in = c.in[len(c.in)-left:] }
 
 // Reading reports whether the Codec reads.
 func (c *Codec) Reading() bool { return c.reading }
