@@ -29,7 +29,7 @@ func startHot(t *testing.T) *node.Node {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Start(t.Context(), node.Config{DataDir: filepath.Join(dir, "data"), APIAddr: "127.0.0.1:0", PoliciesFile: file, Dev: true})
+	n, err := node.Start(t.Context(), node.Config{DataDir: filepath.Join(dir, "data"), ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"}, PoliciesFile: file, Dev: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,10 +30,9 @@ import (
 // their defaults where they are 0, but for those of traces and of LogSlow, which are off then.
 type Config struct {
 	// DataDir is required.
-	DataDir         string   `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
+	DataDir string `help:"Must be one node's own. Default: ./stint-data, or a temporary one with --dev." placeholder:"DIR" env:"STINT_DATA_DIR"`
+	ClientPorts
 	NodeID          string   `help:"Default: the one kept in the data directory." placeholder:"ID" env:"STINT_NODE_ID"`
-	APIAddr         string   `help:"Where clients connect." default:"127.0.0.1:7400" env:"STINT_API_ADDR"`
-	GRPCAddr        string   `name:"grpc-addr" help:"A second port for gRPC alone, which costs less there. Default: none." placeholder:"HOST:PORT" env:"STINT_GRPC_ADDR"`
 	PeerAddr        string   `help:"Where other nodes connect." default:"127.0.0.1:7401" env:"STINT_PEER_ADDR"`
 	GossipAddr      string   `help:"Where nodes find each other, TCP and UDP." default:"127.0.0.1:7402" env:"STINT_GOSSIP_ADDR"`
 	Join            []string `help:"Nodes to join, or names that stand for several." placeholder:"HOST:PORT" env:"STINT_JOIN"`
@@ -41,13 +40,10 @@ type Config struct {
 	Shards          int      `help:"Slices of the key space; read when the cluster is created." default:"1" env:"STINT_SHARDS"`
 	Replicas        int      `help:"Copies of each shard, as far as there are nodes: 1, 3 or 5; read when the cluster is created." default:"3" env:"STINT_REPLICAS"`
 	// PoliciesFile is "" for no policies, or those of Dev.
-	PoliciesFile   string        `name:"policies" help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
-	RedisAddr      string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
-	APIHosts       []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API; .svc.cluster.local stands for all names that end so." placeholder:"NAME" env:"STINT_API_HOSTS"`
-	AdminTokenFile string        `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
-	RequestTimeout time.Duration `hidden:"" help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
-	Advertise      string        `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
-	Zone           string        `help:"Where this node stands." env:"STINT_ZONE"`
+	PoliciesFile   string `name:"policies" help:"Policies file, installed when the cluster is created; later: stint apply." placeholder:"FILE" env:"STINT_POLICIES"`
+	AdminTokenFile string `help:"File with a token that may do everything, as stint token generate draws it: the cluster's first, if it has none." placeholder:"FILE" env:"STINT_ADMIN_TOKEN_FILE"`
+	Advertise      string `help:"What others dial, where the listen address will not do." placeholder:"HOST" env:"STINT_ADVERTISE"`
+	Zone           string `help:"Where this node stands." env:"STINT_ZONE"`
 	// ClusterKeyFile has a peer.ClusterKey; without it, see mayBeJoined.
 	ClusterKeyFile string        `name:"cluster-key" help:"One secret for all nodes: lines of 32 bytes in hex or base64 (openssl rand -hex 32). The first line sends, all are accepted; it may change while nodes run. Made if it is missing, on loopback. A lone node without it cannot be joined." placeholder:"FILE" env:"STINT_CLUSTER_KEY"`
 	ReplaceAfter   time.Duration `hidden:"" help:"How long a node may be silent before its replicas are rebuilt elsewhere." default:"5m" env:"STINT_REPLACE_AFTER"`
@@ -77,6 +73,15 @@ type Config struct {
 
 	adminToken *auth.Record // read from AdminTokenFile; nil: none was given
 	testClock  *testClock   // nil: TestClock is false
+}
+
+// ClientPorts are the flags of the ports for clients, which stint serve and stint edge have.
+type ClientPorts struct {
+	APIAddr        string        `help:"Where clients connect." default:"127.0.0.1:7400" env:"STINT_API_ADDR"`
+	GRPCAddr       string        `name:"grpc-addr" help:"A second port for gRPC alone, which costs less there. Default: none." placeholder:"HOST:PORT" env:"STINT_GRPC_ADDR"`
+	RedisAddr      string        `help:"Where clients of Redis connect; default: nowhere." placeholder:"HOST:PORT" env:"STINT_REDIS_ADDR"`
+	APIHosts       []string      `name:"api-hosts" help:"Names with a dot under which clients reach the API; .svc.cluster.local stands for all names that end so." placeholder:"NAME" env:"STINT_API_HOSTS"`
+	RequestTimeout time.Duration `hidden:"" help:"For calls that bring no deadline." default:"5s" env:"STINT_REQUEST_TIMEOUT"`
 }
 
 // World replaces parts of the machine, for simulations. Its zero value is the machine.

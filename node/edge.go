@@ -58,10 +58,10 @@ type Edge struct {
 	heard    atomic.Int64                // when a node last told the edge what it must know, in Unix microseconds; 0: never
 	refused  atomic.Pointer[shard.Error] // by a node that was just asked for that; nil: it was not
 	stopping atomic.Bool
-	fatal    chan error // capacity 1: the first reason to stop
-	ctx      context.Context
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
+	ending
+	ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 }
 
 const (
@@ -82,7 +82,7 @@ func StartEdge(config EdgeConfig) (*Edge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	e := &Edge{config: config, metrics: metrics.New(), upstream: up, fatal: make(chan error, 1)}
+	e := &Edge{config: config, metrics: metrics.New(), upstream: up, ending: newEnding()}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.assemble()
 	config.warnOfExposed()
@@ -142,41 +142,30 @@ func (e *Edge) assemble() {
 
 // serve serves the ports for clients.
 func (e *Edge) serve() {
-	config := &e.config
-	calls := calllog.New(config.Logger, config.LogSlow, time.Now)
+	calls := calllog.New(e.config.Logger, e.config.LogSlow, time.Now)
 	listeners := decisions.Listeners{e.metrics, calls, e.decisions}
 	e.ports.serveAPI(api.Config{
-		Decider:        e.router,
-		Keys:           e.view.keysOf, // without a secret: namespaces whose keys are hashed are not served
-		Guard:          e.tokens.guard,
-		Port:           config.portOf(config.APIAddr),
-		Upstream:       e.upstream,
-		EndLeases:      e.router.EndLeases,
-		Logger:         config.Logger,
-		Revision:       e.view.revision,
-		KeySources:     e.poster.Transport(),
-		Listeners:      listeners,
-		Bus:            e.decisions,
-		Ready:          e.Ready,
-		LogLevel:       config.LogLevel,
-		Metrics:        e.metrics.Handler(),
-		Hosts:          config.APIHosts,
-		RequestTimeout: config.RequestTimeout,
+		Decider:    e.router,
+		Keys:       e.view.keysOf, // without a secret: namespaces whose keys are hashed are not served
+		Guard:      e.tokens.guard,
+		Upstream:   e.upstream,
+		EndLeases:  e.router.EndLeases,
+		Revision:   e.view.revision,
+		KeySources: e.poster.Transport(),
+		Listeners:  listeners,
+		Bus:        e.decisions,
+		Ready:      e.Ready,
+		Metrics:    e.metrics.Handler(),
 	})
 	e.ports.serveRedis(redis.Config{
-		Router:         e.router,
-		Keys:           e.view.keysAt,
-		Guard:          e.tokens.guard,
-		Port:           config.portOf(config.RedisAddr),
-		Parents:        e.view.withParents,
-		Copies:         e.view.copies,
-		Ready:          e.Ready,
-		Connections:    e.metrics.Connections,
-		Listeners:      listeners,
-		Logger:         config.Logger,
-		Now:            config.now(),
-		Version:        config.Version,
-		RequestTimeout: config.RequestTimeout,
+		Router:      e.router,
+		Keys:        e.view.keysAt,
+		Guard:       e.tokens.guard,
+		Parents:     e.view.withParents,
+		Copies:      e.view.copies,
+		Ready:       e.Ready,
+		Connections: e.metrics.Connections,
+		Listeners:   listeners,
 	})
 }
 
@@ -234,14 +223,6 @@ func (e *Edge) learnOnce() error {
 	return nil
 }
 
-// fail stops the edge: Done yields the first reason.
-func (e *Edge) fail(err error) {
-	select {
-	case e.fatal <- err:
-	default: // there is a first reason already
-	}
-}
-
 // Ready returns nil when the edge can ask its cluster, and otherwise says what is missing.
 func (e *Edge) Ready() error {
 	heard, refused := e.heard.Load(), e.refused.Load()
@@ -259,21 +240,7 @@ func (e *Edge) Ready() error {
 }
 
 // AwaitReady waits until the edge is ready, or returns why it is not when ctx ends, or the reason to stop.
-func (e *Edge) AwaitReady(ctx context.Context) error {
-	for e.Ready() != nil {
-		select {
-		case err := <-e.fatal:
-			return err
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("not ready: %w", e.Ready())
-		}
-	}
-	return nil
-}
-
-// Done yields the reason why the edge must stop, at most once.
-func (e *Edge) Done() <-chan error { return e.fatal }
+func (e *Edge) AwaitReady(ctx context.Context) error { return e.awaitReady(ctx, e.Ready) }
 
 // APIAddr is the address on which the API really listens.
 func (e *Edge) APIAddr() string { return addrOf(e.ports.listener) }

@@ -107,7 +107,7 @@ func (c *edges) config(zone, token string) EdgeConfig {
 		}
 		return conn, nil
 	}
-	config := EdgeConfig{Config: Config{APIAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0", RedisAddr: "127.0.0.1:0",
+	config := EdgeConfig{Config: Config{ClientPorts: ClientPorts{APIAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0", RedisAddr: "127.0.0.1:0"},
 		World: world, Logger: c.journal.of(zone)}, UpstreamToken: func() (string, error) { return token, nil }}
 	for i := range c.configs {
 		config.Upstream = append(config.Upstream, "http://"+c.configs[i].APIAddr)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
@@ -83,7 +82,7 @@ type Node struct {
 	tasks    *tasks
 	changed  notifier // wakes the founder, then the reconciler
 	stopping atomic.Bool
-	fatal    chan error // capacity 1: the first reason to stop
+	ending
 }
 
 // Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background:
@@ -94,7 +93,7 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	n := &Node{config: config, metrics: metrics.New(), changed: newNotifier(), fatal: make(chan error, 1)}
+	n := &Node{config: config, metrics: metrics.New(), changed: newNotifier(), ending: newEnding()}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.tasks = newTasks(n.ctx, config.World.Now, config.Logger, n.changed)
 	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
@@ -244,53 +243,43 @@ func (n *Node) readKeptIfAny() error {
 func (n *Node) serve() {
 	listeners := decisions.Listeners{n.tracer, n.metrics, n.calls, n.decisions}
 	config := api.Config{
-		Decider:        n.router,
-		Keys:           n.view.keysOf,
-		Guard:          n.tokens.guard,
-		Port:           n.config.portOf(n.config.APIAddr),
-		Tokens:         n.tokenAdmin,
-		Logger:         n.config.Logger,
-		Revision:       n.view.revision,
-		Sealer:         n.view.sealer,
-		NewestSealer:   n.secretAdmin.newestSealer,
-		Document:       n.documents.ofEdges,
-		Secrets:        n.secretAdmin,
-		Sinks:          n.sinkAdmin,
-		KeySources:     n.dispatcher.poster.Transport(),
-		Cluster:        n.admin,
-		Top:            n.topReader,
-		Listeners:      listeners,
-		Bus:            n.decisions,
-		Watcher:        n.watcher,
-		Shards:         n.view.shards,
-		Slots:          n.view.slots,
-		Stale:          n.stale.read,
-		Ready:          n.Ready,
-		Tracer:         n.tracer,
-		LogLevel:       n.config.LogLevel,
-		Metrics:        scrape(n.metrics, n.replicas, n.view.revision),
-		Hosts:          n.config.APIHosts,
-		RequestTimeout: n.config.RequestTimeout,
+		Decider:      n.router,
+		Keys:         n.view.keysOf,
+		Guard:        n.tokens.guard,
+		Tokens:       n.tokenAdmin,
+		Revision:     n.view.revision,
+		Sealer:       n.view.sealer,
+		NewestSealer: n.secretAdmin.newestSealer,
+		Document:     n.documents.ofEdges,
+		Secrets:      n.secretAdmin,
+		Sinks:        n.sinkAdmin,
+		KeySources:   n.dispatcher.poster.Transport(),
+		Cluster:      n.admin,
+		Top:          n.topReader,
+		Listeners:    listeners,
+		Bus:          n.decisions,
+		Watcher:      n.watcher,
+		Shards:       n.view.shards,
+		Slots:        n.view.slots,
+		Stale:        n.stale.read,
+		Ready:        n.Ready,
+		Tracer:       n.tracer,
+		Metrics:      scrape(n.metrics, n.replicas, n.view.revision),
 	}
 	if clock := n.config.testClock; clock != nil {
 		config.TestClock = &testClockAdmin{clock, n.view, n.router}
 	}
 	n.ports.serveAPI(config)
 	n.ports.serveRedis(redis.Config{
-		Router:         n.router,
-		Keys:           n.view.keysAt,
-		Guard:          n.tokens.guard,
-		Port:           n.config.portOf(n.config.RedisAddr),
-		Parents:        n.view.withParents,
-		Copies:         n.view.copies,
-		Ready:          n.Ready,
-		Connections:    n.metrics.Connections,
-		Listeners:      listeners,
-		Tracer:         n.tracer,
-		Logger:         n.config.Logger,
-		Now:            n.config.now(),
-		Version:        n.config.Version,
-		RequestTimeout: n.config.RequestTimeout,
+		Router:      n.router,
+		Keys:        n.view.keysAt,
+		Guard:       n.tokens.guard,
+		Parents:     n.view.withParents,
+		Copies:      n.view.copies,
+		Ready:       n.Ready,
+		Connections: n.metrics.Connections,
+		Listeners:   listeners,
+		Tracer:      n.tracer,
 	})
 }
 
@@ -354,13 +343,8 @@ func (n *Node) openPort() error {
 	})
 }
 
-// fail stops the node: Done yields the first reason.
-func (n *Node) fail(err error) {
-	select {
-	case n.fatal <- untrusted(err):
-	default: // there is a first reason already
-	}
-}
+// fail stops the node.
+func (n *Node) fail(err error) { n.ending.fail(untrusted(err)) }
 
 // ID is the node's id.
 func (n *Node) ID() string { return n.id }
@@ -374,9 +358,6 @@ func (n *Node) GRPCAddr() string { return addrOf(n.ports.grpcPort) }
 // RedisAddr is the address of the Redis protocol; "" when it is not served.
 func (n *Node) RedisAddr() string { return addrOf(n.ports.redisPort) }
 
-// Done yields the reason why the node must stop, at most once.
-func (n *Node) Done() <-chan error { return n.fatal }
-
 // Admin is the administration interface that the API uses, for a simulation, which holds the node and has no API.
 func (n *Node) Admin() api.ClusterAdmin { return n.admin }
 
@@ -389,18 +370,7 @@ func (n *Node) Ready() error { return n.readiness.check() }
 
 // AwaitReady waits until every shard can be served or forwarded. It returns the reason to stop, if there is one, or an
 // error that says what is missing when ctx ends.
-func (n *Node) AwaitReady(ctx context.Context) error {
-	for n.Ready() != nil {
-		select {
-		case err := <-n.fatal:
-			return err
-		case <-time.After(5 * time.Millisecond): // it polls: readiness depends on many places, most of them on other nodes
-		case <-ctx.Done():
-			return fmt.Errorf("not ready: %w", n.Ready())
-		}
-	}
-	return nil
-}
+func (n *Node) AwaitReady(ctx context.Context) error { return n.awaitReady(ctx, n.Ready) }
 
 // Decide decides requests wherever their keys live, and returns one result for each, in order. An error in a result
 // says whether its request may have been applied (shard.Error's MaybeApplied). It may be called concurrently.

@@ -52,7 +52,7 @@ func testConfig(t testing.TB) Config {
 	if err := os.WriteFile(policies, []byte(lifetimePolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Config{DataDir: filepath.Join(t.TempDir(), "data"), APIAddr: "127.0.0.1:0", PeerAddr: "127.0.0.1:0",
+	return Config{DataDir: filepath.Join(t.TempDir(), "data"), ClientPorts: ClientPorts{APIAddr: "127.0.0.1:0"}, PeerAddr: "127.0.0.1:0",
 		GossipAddr: "127.0.0.1:0", PoliciesFile: policies, World: worldOf(t), Shards: 2}
 }
 

@@ -81,11 +81,15 @@ func addrOf(listener net.Listener) string {
 	return listener.Addr().String()
 }
 
-// serveAPI serves the API, if a port is open for it, on the port for gRPC too.
+// serveAPI serves the API, if a port is open for it, on the port for gRPC too. What the node's configuration says of the
+// port is filled in here.
 func (p *ports) serveAPI(config api.Config) {
 	if p.listener == nil {
 		return
 	}
+	c := &p.config
+	config.Port, config.Hosts, config.RequestTimeout = c.portOf(c.APIAddr), c.APIHosts, c.RequestTimeout
+	config.Logger, config.LogLevel = c.Logger, c.LogLevel
 	p.api = api.New(config)
 	p.served.Store(p.api)
 	p.rulesChanged() // some may be known already
@@ -138,12 +142,14 @@ func (p *ports) hangUpWhenStopping(next http.Handler) http.Handler {
 	})
 }
 
-// serveRedis serves the Redis protocol, if a port is open for it.
+// serveRedis serves the Redis protocol, if a port is open for it, as serveAPI serves the API.
 func (p *ports) serveRedis(config redis.Config) {
 	if p.redisPort == nil {
 		return
 	}
-	config.ConnectionsMost = p.limits.shares.Redis
+	c := &p.config
+	config.Port, config.RequestTimeout, config.Now = c.portOf(c.RedisAddr), c.RequestTimeout, c.now()
+	config.Logger, config.Version, config.ConnectionsMost = c.Logger, c.Version, p.limits.shares.Redis
 	p.redis = redis.NewServer(config)
 	p.serving.Go(func() {
 		if err := p.redis.Serve(p.redisDoor()); err != nil && !p.stopping() {

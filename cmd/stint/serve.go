@@ -22,14 +22,20 @@ import (
 type serveCommand struct {
 	ConfigFile  string `name:"config" help:"YAML file with a key for each flag." placeholder:"FILE" env:"STINT_CONFIG"`
 	node.Config `embed:""`
+	clientFlags
+	Insecure bool   `help:"Allow plaintext off loopback: clients, who may then do everything until there is a token, and the nodes of a cluster without --cluster-key." env:"STINT_INSECURE"`
+	PeerCert string `help:"Beside --cluster-key, which is for gossip alone then: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
+	PeerKey  string `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
+	PeerCA   string `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
+}
+
+// clientFlags are the flags that serve and edge share besides node.ClientPorts: about the certificate for clients, what
+// the process may connect to, and logs.
+type clientFlags struct {
 	APICert     string   `name:"api-cert" help:"Certificate for clients, followed by those that lead to its authority: all ports for clients then speak TLS." placeholder:"FILE" env:"STINT_API_CERT"`
 	APIKey      string   `name:"api-key" help:"Its key." placeholder:"FILE" env:"STINT_API_KEY"`
 	APIClientCA string   `name:"api-client-ca" help:"Authorities whose certificates give clients a role, by the URI stint://role/NAME." placeholder:"FILE" env:"STINT_API_CLIENT_CA"`
-	Insecure    bool     `help:"Allow plaintext off loopback: clients, who may then do everything until there is a token, and the nodes of a cluster without --cluster-key." env:"STINT_INSECURE"`
-	SinkAllow   []string `name:"sink-allow" hidden:"" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
-	PeerCert    string   `help:"Beside --cluster-key, which is for gossip alone then: this node's certificate, with the URI stint://peer/NODE-ID." placeholder:"FILE" env:"STINT_PEER_CERT"`
-	PeerKey     string   `help:"Its key." placeholder:"FILE" env:"STINT_PEER_KEY"`
-	PeerCA      string   `name:"peer-ca" help:"Authorities whose peers are accepted." placeholder:"FILE" env:"STINT_PEER_CA"`
+	SinkNets    []string `name:"sink-allow" hidden:"" help:"Networks whose addresses sinks, and the keys of gates (jwks), may have besides those of the Internet, also without TLS." placeholder:"CIDR" env:"STINT_SINK_ALLOW"`
 	logFlags
 	decisionLogFlags
 }
@@ -43,7 +49,6 @@ func (c *serveCommand) Run(s streams) error {
 	if err := c.refuse(); err != nil {
 		return err
 	}
-	began := time.Now()
 	// Keys are e-mail addresses and phone numbers, so only the owner may read the data, whichever code writes it.
 	syscall.Umask(0o077)
 	dataDir, remove, err := c.dataDir()
@@ -51,23 +56,46 @@ func (c *serveCommand) Run(s streams) error {
 		return err
 	}
 	defer remove()
+	return c.serve(s, func(ctx context.Context, config node.Config) (served, error) {
+		config.DataDir = dataDir
+		n, err := startUnless(ctx, config)
+		if err != nil || n == nil {
+			return nil, err
+		}
+		return n, nil
+	})
+}
+
+// served is a node or an edge.
+type served interface {
+	Ready() error
+	AwaitReady(context.Context) error
+	APIAddr() string
+	RedisAddr() string
+	Done() <-chan error
+	Close(context.Context) error
+}
+
+// serve starts a server and serves until a signal comes or the server stops itself. start returns nil if a signal came
+// first.
+func (c *serveCommand) serve(s streams, start func(context.Context, node.Config) (served, error)) error {
+	began := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	boundMemory()
 	trustAuthorities()
 	logger, level := c.logger(raw(s.err))
-	config := c.nodeConfig(dataDir, logger)
-	config.LogLevel = level
-	config.DecisionLog = c.decisionLogFlags.config(s.out)
+	config := c.nodeConfig(logger)
+	config.LogLevel, config.DecisionLog = level, c.decisionLogFlags.config(s.out)
 	manager := dialServiceManager(logger)
 	started := manager.starting(func() error { return nil })
-	n, err := startUnless(ctx, config)
+	n, err := start(ctx, config)
 	started()
 	if err != nil || n == nil {
 		return err
 	}
 	err = c.run(ctx, s, n, manager, began)
-	if err != nil && !errors.Is(err, node.ErrRemoved) {
+	if _, is := n.(*node.Node); is && err != nil && !errors.Is(err, node.ErrRemoved) {
 		return err
 	}
 	manager.stopping()
@@ -111,10 +139,10 @@ func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
 // startMost is how long a start that a signal interrupts may go on.
 const startMost = 2 * time.Second
 
-// run greets when the node is ready, and returns nil after a signal. An error is the reason why the node must stop.
-// After a disk that cannot be trusted nothing is closed, because the process would wait for that disk. A removed node
+// run greets when the server is ready, and returns nil after a signal. An error is the reason why the server must stop.
+// After a disk that cannot be trusted nothing of a node is closed, because the process would wait for that disk. A removed node
 // stops in order: it can still pass earlier requests on.
-func (c *serveCommand) run(ctx context.Context, s streams, n *node.Node, manager serviceManager, began time.Time) error {
+func (c *serveCommand) run(ctx context.Context, s streams, n served, manager serviceManager, began time.Time) error {
 	started := manager.starting(n.Ready)
 	err := n.AwaitReady(ctx)
 	started()
@@ -163,7 +191,7 @@ func (c *serveCommand) refuse() error {
 
 // sinkAllow reads the networks that sinks may be in. An address alone stands for itself.
 func (c *serveCommand) sinkAllow() (allow []netip.Prefix, err error) {
-	for _, text := range c.SinkAllow {
+	for _, text := range c.SinkNets {
 		p, err := netip.ParsePrefix(text)
 		if addr, alone := netip.ParseAddr(text); alone == nil {
 			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
@@ -206,9 +234,10 @@ func (c *serveCommand) insecurePeers() bool {
 // deliberate, and --dev lifts nothing there.
 func (c *serveCommand) triesImage() bool { return c.Dev && c.APIAddr == os.Getenv("STINT_API_ADDR") }
 
-func (c *serveCommand) nodeConfig(dataDir string, logger *slog.Logger) node.Config {
+// nodeConfig returns the configuration of a node, without its data directory.
+func (c *serveCommand) nodeConfig(logger *slog.Logger) node.Config {
 	config := c.Config
-	config.DataDir, config.Version, config.Logger, config.World.Now = dataDir, version(), logger, now
+	config.Version, config.Logger, config.World.Now = version(), logger, now
 	config.SinkAllow, _ = c.sinkAllow() // refuse has validated it
 	config.InsecureAPI, config.InsecurePeers = c.Insecure || c.triesImage(), c.insecurePeers()
 	if c.APICert != "" {

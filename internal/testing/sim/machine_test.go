@@ -95,7 +95,7 @@ func (m *machine) config(l *life) node.Config {
 		NodeID:          m.id,
 		PeerAddr:        m.addr,
 		GossipAddr:      m.addr,
-		APIAddr:         m.addr,
+		ClientPorts:     node.ClientPorts{APIAddr: m.addr},
 		BootstrapExpect: m.w.plan.founders,
 		Join:            []string{"seed:7402"},
 		Shards:          m.w.plan.shards,
