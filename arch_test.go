@@ -64,7 +64,7 @@ var beside = map[string][]string{
 	"internal/observe/loglimit":  {},                           // how many log lines a flood may cause
 	"internal/observe/top":       {},                           // the keys that stand out: sketches without a clock
 	"internal/observe/decisions": {"limit", "policy", "shard"}, // events of calls, for all listeners; and as a log
-	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/holder", "shard/slot"},
+	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/holder", "internal/sleep", "shard/slot"},
 	"client/internal/inbound":    {"api/gen/stint/v1", "client"}, // what the middlewares share
 	"client/stinthttp":           {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
@@ -72,6 +72,7 @@ var beside = map[string][]string{
 	"internal/holder":            {}, // leases in memory, of nodes and clients
 	// how long batches wait: a rule without a clock
 	"internal/batchwait":      {},
+	"internal/sleep":          {},                                                        // a wait for nothing but time
 	"internal/edge/connlimit": {"internal/edge/clientaddr", "internal/observe/loglimit"}, // how many connections a port has
 	// the log of calls that fail or are slow
 	"internal/observe/calllog": {"internal/observe/decisions", "internal/observe/loglimit"},
@@ -86,12 +87,12 @@ var beside = map[string][]string{
 	"internal/edge/auth":           {},
 	"internal/edge/certfile":       {"internal/observe/loglimit"}, // PEM files that are watched
 	"internal/edge/clienttls":      {"internal/edge/certfile"},    // TLS on the ports of clients
-	"internal/offline/bench":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client"},
+	"internal/offline/bench":       {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "client", "internal/sleep"},
 	"internal/testing/bubble":      {"cluster/gossip", "shard"}, // for tests: nodes in virtual time
 	"internal/testing/await":       {},                          // for tests: waiting
 	"internal/testing/testcert":    {},                          // for tests: certificates
-	"internal/testing/testcluster": {},
-	"internal/offline/verify":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/offline/bench"},
+	"internal/testing/testcluster": {"internal/sleep"},
+	"internal/offline/verify":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/offline/bench", "internal/sleep"},
 	"internal/testing/model":       {"limit", "policy", "shard"},
 	"internal/testing/sim":         {},
 	"internal/testing/mutants":     {}, // the source with one guard taken out
@@ -113,17 +114,17 @@ var mayUse = map[string][]string{
 	"actor":             {"internal/observe/top"},
 	"internal/gate":     {"internal/edge/clientaddr"},
 	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/loglimit", "internal/observe/trace"},
-	"api":               {"internal/edge/auth", "internal/observe/loglimit", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify"},
+	"api":               {"internal/edge/auth", "internal/observe/loglimit", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify", "internal/sleep"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
-	"cluster/gossip":    {"internal/edge/connlimit"},
-	"cluster/routing":   {"internal/holder"},
+	"cluster/gossip":    {"internal/edge/connlimit", "internal/sleep"},
+	"cluster/routing":   {"internal/holder", "internal/sleep"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
 	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
-	"node":              {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify"},
+	"node":              {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify", "internal/sleep"},
 	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/edge/auth", "internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster", "internal/offline/verify", "internal/observe/decisions"},
 
 	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
-	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/sleep"},
 	"api/gates":                {"api/gen/stint/v1", "internal/edge/jwks", "internal/observe/loglimit"},
 }
 
@@ -392,7 +393,7 @@ func TestClientsAreLight(t *testing.T) {
 			case !found: // the standard library
 			case !isOurs:
 				modules[in] = true
-			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") && ours != "shard/slot" && ours != "internal/edge/clientaddr" && ours != "internal/holder":
+			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") && ours != "shard/slot" && ours != "internal/edge/clientaddr" && ours != "internal/holder" && ours != "internal/sleep":
 				t.Errorf("a program with %s links %s", pkg, ours)
 			}
 		}

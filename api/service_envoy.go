@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -104,7 +105,7 @@ func (s envoyService) decideTogether(ctx context.Context, r *envoyRequest, step 
 			fmt.Sscanf(failure.Field, "entries[%d]", &at)
 			return &envoyDecided{unknown: at, named: len(entries), full: true}, nil
 		//mutant:unknown-policy-is-an-error
-		case failure != nil && failure.Code == shard.PolicyNotFound && pausedFor(ctx, newestEvery):
+		case failure != nil && failure.Code == shard.PolicyNotFound && sleep.For(ctx, newestEvery):
 			continue
 		}
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -54,7 +55,7 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 			return nil, ofForget(err)
 		case open == 0 && f.met == slot.All(): //mutant:forget-does-not-wait //mutant:key-of-a-moving-slot-stays
 			return f.response, nil
-		case !pausedFor(ctx, forgetEvery):
+		case !sleep.For(ctx, forgetEvery):
 			return nil, errStillOpen
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -241,21 +242,11 @@ func (s limitService) decideNewest(ctx context.Context, build func(*policy.Set) 
 // awaitNewer waits until this node knows newer policies. It returns false if ctx ended first.
 func (s limitService) awaitNewer(ctx context.Context, than *policy.Set) bool {
 	for s.policies().Version() <= than.Version() {
-		if !pausedFor(ctx, newestEvery) {
+		if !sleep.For(ctx, newestEvery) {
 			return false
 		}
 	}
 	return true
-}
-
-// pausedFor waits. It returns false if ctx ended first.
-func pausedFor(ctx context.Context, wait time.Duration) bool {
-	select {
-	case <-time.After(wait):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func decide(ctx context.Context, decider Decider, r shard.Request) (*shard.Decision, error) {

@@ -20,6 +20,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/holder"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // Config tells a Client how to reach the cluster. Only Addresses is required.
@@ -218,7 +219,7 @@ func (c *Client) Wait(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.De
 			return d, err
 		}
 		pause := d.RetryAfter.AsDuration()
-		if ends, bounded := ctx.Deadline(); bounded && time.Until(ends) < pause || !sleep(ctx, pause) {
+		if ends, bounded := ctx.Deadline(); bounded && time.Until(ends) < pause || !sleep.For(ctx, pause) {
 			return d, nil
 		}
 	}
@@ -350,19 +351,7 @@ func (c *Client) node(url string) *node {
 
 // wait pauses before the next attempt. It returns false if ctx ends first.
 func wait(ctx context.Context, attempt int) bool {
-	return sleep(ctx, min(pauseLeast<<min(attempt, 8), pauseMost))
-}
-
-// sleep returns false if ctx ends first.
-func sleep(ctx context.Context, span time.Duration) bool {
-	timer := time.NewTimer(span)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep.For(ctx, min(pauseLeast<<min(attempt, 8), pauseMost))
 }
 
 const (

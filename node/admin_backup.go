@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -50,9 +51,7 @@ func (a *admin) Picture(ctx context.Context, id shard.ID) (picture api.Picture, 
 			picture.WriterTo = snapshot
 			return picture, nil
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return picture, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s is behind its "+
 				"owner's: ask another node", a.node, id)}
 		}

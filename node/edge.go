@@ -21,6 +21,7 @@ import (
 	"github.com/stint-io/stint/internal/observe/calllog"
 	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/metrics"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -172,7 +173,7 @@ func (e *Edge) serve() {
 // learn asks a node again and again for what the ports must know.
 func (e *Edge) learn() {
 	said := newComplaints()
-	for {
+	for more := true; more; more = sleep.For(e.ctx, learnEvery) {
 		err := e.learnOnce()
 		refused, _ := errors.AsType[*shard.Error](err)
 		if refused != nil && refused.RetryAfter < routing.LongWait {
@@ -184,11 +185,6 @@ func (e *Edge) learn() {
 			e.config.Logger.Error("the cluster refuses this edge: its token must be valid, and allow edge", "error", err)
 		case refused == nil && mayComplain(&said, "upstream", time.Now()):
 			e.config.Logger.Warn("the cluster does not answer this edge", "error", err)
-		}
-		select {
-		case <-time.After(learnEvery):
-		case <-e.ctx.Done():
-			return
 		}
 	}
 }
@@ -255,7 +251,7 @@ func (e *Edge) RedisAddr() string { return addrOf(e.ports.redisPort) }
 func (e *Edge) Close(ctx context.Context) error {
 	e.stopping.Store(true)
 	if e.ports.servesAPI() {
-		waitOut(ctx, lameDuck)
+		sleep.For(ctx, lameDuck)
 	}
 	e.cancel()
 	e.running.Wait()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -76,11 +77,11 @@ func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() 
 		switch {
 		case waits == "":
 		case aside:
-			waitOut(ctx, asideAgain)
+			sleep.For(ctx, asideAgain)
 		case d.from != nil && d.from.State == shard.SlotFrozen:
-			waitOut(ctx, frozenAgain)
+			sleep.For(ctx, frozenAgain)
 		default:
-			waitOut(ctx, moveAgain)
+			sleep.For(ctx, moveAgain)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/routing"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
@@ -53,7 +54,7 @@ func (d *debts) discharge(r *replica) {
 			within, cancel := context.WithTimeout(ctx, dischargeWithin)
 			defer cancel()
 			if !d.router.Discharge(within, duties) {
-				waitOut(ctx, dischargeAgain)
+				sleep.For(ctx, dischargeAgain)
 			}
 		})
 	}

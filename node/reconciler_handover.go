@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 )
@@ -132,7 +133,7 @@ func (h *handover) giveAllAway(ctx context.Context) {
 		for attempt := 0; r.group.Leading() && attempt < 3 && ctx.Err() == nil; attempt++ {
 			if err := h.perform(ctx, r, ""); err != nil {
 				h.logger.Warn("a shard could not be handed over before stopping", "shard", r.Shard, "error", err)
-				waitOut(ctx, 100*time.Millisecond)
+				sleep.For(ctx, 100*time.Millisecond)
 			}
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // lameDuck is how long a stopping node keeps answering. Clients with a connection learn that they must leave before it
@@ -36,7 +38,7 @@ func (n *Node) Close(ctx context.Context) error {
 		patience = lameDuckLeft
 	}
 	if n.ports.servesAPI() {
-		waitOut(ctx, patience-n.config.World.Now().Sub(began))
+		sleep.For(ctx, patience-n.config.World.Now().Sub(began))
 	}
 	if handsOver {
 		n.handover.giveAllAway(ctx) // shards that came back meanwhile
@@ -59,13 +61,6 @@ func (n *Node) Close(ctx context.Context) error {
 	errs = append(errs, n.tokens.keepUses(0), n.dir.close())
 	n.closeTracer(ctx)
 	return errors.Join(errs...)
-}
-
-func waitOut(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // each calls do for every element concurrently, and waits.

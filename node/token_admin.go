@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/edge/auth"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -192,7 +193,7 @@ func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed 
 	patience, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
 	for !a.othersSaid() && patience.Err() == nil {
-		waitOut(patience, 10*time.Millisecond) // reports come twice a second, and at once after ask
+		sleep.For(patience, 10*time.Millisecond) // reports come twice a second, and at once after ask
 	}
 	return records, a.tokens.lastUsed(), a.tokens.guard.Set().Required, nil
 }

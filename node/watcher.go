@@ -12,6 +12,7 @@ import (
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // watcher implements api.Watcher. It holds no state; all methods may be called concurrently.
@@ -108,7 +109,7 @@ func (w *watcher) follow(
 	for ctx.Err() == nil {
 		w.hear(ctx, node, f, into, func() { tell(true) })
 		tell(false)
-		waitOut(ctx, watchAgain)
+		sleep.For(ctx, watchAgain)
 	}
 }
 

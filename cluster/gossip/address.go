@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // gossipAddress holds where this node's gossip listens and how others reach it.
@@ -74,10 +76,7 @@ func (c *Config) lookupAdvertised(ctx context.Context) (found []netip.Addr, err 
 		if err = failed; !waits {
 			c.Logger.Warn("the advertised name has no address yet: it is looked up again", "name", c.Advertise, "for", advertiseWait, "error", err)
 		}
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, time.Second)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -341,7 +342,7 @@ func (e *delivery) learn(t target, again []int, results []shard.Result) {
 	case slices.ContainsFunc(again, func(i int) bool { return inAMoment(results[i].Err) }): //mutant:importing-shard-is-no-owner
 		e.asked = e.asked[:len(e.asked)-1]
 		e.moment = min(max(2*e.moment, momentLeast), pauseMost)
-		sleep(e.ctx, e.moment)
+		sleep.For(e.ctx, e.moment)
 	case t.blind:
 		e.route.turn.Add(1)
 	}
@@ -353,18 +354,6 @@ const momentLeast = 10 * time.Millisecond
 // inAMoment reports whether the owner itself asks to be asked again very soon.
 func inAMoment(err *shard.Error) bool {
 	return err.Code == shard.Unavailable && err.RetryAfter > 0 && err.RetryAfter <= limit.Span(momentLeast/time.Microsecond)
-}
-
-// sleep returns false if ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // keep stores results at their places. Results of requests that go on are replaced later.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -39,7 +40,7 @@ func (r *Router) follow(ctx context.Context, strays []strayed, results []shard.R
 	var wait time.Duration
 	for n := 1; len(strays) > 0; n++ {
 		if n > followsAtOnce {
-			if wait = min(max(2*wait, momentLeast), pauseMost); !sleep(ctx, wait) {
+			if wait = min(max(2*wait, momentLeast), pauseMost); !sleep.For(ctx, wait) {
 				for i := range strays {
 					s := &strays[i]
 					results[s.place] = shard.Result{Err: fate(&s.request, errMoving(s.err))}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -191,12 +190,4 @@ func FailureOf(err error) (*Failure, Fate) {
 		return failure, Failed
 	}
 	return failure, Unknown
-}
-
-// pause keeps a caller from spinning while the server is away.
-func pause(ctx context.Context) {
-	select {
-	case <-time.After(20 * time.Millisecond):
-	case <-ctx.Done():
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // Progress is the progress of a run.
@@ -133,7 +135,7 @@ func (r *run) call(ctx context.Context, number int) {
 		}
 		stripe.record(latency, fates, failure)
 		if failure != nil && failure.Code == ConnectionLost {
-			pause(ctx)
+			sleep.For(ctx, 20*time.Millisecond) // rather than spin while the server is away
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // The checks of a limit on a key of the doctor's own.
@@ -170,9 +171,7 @@ func (d *doctor) expires(ctx context.Context, t *trial) {
 			d.fine(expiry, "denied until its window ended and not after it, by the shard's own clock; nothing is left of its count")
 			return
 		}
-		select {
-		case <-time.After(min(t.ends.Sub(at), t.window/4)):
-		case <-ctx.Done():
+		if !sleep.For(ctx, min(t.ends.Sub(at), t.window/4)) {
 			d.unknown(expiry, ctx.Err(), "give it longer: --wait")
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/offline/bench"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // Moves has slots move between the shards of a running cluster, while a run is under way.
@@ -119,7 +120,7 @@ func (g *moving) change(ctx context.Context, from, to uint32) error {
 		}
 		left = fmt.Errorf("%d slots are still to move until %d shards have equally many: see stint shards",
 			now.SlotsToMove, to)
-		if !pause(ctx, movesLook) {
+		if !sleep.For(ctx, movesLook) {
 			return left
 		}
 	}
@@ -173,7 +174,7 @@ func (g *moving) persist(ctx context.Context,
 			return err
 		}
 		g.next++
-		if !pause(ctx, movesLook) {
+		if !sleep.For(ctx, movesLook) {
 			return fmt.Errorf("no node answers: %w", err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // run is one run under way.
@@ -164,7 +165,7 @@ func (r *run) draw(ctx context.Context) error {
 		case wrong:
 			return fmt.Errorf("key %v: %s %s", k, a.code, a.message)
 		}
-		if !pause(ctx, 20*time.Millisecond) {
+		if !sleep.For(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("no node answers: %s: %s", a.code, a.message)
 		}
 	}
@@ -241,14 +242,4 @@ func (r *run) allFull() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !slices.ContainsFunc(r.active, func(k *key) bool { return !k.full() })
-}
-
-// pause waits; it returns false if ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // idsForgotten is the age from which an id may have been forgotten: the servers keep ids for 10 minutes.
@@ -48,7 +49,7 @@ func (r *run) persist(ctx context.Context, o *operation) answer {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
 		a := r.caller.check(attempt, node%len(r.plan.Addresses), o.key, o.id, stintv1.Mode_MODE_UNSPECIFIED)
 		cancel()
-		if a.fate != refused && a.fate != unknown || !pause(ctx, 10*time.Millisecond) {
+		if a.fate != refused && a.fate != unknown || !sleep.For(ctx, 10*time.Millisecond) {
 			return a
 		}
 	}
@@ -112,7 +113,7 @@ func (r *run) readUsed(ctx context.Context, k *key) (uint64, error) {
 		if err == nil {
 			return final, nil
 		}
-		if !pause(ctx, 10*time.Millisecond) {
+		if !sleep.For(ctx, 10*time.Millisecond) {
 			return 0, fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +23,7 @@ func (f *fake) atChecks(n int) func(context.Context) error {
 			f.mu.Lock()
 			seen := f.checks
 			f.mu.Unlock()
-			if seen >= n || !pause(ctx, time.Millisecond) {
+			if seen >= n || !sleep.For(ctx, time.Millisecond) {
 				return nil
 			}
 		}
@@ -209,7 +211,7 @@ func TestThePaceIsKept(t *testing.T) {
 		began := time.Now()
 		_, err := Run(t.Context(), p, func(ctx context.Context) error {
 			for f.asked() < 400 && ctx.Err() == nil {
-				pause(ctx, time.Millisecond)
+				sleep.For(ctx, time.Millisecond)
 			}
 			took = time.Since(began)
 			return ctx.Err()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // worker is one client: it has one operation under way at a time, and a preferred node.
@@ -94,7 +95,7 @@ func (w *worker) attempts(ctx context.Context, o *operation) answer {
 		}
 		w.node++
 		w.run.counts.retries.Add(1)
-		if !pause(ctx, min(time.Duration(1+tries)*2*time.Millisecond, 50*time.Millisecond)) {
+		if !sleep.For(ctx, min(time.Duration(1+tries)*2*time.Millisecond, 50*time.Millisecond)) {
 			if maybe {
 				a.fate = unknown
 			}

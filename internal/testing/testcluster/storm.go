@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // Fault is a kind of fault.
@@ -84,7 +86,7 @@ func (w *weather) blow(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for n := 0; w.storm.Count == 0 || n < w.storm.Count; n++ {
-		if !rest(ctx, time.Duration(w.random.Int64N(int64(2*w.storm.Rest)+1))) {
+		if !sleep.For(ctx, time.Duration(w.random.Int64N(int64(2*w.storm.Rest)+1))) {
 			return
 		}
 		select {
@@ -166,7 +168,7 @@ func (w *weather) kill(ctx context.Context, nodes []int, random *rand.Rand) (err
 	for _, i := range nodes {
 		err = errors.Join(err, w.cluster.Kill(i))
 	}
-	rest(ctx, w.between(random, 0, 2*time.Second))
+	sleep.For(ctx, w.between(random, 0, 2*time.Second))
 	for _, i := range nodes {
 		err = errors.Join(err, w.cluster.Restart(i))
 	}
@@ -179,7 +181,7 @@ func (w *weather) pause(ctx context.Context, i int, random *rand.Rand) error {
 	if err := w.cluster.Pause(i); err != nil {
 		return err
 	}
-	rest(ctx, hold)
+	sleep.For(ctx, hold)
 	return w.cluster.Resume(i)
 }
 
@@ -209,7 +211,7 @@ func (w *weather) cut(ctx context.Context, i int, random *rand.Rand) {
 	for _, p := range pairs {
 		w.cluster.links.Cut(p[0], p[1])
 	}
-	rest(ctx, hold)
+	sleep.For(ctx, hold)
 	for _, p := range pairs {
 		w.cluster.links.Mend(p[0], p[1])
 	}
@@ -299,7 +301,7 @@ func (w *weather) clock(ctx context.Context, i int, random *rand.Rand) error {
 	if err := w.cluster.SetClock(i, by); err != nil {
 		return err
 	}
-	rest(ctx, w.between(random, time.Second, w.storm.Longest))
+	sleep.For(ctx, w.between(random, time.Second, w.storm.Longest))
 	return w.cluster.SetClock(i, 0)
 }
 
@@ -344,15 +346,5 @@ func (w *weather) fail(err error) {
 func (w *weather) tell(format string, args ...any) {
 	if w.storm.Tell != nil {
 		w.storm.Tell(fmt.Sprintf(format, args...))
-	}
-}
-
-// rest waits; it returns false if ctx ends first.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
