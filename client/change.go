@@ -68,10 +68,5 @@ func (c *Client) ListUsage(ctx context.Context, r *stintv1.ListUsageRequest) (*s
 
 // complete sets the fields of a request that are left to the client.
 func (c *Client) complete(namespace, id *string) {
-	if *namespace == "" {
-		*namespace = c.namespace
-	}
-	if *id == "" {
-		*id = rand.Text()
-	}
+	*namespace, *id = cmp.Or(*namespace, c.namespace), cmp.Or(*id, rand.Text())
 }

@@ -188,7 +188,7 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 	if d := c.fromLease(ctx, r); d != nil {
 		return d, nil
 	}
-	if c.namespace != "" && r.Namespace == "" {
+	if c.namespace != "" && r.Namespace == "" { // else nothing is copied
 		r = proto.CloneOf(r)
 		r.Namespace = c.namespace
 	}
@@ -285,9 +285,8 @@ func (c *Client) CheckBatch(ctx context.Context, requests []*stintv1.CheckReques
 // expires. Reserve retries like Check: without an id in its check, only while the request was certainly not counted.
 // The error is an *Error.
 func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stintv1.Decision, error) {
-	if c.namespace != "" && r.GetCheck() != nil && r.Check.Namespace == "" {
-		r = proto.CloneOf(r)
-		r.Check.Namespace = c.namespace
+	if r = proto.CloneOf(r); r.GetCheck() != nil {
+		r.Check.Namespace = cmp.Or(r.Check.Namespace, c.namespace)
 	}
 	response, err := call(ctx, c, r.GetCheck(), r.GetCheck().GetIdempotencyId() != "", (*node).limitService,
 		stintv1connect.LimitServiceClient.Reserve, r)
@@ -310,10 +309,8 @@ func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1
 // includes everything that was answered to any client before the call (it is linearizable), unless the request accepts
 // a stale one. It retries until ctx ends. The error is an *Error.
 func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetResponse, error) {
-	if c.namespace != "" && r.Namespace == "" {
-		r = proto.CloneOf(r)
-		r.Namespace = c.namespace
-	}
+	r = proto.CloneOf(r)
+	r.Namespace = cmp.Or(r.Namespace, c.namespace)
 	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Get, r)
 }
 
