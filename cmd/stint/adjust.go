@@ -26,8 +26,7 @@ type adjustCommand struct {
 	Limit  string `help:"Only this limit of the policy."`
 	Reset  bool   `hidden:"" help:"The same as the action reset."`
 	byHand
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.
@@ -48,11 +47,7 @@ func (c *adjustCommand) Run(s streams) error {
 	}
 	answer, err := ask(c.remote.as(c.Actor), "adjust "+c.String(), maybeDone, c.limits().Adjust, request)
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.AdjustResponse) error {
-		if err := printLimits(s, m.Limits, nil); err != nil {
-			return err
-		}
-		printLeases(s, m.Leases, holdsThen)
-		return nil
+		return printChanged(s, m.Limits, m.Leases, nil)
 	})
 }
 

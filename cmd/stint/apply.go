@@ -28,8 +28,7 @@ type applying struct {
 	Note   string        `help:"Why, for stint policies history."`
 	Actor  string        `help:"Who, for the history." env:"STINT_ACTOR,USER"`
 	Wait   time.Duration `help:"How long to wait until every shard decides by it; 0: not at all." default:"10s"`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

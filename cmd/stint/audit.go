@@ -14,8 +14,7 @@ type auditCommand struct {
 	Namespace string `help:"Default: the server's."`
 	Count     int    `short:"n" help:"How many at most, the newest; 0: all." default:"100"`
 	Cursor    string `help:"Go on where an earlier audit ended, which said so." placeholder:"TEXT"`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.
@@ -28,21 +27,15 @@ func (*auditCommand) Help() string {
 
 // Run lists the changes by hand.
 func (c *auditCommand) Run(s streams) error {
-	if c.Count < 0 {
-		return usagef("audit: --count: is %d", c.Count)
-	}
 	all := &stintv1.AuditResponse{NextCursor: c.Cursor}
-	for {
-		answer, err := ask(c.remote, "audit", "", c.observe().Audit,
-			&stintv1.AuditRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key,
-				Count: pageOf(c.Count, len(all.Records)), Cursor: all.NextCursor})
-		if err != nil {
-			return err
-		}
-		all.Records, all.NextCursor = append(all.Records, answer.Records...), answer.NextCursor
-		if all.NextCursor == "" || c.Count > 0 && len(all.Records) >= c.Count {
-			break
-		}
+	err := pages("audit", c.Count, func(size uint32) (more bool, rows int, err error) {
+		answer, err := ask(c.remote, "audit", "", c.observe().Audit, &stintv1.AuditRequest{Namespace: c.Namespace,
+			Policy: c.Policy, Key: c.Key, Count: size, Cursor: all.NextCursor})
+		all.Records, all.NextCursor = append(all.Records, answer.GetRecords()...), answer.GetNextCursor()
+		return all.NextCursor != "", len(all.Records), err
+	})
+	if err != nil {
+		return err
 	}
 	if c.json() {
 		return printJSON(s, all)
@@ -56,13 +49,22 @@ func (c *auditCommand) Run(s streams) error {
 // pageMost is the longest page that a server sends.
 const pageMost = 1000
 
-// pageOf returns the length of the next page: count is the number of rows wanted (0 for no limit), have how many are
-// there.
-func pageOf(count, have int) uint32 {
-	if count == 0 {
-		return pageMost
+// pages has next add pages of that size until there are count rows (0: all). next reports whether there are more, and
+// how many rows it has.
+func pages(command string, count int, next func(size uint32) (more bool, rows int, err error)) error {
+	if count < 0 {
+		return usagef("%s: --count: is %d", command, count)
 	}
-	return uint32(min(count-have, pageMost))
+	for more, rows := true, 0; more && (count == 0 || rows < count); {
+		size, err := uint32(pageMost), error(nil)
+		if count > 0 {
+			size = uint32(min(count-rows, pageMost))
+		}
+		if more, rows, err = next(size); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tellMore prints how to continue an incomplete list.

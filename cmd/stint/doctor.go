@@ -20,8 +20,7 @@ type doctorCommand struct {
 	BackupAge time.Duration `help:"The newest backup may be this old." default:"24h"`
 	Strict    bool          `help:"Exit code 1 also for what is only worth a look."`
 	Wait      time.Duration `help:"How long all of it may take." default:"60s"`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

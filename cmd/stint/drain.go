@@ -13,8 +13,7 @@ type drainCommand struct {
 	Off  bool          `help:"End the draining: the node may own shards again." xor:"end"`
 	Till bool          `name:"until-restart" help:"The draining ends by itself when the node has been restarted." xor:"end"`
 	Wait time.Duration `help:"How long to wait until it owns nothing; 0: not at all." default:"30s"`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

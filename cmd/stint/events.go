@@ -25,8 +25,7 @@ type eventsListCommand struct {
 	Sink  string `help:"Only those for this sink." placeholder:"NAME"`
 	State string `help:"Only those that wait, or only dead letters: waiting or dead." enum:",waiting,dead" default:""`
 	Count int32  `short:"n" help:"The most lines." default:"100"`
-	output
-	remote
+	asking
 }
 
 // Run lists events.
@@ -57,8 +56,7 @@ type eventsReplayCommand struct {
 	Sink string `help:"Only those for this sink." placeholder:"NAME"`
 	ID   string `help:"Only this event." placeholder:"ID"`
 	Note string `help:"For the audit log."`
-	output
-	remote
+	asking
 }
 
 // Run replays dead letters.

@@ -15,8 +15,7 @@ type forgetCommand struct {
 	Actor     string `help:"Who, for the audit log." env:"STINT_ACTOR,USER"`
 	Bills     bool   `help:"Its bills end too. Without it, a key that has any is not forgotten."`
 	Yes       bool   `help:"Do not ask."`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

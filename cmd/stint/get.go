@@ -14,8 +14,7 @@ type getCommand struct {
 	Tier    string `help:"Default: the key's own, else the policy's."`
 	Explain bool   `help:"Tell in words what would be decided now, and why. Nothing is counted, and the exit code does not tell the decision: check --peek does."`
 	Cost    uint64 `help:"With --explain: units that would be spent." default:"1"`
-	output
-	remote
+	asking
 }
 
 // Run prints the state of a key.
@@ -50,8 +49,12 @@ func printKey(s streams, m *stintv1.GetResponse) error {
 	return nil
 }
 
-// holdsThen is what leases mean for a change by hand.
-const holdsThen = ", and may be admitted; from then on the change holds everywhere"
+// printChanged writes the limits of a key after a change by hand, and what leases mean for the change.
+func printChanged(s streams, limits []*stintv1.LimitStatus, leases *stintv1.OpenLeases, at *timestamppb.Timestamp) error {
+	err := printLimits(s, limits, at)
+	printLeases(s, leases, ", and may be admitted; from then on the change holds everywhere")
+	return err
+}
 
 // printLeases says what is leased of a key, if anything is.
 func printLeases(s streams, leases *stintv1.OpenLeases, meaning string) {

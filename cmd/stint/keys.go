@@ -20,8 +20,7 @@ type listing struct {
 	Namespace string `help:"Default: the server's."`
 	Count     int    `short:"n" help:"About how many; 0: all." default:"100"`
 	Cursor    string `help:"Go on where an earlier list ended, which said so." placeholder:"TEXT"`
-	output
-	remote
+	asking
 }
 
 // keysCommand has the commands about stored keys.
@@ -93,21 +92,16 @@ func holderText(holder string) string {
 
 // list follows the pages and prints them as one. request says which keys.
 func (l *listing) list(s streams, what string, request *stintv1.ListKeysRequest, head string, rows func(*stintv1.KeptKey) [][]any) error {
-	if l.Count < 0 {
-		return usagef("%s: --count: is %d", what, l.Count)
-	}
 	all := &stintv1.ListKeysResponse{NextCursor: l.Cursor}
-	for {
-		request.Namespace, request.Policy, request.Prefix = l.Namespace, l.Policy, l.Prefix
-		request.Count, request.Cursor = pageOf(l.Count, len(all.Keys)), all.NextCursor
+	request.Namespace, request.Policy, request.Prefix = l.Namespace, l.Policy, l.Prefix
+	err := pages(what, l.Count, func(size uint32) (more bool, rows int, err error) {
+		request.Count, request.Cursor = size, all.NextCursor
 		page, err := l.page(what, request)
-		if err != nil {
-			return err
-		}
-		all.Keys, all.NextCursor = append(all.Keys, page.Keys...), page.NextCursor
-		if all.NextCursor == "" || l.Count > 0 && len(all.Keys) >= l.Count {
-			break
-		}
+		all.Keys, all.NextCursor = append(all.Keys, page.GetKeys()...), page.GetNextCursor()
+		return all.NextCursor != "", len(all.Keys), err
+	})
+	if err != nil {
+		return err
 	}
 	if l.json() {
 		return printJSON(s, all)

@@ -24,8 +24,7 @@ type overrideSetCommand struct {
 	Until  string            `help:"Until when the key has it, as 2030-01-01T00:00:00Z." xor:"end" placeholder:"TIME"`
 	Delete bool              `help:"The key has the policy's numbers again."`
 	byHand
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.
@@ -113,10 +112,6 @@ func (c *overrideSetCommand) delete(s streams) error {
 func (c *overrideSetCommand) printState(s streams) error {
 	answer, err := c.remote.get(c.target.get())
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) error {
-		if err := printLimits(s, m.Limits, m.At); err != nil {
-			return err
-		}
-		printLeases(s, m.Leases, holdsThen)
-		return nil
+		return printChanged(s, m.Limits, m.Leases, m.At)
 	})
 }

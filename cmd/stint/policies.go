@@ -93,8 +93,7 @@ func (c *policiesSchemaCommand) Run(s streams) error {
 }
 
 type policiesHistoryCommand struct {
-	output
-	remote
+	asking
 }
 
 // Run prints the versions and their actors, newest first.

@@ -44,6 +44,12 @@ type output struct {
 
 func (o output) json() bool { return o.Output == "json" }
 
+// asking has the flags of every command that calls a server and prints the answer.
+type asking struct {
+	output
+	remote
+}
+
 // outputID is the flag of the commands with an answer that can be settled.
 type outputID struct {
 	Output string `short:"o" help:"table for people, json for programs, id: what settle takes, and nothing else." enum:"table,json,id" default:"table"`

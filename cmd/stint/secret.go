@@ -32,8 +32,7 @@ func (r remote) secrets() stintv1connect.SecretServiceClient {
 }
 
 type secretListCommand struct {
-	output
-	remote
+	asking
 }
 
 // Run lists the secrets.

@@ -19,8 +19,7 @@ type settleCommand struct {
 	Overage string        `help:"commit: what becomes of units above the hold. clamp: counted as far as there is room. debt: counted. reject: the commit is refused." enum:"clamp,debt,reject" default:"clamp"`
 	TTL     time.Duration `name:"ttl" help:"extend: how long the hold lives from now on." placeholder:"DURATION"`
 	ID      string        `help:"Idempotency id: asked again with it, the same request gets the same answer."`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

@@ -52,8 +52,7 @@ type sinkCreateCommand struct {
 	Events     []string `required:"" help:"What it takes: threshold, usage, spike; only a webhook takes others than usage." placeholder:"KIND"`
 	APIKeyFile string   `name:"api-key-file" help:"For stripe and cloudevents: a file with the API key; - is stdin." placeholder:"FILE"`
 	Prefix     string   `help:"For stripe and cloudevents: how the keys of customers begin, as customer: in customer:cus_123." placeholder:"TEXT"`
-	output
-	remote
+	asking
 }
 
 // Run makes the sink. The secret alone goes to stdout, so that it can go into a file.
@@ -110,8 +109,7 @@ func apiKeyOf(wanted bool, file string, stdin io.Reader) (string, error) {
 }
 
 type sinkListCommand struct {
-	output
-	remote
+	asking
 }
 
 // Run lists sinks.
@@ -157,8 +155,7 @@ type sinkRotateCommand struct {
 	Name       string        `arg:"" help:"The sink."`
 	Overlap    time.Duration `help:"How long messages are signed with the former secret too." default:"0s" placeholder:"DURATION"`
 	APIKeyFile string        `name:"api-key-file" help:"For stripe and cloudevents: a file with the new API key; - is stdin." placeholder:"FILE"`
-	output
-	remote
+	asking
 }
 
 // Run replaces the secret.

@@ -16,8 +16,7 @@ import (
 )
 
 type statusCommand struct {
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

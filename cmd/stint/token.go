@@ -36,8 +36,7 @@ type tokenCreateCommand struct {
 	Admin   bool     `help:"It may do everything."`
 	Expires string   `required:"" help:"When it ends: a duration as 720h or 30d, or never." placeholder:"DURATION"`
 	Role    bool     `help:"Make a role, which a client certificate with the URI stint://role/NAME proves, and no secret."`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.
@@ -93,8 +92,7 @@ func (c *tokenCreateCommand) Run(s streams) error {
 }
 
 type tokenListCommand struct {
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.
@@ -139,8 +137,7 @@ func instantOr(t *timestamppb.Timestamp, absent string) string {
 type tokenRotateCommand struct {
 	Name    string        `arg:"" help:"The token."`
 	Overlap time.Duration `help:"How long the former token is accepted beside the new one." default:"0s" placeholder:"DURATION"`
-	output
-	remote
+	asking
 }
 
 // Run replaces the token.
@@ -156,8 +153,7 @@ func (c *tokenRotateCommand) Run(s streams) error {
 type tokenRevokeCommand struct {
 	Name     string `arg:"" help:"The token or role."`
 	Children bool   `help:"Those that it has made end too, and those that they have made."`
-	output
-	remote
+	asking
 }
 
 // Run revokes the token.
@@ -185,8 +181,7 @@ func (c *tokenRevokeCommand) print(s streams, children string) (err error) {
 }
 
 type tokenOffCommand struct {
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

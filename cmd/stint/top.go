@@ -22,8 +22,7 @@ type topCommand struct {
 	Window    time.Duration `help:"How far back: 1m, 10m or 1h." default:"1m"`
 	Every     time.Duration `help:"Ask again after this long." default:"2s"`
 	Once      bool          `help:"Print one table, as where the output is no terminal."`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

@@ -28,8 +28,7 @@ func (*upgradeCommand) Help() string {
 }
 
 type upgradeStatusCommand struct {
-	output
-	remote
+	asking
 }
 
 // Run prints the levels.

@@ -13,8 +13,7 @@ type usageCorrectCommand struct {
 	New    bool   `help:"The policy has never billed this key: bill it for the first time. Without it a mistyped key is refused."`
 	Meter  string `help:"The meter. Default: the one that the policy has." placeholder:"NAME"`
 	byHand
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.

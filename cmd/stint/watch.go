@@ -24,8 +24,7 @@ type watchCommand struct {
 	Lockouts   bool     `help:"Only keys that a ladder begins to block."`
 	Changes    bool     `help:"Only changes by hand."`
 	Count      uint64   `short:"n" help:"End after this many. Default: with Ctrl-C." placeholder:"N"`
-	output
-	remote
+	asking
 }
 
 // Help implements kong.HelpProvider.
