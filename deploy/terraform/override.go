@@ -17,7 +17,7 @@ import (
 )
 
 // override is the resource stint_override: a tier or quotas of one key by one policy.
-type override struct{ configured }
+type override struct{ managed[overrideModel] }
 
 type overrideModel struct {
 	Namespace types.String         `tfsdk:"namespace"`
@@ -34,38 +34,34 @@ type tierModel struct {
 	Rate   types.Int64 `tfsdk:"rate"`
 }
 
-// Metadata implements resource.Resource.
-func (*override) Metadata(_ context.Context, _ resource.MetadataRequest, r *resource.MetadataResponse) {
-	r.TypeName = "stint_override"
-}
-
-// Schema implements resource.Resource.
-func (*override) Schema(_ context.Context, _ resource.SchemaRequest, r *resource.SchemaResponse) {
+func newOverride() resource.Resource {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	number := func(what string) schema.Int64Attribute {
 		return schema.Int64Attribute{Optional: true, Description: what}
 	}
-	r.Schema = schema.Schema{
-		Description: "A tier or quotas of one key, in place of its policy's.",
-		Attributes: map[string]schema.Attribute{
-			"namespace": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString("default"),
-				PlanModifiers: replace},
-			"policy": schema.StringAttribute{Required: true, PlanModifiers: replace},
-			"key":    schema.StringAttribute{Required: true, PlanModifiers: replace},
-			"tier":   schema.StringAttribute{Optional: true, Description: "Tier of the policy; else its default tier."},
-			"limits": schema.MapNestedAttribute{Optional: true, Description: "Numbers that replace the tier's, by the name of the limit.",
-				NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
-					"quota":  number("Units that fit."),
-					"refill": number("For a token bucket: tokens that come back in one per."),
-					"rate":   number("For GCRA: units admitted in one per."),
-				}}},
-			"expires_at": schema.StringAttribute{Optional: true, Description: "When it ends, as in 2027-01-01T00:00:00Z; else never."},
-		},
-	}
+	return &override{managed[overrideModel]{name: "override", what: "The override", create: putOverride, read: readOverride,
+		update: func(ctx context.Context, c *cluster, next, _ *overrideModel) error { return putOverride(ctx, c, next) },
+		delete: deleteOverride, schema: schema.Schema{
+			Description: "A tier or quotas of one key, in place of its policy's.",
+			Attributes: map[string]schema.Attribute{
+				"namespace": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString("default"),
+					PlanModifiers: replace},
+				"policy": schema.StringAttribute{Required: true, PlanModifiers: replace},
+				"key":    schema.StringAttribute{Required: true, PlanModifiers: replace},
+				"tier":   schema.StringAttribute{Optional: true, Description: "Tier of the policy; else its default tier."},
+				"limits": schema.MapNestedAttribute{Optional: true, Description: "Numbers that replace the tier's, by the name of the limit.",
+					NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
+						"quota":  number("Units that fit."),
+						"refill": number("For a token bucket: tokens that come back in one per."),
+						"rate":   number("For GCRA: units admitted in one per."),
+					}}},
+				"expires_at": schema.StringAttribute{Optional: true, Description: "When it ends, as in 2027-01-01T00:00:00Z; else never."},
+			},
+		}}}
 }
 
-// put puts an override in force.
-func (o *override) put(ctx context.Context, m overrideModel) error {
+// putOverride puts an override in force.
+func putOverride(ctx context.Context, c *cluster, m *overrideModel) error {
 	ends, err := instantOf(m.ExpiresAt)
 	if err != nil {
 		return err
@@ -75,7 +71,7 @@ func (o *override) put(ctx context.Context, m overrideModel) error {
 	for name, limit := range m.Limits {
 		q.Limits[name] = &stintv1.TierLimit{Quota: unitsOf(limit.Quota), Refill: unitsOf(limit.Refill), Rate: unitsOf(limit.Rate)}
 	}
-	_, err = call(ctx, o.policies.PutOverride, q)
+	_, err = call(ctx, c.policies.PutOverride, q)
 	return err
 }
 
@@ -95,12 +91,12 @@ func int64Of(units *uint64) types.Int64 {
 	return types.Int64Value(int64(*units))
 }
 
-// find returns the override of a key, or nil.
-func (o *override) find(ctx context.Context, m overrideModel) (*stintv1.Override, error) {
+// findOverride returns the override of a key, or nil.
+func findOverride(ctx context.Context, c *cluster, m *overrideModel) (*stintv1.Override, error) {
 	q := &stintv1.ListKeysRequest{Namespace: m.Namespace.ValueString(), Policy: m.Policy.ValueString(),
 		Prefix: m.Key.ValueString(), Overrides: true}
 	for {
-		answer, err := call(ctx, o.observe.ListKeys, q)
+		answer, err := call(ctx, c.observe.ListKeys, q)
 		if err != nil {
 			return nil, err
 		}
@@ -115,41 +111,14 @@ func (o *override) find(ctx context.Context, m overrideModel) (*stintv1.Override
 	}
 }
 
-// Create implements resource.Resource.
-func (o *override) Create(ctx context.Context, q resource.CreateRequest, r *resource.CreateResponse) {
-	var m overrideModel
-	r.Diagnostics.Append(q.Plan.Get(ctx, &m)...)
-	if r.Diagnostics.HasError() || failed(&r.Diagnostics, "The override", o.put(ctx, m)) {
-		return
-	}
-	r.Diagnostics.Append(r.State.Set(ctx, m)...)
-}
-
-// Update implements resource.Resource.
-func (o *override) Update(ctx context.Context, q resource.UpdateRequest, r *resource.UpdateResponse) {
-	var m overrideModel
-	r.Diagnostics.Append(q.Plan.Get(ctx, &m)...)
-	if r.Diagnostics.HasError() || failed(&r.Diagnostics, "The override", o.put(ctx, m)) {
-		return
-	}
-	r.Diagnostics.Append(r.State.Set(ctx, m)...)
-}
-
-// Read implements resource.Resource. Keys of a namespace that hashes them cannot be listed: what the state has stays.
-func (o *override) Read(ctx context.Context, q resource.ReadRequest, r *resource.ReadResponse) {
-	var m overrideModel
-	r.Diagnostics.Append(q.State.Get(ctx, &m)...)
-	found, err := o.find(ctx, m)
+// readOverride reads an override. Keys of a namespace that hashes them cannot be listed: what the state has stays.
+func readOverride(ctx context.Context, c *cluster, m *overrideModel) (bool, error) {
+	found, err := findOverride(ctx, c, m)
 	if connect.CodeOf(err) == connect.CodeInvalidArgument {
-		r.Diagnostics.AddWarning("The override was not read", err.Error())
-		return
+		err = notice{err, "The override was not read", true}
 	}
-	if failed(&r.Diagnostics, "The override", err) {
-		return
-	}
-	if found == nil {
-		r.State.RemoveResource(ctx)
-		return
+	if err != nil || found == nil {
+		return false, err
 	}
 	m.Tier, m.ExpiresAt = textOf(found.Tier), sameInstant(m.ExpiresAt, found.ExpiresAt)
 	limits := make(map[string]tierModel)
@@ -159,16 +128,13 @@ func (o *override) Read(ctx context.Context, q resource.ReadRequest, r *resource
 	if m.Limits != nil || len(limits) > 0 {
 		m.Limits = limits
 	}
-	r.Diagnostics.Append(r.State.Set(ctx, m)...)
+	return true, nil
 }
 
-// Delete implements resource.Resource.
-func (o *override) Delete(ctx context.Context, q resource.DeleteRequest, r *resource.DeleteResponse) {
-	var m overrideModel
-	r.Diagnostics.Append(q.State.Get(ctx, &m)...)
-	_, err := call(ctx, o.policies.DeleteOverride, &stintv1.DeleteOverrideRequest{Namespace: m.Namespace.ValueString(),
+func deleteOverride(ctx context.Context, c *cluster, m *overrideModel) error {
+	_, err := call(ctx, c.policies.DeleteOverride, &stintv1.DeleteOverrideRequest{Namespace: m.Namespace.ValueString(),
 		Policy: m.Policy.ValueString(), Key: m.Key.ValueString(), Note: "by Terraform"})
-	failed(&r.Diagnostics, "The override", err)
+	return err
 }
 
 // ImportState implements resource.ResourceWithImportState. The id is namespace/policy/key; the key may have slashes.

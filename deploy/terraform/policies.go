@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -18,7 +19,7 @@ import (
 )
 
 // policies is the resource stint_policies: the whole policies file. A cluster has one.
-type policies struct{ configured }
+type policies struct{ managed[policiesModel] }
 
 type policiesModel struct {
 	YAML    types.String `tfsdk:"yaml"`
@@ -26,23 +27,19 @@ type policiesModel struct {
 	Version types.Int64  `tfsdk:"version"`
 }
 
-// Metadata implements resource.Resource.
-func (*policies) Metadata(_ context.Context, _ resource.MetadataRequest, r *resource.MetadataResponse) {
-	r.TypeName = "stint_policies"
-}
-
-// Schema implements resource.Resource.
-func (*policies) Schema(_ context.Context, _ resource.SchemaRequest, r *resource.SchemaResponse) {
-	r.Schema = schema.Schema{
-		Description: "The policies file, with its gates, namespaces and Envoy rules. It is the whole set: what is not in it ends.",
-		Attributes: map[string]schema.Attribute{
-			"yaml": schema.StringAttribute{Required: true, Description: "The text of the file."},
-			"rekey": schema.BoolAttribute{Optional: true,
-				Description: "Namespaces may begin or stop to hash their keys: all of them are new keys then."},
-			"version": schema.Int64Attribute{Computed: true, Description: "Version in force.",
-				PlanModifiers: []planmodifier.Int64{int64planmodifier.UseStateForUnknown()}},
-		},
-	}
+func newPolicies() resource.Resource {
+	return &policies{managed[policiesModel]{name: "policies", what: "The policies", read: readPolicies,
+		create: func(ctx context.Context, c *cluster, m *policiesModel) error { return applyPolicies(ctx, c, m, nil) },
+		update: updatePolicies, delete: keepPolicies, schema: schema.Schema{
+			Description: "The policies file, with its gates, namespaces and Envoy rules. It is the whole set: what is not in it ends.",
+			Attributes: map[string]schema.Attribute{
+				"yaml": schema.StringAttribute{Required: true, Description: "The text of the file."},
+				"rekey": schema.BoolAttribute{Optional: true,
+					Description: "Namespaces may begin or stop to hash their keys: all of them are new keys then."},
+				"version": schema.Int64Attribute{Computed: true, Description: "Version in force.",
+					PlanModifiers: []planmodifier.Int64{int64planmodifier.UseStateForUnknown()}},
+			},
+		}}}
 }
 
 // ValidateConfig implements resource.ResourceWithValidateConfig: a wrong file fails the plan, with its line.
@@ -70,8 +67,8 @@ func (*policies) ModifyPlan(ctx context.Context, q resource.ModifyPlanRequest, r
 	}
 }
 
-// apply puts a text in force, if the expected version still is. nil: whatever is in force, if no policy ends by it.
-func (p *policies) apply(ctx context.Context, m *policiesModel, expected *uint64) error {
+// applyPolicies puts a text in force, if the expected version still is. nil: whatever is in force, if no policy ends by it.
+func applyPolicies(ctx context.Context, c *cluster, m *policiesModel, expected *uint64) error {
 	set, err := policy.Parse("yaml", []byte(m.YAML.ValueString()))
 	if err != nil {
 		return err
@@ -81,7 +78,7 @@ func (p *policies) apply(ctx context.Context, m *policiesModel, expected *uint64
 		Note: "by Terraform"}
 	if expected == nil {
 		q.DryRun = true
-		would, err := call(ctx, p.cluster.policies.Apply, q)
+		would, err := call(ctx, c.policies.Apply, q)
 		if err != nil {
 			return err
 		}
@@ -92,60 +89,43 @@ func (p *policies) apply(ctx context.Context, m *policiesModel, expected *uint64
 		}
 		q.DryRun, q.ExpectedVersion = false, &would.Version
 	}
-	applied, err := call(ctx, p.cluster.policies.Apply, q)
+	applied, err := call(ctx, c.policies.Apply, q)
 	m.Version = types.Int64Value(int64(applied.GetVersion()))
 	return err
 }
 
-// Create implements resource.Resource.
-func (p *policies) Create(ctx context.Context, q resource.CreateRequest, r *resource.CreateResponse) {
-	var m policiesModel
-	r.Diagnostics.Append(q.Plan.Get(ctx, &m)...)
-	if r.Diagnostics.HasError() || failed(&r.Diagnostics, "The policies", p.apply(ctx, &m, nil)) {
-		return
-	}
-	r.Diagnostics.Append(r.State.Set(ctx, m)...)
-}
-
-// Read implements resource.Resource. A text that means what is in force stays as it is written.
-func (p *policies) Read(ctx context.Context, q resource.ReadRequest, r *resource.ReadResponse) {
-	var m policiesModel
-	r.Diagnostics.Append(q.State.Get(ctx, &m)...)
-	answer, err := call(ctx, p.cluster.policies.List, &stintv1.ListPoliciesRequest{})
-	if failed(&r.Diagnostics, "The policies", err) {
-		return
+// readPolicies reads the policies in force. A text that means the same stays as it is written.
+func readPolicies(ctx context.Context, c *cluster, m *policiesModel) (bool, error) {
+	answer, err := call(ctx, c.policies.List, &stintv1.ListPoliciesRequest{})
+	if err != nil {
+		return false, err
 	}
 	inForce, err := api.PoliciesOf(answer.Policies)
 	if err == nil {
 		inForce, err = policy.ParseRules("rules", []byte(answer.Rules), inForce)
 	}
-	if failed(&r.Diagnostics, "The policies in force", err) {
-		return
+	if err != nil {
+		return false, notice{err, "The policies in force", false}
 	}
 	written, err := policy.Parse("yaml", []byte(m.YAML.ValueString()))
 	if err != nil || !bytes.Equal(policy.Format(written), policy.Format(inForce)) {
 		m.YAML = types.StringValue(string(policy.Format(inForce)))
 	}
 	m.Version = types.Int64Value(int64(answer.Version))
-	r.Diagnostics.Append(r.State.Set(ctx, m)...)
+	return true, nil
 }
 
-// Update implements resource.Resource. Policies that somebody else has applied since the plan are not overwritten.
-func (p *policies) Update(ctx context.Context, q resource.UpdateRequest, r *resource.UpdateResponse) {
-	var m, old policiesModel
-	r.Diagnostics.Append(q.Plan.Get(ctx, &m)...)
-	r.Diagnostics.Append(q.State.Get(ctx, &old)...)
+// updatePolicies does not overwrite policies that somebody else has applied since the plan.
+func updatePolicies(ctx context.Context, c *cluster, next, old *policiesModel) error {
 	expected := uint64(old.Version.ValueInt64())
-	if r.Diagnostics.HasError() || failed(&r.Diagnostics, "The policies", p.apply(ctx, &m, &expected)) {
-		return
-	}
-	r.Diagnostics.Append(r.State.Set(ctx, m)...)
+	return applyPolicies(ctx, c, next, &expected)
 }
 
-// Delete implements resource.Resource. A cluster has one policy at least, and whoever stops to use Terraform wants no
-// request refused: the policies stay.
-func (*policies) Delete(_ context.Context, _ resource.DeleteRequest, r *resource.DeleteResponse) {
-	r.Diagnostics.AddWarning("The policies stay in force", "Terraform no longer knows of them. Another policies file replaces them: stint apply.")
+// keepPolicies deletes nothing. A cluster has one policy at least, and an operator who stops to use Terraform wants no
+// request refused.
+func keepPolicies(context.Context, *cluster, *policiesModel) error {
+	return notice{errors.New("Terraform no longer knows of them. Another policies file replaces them: stint apply."),
+		"The policies stay in force", true}
 }
 
 // ImportState implements resource.ResourceWithImportState. Any id names the policies of the cluster.

@@ -12,7 +12,6 @@ import (
 	"connectrpc.com/connect"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
-	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
@@ -91,12 +90,7 @@ func (stintProvider) Configure(ctx context.Context, q provider.ConfigureRequest,
 
 // Resources implements provider.Provider.
 func (stintProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{
-		func() resource.Resource { return new(policies) },
-		func() resource.Resource { return new(override) },
-		func() resource.Resource { return new(token) },
-		func() resource.Resource { return new(sink) },
-	}
+	return []func() resource.Resource{newPolicies, newOverride, newToken, newSink}
 }
 
 // DataSources implements provider.Provider.
@@ -115,22 +109,6 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("Authorization", "Bearer "+b.token)
 	}
 	return b.base.RoundTrip(r)
-}
-
-// configured is the part of a resource that knows the cluster.
-type configured struct{ *cluster }
-
-// Configure implements resource.ResourceWithConfigure. The data is nil while only schemas are checked.
-func (c *configured) Configure(_ context.Context, q resource.ConfigureRequest, _ *resource.ConfigureResponse) {
-	c.cluster, _ = q.ProviderData.(*cluster)
-}
-
-// failed adds an error, if there is one.
-func failed(d *diag.Diagnostics, what string, err error) bool {
-	if err != nil {
-		d.AddError(what, err.Error())
-	}
-	return err != nil
 }
 
 // call makes a call without its envelope.

@@ -394,9 +394,9 @@ func (p pages) ListKeys(_ context.Context, r *connect.Request[stintv1.ListKeysRe
 }
 
 func TestAnOverrideIsFoundOnALaterPage(t *testing.T) {
-	o := override{configured{&cluster{observe: pages{keys: []string{"acme2", "acme1", "acme"}}}}}
+	c := &cluster{observe: pages{keys: []string{"acme2", "acme1", "acme"}}}
 	for key, want := range map[string]string{"acme": "acme", "acme1": "acme1", "acme3": ""} {
-		found, err := o.find(t.Context(), overrideModel{Policy: types.StringValue("api"), Key: types.StringValue(key)})
+		found, err := findOverride(t.Context(), c, &overrideModel{Policy: types.StringValue("api"), Key: types.StringValue(key)})
 		if err != nil || found.GetTier() != want {
 			t.Errorf("%s: %v %v, want the tier %q", key, found, err, want)
 		}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+)
+
+// managed is a resource whose plan and state are an M. Its functions call the cluster, and make the model what is in
+// force then.
+type managed[M any] struct {
+	name   string // in the type's: stint_name
+	what   string // how an error begins
+	schema schema.Schema
+
+	create func(context.Context, *cluster, *M) error
+	read   func(context.Context, *cluster, *M) (found bool, err error)
+	update func(ctx context.Context, c *cluster, next, old *M) error
+	delete func(context.Context, *cluster, *M) error
+
+	cluster *cluster // nil while only schemas are checked
+}
+
+// notice is an error that begins in a way of its own. A warning is no failure: the state stays as it is.
+type notice struct {
+	error
+	title   string
+	warning bool
+}
+
+// failed adds an error, if there is one, and reports whether there is.
+func failed(d *diag.Diagnostics, what string, err error) bool {
+	var n notice
+	switch {
+	case errors.As(err, &n) && n.warning:
+		d.AddWarning(n.title, n.Error())
+	case n.error != nil:
+		d.AddError(n.title, n.Error())
+	case err != nil:
+		d.AddError(what, err.Error())
+	}
+	return err != nil
+}
+
+// Metadata implements resource.Resource.
+func (m *managed[M]) Metadata(_ context.Context, _ resource.MetadataRequest, r *resource.MetadataResponse) {
+	r.TypeName = "stint_" + m.name
+}
+
+// Schema implements resource.Resource.
+func (m *managed[M]) Schema(_ context.Context, _ resource.SchemaRequest, r *resource.SchemaResponse) {
+	r.Schema = m.schema
+}
+
+// Configure implements resource.ResourceWithConfigure.
+func (m *managed[M]) Configure(_ context.Context, q resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	m.cluster, _ = q.ProviderData.(*cluster)
+}
+
+// Create implements resource.Resource.
+func (m *managed[M]) Create(ctx context.Context, q resource.CreateRequest, r *resource.CreateResponse) {
+	var next M
+	r.Diagnostics.Append(q.Plan.Get(ctx, &next)...)
+	if !r.Diagnostics.HasError() && !failed(&r.Diagnostics, m.what, m.create(ctx, m.cluster, &next)) {
+		r.Diagnostics.Append(r.State.Set(ctx, next)...)
+	}
+}
+
+// Read implements resource.Resource.
+func (m *managed[M]) Read(ctx context.Context, q resource.ReadRequest, r *resource.ReadResponse) {
+	var now M
+	r.Diagnostics.Append(q.State.Get(ctx, &now)...)
+	found, err := m.read(ctx, m.cluster, &now)
+	switch {
+	case failed(&r.Diagnostics, m.what, err):
+	case !found:
+		r.State.RemoveResource(ctx)
+	default:
+		r.Diagnostics.Append(r.State.Set(ctx, now)...)
+	}
+}
+
+// Update implements resource.Resource.
+func (m *managed[M]) Update(ctx context.Context, q resource.UpdateRequest, r *resource.UpdateResponse) {
+	var next, old M
+	r.Diagnostics.Append(q.Plan.Get(ctx, &next)...)
+	r.Diagnostics.Append(q.State.Get(ctx, &old)...)
+	if !r.Diagnostics.HasError() && !failed(&r.Diagnostics, m.what, m.update(ctx, m.cluster, &next, &old)) {
+		r.Diagnostics.Append(r.State.Set(ctx, next)...)
+	}
+}
+
+// Delete implements resource.Resource.
+func (m *managed[M]) Delete(ctx context.Context, q resource.DeleteRequest, r *resource.DeleteResponse) {
+	var old M
+	r.Diagnostics.Append(q.State.Get(ctx, &old)...)
+	failed(&r.Diagnostics, m.what, m.delete(ctx, m.cluster, &old))
+}
+
+// ImportState implements resource.ResourceWithImportState. The id is the name; a secret stays unknown.
+func (*managed[M]) ImportState(ctx context.Context, q resource.ImportStateRequest, r *resource.ImportStateResponse) {
+	resource.ImportStatePassthroughID(ctx, path.Root("name"), q, r)
+}
