@@ -61,6 +61,7 @@ race: ## packages with goroutines under the race detector
 race-all: export CGO_ENABLED = 1
 race-all: ## every package under the race detector
 	go test $(race_flags) -timeout 20m ./...
+	go test $(race_flags) -timeout 20m -run '^TestClusters$$' ./internal/testing/sim -sim.worlds=3 -sim.first=3
 
 SEED ?= 0
 
