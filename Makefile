@@ -67,7 +67,7 @@ SEED ?= 0
 
 twins: ## millions of operations beside the slow twins, and worlds in virtual time: more of what go test does (SEED; 0 draws one)
 	go test -count=1 -timeout 30m -run 'Twin|Conversions' ./internal/testing/model -seed $(SEED) -operations 1000000
-	go test -count=1 -timeout 30m -run 'IsTheTwins|WhatIsUsed|WaitsAreExact|CopiesAreCounted|NoFlood' ./shard -seed $(SEED) -operations 500000
+	go test -count=1 -timeout 30m -run 'IsTheTwins|InEveryOrder|WhatIsUsed|WaitsAreExact|CopiesAreCounted|NoFlood' ./shard -seed $(SEED) -operations 500000
 	go test -count=1 -timeout 30m -run '^TestSimulation$$' ./actor -worlds 1600
 	go test -count=1 -timeout 30m -run 'AllOrNothing|HearTheTruth' ./cluster/routing -seed $(SEED) -worlds 200
 	go test -count=1 -timeout 30m -run '^TestRandomWorlds' ./cluster/placement -plan-first $(SEED) -plan-worlds 200

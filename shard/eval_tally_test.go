@@ -117,9 +117,16 @@ func TestAForgottenTallyIsHonestlyUnknown(t *testing.T) {
 		r.Session, r.Number, r.Retry = session, n, true
 		return r
 	}
-	for n := uint64(1); n <= sessionTallies+1; n++ {
-		if d := w.must(origin+limit.Time(n), numbered(n)); d.Tallied.Value != int64(n) {
-			t.Fatalf("the %d-th is %+v", n, d.Tallied)
+	for first := uint64(1); first <= sessionTallies+1; first += 100 {
+		var some []Request // each entry writes the whole session
+		for n := first; n < first+100 && n <= sessionTallies+1; n++ {
+			some = append(some, numbered(n))
+		}
+		results, _ := w.batch(origin+limit.Time(first), some...)
+		for i, r := range results {
+			if n := first + uint64(i); r.Err != nil || r.Decision.Tallied.Value != int64(n) {
+				t.Fatalf("the %d-th is %+v", n, r)
+			}
 		}
 	}
 	results, puts := w.batch(origin+limit.Time(minute), numbered(1), numbered(2))

@@ -276,15 +276,17 @@ func TestACopyOfAForgottenCountedDenialIsDenied(t *testing.T) {
 	c := newCapped(t, 1<<30)
 	c.send(checkOf("denied", "first", 1))
 	first := c.last + 1
-	for i := range 6_000 { // the first of them are dropped
-		c.last++
-		r := inSession(checkOf("denied", fmt.Sprint("key:", i%3000), 1), c.session, c.last, first-1)
-		if i == 0 {
-			r.Entries[0].Key = "first"
+	for n := 0; n < 6_000; n += 10 { // the first of them are dropped
+		var ten []Request // each entry writes the whole session
+		for i := range 10 {
+			c.last++
+			ten = append(ten, inSession(checkOf("denied", fmt.Sprint("key:", (n+i)%3000), 1), c.session, c.last, first-1))
 		}
-		c.now += limit.Time(i % 2)
-		results, _ := c.batch(c.now, r)
-		if i == 0 && results[0].Decision.Allowed {
+		if n == 0 {
+			ten[0].Entries[0].Key = "first"
+		}
+		c.now += 5
+		if results, _ := c.batch(c.now, ten...); n == 0 && results[0].Decision.Allowed {
 			t.Fatal("it is not denied")
 		}
 	}
@@ -293,6 +295,8 @@ func TestACopyOfAForgottenCountedDenialIsDenied(t *testing.T) {
 	results, puts := c.batch(c.now+1, again)
 	if d := results[0].Decision; results[0].Err != nil || d.Allowed || !d.Replayed || d.RetryAfter <= 0 || len(puts) > 1 {
 		t.Errorf("%+v, %d effects", results[0], len(puts))
+	} else if d.Index != 0 {
+		t.Error("its exact answer is not forgotten")
 	}
 	results, _ = c.batch(c.now+limit.Time(2*hour), again)
 	if d := results[0].Decision; results[0].Err == nil && (d.Allowed || d.RetryAfter <= 0) {
