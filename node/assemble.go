@@ -47,13 +47,13 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
 		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
-	records := &recordBudget{view: n.view, replicas: n.replicas, peers: n.peers,
-		most: int(cmp.Or(n.config.World.Memory, Memory()) / 2)}
+	memory := cmp.Or(n.config.World.Memory, Memory())
+	records := &recordBudget{view: n.view, replicas: n.replicas, peers: n.peers, most: int(memory / 2)}
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
 		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, survivors: n.succession.survivors,
 		ports: n.ports, testClock: n.config.TestClock, leasesHeld: n.router.LeasesHeld,
-		machine: &machine{dir: n.dir, replicas: n.replicas, budget: records, writes: writes}}
+		machine: &machine{dir: n.dir, replicas: n.replicas, memory: memory, budget: records, writes: writes}}
 	n.assembleAdmins()
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,
 		reporter: n.reporter, changed: n.changed, throttle: newComplaints()}
