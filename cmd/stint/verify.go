@@ -215,7 +215,7 @@ func (c *verifyCommand) running(ctx context.Context, _ streams, line *statusLine
 }
 
 func (c *verifyCommand) moves(p *verify.Plan, line *statusLine) *verify.Moves {
-	return &verify.Moves{Addresses: p.Addresses, Token: p.Token, TLS: p.TLS, Shards: c.Shards, Tell: line.say}
+	return &verify.Moves{Addresses: p.Addresses, Token: p.Token, TLS: p.TLS, Shards: []uint32{c.Shards}, Tell: line.say}
 }
 
 // Policies of the nodes that verify starts. No quota comes back during the run.

@@ -23,7 +23,7 @@ type Moves struct {
 	Addresses []string          // of the nodes, as in Plan
 	Token     string            // as in Plan; may be empty
 	TLS       *tls.Config       // as in Plan
-	Shards    uint32            // that are to share the keys for a while
+	Shards    []uint32          // how many are to share the keys for a while, one number after the other
 	Tell      func(what string) // called when a change begins; may be nil
 
 	dial func(ctx context.Context, network, address string) (net.Conn, error) // as in Plan
@@ -52,9 +52,9 @@ type moving struct {
 	moved int               // slots that changed their shards
 }
 
-// ThereAndBack has Shards shards share the keys, and then as many as before. If ctx ends it goes back at once. It
-// returns when no slot moves any more, and says how many slots moved; one that moved there and back counts twice. An
-// error means that the number of shards could not be read or changed, or that slots still move.
+// ThereAndBack has as many shards share the keys as each of Shards says, and then as many as before. If ctx ends it goes
+// back at once. It returns when no slot moves any more, and says how many slots moved; one that moved there and back
+// counts twice. An error means that the number of shards could not be read or changed, or that slots still move.
 func (m *Moves) ThereAndBack(ctx context.Context) (slots int, err error) {
 	transport := &http.Transport{TLSClientConfig: m.TLS.Clone(), DialContext: m.dial}
 	defer transport.CloseIdleConnections()
@@ -70,14 +70,18 @@ func (m *Moves) ThereAndBack(ctx context.Context) (slots int, err error) {
 	case err != nil:
 		return 0, err
 	}
-	there := g.change(ctx, before.WantedShards, m.Shards)
-	if refusedForGood(there) {
-		return g.moved, there
+	var there error
+	now := before.WantedShards
+	for at := 0; at < len(m.Shards) && there == nil; at++ {
+		if there = g.change(ctx, now, m.Shards[at]); refusedForGood(there) && at == 0 {
+			return g.moved, there
+		}
+		now = m.Shards[at]
 	}
 	if ctx.Err() != nil {
 		there = nil // it was cut short, which is no fault
 	}
-	back := g.change(context.WithoutCancel(ctx), m.Shards, before.WantedShards)
+	back := g.change(context.WithoutCancel(ctx), now, before.WantedShards)
 	return g.moved, errors.Join(there, back)
 }
 

@@ -94,7 +94,7 @@ func moveOn(t *testing.T, m *movable, ctx func(context.Context) context.Context)
 		server := &http.Server{Handler: mux}
 		go server.Serve(network)
 		defer server.Close()
-		moves := Moves{Addresses: []string{"n1", "n2"}, Shards: 3, dial: network.dial}
+		moves := Moves{Addresses: []string{"n1", "n2"}, Shards: []uint32{3, 2}, dial: network.dial}
 		slots, err = moves.ThereAndBack(ctx(t.Context()))
 	})
 	return slots, err
@@ -108,7 +108,7 @@ func TestSlotsMoveThereAndBack(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		m := &movable{stale: stale}
 		slots, err := moveOn(t, m, uncut)
-		if err != nil || slots != 4 || !slices.Equal(m.log, []uint32{3, 1}) || m.slots != [4]uint32{} {
+		if err != nil || slots != 6 || !slices.Equal(m.log, []uint32{3, 2, 1}) || m.slots != [4]uint32{} {
 			t.Errorf("stale answers %v: %d slots moved, asked for %v, slots on %v: %v", stale, slots, m.log, m.slots, err)
 		}
 	}

@@ -12,7 +12,7 @@
 // With the build tag "docker", the package runs docker-compose.yml and the files of deploy/hosts.sh on a real engine;
 // `make docker` builds the image first.
 //
-// Clusters are three nodes of internal/testing/testcluster, or five. Their clients are those of `stint tool verify`, which
+// Clusters are three nodes of internal/testing/testcluster. Their clients are those of `stint tool verify`, which
 // judge every answer. The tests are storms of overlapping faults while slots move, pauses too short for an election, owners
 // killed one after the other, rolling restarts, nodes that join and leave, and disks that are wiped or damaged. Environment
 // variables make them longer: STINT_CHAOS_DURATION (of each storm, and of the pauses; 60s), STINT_CHAOS_KILLS (of owners;

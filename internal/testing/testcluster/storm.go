@@ -23,7 +23,7 @@ const (
 	FaultPause   Fault = "pause"    // SIGSTOP for 0.2 to 8 s
 	FaultCut     Fault = "cut"      // one node against the others, one way only, or in a ring
 	FaultRestart Fault = "restart"  // SIGTERM, exit 0, restart
-	FaultDisk    Fault = "disk"     // fdatasync fails or is slow: needs strace
+	FaultDisk    Fault = "disk"     // it fails, is full or is slow: needs strace
 	FaultClock   Fault = "clock"    // the wall clock jumps: needs a binary with the tag chaos
 )
 
@@ -240,7 +240,7 @@ func (w *weather) disk(ctx context.Context, i int, random *rand.Rand) error {
 	inject := fmt.Sprintf("delay_enter=%d:when=%d+3", 50_000+random.IntN(700_000), 5+random.IntN(20))
 	if fails {
 		defer w.failed()
-		inject = fmt.Sprintf("error=EIO:when=%d+", 5+random.IntN(60))
+		inject = fmt.Sprintf("error=%s:when=%d+", []string{"EIO", "ENOSPC"}[random.IntN(2)], 5+random.IntN(60))
 	}
 	w.tell("disk of %s: %s", w.cluster.Name(i), inject)
 	if err := w.cluster.Kill(i); err != nil {
