@@ -25,8 +25,8 @@ const (
 )
 
 // peers is what this node knows of the other nodes by gossip and by asking them, and its ways to them. Gossip is there
-// from the start, port and probe once the node has joined: methods that ask them are called only afterwards. All
-// methods may be called concurrently, except for join, drainHops and leave.
+// from the start, port and probe once the node has joined. The port answers other nodes a moment before: methods that
+// ask the probe know nothing until then. All methods may be called concurrently, except for join, drainHops and leave.
 type peers struct {
 	node   string // id of this node
 	view   *clusterView
@@ -182,11 +182,21 @@ func (p *peers) answering() map[string]placement.Report {
 	return reports
 }
 
-// silent is how long each other node has been silent.
-func (p *peers) silent() map[string]time.Duration { return p.probe.Silent() }
+// silent is how long each other node has been silent; none is known to be before this node has joined.
+func (p *peers) silent() map[string]time.Duration {
+	if !p.hasJoined() {
+		return nil
+	}
+	return p.probe.Silent()
+}
 
 // offset is how far this machine's clock is ahead of the nodes' clocks; ok: enough of them are known.
-func (p *peers) offset(nodes []string) (ahead time.Duration, ok bool) { return p.probe.Offset(nodes) }
+func (p *peers) offset(nodes []string) (ahead time.Duration, ok bool) {
+	if !p.hasJoined() {
+		return 0, false
+	}
+	return p.probe.Offset(nodes)
+}
 
 // isClockAhead reports whether a node would soon hand the shard over again because its clock is ahead of most voters'.
 func (p *peers) isClockAhead(id shard.ID, node string) bool {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/cluster/placement"
 )
 
 // authority signs the certificates of a test's nodes.
@@ -239,5 +240,20 @@ func TestWhatIsLeftOfACertificate(t *testing.T) {
 		if got := leftOf(left); got != want {
 			t.Errorf("%v: %s, want %s", left, got, want)
 		}
+	}
+}
+
+// The peer port answers a moment before the node asks the others itself.
+func TestBeforeItAsksANodeKnowsNothingOfTheOthers(t *testing.T) {
+	p := &peers{node: "n1", joined: make(chan struct{})}
+	if silent := p.silent(); len(silent) != 0 {
+		t.Errorf("silent: %v", silent)
+	}
+	if ahead, ok := p.offset([]string{"n2"}); ok {
+		t.Errorf("its clock is known to be %v ahead", ahead)
+	}
+	h := &holder{node: "n1", peers: p}
+	if addr := h.takenBy("n2", &placement.Question{Life: "another"}); addr != "" {
+		t.Errorf("n2 is known to answer at %s", addr)
 	}
 }

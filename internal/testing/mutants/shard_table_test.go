@@ -329,7 +329,7 @@ var ofShard = []group{
 		"threshold-fires-each-crossing":  swap("m.units == units", "false"),
 		"threshold-fires-once-for-all":   without("m.ends > now && "),
 		"threshold-fires-while-exceeded": swap("before < units", "(before < units || true)"),
-		"mark-for-all-limits":            without(" && string(m.limit) == name"),
+		"mark-for-all-limits":            without(" && m.limit == name"),
 		"marks-end-early":                swap("now", "now+60e6"),
 		"counter-forgotten-with-marks":   gone,
 		"excess-crosses-nothing":         instead("ch.counter.set(j, l, s, now)"),
