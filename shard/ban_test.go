@@ -42,7 +42,8 @@ func TestAQuotaOfNothingDeniesEverything(t *testing.T) {
 			switch d := w.must(now, r); {
 			case op == Count && (!d.Allowed || d.Limits[0].Allowed):
 				t.Errorf("algorithm %d: counted: %+v", l.Algorithm, d)
-			case op != Count && (d.Allowed || d.RetryAfter != limit.Never || d.Limits[0].Remaining != 0 || d.Index != 0):
+			case op != Count && (d.Allowed || d.RetryAfter != limit.Never || d.Limits[0].Remaining != 0 ||
+				d.Index != 0):
 				t.Errorf("algorithm %d, op %d: %+v", l.Algorithm, op, d)
 			}
 		}
@@ -54,8 +55,10 @@ func TestAQuotaOfNothingDeniesEverything(t *testing.T) {
 func TestABannedKeyIsFreeAgain(t *testing.T) {
 	zero := uint64(0)
 	ban := policy.TierLimit{Quota: &zero}
-	for _, l := range []limit.Limit{{Algorithm: limit.FixedWindow, Quota: 5, Period: day}, {Algorithm: limit.Lifetime, Quota: 5},
-		{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 5}, {Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 4}} {
+	for _, l := range []limit.Limit{{Algorithm: limit.FixedWindow, Quota: 5, Period: day},
+		{Algorithm: limit.Lifetime, Quota: 5},
+		{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 5},
+		{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 4}} {
 		for _, on := range []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive, policy.Restart} {
 			p := onePolicy(l)
 			p.OnChange = on
@@ -67,8 +70,8 @@ func TestABannedKeyIsFreeAgain(t *testing.T) {
 			if d := w.must(origin+2, banned); d.Allowed || d.RetryAfter != limit.Never || d.Limits[0].Quota != 0 {
 				t.Errorf("algorithm %d, on_change %d: in the tier: %+v", l.Algorithm, on, d)
 			}
-			put := Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{
-				Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": ban}}}}
+			put := adjustOf(PutOverride, "p", "k", Adjustment{
+				Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": ban}}})
 			w.must(origin+3, put)
 			if d := w.must(origin+4, checkOf("p", "k", 1)); d.Allowed || d.RetryAfter != limit.Never {
 				t.Errorf("algorithm %d, on_change %d: with the override: %+v", l.Algorithm, on, d)
@@ -81,7 +84,8 @@ func TestABannedKeyIsFreeAgain(t *testing.T) {
 			if d := w.must(origin+7, checkOf("p", "k", 2)); d.Allowed {
 				t.Errorf("algorithm %d, on_change %d: 6 of 5 were admitted", l.Algorithm, on)
 			}
-			if d := w.must(origin+8, checkOf("p", "k", 1)); (l.Algorithm != limit.TokenBucket || l.Initial == l.Quota) && !d.Allowed {
+			if d := w.must(origin+8, checkOf("p", "k", 1)); (l.Algorithm != limit.TokenBucket ||
+				l.Initial == l.Quota) && !d.Allowed {
 				t.Errorf("algorithm %d, on_change %d: not free again: %+v", l.Algorithm, on, d)
 			}
 		}
@@ -111,7 +115,8 @@ func TestAnUnknownKeyIsRefused(t *testing.T) {
 	}
 	refusals(origin + 1)
 	adjust := func(now limit.Time, op Op, a Adjustment) Decision {
-		return w.must(now, Request{Op: op, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &a})
+		return w.must(now, Request{Op: op, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}},
+			Adjustment: &a})
 	}
 	adjust(origin+2, DeleteOverride, Adjustment{})
 	adjust(origin+2, Block, Adjustment{Until: origin + 3})
@@ -121,7 +126,8 @@ func TestAnUnknownKeyIsRefused(t *testing.T) {
 		t.Errorf("known: %+v", held)
 	}
 	refusals(origin + 10)
-	w.must(origin+11, settleOf(reserveOf(Entry{Policy: "p", Key: "k", Cost: 4}), held, Settlement{Action: ActionCommit, Actual: []uint64{3}}))
+	w.must(origin+11, settleOf(reserveOf(Entry{Policy: "p", Key: "k", Cost: 4}), held,
+		Settlement{Action: ActionCommit, Actual: []uint64{3}}))
 	adjust(origin+12, AddUsed, Adjustment{Amount: 1})
 	adjust(origin+13, PutOverride, Adjustment{Override: &policy.Override{Tier: "pro"}})
 	w.wantUsed(origin+14, "p", "k", 4)

@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	bucketLimit = limit.Limit{Algorithm: limit.TokenBucket, Quota: 1 << 40, Count: 100, Period: second, Initial: 1 << 40}
+	bucketLimit = limit.Limit{Algorithm: limit.TokenBucket, Quota: 1 << 40, Count: 100, Period: second,
+		Initial: 1 << 40}
 	windowLimit = limit.Limit{Algorithm: limit.FixedWindow, Quota: 1 << 40, Period: minute}
 	logLimit    = limit.Limit{Algorithm: limit.SlidingLog, Quota: 5, Period: 15 * minute}
 	minuteLimit = limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1 << 40, Period: day, Bucket: minute}

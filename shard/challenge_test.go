@@ -39,9 +39,12 @@ func TestADenialIsAChallengeIfOnlySoftLimitsDeny(t *testing.T) {
 // These bytes are stored in users' logs: a status of a soft limit in the record of an id.
 func TestGoldenBytesOfASoftLimit(t *testing.T) {
 	r := &Request{Op: Check, Namespace: "default", ID: "first", Entries: []Entry{{Policy: "p", Key: "k", Cost: 3}}}
-	d := &Decision{DecidedAt: origin, Position: Position{3, 300, 7}, Index: 1, RetryAfter: limit.Never, Limits: []LimitStatus{
-		{Policy: "p", Key: "k", Limit: "soft", Quota: 1, Soft: true, Verdict: limit.Verdict{Used: 1, RetryAfter: limit.Never}},
-		{Policy: "p", Key: "k", Limit: "hard", Quota: 2, Verdict: limit.Verdict{Used: 1, Remaining: 1, RetryAfter: limit.Never}}}}
+	d := &Decision{DecidedAt: origin, Position: Position{3, 300, 7}, Index: 1, RetryAfter: limit.Never,
+		Limits: []LimitStatus{
+			{Policy: "p", Key: "k", Limit: "soft", Quota: 1, Soft: true,
+				Verdict: limit.Verdict{Used: 1, RetryAfter: limit.Never}},
+			{Policy: "p", Key: "k", Limit: "hard", Quota: 2,
+				Verdict: limit.Verdict{Used: 1, Remaining: 1, RetryAfter: limit.Never}}}}
 	value := encodeAnswer(r, d)
 	const want = "0109392835f5015b530000018080eed797e6a30603ac02070102400004736f6674010100000001000004080468617264020101000001"
 	if got := hex.EncodeToString(value); got != want {

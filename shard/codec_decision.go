@@ -54,8 +54,8 @@ type decisionParts struct{ session, document, more bool }
 func (c *MessageCodec) head(d *Decision, failed *bool) (has decisionParts) {
 	if !c.Reading() {
 		document := d.Document()
-		has = decisionParts{session: d.Session() != (Session{}), document: document.Version != 0 || len(document.Body) > 0,
-			more: c.rarities(d) != (decisionRarities{})}
+		has = decisionParts{session: d.Session() != (Session{}),
+			document: document.Version != 0 || len(document.Body) > 0, more: c.rarities(d) != (decisionRarities{})}
 	}
 	c.Flags(failed, &d.Allowed, &d.ShadowDenied, &d.Replayed, &has.session, &has.document, &has.more)
 	return has
@@ -103,10 +103,17 @@ func (d *Decision) system() *SystemAnswer {
 type decisionRarities struct{ hold, audit, verdict, tallied, age, forgot, fired, page bool }
 
 func (c *MessageCodec) rarities(d *Decision) decisionRarities {
-	return decisionRarities{hold: d.HoldExpires != 0, audit: len(d.Audit()) > 0, verdict: d.Operation != nil && !c.inLeg,
-		tallied: d.Tallied != nil, age: d.Age != 0, forgot: d.Forgot() != (Forgot{}), fired: len(d.Fired()) > 0,
+	return decisionRarities{
+		hold:    d.HoldExpires != 0,
+		audit:   len(d.Audit()) > 0,
+		verdict: d.Operation != nil && !c.inLeg,
+		tallied: d.Tallied != nil,
+		age:     d.Age != 0,
+		forgot:  d.Forgot() != (Forgot{}),
+		fired:   len(d.Fired()) > 0,
 		page: d.System != nil && (d.System.Usage != nil || d.System.Events != nil || d.System.Changed != nil ||
-			d.System.Moved != nil || d.System.Slots != nil || d.System.Lease != nil || d.System.Sealed != "")}
+			d.System.Moved != nil || d.System.Slots != nil || d.System.Lease != nil || d.System.Sealed != ""),
+	}
 }
 
 func (c *MessageCodec) rarely(d *Decision) {
@@ -237,7 +244,8 @@ func (c *MessageCodec) fired(f *FiredThreshold) {
 func (c *MessageCodec) audit(a *AuditRecord) {
 	codec.Int(&c.Codec, &a.At)
 	c.position(&a.Position)
-	for _, text := range []*string{&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before, &a.After, &a.Note} {
+	for _, text := range []*string{&a.Actor, &a.Namespace, &a.Policy, &a.Key, &a.Limit, &a.Deed, &a.Before,
+		&a.After, &a.Note} {
 		c.Text(text)
 	}
 }

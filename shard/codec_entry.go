@@ -106,7 +106,8 @@ func decodeEntry(payload []byte) (entry, error) {
 	}
 	//mutant:entry-of-any-level
 	if level := Level(body[0]); level < LevelFirst || level > LevelNewest {
-		return entry{}, fmt.Errorf("shard: entry is of level %d, this version reads %d: run a newer version", level, LevelNewest)
+		return entry{}, fmt.Errorf("shard: entry is of level %d, this version reads %d: run a newer version",
+			level, LevelNewest)
 	}
 	c, e := codec.Over(body[2:]), entry{kind: entryKind(body[1])}
 	codec.Uint(&c, &e.shard, math.MaxUint32)

@@ -22,8 +22,9 @@ func (r *Request) isOf(print uint64) bool {
 // parents since, and a person may send the same request again from elsewhere. It is stored in records. So the message
 // of these fields must not change: newer ones are appended, and only if they are set.
 func fingerprint(r *Request) uint64 {
-	sent := Request{Op: r.Op, Namespace: r.Namespace, Limit: r.Limit, Entries: r.own(), Hold: r.Hold, Settlement: r.Settlement,
-		Adjustment: r.Adjustment, Tally: r.Tally, System: r.System} //mutant:correction-of-any-id
+	sent := Request{Op: r.Op, Namespace: r.Namespace, Limit: r.Limit, Entries: r.own(), Hold: r.Hold,
+		//mutant:correction-of-any-id
+		Settlement: r.Settlement, Adjustment: r.Adjustment, Tally: r.Tally, System: r.System}
 	if a := r.Adjustment; a != nil {
 		sent.Adjustment = new(*a)
 		sent.Adjustment.Actor = ""

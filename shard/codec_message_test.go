@@ -33,7 +33,8 @@ func fill(v reflect.Value, next *uint64) {
 		return
 	}
 	if v.Type() == reflect.TypeFor[Event]() { // one that can be
-		v.Set(reflect.ValueOf(Event{Number: *next, Kind: EventSpike, Key: "k", Start: 5, End: 7, Sinks: []string{"ops"}, Why: "w"}))
+		v.Set(reflect.ValueOf(Event{Number: *next, Kind: EventSpike, Key: "k", Start: 5, End: 7,
+			Sinks: []string{"ops"}, Why: "w"}))
 		return
 	}
 	if v.Type() == reflect.TypeFor[Trace]() {
@@ -122,9 +123,13 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: zone}}
 	want := []Request{fullRequest(), extreme, forwardedCheck("a", "b"),
 		{Op: OpenSession}, {Op: Fetch, Document: "table"}, {Op: Swap, Document: "table", Body: []byte("{}")},
-		checkInSession(math.MaxUint64, 0), checkInSession(0, math.MaxUint64), checkInSession(7, 6), {Op: Swap, Retry: true},
+		checkInSession(math.MaxUint64, 0), checkInSession(0, math.MaxUint64), checkInSession(7, 6),
+		{Op: Swap, Retry: true},
 		// Each field that only some operations have, alone and at its smallest.
-		{Op: Check, Entries: []Entry{{}, {Limits: []policy.Limit{{Name: "day", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}, {Limit: monthly}}}}},
+		{Op: Check,
+			Entries: []Entry{{},
+				{Limits: []policy.Limit{{Name: "day", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}},
+					{Limit: monthly}}}}},
 		{Op: Reserve, Entries: make([]Entry, 1), Hold: &HoldTerms{}},
 		{Op: Settle, Entries: []Entry{{Limits: []policy.Limit{{Name: "only the name"}}}},
 			Settlement: &Settlement{}},
@@ -132,7 +137,8 @@ func TestEveryFieldOfARequestArrives(t *testing.T) {
 		{Op: Reset, Entries: make([]Entry, 1), Adjustment: &Adjustment{}},
 		{Op: PutOverride, Entries: make([]Entry, 1), Adjustment: &Adjustment{Override: &policy.Override{}}},
 		{Op: Forget, Adjustment: &Adjustment{Forget: "user:42", Actor: "a", Bills: true}},
-		{Op: CorrectUsage, Entries: make([]Entry, 1), System: &SystemTerms{Correction: &Correction{}}, Adjustment: &Adjustment{Amount: -5, Note: "n"}},
+		{Op: CorrectUsage, Entries: make([]Entry, 1), System: &SystemTerms{Correction: &Correction{}},
+			Adjustment: &Adjustment{Amount: -5, Note: "n"}},
 		{Op: PutOverride, Entries: make([]Entry, 1), Adjustment: &Adjustment{Amount: math.MinInt64,
 			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {}, "b": {Rate: new(uint64)}}}}},
 		{Op: Tally, Entries: []Entry{{Limits: TallyLimits}}, Tally: &TallyTerms{}, Revision: math.MaxUint64},
@@ -200,7 +206,8 @@ func checkInSession(number, acked uint64) Request {
 func TestASessionCostsAFewBytesAndOnlyWhereThereIsOne(t *testing.T) {
 	plain := forwardedCheck("k")
 	travelling := plain
-	travelling.Session, travelling.Number, travelling.Acked = Session{Epoch: 10_000, Seq: 10_000, Index: 1}, 1<<20, 1<<20-100
+	travelling.Session, travelling.Number, travelling.Acked = Session{Epoch: 10_000, Seq: 10_000, Index: 1},
+		1<<20, 1<<20-100
 	travelling.Retry = true
 	before, after := len(requestMessage(&plain)), len(requestMessage(&travelling))
 	if last := requestMessage(&plain); last[len(last)-1] != byte(plain.Entries[0].Cost) {
@@ -218,14 +225,19 @@ func TestEveryFieldOfAResultArrives(t *testing.T) {
 		{Policy: "p", Key: "k", Limit: "minute"}, {Policy: "p", Key: "k", Limit: "day"}, {Policy: "p", Key: "l"}, {}}}}
 	largest := Document{Version: math.MaxUint64, Body: make([]byte, MaxDocumentBytes)}
 	lockedOut := Result{Decision: Decision{Limits: []LimitStatus{{LockoutLevel: math.MaxUint32}, {Blocked: true},
-		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true}, {Blocked: true, ByHand: true}}}}
+		{BlockedUntil: math.MaxInt64}, {Held: 1}, {Granted: math.MaxUint64}, {Uncounted: true},
+		{Blocked: true, ByHand: true}}}}
 	want := []Result{fullDecision(), fullError(), extreme, sameEntry, {}, lockedOut,
-		{Decision: Decision{HoldExpires: 1}}, {Decision: Decision{System: &SystemAnswer{Audit: make([]AuditRecord, 1)}}},
+		{Decision: Decision{HoldExpires: 1}},
+		{Decision: Decision{System: &SystemAnswer{Audit: make([]AuditRecord, 1)}}},
 		{Decision: Decision{System: &SystemAnswer{Forgot: Forgot{Counters: 1, Holds: 2, Operations: 3, Audit: 4,
 			Open: math.MaxUint32, More: true}}}},
-		{Decision: Decision{Operation: &Verdict{}}}, {Decision: Decision{Age: math.MaxInt64}}, {Decision: Decision{Tallied: &Tallied{}}},
-		{Decision: Decision{Tallied: &Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64, EndsAt: math.MaxInt64}}},
-		{Decision: Decision{System: &SystemAnswer{Document: largest}}}, {Decision: Decision{System: &SystemAnswer{Session: Session{Index: 1}}}}}
+		{Decision: Decision{Operation: &Verdict{}}}, {Decision: Decision{Age: math.MaxInt64}},
+		{Decision: Decision{Tallied: &Tallied{}}},
+		{Decision: Decision{Tallied: &Tallied{Was: true, Before: math.MinInt64, Value: math.MaxInt64,
+			EndsAt: math.MaxInt64}}},
+		{Decision: Decision{System: &SystemAnswer{Document: largest}}},
+		{Decision: Decision{System: &SystemAnswer{Session: Session{Index: 1}}}}}
 	for code := range 256 {
 		want = append(want, Result{Err: &Error{Code: Code(code)}}) // every code keeps its fate
 	}

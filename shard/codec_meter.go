@@ -90,7 +90,8 @@ func (p *period) code(c *codec.Codec, before limit.Time) {
 	p.start = before + start
 	p.end, p.revised = p.start+long, p.start+revised
 	if long == 0 || p.end > limit.MaxTime || p.units > maxBilled || p.credits > maxBilled ||
-		p.corrections < -maxCorrected || p.corrections > maxCorrected || p.zone <= -minutesOfDay || p.zone >= minutesOfDay {
+		p.corrections < -maxCorrected || p.corrections > maxCorrected || p.zone <= -minutesOfDay ||
+		p.zone >= minutesOfDay {
 		c.Fail()
 	}
 }

@@ -128,9 +128,11 @@ func (r *Request) MessageProblem() *Error {
 	case n > MaxEntries || n == 0 && r.Op.needsEntries():
 		return Invalidf("entries", "are %d: 1 to %d can be forwarded", n, MaxEntries)
 	case mostLimits(r.Entries) > MaxLimits:
-		return Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded", mostLimits(r.Entries), MaxLimits)
+		return Invalidf("entries", "bring %d limits at once, of %d at most that can be forwarded",
+			mostLimits(r.Entries), MaxLimits)
 	case mostCounted(r.Entries) > MaxLimits:
-		return Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded", mostCounted(r.Entries), MaxLimits)
+		return Invalidf("entries", "were counted by %d limits, of %d at most that can be forwarded",
+			mostCounted(r.Entries), MaxLimits)
 	case r.Operation != nil && r.Operation.mostLegs() > MaxEntries:
 		return Invalidf("operation", "has more than %d legs, one for each entry", MaxEntries)
 	case len(r.Document) > MaxDocumentName:

@@ -13,7 +13,8 @@ import (
 
 // correctionOn returns a correction of a key's bill under policy p.
 func correctionOn(key, meter, period string, units int64) Request {
-	return Request{Op: CorrectUsage, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key, Cost: 1}}, System: &SystemTerms{Correction: &Correction{Meter: meter, Period: period}},
+	return Request{Op: CorrectUsage, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key, Cost: 1}},
+		System:     &SystemTerms{Correction: &Correction{Meter: meter, Period: period}},
 		Adjustment: &Adjustment{Amount: units, Actor: "kim", Note: "double import"}}
 }
 
@@ -35,7 +36,8 @@ func (w *world) wantFigures(at limit.Time, key string, want ...[4]int64) (all []
 	all = w.bills(at, UsageQuery{Key: key})
 	var got [][4]int64
 	for _, u := range all {
-		got = append(got, [4]int64{int64(u.Start-origin) / int64(hour), int64(u.Units), int64(u.Credits), u.Corrections})
+		got = append(got, [4]int64{int64(u.Start-origin) / int64(hour), int64(u.Units), int64(u.Credits),
+			u.Corrections})
 	}
 	if !slices.Equal(got, want) {
 		w.Errorf("the bill of %s at %v is %v, want %v", key, at-origin, got, want)
@@ -70,7 +72,8 @@ func TestACorrectionIsAFigureOfItsOwn(t *testing.T) {
 	w.correct(at+2, correctionOn("ann", "calls", "", -5))
 	w.wantFigures(at+2, "ann", [4]int64{0, 7, 0, -13}, [4]int64{1, 2, 0, 0})
 	w.wantUsed(at+3, "p", "ann", 9)
-	final, err := ReadFinalUsage(w.state, w.policies, FinalQuery{Through: w.state.Time(), Most: 9, Wants: func(string, string) bool { return true }})
+	final, err := ReadFinalUsage(w.state, w.policies,
+		FinalQuery{Through: w.state.Time(), Most: 9, Wants: func(string, string) bool { return true }})
 	if err != nil || len(final.Periods) != 1 || final.Periods[0].Corrections != -13 {
 		t.Errorf("what is pushed: %+v, %v", final.Periods, err)
 	}
@@ -87,8 +90,10 @@ func TestACorrectionIsOnRecord(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("on record: %+v", got)
 	}
-	want := AuditRecord{At: origin + 2, Position: got[0].Position, Actor: "kim", Namespace: "default", Policy: "p", Key: "ann", Deed: "correct",
-		Before: "calls from 2026-01-05T00:00:00Z: -500 in all", After: "+20, calls from 2026-01-05T00:00:00Z: -480 in all", Note: "double import"}
+	want := AuditRecord{At: origin + 2, Position: got[0].Position, Actor: "kim", Namespace: "default", Policy: "p",
+		Key: "ann", Deed: "correct",
+		Before: "calls from 2026-01-05T00:00:00Z: -500 in all",
+		After:  "+20, calls from 2026-01-05T00:00:00Z: -480 in all", Note: "double import"}
 	if got[0] != want {
 		t.Errorf("on record: %+v", got)
 	}
@@ -109,8 +114,8 @@ func TestACorrectionIsMadeOnce(t *testing.T) {
 		}
 	}
 	w.wantFigures(origin+4, "ann", [4]int64{0, 0, 0, -4})
-	for name, other := range map[string]Request{"units": correctionOn("ann", "", "", -6), "meter": correctionOn("ann", "calls", "", -5),
-		"period": correctionOn("ann", "", "2026", -5)} {
+	for name, other := range map[string]Request{"units": correctionOn("ann", "", "", -6),
+		"meter": correctionOn("ann", "calls", "", -5), "period": correctionOn("ann", "", "2026", -5)} {
 		if other.ID = "ticket"; w.refused(origin+5, other).Code != IDReused {
 			t.Errorf("its id is used for another %s", name)
 		}
@@ -160,24 +165,31 @@ func TestWhatCannotBeCorrected(t *testing.T) {
 		{"units", "1099511627776", func(r *Request) { r.Adjustment.Amount = -MaxCorrection - 1 }},
 		{"note", "is missing", func(r *Request) { r.Adjustment.Note = "" }},
 		{"note", "at most 512", func(r *Request) { r.Adjustment.Note = strings.Repeat("n", MaxNote+1) }},
-		{"period", "a year, a month or a day", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "october"}} }},
-		{"period", "is kept for the key", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "2025-12"}} }},
+		{"period", "a year, a month or a day",
+			func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "october"}} }},
+		{"period", "is kept for the key",
+			func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "2025-12"}} }},
 		{"period", "is kept for the key", func(r *Request) {
 			r.System = &SystemTerms{Correction: &Correction{Period: instantWords(origin + anHour)}}
 		}},
-		{"period", "several start", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "2026-01-05"}} }},
-		{"meter", "neither the policy's", func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Meter: "requests"}} }},
-		{"entries[0].policy", "no policy is named", func(r *Request) { r.Entries = []Entry{{Policy: "q", Key: "ann", Cost: 1}} }},
-		{"policy", "inline", func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "ann", Cost: 1, Limits: TallyLimits}} }},
-		{"entries", "one key", func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "ann"}, {Policy: "p", Key: "bob"}} }},
+		{"period", "several start",
+			func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Period: "2026-01-05"}} }},
+		{"meter", "neither the policy's",
+			func(r *Request) { r.System = &SystemTerms{Correction: &Correction{Meter: "requests"}} }},
+		{"entries[0].policy", "no policy is named",
+			func(r *Request) { r.Entries = []Entry{{Policy: "q", Key: "ann", Cost: 1}} }},
+		{"policy", "inline",
+			func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "ann", Cost: 1, Limits: TallyLimits}} }},
+		{"entries", "one key",
+			func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "ann"}, {Policy: "p", Key: "bob"}} }},
 		{"system", "run a newer one", func(r *Request) { r.System = nil }},
 		{"system", "run a newer one", func(r *Request) { r.System = &SystemTerms{} }},
 	} {
 		r := correctionOn("ann", "", "", 5)
 		c.change(&r)
 		n++
-		if err := w.refused(now+limit.Time(n), r); err.Code != Invalid && err.Code != PolicyNotFound || err.Field != c.field ||
-			!strings.Contains(err.Message, c.says) || err.MaybeApplied() {
+		if err := w.refused(now+limit.Time(n), r); err.Code != Invalid && err.Code != PolicyNotFound ||
+			err.Field != c.field || !strings.Contains(err.Message, c.says) || err.MaybeApplied() {
 			t.Errorf("want %s: %s, got %s: %v", c.field, c.says, err.Field, err)
 		}
 	}
@@ -194,11 +206,14 @@ func TestWhatCannotBeCorrected(t *testing.T) {
 func TestCorrectionsHaveABound(t *testing.T) {
 	w := newWorld(t, billed(lifetimeOf(1000)))
 	w.must(origin, checkOf("p", "ann", 1))
-	c := &counter{key: counterKeyOf("p", "ann"), policy: billed(lifetimeOf(1000)), meters: meters{{name: "calls", periods: []period{{start: origin,
-		end: origin + anHour, grace: minute, keep: hour, units: maxBilled, corrections: maxCorrected - 5, revised: origin}}}}}
+	c := &counter{key: counterKeyOf("p", "ann"), policy: billed(lifetimeOf(1000)),
+		meters: meters{{name: "calls", periods: []period{{start: origin,
+			end: origin + anHour, grace: minute, keep: hour, units: maxBilled, corrections: maxCorrected - 5,
+			revised: origin}}}}}
 	p, _ := c.appendTo(nil, origin)
 	w.state.table.Put(p.Key, p.Record)
-	if err := w.refused(origin+1, correctionOn("ann", "", "", 6)); err.Field != "units" || !strings.Contains(err.Message, "in all") {
+	if err := w.refused(origin+1, correctionOn("ann", "", "", 6)); err.Field != "units" ||
+		!strings.Contains(err.Message, "in all") {
 		t.Error(err)
 	}
 	w.correct(origin+2, correctionOn("ann", "", "", 5))
@@ -262,11 +277,14 @@ func TestGoldenBytesOfCorrections(t *testing.T) {
 	c.meters[0].periods[0].corrections, c.meters[0].periods[1].corrections = -500, 1<<40
 	value := c.encode(origin + 6).Value
 	page := UsagePage{Through: origin, Periods: []Usage{{Meter: "calls", Start: origin, End: origin + anHour,
-		Final: origin + anHour + limit.Time(minute), Units: 300, Credits: 7, Corrections: -500, Revision: uint64(origin)}}}
+		Final: origin + anHour + limit.Time(minute), Units: 300, Credits: 7, Corrections: -500,
+		Revision: uint64(origin)}}}
 	r := correctionOn("ann", "calls", "2026-01", -500)
-	d := Decision{Allowed: true, Index: 1, DecidedAt: origin, Position: Position{3, 9, 300}, System: &SystemAnswer{Usage: &page}}
+	d := Decision{Allowed: true, Index: 1, DecidedAt: origin, Position: Position{3, 9, 300},
+		System: &SystemAnswer{Usage: &page}}
 	answer := encodeAnswer(&r, &d)
-	golden(t, "testdata/correction.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\ncorrection\n  %x\nanswer\n  %x\n", value, resultMessage(&Result{Decision: d}), requestMessage(&r), answer))
+	golden(t, "testdata/correction.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\ncorrection\n  %x\nanswer\n  %x\n",
+		value, resultMessage(&Result{Decision: d}), requestMessage(&r), answer))
 
 	var back counter
 	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {

@@ -175,7 +175,8 @@ func (o *overdue) nextRevision() (at limit.Time, first int) {
 	at, first = limit.Forever, -1
 	for j := range c.limits {
 		if k := &c.limits[j]; !o.rest[j] && k.outdated(c, now) {
-			if t := min(o.batch.revisions.of(o.batch.view, c.policy.Name, k.name), now); t < at { //mutant:revision-when-noticed
+			//mutant:revision-when-noticed
+			if t := min(o.batch.revisions.of(o.batch.view, c.policy.Name, k.name), now); t < at {
 				at, first = t, j
 			}
 		}

@@ -16,27 +16,32 @@ func everyExtra() *counter {
 	running := limit.Limit{Algorithm: limit.Concurrency, Quota: 10}
 	held, _ := limit.Take(running, limit.State{}, 5, origin)
 	return &counter{key: "k",
-		policy: &policy.Policy{Retention: hour, Lockout: &policy.Lockout{After: 3, Base: second, Factor: 2, Max: hour, ForgiveAfter: day}},
+		policy: &policy.Policy{Retention: hour,
+			Lockout: &policy.Lockout{After: 3, Base: second, Factor: 2, Max: hour, ForgiveAfter: day}},
 		limits: []counted{{"minute", windowLimit, used, origin - 5, false}, {"running", running, held, 0, false},
 			{"rest", logLimit, limit.State{}, origin, false}},
 		extras: &counterExtras{
 			holds: []hold{
-				{name: holdName(stamp.Position, 1000), expires: origin + 1, taken: origin, cost: 1 << 40, onExpire: policy.OnExpireCancel},
-				{name: holdName(stamp.Position, 1001), expires: origin + 1, taken: origin - 9, cost: 3, onExpire: policy.OnExpireCommit,
-					fresh: true, uncounted: []string{"minute", ""}},
-				{name: operationHold("0199"), expires: origin + 2, taken: origin, cost: 2, onExpire: policy.OnExpireCancel, remote: true},
+				{name: holdName(stamp.Position, 1000), expires: origin + 1, taken: origin, cost: 1 << 40,
+					onExpire: policy.OnExpireCancel},
+				{name: holdName(stamp.Position, 1001), expires: origin + 1, taken: origin - 9, cost: 3,
+					onExpire: policy.OnExpireCommit, fresh: true, uncounted: []string{"minute", ""}},
+				{name: operationHold("0199"), expires: origin + 2, taken: origin, cost: 2,
+					onExpire: policy.OnExpireCancel, remote: true},
 			},
 			ladder: ladder{failures: 5, level: 3, blockedUntil: origin + 4_000_000, lastViolation: origin},
 			block:  origin + 7_000_000,
-			override: &policy.Override{Tier: "gold", Expires: origin + limit.Time(day), Limits: map[string]policy.TierLimit{
-				"minute": {Quota: &quota}, "rest": {Refill: &refill, Rate: &rate}, "none": {}}},
+			override: &policy.Override{Tier: "gold", Expires: origin + limit.Time(day),
+				Limits: map[string]policy.TierLimit{
+					"minute": {Quota: &quota}, "rest": {Refill: &refill, Rate: &rate}, "none": {}}},
 		}}
 }
 
 // leasedCounter returns a counter with a lease.
 func leasedCounter() *counter {
 	c := &counter{limits: []counted{{name: "a", limit: windowLimit}}}
-	c.addHold(hold{name: leaseName("n1", 7), expires: origin + 2_000_000, taken: origin, cost: 40, onExpire: policy.OnExpireCommit, lease: true})
+	c.addHold(hold{name: leaseName("n1", 7), expires: origin + 2_000_000, taken: origin, cost: 40,
+		onExpire: policy.OnExpireCommit, lease: true})
 	return c
 }
 
@@ -61,7 +66,8 @@ func TestGoldenBytesOfExtras(t *testing.T) {
 	} {
 		show("counter without limits", (&counter{extras: bare}).encode(origin).Value)
 	}
-	show("counter with a since", (&counter{limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).encode(origin).Value)
+	show("counter with a since", (&counter{limits: []counted{{name: "a", limit: windowLimit, since: origin}}}).
+		encode(origin).Value)
 	show("counter with a lease", leasedCounter().encode(origin).Value)
 	r, d := everyAnswer()
 	show("answer", encodeAnswer(r, d))
@@ -170,8 +176,10 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		"note":         {Adjustment: &Adjustment{Note: "n"}},
 		"override":     {Adjustment: &Adjustment{Override: &policy.Override{Tier: "t"}}},
 		"expiry":       {Adjustment: &Adjustment{Override: &policy.Override{Tier: "t", Expires: 1}}},
-		"quota":        {Adjustment: &Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}},
-		"refill":       {Adjustment: &Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Refill: &quota}}}}},
+		"quota": {Adjustment: &Adjustment{
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}},
+		"refill": {Adjustment: &Adjustment{
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Refill: &quota}}}}},
 	} {
 		sum := fingerprint(&r)
 		if seen[sum] != "" {
@@ -179,7 +187,8 @@ func TestFingerprintKnowsEveryField(t *testing.T) {
 		}
 		seen[sum] = name
 	}
-	kim, lee := Request{Adjustment: &Adjustment{Amount: 1, Actor: "kim"}}, Request{Adjustment: &Adjustment{Amount: 1, Actor: "lee"}}
+	kim, lee := Request{Adjustment: &Adjustment{Amount: 1, Actor: "kim"}},
+		Request{Adjustment: &Adjustment{Amount: 1, Actor: "lee"}}
 	if fingerprint(&kim) != fingerprint(&lee) {
 		t.Error("a change sent again over another connection is another request")
 	}
@@ -216,11 +225,13 @@ func TestASuccessThatStepsDownEndsTheBlock(t *testing.T) {
 		Lockout: &policy.Lockout{After: 1, Base: hour, Factor: 2, Max: day, ForgiveAfter: day, StepDown: true}}}
 	c.violate(origin)
 	c.violate(origin + 1)
-	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until == 0 || level != 2 {
+	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until == 0 ||
+		level != 2 {
 		t.Fatalf("after two violations: blocked until %d at level %d", until, level)
 	}
 	c.extras.succeed(c.lockout(), origin+2)
-	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until != 0 || level != 1 {
+	if until, level := c.extras.blockedUntil(origin+2), c.extras.level(c.lockout(), origin+2); until != 0 ||
+		level != 1 {
 		t.Errorf("after a success: blocked until %d at level %d, must be free at level 1", until, level)
 	}
 }

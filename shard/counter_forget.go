@@ -93,7 +93,9 @@ func (c *counter) forgetAt(now limit.Time) limit.Time {
 	}
 	f := c.future(now)
 	if c.extras.leased() == 0 { //mutant:forgotten-before-its-lease
-		f.limits = slices.DeleteFunc(f.limits, func(l counted) bool { return limit.ForgetAt(l.limit, l.state) != limit.Forever })
+		f.limits = slices.DeleteFunc(f.limits, func(l counted) bool {
+			return limit.ForgetAt(l.limit, l.state) != limit.Forever
+		})
 	}
 	f.expire(forgetAt)
 	for i := range c.limits {

@@ -122,8 +122,9 @@ func (m *meter) paused() bool {
 
 // hasBilled reports whether units that the policy admitted at an instant were billed.
 func (m *meter) hasBilled(taken limit.Time) bool {
-	//mutant:credit-from-a-pause //mutant:credit-from-before-the-meter
-	return taken >= m.since && !slices.ContainsFunc(m.pauses, func(p pause) bool { return p.from <= taken && taken < p.until })
+	//mutant:credit-from-a-pause 2 //mutant:credit-from-before-the-meter 2
+	return taken >= m.since &&
+		!slices.ContainsFunc(m.pauses, func(p pause) bool { return p.from <= taken && taken < p.until })
 }
 
 // giveBack subtracts units from the bill at an instant; they were taken at taken.

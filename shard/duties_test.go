@@ -37,12 +37,16 @@ func TestMoreThanOneRoundOfDutiesTakesTurns(t *testing.T) {
 
 // An id is remembered for the longest retention of all policies of the request, including those on other shards.
 func TestHomeRemembersAnIDForAsLongAsTheLegsPoliciesSay(t *testing.T) {
-	here, there := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10}), onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
+	here, there := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10}),
+		onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 10})
 	there.Name, there.Retention = "q", 2*hour
-	c := &crossing{world: newWorld(t, here, there), about: Operation{ID: "x", Op: Check, Home: mine, Fingerprint: 7, TTL: operationTTL}}
+	c := &crossing{world: newWorld(t, here, there),
+		about: Operation{ID: "x", Op: Check, Home: mine, Fingerprint: 7, TTL: operationTTL}}
 	leg := Decision{Allowed: true, DecidedAt: origin, Position: Position{Shard: 5, Epoch: 1, Seq: 1}, Index: 1,
 		Limits: []LimitStatus{{Policy: "q", Limit: "a", Key: "other"}}}
-	if result := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{{Slot: 5, Allowed: true, Decision: leg}} }); result.Err != nil || !result.Decision.Allowed {
+	if result := c.tell(origin+1, Conclude,
+		func(r *Request) { r.Operation.Legs = []Leg{{Slot: 5, Allowed: true, Decision: leg}} }); result.Err != nil ||
+		!result.Decision.Allowed {
 		t.Fatalf("%+v", result)
 	}
 	c.tell(origin+2, Acknowledge, func(r *Request) {
@@ -80,7 +84,9 @@ func TestWhatIsDueIsFound(t *testing.T) {
 			}
 			legs += int(bit(key[0] == legRecord))
 		}
-		slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(want[a], want[b]), strings.Compare(a, b)) })
+		slices.SortFunc(all, func(a, b string) int {
+			return cmp.Or(cmp.Compare(want[a], want[b]), strings.Compare(a, b))
+		})
 		got, count := keysOf(d.until(now, 1000, nil))
 		if !slices.Equal(got, all) || count != len(all) || d.legs != legs {
 			t.Fatalf("at %d %q are due, must be %q; %d legs, must be %d", now, got, all, d.legs, legs)
@@ -105,7 +111,8 @@ func TestWhatIsDueIsFound(t *testing.T) {
 						continue
 					}
 					if at := (place + i) % len(all); want[key]>>lineBits != want[all[at]]>>lineBits {
-						t.Fatalf("at place %d stands %q of %d, in a sorted list %q of %d", at, key, want[key], all[at], want[all[at]])
+						t.Fatalf("at place %d stands %q of %d, in a sorted list %q of %d",
+							at, key, want[key], all[at], want[all[at]])
 					}
 				}
 			}
@@ -135,7 +142,8 @@ func keysOf(keys []dueKey, count int) (names []string, of int) {
 // operations that became due at once, for instance after a shard was away for an hour, took seconds.
 func TestManyDutiesAreNotAllLookedAt(t *testing.T) {
 	s := manyDue(t, 300_000)
-	if allocated := testing.AllocsPerRun(3, func() { s.due.until(origin+limit.Time(hour), 1000, func(int) int { return 250_000 }) }); allocated > 200 {
+	if allocated := testing.AllocsPerRun(3,
+		func() { s.due.until(origin+limit.Time(hour), 1000, func(int) int { return 250_000 }) }); allocated > 200 {
 		t.Errorf("%v allocations for 1,000 of 300,000", allocated)
 	}
 	few, count := s.due.until(origin+limit.Time(hour), 1000, func(int) int { return 299_500 })
@@ -172,7 +180,8 @@ func BenchmarkOverdue(b *testing.B) {
 func BenchmarkDuties(b *testing.B) {
 	s := NewState(3)
 	for i := range 1_000_000 {
-		s.due.note(fmt.Sprintf("%c%d", rulingRecord, i), (&ruling{due: origin + limit.Time(i)*limit.Time(second)}).encode())
+		s.due.note(fmt.Sprintf("%c%d", rulingRecord, i),
+			(&ruling{due: origin + limit.Time(i)*limit.Time(second)}).encode())
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -50,8 +50,9 @@ const (
 
 // Error is the error type of a shard and its actor. It is immutable.
 type Error struct {
-	Code       Code
-	Field      string     // Invalid, PolicyNotFound, KeyNotFound, NotBuilt: the field at fault, such as "entries[1].key"
+	Code Code
+	// Invalid, PolicyNotFound, KeyNotFound, NotBuilt: the field at fault, such as "entries[1].key"
+	Field      string
 	Message    string     // what failed, on which object, and what to do
 	RetryAfter limit.Span // a hint for Overloaded, Draining and Unavailable; 0 if none
 	To         ID         // Moved: the shard of Slot

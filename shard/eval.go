@@ -35,7 +35,8 @@ type View interface {
 	// HasSlotRecords reports whether there may be a record of a slot (SlotStatus). It is the same throughout an
 	// evaluation.
 	HasSlotRecords() bool
-	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see InlinePolicy.
+	// Shares returns how much of the shard a policy of a namespace takes. Inline limits have no policy: see
+	// InlinePolicy.
 	Shares(namespace, policy string) Shares
 }
 
@@ -44,8 +45,9 @@ type View interface {
 type Stamp struct {
 	Position
 	Now limit.Time
-	// Slots says which shard owns a slot of which this one has no record. Any version of the cluster's table may say so,
-	// since the shard has never taken part in a move of it. System: it is not known. nil: this shard owns all of them.
+	// Slots says which shard owns a slot of which this one has no record. Any version of the cluster's table may say
+	// so, since the shard has never taken part in a move of it. System: it is not known. nil: this shard owns all of
+	// them.
 	Slots *slot.Map
 	// Level is the cluster's feature level: no effect has a newer format. 0 is LevelNewest, for tests and simulations,
 	// which have no cluster; an actor always sets it.
@@ -72,8 +74,11 @@ func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]
 // evaluate is Evaluate without recovery. If a defect of this package causes a panic, fault is set: the results are then
 // those up to the request that panicked, and none of them, nor any effect, may be used. Only the evaluation's own data
 // was changed.
-func evaluate(view View, policies *policy.Set, requests []Request, at Stamp) (results []Result, puts []Put, fault *Error) {
-	e := evaluation{batch: batch{view: view, policies: policies, at: at, room: view.Room(), slotted: view.HasSlotRecords()}}
+func evaluate(
+	view View, policies *policy.Set, requests []Request, at Stamp,
+) (results []Result, puts []Put, fault *Error) {
+	e := evaluation{batch: batch{view: view, policies: policies, at: at, room: view.Room(),
+		slotted: view.HasSlotRecords()}}
 	e.useInitial()
 	e.next, e.charges = e.first.next[:0], e.first.charges[:0]
 	decided := 0
@@ -200,8 +205,9 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		}
 	}
 	e.decideNew(r, answer)
+	// a brimful shard does not remember the id
 	//mutant:no-idempotency-record //mutant:no-idempotency-record-in-clusters //mutant:tally-adds-again
-	if answer.Err == nil && answer.Decision.Index != 0 && !e.room.brimful() { // a brimful shard does not remember the id
+	if answer.Err == nil && answer.Decision.Index != 0 && !e.room.brimful() {
 		e.record(key, r, &answer.Decision)
 	}
 }
@@ -332,7 +338,8 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 	}
 	for j := range e.charges {
 		if e.charges[j].counter.key == c.key {
-			return Invalidf(fmt.Sprintf("entries[%d]", i), "repeats the policy and key of an earlier entry; add the costs up")
+			return Invalidf(fmt.Sprintf("entries[%d]", i),
+				"repeats the policy and key of an earlier entry; add the costs up")
 		}
 	}
 	e.charges = append(e.charges, ch)
@@ -366,7 +373,8 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 	status.Soft = l.OnExceeded == policy.ExceededChallenge
 	status.Uncounted = ch.looks || l.Algorithm == limit.Concurrency && (op == Check || op == Count || op == Partial)
 	if op == Check && !l.Unlimited && l.Algorithm != limit.Concurrency && ch.counter.extras.leased() == 0 {
-		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a decision.
+		// A shortcut for the most frequent case of ask: passing a State and a Verdict on costs a twentieth of a
+		// decision.
 		s, status.Verdict = limit.Take(l.Limit, s, cost, e.at.Now)
 	} else {
 		before := s

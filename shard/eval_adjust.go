@@ -151,7 +151,8 @@ func (cs charges) amountProblem(r *Request) *Error {
 	case r.Op == SetUsed && (n < 0 || n > limit.MaxQuota):
 		return Invalidf("set_used", "is %d: 0 to %d units can be used", n, int64(limit.MaxQuota))
 	case r.Op == AddUsed && (n == 0 || n < -limit.MaxCost || n > limit.MaxCost):
-		return Invalidf("add_used", "is %d: 1 to %d units are added, or taken away if it is negative", n, int64(limit.MaxCost))
+		return Invalidf("add_used", "is %d: 1 to %d units are added, or taken away if it is negative",
+			n, int64(limit.MaxCost))
 	}
 	running := ""
 	for j := range cs[0].limits {
@@ -170,7 +171,8 @@ func (cs charges) amountProblem(r *Request) *Error {
 func untilProblem(until, now limit.Time) *Error {
 	switch {
 	case until <= now:
-		return Invalidf("block_until", "is %s, and now is %s: it must lie ahead", instantWords(until), instantWords(now))
+		return Invalidf("block_until", "is %s, and now is %s: it must lie ahead",
+			instantWords(until), instantWords(now))
 	case until-now > limit.Time(limit.MaxPeriod):
 		return Invalidf("block_until", "is %s: it must not lie more than 100 years ahead", instantWords(until))
 	}

@@ -27,7 +27,7 @@ func TestWhatIsSetIsUsed(t *testing.T) {
 	} {
 		w := newWorld(t, onePolicy(l))
 		adjust := func(op Op, n int64) Request {
-			return Request{Op: op, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: n}}
+			return adjustOf(op, "p", "k", Adjustment{Amount: n})
 		}
 		r := checkOf("p", "k", 60)
 		decided := w.must(origin+1, r)
@@ -35,8 +35,10 @@ func TestWhatIsSetIsUsed(t *testing.T) {
 			request Request
 			want    uint64
 		}{
-			{adjust(SetUsed, 70), 70}, {settleOf(r, decided, Settlement{Action: ActionCancel}), 70}, {adjust(AddUsed, 20), 90},
-			{adjust(AddUsed, -40), 50}, {adjust(AddUsed, 70), 120}, {adjust(SetUsed, 101), 101}, {adjust(AddUsed, -200), 0},
+			{adjust(SetUsed, 70), 70}, {settleOf(r, decided, Settlement{Action: ActionCancel}), 70},
+			{adjust(AddUsed, 20), 90},
+			{adjust(AddUsed, -40), 50}, {adjust(AddUsed, 70), 120}, {adjust(SetUsed, 101), 101},
+			{adjust(AddUsed, -200), 0},
 			{adjust(SetUsed, 0), 0}, {adjust(Reset, 0), 0},
 		} {
 			d := w.must(origin+2, c.request)
@@ -53,7 +55,7 @@ func TestABlockByHand(t *testing.T) {
 	p := onePolicy(lifetimeOf(100))
 	w := newWorld(t, p)
 	until := origin + limit.Time(hour)
-	block := Request{Op: Block, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Until: until}}
+	block := adjustOf(Block, "p", "k", Adjustment{Until: until})
 	if d := w.must(origin, block); d.Limits[0].BlockedUntil != until || !d.Limits[0].Blocked {
 		t.Errorf("blocked: %+v", d.Limits[0])
 	}
@@ -82,13 +84,15 @@ func TestABlockByHandDeniesInShadowToo(t *testing.T) {
 	held := w.must(origin, reserveOf(Entry{Policy: "p", Key: "k", Cost: 1}))
 	w.must(origin+1, settleOf(reserveOf(Entry{Policy: "p", Key: "k", Cost: 1}), held, Settlement{Action: ActionFailed}))
 	ladder := origin + 1 + limit.Time(hour)
-	if d := w.must(origin+2, checkOf("p", "k", 1)); !d.Allowed || !d.ShadowDenied || d.Limits[0].Blocked || d.Limits[0].BlockedUntil != ladder {
+	if d := w.must(origin+2, checkOf("p", "k", 1)); !d.Allowed || !d.ShadowDenied || d.Limits[0].Blocked ||
+		d.Limits[0].BlockedUntil != ladder {
 		t.Errorf("blocked by the ladder in shadow: %+v", d)
 	}
 	until := origin + limit.Time(minute)
-	w.must(origin+3, Request{Op: Block, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Until: until}})
+	w.must(origin+3, adjustOf(Block, "p", "k", Adjustment{Until: until}))
 	d := w.must(origin+4, checkOf("p", "k", 1))
-	if s := d.Limits[0]; d.Allowed || d.RetryAfter != limit.Span(until-origin-4) || !s.Blocked || !s.ByHand || s.BlockedUntil != until {
+	if s := d.Limits[0]; d.Allowed || d.RetryAfter != limit.Span(until-origin-4) || !s.Blocked || !s.ByHand ||
+		s.BlockedUntil != until {
 		t.Errorf("blocked by hand: %+v", d)
 	}
 	if d := w.must(until, checkOf("p", "k", 1)); !d.Allowed || d.Limits[0].ByHand {
@@ -122,7 +126,8 @@ func TestWhatOnlyHoldsCountOnIsNotSet(t *testing.T) {
 	w := newWorld(t, onePolicy(running, running))
 	for _, op := range []Op{SetUsed, AddUsed} {
 		for _, name := range []string{"", "a", "b"} {
-			r := Request{Op: op, Namespace: "default", Limit: name, Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: 3}}
+			r := Request{Op: op, Namespace: "default", Limit: name, Entries: []Entry{{Policy: "p", Key: "k"}},
+				Adjustment: &Adjustment{Amount: 3}}
 			if err := w.refused(origin, r); err.Code != Invalid || err.Field != "limit" {
 				t.Errorf("%d of %q: %v", op, name, err)
 			}
@@ -135,7 +140,7 @@ func TestAnOverrideIsTheKeysOwn(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	twenty := uint64(20)
 	o := &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &twenty}}}
-	put := Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Override: o}}
+	put := adjustOf(PutOverride, "p", "k", Adjustment{Override: o})
 	results, _ := w.batch(origin, put, checkOf("p", "k", 20), checkOf("p", "other", 11))
 	delete(o.Limits, "a")
 	if !results[1].Decision.Allowed || results[2].Decision.Allowed {

@@ -83,7 +83,8 @@ func (l auditLog) replaced(n uint64, by string) (place uint64) {
 	}
 	var most share
 	for _, of := range shares {
-		if of.changes > most.changes || of.changes == most.changes && (of.at < most.at || of.at == most.at && of.oldest < most.oldest) {
+		if of.changes > most.changes || of.changes == most.changes &&
+			(of.at < most.at || of.at == most.at && of.oldest < most.oldest) {
 			most = *of
 		}
 	}
@@ -156,7 +157,8 @@ func auditKey(n uint64) string {
 
 // size is roughly how many bytes a record has in an answer.
 func (a *AuditRecord) size() int {
-	return 40 + len(a.Actor) + len(a.Namespace) + len(a.Policy) + len(a.Key) + len(a.Limit) + len(a.Deed) + len(a.Before) + len(a.After) + len(a.Note)
+	return 40 + len(a.Actor) + len(a.Namespace) + len(a.Policy) + len(a.Key) + len(a.Limit) + len(a.Deed) +
+		len(a.Before) + len(a.After) + len(a.Note)
 }
 
 // encodeAudit writes a record. The shard is the one that the change was made on.

@@ -11,8 +11,7 @@ import (
 )
 
 func addBy(actor, key string) Request {
-	return Request{Op: AddUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key}},
-		Adjustment: &Adjustment{Amount: 1, Actor: actor, Note: "for " + actor}}
+	return adjustOf(AddUsed, "p", key, Adjustment{Amount: 1, Actor: actor, Note: "for " + actor})
 }
 
 func auditOf(w *world, now limit.Time) []AuditRecord {
@@ -42,12 +41,14 @@ func TestTheNewestChangesAreKept(t *testing.T) {
 		t.Fatalf("%d changes are listed, %d records kept", len(got), records)
 	}
 	for i, a := range got {
-		if a.Actor != fmt.Sprint("a", n-1-i) || a.Position.Shard != w.state.id || a.Position.Seq == 0 || a.At <= origin {
+		if a.Actor != fmt.Sprint("a", n-1-i) || a.Position.Shard != w.state.id || a.Position.Seq == 0 ||
+			a.At <= origin {
 			t.Fatalf("the newest but %d is %+v", i, a)
 		}
 	}
-	want := AuditRecord{At: got[0].At, Position: got[0].Position, Actor: got[0].Actor, Namespace: "default", Policy: "p", Key: "k",
-		Deed: "add", Before: fmt.Sprintf("a: %d used", n-1), After: fmt.Sprintf("a: %d used", n), Note: "for " + got[0].Actor}
+	want := AuditRecord{At: got[0].At, Position: got[0].Position, Actor: got[0].Actor, Namespace: "default",
+		Policy: "p", Key: "k", Deed: "add", Before: fmt.Sprintf("a: %d used", n-1), After: fmt.Sprintf("a: %d used", n),
+		Note: "for " + got[0].Actor}
 	if got[0] != want {
 		t.Errorf("got %+v, want %+v", got[0], want)
 	}
@@ -84,7 +85,8 @@ func TestNobodyEmptiesTheAuditLogOfOthers(t *testing.T) {
 		}
 		last = a.At
 	}
-	if counts["local"] != 100 || counts["token:ann"] < 176 || counts["token:mallory"] != auditRead-100-counts["token:ann"] {
+	if counts["local"] != 100 || counts["token:ann"] < 176 ||
+		counts["token:mallory"] != auditRead-100-counts["token:ann"] {
 		t.Errorf("on record: %v", counts)
 	}
 }
@@ -109,7 +111,8 @@ func TestAFullAuditLogIsReadOnceForABatch(t *testing.T) {
 		w.batch(origin, requests...)
 	}
 	lookups := 0
-	if results, _ := Evaluate(countingView{w, &lookups}, w.policies, requests, w.next(origin)); len(results) != len(requests) {
+	if results, _ := Evaluate(countingView{w, &lookups}, w.policies, requests,
+		w.next(origin)); len(results) != len(requests) {
 		t.Fatalf("%d of %d are decided", len(results), len(requests))
 	}
 	if lookups > 2*auditKept {
@@ -128,11 +131,13 @@ func TestARecordOfAChangeIsWrittenWithIt(t *testing.T) {
 	wrong := addBy("kim", "k")
 	wrong.Limit = "nowhere"
 	w.refused(origin+2, wrong)
-	w.must(origin+2, Request{Op: DeleteOverride, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Actor: "kim"}})
+	w.must(origin+2, Request{Op: DeleteOverride, Namespace: "default", Entries: r.Entries,
+		Adjustment: &Adjustment{Actor: "kim"}})
 	// without an actor, as before the audit log existed
 	w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: r.Entries})
 	// traffic
-	w.must(origin+2, Request{Op: AddUsed, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Amount: -1}})
+	w.must(origin+2, Request{Op: AddUsed, Namespace: "default", Entries: r.Entries,
+		Adjustment: &Adjustment{Amount: -1}})
 	if got := auditOf(w, origin+3); len(got) != 1 {
 		t.Errorf("on record: %+v", got)
 	}
@@ -187,7 +192,8 @@ func TestWhatIsWrongWithAnAdjustment(t *testing.T) {
 }
 
 func FuzzDecodeAudit(f *testing.F) {
-	f.Add(encodeAudit(&AuditRecord{At: origin, Position: Position{3, 1, 2}, Actor: "kim", Key: "k", Deed: "add", Note: "why"}))
+	f.Add(encodeAudit(&AuditRecord{At: origin, Position: Position{3, 1, 2}, Actor: "kim", Key: "k", Deed: "add",
+		Note: "why"}))
 	f.Add(encodeAudit(&AuditRecord{}))
 	f.Add([]byte{auditFormat, 12})
 	f.Fuzz(func(t *testing.T, value []byte) {

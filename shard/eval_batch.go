@@ -91,7 +91,8 @@ func (b *batch) write(p Put) {
 func (b *batch) replay(value []byte, r *Request) Result {
 	d, same, err := decodeAnswer(value, r)
 	if err != nil {
-		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID), err)}
+		return Result{Err: unreadable("idempotency_id", fmt.Sprintf("what the request with id %q was answered", r.ID),
+			err)}
 	}
 	if !same {
 		return Result{Err: r.unless(value, idReused(r.ID))}

@@ -43,7 +43,8 @@ func periodProblem(period string) string {
 	if _, err := time.Parse(time.RFC3339, period); err == nil || StartsProblem(period) == "" {
 		return ""
 	}
-	return "must be the start of a period, or a year, a month or a day in which only that one starts, as in 2026-10-01T04:00:00Z or 2026-10"
+	return "must be the start of a period, or a year, a month or a day in which only that one starts, " +
+		"as in 2026-10-01T04:00:00Z or 2026-10"
 }
 
 // CorrectedBill returns the period after a CorrectUsage, at the instant of its decision. ok is false if the answer is
@@ -111,9 +112,18 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 	d.System = &SystemAnswer{Usage: &UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now}}
 	entry := &r.Entries[0]
 	//mutant:correction-off-record
-	auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: r.Adjustment.Actor, Note: r.Adjustment.Note,
-		Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Deed: adjustmentNames[CorrectUsage], Before: said,
-		After: fmt.Sprintf("%+d, %s", r.Adjustment.Amount, m.correctionWords(p))})
+	auditLog{&e.batch}.append(AuditRecord{
+		At:        e.at.Now,
+		Position:  e.at.Position,
+		Actor:     r.Adjustment.Actor,
+		Note:      r.Adjustment.Note,
+		Namespace: r.Namespace,
+		Policy:    entry.Policy,
+		Key:       entry.Key,
+		Deed:      adjustmentNames[CorrectUsage],
+		Before:    said,
+		After:     fmt.Sprintf("%+d, %s", r.Adjustment.Amount, m.correctionWords(p)),
+	})
 	return Result{Decision: d}
 }
 
@@ -129,7 +139,8 @@ func periodToCorrect(c *counter, x *Correction, now limit.Time) (*meter, *period
 	i := slices.IndexFunc(c.meters, func(m meter) bool { return m.name == name })
 	kept := i >= 0 && slices.ContainsFunc(c.meters[i].periods, func(p period) bool { return p.keptUntil() > now })
 	if !kept && name != termsName(terms) {
-		return nil, nil, Invalidf("meter", "is %q: neither the policy's, nor one of which a period of the key is kept", name)
+		return nil, nil, Invalidf("meter", "is %q: neither the policy's, nor one of which a period of the key is kept",
+			name)
 	}
 	m := meter{name: name, since: now}
 	if i >= 0 {
@@ -163,7 +174,8 @@ func (m *meter) place(text string, now limit.Time) (place int, err *Error) {
 		switch p := &m.periods[i]; {
 		case p.keptUntil() <= now || !p.isNamed(text): //mutant:correction-of-a-dropped-period
 		case place >= 0:
-			return 0, Invalidf("period", "is %q, in which several start: name the start of one, as in %s", text, instantWords(p.start))
+			return 0, Invalidf("period", "is %q, in which several start: name the start of one, as in %s",
+				text, instantWords(p.start))
 		default:
 			place = i
 		}

@@ -26,7 +26,8 @@ func (e *evaluation) deny(r *Request, op Op, d *Decision) {
 func (e *evaluation) keepNumbers() {
 	for i := range e.charges {
 		ch := &e.charges[i]
-		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.policy, ch.limits, e.at.Now) && c.carry(ch.limits, e.at.Now) {
+		if c := ch.counter; !ch.looks && !c.copy && !c.mark.fills(ch.policy, ch.limits, e.at.Now) &&
+			c.carry(ch.limits, e.at.Now) {
 			e.touch(c)
 		}
 	}

@@ -75,7 +75,8 @@ func TestSwapIsCompareAndSet(t *testing.T) {
 			t.Fatalf("%d effects, %d documents changed", len(puts), len(changed))
 		}
 		for name := range version {
-			if got, err := ReadDocument(w, name); err != nil || got.Version != version[name] || string(got.Body) != body[name] {
+			if got, err := ReadDocument(w, name); err != nil || got.Version != version[name] ||
+				string(got.Body) != body[name] {
 				t.Fatalf("%q is %+v, must be version %d, %q", name, got, version[name], body[name])
 			}
 		}
@@ -121,10 +122,11 @@ func TestBoundsOfADocument(t *testing.T) {
 		}
 	}
 	at := w.next(origin)
-	results, puts := Evaluate(w, w.policies, []Request{swapOf("a", 0, large), swapOf("a", 1, large), swapOf("b", 0, large),
-		swapOf("c", 0, large)}, at)
+	results, puts := Evaluate(w, w.policies, []Request{swapOf("a", 0, large), swapOf("a", 1, large),
+		swapOf("b", 0, large), swapOf("c", 0, large)}, at)
 	if len(results) != 3 || len(puts) != 2 {
-		t.Errorf("%d answers and %d effects in an entry of %d bytes", len(results), len(puts), len(EncodeBatch(at, puts)))
+		t.Errorf("%d answers and %d effects in an entry of %d bytes",
+			len(results), len(puts), len(EncodeBatch(at, puts)))
 	}
 }
 
@@ -157,7 +159,8 @@ func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
 	w := newSystem(t)
 	body := []byte("first")
 	adopt := func(version uint64, text string) {
-		w.append(EncodeBatch(w.next(w.state.Time()), []Put{AdoptPut(policy.Revision{Version: version, Text: []byte(text)})}))
+		w.append(EncodeBatch(w.next(w.state.Time()),
+			[]Put{AdoptPut(policy.Revision{Version: version, Text: []byte(text)})}))
 	}
 	if version, text, err := Adopted(w); err != nil || version != 0 || text != nil {
 		t.Errorf("adopted is %d, %q", version, text)
@@ -185,7 +188,8 @@ func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
 	before, _ := ReadDocument(w, "d")
 	w.batch(origin, swapOf("d", 1, "third"))
 	adopt(2, "third")
-	if version, text, _ := Adopted(w); !bytes.Equal(before.Body, []byte("first")) || version != 2 || string(text) != "third" {
+	if version, text, _ := Adopted(w); !bytes.Equal(before.Body, []byte("first")) || version != 2 ||
+		string(text) != "third" {
 		t.Errorf("%q; adopted is %d, %q", before.Body, version, text)
 	}
 }
@@ -228,7 +232,8 @@ func TestHistoryOfADocument(t *testing.T) {
 			t.Fatalf("%d changes, %v", len(changes), err)
 		}
 		last := changes[historyKept-1]
-		if changes[0].Version != 5 || last.Version != historyKept+4 || last.Note != long || last.At != origin+historyKept+3 {
+		if changes[0].Version != 5 || last.Version != historyKept+4 || last.Note != long ||
+			last.At != origin+historyKept+3 {
 			t.Errorf("from version %d to %+v", changes[0].Version, last)
 		}
 	}

@@ -15,7 +15,9 @@ import (
 
 // around evaluates a batch that panicked at a request, or while encoding the effects up to it. Only that request fails,
 // and it is the last one that is answered.
-func around(view View, policies *policy.Set, requests []Request, at Stamp, place int, fault *Error) (results []Result, puts []Put) {
+func around(
+	view View, policies *policy.Set, requests []Request, at Stamp, place int, fault *Error,
+) (results []Result, puts []Put) {
 	good, bad := 0, place+1 // good of the first requests can be decided together, and bad cannot
 	for try := place; bad-good > 1 || results == nil; try = good + (bad-good)/2 {
 		some, effects, again := evaluate(view, policies, requests[:try], at)
@@ -45,6 +47,7 @@ func faultOf(panicked any) *Error {
 			places = append(places, fmt.Sprintf("%s:%d", path.Base(frame.File), frame.Line))
 		}
 	}
-	return &Error{Code: Fault, Message: fmt.Sprintf("a defect of stint met the request, of which nothing was carried out: %v (%s)",
-		panicked, strings.Join(places, " < "))}
+	return &Error{Code: Fault,
+		Message: fmt.Sprintf("a defect of stint met the request, of which nothing was carried out: %v (%s)",
+			panicked, strings.Join(places, " < "))}
 }

@@ -111,7 +111,8 @@ func (f *forgetting) find() (keys []string) {
 			continue
 		}
 		if !shown.has(string(k)) { //mutant:forgotten-while-it-moves
-			// While the slot moves, the record may be copied, or be the copy: ask again. Otherwise it is about to be removed.
+			// While the slot moves, the record may be copied, or be the copy: ask again. Otherwise it is about to be
+			// removed.
 			f.done.Open += uint32(bit(shown.status.State == SlotFrozen || shown.status.State == SlotImporting))
 			continue
 		}
@@ -147,9 +148,10 @@ func (f *forgetting) billed(keys []string) *Error {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d of %s", counts[name], name))
 	}
-	return &Error{Code: Conflict, Field: "bills", Message: fmt.Sprintf("the key has bills, which would end with it: %s; its shard has "+
-		"forgotten nothing: list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)",
-		strings.Join(parts, ", "))}
+	return &Error{Code: Conflict, Field: "bills",
+		Message: fmt.Sprintf("the key has bills, which would end with it: %s; its shard has forgotten nothing: "+
+			"list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)",
+			strings.Join(parts, ", "))}
 }
 
 // end deletes one record, or its mention of the key.
@@ -330,9 +332,17 @@ func (f *forgetting) record() {
 	if a.Actor == "" {
 		return
 	}
-	auditLog{&f.batch}.append(AuditRecord{At: f.at.Now, Position: f.at.Position, Actor: a.Actor, Note: withoutWord(a.Note, f.key),
-		Namespace: f.namespace, Key: ForgottenKey, Deed: "forget",
-		Before: fmt.Sprintf("%d counters, %d open holds", f.done.Counters, f.done.Holds), After: "none"})
+	auditLog{&f.batch}.append(AuditRecord{
+		At:        f.at.Now,
+		Position:  f.at.Position,
+		Actor:     a.Actor,
+		Note:      withoutWord(a.Note, f.key),
+		Namespace: f.namespace,
+		Key:       ForgottenKey,
+		Deed:      "forget",
+		Before:    fmt.Sprintf("%d counters, %d open holds", f.done.Counters, f.done.Holds),
+		After:     "none",
+	})
 }
 
 // isNamed reports whether entries or statuses name the key.

@@ -85,10 +85,12 @@ func TestNothingOfAForgottenKeyIsKept(t *testing.T) {
 		t.Errorf("the ladder is still up: %+v", d)
 	}
 	newest := auditOf(w, now+24)
-	if a := newest[0]; a.Deed != "forget" || a.Actor != "dpo" || a.Key != ForgottenKey || a.Note != "as "+ForgottenKey+" asked" {
+	if a := newest[0]; a.Deed != "forget" || a.Actor != "dpo" || a.Key != ForgottenKey ||
+		a.Note != "as "+ForgottenKey+" asked" {
 		t.Errorf("the audit log has %+v", a)
 	}
-	if a := newest[len(newest)-1]; a.Deed != "block" || a.Key != ForgottenKey || a.Note != "about "+ForgottenKey+", by mail" {
+	if a := newest[len(newest)-1]; a.Deed != "block" || a.Key != ForgottenKey ||
+		a.Note != "about "+ForgottenKey+", by mail" {
 		t.Errorf("the record of the block is %+v", a)
 	}
 }
@@ -144,8 +146,8 @@ func TestAHeldOperationExpiresWhenItsKeyIsForgotten(t *testing.T) {
 	for _, own := range []bool{true, false} { // the key is home's own, or only named in a leg
 		c := newCrossing(t)
 		c.about.Op, c.about.Home, c.hold = Reserve, mine, &HoldTerms{TTL: hour}
-		leg := Leg{Slot: 5, Allowed: true, Decision: Decision{Allowed: true, DecidedAt: origin, Position: Position{5, 1, 1}, Index: 1,
-			Limits: []LimitStatus{{Policy: "p", Limit: "a", Key: person}}}}
+		leg := Leg{Slot: 5, Allowed: true, Decision: Decision{Allowed: true, DecidedAt: origin,
+			Position: Position{5, 1, 1}, Index: 1, Limits: []LimitStatus{{Policy: "p", Limit: "a", Key: person}}}}
 		concluded := c.tell(origin+1, Conclude, func(r *Request) { r.Operation.Legs = []Leg{leg} })
 		if concluded.Err != nil || concluded.Decision.HoldExpires == 0 {
 			t.Fatalf("%+v", concluded)
@@ -173,7 +175,8 @@ func TestAHeldOperationExpiresWhenItsKeyIsForgotten(t *testing.T) {
 		}
 		late := c.tell(origin+7, Settle, func(r *Request) {
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: person, Cost: 3}}
-			r.Settlement = &Settlement{Action: ActionCancel, Target: Target{Hold: true, Operation: "x", Home: mine, DecidedAt: origin + 1}}
+			r.Settlement = &Settlement{Action: ActionCancel,
+				Target: Target{Hold: true, Operation: "x", Home: mine, DecidedAt: origin + 1}}
 		})
 		if late.Err == nil || late.Err.Code != HoldEnded {
 			t.Errorf("the id says %+v", late)

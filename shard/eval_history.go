@@ -28,8 +28,9 @@ func (ds documents) writeHistory(r *Request, version uint64) {
 	if problem == nil {
 		changes, _ = DocumentChanges(history)
 	}
-	changes = append(changes, DocumentChange{Version: version, AuditRecord: AuditRecord{At: ds.at.Now, Position: ds.at.Position,
-		Actor: r.Adjustment.Actor, Note: r.Adjustment.Note, Deed: "apply"}})
+	changes = append(changes, DocumentChange{Version: version,
+		AuditRecord: AuditRecord{At: ds.at.Now, Position: ds.at.Position,
+			Actor: r.Adjustment.Actor, Note: r.Adjustment.Note, Deed: "apply"}})
 	changes = changes[max(0, len(changes)-historyKept):]
 	c := codec.Writer(nil)
 	codec.List(&c, &changes, historyKept, func(change *DocumentChange) { change.code(&c) })

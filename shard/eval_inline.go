@@ -64,7 +64,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		c = b.bringUp(c, nil, "", false)
 		if op.charges() && !c.hasRoomFor(entry.Limits, b.at.Now) {
 			return charge{}, &Error{Code: Overloaded, Field: fmt.Sprintf("entries[%d].limits", i), Message: fmt.Sprintf(
-				"would be too many on the key, which remembers at most %d: name them as before, or wait until old ones end",
+				"would be too many on the key, which remembers at most %d: "+
+					"name them as before, or wait until old ones end",
 				maxInline)}
 		}
 		return charge{counter: c, policy: p, limits: entry.Limits}, nil
@@ -82,8 +83,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		return b.storedCharge(r, i)
 	}
 	if !ok {
-		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s", entry.Policy, entry.Tier,
-			didYouMean(p.NearestTier(entry.Tier)))
+		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s",
+			entry.Policy, entry.Tier, didYouMean(p.NearestTier(entry.Tier)))
 	}
 	if p.UnknownKey == policy.UnknownKeyDeny && override == nil && op.needsKey() {
 		return charge{}, &Error{Code: KeyNotFound, Field: fmt.Sprintf("entries[%d].key", i), Message: fmt.Sprintf(

@@ -23,16 +23,20 @@ func TestAKeyOfTheOtherFormIsNotCounted(t *testing.T) {
 	plain := w.policies.At(4)
 	hashed := hashingSet(t, plain, "namespaces: {"+DefaultNamespace+": {keys: hashed}, office: {keys: plain}}", 4)
 	tally := Entry{Key: "k", Cost: 1, Limits: TallyLimits}
-	requests := map[string]Request{"tally": {Op: Tally, Entries: []Entry{tally}, Tally: &TallyTerms{Verb: TallyAdd, Amount: 1}},
+	requests := map[string]Request{"tally": {Op: Tally, Entries: []Entry{tally},
+		Tally: &TallyTerms{Verb: TallyAdd, Amount: 1}},
 		"read of a tally": {Op: ReadTally, Entries: []Entry{tally}},
-		"reservation":     {Op: Reserve, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, Hold: &HoldTerms{TTL: minute}}}
+		"reservation": {Op: Reserve, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}},
+			Hold: &HoldTerms{TTL: minute}}}
 	for name, op := range map[string]Op{"check": Check, "look": Peek, "read": Get, "count": Count, "part": Partial} {
 		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}}
 	}
-	for name, op := range map[string]Op{"reset": Reset, "set": SetUsed, "add": AddUsed, "block": Block, "unblock": Unblock,
-		"override": PutOverride, "no override": DeleteOverride, "correction": CorrectUsage} {
-		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, System: &SystemTerms{Correction: &Correction{Meter: "", Period: ""}},
-			Adjustment: &Adjustment{Amount: 1, Note: "n", Until: w.state.Time() + 1e12, Override: &policy.Override{Tier: "free"}}}
+	for name, op := range map[string]Op{"reset": Reset, "set": SetUsed, "add": AddUsed, "block": Block,
+		"unblock": Unblock, "override": PutOverride, "no override": DeleteOverride, "correction": CorrectUsage} {
+		requests[name] = Request{Op: op, Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}},
+			System: &SystemTerms{Correction: &Correction{Meter: "", Period: ""}},
+			Adjustment: &Adjustment{Amount: 1, Note: "n", Until: w.state.Time() + 1e12,
+				Override: &policy.Override{Tier: "free"}}}
 	}
 	for name, r := range requests {
 		for _, c := range []struct {
@@ -42,11 +46,14 @@ func TestAKeyOfTheOtherFormIsNotCounted(t *testing.T) {
 			namespace string
 			refused   bool
 		}{
-			{hashed, true, 4, DefaultNamespace, false}, {hashed, true, 3, DefaultNamespace, false}, {hashed, true, 0, DefaultNamespace, false},
-			{hashed, false, 4, DefaultNamespace, true}, {hashed, false, 3, DefaultNamespace, true}, {hashed, false, 0, DefaultNamespace, true},
+			{hashed, true, 4, DefaultNamespace, false}, {hashed, true, 3, DefaultNamespace, false},
+			{hashed, true, 0, DefaultNamespace, false},
+			{hashed, false, 4, DefaultNamespace, true}, {hashed, false, 3, DefaultNamespace, true},
+			{hashed, false, 0, DefaultNamespace, true},
 			{hashed, false, 5, DefaultNamespace, false}, // by policies that the shard does not know yet
 			{hashed, false, 3, "office", false}, {hashed, true, 3, "office", true},
-			{plain, true, 3, DefaultNamespace, true}, {plain, true, 5, DefaultNamespace, false}, {plain, false, 3, DefaultNamespace, false},
+			{plain, true, 3, DefaultNamespace, true}, {plain, true, 5, DefaultNamespace, false},
+			{plain, false, 3, DefaultNamespace, false},
 		} {
 			w.policies = c.policies
 			r.Hashed, r.Revision, r.Namespace = c.hashed, c.revision, c.namespace
@@ -68,8 +75,9 @@ func TestASettlementKeepsTheFormOfItsKeys(t *testing.T) {
 	r := checkOf("p", "k", 1)
 	d := w.decided(r)
 	w.policies = hashingSet(t, w.policies, "namespaces: {"+DefaultNamespace+": {keys: hashed}}", 9)
-	settle := Request{Op: Settle, Namespace: DefaultNamespace, Entries: r.Entries, Settlement: &Settlement{Action: ActionCancel,
-		Target: Target{Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}}
+	settle := Request{Op: Settle, Namespace: DefaultNamespace, Entries: r.Entries,
+		Settlement: &Settlement{Action: ActionCancel,
+			Target: Target{Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}}
 	settle.Entries[0].Counted = []LimitPrint{printOf(d.Limits[0].Limit)}
 	if results, _ := w.batch(w.state.Time()+1, settle); results[0].Err != nil {
 		t.Error(results[0].Err)

@@ -116,7 +116,8 @@ func (m *moveEvaluation) set(s SlotStatus) {
 // refuse answers a step whose condition does not hold.
 func (m *moveEvaluation) refuse(why string) *Error {
 	return &Error{Code: Conflict, Field: "system.move", Message: fmt.Sprintf(
-		"slot %d on shard %s is %s in generation %d: step %d of the move to shard %s in generation %d is not possible%s; nothing was changed",
+		"slot %d on shard %s is %s in generation %d: step %d of the move to shard %s in generation %d is not "+
+			"possible%s; nothing was changed",
 		m.t.Slot, m.at.Shard, m.status.State, m.status.Generation, m.t.Step, m.t.To, m.t.Generation, why)}
 }
 

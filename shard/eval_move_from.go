@@ -33,7 +33,8 @@ func (m *moveEvaluation) freeze() *Error {
 		return m.refuse("")
 	}
 	if open, until, key := m.spanning(); open > 0 { //mutant:freeze-parts-a-hold
-		m.answer.Waits = fmt.Sprintf("%d open holds with keys of other slots, too; the last to end, of key %q, ends at %s",
+		m.answer.Waits = fmt.Sprintf("%d open holds with keys of other slots, too; "+
+			"the last to end, of key %q, ends at %s",
 			open, key, instantWords(until))
 		return nil
 	}
@@ -45,7 +46,8 @@ func (m *moveEvaluation) freeze() *Error {
 // could not be settled once its slots are apart. It returns also when the last such hold ends, and the key that has it.
 func (m *moveEvaluation) spanning() (open int, until limit.Time, of string) {
 	for key, r := range slotScan(m.view, m.t.Slot, 0) {
-		if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= m.at.Now || len(r.Value) == 0 || r.Value[0]&counterExtra == 0 {
+		if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= m.at.Now || len(r.Value) == 0 ||
+			r.Value[0]&counterExtra == 0 {
 			continue
 		}
 		var c counter

@@ -113,8 +113,8 @@ func (m *moveEvaluation) store(records []MovedRecord) *Error {
 	return nil
 }
 
-// storeLeased stores a key with leases as this shard's policies have it, which may be newer than the other's, and reports
-// whether it did.
+// storeLeased stores a key with leases as this shard's policies have it, which may be newer than the other's, and
+// reports whether it did.
 func (m *moveEvaluation) storeLeased(put *Put) bool {
 	if _, err := m.restored(); err != nil || m.written[string(restoreRecord)].Value != nil {
 		return false // what a mark makes full stays so
@@ -218,7 +218,8 @@ func (m *moveEvaluation) own(source ID) bool { return source == m.at.Shard }
 // refused.
 func (m *moveEvaluation) setPush(key string, before []byte, least Record) {
 	p, err := pushOf("", "", least, true)
-	if old, _ := pushOf("", "", Record{Value: before}, before != nil); err != nil || bytes.Equal(old.Position, p.Position) {
+	if old, _ := pushOf("", "", Record{Value: before}, before != nil); err != nil ||
+		bytes.Equal(old.Position, p.Position) {
 		return
 	}
 	p.Version++ //mutant:pusher-at-work-steps-over

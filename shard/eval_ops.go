@@ -109,8 +109,9 @@ func (ch *charge) room(cost uint64, now limit.Time) uint64 {
 func (cs charges) roomForHolds() *Error {
 	for i := range cs {
 		if len(cs[i].counter.extras.openHolds()) >= maxHolds {
-			return &Error{Code: Overloaded, Message: fmt.Sprintf("entries[%d]: the key has %d open holds, which is the "+
-				"most: settle some, or reserve for a shorter time", i, maxHolds)}
+			return &Error{Code: Overloaded,
+				Message: fmt.Sprintf("entries[%d]: the key has %d open holds, which is the most: "+
+					"settle some, or reserve for a shorter time", i, maxHolds)}
 		}
 	}
 	return nil
@@ -213,5 +214,6 @@ func (c *counter) held(i int, l *policy.Limit, now limit.Time) uint64 {
 	if c.limits[j].limit.Equal(&l.Limit) {
 		return c.heldBy(j, now)
 	}
-	return c.extras.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since}, now)
+	return c.extras.heldOf(&counted{name: l.Name, limit: l.Limit, state: c.at(i, l, now), since: c.limits[j].since},
+		now)
 }

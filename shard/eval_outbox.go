@@ -105,7 +105,8 @@ func (b *batch) fire(c *counter) {
 	o := openOutbox(b)
 	for _, x := range c.crossed {
 		o.add(&Event{At: b.at.Now, Kind: EventThreshold, Namespace: namespace, Policy: name, Key: key,
-			Shadow: x.limit.Shadow || c.policy.Shadow, Limit: x.limit.Name, Threshold: x.threshold, Units: x.units, Used: x.used,
+			Shadow: x.limit.Shadow || c.policy.Shadow, Limit: x.limit.Name, Threshold: x.threshold, Units: x.units,
+			Used:  x.used,
 			Quota: x.quota, Start: x.starts, End: x.ends, Sinks: c.policy.Notify})
 	}
 	c.crossed = nil
@@ -294,8 +295,16 @@ func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
 	var c EventsChanged
 	if x.Verb == replayEvents {
 		if c = o.replay(x.Sink, x.Places); c.Done > 0 && by != nil { //mutant:replay-not-audited
-			auditLog{b}.append(AuditRecord{At: b.at.Now, Position: b.at.Position, Actor: by.Actor, Note: by.Note, Deed: "replay",
-				Namespace: DefaultNamespace, After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(x.Sink, "all sinks"))})
+			auditLog{b}.append(AuditRecord{
+				At:        b.at.Now,
+				Position:  b.at.Position,
+				Actor:     by.Actor,
+				Note:      by.Note,
+				Deed:      "replay",
+				Namespace: DefaultNamespace,
+				After: fmt.Sprintf("%d dead letters of %s wait again",
+					c.Done, cmp.Or(x.Sink, "all sinks")),
+			})
 		}
 	} else {
 		for _, p := range x.Places {
@@ -374,18 +383,31 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 	d := b.newDecision()
 	entry := &r.Entries[0]
 	p, known := b.policies.Lookup(entry.Policy)
-	if !known || entry.Limits != nil || b.room.brimful() || s.At > b.at.Now+limit.Time(SpikeFresh) || s.At+limit.Time(SpikeFresh) < b.at.Now {
+	if !known || entry.Limits != nil || b.room.brimful() || s.At > b.at.Now+limit.Time(SpikeFresh) ||
+		s.At+limit.Time(SpikeFresh) < b.at.Now {
 		return Result{Decision: d}
 	}
 	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)
 	if record, found := b.lookup(key); found && record.Value != nil { //mutant:spike-reported-twice
 		return Result{Decision: d}
 	}
-	b.write(Put{Key: key, Record: Record{Value: []byte{cooldownFormat}, ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
+	b.write(Put{Key: key, Record: Record{Value: []byte{cooldownFormat},
+		ForgetAt: b.at.Now + limit.Time(SpikeCooldown)}})
 	o := openOutbox(b)
 	start := b.at.Now - b.at.Now%limit.Time(SpikeFresh)
-	o.add(&Event{At: b.at.Now, Kind: EventSpike, Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Shadow: p.Shadow,
-		Start: start, End: start + limit.Time(SpikeFresh), Denials: s.Denials, Mean: s.Mean, Sinks: p.Notify})
+	o.add(&Event{
+		At:        b.at.Now,
+		Kind:      EventSpike,
+		Namespace: r.Namespace,
+		Policy:    entry.Policy,
+		Key:       entry.Key,
+		Shadow:    p.Shadow,
+		Start:     start,
+		End:       start + limit.Time(SpikeFresh),
+		Denials:   s.Denials,
+		Mean:      s.Mean,
+		Sinks:     p.Notify,
+	})
 	o.save()
 	b.number(&d)
 	return Result{Decision: d}
@@ -400,9 +422,11 @@ func (b *batch) notePush(p Push) Result {
 	case p.Sink == "" || len(p.Sink) > pushNameMost || p.Period == "" || len(p.Period) > pushNameMost:
 		return Result{Err: Invalidf("period", "and sink have 1 to %d bytes each", pushNameMost)}
 	case len(p.Position) > PushPositionMost:
-		return Result{Err: Invalidf("position", "has %d bytes: at most %d are allowed", len(p.Position), PushPositionMost)}
+		return Result{Err: Invalidf("position", "has %d bytes: at most %d are allowed",
+			len(p.Position), PushPositionMost)}
 	case p.Until <= b.at.Now || p.Until > b.at.Now+limit.Time(limit.MaxPeriod):
-		return Result{Err: Invalidf("until", "is %s: it must lie ahead, and not more than 100 years", instantWords(p.Until))}
+		return Result{Err: Invalidf("until", "is %s: it must lie ahead, and not more than 100 years",
+			instantWords(p.Until))}
 	}
 	record, found := b.lookup(pushKey(p.Sink, p.Period))
 	before, err := pushOf(p.Sink, p.Period, record, found && record.Value != nil)

@@ -41,9 +41,10 @@ func (b *batch) outdated(r *Request) *Error {
 			has = has && (r.Entries[j].Policy != parent.Policy || r.Entries[j].Key != parent.Key)
 		}
 		if has {
-			return &Error{Code: Outdated, Field: fmt.Sprintf("entries[%d].policy", i), RetryAfter: 500e3, Message: fmt.Sprintf(
-				"has a parent %q by version %d of the policies, and the node that was asked knows version %d; nothing was "+
-					"counted, ask again", parent.Policy, b.policies.Version(), r.Revision)}
+			return &Error{Code: Outdated, Field: fmt.Sprintf("entries[%d].policy", i), RetryAfter: 500e3,
+				Message: fmt.Sprintf(
+					"has a parent %q by version %d of the policies, and the node that was asked knows version %d; "+
+						"nothing was counted, ask again", parent.Policy, b.policies.Version(), r.Revision)}
 		}
 	}
 	return nil
@@ -57,6 +58,7 @@ func (b *batch) keyed(r *Request) *Error {
 	if r.Hashed == b.policies.HashesKeys(r.Namespace) || r.Op == Settle || r.Revision > b.policies.Version() {
 		return nil
 	}
-	return &Error{Code: Outdated, RetryAfter: 500e3, Message: fmt.Sprintf("whether the keys of namespace %q are hashed has changed, and "+
-		"not all nodes know it yet; nothing was counted, ask again", r.Namespace)}
+	return &Error{Code: Outdated, RetryAfter: 500e3,
+		Message: fmt.Sprintf("whether the keys of namespace %q are hashed has changed, "+
+			"and not all nodes know it yet; nothing was counted, ask again", r.Namespace)}
 }

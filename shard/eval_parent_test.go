@@ -33,7 +33,8 @@ func TestWhatWasMadeByOlderPoliciesDoesNotSkipAParent(t *testing.T) {
 			switch err := results[0].Err; {
 			case want == 0 && err != nil:
 				t.Errorf("%s, op %d: %v", what, op, err)
-			case want != 0 && (err == nil || err.Code != want || err.MaybeApplied() || len(puts) > 0 || w.state.Records() != before):
+			case want != 0 && (err == nil || err.Code != want || err.MaybeApplied() || len(puts) > 0 ||
+				w.state.Records() != before):
 				t.Errorf("%s, op %d: %+v, and wrote %v", what, op, results[0], puts)
 			}
 		}

@@ -16,9 +16,9 @@ const (
 	TallySet  TallyVerb = 2 // set to Amount, with the end given by TTL
 	TallyEnd  TallyVerb = 3 // the counter ends after TTL; a TTL of 0 or less ends it now
 	TallyKeep TallyVerb = 4 // the counter no longer ends on its own
-	// TallyDrop puts to rest all inline limits of the key under the name of the entry's policy. A tally leaves no trace.
-	// Any other limit keeps the record of a reset, so that no earlier decision gives anything back to it. Open holds and a
-	// block by hand stay.
+	// TallyDrop puts to rest all inline limits of the key under the name of the entry's policy. A tally leaves no
+	// trace. Any other limit keeps the record of a reset, so that no earlier decision gives anything back to it. Open
+	// holds and a block by hand stay.
 	TallyDrop TallyVerb = 5
 )
 
@@ -79,12 +79,14 @@ func tallyProblem(r *Request) *Error {
 		return Invalidf("tally", "is missing")
 	case t.Verb < TallyAdd || t.Verb > TallyDrop || t.When > TallySooner:
 		return &Error{Code: NotBuilt, Field: "tally", Message: "it is not known to this version: run a newer one"}
-	case t.When > TallyPresent && t.Verb != TallyEnd || t.When != TallyAlways && t.Verb != TallySet && t.Verb != TallyEnd:
+	case t.When > TallyPresent && t.Verb != TallyEnd || t.When != TallyAlways && t.Verb != TallySet &&
+		t.Verb != TallyEnd:
 		return Invalidf("tally.when", "is no condition of what is done")
 	case t.At && (t.TTL < 0 || t.TTL == 0 && t.Verb == TallySet || t.Verb != TallySet && t.Verb != TallyEnd):
 		return Invalidf("tally.ttl", "is %d us: it must be an instant after 1970, of an end", t.TTL)
 	case t.Verb == TallySet && (t.TTL < 0 || t.KeepTTL && t.TTL != 0):
-		return Invalidf("tally.ttl", "is %d us: it must be more than 0, or 0 for none or for the one that is kept", t.TTL)
+		return Invalidf("tally.ttl", "is %d us: it must be more than 0, or 0 for none or for the one that is kept",
+			t.TTL)
 	}
 	return nil
 }
@@ -142,7 +144,8 @@ func (e *evaluation) doTally(terms *TallyTerms, c *counter, tally *limit.Tally, 
 	case TallyAdd:
 		sum := tally.Value + terms.Amount
 		if (sum < tally.Value) != (terms.Amount < 0) {
-			return Invalidf("tally.amount", "is %d: added to %d that is more than 64 bits hold", terms.Amount, tally.Value)
+			return Invalidf("tally.amount", "is %d: added to %d that is more than 64 bits hold",
+				terms.Amount, tally.Value)
 		}
 		tally.Value = sum
 		t.Known, t.Done = true, true

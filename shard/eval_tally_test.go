@@ -14,8 +14,10 @@ import (
 //	tally add|set|end|keep|drop ~POLICY/KEY [amount=N] [ttl=D|at=D] [nx|xx|gt|lt|sooner] [keepttl]
 //	readtally ~POLICY/KEY
 var (
-	storyVerbs = map[string]TallyVerb{"add": TallyAdd, "set": TallySet, "end": TallyEnd, "keep": TallyKeep, "drop": TallyDrop}
-	storyWhens = map[string]TallyWhen{"nx": TallyAbsent, "xx": TallyPresent, "gt": TallyLater, "lt": TallyEarlier, "sooner": TallySooner}
+	storyVerbs = map[string]TallyVerb{"add": TallyAdd, "set": TallySet, "end": TallyEnd, "keep": TallyKeep,
+		"drop": TallyDrop}
+	storyWhens = map[string]TallyWhen{"nx": TallyAbsent, "xx": TallyPresent, "gt": TallyLater, "lt": TallyEarlier,
+		"sooner": TallySooner}
 )
 
 // tallyTerms parses the tally parameters of a line and returns them with the other words.
@@ -70,7 +72,8 @@ func tallyWords(t *Tallied) (text string) {
 
 // tallyOf returns a Tally of a key without a policy name.
 func tallyOf(key string, terms TallyTerms) Request {
-	return Request{Op: Tally, Namespace: "default", Entries: []Entry{{Key: key, Cost: 1, Limits: TallyLimits}}, Tally: &terms}
+	return Request{Op: Tally, Namespace: "default", Entries: []Entry{{Key: key, Cost: 1, Limits: TallyLimits}},
+		Tally: &terms}
 }
 
 // An invalid tally request is refused with its field, and counts nothing.
@@ -81,15 +84,17 @@ func TestATallyThatIsNoneIsRefused(t *testing.T) {
 		code   Code
 		field  string
 	}{
-		"two keys":             {func(r *Request) { r.Entries = append(r.Entries, r.Entries[0]) }, Invalid, "entries"},
-		"no limits":            {func(r *Request) { r.Entries[0].Limits = nil }, Invalid, "entries[0].limits"},
-		"other limits":         {func(r *Request) { r.Entries[0].Limits = inlines[0].Limits }, Invalid, "entries[0].limits"},
-		"no terms":             {func(r *Request) { r.Tally = nil }, Invalid, "tally"},
-		"no verb":              {func(r *Request) { r.Tally.Verb = 0 }, NotBuilt, "tally"},
-		"a verb to come":       {func(r *Request) { r.Tally.Verb = TallyDrop + 1 }, NotBuilt, "tally"},
-		"a condition to come":  {func(r *Request) { r.Tally.When = TallySooner + 1 }, NotBuilt, "tally"},
-		"a count if absent":    {func(r *Request) { r.Tally.When = TallyAbsent }, Invalid, "tally.when"},
-		"a set if later":       {func(r *Request) { r.Tally.Verb, r.Tally.When = TallySet, TallyLater }, Invalid, "tally.when"},
+		"two keys":  {func(r *Request) { r.Entries = append(r.Entries, r.Entries[0]) }, Invalid, "entries"},
+		"no limits": {func(r *Request) { r.Entries[0].Limits = nil }, Invalid, "entries[0].limits"},
+		"other limits": {func(r *Request) { r.Entries[0].Limits = inlines[0].Limits }, Invalid,
+			"entries[0].limits"},
+		"no terms":            {func(r *Request) { r.Tally = nil }, Invalid, "tally"},
+		"no verb":             {func(r *Request) { r.Tally.Verb = 0 }, NotBuilt, "tally"},
+		"a verb to come":      {func(r *Request) { r.Tally.Verb = TallyDrop + 1 }, NotBuilt, "tally"},
+		"a condition to come": {func(r *Request) { r.Tally.When = TallySooner + 1 }, NotBuilt, "tally"},
+		"a count if absent":   {func(r *Request) { r.Tally.When = TallyAbsent }, Invalid, "tally.when"},
+		"a set if later": {func(r *Request) { r.Tally.Verb, r.Tally.When = TallySet, TallyLater }, Invalid,
+			"tally.when"},
 		"a set that has ended": {func(r *Request) { r.Tally.Verb, r.Tally.TTL = TallySet, -1 }, Invalid, "tally.ttl"},
 		"a count that ends":    {func(r *Request) { r.Tally.At = true }, Invalid, "tally.ttl"},
 		"a set at no instant":  {func(r *Request) { r.Tally.Verb, r.Tally.At = TallySet, true }, Invalid, "tally.ttl"},
@@ -152,8 +157,8 @@ func TestWhatWasTakenOfADroppedKeyIsNotGivenBack(t *testing.T) {
 		w.must(origin+4, settleOf(taking, taken, Settlement{Action: ActionCancel}))
 		d := w.must(origin+5, Request{Op: Get, Namespace: "default", Entries: []Entry{entry(0)}})
 		if d.Limits[0].Used != 4 || d.Limits[1].Used != 4 && taking.Op == Reserve {
-			t.Errorf("after op %d: of the limit 4 were taken since, %d count; of the tally %d", taking.Op, d.Limits[0].Used,
-				d.Limits[1].Used)
+			t.Errorf("after op %d: of the limit 4 were taken since, %d count; of the tally %d",
+				taking.Op, d.Limits[0].Used, d.Limits[1].Used)
 		}
 	}
 }

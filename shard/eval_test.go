@@ -56,7 +56,8 @@ func TestOneRequestLargerThanAnEntry(t *testing.T) {
 	for i := range 32 {
 		e := Entry{Policy: "p", Key: fmt.Sprint(i), Cost: 1}
 		request.Entries = append(request.Entries, e)
-		c := counter{key: string(appendCounterKey(nil, "default", "p", e.Key)), limits: []counted{{name: "a", limit: l, state: full}}}
+		c := counter{key: string(appendCounterKey(nil, "default", "p", e.Key)),
+			limits: []counted{{name: "a", limit: l, state: full}}}
 		w.append(EncodeBatch(w.next(now), []Put{c.encode(now)}))
 	}
 	at := w.next(now + 1)
@@ -77,8 +78,10 @@ func TestWrongRequests(t *testing.T) {
 		code    Code
 		field   string
 	}{
-		{Request{Op: Check, Entries: []Entry{entry, {Policy: "nobody", Key: "k", Cost: 1}}}, PolicyNotFound, "entries[1].policy"},
-		{Request{Op: Check, Entries: []Entry{entry, {Policy: "p", Key: "j", Cost: 1, Tier: "gold"}}}, Invalid, "entries[1].tier"},
+		{Request{Op: Check, Entries: []Entry{entry, {Policy: "nobody", Key: "k", Cost: 1}}}, PolicyNotFound,
+			"entries[1].policy"},
+		{Request{Op: Check, Entries: []Entry{entry, {Policy: "p", Key: "j", Cost: 1, Tier: "gold"}}}, Invalid,
+			"entries[1].tier"},
 		{Request{Op: Check, Entries: []Entry{entry, entry}}, Invalid, "entries[1]"},
 		{Request{Op: Reset, Entries: []Entry{entry}, Limit: "z"}, Invalid, "limit"},
 		{Request{Op: Check, Entries: []Entry{entry}, NotAfter: origin}, TooLate, ""},

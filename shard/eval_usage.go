@@ -100,8 +100,9 @@ func (b *batch) usage(r *Request) Result {
 		return Result{Err: err}
 	}
 	// Earlier requests of this batch, which are not in the view, were decided now. Everything decided before is in it.
-	//mutant:page-claims-its-own-batch
-	u := usageReader{UsageQuery: *q, namespace: r.Namespace, policies: b.policies, mark: mark, shown: showing(b.view, b.slotted), page: UsagePage{Through: b.at.Now - 1}}
+	//mutant:page-claims-its-own-batch 2
+	u := usageReader{UsageQuery: *q, namespace: r.Namespace, policies: b.policies, mark: mark,
+		shown: showing(b.view, b.slotted), page: UsagePage{Through: b.at.Now - 1}}
 	if err := u.readAll(b.view); err != nil {
 		return Result{Err: err}
 	}
@@ -173,14 +174,16 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	if len(key) == 0 { // otherwise the listing would be called complete without the records after it
 		return unreadable("key", "what a policy has billed", ErrDiverged)
 	}
-	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 || record.Value[0]&counterMeters == 0 {
+	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 ||
+		record.Value[0]&counterMeters == 0 {
 		return nil
 	}
 	if !u.shown.has(string(key)) { //mutant:billed-by-both-shards
 		return nil
 	}
 	namespace, name, its, _ := readKeyOf(key)
-	if string(namespace) != u.namespace || u.Policy != "" && string(name) != u.Policy || u.Key != "" && string(its) != u.Key {
+	if string(namespace) != u.namespace || u.Policy != "" && string(name) != u.Policy ||
+		u.Key != "" && string(its) != u.Key {
 		return nil
 	}
 	c := counter{key: string(key), mark: u.mark}
@@ -192,7 +195,8 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 		if u.Key != "" {
 			return unreadable("key", "what a policy has billed", err)
 		}
-		u.page.Unreadable = append(u.page.Unreadable, Usage{Namespace: u.namespace, Policy: string(name), Key: string(its)})
+		u.page.Unreadable = append(u.page.Unreadable,
+			Usage{Namespace: u.namespace, Policy: string(name), Key: string(its)})
 		return nil
 	}
 	c.expire(u.page.Through) //mutant:reader-leaves-holds-open
@@ -212,8 +216,17 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 
 // usage returns a period for readers, without the names of its namespace, policy and key.
 func (m *meter) usage(p *period) Usage {
-	return Usage{Meter: m.name, Start: p.start, End: p.end, Final: p.final(), Units: p.units, Credits: p.credits, Corrections: p.corrections,
-		Revision: uint64(p.revised), Recovered: p.recovered}
+	return Usage{
+		Meter:       m.name,
+		Start:       p.start,
+		End:         p.end,
+		Final:       p.final(),
+		Units:       p.units,
+		Credits:     p.credits,
+		Corrections: p.corrections,
+		Revision:    uint64(p.revised),
+		Recovered:   p.recovered,
+	}
 }
 
 // code leaves out the namespace, which the request has.

@@ -52,7 +52,9 @@ func ReadFinalUsage(view FinalView, policies *policy.Set, q FinalQuery) (UsagePa
 			return UsagePage{}, err
 		}
 		page.Unreadable, u.page.Unreadable = append(page.Unreadable, u.page.Unreadable...), nil
-		final := slices.DeleteFunc(u.page.Periods, func(p Usage) bool { return p.Final <= q.After || p.Final > q.Through })
+		final := slices.DeleteFunc(u.page.Periods, func(p Usage) bool {
+			return p.Final <= q.After || p.Final > q.Through
+		})
 		if len(page.Periods) > 0 && len(page.Periods)+len(final) > q.Most { //mutant:page-above-its-most
 			page.Next = place
 			break

@@ -14,7 +14,9 @@ func TestFinalBillsAreReadOnce(t *testing.T) {
 	const keys = 30
 	var want, got []string
 	walk := func(after, through limit.Time, most int) {
-		q := FinalQuery{After: after, Through: through, Most: most, Wants: func(namespace, policy string) bool { return namespace == "default" && policy == "p" }}
+		q := FinalQuery{After: after, Through: through, Most: most, Wants: func(namespace, policy string) bool {
+			return namespace == "default" && policy == "p"
+		}}
 		for {
 			page, err := ReadFinalUsage(w.state, w.policies, q)
 			if err != nil {
@@ -105,11 +107,13 @@ func TestAListingNamesWhatItCannotRead(t *testing.T) {
 	if len(page.Periods) != 1 || page.Periods[0].Key != "good" || !slices.Equal(page.Unreadable, want) {
 		t.Errorf("listed: %+v", page)
 	}
-	final, err := ReadFinalUsage(w.state, w.policies, FinalQuery{Through: w.state.Time(), Most: 9, Wants: func(string, string) bool { return true }})
+	final, err := ReadFinalUsage(w.state, w.policies,
+		FinalQuery{Through: w.state.Time(), Most: 9, Wants: func(string, string) bool { return true }})
 	if err != nil || !slices.Equal(final.Unreadable, want) {
 		t.Errorf("pushed: %+v, %v", final, err)
 	}
-	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{Key: "bad"})}, w.next(origin+4))
+	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{Key: "bad"})},
+		w.next(origin+4))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("asked for alone: %+v", results[0])
 	}

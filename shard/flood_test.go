@@ -30,7 +30,8 @@ func newCapped(t testing.TB, most int) *capped {
 	log := onePolicy(limit.Limit{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: hour})
 	log.Name = "log"
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 1 << 40, Period: hour},
-		limit.Limit{Algorithm: limit.TokenBucket, Quota: 1 << 40, Period: second, Count: 1, Initial: 1 << 40}), denied, held, log)
+		limit.Limit{Algorithm: limit.TokenBucket, Quota: 1 << 40, Period: second, Count: 1, Initial: 1 << 40}),
+		denied, held, log)
 	c := &capped{world: w, most: most, now: origin}
 	c.renew()
 	return c
@@ -136,20 +137,23 @@ func TestNoFloodFillsAShard(t *testing.T) {
 		},
 		"limits of many names": func(c *capped, i int) {
 			r := checkOf("mine", one(i), 1)
-			r.Entries[0].Limits = []policy.Limit{{Name: fmt.Sprint("limit:", i%3000), Limit: limit.Limit{Algorithm: limit.FixedWindow,
-				Quota: 1 << 40, Period: hour}}}
+			r.Entries[0].Limits = []policy.Limit{{Name: fmt.Sprint("limit:", i%3000),
+				Limit: limit.Limit{Algorithm: limit.FixedWindow,
+					Quota: 1 << 40, Period: hour}}}
 			c.send(r)
 		},
 		"tallies": func(c *capped, i int) {
 			c.send(tallyOf(fmt.Sprint("tally:", i), TallyTerms{Verb: TallyAdd, Amount: 1}))
 		},
 		"changes by hand": func(c *capped, i int) {
-			c.send(Request{Op: AddUsed, Namespace: "default", Entries: entries("p", one(i)), Adjustment: &Adjustment{Amount: 1, Note: one(i)}})
+			c.send(Request{Op: AddUsed, Namespace: "default", Entries: entries("p", one(i)),
+				Adjustment: &Adjustment{Amount: 1, Note: one(i)}})
 		},
 		"overrides": func(c *capped, i int) {
 			quota := uint64(i)
-			c.send(Request{Op: PutOverride, Namespace: "default", Entries: entries("p", one(i)), Adjustment: &Adjustment{
-				Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}})
+			c.send(Request{Op: PutOverride, Namespace: "default", Entries: entries("p", one(i)),
+				Adjustment: &Adjustment{
+					Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}})
 		},
 		"legs": func(c *capped, i int) {
 			c.send(Request{Op: Charge, Namespace: "default", Entries: entries("p", one(i)), Operation: &Operation{
@@ -158,15 +162,20 @@ func TestNoFloodFillsAShard(t *testing.T) {
 		"operations": func(c *capped, i int) {
 			c.send(Request{Op: Conclude, Namespace: "default", Entries: entries("p", one(i)), Operation: &Operation{
 				ID: fmt.Sprint("operation:", i), Op: Check, Home: mine, Legs: []Leg{{Slot: 1, Allowed: i%2 == 0,
-					Decision: Decision{Allowed: i%2 == 0, DecidedAt: c.now, Position: Position{1, 1, uint64(i)}, Index: 1}}}}})
+					Decision: Decision{Allowed: i%2 == 0, DecidedAt: c.now, Position: Position{1, 1, uint64(i)},
+						Index: 1}}}}})
 		},
 		"operations that home does not know": func(c *capped, i int) {
-			c.send(Request{Op: ResolveHome, Namespace: "default", Operation: &Operation{ID: fmt.Sprint("unknown:", i), Home: mine, Leg: 1,
-				Drawn: true, Legs: []Leg{{Slot: 1, Decision: Decision{DecidedAt: c.now, Position: Position{1, 1, uint64(i)}, Index: 1}}}}})
+			c.send(Request{Op: ResolveHome, Namespace: "default",
+				Operation: &Operation{ID: fmt.Sprint("unknown:", i), Home: mine, Leg: 1,
+					Drawn: true,
+					Legs: []Leg{{Slot: 1, Decision: Decision{DecidedAt: c.now, Position: Position{1, 1, uint64(i)},
+						Index: 1}}}}})
 		},
 		"verdicts on what was never charged": func(c *capped, i int) {
-			c.send(Request{Op: FinishLeg, Namespace: "default", Operation: &Operation{ID: fmt.Sprint("verdict:", i), Home: 1, Leg: mine,
-				Verdict: Verdict{Known: true, State: OperationAborted}}})
+			c.send(Request{Op: FinishLeg, Namespace: "default",
+				Operation: &Operation{ID: fmt.Sprint("verdict:", i), Home: 1, Leg: mine,
+					Verdict: Verdict{Known: true, State: OperationAborted}}})
 		},
 	}
 	rounds := 1500 * min(4, times())
@@ -175,7 +184,8 @@ func TestNoFloodFillsAShard(t *testing.T) {
 			t.Parallel()
 			c := newCapped(t, 256<<10)
 			for i := range 50 {
-				c.send(checkOf("p", one(i), 1), checkOf("log", one(i), 1), checkOf("denied", one(i), 1), reserve(one(i), hour))
+				c.send(checkOf("p", one(i), 1), checkOf("log", one(i), 1), checkOf("denied", one(i), 1),
+					reserve(one(i), hour))
 			}
 			c.fill(6)
 			for i := range rounds {
@@ -194,8 +204,8 @@ func TestNoFloodFillsAShard(t *testing.T) {
 // for ten minutes.)
 func TestAnswersAreForgottenWithTheirNumbers(t *testing.T) {
 	c := newCapped(t, 1<<30)
-	c.send(checkOf("denied", "k", 1), Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "held", Key: "k", Cost: 1}},
-		Hold: &HoldTerms{TTL: hour}})
+	c.send(checkOf("denied", "k", 1), Request{Op: Reserve, Namespace: "default",
+		Entries: []Entry{{Policy: "held", Key: "k", Cost: 1}}, Hold: &HoldTerms{TTL: hour}})
 	before := c.state.Records()
 	for range 100 {
 		var batch []Request
@@ -221,14 +231,16 @@ func TestManyAnswersAreForgottenStepByStep(t *testing.T) {
 	c := newCapped(t, 1<<30)
 	var batch []Request
 	for range 20_000 {
-		batch = append(batch, Request{Op: Partial, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+		batch = append(batch, Request{Op: Partial, Namespace: "default",
+			Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
 	}
 	c.send(batch...)
 	for range 12 {
 		c.now += 1000
 		at := c.next(c.now)
 		c.last++
-		results, puts := Evaluate(c, c.policies, []Request{inSession(checkOf("p", "k", 1), c.session, c.last, c.last-1)}, at)
+		results, puts := Evaluate(c, c.policies,
+			[]Request{inSession(checkOf("p", "k", 1), c.session, c.last, c.last-1)}, at)
 		payload := EncodeBatch(at, puts)
 		if c.append(payload); results[0].Err != nil || len(payload) > MaxEntryBytes || len(puts) > forgottenMost+2 {
 			t.Fatalf("%+v, in an entry of %d bytes, %d effects", results[0], len(payload), len(puts))
@@ -244,7 +256,8 @@ func TestACopyOfACountedDenialIsDenied(t *testing.T) {
 	c := newCapped(t, 1<<30)
 	c.send(checkOf("denied", "k", 1))
 	denial := inSession(checkOf("denied", "k", 1), c.session, 2, 1)
-	reserve := inSession(Request{Op: Reserve, Namespace: "default", Entries: denial.Entries, Hold: &HoldTerms{TTL: hour}}, c.session, 3, 1)
+	reserve := inSession(Request{Op: Reserve, Namespace: "default", Entries: denial.Entries,
+		Hold: &HoldTerms{TTL: hour}}, c.session, 3, 1)
 	decide := func(requests ...Request) []Result {
 		c.now += 1000
 		at := c.next(c.now)
@@ -266,7 +279,8 @@ func TestACopyOfACountedDenialIsDenied(t *testing.T) {
 			t.Errorf("again %+v\nfirst %+v", again, want)
 		}
 	}
-	if got := decide(Request{Op: Get, Namespace: "default", Entries: denial.Entries})[0].Decision.Limits[0].Used; got != used {
+	if got := decide(Request{Op: Get, Namespace: "default",
+		Entries: denial.Entries})[0].Decision.Limits[0].Used; got != used {
 		t.Errorf("%d are used, before the copies %d", got, used)
 	}
 }
@@ -293,7 +307,8 @@ func TestACopyOfAForgottenCountedDenialIsDenied(t *testing.T) {
 	again := inSession(checkOf("denied", "first", 1), c.session, first, first-1)
 	again.Retry = true
 	results, puts := c.batch(c.now+1, again)
-	if d := results[0].Decision; results[0].Err != nil || d.Allowed || !d.Replayed || d.RetryAfter <= 0 || len(puts) > 1 {
+	if d := results[0].Decision; results[0].Err != nil || d.Allowed || !d.Replayed || d.RetryAfter <= 0 ||
+		len(puts) > 1 {
 		t.Errorf("%+v, %d effects", results[0], len(puts))
 	} else if d.Index != 0 {
 		t.Error("its exact answer is not forgotten")
@@ -343,7 +358,8 @@ func TestWhatAFullShardRefuses(t *testing.T) {
 		switch {
 		case !r.refused && err != nil:
 			t.Errorf("%s: %v", r.what, err)
-		case r.refused && (err == nil || err.Code != MemoryFull || err.MaybeApplied() || !strings.Contains(err.Message, untilOldEnd)):
+		case r.refused && (err == nil || err.Code != MemoryFull || err.MaybeApplied() ||
+			!strings.Contains(err.Message, untilOldEnd)):
 			t.Errorf("%s: %v", r.what, err)
 		case r.refused && fmt.Sprint(countersOf(c.world)) != counters:
 			t.Errorf("%s was refused, and counted", r.what)
@@ -369,7 +385,8 @@ func TestAHoldEndsAtTheBrim(t *testing.T) {
 	entries := []Entry{{Policy: "held", Key: "k", Cost: 1}}
 	var held []Decision
 	for range 100 {
-		held = append(held, c.send(Request{Op: Reserve, Namespace: "default", Entries: entries, Hold: &HoldTerms{TTL: hour}})[0].Decision)
+		held = append(held, c.send(Request{Op: Reserve, Namespace: "default", Entries: entries,
+			Hold: &HoldTerms{TTL: hour}})[0].Decision)
 	}
 	c.most = 1
 	before := c.state.Bytes()
@@ -386,7 +403,8 @@ func TestAHoldEndsAtTheBrim(t *testing.T) {
 	if after := c.state.Bytes(); after >= before {
 		t.Errorf("%d bytes, before %d", after, before)
 	}
-	if r := c.send(Request{Op: Reserve, Namespace: "default", Entries: entries, Hold: &HoldTerms{TTL: hour}})[0]; r.Err == nil ||
+	if r := c.send(Request{Op: Reserve, Namespace: "default", Entries: entries,
+		Hold: &HoldTerms{TTL: hour}})[0]; r.Err == nil ||
 		r.Err.Code != MemoryFull || r.Err.MaybeApplied() {
 		t.Errorf("another hold: %+v", r)
 	}

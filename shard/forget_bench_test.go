@@ -20,7 +20,8 @@ func BenchmarkForget(b *testing.B) {
 	}
 	at := w.next(origin + keys)
 	for b.Loop() {
-		if results, puts := Evaluate(w, w.policies, []Request{forgetOf("user:4711@example.com")}, at); results[0].Err != nil || len(puts) != 1 {
+		if results, puts := Evaluate(w, w.policies, []Request{forgetOf("user:4711@example.com")},
+			at); results[0].Err != nil || len(puts) != 1 {
 			b.Fatal(results, puts)
 		}
 	}

@@ -20,7 +20,8 @@ import (
 
 func (b *batch) full() *Error {
 	return &Error{Code: MemoryFull, Message: fmt.Sprintf( // clients know these errors by "until old ones end"
-		"shard %d holds as many records as it may: what would leave one more is refused until old ones end", b.at.Shard)}
+		"shard %d holds as many records as it may: what would leave one more is refused until old ones end",
+		b.at.Shard)}
 }
 
 // growth refuses a request if its answer would make a record grow: a counter that would have more limits or another

@@ -126,7 +126,8 @@ func TestAlternatingTiersAdmitNoMoreThanTheLargest(t *testing.T) {
 	for _, on := range []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive, policy.Restart} {
 		p := onePolicy(limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: hour})
 		ten := uint64(10)
-		p.OnChange, p.Tiers = on, map[string]policy.Tier{"pro": {Limits: map[string]policy.TierLimit{"a": {Quota: &ten}}}, "free": {}}
+		p.OnChange, p.Tiers = on,
+			map[string]policy.Tier{"pro": {Limits: map[string]policy.TierLimit{"a": {Quota: &ten}}}, "free": {}}
 		w := newWorld(t, p)
 		admitted := uint64(0)
 		for i := range 1000 {
@@ -152,8 +153,8 @@ func TestOverridesDoNotBeginAnew(t *testing.T) {
 	w := newWorld(t, p)
 	w.must(origin+1, checkOf("p", "k", 4))
 	put := func(now limit.Time, quota uint64, expires limit.Time) {
-		w.must(now, Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{
-			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}, Expires: expires}}})
+		w.must(now, adjustOf(PutOverride, "p", "k", Adjustment{
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}, Expires: expires}}))
 	}
 	put(origin+2, 20, 0)
 	w.wantUsed(origin+3, "p", "k", 4)
@@ -161,7 +162,7 @@ func TestOverridesDoNotBeginAnew(t *testing.T) {
 	put(origin+5, 30, 0)
 	w.wantUsed(origin+6, "p", "k", 5)
 	w.must(origin+7, checkOf("p", "k", 1))
-	w.must(origin+8, Request{Op: DeleteOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{}})
+	w.must(origin+8, adjustOf(DeleteOverride, "p", "k", Adjustment{}))
 	w.wantUsed(origin+9, "p", "k", 6)
 	put(origin+10, 40, origin+20)
 	w.must(origin+11, checkOf("p", "k", 1))
@@ -208,7 +209,8 @@ func TestADebtOfABucketIsAllCounted(t *testing.T) {
 		if w.must(at-1, checkOf("p", "k", 10)).Allowed || !w.must(at, checkOf("p", "k", 10)).Allowed {
 			t.Errorf("%s: not admitted when it said", name)
 		}
-		r := Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "other", Cost: 1}}, Hold: &HoldTerms{TTL: hour}}
+		r := Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "other", Cost: 1}},
+			Hold: &HoldTerms{TTL: hour}}
 		held := w.must(at+1, r)
 		w.must(at+1, settleOf(r, held, Settlement{Action: ActionCommit, Actual: []uint64{500}, Overage: OverageDebt}))
 		w.wantUsed(at+1, "p", "other", 500)
@@ -275,8 +277,10 @@ func TestAnOverrideForgivesNothing(t *testing.T) {
 			p.OnChange = on
 			w := newWorld(t, p)
 			w.must(origin+1, checkOf("p", "k", 50))
-			put := Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{
-				Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &ten}}, Expires: expires}}}
+			put := Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
+				Adjustment: &Adjustment{
+					Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &ten}},
+						Expires: expires}}}
 			w.must(origin+2, put)
 			count := checkOf("p", "k", 1)
 			count.Op = Count // under the override's numbers
@@ -298,11 +302,14 @@ func TestAMarkOutlivesALoweredRetention(t *testing.T) {
 	w := newWorld(t, p)
 	r := checkOf("p", "k", 5)
 	d := w.must(origin+1, r)
-	w.must(origin+2, Request{Op: SetUsed, Namespace: "default", Entries: r.Entries, Adjustment: &Adjustment{Amount: 10, Actor: "kim"}})
+	w.must(origin+2, Request{Op: SetUsed, Namespace: "default", Entries: r.Entries,
+		Adjustment: &Adjustment{Amount: 10, Actor: "kim"}})
 	metered := revised(p, func(p *policy.Policy) { p.Meter = billed().Meter })
 	w.policies = revised(p, func(p *policy.Policy) { p.Retention, p.Meter = second, billed().Meter })
-	w.must(origin+limit.Time(minute), Request{Op: Count, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
-	w.must(origin+limit.Time(2*minute), Request{Op: Count, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+	w.must(origin+limit.Time(minute), Request{Op: Count, Namespace: "default",
+		Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+	w.must(origin+limit.Time(2*minute), Request{Op: Count, Namespace: "default",
+		Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
 	w.policies = metered
 	w.must(origin+limit.Time(3*minute), settleOf(r, d, Settlement{Action: ActionCancel}))
 	w.wantUsed(origin+limit.Time(3*minute)+1, "p", "k", 12)

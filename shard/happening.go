@@ -33,8 +33,15 @@ func Happenings(before Records, puts []Put, at Stamp) (all []Happening) {
 			//mutant:taken-event-fires-again
 			if e, err := decodeEvent(p.Value); err == nil && e.At == at.Now && e.Kind == EventThreshold {
 				all = append(all, Happening{At: e.At, Namespace: e.Namespace, Policy: e.Policy, Key: e.Key,
-					Fired: &FiredThreshold{Policy: e.Policy, Limit: e.Limit, Key: e.Key, Units: e.Units, Percent: e.Threshold.Percent,
-						Starts: e.Start, Ends: e.End}})
+					Fired: &FiredThreshold{
+						Policy:  e.Policy,
+						Limit:   e.Limit,
+						Key:     e.Key,
+						Units:   e.Units,
+						Percent: e.Threshold.Percent,
+						Starts:  e.Start,
+						Ends:    e.End,
+					}})
 			}
 		case auditRecord:
 			if a, err := decodeAudit(p.Value); err == nil && a.At == at.Now && a.Key != "" {

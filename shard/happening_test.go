@@ -58,7 +58,8 @@ func TestWhatABatchBringsAboutIsToldOnce(t *testing.T) {
 		must(at+1, []Request{settleOf(reserve, w.must(at, reserve), Settlement{Action: ActionFailed})}, want...)
 	}
 	must(origin+1, []Request{checkOf("p", "k", 4), checkOf("p", "l", 4)})
-	must(origin+2, []Request{checkOf("p", "k", 4), checkOf("p", "l", 1)}, "default/p/k a 5 50%", "default/p/k a 7 0%", "default/p/l a 5 50%")
+	must(origin+2, []Request{checkOf("p", "k", 4), checkOf("p", "l", 1)}, "default/p/k a 5 50%", "default/p/k a 7 0%",
+		"default/p/l a 5 50%")
 	must(origin+3, []Request{checkOf("p", "k", 1)})
 	page := w.events(EventsWaiting)
 	places := make([]EventPlace, 0, len(page))
@@ -66,7 +67,8 @@ func TestWhatABatchBringsAboutIsToldOnce(t *testing.T) {
 		places = append(places, page[i].Place())
 	}
 	must(origin+4, []Request{AcknowledgeRequest(3, "billing", places)}) // they become past events
-	must(origin+5, []Request{{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{Actor: "jo"}}},
+	must(origin+5, []Request{{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
+		Adjustment: &Adjustment{Actor: "jo"}}},
 		"default/p/k reset by jo")
 	failed(origin + 100)
 	failed(origin+200, "default/login/eve level 1 for 10 s")

@@ -29,7 +29,8 @@ func (c *counter) expire(now limit.Time) {
 		}
 		if h.lease {
 			c.extras.leasedSum -= h.cost
-			c.spendLease(h.cost, h.expires) //mutant:dead-holder-spent-nothing //mutant:lease-counted-when-noticed //mutant:dead-node-spent-nothing
+			//mutant:dead-holder-spent-nothing //mutant:lease-counted-when-noticed //mutant:dead-node-spent-nothing
+			c.spendLease(h.cost, h.expires)
 			continue
 		}
 		back := h.onExpire == policy.OnExpireCancel
@@ -77,13 +78,16 @@ const wordWithin = limit.Span(100e3)
 // hold ends when home is expected to end it, or soon if that is overdue. A remote hold without an expected end is left
 // out, since nothing happens to it on its own.
 func (c *counter) future(now limit.Time) *counter {
-	f := &counter{key: c.key, policy: c.policy, limits: slices.Clone(c.limits), mark: c.mark, ladderKnown: c.ladderKnown}
+	f := &counter{key: c.key, policy: c.policy, limits: slices.Clone(c.limits), mark: c.mark,
+		ladderKnown: c.ladderKnown}
 	if c.extras == nil {
 		return f
 	}
 	x := *c.extras
 	if slices.ContainsFunc(x.holds, func(h hold) bool { return h.remote }) {
-		x.holds = slices.DeleteFunc(slices.Clone(x.holds), func(h hold) bool { return h.remote && h.expires == limit.MaxTime })
+		x.holds = slices.DeleteFunc(slices.Clone(x.holds), func(h hold) bool {
+			return h.remote && h.expires == limit.MaxTime
+		})
 		for i := range x.holds {
 			if h := &x.holds[i]; h.remote {
 				h.remote = false

@@ -77,7 +77,8 @@ func newSealingSecret(secret *SealingSecret) sealingSecret {
 		panic(err) // as above
 	}
 	head := binary.AppendUvarint([]byte{handleFormat}, uint64(secret.Number))
-	return sealingSecret{number: secret.Number, head: head, aead: aead, nonceKey: derive(secret.Key[:], "stint handle: nonce")}
+	return sealingSecret{number: secret.Number, head: head, aead: aead,
+		nonceKey: derive(secret.Key[:], "stint handle: nonce")}
 }
 
 func derive(key []byte, text string) (derived [sha256.Size]byte) {
@@ -202,10 +203,11 @@ var (
 	// ErrHandle means that a text is not an id of this cluster.
 	ErrHandle = errors.New("is not an id that this cluster has given out: send it back as it was given")
 	// ErrHandleDropped means that the secret that sealed an id was dropped, so the id cannot be read.
-	ErrHandleDropped = errors.New("is sealed with a secret that the cluster has dropped, and can no longer be settled: a hold ends by its " +
-		"on_expire; nothing was counted now")
+	ErrHandleDropped = errors.New("is sealed with a secret that the cluster has dropped, " +
+		"and can no longer be settled: a hold ends by its on_expire; nothing was counted now")
 	// ErrHandleNewer means that an id is sealed with a secret newer than all of the Sealer's.
-	ErrHandleNewer = errors.New("is sealed with a secret that this node does not know yet; nothing was settled; ask again")
+	ErrHandleNewer = errors.New("is sealed with a secret that this node does not know yet; " +
+		"nothing was settled; ask again")
 )
 
 // Open reads an id. It returns the start of a settlement: Op, Namespace and Entries, each with the taken units, and the

@@ -129,10 +129,11 @@ func TestGoldenIDs(t *testing.T) {
 		target        Target
 		entry         Entry
 	}{
-		{"AQFDWcr4QEdOcPyPm0CX7I1li5tuVPLhXVvDoI-KpkUOVzJF9-B6nqSIYAd5pR_TvIsE65I9-VKz9htORE7O2tY5zFnu", "default", hold,
-			Entry{Policy: "login", Key: "user:42", Cost: 2}},
-		{"AQE0sfCC0sc0knzL-asnH1dtOHWOl8HnfOzzOM2EuLVF3uh9uvPx3AEpzjHfAhUTkEKKYQBlnz_M0L6BbHnzqab52C_93vf3W2JaECh47A", "shop", decision,
-			Entry{Policy: "login", Key: "user:42", Tier: "free", Cost: 2, Counted: []LimitPrint{7, 65535}}},
+		{"AQFDWcr4QEdOcPyPm0CX7I1li5tuVPLhXVvDoI-KpkUOVzJF9-B6nqSIYAd5pR_TvIsE65I9-VKz9htORE7O2tY5zFnu",
+			"default", hold, Entry{Policy: "login", Key: "user:42", Cost: 2}},
+		{"AQE0sfCC0sc0knzL-asnH1dtOHWOl8HnfOzzOM2EuLVF3uh9uvPx3AEpzjHfAhUTkEKKYQBlnz_M0L6BbHnzqab52C_93vf3W2JaECh47A",
+			"shop", decision, Entry{Policy: "login", Key: "user:42", Tier: "free", Cost: 2,
+				Counted: []LimitPrint{7, 65535}}},
 	} {
 		want := Request{Op: Settle, Namespace: golden.namespace, Entries: []Entry{golden.entry},
 			Settlement: &Settlement{Target: golden.target}}
@@ -149,7 +150,8 @@ func TestGoldenIDs(t *testing.T) {
 
 // rotated returns the Sealer of a cluster with the secrets 1, 2 and 300.
 func rotated(seals uint32) *Sealer {
-	return NewSealer(seals, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}}, SealingSecret{300, [32]byte{3}})
+	return NewSealer(seals, SealingSecret{1, testSecret}, SealingSecret{2, [32]byte{2}},
+		SealingSecret{300, [32]byte{3}})
 }
 
 // An id says which secret sealed it, and is opened by that one alone, as long as it is there.
@@ -189,7 +191,8 @@ func TestTheNumberInAnIDIsAuthenticated(t *testing.T) {
 		t.Fatalf("%x, %v", raw[:2], err)
 	}
 	rest := string(raw[2:])
-	for _, head := range []string{"\x02", "\x01\x00", "\x01\x01", "\x01\x03", "\x01\x82\x00", "\x01\xff\xff\xff\xff\x1f", "\x02\x02"} {
+	for _, head := range []string{"\x02", "\x01\x00", "\x01\x01", "\x01\x03", "\x01\x82\x00",
+		"\x01\xff\xff\xff\xff\x1f", "\x02\x02"} {
 		if r, err := s.Open(base64.RawURLEncoding.EncodeToString([]byte(head + rest))); !errors.Is(err, ErrHandle) {
 			t.Errorf("with the head %x it is read as %+v, %v", head, r, err)
 		}

@@ -76,11 +76,13 @@ func newHoldGame(t *testing.T, rnd *rand.Rand) *holdGame {
 	}
 	p := &policy.Policy{Name: "p", Retention: gameRetention, OnExpire: policy.OnExpireCancel, Limits: []policy.Limit{
 		l("window", limit.FixedWindow, 20, 10*second), l("ever", limit.Lifetime, 150, 0)}}
-	q := &policy.Policy{Name: "q", Retention: 2 * gameRetention, OnExpire: policy.OnExpireCommit, Limits: []policy.Limit{
-		l("log", limit.SlidingLog, 14, 15*second), l("running", limit.Concurrency, 9, 0)}}
-	return &holdGame{world: newWorld(t, p, q), rnd: rnd, now: origin, rest: map[string]limit.Time{}, limits: []ledgerLimit{
-		{"p", "window", 20, "fixed", 10 * second}, {"p", "ever", 150, "ever", 0},
-		{"q", "log", 14, "log", 15 * second}, {"q", "running", 9, "running", 0}}}
+	q := &policy.Policy{Name: "q", Retention: 2 * gameRetention, OnExpire: policy.OnExpireCommit,
+		Limits: []policy.Limit{
+			l("log", limit.SlidingLog, 14, 15*second), l("running", limit.Concurrency, 9, 0)}}
+	return &holdGame{world: newWorld(t, p, q), rnd: rnd, now: origin, rest: map[string]limit.Time{},
+		limits: []ledgerLimit{
+			{"p", "window", 20, "fixed", 10 * second}, {"p", "ever", 150, "ever", 0},
+			{"q", "log", 14, "log", 15 * second}, {"q", "running", 9, "running", 0}}}
 }
 
 // play plays one batch of one or several requests.
@@ -112,7 +114,8 @@ func (g *holdGame) draw() Request {
 		r.Op = Check
 	case n < 9:
 		r.Op = Reserve
-		r.Hold = &HoldTerms{TTL: limit.Span(1 + g.rnd.Int64N(int64(12*second))), OnExpire: policy.OnExpire(g.rnd.IntN(3))}
+		r.Hold = &HoldTerms{TTL: limit.Span(1 + g.rnd.Int64N(int64(12*second))),
+			OnExpire: policy.OnExpire(g.rnd.IntN(3))}
 	case n < 18 && len(g.deals) > 0:
 		return g.settlement()
 	case n == 18:
@@ -276,8 +279,10 @@ func (g *holdGame) judgeTaking(r *Request, got *Result) string {
 		return ""
 	}
 	at := &got.Decision
-	d := &deal{expires: at.HoldExpires, request: Request{Op: Settle, Namespace: "default", Entries: Taken(r, at), Hold: r.Hold,
-		Settlement: &Settlement{Target: Target{Hold: r.Op == Reserve, Position: at.Position, Index: at.Index, DecidedAt: at.DecidedAt}}}}
+	d := &deal{expires: at.HoldExpires, request: Request{Op: Settle, Namespace: "default", Entries: Taken(r, at),
+		Hold: r.Hold,
+		Settlement: &Settlement{Target: Target{Hold: r.Op == Reserve, Position: at.Position, Index: at.Index,
+			DecidedAt: at.DecidedAt}}}}
 	if r.Hold != nil {
 		d.commit = r.Hold.OnExpire == policy.OnExpireCommit
 		if d.expires != g.now+limit.Time(r.Hold.TTL) {
@@ -287,8 +292,8 @@ func (g *holdGame) judgeTaking(r *Request, got *Result) string {
 	ambiguous := false
 	for _, e := range r.Entries {
 		d.lots = append(d.lots, g.take(e, e.Cost, r.Op == Reserve))
-		// A decision contains only its instant. If the key was put to rest at the same instant, the order is unknown, and
-		// a refund gives nothing back. Such decisions are not settled.
+		// A decision contains only its instant. If the key was put to rest at the same instant, the order is unknown,
+		// and a refund gives nothing back. Such decisions are not settled.
 		ambiguous = ambiguous || r.Op == Check && g.rest[e.Policy+"/"+e.Key] == g.now
 	}
 	if !ambiguous {
@@ -411,15 +416,17 @@ func (g *holdGame) look() {
 		g.Fatal(results[0].Err)
 	}
 	for _, got := range results[0].Decision.Limits {
-		i := slices.IndexFunc(g.limits, func(l ledgerLimit) bool { return l.policy == got.Policy && l.name == got.Limit })
+		i := slices.IndexFunc(g.limits, func(l ledgerLimit) bool {
+			return l.policy == got.Policy && l.name == got.Limit
+		})
 		used, held := g.used(&g.limits[i], got.Key)
 		if got.Used != used || got.Held != held {
-			g.Errorf("at %v %s/%s %s has used %d with %d held, it should be %d with %d", clock(g.now), got.Policy, got.Key,
-				got.Limit, got.Used, got.Held, used, held)
+			g.Errorf("at %v %s/%s %s has used %d with %d held, it should be %d with %d",
+				clock(g.now), got.Policy, got.Key, got.Limit, got.Used, got.Held, used, held)
 		}
 		if got.Used > got.Quota && !g.debts {
-			g.Errorf("at %v %s/%s %s has used %d of %d and nobody made a debt", clock(g.now), got.Policy, got.Key, got.Limit,
-				got.Used, got.Quota)
+			g.Errorf("at %v %s/%s %s has used %d of %d and nobody made a debt",
+				clock(g.now), got.Policy, got.Key, got.Limit, got.Used, got.Quota)
 		}
 	}
 }

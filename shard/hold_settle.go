@@ -174,7 +174,8 @@ func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limi
 	taken := make([]hold, len(cs))
 	for i, ch := range cs {
 		if !s.Target.Hold {
-			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost, uncounted: ch.counter.limits.uncounted(r.Entries[i].Counted)}
+			taken[i] = hold{taken: decidedAt, cost: r.Entries[i].Cost,
+				uncounted: ch.counter.limits.uncounted(r.Entries[i].Counted)}
 			continue
 		}
 		h, found := ch.counter.extras.findHold(name)
@@ -184,7 +185,8 @@ func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limi
 			continue
 		}
 		if !found { //mutant:expired-hold-commits
-			return nil, &Error{Code: HoldEnded, Field: "hold_id", Message: "names a hold that has expired, or never was"}
+			return nil, &Error{Code: HoldEnded, Field: "hold_id",
+				Message: "names a hold that has expired, or never was"}
 		}
 		taken[i] = h
 	}

@@ -70,7 +70,8 @@ func TestAHoldOfSeveralEntriesIsOne(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "ann", Cost: 6}, Entry{Policy: "p", Key: "team", Cost: 8})
 	held := w.must(origin, r)
-	if denied := w.must(origin, reserveOf(Entry{Policy: "p", Key: "ann", Cost: 4}, Entry{Policy: "p", Key: "team", Cost: 3})); denied.Allowed {
+	if denied := w.must(origin, reserveOf(Entry{Policy: "p", Key: "ann", Cost: 4},
+		Entry{Policy: "p", Key: "team", Cost: 3})); denied.Allowed {
 		t.Errorf("there was no room for %+v", denied)
 	}
 	w.wantUsed(origin, "p", "ann", 6)
@@ -87,12 +88,14 @@ func TestRejectIsAllOrNothing(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "ann", Cost: 6}, Entry{Policy: "p", Key: "team", Cost: 8})
 	held := w.must(origin, r)
-	err := w.refused(origin+1, settleOf(r, held, Settlement{Action: ActionCommit, Actual: []uint64{1, 11}, Overage: OverageReject}))
+	err := w.refused(origin+1,
+		settleOf(r, held, Settlement{Action: ActionCommit, Actual: []uint64{1, 11}, Overage: OverageReject}))
 	if err.Code != OverQuota || err.Field != "commit.actual_cost[1]" || err.MaybeApplied() {
 		t.Errorf("refused with %+v", err)
 	}
 	w.wantUsed(origin+1, "p", "ann", 6)
-	w.must(origin+1, settleOf(r, held, Settlement{Action: ActionCommit, Actual: []uint64{1, 10}, Overage: OverageReject}))
+	w.must(origin+1, settleOf(r, held, Settlement{Action: ActionCommit, Actual: []uint64{1, 10},
+		Overage: OverageReject}))
 	w.wantUsed(origin+1, "p", "ann", 1)
 	w.wantUsed(origin+1, "p", "team", 10)
 }
@@ -162,7 +165,8 @@ func TestInlineLimitsAreSettledFromTheirRecord(t *testing.T) {
 	r := reserveOf(Entry{Policy: "label", Key: "k", Cost: 6, Limits: limits})
 	held := w.must(origin, r)
 	sealer := NewSealer(1, SealingSecret{1, testSecret})
-	s, err := sealer.Open(sealer.Seal(Target{Hold: true, Position: held.Position, Index: held.Index, DecidedAt: held.DecidedAt},
+	s, err := sealer.Open(sealer.Seal(Target{Hold: true, Position: held.Position, Index: held.Index,
+		DecidedAt: held.DecidedAt},
 		"default", r.Entries))
 	if err != nil {
 		t.Fatal(err)
@@ -182,10 +186,12 @@ func TestSettlingTwiceInOneBatch(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10)))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 6})
 	held := w.must(origin, r)
-	cancel, commit := settleOf(r, held, Settlement{Action: ActionCancel}), settleOf(r, held, Settlement{Action: ActionCommit})
+	cancel, commit := settleOf(r, held, Settlement{Action: ActionCancel}),
+		settleOf(r, held, Settlement{Action: ActionCommit})
 	results, puts := w.batch(origin+1, cancel, cancel, commit)
-	if results[0].Err != nil || results[0].Decision.Replayed || results[1].Err != nil || !results[1].Decision.Replayed ||
-		results[2].Err == nil || results[2].Err.Code != HoldEnded || results[2].Err.Field != "hold_id" {
+	if results[0].Err != nil || results[0].Decision.Replayed || results[1].Err != nil ||
+		!results[1].Decision.Replayed || results[2].Err == nil || results[2].Err.Code != HoldEnded ||
+		results[2].Err.Field != "hold_id" {
 		t.Errorf("got %+v", results)
 	}
 	if len(puts) != 2 {
@@ -222,7 +228,8 @@ func TestADecisionIsSettledWithinTheShortestRetention(t *testing.T) {
 	short, long := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(10))
 	short.Name, short.Retention, long.Retention = "short", minute, hour
 	w := newWorld(t, short, long)
-	r := Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: "short", Key: "k", Cost: 4}, {Policy: "p", Key: "k", Cost: 4}}}
+	r := Request{Op: Check, Namespace: "default",
+		Entries: []Entry{{Policy: "short", Key: "k", Cost: 4}, {Policy: "p", Key: "k", Cost: 4}}}
 	d := w.must(origin, r)
 	w.must(origin+1, Request{Op: Reset, Namespace: "default", Entries: r.Entries[:1]})
 	w.must(origin+2, checkOf("short", "k", 3))
@@ -230,7 +237,8 @@ func TestADecisionIsSettledWithinTheShortestRetention(t *testing.T) {
 	w.must(origin+4, settleOf(r, again, Settlement{Action: ActionCancel}))
 	w.wantUsed(origin+4, "short", "k", 3)
 	late := origin + limit.Time(minute)
-	if err := w.refused(late, settleOf(r, d, Settlement{Action: ActionCancel})); err.Code != HoldEnded || err.Field != "decision_id" {
+	if err := w.refused(late, settleOf(r, d, Settlement{Action: ActionCancel})); err.Code != HoldEnded ||
+		err.Field != "decision_id" {
 		t.Errorf("refused with %+v", err)
 	}
 	w.must(late-1+3, settleOf(r, again, Settlement{Action: ActionCancel})) // the record of its end lives as long
@@ -255,7 +263,8 @@ func TestAnExtensionWithoutAnIDIsAnotherOneWhenSentAgain(t *testing.T) {
 	}
 	extend.ID = "x"
 	first := w.must(origin+3, extend)
-	if d := w.must(origin+4, extend); !d.Replayed || d.HoldExpires != first.HoldExpires || w.state.Records() != records+1 {
+	if d := w.must(origin+4, extend); !d.Replayed || d.HoldExpires != first.HoldExpires ||
+		w.state.Records() != records+1 {
 		t.Errorf("with an id: %+v, with %d records more", d, w.state.Records()-records)
 	}
 }
@@ -283,8 +292,9 @@ func TestWhatIsWrongWithAReserveOrASettlement(t *testing.T) {
 	operation := settle(Settlement{Action: ActionCancel})
 	operation.Settlement.Target.Operation = "o"
 	for field, bad := range map[string]Request{
-		"ttl":                   {Op: Reserve, Namespace: "default", Entries: r.Entries},
-		"on_expire":             {Op: Reserve, Namespace: "default", Entries: r.Entries, Hold: &HoldTerms{TTL: 1, OnExpire: 3}},
+		"ttl": {Op: Reserve, Namespace: "default", Entries: r.Entries},
+		"on_expire": {Op: Reserve, Namespace: "default", Entries: r.Entries,
+			Hold: &HoldTerms{TTL: 1, OnExpire: 3}},
 		"target":                {Op: Settle, Namespace: "default", Entries: r.Entries},
 		"action":                settle(Settlement{Action: 6}),
 		"commit.overage":        settle(Settlement{Action: ActionCommit, Overage: 3}),
@@ -318,8 +328,8 @@ func TestTheMostHolds(t *testing.T) {
 	c := counter{key: string(appendCounterKey(nil, "default", "p", "k")), policy: inlinePolicy, limits: []counted{
 		{name: "a", limit: lifetimeOf(1 << 40), state: limit.State{A: maxHolds}}}}
 	for i := range maxHolds {
-		c.addHold(hold{name: holdName(Position{Epoch: 1 << 20, Seq: 1 << 27}, uint32(i)), taken: origin, expires: origin + 2 + limit.Time(i),
-			cost: 1, onExpire: policy.OnExpireCancel})
+		c.addHold(hold{name: holdName(Position{Epoch: 1 << 20, Seq: 1 << 27}, uint32(i)), taken: origin,
+			expires: origin + 2 + limit.Time(i), cost: 1, onExpire: policy.OnExpireCancel})
 	}
 	put := c.encode(origin)
 	if len(put.Value) > MaxEntryBytes/2 {
@@ -341,7 +351,7 @@ func TestAdjustmentsDoNotEndHolds(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(100), running))
 	r := reserveOf(Entry{Policy: "p", Key: "k", Cost: 2})
 	held := w.must(origin, r)
-	set := Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: 50}}
+	set := adjustOf(SetUsed, "p", "k", Adjustment{Amount: 50})
 	w.must(origin+1, set)
 	w.wantUsed(origin+1, "p", "k", 50, 2)
 	w.must(origin+2, settleOf(r, held, Settlement{Action: ActionCancel}))
@@ -371,7 +381,8 @@ func TestAHoldSaysThatItSpansSlots(t *testing.T) {
 		for _, key := range keys {
 			record, _ := w.state.Lookup(counterKeyOf("p", key))
 			var c counter
-			if err := c.decode(record.Value, nil); err != nil || len(c.extras.holds) != 1 || c.extras.holds[0].spans != spans {
+			if err := c.decode(record.Value, nil); err != nil || len(c.extras.holds) != 1 ||
+				c.extras.holds[0].spans != spans {
 				t.Errorf("the hold of %v in %s: %+v, %v", keys, key, c.extras, err)
 			}
 		}

@@ -23,8 +23,10 @@ func TestWhatIsHeldIsTheSumOfWhatIsOpen(t *testing.T) {
 			c.expire(now)
 			switch n := rnd.IntN(10); {
 			case n < 6 || len(names) == 0:
-				h := hold{name: holdName(Position{}, uint32(len(names))), taken: now, expires: now + 1 + limit.Time(rnd.IntN(300)),
-					cost: 1 + rnd.Uint64N(3), onExpire: policy.OnExpire(1 + rnd.IntN(2)), fresh: rnd.IntN(2) == 0, remote: rnd.IntN(9) == 0}
+				h := hold{name: holdName(Position{}, uint32(len(names))), taken: now,
+					expires: now + 1 + limit.Time(rnd.IntN(300)), cost: 1 + rnd.Uint64N(3),
+					onExpire: policy.OnExpire(1 + rnd.IntN(2)), fresh: rnd.IntN(2) == 0,
+					remote: rnd.IntN(9) == 0}
 				for i := range c.limits {
 					if rnd.IntN(5) == 0 {
 						h.uncounted = append(h.uncounted, c.limits[i].name)

@@ -11,15 +11,16 @@ import (
 
 // A lease is a hold of one holder under one key that the holder spends in memory. If it is not returned, it has been
 // spent (L2, X17). The state of no limit contains it while it is open: each limit answers as if its quota were less by
-// what is leased (limit.Limit.Without). What was spent is added to the states at the instant at which the lease ends. So
+// what is leased (limit.Limit.Without). What was spent is added to the states at the instant at which the lease ends.
+// So
 //
 //   - what a lease holds counts as used in whatever state its key has, also after a reset, under an override or under a
 //     new revision, and its spending is in the state that stands at its end;
 //   - a unit that was spent at some instant is part of every window, log and bucket from before that instant on, and
 //     counts for at least as long as it would if it had been counted then.
 
-// LeaseTerms are the parameters of a Lease: what a holder asks for, and what it returns. Both are done in this order, so
-// one request renews a lease.
+// LeaseTerms are the parameters of a Lease: what a holder asks for, and what it returns. Both are done in this order,
+// so one request renews a lease.
 type LeaseTerms struct {
 	// Holder names one life of a holder: a process that starts again has another name.
 	Holder string
@@ -128,7 +129,8 @@ func (e *evaluation) lease(r *Request, d Decision) Result {
 }
 
 // endLease ends a lease that is returned: it has spent so many units until now. One that has ended, or never was, is no
-// error: all of it is spent, or none of it was taken. Others of the key are written with the present numbers of its limits.
+// error: all of it is spent, or none of it was taken. Others of the key are written with the present numbers of its
+// limits.
 func (e *evaluation) endLease(c *counter, name string, spent uint64) {
 	if c.extras.leased() == 0 {
 		return
@@ -139,8 +141,8 @@ func (e *evaluation) endLease(c *counter, name string, spent uint64) {
 	e.touch(c)
 }
 
-// grant opens a lease, if there is enough left. A second copy of a request is granted nothing: its holder returns what it
-// does not know to have.
+// grant opens a lease, if there is enough left. A second copy of a request is granted nothing: its holder returns what
+// it does not know to have.
 func (e *evaluation) grant(ch *charge, t *LeaseTerms) Leased {
 	c, name, now := ch.counter, leaseName(t.Holder, t.Number), e.at.Now
 	_, copied := c.extras.findHold(name)
@@ -155,12 +157,19 @@ func (e *evaluation) grant(ch *charge, t *LeaseTerms) Leased {
 	for j := range ch.limits {
 		ch.crossLeased(j, units, now)
 	}
-	e.openLease(c, ch.limits, hold{name: name, expires: ends, taken: now, cost: units, onExpire: policy.OnExpireCommit, lease: true})
+	e.openLease(c, ch.limits, hold{
+		name:     name,
+		expires:  ends,
+		taken:    now,
+		cost:     units,
+		onExpire: policy.OnExpireCommit,
+		lease:    true,
+	})
 	return Leased{Units: units, Ends: ends}
 }
 
-// leasable returns how many of the asked units a lease gets: no more than the policy's share of what each limit has left
-// besides what leases hold of it. A tier that lifts the limits leases nothing.
+// leasable returns how many of the asked units a lease gets: no more than the policy's share of what each limit has
+// left besides what leases hold of it. A tier that lifts the limits leases nothing.
 func (ch *charge) leasable(asked uint64, now limit.Time) uint64 {
 	left, terms := uint64(limit.MaxCost), ch.policy.Lease
 	for j := range ch.limits {
@@ -186,8 +195,8 @@ func (ch *charge) leaseEnds(now limit.Time) limit.Time {
 	return ends
 }
 
-// openLease puts a lease into the counter. As long as one is open the record has each limit, with the numbers under which
-// it is to count what is spent.
+// openLease puts a lease into the counter. As long as one is open the record has each limit, with the numbers under
+// which it is to count what is spent.
 func (e *evaluation) openLease(c *counter, limits []policy.Limit, h hold) {
 	for i := range limits {
 		c.set(i, &limits[i], c.at(i, &limits[i], e.at.Now), e.at.Now)
@@ -238,7 +247,8 @@ func (b leasedKeys) adopt(before *policy.Set, known, changes []renumbered) {
 // counterOf returns the counter of a record if it has leases, and is of one of the policies, or of any if these are
 // nil.
 func (b leasedKeys) counterOf(key []byte, r Record, policies map[string]bool) *counter {
-	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= b.at.Now || len(r.Value) == 0 || r.Value[0]&counterExtra == 0 {
+	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= b.at.Now || len(r.Value) == 0 ||
+		r.Value[0]&counterExtra == 0 {
 		return nil
 	}
 	if _, name, _, ok := readKeyOf(key); !ok || policies != nil && !policies[string(name)] {

@@ -43,7 +43,8 @@ func eachLeasable(t *testing.T, test func(t *testing.T, w *world, l limit.Limit)
 }
 
 func leaseOf(key string, terms LeaseTerms) Request {
-	return Request{Op: Lease, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key}}, System: &SystemTerms{Lease: &terms}}
+	return Request{Op: Lease, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key}},
+		System: &SystemTerms{Lease: &terms}}
 }
 
 // lease asks for a lease of a holder.
@@ -65,7 +66,8 @@ func (w *world) room(now limit.Time, want uint64) {
 		peek := checkOf("p", "k", max(1, cost))
 		peek.Op = Peek
 		if d := w.must(now, peek); d.Allowed != (cost == want && cost > 0) {
-			w.Fatalf("at %d: a check of %d is %v, there must be room for %d: %+v", now-origin, cost, d.Allowed, want, d.Limits)
+			w.Fatalf("at %d: a check of %d is %v, there must be room for %d: %+v",
+				now-origin, cost, d.Allowed, want, d.Limits)
 		}
 	}
 }
@@ -85,7 +87,8 @@ func TestWhatIsLeasedIsNotLeft(t *testing.T) {
 		passes := origin + limit.Time(denied.RetryAfter)
 		peek := checkOf("p", "k", 60)
 		peek.Op = Peek
-		if early, then := w.must(passes-1, peek), w.must(passes, peek); denied.Allowed || early.Allowed || !then.Allowed {
+		if early, then := w.must(passes-1, peek), w.must(passes, peek); denied.Allowed || early.Allowed ||
+			!then.Allowed {
 			t.Errorf("after %d us, %+v, it is %+v", denied.RetryAfter, early, then)
 		}
 	})
@@ -112,7 +115,8 @@ func TestLeasesTakeTheShareOfWhatIsLeft(t *testing.T) {
 func TestADeadHolderHasSpentItsLease(t *testing.T) {
 	ends := origin + limit.Time(2*second)
 	counts := map[string]limit.Time{ // until when all of it counts
-		"fixed": origin + limit.Time(minute), "first hit": ends + limit.Time(minute), "sliding": origin + limit.Time(minute),
+		"fixed": origin + limit.Time(minute), "first hit": ends + limit.Time(minute),
+		"sliding": origin + limit.Time(minute),
 		"buckets": ends + limit.Time(minute), "log": ends + limit.Time(minute), "tokens": ends + limit.Time(second/10),
 		"gcra": ends + limit.Time(second/10), "calendar": origin + limit.Time(hour)}
 	for name, l := range leasable {
@@ -122,7 +126,8 @@ func TestADeadHolderHasSpentItsLease(t *testing.T) {
 		w = newWorld(t, leasing(l))
 		w.lease(origin, "a", 40)
 		w.room(counts[name]-1, 60) // nobody has asked in between
-		if more := w.usedOf(counts[name], "p", "k")[0]; more != 0 && name != "sliding" && name != "tokens" && name != "gcra" {
+		if more := w.usedOf(counts[name], "p", "k")[0]; more != 0 && name != "sliding" && name != "tokens" &&
+			name != "gcra" {
 			t.Errorf("%s: %d units count until later", name, more)
 		}
 		w = newWorld(t, leasing(l))
@@ -152,7 +157,8 @@ func TestAReturnedLeaseGivesBackWhatWasNotSpent(t *testing.T) {
 			t.Errorf("then %+v", got)
 		}
 		d := w.must(at, leaseOf("k", LeaseTerms{Holder: "a", Number: 2, Units: 3, Returned: 1}))
-		if again := w.must(at, leaseOf("k", LeaseTerms{Holder: "a", Number: 2, Units: 3})); d.System.Lease.Units != 3 || again.System.Lease.Units != 0 {
+		if again := w.must(at, leaseOf("k", LeaseTerms{Holder: "a", Number: 2, Units: 3})); d.System.Lease.Units != 3 ||
+			again.System.Lease.Units != 0 {
 			t.Errorf("renewed: %+v, and a copy gets %+v", d.System.Lease, again.System.Lease)
 		}
 	})
@@ -184,11 +190,13 @@ func TestALeaseOutlivesWhatChangesItsKey(t *testing.T) {
 			w.must(origin+2, Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
 		},
 		"set": func(w *world) {
-			w.must(origin+2, Request{Op: SetUsed, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{}})
+			w.must(origin+2, Request{Op: SetUsed, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
+				Adjustment: &Adjustment{}})
 		},
 		"override": func(w *world) {
 			w.must(origin+2, Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
-				Adjustment: &Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}})
+				Adjustment: &Adjustment{
+					Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}})
 		},
 		"forget": func(w *world) {
 			if f := w.forget(origin+2, "k"); f.Open != 0 || f.Counters != 1 || f.Holds != 0 {
@@ -222,8 +230,8 @@ func TestALeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 	brief := limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}
 	for name, l := range leasable {
 		for _, asked := range []limit.Time{origin + 6, ends + 1, ends + limit.Time(21*second)} {
-			for what, revisions := range map[string][][]limit.Limit{"a limit is added": {{brief, l}}, "the limit is changed": {{l}},
-				"one is added and changed": {{brief, brief}, {brief, l}}} {
+			for what, revisions := range map[string][][]limit.Limit{"a limit is added": {{brief, l}},
+				"the limit is changed": {{l}}, "one is added and changed": {{brief, brief}, {brief, l}}} {
 				w := newWorld(t, leasing(brief))
 				o := &owner{world: w, overlay: map[string]Record{}}
 				o.adopt(origin, w.policies)
@@ -235,7 +243,8 @@ func TestALeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 					o.installOldest()
 				}
 				used := w.usedOf(asked, "p", "k")
-				if want := map[bool]uint64{true: 40}[asked <= ends+1 || name != "tokens" && name != "gcra"]; used[len(used)-1] != want {
+				if want := map[bool]uint64{true: 40}[asked <= ends+1 ||
+					name != "tokens" && name != "gcra"]; used[len(used)-1] != want {
 					t.Errorf("%s, %s: asked at %d, %d are used", name, what, asked-origin, used)
 				}
 			}
@@ -305,8 +314,10 @@ func TestALeaseIsCountedAtTheRateOfItsTime(t *testing.T) {
 			if name == "gcra" {
 				numbers = policy.TierLimit{Rate: &c.rate}
 			}
-			w.must(origin, Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{
-				Override: &policy.Override{Expires: origin + limit.Time(c.until), Limits: map[string]policy.TierLimit{"a": numbers}}}})
+			w.must(origin, Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
+				Adjustment: &Adjustment{
+					Override: &policy.Override{Expires: origin + limit.Time(c.until),
+						Limits: map[string]policy.TierLimit{"a": numbers}}}})
 			w.lease(origin, "a", 40)
 			if used := w.usedOf(origin+limit.Time(10*second), "p", "k")[0]; used != c.want {
 				t.Errorf("%s: %d are used of %+v", name, used, c)
@@ -371,7 +382,8 @@ func TestALeaseOfTheBackupRefillsNothing(t *testing.T) {
 		w := newWorld(t, leasing(leasable[name]))
 		w.must(origin, checkOf("p", "k", 90))
 		w.lease(origin, "a", 1)
-		debt := Request{Op: AddUsed, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{Amount: 10_000}}
+		debt := Request{Op: AddUsed, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
+			Adjustment: &Adjustment{Amount: 10_000}}
 		w.must(origin, debt)
 		w.goBack(w.backup(), at)
 		w.wantUsed(at+limit.Time(second), "p", "k", 10_091-610)
@@ -382,20 +394,23 @@ func TestALeaseOfTheBackupRefillsNothing(t *testing.T) {
 func TestAChangeSaysUntilWhenLeasesLast(t *testing.T) {
 	quota := uint64(7)
 	ends := origin + limit.Time(2*second)
-	for op, a := range map[Op]*Adjustment{Get: nil, Reset: nil, SetUsed: {}, AddUsed: {Amount: 1}, Block: {Until: origin + limit.Time(minute)},
-		Unblock: {}, PutOverride: {Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}} {
+	for op, a := range map[Op]*Adjustment{Get: nil, Reset: nil, SetUsed: {}, AddUsed: {Amount: 1},
+		Block: {Until: origin + limit.Time(minute)}, Unblock: {},
+		PutOverride: {Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}} {
 		w := newWorld(t, leasing(leasable["log"]))
 		ask := Request{Op: op, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: a}
 		if d := w.must(origin, ask); d.System != nil {
 			t.Errorf("%d, before: %+v", op, d.System)
 		}
 		w.must(origin, Request{Op: Unblock, Namespace: "default", Entries: ask.Entries, Adjustment: &Adjustment{}})
-		w.must(origin, Request{Op: DeleteOverride, Namespace: "default", Entries: ask.Entries, Adjustment: &Adjustment{}})
+		w.must(origin, Request{Op: DeleteOverride, Namespace: "default", Entries: ask.Entries,
+			Adjustment: &Adjustment{}})
 		w.must(origin, leaseOf("k", LeaseTerms{Holder: "b", Number: 1, Units: 2}))
 		units := uint64(2)
 		w.must(origin+1, leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 3}))
 		units += 3
-		if d := w.must(origin+2, ask); d.System == nil || d.System.Lease == nil || *d.System.Lease != (Leased{units, ends + 1}) {
+		if d := w.must(origin+2, ask); d.System == nil || d.System.Lease == nil ||
+			*d.System.Lease != (Leased{units, ends + 1}) {
 			t.Errorf("%d: %+v", op, d.System)
 		}
 		w.returned(origin+3, "a", 0)
@@ -424,7 +439,8 @@ func TestALeaseThatMakesNoSenseIsRefused(t *testing.T) {
 	inline.Entries[0].Limits = p.Limits
 	for field, r := range map[string]Request{"system": {Op: Lease, Namespace: "default", Entries: of("p").Entries},
 		"holder": ask(LeaseTerms{Number: 1, Units: 1}), "units": ask(LeaseTerms{Holder: "a", Number: 1}),
-		"number": ask(LeaseTerms{Holder: "a"}), "entries[0].policy": of("q"), "idempotency_id": named, "entries": inline} {
+		"number": ask(LeaseTerms{Holder: "a"}), "entries[0].policy": of("q"), "idempotency_id": named,
+		"entries": inline} {
 		if err := w.refused(origin, r); err.Code != Invalid || err.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

@@ -11,9 +11,9 @@ import (
 )
 
 // TestNothingSpentInRealTimeExceedsALimit plays holders that spend their leases in real time, return them, lose answers
-// and die, beside checks that take all that is left, resets, overrides, revisions and a key that is forgotten. The shard's
-// clock runs fast and jumps as at a failover, the holders' clocks run slow. A judge that knows neither states nor leases
-// places each unit at the shard time of the real instant at which it was spent.
+// and die, beside checks that take all that is left, resets, overrides, revisions and a key that is forgotten. The
+// shard's clock runs fast and jumps as at a failover, the holders' clocks run slow. A judge that knows neither states
+// nor leases places each unit at the shard time of the real instant at which it was spent.
 func TestNothingSpentInRealTimeExceedsALimit(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -30,8 +30,8 @@ func TestNothingSpentInRealTimeExceedsALimit(t *testing.T) {
 		}
 	}
 	t.Logf("met %v", met)
-	for _, what := range []string{"granted", "nothing granted", "spent", "returned", "died", "unknown", "admitted", "near full", "reset",
-		"override", "revision", "forget", "jump"} {
+	for _, what := range []string{"granted", "nothing granted", "spent", "returned", "died", "unknown", "admitted",
+		"near full", "reset", "override", "revision", "forget", "jump"} {
 		if met[what] == 0 {
 			t.Errorf("no game met this: %s", what)
 		}
@@ -75,7 +75,8 @@ func newLeaseGame(t *testing.T, rnd *rand.Rand) *leaseGame {
 			p.Limits[0].Quota += 10
 			p.Limits[0].Initial += min(p.Limits[0].Initial, 10)
 		}
-		p.Lease = &policy.Lease{Units: uint64(1 + rnd.IntN(40)), For: second * limit.Span(1+rnd.IntN(2)), Share: policy.Percent(1 + rnd.IntN(100))}
+		p.Lease = &policy.Lease{Units: uint64(1 + rnd.IntN(40)), For: second * limit.Span(1+rnd.IntN(2)),
+			Share: policy.Percent(1 + rnd.IntN(100))}
 		p.OnChange = policy.OnChange(rnd.IntN(4))
 		g.sets[i] = []*policy.Policy{p}
 	}
@@ -88,8 +89,8 @@ func newLeaseGame(t *testing.T, rnd *rand.Rand) *leaseGame {
 
 func (g *leaseGame) limit() limit.Limit {
 	l := limit.Limit{Quota: uint64(1 + g.rnd.IntN(60)), Period: second * limit.Span(20+g.rnd.IntN(20))}
-	l.Algorithm = []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.SlidingWindow, limit.SlidingBuckets,
-		limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Calendar}[g.rnd.IntN(8)]
+	l.Algorithm = []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.SlidingWindow,
+		limit.SlidingBuckets, limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Calendar}[g.rnd.IntN(8)]
 	switch l.Algorithm {
 	case limit.SlidingBuckets:
 		l.Bucket = l.Period / 20
@@ -115,7 +116,8 @@ func (g *leaseGame) moveTo(real limit.Time) {
 }
 
 func (g *leaseGame) play() (problem string) {
-	to := g.real + limit.Time(g.rnd.Int64N(int64([]limit.Span{1, 100 * millisecond, 500 * millisecond, 8 * second}[g.rnd.IntN(4)])))
+	spans := []limit.Span{1, 100 * millisecond, 500 * millisecond, 8 * second}
+	to := g.real + limit.Time(g.rnd.Int64N(int64(spans[g.rnd.IntN(4)])))
 	if g.rnd.IntN(3) == 0 {
 		to = g.edge()
 	}
@@ -211,11 +213,13 @@ func (g *leaseGame) act() string {
 		quota := uint64(1 + g.rnd.IntN(60))
 		g.met["override"]++
 		g.tellf("override %d", quota)
-		one.Op, one.Adjustment = PutOverride, &Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}
+		one.Op, one.Adjustment = PutOverride,
+			&Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}
 		if g.rnd.IntN(2) == 0 {
 			one.Adjustment.Override.Expires = g.shown + 1 + limit.Time(g.rnd.Int64N(int64(3*second)))
 		}
-		if l := g.policy().Limits[0]; l.Initial != l.Quota && l.Algorithm == limit.TokenBucket || g.policy().OnChange == policy.Proportional {
+		if l := g.policy().Limits[0]; l.Initial != l.Quota && l.Algorithm == limit.TokenBucket ||
+			g.policy().OnChange == policy.Proportional {
 			return "" // a bucket cannot have less room than it begins with; and the judge does not scale
 		}
 		g.send(one)

@@ -34,8 +34,10 @@ func listedBy(t *testing.T, w *world, q Listing) (keys []string) {
 func TestAListingHasTheKeysThatCount(t *testing.T) {
 	w := newWorld(t, onePolicy(limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 9, Period: minute}))
 	quota := uint64(3)
-	override := Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "user:2", Cost: 1}}, Adjustment: &Adjustment{
-		Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}, Expires: origin + limit.Time(hour)}, Actor: "jo"}}
+	override := Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "user:2", Cost: 1}},
+		Adjustment: &Adjustment{
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}},
+				Expires: origin + limit.Time(hour)}, Actor: "jo"}}
 	inline := checkOf("mine", "user:1", 1)
 	inline.Entries[0].Limits = []policy.Limit{{Name: "i", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}}
 	elsewhere := checkOf("p", "user:1", 1)

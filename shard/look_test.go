@@ -11,8 +11,10 @@ import (
 // record of its key, and gives nothing back.
 func TestALookBesideATake(t *testing.T) {
 	w := newWorld(t,
-		&policy.Policy{Name: "p", Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 3}}}},
-		&policy.Policy{Name: "q", Limits: []policy.Limit{{Name: "b", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}})
+		&policy.Policy{Name: "p",
+			Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 3}}}},
+		&policy.Policy{Name: "q",
+			Limits: []policy.Limit{{Name: "b", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}})
 	ask := func(number limit.Time) Decision {
 		r := checkOf("p", "k", 1)
 		r.Entries = append(r.Entries, Entry{Policy: "q", Key: "looked at"})

@@ -11,7 +11,8 @@ import (
 
 // monthly is a meter of months that keeps so many.
 func monthly(retain uint64) *policy.Meter {
-	return &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, Zone: zones[0]}, Retain: retain, Grace: 15 * minute}
+	return &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, Zone: zones[0]},
+		Retain: retain, Grace: 15 * minute}
 }
 
 // BenchmarkMeters measures a decision with a meter, and with one and thresholds that it does not cross, beside one
@@ -25,7 +26,9 @@ func BenchmarkMeters(b *testing.B) {
 	}{{"off", onePolicy(windowLimit)}, {"meter", metered}, {"meter-and-thresholds", billed}} {
 		for _, keys := range []int{100, 100_000} {
 			for _, size := range []int{1, 256} {
-				b.Run(fmt.Sprintf("%s/keys=%d/batch=%d", c.name, keys, size), func(b *testing.B) { benchBatch(b, c.policy, keys, size, never) })
+				b.Run(fmt.Sprintf("%s/keys=%d/batch=%d", c.name, keys, size), func(b *testing.B) {
+					benchBatch(b, c.policy, keys, size, never)
+				})
 			}
 		}
 	}
@@ -50,7 +53,8 @@ func BenchmarkHeapOfMeters(b *testing.B) {
 				s := NewState(3)
 				packed := 0
 				for i := range keys {
-					c := counter{key: keyOfBytes24(i), policy: p, limits: []counted{{name: "minute", limit: windowLimit}}}
+					c := counter{key: keyOfBytes24(i), policy: p,
+						limits: []counted{{name: "minute", limit: windowLimit}}}
 					now := origin
 					for m := range months + 1 { // the last one is open
 						now = origin + limit.Time(m)*amonth + limit.Time(i)

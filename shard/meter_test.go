@@ -18,7 +18,8 @@ import (
 // billed returns a policy with a meter of hours, which keeps two, final after a minute.
 func billed(limits ...limit.Limit) *policy.Policy {
 	p := onePolicy(limits...)
-	p.Meter = &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Hour, Every: 1, Zone: zones[0]}, Retain: 2, Grace: minute}
+	p.Meter = &policy.Meter{Name: "calls", Cycle: &limit.Cycle{Unit: limit.Hour, Every: 1, Zone: zones[0]}, Retain: 2,
+		Grace: minute}
 	return p
 }
 
@@ -71,9 +72,9 @@ func TestABillIsWhatWasAdmittedLessWhatWasGivenBack(t *testing.T) {
 	w.wantBills(origin+1, "ann", [3]uint64{0, 7, 0})
 	w.must(origin+2, settleOf(checkOf("p", "ann", 7), d, Settlement{Action: ActionCommit, Actual: []uint64{5}}))
 	w.wantBills(origin+2, "ann", [3]uint64{0, 5, 0})
-	w.must(origin+3, Request{Op: Reset, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "ann"}}, Adjustment: &Adjustment{}})
-	w.must(origin+4, Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "ann"}}, Adjustment: &Adjustment{Amount: 2}})
-	w.must(origin+5, Request{Op: AddUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "ann"}}, Adjustment: &Adjustment{Amount: 3}})
+	w.must(origin+3, adjustOf(Reset, "p", "ann", Adjustment{}))
+	w.must(origin+4, adjustOf(SetUsed, "p", "ann", Adjustment{Amount: 2}))
+	w.must(origin+5, adjustOf(AddUsed, "p", "ann", Adjustment{Amount: 3}))
 	w.wantBills(origin+5, "ann", [3]uint64{0, 5, 0})
 	w.must(origin+6, Request{Op: Count, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "ann", Cost: 20}}})
 	w.wantBills(origin+6, "ann", [3]uint64{0, 25, 0})
@@ -109,7 +110,8 @@ func TestAHoldIsBilledWhereItWasTaken(t *testing.T) {
 	late := origin + 3*anHour - 1 // the keys are untouched since
 	w.wantBills(late, "before", [3]uint64{0, 0, 0})
 	w.wantBills(late, "after", [3]uint64{0, 8, 0}, [3]uint64{1, 0, 8})
-	w.must(origin+anHour+1, settleOf(over, overHold, Settlement{Action: ActionCommit, Actual: []uint64{11}, Overage: OverageDebt}))
+	w.must(origin+anHour+1, settleOf(over, overHold,
+		Settlement{Action: ActionCommit, Actual: []uint64{11}, Overage: OverageDebt}))
 	w.wantBills(late, "over", [3]uint64{0, 8, 0}, [3]uint64{1, 3, 0})
 	w.must(late-1, checkOf("p", "after", 1))
 	w.wantBills(late, "after", [3]uint64{0, 8, 0}, [3]uint64{1, 0, 8}, [3]uint64{2, 1, 0})
@@ -164,14 +166,17 @@ func TestTheSelectionOfUsage(t *testing.T) {
 	both(origin+23*anHour, "p", 1)
 	both(origin+24*anHour, "p", 2)
 	both(origin+24*anHour+1, "q", 3)
-	w.must(origin+24*anHour+2, Request{Op: Check, Namespace: "other", Entries: []Entry{{Policy: "p", Key: "ann", Cost: 9}}})
+	w.must(origin+24*anHour+2, Request{Op: Check, Namespace: "other",
+		Entries: []Entry{{Policy: "p", Key: "ann", Cost: 9}}})
 	at := origin + 24*anHour + 5
-	for want, query := range map[int]UsageQuery{6: {}, 3: {Key: "ann"}, 1: {Key: "ann", Policy: "q"}, 2: {Starts: "2026-01-05"}, 0: {Starts: "2025"}} {
+	for want, query := range map[int]UsageQuery{6: {}, 3: {Key: "ann"}, 1: {Key: "ann", Policy: "q"},
+		2: {Starts: "2026-01-05"}, 0: {Starts: "2025"}} {
 		if got := w.bills(at, query); len(got) != want {
 			t.Errorf("%+v selects %+v", query, got)
 		}
 	}
-	if got := w.bills(at, UsageQuery{Starts: "2026-01-06", Policy: "p"}); len(got) != 2 || got[0].Units != 2 || got[0].Final != got[0].End+limit.Time(minute) {
+	if got := w.bills(at, UsageQuery{Starts: "2026-01-06", Policy: "p"}); len(got) != 2 || got[0].Units != 2 ||
+		got[0].Final != got[0].End+limit.Time(minute) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -184,7 +189,8 @@ func TestTheBillsOfOneKeyAreOnePage(t *testing.T) {
 		at++
 		w.must(at, checkOf("p", strconv.Itoa(i), 1))
 	}
-	for query, pages := range map[UsageQuery]int{{Policy: "p", Key: "7"}: 1, {Policy: "p", Key: "nobody"}: 1, {Key: "7"}: 3} {
+	for query, pages := range map[UsageQuery]int{{Policy: "p", Key: "7"}: 1, {Policy: "p", Key: "nobody"}: 1,
+		{Key: "7"}: 3} {
 		got := 1
 		for q := query; ; got++ {
 			at++
@@ -220,12 +226,14 @@ func TestARecordThatCannotBeReadIsMissingInNoList(t *testing.T) {
 	w.state.table = table.New(keyLayout{}, w.state.shares.count)
 	// like a record with a flipped bit in its length
 	w.state.table.Put("", Record{Value: []byte{1}, ForgetAt: limit.Forever})
-	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{})}, w.next(origin+1))
+	results, _ := Evaluate(w, w.policies, []Request{UsageRequest("default", w.state.id, UsageQuery{})},
+		w.next(origin+1))
 	if err := results[0].Err; err == nil || err.Code != Unreadable {
 		t.Errorf("a list without it: %v", err)
 	}
 	forget := Request{Op: Forget, Namespace: "default", Entries: []Entry{{Key: "bob"}}, Adjustment: &Adjustment{}}
-	if results, _ := Evaluate(w, w.policies, []Request{forget}, w.next(origin+1)); results[0].Err != nil && results[0].Err.Code == Fault {
+	if results, _ := Evaluate(w, w.policies, []Request{forget}, w.next(origin+1)); results[0].Err != nil &&
+		results[0].Err.Code == Fault {
 		t.Errorf("to forget another key: %v", results[0].Err)
 	}
 }
@@ -262,7 +270,8 @@ func TestAMeterComesAndGoes(t *testing.T) {
 	use(renamed)
 	w.must(origin+10, checkOf("p", "ann", 2))
 	got := w.bills(origin+10, UsageQuery{})
-	if len(got) != 2 || got[0].Meter != "calls" || got[0].Units != 9 || got[1].Meter != "requests" || got[1].Units != 2 {
+	if len(got) != 2 || got[0].Meter != "calls" || got[0].Units != 9 || got[1].Meter != "requests" ||
+		got[1].Units != 2 {
 		t.Errorf("after the meter was renamed: %+v", got)
 	}
 }
@@ -277,7 +286,8 @@ func TestACalendarThatChangesOverlapsNothing(t *testing.T) {
 	w.must(origin+1, checkOf("p", "ann", 2))
 	w.must(origin+anHour, checkOf("p", "ann", 4))
 	got := w.bills(origin+anHour, UsageQuery{})
-	if len(got) != 2 || got[0].Units != 3 || got[1].Start != got[0].End || got[1].End != origin+limit.Time(day) || got[1].Units != 4 {
+	if len(got) != 2 || got[0].Units != 3 || got[1].Start != got[0].End || got[1].End != origin+limit.Time(day) ||
+		got[1].Units != 4 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -404,15 +414,16 @@ func ofOneHash(prefix string, n int) (keys []string) {
 
 // manyMeters is a counter with every part of a meter in its record.
 func manyMeters() *counter {
-	return &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}, ladderKnown: true, meters: []meter{
-		{name: "calls", since: origin + 5, periods: []period{
-			{start: origin, end: origin + anHour, grace: minute, keep: 2 * hour, units: 300, revised: origin + 9},
-			{start: origin + 3*anHour, end: origin + 4*anHour, grace: 2 * minute, keep: 3 * hour, units: 1 << 40, credits: 7, revised: origin + 4*anHour, recovered: true,
-				zone: -300},
-		}},
-		{name: "old", pauses: []pause{{origin + 1, origin + 2}, {origin + 3, limit.Forever}}, periods: []period{
-			{start: origin, end: origin + limit.Time(day), grace: minute, keep: 2 * day, revised: origin}}},
-	}}
+	return &counter{key: "k", limits: countedLimits{{name: "a", limit: windowLimit, since: origin}}, ladderKnown: true,
+		meters: []meter{
+			{name: "calls", since: origin + 5, periods: []period{
+				{start: origin, end: origin + anHour, grace: minute, keep: 2 * hour, units: 300, revised: origin + 9},
+				{start: origin + 3*anHour, end: origin + 4*anHour, grace: 2 * minute, keep: 3 * hour, units: 1 << 40,
+					credits: 7, revised: origin + 4*anHour, recovered: true, zone: -300},
+			}},
+			{name: "old", pauses: []pause{{origin + 1, origin + 2}, {origin + 3, limit.Forever}}, periods: []period{
+				{start: origin, end: origin + limit.Time(day), grace: minute, keep: 2 * day, revised: origin}}},
+		}}
 }
 
 // These bytes are stored in users' logs and snapshots, and pages are sent between nodes.
@@ -420,12 +431,16 @@ func TestGoldenBytesOfMeters(t *testing.T) {
 	c := manyMeters()
 	value := c.encode(origin + 6).Value
 	page := UsagePage{Next: UsagePlace{1 << 63, "\x01"}, Through: origin, Periods: []Usage{
-		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin, End: origin + anHour, Final: origin + anHour + limit.Time(minute),
-			Units: 300, Credits: 7, Revision: uint64(origin), Recovered: true},
-		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour, Final: origin + 2*anHour, Revision: 1}},
+		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin, End: origin + anHour,
+			Final: origin + anHour + limit.Time(minute), Units: 300, Credits: 7, Revision: uint64(origin),
+			Recovered: true},
+		{Namespace: "default", Policy: "p", Meter: "calls", Key: "ann", Start: origin + anHour, End: origin + 2*anHour,
+			Final: origin + 2*anHour, Revision: 1}},
 		Unreadable: []Usage{{Namespace: "default", Policy: "p", Key: "bad"}}}
-	query := UsageRequest("default", 3, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01", From: UsagePlace{300, ""}})
-	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n", value, resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Usage: &page}}}), requestMessage(&query)))
+	query := UsageRequest("default", 3, UsageQuery{Policy: "p", Key: "ann", Starts: "2026-01",
+		From: UsagePlace{300, ""}})
+	golden(t, "testdata/meter.golden", fmt.Sprintf("counter\n  %x\npage\n  %x\nquery\n  %x\n",
+		value, resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Usage: &page}}}), requestMessage(&query)))
 
 	var back counter
 	if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.meters, c.meters) {
@@ -456,7 +471,8 @@ func TestAPeriodKeepsItsZone(t *testing.T) {
 	for _, then := range names {
 		for _, now := range append(names, "") {
 			p := billed(lifetimeOf(1000))
-			p.Meter.Cycle, p.Meter.Retain = &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone(then)}, 12
+			p.Meter.Cycle = &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 1, Zone: zone(then)}
+			p.Meter.Retain = 12
 			w := newWorld(t, p)
 			for days := range limit.Time(4) {
 				w.must(origin+days*limit.Time(20*day), checkOf("p", "ann", 1))
@@ -468,7 +484,8 @@ func TestAPeriodKeepsItsZone(t *testing.T) {
 				}
 			})
 			at := origin + limit.Time(61*day)
-			for period, units := range map[string]uint64{"2025-12": 0, "2026-01": 2, "2026-02": 1, "2026-03": 1, "2026-04": 0, "2026": 4, "2026-02-01": 1} {
+			for period, units := range map[string]uint64{"2025-12": 0, "2026-01": 2, "2026-02": 1, "2026-03": 1,
+				"2026-04": 0, "2026": 4, "2026-02-01": 1} {
 				got := uint64(0)
 				for _, u := range w.bills(at, UsageQuery{Starts: period}) {
 					got += u.Units
@@ -479,8 +496,10 @@ func TestAPeriodKeepsItsZone(t *testing.T) {
 			}
 			w.correct(at+1, correctionOn("ann", "calls", "2026-02", 5))
 			for _, u := range w.bills(at+2, UsageQuery{}) {
-				if want := map[bool]int64{true: 5}[u.Start > origin+limit.Time(25*day) && u.Start < origin+limit.Time(28*day)]; u.Corrections != want {
-					t.Errorf("from %s to %q: the period from %d has corrections of %d", then, now, u.Start, u.Corrections)
+				if want := map[bool]int64{true: 5}[u.Start > origin+limit.Time(25*day) &&
+					u.Start < origin+limit.Time(28*day)]; u.Corrections != want {
+					t.Errorf("from %s to %q: the period from %d has corrections of %d",
+						then, now, u.Start, u.Corrections)
 				}
 			}
 		}

@@ -28,8 +28,8 @@ type MoveStep uint8
 const (
 	// MoveLook is for either shard: the slot's status, without a change.
 	MoveLook MoveStep = 1
-	// MovePrepare is for From, which owns the slot: from now on, it answers a reservation that has keys of this slot and
-	// of others with Spread.
+	// MovePrepare is for From, which owns the slot: from now on, it answers a reservation that has keys of this slot
+	// and of others with Spread.
 	MovePrepare MoveStep = 2
 	// MoveBegin is for To, which has no record of the slot: it will receive pages.
 	MoveBegin MoveStep = 3
@@ -41,14 +41,14 @@ const (
 	MovePut MoveStep = 6
 	// MoveTake is for To after the last page: it owns the slot.
 	MoveTake MoveStep = 7
-	// MoveDrop is for From, when To has been seen to own the slot: it removes a part of the slot's records, and is to be
-	// repeated until the status is SlotMoved.
+	// MoveDrop is for From, when To has been seen to own the slot: it removes a part of the slot's records, and is to
+	// be repeated until the status is SlotMoved.
 	MoveDrop MoveStep = 8
 	// MoveAbort is for To before MoveTake: from now on it will never own the slot in this generation. It removes the
 	// pages, in parts, and is to be repeated until the status is Ended.
 	MoveAbort MoveStep = 9
-	// MoveThaw is for From after MovePrepare or MoveFreeze, when To has been seen to have aborted: it owns the slot again,
-	// in the generation after the move's.
+	// MoveThaw is for From after MovePrepare or MoveFreeze, when To has been seen to have aborted: it owns the slot
+	// again, in the generation after the move's.
 	MoveThaw MoveStep = 10
 )
 
@@ -67,8 +67,8 @@ type MoveTerms struct {
 // MovePage is a part of the records of a slot.
 type MovePage struct {
 	Records []MovedRecord
-	// Time is shard time of From when it read the page: records that had ended by then may be missing, so To must not be
-	// before it.
+	// Time is shard time of From when it read the page: records that had ended by then may be missing, so To must not
+	// be before it.
 	Time limit.Time
 	Next uint64 // where the next page begins; 0 after the last one
 	Last bool
@@ -105,7 +105,8 @@ type SlotStatus struct {
 	// Pages is the number of pages of SlotImporting, and Place where the next one begins.
 	Pages uint64
 	Place uint64
-	// Ended: the last page of SlotImporting is there, no page of SlotAborted is left, or MoveDrop of SlotFrozen has begun.
+	// Ended: the last page of SlotImporting is there, no page of SlotAborted is left, or MoveDrop of SlotFrozen has
+	// begun.
 	Ended bool
 	// Pushes are, of SlotFrozen, the records of how far From had pushed bills when it froze the slot.
 	Pushes []MovedRecord

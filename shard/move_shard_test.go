@@ -77,7 +77,8 @@ func TestAKeyIsForgottenAfterItsMove(t *testing.T) {
 	forget := func(on ID) Forgot {
 		t.Helper()
 		w := f.worlds[on]
-		d := w.must(max(origin+2, w.state.Time()), Request{Op: Forget, Shard: on, Namespace: "default", Adjustment: &Adjustment{Forget: key}})
+		d := w.must(max(origin+2, w.state.Time()),
+			Request{Op: Forget, Shard: on, Namespace: "default", Adjustment: &Adjustment{Forget: key}})
 		return d.Forgot()
 	}
 	m := f.frozenAt(origin+2, key, 1)
@@ -109,7 +110,8 @@ func TestDutiesMoveWithTheirSlot(t *testing.T) {
 	charged := w.must(now, charge)
 	wants := func(when string, first, second int) {
 		t.Helper()
-		if a, b := len(f.worlds[0].state.Duties(due, 10)), len(f.worlds[1].state.Duties(due, 10)); a != first || b != second {
+		if a, b := len(f.worlds[0].state.Duties(due, 10)), len(f.worlds[1].state.Duties(due, 10)); a != first ||
+			b != second {
 			t.Errorf("%s: %d and %d duties", when, a, b)
 		}
 	}
@@ -117,7 +119,8 @@ func TestDutiesMoveWithTheirSlot(t *testing.T) {
 	m := f.frozenAt(now, key, 1)
 	wants("frozen", 0, 0)
 	finish := Request{Op: FinishLeg, Namespace: "default", Operation: &Operation{ID: "o", Home: home, Leg: slotOf(key),
-		Legs: []Leg{{Slot: slotOf(key), Allowed: true, Decision: charged.bare()}}, Verdict: Verdict{ID: "o", Home: home, Known: true, State: OperationAborted}}}
+		Legs:    []Leg{{Slot: slotOf(key), Allowed: true, Decision: charged.bare()}},
+		Verdict: Verdict{ID: "o", Home: home, Known: true, State: OperationAborted}}}
 	for on, code := range []Code{Moved, Unavailable} {
 		if err := f.worlds[on].refused(now, finish); err.Code != code {
 			t.Errorf("shard %d: %+v", on, err)
@@ -145,7 +148,8 @@ func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 	adopt := func(on ID, at limit.Time, version uint64) {
 		w := f.worlds[on]
 		stamp := w.next(at)
-		w.append(EncodeBatch(stamp, Adopt(w, nil, policy.Revision{Version: version, Text: []byte("policies: {}"), Set: w.policies}, stamp)))
+		w.append(EncodeBatch(stamp,
+			Adopt(w, nil, policy.Revision{Version: version, Text: []byte("policies: {}"), Set: w.policies}, stamp)))
 	}
 	adopt(0, origin+20, 7)
 	m.freeze(origin + 20)
@@ -219,7 +223,8 @@ func TestNoBillOfAMovedSlotIsPassed(t *testing.T) {
 		t.Helper()
 		text, _ := PushPosition{Done: done}.Encode()
 		w := f.worlds[on]
-		w.must(w.state.Time(), PushRequest(on, &Push{Sink: "s", Period: "final", Position: text, Version: version, Until: origin + limit.Time(day)}))
+		w.must(w.state.Time(), PushRequest(on,
+			&Push{Sink: "s", Period: "final", Position: text, Version: version, Until: origin + limit.Time(day)}))
 	}
 	wants := func(when string, on ID, done limit.Time, version uint64) {
 		t.Helper()
@@ -278,12 +283,14 @@ func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
 	f.must(now, checkOf("p", key, 1))
 	picture()                  // 5
 	used := map[string]uint64{ // by the pictures of shards 0 and 1
-		"00": 1, "01": 1, "02": 1, "03": 3, "04": 3, "11": 2, "12": 2, "22": 2, "13": 3, "23": 3, "33": 3, "44": 3, "55": 4, "51": 4,
+		"00": 1, "01": 1, "02": 1, "03": 3, "04": 3, "11": 2, "12": 2, "22": 2, "13": 3, "23": 3, "33": 3, "44": 3,
+		"55": 4, "51": 4,
 		"50": 4, "54": 4, "40": 0, "42": 0, "41": 0, "05": 0, "35": 0}
 	for name, want := range used {
 		a, b := name[0]-'0', name[1]-'0'
 		backup := []*State{pictures[0][a], pictures[1][b]}
-		states, _, err := Continue(backup, Restoration{Slots: slot.Even(1), Exact: true, Before: 100, Policies: f.worlds[0].policies})
+		states, _, err := Continue(backup, Restoration{Slots: slot.Even(1), Exact: true, Before: 100,
+			Policies: f.worlds[0].policies})
 		missing, unread := MissingSlots([][]byte{backup[0].SlotRecords(), backup[1].SlotRecords()})
 		if unread != nil || (missing == 1) != (want == 0) || (err != nil) != (missing > 0) {
 			t.Errorf("%s: %d slots are missing, %v: %v", name, missing, unread, err)
@@ -293,7 +300,8 @@ func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
 		}
 		w := &world{TB: t, state: states[0], policies: f.worlds[0].policies, index: 100, term: 9}
 		w.append(EncodeEpochOpen(0, now, LevelNewest))
-		if got := w.must(now, Request{Op: Get, Namespace: "default", Entries: checkOf("p", key, 1).Entries}).Limits[0].Used; got != want {
+		if got := w.must(now, Request{Op: Get, Namespace: "default", Entries: checkOf("p", key, 1).Entries}).
+			Limits[0].Used; got != want {
 			t.Errorf("%s: %d used, not %d", name, got, want)
 		}
 		if w.state.HasSlotRecords() {
@@ -306,8 +314,10 @@ func TestARestoreTakesASlotFromItsOwner(t *testing.T) {
 func TestTheRecordOfASlot(t *testing.T) {
 	var text strings.Builder
 	for _, s := range []SlotStatus{{State: SlotOwned, Generation: 4}, {State: SlotPreparing, Generation: 5, Other: 1},
-		{State: SlotFrozen, Generation: 5, Other: 1, Time: origin, Pushes: []MovedRecord{{"p\x01sfinal", []byte{1, 1}, origin + 1}}},
-		{State: SlotMoved, Generation: 5, Other: 1}, {State: SlotImporting, Generation: 5, Other: 300, Pages: 3, Place: 1 << 60, Ended: true},
+		{State: SlotFrozen, Generation: 5, Other: 1, Time: origin,
+			Pushes: []MovedRecord{{"p\x01sfinal", []byte{1, 1}, origin + 1}}},
+		{State: SlotMoved, Generation: 5, Other: 1},
+		{State: SlotImporting, Generation: 5, Other: 300, Pages: 3, Place: 1 << 60, Ended: true},
 		{State: SlotAborted, Generation: 5, Other: 0, Ended: true}} {
 		value := s.encode()
 		back, err := decodeSlotStatus(value)
@@ -323,7 +333,8 @@ func TestTheRecordOfASlot(t *testing.T) {
 
 	f, key := twoShards(t)
 	w := f.worlds[0]
-	w.append(EncodeBatch(w.next(origin+1), []Put{{Key: slotKey(slotOf(key)), Record: Record{Value: []byte{99}, ForgetAt: limit.Forever}}}))
+	w.append(EncodeBatch(w.next(origin+1),
+		[]Put{{Key: slotKey(slotOf(key)), Record: Record{Value: []byte{99}, ForgetAt: limit.Forever}}}))
 	w.state = w.backup()
 	if err := w.refused(origin+2, checkOf("p", key, 1)); err.Code != Unreadable {
 		t.Errorf("%+v", err)
@@ -341,7 +352,8 @@ func TestAMessageForAMovedSlotIsRefused(t *testing.T) {
 	at := slotOf(key)
 	f.mover(at, 1).move(origin + 1)
 	for _, op := range []Op{AskHome, ResolveHome} {
-		r := Request{Op: op, Namespace: "default", Operation: &Operation{ID: "x", Op: Check, Home: at, Leg: at + 1, Fingerprint: 7}}
+		r := Request{Op: op, Namespace: "default",
+			Operation: &Operation{ID: "x", Op: Check, Home: at, Leg: at + 1, Fingerprint: 7}}
 		if err := f.worlds[0].refused(origin+2, r); err.Code != Moved || err.To != 1 || err.Slot != at {
 			t.Errorf("operation %d: %+v", op, err)
 		}
@@ -352,7 +364,8 @@ func TestAMessageForAMovedSlotIsRefused(t *testing.T) {
 // adds counts what a lease spends, also if nobody asks for the key as long as the other limits count anything.
 func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 	revision := func(version uint64, more string) policy.Revision {
-		text := []byte("policies: {p: {lease: {units: 40, for: 2s}, limits: [{name: a, quota: 100, sliding_log: {period: 20s}}" + more + "]}}")
+		text := []byte("policies: {p: {lease: {units: 40, for: 2s}, limits: [{name: a, quota: 100, sliding_log: " +
+			"{period: 20s}}" + more + "]}}")
 		set, err := policy.Parse("", text)
 		if err != nil {
 			t.Fatal(err)
@@ -360,7 +373,8 @@ func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 		return policy.Revision{Version: version, Text: text, Set: set}
 	}
 	before, after := revision(1, ""), revision(2, ", {name: b, quota: 100, calendar: {unit: hour}}")
-	for _, adopted := range [][3]string{{"1", "0", ""}, {"01", "", ""}, {"", "1", "0"}, {"", "0", "1"}} { // before the pages, after them, when taken
+	// before the pages, after them, when taken
+	for _, adopted := range [][3]string{{"1", "0", ""}, {"01", "", ""}, {"", "1", "0"}, {"", "0", "1"}} {
 		p, _ := before.Set.Lookup("p")
 		f := newFleet(t, 2, p)
 		key := keyIn(slot.Even(2), 0, slot.Even(2), 0)

@@ -172,7 +172,8 @@ func TestASlotMovesWithAllItHas(t *testing.T) {
 	f, key := twoShards(t)
 	named := checkOf("p", key, 2)
 	named.ID = "once"
-	hold := Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key, Cost: 3}}, Hold: &HoldTerms{TTL: minute}}
+	hold := Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key, Cost: 3}},
+		Hold: &HoldTerms{TTL: minute}}
 	first, held := f.must(origin+1, named), f.must(origin+2, hold)
 	f.wantsMoved(origin+2, 1, named, 0)
 	there := f.mover(slotOf(key), 1)
@@ -236,7 +237,8 @@ func TestStepsOfAMove(t *testing.T) {
 	m.refuses(now, 1, MoveTerms{Step: MoveTake})
 	m.refuses(now, 1, MoveTerms{Step: MovePut, Page: 1, Put: MovePage{Last: true}})
 	m.refuses(now, 1, MoveTerms{Step: MovePut, Place: 1, Put: MovePage{Last: true}})
-	if err := f.worlds[1].refused(now, checkOf("p", key, 1)); err.Code != Unavailable || err.RetryAfter != 10*millisecond {
+	if err := f.worlds[1].refused(now, checkOf("p", key, 1)); err.Code != Unavailable ||
+		err.RetryAfter != 10*millisecond {
 		t.Errorf("%+v", err)
 	}
 	f.wantsMoved(now, 0, checkOf("p", key, 1), 1)
@@ -250,7 +252,8 @@ func TestStepsOfAMove(t *testing.T) {
 	m.refuses(now, 0, MoveTerms{Step: MoveThaw})
 	m.refuses(now, 0, MoveTerms{Step: MovePrepare})
 	m.step(now, MoveDrop)
-	for _, wrong := range []Move{{Slot: m.Slot, From: 0, To: 0, Generation: 1}, {Slot: slot.Count - 1, From: 1, To: 2, Generation: 1}, {Slot: slot.Count, From: 0, To: 1, Generation: 1}} {
+	for _, wrong := range []Move{{Slot: m.Slot, From: 0, To: 0, Generation: 1},
+		{Slot: slot.Count - 1, From: 1, To: 2, Generation: 1}, {Slot: slot.Count, From: 0, To: 1, Generation: 1}} {
 		x := *m
 		x.Move = wrong
 		if _, err := x.ask(now, 0, MoveTerms{Step: MoveLook}); err == nil || err.Code != Invalid {
@@ -298,7 +301,8 @@ func TestASlotWaitsForHoldsThatSpan(t *testing.T) {
 	both.Op, both.Hold = Check, nil
 	f.must(origin+3, both)
 	f.must(origin+3, own)
-	if answer := m.step(origin+4, MoveFreeze); !strings.Contains(answer.Waits, "1 open holds") || answer.Status.State != SlotPreparing {
+	if answer := m.step(origin+4, MoveFreeze); !strings.Contains(answer.Waits, "1 open holds") ||
+		answer.Status.State != SlotPreparing {
 		t.Errorf("%+v", answer)
 	}
 	f.must(origin+5, settleOf(spans, held, Settlement{Action: ActionCommit}))

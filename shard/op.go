@@ -19,8 +19,9 @@ type Operation struct {
 	TTL         limit.Span // Charge: how long the leg waits for home before it asks
 	Legs        []Leg      // Conclude: the answers of the other shards. ResolveHome, FinishLeg: the charge concerned
 	Verdict     Verdict    // FinishLeg, Acknowledge: home's decision. ID and so on are those of the operation
-	Leg         slot.ID    // Charge, FinishLeg, Acknowledge: the leg. ResolveHome: the slot that asks; home for the whole
-	Excess      *Excess    // Settle: the charges on the legs for the excess; nil if there are none
+	// Charge, FinishLeg, Acknowledge: the leg. ResolveHome: the slot that asks; home for the whole
+	Leg    slot.ID
+	Excess *Excess // Settle: the charges on the legs for the excess; nil if there are none
 }
 
 // Addressee returns the slot that a message of the operation is for.

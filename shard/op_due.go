@@ -142,7 +142,9 @@ func (d *dues) until(now limit.Time, most int, placeOf func(count int) int) (key
 	if around < most && count > most {
 		return append(keys, d.collect(pages, now, 0, most-around)...), count
 	}
-	slices.SortFunc(keys, func(a, b dueKey) int { return cmp.Or(cmp.Compare(a.due, b.due), strings.Compare(a.key, b.key)) })
+	slices.SortFunc(keys, func(a, b dueKey) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), strings.Compare(a.key, b.key))
+	})
 	return keys, count
 }
 

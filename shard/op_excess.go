@@ -100,8 +100,8 @@ func (r *Request) refusedBy(l *Leg) *Error {
 			return overQuota(i, actual, entry.Cost, room)
 		}
 	}
-	return &Error{Code: OverQuota, Field: "commit.actual_cost", Message: fmt.Sprintf("is more than was taken, and shard %s "+
-		"has no room for it", l.Decision.Position.Shard)}
+	return &Error{Code: OverQuota, Field: "commit.actual_cost",
+		Message: fmt.Sprintf("is more than was taken, and shard %s has no room for it", l.Decision.Position.Shard)}
 }
 
 // ruleExcess records the outcome of the excess, for its legs.
@@ -110,7 +110,14 @@ func (e homeEvaluation) ruleExcess(state OperationState, print uint64) {
 	if x == nil {
 		return
 	}
-	u := &ruling{state: state, drawn: true, fingerprint: print, keep: operationKept, until: x.until(), answer: e.newDecision()}
+	u := &ruling{
+		state:       state,
+		drawn:       true,
+		fingerprint: print,
+		keep:        operationKept,
+		until:       x.until(),
+		answer:      e.newDecision(),
+	}
 	u.answer.Allowed = state == OperationCommitted
 	for _, l := range x.Legs {
 		if l.Allowed {
@@ -190,7 +197,8 @@ func (e partEvaluation) takeExcess() ([]Entry, Result) {
 	}
 	e.charges.spendExcess(e.r, &d, e.at.Now)
 	e.number(&d)
-	e.putHolds(&Request{Entries: e.r.Entries}, &d, hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
+	e.putHolds(&Request{Entries: e.r.Entries}, &d,
+		hold{name: name, remote: true, onExpire: policy.OnExpireCancel, expires: limit.MaxTime})
 	e.statuses(&d)
 	return e.r.Entries, Result{Decision: d}
 }

@@ -38,30 +38,35 @@ func TestALegIsChargedAnExcessThatFits(t *testing.T) {
 		c.batch(origin+1, Request{Op: Block, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}},
 			Adjustment: &Adjustment{Until: origin + limit.Time(hour)}})
 		numbers := func(now limit.Time) (used, held []uint64) {
-			results, _ := c.batch(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+			results, _ := c.batch(now, Request{Op: Get, Namespace: "default",
+				Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
 			for _, s := range results[0].Decision.Limits {
 				used, held = append(used, s.Used), append(held, s.Held)
 			}
 			return used, held
 		}
 		denied := c.chargeExcess(origin+2, 11)
-		if d := &denied.Decision; denied.Err != nil || d.Allowed || d.Index != 0 || d.Limits[0].Allowed || d.Limits[0].Remaining != 10 ||
-			!d.Limits[1].Allowed || !d.Limits[2].Allowed || !d.Limits[3].Allowed || c.state.OpenLegs() != 0 {
+		if d := &denied.Decision; denied.Err != nil || d.Allowed || d.Index != 0 || d.Limits[0].Allowed ||
+			d.Limits[0].Remaining != 10 || !d.Limits[1].Allowed || !d.Limits[2].Allowed || !d.Limits[3].Allowed ||
+			c.state.OpenLegs() != 0 {
 			t.Fatalf("more than fits: %+v", denied)
 		}
 		charged := c.chargeExcess(origin+2, 10)
 		if !charged.Decision.Allowed || charged.Decision.Index == 0 || c.state.OpenLegs() != 1 {
 			t.Fatalf("what fits: %+v", charged)
 		}
-		if again := c.chargeExcess(origin+2, 10); !again.Decision.Replayed || placeOf(&again.Decision) != placeOf(&charged.Decision) {
+		if again := c.chargeExcess(origin+2, 10); !again.Decision.Replayed ||
+			placeOf(&again.Decision) != placeOf(&charged.Decision) {
 			t.Errorf("charged again: %+v", again)
 		}
-		if used, held := numbers(origin + 2); !reflect.DeepEqual(used, []uint64{10, 0, 10, 10}) || !reflect.DeepEqual(held, used) {
+		if used, held := numbers(origin + 2); !reflect.DeepEqual(used, []uint64{10, 0, 10, 10}) ||
+			!reflect.DeepEqual(held, used) {
 			t.Errorf("charged: %d used, %d held", used, held)
 		}
 		c.finishExcess(origin+3, state, &charged.Decision)
 		want := map[OperationState][]uint64{OperationCommitted: {10, 0, 10, 10}, OperationAborted: {0, 0, 0, 0}}[state]
-		if used, held := numbers(origin + 3); !reflect.DeepEqual(used, want) || !reflect.DeepEqual(held, []uint64{0, 0, 0, 0}) {
+		if used, held := numbers(origin + 3); !reflect.DeepEqual(used, want) ||
+			!reflect.DeepEqual(held, []uint64{0, 0, 0, 0}) {
 			t.Errorf("ruled %d: %d used, %d held", state, used, held)
 		}
 	}
@@ -103,9 +108,10 @@ func homeOfHold(t *testing.T) *crossing {
 
 // excessOf returns the charge on shard 4 at an instant.
 func excessOf(at limit.Time, allowed bool) *Excess {
-	return &Excess{ID: "excess", Legs: []Leg{{Slot: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: at,
-		Position: Position{4, 1, 20}, Index: 1, Limits: []LimitStatus{{Policy: "p", Key: "elsewhere",
-			Verdict: limit.Verdict{Allowed: allowed, Remaining: 2}}}}}}}
+	return &Excess{ID: "excess",
+		Legs: []Leg{{Slot: 4, Allowed: allowed, Decision: Decision{Allowed: allowed, DecidedAt: at,
+			Position: Position{4, 1, 20}, Index: 1, Limits: []LimitStatus{{Policy: "p", Key: "elsewhere",
+				Verdict: limit.Verdict{Allowed: allowed, Remaining: 2}}}}}}}
 }
 
 func (c *crossing) excessState(now limit.Time) (state OperationState, known bool) {
@@ -133,7 +139,8 @@ func TestHomeSettlesTogetherWithTheExcess(t *testing.T) {
 	}
 	c.want(origin+2, 3, "before the leg was charged")
 	settled := c.settleAbove(origin+3, 5, 6, excessOf(origin+2, true))
-	if v := settled.Decision.Operation; settled.Err != nil || v == nil || v.State != OperationSettled || settled.Decision.Replayed {
+	if v := settled.Decision.Operation; settled.Err != nil || v == nil || v.State != OperationSettled ||
+		settled.Decision.Replayed {
 		t.Fatalf("settled: %+v", settled)
 	}
 	c.want(origin+3, 5, "settled")
@@ -141,8 +148,8 @@ func TestHomeSettlesTogetherWithTheExcess(t *testing.T) {
 		t.Errorf("the excess is %d, known %v", state, known)
 	}
 	for _, excess := range []*Excess{nil, excessOf(origin+2, true), excessOf(origin+9, false)} {
-		if again := c.settleAbove(origin+limit.Time(hour), 5, 6, excess); again.Err != nil || !again.Decision.Replayed ||
-			again.Decision.Operation.State != OperationSettled {
+		if again := c.settleAbove(origin+limit.Time(hour), 5, 6, excess); again.Err != nil ||
+			!again.Decision.Replayed || again.Decision.Operation.State != OperationSettled {
 			t.Errorf("the same again with %+v: %+v", excess, again)
 		}
 	}
@@ -154,7 +161,8 @@ func TestHomeSettlesTogetherWithTheExcess(t *testing.T) {
 		}
 		told[duty.Request.Operation.ID] = duty.Request.Operation.Verdict.State
 	}
-	if want := map[string]OperationState{"x": OperationSettled, "excess": OperationCommitted}; !reflect.DeepEqual(told, want) {
+	if want := map[string]OperationState{"x": OperationSettled,
+		"excess": OperationCommitted}; !reflect.DeepEqual(told, want) {
 		t.Errorf("home tells the leg %v, want %v", told, want)
 	}
 }
@@ -178,7 +186,8 @@ func TestHomeRefusesWhatDoesNotFit(t *testing.T) {
 			t.Errorf("%s: the excess is %d, known %v", name, state, known)
 		}
 		// A late copy of the message, when there is room again, finds the excess given up.
-		if late := home.settleAbove(origin+4, 4, c.there, excessOf(origin+2, true)); c.allowed && (late.Err == nil || late.Err.Code != TooLate) {
+		if late := home.settleAbove(origin+4, 4, c.there, excessOf(origin+2, true)); c.allowed &&
+			(late.Err == nil || late.Err.Code != TooLate) {
 			t.Errorf("%s: a late copy is answered %+v", name, late)
 		}
 		if settled := home.settleAbove(origin+5, 10, 1, nil); settled.Err != nil && c.allowed {
@@ -200,7 +209,8 @@ func TestAnExcessThatWasGivenUpIsNotSettledWith(t *testing.T) {
 		}
 	}
 	c.want(origin+limit.Time(hour), 3, "after it was given up")
-	if own := c.settleAbove(origin+limit.Time(hour), 5, 6, &Excess{ID: "x", Legs: given.Legs}); own.Err == nil || own.Err.Code != Invalid {
+	if own := c.settleAbove(origin+limit.Time(hour), 5, 6, &Excess{ID: "x", Legs: given.Legs}); own.Err == nil ||
+		own.Err.Code != Invalid {
 		t.Errorf("an excess with the id of what it is of: %+v", own)
 	}
 	fresh := &Excess{ID: "another", Legs: excessOf(origin+limit.Time(hour), true).Legs}

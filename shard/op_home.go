@@ -141,7 +141,8 @@ func (e homeEvaluation) concludeHome() Result {
 	}
 	denied := slices.ContainsFunc(o.Legs, func(l Leg) bool { return !l.Allowed }) //mutant:home-ignores-the-legs
 	charged := slices.ContainsFunc(o.Legs, func(l Leg) bool { return l.Allowed })
-	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(), until: e.r.NotAfter}
+	u := &ruling{state: OperationAborted, drawn: o.Drawn, fingerprint: o.Fingerprint, keep: e.keepFor(),
+		until: e.r.NotAfter}
 	var result Result
 	switch {
 	case denied:
@@ -231,7 +232,9 @@ func (e homeEvaluation) acknowledge() Result {
 		return Result{Err: err}
 	}
 	if u != nil && u.state == e.r.Operation.Verdict.State {
-		if at := slices.IndexFunc(u.legs, func(l ruled) bool { return l.Slot == e.r.Operation.Leg && l.pending }); at >= 0 {
+		if at := slices.IndexFunc(u.legs, func(l ruled) bool {
+			return l.Slot == e.r.Operation.Leg && l.pending
+		}); at >= 0 {
 			u.legs[at].pending = false
 			e.writeRuling(e.key, u)
 		}

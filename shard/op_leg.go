@@ -15,8 +15,8 @@ import (
 // neither release nor confirm any charge other than its own.
 
 const (
-	// operationKept is how long the shards remember an ended operation at least, so that late copies of its messages are
-	// recognized. A still later copy finds nothing, which is also harmless.
+	// operationKept is how long the shards remember an ended operation at least, so that late copies of its messages
+	// are recognized. A still later copy finds nothing, which is also harmless.
 	operationKept = limit.Span(60e6)
 	// operationIDMax bounds an id, in bytes. The id is part of a record's key.
 	operationIDMax = 128
@@ -119,9 +119,11 @@ func (e legEvaluation) finishLeg() Result {
 	}
 	d := e.newDecision()
 	switch mine := l != nil && l.mine(e.r); {
-	case l != nil && l.state == legCommitted && e.r.Operation.Verdict.State == OperationSettled && (mine || unplaced(e.r)):
+	case l != nil && l.state == legCommitted && e.r.Operation.Verdict.State == OperationSettled &&
+		(mine || unplaced(e.r)):
 		return e.settleLeg(l) // a decision is refunded after it was confirmed
-	case l != nil && l.state == legSettled && e.r.Operation.Verdict.State == OperationSettled && (mine || unplaced(e.r)):
+	case l != nil && l.state == legSettled && e.r.Operation.Verdict.State == OperationSettled &&
+		(mine || unplaced(e.r)):
 		d.Replayed, d.Limits = true, l.answer.Limits
 		return Result{Decision: d}
 	case mine && l.state.ended():

@@ -23,7 +23,8 @@ func (e partEvaluation) nameOfHolds() string { return operationHold(e.r.Operatio
 // records of its own, or its number in a session, ensure that it takes effect once.
 func (e *evaluation) operate(r *Request) Result {
 	if id := r.Operation.ID; e.at.Shard == System || id == "" || len(id) > operationIDMax {
-		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard", operationIDMax)}
+		return Result{Err: Invalidf("operation", "has no id, or one of more than %d bytes, or came to the system shard",
+			operationIDMax)}
 	}
 	if err := r.problem(); err != nil {
 		return Result{Err: err}
@@ -143,8 +144,9 @@ func (e partEvaluation) takePart() ([]Entry, Result) {
 func (cs charges) countDeniedProblem(op Op) *Error {
 	for i := range cs {
 		if p := cs[i].policy; op != Count && p.CountDenied && !cs[i].looks { //mutant:denial-counter-off-on-many-shards
-			return Invalidf(fmt.Sprintf("entries[%d].policy", i), "%q has count_denied, and the request's keys live on "+
-				"several shards, where a denial cannot be counted: give all of its keys one {tag}, or ask for this entry alone",
+			return Invalidf(fmt.Sprintf("entries[%d].policy", i),
+				"%q has count_denied, and the request's keys live on several shards, "+
+					"where a denial cannot be counted: give all of its keys one {tag}, or ask for this entry alone",
 				p.Name)
 		}
 	}

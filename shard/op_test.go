@@ -29,7 +29,8 @@ func newCrossing(t testing.TB, limits ...limit.Limit) *crossing {
 	if limits == nil {
 		limits = []limit.Limit{{Algorithm: limit.Lifetime, Quota: 10}}
 	}
-	return &crossing{world: newWorld(t, onePolicy(limits...)), about: Operation{ID: "x", Op: Check, Home: 1, Leg: mine, Fingerprint: 7, TTL: operationTTL}}
+	return &crossing{world: newWorld(t, onePolicy(limits...)),
+		about: Operation{ID: "x", Op: Check, Home: 1, Leg: mine, Fingerprint: 7, TTL: operationTTL}}
 }
 
 // tell sends the shard one message of the operation.
@@ -62,7 +63,8 @@ func (c *crossing) finish(now limit.Time, state OperationState, charged *Decisio
 
 // used returns what the key has used.
 func (c *crossing) used(now limit.Time) uint64 {
-	results, _ := c.batch(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
+	results, _ := c.batch(now, Request{Op: Get, Namespace: "default",
+		Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}})
 	return results[0].Decision.Limits[0].Used
 }
 
@@ -100,7 +102,8 @@ func TestALegEndsByHomesWordOnly(t *testing.T) {
 // An entry that only looks takes nothing on a leg, and a refund that comes before the leg has heard of the decision
 // gives back what the others took.
 func TestALookOnALegIsNeitherHeldNorSettled(t *testing.T) {
-	for state, used := range map[OperationState]uint64{OperationAborted: 0, OperationCommitted: 3, OperationSettled: 0} {
+	for state, used := range map[OperationState]uint64{OperationAborted: 0, OperationCommitted: 3,
+		OperationSettled: 0} {
 		c := newCrossing(t)
 		charged := c.tell(origin+1, Charge, func(r *Request) {
 			r.Entries = append(r.Entries, Entry{Policy: "look", Key: "k",
@@ -110,7 +113,8 @@ func TestALookOnALegIsNeitherHeldNorSettled(t *testing.T) {
 			t.Errorf("%d records, want the leg and the counter that took units: %+v", records, charged)
 		}
 		result := c.tell(origin+2, FinishLeg, func(r *Request) {
-			r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: state, Settled: &Settlement{Action: ActionCancel}}
+			r.Operation.Verdict = Verdict{ID: "x", Home: 1, Known: true, State: state,
+				Settled: &Settlement{Action: ActionCancel}}
 			r.Operation.Legs = []Leg{{Slot: mine, Allowed: true, Decision: charged.bare()}}
 		})
 		if result.Err != nil {
@@ -124,7 +128,8 @@ func TestAChargeIsNeverMadeAgain(t *testing.T) {
 	c := newCrossing(t)
 	first := c.charge(origin + 1)
 	again := c.charge(origin + 2)
-	if again.Err != nil || !again.Decision.Allowed || !again.Decision.Replayed || placeOf(&again.Decision) != placeOf(&first.Decision) {
+	if again.Err != nil || !again.Decision.Allowed || !again.Decision.Replayed ||
+		placeOf(&again.Decision) != placeOf(&first.Decision) {
 		t.Errorf("the same charge again is answered %+v", again)
 	}
 	c.want(origin+3, 3, "charged twice")
@@ -194,7 +199,8 @@ func TestHomeDecidesOnce(t *testing.T) {
 		first := c.conclude(origin+1, allowed, 0).Decision
 		for _, second := range []bool{true, false} {
 			again := c.conclude(origin+2, second, 0).Decision
-			if again.Allowed != allowed || !again.Replayed || again.DecidedAt != first.DecidedAt || again.Operation.State != first.Operation.State {
+			if again.Allowed != allowed || !again.Replayed || again.DecidedAt != first.DecidedAt ||
+				again.Operation.State != first.Operation.State {
 				t.Errorf("concluded again with %v: %+v, was %+v", second, again, first)
 			}
 		}
@@ -215,7 +221,8 @@ func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
 	resolve := func(now limit.Time) Result {
 		return c.tell(now, ResolveHome, func(r *Request) {
 			r.Operation.Leg = 4
-			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{DecidedAt: origin + limit.Time(hour), Position: Position{4, 1, 9}, Index: 1}}}
+			r.Operation.Legs = []Leg{{Slot: 4,
+				Decision: Decision{DecidedAt: origin + limit.Time(hour), Position: Position{4, 1, 9}, Index: 1}}}
 		})
 	}
 	if v := resolve(origin + 1).Decision.Operation; v.State != OperationAborted {
@@ -231,7 +238,8 @@ func TestWhatHomeDoesNotKnowIsAbortedFromThenOn(t *testing.T) {
 		}
 	}
 	c.want(origin+limit.Time(2*hour), 0, "aborted")
-	if result := c.conclude(origin+limit.Time(2*hour)+1, true, origin); result.Err == nil || result.Err.Code != TooLate {
+	if result := c.conclude(origin+limit.Time(2*hour)+1, true, origin); result.Err == nil ||
+		result.Err.Code != TooLate {
 		t.Errorf("a Conclude after its time is answered %+v", result)
 	}
 }
@@ -258,7 +266,8 @@ func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
 	c.conclude(origin+1, true, 0)
 	later := origin + limit.Time(30*day)
 	duties := c.state.Duties(later, 10)
-	if len(duties) != 1 || duties[0].To != 4 || duties[0].Request.Op != FinishLeg || duties[0].Request.Operation.Verdict.State != OperationCommitted {
+	if len(duties) != 1 || duties[0].To != 4 || duties[0].Request.Op != FinishLeg ||
+		duties[0].Request.Operation.Verdict.State != OperationCommitted {
 		t.Fatalf("home owes %+v", duties)
 	}
 	acknowledge := func(state OperationState) {
@@ -283,7 +292,8 @@ func TestACommittedOutcomeIsKeptUntilEveryLegKnows(t *testing.T) {
 func TestAHoldEndsByHomesTime(t *testing.T) {
 	c := newCrossing(t)
 	c.about.Op, c.hold = Reserve, &HoldTerms{TTL: minute}
-	if d := c.conclude(origin+1, true, 0).Decision; d.Operation.State != OperationHeld || d.HoldExpires != origin+1+limit.Time(minute) {
+	if d := c.conclude(origin+1, true, 0).Decision; d.Operation.State != OperationHeld ||
+		d.HoldExpires != origin+1+limit.Time(minute) {
 		t.Fatalf("reserved: %+v", d)
 	}
 	resolve := func(now limit.Time) *Verdict {
@@ -295,15 +305,18 @@ func TestAHoldEndsByHomesTime(t *testing.T) {
 	settle := func(now limit.Time, action Action) Result {
 		return c.tell(now, Settle, func(r *Request) {
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: action, TTL: minute, Target: Target{Hold: true, Operation: "x", Home: mine}}
+			r.Settlement = &Settlement{Action: action, TTL: minute,
+				Target: Target{Hold: true, Operation: "x", Home: mine}}
 			if action == ActionCommit {
 				r.Settlement.TTL, r.Settlement.Actual = 0, []uint64{1, 2}
 			}
 			r.Operation.Home = mine
-			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Operation.Legs = []Leg{{Slot: 4,
+				Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 	}
-	if result := settle(origin+limit.Time(minute), ActionExtend); result.Err != nil || result.Decision.HoldExpires != origin+limit.Time(2*minute) {
+	if result := settle(origin+limit.Time(minute), ActionExtend); result.Err != nil ||
+		result.Decision.HoldExpires != origin+limit.Time(2*minute) {
 		t.Errorf("extended: %+v", result)
 	}
 	settled := settle(origin+limit.Time(2*minute)-1, ActionCommit)
@@ -334,9 +347,11 @@ func TestAnExtensionOfAnOperationCountsOnceForItsID(t *testing.T) {
 	extend := func(now limit.Time, id string, ttl limit.Span) Result {
 		return c.tell(now, Settle, func(r *Request) {
 			r.ID, r.Entries = id, []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl, Target: Target{Hold: true, Operation: "x", Home: mine}}
+			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl,
+				Target: Target{Hold: true, Operation: "x", Home: mine}}
 			r.Operation.Home = mine
-			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Operation.Legs = []Leg{{Slot: 4,
+				Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 	}
 	first := extend(origin+2, "first", minute)
@@ -375,9 +390,11 @@ func TestAnExtensionOfAnOperationCountsOnceForItsNumber(t *testing.T) {
 		return c.tell(now, Settle, func(r *Request) {
 			r.Session, r.Number, r.Acked, r.Retry = opened.Session(), number, acked, retry
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl, Target: Target{Hold: true, Operation: "x", Home: mine}}
+			r.Settlement = &Settlement{Action: ActionExtend, TTL: ttl,
+				Target: Target{Hold: true, Operation: "x", Home: mine}}
 			r.Operation.Home = mine
-			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Operation.Legs = []Leg{{Slot: 4,
+				Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 	}
 	first := extend(origin+3, 1, 0, minute, false)
@@ -477,17 +494,20 @@ func TestWhatIsOwedIsFoundInASnapshot(t *testing.T) {
 }
 
 func TestOperationRecordsComeBack(t *testing.T) {
-	answer := Decision{Allowed: true, ShadowDenied: true, RetryAfter: 5, DecidedAt: origin, Position: Position{3, 300, 70_000},
-		Index: 4, HoldExpires: origin + 9, Limits: []LimitStatus{{Policy: "p", Key: "k", Limit: "a", Quota: 10, Held: 1, Granted: 2,
+	answer := Decision{Allowed: true, ShadowDenied: true, RetryAfter: 5, DecidedAt: origin,
+		Position: Position{3, 300, 70_000},
+		Index:    4, HoldExpires: origin + 9,
+		Limits: []LimitStatus{{Policy: "p", Key: "k", Limit: "a", Quota: 10, Held: 1, Granted: 2,
 			Verdict: limit.Verdict{Allowed: true, Used: 3, Remaining: 7}}, {Policy: "q", Key: "k", Limit: "a"}}}
 	entries := []Entry{{Policy: "p", Key: "k", Cost: 3, Tier: "t"}, {Policy: "label", Key: "k", Cost: 1,
 		Limits: []policy.Limit{{Name: "inline"}}}}
-	l := &leg{due: origin, state: legHeld, drawn: true, home: 7, fingerprint: 1 << 63, keep: minute, answer: answer, entries: entries}
+	l := &leg{due: origin, state: legHeld, drawn: true, home: 7, fingerprint: 1 << 63, keep: minute, answer: answer,
+		entries: entries}
 	if got, err := decodeLeg(l.encode()); err != nil || !reflect.DeepEqual(got, l) {
 		t.Errorf("a leg came back as %+v, %v; written was %+v", got, err, l)
 	}
-	u := &ruling{due: origin, state: OperationSettled, drawn: true, fingerprint: 1 << 63, keep: minute, until: origin + 1,
-		answer: answer, entries: entries, expires: origin + 2,
+	u := &ruling{due: origin, state: OperationSettled, drawn: true, fingerprint: 1 << 63, keep: minute,
+		until: origin + 1, answer: answer, entries: entries, expires: origin + 2,
 		legs:    []ruled{{Leg: Leg{4, true, answer}, pending: true, actual: []uint64{0, 1 << 40}}},
 		settled: &settled{9, Settlement{Action: ActionCommit, Overage: OverageDebt}, answer}}
 	if got, err := decodeRuling(u.encode()); err != nil || !reflect.DeepEqual(got, u) {
@@ -556,7 +576,8 @@ func TestAPolicyThatCountsDenialsIsRefusedOnSeveralShards(t *testing.T) {
 					r.Operation.Home = mine
 				}
 			})
-			if r.Err == nil || r.Err.Code != Invalid || r.Err.Field != "entries[0].policy" || !strings.Contains(r.Err.Message, "count_denied") {
+			if r.Err == nil || r.Err.Code != Invalid || r.Err.Field != "entries[0].policy" ||
+				!strings.Contains(r.Err.Message, "count_denied") {
 				t.Errorf("operation %d, message %d: %+v", op, message, r)
 			}
 		}
@@ -577,8 +598,11 @@ func TestALegsDenialWaitsByTheNumbersOfTheRequest(t *testing.T) {
 	c.policies = policy.NewSet([]*policy.Policy{p})
 	c.must(origin, checkOf("p", "k", 10))
 	for i, op := range []Op{Charge, Conclude, Charge} {
-		d := c.tell(origin+limit.Time(1+i), op, func(r *Request) { r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 5, Tier: "fast"}} }).Decision
-		if want := 500*millisecond - limit.Span(i); d.Allowed || d.RetryAfter != want || d.Limits[0].RetryAfter != want {
+		d := c.tell(origin+limit.Time(1+i), op, func(r *Request) {
+			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 5, Tier: "fast"}}
+		}).Decision
+		if want := 500*millisecond - limit.Span(i); d.Allowed || d.RetryAfter != want ||
+			d.Limits[0].RetryAfter != want {
 			t.Errorf("op %d: retry after %d, the limit's %d, want %d", op, d.RetryAfter, d.Limits[0].RetryAfter, want)
 		}
 	}
@@ -608,7 +632,8 @@ func TestWhoTellsALegNamesItsKeys(t *testing.T) {
 	charged := c.charge(origin + 1).Decision
 	duties := c.state.Duties(origin+limit.Time(operationTTL)+1, 10)
 	want := []Entry{{Policy: "p", Key: "k", Cost: 1}}
-	if len(duties) != 1 || duties[0].Request.Op != ResolveHome || !reflect.DeepEqual(duties[0].Keys, want) || duties[0].Request.Entries != nil {
+	if len(duties) != 1 || duties[0].Request.Op != ResolveHome || !reflect.DeepEqual(duties[0].Keys, want) ||
+		duties[0].Request.Entries != nil {
 		t.Fatalf("the leg asks %+v", duties)
 	}
 	home := newCrossing(t)

@@ -55,7 +55,8 @@ func TestAnUnreadableCounterIsAnErrorOfItsKey(t *testing.T) {
 		case OpenSession, Fetch, Swap:
 			continue
 		case Settle:
-			r.Settlement = &Settlement{Action: ActionCommit, Target: Target{Position: Position{Shard: 3}, DecidedAt: w.state.Time()}}
+			r.Settlement = &Settlement{Action: ActionCommit,
+				Target: Target{Position: Position{Shard: 3}, DecidedAt: w.state.Time()}}
 		case SetUsed, AddUsed, Block, Unblock, PutOverride, DeleteOverride:
 			r.Entries = entries[1:]
 			r.Adjustment = &Adjustment{Amount: 1, Until: limit.MaxTime, Override: &policy.Override{Tier: "x"}}
@@ -83,7 +84,8 @@ func TestAZoneThatThisVersionDoesNotKnow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	daily := limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}}
+	daily := limit.Limit{Algorithm: limit.Calendar, Quota: 5,
+		Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}}
 	w := newWorld(t, onePolicy(daily))
 	_, puts := w.batch(origin+1, checkOf("p", "k", 1))
 	foreign := puts[0]
@@ -91,7 +93,8 @@ func TestAZoneThatThisVersionDoesNotKnow(t *testing.T) {
 	w.append(EncodeBatch(w.next(origin+2), []Put{foreign}))
 	w.policies = policy.NewSet([]*policy.Policy{onePolicy(windowLimit)})
 	results, _ := w.batch(origin+3, checkOf("p", "k", 1), checkOf("p", "other", 1))
-	if err := results[0].Err; err == nil || err.Code != Unreadable || !strings.Contains(err.Message, "America/New_Land") {
+	if err := results[0].Err; err == nil || err.Code != Unreadable ||
+		!strings.Contains(err.Message, "America/New_Land") {
 		t.Errorf("%+v", results[0])
 	}
 	if results[1].Err != nil {
@@ -104,11 +107,13 @@ func TestUnreadableAnswersAndEnds(t *testing.T) {
 	s := opened(w, origin)
 	again := checkOf("p", "k", 1)
 	again.ID = "id"
-	held := Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, Hold: &HoldTerms{TTL: hour}}
+	held := Request{Op: Reserve, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}},
+		Hold: &HoldTerms{TTL: hour}}
 	results, _ := w.batch(origin+1, again, inSession(held, s, 1, 0), held)
 	d := &results[2].Decision
-	cancel := Request{Op: Settle, Namespace: "default", Entries: held.Entries, Settlement: &Settlement{Action: ActionCancel,
-		Target: Target{Hold: true, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}}
+	cancel := Request{Op: Settle, Namespace: "default", Entries: held.Entries,
+		Settlement: &Settlement{Action: ActionCancel,
+			Target: Target{Hold: true, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}}
 	if results, _ = w.batch(origin+2, cancel); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
@@ -165,7 +170,8 @@ func TestUnreadableLegsAndRulings(t *testing.T) {
 		}
 		w.stranger()
 		for _, op := range c.ops {
-			if r := w.tell(w.state.Time()+1, op, nil); r.Err == nil || r.Err.Code != Unreadable || r.Err.Field != "operation" {
+			if r := w.tell(w.state.Time()+1, op, nil); r.Err == nil || r.Err.Code != Unreadable ||
+				r.Err.Field != "operation" {
 				t.Errorf("operation %d: %+v", op, r)
 			}
 		}
@@ -204,12 +210,13 @@ func TestALegOfAnUnreadableKeyWaits(t *testing.T) {
 // An unreadable audit log prevents no change, and lists the entries that it cannot read.
 func TestUnreadableAuditRecords(t *testing.T) {
 	w := newWorld(t, onePolicy(windowLimit))
-	set := Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Amount: 1, Actor: "kim"}}
+	set := adjustOf(SetUsed, "p", "k", Adjustment{Amount: 1, Actor: "kim"})
 	w.batch(origin+1, set)
 	w.spoil("u")
 	w.batch(origin+2, set)
 	results, _ := w.batch(origin+3, Request{Op: ReadAudit})
-	if audit := results[0].Decision.Audit(); len(audit) != 2 || audit[0].Deed != "set" || audit[1].Deed != "unreadable" {
+	if audit := results[0].Decision.Audit(); len(audit) != 2 || audit[0].Deed != "set" ||
+		audit[1].Deed != "unreadable" {
 		t.Errorf("%+v", audit)
 	}
 	w.spoil("U")
@@ -232,7 +239,8 @@ func TestUnreadableDocumentsAndPolicies(t *testing.T) {
 	if version, _, err := Adopted(w); err == nil {
 		t.Errorf("read as version %d", version)
 	}
-	results, puts := w.batch(origin+3, Request{Op: Fetch, Document: "table"}, swapOf("table", 0, "y"), swapOf("other", 0, "z"))
+	results, puts := w.batch(origin+3, Request{Op: Fetch, Document: "table"}, swapOf("table", 0, "y"),
+		swapOf("other", 0, "z"))
 	for i := range 2 {
 		if err := results[i].Err; err == nil || err.Code != Unreadable || err.Field != "document" {
 			t.Errorf("%d: %+v", i, results[i])
@@ -278,7 +286,9 @@ func TestARequestThatNoDoorLetsThroughFailsAlone(t *testing.T) {
 		}},
 		{"operation.ttl", operation(func(o *Operation) { o.TTL = math.MaxInt64 })},
 		{"operation.ttl", operation(func(o *Operation) { o.Verdict.Expires = -1 })},
-		{"operation.legs[0].decided_at", operation(func(o *Operation) { o.Legs = []Leg{{Decision: Decision{DecidedAt: math.MinInt64}}} })},
+		{"operation.legs[0].decided_at", operation(func(o *Operation) {
+			o.Legs = []Leg{{Decision: Decision{DecidedAt: math.MinInt64}}}
+		})},
 	} {
 		w := newWorld(t, onePolicy(windowLimit))
 		r := checkOf("p", "k", 1)
@@ -346,7 +356,8 @@ func TestADefectFailsOneRequest(t *testing.T) {
 		t.Errorf("the last: %+v", results)
 	}
 	w.append(EncodeBatch(at, puts))
-	results, _ = w.batch(at.Now+1, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "shared"}}})
+	results, _ = w.batch(at.Now+1, Request{Op: Get, Namespace: "default",
+		Entries: []Entry{{Policy: "p", Key: "shared"}}})
 	if used := results[0].Decision.Limits[0].Used; used != 6 {
 		t.Errorf("6 requests were carried out, %d were counted", used)
 	}
@@ -371,10 +382,12 @@ func TestADefectOfAnEffectFailsOneRequest(t *testing.T) {
 		at := w.next(origin + 1)
 		results, puts := around(w, w.policies, broken, at, len(broken)-1, &Error{Code: Fault})
 		if len(results) != bad+1 || results[bad].Err == nil || results[bad].Err.Code != Fault || len(puts) != bad {
-			t.Errorf("request %d: %d answers, %d effects, the last is %+v", bad, len(results), len(puts), results[len(results)-1])
+			t.Errorf("request %d: %d answers, %d effects, the last is %+v",
+				bad, len(results), len(puts), results[len(results)-1])
 		}
 		again, same := Evaluate(w, w.policies, broken, at)
-		if again[bad].Err.Code != Fault || !reflect.DeepEqual(again[:bad], results[:bad]) || !reflect.DeepEqual(same, puts) {
+		if again[bad].Err.Code != Fault || !reflect.DeepEqual(again[:bad], results[:bad]) ||
+			!reflect.DeepEqual(same, puts) {
 			t.Errorf("request %d: %+v, %d effects", bad, again, len(same))
 		}
 	}

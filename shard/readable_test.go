@@ -15,7 +15,8 @@ import (
 func TestAPartThatOnlyAShadowDeniesIsTakenInFull(t *testing.T) {
 	p := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 2})
 	p.Shadow = true
-	c := &crossing{world: newWorld(t, p), about: Operation{ID: "x", Op: Partial, Home: 1, Fingerprint: 7, TTL: operationTTL}}
+	c := &crossing{world: newWorld(t, p), about: Operation{ID: "x", Op: Partial, Home: 1, Fingerprint: 7,
+		TTL: operationTTL}}
 	charged := c.charge(origin + 1).Decision // 3 of 2
 	if !charged.Allowed || !charged.ShadowDenied || charged.Limits[0].Granted != 3 {
 		t.Errorf("3 of a shadow's 2 are answered %+v", charged)
@@ -49,7 +50,8 @@ func TestAKeyRemembersSoManyInlineLimitsAndNoMore(t *testing.T) {
 	w := newWorld(t)
 	check := func(now limit.Time, name string) Result {
 		r := checkOf("any", "k", 1)
-		r.Entries[0].Limits = []policy.Limit{{Name: name, Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: minute}}}
+		r.Entries[0].Limits = []policy.Limit{{Name: name,
+			Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: minute}}}
 		results, _ := w.batch(now, r)
 		return results[0]
 	}

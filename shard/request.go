@@ -318,8 +318,8 @@ type SystemAnswer struct {
 	Slots *slot.Set
 	Moved *MoveAnswer // MoveSlot
 	Lease *Leased     // Lease; of a Get, or a change by hand, what holders still have of the keys
-	// Sealed is the id of what an edge's request has taken, which the node has sealed that the edge asked: an edge has no
-	// secret.
+	// Sealed is the id of what an edge's request has taken, which the node has sealed that the edge asked: an edge has
+	// no secret.
 	Sealed string
 	// Fired is the thresholds that have fired in windows that have not ended, for Get: by entry, then the oldest first.
 	Fired []FiredThreshold

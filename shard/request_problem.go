@@ -17,7 +17,8 @@ func (r *Request) problem() *Error {
 		return Invalidf("not_after", "is %d: no time that can be told", r.NotAfter)
 	}
 	if len(r.Namespace)+len(r.ID) > textMost {
-		return Invalidf("idempotency_id", "and namespace have %d bytes: at most %d are allowed", len(r.Namespace)+len(r.ID), textMost)
+		return Invalidf("idempotency_id", "and namespace have %d bytes: at most %d are allowed",
+			len(r.Namespace)+len(r.ID), textMost)
 	}
 	if r.Own < 0 || r.Own > len(r.Entries) {
 		return Invalidf("own", "is %d, of %d entries", r.Own, len(r.Entries))
@@ -25,16 +26,16 @@ func (r *Request) problem() *Error {
 	for i := range r.Entries {
 		entry := &r.Entries[i]
 		if bytes := len(r.Namespace) + len(entry.Policy) + len(entry.Key); bytes > textMost {
-			return Invalidf(fmt.Sprintf("entries[%d].key", i), "has %d bytes with namespace and policy: at most %d are allowed",
-				bytes, textMost)
+			return Invalidf(fmt.Sprintf("entries[%d].key", i),
+				"has %d bytes with namespace and policy: at most %d are allowed", bytes, textMost)
 		}
 		if entry.Cost > limit.MaxCost && r.Op.spends() || entry.Cost == 0 && r.takes() {
 			return Invalidf(fmt.Sprintf("entries[%d].cost", i), "is %d: a request costs 1 to %d units", entry.Cost,
 				uint64(limit.MaxCost))
 		}
 		if bytes := entry.namesBytes(); bytes > textMost {
-			return Invalidf(fmt.Sprintf("entries[%d].limits", i), "have names of %d bytes with the tier's: at most %d are allowed",
-				bytes, textMost)
+			return Invalidf(fmt.Sprintf("entries[%d].limits", i),
+				"have names of %d bytes with the tier's: at most %d are allowed", bytes, textMost)
 		}
 	}
 	if o := r.Operation; o != nil {

@@ -95,7 +95,8 @@ func TestHoldsOfOnePlaceOfTwoShardsMeet(t *testing.T) {
 	}
 	now := origin + limit.Time(second)
 	first, second := f.must(now, reserve(one, 3)), f.must(now, reserve(other, 5))
-	if first.Position.Epoch != second.Position.Epoch || first.Position.Seq != second.Position.Seq || first.Index != second.Index {
+	if first.Position.Epoch != second.Position.Epoch || first.Position.Seq != second.Position.Seq ||
+		first.Index != second.Index {
 		t.Fatalf("two places: %+v, %+v", first.Position, second.Position)
 	}
 	for _, shards := range []uint32{1, 2, 1, 5, 1} {
@@ -206,13 +207,14 @@ func TestEventsAndTheAuditLogGoAlong(t *testing.T) {
 	for i := range 40 {
 		key, now := fmt.Sprint("k", i), origin+limit.Time(i+1)
 		f.must(now, checkOf("p", key, 1+uint64(i%3)))
-		f.must(now, Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key}}, Adjustment: &Adjustment{Actor: key}})
+		f.must(now, adjustOf(SetUsed, "p", key, Adjustment{Actor: key}))
 	}
 	for _, w := range f.worlds {
 		events := w.events(EventsWaiting)
 		for i, place := range places(events) {
 			w.must(w.state.Time(), AcknowledgeRequest(w.state.id, []string{"a", "b", "none"}[i%3], []EventPlace{place}))
-			w.must(w.state.Time(), GiveUpRequest(w.state.id, []string{"none", "a", "b"}[i%3], []EventPlace{place}, fmt.Sprint("why ", i)))
+			w.must(w.state.Time(), GiveUpRequest(w.state.id, []string{"none", "a", "b"}[i%3], []EventPlace{place},
+				fmt.Sprint("why ", i)))
 		}
 	}
 	f.worlds[3].lose(5)
@@ -302,7 +304,8 @@ func TestNoBillIsLeftOutOfAPush(t *testing.T) {
 	for id := range uint32(2) { // the third has no bills
 		f.must(origin+1, checkOf("p", keyIn(f.slots, id, f.slots, id), 1))
 	}
-	if at := f.exactly(1).worlds[0].pushed(); at.Done != 40 || at.Through != 0 || at.From != (UsagePlace{}) || at.Skipped.Bills != 6 {
+	if at := f.exactly(1).worlds[0].pushed(); at.Done != 40 || at.Through != 0 || at.From != (UsagePlace{}) ||
+		at.Skipped.Bills != 6 {
 		t.Errorf("all bills: %+v", at)
 	}
 	f.must(origin+2, checkOf("p", keyIn(f.slots, 2, f.slots, 2), 1))
@@ -317,7 +320,8 @@ func (w *world) push(at PushPosition) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.must(w.state.Time(), PushRequest(w.state.id, &Push{Sink: "stripe", Period: "final", Position: text, Until: origin + limit.Time(day)}))
+	w.must(w.state.Time(), PushRequest(w.state.id,
+		&Push{Sink: "stripe", Period: "final", Position: text, Until: origin + limit.Time(day)}))
 }
 
 func (w *world) pushed() (at PushPosition) {

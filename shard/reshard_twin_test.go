@@ -27,7 +27,8 @@ func TestAnotherNumberOfShardsDecidesAlike(t *testing.T) {
 		b.compareEvents()
 	}
 	t.Log(met)
-	for _, what := range []string{"other shards", "revised", "allowed", "denied", "held", "settled", "replayed", "refused", "billed", "fired", "moved", "aborted", "grown"} {
+	for _, what := range []string{"other shards", "revised", "allowed", "denied", "held", "settled", "replayed",
+		"refused", "billed", "fired", "moved", "aborted", "grown"} {
 		if met[what] < 20 {
 			t.Errorf("%q was met %d times", what, met[what])
 		}
@@ -57,7 +58,8 @@ type pair struct {
 
 func newBeside(t testing.TB, rnd *rand.Rand, met map[string]int) *beside {
 	policies := randomPolicies(rnd)
-	b := &beside{TB: t, rnd: rnd, met: met, now: origin, cluster: newFleet(t, 1+rnd.Uint32N(5), policies...), one: newFleet(t, 1, policies...)}
+	b := &beside{TB: t, rnd: rnd, met: met, now: origin, cluster: newFleet(t, 1+rnd.Uint32N(5), policies...),
+		one: newFleet(t, 1, policies...)}
 	b.adopt(policies)
 	return b
 }
@@ -102,7 +104,8 @@ func (b *beside) step() {
 func (b *beside) request() (q, other Request) {
 	if len(b.taken) > 0 && b.rnd.IntN(4) == 0 {
 		p := b.taken[len(b.taken)-1-b.rnd.IntN(min(len(b.taken), 12))]
-		s := Settlement{Action: Action(1 + b.rnd.IntN(5)), Overage: Overage(b.rnd.IntN(3)), TTL: limit.Span(1 + b.rnd.IntN(int(20*second)))}
+		s := Settlement{Action: Action(1 + b.rnd.IntN(5)), Overage: Overage(b.rnd.IntN(3)),
+			TTL: limit.Span(1 + b.rnd.IntN(int(20*second)))}
 		return settleOf(p.request, p.clusters, s), settleOf(p.request, p.other, s)
 	}
 	if len(b.named) > 0 && b.rnd.IntN(12) == 0 {
@@ -135,16 +138,19 @@ func (b *beside) request() (q, other Request) {
 
 func (b *beside) compare(q *Request, got, want Result) {
 	got.Decision.Position, want.Decision.Position = Position{}, Position{}
-	if (got.Err == nil) != (want.Err == nil) || got.Err != nil && (got.Err.Code != want.Err.Code || got.Err.Field != want.Err.Field) ||
+	if (got.Err == nil) != (want.Err == nil) || got.Err != nil &&
+		(got.Err.Code != want.Err.Code || got.Err.Field != want.Err.Field) ||
 		got.Err == nil && !reflect.DeepEqual(got.Decision, want.Decision) {
-		b.Fatalf("at %s, on %d shards: %s\n%s\none shard:\n%s", clock(b.now), len(b.cluster.worlds), shown(q), shownResult(&got), shownResult(&want))
+		b.Fatalf("at %s, on %d shards: %s\n%s\none shard:\n%s",
+			clock(b.now), len(b.cluster.worlds), shown(q), shownResult(&got), shownResult(&want))
 	}
 }
 
 func (b *beside) learn(q *Request, got, want *Result) {
 	d := &got.Decision
-	for what, is := range map[string]bool{"refused": got.Err != nil, "allowed": got.Err == nil && d.Allowed, "denied": got.Err == nil && !d.Allowed,
-		"replayed": d.Replayed, "settled": got.Err == nil && q.Op == Settle, "held": q.Op == Reserve && d.HoldExpires != 0} {
+	for what, is := range map[string]bool{"refused": got.Err != nil, "allowed": got.Err == nil && d.Allowed,
+		"denied": got.Err == nil && !d.Allowed, "replayed": d.Replayed, "settled": got.Err == nil && q.Op == Settle,
+		"held": q.Op == Reserve && d.HoldExpires != 0} {
 		b.met[what] += int(bit(is))
 	}
 	if got.Err != nil {

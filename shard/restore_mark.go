@@ -56,8 +56,9 @@ func FullOf(p *policy.Policy, full limit.Full) limit.Full {
 // lostAt reports whether a place in the log is in a lost part of it.
 func (m *restoreMark) lostAt(at Position) bool {
 	return m != nil && slices.ContainsFunc(m.gaps, func(g historyGap) bool {
-		//mutant:gap-of-any-shard
-		return at.Shard == g.shard && at.Epoch < g.before && (at.Epoch > g.epoch || at.Epoch == g.epoch && at.Seq > g.seq)
+		//mutant:gap-of-any-shard 2
+		return at.Shard == g.shard && at.Epoch < g.before &&
+			(at.Epoch > g.epoch || at.Epoch == g.epoch && at.Seq > g.seq)
 	})
 }
 
@@ -124,8 +125,9 @@ func (b *batch) lost(t *Target) *Error {
 	if !lost {
 		return nil
 	}
-	return &Error{Code: HoldEnded, Field: t.field(), Message: fmt.Sprintf("is of a time that was lost when the cluster was "+
-		"restored from a backup: what it took counts as taken before %s", instantWords(m.full.At))}
+	return &Error{Code: HoldEnded, Field: t.field(),
+		Message: fmt.Sprintf("is of a time that was lost when the cluster was restored from a backup: "+
+			"what it took counts as taken before %s", instantWords(m.full.At))}
 }
 
 // restoredSince refuses an id whose record may have been lost in a restore.
@@ -134,8 +136,10 @@ func (b *batch) restoredSince(r *Request, made limit.Time) *Error {
 	if err != nil || m == nil || made >= m.full.At {
 		return err
 	}
-	return &Error{Code: IDExpired, Field: "idempotency_id", Message: fmt.Sprintf("%q was made before %s, when the cluster was "+
-		"restored from a backup that does not know it: whether it ran can no longer be told", r.ID, instantWords(m.full.At))}
+	return &Error{Code: IDExpired, Field: "idempotency_id",
+		Message: fmt.Sprintf("%q was made before %s, when the cluster was restored from a backup that does not know "+
+			"it: whether it ran can no longer be told", r.ID,
+			instantWords(m.full.At))}
 }
 
 // unknown returns the state of a limit of which a counter has none. A shard that was never restored has no mark.
@@ -210,7 +214,9 @@ func (m *restoreMark) clear(c *counter, r *Request, limits []policy.Limit, now l
 
 // fills reports whether a limit may be full of what is not known.
 func (m *restoreMark) fills(p *policy.Policy, limits []policy.Limit, now limit.Time) bool {
-	return m != nil && slices.ContainsFunc(limits, func(l policy.Limit) bool { return m.clearedUntil(p, l.Limit) > now })
+	return m != nil && slices.ContainsFunc(limits, func(l policy.Limit) bool {
+		return m.clearedUntil(p, l.Limit) > now
+	})
 }
 
 // clearedUntil returns until when a limit that was cleared must be remembered as such: until it would no longer be

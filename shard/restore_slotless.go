@@ -11,8 +11,8 @@ import (
 
 // What a restore makes of records that belong to no slot:
 //
-//   - Events go to the shard of their keys, in the order in which they were written. The lists have their bounds: what is
-//     too much for a shard becomes a dead letter, or is lost and counted.
+//   - Events go to the shard of their keys, in the order in which they were written. The lists have their bounds: what
+//     is too much for a shard becomes a dead letter, or is lost and counted.
 //   - The audit log of a shard, and the number of events that it has lost, go to one shard, which orders them by time.
 //   - Every shard adopts the newest policies that any had adopted. A limit got its numbers when the last shard learned
 //     of them: no shard has counted under the old ones since.
@@ -109,7 +109,8 @@ func (l *slotless) write(b *batch) {
 	}
 	slices.SortFunc(l.audit, func(a, b AuditRecord) int {
 		x, y := a.Position, b.Position
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(x.Shard, y.Shard), cmp.Compare(x.Epoch, y.Epoch), cmp.Compare(x.Seq, y.Seq))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(x.Shard, y.Shard), cmp.Compare(x.Epoch, y.Epoch),
+			cmp.Compare(x.Seq, y.Seq))
 	})
 	for _, a := range l.audit {
 		auditLog{b}.append(a)

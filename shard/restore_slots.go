@@ -102,7 +102,8 @@ func MissingSlots(records [][]byte) (missing int, err error) {
 func (s *slotSources) problem() error {
 	for at := range s {
 		if s[at].missing() {
-			return fmt.Errorf("slot %d is in no shard of the backup: it was moving while the backup was made; take another", at)
+			return fmt.Errorf("slot %d is in no shard of the backup: it was moving while the backup was made; "+
+				"take another", at)
 		}
 	}
 	return nil

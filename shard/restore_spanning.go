@@ -48,7 +48,7 @@ func (s *spanningHolds) problem() error {
 		return nil
 	}
 	namespace, name, key, _ := readKeyOf(s.key)
-	return fmt.Errorf("%d open holds have keys which would be on several shards, and could not be settled; the last to "+
-		"end, of key %q of policy %q in namespace %q, ends at %s: keep the number of shards, or restore after that",
+	return fmt.Errorf("%d open holds have keys which would be on several shards, and could not be settled; the last "+
+		"to end, of key %q of policy %q in namespace %q, ends at %s: keep the number of shards, or restore after that",
 		s.parted, key, name, namespace, instantWords(s.last.expires))
 }

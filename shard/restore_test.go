@@ -44,8 +44,9 @@ func allOn(id ID) *slot.Map {
 // goBack makes the world continue from a backup.
 func (w *world) goBack(backup *State, at limit.Time, keep ...Kept) Restored {
 	w.Helper()
-	states, counts, err := Continue([]*State{backup}, Restoration{Slots: allOn(backup.id), At: at, Before: w.index + epochsAhead,
-		Policies: w.policies, Keep: keep, Actor: "ann", Note: "disk"})
+	states, counts, err := Continue([]*State{backup},
+		Restoration{Slots: allOn(backup.id), At: at, Before: w.index + epochsAhead,
+			Policies: w.policies, Keep: keep, Actor: "ann", Note: "disk"})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func TestARestoredShardAdmitsNothingTwice(t *testing.T) {
 		audit(t, h.state)
 	}
 	t.Log(met)
-	for _, what := range []string{"admitted before", "lost", "admitted after", "denied after", "lost handle refused", "old handle without effect",
-		"hold after"} {
+	for _, what := range []string{"admitted before", "lost", "admitted after", "denied after", "lost handle refused",
+		"old handle without effect", "hold after"} {
 		if met[what] < 100 {
 			t.Errorf("%q was met %d times", what, met[what])
 		}
@@ -130,7 +131,8 @@ func newLostHistory(t *testing.T, rnd *rand.Rand, met map[string]int) *lostHisto
 		p.OnExpire = policy.OnExpireCancel
 		policies = append(policies, p)
 	}
-	return &lostHistory{world: newWorld(t, policies...), rnd: rnd, met: met, now: origin, twins: map[string]*model.Model{}}
+	return &lostHistory{world: newWorld(t, policies...), rnd: rnd, met: met, now: origin,
+		twins: map[string]*model.Model{}}
 }
 
 func (h *lostHistory) limitOf(e *Entry) limit.Limit {
@@ -155,7 +157,8 @@ func (h *lostHistory) live(requests int) {
 			h.giveBack(len(h.takings) - 1 - h.rnd.IntN(min(len(h.takings), 20)))
 			continue
 		}
-		e := Entry{Policy: fmt.Sprint("p", h.rnd.IntN(4)), Key: fmt.Sprint("k", h.rnd.IntN(2)), Cost: 1 + h.rnd.Uint64N(6)}
+		e := Entry{Policy: fmt.Sprint("p", h.rnd.IntN(4)), Key: fmt.Sprint("k", h.rnd.IntN(2)),
+			Cost: 1 + h.rnd.Uint64N(6)}
 		r := Request{Op: Check, Namespace: "default", Entries: []Entry{e}}
 		if h.limitOf(&e).Algorithm == limit.Concurrency || h.rnd.IntN(3) == 0 {
 			r.Op, r.Hold = Reserve, &HoldTerms{TTL: limit.Span(1 + h.rnd.Int64N(int64(20*second)))}
@@ -177,8 +180,8 @@ func (h *lostHistory) take(r Request) {
 		h.met["lost"]++
 	}
 	if !h.twin(e).Admits(e.Cost, h.now) {
-		h.Fatalf("%s: %s/%s admits %d of %+v, and with what was lost %+v", clock(h.now), e.Policy, e.Key, e.Cost, h.limitOf(e),
-			h.twin(e).Status(h.now))
+		h.Fatalf("%s: %s/%s admits %d of %+v, and with what was lost %+v",
+			clock(h.now), e.Policy, e.Key, e.Cost, h.limitOf(e), h.twin(e).Status(h.now))
 	}
 	h.twin(e).Add(e.Cost, h.now)
 	h.takings = append(h.takings, taking{request: r, d: d, expires: d.HoldExpires})
@@ -279,8 +282,10 @@ func TestAPersonClearsAKeyThatIsFull(t *testing.T) {
 		w.goBack(w.backup(), at)
 		clear.Namespace, clear.Entries = "default", []Entry{{Policy: "p", Key: "k"}}
 		w.must(at, clear)
-		w.must(at+limit.Time(second), Request{Op: Unblock, Namespace: "default", Entries: clear.Entries, Adjustment: &Adjustment{}})
-		for _, later := range []limit.Time{at + limit.Time(second), at + limit.Time(2*second), at + limit.Time(30*minute)} {
+		w.must(at+limit.Time(second), Request{Op: Unblock, Namespace: "default", Entries: clear.Entries,
+			Adjustment: &Adjustment{}})
+		for _, later := range []limit.Time{at + limit.Time(second), at + limit.Time(2*second),
+			at + limit.Time(30*minute)} {
 			if used := w.usedOf(later, "p", "k"); slices.Max(used) != 0 {
 				t.Errorf("%s: at %s %v are used", name, clock(later), used)
 			}
@@ -313,7 +318,8 @@ func TestALimitThatKeepsContinuesWithTheBackup(t *testing.T) {
 	w.wantUsed(at, "p", "k", 3, 3, 5, 5, 3, 5, 5, 5) // what was taken before does not come back
 	audit := w.must(at, Request{Op: ReadAudit, Namespace: "default"})
 	records := audit.Audit()
-	if len(records) != 1 || records[0].Deed != "restore" || records[0].Actor != "ann" || records[0].After != "keep: p/b, p/e, q/c" {
+	if len(records) != 1 || records[0].Deed != "restore" || records[0].Actor != "ann" ||
+		records[0].After != "keep: p/b, p/e, q/c" {
 		t.Errorf("the audit log has %+v", records)
 	}
 	w = newWorld(t, p)
@@ -326,8 +332,9 @@ func TestWhatNeverResetsContinuesWithTheBackup(t *testing.T) {
 	w := newWorld(t, onePolicy(lifetimeOf(10), limit.Limit{Algorithm: limit.Unlimited}))
 	r := checkOf("p", "k", 4)
 	d := w.must(origin, r)
-	tally := Request{Op: Tally, Namespace: "default", Entries: []Entry{{Policy: "redis", Key: "n", Limits: TallyLimits}},
-		Tally: &TallyTerms{Verb: TallyAdd, Amount: -7}}
+	tally := Request{Op: Tally, Namespace: "default",
+		Entries: []Entry{{Policy: "redis", Key: "n", Limits: TallyLimits}},
+		Tally:   &TallyTerms{Verb: TallyAdd, Amount: -7}}
 	w.must(origin, tally)
 	at := origin + limit.Time(minute)
 	w.goBack(w.backup(), at)
@@ -354,7 +361,8 @@ func TestHoldsThatNobodyKnowsCountForAsLongAsAHoldMayLast(t *testing.T) {
 		t.Errorf("%+v", counts)
 	}
 	w.wantUsed(at, "p", "k", 5)
-	if err := w.refused(at, settleOf(r, lost, Settlement{Action: ActionExtend, TTL: MaxHoldTTL})); err.Code != HoldEnded {
+	if err := w.refused(at, settleOf(r, lost, Settlement{Action: ActionExtend, TTL: MaxHoldTTL})); err.Code !=
+		HoldEnded {
 		t.Errorf("%+v", err)
 	}
 	w.must(at, settleOf(r, known, Settlement{Action: ActionCommit}))
@@ -365,7 +373,8 @@ func TestHoldsThatNobodyKnowsCountForAsLongAsAHoldMayLast(t *testing.T) {
 	if d := w.must(at+limit.Time(MaxHoldTTL), r); !d.Allowed || d.Limits[0].Used != 1 {
 		t.Errorf("%+v", d)
 	}
-	if err := w.refused(at+limit.Time(MaxHoldTTL), settleOf(r, expired, Settlement{Action: ActionCommit})); err.Code != HoldEnded {
+	if err := w.refused(at+limit.Time(MaxHoldTTL),
+		settleOf(r, expired, Settlement{Action: ActionCommit})); err.Code != HoldEnded {
 		t.Errorf("%+v", err)
 	}
 }
@@ -384,11 +393,13 @@ func TestALadderAfterARestore(t *testing.T) {
 	at := origin + limit.Time(2*minute)
 	w.goBack(w.backup(), at)
 	until := func(now limit.Time, key string) limit.Time {
-		return w.must(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key}}}).Limits[0].BlockedUntil
+		return w.must(now, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: key}}}).
+			Limits[0].BlockedUntil
 	}
 	now := at + limit.Time(2*minute)
 	if until(now, "failed") != 0 || until(now, "quiet") != 0 || until(now, "unknown") != at+limit.Time(hour) {
-		t.Errorf("blocked until %s, %s, %s", clock(until(now, "failed")), clock(until(now, "quiet")), clock(until(now, "unknown")))
+		t.Errorf("blocked until %s, %s, %s", clock(until(now, "failed")), clock(until(now, "quiet")),
+			clock(until(now, "unknown")))
 	}
 	if d := w.must(now, checkOf("p", "unknown", 1)); d.Allowed || d.RetryAfter != hour-2*minute {
 		t.Errorf("an unknown key: %+v", d)
@@ -397,7 +408,7 @@ func TestALadderAfterARestore(t *testing.T) {
 	if got := until(now, "failed"); got != now+limit.Time(minute) {
 		t.Errorf("after the second failure: blocked until %s", clock(got))
 	}
-	unblock := Request{Op: Unblock, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "unknown"}}, Adjustment: &Adjustment{}}
+	unblock := adjustOf(Unblock, "p", "unknown", Adjustment{})
 	w.must(now, unblock)
 	if d := w.must(now+1, checkOf("p", "unknown", 1)); !d.Allowed {
 		t.Errorf("an unblocked key: %+v", d)
@@ -432,7 +443,8 @@ func TestIDsAfterARestore(t *testing.T) {
 	if d := w.must(at, with(identity("v7@0s/a"))); !d.Replayed {
 		t.Errorf("the known id: %+v", d)
 	}
-	if err := w.refused(at, with(identity("v7@59s/b"))); err.Code != IDExpired || !strings.Contains(err.Message, "restored") {
+	if err := w.refused(at, with(identity("v7@59s/b"))); err.Code != IDExpired ||
+		!strings.Contains(err.Message, "restored") {
 		t.Errorf("an unknown one of before: %+v", err)
 	}
 	if d := w.must(at, with(identity("v7@60s/c"))); d.Replayed || !d.Allowed {
@@ -449,7 +461,8 @@ func TestSessionsDoNotSurviveARestore(t *testing.T) {
 	r := checkOf("p", "k", 1)
 	r.Session, r.Number = d.Session(), 1
 	w.must(origin, r)
-	if counts := w.goBack(w.backup(), origin+limit.Time(minute)); counts.Sessions != 1 || counts.Keys != 1 || counts.Full != 0 {
+	if counts := w.goBack(w.backup(), origin+limit.Time(minute)); counts.Sessions != 1 || counts.Keys != 1 ||
+		counts.Full != 0 {
 		t.Errorf("%+v", counts)
 	}
 	r.Retry = true
@@ -486,24 +499,29 @@ func TestAMarkThatCannotBeReadRefuses(t *testing.T) {
 	at := origin + limit.Time(minute)
 	w.goBack(w.backup(), at)
 	mark, _ := w.state.Lookup(string(restoreRecord))
-	w.append(EncodeBatch(w.next(at), []Put{{Key: string(restoreRecord), Record: Record{Value: append([]byte{9}, mark.Value[1:]...), ForgetAt: limit.Forever}}}))
+	w.append(EncodeBatch(w.next(at),
+		[]Put{{Key: string(restoreRecord), Record: Record{Value: append([]byte{9}, mark.Value[1:]...),
+			ForgetAt: limit.Forever}}}))
 	if err := w.refused(at, checkOf("p", "k", 1)); err.Code != Unreadable {
 		t.Errorf("%+v", err)
 	}
-	if _, _, err := Continue([]*State{w.state}, Restoration{Slots: allOn(3), At: at + 1, Policies: w.policies}); err == nil {
+	if _, _, err := Continue([]*State{w.state},
+		Restoration{Slots: allOn(3), At: at + 1, Policies: w.policies}); err == nil {
 		t.Error("it is restored again")
 	}
 }
 
 func TestABackupOfTheFutureIsRefused(t *testing.T) {
 	w := newWorld(t, everyWindow())
-	if _, _, err := Continue([]*State{w.state}, Restoration{Slots: allOn(3), At: w.state.Time(), Policies: w.policies}); err == nil {
+	if _, _, err := Continue([]*State{w.state},
+		Restoration{Slots: allOn(3), At: w.state.Time(), Policies: w.policies}); err == nil {
 		t.Error("the shard's time stands still")
 	}
 }
 
 func everyMark() *restoreMark {
-	return &restoreMark{full: limit.Full{At: origin, Hold: MaxHoldTTL}, keep: []Kept{{"login", "account-30d"}, {"api", ""}},
+	return &restoreMark{full: limit.Full{At: origin, Hold: MaxHoldTTL},
+		keep: []Kept{{"login", "account-30d"}, {"api", ""}},
 		gaps: []historyGap{{3, 3, 70_000, epochsAhead}, {0, epochsAhead + 5, 1, 2*epochsAhead + 5}}}
 }
 
@@ -606,9 +624,11 @@ func TestADecisionOnSeveralShardsThatWasLostIsNotRefunded(t *testing.T) {
 	for _, hold := range []bool{true, false} {
 		result := c.tell(at, Settle, func(r *Request) {
 			r.Entries = []Entry{{Policy: "p", Key: "k", Cost: 3}, {Policy: "p", Key: "elsewhere", Cost: 1}}
-			r.Settlement = &Settlement{Action: ActionCancel, Target: Target{Hold: hold, Operation: "x", Home: mine, DecidedAt: origin + 1}}
+			r.Settlement = &Settlement{Action: ActionCancel,
+				Target: Target{Hold: hold, Operation: "x", Home: mine, DecidedAt: origin + 1}}
 			r.Operation.Home = mine
-			r.Operation.Legs = []Leg{{Slot: 4, Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
+			r.Operation.Legs = []Leg{{Slot: 4,
+				Decision: Decision{Limits: []LimitStatus{{Policy: "p", Key: "elsewhere"}}}}}
 		})
 		if result.Err == nil || result.Err.Code != HoldEnded {
 			t.Errorf("hold %v: %+v", hold, result)
@@ -634,8 +654,9 @@ func TestAnExactRestoreLosesNothing(t *testing.T) {
 			h.live(rnd.IntN(30))
 		}
 		before := h.backup()
-		states, counts, err := Continue([]*State{before}, Restoration{Slots: allOn(3), Exact: true, At: 1, Before: h.index + epochsAhead,
-			Policies: h.policies, Actor: "ann", From: "recovered"})
+		states, counts, err := Continue([]*State{before},
+			Restoration{Slots: allOn(3), Exact: true, At: 1, Before: h.index + epochsAhead,
+				Policies: h.policies, Actor: "ann", From: "recovered"})
 		if err != nil {
 			t.Fatal(err)
 		}

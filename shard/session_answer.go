@@ -16,9 +16,9 @@ import (
 // one of another key about ten.
 
 const (
-	// sessionAnswers bounds the newest answers that a session remembers, in bytes: those of thousands of checks. One batch
-	// has at most half of them, so that those of the newest batch are always there. A copy of an older request learns that
-	// it was counted, with the current limits.
+	// sessionAnswers bounds the newest answers that a session remembers, in bytes: those of thousands of checks. One
+	// batch has at most half of them, so that those of the newest batch are always there. A copy of an older request
+	// learns that it was counted, with the current limits.
 	sessionAnswers = 32 << 10
 	// shapesSought is how many shapes are compared with an answer before it gets a new one.
 	shapesSought = 8
@@ -61,7 +61,8 @@ func (s *session) answer(number uint64, r *Request, d *Decision) {
 		u.bytes, u.shapes = binary.AppendUvarint(b, uint64(d.DecidedAt)), u.few[:0]
 	}
 	if cap(u.bytes)-len(u.bytes) < 24 {
-		u.bytes = slices.Grow(u.bytes, max(1024-len(u.room), 3*len(u.bytes))) // in few steps: a batch may have thousands
+		// in few steps: a batch may have thousands
+		u.bytes = slices.Grow(u.bytes, max(1024-len(u.room), 3*len(u.bytes)))
 	}
 	shape := u.shapeOf(d.Limits)
 	next := number == u.number+1 && d.Index == u.index+1
@@ -182,7 +183,8 @@ func (c *MessageCodec) step(v, last *limit.Verdict) {
 	if c.Reading() {
 		total := last.Used + last.Remaining + uint64(sum)
 		v.Used = last.Used + uint64(used)
-		v.Remaining, v.WindowStart, v.ResetAt, v.RetryAfter = total-v.Used, last.WindowStart+start, last.ResetAt+reset, last.RetryAfter+wait
+		v.Remaining, v.WindowStart, v.ResetAt, v.RetryAfter = total-v.Used, last.WindowStart+start, last.ResetAt+reset,
+			last.RetryAfter+wait
 	}
 }
 

@@ -53,7 +53,8 @@ func TestTheAnswersOfASessionAreBounded(t *testing.T) {
 		var requests []Request
 		for i := range 400 {
 			number++
-			requests = append(requests, inSession(checkOf([]string{"p", "other"}[i%2], fmt.Sprint(batch, i), 1), s, number, 0))
+			requests = append(requests, inSession(checkOf([]string{"p", "other"}[i%2], fmt.Sprint(batch, i), 1),
+				s, number, 0))
 		}
 		w.batch(w.state.Time()+limit.Time(second), requests...)
 		kept, size := recordOf(w, s)

@@ -71,8 +71,8 @@ func newCopies(t *testing.T, rnd *rand.Rand, met map[string]int) *copies {
 	gate := onePolicy(limit.Limit{Algorithm: limit.Lifetime, Quota: 4})
 	tally := onePolicy(limit.Limit{Algorithm: limit.Unlimited})
 	gate.Name, tally.Name = "gate", "tally"
-	c := &copies{owner: &owner{world: newWorld(t, gate, tally), overlay: map[string]Record{}}, rnd: rnd, met: met, now: origin,
-		all: map[string]*numbered{}, counted: map[string]bool{}, acked: map[Session]uint64{}}
+	c := &copies{owner: &owner{world: newWorld(t, gate, tally), overlay: map[string]Record{}}, rnd: rnd, met: met,
+		now: origin, all: map[string]*numbered{}, counted: map[string]bool{}, acked: map[Session]uint64{}}
 	c.renew()
 	return c
 }
@@ -291,7 +291,8 @@ func (c *copies) judgeReplay(a answered, r *numbered) {
 		}
 		return
 	}
-	if !r.request.Op.answersOnce() || d.HoldExpires == 0 && d.Index == 0 && c.now >= r.first.DecidedAt+limit.Time(sessionRetention) {
+	if !r.request.Op.answersOnce() || d.HoldExpires == 0 && d.Index == 0 &&
+		c.now >= r.first.DecidedAt+limit.Time(sessionRetention) {
 		return
 	}
 	c.met["the same hold or grant again"]++

@@ -128,7 +128,8 @@ func tooFarAhead(r *Request, s *session) *Error {
 		code = UnknownOutcome
 	}
 	return &Error{Code: code, RetryAfter: 50e3, Message: fmt.Sprintf(
-		"request %d of a session of which %d are finished: at most %d may be under way", r.Number, s.acked, sessionWindow)}
+		"request %d of a session of which %d are finished: at most %d may be under way",
+		r.Number, s.acked, sessionWindow)}
 }
 
 // session returns the working copy of a session, decoded from the view when the batch first meets it, or nil if the
@@ -225,7 +226,8 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 func (e sessionEvaluation) replayedTally() Result {
 	i := placeOfReplay(e.s.tallies, e.r.Number)
 	if i == len(e.s.tallies) || e.s.tallies[i].number != e.r.Number {
-		return Result{Err: &Error{Code: UnknownOutcome, Message: "it was counted once, so long ago that what it came to is forgotten"}}
+		return Result{Err: &Error{Code: UnknownOutcome,
+			Message: "it was counted once, so long ago that what it came to is forgotten"}}
 	}
 	d := e.newDecision()
 	d.Replayed, d.Tallied = true, new(e.s.tallies[i].tallied)
@@ -261,7 +263,8 @@ func (e sessionEvaluation) asCounted() Decision {
 	d := e.newDecision()
 	d.Replayed = true
 	if e.r.Op == Forget {
-		d.System = &SystemAnswer{Forgot: Forgot{More: true}} // there may be: a Forget is repeated until it finds nothing
+		// there may be: a Forget is repeated until it finds nothing
+		d.System = &SystemAnswer{Forgot: Forgot{More: true}}
 		return d
 	}
 	if e.r.Op == Swap {

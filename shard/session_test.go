@@ -167,7 +167,8 @@ func TestWindowOfASession(t *testing.T) {
 	if r := far(math.MaxUint64, math.MaxUint64-1, false); r.Err != nil {
 		t.Error(r.Err)
 	}
-	if kept, size := recordOf(w, s); size > 20+kept.answerBytes() || len(kept.answered) != 1 || kept.acked != math.MaxUint64-1 || !kept.counted.has(math.MaxUint64) {
+	if kept, size := recordOf(w, s); size > 20+kept.answerBytes() || len(kept.answered) != 1 ||
+		kept.acked != math.MaxUint64-1 || !kept.counted.has(math.MaxUint64) {
 		t.Errorf("%+v in %d bytes", kept, size)
 	}
 }
@@ -248,7 +249,8 @@ func TestUnknownOperations(t *testing.T) {
 	for _, op := range []Op{0, Lease + 1, math.MaxUint8} {
 		r := checkOf("p", "k", 1)
 		r.Op = op
-		if results, puts := w.batch(origin, r); results[0].Err == nil || results[0].Err.Code != NotBuilt || len(puts) > 0 {
+		if results, puts := w.batch(origin, r); results[0].Err == nil || results[0].Err.Code != NotBuilt ||
+			len(puts) > 0 {
 			t.Errorf("%d: %+v, %v", op, results[0], puts)
 		}
 	}
@@ -263,7 +265,8 @@ func TestSessionsAreNamedByTheirPlace(t *testing.T) {
 			results, _ := w.batch(origin, Request{Op: OpenSession}, checkOf("p", "k", 1), Request{Op: OpenSession})
 			for k, result := range []Result{results[0], results[2]} {
 				want := Session{w.state.Epoch(), w.state.Seq(), uint32(k + 1)}
-				if d := result.Decision; d.Session() != want || seen[want] || !d.Allowed || d.Index != 0 || d.DecidedAt != origin {
+				if d := result.Decision; d.Session() != want || seen[want] || !d.Allowed || d.Index != 0 ||
+					d.DecidedAt != origin {
 					t.Errorf("session %d of batch %d: %+v", k, 3*i+j, d)
 				}
 				seen[want] = true
@@ -273,7 +276,8 @@ func TestSessionsAreNamedByTheirPlace(t *testing.T) {
 	for name, r := range map[string]Request{
 		"entries": {Op: OpenSession, Entries: []Entry{{}}}, "id": {Op: OpenSession, ID: "x"},
 	} {
-		if results, puts := w.batch(origin, r); results[0].Err == nil || results[0].Err.Code != Invalid || len(puts) > 0 {
+		if results, puts := w.batch(origin, r); results[0].Err == nil || results[0].Err.Code != Invalid ||
+			len(puts) > 0 {
 			t.Errorf("with %s: %+v", name, results[0])
 		}
 	}

@@ -41,7 +41,8 @@ func TestAPolicyHasNoMoreKeysThanItsCap(t *testing.T) {
 			continue
 		}
 		if r.Err == nil || r.Err.Code != MemoryFull || r.Err.MaybeApplied() || r.Err.Field != "entries[0].key" ||
-			!strings.Contains(r.Err.Message, `policy "bound" counts 5 keys of namespace "default"`) || !strings.Contains(r.Err.Message, untilOldEnd) {
+			!strings.Contains(r.Err.Message, `policy "bound" counts 5 keys of namespace "default"`) ||
+			!strings.Contains(r.Err.Message, untilOldEnd) {
 			t.Errorf("key %d: %+v", n, r)
 		}
 	}
@@ -54,7 +55,8 @@ func TestAPolicyHasNoMoreKeysThanItsCap(t *testing.T) {
 			t.Errorf("op %d: %v", op, err)
 		}
 	}
-	w.must(origin+3, Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "bound", Key: "one more", Cost: 1}}})
+	w.must(origin+3, Request{Op: Get, Namespace: "default",
+		Entries: []Entry{{Policy: "bound", Key: "one more", Cost: 1}}})
 	w.wantUsed(origin+3, "bound", "one more", 0)
 	w.must(origin+3, reserveOf(Entry{Policy: "bound", Key: "key 1", Cost: 1})) // an old key goes on
 	w.must(origin+4, checkOf("p", "one more", 1))                              // another policy
@@ -115,8 +117,9 @@ func TestWhoeverHasMostOfAShardLeavesTheRestToOthers(t *testing.T) {
 		others bool                // others have records
 		field  string              // of the refusal; "": none
 	}{
-		"a policy beside another": {func(n int) Request { return checkOf("p", fmt.Sprint("{tag}", n), 1) }, true, "entries[0].key"},
-		"a policy alone":          {func(n int) Request { return checkOf("p", fmt.Sprint("{tag}", n), 1) }, false, ""},
+		"a policy beside another": {func(n int) Request { return checkOf("p", fmt.Sprint("{tag}", n), 1) }, true,
+			"entries[0].key"},
+		"a policy alone": {func(n int) Request { return checkOf("p", fmt.Sprint("{tag}", n), 1) }, false, ""},
 		"ids on one key": {func(n int) Request {
 			r := checkOf("p", "k", 1)
 			r.ID = fmt.Sprint("id ", n)
@@ -140,7 +143,8 @@ func TestWhoeverHasMostOfAShardLeavesTheRestToOthers(t *testing.T) {
 		w.crowd = true
 		results, _ := w.batch(origin+100, story.flood(20))
 		if err := results[0].Err; story.field == "" && err != nil ||
-			story.field != "" && (err == nil || err.Code != MemoryFull || err.Field != story.field || !strings.Contains(err.Message, untilOldEnd)) {
+			story.field != "" && (err == nil || err.Code != MemoryFull || err.Field != story.field ||
+				!strings.Contains(err.Message, untilOldEnd)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		w.must(origin+101, inNamespace("other", checkOf("bound", "another", 1)))
@@ -164,7 +168,8 @@ func TestSharesComeBackFromASnapshot(t *testing.T) {
 	}
 	audit(t, w.state)
 	audit(t, restored)
-	if got, want := restored.Shares("n", "p"), w.state.Shares("n", "p"); got != want || want.Policy.Keys != 2 || want.Namespace.Keys != 4 || want.All.Keys != 600 {
+	if got, want := restored.Shares("n", "p"), w.state.Shares("n", "p"); got != want || want.Policy.Keys != 2 ||
+		want.Namespace.Keys != 4 || want.All.Keys != 600 {
 		t.Errorf("restored %+v, want %+v", got, want)
 	}
 }

@@ -61,7 +61,8 @@ func (s *SlotStatus) serves() bool {
 
 // String names the state as it follows "is".
 func (s SlotState) String() string {
-	return [...]string{"not recorded", "owned", "preparing", "frozen", "moved", "importing", "aborted"}[min(s, SlotAborted)]
+	return [...]string{"not recorded", "owned", "preparing", "frozen", "moved", "importing",
+		"aborted"}[min(s, SlotAborted)]
 }
 
 // elsewhere refuses a request for a key of a slot that this shard does not own now. Nothing was counted. It costs
@@ -90,7 +91,8 @@ func (b *batch) elsewhere(at slot.ID) *Error {
 }
 
 func moved(at slot.ID, to ID) *Error {
-	return &Error{Code: Moved, To: to, Slot: at, Message: fmt.Sprintf("slot %d is on shard %s; nothing was counted here", at, to)}
+	return &Error{Code: Moved, To: to, Slot: at,
+		Message: fmt.Sprintf("slot %d is on shard %s; nothing was counted here", at, to)}
 }
 
 // tableOwns reports whether the shard owns a slot of which it has no record.
@@ -136,7 +138,8 @@ func (e *evaluation) aboutToMove(r *Request) *Error {
 		}
 		if status.State == SlotPreparing {
 			return &Error{Code: Spread, Slot: at, Message: fmt.Sprintf(
-				"slot %d is about to move; nothing was counted: reserve in the slots of the keys separately, as an operation", at)}
+				"slot %d is about to move; nothing was counted: reserve in the slots of the keys separately, "+
+					"as an operation", at)}
 		}
 	}
 	return nil

@@ -41,7 +41,8 @@ func (p *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out.WriteSum()
 	if err := p.picture.Write(out); err != nil {
 		n, _ := out.Flush()
-		return n, fmt.Errorf("shard: snapshot of shard %d at epoch %d, seq %d: %w", p.head[0], p.head[1], p.head[3], err)
+		return n, fmt.Errorf("shard: snapshot of shard %d at epoch %d, seq %d: %w",
+			p.head[0], p.head[1], p.head[3], err)
 	}
 	out.WriteSum()
 	return out.Flush()

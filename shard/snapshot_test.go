@@ -155,7 +155,8 @@ func (l *randomLog) entry(s *State) []byte {
 			p.Key = fmt.Sprint("flood ", l.rnd.Uint32())
 		}
 		if l.rnd.IntN(10) > 0 {
-			p.Record = Record{Value: make([]byte, 1+l.rnd.IntN(30)), ForgetAt: l.now + limit.Time(l.rnd.IntN(int(30*second)))}
+			p.Record = Record{Value: make([]byte, 1+l.rnd.IntN(30)),
+				ForgetAt: l.now + limit.Time(l.rnd.IntN(int(30*second)))}
 			p.Value[0] = byte(l.rnd.Uint32())
 		}
 		puts = append(puts, p)

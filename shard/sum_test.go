@@ -25,8 +25,8 @@ func TestSumsDoNotDependOnWhatWasSwept(t *testing.T) {
 				eager.table.Sweep(rnd.IntN(3000), rnd.IntN(50), eager.time)
 			}
 			if usual.Sum() != eager.Sum() || !slices.Equal(usual.Sums(), eager.Sums()) {
-				t.Fatalf("seed %d, entry %d: sums %016x and %016x, kept %v and %v", seed, l.index, usual.Sum(), eager.Sum(),
-					usual.Sums(), eager.Sums())
+				t.Fatalf("seed %d, entry %d: sums %016x and %016x, kept %v and %v",
+					seed, l.index, usual.Sum(), eager.Sum(), usual.Sums(), eager.Sums())
 			}
 			if usual.Records() != eager.Records() {
 				layouts++

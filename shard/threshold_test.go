@@ -48,13 +48,16 @@ func (w *world) mustHaveFired(units ...uint64) {
 
 // A threshold fires in the entry of the decision that crosses it, once in its window.
 func TestAThresholdFiresOnceInItsWindow(t *testing.T) {
-	w := newWorld(t, noted(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: hour}, percent(80), percent(100), units(5)))
+	w := newWorld(t, noted(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: hour}, percent(80),
+		percent(100), units(5)))
 	w.batch(origin+1, checkOf("p", "k", 4))
 	w.mustHaveFired()
 	results, _ := w.batch(origin+2, checkOf("p", "k", 5)) // from 4 to 9
 	w.mustHaveFired(8, 5)
-	w.batch(origin+3, Request{Op: Settle, Namespace: "default", Entries: Taken(&Request{Entries: checkOf("p", "k", 5).Entries}, &results[0].Decision),
-		Settlement: &Settlement{Action: ActionCancel, Target: Target{Position: results[0].Decision.Position, Index: 1, DecidedAt: origin + 2}}})
+	w.batch(origin+3, Request{Op: Settle, Namespace: "default",
+		Entries: Taken(&Request{Entries: checkOf("p", "k", 5).Entries}, &results[0].Decision),
+		Settlement: &Settlement{Action: ActionCancel,
+			Target: Target{Position: results[0].Decision.Position, Index: 1, DecidedAt: origin + 2}}})
 	w.batch(origin+4, checkOf("p", "k", 5))
 	w.mustHaveFired(8, 5) // crossed again after a refund
 	w.batch(origin+5, checkOf("p", "k", 9))
@@ -64,8 +67,9 @@ func TestAThresholdFiresOnceInItsWindow(t *testing.T) {
 	w.batch(origin+limit.Time(hour), checkOf("p", "k", 10))
 	w.mustHaveFired(8, 5, 10, 8, 10, 5)
 	e := w.events(EventsWaiting)[0]
-	if e.Used != 9 || e.Quota != 10 || e.Start != origin || e.End != origin+limit.Time(hour) || e.Policy != "p" || e.Key != "k" ||
-		e.Limit != "a" || e.At != origin+2 || e.Threshold != percent(80) || !slices.Equal(e.Sinks, []string{"billing"}) {
+	if e.Used != 9 || e.Quota != 10 || e.Start != origin || e.End != origin+limit.Time(hour) || e.Policy != "p" ||
+		e.Key != "k" || e.Limit != "a" || e.At != origin+2 || e.Threshold != percent(80) ||
+		!slices.Equal(e.Sinks, []string{"billing"}) {
 		t.Errorf("%+v", e)
 	}
 }
@@ -76,12 +80,14 @@ func TestAChangedThresholdFiresAgain(t *testing.T) {
 	w := newWorld(t, noted(limit.Limit{Algorithm: limit.Calendar, Quota: 10, Cycle: dayCycle()}, percent(80)))
 	w.must(origin+1, checkOf("p", "k", 8))
 	w.mustHaveFired(8)
-	w.policies = policy.NewSet([]*policy.Policy{noted(limit.Limit{Algorithm: limit.Calendar, Quota: 10, Cycle: dayCycle()}, units(8), percent(90))})
+	w.policies = policy.NewSet([]*policy.Policy{
+		noted(limit.Limit{Algorithm: limit.Calendar, Quota: 10, Cycle: dayCycle()}, units(8), percent(90))})
 	w.must(origin+2, checkOf("p", "k", 1))
 	w.mustHaveFired(8, 9)
 	quota := uint64(20)
-	w.must(origin+3, Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}, Adjustment: &Adjustment{Actor: "ann",
-		Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}})
+	w.must(origin+3, Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}},
+		Adjustment: &Adjustment{Actor: "ann",
+			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}})
 	w.mustHaveFired(8, 9) // new numbers cross nothing
 	w.must(origin+4, checkOf("p", "k", 8))
 	w.mustHaveFired(8, 9)
@@ -136,9 +142,11 @@ func TestWhatFiresAThreshold(t *testing.T) {
 	if e := w.events(EventsWaiting)[1]; e.Quota != 0 {
 		t.Errorf("%+v", e)
 	}
-	w.must(origin+3, Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "set", Cost: 1}}, Adjustment: &Adjustment{Amount: 5}})
+	w.must(origin+3, Request{Op: SetUsed, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "set", Cost: 1}},
+		Adjustment: &Adjustment{Amount: 5}})
 	w.mustHaveFired(5, 6, 5)
-	if results, _ := w.batch(origin+4, Request{Op: Peek, Namespace: "default", Entries: checkOf("p", "peek", 9).Entries}); results[0].Err != nil {
+	if results, _ := w.batch(origin+4, Request{Op: Peek, Namespace: "default",
+		Entries: checkOf("p", "peek", 9).Entries}); results[0].Err != nil {
 		t.Fatal(results[0].Err)
 	}
 	w.mustHaveFired(5, 6, 5)
@@ -151,7 +159,8 @@ func TestMarksAreBounded(t *testing.T) {
 		m := mark{limit: "a", units: uint64(i + 1), ends: limit.Forever}
 		c.marks = marks(m.append(c.marks)).tidy(origin)
 	}
-	if c.marks.has("a", 2*marksMost, origin, limit.Forever) || !c.marks.has("a", 2*marksMost+1, origin, limit.Forever) || !c.marks.has("a", 3*marksMost, origin, limit.Forever) {
+	if c.marks.has("a", 2*marksMost, origin, limit.Forever) || !c.marks.has("a",
+		2*marksMost+1, origin, limit.Forever) || !c.marks.has("a", 3*marksMost, origin, limit.Forever) {
 		t.Error("not the newest are kept")
 	}
 }
@@ -167,7 +176,9 @@ func BenchmarkThresholds(b *testing.B) {
 		policy *policy.Policy
 	}{{"off", onePolicy(windowLimit)}, {"on", on()}, {"marked", marked}} {
 		for _, size := range []int{1, 256} {
-			b.Run(fmt.Sprintf("%s/batch=%d", c.name, size), func(b *testing.B) { benchBatch(b, c.policy, 100, size, never) })
+			b.Run(fmt.Sprintf("%s/batch=%d", c.name, size), func(b *testing.B) {
+				benchBatch(b, c.policy, 100, size, never)
+			})
 		}
 	}
 }
@@ -176,18 +187,21 @@ func BenchmarkThresholds(b *testing.B) {
 // last.
 func TestGetTellsWhatHasFired(t *testing.T) {
 	p := noted(limit.Limit{Algorithm: limit.FixedWindow, Quota: 10, Period: hour}, percent(80), percent(100), units(5))
-	p.Limits = append(p.Limits, policy.Limit{Name: "ever", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 100}, Thresholds: []policy.Threshold{units(2)}})
+	p.Limits = append(p.Limits, policy.Limit{Name: "ever", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 100},
+		Thresholds: []policy.Threshold{units(2)}})
 	w := newWorld(t, p)
 	get := Request{Op: Get, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k", Cost: 1}}}
 	start := origin - origin%limit.Time(hour)
 	fired := func(unit uint64, percent uint32) FiredThreshold {
-		return FiredThreshold{Policy: "p", Limit: "a", Key: "k", Units: unit, Percent: percent, Starts: start, Ends: start + limit.Time(hour)}
+		return FiredThreshold{Policy: "p", Limit: "a", Key: "k", Units: unit, Percent: percent, Starts: start,
+			Ends: start + limit.Time(hour)}
 	}
 	ever := FiredThreshold{Policy: "p", Limit: "ever", Key: "k", Units: 2, Ends: limit.Forever}
 	must := func(at limit.Time, want ...FiredThreshold) {
 		t.Helper()
 		results, _ := w.batch(at, get)
-		if r := results[0]; r.Err != nil || !slices.Equal(r.Decision.Fired(), want) || want == nil && r.Decision.System != nil {
+		if r := results[0]; r.Err != nil || !slices.Equal(r.Decision.Fired(), want) ||
+			want == nil && r.Decision.System != nil {
 			t.Errorf("at %d: %v, %+v, want %+v", at-origin, r.Err, r.Decision.Fired(), want)
 		}
 	}
@@ -196,7 +210,8 @@ func TestGetTellsWhatHasFired(t *testing.T) {
 	must(origin + 3)
 	w.batch(origin+4, checkOf("p", "k", 8))
 	must(origin+5, fired(8, 80), fired(5, 0), ever)
-	w.batch(origin+6, Request{Op: Reset, Namespace: "default", Entries: get.Entries, Adjustment: &Adjustment{Actor: "jo"}})
+	w.batch(origin+6, Request{Op: Reset, Namespace: "default", Entries: get.Entries,
+		Adjustment: &Adjustment{Actor: "jo"}})
 	must(origin+7, fired(8, 80), fired(5, 0), ever)
 	results, _ := w.batch(origin+8, checkOf("p", "k", 1))
 	if d := results[0].Decision; d.System != nil {
@@ -214,18 +229,21 @@ func TestAThresholdIsSilentWhileGetSaysSo(t *testing.T) {
 	w.must(origin+limit.Time(minute), Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
 	w.must(origin+limit.Time(2*minute), checkOf("p", "k", 6))
 	w.mustHaveFired(5)
-	d := w.must(origin+limit.Time(3*minute), Request{Op: Get, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
+	d := w.must(origin+limit.Time(3*minute), Request{Op: Get, Namespace: "default",
+		Entries: checkOf("p", "k", 1).Entries})
 	if fired := d.Fired(); len(fired) != 1 || fired[0].Ends != origin+limit.Time(hour) {
 		t.Errorf("Get says %+v", fired)
 	}
-	w.must(origin+limit.Time(hour)+limit.Time(minute), Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
+	w.must(origin+limit.Time(hour)+limit.Time(minute),
+		Request{Op: Reset, Namespace: "default", Entries: checkOf("p", "k", 1).Entries})
 	w.must(origin+limit.Time(hour)+limit.Time(2*minute), checkOf("p", "k", 6))
 	w.mustHaveFired(5, 5)
 }
 
 // A limit for ever, or of a long window, that becomes one of an hour fires in each hour, whatever it has fired before.
 func TestAThresholdFiresInTheWindowsOfNewNumbers(t *testing.T) {
-	for _, before := range []limit.Limit{{Algorithm: limit.Lifetime, Quota: 10}, {Algorithm: limit.FixedWindow, Quota: 10, Period: 1000 * hour}} {
+	for _, before := range []limit.Limit{{Algorithm: limit.Lifetime, Quota: 10},
+		{Algorithm: limit.FixedWindow, Quota: 10, Period: 1000 * hour}} {
 		p := noted(before, units(5))
 		w := newWorld(t, p)
 		w.must(origin, checkOf("p", "k", 6))

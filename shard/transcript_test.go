@@ -380,7 +380,8 @@ func (s *storyteller) request(words []string) Request {
 	}
 	terms, words := tallyTerms(words)
 	r := Request{Namespace: "default", Op: map[string]Op{"check": Check, "peek": Peek, "get": Get, "count": Count,
-		"partial": Partial, "opensession": OpenSession, "fetch": Fetch, "swap": Swap, "tally": Tally, "readtally": ReadTally}[words[0]], Tally: terms}
+		"partial": Partial, "opensession": OpenSession, "fetch": Fetch, "swap": Swap, "tally": Tally,
+		"readtally": ReadTally}[words[0]], Tally: terms}
 	if op, ok := holdOps[words[0]]; ok {
 		r.Op = op
 		completeHold(&r, words)

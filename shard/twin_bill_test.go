@@ -54,8 +54,8 @@ func (r *run) judgeBill(got []Usage, all []model.Billed) error {
 			continue
 		}
 		met++
-		if u := &got[j]; u.End != want.End || u.Final != want.Final || u.Units != want.Units || u.Credits != want.Credits ||
-			u.Corrections != want.Corrections {
+		if u := &got[j]; u.End != want.End || u.Final != want.Final || u.Units != want.Units ||
+			u.Credits != want.Credits || u.Corrections != want.Corrections {
 			return fmt.Errorf("it is %+v, must be %+v", *u, *want)
 		}
 		r.met["billed"]++
@@ -139,7 +139,8 @@ func (r *run) judgeCorrection(q *Request, d *Decision) error {
 	if u.Final <= r.now {
 		r.met["corrected after final"]++
 	}
-	return r.judgeBill([]Usage{u}, slices.DeleteFunc(r.history.Bill(u.Policy, u.Key, r.now), func(one model.Billed) bool {
-		return one.Meter != u.Meter || one.Start != u.Start
-	}))
+	return r.judgeBill([]Usage{u}, slices.DeleteFunc(r.history.Bill(u.Policy, u.Key, r.now),
+		func(one model.Billed) bool {
+			return one.Meter != u.Meter || one.Start != u.Start
+		}))
 }

@@ -32,8 +32,8 @@ func (r *run) judgeEvents() {
 				}
 				ids[e.ID("ledger")] = true
 				r.countEvent(e)
-				got = append(got, model.Fired{Policy: e.Policy, Key: e.Key, Limit: e.Limit, Units: e.Units, Start: e.Start, End: e.End, At: e.At,
-					Used: e.Used, Quota: e.Quota})
+				got = append(got, model.Fired{Policy: e.Policy, Key: e.Key, Limit: e.Limit, Units: e.Units,
+					Start: e.Start, End: e.End, At: e.At, Used: e.Used, Quota: e.Quota})
 			}
 			if q.From = page.Next; !page.More {
 				break
@@ -61,12 +61,16 @@ func (r *run) judgeFired(q *Request, result *Result) {
 	got := slices.Clone(result.Decision.Fired())
 	for _, f := range r.history.Fired() {
 		p, known := r.policies.Lookup(f.Policy)
-		if f.End <= r.now || !known || !slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return l.Name == f.Limit }) ||
-			!slices.ContainsFunc(q.Entries, func(e Entry) bool { return e.Policy == f.Policy && e.Key == f.Key && e.Limits == nil }) {
+		if f.End <= r.now || !known ||
+			!slices.ContainsFunc(p.Limits, func(l policy.Limit) bool { return l.Name == f.Limit }) ||
+			!slices.ContainsFunc(q.Entries, func(e Entry) bool {
+				return e.Policy == f.Policy && e.Key == f.Key && e.Limits == nil
+			}) {
 			continue
 		}
 		i := slices.IndexFunc(got, func(g FiredThreshold) bool {
-			return g.Policy == f.Policy && g.Limit == f.Limit && g.Key == f.Key && g.Units == f.Units && g.Starts == f.Start && g.Ends == f.End
+			return g.Policy == f.Policy && g.Limit == f.Limit && g.Key == f.Key && g.Units == f.Units &&
+				g.Starts == f.Start && g.Ends == f.End
 		})
 		if i < 0 {
 			panic(fmt.Errorf("at %d: a get does not tell that %+v has fired: %+v", r.now-origin, f, got))

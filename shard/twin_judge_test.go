@@ -89,12 +89,14 @@ func (j *judge) admitted(r *run, q *Request, d *Decision) error {
 			if e.Limits != nil || at < 0 || s.Shadow || s.Unlimited || s.Uncounted {
 				continue
 			}
-			a := &admission{target: target, at: d.DecidedAt, units: e.Cost, cost: e.Cost, hold: target.Hold, ends: d.HoldExpires}
+			a := &admission{target: target, at: d.DecidedAt, units: e.Cost, cost: e.Cost, hold: target.Hold,
+				ends: d.HoldExpires}
 			if q.Op == Partial {
 				a.units = s.Granted
 			}
 			if q.Hold != nil {
-				a.back = q.Hold.OnExpire == policy.OnExpireCancel || q.Hold.OnExpire == policy.OnExpireDefault && p.OnExpire == policy.OnExpireCancel
+				a.back = q.Hold.OnExpire == policy.OnExpireCancel ||
+					q.Hold.OnExpire == policy.OnExpireDefault && p.OnExpire == policy.OnExpireCancel
 			}
 			if err := j.admit(listed{e.Policy, e.Key, s.Limit}, &p.Limits[at].Limit, p, a, s); err != nil {
 				return err
@@ -137,8 +139,8 @@ func (a *admissions) tooMuch(name listed, l *limit.Limit, now limit.Time, s *Lim
 		}
 		sum += one.units
 		if most := a.most(l, now-one.at); sum > most {
-			return fmt.Errorf("%s of %s for %s has admitted %d in the %d us until now, of %d", name.limit, name.policy, name.key, sum,
-				now-one.at, most)
+			return fmt.Errorf("%s of %s for %s has admitted %d in the %d us until now, of %d",
+				name.limit, name.policy, name.key, sum, now-one.at, most)
 		}
 	}
 	return nil

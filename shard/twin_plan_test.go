@@ -46,7 +46,8 @@ const (
 
 func drawPlan(rnd *rand.Rand) *plan {
 	p := &plan{revisions: [][]*policy.Policy{randomPolicies(rnd)}}
-	seldom := rnd.IntN(3) == 0 // few requests between long pauses, in which holds end, periods close and policies change
+	// few requests between long pauses, in which holds end, periods close and policies change
+	seldom := rnd.IntN(3) == 0
 	for len(p.revisions) < 4 && (seldom || rnd.IntN(2) == 0) {
 		p.revisions = append(p.revisions, changedPolicies(rnd, p.revisions[len(p.revisions)-1]))
 	}
@@ -125,7 +126,8 @@ func randomThresholds(rnd *rand.Rand, p *policy.Policy) {
 
 // randomMeter has short periods, and a grace that may be longer than one.
 func randomMeter(rnd *rand.Rand) *policy.Meter {
-	return &policy.Meter{Name: fmt.Sprint("b", rnd.IntN(2)), Retain: uint64(1 + rnd.IntN(3)), Grace: second * limit.Span(1+rnd.IntN(90)),
+	return &policy.Meter{Name: fmt.Sprint("b", rnd.IntN(2)), Retain: uint64(1 + rnd.IntN(3)),
+		Grace: second * limit.Span(1+rnd.IntN(90)),
 		Cycle: &limit.Cycle{Unit: limit.Minute, Every: uint16(1 + rnd.IntN(2)), Zone: zones[rnd.IntN(len(zones))]}}
 }
 
@@ -251,7 +253,9 @@ var inlines = []*policy.Policy{
 
 // inlineOf returns the policy of an entry's inline limits; nil: it has none.
 func inlineOf(e *Entry) *policy.Policy {
-	i := slices.IndexFunc(inlines, func(p *policy.Policy) bool { return e.Limits != nil && &p.Limits[0] == &e.Limits[0] })
+	i := slices.IndexFunc(inlines, func(p *policy.Policy) bool {
+		return e.Limits != nil && &p.Limits[0] == &e.Limits[0]
+	})
 	if i < 0 {
 		return nil
 	}
@@ -271,8 +275,10 @@ var zones = func() (zones []*limit.Zone) {
 }()
 
 func randomLimit(rnd *rand.Rand) limit.Limit {
-	algorithms := []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.SlidingWindow, limit.SlidingBuckets,
-		limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Lifetime, limit.Unlimited, limit.Concurrency, limit.Calendar}
+	algorithms := []limit.Algorithm{limit.FixedWindow, limit.FixedWindowFirstHit, limit.SlidingWindow,
+		limit.SlidingBuckets, limit.SlidingLog, limit.TokenBucket, limit.GCRA, limit.Lifetime, limit.Unlimited,
+		limit.Concurrency,
+		limit.Calendar}
 	l := limit.Limit{Algorithm: algorithms[rnd.IntN(len(algorithms))], Quota: uint64(1 + rnd.IntN(30))}
 	if rnd.IntN(20) == 0 {
 		l.Quota = 0
@@ -360,7 +366,8 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy, op Op) wish {
 	}
 	switch p := policies[0]; q.Op {
 	case Reserve:
-		q.Hold = &HoldTerms{TTL: limit.Span(1 + rnd.IntN(int([]limit.Span{20 * second, 150 * second}[rnd.IntN(5)/4]))), OnExpire: policy.OnExpire(rnd.IntN(3))}
+		q.Hold = &HoldTerms{TTL: limit.Span(1 + rnd.IntN(int([]limit.Span{20 * second, 150 * second}[rnd.IntN(5)/4]))),
+			OnExpire: policy.OnExpire(rnd.IntN(3))}
 	case Settle:
 		q.Settlement = &Settlement{Action: Action(1 + rnd.IntN(5)), Overage: Overage(rnd.IntN(3)),
 			TTL: limit.Span(1 + rnd.IntN(int(20*second)))}
@@ -403,7 +410,8 @@ func randomWish(rnd *rand.Rand, policies []*policy.Policy, op Op) wish {
 
 // randomTally usually adds, and sometimes overflows.
 func randomTally(rnd *rand.Rand) *TallyTerms {
-	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep, TallyDrop}[rnd.IntN(8)]}
+	t := &TallyTerms{Verb: []TallyVerb{TallyAdd, TallyAdd, TallyAdd, TallySet, TallyEnd, TallyEnd, TallyKeep,
+		TallyDrop}[rnd.IntN(8)]}
 	switch t.Verb {
 	case TallyAdd, TallySet:
 		t.Amount = int64(rnd.IntN(20) - 10)

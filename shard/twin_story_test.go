@@ -46,7 +46,8 @@ func shown(q *Request) string {
 	if a := q.Adjustment; a != nil {
 		s += fmt.Sprintf(" amount %d until %d", a.Amount, a.Until-origin)
 		if a.Override != nil {
-			s += fmt.Sprintf(" override tier %q%s until %d", a.Override.Tier, shownNumbers(a.Override.Limits), a.Override.Expires)
+			s += fmt.Sprintf(" override tier %q%s until %d", a.Override.Tier, shownNumbers(a.Override.Limits),
+				a.Override.Expires)
 		}
 	}
 	return s
@@ -66,8 +67,8 @@ func shownResult(r *Result) string {
 		s += fmt.Sprintf(" tally %+v", *d.Tallied)
 	}
 	for _, l := range d.Limits {
-		s += fmt.Sprintf("\n            %s/%s %s %+v held %d granted %d level %d blocked until %d", l.Policy, l.Key, l.Limit, l.Verdict,
-			l.Held, l.Granted, l.LockoutLevel, max(0, l.BlockedUntil-origin))
+		s += fmt.Sprintf("\n            %s/%s %s %+v held %d granted %d level %d blocked until %d",
+			l.Policy, l.Key, l.Limit, l.Verdict, l.Held, l.Granted, l.LockoutLevel, max(0, l.BlockedUntil-origin))
 	}
 	return s
 }
@@ -85,7 +86,8 @@ func shownPolicy(p *policy.Policy) string {
 		s += fmt.Sprintf(" lockout %+v", *p.Lockout)
 	}
 	for _, l := range p.Limits {
-		s += fmt.Sprintf("\n    %s shadow %v on_exceeded %d: algorithm %d quota %d period %d count %d bucket %d initial %d", l.Name, l.Shadow, l.OnExceeded,
+		s += fmt.Sprintf("\n    %s shadow %v on_exceeded %d: algorithm %d quota %d period %d count %d bucket "+
+			"%d initial %d", l.Name, l.Shadow, l.OnExceeded,
 			l.Algorithm, l.Quota, l.Period, l.Count, l.Bucket, l.Initial)
 	}
 	for name, t := range p.Tiers {
@@ -109,7 +111,8 @@ func shownNumbers(numbers map[string]policy.TierLimit) (s string) {
 func (p *plan) shrink() string {
 	for size := max(1, len(p.steps)/2); size > 0; size /= 2 {
 		for from := 0; from < len(p.steps); {
-			p = p.without(&from, size, func(q *plan, to int) { q.steps = slices.Delete(slices.Clone(q.steps), from, to) }, len(p.steps))
+			p = p.without(&from, size,
+				func(q *plan, to int) { q.steps = slices.Delete(slices.Clone(q.steps), from, to) }, len(p.steps))
 		}
 	}
 	for i := range p.steps {

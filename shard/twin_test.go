@@ -20,7 +20,8 @@ import (
 
 var (
 	seedFlag       = flag.Uint64("seed", 1, "the seed of the random tests; 0 draws one")
-	operationsFlag = flag.Int("operations", twinOperations, "requests of the test against the slow twin; the other random tests grow with it")
+	operationsFlag = flag.Int("operations", twinOperations,
+		"requests of the test against the slow twin; the other random tests grow with it")
 )
 
 // times returns how often a random test does what it does once with the usual number of operations.
@@ -70,10 +71,12 @@ func mustHaveMet(t *testing.T, met map[string]int, operations int) {
 	if operations >= 10_000 {
 		wanted = []string{
 			"allowed", "denied", "denied and counted", "denied by a block", "denied in shadow", "id reused", "replayed",
-			"hold opened", "hold ended refused", "held", "lockout level", "restored", "dealt around", "policies changed", "partly granted",
+			"hold opened", "hold ended refused", "held", "lockout level", "restored", "dealt around",
+			"policies changed", "partly granted",
 			"key refused", "banned", "blocked for limited time", "settled again", "extended", "inline",
 			"tally below zero", "tally of nothing", "tally with an end", "tally dropped", "tally that was there before",
-			"tally left alone", "looked beside a take", "denied by a look", "challenged", "challenged where denials count",
+			"tally left alone", "looked beside a take", "denied by a look", "challenged",
+			"challenged where denials count",
 			"billed", "corrected", "correction refused", "fired", "fired without a sink", "fired for ever",
 			"fired in a period", "fired again in the next window", "fired, says a get"}
 	}
@@ -129,7 +132,8 @@ func (failing) Helper()                           {}
 // run executes a plan until a difference.
 func (p *plan) run() (r *run) {
 	tb := failing{}
-	r = &run{plan: p, history: model.NewHistory(p.revisions[0]...), judged: newJudge(), now: origin, met: map[string]int{}}
+	r = &run{plan: p, history: model.NewHistory(p.revisions[0]...), judged: newJudge(), now: origin,
+		met: map[string]int{}}
 	defer func() {
 		switch failure := recover().(type) {
 		case nil:
@@ -248,10 +252,12 @@ func (r *run) restoreAll(s *step) {
 // that ends as one shard again. It is refused as long as a hold is open on keys of several shards.
 func (r *run) dealAround(s *step) {
 	states, index := []*State{r.state}, r.index
-	for _, slots := range []*slot.Map{slot.Even(uint32(2 + s.pick%4)), slot.Even(uint32(1 + s.pick/4%5)), allOn(r.state.id)} {
+	for _, slots := range []*slot.Map{slot.Even(uint32(2 + s.pick%4)), slot.Even(uint32(1 + s.pick/4%5)),
+		allOn(r.state.id)} {
 		var err error
 		index += epochsAhead
-		if states, _, err = Continue(states, Restoration{Slots: slots, Exact: true, Now: r.now, Before: index, Policies: r.policies}); err != nil {
+		if states, _, err = Continue(states, Restoration{Slots: slots, Exact: true, Now: r.now, Before: index,
+			Policies: r.policies}); err != nil {
 			if !strings.Contains(err.Error(), "open holds have keys") {
 				panic(err)
 			}
@@ -396,19 +402,20 @@ func (r *run) judge(q *Request, got *Result) {
 }
 
 func decided(q *Request, got *Result, at Stamp) model.Decided {
-	d := model.Decided{Slot: uint32(q.Slot()), Place: model.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now}, Op: model.Op(q.Op), ID: q.ID,
-		Limit: q.Limit}
+	d := model.Decided{Slot: uint32(q.Slot()), Place: model.Place{Epoch: at.Epoch, Seq: at.Seq, At: at.Now},
+		Op: model.Op(q.Op), ID: q.ID, Limit: q.Limit}
 	for i := range q.Entries {
 		e := &q.Entries[i]
-		d.Charges = append(d.Charges, model.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier, Inline: inlineOf(e)})
+		d.Charges = append(d.Charges, model.Charge{Policy: e.Policy, Key: e.Key, Cost: e.Cost, Tier: e.Tier,
+			Inline: inlineOf(e)})
 	}
 	if q.Hold != nil {
 		d.TTL, d.OnExpire = q.Hold.TTL, q.Hold.OnExpire
 	}
 	if s := q.Settlement; s != nil {
 		t := &s.Target
-		d.Settlement = &model.Settlement{Action: model.Action(s.Action), Actual: s.Actual, Overage: model.Overage(s.Overage),
-			TTL: s.TTL, Target: model.Target{Hold: t.Hold, Index: t.Index,
+		d.Settlement = &model.Settlement{Action: model.Action(s.Action), Actual: s.Actual,
+			Overage: model.Overage(s.Overage), TTL: s.TTL, Target: model.Target{Hold: t.Hold, Index: t.Index,
 				Place: model.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
 	}
 	if a := q.Adjustment; a != nil {
@@ -451,14 +458,17 @@ func decided(q *Request, got *Result, at Stamp) model.Decided {
 
 func answerOf(d *Decision) model.Answer {
 	a := model.Answer{Place: model.Place{Epoch: d.Position.Epoch, Seq: d.Position.Seq, At: d.DecidedAt}, Index: d.Index,
-		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Challenged: d.Challenged(), Replayed: d.Replayed, RetryAfter: d.RetryAfter,
+		Allowed: d.Allowed, ShadowDenied: d.ShadowDenied, Challenged: d.Challenged(), Replayed: d.Replayed,
+		RetryAfter:  d.RetryAfter,
 		HoldExpires: d.HoldExpires}
 	if t := d.Tallied; t != nil {
 		a.Tallied = new(model.Tallied(*t))
 	}
 	for _, s := range d.Limits {
-		a.Limits = append(a.Limits, model.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow, Soft: s.Soft,
-			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil, Blocked: s.Blocked, ByHand: s.ByHand,
+		a.Limits = append(a.Limits, model.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited,
+			Shadow: s.Shadow, Soft: s.Soft,
+			Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil,
+			Blocked: s.Blocked, ByHand: s.ByHand,
 			Verdict: s.Verdict})
 	}
 	return a

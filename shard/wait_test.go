@@ -69,15 +69,17 @@ func TestWaitsAreExactWithHolds(t *testing.T) {
 func waitWorld(t *testing.T, rnd *rand.Rand) *world {
 	var policies []*policy.Policy
 	for _, name := range []string{"p", "q"} {
-		p := &policy.Policy{Name: name, Retention: 500, OnExpire: policy.OnExpire(rnd.IntN(3)), Shadow: rnd.IntN(8) == 0}
+		p := &policy.Policy{Name: name, Retention: 500, OnExpire: policy.OnExpire(rnd.IntN(3)),
+			Shadow: rnd.IntN(8) == 0}
 		for i := range 1 + rnd.IntN(3) {
 			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit ", i), Shadow: rnd.IntN(6) == 0,
 				Limit: waitLimits[rnd.IntN(len(waitLimits))]})
 		}
 		if rnd.IntN(2) == 0 {
 			p.Lockout = &policy.Lockout{After: 1 + rnd.Uint32N(3), Base: limit.Span(1 + rnd.Int64N(20)),
-				Factor: 1 + rnd.Uint32N(3), Max: limit.Span(20 + rnd.Int64N(80)), ForgiveAfter: limit.Span(1 + rnd.Int64N(200)),
-				StepDown: rnd.IntN(2) == 0}
+				Factor: 1 + rnd.Uint32N(3), Max: limit.Span(20 + rnd.Int64N(80)),
+				ForgiveAfter: limit.Span(1 + rnd.Int64N(200)),
+				StepDown:     rnd.IntN(2) == 0}
 		}
 		if rnd.IntN(3) == 0 {
 			p.CountDenied = true
@@ -91,7 +93,8 @@ func waitWorld(t *testing.T, rnd *rand.Rand) *world {
 }
 
 func drawWaiting(rnd *rand.Rand, now limit.Time) Request {
-	r := Request{Namespace: "default", Op: []Op{Reserve, Reserve, Reserve, Reserve, Check, Check, Partial, Peek, Count, Block}[rnd.IntN(10)]}
+	r := Request{Namespace: "default", Op: []Op{Reserve, Reserve, Reserve, Reserve, Check, Check, Partial, Peek, Count,
+		Block}[rnd.IntN(10)]}
 	for _, name := range []string{"p", "q"}[rnd.IntN(2):] {
 		r.Entries = append(r.Entries, Entry{Policy: name, Key: "k", Cost: 1 + rnd.Uint64N(5)})
 	}
@@ -124,7 +127,8 @@ func judgeWaits(t *testing.T, w *world, r *Request, d *Decision, now limit.Time)
 		}
 	}
 	if d.RetryAfter != first {
-		t.Errorf("at %d %+v is denied with a wait of %d, and admitted after %d: %+v", now-origin, *r, d.RetryAfter, first, d.Limits)
+		t.Errorf("at %d %+v is denied with a wait of %d, and admitted after %d: %+v",
+			now-origin, *r, d.RetryAfter, first, d.Limits)
 	}
 	for n := range firstOf {
 		// A Partial asks a limit in shadow for what all others grant, which differs from instant to instant.
@@ -174,7 +178,8 @@ func TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo(t *testing.T) {
 	w := newWorld(t)
 	ask := func(quota, cost uint64) Request {
 		r := checkOf("any", "k", cost)
-		r.Entries[0].Limits = []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: quota, Period: day}}}
+		r.Entries[0].Limits = []policy.Limit{{Name: "a",
+			Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: quota, Period: day}}}
 		return r
 	}
 	for i := range holds {
@@ -213,30 +218,38 @@ func TestADenialKnowsWhenAnOverrideEnds(t *testing.T) {
 		on       policy.OnChange
 		wait     limit.Span
 	}{
-		"a ban":           {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 1, wait: 5*second - 1},
-		"a lifetime's":    {limit: lifetimeOf(11), override: policy.TierLimit{Quota: number(0)}, cost: 1, wait: 5*second - 1},
+		"a ban": {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 1, wait: 5*second - 1},
+		"a lifetime's": {limit: lifetimeOf(11), override: policy.TierLimit{Quota: number(0)}, cost: 1,
+			wait: 5*second - 1},
 		"more is asked":   {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, wait: 8*second - 1},
 		"not fast enough": {limit: bucket, override: policy.TierLimit{Quota: number(5)}, cost: 6, wait: 6*second - 1},
-		"an unknown key":  {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 1, unknown: policy.UnknownKeyDeny, wait: limit.Never},
-		"a restart":       {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, on: policy.Restart, wait: 8*second - 1},
-		"additive":        {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, on: policy.Additive, wait: 8*second - 1},
+		"an unknown key": {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 1,
+			unknown: policy.UnknownKeyDeny, wait: limit.Never},
+		"a restart": {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, on: policy.Restart,
+			wait: 8*second - 1},
+		"additive": {limit: bucket, override: policy.TierLimit{Quota: number(0)}, cost: 8, on: policy.Additive,
+			wait: 8*second - 1},
 	} {
 		p := onePolicy(story.limit)
 		p.OnChange = story.on
 		w := newWorld(t, p)
 		w.must(origin, checkOf("p", "k", 10))
-		w.must(origin, Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries, Adjustment: &Adjustment{
-			Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": story.override}, Expires: origin + limit.Time(5*second)}}})
+		w.must(origin, Request{Op: PutOverride, Namespace: "default", Entries: checkOf("p", "k", 1).Entries,
+			Adjustment: &Adjustment{
+				Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": story.override},
+					Expires: origin + limit.Time(5*second)}}})
 		p.UnknownKey = story.unknown
 		d := w.must(origin+1, checkOf("p", "k", story.cost))
 		if d.Allowed || d.RetryAfter != story.wait || d.Limits[0].RetryAfter != story.wait {
-			t.Errorf("%s: retry after %d, the limit's %d, want %d", name, d.RetryAfter, d.Limits[0].RetryAfter, story.wait)
+			t.Errorf("%s: retry after %d, the limit's %d, want %d",
+				name, d.RetryAfter, d.Limits[0].RetryAfter, story.wait)
 		}
 		if story.wait == limit.Never {
 			continue
 		}
 		for _, early := range []limit.Time{1, 0} {
-			if d := w.must(origin+1+limit.Time(d.RetryAfter)-early, checkOf("p", "k", story.cost)); d.Allowed != (early == 0) {
+			if d := w.must(origin+1+limit.Time(d.RetryAfter)-early,
+				checkOf("p", "k", story.cost)); d.Allowed != (early == 0) {
 				t.Errorf("%s: %d us early: %+v", name, early, d)
 			}
 		}

@@ -97,6 +97,11 @@ func checkOf(policy, key string, cost uint64) Request {
 	return Request{Op: Check, Namespace: "default", Entries: []Entry{{Policy: policy, Key: key, Cost: cost}}}
 }
 
+// adjustOf returns an operation by hand on one key.
+func adjustOf(op Op, policy, key string, a Adjustment) Request {
+	return Request{Op: op, Namespace: "default", Entries: []Entry{{Policy: policy, Key: key}}, Adjustment: &a}
+}
+
 // onePolicy returns a policy named p with these limits, named a, b, c...
 func onePolicy(limits ...limit.Limit) *policy.Policy {
 	p := &policy.Policy{Name: "p", Retention: policy.DefaultRetention}

@@ -18,7 +18,8 @@ func TestAMapComesBackFromJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil || back != *m {
 		t.Errorf("%s came back as another map: %v", text, err)
 	}
-	for _, wrong := range []string{`[]`, `[[0,1023]]`, `[[0,1025]]`, `[[0,1024],[1,1]]`, `[[0,4294967295],[0,4294967295]]`, `{}`, `[[0]]`} {
+	for _, wrong := range []string{`[]`, `[[0,1023]]`, `[[0,1025]]`, `[[0,1024],[1,1]]`,
+		`[[0,4294967295],[0,4294967295]]`, `{}`, `[[0]]`} {
 		if err := json.Unmarshal([]byte(wrong), &back); err == nil {
 			t.Errorf("%s is a map", wrong)
 		}

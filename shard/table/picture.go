@@ -81,7 +81,8 @@ func (p *Picture) writeRecords(out *Writer) error {
 	}
 	//mutant:snapshot-ignores-its-records
 	if out.err == nil && (records != p.records || sum != p.sum) {
-		return fmt.Errorf("%d records with sum %016x, it should be %d with %016x: %w", records, sum, p.records, p.sum, ErrDiverged)
+		return fmt.Errorf("%d records with sum %016x, it should be %d with %016x: %w",
+			records, sum, p.records, p.sum, ErrDiverged)
 	}
 	return nil
 }
@@ -109,7 +110,8 @@ func readPictureHead(r *Reader, layout Layout) (h pictureHead, err error) {
 		return h, err
 	}
 	if head[0] >= uint64(layout.Parts()) || head[1] > maxRecords || head[4] > uint64(layout.Parts()) {
-		return h, fmt.Errorf("%d parts of %d, swept up to part %d, segment %d", head[4], layout.Parts(), head[0], head[1])
+		return h, fmt.Errorf("%d parts of %d, swept up to part %d, segment %d",
+			head[4], layout.Parts(), head[0], head[1])
 	}
 	h = pictureHead{sweeper: cursor{int(head[0]), int(head[1])}, records: head[2], sum: head[3]}
 	numbers, err := readNumbers(r, 3*int(head[4]))
@@ -126,7 +128,8 @@ func readPictureHead(r *Reader, layout Layout) (h pictureHead, err error) {
 	for _, p := range h.parts {
 		if p.part < next || p.part >= uint64(layout.Parts()) || p.records > maxRecords || p.segments == 0 ||
 			p.segments > p.records/fewRecords+1 || p.records > p.segments*segmentRecords {
-			return h, fmt.Errorf("part %d after part %d: %d records in %d segments", p.part, next, p.records, p.segments)
+			return h, fmt.Errorf("part %d after part %d: %d records in %d segments",
+				p.part, next, p.records, p.segments)
 		}
 		total, next = total+p.records, p.part+1
 	}

@@ -105,7 +105,8 @@ func (g *segment) intact(p spot) (s stored, ok bool) {
 	}
 	stub := g.stub(p)
 	return stored{spot: p, next: spot{p.stub + 1, end}, tag: stub[0], head: stub[1], rest: g.data[rest:value:value],
-		Record: Record{Value: g.data[value:end:end], ForgetAt: limit.Time(binary.LittleEndian.Uint64(g.data[rest-forgetBytes:]))}}, true
+		Record: Record{Value: g.data[value:end:end],
+			ForgetAt: limit.Time(binary.LittleEndian.Uint64(g.data[rest-forgetBytes:]))}}, true
 }
 
 // find returns the position of the record of key.
@@ -122,7 +123,8 @@ func (g *segment) find(h *headTexts, hash uint64, key string) (p spot, found boo
 			}
 			if end = itsEnd; stub[0] == tag {
 				head := h.texts[stub[1]]
-				if len(key) == len(head)+value-rest && key[:len(head)] == head && key[len(head):] == string(g.data[rest:value]) {
+				if len(key) == len(head)+value-rest && key[:len(head)] == head &&
+					key[len(head):] == string(g.data[rest:value]) {
 					return p, true
 				}
 			}

@@ -57,7 +57,8 @@ func compareWithMap(t *testing.T, rnd *rand.Rand, keys int) {
 			table.Sweep(1+rnd.IntN(8), math.MaxInt, now)
 			forgetSwept(t, table, want, now)
 		}
-		if got, found := table.Lookup(key); found != (want[key].Value != nil) || found && !reflect.DeepEqual(got, want[key]) {
+		if got, found := table.Lookup(key); found != (want[key].Value != nil) ||
+			found && !reflect.DeepEqual(got, want[key]) {
 			t.Fatalf("step %d: %q is %+v (%v), the map has %+v", n, key, got, found, want[key])
 		}
 		if n%500 == 0 {
@@ -202,7 +203,8 @@ func TestHeadsAreUsedAgain(t *testing.T) {
 	numbered := 0
 	for step, spread := range []int{5, 200, 50, 400} {
 		for range 5000 {
-			k, r := key(step*50, step*50+spread), Record{make([]byte, []int{0, 10, 127, 128, 300, 20_000}[rnd.IntN(6)]), limit.Time(step + 1)}
+			k, r := key(step*50, step*50+spread), Record{make([]byte, []int{0, 10, 127, 128, 300, 20_000}[rnd.IntN(6)]),
+				limit.Time(step + 1)}
 			r.Value = append(r.Value, byte(rnd.Uint32()))
 			table.Put(k, r)
 			want[k] = r
@@ -395,7 +397,8 @@ func TestReadBelievesNoCount(t *testing.T) {
 		b := bytes.Clone(file.Bytes())
 		binary.LittleEndian.PutUint64(b[8*c.number:], c.value)
 		binary.LittleEndian.PutUint32(b[head:], crc32.Checksum(b[:head], castagnoli))
-		if _, err := Read(NewReader(bytes.NewReader(b)), table.layout, func(string, int, int) {}, func(string, []byte) {}); err == nil {
+		if _, err := Read(NewReader(bytes.NewReader(b)), table.layout, func(string, int, int) {},
+			func(string, []byte) {}); err == nil {
 			t.Errorf("number %d of the head may be %d", c.number, c.value)
 		}
 	}
@@ -475,13 +478,14 @@ func audit(t testing.TB, table *Table) {
 			auditSegment(t, table, i, n, g, &c)
 		}
 		records := c.records - before
-		if fewest := (len(p.segments) - 1) * fewRecords; records != p.records || records < fewest || records > len(p.segments)*segmentRecords {
+		if fewest := (len(p.segments) - 1) * fewRecords; records != p.records || records < fewest ||
+			records > len(p.segments)*segmentRecords {
 			t.Fatalf("part %d says %d records, it has %d in %d segments", i, p.records, records, len(p.segments))
 		}
 	}
 	if c.sum != table.sum || c.records != table.records || c.bytes != table.bytes {
-		t.Fatalf("the table says %d records of sum %x, %d bytes, it holds %d of %x, %d", table.records, table.sum, table.bytes,
-			c.records, c.sum, c.bytes)
+		t.Fatalf("the table says %d records of sum %x, %d bytes, it holds %d of %x, %d",
+			table.records, table.sum, table.bytes, c.records, c.sum, c.bytes)
 	}
 	c.heads[0] = 0
 	if c.heads != table.heads.records {
@@ -489,7 +493,8 @@ func audit(t testing.TB, table *Table) {
 	}
 	for number, text := range table.heads.texts.texts {
 		if (c.heads[number] > 0) != (text != "") || text != "" && table.heads.numbers[text] != byte(number) {
-			t.Fatalf("head %d with %d records is %q, whose number is %d", number, c.heads[number], text, table.heads.numbers[text])
+			t.Fatalf("head %d with %d records is %q, whose number is %d",
+				number, c.heads[number], text, table.heads.numbers[text])
 		}
 	}
 	if kept := table.ending.all(); !maps.Equal(kept, c.minutes) {
@@ -505,7 +510,8 @@ func auditSegment(t testing.TB, table *Table, part, n int, g *segment, c *counte
 		r, ok := g.intact(at)
 		key := r.appendKey(nil, table.heads.texts)
 		hash := xxhash.Sum64(key)
-		if !ok || table.parts[part].index(hash) != n || table.layout.Part(string(key)) != part || r.tag != tagOfHash(hash) {
+		if !ok || table.parts[part].index(hash) != n || table.layout.Part(string(key)) != part ||
+			r.tag != tagOfHash(hash) {
 			t.Fatalf("the record of %q is in segment %d of part %d, where nobody looks for it", key, n, part)
 		}
 		if r.ForgetAt < g.forgetFirst {
