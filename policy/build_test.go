@@ -21,21 +21,26 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*policy.Policy){
-		"p.limits[0]: needs an algorithm":                                    func(p *policy.Policy) { p.Limits[0].Limit = limit.Limit{} },
-		"p.idempotency_retention: must be more than 0":                       func(p *policy.Policy) { p.Retention = 0 },
-		"p.idempotency_retention: is more than 292 years":                    func(p *policy.Policy) { p.Retention = math.MaxInt64 },
-		"p.limits[0].quota: 9007199254740993 is more than":                   func(p *policy.Policy) { p.Limits[0].Quota = limit.MaxQuota + 1 },
+		"p.limits[0]: needs an algorithm":                 func(p *policy.Policy) { p.Limits[0].Limit = limit.Limit{} },
+		"p.idempotency_retention: must be more than 0":    func(p *policy.Policy) { p.Retention = 0 },
+		"p.idempotency_retention: is more than 292 years": func(p *policy.Policy) { p.Retention = math.MaxInt64 },
+		"p.limits[0].quota: 9007199254740993 is more than": func(p *policy.Policy) {
+			p.Limits[0].Quota = limit.MaxQuota + 1
+		},
 		"p.unknown_key: must be allow or deny, not 2":                        func(p *policy.Policy) { p.UnknownKey = 2 },
 		"p.limits: must not be empty":                                        func(p *policy.Policy) { p.Limits = nil },
 		"p.on_expire: must be cancel or commit, not 3":                       func(p *policy.Policy) { p.OnExpire = 3 },
 		"p.on_change: must be as_is, proportional, additive or reset, not 4": func(p *policy.Policy) { p.OnChange = 4 },
 		"p.parent: there is no policy q":                                     func(p *policy.Policy) { p.Parent = "q" },
-		"p.lockout.base: must be more than 0, not 0s":                        func(p *policy.Policy) { p.Lockout = &policy.Lockout{After: 1, Factor: 1} },
+		"p.lockout.base: must be more than 0, not 0s": func(p *policy.Policy) {
+			p.Lockout = &policy.Lockout{After: 1, Factor: 1}
+		},
 		"p.lockout.max: must be at least 1us and at most": func(p *policy.Policy) {
 			p.Lockout = &policy.Lockout{After: 1, Base: 1, Factor: 1, Max: limit.MaxPeriod + 1, ForgiveAfter: 1}
 		},
 		"p.limits[0].calendar.time_zone": func(p *policy.Policy) {
-			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1}}
+			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1,
+				Cycle: &limit.Cycle{Unit: limit.Day, Every: 1}}
 		},
 		"p.limits[0]: needs an algorithm, one of": func(p *policy.Policy) {
 			p.Limits[0].Limit = limit.Limit{Algorithm: limit.Calendar, Quota: 1}
@@ -50,7 +55,8 @@ func TestBuildRefusesWhatAFileCannotSay(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := policy.Build([]*policy.Policy{valid(), valid()}); err == nil || !strings.Contains(err.Error(), "p: is there twice") {
+	if _, err := policy.Build([]*policy.Policy{valid(), valid()}); err == nil ||
+		!strings.Contains(err.Error(), "p: is there twice") {
 		t.Errorf("two of one name: %v", err)
 	}
 }
@@ -90,14 +96,17 @@ func TestXQuotaNamesALimit(t *testing.T) {
 		"'x-quota: month'": "",
 		`x-quota: "month"`: "",
 	} {
-		set, err := policy.Parse("", fmt.Appendf(nil, "policies: {p: {headers: [ietf, %s], limits: [{name: month, quota: 5, lifetime: {}}]}}", style))
+		set, err := policy.Parse("", fmt.Appendf(nil, "policies: {p: {headers: [ietf, %s], limits: [{name: month, "+
+			"quota: 5, lifetime: {}}]}}", style))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if field, problem := set.Mistake(); !strings.HasPrefix(problem, want) || (want == "") != (problem == "") || (want != "" && field != "policies.p.headers") {
+		if field, problem := set.Mistake(); !strings.HasPrefix(problem, want) || (want == "") != (problem == "") ||
+			(want != "" && field != "policies.p.headers") {
 			t.Errorf("%s: %s: %s", style, field, problem)
 		}
-		if text := string(policy.Format(set)); want == "" && !strings.Contains(text, "headers: [ietf, x-quota: month]\n") {
+		if text := string(policy.Format(set)); want == "" &&
+			!strings.Contains(text, "headers: [ietf, x-quota: month]\n") {
 			t.Errorf("%s is written as\n%s", style, text)
 		}
 	}
@@ -106,7 +115,8 @@ func TestXQuotaNamesALimit(t *testing.T) {
 // A limit says deny or challenge, and nothing else.
 func TestOnExceededIsDenyOrChallenge(t *testing.T) {
 	text := "policies: {p: {limits: [{name: a, quota: 5, lifetime: {}, on_exceeded: %s}]}}"
-	for word, want := range map[string]policy.OnExceeded{"deny": policy.ExceededDeny, "challenge": policy.ExceededChallenge} {
+	for word, want := range map[string]policy.OnExceeded{"deny": policy.ExceededDeny,
+		"challenge": policy.ExceededChallenge} {
 		set, err := policy.Parse("", fmt.Appendf(nil, text, word))
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +125,8 @@ func TestOnExceededIsDenyOrChallenge(t *testing.T) {
 			t.Errorf("%s is read as %d", word, p.Limits[0].OnExceeded)
 		}
 	}
-	if _, err := policy.Parse("", fmt.Appendf(nil, text, "soft")); err == nil || !strings.Contains(err.Error(), "deny or challenge") {
+	if _, err := policy.Parse("", fmt.Appendf(nil, text, "soft")); err == nil ||
+		!strings.Contains(err.Error(), "deny or challenge") {
 		t.Error(err)
 	}
 }

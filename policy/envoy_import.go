@@ -178,8 +178,8 @@ func (f *envoyFile) level(v value, way envoyStep) {
 }
 
 func (f *envoyFile) descriptor(v value) envoyDescriptor {
-	d := envoyDescriptor{value: v, fields: f.fields(v, "key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
-		"detailed_metric", "value_to_metric", "share_threshold", "metadata")}
+	d := envoyDescriptor{value: v, fields: f.fields(v, "key", "value", "rate_limit", "descriptors", "shadow_mode",
+		"quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata")}
 	f.scan(d.fields["key"], &d.pair.Key)
 	f.scan(d.fields["value"], &d.pair.Value)
 	switch {
@@ -253,7 +253,8 @@ func (f *envoyFile) limited(d envoyDescriptor, v value, way envoyStep) {
 	case l.Period == 0:
 		f.fail(v.path+".unit", "is %s: second, minute, hour, day, week, month and year are units", shown(unit))
 	case l.Period >= envoyPeriods["week"]:
-		f.note(v, "a %s is %s, counted from 1970, as envoyproxy/ratelimit does it: `calendar: {unit: %s}` is the real one",
+		f.note(v, "a %s is %s, counted from 1970, as envoyproxy/ratelimit does it: `calendar: {unit: %s}` is "+
+			"the real one",
 			l.Name, SpanText(l.Period), l.Name)
 	}
 	if !unlimited && quota == 0 {

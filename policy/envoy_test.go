@@ -134,8 +134,10 @@ envoy:
 
 // A number in a key is a place, whatever the keys of the descriptor are: imported rules rely on it.
 func TestNumbersInKeysArePlaces(t *testing.T) {
-	set := parsed(t, envoyPolicies+`envoy: {edge: {rules: [{match: [{"2": "*"}, {"03": "*"}, {a: "*"}], entries: [{policy: p, key: "{1}/{2}/{3}/{03}/{a}"}]}]}}`)
-	descriptor := []policy.EnvoyEntry{{Key: "2", Value: "first"}, {Key: "03", Value: "second"}, {Key: "a", Value: "third"}}
+	set := parsed(t, envoyPolicies+`envoy: {edge: {rules: [{match: [{"2": "*"}, {"03": "*"}, {a: "*"}],`+
+		` entries: [{policy: p, key: "{1}/{2}/{3}/{03}/{a}"}]}]}}`)
+	descriptor := []policy.EnvoyEntry{{Key: "2", Value: "first"}, {Key: "03", Value: "second"},
+		{Key: "a", Value: "third"}}
 	rule := set.EnvoyDomain("edge").Match(descriptor)
 	if got := rule.Key(&rule.Entries[0], descriptor); got != "first/second/third/second/third" {
 		t.Error(got)
@@ -152,13 +154,15 @@ envoy: {edge: {rules: [{match: [{"a/b": "*"}], entries: [{policy: child, key: KE
 	const gate = `gates: {web: {no_match: deny, routes: [{match: {}, entries: [{policy: child, key: "/{ip}"}]}]}}
 `
 	const want = `key: has no "/" behind something, and policy child has a parent`
-	for key, ok := range map[string]bool{`"{a/b}/x"`: true, `"acme/{1}"`: true, `""`: false, `"{a/b}"`: false, `"/{1}"`: false} {
+	for key, ok := range map[string]bool{`"{a/b}/x"`: true, `"acme/{1}"`: true, `""`: false, `"{a/b}"`: false,
+		`"/{1}"`: false} {
 		_, err := policy.Parse("f", []byte(strings.Replace(file, "KEY", key, 1)))
 		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	if _, err := policy.Parse("f", []byte(strings.Replace(file, "KEY", "a/b", 1)+gate)); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := policy.Parse("f", []byte(strings.Replace(file, "KEY", "a/b", 1)+gate)); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("a gate: %v", err)
 	}
 }
@@ -206,23 +210,36 @@ func TestMistakesOfRatelimit(t *testing.T) {
 		{"descriptors: []\n", "a.yaml:1:1: domain: is missing"},
 		{"domain: ''\n", "domain: is missing"},
 		{"domain: d\ndescriptors:\n  - value: v\n", "a.yaml:3:5: descriptors[0].key: is missing"},
-		{"domain: d\ndescriptors:\n  - key: k\n    value: v\n  - {key: k, value: v}\n", "a.yaml:5:5: descriptors[1]: has the key and value of descriptors[0]"},
-		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo, requests_per_unit: 5}\n", "a.yaml:4:18: descriptors[0].rate_limit.unit: is foo: second"},
-		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 5}\n", "descriptors[0].rate_limit.unit: is \"\": second"},
-		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: second}\n", "descriptors[0].rate_limit.unit: is second, and the limit is unlimited"},
-		{"domain: d\ndescriptors:\n  - key: k\n    ratelimit: {}\n", "a.yaml:4:5: descriptors[0].ratelimit: is unknown here: did you mean rate_limit? Known are key, value, rate_limit"},
-		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: second, requests_per_unt: 5}\n", "descriptors[0].rate_limit.requests_per_unt: is unknown here"},
+		{"domain: d\ndescriptors:\n  - key: k\n    value: v\n  - {key: k, value: v}\n",
+			"a.yaml:5:5: descriptors[1]: has the key and value of descriptors[0]"},
+		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: foo, requests_per_unit: 5}\n",
+			"a.yaml:4:18: descriptors[0].rate_limit.unit: is foo: second"},
+		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {requests_per_unit: 5}\n",
+			"descriptors[0].rate_limit.unit: is \"\": second"},
+		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unlimited: true, unit: second}\n",
+			"descriptors[0].rate_limit.unit: is second, and the limit is unlimited"},
+		{"domain: d\ndescriptors:\n  - key: k\n    ratelimit: {}\n", "a.yaml:4:5: descriptors[0].ratelimit: " +
+			"is unknown here: did you mean rate_limit? Known are key, value, rate_limit"},
+		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {unit: second, requests_per_unt: 5}\n",
+			"descriptors[0].rate_limit.requests_per_unt: is unknown here"},
 		{"domain: d\ndescriptors:\n  - a\n", "descriptors[0]: must be a mapping"},
 		{"domain: d\ndescriptors:\n  - {0.25: x, key: k}\n", "descriptors[0].0.25: is unknown here"},
-		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {name: n, unit: second, replaces: [{name: n}]}\n", "replaces[0].name: is that of the limit itself"},
-		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {name: n, unit: second, replaces: [{name: ''}]}\n", "replaces[0].name: is missing"},
-		{"domain: d\ndescriptors:\n  - {key: k, value: v, share_threshold: true, " + unit + "}\n", `share_threshold: is for values with "*"`},
-		{"domain: d\ndescriptors:\n  - {key: k, quota_mode: true, " + unit + "}\n", "descriptors[0].quota_mode: is not supported"},
+		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {name: n, unit: second, replaces: [{name: n}]}\n",
+			"replaces[0].name: is that of the limit itself"},
+		{"domain: d\ndescriptors:\n  - key: k\n    rate_limit: {name: n, unit: second, replaces: [{name: ''}]}\n",
+			"replaces[0].name: is missing"},
+		{"domain: d\ndescriptors:\n  - {key: k, value: v, share_threshold: true, " + unit + "}\n",
+			`share_threshold: is for values with "*"`},
+		{"domain: d\ndescriptors:\n  - {key: k, quota_mode: true, " + unit + "}\n",
+			"descriptors[0].quota_mode: is not supported"},
 		{"domain: d\ndescriptors:\n  - {key: k*, " + unit + "}\n", `descriptors[0].key: has "*"`},
-		{"domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: second, requests_per_unit: 4294967296}}\n", "4294967296 is more than 4294967295"},
+		{"domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: second, requests_per_unit: 4294967296}}\n",
+			"4294967296 is more than 4294967295"},
 		{"domain: d\n\tx", "is not YAML"},
-		{"domain: d\ndescriptors:\n  - {key: " + strings.Repeat("k", 200) + ", value: " + strings.Repeat("/", 110) + "*, share_threshold: true, " + unit + "}\n",
-			"descriptors[0]: shares a counter by the key of all values on the way to it, which has 532 bytes: at most 512"},
+		{"domain: d\ndescriptors:\n  - {key: " + strings.Repeat("k", 200) + ", value: " + strings.Repeat("/", 110) +
+			"*, share_threshold: true, " + unit + "}\n",
+			"descriptors[0]: shares a counter by the key of all values on the way to it, " +
+				"which has 532 bytes: at most 512"},
 	} {
 		m, err := readEnvoy(t, c.text)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -232,7 +249,8 @@ func TestMistakesOfRatelimit(t *testing.T) {
 			t.Errorf("%q has left something: %v", c.text, err)
 		}
 	}
-	if _, err := readEnvoy(t, "kind: ConfigMap\ndata:\n  config.yaml: |\n    domain: d\n"); err == nil || !strings.Contains(err.Error(), "is a ConfigMap: import the files") {
+	if _, err := readEnvoy(t, "kind: ConfigMap\ndata:\n  config.yaml: |\n    domain: d\n"); err == nil ||
+		!strings.Contains(err.Error(), "is a ConfigMap: import the files") {
 		t.Errorf("a file within a file: %v", err)
 	}
 }
@@ -240,7 +258,8 @@ func TestMistakesOfRatelimit(t *testing.T) {
 // A domain may be in several files, as envoyproxy/ratelimit joins them with MERGE_DOMAIN_CONFIG.
 func TestADomainOfSeveralFiles(t *testing.T) {
 	const one = "domain: d\ndescriptors:\n  - {key: k, rate_limit: {name: n, unit: second, requests_per_unit: 1}}\n"
-	m, err := readEnvoy(t, one, "domain: d\ndescriptors:\n  - {key: l, rate_limit: {unit: second, requests_per_unit: 2, replaces: [{name: n}]}}\n")
+	m, err := readEnvoy(t, one, "domain: d\ndescriptors:\n  - {key: l, rate_limit: {unit: second, "+
+		"requests_per_unit: 2, replaces: [{name: n}]}}\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +268,8 @@ func TestADomainOfSeveralFiles(t *testing.T) {
 		t.Fatal(err, m.Notes)
 	}
 	rules := set.EnvoyDomain("d").Rules
-	if len(rules) != 2 || rules[0].Match[0].Key != "k" || rules[1].Match[0].Key != "l" || !slices.Equal(rules[1].Replaces, []string{"n"}) {
+	if len(rules) != 2 || rules[0].Match[0].Key != "k" || rules[1].Match[0].Key != "l" ||
+		!slices.Equal(rules[1].Replaces, []string{"n"}) {
 		t.Errorf("the rules are %+v", rules)
 	}
 	if m, err = readEnvoy(t, one, one); err != nil {

@@ -36,7 +36,8 @@ policies:
 			t.Fatalf("%d changes, want %v", len(changes), want)
 		}
 		for i, c := range changes {
-			got := map[[2]bool]string{{false, true}: "+", {true, false}: "-", {true, true}: "~"}[[2]bool{c.Before != nil, c.After != nil}]
+			got := map[[2]bool]string{{false, true}: "+", {true, false}: "-",
+				{true, true}: "~"}[[2]bool{c.Before != nil, c.After != nil}]
 			if got += c.Name; got != want[i] {
 				t.Errorf("change %d is %s, want %s", i, got, want[i])
 			}
@@ -56,7 +57,8 @@ policies:
 // Diff sees a change of every field.
 func TestDiffSeesEveryField(t *testing.T) {
 	const limits = `limits: [{name: a, quota: 1, calendar: {unit: month}}]`
-	before := parsed(t, "policies: {other: {"+limits+"}, p: {"+limits+", count_denied: true, lockout: {after: 3, base: 1s}}}")
+	before := parsed(t, "policies: {other: {"+limits+"}, p: {"+limits+", count_denied: true, "+
+		"lockout: {after: 3, base: 1s}}}")
 	for _, text := range []string{
 		limits + ", count_denied: true",
 		limits + ", lockout: {after: 3, base: 1s}",
@@ -71,9 +73,12 @@ func TestDiffSeesEveryField(t *testing.T) {
 		limits + ", count_denied: true, lockout: {after: 3, base: 1s}, on_change: reset",
 		limits + ", count_denied: true, lockout: {after: 3, base: 1s}, parent: other",
 		`limits: [{name: a, quota: 1, calendar: {unit: year}}], count_denied: true, lockout: {after: 3, base: 1s}`,
-		`limits: [{name: a, quota: 1, calendar: {unit: month, every: 2}}], count_denied: true, lockout: {after: 3, base: 1s}`,
-		`limits: [{name: a, quota: 1, calendar: {unit: month, anchor_day: 2}}], count_denied: true, lockout: {after: 3, base: 1s}`,
-		`limits: [{name: a, quota: 1, calendar: {unit: month, time_zone: NZ}}], count_denied: true, lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, calendar: {unit: month, every: 2}}], count_denied: true,` +
+			` lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, calendar: {unit: month, anchor_day: 2}}], count_denied: true,` +
+			` lockout: {after: 3, base: 1s}`,
+		`limits: [{name: a, quota: 1, calendar: {unit: month, time_zone: NZ}}], count_denied: true,` +
+			` lockout: {after: 3, base: 1s}`,
 		`limits: [{name: a, quota: 1, concurrency: {}}], count_denied: true, lockout: {after: 3, base: 1s}`,
 	} {
 		after := parsed(t, "policies: {other: {"+limits+"}, p: {"+text+"}}")

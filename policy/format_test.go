@@ -48,9 +48,10 @@ func tierNames(p *policy.Policy) (names []string) {
 func bare(p *policy.Policy) policy.Policy {
 	b := policy.Policy{Name: p.Name, Limits: p.Limits, Tiers: map[string]policy.Tier{}, DefaultTier: p.DefaultTier,
 		Security: p.Security, Shadow: p.Shadow, Headers: append([]string{}, p.Headers...), Reason: p.Reason,
-		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire, OnChange: p.OnChange,
-		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter, Notify: p.Notify,
-		Lease: p.Lease}
+		Retention: p.Retention, Lockout: p.Lockout, CountDenied: p.CountDenied, OnExpire: p.OnExpire,
+		OnChange:  p.OnChange,
+		DenyCache: p.DenyCache, Parent: p.Parent, UnknownKey: p.UnknownKey, MaxKeys: p.MaxKeys, Meter: p.Meter,
+		Notify: p.Notify, Lease: p.Lease}
 	for name, tier := range p.Tiers {
 		if tier.Limits == nil {
 			tier.Limits = map[string]policy.TierLimit{}
@@ -184,7 +185,8 @@ func (g generator) maybe() bool { return g.IntN(3) == 0 }
 
 // name returns a name that is easily misread, or an ordinary one.
 func (g generator) name(i int) string {
-	awkward := []string{"null", "true", "no", "y", "1", "007", "1e5", "0x1f", "2026-11-21", "1_000", "3.14", "a-b.c_d", "inf", "x"}
+	awkward := []string{"null", "true", "no", "y", "1", "007", "1e5", "0x1f", "2026-11-21", "1_000", "3.14",
+		"a-b.c_d", "inf", "x"}
 	return awkward[(i+g.IntN(3)*5)%len(awkward)]
 }
 
@@ -211,8 +213,8 @@ func contains(names []string, name string) bool {
 }
 
 func (g generator) policy(i int) *policy.Policy {
-	p := &policy.Policy{Name: fmt.Sprintf("%s-%d", g.name(i), i), Security: g.maybe(), Shadow: g.maybe(), Reason: g.reason(),
-		Retention: policy.DefaultRetention}
+	p := &policy.Policy{Name: fmt.Sprintf("%s-%d", g.name(i), i), Security: g.maybe(), Shadow: g.maybe(),
+		Reason: g.reason(), Retention: policy.DefaultRetention}
 	if g.maybe() {
 		p.Name = g.name(i) // the generator makes few enough policies for the names to differ
 		if i > 0 {
@@ -238,7 +240,8 @@ func (g generator) policy(i int) *policy.Policy {
 		p.Notify = g.names(1 + g.IntN(8))
 	}
 	if g.maybe() {
-		families := [][]string{{"ietf"}, {"x-ratelimit", "x-ratelimit-delta", "x-ratelimit-github"}, {"x-quota", "x-quota: month", "x-quota: 0"}}
+		families := [][]string{{"ietf"}, {"x-ratelimit", "x-ratelimit-delta", "x-ratelimit-github"},
+			{"x-quota", "x-quota: month", "x-quota: 0"}}
 		for _, i := range g.Perm(3)[:g.IntN(4)] {
 			p.Headers = append(p.Headers, families[i][g.IntN(len(families[i]))])
 		}
@@ -250,7 +253,8 @@ func (g generator) policy(i int) *policy.Policy {
 		p.MaxKeys = 1 + g.Uint64N(1<<40)
 	}
 	if g.maybe() {
-		p.Meter = &policy.Meter{Name: g.name(g.IntN(14)), Cycle: &limit.Cycle{Unit: limit.Hour, Every: uint16(1 + g.IntN(9)), Zone: zone("UTC")},
+		p.Meter = &policy.Meter{Name: g.name(g.IntN(14)),
+			Cycle:  &limit.Cycle{Unit: limit.Hour, Every: uint16(1 + g.IntN(9)), Zone: zone("UTC")},
 			Retain: 1 + g.Uint64N(36), Grace: limit.Span(1+g.IntN(7200)) * 1_000_000}
 	}
 	if g.maybe() {
@@ -264,7 +268,8 @@ func (g generator) policy(i int) *policy.Policy {
 
 // lease gives a policy a lease, and takes away what cannot be with one.
 func (g generator) lease(p *policy.Policy) {
-	p.Lease = &policy.Lease{Units: 1 + g.Uint64N(1<<40), For: limit.Span(1+g.IntN(10)) * 1_000_000, Share: policy.Percent(1 + g.IntN(100))}
+	p.Lease = &policy.Lease{Units: 1 + g.Uint64N(1<<40), For: limit.Span(1+g.IntN(10)) * 1_000_000,
+		Share: policy.Percent(1 + g.IntN(100))}
 	p.Security, p.Meter, p.Lockout, p.CountDenied, p.DenyCache = false, nil, nil, false, 0
 	for i := range p.Limits {
 		l := &p.Limits[i]
@@ -294,7 +299,8 @@ func (g generator) thresholds(l *limit.Limit) (all []policy.Threshold) {
 
 func (g generator) lockout(countDenied bool) *policy.Lockout {
 	base := 1 + g.span()/2
-	l := policy.Lockout{After: 1 + g.Uint32N(10), Base: base, Factor: 2, Max: base + g.span()/2, ForgiveAfter: 86_400_000_000}
+	l := policy.Lockout{After: 1 + g.Uint32N(10), Base: base, Factor: 2, Max: base + g.span()/2,
+		ForgiveAfter: 86_400_000_000}
 	if g.maybe() {
 		l.Factor, l.Max = 1+g.Uint32(), l.Base+g.span()/2
 	}

@@ -32,9 +32,10 @@ func (g *Gate) problems(policies *Set) []Problem {
 		c.route(fmt.Sprintf("routes[%d]", i), &g.Routes[i], policies)
 		knows = knows || g.Routes[i].KnowsKeys(policies)
 	}
-	if i := slices.IndexFunc(g.Identity, func(i GateIdentity) bool { return i.Kind == IdentityHeader }); i >= 0 && !knows {
-		c.fail(fmt.Sprintf("identity[%d].header", i), "counts only where API keys are known, and no route has an entry with {identity} of a "+
-			"policy with unknown_key: deny")
+	if i := slices.IndexFunc(g.Identity, func(i GateIdentity) bool { return i.Kind == IdentityHeader }); i >= 0 &&
+		!knows {
+		c.fail(fmt.Sprintf("identity[%d].header", i), "counts only where API keys are known, "+
+			"and no route has an entry with {identity} of a policy with unknown_key: deny")
 	}
 	return c.found
 }
@@ -48,7 +49,8 @@ func (c *checker) identity(g *Gate) {
 		case identity.Kind == IdentityJWT && g.JWT == nil:
 			c.fail("jwt", "is missing: identity[%d] is a token, whose keys, issuer and audience it says", i)
 		case identity.Kind == IdentityHeader:
-			if reserved := []string{"authorization", "cookie", "stint-token"}; slices.Contains(reserved, strings.ToLower(identity.Header)) {
+			if reserved := []string{"authorization", "cookie", "stint-token"}; slices.Contains(reserved,
+				strings.ToLower(identity.Header)) {
 				c.fail(field+".header", "%s has no API key alone", shown(identity.Header))
 			}
 		}
@@ -65,11 +67,13 @@ func (c *checker) jwt(j *GateJWT) {
 		c.fail("jwt.jwks", "must be the address of keys, as in https://id.example.com/keys")
 	case where.Scheme == "http" && isLoopback(where.Hostname()):
 	case where.Scheme != "https":
-		c.fail("jwt.jwks", "must begin with https://, so that the keys cannot be replaced on the way; http:// is for this machine alone")
+		c.fail("jwt.jwks", "must begin with https://, so that the keys cannot be replaced on the way; "+
+			"http:// is for this machine alone")
 	}
 	for i, name := range j.Algorithms {
 		if !slices.Contains(jwtAlgorithms, name) {
-			c.fail(fmt.Sprintf("jwt.algorithms[%d]", i), "%s is no algorithm here: known are %s", shown(name), strings.Join(jwtAlgorithms, ", "))
+			c.fail(fmt.Sprintf("jwt.algorithms[%d]", i), "%s is no algorithm here: known are %s",
+				shown(name), strings.Join(jwtAlgorithms, ", "))
 		}
 	}
 }
@@ -107,13 +111,15 @@ func (c *checker) route(field string, r *GateRoute, policies *Set) {
 
 func (c *checker) match(field string, m *GateMatch) {
 	if m.Host != "" {
-		if name := strings.TrimPrefix(m.Host, "*."); strings.ContainsAny(name, "*/@ ") || strings.HasSuffix(name, ".") || name == "" ||
-			strings.ToLower(name) != name || strings.Contains(name, ":") && !strings.HasPrefix(name, "[") {
+		if name := strings.TrimPrefix(m.Host, "*."); strings.ContainsAny(name, "*/@ ") ||
+			strings.HasSuffix(name, ".") || name == "" || strings.ToLower(name) != name ||
+			strings.Contains(name, ":") && !strings.HasPrefix(name, "[") {
 			c.fail(field+".host", "must be a name in lower case without a port, or all below one as in *.example.com")
 		}
 	}
 	paths := 0
-	for _, p := range []struct{ name, text string }{{"path", m.Path}, {"prefix", m.Prefix}, {"glob", m.Glob}, {"regexp", m.Regexp}} {
+	for _, p := range []struct{ name, text string }{{"path", m.Path}, {"prefix", m.Prefix}, {"glob", m.Glob},
+		{"regexp", m.Regexp}} {
 		if p.text == "" {
 			continue
 		}
@@ -124,7 +130,8 @@ func (c *checker) match(field string, m *GateMatch) {
 			c.fail(field+"."+p.name, "must begin with /")
 		}
 		if p.name != "regexp" && hasNoRequest(p.text) {
-			c.fail(field+"."+p.name, `matches nothing: requests whose path has a segment "." or "..", a "#" or a "\" are refused, and what follows "?" is no part of it`)
+			c.fail(field+"."+p.name, `matches nothing: requests whose path has a segment "." or "..",`+
+				` a "#" or a "\" are refused, and what follows "?" is no part of it`)
 		}
 	}
 	if _, err := regexp.Compile(m.Regexp); err != nil {
@@ -136,5 +143,7 @@ func (c *checker) match(field string, m *GateMatch) {
 // hasNoRequest reports whether a path contains something that no request's path contains.
 func hasNoRequest(path string) bool {
 	return strings.ContainsAny(path, `?#\`) ||
-		slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool { return segment == "." || segment == ".." })
+		slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
+			return segment == "." || segment == ".."
+		})
 }

@@ -53,13 +53,15 @@ func TestAGateIsWrittenAsItWasRead(t *testing.T) {
       - {match: {method: POST, path: /login}, entries: [{policy: login, key: "{identity}", cost: 1}]}
       - {match: {prefix: /api/}, entries: [{policy: per-ip, key: "{ip}"}, {policy: plan, key: "{identity}"}]}
 `).Rules().Gates[0]
-	if short.OnMissing != policy.MissingDeny || short.JWT.Algorithms[0] != "RS256" || short.Routes[0].Entries[0].Cost.Units != 1 {
+	if short.OnMissing != policy.MissingDeny || short.JWT.Algorithms[0] != "RS256" ||
+		short.Routes[0].Entries[0].Cost.Units != 1 {
 		t.Errorf("%+v", short)
 	}
 }
 
 func TestAWrongGateIsRefusedAtItsField(t *testing.T) {
 	const valid = "{no_match: deny, routes: [{match: {}, entries: [{policy: per-ip, key: k}]}]}"
+	const jwt = "identity: [jwt], jwt: {jwks: https://a.b/k, issuer: i, audience: a"
 	for fields, want := range map[string]string{
 		"":                                    "",
 		"namespace: Shop":                     "gates.web.namespace: is no name",
@@ -76,12 +78,14 @@ func TestAWrongGateIsRefusedAtItsField(t *testing.T) {
 		"fail: maybe":                         "gates.web.fail: must be closed or open",
 		"no_match: deny, no_match: allow":     "is there twice",
 		"denied: {body: x}":                   "gates.web.denied.content_type: is missing",
-		"denied: {content_type: a, body: " + strings.Repeat("x", 1025) + "}":                       "gates.web.denied.body: has 1025 bytes",
-		"jwt: {jwks: https://a.b/k, issuer: i, audience: a}":                                       "gates.web.jwt: is for an identity jwt",
-		"identity: [jwt], jwt: {jwks: http://a.b/k, issuer: i, audience: a}":                       "gates.web.jwt.jwks: must begin with https://",
-		"identity: [jwt], jwt: {jwks: https://a.b/k, issuer: i, audience: a, algorithms: [HS256]}": "gates.web.jwt.algorithms[0]: \"HS256\" is no algorithm",
-		"identity: [jwt], jwt: {jwks: https://a.b/k, issuer: i, audience: a, algorithms: [none]}":  "gates.web.jwt.algorithms[0]: none",
-		"identity: [jwt], jwt: {jwks: https://a.b/k, audience: a}":                                 "gates.web.jwt.issuer: is missing",
+		"denied: {content_type: a, body: " + strings.Repeat("x", 1025) + "}": "gates.web.denied.body: has 1025 bytes",
+		"jwt: {jwks: https://a.b/k, issuer: i, audience: a}":                 "gates.web.jwt: is for an identity jwt",
+		"identity: [jwt], jwt: {jwks: http://a.b/k, issuer: i, audience: a}": "gates.web.jwt.jwks: " +
+			"must begin with https://",
+		jwt + ", algorithms: [HS256]}": "gates.web.jwt.algorithms[0]: " +
+			"\"HS256\" is no algorithm",
+		jwt + ", algorithms: [none]}":                              "gates.web.jwt.algorithms[0]: none",
+		"identity: [jwt], jwt: {jwks: https://a.b/k, audience: a}": "gates.web.jwt.issuer: is missing",
 		"upstream: x": "gates.web.upstream: is unknown here",
 	} {
 		text := gatePolicies + "  web: " + strings.Replace(valid, "{", "{"+fields+", ", 1)
@@ -94,25 +98,31 @@ func TestAWrongGateIsRefusedAtItsField(t *testing.T) {
 		wrongGate(t, text, want)
 	}
 	for route, want := range map[string]string{
-		"{match: {}, entries: []}":                                                              "gates.web.routes[0].entries: must not be empty",
-		"{entries: [{policy: per-ip, key: k}]}":                                                 "gates.web.routes[0].match: is missing",
-		"{match: {}, entries: [{policy: none, key: k}]}":                                        "gates.web.routes[0].entries[0].policy: there is no policy none",
-		"{match: {}, entries: [{policy: per-ip, key: ''}]}":                                     "gates.web.routes[0].entries[0].key: must not be empty",
-		"{match: {}, entries: [{policy: per-ip, key: '{path}'}]}":                               "gates.web.routes[0].entries[0].key: has no field {path} here: known are {identity}, {ip}",
-		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X-Cost, max: 0}}]}":      "gates.web.routes[0].entries[0].cost.max: must be 1 to",
-		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X-Cost}}]}":              "gates.web.routes[0].entries[0].cost.max: is missing",
-		"{match: {}, entries: [{policy: per-ip, key: k}, {policy: per-ip, key: k}]}":            "gates.web.routes[0].entries[1]: repeats entries[0]",
-		"{match: {}, fail: open, entries: [{policy: per-ip, key: k}, {policy: login, key: k}]}": "gates.web.routes[0].fail: cannot be open",
-		"{match: {}, entries: [{policy: product, key: '{identity}'}]}":                          "gates.web.routes[0].entries[0].key: has no \"/\"",
-		"{match: {method: post}, entries: [{policy: per-ip, key: k}]}":                          "gates.web.routes[0].match.method: post is no method",
-		"{match: {path: login}, entries: [{policy: per-ip, key: k}]}":                           "gates.web.routes[0].match.path: must begin with /",
-		"{match: {path: /a/../b}, entries: [{policy: per-ip, key: k}]}":                         "gates.web.routes[0].match.path: matches nothing",
-		"{match: {prefix: '/a?x'}, entries: [{policy: per-ip, key: k}]}":                        "gates.web.routes[0].match.prefix: matches nothing",
-		"{match: {path: /a, glob: /b}, entries: [{policy: per-ip, key: k}]}":                    "gates.web.routes[0].match.glob: cannot stand beside",
-		"{match: {regexp: '('}, entries: [{policy: per-ip, key: k}]}":                           "gates.web.routes[0].match.regexp: is no regular expression",
-		"{match: {host: 'a.b:80'}, entries: [{policy: per-ip, key: k}]}":                        "gates.web.routes[0].match.host: must be a name in lower case",
-		"{match: {header: {'A B': x}}, entries: [{policy: per-ip, key: k}]}":                    "is no name of a header",
+		"{match: {}, entries: []}": "gates.web.routes[0].entries: " +
+			"must not be empty",
+		"{entries: [ENTRY]}":                                                          "gates.web.routes[0].match: is missing",
+		"{match: {}, entries: [{policy: none, key: k}]}":                              "gates.web.routes[0].entries[0].policy: there is no policy none",
+		"{match: {}, entries: [{policy: per-ip, key: ''}]}":                           "gates.web.routes[0].entries[0].key: must not be empty",
+		"{match: {}, entries: [{policy: per-ip, key: '{path}'}]}":                     "gates.web.routes[0].entries[0].key: has no field {path} here: known are {identity}, {ip}",
+		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X, max: 0}}]}": "gates.web.routes[0].entries[0].cost.max: must be 1 to",
+		"{match: {}, entries: [{policy: per-ip, key: k, cost: {header: X}}]}":         "gates.web.routes[0].entries[0].cost.max: is missing",
+		"{match: {}, entries: [ENTRY, ENTRY]}":                                        "gates.web.routes[0].entries[1]: repeats entries[0]",
+		"{match: {}, fail: open, entries: [ENTRY, {policy: login, key: k}]}": "gates.web.routes[0].fail: " +
+			"cannot be open",
+		"{match: {}, entries: [{policy: product, key: '{identity}'}]}": "gates.web.routes[0].entries[0].key: " +
+			"has no \"/\"",
+		"{match: {method: post}, entries: [ENTRY]}":   "gates.web.routes[0].match.method: post is no method",
+		"{match: {path: login}, entries: [ENTRY]}":    "gates.web.routes[0].match.path: must begin with /",
+		"{match: {path: /a/../b}, entries: [ENTRY]}":  "gates.web.routes[0].match.path: matches nothing",
+		"{match: {prefix: '/a?x'}, entries: [ENTRY]}": "gates.web.routes[0].match.prefix: matches nothing",
+		"{match: {path: /a, glob: /b}, entries: [ENTRY]}": "gates.web.routes[0].match.glob: " +
+			"cannot stand beside",
+		"{match: {regexp: '('}, entries: [ENTRY]}": "gates.web.routes[0].match.regexp: is no regular expression",
+		"{match: {host: 'a.b:80'}, entries: [ENTRY]}": "gates.web.routes[0].match.host: " +
+			"must be a name in lower case",
+		"{match: {header: {'A B': x}}, entries: [ENTRY]}": "is no name of a header",
 	} {
+		route = strings.ReplaceAll(route, "ENTRY", "{policy: per-ip, key: k}")
 		wrongGate(t, gatePolicies+"  web: {no_match: deny, routes: ["+route+"]}", want)
 	}
 }

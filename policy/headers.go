@@ -58,7 +58,8 @@ func (c *checker) headers() {
 				continue
 			}
 		} else if !slices.Contains(headerStyles, style) {
-			c.fail(field, "%s is no header style: known are %s, and x-quota: LIMIT", shown(style), strings.Join(headerStyles, ", "))
+			c.fail(field, "%s is no header style: known are %s, and x-quota: LIMIT",
+				shown(style), strings.Join(headerStyles, ", "))
 			continue
 		}
 		first := slices.IndexFunc(styles[:i], func(s string) bool { return family(s) == family(style) })
@@ -104,8 +105,8 @@ func (p *Policy) quotaMistake() string {
 		if !quota || p.Has(name) {
 			continue
 		}
-		return fmt.Sprintf("%s shows the limit named %s, and there is none: name the limit so, write \"x-quota: LIMIT\" with the "+
-			"name of another, or leave x-quota out", StyleXQuota, name)
+		return fmt.Sprintf("%s shows the limit named %s, and there is none: name the limit so, write \"x-quota: "+
+			"LIMIT\" with the name of another, or leave x-quota out", StyleXQuota, name)
 	}
 	return ""
 }

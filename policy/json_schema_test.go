@@ -147,7 +147,8 @@ func TestSchemaRefusesBadFiles(t *testing.T) {
 		"policies: {P: {limits: [{name: a, quota: 1, lifetime: {}}]}}",
 		"policies: {p: {on_expire: refund, limits: [{name: a, quota: 1, lifetime: {}}]}}",
 		"policies: {p: {limits: [{name: a, quota: 1, sliding_log: {period: 1y}}]}}",
-		"policies: {p: {limits: [{name: a, quota: 1, lifetime: {}}], meter: {name: m, calendar: {unit: day}, retain: 37}}}",
+		"policies: {p: {limits: [{name: a, quota: 1, lifetime: {}}], meter: {name: m, calendar: {unit: day}, " +
+			"retain: 37}}}",
 	} {
 		if schema.Validate(asJSON(t, []byte(wrong))) == nil {
 			t.Errorf("the schema takes %s", wrong)

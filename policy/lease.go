@@ -6,7 +6,8 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// LeaseForMax bounds a Lease's For: 10 s, as its tag says. A holder that dies keeps its units from others for that long.
+// LeaseForMax bounds a Lease's For: 10 s, as its tag says. A holder that dies keeps its units from others for that
+// long.
 const LeaseForMax limit.Span = 10 * 1_000_000
 
 // leasesInWindow is how many leases, one after the other, a window must have room for. A lease ends before its window,
@@ -58,10 +59,12 @@ func (c *checker) leasedLimit(field string, l *Limit) {
 	case l.Algorithm == limit.Concurrency || l.Algorithm == limit.Lifetime:
 		c.fail(field+"."+algorithmField(l.Algorithm), "cannot be with lease: what a holder that died has not spent "+
 			"would never come back")
-	case l.Algorithm == 0 || l.Algorithm == limit.Unlimited || l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA:
+	case l.Algorithm == 0 || l.Algorithm == limit.Unlimited || l.Algorithm == limit.TokenBucket ||
+		l.Algorithm == limit.GCRA:
 	case window(l.Limit) < least:
-		c.fail(field+"."+algorithmField(l.Algorithm), "is a window of %v: with lease it must be at least %d times as long as "+
-			"lease.for, %v", duration(window(l.Limit)), leasesInWindow, duration(least))
+		c.fail(field+"."+algorithmField(l.Algorithm), "is a window of %v: "+
+			"with lease it must be at least %d times as long as lease.for, %v",
+			duration(window(l.Limit)), leasesInWindow, duration(least))
 	}
 }
 

@@ -34,7 +34,8 @@ func TestEveryFieldIsInPolicies(t *testing.T) {
 	if err := yaml.Unmarshal(file, &namespaces); err != nil {
 		t.Fatal(err)
 	}
-	for field := range namesIn(&everything.Policies.Everything, &everything.Policies.Flooded, &namespaces.Namespaces.Shop) {
+	for field := range namesIn(&everything.Policies.Everything, &everything.Policies.Flooded,
+		&namespaces.Namespaces.Shop) {
 		if !regexp.MustCompile("`[^`]*\\b" + field + "\\b[^`]*`").Match(page) {
 			t.Errorf("docs/policies.md does not name the field %s", field)
 		}
@@ -50,7 +51,8 @@ func TestTheFilesOfThePageAreRight(t *testing.T) {
 	files := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
 	for _, file := range files {
 		if !bytes.Contains(file[1], []byte("policies:")) {
-			const policies = "policies: {login: {limits: [{name: a, quota: 1, lifetime: {}}]}, api: {limits: [{name: a, quota: 1, lifetime: {}}]}}\n"
+			const policies = "policies: {login: {limits: [{name: a, quota: 1, lifetime: {}}]}, " +
+				"api: {limits: [{name: a, quota: 1, lifetime: {}}]}}\n"
 			file[1] = append([]byte(policies), file[1]...)
 		}
 		set, err := Parse("docs/policies.md", file[1])

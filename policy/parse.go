@@ -56,7 +56,8 @@ func nameLimits(problems []Problem, policies []*Policy) {
 	for _, p := range policies {
 		for i, l := range p.Limits {
 			if NameProblem(l.Name) == "" {
-				names[fmt.Sprintf("%s.limits[%d]", shown(p.Name), i)] = fmt.Sprintf("%s.limits[%s]", shown(p.Name), l.Name)
+				names[fmt.Sprintf("%s.limits[%d]", shown(p.Name), i)] = fmt.Sprintf("%s.limits[%s]",
+					shown(p.Name), l.Name)
 			}
 		}
 	}
@@ -75,7 +76,8 @@ func nameLimits(problems []Problem, policies []*Policy) {
 // load parses text that must be a single document, and returns the root node.
 func load(data []byte) (*yaml.Node, *Problem) {
 	if len(data) > fileBytesMax {
-		return nil, &Problem{Message: fmt.Sprintf("the file has %d bytes: at most %d are read", len(data), fileBytesMax)}
+		return nil, &Problem{Message: fmt.Sprintf("the file has %d bytes: at most %d are read",
+			len(data), fileBytesMax)}
 	}
 	if at := invalidUTF8(data); at >= 0 {
 		line, column := 1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n')

@@ -130,8 +130,10 @@ policies:
 		{Algorithm: limit.GCRA, Quota: 7, Period: 1500, Count: 5},
 		{Algorithm: limit.Lifetime, Quota: 8},
 		{Algorithm: limit.Unlimited},
-		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15, Zone: newYork}},
-		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7, Zone: newYork}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Month, Every: 1, AnchorDay: 15,
+			Zone: newYork}},
+		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Week, Every: 2, WeekStart: 7,
+			Zone: newYork}},
 		{Algorithm: limit.Calendar, Quota: 9, Cycle: &limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone("UTC")}},
 		{Algorithm: limit.Concurrency, Quota: 10},
 	}
@@ -150,8 +152,8 @@ policies:
 	if !p.Security || !p.Shadow || p.Limits[0].Shadow || !p.Limits[1].Shadow || p.Limits[0].Unit != "bytes" ||
 		p.Reason != "Too many requests. Wait a little." || p.Retention != 86400*second || p.DefaultTier != "small" ||
 		strings.Join(p.Headers, " ") != "ietf x-quota" || *p.Tiers["small"].Limits["gcra"].Rate != 7 ||
-		p.OnChange != policy.Proportional || p.OnExpire != policy.OnExpireCommit || !p.CountDenied || p.Parent != "shared" ||
-		p.DenyCache != 0 || shared.DenyCache != second/4 {
+		p.OnChange != policy.Proportional || p.OnExpire != policy.OnExpireCommit || !p.CountDenied ||
+		p.Parent != "shared" || p.DenyCache != 0 || shared.DenyCache != second/4 {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -223,7 +225,8 @@ func TestHostileFiles(t *testing.T) {
 		"many fields":   "policies: {p: {" + repeat("a: 1,") + "}}",
 		"limits x tiers": "policies: {p: {limits: [" + strings.Repeat("{quota: 1},", 5_000) + "], tiers: {" +
 			many(5_000, ": {},") + "}}}",
-		"many zones":    "policies: {p: {limits: [" + strings.ReplaceAll(many(10_000, "}},"), "n", "{calendar: {time_zone: Z/") + "]}}",
+		"many zones": "policies: {p: {limits: [" + strings.ReplaceAll(many(10_000, "}},"), "n",
+			"{calendar: {time_zone: Z/") + "]}}",
 		"many policies": "policies: {" + many(5_000, ": {limits: [1]},") + "}",
 		"a long name":   "policies: {" + repeat("a") + ": {limits: [{}]}}",
 	} {

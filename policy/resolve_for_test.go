@@ -60,8 +60,8 @@ func TestResolveForWithoutOverrideIsResolve(t *testing.T) {
 // The tier is the request's, else the override's, else the default. The override's numbers apply on top of each.
 func TestResolveFor(t *testing.T) {
 	p := overridden(t)
-	more := map[string]policy.TierLimit{"burst": {Quota: number(50)}, "half": {Quota: number(20)}, "day": {Quota: number(7)},
-		"rate": {Rate: number(9)}}
+	more := map[string]policy.TierLimit{"burst": {Quota: number(50)}, "half": {Quota: number(20)},
+		"day": {Quota: number(7)}, "rate": {Rate: number(9)}}
 	for _, tt := range []struct {
 		name string
 		tier string
@@ -82,9 +82,10 @@ func TestResolveFor(t *testing.T) {
 			[][3]uint64{{5, 1, 5}, {5, 2, 5}, {7, 3, 0}, {100, 0, 0}, {}}},
 		{"a limit that is gone", "", policy.Override{Limits: map[string]policy.TierLimit{"week": {Quota: number(1)}}},
 			[][3]uint64{{5, 1, 5}, {5, 2, 5}, {7, 3, 0}, {100, 0, 0}, {}}},
-		{"numbers that do not fit any more leave the tier's", "gold", policy.Override{Limits: map[string]policy.TierLimit{
-			"burst": {Rate: number(5)}, "half": {Quota: number(4)}, "rate": {Quota: number(1 << 60)}, "day": {Refill: number(1), Quota: number(5)},
-			"free": {Quota: number(1)}}},
+		{"numbers that do not fit any more leave the tier's", "gold",
+			policy.Override{Limits: map[string]policy.TierLimit{
+				"burst": {Rate: number(5)}, "half": {Quota: number(4)}, "rate": {Quota: number(1 << 60)},
+				"day": {Refill: number(1), Quota: number(5)}, "free": {Quota: number(1)}}},
 			[][3]uint64{{10, 2, 10}, {10, 2, 5}, {7, 30, 0}, {1000, 0, 0}, {}}},
 	} {
 		before := quotas(p.Limits)
@@ -131,14 +132,19 @@ func TestOverrideProblem(t *testing.T) {
 		{policy.Override{Tier: "golf"}, "tier", "the policy has no tier golf: did you mean gold?"},
 		{one("week", policy.TierLimit{}), "limits.week", "the policy has no limit week"},
 		{one("a b", policy.TierLimit{}), `limits."a b"`, `the policy has no limit "a b"`},
-		{one("day", policy.TierLimit{Refill: number(1)}), "limits.day.refill", "the limit's algorithm has no such number"},
-		{one("burst", policy.TierLimit{Rate: number(1)}), "limits.burst.rate", "the limit's algorithm has no such number"},
-		{one("free", policy.TierLimit{Quota: number(1)}), "limits.free.quota", "the limit's algorithm has no such number"},
+		{one("day", policy.TierLimit{Refill: number(1)}), "limits.day.refill",
+			"the limit's algorithm has no such number"},
+		{one("burst", policy.TierLimit{Rate: number(1)}), "limits.burst.rate",
+			"the limit's algorithm has no such number"},
+		{one("free", policy.TierLimit{Quota: number(1)}), "limits.free.quota",
+			"the limit's algorithm has no such number"},
 		{one("day", policy.TierLimit{Quota: number(0)}), "", ""},
 		{one("half", policy.TierLimit{Quota: number(0)}), "", ""},
-		{one("day", policy.TierLimit{Quota: number(1<<53 + 1)}), "limits.day.quota", "9007199254740993 is more than 9007199254740992"},
+		{one("day", policy.TierLimit{Quota: number(1<<53 + 1)}), "limits.day.quota",
+			"9007199254740993 is more than 9007199254740992"},
 		{one("half", policy.TierLimit{Quota: number(4)}), "limits.half", "initial: 5 is more than the quota of 4"},
-		{one("rate", policy.TierLimit{Rate: number(0)}), "limits.rate.rate", "must be at least 1: nothing would ever come back"},
+		{one("rate", policy.TierLimit{Rate: number(0)}), "limits.rate.rate",
+			"must be at least 1: nothing would ever come back"},
 	} {
 		field, problem := p.OverrideProblem(&tt.o)
 		if field != tt.field || problem != tt.problem {

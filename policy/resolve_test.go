@@ -30,7 +30,8 @@ func TestTiersOfTheRegulatoryAPI(t *testing.T) {
 		}
 		burst := limit.Limit{Algorithm: limit.TokenBucket, Quota: tt.bucket, Count: tt.perSecond, Period: 1_000_000,
 			Initial: tt.bucket}
-		daily := limit.Limit{Algorithm: limit.SlidingBuckets, Quota: tt.dayQuota, Period: 86_400_000_000, Bucket: 60_000_000}
+		daily := limit.Limit{Algorithm: limit.SlidingBuckets, Quota: tt.dayQuota, Period: 86_400_000_000,
+			Bucket: 60_000_000}
 		if limits[0].Limit != burst || limits[1].Limit != daily {
 			t.Errorf("tier %q: got %+v, want %+v and %+v", tt.tier, limits, burst, daily)
 		}
@@ -113,10 +114,12 @@ func TestWarnings(t *testing.T) {
 		text string
 		want string // part of the only warning; "": no warning
 	}{
-		{"limits: [{name: m, quota: 19, fixed_window: {period: 60s}}]", "p.limits[m]: is a fixed window of 19 per 1m0s"},
+		{"limits: [{name: m, quota: 19, fixed_window: {period: 60s}}]",
+			"p.limits[m]: is a fixed window of 19 per 1m0s"},
 		{"limits: [{name: m, quota: 20, fixed_window: {period: 60s}}]", ""},
 		{"limits: [{name: m, quota: 20, fixed_window: {period: 1h}}]", ""},
-		{"limits: [{name: d, quota: 20, fixed_window: {period: 61m}}]", "p.limits[d]: is a fixed window of 20 per 1h1m0s"},
+		{"limits: [{name: d, quota: 20, fixed_window: {period: 61m}}]",
+			"p.limits[d]: is a fixed window of 20 per 1h1m0s"},
 		{"limits: [{name: m, quota: 5, fixed_window: {period: 60s, anchor: first_hit}}]", "use sliding_log"},
 		{"limits: [{name: m, quota: 99, fixed_window: {period: 60s}}]\n    " +
 			"tiers: {small: {m: {quota: 3}}, all: {unlimited: true}}", "window of 3 per"},

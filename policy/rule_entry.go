@@ -41,7 +41,8 @@ func (c *checker) ruleEntries(field string, entries []RuleEntry, policies *Set) 
 		if e.Cost == 0 && e.Mode != EntryEnforce {
 			c.fail(at+".mode", "is for entries that count: a look counts nothing")
 		}
-		if j := slices.IndexFunc(entries[:i], func(o RuleEntry) bool { return o.Policy == e.Policy && o.Key.text == e.Key.text }); j >= 0 {
+		if j := slices.IndexFunc(entries[:i],
+			func(o RuleEntry) bool { return o.Policy == e.Policy && o.Key.text == e.Key.text }); j >= 0 {
 			c.fail(at, "repeats %s[%d]: add the costs", field, j)
 		}
 	}

@@ -35,7 +35,9 @@ func (r *Rules) problems(policies *Set) (problems []Problem) {
 
 // EnvoyDomain returns the rules of a domain of Envoy's rate limit service, or nil.
 func (s *Set) EnvoyDomain(name string) *EnvoyDomain {
-	i, found := slices.BinarySearchFunc(s.rules.Envoy, name, func(e *EnvoyDomain, name string) int { return strings.Compare(e.Name, name) })
+	i, found := slices.BinarySearchFunc(s.rules.Envoy, name, func(e *EnvoyDomain, name string) int {
+		return strings.Compare(e.Name, name)
+	})
 	if !found {
 		return nil
 	}

@@ -60,7 +60,8 @@ func ParseTemplate(text string, known []string) (Template, error) {
 				return Template{}, errors.New(`has a "{" that begins no field: write "{{" for the character`)
 			}
 			if known != nil && !slices.Contains(known, name) {
-				return Template{}, fmt.Errorf("has no field {%s} here: known are {%s}", name, strings.Join(known, "}, {"))
+				return Template{}, fmt.Errorf("has no field {%s} here: known are {%s}",
+					name, strings.Join(known, "}, {"))
 			}
 			t.add(literal.String(), name)
 			literal.Reset()
@@ -83,7 +84,8 @@ func (t *Template) fit() error {
 		fields += min(len(p.field), 1)
 	}
 	if t.room = min(room/max(fields, 1), valueBytesMax); fields > 0 && t.room < shortenedMin {
-		return fmt.Errorf("has %d fields and %d bytes around them: in a key of %d bytes, %d are left for each value, and %d are needed",
+		return fmt.Errorf("has %d fields and %d bytes around them: in a key of %d bytes, %d are left for each value, "+
+			"and %d are needed",
 			fields, keyBytesMax-room, keyBytesMax, room/fields, shortenedMin)
 	}
 	if parts := strings.Count(t.sample(), "/") + 1; parts > keyPartsMax {
@@ -149,8 +151,9 @@ func AppendEscaped(key []byte, value string) []byte {
 	}
 	for i := 0; i < len(value); {
 		r, size := utf8.DecodeRuneInString(value[i:])
-		//mutant:client-writes-a-mark //mutant:client-writes-a-parent //mutant:client-writes-a-tag
-		if invalid := r == utf8.RuneError && size == 1; invalid || unicode.IsControl(r) || strings.ContainsRune("%=|{}/", r) {
+		//mutant:client-writes-a-mark 2 //mutant:client-writes-a-parent 2 //mutant:client-writes-a-tag 2
+		if invalid := r == utf8.RuneError && size == 1; invalid || unicode.IsControl(r) ||
+			strings.ContainsRune("%=|{}/", r) {
 			for _, c := range []byte(value[i : i+size]) {
 				key = append(key, '%', digits[c>>4], digits[c&15])
 			}

@@ -20,8 +20,8 @@ func template(t *testing.T, text string) policy.Template {
 
 // Text from outside is data in a key: it never separates fields, never chooses the shard, and is no parent.
 func TestKeysOfTemplates(t *testing.T) {
-	values := map[string]string{"ip": "192.0.2.7", "user": "{a}|b=c%", "odd": "x\x00\xff\u0085\u00e9", "none": "", "net": "::/64",
-		"like none": "%empty"}
+	values := map[string]string{"ip": "192.0.2.7", "user": "{a}|b=c%", "odd": "x\x00\xff\u0085\u00e9", "none": "",
+		"net": "::/64", "like none": "%empty"}
 	for text, want := range map[string]string{
 		"ip:{ip}":               "ip:192.0.2.7",
 		"user={user}|ip={ip}":   "user=%7Ba%7D%7Cb%3Dc%25|ip=192.0.2.7",
@@ -55,11 +55,12 @@ func TestLongValuesOfTemplates(t *testing.T) {
 			return strings.Repeat("b", 150)
 		})
 	}
-	for _, text := range []string{"path={a}|", "{a}", "{{{a}}}/product:x", "{b}/{a}", "{b}{a}", strings.Repeat("t", 488) + "{a}",
-		strings.Repeat("{a}", 21)} {
+	for _, text := range []string{"path={a}|", "{a}", "{{{a}}}/product:x", "{b}/{a}", "{b}{a}",
+		strings.Repeat("t", 488) + "{a}", strings.Repeat("{a}", 21)} {
 		one, other := keyOf(text, long+"1"), keyOf(text, long+"2")
 		before, after, _ := strings.Cut(keyOf(text, "\u2603"), "\u2603")
-		if one == other || !isKey(one) || !strings.HasPrefix(one, before) || !strings.HasSuffix(one, strings.ReplaceAll(after, "\u2603", "")) {
+		if one == other || !isKey(one) || !strings.HasPrefix(one, before) ||
+			!strings.HasSuffix(one, strings.ReplaceAll(after, "\u2603", "")) {
 			t.Errorf("%s: got %d bytes %q\nand %q", text, len(one), one, other)
 		}
 		if again := keyOf(text, one); again == one {
@@ -76,14 +77,15 @@ func TestLongValuesOfTemplates(t *testing.T) {
 
 func TestWrongTemplates(t *testing.T) {
 	for text, want := range map[string]string{
-		"a}":                              "without its",
-		"{a":                              "begins no field",
-		"{}":                              "begins no field",
-		"{a{b}}":                          "begins no field",
-		"{identity}":                      "has no field {identity} here: known are {ip}",
-		"a\n":                             "control characters",
-		strings.Repeat("a", 513):          "has 513 bytes",
-		strings.Repeat("a", 489) + "{ip}": "has 1 fields and 489 bytes around them: in a key of 512 bytes, 23 are left for each value, and 24 are needed",
+		"a}":                     "without its",
+		"{a":                     "begins no field",
+		"{}":                     "begins no field",
+		"{a{b}}":                 "begins no field",
+		"{identity}":             "has no field {identity} here: known are {ip}",
+		"a\n":                    "control characters",
+		strings.Repeat("a", 513): "has 513 bytes",
+		strings.Repeat("a", 489) + "{ip}": "has 1 fields and 489 bytes around them: " +
+			"in a key of 512 bytes, 23 are left for each value, and 24 are needed",
 		strings.Repeat("{ip}", 22):        "23 are left",
 		strings.Repeat("a/", 21) + "{ip}": "has 22 parts between slashes: at most 21 are allowed",
 	} {

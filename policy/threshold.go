@@ -67,7 +67,8 @@ func (c *checker) thresholds() {
 		l := &c.policy.Limits[i]
 		field := fmt.Sprintf("limits[%d].thresholds", i)
 		if l.Algorithm == limit.Concurrency && len(l.Thresholds) > 0 {
-			c.fail(field, "cannot be on a concurrency limit: it counts what is open now, and has no period in which an event could be the only one")
+			c.fail(field, "cannot be on a concurrency limit: it counts what is open now, "+
+				"and has no period in which an event could be the only one")
 			continue
 		}
 		for j, t := range l.Thresholds {

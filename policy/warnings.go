@@ -28,8 +28,9 @@ func (p *Policy) Warnings() []string {
 		}
 	}
 	if p.Lockout != nil && p.OnExpire != OnExpireCommit {
-		warnings = append(warnings, fmt.Sprintf("%s.on_expire: an attempt whose hold expires is given back and is no "+
-			"violation: an attacker who lets attempts vanish gets around the lockout of a security policy; use on_expire: commit", p.Name))
+		warnings = append(warnings,
+			fmt.Sprintf("%s.on_expire: an attempt whose hold expires is given back and is no violation: an attacker "+
+				"who lets attempts vanish gets around the lockout of a security policy; use on_expire: commit", p.Name))
 	}
 	return warnings
 }
