@@ -92,7 +92,8 @@ func walkClock(t *testing.T, s stretch) []tick {
 		offset, began = now, true
 		shown := at.Add(time.Duration(now) * time.Second) // a UTC clock that is ahead by the offset
 		year, month, day := shown.Date()
-		ticks = append(ticks, tick{limit.Time(at.UnixMicro()), year*10_000 + int(month)*100 + day, int(shown.Unix() / 60), jumped})
+		ticks = append(ticks, tick{limit.Time(at.UnixMicro()), year*10_000 + int(month)*100 + day,
+			int(shown.Unix() / 60), jumped})
 	}
 	return ticks
 }
@@ -215,7 +216,8 @@ func mustBeOnePeriod(t *testing.T, l limit.Limit, before limit.State, from, unti
 	s, _ = limit.Take(l, s, 3, within)
 	last, v := limit.Take(l, s, 1, until-1)
 	if v.Allowed || v.Used != 5 || v.RetryAfter != 1 {
-		t.Fatalf("%s %+v: used up, one microsecond before its end at %s: %+v", l.Cycle.Zone, l.Cycle, tellTime(until), v)
+		t.Fatalf("%s %+v: used up, one microsecond before its end at %s: %+v",
+			l.Cycle.Zone, l.Cycle, tellTime(until), v)
 	}
 	if v := limit.Status(l, limit.Refund(l, last, 2, from, until-1), until-1); v.Used != 3 {
 		t.Fatalf("%s %+v: 2 of 5 given back: %+v", l.Cycle.Zone, l.Cycle, v)
@@ -359,7 +361,8 @@ func TestPeriodsOfTheCalendar(t *testing.T) {
 	} {
 		tt.cycle.Zone = load(t, tt.zone)
 		at, from, until := parse(t, tt.at), parse(t, tt.from), parse(t, tt.until)
-		mustBeOnePeriod(t, limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: &tt.cycle}, limit.State{}, from, until, at)
+		mustBeOnePeriod(t, limit.Limit{Algorithm: limit.Calendar, Quota: 5, Cycle: &tt.cycle}, limit.State{},
+			from, until, at)
 	}
 }
 

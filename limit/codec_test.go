@@ -43,7 +43,8 @@ func TestGoldenBytes(t *testing.T) {
 	if got := hex.EncodeToString(b); got != "090605c0843d020003" {
 		t.Errorf("%+v is %s", l, got)
 	}
-	if back, rest, err := limit.DecodeLimit(append(b[1:], 7), limit.Limit{}); err != nil || back != l || !bytes.Equal(rest, []byte{7}) {
+	if back, rest, err := limit.DecodeLimit(append(b[1:], 7), limit.Limit{}); err != nil || back != l ||
+		!bytes.Equal(rest, []byte{7}) {
 		t.Errorf("%+v, %x, %v", back, rest, err)
 	}
 }
@@ -83,7 +84,8 @@ func TestASaturatedStateIsReadBack(t *testing.T) {
 					s, _ = limit.Add(l, s, cost, now)
 				}
 				back, _, err := limit.DecodeState(limit.AppendState(nil, s))
-				if err != nil || back.T != s.T || back.A != s.A || back.B != s.B || !slices.Equal(back.Points, s.Points) {
+				if err != nil || back.T != s.T || back.A != s.A || back.B != s.B ||
+					!slices.Equal(back.Points, s.Points) {
 					t.Errorf("%+v: %+v is read as %+v, %v", l, s, back, err)
 				}
 				if used := limit.Status(l, s, now).Used; used > 1<<62 {

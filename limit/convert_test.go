@@ -47,7 +47,8 @@ func unused(l limit.Limit, s limit.State) bool {
 }
 
 func calendarOf(quota uint64, unit limit.Unit, zone string) limit.Limit {
-	return limit.Limit{Algorithm: limit.Calendar, Quota: quota, Cycle: &limit.Cycle{Unit: unit, Every: 1, Zone: mustLoad(zone)}}
+	return limit.Limit{Algorithm: limit.Calendar, Quota: quota,
+		Cycle: &limit.Cycle{Unit: unit, Every: 1, Zone: mustLoad(zone)}}
 }
 
 func TestConvertBetweenLimitsOfOneShapeIsExact(t *testing.T) {
@@ -156,7 +157,8 @@ func TestScaleIsTheShareAtEveryInstant(t *testing.T) {
 					limit.ForgetAt(l, back) != limit.ForgetAt(l, scaled) {
 					t.Fatalf("%+v: %+v cannot be written: %v", l, scaled, err)
 				}
-				for _, at := range []limit.Time{now, now + 1, now + limit.Time(l.Period)/3, now + limit.Time(l.Period)} {
+				for _, at := range []limit.Time{now, now + 1, now + limit.Time(l.Period)/3,
+					now + limit.Time(l.Period)} {
 					before, after := limit.Status(l, s, at).Used, limit.Status(l, scaled, at).Used
 					least, most := share(before, to, of), share(before, to, of)
 					switch {
@@ -170,7 +172,8 @@ func TestScaleIsTheShareAtEveryInstant(t *testing.T) {
 						least, most = 0, max(before, after)
 					}
 					if after < least || after > most {
-						t.Fatalf("%+v: %+v has %d used, %d/%d of it %d, at %d after", l, s, before, to, of, after, at-now)
+						t.Fatalf("%+v: %+v has %d used, %d/%d of it %d, at %d after",
+							l, s, before, to, of, after, at-now)
 					}
 				}
 			})

@@ -35,7 +35,9 @@ func pace(l limit.Limit) limit.Time {
 }
 
 // walk makes random requests and calls visit after each.
-func walk(l limit.Limit, seed uint64, visit func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time)) {
+func walk(
+	l limit.Limit, seed uint64, visit func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time),
+) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var s limit.State
 	now := limit.Time(rng.IntN(1000)) * pace(l)
@@ -59,11 +61,13 @@ func TestRetryAfterIsTheFirstInstantThatAdmits(t *testing.T) {
 				denials++
 				at := now + limit.Time(v.RetryAfter)
 				if !limit.Peek(l, s, cost, at).Allowed || limit.Peek(l, s, cost, at-1).Allowed {
-					t.Fatalf("%+v: %+v at %d denied %d, but %d us later is not when it is admitted", l, s, now, cost, v.RetryAfter)
+					t.Fatalf("%+v: %+v at %d denied %d, but %d us later is not when it is admitted",
+						l, s, now, cost, v.RetryAfter)
 				}
 			})
 		}
-		if denials == 0 && l.Algorithm != limit.Unlimited && l.Algorithm != limit.Lifetime && l.Algorithm != limit.Concurrency {
+		if denials == 0 && l.Algorithm != limit.Unlimited && l.Algorithm != limit.Lifetime &&
+			l.Algorithm != limit.Concurrency {
 			t.Errorf("%+v: nothing was denied", l)
 		}
 	}
@@ -177,7 +181,8 @@ func TestRefundGivesBackWhatWasTakenAndNoMore(t *testing.T) {
 		walk(l, 4, func(rng *rand.Rand, s limit.State, v limit.Verdict, cost uint64, now limit.Time) {
 			taken, counted := limit.Take(l, s, cost, now)
 			if counted.Allowed {
-				if back := limit.Status(l, limit.Refund(l, taken, cost, now, now), now); back.Used != limit.Status(l, s, now).Used &&
+				if back := limit.Status(l, limit.Refund(l, taken, cost, now, now),
+					now); back.Used != limit.Status(l, s, now).Used &&
 					l.Initial == l.Quota {
 					t.Fatalf("%+v: %+v, %d taken and given back: %+v", l, s, cost, back)
 				}
@@ -231,10 +236,12 @@ func TestStillCountsForetellsRefund(t *testing.T) {
 			found := limit.Status(l, back, now).Used != limit.Status(l, s, now).Used
 			seen[found]++
 			if found != limit.StillCounts(l, s, at, now) {
-				t.Fatalf("%+v: %+v at %d: what was taken at %d counts is %v, but a refund leaves %+v", l, s, now, at, !found, back)
+				t.Fatalf("%+v: %+v at %d: what was taken at %d counts is %v, but a refund leaves %+v",
+					l, s, now, at, !found, back)
 			}
 		})
-		if forever := limit.ForgetAt(l, countedOnce(l)) == limit.Forever; seen[true] == 0 || seen[false] == 0 && !forever {
+		if forever := limit.ForgetAt(l, countedOnce(l)) == limit.Forever; seen[true] == 0 ||
+			seen[false] == 0 && !forever {
 			t.Errorf("%+v: not mixed: %v", l, seen)
 		}
 	}
@@ -321,12 +328,16 @@ func TestTakeDoesNotAllocateWhileTimeStandsStill(t *testing.T) {
 func TestBrokenPreconditionsPanicWithTheNumbers(t *testing.T) {
 	l := limit.Limit{Algorithm: limit.Lifetime, Quota: 1}
 	for name, call := range map[string]func(){
-		"limit: cost is 0, outside 1..1099511627776":             func() { limit.Take(l, limit.State{}, 0, 0) },
-		"limit: cost is 1099511627777, outside 1..1099511627776": func() { limit.Peek(l, limit.State{}, limit.MaxCost+1, 0) },
-		"limit: now is -1, outside 0..2305843009213693952":       func() { limit.Status(l, limit.State{}, -1) },
-		"limit: 0 is not an algorithm":                           func() { limit.Take(limit.Limit{}, limit.State{}, 1, 0) },
-		"limit: 200 is not an algorithm":                         func() { limit.ForgetAt(limit.Limit{Algorithm: 200}, limit.State{}) },
-		"limit: refund at 5 of a take made at 6":                 func() { limit.Refund(l, limit.State{}, 1, 6, 5) },
+		"limit: cost is 0, outside 1..1099511627776": func() { limit.Take(l, limit.State{}, 0, 0) },
+		"limit: cost is 1099511627777, outside 1..1099511627776": func() {
+			limit.Peek(l, limit.State{}, limit.MaxCost+1, 0)
+		},
+		"limit: now is -1, outside 0..2305843009213693952": func() {
+			limit.Status(l, limit.State{}, -1)
+		},
+		"limit: 0 is not an algorithm":           func() { limit.Take(limit.Limit{}, limit.State{}, 1, 0) },
+		"limit: 200 is not an algorithm":         func() { limit.ForgetAt(limit.Limit{Algorithm: 200}, limit.State{}) },
+		"limit: refund at 5 of a take made at 6": func() { limit.Refund(l, limit.State{}, 1, 6, 5) },
 	} {
 		func() {
 			defer func() {

@@ -160,7 +160,8 @@ func TestSeedRow12TheNextWindowBeginsAtEquality(t *testing.T) {
 		if _, v := limit.Take(l, s, 1, resetAt-1); v.Allowed || v.RetryAfter != 1 || v.ResetAt != resetAt {
 			t.Errorf("%+v one microsecond before: %+v", l, v)
 		}
-		if _, v := limit.Take(l, s, 1, resetAt); !v.Allowed || v.Used != 1 || v.WindowStart != resetAt || v.ResetAt != resetAt+limit.Time(minute) {
+		if _, v := limit.Take(l, s, 1, resetAt); !v.Allowed || v.Used != 1 || v.WindowStart != resetAt ||
+			v.ResetAt != resetAt+limit.Time(minute) {
 			t.Errorf("%+v at equality: %+v", l, v)
 		}
 		if limit.ForgetAt(l, s) != resetAt {

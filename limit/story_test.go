@@ -215,7 +215,8 @@ func TestAnOpenWindowOutlivesItsNumbers(t *testing.T) {
 	first := calendarOf(9, limit.Day, "UTC")
 	for _, next := range []limit.Limit{
 		calendarOf(9, limit.Day, "Asia/Kathmandu"), calendarOf(9, limit.Minute, "UTC"),
-		{Algorithm: limit.FixedWindow, Quota: 9, Period: minute}, {Algorithm: limit.FixedWindowFirstHit, Quota: 9, Period: minute},
+		{Algorithm: limit.FixedWindow, Quota: 9, Period: minute},
+		{Algorithm: limit.FixedWindowFirstHit, Quota: 9, Period: minute},
 	} {
 		s, v := limit.Take(first, limit.State{}, 4, noon+5)
 		s = limit.Convert(first, s, next, noon+limit.Time(hour))

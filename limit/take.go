@@ -7,7 +7,8 @@ import "fmt"
 type counter interface {
 	// settle drops what no longer counts at now.
 	settle(l Limit, s State, now Time) State
-	// wait returns 0 if cost fits now, else the time until it would, or Never. The caller has checked that cost <= Quota.
+	// wait returns 0 if cost fits now, else the time until it would, or Never. The caller has checked that cost <=
+	// Quota.
 	wait(l Limit, s State, cost uint64, now Time) Span
 	// add counts units at now, saturating at maxUnits.
 	add(l Limit, s State, units uint64, now Time) State

@@ -12,8 +12,8 @@ import (
 
 var unlimited = limit.Limit{Algorithm: limit.Unlimited}
 
-var edges = []int64{0, 1, -1, 5, -3, 1<<40 - 1, 1<<62 - 1, 1 << 62, 1<<62 + 1, -1 << 62, -1<<62 - 1, math.MaxInt64, math.MinInt64,
-	math.MinInt64 + 1}
+var edges = []int64{0, 1, -1, 5, -3, 1<<40 - 1, 1<<62 - 1, 1 << 62, 1<<62 + 1, -1 << 62, -1<<62 - 1, math.MaxInt64,
+	math.MinInt64, math.MinInt64 + 1}
 
 // A tally can be read back from its State, and from the encoding of the State, until its end.
 func TestATallyComesBack(t *testing.T) {
@@ -30,7 +30,8 @@ func TestATallyComesBack(t *testing.T) {
 			}
 			for _, now := range []limit.Time{0, 49, 50, limit.MaxTime} {
 				got, known := limit.TallyOf(s, now)
-				if there := end == 0 || now < end; known != there || known && got != want || !known && got != (limit.Tally{}) {
+				if there := end == 0 || now < end; known != there || known && got != want ||
+					!known && got != (limit.Tally{}) {
 					t.Errorf("%+v is %+v, %v at %d", want, got, known, now)
 				}
 			}
@@ -62,7 +63,8 @@ func TestOtherOperationsCountOnATally(t *testing.T) {
 		if !known || got.Value != want.Int64() || got.EndsAt != end || !reflect.DeepEqual(added, taken) {
 			t.Fatalf("%d until %d and %d at %d make %+v, must be %v until %d", value, end, cost, now, got, want, end)
 		}
-		if v != limit.Status(unlimited, taken, now) || v.Used != uint64(max(0, got.Value)) || v.ResetAt != end || !v.Allowed {
+		if v != limit.Status(unlimited, taken, now) || v.Used != uint64(max(0, got.Value)) || v.ResetAt != end ||
+			!v.Allowed {
 			t.Fatalf("%+v is shown as %+v", got, v)
 		}
 		if back := limit.Refund(unlimited, taken, cost, now, now); !ended && !reflect.DeepEqual(back, taken) {

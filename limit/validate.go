@@ -57,7 +57,8 @@ func (l Limit) validQuota() error {
 	case l.Algorithm == Unlimited:
 		return nil
 	case l.Algorithm == SlidingLog && l.Quota > MaxLogQuota:
-		return wrong("quota", "%d is more than the %d hits a sliding log can remember; use a sliding window with buckets",
+		return wrong("quota", "%d is more than the %d hits a sliding log can remember; "+
+			"use a sliding window with buckets",
 			l.Quota, MaxLogQuota)
 	case l.Quota > MaxQuota:
 		return wrong("quota", "%d is more than %d", l.Quota, uint64(MaxQuota))
@@ -114,7 +115,8 @@ func (l Limit) validBucket() error {
 	case l.Period%l.Bucket != 0:
 		return wrong("bucket", "%d us does not divide the period of %d us", l.Bucket, l.Period)
 	case l.Period/l.Bucket > MaxBuckets:
-		return wrong("bucket", "%d us makes %d buckets of the period; at most %d", l.Bucket, l.Period/l.Bucket, MaxBuckets)
+		return wrong("bucket", "%d us makes %d buckets of the period; at most %d",
+			l.Bucket, l.Period/l.Bucket, MaxBuckets)
 	}
 	return nil
 }
@@ -126,7 +128,8 @@ func (l Limit) validInitial() error {
 	case l.Algorithm != TokenBucket:
 		return nil
 	case l.Initial == 0 && l.Quota > 0:
-		return wrong("initial", "must be at least 1: a bucket fills from the first request it admits, and this admits none")
+		return wrong("initial", "must be at least 1: a bucket fills from the first request it admits, "+
+			"and this admits none")
 	case l.Initial > l.Quota:
 		return wrong("initial", "%d is more than the quota of %d", l.Initial, l.Quota)
 	}

@@ -29,7 +29,8 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		{"per", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Count: 1, Initial: 1}},
 		{"per", limit.Limit{Algorithm: limit.GCRA, Quota: 1, Count: 1, Period: -minute}},
 		{"refill", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Initial: 1}},
-		{"refill", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: limit.MaxQuota + 1, Initial: 1}},
+		{"refill", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: limit.MaxQuota + 1,
+			Initial: 1}},
 		{"refill", limit.Limit{Algorithm: limit.FixedWindow, Quota: 1, Period: minute, Count: 1}},
 		{"rate", limit.Limit{Algorithm: limit.GCRA, Quota: 1, Period: minute}},
 		{"bucket", limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 1, Period: minute}},
@@ -41,8 +42,12 @@ func TestImpossibleNumbersAreRefusedByField(t *testing.T) {
 		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: 1}},
 		{"initial", limit.Limit{Algorithm: limit.TokenBucket, Quota: 1, Period: minute, Count: 1, Initial: 2}},
 		{"initial", limit.Limit{Algorithm: limit.GCRA, Quota: 1, Period: minute, Count: 1, Initial: 1}},
-		{"quota", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Quota = limit.MaxQuota + 1 })},
-		{"period", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) { l.Period = day })},
+		{"quota", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) {
+			l.Quota = limit.MaxQuota + 1
+		})},
+		{"period", calendar(limit.Cycle{Unit: limit.Day, Every: 1, Zone: zone}, func(l *limit.Limit) {
+			l.Period = day
+		})},
 		{"unit", calendar(limit.Cycle{Every: 1, Zone: zone}, nil)},
 		{"unit", calendar(limit.Cycle{Unit: 7, Every: 1, Zone: zone}, nil)},
 		{"unit", limit.Limit{Algorithm: limit.Calendar, Quota: 1}},
@@ -86,7 +91,8 @@ func TestTheLargestNumbersAreCountedExactly(t *testing.T) {
 			Cycle: &limit.Cycle{Unit: limit.Year, Every: 100, AnchorDay: 31, Zone: mustLoad("Europe/London")}},
 		{Algorithm: limit.GCRA, Quota: 1 << 62 / uint64(hour-1), Period: hour - 1, Count: 1},
 		// A million a second reduces to one a microsecond.
-		{Algorithm: limit.TokenBucket, Quota: limit.MaxQuota, Period: second, Count: 1_000_000, Initial: limit.MaxQuota},
+		{Algorithm: limit.TokenBucket, Quota: limit.MaxQuota, Period: second, Count: 1_000_000,
+			Initial: limit.MaxQuota},
 	} {
 		if err := l.Validate(); err != nil {
 			t.Errorf("%+v: %v", l, err)
@@ -102,7 +108,8 @@ func TestTheLargestNumbersAreCountedExactly(t *testing.T) {
 			}
 			left -= cost
 		}
-		if v := limit.Peek(l, s, 1, limit.MaxTime); v.Allowed || v.Used != l.Quota || v.RetryAfter <= 0 || v.ResetAt <= limit.MaxTime {
+		if v := limit.Peek(l, s, 1, limit.MaxTime); v.Allowed || v.Used != l.Quota || v.RetryAfter <= 0 ||
+			v.ResetAt <= limit.MaxTime {
 			t.Errorf("%+v is full: %+v", l, v)
 		}
 	}

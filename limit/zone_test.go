@@ -23,11 +23,12 @@ func TestAZoneIsWhatEveryMachineKnowsByThatName(t *testing.T) {
 	if two, _ := limit.LoadZone("UTC"); one != two {
 		t.Error("UTC is not itself")
 	}
-	for _, name := range []string{"Local", "localtime", "posixrules", "Europe", "Nowhere/Atall", "../etc/passwd", "/etc/localtime",
-		"right/Europe/London", "posix/Europe/London", "Europe//London", "Europe/London/", "./Europe/London", "tzdata.zi",
-		"Europe/London\x00", strings.Repeat("a", 65)} {
+	for _, name := range []string{"Local", "localtime", "posixrules", "Europe", "Nowhere/Atall", "../etc/passwd",
+		"/etc/localtime", "right/Europe/London", "posix/Europe/London", "Europe//London", "Europe/London/",
+		"./Europe/London", "tzdata.zi", "Europe/London\x00", strings.Repeat("a", 65)} {
 		var wrong *limit.FieldError
-		if z, err := limit.LoadZone(name); !errors.As(err, &wrong) || wrong.Field != "time_zone" || wrong.Message == "" {
+		if z, err := limit.LoadZone(name); !errors.As(err, &wrong) || wrong.Field != "time_zone" ||
+			wrong.Message == "" {
 			t.Errorf("%q: %v, %v", name, z, err)
 		}
 	}
