@@ -132,7 +132,8 @@ func TestBeforeTheFirstToken(t *testing.T) {
 	}
 	for _, port := range []Port{Trusted, Loopback} {
 		c, refusal := g.Caller(Proof{Port: port})
-		if refusal != nil || g.Admit(c, Policies) != nil || !c.May(Check, Target{Namespace: "a", Policy: "p", Key: "k"}) {
+		if refusal != nil || g.Admit(c, Policies) != nil ||
+			!c.May(Check, Target{Namespace: "a", Policy: "p", Key: "k"}) {
 			t.Errorf("port %d: %v", port, refusal)
 		}
 		lifts := Target{Namespace: "a", Policy: "p", Key: "k", Tier: "internal", Unlimited: true}
@@ -201,7 +202,8 @@ func TestGrantsThatMeanNothingAreRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	for _, text := range []string{"ops=admin", "ns=a,b policy=p key=k*,l tier=* ops=check,settle,inline", "ops=observe,cluster"} {
+	for _, text := range []string{"ops=admin", "ns=a,b policy=p key=k*,l tier=* ops=check,settle,inline",
+		"ops=observe,cluster"} {
 		g, err := ParseGrant(text)
 		if err != nil || g.String() != text {
 			t.Errorf("%q is read as %q: %v", text, g.String(), err)
@@ -326,7 +328,8 @@ func TestWhatANodeDoesByOldTokens(t *testing.T) {
 func TestRecordsComeBackAsTheyWereWritten(t *testing.T) {
 	var records []Record
 	for i := range 150 {
-		_, r := made(t, fmt.Sprint("app-", i), time.Unix(2_000_000, 0), "ns=shop policy=login key=user:* ops=check,settle")
+		_, r := made(t, fmt.Sprint("app-", i), time.Unix(2_000_000, 0),
+			"ns=shop policy=login key=user:* ops=check,settle")
 		records = append(records, r)
 	}
 	body := EncodeBucket(records)
@@ -337,8 +340,9 @@ func TestRecordsComeBackAsTheyWereWritten(t *testing.T) {
 	if most := 192 << 10; len(body) > most { // a bucket of 10,000 tokens in 64 has 157
 		t.Errorf("150 usual records take %d bytes, and a document has %d", len(body), most)
 	}
-	for _, broken := range []string{`{"Records":[{"Name":"a b"}]}`, `{"Records":[{"Name":"a","ID":"short","Hash":"AAAA"}]}`,
-		`{"Records":[{"Name":"a","Hash":"AAAA"}]}`, `{"Records":[{"Name":"a","Former":{"ID":"x"}}]}`, `[]`, ``} {
+	for _, broken := range []string{`{"Records":[{"Name":"a b"}]}`,
+		`{"Records":[{"Name":"a","ID":"short","Hash":"AAAA"}]}`, `{"Records":[{"Name":"a","Hash":"AAAA"}]}`,
+		`{"Records":[{"Name":"a","Former":{"ID":"x"}}]}`, `[]`, ``} {
 		if _, err := DecodeBucket([]byte(broken)); err == nil {
 			t.Errorf("%s is read", broken)
 		}

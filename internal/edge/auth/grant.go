@@ -32,8 +32,8 @@ const (
 	opCount
 )
 
-var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe", "observe-keys", "usage",
-	"cluster", "backup", "tokens", "inline", "sinks", "correct", "lease", "edge"}
+var opNames = [opCount]string{"", "check", "settle", "read", "adjust", "override", "policies", "observe",
+	"observe-keys", "usage", "cluster", "backup", "tokens", "inline", "sinks", "correct", "lease", "edge"}
 
 // admin stands for every operation, on everything.
 const admin = "admin"
@@ -85,7 +85,8 @@ func (g *Grant) Problem() string {
 		for _, item := range *list.items {
 			switch {
 			case item == "" || len(item) > itemMax:
-				return fmt.Sprintf("has one of its %s of %d bytes: 1 to %d are allowed", list.plural, len(item), itemMax)
+				return fmt.Sprintf("has one of its %s of %d bytes: 1 to %d are allowed",
+					list.plural, len(item), itemMax)
 			case item == "*" && list.name != "tier" && list.name != "key":
 				return fmt.Sprintf("has a star among its %s: leave them out to allow all", list.plural)
 			}
@@ -103,7 +104,8 @@ func (g *Grant) Problem() string {
 		case op == NoOp:
 			return fmt.Sprintf("has no operation %q: %s or admin", name, strings.Join(opNames[1:], ", "))
 		case !op.ofKeys() && g.narrowed():
-			return fmt.Sprintf("has %s, which is about the whole cluster: give it in a grant without namespaces, policies and keys", name)
+			return fmt.Sprintf("has %s, which is about the whole cluster: "+
+				"give it in a grant without namespaces, policies and keys", name)
 		}
 	}
 	return ""
@@ -139,8 +141,8 @@ type namedList struct {
 }
 
 func (g *Grant) lists() []namedList {
-	return []namedList{{"ns", "namespaces", &g.Namespaces}, {"policy", "policies", &g.Policies}, {"key", "keys", &g.Keys},
-		{"tier", "tiers", &g.Tiers}, {"ops", "operations", &g.Ops}}
+	return []namedList{{"ns", "namespaces", &g.Namespaces}, {"policy", "policies", &g.Policies},
+		{"key", "keys", &g.Keys}, {"tier", "tiers", &g.Tiers}, {"ops", "operations", &g.Ops}}
 }
 
 // ParseGrant reads a text such as "ns=shop policy=login key=user:* tier=vendor ops=check,settle".
@@ -189,14 +191,16 @@ func (g *grant) has(op Op) bool { return g.ops&(1<<op) != 0 }
 // covers reports whether the grant covers a target.
 func (g *grant) covers(on *Target) bool {
 	return g.all || (len(g.namespaces) == 0 || slices.Contains(g.namespaces, on.Namespace)) &&
-		(len(g.policies) == 0 || slices.Contains(g.policies, on.Policy)) && (len(g.keys) == 0 || coversKey(g.keys, on.Key)) &&
+		(len(g.policies) == 0 || slices.Contains(g.policies, on.Policy)) &&
+		(len(g.keys) == 0 || coversKey(g.keys, on.Key)) &&
 		//mutant:star-grants-unlimited
 		(on.Tier == "" || slices.Contains(g.tiers, on.Tier) || slices.Contains(g.tiers, "*") && !on.Unlimited)
 }
 
 func coversKey(patterns []string, key string) bool {
 	for _, pattern := range patterns {
-		if prefix, is := strings.CutSuffix(pattern, "*"); key != "" && (key == pattern || is && strings.HasPrefix(key, prefix)) {
+		if prefix, is := strings.CutSuffix(pattern, "*"); key != "" &&
+			(key == pattern || is && strings.HasPrefix(key, prefix)) {
 			return true
 		}
 	}
@@ -209,7 +213,9 @@ func (g *grant) contains(other *grant, op Op) bool {
 		return g.all
 	}
 	subset := func(some, all []string, has func(all []string, item string) bool) bool {
-		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, func(item string) bool { return !has(all, item) })
+		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, func(item string) bool {
+			return !has(all, item)
+		})
 	}
 	tiers := !slices.ContainsFunc(other.tiers, func(tier string) bool { return !slices.Contains(g.tiers, tier) })
 	return g.has(op) && subset(other.namespaces, g.namespaces, slices.Contains) &&

@@ -25,14 +25,16 @@ const (
 func (r *Refusal) Error() string { return r.Message }
 
 var (
-	errNoToken = &Refusal{Unproven, "this server asks for a token: send one (--token-file FILE or STINT_TOKEN; over HTTP " +
-		"Authorization: Bearer TOKEN); nothing was done"}
-	errNoTokensYet = &Refusal{Unproven, "this server can be reached by others and has no tokens yet: make the first one on its machine, with " +
-		"stint token create NAME --admin --data-dir DIR; nothing was done"}
-	errWrong = &Refusal{Unproven, "the token or role is not known here, has expired or was revoked; nothing was done"}
-	errYoung = &Refusal{Unavailable, "this node does not know yet which tokens are valid; nothing was done; ask again"}
-	errStale = &Refusal{Unavailable, "this node has not heard for 10 s which tokens are valid, so only check, settle, read and lease are served; " +
-		"nothing was done; ask another node"}
+	errNoToken = &Refusal{Unproven, "this server asks for a token: send one (--token-file FILE or STINT_TOKEN; " +
+		"over HTTP Authorization: Bearer TOKEN); nothing was done"}
+	errNoTokensYet = &Refusal{Unproven, "this server can be reached by others and has no tokens yet: " +
+		"make the first one on its machine, with stint token create NAME --admin --data-dir DIR; nothing was done"}
+	errWrong = &Refusal{Unproven, "the token or role is not known here, has expired or was revoked; " +
+		"nothing was done"}
+	errYoung = &Refusal{Unavailable, "this node does not know yet which tokens are valid; " +
+		"nothing was done; ask again"}
+	errStale = &Refusal{Unavailable, "this node has not heard for 10 s which tokens are valid, so only check, " +
+		"settle, read and lease are served; nothing was done; ask another node"}
 )
 
 // Young is the refusal by a guard that does not have the tokens yet. It implies nothing about the caller.
@@ -200,8 +202,9 @@ func (g *Guard) Admit(c *Caller, op Op) *Refusal {
 		return NotGrantedError(op)
 	case !op.ofKeys() && !c.May(op, Target{}):
 		return NotGrantedError(op)
-	//mutant:old-tokens-do-everything
-	case c.record != nil && op != NoOp && !op.survivesSilence() && g.now().UnixMicro()-g.heard.Load() > staleAfter.Microseconds():
+	//mutant:old-tokens-do-everything 2
+	case c.record != nil && op != NoOp && !op.survivesSilence() &&
+		g.now().UnixMicro()-g.heard.Load() > staleAfter.Microseconds():
 		return errStale
 	}
 	return nil

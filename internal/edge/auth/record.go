@@ -95,7 +95,9 @@ func AfterRestore(records []Record) []Record {
 	for i := range kept {
 		var grants []Grant
 		for _, g := range kept[i].Grants {
-			g.Ops = slices.DeleteFunc(slices.Clone(g.Ops), func(name string) bool { return !opOf(name).survivesSilence() })
+			g.Ops = slices.DeleteFunc(slices.Clone(g.Ops), func(name string) bool {
+				return !opOf(name).survivesSilence()
+			})
 			if len(g.Ops) > 0 {
 				grants = append(grants, g)
 			}
@@ -132,7 +134,9 @@ type bucket struct{ Records []Record }
 
 // EncodeBucket writes records, sorted by name. Equal records have equal bytes.
 func EncodeBucket(records []Record) []byte {
-	records = slices.SortedFunc(slices.Values(records), func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
+	records = slices.SortedFunc(slices.Values(records), func(a, b Record) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	text, err := json.Marshal(bucket{records})
 	if err != nil {
 		panic("auth: records that cannot be written: " + err.Error()) // they hold only texts and numbers
@@ -162,7 +166,8 @@ func (r *Record) readable() error {
 	case (r.ID != "" || len(r.Hash) > 0) && (len(r.ID) != idLength || len(r.Hash) != len(Hash{})):
 		return fmt.Errorf("it has an id of %d bytes and a hash of %d", len(r.ID), len(r.Hash))
 	case r.Former != nil && (len(r.Former.ID) != idLength || len(r.Former.Hash) != len(Hash{})):
-		return fmt.Errorf("its former token has an id of %d bytes and a hash of %d", len(r.Former.ID), len(r.Former.Hash))
+		return fmt.Errorf("its former token has an id of %d bytes and a hash of %d",
+			len(r.Former.ID), len(r.Former.Hash))
 	}
 	return nil
 }

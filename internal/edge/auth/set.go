@@ -138,7 +138,8 @@ type LastUses struct{ times map[string]*atomic.Int64 }
 
 // NewSet makes a set of records. Calls with the same uses must not be concurrent.
 func NewSet(records []Record, required bool, uses *LastUses) *Set {
-	s := &Set{Required: required, Known: true, tokens: make(map[ID]*Caller), roles: make(map[string]*Caller), records: records}
+	s := &Set{Required: required, Known: true, tokens: make(map[ID]*Caller), roles: make(map[string]*Caller),
+		records: records}
 	if uses.times == nil {
 		uses.times = make(map[string]*atomic.Int64)
 	}

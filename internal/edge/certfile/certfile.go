@@ -101,7 +101,8 @@ func (w *Watcher) look() {
 	if now := w.stat(); now != w.stamps {
 		if err := w.load(); err != nil && now != w.told { // every look tries again
 			w.told = now
-			w.config.Logger.Error(w.config.Name+": the changed files cannot be used, going on with the last ones", "error", err)
+			w.config.Logger.Error(w.config.Name+": the changed files cannot be used, going on with the last ones",
+				"error", err)
 		} else if err == nil {
 			w.config.Logger.Info(w.config.Name+": the changed files are in use", "file", w.config.Files.Cert,
 				"expires", w.content.Load().Ends)
@@ -169,11 +170,14 @@ func timely(own tls.Certificate, now time.Time, others string) (ends time.Time, 
 		case err != nil:
 			return ends, err
 		case now.After(certificate.NotAfter): //mutant:expired-certificate-taken
-			return ends, fmt.Errorf("expired %v ago, at %v: no %s accepts it; issue a new one", now.Sub(certificate.NotAfter).Round(time.Second),
+			return ends, fmt.Errorf("expired %v ago, at %v: no %s accepts it; issue a new one",
+				now.Sub(certificate.NotAfter).Round(time.Second),
 				certificate.NotAfter.UTC().Format(time.RFC3339), others)
 		case now.Before(certificate.NotBefore):
-			return ends, fmt.Errorf("is valid from %v on, in %v: no %s accepts it before; issue another one, or set the clock",
-				certificate.NotBefore.UTC().Format(time.RFC3339), certificate.NotBefore.Sub(now).Round(time.Second), others)
+			return ends, fmt.Errorf("is valid from %v on, in %v: no %s accepts it before; "+
+				"issue another one, or set the clock",
+				certificate.NotBefore.UTC().Format(time.RFC3339),
+				certificate.NotBefore.Sub(now).Round(time.Second), others)
 		}
 		if ends.IsZero() || certificate.NotAfter.Before(ends) {
 			ends = certificate.NotAfter

@@ -27,8 +27,8 @@ func watch(t *testing.T, change func(*Config), certificate ...func(*x509.Certifi
 	t.Helper()
 	w := &watched{ca: testcert.New(t), dir: t.TempDir(), now: time.Now()}
 	files := w.ca.Write(w.dir, certificate...)
-	config := Config{Files: Files{Cert: files.Cert, Key: files.Key, CAs: files.CA}, Name: "test certificate", Others: "client",
-		Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Now: func() time.Time { return w.now }}
+	config := Config{Files: Files{Cert: files.Cert, Key: files.Key, CAs: files.CA}, Name: "test certificate",
+		Others: "client", Logger: slog.New(slog.NewTextHandler(&w.log, nil)), Now: func() time.Time { return w.now }}
 	change(&config)
 	var err error
 	if w.Watcher, err = Load(config); err != nil {
@@ -66,11 +66,18 @@ func TestTheLastGoodFilesStayInForce(t *testing.T) {
 	})
 	good := w.serial()
 	for want, mistake := range map[string]func(){
-		"expired":           func() { w.ca.Write(w.dir, testcert.EndsIn(-time.Hour)) },
-		errWrong.Error():    func() { w.ca.Write(w.dir, testcert.URIs("stint://peer/n1")) },
-		"does not match":    func() { key := w.Watcher.config.Files.Key; w.ca.Write(w.dir); w.replace(t, key, w.other(t).Key) },
-		"no certificate in": func() { w.ca.Write(w.dir); w.replace(t, w.Watcher.config.Files.CAs, w.Watcher.config.Files.Key) },
-		"no such file":      func() { w.ca.Write(w.dir); os.Remove(w.Watcher.config.Files.Key) },
+		"expired":        func() { w.ca.Write(w.dir, testcert.EndsIn(-time.Hour)) },
+		errWrong.Error(): func() { w.ca.Write(w.dir, testcert.URIs("stint://peer/n1")) },
+		"does not match": func() {
+			key := w.Watcher.config.Files.Key
+			w.ca.Write(w.dir)
+			w.replace(t, key, w.other(t).Key)
+		},
+		"no certificate in": func() {
+			w.ca.Write(w.dir)
+			w.replace(t, w.Watcher.config.Files.CAs, w.Watcher.config.Files.Key)
+		},
+		"no such file": func() { w.ca.Write(w.dir); os.Remove(w.Watcher.config.Files.Key) },
 		// as in the middle of a write
 		"failed to find any ": func() { w.ca.Write(w.dir); os.Truncate(w.Watcher.config.Files.Cert, 0) },
 	} {
@@ -141,7 +148,8 @@ func TestACertificateThatExpiresSoonIsLoggedEveryHour(t *testing.T) {
 		soon := strings.Count(w.log.String(), "it expires soon")
 		over := strings.Count(w.log.String(), "it has expired, and clients refuse it")
 		if soon != step.soon || over != step.over {
-			t.Errorf("after %v more: %d and %d lines, want %d and %d:\n%s", step.pass, soon, over, step.soon, step.over, w.log.String())
+			t.Errorf("after %v more: %d and %d lines, want %d and %d:\n%s",
+				step.pass, soon, over, step.soon, step.over, w.log.String())
 		}
 	}
 }
@@ -161,7 +169,8 @@ func TestTheFirstEndOfAChainCounts(t *testing.T) {
 	if err := os.WriteFile(leaf.Cert, append(chain, text...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Load(Config{Files: Files{Cert: leaf.Cert, Key: leaf.Key}, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	w, err := Load(Config{Files: Files{Cert: leaf.Cert, Key: leaf.Key}, Logger: slog.New(slog.DiscardHandler),
+		Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,14 +203,17 @@ func TestAnAuthorityThatExpiresIsLogged(t *testing.T) {
 	for _, step := range []struct {
 		pass       time.Duration
 		soon, over int // lines in the log since the last step
-	}{{0, 0, 0}, {7 * 24 * time.Hour, 1, 0}, {warnEvery - 1, 0, 0}, {1, 1, 0}, {13 * 24 * time.Hour, 0, 1}, {warnEvery, 0, 1}} {
+	}{{0, 0, 0}, {7 * 24 * time.Hour, 1, 0}, {warnEvery - 1, 0, 0}, {1, 1, 0}, {13 * 24 * time.Hour, 0, 1},
+		{warnEvery, 0, 1}} {
 		w.log.Reset()
 		w.now = w.now.Add(step.pass)
 		w.Current()
 		w.Current()
-		soon, over := strings.Count(w.log.String(), "an authority expires soon"), strings.Count(w.log.String(), "an authority has expired")
+		soon, over := strings.Count(w.log.String(), "an authority expires soon"),
+			strings.Count(w.log.String(), "an authority has expired")
 		if soon != step.soon || over != step.over {
-			t.Errorf("after %v more: %d and %d lines, want %d and %d:\n%s", step.pass, soon, over, step.soon, step.over, w.log.String())
+			t.Errorf("after %v more: %d and %d lines, want %d and %d:\n%s",
+				step.pass, soon, over, step.soon, step.over, w.log.String())
 		}
 	}
 }

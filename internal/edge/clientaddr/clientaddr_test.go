@@ -24,8 +24,9 @@ func TestTheClientIsTheRightmostAddressThatNoTrustedProxyHas(t *testing.T) {
 		{"10.1.2.3:80", []string{"::ffff:203.0.113.7"}, "ip:203.0.113.7"},
 		{"10.1.2.3:80", []string{"[2001:db8:1:2:3:4:5:6]:443"}, "ip:2001:db8:1:2::"},
 		{"10.1.2.3:80", []string{"2001:db8:1:2:aaaa::1%eth0"}, "ip:2001:db8:1:2::"},
-		{"10.1.2.3:80", []string{"64:ff9b::203.0.113.7"}, "ip:203.0.113.7"},                // NAT64: all have one /64
-		{"10.1.2.3:80", []string{"2001:0:4136:e378:8000:63bf:3fff:fdd2"}, "ip:192.0.2.45"}, // Teredo, the example of RFC 4380
+		{"10.1.2.3:80", []string{"64:ff9b::203.0.113.7"}, "ip:203.0.113.7"}, // NAT64: all have one /64
+		// Teredo, the example of RFC 4380
+		{"10.1.2.3:80", []string{"2001:0:4136:e378:8000:63bf:3fff:fdd2"}, "ip:192.0.2.45"},
 		{"10.1.2.3:80", []string{"64:ff9b:1::203.0.113.7"}, "ip:64:ff9b:1::"},
 		{"[fd00::1]:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},
 		{"[::ffff:10.1.2.3]:80", []string{"203.0.113.7"}, "ip:203.0.113.7"},

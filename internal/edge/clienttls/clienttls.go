@@ -48,8 +48,8 @@ func Load(files Files, host string, logger *slog.Logger, now func() time.Time) (
 		Others: "client",
 		Check: func(own *x509.Certificate) error {
 			if err := own.VerifyHostname(host); err != nil && host != "" {
-				logger.Warn("API certificate: clients that connect to the address which stint status shows for this node will not "+
-					"accept it", "file", files.Cert, "host", host, "error", err)
+				logger.Warn("API certificate: clients that connect to the address which stint status shows for this "+
+					"node will not accept it", "file", files.Cert, "host", host, "error", err)
 			}
 			return forServers(own)
 		},
@@ -66,7 +66,8 @@ func Load(files Files, host string, logger *slog.Logger, now func() time.Time) (
 // forServers refuses a certificate that is not for servers.
 func forServers(own *x509.Certificate) error {
 	uses := own.ExtKeyUsage
-	if len(uses)+len(own.UnknownExtKeyUsage) == 0 || slices.Contains(uses, x509.ExtKeyUsageServerAuth) || slices.Contains(uses, x509.ExtKeyUsageAny) {
+	if len(uses)+len(own.UnknownExtKeyUsage) == 0 || slices.Contains(uses, x509.ExtKeyUsageServerAuth) ||
+		slices.Contains(uses, x509.ExtKeyUsageAny) {
 		return nil
 	}
 	return errors.New("the certificate is not for servers: its extended key usages lack serverAuth")
@@ -144,7 +145,8 @@ func Role(state *tls.ConnectionState) string {
 // our own spelling.
 func roleOf(certificate *x509.Certificate) (string, error) {
 	if len(certificate.URIs) != 1 { //mutant:first-uri-counts
-		return "", fmt.Errorf("a role's certificate has exactly one URI, %s<name>, and this one has %d", roleURI, len(certificate.URIs))
+		return "", fmt.Errorf("a role's certificate has exactly one URI, %s<name>, and this one has %d",
+			roleURI, len(certificate.URIs))
 	}
 	uri := certificate.URIs[0]
 	name, ok := strings.CutPrefix(uri.String(), roleURI)

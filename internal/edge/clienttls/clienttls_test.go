@@ -103,30 +103,43 @@ func TestARoleIsOneURIOfTheRightAuthority(t *testing.T) {
 		config *tls.Config
 		want   string // role, or a part of the error
 	}{
-		"none":                             {p.ca.Trusting(), "role "},
-		"a role":                           {roles.Client(role), "role billing"},
-		"a role for clients alone":         {roles.Client(role, usage(x509.ExtKeyUsageClientAuth)), "role billing"},
-		"a common name":                    {roles.Client(testcert.URIs(), named("billing")), "bad certificate"},
-		"a common name like a URI":         {roles.Client(testcert.URIs(), named("stint://role/billing")), "bad certificate"},
-		"a DNS name":                       {roles.Client(testcert.Hosts("billing")), "bad certificate"},
-		"two roles":                        {roles.Client(testcert.URIs("stint://role/billing", "stint://role/admin")), "bad certificate"},
-		"the same role twice":              {roles.Client(role, role), "bad certificate"},
-		"a peer":                           {roles.Client(testcert.URIs("stint://peer/n1")), "bad certificate"},
-		"a peer and a role":                {roles.Client(testcert.URIs("stint://peer/n1", "stint://role/billing")), "bad certificate"},
-		"a role and a URI of another kind": {roles.Client(role, testcert.URIs("spiffe://a/b")), "bad certificate"},
-		"a role without a name":            {roles.Client(testcert.URIs("stint://role/")), "bad certificate"},
-		"no name but a path":               {roles.Client(testcert.URIs("stint://role/a/b")), "bad certificate"},
-		"a name in disguise":               {roles.Client(testcert.URIs("stint://role/%62illing")), "bad certificate"},
-		"a name with a query":              {roles.Client(testcert.URIs("stint://role/billing?admin")), "bad certificate"},
-		"a name with an empty fragment":    {roles.Client(opaque("stint", "//role/billing#")), "bad certificate"},
-		"a scheme in upper case":           {roles.Client(opaque("STINT", "//role/billing")), "bad certificate"},
-		"a name of somebody":               {roles.Client(testcert.URIs("stint://admin@role/billing")), "bad certificate"},
-		"a long name":                      {roles.Client(testcert.URIs("stint://role/" + strings.Repeat("x", 65))), "bad certificate"},
-		"another scheme":                   {roles.Client(testcert.URIs("https://role/billing")), "bad certificate"},
-		"another authority's":              {testcert.New(t).Client(role), "certificate authority"},
-		"that of the server's authority":   {p.ca.Client(role), "certificate authority"},
-		"an expired one":                   {roles.Client(role, testcert.EndsIn(-time.Minute)), "expired certificate"},
-		"one for servers alone":            {roles.Client(role, usage(x509.ExtKeyUsageServerAuth)), "bad certificate"},
+		"none":   {p.ca.Trusting(), "role "},
+		"a role": {roles.Client(role), "role billing"},
+		"a role for clients alone": {roles.Client(role, usage(x509.ExtKeyUsageClientAuth)),
+			"role billing"},
+		"a common name": {roles.Client(testcert.URIs(), named("billing")), "bad certificate"},
+		"a common name like a URI": {roles.Client(testcert.URIs(), named("stint://role/billing")),
+			"bad certificate"},
+		"a DNS name": {roles.Client(testcert.Hosts("billing")), "bad certificate"},
+		"two roles":  {roles.Client(testcert.URIs("stint://role/billing", "stint://role/admin")), "bad certificate"},
+		"the same role twice": {roles.Client(role, role),
+			"bad certificate"},
+		"a peer": {roles.Client(testcert.URIs("stint://peer/n1")), "bad certificate"},
+		"a peer and a role": {
+			roles.Client(testcert.URIs("stint://peer/n1", "stint://role/billing")),
+			"bad certificate"},
+		"a role and a URI of another kind": {roles.Client(role, testcert.URIs("spiffe://a/b")),
+			"bad certificate"},
+		"a role without a name": {roles.Client(testcert.URIs("stint://role/")), "bad certificate"},
+		"no name but a path":    {roles.Client(testcert.URIs("stint://role/a/b")), "bad certificate"},
+		"a name in disguise":    {roles.Client(testcert.URIs("stint://role/%62illing")), "bad certificate"},
+		"a name with a query":   {roles.Client(testcert.URIs("stint://role/billing?admin")), "bad certificate"},
+		"a name with an empty fragment": {roles.Client(opaque("stint", "//role/billing#")),
+			"bad certificate"},
+		"a scheme in upper case": {roles.Client(opaque("STINT", "//role/billing")),
+			"bad certificate"},
+		"a name of somebody": {roles.Client(testcert.URIs("stint://admin@role/billing")),
+			"bad certificate"},
+		"a long name":    {roles.Client(testcert.URIs("stint://role/" + strings.Repeat("x", 65))), "bad certificate"},
+		"another scheme": {roles.Client(testcert.URIs("https://role/billing")), "bad certificate"},
+		"another authority's": {
+			testcert.New(t).Client(role),
+			"certificate authority"},
+		"that of the server's authority": {
+			p.ca.Client(role),
+			"certificate authority"},
+		"an expired one":        {roles.Client(role, testcert.EndsIn(-time.Minute)), "expired certificate"},
+		"one for servers alone": {roles.Client(role, usage(x509.ExtKeyUsageServerAuth)), "bad certificate"},
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			c.config.MaxVersion = version
@@ -142,12 +155,14 @@ func TestARoleIsOneURIOfTheRightAuthority(t *testing.T) {
 // A certificate is worth nothing where no authority was configured, and a connection without TLS has no role.
 func TestWithoutAuthoritiesNobodyHasARole(t *testing.T) {
 	p := open(t, nil)
-	if heard, err := p.hears(testcert.New(t).Client(testcert.URIs("stint://role/billing"))); heard != "role " || err != nil {
+	if heard, err := p.hears(testcert.New(t).Client(testcert.URIs("stint://role/billing"))); heard != "role " ||
+		err != nil {
 		t.Errorf("heard %q, %v", heard, err)
 	}
 	leaf := &x509.Certificate{}
 	testcert.URIs("stint://role/billing")(leaf)
-	for name, state := range map[string]*tls.ConnectionState{"no TLS": nil, "not verified": {PeerCertificates: []*x509.Certificate{leaf}}} {
+	for name, state := range map[string]*tls.ConnectionState{"no TLS": nil,
+		"not verified": {PeerCertificates: []*x509.Certificate{leaf}}} {
 		if role := Role(state); role != "" {
 			t.Errorf("%s: role %q", name, role)
 		}
@@ -250,7 +265,8 @@ func TestACertificateForAnotherHostIsNamedInTheLog(t *testing.T) {
 	files := testcert.New(t).Write(t.TempDir(), testcert.Hosts("stint.example.com"))
 	for host, lines := range map[string]int{"stint.example.com": 0, "": 0, "10.0.0.1": 1, "node-1": 1} {
 		var log bytes.Buffer
-		if _, err := Load(Files{Cert: files.Cert, Key: files.Key}, host, slog.New(slog.NewTextHandler(&log, nil)), time.Now); err != nil {
+		if _, err := Load(Files{Cert: files.Cert, Key: files.Key}, host, slog.New(slog.NewTextHandler(&log, nil)),
+			time.Now); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Count(log.String(), "will not accept it"); got != lines {

@@ -66,8 +66,15 @@ type Limit struct {
 
 // New makes a Limit. config.Most bounds its connections.
 func New(config Config) *Limit {
-	return &Limit{config: config, tally: NewTally(config.Most), began: config.Now(), patient: refuseFor, conns: make(map[*conn]struct{}),
-		unproven: list.New(), lines: loglimit.Limit{Most: 1, Per: logEvery}}
+	return &Limit{
+		config:   config,
+		tally:    NewTally(config.Most),
+		began:    config.Now(),
+		patient:  refuseFor,
+		conns:    make(map[*conn]struct{}),
+		unproven: list.New(),
+		lines:    loglimit.Limit{Most: 1, Per: logEvery},
+	}
 }
 
 // Most returns the bound.

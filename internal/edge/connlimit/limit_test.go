@@ -23,8 +23,10 @@ import (
 func TestPartsNeverAddUpToMoreThanThereIs(t *testing.T) {
 	for descriptors := uint64(Least); descriptors < 3_000_000; descriptors += descriptors/7 + 1 {
 		s := Share(descriptors)
-		const others = 64 + 2*leavingMost // ports, directories, bolt's file, the log's newest file, and refused connections
-		if sum := s.API + s.Redis + 2*s.Peers + s.Gossip + s.Tables + others; uint64(sum) > descriptors && descriptors >= 1024 {
+		// ports, directories, bolt's file, the log's newest file, and refused connections
+		const others = 64 + 2*leavingMost
+		if sum := s.API + s.Redis + 2*s.Peers + s.Gossip + s.Tables + others; uint64(sum) > descriptors &&
+			descriptors >= 1024 {
 			t.Errorf("%d of %d are given away: %+v", sum, descriptors, s)
 		}
 		if own := min(ownMost, int(descriptors)/2); uint64(s.API+s.Redis+own) > descriptors {
@@ -148,8 +150,8 @@ func openDoorTelling(t *testing.T, most int, refusal Refusal, patience time.Dura
 	}
 	d := &door{t: t, addr: inner.Addr().String(), clock: &clock{now: time.Unix(1_800_000_000, 0)}, log: &bytes.Buffer{},
 		seen: &seen{refused: map[string]int{}}}
-	d.limit = New(Config{Port: "test", Most: most, Logger: slog.New(slog.NewTextHandler(d.log, nil)), Observer: d.seen, Now: d.clock.Now,
-		AsksForProof: d.asks.Load})
+	d.limit = New(Config{Port: "test", Most: most, Logger: slog.New(slog.NewTextHandler(d.log, nil)), Observer: d.seen,
+		Now: d.clock.Now, AsksForProof: d.asks.Load})
 	d.limit.patient = patience
 	listener := d.limit.Listen(inner, refusal)
 	var serving sync.WaitGroup

@@ -80,7 +80,8 @@ func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
 		Keys []any `json:"keys"`
 	}{}
 	for name, key := range i.keys {
-		document.Keys = append(document.Keys, jose.JSONWebKey{Key: key.(*ecdsa.PrivateKey).Public(), KeyID: name, Use: "sig"})
+		document.Keys = append(document.Keys, jose.JSONWebKey{Key: key.(*ecdsa.PrivateKey).Public(), KeyID: name,
+			Use: "sig"})
 	}
 	for _, raw := range i.extra {
 		document.Keys = append(document.Keys, raw)
@@ -100,11 +101,13 @@ func (i *issuer) sign(t *testing.T, name string, claims map[string]any) string {
 
 func signed(t *testing.T, algorithm jose.SignatureAlgorithm, key any, name string, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", name))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key},
+		(&jose.SignerOptions{}).WithHeader("kid", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]any{"iss": rules.Issuer, "aud": []string{"other", rules.Audience}, "sub": "ann", "exp": time.Now().Add(time.Hour).Unix()}
+	all := map[string]any{"iss": rules.Issuer, "aud": []string{"other", rules.Audience}, "sub": "ann",
+		"exp": time.Now().Add(time.Hour).Unix()}
 	for name, value := range claims {
 		if all[name] = value; value == nil {
 			delete(all, name)
@@ -320,8 +323,8 @@ func TestOnlyPublicKeysForSignaturesCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.extra = []json.RawMessage{[]byte(`{"kty":"oct","kid":"secret","k":"c2VjcmV0"}`), []byte(`{"kty":"XYZ","kid":"new"}`), private,
-		[]byte(`{"kty":"EC"}`)}
+	i.extra = []json.RawMessage{[]byte(`{"kty":"oct","kid":"secret","k":"c2VjcmV0"}`),
+		[]byte(`{"kty":"XYZ","kid":"new"}`), private, []byte(`{"kty":"EC"}`)}
 	within(t, i, func(t *testing.T, s *Source) {
 		if _, err := verify(t, s, i.sign(t, "a", nil)); err != nil {
 			t.Error(err)

@@ -79,7 +79,8 @@ func (s *Source) run(ctx context.Context) {
 			s.logger.Warn("there is no public key for signatures at this address: no token is good", "url", s.url)
 		}
 		if err != nil {
-			s.logger.Warn("the keys of tokens cannot be fetched; those known before stay", "url", s.url, "error", err, "retry_in", retry)
+			s.logger.Warn("the keys of tokens cannot be fetched; those known before stay",
+				"url", s.url, "error", err, "retry_in", retry)
 			timer.Reset(retry)
 			retry = min(2*retry, retryMost)
 			continue

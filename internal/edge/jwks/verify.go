@@ -87,10 +87,12 @@ func (s *Source) await(ctx context.Context) bool {
 }
 
 func subjectOf(claims *jwt.Claims, rules Rules) (string, error) {
-	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: rules.Issuer, AnyAudience: jwt.Audience{rules.Audience}, Time: time.Now()}, leeway)
+	err := claims.ValidateWithLeeway(jwt.Expected{Issuer: rules.Issuer, AnyAudience: jwt.Audience{rules.Audience},
+		Time: time.Now()}, leeway)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: it has expired, or is not from the issuer or for the audience that are expected", ErrToken)
+		return "", fmt.Errorf("%w: it has expired, or is not from the issuer or for the audience that are expected",
+			ErrToken)
 	case claims.Expiry == nil: //mutant:token-never-ends
 		return "", fmt.Errorf("%w: it never expires", ErrToken)
 	case claims.Subject == "":

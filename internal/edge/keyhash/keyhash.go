@@ -19,7 +19,8 @@ const PartsMax = 21
 const hashBytes = 16
 
 // ErrParts is the error of a key with too many parts. Its message follows the name of the field.
-var ErrParts = fmt.Errorf("has more than %d parts between slashes, the most that a namespace whose keys are hashed allows", PartsMax)
+var ErrParts = fmt.Errorf("has more than %d parts between slashes, the most that a namespace whose keys are "+
+	"hashed allows", PartsMax)
 
 // Hasher hashes keys with the secret of a cluster.
 type Hasher struct {

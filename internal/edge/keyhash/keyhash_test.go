@@ -42,15 +42,17 @@ func TestHashesStayTheSame(t *testing.T) {
 	}
 	secret := [32]byte{1, 2, 3}
 	by := mac(secret[:], "stint key: shop")
-	if want := base64.RawURLEncoding.EncodeToString(mac(by, "kann@example.com")[:16]); hashed(t, n, "ann@example.com") != want {
+	if want := base64.RawURLEncoding.EncodeToString(mac(by, "kann@example.com")[:16]); hashed(t, n,
+		"ann@example.com") != want {
 		t.Errorf("the hash is not HMAC-SHA-256 of the key: want %q", want)
 	}
 }
 
 // The parent of a hash is the hash of the parent, and the tag of a hash is decided by the tag.
 func TestPartsAndTagsSurvive(t *testing.T) {
-	set, err := policy.Parse("p", []byte("policies:\n  child: {parent: top, limits: [{name: a, quota: 1, lifetime: {}}]}\n"+
-		"  top: {limits: [{name: a, quota: 1, lifetime: {}}]}\n"))
+	set, err := policy.Parse("p",
+		[]byte("policies:\n  child: {parent: top, limits: [{name: a, quota: 1, lifetime: {}}]}\n"+
+			"  top: {limits: [{name: a, quota: 1, lifetime: {}}]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,8 @@ func TestPartsAndTagsSurvive(t *testing.T) {
 		plainParent, has := shard.ParentOf(set, &shard.Entry{Policy: "child", Key: key})
 		parent, hashHas := shard.ParentOf(set, &shard.Entry{Policy: "child", Key: hash})
 		if has != hashHas || has && parent.Key != hashed(t, n, plainParent.Key) {
-			t.Fatalf("%q has parent %q (%v), and its hash %q has %q (%v)", key, plainParent.Key, has, hash, parent.Key, hashHas)
+			t.Fatalf("%q has parent %q (%v), and its hash %q has %q (%v)",
+				key, plainParent.Key, has, hash, parent.Key, hashHas)
 		}
 		tag := slot.Tag(key)
 		at := uint32(slot.Of("shop", hash))
@@ -93,7 +96,8 @@ func TestPartsAndTagsSurvive(t *testing.T) {
 
 func TestNothingOfAKeyIsInItsHash(t *testing.T) {
 	n := New([32]byte{7}).In("shop")
-	for _, key := range []string{"ann@example.com", "{ann@example.com}", "x/{ann@example.com}/ann@example.com", strings.Repeat("ann@example.com/", 3)} {
+	for _, key := range []string{"ann@example.com", "{ann@example.com}", "x/{ann@example.com}/ann@example.com",
+		strings.Repeat("ann@example.com/", 3)} {
 		if strings.Contains(hashed(t, n, key), "ann") {
 			t.Errorf("%q", hashed(t, n, key))
 		}
