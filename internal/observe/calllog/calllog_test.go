@@ -18,9 +18,12 @@ func TestWhichCallsAreLogged(t *testing.T) {
 		want string
 	}{
 		{decisions.Event{Method: "m", Code: "ok", Took: time.Second - 1}, ""},
-		{decisions.Event{Method: "m", Code: "ok", Took: time.Second, Policy: "p", TraceID: "abc"}, `level=WARN msg="a call was slow" method=m code=ok duration_us=1000000 policy=p trace_id=abc`},
-		{decisions.Event{Method: "m", Code: "invalid_argument", Caller: "token:web"}, `level=INFO msg="a call was refused" method=m code=invalid_argument duration_us=0 caller=token:web`},
-		{decisions.Event{Method: "m", Code: "aborted", Failure: "why"}, `level=WARN msg="a call failed" method=m code=aborted duration_us=0 reason=why`},
+		{decisions.Event{Method: "m", Code: "ok", Took: time.Second, Policy: "p", TraceID: "abc"},
+			`level=WARN msg="a call was slow" method=m code=ok duration_us=1000000 policy=p trace_id=abc`},
+		{decisions.Event{Method: "m", Code: "invalid_argument", Caller: "token:web"},
+			`level=INFO msg="a call was refused" method=m code=invalid_argument duration_us=0 caller=token:web`},
+		{decisions.Event{Method: "m", Code: "aborted", Failure: "why"},
+			`level=WARN msg="a call failed" method=m code=aborted duration_us=0 reason=why`},
 	} {
 		text.Reset()
 		l.Ended(&c.call)

@@ -7,7 +7,8 @@ import (
 )
 
 func event(kind Kind, policy, key string) *Record {
-	return &Record{Kind: kind, Outcome: string(kind), Namespace: "default", Entry: Entry{Policy: policy, Key: key, Cost: 1}, Allowed: kind != Denied}
+	return &Record{Kind: kind, Outcome: string(kind), Namespace: "default",
+		Entry: Entry{Policy: policy, Key: key, Cost: 1}, Allowed: kind != Denied}
 }
 
 // tell is what an answering node does with a decision.
@@ -28,7 +29,8 @@ func TestAReaderGetsWhatItsFilterSelects(t *testing.T) {
 	two.Others = []Entry{{Policy: "ip", Key: "10.0.0.1"}}
 	elsewhere := event(Denied, "login", "user:1")
 	elsewhere.Namespace = "shop"
-	all := []*Record{two, event(Allowed, "login", "user:12"), event(ShadowDenied, "ip", "10.0.0.2"), event(Settled, "login", "user:2"), elsewhere}
+	all := []*Record{two, event(Allowed, "login", "user:12"), event(ShadowDenied, "ip", "10.0.0.2"),
+		event(Settled, "login", "user:2"), elsewhere}
 	for name, c := range map[string]struct {
 		filter Filter
 		want   []int
@@ -81,7 +83,8 @@ func TestASlowReaderLosesTheOldest(t *testing.T) {
 	}
 	slow.Miss(5) // on another node
 	got, missed := slow.Take()
-	if len(got) != Ring || missed != 2*Ring+7+5 || got[0].Key != fmt.Sprint(2*Ring+7) || got[Ring-1].Key != fmt.Sprint(3*Ring+6) {
+	if len(got) != Ring || missed != 2*Ring+7+5 || got[0].Key != fmt.Sprint(2*Ring+7) ||
+		got[Ring-1].Key != fmt.Sprint(3*Ring+6) {
 		t.Errorf("%d events from %s to %s, %d missed", len(got), got[0].Key, got[len(got)-1].Key, missed)
 	}
 	if got, missed := slow.Take(); len(got) != 0 || missed != 0 {

@@ -77,8 +77,8 @@ func NewLog(config LogConfig) *Log {
 	if config.Dropped == nil {
 		config.Dropped = func(string, int) {}
 	}
-	l := &Log{config: config, sampler: newSampler(config.AllowedEvery), queue: make(chan line, logRing), closing: make(chan struct{}),
-		ended: make(chan struct{})}
+	l := &Log{config: config, sampler: newSampler(config.AllowedEvery), queue: make(chan line, logRing),
+		closing: make(chan struct{}), ended: make(chan struct{})}
 	go l.run()
 	return l
 }
@@ -105,7 +105,8 @@ func (l *Log) Close(within time.Duration) {
 	select {
 	case <-l.ended:
 	case <-patience.C:
-		l.config.Logger.Warn("the decision log did not end in time: its last lines may be missing", "lines", len(l.queue))
+		l.config.Logger.Warn("the decision log did not end in time: its last lines may be missing",
+			"lines", len(l.queue))
 	}
 }
 
@@ -198,7 +199,8 @@ func (l *Log) write() {
 // fail records that the output does not work, and reports it the first time.
 func (l *Log) fail(err error) {
 	if l.failed.IsZero() {
-		l.config.Logger.Error("the decision log cannot be written: its lines are lost until that works again; decisions go on", "error", err)
+		l.config.Logger.Error("the decision log cannot be written: its lines are lost until that works again; "+
+			"decisions go on", "error", err)
 	}
 	l.failed = time.Now()
 }

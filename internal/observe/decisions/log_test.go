@@ -137,7 +137,8 @@ func TestWeightsAddUpToTheTruth(t *testing.T) {
 
 // Keys are in the log as its configuration says, and each line says what it stands for.
 func TestALogShowsKeysAsItIsTold(t *testing.T) {
-	for keys, want := range map[Keys]string{"": `"key_hash":"H(defaultann)"`, KeysPlain: `"key":"ann"`, KeysNone: `"policy":"login"`} {
+	for keys, want := range map[Keys]string{"": `"key_hash":"H(defaultann)"`, KeysPlain: `"key":"ann"`,
+		KeysNone: `"policy":"login"`} {
 		to := &sink{}
 		l := NewLog(LogConfig{Out: to, Keys: keys, Hide: hide, AllowedEvery: 1, Logger: slog.New(slog.DiscardHandler)})
 		b := NewBus("n", l)
@@ -147,7 +148,8 @@ func TestALogShowsKeysAsItIsTold(t *testing.T) {
 		tell(b, event(Allowed, "login", "ann"))
 		l.Close(time.Minute)
 		text := string(to.lines)
-		if shown := strings.Contains(text, `"ann"`) || strings.Contains(text, `"bob"`); shown != (keys == KeysPlain) || !strings.Contains(text, want) {
+		if shown := strings.Contains(text, `"ann"`) || strings.Contains(text, `"bob"`); shown != (keys == KeysPlain) ||
+			!strings.Contains(text, want) {
 			t.Errorf("%q: %s", keys, text)
 		}
 		if e.Key != "ann" || e.Others[0].Key != "bob" {
@@ -165,7 +167,8 @@ func TestALogShowsKeysAsItIsTold(t *testing.T) {
 // from stopping.
 func TestADiskThatHangsDelaysNobody(t *testing.T) {
 	to, lost := &sink{hanging: make(chan struct{})}, &dropped{}
-	l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add, Logger: slog.New(slog.DiscardHandler)})
+	l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add,
+		Logger: slog.New(slog.DiscardHandler)})
 	b := NewBus("n", l)
 	tell(b, event(Allowed, "p", "first"))
 	await.Until(t, "the log writes", func() bool { return to.begun.Load() == 1 })
@@ -188,7 +191,8 @@ func TestADiskThatFailsIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer
 		to, lost := &sink{fault: errors.New("no space left on device")}, &dropped{}
-		l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add, Logger: slog.New(slog.NewTextHandler(&told, nil))})
+		l := NewLog(LogConfig{Out: to, Hide: hide, AllowedEvery: 1, Dropped: lost.add,
+			Logger: slog.New(slog.NewTextHandler(&told, nil))})
 		b := NewBus("n", l)
 		for range 100 {
 			tell(b, event(Denied, "p", "k"))
@@ -276,7 +280,8 @@ func TestARealFullDisk(t *testing.T) {
 }
 
 func BenchmarkTell(b *testing.B) {
-	discard := NewLog(LogConfig{Out: To(discarding{}), Hide: hide, AllowedEvery: 100, Logger: slog.New(slog.DiscardHandler)})
+	discard := NewLog(LogConfig{Out: To(discarding{}), Hide: hide, AllowedEvery: 100,
+		Logger: slog.New(slog.DiscardHandler)})
 	defer discard.Close(time.Second)
 	watched := NewBus("n", nil)
 	reader := watched.Open(&Filter{Namespace: "default"})
@@ -288,8 +293,9 @@ func BenchmarkTell(b *testing.B) {
 		name string
 		bus  *Bus
 		kind Kind
-	}{{"off", NewBus("n", nil), Allowed}, {"log/allowed", NewBus("n", discard), Allowed}, {"log/denied", NewBus("n", discard), Denied},
-		{"watch/all", watched, Allowed}, {"watch/of-denials/allowed", denials, Allowed}} {
+	}{{"off", NewBus("n", nil), Allowed}, {"log/allowed", NewBus("n", discard), Allowed},
+		{"log/denied", NewBus("n", discard), Denied}, {"watch/all", watched, Allowed},
+		{"watch/of-denials/allowed", denials, Allowed}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			e := event(c.kind, "p", "k")

@@ -63,9 +63,11 @@ func TestRulesAndDashboardAskForSeriesThatExist(t *testing.T) {
 	m := metrics.New()
 	oneOfEach(m)
 	known := seriesOf(scrape(t, m))
-	asked := append(dashboardQueries(t), query{"the rules", regexp.MustCompile(`(?m)^ *#.*|summary: ".*"|alert: .*`).ReplaceAllString(string(rules), "")})
+	asked := append(dashboardQueries(t), query{"the rules",
+		regexp.MustCompile(`(?m)^ *#.*|summary: ".*"|alert: .*`).ReplaceAllString(string(rules), "")})
 	for _, q := range asked {
-		for _, found := range regexp.MustCompile(`\b((?:stint|go|process)_\w+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(q.text, -1) {
+		for _, found := range regexp.MustCompile(`\b((?:stint|go|process)_\w+)(?:\{([^}]*)\})?`).
+			FindAllStringSubmatch(q.text, -1) {
 			labels, exists := known[found[1]]
 			if !exists {
 				t.Errorf("%s asks for %s, which is no series", q.where, found[1])
@@ -148,7 +150,8 @@ func TestPrometheusReadsTheConfigurationOfThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile("(?s)```yaml\n(rule_files:.*?)```").FindSubmatch(page)
-	if found == nil || !strings.Contains(string(found[1]), "scheme: https") || !strings.Contains(string(found[1]), "tls_config:") {
+	if found == nil || !strings.Contains(string(found[1]), "scheme: https") ||
+		!strings.Contains(string(found[1]), "tls_config:") {
 		t.Fatalf("the page's configuration:\n%s", found)
 	}
 	rules, err := os.ReadFile(rulesFile)
@@ -156,7 +159,8 @@ func TestPrometheusReadsTheConfigurationOfThePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, content := range map[string][]byte{"prometheus.yml": found[1], "prometheus-rules.yml": rules, "observe.token": nil, "ca.crt": nil} {
+	for name, content := range map[string][]byte{"prometheus.yml": found[1], "prometheus-rules.yml": rules,
+		"observe.token": nil, "ca.crt": nil} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,8 @@ const traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
 // nothing of it.
 func TestExemplarsLeadToTraces(t *testing.T) {
 	m := metrics.New()
-	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond, TraceID: traceID})
+	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond,
+		TraceID: traceID})
 	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 30 * time.Millisecond})
 	m.Ended(&decisions.Event{System: "redis", Took: 300 * time.Microsecond, TraceID: traceID})
 	m.Ended(&decisions.Event{System: "redis", Took: 30 * time.Millisecond})
@@ -55,7 +56,8 @@ func TestExemplarsLeadToTraces(t *testing.T) {
 		}
 		want := []string{
 			`stint_redis_round_duration_seconds_bucket{le="0.0004"} 1 {trace_id="` + traceID + `"} 0.0003`,
-			`stint_request_duration_seconds_bucket{code="ok",procedure="/stint.v1.LimitService/Check",le="0.0004"} 1 {trace_id="` + traceID + `"} 0.0003`,
+			`stint_request_duration_seconds_bucket{code="ok",procedure="/stint.v1.LimitService/Check",` +
+				`le="0.0004"} 1 {trace_id="` + traceID + `"} 0.0003`,
 		}
 		if !slices.Equal(found, want) {
 			t.Errorf("exemplars %q\nwant      %q", found, want)
@@ -63,7 +65,8 @@ func TestExemplarsLeadToTraces(t *testing.T) {
 	}
 	for _, accept := range []string{"", acceptAnything, acceptText, "text/plain"} {
 		text, kind := scrapeAs(t, m, accept)
-		if !strings.HasPrefix(kind, "text/plain; version=0.0.4") || strings.Contains(text, traceID) || strings.Contains(text, "# EOF") {
+		if !strings.HasPrefix(kind, "text/plain; version=0.0.4") || strings.Contains(text, traceID) ||
+			strings.Contains(text, "# EOF") {
 			t.Errorf("%q is answered in %s, and with exemplars: %v", accept, kind, strings.Contains(text, traceID))
 		}
 	}
@@ -145,11 +148,13 @@ func TestPromtoolReadsBothFormats(t *testing.T) {
 	}
 	m := metrics.New()
 	oneOfEach(m)
-	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond, TraceID: traceID})
+	m.Ended(&decisions.Event{Method: "/stint.v1.LimitService/Check", Code: "ok", Took: 300 * time.Microsecond,
+		TraceID: traceID})
 	classic, _ := scrapeAs(t, m, acceptText)
 	check := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
 	check.Stdin = strings.NewReader(classic)
-	if out, err := check.CombinedOutput(); strings.Contains(string(out), "error while linting") || err != nil && check.ProcessState.ExitCode() != lintedOnly {
+	if out, err := check.CombinedOutput(); strings.Contains(string(out), "error while linting") ||
+		err != nil && check.ProcessState.ExitCode() != lintedOnly {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 	open, _ := scrapeAs(t, m, acceptPrometheus2)
@@ -170,7 +175,8 @@ func TestPromtoolReadsBothFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, series := range []string{`__name__="stint_decisions_total"`, `__name__="stint_request_duration_seconds_bucket"`, `__name__="stint_ready"`} {
+	for _, series := range []string{`__name__="stint_decisions_total"`,
+		`__name__="stint_request_duration_seconds_bucket"`, `__name__="stint_ready"`} {
 		if !strings.Contains(string(dump), series) {
 			t.Errorf("promtool has imported no series with %s", series)
 		}

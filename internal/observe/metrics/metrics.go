@@ -245,7 +245,9 @@ func (m *Metrics) Handler() http.Handler {
 // the page.
 func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 	all, err := m.registry.Gather()
-	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool { return f.GetName() == "go_memstats_alloc_bytes" }), err
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		return f.GetName() == "go_memstats_alloc_bytes"
+	}), err
 }
 
 func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
@@ -272,7 +274,8 @@ func (m *Metrics) Denials(kept func() int) {
 
 // Leases registers the number of leases that the node holds. Call it once, before the first scrape.
 func (m *Metrics) Leases(held func() int) {
-	factory{m.registry}.measured("leases_held", "Leases from which checks are answered without asking the owners of their keys.", held)
+	factory{m.registry}.measured("leases_held", "Leases from which checks are answered without asking the owners "+
+		"of their keys.", held)
 }
 
 // Edges registers the number of connected edges. Call it once, before the first scrape.

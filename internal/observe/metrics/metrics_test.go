@@ -50,9 +50,11 @@ func oneOfEach(m *metrics.Metrics) {
 	m.Denied("default", "login", "minute")
 	m.Health(func() metrics.Health {
 		at := time.Unix(1_000_000, 0)
-		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, Distrusted: at, LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
-			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at}, TopBytes: 8,
-			DiskFree: 9 << 30, RecordsMost: 1 << 30, WantedShards: 3, Slots: map[uint32]int{0: 683, 1: 341}, SlotsToMove: 342, SlotsMoving: 2}
+		return metrics.Health{Ready: true, ShardsUnowned: 3, DiskLow: true, Convicted: 4, Distrusted: at,
+			LastBackup: at, ClockAhead: time.Second, ClockKnown: true,
+			CertificateEnds: map[string]time.Time{"api": at, "peer": {}}, SumsAgreed: map[uint32]time.Time{2: at},
+			TopBytes: 8, DiskFree: 9 << 30, RecordsMost: 1 << 30, WantedShards: 3,
+			Slots: map[uint32]int{0: 683, 1: 341}, SlotsToMove: 342, SlotsMoving: 2}
 	})
 	m.EventTried("billing", true)
 	m.EventTried("billing", false)
@@ -80,7 +82,8 @@ func oneOfEach(m *metrics.Metrics) {
 	m.CanaryHeard(2, time.Unix(1_000_000, 0))
 	m.CanaryViolated(2, "lost")
 	m.SlotMoved()
-	m.Ended(&decisions.Event{System: "redis", Took: time.Millisecond, Commands: []decisions.Count{{Name: "incr", Kind: "ok", N: 16}}})
+	m.Ended(&decisions.Event{System: "redis", Took: time.Millisecond,
+		Commands: []decisions.Count{{Name: "incr", Kind: "ok", N: 16}}})
 	m.Connections(3)
 	m.Connected("api", 11)
 	m.Refused("api", "full")
@@ -230,8 +233,8 @@ func TestDenialsHaveBoundedNames(t *testing.T) {
 	if series > 2001 || series < 1000 || sum != 2*22*each {
 		t.Errorf("%d series count %v denials, want at most 2001 and %d", series, sum, 2*22*each)
 	}
-	if text := scrape(t, m); strings.Count(text, `namespace="ns-0"`) == 0 || strings.Contains(text, `namespace="ns-299"`) ||
-		!strings.Contains(text, `namespace="other"`) {
+	if text := scrape(t, m); strings.Count(text, `namespace="ns-0"`) == 0 ||
+		strings.Contains(text, `namespace="ns-299"`) || !strings.Contains(text, `namespace="other"`) {
 		t.Error("the namespaces that came first have no names, or those that came last have some")
 	}
 }

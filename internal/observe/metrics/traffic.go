@@ -44,7 +44,8 @@ func (t *Traffic) Sample(now time.Time) {
 	if start == t.start {
 		return
 	}
-	ended := top.Traffic{Start: t.start, Admitted: t.admitted.Swap(0), Denied: t.denied.Swap(0), Took: make([]uint64, len(t.took))}
+	ended := top.Traffic{Start: t.start, Admitted: t.admitted.Swap(0), Denied: t.denied.Swap(0),
+		Took: make([]uint64, len(t.took))}
 	for i := range t.took {
 		ended.Took[i] = t.took[i].Swap(0)
 	}

@@ -14,10 +14,12 @@ import (
 // Periods end on the clock's tens of seconds, have what was answered in them, and are dropped after ten minutes.
 func TestTrafficIsKeptInPeriods(t *testing.T) {
 	m, at := New(), time.Unix(1000, 0)
-	m.Ended(&decisions.Event{Counted: []decisions.Count{{Name: "p", Kind: "allowed", N: 100}}}) // before the first period
+	// before the first period
+	m.Ended(&decisions.Event{Counted: []decisions.Count{{Name: "p", Kind: "allowed", N: 100}}})
 	m.Traffic.Sample(at)
 	m.Ended(&decisions.Event{Method: "Check", Code: "ok", Took: 3 * time.Millisecond, Counted: []decisions.Count{
-		{Name: "p", Kind: "allowed", N: 3}, {Name: "q", Kind: "reserved", N: 1}, {Name: "p", Kind: "locked_out", N: 1}, {Name: "p", Kind: "replayed", N: 1}}})
+		{Name: "p", Kind: "allowed", N: 3}, {Name: "q", Kind: "reserved", N: 1}, {Name: "p", Kind: "locked_out", N: 1},
+		{Name: "p", Kind: "replayed", N: 1}}})
 	m.Ended(&decisions.Event{System: "redis", Took: time.Minute})
 	m.Traffic.Sample(at.Add(9 * time.Second))
 	if kept := m.Traffic.Periods(); len(kept) != 0 {
@@ -27,7 +29,8 @@ func TestTrafficIsKeptInPeriods(t *testing.T) {
 	m.Ended(&decisions.Event{Counted: []decisions.Count{{Name: "p", Kind: "denied", N: 1}}})
 	m.Traffic.Sample(at.Add(21 * time.Second))
 	kept := m.Traffic.Periods()
-	if len(kept) != 2 || kept[0].Start != 1000 || kept[0].Admitted != 4 || kept[0].Denied != 1 || kept[1].Start != 1010 || kept[1].Denied != 1 || kept[1].Admitted != 0 {
+	if len(kept) != 2 || kept[0].Start != 1000 || kept[0].Admitted != 4 || kept[0].Denied != 1 ||
+		kept[1].Start != 1010 || kept[1].Denied != 1 || kept[1].Admitted != 0 {
 		t.Fatalf("kept: %+v", kept)
 	}
 	if calls := kept[0].Took; calls[6] != 1 || calls[top.TookBuckets] != 1 {

@@ -94,7 +94,8 @@ func (b *Board) Add(namespace, policy, key string, denied bool, units uint64) {
 		b.newest, b.newestTable = n, t
 	}
 	b.key = append(b.key[:0], key...)
-	if grown := t.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 && !b.budget.take(grown, b.budget.most) {
+	if grown := t.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 &&
+		!b.budget.take(grown, b.budget.most) {
 		t.size -= grown
 		b.drop(n, t)
 	}
@@ -123,7 +124,8 @@ func (b *Board) addToRest(n name, key string, denied bool, units uint64) {
 	b.since = b.now
 	b.key = append(append(append(b.key[:0], n.namespace...), 0), n.policy...)
 	b.key = append(append(b.key, 0), key...)
-	if grown := b.rest.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 && !b.budget.take(grown, b.budget.most) {
+	if grown := b.rest.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 &&
+		!b.budget.take(grown, b.budget.most) {
 		b.rest.size -= grown
 		b.dropRest()
 	}
@@ -162,11 +164,13 @@ func (b *Board) Read(q *Query, now int64) (parts []Part) {
 	b.Advance(now)
 	for n, t := range b.tables {
 		if q.wants(n.namespace, n.policy) {
-			parts = append(parts, Part{policy: n.policy, since: max(t.since, q.Span.begin(b.now)), windows: t.read(q.Span, b.now)})
+			parts = append(parts, Part{policy: n.policy, since: max(t.since, q.Span.begin(b.now)),
+				windows: t.read(q.Span, b.now)})
 		}
 	}
 	if b.rest != nil {
-		parts = append(parts, Part{shared: true, since: max(b.rest.since, q.Span.begin(b.now)), windows: b.rest.read(q.Span, b.now)})
+		parts = append(parts, Part{shared: true, since: max(b.rest.since, q.Span.begin(b.now)),
+			windows: b.rest.read(q.Span, b.now)})
 	}
 	return parts
 }

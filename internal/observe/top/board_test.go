@@ -98,7 +98,8 @@ func TestTheBudgetHolds(t *testing.T) {
 		i := r.IntN(len(boards))
 		boards[i].Advance(now)
 		for range 20 {
-			d := decision{now, fmt.Sprint("p", r.IntN(1+step/20)), fmt.Sprint(r.IntN(50), strings.Repeat("k", r.IntN(400))), r.IntN(2) == 0, 1}
+			d := decision{now, fmt.Sprint("p", r.IntN(1+step/20)),
+				fmt.Sprint(r.IntN(50), strings.Repeat("k", r.IntN(400))), r.IntN(2) == 0, 1}
 			boards[i].Add("ns", d.policy, d.key, d.denied, d.units)
 			all[i] = append(all[i], d)
 		}
@@ -113,7 +114,8 @@ func TestTheBudgetHolds(t *testing.T) {
 			exact := all[i].since(p.Name, p.Since)
 			for _, k := range p.Keys {
 				for m, e := range k.Estimates {
-					// Older decisions may be in the list of a policy that has changed its table, so only this side is exact.
+					// Older decisions may be in the list of a policy that has changed its table, so only this side is
+					// exact.
 					if n := exact[m][k.Key]; n > e.Count {
 						t.Fatalf("step %d: %s had %d, and %d are told", step, p.Name, n, e.Count)
 					}
@@ -189,7 +191,8 @@ func TestAnswersOfNodesAreJoined(t *testing.T) {
 		`{"Key":"b","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]},` +
 		// a1 is left out
 		`{"Key":"a0","Estimates":[{"Count":5,"Err":0},{"Count":0,"Err":0},{"Count":5,"Err":0}]}]},` +
-		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,"Err":0},{"Count":10,"Err":0}]}]}],"Cut":false,"Traffic":null}`
+		`{"Name":"q","Since":5,"Totals":[10,0,10],"Keys":[{"Key":"d","Estimates":[{"Count":10,"Err":0},{"Count":0,` +
+		`"Err":0},{"Count":10,"Err":0}]}]}],"Cut":false,"Traffic":null}`
 	if string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

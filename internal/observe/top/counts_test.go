@@ -87,7 +87,8 @@ func TestRepeatedDenialsAreInTheBracket(t *testing.T) {
 				b.Advance(now)
 			}
 			for range 6000 / steps {
-				policy, key := fmt.Sprint("p", r.IntN(policies)), fmt.Sprint("k", int(float64(keys)*r.Float64()*r.Float64()))
+				policy, key := fmt.Sprint("p", r.IntN(policies)), fmt.Sprint("k",
+					int(float64(keys)*r.Float64()*r.Float64()))
 				denied := r.IntN(3) > 0
 				c.count(c.owner(key), policy, key, denied, bitOf(!denied))
 				if denied {
@@ -119,8 +120,8 @@ func TestRepeatedDenialsAreInTheBracket(t *testing.T) {
 					seen[k.Key] = true
 					for m, e := range k.Estimates {
 						if e.Least() > exact[m] || exact[m] > e.Count {
-							t.Errorf("round %d, order %d: measure %d of %s/%s is %d..%d, the truth is %d", round, order, m, p.Name, k.Key,
-								e.Least(), e.Count, exact[m])
+							t.Errorf("round %d, order %d: measure %d of %s/%s is %d..%d, the truth is %d",
+								round, order, m, p.Name, k.Key, e.Least(), e.Count, exact[m])
 						}
 					}
 					if i > 0 && k.Estimates[order].Least() > p.Keys[i-1].Estimates[order].Least() {

@@ -90,7 +90,8 @@ func named(lists []List, names ...string) (found []List) {
 func (l *List) cut(order Measure, most int) {
 	first := l.Of[order].Rows
 	slices.SortFunc(first, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(b.Count-b.Err, a.Count-a.Err), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Count-b.Err, a.Count-a.Err), cmp.Compare(b.Count, a.Count),
+			cmp.Compare(a.Key, b.Key))
 	})
 	kept := make(map[string]bool)
 	for i := range min(most, len(first)) {

@@ -176,7 +176,8 @@ func BenchmarkAdd(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				board.Add("default", "login", keys[i%len(keys)], i%4 == 0, uint64(min(i%4, 1))) // three admitted, one denied
+				// three admitted, one denied
+				board.Add("default", "login", keys[i%len(keys)], i%4 == 0, uint64(min(i%4, 1)))
 			}
 		})
 	}

@@ -42,10 +42,13 @@ func (b *Board) Spikes(now int64) (all []Spike) {
 				}
 			}
 			if r.Count-r.Err >= SpikeFactor*((before+spikeBefore-1)/spikeBefore) {
-				all = append(all, Spike{n.namespace, n.policy, r.Key, end, r.Count - r.Err, (before + spikeBefore - 1) / spikeBefore})
+				all = append(all, Spike{n.namespace, n.policy, r.Key, end, r.Count - r.Err,
+					(before + spikeBefore - 1) / spikeBefore})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Spike) int { return cmp.Or(cmp.Compare(b.Denials, a.Denials), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(all, func(a, b Spike) int {
+		return cmp.Or(cmp.Compare(b.Denials, a.Denials), cmp.Compare(a.Key, b.Key))
+	})
 	return all
 }

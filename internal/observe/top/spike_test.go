@@ -34,7 +34,8 @@ func TestSpikes(t *testing.T) {
 			t.Errorf("before the minute has ended: %+v", got)
 		}
 		got := board.Spikes(start + 10*minute)
-		if c.want != (len(got) == 1 && got[0].Key == c.key && got[0].Denials == uint64(c.n) && got[0].End == start+10*minute && got[0].Namespace == "ns") ||
+		if c.want != (len(got) == 1 && got[0].Key == c.key && got[0].Denials == uint64(c.n) &&
+			got[0].End == start+10*minute && got[0].Namespace == "ns") ||
 			!c.want && len(got) > 0 {
 			t.Errorf("%s denied %d times: %+v", c.key, c.n, got)
 		}

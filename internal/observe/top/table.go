@@ -70,7 +70,8 @@ const tableSize = measures*(sketchKeys*(48+2)+hashSlots+16) + 512
 
 func newTable(since, now int64) *Table {
 	return &Table{since: since, start: now - now%ten, size: tableSize,
-		tens: ring{length: ten, most: 6}, minutes: ring{length: minute, most: 10}, tenMinutes: ring{length: tenMinutes, most: 6}}
+		tens: ring{length: ten, most: 6}, minutes: ring{length: minute, most: 10},
+		tenMinutes: ring{length: tenMinutes, most: 6}}
 }
 
 // add counts one decision about a key.

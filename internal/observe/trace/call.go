@@ -163,7 +163,8 @@ func (t *Tracer) Ended(e *decisions.Event) {
 
 // ourFaults are the codes that make a span an error. The others are the caller's. They include "aborted", unlike
 // OpenTelemetry's list: the call may have been counted.
-var ourFaults = []string{"unknown", "deadline_exceeded", "unimplemented", "internal", "unavailable", "data_loss", "aborted", "TRYAGAIN"}
+var ourFaults = []string{"unknown", "deadline_exceeded", "unimplemented", "internal", "unavailable", "data_loss",
+	"aborted", "TRYAGAIN"}
 
 // blame makes a span an error if its code is.
 func blame(span oteltrace.Span, code string) {

@@ -21,7 +21,8 @@ func Parse(header string) (parent shard.TraceContext, sampled, ok bool) {
 	for _, part := range []struct {
 		to   []byte
 		text string
-	}{{ignored[:], header[version : id-1]}, {parent.ID[:], header[id : span-1]}, {parent.Span[:], header[span : flags-1]}, {bits[:], header[flags:end]}} {
+	}{{ignored[:], header[version : id-1]}, {parent.ID[:], header[id : span-1]},
+		{parent.Span[:], header[span : flags-1]}, {bits[:], header[flags:end]}} {
 		if !readHex(part.to, part.text) {
 			return shard.TraceContext{}, false, false
 		}

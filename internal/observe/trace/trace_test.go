@@ -18,7 +18,8 @@ const header = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 func TestParse(t *testing.T) {
 	parent, sampled, ok := Parse(header)
-	if !ok || !sampled || hex.EncodeToString(parent.ID[:]) != header[3:35] || hex.EncodeToString(parent.Span[:]) != header[36:52] {
+	if !ok || !sampled || hex.EncodeToString(parent.ID[:]) != header[3:35] ||
+		hex.EncodeToString(parent.Span[:]) != header[36:52] {
 		t.Errorf("%x %v %v", parent, sampled, ok)
 	}
 	for text, want := range map[string]struct{ sampled, ok bool }{
@@ -55,7 +56,8 @@ func tracerTo(t testing.TB, endpoint string, roots, denials float64) (*Tracer, *
 		HideKey:  func(string, string) (string, bool) { return "hash", true },
 		Exported: func(n int) { c.exported.Add(int64(n)) },
 		Dropped: func(reason string, n int) {
-			map[string]*atomic.Int64{"queue": &c.queue, "collector": &c.collector, "stop": &c.stop}[reason].Add(int64(n))
+			map[string]*atomic.Int64{"queue": &c.queue, "collector": &c.collector,
+				"stop": &c.stop}[reason].Add(int64(n))
 		}})
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +94,8 @@ func TestSampling(t *testing.T) {
 			} else if call.tracer != nil {
 				got = undecided
 			}
-			if got != want || (call.TraceID() != "") != (want == followed) || (call.Check() != nil) != (want == followed) {
+			if got != want || (call.TraceID() != "") != (want == followed) ||
+				(call.Check() != nil) != (want == followed) {
 				t.Errorf("%s: %v, want %v", c.name, got, want)
 			}
 			if got == followed && c.name == "followed" && call.TraceID() != header[3:35] {
@@ -102,17 +105,20 @@ func TestSampling(t *testing.T) {
 	}
 	late := func(tracer *Tracer, outcome string) string {
 		call := tracer.Incoming(nil)
-		e := decisions.Event{Code: "ok", Began: time.Now(), Span: &call, Counted: []decisions.Count{{Name: "p", Kind: outcome, N: 1}}}
+		e := decisions.Event{Code: "ok", Began: time.Now(), Span: &call,
+			Counted: []decisions.Count{{Name: "p", Kind: outcome, N: 1}}}
 		tracer.Ended(&e)
 		return e.TraceID
 	}
 	denials, _ := tracerTo(t, at.URL, 0, 1)
 	defer denials.Close(t.Context())
-	if late(none, "denied") != "" || late(denials, "denied") == "" || late(denials, "allowed") != "" || late(nil, "denied") != "" {
+	if late(none, "denied") != "" || late(denials, "denied") == "" || late(denials, "allowed") != "" ||
+		late(nil, "denied") != "" {
 		t.Error("denials are not followed as their share says")
 	}
 	stream := all.Incoming([]string{header})
-	if batch := stream.Batch(); batch.TraceID() != stream.TraceID() || batch.span.SpanContext().SpanID() == stream.span.SpanContext().SpanID() ||
+	if batch := stream.Batch(); batch.TraceID() != stream.TraceID() ||
+		batch.span.SpanContext().SpanID() == stream.span.SpanContext().SpanID() ||
 		batch.remote.SpanID() != stream.remote.SpanID() {
 		t.Error("a batch is no sibling of its stream's others")
 	}
@@ -160,7 +166,9 @@ func TestTheQueueIsBounded(t *testing.T) {
 
 // A collector that refuses costs its spans, which are counted.
 func TestWhatACollectorRefusesIsCounted(t *testing.T) {
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) }))
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+	}))
 	defer refusing.Close()
 	tracer, c := tracerTo(t, refusing.URL, 1, 0)
 	call := tracer.Incoming(nil)
@@ -180,8 +188,9 @@ func TestWhatACollectorRefusesIsCounted(t *testing.T) {
 }
 
 func TestURLsOfACollector(t *testing.T) {
-	for url, good := range map[string]bool{"http://localhost:4318": true, "https://otel.example.com/v1/traces": true, "": false,
-		"localhost:4318": false, "grpc://x": false, "http://user:secret@x": false, "http://x?y=z": false} {
+	for url, good := range map[string]bool{"http://localhost:4318": true,
+		"https://otel.example.com/v1/traces": true, "": false, "localhost:4318": false, "grpc://x": false,
+		"http://user:secret@x": false, "http://x?y=z": false} {
 		if problem := Problem(url); (problem == "") != good || strings.Contains(problem, "secret") {
 			t.Errorf("%s: %q", url, problem)
 		}
@@ -220,8 +229,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		flags, err := hex.DecodeString(text[53:55])
-		if got := "-" + hex.EncodeToString(parent.ID[:]) + "-" + hex.EncodeToString(parent.Span[:]) + "-"; err != nil || got != text[2:53] ||
-			sampled != (flags[0]&1 == 1) {
+		if got := "-" + hex.EncodeToString(parent.ID[:]) + "-" + hex.EncodeToString(parent.Span[:]) + "-"; err != nil ||
+			got != text[2:53] || sampled != (flags[0]&1 == 1) {
 			t.Errorf("%q is taken as %s", text, got)
 		}
 	})

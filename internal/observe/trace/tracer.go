@@ -82,12 +82,16 @@ func Start(config Config) (*Tracer, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	options := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(endpoint.String()), otlptracehttp.WithTimeout(sendWithin),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true,
+	options := []otlptracehttp.Option{otlptracehttp.WithEndpointURL(endpoint.String()),
+		otlptracehttp.WithTimeout(sendWithin),
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true,
 			InitialInterval: time.Second, MaxInterval: 5 * time.Second, MaxElapsedTime: sendWithin})}
 	if config.Dial != nil {
 		dial := func(ctx context.Context, _, addr string) (net.Conn, error) { return config.Dial(ctx, addr) }
-		options = append(options, otlptracehttp.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}))
+		options = append(options,
+			otlptracehttp.WithHTTPClient(
+				&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}))
 	}
 	exporter, err := otlptracehttp.New(context.Background(), options...)
 	if err != nil {
