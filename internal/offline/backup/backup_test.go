@@ -31,7 +31,8 @@ func testState(t testing.TB, id shard.ID, keys int) *shard.State {
 			Entries: []shard.Entry{{Policy: "p", Key: fmt.Sprint("key-", n), Cost: 3}}})
 	}
 	if id == shard.System {
-		requests = []shard.Request{{Op: shard.Swap, Namespace: "system", Document: "policies", Body: policy.Format(set)}}
+		requests = []shard.Request{{Op: shard.Swap, Namespace: "system", Document: "policies",
+			Body: policy.Format(set)}}
 	}
 	at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: 1}, Now: origin + 5}
 	_, puts := shard.Evaluate(state, set, requests, at)
@@ -47,7 +48,10 @@ var header = Header{Cluster: "c1", Release: "v9", Level: shard.LevelNewest, Shar
 func write(t testing.TB, w *Writer, states []*shard.State) {
 	t.Helper()
 	for _, state := range states {
-		if err := w.Section(func(out io.Writer) error { _, err := state.Snapshot().WriteTo(out); return err }); err != nil {
+		if err := w.Section(func(out io.Writer) error {
+			_, err := state.Snapshot().WriteTo(out)
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +90,8 @@ func TestABackupComesBack(t *testing.T) {
 		t.Errorf("it has %+v and %d shards", b.Header, len(b.Data))
 	}
 	for i, got := range append(b.Data, b.System) {
-		if want := states[i]; got.Sum() != want.Sum() || got.Records() != want.Records() || got.Time() != want.Time() || got.Epoch() != 7 {
+		if want := states[i]; got.Sum() != want.Sum() || got.Records() != want.Records() || got.Time() != want.Time() ||
+			got.Epoch() != 7 {
 			t.Errorf("shard %d has %d records with sum %+v", i, got.Records(), got.Sum())
 		}
 	}
@@ -172,7 +177,8 @@ func FuzzDecode(f *testing.F) {
 // TestAPartComesBack: its sections in any order and number, and every flipped or missing byte is noticed.
 func TestAPartComesBack(t *testing.T) {
 	states := []*shard.State{testState(t, shard.System, 0), testState(t, 1, 3000), testState(t, 1, 2)}
-	h := PartHeader{Release: "v9", Level: shard.LevelNewest, Shards: []shard.ID{shard.System, 1, 1}, About: []byte(`{"Node":"n1"}`)}
+	h := PartHeader{Release: "v9", Level: shard.LevelNewest, Shards: []shard.ID{shard.System, 1, 1},
+		About: []byte(`{"Node":"n1"}`)}
 	part := partOf(t, h, states...)
 	p, err := OpenPart(bytes.NewReader(part), int64(len(part)))
 	if err != nil || string(p.About) != `{"Node":"n1"}` || len(p.Shards) != 3 {
@@ -197,7 +203,8 @@ func TestAPartComesBack(t *testing.T) {
 	}
 	h.Level = shard.LevelNewest + 1
 	part = partOf(t, h, states[0])
-	if _, err := OpenPart(bytes.NewReader(part), int64(len(part))); err == nil || !strings.Contains(err.Error(), "run v9 or newer") {
+	if _, err := OpenPart(bytes.NewReader(part), int64(len(part))); err == nil ||
+		!strings.Contains(err.Error(), "run v9 or newer") {
 		t.Errorf("a newer level: %v", err)
 	}
 	if _, err := read(part); err == nil || !strings.Contains(err.Error(), "not a backup of stint") {
@@ -221,8 +228,8 @@ func TestExactMeansAllShards(t *testing.T) {
 	for _, c := range []struct {
 		shards       []bool
 		data, system bool
-	}{{[]bool{true, true, true}, true, true}, {[]bool{true, true, false}, true, false}, {[]bool{true, false, true}, false, true},
-		{[]bool{true, true}, false, false}, {nil, false, false}} {
+	}{{[]bool{true, true, true}, true, true}, {[]bool{true, true, false}, true, false},
+		{[]bool{true, false, true}, false, true}, {[]bool{true, true}, false, false}, {nil, false, false}} {
 		h := Header{Shards: 2, Recovery: &Recovery{}}
 		for _, exact := range c.shards {
 			h.Recovery.Shards = append(h.Recovery.Shards, RecoveredFrom{Exact: exact})

@@ -76,7 +76,8 @@ func verify(file io.ReaderAt, size int64, magic string) (body int64, err error) 
 	if string(start) != magic {
 		kind := magic[:len(magic)-len("1\n")]
 		if bytes.HasPrefix(start, []byte(kind)) {
-			return 0, fmt.Errorf("a %sof a newer format: run the release that wrote it, or a newer one", kind[len("stint "):])
+			return 0, fmt.Errorf("a %sof a newer format: run the release that wrote it, or a newer one",
+				kind[len("stint "):])
 		}
 		return 0, fmt.Errorf("not a %s of stint: %w", kind[len("stint "):len(kind)-1], ErrDamaged)
 	}
@@ -99,8 +100,8 @@ func decode(in *bufio.Reader) (*Backup, error) {
 	r := &reader{in: in}
 	b := &Backup{Header: r.header()}
 	if r.err == nil && b.Level > shard.LevelNewest {
-		r.err = fmt.Errorf("written at level %d, this binary knows %d: run %s or newer, or restore an older backup", b.Level,
-			shard.LevelNewest, b.Release)
+		r.err = fmt.Errorf("written at level %d, this binary knows %d: run %s or newer, or restore an older backup",
+			b.Level, shard.LevelNewest, b.Release)
 	}
 	for n := uint32(0); r.err == nil && n <= b.Shards; n++ {
 		id := shard.System

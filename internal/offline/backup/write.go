@@ -121,7 +121,8 @@ func (w *Writer) Section(fill func(io.Writer) error) error {
 	if _, err := w.Write(binary.LittleEndian.AppendUint32([]byte{sectionMark}, uint32(id))); err != nil {
 		return err
 	}
-	packed, err := zstd.NewWriter(frameWriter{w}, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	packed, err := zstd.NewWriter(frameWriter{w}, zstd.WithEncoderConcurrency(1),
+		zstd.WithEncoderLevel(zstd.SpeedDefault))
 	if err != nil {
 		return err
 	}

@@ -185,8 +185,8 @@ func FailureOf(err error) (*Failure, Fate) {
 	failure := &Failure{answer.Code().String(), answer.Message()}
 	switch answer.Code() {
 	case connect.CodeUnavailable, connect.CodeNotFound, connect.CodeInvalidArgument, connect.CodePermissionDenied,
-		connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeUnauthenticated, connect.CodeUnimplemented,
-		connect.CodeResourceExhausted:
+		connect.CodeAlreadyExists, connect.CodeFailedPrecondition, connect.CodeUnauthenticated,
+		connect.CodeUnimplemented, connect.CodeResourceExhausted:
 		return failure, Failed
 	}
 	return failure, Unknown

@@ -31,7 +31,8 @@ func TestAStreamThatEndsIsOpenedAgain(t *testing.T) {
 	p.Callers, p.Count = 1, 100
 	report := mustRun(t, p)
 	if report.Admitted != 50 || report.Failed != 50 || !report.Verdict.OK {
-		t.Errorf("admitted %d, failed %d, unknown %d: %+v", report.Admitted, report.Failed, report.Unknown, report.Verdict)
+		t.Errorf("admitted %d, failed %d, unknown %d: %+v", report.Admitted, report.Failed, report.Unknown,
+			report.Verdict)
 	}
 }
 
@@ -42,7 +43,8 @@ func TestAStreamThatIsNotAnsweredInTime(t *testing.T) {
 	p := countPlan(fake.start(t), Stream)
 	p.Callers, p.Count, p.Timeout = 1, 10, 100*time.Millisecond
 	report := mustRun(t, p)
-	if report.Admitted != 9 || report.Unknown != 1 || report.Errors["deadline_exceeded"] == nil || report.Latency.Max > 1_500_000 {
+	if report.Admitted != 9 || report.Unknown != 1 || report.Errors["deadline_exceeded"] == nil ||
+		report.Latency.Max > 1_500_000 {
 		t.Errorf("%+v, errors %v", report, report.Errors)
 	}
 }
@@ -92,8 +94,8 @@ func TestTheGoClientNamesFailuresByFate(t *testing.T) {
 		p.Batch = batch
 		report := mustRun(t, p)
 		if report.Unknown != 10 || report.Failed != 0 || !report.Verdict.OK || report.Errors["aborted"] == nil {
-			t.Errorf("batch %d: unknown %d, failed %d, verdict %+v, errors %v", batch, report.Unknown, report.Failed, report.Verdict,
-				report.Errors)
+			t.Errorf("batch %d: unknown %d, failed %d, verdict %+v, errors %v",
+				batch, report.Unknown, report.Failed, report.Verdict, report.Errors)
 		}
 	}
 }

@@ -131,7 +131,8 @@ func (r rule) atMost(cost uint64, s Span) uint64 {
 		}
 		return times(perWindow, windows)
 	case weighted:
-		// Window n admits at most quota minus the remaining weight of window n-1: in all quota x (1 + elapsed / period).
+		// Window n admits at most quota minus the remaining weight of window n-1: in all quota x (1 + elapsed /
+		// period).
 		return floorTo(plus(r.quota, share(r.quota, elapsed, r.period)), cost)
 	}
 	start := r.quota

@@ -27,8 +27,10 @@ func TestAtMost(t *testing.T) {
 	initial := uint64(10)
 	bucket := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_TokenBucket{
 		TokenBucket: &stintv1.TokenBucket{Refill: 60, Per: hour, Initial: &initial}}}
-	gcra := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: 60, Per: hour}}}
-	lifetime := &stintv1.Limit{Quota: new(uint64(100)), Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}
+	gcra := &stintv1.Limit{Quota: new(uint64(100)),
+		Algorithm: &stintv1.Limit_Gcra{Gcra: &stintv1.Gcra{Rate: 60, Per: hour}}}
+	lifetime := &stintv1.Limit{Quota: new(uint64(100)),
+		Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}
 
 	const used = false
 	for _, c := range []struct {

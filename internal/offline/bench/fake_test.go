@@ -175,7 +175,8 @@ func (f *fakeServer) start(t *testing.T) string {
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		fmt.Fprintf(w, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %g\n", float64(f.calls)*1e-5)
+		fmt.Fprintf(w, "# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %g\n",
+			float64(f.calls)*1e-5)
 	})
 	server := httptest.NewUnstartedServer(f.noteHost(mux))
 	server.Config.Protocols = new(http.Protocols)

@@ -10,8 +10,8 @@ import (
 )
 
 func countPlan(address string, protocol Protocol) Plan {
-	return Plan{Addresses: []string{address}, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`, Fresh: true, Callers: 8,
-		Count: 500}
+	return Plan{Addresses: []string{address}, Protocol: protocol, Policy: "once", KeyPrefix: `k"é-`,
+		Fresh: true, Callers: 8, Count: 500}
 }
 
 func mustRun(t *testing.T, p Plan) *Report {
@@ -215,7 +215,8 @@ func TestOpenLoopSeesAStallInEveryCallThatWaited(t *testing.T) {
 	}
 	// About 200 of 400 calls were due during the stall; their median wait was 100 ms.
 	if report.Latency.P90 < 50_000 {
-		t.Errorf("p90 is %d us: the calls behind the stall were not measured from when they were due", report.Latency.P90)
+		t.Errorf("p90 is %d us: the calls behind the stall were not measured from when they were due",
+			report.Latency.P90)
 	}
 }
 

@@ -35,15 +35,17 @@ func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
 			d.node(n, now)
 		}
 	}
-	for _, check := range []struct{ name, text string }{{"clocks", "all within 100 ms"}, {"fsync", "no slow write of the log in the last minute"},
-		{"disk", "room on all"}, {"memory", "room on all"}, {"certificates", "none ends within 30 days"}} {
+	for _, check := range []struct{ name, text string }{{"clocks", "all within 100 ms"},
+		{"fsync", "no slow write of the log in the last minute"}, {"disk", "room on all"}, {"memory", "room on all"},
+		{"certificates", "none ends within 30 days"}} {
 		d.sum(before, check.name, check.text)
 	}
 	for _, shard := range m.Shards {
 		d.quorum(shard)
 		d.lag(shard)
 	}
-	d.sum(before, "quorum", fmt.Sprintf("%s have an owner and a majority of their copies", plural(len(m.Shards), "shard")))
+	d.sum(before, "quorum", fmt.Sprintf("%s have an owner and a majority of their copies",
+		plural(len(m.Shards), "shard")))
 	d.sum(before, "lag", "no copy is far behind")
 	d.backup(m.LastBackup, now)
 }
@@ -74,16 +76,19 @@ func (d *doctor) quorum(m *stintv1.Shard) {
 	}
 	switch {
 	case m.Owner == "":
-		d.add("quorum", Wrong, fmt.Sprintf("shard %s has no owner: it decides nothing; %d of %d copies answer", m.Name, well, voters),
+		d.add("quorum", Wrong, fmt.Sprintf("shard %s has no owner: it decides nothing; %d of %d copies answer",
+			m.Name, well, voters),
 			"start the nodes that are down; if their disks are lost: stint tool recover (docs/operations.md)")
 	case 2*well <= voters:
-		d.add("quorum", Wrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority", m.Name, well, voters),
+		d.add("quorum", Wrong, fmt.Sprintf("shard %s: only %d of %d copies answer, which is no majority",
+			m.Name, well, voters),
 			"start the nodes that are down")
 	case well < voters:
 		do := "a copy that is lost is made again by itself: look again in a minute"
 		if len(silent) > 0 {
-			do = fmt.Sprintf("start %[1]s; if it is gone for good, start another node first, and then stint cluster remove-node %[1]s: in the other "+
-				"order shards lose copies", strings.Join(silent, ", "))
+			do = fmt.Sprintf("start %[1]s; if it is gone for good, start another node first, "+
+				"and then stint cluster remove-node %[1]s: in the other order shards lose copies",
+				strings.Join(silent, ", "))
 		}
 		d.add("quorum", Suspect, fmt.Sprintf("shard %s: %d of %d copies answer", m.Name, well, voters), do)
 	}
@@ -104,7 +109,8 @@ func (d *doctor) node(n *stintv1.Node, now time.Time) {
 		if ahead.Abs() > clockWrong {
 			state = Wrong
 		}
-		d.add("clocks", state, fmt.Sprintf("%s's clock is %v ahead of the answering node's (behind, if negative)", n.Id, ahead),
+		d.add("clocks", state, fmt.Sprintf("%s's clock is %v ahead of the answering node's (behind, if negative)",
+			n.Id, ahead),
 			"run NTP on both")
 	}
 	d.certificate(n.Id, "API", n.ApiCertificateEnds, now)
@@ -123,17 +129,21 @@ func (d *doctor) node(n *stintv1.Node, now time.Time) {
 func (d *doctor) disk(node string, m *stintv1.Machine) {
 	switch mean, slowest := m.LogWriteMean.AsDuration(), m.LogWriteSlowest.AsDuration(); {
 	case slowest > writeStalled:
-		d.add("fsync", Wrong, fmt.Sprintf("%s: a write of the log took %v in the last minute", node, slowest.Round(time.Millisecond)),
+		d.add("fsync", Wrong, fmt.Sprintf("%s: a write of the log took %v in the last minute",
+			node, slowest.Round(time.Millisecond)),
 			"another program, or the disk itself: look at its latency (iostat -x 1), and give stint a disk of its own")
 	case mean > writeSuspect:
-		d.add("fsync", Suspect, fmt.Sprintf("%s: a write of the log takes %v, and every answer waits for one", node, mean.Round(100*time.Microsecond)),
+		d.add("fsync", Suspect, fmt.Sprintf("%s: a write of the log takes %v, and every answer waits for one",
+			node, mean.Round(100*time.Microsecond)),
 			"stint tool bench --floor DIR measures the disk")
 	}
 	switch {
 	case m.DiskFull:
-		d.add("disk", Wrong, fmt.Sprintf("%s: %s free: it takes no writes", node, size(m.DiskFree)), "make room on its disk")
+		d.add("disk", Wrong, fmt.Sprintf("%s: %s free: it takes no writes", node, size(m.DiskFree)),
+			"make room on its disk")
 	case m.DiskFree > 0 && m.DiskFree < diskSuspect:
-		d.add("disk", Suspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)), "make room, before it refuses writes at 64 MiB")
+		d.add("disk", Suspect, fmt.Sprintf("%s: %s free", node, size(m.DiskFree)),
+			"make room, before it refuses writes at 64 MiB")
 	}
 }
 
@@ -141,7 +151,8 @@ func (d *doctor) memory(node string, m *stintv1.Machine) {
 	const eighths = 8
 	switch limit := m.RecordBytesLimit; {
 	case limit > 0 && m.RecordBytes >= limit/eighths*7:
-		d.add("memory", Wrong, fmt.Sprintf("%s: records take %s of %s: new keys are refused", node, size(m.RecordBytes), size(limit)),
+		d.add("memory", Wrong, fmt.Sprintf("%s: records take %s of %s: new keys are refused",
+			node, size(m.RecordBytes), size(limit)),
 			"more memory for the nodes (GOMEMLIMIT), or max_keys for the policy whose keys grow (stint_policy_keys)")
 	case limit > 0 && m.RecordBytes >= limit/eighths*5:
 		d.add("memory", Suspect, fmt.Sprintf("%s: records take %s of %s", node, size(m.RecordBytes), size(limit)),
@@ -172,12 +183,14 @@ func (d *doctor) certificate(node, which string, ends *timestamppb.Timestamp, no
 func (d *doctor) backup(last *timestamppb.Timestamp, now time.Time) {
 	const check = "backup"
 	if last == nil {
-		d.add(check, Suspect, "none that is known of", "stint backup FILE, and deploy/stint-backup.timer to make one each hour")
+		d.add(check, Suspect, "none that is known of",
+			"stint backup FILE, and deploy/stint-backup.timer to make one each hour")
 		return
 	}
 	age := now.Sub(last.AsTime()).Round(time.Second)
 	if age > d.BackupAge {
-		d.add(check, Suspect, fmt.Sprintf("the newest one is %v old", age), "does the timer still run? stint backup FILE makes one")
+		d.add(check, Suspect, fmt.Sprintf("the newest one is %v old", age),
+			"does the timer still run? stint backup FILE makes one")
 		return
 	}
 	d.fine(check, "%v old", age)

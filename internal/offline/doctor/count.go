@@ -54,9 +54,11 @@ func (d *doctor) count(ctx context.Context) {
 			d.uncounted(oneCount, err)
 			return
 		}
-		d.fine(oneCount, "a limit of %d, asked through %s in turn, admitted exactly %d", trialQuota, plural(t.through, "node"), trialQuota)
+		d.fine(oneCount, "a limit of %d, asked through %s in turn, admitted exactly %d",
+			trialQuota, plural(t.through, "node"), trialQuota)
 		if t.through == 1 && len(d.Nodes) > 1 {
-			d.add(oneCount, Suspect, "only one node could be asked", "name addresses in --addr that this machine reaches")
+			d.add(oneCount, Suspect, "only one node could be asked",
+				"name addresses in --addr that this machine reaches")
 		}
 		if d.waits(t) {
 			d.expires(ctx, t)
@@ -68,8 +70,9 @@ func (d *doctor) count(ctx context.Context) {
 func newTrial(window time.Duration) *trial {
 	quota := uint64(trialQuota)
 	return &trial{window: window, entry: &stintv1.Entry{Policy: "stint-doctor", Key: "stint-doctor:" + rand.Text(),
-		Limits: []*stintv1.Limit{{Name: "trial", Quota: &quota, Algorithm: &stintv1.Limit_FixedWindow{FixedWindow: &stintv1.FixedWindow{
-			Period: durationpb.New(window), Anchor: stintv1.Anchor_ANCHOR_FIRST_HIT}}}}}}
+		Limits: []*stintv1.Limit{{Name: "trial", Quota: &quota,
+			Algorithm: &stintv1.Limit_FixedWindow{FixedWindow: &stintv1.FixedWindow{
+				Period: durationpb.New(window), Anchor: stintv1.Anchor_ANCHOR_FIRST_HIT}}}}}}
 }
 
 // miscounted is an error about a wrong count.
@@ -108,8 +111,8 @@ func (d *doctor) fill(ctx context.Context, t *trial) error {
 			denied, t.denial = denied+1, got
 		}
 		if want := asked < trialQuota; got.Allowed != want || l.Used != spent {
-			return miscountedf("request %d on a limit of %d, through %s: allowed is %v, %d used; expected %v, %d", asked+1, trialQuota, n.Name,
-				got.Allowed, l.Used, want, min(asked+1, trialQuota))
+			return miscountedf("request %d on a limit of %d, through %s: allowed is %v, %d used; expected %v, %d",
+				asked+1, trialQuota, n.Name, got.Allowed, l.Used, want, min(asked+1, trialQuota))
 		}
 	}
 	t.through = len(answering)
@@ -121,13 +124,16 @@ func (d *doctor) uncounted(check string, err error) {
 	var wrong miscounted
 	switch code := connect.CodeOf(err); {
 	case errors.As(err, &wrong):
-		d.add(check, Wrong, err.Error(), "two clusters, or an address that is none of this cluster's? stint tool verify looks closer")
+		d.add(check, Wrong, err.Error(), "two clusters, or an address that is none of this cluster's? stint tool "+
+			"verify looks closer")
 	case code == connect.CodePermissionDenied || code == connect.CodeUnauthenticated:
 		d.unknown(check, err, "give the token ops=check,inline on keys that begin with stint-doctor:")
 	case errors.Is(err, errTooSlow):
-		d.add(check, Unknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.Nodes), trialMost), "see stint tool bench")
+		d.add(check, Unknown, fmt.Sprintf("%d requests took longer than %v", trialQuota+len(d.Nodes), trialMost),
+			"see stint tool bench")
 	default:
-		d.add(check, Wrong, err.Error(), "the shard of this key decides nothing: see the findings above, and stint status")
+		d.add(check, Wrong, err.Error(), "the shard of this key decides nothing: "+
+			"see the findings above, and stint status")
 	}
 }
 
@@ -137,8 +143,9 @@ func (d *doctor) waits(t *trial) bool {
 	promised := t.denial.DecidedAt.AsTime().Add(wait)
 	header, whole := t.denial.Headers["Retry-After"], strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10)
 	if t.denial.RetryAfter == nil || !promised.Equal(t.ends) || header != whole {
-		d.add(retryAfter, Wrong, fmt.Sprintf("a denial says %v and Retry-After: %q, and the window ends %v after it", wait, header,
-			t.ends.Sub(t.denial.DecidedAt.AsTime())), "is there a proxy between that changes answers? Report it otherwise")
+		d.add(retryAfter, Wrong, fmt.Sprintf("a denial says %v and Retry-After: %q, and the window ends %v after it",
+			wait, header, t.ends.Sub(t.denial.DecidedAt.AsTime())),
+			"is there a proxy between that changes answers? Report it otherwise")
 		return false
 	}
 	d.fine(retryAfter, "a denial says to the microsecond when the window ends (%v), and Retry-After: %s", wait, header)
@@ -151,7 +158,8 @@ func (d *doctor) expires(ctx context.Context, t *trial) {
 		n := d.Nodes[asked%len(d.Nodes)]
 		got, err := d.decide(ctx, n, &stintv1.CheckRequest{Namespace: d.Namespace, Entries: []*stintv1.Entry{t.entry},
 			Mode: stintv1.Mode_MODE_PEEK})
-		if err != nil && !connect.IsWireError(err) && t.through < len(d.Nodes) && ctx.Err() == nil && asked%len(d.Nodes) != 0 {
+		if err != nil && !connect.IsWireError(err) && t.through < len(d.Nodes) && ctx.Err() == nil &&
+			asked%len(d.Nodes) != 0 {
 			continue // a node that cannot be reached from here
 		}
 		if err != nil {
@@ -162,13 +170,16 @@ func (d *doctor) expires(ctx context.Context, t *trial) {
 		over := !at.Before(t.ends)
 		switch {
 		case got.Allowed != over:
-			d.add(expiry, Wrong, fmt.Sprintf("%v after the window's end: allowed is %v", at.Sub(t.ends), got.Allowed), "report it")
+			d.add(expiry, Wrong, fmt.Sprintf("%v after the window's end: allowed is %v", at.Sub(t.ends), got.Allowed),
+				"report it")
 			return
 		case over && got.Limits[0].Used != 0:
-			d.add(expiry, Wrong, fmt.Sprintf("the window is over, and %d units still count", got.Limits[0].Used), "report it")
+			d.add(expiry, Wrong, fmt.Sprintf("the window is over, and %d units still count", got.Limits[0].Used),
+				"report it")
 			return
 		case over:
-			d.fine(expiry, "denied until its window ended and not after it, by the shard's own clock; nothing is left of its count")
+			d.fine(expiry, "denied until its window ended and not after it, by the shard's own clock; "+
+				"nothing is left of its count")
 			return
 		}
 		if !sleep.For(ctx, min(t.ends.Sub(at), t.window/4)) {

@@ -48,7 +48,8 @@ type doctor struct {
 func Look(ctx context.Context, config Config, status *stintv1.StatusResponse) []Finding {
 	d := &doctor{Config: config}
 	if status.Partial {
-		d.unknown("cluster", errors.New("this token or role may not see the state of the cluster"), "give it the operation observe")
+		d.unknown("cluster", errors.New("this token or role may not see the state of the cluster"),
+			"give it the operation observe")
 	} else {
 		d.cluster(status, time.Now())
 	}

@@ -19,7 +19,8 @@ func TestDoctorOfASickCluster(t *testing.T) {
 	in := func(left time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(left)) }
 	voters := func(known ...bool) (all []*stintv1.Replica) {
 		for i, k := range known {
-			all = append(all, &stintv1.Replica{Node: []string{"node-1", "node-2", "node-3"}[i], Voter: true, Role: "voter", Known: k})
+			all = append(all, &stintv1.Replica{Node: []string{"node-1", "node-2", "node-3"}[i], Voter: true,
+				Role: "voter", Known: k})
 		}
 		return all
 	}
@@ -33,16 +34,21 @@ func TestDoctorOfASickCluster(t *testing.T) {
 			{Name: "system", Owner: "node-1", Replicas: voters(true, true, true)},
 		},
 		Nodes: []*stintv1.Node{
-			{Id: "node-1", State: "active", Alive: true, ApiCertificateEnds: in(20 * day), PeerCertificateEnds: in(-time.Hour),
+			{Id: "node-1", State: "active", Alive: true, ApiCertificateEnds: in(20 * day),
+				PeerCertificateEnds: in(-time.Hour),
 				Machine: &stintv1.Machine{DiskFree: 1 << 30, LogWriteMean: durationpb.New(12 * time.Millisecond),
-					LogWriteSlowest: durationpb.New(40 * time.Millisecond), Memory: 990 << 20, MemoryLimit: 1000 << 20, RecordBytes: 5 << 20, RecordBytesLimit: 80 << 20}},
-			{Id: "node-2", State: "active", Alive: true, ClockAhead: durationpb.New(-150 * time.Millisecond), ApiCertificateEnds: in(9 * day),
-				Machine: &stintv1.Machine{DiskFree: 60 << 20, DiskFull: true, LogWriteMean: durationpb.New(90 * time.Millisecond),
-					LogWriteSlowest: durationpb.New(1800 * time.Millisecond), RecordBytes: 720 << 20, RecordBytesLimit: 800 << 20}},
+					LogWriteSlowest: durationpb.New(40 * time.Millisecond), Memory: 990 << 20, MemoryLimit: 1000 << 20,
+					RecordBytes: 5 << 20, RecordBytesLimit: 80 << 20}},
+			{Id: "node-2", State: "active", Alive: true, ClockAhead: durationpb.New(-150 * time.Millisecond),
+				ApiCertificateEnds: in(9 * day), Machine: &stintv1.Machine{DiskFree: 60 << 20, DiskFull: true,
+					LogWriteMean:    durationpb.New(90 * time.Millisecond),
+					LogWriteSlowest: durationpb.New(1800 * time.Millisecond), RecordBytes: 720 << 20,
+					RecordBytesLimit: 800 << 20}},
 			// it does not answer: its clock is old news
 			{Id: "node-3", State: "active", ClockAhead: durationpb.New(900 * time.Millisecond)},
-			{Id: "node-4", State: "active", Alive: true, ClockAhead: durationpb.New(350 * time.Millisecond), Machine: &stintv1.Machine{
-				DiskFree: 1 << 40, RecordBytes: 520 << 20, RecordBytesLimit: 800 << 20}},
+			{Id: "node-4", State: "active", Alive: true, ClockAhead: durationpb.New(350 * time.Millisecond),
+				Machine: &stintv1.Machine{
+					DiskFree: 1 << 40, RecordBytes: 520 << 20, RecordBytesLimit: 800 << 20}},
 			{Id: "node-5", State: "active", Alive: true},
 			{Id: "node-6", State: "removed", Alive: true, ApiCertificateEnds: in(-time.Hour)},
 		},
@@ -63,7 +69,8 @@ func TestDoctorOfSickSinks(t *testing.T) {
 		{Name: "money", DisabledAt: at, DisabledWhy: "it answered 410 Gone"},
 		{Name: "well"},
 	})
-	d.letters(&stintv1.ListEventsResponse{More: true, Missing: []string{"3"}, Events: []*stintv1.SinkEvent{{Sink: "billing", At: at}, {Sink: "money", At: at}}})
+	d.letters(&stintv1.ListEventsResponse{More: true, Missing: []string{"3"},
+		Events: []*stintv1.SinkEvent{{Sink: "billing", At: at}, {Sink: "money", At: at}}})
 	d.sinks([]*stintv1.Sink{{Name: "well"}, {Name: "another"}})
 	d.letters(&stintv1.ListEventsResponse{})
 	compare(t, "sinks", d.findings)

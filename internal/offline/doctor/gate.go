@@ -38,7 +38,8 @@ func (d *doctor) gates(ctx context.Context) {
 	}
 	rules := set.Rules().Gates
 	if len(rules) == 0 {
-		d.fine(keySource, "there is no gate: programs name the keys themselves, and have to name only what they have verified")
+		d.fine(keySource, "there is no gate: programs name the keys themselves, "+
+			"and have to name only what they have verified")
 	}
 	for _, g := range rules {
 		d.source(g)
@@ -55,15 +56,18 @@ func (d *doctor) source(g *policy.Gate) {
 	open := slices.IndexFunc(g.TrustedProxies, func(p netip.Prefix) bool { return p.Bits() == 0 })
 	switch {
 	case open >= 0:
-		d.add(keySource, Wrong, fmt.Sprintf("gate %s believes everybody (trusted_proxies: %s): a client chooses its own address", g.Name,
+		d.add(keySource, Wrong, fmt.Sprintf("gate %s believes everybody (trusted_proxies: %s): "+
+			"a client chooses its own address", g.Name,
 			g.TrustedProxies[open]), "name the addresses of your proxies alone")
 		return
 	case len(g.TrustedProxies) == 0 && countsAddresses(g):
-		d.add(keySource, Suspect, fmt.Sprintf("gate %s trusts no proxy: behind one, all visitors have its address, and share one count", g.Name),
+		d.add(keySource, Suspect, fmt.Sprintf("gate %s trusts no proxy: behind one, all visitors have its address, "+
+			"and share one count", g.Name),
 			"name your proxies in trusted_proxies")
 		return
 	case g.OnMissing == policy.MissingShared:
-		d.add(keySource, Suspect, fmt.Sprintf("gate %s counts all visitors without an identity as one (on_missing: shared)", g.Name),
+		d.add(keySource, Suspect,
+			fmt.Sprintf("gate %s counts all visitors without an identity as one (on_missing: shared)", g.Name),
 			"on_missing: deny refuses them")
 		return
 	}
@@ -98,7 +102,9 @@ func proxiesText(g *policy.Gate) string {
 
 // countsAddresses reports whether an address is in a key of a gate.
 func countsAddresses(g *policy.Gate) bool {
-	byIP := slices.ContainsFunc(g.Identity, func(i policy.GateIdentity) bool { return i.Kind == policy.IdentityAddress })
+	byIP := slices.ContainsFunc(g.Identity, func(i policy.GateIdentity) bool {
+		return i.Kind == policy.IdentityAddress
+	})
 	return slices.ContainsFunc(g.Routes, func(r policy.GateRoute) bool {
 		return slices.ContainsFunc(r.Entries, func(e policy.GateEntry) bool {
 			return mentions(&e.Key, policy.GateFieldIP) || byIP && mentions(&e.Key, policy.GateFieldIdentity)
@@ -152,13 +158,17 @@ func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 	case !moved && response.StatusCode == http.StatusOK: // a denied request counts nothing, for any address
 		d.fine(platformIP, "gate %s: a forged X-Forwarded-For moved nothing", g.Name)
 	case !moved:
-		d.add(platformIP, Unknown, fmt.Sprintf("gate %s answered %s", g.Name, response.Status), "may the token check keys of its policies?")
+		d.add(platformIP, Unknown, fmt.Sprintf("gate %s answered %s", g.Name, response.Status),
+			"may the token check keys of its policies?")
 	case trusts(g, own):
-		d.add(platformIP, Unknown, fmt.Sprintf("gate %s believes this machine (%s): it is one of its trusted_proxies", g.Name, own),
+		d.add(platformIP, Unknown, fmt.Sprintf("gate %s believes this machine (%s): it is one of its trusted_proxies",
+			g.Name, own),
 			"ask from another machine, or behind the proxy: --through URL")
 	default:
-		d.add(platformIP, Wrong, fmt.Sprintf("gate %s counted a forged address from this machine, which is none of its trusted_proxies", g.Name),
-			"what is between may pass X-Forwarded-For on: it has to overwrite it, or must not be trusted (docs/gates.md)")
+		d.add(platformIP, Wrong, fmt.Sprintf("gate %s counted a forged address from this machine, "+
+			"which is none of its trusted_proxies", g.Name),
+			"what is between may pass X-Forwarded-For on: it has to overwrite it, "+
+				"or must not be trusted (docs/gates.md)")
 	}
 }
 
@@ -183,9 +193,10 @@ func forgery(g *policy.Gate, set *policy.Set) *forged {
 func movesOf(g *policy.Gate, set *policy.Set, f *forged) (moves []gate.Entry) {
 	proxy := netip.MustParseAddr("192.0.2.1")
 	believing := *g
-	believing.TrustedProxies, believing.Proxy = []netip.Prefix{netip.PrefixFrom(proxy, proxy.BitLen())}, policy.ProxyPath
-	q := &gate.Question{Peer: net.JoinHostPort(proxy.String(), "1"), Method: methodOf(f.route), Host: hostOf(f.route), Path: f.path,
-		Header: http.Header{"X-Forwarded-For": {f.address.String()}}}
+	believing.TrustedProxies, believing.Proxy = []netip.Prefix{netip.PrefixFrom(proxy, proxy.BitLen())},
+		policy.ProxyPath
+	q := &gate.Question{Peer: net.JoinHostPort(proxy.String(), "1"), Method: methodOf(f.route), Host: hostOf(f.route),
+		Path: f.path, Header: http.Header{"X-Forwarded-For": {f.address.String()}}}
 	route, err := gate.New(&believing, set).Match(q)
 	if err != nil || route == nil {
 		return nil
@@ -225,7 +236,8 @@ func hostOf(r *policy.GateRoute) string { return strings.Replace(r.Match.Host, "
 // with it.
 func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http.Request, error) {
 	n := d.Nodes[0]
-	request, err := http.NewRequestWithContext(ctx, methodOf(f.route), n.URL+"/gate/"+url.PathEscape(g.Name)+f.path, nil)
+	request, err := http.NewRequestWithContext(ctx, methodOf(f.route),
+		n.URL+"/gate/"+url.PathEscape(g.Name)+f.path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -289,7 +301,9 @@ func (d *doctor) moved(ctx context.Context, namespace string, f *forged) (bool, 
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(answer.Msg.Limits, func(l *stintv1.LimitStatus) bool { return l.Used > 0 || l.BlockedUntil != nil }), nil
+	return slices.ContainsFunc(answer.Msg.Limits, func(l *stintv1.LimitStatus) bool {
+		return l.Used > 0 || l.BlockedUntil != nil
+	}), nil
 }
 
 // forgeToken asks a gate for tokens with an unsigned one.
@@ -299,10 +313,13 @@ func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 	}
 	at := slices.IndexFunc(g.Routes, func(r policy.GateRoute) bool {
 		return r.Match.Glob == "" && r.Match.Regexp == "" && len(r.Match.Header) == 0 &&
-			slices.ContainsFunc(r.Entries, func(e policy.GateEntry) bool { return mentions(&e.Key, policy.GateFieldIdentity) })
+			slices.ContainsFunc(r.Entries, func(e policy.GateEntry) bool {
+				return mentions(&e.Key, policy.GateFieldIdentity)
+			})
 	})
 	if at < 0 {
-		d.add(tokensAt, Unknown, fmt.Sprintf("gate %s: no route that counts identities has a path to ask for", g.Name), "")
+		d.add(tokensAt, Unknown, fmt.Sprintf("gate %s: no route that counts identities has a path to ask for", g.Name),
+			"")
 		return
 	}
 	f := &forged{route: &g.Routes[at], path: cmp.Or(g.Routes[at].Match.Path, g.Routes[at].Match.Prefix, "/")}
@@ -324,7 +341,8 @@ func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 		d.add(tokensAt, Wrong, fmt.Sprintf("gate %s cannot verify tokens: it answered %s", g.Name, response.Status),
 			"the nodes must reach "+g.JWT.JWKS+": their logs say why they do not")
 	default:
-		d.add(tokensAt, Unknown, fmt.Sprintf("gate %s answered %s to a token that nobody signed", g.Name, response.Status),
+		d.add(tokensAt, Unknown, fmt.Sprintf("gate %s answered %s to a token that nobody signed",
+			g.Name, response.Status),
 			"another route may come first: try it behind your proxy")
 	}
 }
@@ -350,7 +368,8 @@ func (d *doctor) through(ctx context.Context, set *policy.Set) {
 		}
 	}
 	if len(found) == 0 {
-		d.unknown(platformIP, errors.New("no gate has a route for "+d.Through+" that counts addresses"), "ask for a page that one counts")
+		d.unknown(platformIP, errors.New("no gate has a route for "+d.Through+" that counts addresses"),
+			"ask for a page that one counts")
 	}
 }
 
@@ -371,12 +390,15 @@ func (d *doctor) behind(ctx context.Context, g *policy.Gate, f *forged) error {
 		return err
 	case moved:
 		d.add(platformIP, Wrong, fmt.Sprintf("%s: gate %s counted a forged X-Forwarded-For", d.Through, g.Name),
-			"the proxy in front has to overwrite X-Forwarded-For, and trusted_proxies must not have more than your proxies (docs/proxies.md)")
+			"the proxy in front has to overwrite X-Forwarded-For, and trusted_proxies must not have more than your "+
+				"proxies (docs/proxies.md)")
 	case response.StatusCode/100 != 2:
-		d.add(platformIP, Unknown, fmt.Sprintf("%s answered %s: what is refused or sent elsewhere counts nothing", d.Through, response.Status),
+		d.add(platformIP, Unknown, fmt.Sprintf("%s answered %s: what is refused or sent elsewhere counts nothing",
+			d.Through, response.Status),
 			"--through wants a page that is let through")
 	default:
-		d.fine(platformIP, "%s answered %s, and gate %s did not count the forged address", d.Through, response.Status, g.Name)
+		d.fine(platformIP, "%s answered %s, and gate %s did not count the forged address",
+			d.Through, response.Status, g.Name)
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ func (d *doctor) stranger(ctx context.Context, n Node) {
 	_, err := client.List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
 	switch code := connect.CodeOf(err); {
 	case err == nil && n.Here:
-		d.add(check, Suspect, fmt.Sprintf("%s authenticates no caller; only this machine reaches it at %s", n.Name, n.URL),
+		d.add(check, Suspect, fmt.Sprintf("%s authenticates no caller; only this machine reaches it at %s",
+			n.Name, n.URL),
 			"before others can reach it, make the first token: stint token create NAME --expires 90d --admin")
 	case err == nil:
 		d.add(check, Wrong, fmt.Sprintf("%s lets everyone who reaches %s do everything", n.Name, n.URL),
@@ -44,6 +45,7 @@ func (d *doctor) stranger(ctx context.Context, n Node) {
 		if n.URL != n.Name {
 			where += " at " + n.URL
 		}
-		d.add(check, Unknown, fmt.Sprintf("%s does not answer: %s", where, d.Why(err)), "name addresses in --addr that answer")
+		d.add(check, Unknown, fmt.Sprintf("%s does not answer: %s", where, d.Why(err)),
+			"name addresses in --addr that answer")
 	}
 }

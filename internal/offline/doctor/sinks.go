@@ -32,7 +32,8 @@ func (d *doctor) sinksOf(ctx context.Context) {
 	}
 	var dead *connect.Response[stintv1.ListEventsResponse]
 	if err == nil {
-		dead, err = service.ListEvents(asking, connect.NewRequest(&stintv1.ListEventsRequest{State: "dead", Count: deadSome}))
+		dead, err = service.ListEvents(asking,
+			connect.NewRequest(&stintv1.ListEventsRequest{State: "dead", Count: deadSome}))
 	}
 	switch code := connect.CodeOf(err); {
 	case err == nil:
@@ -53,7 +54,8 @@ func (d *doctor) sinks(all []*stintv1.Sink) {
 	for _, s := range all {
 		switch {
 		case s.DisabledAt != nil:
-			d.add(sinkCheck, Wrong, fmt.Sprintf("%s is disabled since %s: %s", s.Name, s.DisabledAt.AsTime().Format(time.RFC3339), s.DisabledWhy),
+			d.add(sinkCheck, Wrong, fmt.Sprintf("%s is disabled since %s: %s",
+				s.Name, s.DisabledAt.AsTime().Format(time.RFC3339), s.DisabledWhy),
 				"its events wait for three days: mend the cause, then stint sink enable "+s.Name)
 		case s.Failing != "":
 			d.add(sinkCheck, Wrong, fmt.Sprintf("%s does not take what it is sent: %s", s.Name, s.Failing),
@@ -70,7 +72,8 @@ func (d *doctor) sinks(all []*stintv1.Sink) {
 // letters examines events that were given up.
 func (d *doctor) letters(m *stintv1.ListEventsResponse) {
 	if len(m.Missing) > 0 {
-		d.unknown(eventCheck, fmt.Errorf("shards that did not answer: %s", strings.Join(m.Missing, ", ")), "ask again when they have an owner")
+		d.unknown(eventCheck, fmt.Errorf("shards that did not answer: %s", strings.Join(m.Missing, ", ")),
+			"ask again when they have an owner")
 	}
 	if len(m.Events) == 0 {
 		if len(m.Missing) == 0 {
@@ -82,7 +85,8 @@ func (d *doctor) letters(m *stintv1.ListEventsResponse) {
 	if m.More {
 		found = "more than " + found
 	}
-	d.add(eventCheck, Wrong, fmt.Sprintf("%s: the oldest is for the sink %s, of %s", found, m.Events[0].Sink, m.Events[0].At.AsTime().Format(time.RFC3339)),
-		"stint sink events --state dead lists them; when the sink takes events again, stint sink events replay sends them, with their ids. "+
-			"Older ones than 1,024 a shard are lost (stint_events_lost_total)")
+	d.add(eventCheck, Wrong, fmt.Sprintf("%s: the oldest is for the sink %s, of %s",
+		found, m.Events[0].Sink, m.Events[0].At.AsTime().Format(time.RFC3339)),
+		"stint sink events --state dead lists them; when the sink takes events again, stint sink events replay sends "+
+			"them, with their ids. Older ones than 1,024 a shard are lost (stint_events_lost_total)")
 }

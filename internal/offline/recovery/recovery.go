@@ -109,8 +109,8 @@ func (r *Recovery) belongTogether() error {
 				first.about.Cluster, one.from, about.Cluster)
 		}
 		if other, twice := from[about.Node]; twice { //mutant:node-counts-twice
-			return fmt.Errorf("%s and %s are both of node %s: a node counts once, so leave out the older one", other, one.from,
-				about.Node)
+			return fmt.Errorf("%s and %s are both of node %s: a node counts once, so leave out the older one",
+				other, one.from, about.Node)
 		}
 		from[about.Node] = one.from
 		r.level = max(r.level, about.Level)
@@ -126,10 +126,12 @@ func (r *Recovery) sameStop() error {
 	for _, one := range r.remnants {
 		for _, other := range r.remnants {
 			for i := range other.about.Replicas {
+				last := other.about.Replicas[i].Time
 				//mutant:parts-of-a-node-that-ran
-				if last := other.about.Replicas[i].Time; last > limit.Time(one.about.Read)+limit.Time(restore.Margin.Microseconds()) {
+				if last > limit.Time(one.about.Read)+limit.Time(restore.Margin.Microseconds()) {
 					return fmt.Errorf("%s was made at %s, and %s has counted until %s: make it again", one.from,
-						time.UnixMicro(one.about.Read).UTC().Format(time.RFC3339), other.from, time.UnixMicro(int64(last)).UTC().Format(time.RFC3339))
+						time.UnixMicro(one.about.Read).UTC().Format(time.RFC3339), other.from,
+						time.UnixMicro(int64(last)).UTC().Format(time.RFC3339))
 				}
 			}
 		}
@@ -188,7 +190,8 @@ func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) er
 	dialing.Wait()
 	if len(heard) > 0 { //mutant:recovers-beside-a-live-node
 		slices.Sort(heard)
-		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, or let them go on without the lost ones (stint cluster remove-node)",
+		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, "+
+			"or let them go on without the lost ones (stint cluster remove-node)",
 			strings.Join(heard, ", "))
 	}
 	return nil
@@ -251,8 +254,8 @@ func (r *Recovery) backupName() string {
 // Refusal says why no backup is to be written; nil: it may be.
 func (r *Recovery) Refusal() error {
 	if system := r.Shards[len(r.Shards)-1]; system.Chosen == "" && r.backup == nil { //mutant:recovers-without-policies
-		return errors.New("no replica of the system shard is left, and with it policies, tokens and secrets are gone: give an older " +
-			"backup of this cluster with --backup, which has them, or restore that backup alone")
+		return errors.New("no replica of the system shard is left, and with it policies, tokens and secrets are " +
+			"gone: give an older backup of this cluster with --backup, which has them, or restore that backup alone")
 	}
 	if !r.Exact && !r.config.AcceptLoss { //mutant:loss-needs-no-consent
 		var names []string
@@ -261,7 +264,8 @@ func (r *Recovery) Refusal() error {
 				names = append(names, s.Name)
 			}
 		}
-		return fmt.Errorf("something may be lost of the shards %s: find more disks, or accept the loss with --accept-loss",
+		return fmt.Errorf("something may be lost of the shards %s: find more disks, "+
+			"or accept the loss with --accept-loss",
 			strings.Join(names, ", "))
 	}
 	return nil
@@ -285,7 +289,10 @@ func (r *Recovery) Write(out io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("shard %s: %w", r.Shards[i].Name, err)
 		}
-		if err := w.Section(func(out io.Writer) error { _, err := state.Snapshot().WriteTo(out); return err }); err != nil {
+		if err := w.Section(func(out io.Writer) error {
+			_, err := state.Snapshot().WriteTo(out)
+			return err
+		}); err != nil {
 			return fmt.Errorf("shard %s: %w", r.Shards[i].Name, err)
 		}
 	}
@@ -305,7 +312,8 @@ func (r *Recovery) header() (backup.Header, error) {
 	}
 	for i := range r.Shards {
 		s := &r.Shards[i]
-		h.Recovery.Shards = append(h.Recovery.Shards, backup.RecoveredFrom{From: s.Chosen, Exact: s.Exact, Lost: s.Lost})
+		h.Recovery.Shards = append(h.Recovery.Shards,
+			backup.RecoveredFrom{From: s.Chosen, Exact: s.Exact, Lost: s.Lost})
 		if chosen := s.chosen(); chosen != nil && chosen.Time > 0 {
 			h.Begun = min(h.Begun, int64(chosen.Time))
 		}
@@ -318,7 +326,8 @@ func (r *Recovery) state(s *Shard) (*shard.State, error) {
 	if chosen := s.chosen(); chosen != nil {
 		state, err := r.remnants[chosen.remnant].state(chosen.place)
 		if err == nil && state.Sum() != chosen.Sum {
-			err = fmt.Errorf("%s: read twice, it has the sums %016x and %016x: this machine's memory or the disk may be faulty",
+			err = fmt.Errorf("%s: read twice, it has the sums %016x and %016x: "+
+				"this machine's memory or the disk may be faulty",
 				s.Chosen, chosen.Sum, state.Sum())
 		}
 		return state, err

@@ -27,10 +27,13 @@ func TestAnAddressThatAcceptsAnswers(t *testing.T) {
 // A part from before the cluster stopped lacks what its node counted since.
 func TestAPartFromBeforeTheClusterStoppedIsRefused(t *testing.T) {
 	const counted = limit.Time(3600e6)
-	for read, want := range map[limit.Time]string{counted + 1e6: "", counted - limit.Time(restore.Margin.Microseconds()) - 1: "make it again"} {
+	for read, want := range map[limit.Time]string{counted + 1e6: "",
+		counted - limit.Time(restore.Margin.Microseconds()) - 1: "make it again"} {
 		r := &Recovery{remnants: []*remnant{{from: "part", about: remnantAbout{Node: "n1", Read: int64(read)}},
-			{from: "disk", about: remnantAbout{Node: "n2", Read: int64(2 * counted), Replicas: []Replica{{Time: counted}}}}}}
-		if err := r.belongTogether(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			{from: "disk", about: remnantAbout{Node: "n2", Read: int64(2 * counted),
+				Replicas: []Replica{{Time: counted}}}}}}
+		if err := r.belongTogether(); (err != nil) != (want != "") ||
+			err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("read at %d: %v", read, err)
 		}
 	}

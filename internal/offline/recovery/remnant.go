@@ -72,7 +72,8 @@ func (r *remnant) readDirectory(now time.Time) (err error) {
 		survivor, state := r.dir.Replay(replica)
 		found := Replica{Survivor: survivor, Node: identity.Node}
 		if state != nil {
-			found.Epoch, found.Seq, found.Time, found.Records = state.Epoch(), state.Seq(), state.Time(), state.Records()
+			found.Epoch, found.Seq, found.Time, found.Records = state.Epoch(), state.Seq(), state.Time(),
+				state.Records()
 			found.Sum, found.Sums, found.Adopted = state.Sum(), state.Sums(), shard.AdoptedVersion(state)
 			if replica.Shard == shard.System {
 				r.noteTable(state)
@@ -85,7 +86,8 @@ func (r *remnant) readDirectory(now time.Time) (err error) {
 
 // noteTable takes the table of a replica of the system shard, if it is newer than what the node had kept.
 func (r *remnant) noteTable(system *shard.State) {
-	if d, err := shard.ReadNewerDocument(system, placement.TableDocument, r.about.TableVersion); err == nil && d.Version > 0 {
+	if d, err := shard.ReadNewerDocument(system, placement.TableDocument, r.about.TableVersion); err == nil &&
+		d.Version > 0 {
 		r.about.TableVersion, r.about.Table = d.Version, d.Body
 	}
 }
@@ -144,7 +146,10 @@ func (r *remnant) writePart(out io.Writer, release string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", about.Replicas[place].Name, err)
 		}
-		if err := w.Section(func(out io.Writer) error { _, err := state.Snapshot().WriteTo(out); return err }); err != nil {
+		if err := w.Section(func(out io.Writer) error {
+			_, err := state.Snapshot().WriteTo(out)
+			return err
+		}); err != nil {
 			return fmt.Errorf("%s: %w", about.Replicas[place].Name, err)
 		}
 	}

@@ -77,8 +77,9 @@ func (s *Shard) chosen() *Replica {
 func (s *Shard) newest(may func(*Replica) bool) (newest *Replica) {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
-		//mutant:shorter-log-chosen
-		if may(r) && (newest == nil || cmp.Or(cmp.Compare(r.Term, newest.Term), cmp.Compare(r.Index, newest.Index)) > 0) {
+		//mutant:shorter-log-chosen 2
+		if may(r) &&
+			(newest == nil || cmp.Or(cmp.Compare(r.Term, newest.Term), cmp.Compare(r.Index, newest.Index)) > 0) {
 			newest = r
 		}
 	}
@@ -99,10 +100,12 @@ func (s *Shard) doubt(table *placement.Table) {
 			r := &s.Replicas[i]
 			switch verdict, at := placement.Judge(r.Name, voters, said); {
 			case verdict == placement.Convicted: //mutant:outvoted-sum-counts
-				r.Convicted = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, and those of a majority another",
+				r.Convicted = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, "+
+					"and those of a majority another",
 					at.Epoch, at.Seq, at.Sum)
 			case verdict == placement.Disputed && r.Forgetful == "":
-				r.Forgetful = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, others have another, and there is no majority",
+				r.Forgetful = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, others have another, "+
+					"and there is no majority",
 					at.Epoch, at.Seq, at.Sum)
 			}
 		}
@@ -127,8 +130,9 @@ func (s *Shard) missing(chosen *Replica, table *placement.Table) string {
 	for _, one := range []struct {
 		what   string
 		voters raftfsm.Voters
-		//mutant:newest-minority-exact //mutant:previous-minority-exact //mutant:table-minority-exact
-	}{{"the newest configuration", chosen.Newest}, {"the configuration before", chosen.Previous}, {"the table", listed}} {
+		//mutant:newest-minority-exact 2 //mutant:previous-minority-exact 2 //mutant:table-minority-exact 2
+	}{{"the newest configuration", chosen.Newest}, {"the configuration before", chosen.Previous},
+		{"the table", listed}} {
 		var absent []string
 		for _, name := range one.voters.Names {
 			if !slices.ContainsFunc(s.Replicas, func(r Replica) bool { return r.Name == name && isSound(&r) }) {

@@ -16,7 +16,8 @@ func replicasOf(ends ...[2]uint64) (all []Replica) {
 	for i, end := range ends {
 		replica := raftfsm.Replica{Number: uint64(i + 1)}
 		node := fmt.Sprint("n", i+1)
-		all = append(all, Replica{Node: node, Survivor: raftfsm.Survivor{Replica: replica, Name: replica.Name(node), Term: end[0], Index: end[1]}})
+		all = append(all, Replica{Node: node, Survivor: raftfsm.Survivor{Replica: replica, Name: replica.Name(node),
+			Term: end[0], Index: end[1]}})
 		names = append(names, replica.Name(node))
 	}
 	for i := range all {
@@ -52,43 +53,52 @@ func TestTheChoiceOfAReplica(t *testing.T) {
 		exact  bool
 		lost   string
 	}{
-		"the longest log of the newest term": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", exact: true},
-		"a majority is enough":               {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 1}, chosen: "n2/0/2", exact: true},
-		"a minority is not":                  {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0}, chosen: "n1/0/1", lost: "2 are missing"},
-		"half is not":                        {ends: [][2]uint64{{2, 50}, {3, 20}}, keep: []int{0}, chosen: "n1/0/1", lost: "1 are missing"},
-		"a forgetful one does not count": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 2}, chosen: "n1/0/1", lost: "2 are missing or suspect",
-			change: func(all []Replica, _ *placement.Table) { all[2].Forgetful = "torn" }},
-		"a forgetful one is the last": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{2}, chosen: "n3/0/3", lost: "forgot nothing",
-			change: func(all []Replica, _ *placement.Table) { all[2].Forgetful = "torn" }},
-		"a convicted one is nothing": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{2}, lost: "no replica is left",
-			change: func(all []Replica, _ *placement.Table) { all[2].Convicted = "bits" }},
-		"an unreadable one is nothing": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 1, 2}, chosen: "n2/0/2", exact: true,
-			change: func(all []Replica, _ *placement.Table) { all[2].Unreadable = "corrupt" }},
+		"the longest log of the newest term": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3",
+			exact: true},
+		"a majority is enough": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 1},
+			chosen: "n2/0/2", exact: true},
+		"a minority is not": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0},
+			chosen: "n1/0/1", lost: "2 are missing"},
+		"half is not": {ends: [][2]uint64{{2, 50}, {3, 20}}, keep: []int{0}, chosen: "n1/0/1", lost: "1 are missing"},
+		"a forgetful one does not count": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 2},
+			chosen: "n1/0/1", lost: "2 are missing or suspect", change: func(all []Replica, _ *placement.Table) {
+				all[2].Forgetful = "torn"
+			}},
+		"a forgetful one is the last": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{2}, chosen: "n3/0/3",
+			lost: "forgot nothing", change: func(all []Replica, _ *placement.Table) { all[2].Forgetful = "torn" }},
+		"a convicted one is nothing": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{2},
+			lost: "no replica is left", change: func(all []Replica, _ *placement.Table) { all[2].Convicted = "bits" }},
+		"an unreadable one is nothing": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{0, 1, 2},
+			chosen: "n2/0/2", exact: true, change: func(all []Replica, _ *placement.Table) {
+				all[2].Unreadable = "corrupt"
+			}},
 		"one that the table says is lost": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n2/0/2", exact: true,
 			change: func(_ []Replica, t *placement.Table) { t.Groups[0].Replicas[2].Lost = true }},
-		"the lost one does not count": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{1, 2}, chosen: "n2/0/2", lost: "2 are missing or suspect",
-			change: func(_ []Replica, t *placement.Table) { t.Groups[0].Replicas[2].Lost = true }},
+		"the lost one does not count": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{1, 2},
+			chosen: "n2/0/2", lost: "2 are missing or suspect", change: func(_ []Replica, t *placement.Table) {
+				t.Groups[0].Replicas[2].Lost = true
+			}},
 		"a majority has another sum": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n2/0/2", exact: true,
 			change: func(all []Replica, _ *placement.Table) {
 				all[0].Sums, all[1].Sums, all[2].Sums = sums(7), sums(7), sums(8)
 			}},
-		"sums without a majority": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{1, 2}, chosen: "n3/0/3", lost: "no majority",
-			change: func(all []Replica, _ *placement.Table) {
+		"sums without a majority": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, keep: []int{1, 2}, chosen: "n3/0/3",
+			lost: "no majority", change: func(all []Replica, _ *placement.Table) {
 				for i := range all {
 					all[i].Epoch, all[i].Seq = 1, 9
 				}
 				all[1].Sums, all[2].Sums = sums(7), sums(8)
 			}},
-		"the configuration before had others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", lost: "the configuration before, 2 are missing",
-			change: func(all []Replica, _ *placement.Table) {
+		"the configuration before had others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3",
+			lost: "the configuration before, 2 are missing", change: func(all []Replica, _ *placement.Table) {
 				all[2].Previous = raftfsm.Voters{Index: 1, Names: names(3, 4, 5)}
 			}},
-		"the newest configuration has others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", lost: "the newest configuration, 2 are missing",
-			change: func(all []Replica, _ *placement.Table) {
+		"the newest configuration has others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3",
+			lost: "the newest configuration, 2 are missing", change: func(all []Replica, _ *placement.Table) {
 				all[2].Newest, all[2].Previous = raftfsm.Voters{Index: 20, Names: names(3, 4, 5)}, all[2].Newest
 			}},
-		"the table has others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3", lost: "the table, 2 are missing",
-			change: func(_ []Replica, t *placement.Table) {
+		"the table has others": {ends: [][2]uint64{{2, 50}, {3, 20}, {3, 21}}, chosen: "n3/0/3",
+			lost: "the table, 2 are missing", change: func(_ []Replica, t *placement.Table) {
 				t.Groups[0].Replicas[0].Number, t.Groups[0].Replicas[1].Number = 11, 12
 			}},
 	} {
@@ -105,7 +115,8 @@ func TestTheChoiceOfAReplica(t *testing.T) {
 			}
 		}
 		s.choose(table)
-		if s.Chosen != c.chosen || s.Exact != c.exact || !strings.Contains(s.Lost, c.lost) || s.Exact != (s.Lost == "") {
+		if s.Chosen != c.chosen || s.Exact != c.exact || !strings.Contains(s.Lost, c.lost) ||
+			s.Exact != (s.Lost == "") {
 			t.Errorf("%s: chose %q, exact %v, lost %q", what, s.Chosen, s.Exact, s.Lost)
 		}
 	}

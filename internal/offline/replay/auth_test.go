@@ -20,28 +20,41 @@ func TestAuthLines(t *testing.T) {
 		{at + "Failed password for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
 		{at + "Failed password for invalid user admin from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
 		{at + "Failed password for invalid user  0101 from 192.0.2.7 port 36279 ssh2", "192.0.2.7", 1},
-		{at + "Failed password for invalid user x from 198.51.100.1 port 1 ssh2 from 192.0.2.7 port 2 ssh2", "192.0.2.7", 1},
+		{at + "Failed password for invalid user x from 198.51.100.1 port 1 ssh2 from 192.0.2.7 port 2 ssh2",
+			"192.0.2.7", 1},
 		{at + "Failed password for root from 2001:db8::7 port 42393 ssh2", "2001:db8::7", 1},
 		{at + "Failed password for root from 2001:DB8:0:0::7 port 42393 ssh2", "2001:db8::7", 1},
 		{at + "Failed password for root from ::ffff:192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
 		{at + "Failed password for root from bad.example.com port 42393 ssh2", "bad.example.com", 1},
 		{at + "message repeated 5 times: [ Failed password for root from 192.0.2.7 port 42393 ssh2]", "192.0.2.7", 5},
 		{"Dec  1 07:13:56 host sshd[1]: Failed password for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
-		{"2016-12-10T07:13:56.5+00:00 host sshd-session[1]: Failed password for root from 192.0.2.7 port 4 ssh2", "192.0.2.7", 1},
+		{"2016-12-10T07:13:56.5+00:00 host sshd-session[1]: Failed password for root from 192.0.2.7 port 4 ssh2",
+			"192.0.2.7", 1},
 		{at + "Failed keyboard-interactive/pam for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
-		{"<38>Dec 10 07:13:56 host sshd[24227]: Failed password for root from 192.0.2.7 port 42393 ssh2", "192.0.2.7", 1},
-		{"<38>1 2016-12-10T07:13:56Z host sshd 24227 - - Failed password for root from 192.0.2.7 port 4 ssh2", "192.0.2.7", 1},
-		{`<38>1 2016-12-10T07:13:56Z host sshd 24227 - [a@1 b="c"] Failed password for root from 192.0.2.7 port 4 ssh2`, "192.0.2.7", 1},
+		{"<38>Dec 10 07:13:56 host sshd[24227]: Failed password for root from 192.0.2.7 port 42393 ssh2",
+			"192.0.2.7", 1},
+		{"<38>1 2016-12-10T07:13:56Z host sshd 24227 - - Failed password for root from 192.0.2.7 port 4 ssh2",
+			"192.0.2.7", 1},
+		{`<38>1 2016-12-10T07:13:56Z host sshd 24227 - [a@1 b="c"] Failed password for root from 192.0.2.7 port 4 ssh2`,
+			"192.0.2.7", 1},
 		{"2016-12-10T07:13:56+0100 host sshd[1]: Failed password for root from 192.0.2.7 port 4 ssh2", "192.0.2.7", 1},
 
-		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: authentication failure; logname= uid=0 euid=0 tty=NODEVssh ruser= rhost=192.0.2.7 ", "192.0.2.7", 1},
-		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: authentication failure; logname= uid=0 tty=ssh ruser= rhost=a-1.example.com  user=root", "a-1.example.com", 1},
-		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: 2 more authentication failures; logname= uid=0 ruser= rhost=192.0.2.7  user=root", "192.0.2.7", 2},
-		{"Jun 14 15:16:01 host vsftpd[7]: pam_unix(vsftpd:auth): authentication failure; logname= uid=0 ruser=x rhost=192.0.2.7", "192.0.2.7", 1},
-		{"Jun 14 15:16:01 host dovecot: pam_unix(dovecot:auth): authentication failure; logname= uid=0 ruser=x rhost=192.0.2.7  user=x", "192.0.2.7", 1},
-		{"Jun 17 07:07:00 host ftpd[7]: connection from 192.0.2.7 (a.example.com) at Fri Jun 17 07:07:00 2005 ", "192.0.2.7", 1},
-		{line: "Jun 14 15:16:01 host gdm(pam_unix)[7]: authentication failure; logname= uid=0 euid=0 tty=:0 ruser= rhost=  user=x"},
-		{line: "Jun 14 15:16:01 host su(pam_unix)[7]: authentication failure; logname=x uid=1000 euid=0 tty=pts/0 ruser=x rhost=  user=root"},
+		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: authentication failure; " +
+			"logname= uid=0 euid=0 tty=NODEVssh ruser= rhost=192.0.2.7 ", "192.0.2.7", 1},
+		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: authentication failure; " +
+			"logname= uid=0 tty=ssh ruser= rhost=a-1.example.com  user=root", "a-1.example.com", 1},
+		{"Jun 14 15:16:01 host sshd(pam_unix)[7]: 2 more authentication failures; " +
+			"logname= uid=0 ruser= rhost=192.0.2.7  user=root", "192.0.2.7", 2},
+		{"Jun 14 15:16:01 host vsftpd[7]: pam_unix(vsftpd:auth): authentication failure; " +
+			"logname= uid=0 ruser=x rhost=192.0.2.7", "192.0.2.7", 1},
+		{"Jun 14 15:16:01 host dovecot: pam_unix(dovecot:auth): authentication failure; " +
+			"logname= uid=0 ruser=x rhost=192.0.2.7  user=x", "192.0.2.7", 1},
+		{"Jun 17 07:07:00 host ftpd[7]: connection from 192.0.2.7 (a.example.com) at Fri Jun 17 07:07:00 2005 ",
+			"192.0.2.7", 1},
+		{line: "Jun 14 15:16:01 host gdm(pam_unix)[7]: authentication failure; " +
+			"logname= uid=0 euid=0 tty=:0 ruser= rhost=  user=x"},
+		{line: "Jun 14 15:16:01 host su(pam_unix)[7]: authentication failure; " +
+			"logname=x uid=1000 euid=0 tty=pts/0 ruser=x rhost=  user=root"},
 		{line: "Jun 14 15:16:01 host sshd(pam_unix)[7]: check pass; user unknown"},
 		{line: "Jun 14 15:16:01 host sshd(pam_unix)[7]: session opened for user test by (uid=509)"},
 		{line: "Jun 14 15:16:01 host vsftpd[7]: pam_unix(vsftpd:session): session opened for user x"},
@@ -52,15 +65,19 @@ func TestAuthLines(t *testing.T) {
 		{line: at + "Received disconnect from 192.0.2.7: 11: Bye Bye [preauth]"},
 		{line: at + "Received disconnect from 192.0.2.7: 11: Closed due to user request. [preauth]"},
 		{line: at + "Received disconnect from 192.0.2.7: 11: disconnected by user"},
-		{line: at + "error: Received disconnect from 192.0.2.7: 14: No more user authentication methods available. [preauth]"},
+		{line: at + "error: Received disconnect from 192.0.2.7: 14: " +
+			"No more user authentication methods available. [preauth]"},
 		{line: at + "error: Received disconnect from 192.0.2.7: 3: com.jcraft.jsch.JSchException: Auth fail [preauth]"},
-		{line: at + "pam_unix(sshd:auth): authentication failure; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=root"},
+		{line: at + "pam_unix(sshd:auth): authentication failure; " +
+			"logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=root"},
 		{line: at + "pam_unix(sshd:auth): check pass; user unknown"},
 		{line: at + "pam_unix(sshd:session): session opened for user someone by (uid=0)"},
 		{line: at + "pam_unix(sshd:session): session closed for user someone"},
-		{line: at + "PAM 5 more authentication failures; logname= uid=0 euid=0 tty=ssh ruser= rhost=192.0.2.7  user=root"},
+		{line: at + "PAM 5 more authentication failures; logname= uid=0 euid=0 tty=ssh ruser= " +
+			"rhost=192.0.2.7  user=root"},
 		{line: at + "PAM service(sshd) ignoring max retries; 6 > 3"},
-		{line: at + "reverse mapping checking getaddrinfo for a.example.com [192.0.2.7] failed - POSSIBLE BREAK-IN ATTEMPT!"},
+		{line: at + "reverse mapping checking getaddrinfo for a.example.com [192.0.2.7] failed - POSSIBLE " +
+			"BREAK-IN ATTEMPT!"},
 		{line: at + "Connection closed by 192.0.2.7 [preauth]"},
 		{line: at + "input_userauth_request: invalid user admin [preauth]"},
 		{line: at + "Invalid user admin from 192.0.2.7"},
@@ -143,7 +160,8 @@ func TestAnAttemptIsCountedOnce(t *testing.T) {
 	}{
 		{"Dec 10 07:00:00 host sshd(pam_unix)[7]: authentication failure; logname= ruser= rhost=192.0.2.7", 1},
 		{"Dec 10 07:00:02 host sshd[7]: Failed password for root from 192.0.2.7 port 1 ssh2", 0},
-		{"Dec 10 07:00:09 host sshd[7]: message repeated 3 times: [ Failed password for root from 192.0.2.7 port 1 ssh2]", 3},
+		{"Dec 10 07:00:09 host sshd[7]: message repeated 3 times: " +
+			"[ Failed password for root from 192.0.2.7 port 1 ssh2]", 3},
 		{"Dec 10 07:00:09 host sshd(pam_unix)[7]: 3 more authentication failures; logname= ruser= rhost=192.0.2.7", 0},
 		{"Dec 10 07:00:10 host sshd[8]: Failed password for root from 192.0.2.7 port 1 ssh2", 1},
 		{"Dec 10 07:00:11 host ftpd[9]: connection from 192.0.2.8 (a.example.com) at Sat Dec 10 07:00:11 2016", 1},
@@ -152,10 +170,14 @@ func TestAnAttemptIsCountedOnce(t *testing.T) {
 		{"Dec 10 09:00:00 host sshd[7]: Failed password for root from 192.0.2.7 port 1 ssh2", 1},
 		{"Dec 10 09:00:02 host sshd(pam_unix)[7]: authentication failure; logname= ruser= rhost=192.0.2.7", 0},
 		// Where accounts are also in a directory, each PAM module reports the same attempt.
-		{"Dec 10 09:00:03 host vsftpd[6]: pam_unix(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 1},
-		{"Dec 10 09:00:03 host vsftpd[6]: pam_sss(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 0},
-		{"Dec 10 09:00:07 host vsftpd[6]: pam_unix(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 1},
-		{"Dec 10 09:00:07 host vsftpd[6]: pam_sss(vsftpd:auth): authentication failure; logname= ruser=a rhost=192.0.2.9", 0},
+		{"Dec 10 09:00:03 host vsftpd[6]: pam_unix(vsftpd:auth): authentication failure; " +
+			"logname= ruser=a rhost=192.0.2.9", 1},
+		{"Dec 10 09:00:03 host vsftpd[6]: pam_sss(vsftpd:auth): authentication failure; " +
+			"logname= ruser=a rhost=192.0.2.9", 0},
+		{"Dec 10 09:00:07 host vsftpd[6]: pam_unix(vsftpd:auth): authentication failure; " +
+			"logname= ruser=a rhost=192.0.2.9", 1},
+		{"Dec 10 09:00:07 host vsftpd[6]: pam_sss(vsftpd:auth): authentication failure; " +
+			"logname= ruser=a rhost=192.0.2.9", 0},
 	} {
 		if _, times, err := p.parse(tt.line); err != nil || times != tt.times {
 			t.Errorf("%s\n\tis %d events (%v), want %d", tt.line, times, err, tt.times)
@@ -165,8 +187,8 @@ func TestAnAttemptIsCountedOnce(t *testing.T) {
 
 // A log without years lies in the newest year that does not put its first event into the future.
 func TestALogOfLastYear(t *testing.T) {
-	for stamp, year := range map[string]int{"Jan 31 12:00:00": 2026, "Feb  2 00:00:00": 2026, "Feb  3 12:00:00": 2025, "Dec 31 12:00:00": 2025,
-		"Feb 29 12:00:00": 2024} {
+	for stamp, year := range map[string]int{"Jan 31 12:00:00": 2026, "Feb  2 00:00:00": 2026, "Feb  3 12:00:00": 2025,
+		"Dec 31 12:00:00": 2025, "Feb 29 12:00:00": 2024} {
 		p := authParser{now: time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)}
 		event, _, err := p.parse(stamp + " host sshd[1]: Failed password for root from 192.0.2.7 port 1 ssh2")
 		if err != nil || clock(event.At).Year() != year {
@@ -176,7 +198,8 @@ func TestALogOfLastYear(t *testing.T) {
 }
 
 func FuzzAuthLine(f *testing.F) {
-	f.Add("Dec 10 07:13:56 host sshd[1]: message repeated 5 times: [ Failed password for root from 192.0.2.7 port 1 ssh2]")
+	f.Add("Dec 10 07:13:56 host sshd[1]: message repeated 5 times: " +
+		"[ Failed password for root from 192.0.2.7 port 1 ssh2]")
 	f.Add("2016-12-10T07:13:56.5+00:00 host sshd-session[1]: Failed password for root from ::1 port 4 ssh2")
 	f.Fuzz(func(t *testing.T, line string) {
 		p := authParser{year: 2016}

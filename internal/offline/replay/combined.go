@@ -15,7 +15,8 @@ func parseCombined(line string) (Event, int, error) {
 	}
 	first, rest, stamp, ok := cutAccess(line)
 	if !ok {
-		return Event{}, 0, lineErrorf("is no line of an access log: want ADDRESS - USER [%s] \"REQUEST\" ...", accessStamp)
+		return Event{}, 0, lineErrorf("is no line of an access log: want ADDRESS - USER [%s] \"REQUEST\" ...",
+			accessStamp)
 	}
 	t, err := time.Parse(accessStamp, stamp)
 	if err != nil {

@@ -65,7 +65,8 @@ func (m *Moment) String() string {
 
 // Compare replays all events under the policies of both sets. It fails as Run does.
 func Compare(events *Events, before, after *policy.Set, plan Plan) (*Comparison, error) {
-	c := &comparing{report: Comparison{Tier: plan.Tier, Added: []string{}, Removed: []string{}, Policies: []PolicyComparison{}}}
+	c := &comparing{report: Comparison{Tier: plan.Tier, Added: []string{}, Removed: []string{},
+		Policies: []PolicyComparison{}}}
 	names := plan.Policies
 	if names == nil {
 		names = slices.Concat(before.Names(), after.Names())

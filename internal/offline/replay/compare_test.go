@@ -31,8 +31,8 @@ func TestCompareCountsEachSideAlone(t *testing.T) {
 	before := "policies: {p: {limits: [{name: a, quota: 3, fixed_window: {period: 10s}}]}}"
 	after := "policies: {p: {limits: [{name: a, quota: 2, fixed_window: {period: 4s}}]}}"
 	c := compare(t, "time,key\n0,k\n1,k\n2,k\n5,k\n5,j\n", before, after, Plan{})
-	want := PolicyComparison{Policy: "p", Events: 5, DeniedBefore: 1, DeniedAfter: 1, NewlyDenied: 1, NewlyDeniedKeys: 1,
-		NewlyAdmitted: 1, NewlyAdmittedKeys: 1}
+	want := PolicyComparison{Policy: "p", Events: 5, DeniedBefore: 1, DeniedAfter: 1, NewlyDenied: 1,
+		NewlyDeniedKeys: 1, NewlyAdmitted: 1, NewlyAdmittedKeys: 1}
 	if len(c.Policies) != 1 || c.Policies[0] != want {
 		t.Errorf("got %+v, want %+v", c.Policies, want)
 	}
@@ -40,8 +40,8 @@ func TestCompareCountsEachSideAlone(t *testing.T) {
 		t.Fatalf("got %+v", c)
 	}
 	k := c.TopNewlyDenied[0]
-	if k.Key != "k" || k.Events != 4 || k.DeniedBefore != 1 || k.DeniedAfter != 1 || k.NewlyDenied != 1 || k.NewlyAdmitted != 1 ||
-		k.FirstNewlyDenied.Line != 4 || !k.FirstNewlyDenied.Time.Equal(clock(2_000_000)) ||
+	if k.Key != "k" || k.Events != 4 || k.DeniedBefore != 1 || k.DeniedAfter != 1 || k.NewlyDenied != 1 ||
+		k.NewlyAdmitted != 1 || k.FirstNewlyDenied.Line != 4 || !k.FirstNewlyDenied.Time.Equal(clock(2_000_000)) ||
 		k.FirstNewlyAdmitted.Line != 5 || !k.FirstNewlyAdmitted.Time.Equal(clock(5_000_000)) {
 		t.Errorf("got %+v, first %v and %v", k, k.FirstNewlyDenied, k.FirstNewlyAdmitted)
 	}
@@ -49,7 +49,8 @@ func TestCompareCountsEachSideAlone(t *testing.T) {
 
 func TestCompareWithItselfFindsNothing(t *testing.T) {
 	c := compare(t, "time,key\n0,k\n1,k\n2,k\n1,j\n", threePolicies, threePolicies, Plan{})
-	if len(c.Policies) != 3 || len(c.Added)+len(c.Removed)+len(c.TopNewlyDenied)+len(c.TopNewlyAdmitted) > 0 || c.OutOfOrder != 1 {
+	if len(c.Policies) != 3 || len(c.Added)+len(c.Removed)+len(c.TopNewlyDenied)+len(c.TopNewlyAdmitted) > 0 ||
+		c.OutOfOrder != 1 {
 		t.Errorf("got %+v", c)
 	}
 	for _, p := range c.Policies {
@@ -85,7 +86,8 @@ func TestCompareWithALockout(t *testing.T) {
 
 // Policies that only one file contains are listed, but not run.
 func TestCompareListsWhatIsAddedAndRemoved(t *testing.T) {
-	c := compare(t, "time,key\n0,k\n", threePolicies, strings.NewReplacer("two:", "deux:").Replace(threePolicies), Plan{})
+	c := compare(t, "time,key\n0,k\n", threePolicies, strings.NewReplacer("two:", "deux:").Replace(threePolicies),
+		Plan{})
 	if fmt.Sprint(c.Added, c.Removed) != "[deux] [two]" || len(c.Policies) != 2 {
 		t.Errorf("got %+v", c)
 	}
@@ -100,8 +102,10 @@ func TestCompareErrors(t *testing.T) {
 		plan      Plan
 		log, want string
 	}{
-		{Plan{Policies: []string{"three"}}, "time,key\n", "the policies before: there is no policy three: known are dark, one, two"},
-		{Plan{Policies: []string{"two"}, Tier: "all"}, "time,key\n", "the policies after: policy two has no tier all: known are big"},
+		{Plan{Policies: []string{"three"}}, "time,key\n", "the policies before: there is no policy three: " +
+			"known are dark, one, two"},
+		{Plan{Policies: []string{"two"}, Tier: "all"}, "time,key\n",
+			"the policies after: policy two has no tier all: known are big"},
 		{Plan{}, "time,key\nx,a\n", "log:2: time: "},
 	} {
 		events, err := Open("log", strings.NewReader(tt.log), Options{})
@@ -109,7 +113,8 @@ func TestCompareErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := mustParse(t, strings.Replace(threePolicies, ", all: {unlimited: true}", "", 1))
-		if _, err := Compare(events, mustParse(t, threePolicies), after, tt.plan); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := Compare(events, mustParse(t, threePolicies), after, tt.plan); err == nil ||
+			!strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
 	}
@@ -121,9 +126,12 @@ func TestComparisonAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"format":"csv","outOfOrder":0,"lines":3,"events":2,"skipped":1,"unreadable":0,"inFuture":0,"added":[],"removed":[],"policies":[{"policy":"p","events":2,` +
-		`"deniedBefore":0,"deniedAfter":1,"newlyDenied":1,"newlyDeniedKeys":1,"newlyAdmitted":0,"newlyAdmittedKeys":0}],` +
-		`"topNewlyDenied":[{"policy":"p","key":"k","events":2,"deniedBefore":0,"deniedAfter":1,"newlyDenied":1,"newlyAdmitted":0,` +
+	want := `{"format":"csv","outOfOrder":0,"lines":3,"events":2,"skipped":1,"unreadable":0,"inFuture":0,"added":[],` +
+		`"removed":[],"policies":[{"policy":"p","events":2,` +
+		`"deniedBefore":0,"deniedAfter":1,"newlyDenied":1,"newlyDeniedKeys":1,"newlyAdmitted":0,` +
+		`"newlyAdmittedKeys":0}],` +
+		`"topNewlyDenied":[{"policy":"p","key":"k","events":2,"deniedBefore":0,"deniedAfter":1,"newlyDenied":1,` +
+		`"newlyAdmitted":0,` +
 		`"firstNewlyDenied":{"time":"1970-01-01T00:00:00.5Z","line":3}}],"topNewlyAdmitted":[]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -55,7 +55,9 @@ func ofKeys(events, keys uint64) string {
 }
 
 // writeKeys lists the most changed keys of one direction; all is the number of keys that changed.
-func writeKeys(text *bytes.Buffer, way string, keys []KeyComparison, all uint64, changed func(*KeyComparison) (uint64, *Moment)) {
+func writeKeys(
+	text *bytes.Buffer, way string, keys []KeyComparison, all uint64, changed func(*KeyComparison) (uint64, *Moment),
+) {
 	if len(keys) == 0 {
 		return
 	}
@@ -64,7 +66,8 @@ func writeKeys(text *bytes.Buffer, way string, keys []KeyComparison, all uint64,
 	for i := range keys {
 		k := &keys[i]
 		events, first := changed(k)
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", k.Policy, k.Key, k.Events, k.DeniedBefore, k.DeniedAfter, events, first)
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", k.Policy, k.Key, k.Events, k.DeniedBefore, k.DeniedAfter,
+			events, first)
 	}
 	table.Flush()
 	if more := all - uint64(len(keys)); more > 0 {

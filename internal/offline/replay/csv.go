@@ -72,7 +72,8 @@ func splitCSV(line string) ([]string, error) {
 	}
 	fields, err := csv.NewReader(strings.NewReader(line)).Read()
 	if err != nil {
-		return nil, lineErrorf(`the quotes are wrong: a quoted field begins and ends with one, and "" stands for one inside`)
+		return nil, lineErrorf(`the quotes are wrong: a quoted field begins and ends with one,` +
+			` and "" stands for one inside`)
 	}
 	return fields, nil
 }

@@ -45,20 +45,26 @@ func TestCSV(t *testing.T) {
 		{"times stay as they are", "time,key\n2,a\n1,b\n", "2 a 1; 1 b 1; "},
 		{"no events", "time,key\n", ""},
 
-		{"bad time", "time,key\n1,a\nx,b\n", `1 a 1; log:3: time: must be RFC 3339 or a Unix time in seconds or milliseconds, not "x"`},
+		{"bad time", "time,key\n1,a\nx,b\n", `1 a 1; log:3: time: ` +
+			`must be RFC 3339 or a Unix time in seconds or milliseconds, not "x"`},
 		{"no key", "time,key\n1,\n", "log:2: key: is missing"},
-		{"long key", "time,key\n1," + strings.Repeat("k", 513) + "\n", "log:2: key: has 513 bytes: at most 512 are allowed"},
+		{"long key", "time,key\n1," + strings.Repeat("k", 513) + "\n",
+			"log:2: key: has 513 bytes: at most 512 are allowed"},
 		{"control character", "time,key\n1,a\tb\n", "log:2: key: has the control character U+0009 at byte 1"},
 		{"not UTF-8", "time,key\n1,\xff\n", "log:2: key: is not valid UTF-8 at byte 0"},
 		{"zero cost", "time,key,cost\n1,a,0\n", `log:2: cost: must be a whole number from 1 to 1099511627776, not "0"`},
 		{"huge cost", "time,key,cost\n1,a,1099511627777\n",
 			`log:2: cost: must be a whole number from 1 to 1099511627776, not "1099511627777"`},
 		{"columns", "time,key\n1,a,5\n", "log:2: has 3 columns: the header has 2"},
-		{"open quote", "time,key\n1,\"a\n", `log:2: the quotes are wrong: a quoted field begins and ends with one, and "" stands for one inside`},
-		{"long line", "time,key\n1," + strings.Repeat("a", lineBytesMax) + "\n", "log:2: the line is longer than 64 KiB"},
+		{"open quote", "time,key\n1,\"a\n", `log:2: the quotes are wrong: a quoted field begins and ends with one,` +
+			` and "" stands for one inside`},
+		{"long line", "time,key\n1," + strings.Repeat("a", lineBytesMax) + "\n",
+			"log:2: the line is longer than 64 KiB"},
 		{"empty", "", "log: there is nothing in it"},
-		{"another file", strings.Repeat("x", 500), `log:1: the header has the column "` + strings.Repeat("x", 60) + `": known are time, key and cost`},
-		{"unknown column", "time,key,costs\n", `log:1: the header has the column "costs": known are time, key and cost`},
+		{"another file", strings.Repeat("x", 500),
+			`log:1: the header has the column "` + strings.Repeat("x", 60) + `": known are time, key and cost`},
+		{"unknown column", "time,key,costs\n", `log:1: the header has the column "costs": ` +
+			`known are time, key and cost`},
 		{"column twice", "time,key,time\n", `log:1: the header has the column "time" twice`},
 		{"no key column", "time\n", "log:1: the header must have the columns time and key"},
 	} {

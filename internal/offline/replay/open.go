@@ -84,7 +84,8 @@ func (e *Events) begin() error {
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
 		return errors.New("is packed with gzip: unpack it first, as in gunzip -c FILE | stint tool simulate --input -")
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return errors.New("is written in UTF-16: make it UTF-8 first, as in iconv -f UTF-16 -t UTF-8 FILE | stint tool simulate --input -")
+		return errors.New("is written in UTF-16: make it UTF-8 first, " +
+			"as in iconv -f UTF-16 -t UTF-8 FILE | stint tool simulate --input -")
 	case bytes.HasPrefix(head, []byte(byteOrderMark)):
 		head = head[len(byteOrderMark):]
 		e.lines.skip(len(byteOrderMark))
@@ -93,8 +94,8 @@ func (e *Events) begin() error {
 		return nil
 	}
 	if e.format = detect(head); e.format == "" {
-		return errors.New("the first lines are in none of the formats csv, auth and combined; name the format, or begin a CSV " +
-			"file with the header time,key")
+		return errors.New("the first lines are in none of the formats csv, auth and combined; " +
+			"name the format, or begin a CSV file with the header time,key")
 	}
 	return nil
 }

@@ -90,8 +90,10 @@ func TestBrokenLines(t *testing.T) {
 		}
 		lines = append(lines, e.Line)
 	}
-	if fmt.Sprint(lines) != "[1 4]" || events.Reading().Unreadable != 2 || !strings.HasPrefix(events.firstUnreadable.Error(), "log:2: ") {
-		t.Errorf("events in the lines %v, %d unreadable, the first: %v", lines, events.Reading().Unreadable, events.firstUnreadable)
+	if fmt.Sprint(lines) != "[1 4]" || events.Reading().Unreadable != 2 ||
+		!strings.HasPrefix(events.firstUnreadable.Error(), "log:2: ") {
+		t.Errorf("events in the lines %v, %d unreadable, the first: %v",
+			lines, events.Reading().Unreadable, events.firstUnreadable)
 	}
 
 	failing := io.MultiReader(strings.NewReader(accessLine), iotest.ErrReader(errors.New("disk on fire")))
@@ -123,7 +125,8 @@ func TestWhatIsNoTextIsNamed(t *testing.T) {
 	}
 	for _, log := range []string{authLine, accessLine} { // a byte order mark must not cost an event
 		for _, format := range []Format{"", detect([]byte(log))} {
-			with, without := readAll("\ufeff"+log+log, Options{Format: format, Year: 2016}), readAll(log+log, Options{Year: 2016})
+			with, without := readAll("\ufeff"+log+log, Options{Format: format, Year: 2016}),
+				readAll(log+log, Options{Year: 2016})
 			if with != without || !strings.Contains(with, "192.0.2.7 1; ") {
 				t.Errorf("with a byte order mark: %s", with)
 			}
@@ -135,7 +138,8 @@ func TestAuthLogNeedsAYear(t *testing.T) {
 	if got := readAll(authLine, Options{}); !strings.HasPrefix(got, "log:1: the times of this log have no year") {
 		t.Errorf("got %s", got)
 	}
-	if got := readAll(strings.Replace(authLine, "Dec 10 07:13:56", "2016-12-10T07:13:56Z", 1), Options{}); got != "1481354036 192.0.2.7 1; " {
+	if got := readAll(strings.Replace(authLine, "Dec 10 07:13:56", "2016-12-10T07:13:56Z", 1),
+		Options{}); got != "1481354036 192.0.2.7 1; " {
 		t.Errorf("got %s", got)
 	}
 }
@@ -146,13 +150,15 @@ func TestALogWithoutEventsIsAnError(t *testing.T) {
 	for _, tt := range []struct{ log, want string }{
 		{cron + cron, "log: no event (lines: 2), read as auth: no failed password of sshd"},
 		{"time,key\n", "log: no event (lines: 1), read as csv: there is nothing behind the header"},
-		{strings.Replace(accessLine, "192.0.2.7", "-", 1), `log: no event (lines: 1), read as combined; 1 could not be read, the first: log:1: the client "-" is no address`},
+		{strings.Replace(accessLine, "192.0.2.7", "-", 1), `log: no event (lines: 1), read as combined; ` +
+			`1 could not be read, the first: log:1: the client "-" is no address`},
 	} {
 		events, err := Open("log", strings.NewReader(tt.log), Options{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(events, mustParse(t, threePolicies), Plan{}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := Run(events, mustParse(t, threePolicies), Plan{}); err == nil ||
+			!strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("got  %v\nwant %s", err, tt.want)
 		}
 		events, _ = Open("log", strings.NewReader(tt.log), Options{})
@@ -167,7 +173,8 @@ func TestReadingAddsUp(t *testing.T) {
 	log := authLine + "Dec 10 07:13:57 host CRON[7]: (root) CMD (true)\n" +
 		strings.Replace(authLine, "192.0.2.7", "UNKNOWN", 1) + strings.Replace(authLine, "Dec 10", "Feb 30", 1) +
 		"2999-01-01T00:00:00Z host sshd[8]: Failed password for root from 192.0.2.7 port 1 ssh2\n"
-	events, err := Open("log", strings.NewReader(log), Options{Year: 2016, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	events, err := Open("log", strings.NewReader(log),
+		Options{Year: 2016, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,8 @@ func TestRealLogAgainstAPlainScript(t *testing.T) {
 			denied := 0
 			for i := range want {
 				if keys[i] != hits[i].source || got[i] != want[i] {
-					t.Errorf("event %d: the replay says %s %v, the script %s %v", i, keys[i], got[i], hits[i].source, want[i])
+					t.Errorf("event %d: the replay says %s %v, the script %s %v",
+						i, keys[i], got[i], hits[i].source, want[i])
 				}
 				if !want[i] {
 					denied++
@@ -105,7 +106,8 @@ type failure struct {
 }
 
 var failurePattern = regexp.MustCompile(
-	`(?m)^Dec 10 (\d\d):(\d\d):(\d\d) \S+ sshd\[\d+\]: (?:message repeated (\d+) times: \[ )?Failed password for .* from (\S+) port`)
+	`(?m)^Dec 10 (\d\d):(\d\d):(\d\d) \S+ sshd\[\d+\]: (?:message repeated (\d+) times: ` +
+		`\[ )?Failed password for .* from (\S+) port`)
 
 func failures(log string) (hits []failure) {
 	number := func(text string) int { n, _ := strconv.Atoi(text); return n }
@@ -154,7 +156,8 @@ func tenPerHourFromFirstHit(hits []failure) (admitted []bool) {
 func TestRealLogReport(t *testing.T) {
 	log := openssh(t)
 	var read int64
-	events, err := Open("openssh_2k.log", strings.NewReader(log), Options{Year: 2016, Progress: func(n int64) { read = n }})
+	events, err := Open("openssh_2k.log", strings.NewReader(log),
+		Options{Year: 2016, Progress: func(n int64) { read = n }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +166,8 @@ func TestRealLogReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := report.Policies[0]
-	if report.Format != Auth || p.Events != 528 || p.Admitted+p.Denied != 528 || p.Denied == 0 || report.Unreadable != 0 {
+	if report.Format != Auth || p.Events != 528 || p.Admitted+p.Denied != 528 || p.Denied == 0 ||
+		report.Unreadable != 0 {
 		t.Errorf("got %+v", report)
 	}
 	if first := p.FirstDenial; first == nil || first.Time.Year() != 2016 || first.Time.Month() != time.December {
@@ -176,7 +180,8 @@ func TestRealLogReport(t *testing.T) {
 	if err := report.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"login", "528", fmt.Sprint(p.Denied), "account-15m", "│", "2016-12-10", p.TopDenied[0].Key} {
+	for _, part := range []string{"login", "528", fmt.Sprint(p.Denied), "account-15m", "│", "2016-12-10",
+		p.TopDenied[0].Key} {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("the text lacks %q:\n%s", part, text.String())
 		}

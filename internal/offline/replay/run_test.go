@@ -75,7 +75,8 @@ func TestEventsAreDecidedAtTheirOwnTime(t *testing.T) {
 func TestTimeNeverRunsBackwards(t *testing.T) {
 	report := replay(t, "time,key\n0,k\n12,k\n3,k\n3,j\n12,i\n", threePolicies, Plan{Policies: []string{"one"}})
 	p := report.Policies[0]
-	if report.OutOfOrder != 2 || p.Admitted != 4 || p.Denied != 1 || clock(12_000_000) != p.FirstDenial.Time || p.FirstDenial.Line != 4 {
+	if report.OutOfOrder != 2 || p.Admitted != 4 || p.Denied != 1 || clock(12_000_000) != p.FirstDenial.Time ||
+		p.FirstDenial.Line != 4 {
 		t.Errorf("%d out of order, %+v, first denial %+v", report.OutOfOrder, p, p.FirstDenial)
 	}
 }
@@ -87,14 +88,16 @@ func TestRunErrors(t *testing.T) {
 	}{
 		{Plan{Policies: []string{"three"}}, "time,key\n", "there is no policy three: known are dark, one, two"},
 		{Plan{Tier: "big"}, "time,key\n", "policy dark has no tiers: try it without one"},
-		{Plan{Policies: []string{"two"}, Tier: "gold"}, "time,key\n", "policy two has no tier gold: known are all, big"},
+		{Plan{Policies: []string{"two"}, Tier: "gold"}, "time,key\n",
+			"policy two has no tier gold: known are all, big"},
 		{Plan{}, "time,key\nx,a\n", "log:2: time: "},
 	} {
 		events, err := Open("log", strings.NewReader(tt.log), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(events, mustParse(t, threePolicies), tt.plan); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := Run(events, mustParse(t, threePolicies), tt.plan); err == nil ||
+			!strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("got %v, want %s", err, tt.want)
 		}
 	}
@@ -107,7 +110,8 @@ func TestReportAsJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"format":"csv","outOfOrder":0,"lines":3,"events":2,"skipped":1,"unreadable":0,"inFuture":0,"policies":[{"policy":"one","events":2,"admitted":1,"denied":1,` +
+	want := `{"format":"csv","outOfOrder":0,"lines":3,"events":2,"skipped":1,"unreadable":0,"inFuture":0,` +
+		`"policies":[{"policy":"one","events":2,"admitted":1,"denied":1,` +
 		`"shadowDenied":0,"deniedBy":[{"limit":"a","denied":1}],` +
 		`"firstDenial":{"time":"1970-01-01T00:00:00.5Z","key":"k","line":3},"topDenied":[{"key":"k","denied":1}],` +
 		`"timeline":{"start":"1970-01-01T00:00:00Z","widthMillis":10,"columns":[{"admitted":1,"denied":0},` +
@@ -126,7 +130,8 @@ func TestTopDenied(t *testing.T) {
 		}
 	}
 	top := replay(t, log.String(), threePolicies, Plan{Policies: []string{"one"}}).Policies[0].TopDenied
-	if len(top) != 10 || top[0] != (KeyDenials{"k10", 11}) || top[1] != (KeyDenials{"k11", 11}) || top[9] != (KeyDenials{"k02", 3}) {
+	if len(top) != 10 || top[0] != (KeyDenials{"k10", 11}) || top[1] != (KeyDenials{"k11", 11}) ||
+		top[9] != (KeyDenials{"k02", 3}) {
 		t.Errorf("got %v", top)
 	}
 }

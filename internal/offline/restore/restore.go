@@ -47,7 +47,8 @@ type Record struct {
 	Exact   bool   // nothing is lost: the backup was made by stint tool recover, from a majority of every shard
 	Cluster string // from which the backup is
 	Release string // that restored
-	// Recovery says how the backup was made from disks, by whom, and what was lost; nil: it was made of a running cluster.
+	// Recovery says how the backup was made from disks, by whom, and what was lost; nil: it was made of a running
+	// cluster.
 	Recovery *backup.Recovery `json:",omitempty"`
 }
 
@@ -62,8 +63,8 @@ type Restore struct {
 	System   *shard.State
 	Counts   shard.Restored // of what the backup has
 	Ends     []Limit        // in the order of policies and their limits
-	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these namespaces
-	// can no longer be found, so that everything counts as full, whatever the backup knows.
+	// NewHashes: the policies hash keys, and the secret for that is not in the backup. What it counted in these
+	// namespaces can no longer be found, so that everything counts as full, whatever the backup knows.
 	NewHashes bool
 
 	config      Config
@@ -323,7 +324,8 @@ func EndsOf(policies *policy.Set, at limit.Time, keeps func(policy, limit string
 				Never: l.Algorithm == limit.Lifetime || l.Algorithm == limit.Unlimited}
 			for _, limits := range p.EveryTier() {
 				if !end.Keeps {
-					end.FullUntil = max(end.FullUntil, limit.ForgetAt(limits[i].Limit, shard.FullOf(p, full).With(limits[i].Limit, limit.State{})))
+					end.FullUntil = max(end.FullUntil,
+						limit.ForgetAt(limits[i].Limit, shard.FullOf(p, full).With(limits[i].Limit, limit.State{})))
 				}
 			}
 			ends = append(ends, end)

@@ -64,7 +64,8 @@ func newCaller(p Plan) *caller {
 		p.dial = (&net.Dialer{Timeout: time.Second}).DialContext
 	}
 	c := &caller{namespace: p.Namespace, http: &http.Client{Transport: bench.Proving(p.Token, &http.Transport{
-		MaxIdleConnsPerHost: p.Workers + 1, DisableCompression: true, TLSClientConfig: p.TLS.Clone(), DialContext: p.dial})}}
+		MaxIdleConnsPerHost: p.Workers + 1, DisableCompression: true, TLSClientConfig: p.TLS.Clone(),
+		DialContext: p.dial})}}
 	for _, address := range p.Addresses {
 		c.limits = append(c.limits, stintv1connect.NewLimitServiceClient(c.http, address, connect.WithProtoJSON()))
 	}

@@ -24,7 +24,8 @@ type fake struct {
 	denied map[string]denial // by key
 	checks int
 
-	// Faults. n counts the checks that are not peeks, from 1. Each is asked once a check, and only when it could strike.
+	// Faults. n counts the checks that are not peeks, from 1. Each is asked once a check, and only when it could
+	// strike.
 	double    func(n int) bool // an admission is counted twice
 	again     func(n int) bool // an admission is not counted: its unit is admitted again
 	forget    func(n int) bool // ids are not remembered
@@ -71,7 +72,8 @@ type reply struct {
 }
 
 func newFake(quota uint64) *fake {
-	return &fake{quota: quota, used: map[string]uint64{}, ids: map[string]reply{}, seq: map[uint32]uint64{}, denied: map[string]denial{}}
+	return &fake{quota: quota, used: map[string]uint64{}, ids: map[string]reply{}, seq: map[uint32]uint64{},
+		denied: map[string]denial{}}
 }
 
 func (f *fake) handler() http.Handler {
@@ -87,10 +89,13 @@ func (f *fake) handler() http.Handler {
 
 func listPolicies(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+	fmt.Fprint(w, `{"policies":[{"name":"good","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s",`+
+		`"anchor":"ANCHOR_FIRST_HIT"}}]},`+
 		`{"name":"flood","denyCache":"0.250s","limits":[{"name":"a","quota":"50","lifetime":{}}]},`+
-		`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_EPOCH"}}]},`+
-		`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
+		`{"name":"epoch","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s",`+
+		`"anchor":"ANCHOR_EPOCH"}}]},`+
+		`{"name":"short","limits":[{"name":"a","quota":"50","fixedWindow":{"period":"60s",`+
+		`"anchor":"ANCHOR_FIRST_HIT"}}]},`+
 		`{"name":"life","limits":[{"name":"a","quota":"7","lifetime":{}}]},`+
 		`{"name":"leased","lease":{"units":"10","for":"1s","share":50},`+
 		`"limits":[{"name":"a","quota":"50","fixedWindow":{"period":"86400s","anchor":"ANCHOR_FIRST_HIT"}}]},`+
@@ -263,7 +268,8 @@ func (f *fake) place(shard uint32, n int) reply {
 	if is(f.stale, n) {
 		seq -= 5
 	}
-	return reply{p: map[string]any{"shard": shard, "epoch": "7", "seq": fmt.Sprint(seq)}, at: at.UTC().Format(time.RFC3339Nano)}
+	return reply{p: map[string]any{"shard": shard, "epoch": "7", "seq": fmt.Sprint(seq)},
+		at: at.UTC().Format(time.RFC3339Nano)}
 }
 
 func (f *fake) answer(w http.ResponseWriter, allowed, replayed bool, used uint64, at reply, hasID bool) {
@@ -271,8 +277,8 @@ func (f *fake) answer(w http.ResponseWriter, allowed, replayed bool, used uint64
 	if hasID {
 		id = "decision"
 	}
-	json.NewEncoder(w).Encode(map[string]any{"decision": map[string]any{"allowed": allowed, "replayed": replayed, "decisionId": id,
-		"decidedAt": at.at, "positions": []any{at.p},
+	json.NewEncoder(w).Encode(map[string]any{"decision": map[string]any{"allowed": allowed, "replayed": replayed,
+		"decisionId": id, "decidedAt": at.at, "positions": []any{at.p},
 		"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota), "used": fmt.Sprint(used)}}}})
 }
 

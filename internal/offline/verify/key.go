@@ -114,7 +114,8 @@ func (k *key) admit(a answer, since floor, hasID bool) error {
 	// Two operations with crossing answers may be admitted in either order. A unit answered before this operation began
 	// must come before it.
 	if a.used <= since.used {
-		return finding(disordered, "%v: unit %d was admitted to an operation that began after unit %d was answered (%v)", k,
+		return finding(disordered, "%v: unit %d was admitted to an operation that began after unit %d was "+
+			"answered (%v)", k,
 			a.used, since.used, a.place)
 	}
 	k.note(a)
@@ -144,8 +145,8 @@ func (k *key) deny(a answer, since floor, hasID bool) error {
 		return finding(wrongAnswer, "%v: denied with %d of %d used (%v)", k, a.used, k.quota, a.place)
 	}
 	if k.possible < k.quota {
-		return finding(underAdmitted, "%v: denied when at most %d of %d can have been admitted (%v)", k, k.possible, k.quota,
-			a.place)
+		return finding(underAdmitted, "%v: denied when at most %d of %d can have been admitted (%v)",
+			k, k.possible, k.quota, a.place)
 	}
 	k.note(a)
 	return nil
@@ -174,8 +175,8 @@ func (k *key) common(a answer, since floor) error {
 		return err
 	}
 	if a.at <= since.at {
-		return finding(disordered, "%v: decided at %v (time %d), to an operation that began after an answer of time %d", k,
-			a.place, a.at, since.at)
+		return finding(disordered, "%v: decided at %v (time %d), to an operation that began after an answer of time %d",
+			k, a.place, a.at, since.at)
 	}
 	s := k.shards.get(a.place.shard)
 	k.at = max(k.at, a.at)
@@ -220,10 +221,11 @@ func (k *key) settle(final uint64) (findings []error) {
 	defer k.mu.Unlock()
 	switch {
 	case final < k.acked:
-		findings = append(findings, finding(forgotten, "%v: %d admitted for certain, but %d counted", k, k.acked, final))
+		findings = append(findings, finding(forgotten, "%v: %d admitted for certain, but %d counted",
+			k, k.acked, final))
 	case final > k.acked+k.open:
-		findings = append(findings, finding(doubled, "%v: %d counted, but %d admitted for certain and %d unknown", k, final,
-			k.acked, k.open))
+		findings = append(findings, finding(doubled, "%v: %d counted, but %d admitted for certain and %d unknown",
+			k, final, k.acked, k.open))
 	}
 	if k.acked > k.quota || final > k.quota {
 		findings = append(findings, finding(overAdmitted, "%v: limit %d, admitted %d, counted %d", k, k.quota, k.acked,

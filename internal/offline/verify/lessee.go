@@ -91,7 +91,8 @@ func (l *lessees) spend(node int) *Spend {
 	s.Returned = time.Since(l.run.began)
 	if err == nil {
 		d := reply.Msg.GetDecision()
-		s.Decided, s.Allowed, s.Leased, s.At = true, d.GetAllowed(), d.GetLeased(), d.GetDecidedAt().AsTime().UnixMicro()
+		s.Decided, s.Allowed, s.Leased, s.At = true, d.GetAllowed(), d.GetLeased(),
+			d.GetDecidedAt().AsTime().UnixMicro()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +177,8 @@ func (l *lessees) fill() {
 	}
 	// Without denials the clients were too slow to want all of it.
 	if quota := l.of.Limit.Quota; denials >= denialsEnough && admitted < quota-quota*wasted/100 {
-		l.run.book.find(finding(underAdmitted, "%s: %d of %d were admitted in a window in which nothing failed", l.of.Policy, admitted, quota))
+		l.run.book.find(finding(underAdmitted, "%s: %d of %d were admitted in a window in which nothing failed",
+			l.of.Policy, admitted, quota))
 	}
 }
 

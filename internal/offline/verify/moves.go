@@ -107,7 +107,8 @@ func (g *moving) change(ctx context.Context, from, to uint32) error {
 		if err != nil {
 			return err
 		}
-		_, err = node.SetShards(ctx, connect.NewRequest(&stintv1.SetShardsRequest{Shards: to, ExpectedRevision: &now.Msg.ShardsRevision}))
+		_, err = node.SetShards(ctx,
+			connect.NewRequest(&stintv1.SetShardsRequest{Shards: to, ExpectedRevision: &now.Msg.ShardsRevision}))
 		return err
 	})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 //   - every admitted id gets the same answer when it is requested again (a sample of 2,000);
 //   - the answers of a shard lie in its log, and in its time, in an order that is consistent with what clients saw.
 //     Denials that nodes may repeat under a policy's deny_cache are exempt: they may be older by at most that time;
-//   - no window of a leased policy admitted more than its limit, and one in which nothing failed no less than 99 % of it;
+//   - no window of a leased policy admitted more than its limit, and one in which nothing failed no less than 99 % of
+//     it;
 //   - everything was answered in the end.
 type Result struct {
 	Exact bool   `json:"exact"`
@@ -26,10 +27,12 @@ type Result struct {
 	AdmittedAll uint64 `json:"admittedAll"` // to all keys, acknowledged
 	Denied      uint64 `json:"denied"`
 	Leased      uint64 `json:"leased,omitempty"` // admissions from leases; they are in none of the other counts
-	Repeated    uint64 `json:"repeated"`         // denials that were certainly copies of earlier ones, as a deny_cache allows
-	Unnumbered  uint64 `json:"unnumbered"`       // admissions, without an id, that do not contain their unit in the answer
-	Lost        uint64 `json:"lost"`             // admissions that were answered and then not counted, or forgotten
-	Doubled     uint64 `json:"doubled"`          // units counted twice
+	// denials that were certainly copies of earlier ones, as a deny_cache allows
+	Repeated uint64 `json:"repeated"`
+	// admissions, without an id, that do not contain their unit in the answer
+	Unnumbered uint64 `json:"unnumbered"`
+	Lost       uint64 `json:"lost"`    // admissions that were answered and then not counted, or forgotten
+	Doubled    uint64 `json:"doubled"` // units counted twice
 
 	Seconds    float64 `json:"seconds"` // of the load
 	Operations uint64  `json:"operations"`
@@ -75,8 +78,9 @@ func (r *run) result(lasted time.Duration) *Result {
 	c, b := &r.counts, &r.book
 	out := &Result{Seed: r.plan.Seed, Limit: r.plan.Targets[0].Quota, Keys: len(r.keys), AdmittedAll: c.admitted.Load(),
 		Denied: c.denied.Load(), Seconds: lasted.Seconds(), Missed: c.missed.Load(), Retries: c.retries.Load(),
-		Resolved: c.resolved.Load(), Replayed: len(b.replays), Shards: len(r.shards.all()), Trouble: b.codes, Evidence: b.evidence,
-		Exact: len(b.count) == 0, Lost: uint64(b.count[forgotten]), Doubled: uint64(b.count[doubled])}
+		Resolved: c.resolved.Load(), Replayed: len(b.replays), Shards: len(r.shards.all()), Trouble: b.codes,
+		Evidence: b.evidence, Exact: len(b.count) == 0, Lost: uint64(b.count[forgotten]),
+		Doubled: uint64(b.count[doubled])}
 	out.Operations = out.AdmittedAll + out.Denied
 	out.Rate = float64(out.Operations) / max(r.ended.Sub(r.began).Seconds(), 0.001)
 	for _, k := range r.keys {

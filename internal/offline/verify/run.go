@@ -156,7 +156,8 @@ func (r *run) draw(ctx context.Context) error {
 		switch a.fate {
 		case admitted:
 			if a.quota != k.quota || a.used != 0 {
-				return fmt.Errorf("key %v: %d used of %d, want 0 of %d: is the key prefix fresh?", k, a.used, a.quota, k.quota)
+				return fmt.Errorf("key %v: %d used of %d, want 0 of %d: is the key prefix fresh?",
+					k, a.used, a.quota, k.quota)
 			}
 			r.addSpare(k, a.place.shard)
 			return nil

@@ -82,14 +82,14 @@ func (r *run) replay(ctx context.Context, p replay) {
 	case a.fate == refused || a.fate == unknown || a.fate == wrong:
 		r.book.find(finding(unsettled, "%v: id %s was not answered again: %s %s", o.key, o.id, a.code, a.message))
 	case a.fate == denied:
-		r.book.find(finding(forgotten, "%v: id %s was admitted at %v as unit %d, and is denied when asked again", o.key, o.id,
-			original.place, original.used))
+		r.book.find(finding(forgotten, "%v: id %s was admitted at %v as unit %d, and is denied when asked again",
+			o.key, o.id, original.place, original.used))
 	case !a.replayed:
 		r.book.find(finding(doubled, "%v: id %s was admitted at %v as unit %d, and again at %v as unit %d", o.key, o.id,
 			original.place, original.used, a.place, a.used))
 	case a.place != original.place || a.used != original.used || a.at != original.at:
-		r.book.find(finding(wrongAnswer, "%v: id %s was unit %d at %v, and is unit %d at %v when asked again", o.key, o.id,
-			original.used, original.place, a.used, a.place))
+		r.book.find(finding(wrongAnswer, "%v: id %s was unit %d at %v, and is unit %d at %v when asked again",
+			o.key, o.id, original.used, original.place, a.used, a.place))
 	}
 }
 

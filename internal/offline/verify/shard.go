@@ -62,7 +62,8 @@ func (s *shard) enter(m, since mark) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if since != (mark{}) && (!since.place.before(m.place) || m.at <= since.at) {
-		return finding(disordered, "decided at %v (time %d), to an operation that began after an answer of %v (time %d)",
+		return finding(disordered, "decided at %v (time %d), to an operation that began after an answer of "+
+			"%v (time %d)",
 			m.place, m.at, since.place, since.at)
 	}
 	if at, ok := s.times[m.place]; ok && at != m.at {
@@ -97,7 +98,8 @@ func (s *shard) ordered() error {
 	})
 	for i := 1; i < len(places); i++ {
 		if before, after := s.times[places[i-1]], s.times[places[i]]; after <= before {
-			return finding(disordered, "shard time went from %d at %v to %d at %v", before, places[i-1], after, places[i])
+			return finding(disordered, "shard time went from %d at %v to %d at %v",
+				before, places[i-1], after, places[i])
 		}
 	}
 	return nil

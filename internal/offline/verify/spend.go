@@ -94,8 +94,9 @@ func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 			}
 		}
 		if used > l.Quota {
-			wrong = append(wrong, finding(overAdmitted, "%d of %d units within %v of shard time, until %d (%v after the start)", used,
-				l.Quota, l.Period, ends, last.Called))
+			wrong = append(wrong,
+				finding(overAdmitted, "%d of %d units within %v of shard time, until %d (%v after the start)", used,
+					l.Quota, l.Period, ends, last.Called))
 		}
 	}
 	return wrong
@@ -130,6 +131,6 @@ func (p *places) of(s *Spend) (least, most int64) {
 
 // String describes it for the history of a key.
 func (s *Spend) String() string {
-	return fmt.Sprintf("%9.3f-%9.3f cost %d, leased %v, allowed %v, time %d to %d", s.Called.Seconds(), s.Returned.Seconds(), s.Cost,
-		s.Leased, s.Allowed, s.least, s.most)
+	return fmt.Sprintf("%9.3f-%9.3f cost %d, leased %v, allowed %v, time %d to %d",
+		s.Called.Seconds(), s.Returned.Seconds(), s.Cost, s.Leased, s.Allowed, s.least, s.most)
 }

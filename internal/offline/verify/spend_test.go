@@ -9,7 +9,8 @@ const seconds = int64(1_000_000)
 
 // owner is an answer of the owner that took no time.
 func owner(at time.Duration, cost uint64, allowed bool) *Spend {
-	return &Spend{Called: at, Returned: at, Cost: cost, Decided: true, Allowed: allowed, At: 100*seconds + at.Microseconds()}
+	return &Spend{Called: at, Returned: at, Cost: cost, Decided: true, Allowed: allowed,
+		At: 100*seconds + at.Microseconds()}
 }
 
 func leased(called, returned time.Duration, cost uint64) *Spend {
@@ -25,15 +26,20 @@ func TestLeasedAdmissionsAreJudgedBetweenCallAndReturn(t *testing.T) {
 		all   []*Spend
 		wrong bool
 	}{
-		"within":               {log, []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, 5), owner(3*s, 1, false)}, false},
-		"one too many":         {log, []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, 6), owner(3*s, 1, false)}, true},
-		"unanswered":           {log, []*Spend{owner(1*s, 5, true), {Called: 2 * s, Cost: 6, Allowed: true}, owner(3*s, 1, false)}, false},
-		"denied":               {log, []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, 5), owner(3*s, 6, false)}, false},
-		"perhaps later":        {log, []*Spend{owner(1*s, 5, true), leased(2*s, 12*s, 6), owner(13*s, 1, false)}, false},
-		"after the log":        {log, []*Spend{owner(1*s, 5, true), owner(11*s, 1, false), leased(12*s, 12*s, 6), owner(13*s, 1, false)}, false},
-		"the next window":      {window, []*Spend{owner(8*s, 1, false), leased(9*s, 9*s, 10), owner(10*s, 1, false), leased(11*s, 11*s, 10), owner(12*s, 1, false)}, false},
-		"late for its window":  {window, []*Spend{owner(10*s, 5, true), leased(10*s+ms, 11*s, 6), owner(12*s, 1, false)}, true},
-		"the same in a log":    {log, []*Spend{owner(8*s, 1, false), leased(9*s, 9*s, 10), owner(10*s, 1, false), leased(11*s, 11*s, 10), owner(12*s, 1, false)}, true},
+		"within":       {log, []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, 5), owner(3*s, 1, false)}, false},
+		"one too many": {log, []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, 6), owner(3*s, 1, false)}, true},
+		"unanswered": {log, []*Spend{owner(1*s, 5, true), {Called: 2 * s, Cost: 6, Allowed: true},
+			owner(3*s, 1, false)}, false},
+		"denied":        {log, []*Spend{owner(1*s, 5, true), leased(2*s, 2*s, 5), owner(3*s, 6, false)}, false},
+		"perhaps later": {log, []*Spend{owner(1*s, 5, true), leased(2*s, 12*s, 6), owner(13*s, 1, false)}, false},
+		"after the log": {log, []*Spend{owner(1*s, 5, true), owner(11*s, 1, false), leased(12*s, 12*s, 6),
+			owner(13*s, 1, false)}, false},
+		"the next window": {window, []*Spend{owner(8*s, 1, false), leased(9*s, 9*s, 10), owner(10*s, 1, false),
+			leased(11*s, 11*s, 10), owner(12*s, 1, false)}, false},
+		"late for its window": {window, []*Spend{owner(10*s, 5, true), leased(10*s+ms, 11*s, 6),
+			owner(12*s, 1, false)}, true},
+		"the same in a log": {log, []*Spend{owner(8*s, 1, false), leased(9*s, 9*s, 10), owner(10*s, 1, false),
+			leased(11*s, 11*s, 10), owner(12*s, 1, false)}, true},
 		"answers of the owner": {window, []*Spend{owner(1*s, 5, true), owner(2*s, 6, true)}, true},
 		"all that there is":    {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 5, true), owner(31*s, 1, false)}, false},
 		"more than there is":   {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 6, true)}, true},

@@ -37,12 +37,13 @@ func FindTarget(ctx context.Context, address string, secure *tls.Config, token, 
 		for _, p := range policies {
 			names = append(names, p.Name)
 		}
-		return Target{}, fmt.Errorf("%s has no policy %q; it has %s. %s", address, policy, strings.Join(names, ", "), advice)
+		return Target{}, fmt.Errorf("%s has no policy %q; it has %s. %s",
+			address, policy, strings.Join(names, ", "), advice)
 	}
 	limits := policies[at].Limits
 	if len(limits) != 1 {
-		return Target{}, fmt.Errorf("policy %s has %d limits: what is admitted can be foretold with one only. %s", policy,
-			len(limits), advice)
+		return Target{}, fmt.Errorf("policy %s has %d limits: what is admitted can be foretold with one only. %s",
+			policy, len(limits), advice)
 	}
 	if has := policies[at].Lease != nil; has != leased {
 		return Target{}, fmt.Errorf("policy %s %s. %s", policy, map[bool]string{true: "has a lease: take --lease as well, or another policy",

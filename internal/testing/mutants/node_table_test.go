@@ -92,7 +92,7 @@ var ofNode = []group{
 	{tests("internal/offline/recovery", "TestTheChoiceOfAReplica"), edits{
 		"newest-minority-exact":    without(`{"the newest configuration", chosen.Newest}, `),
 		"previous-minority-exact":  without(`, {"the configuration before", chosen.Previous}`),
-		"table-minority-exact":     without(`, {"the table", listed}`),
+		"table-minority-exact":     without(`{"the table", listed}`),
 		"half-is-a-majority":       swap(">=", ">"),
 		"forgetful-replica-counts": without(` && r.Forgetful == ""`),
 		"convicted-replica-chosen": without(` && r.Convicted == ""`),
