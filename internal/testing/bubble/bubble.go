@@ -13,7 +13,8 @@ import (
 func Run(t *testing.T, test func(t *testing.T)) {
 	bubble := ""
 	defer func() {
-		if left := recover(); left != nil && !(strings.Contains(fmt.Sprint(left), "blocked goroutines remain") && onlyTransfersIn(bubble)) {
+		if left := recover(); left != nil &&
+			!(strings.Contains(fmt.Sprint(left), "blocked goroutines remain") && onlyTransfersIn(bubble)) {
 			panic(left)
 		}
 	}()
@@ -48,7 +49,8 @@ func onlyTransfersIn(bubble string) bool {
 		if bubble == "" || bubbleOf(one) != bubble {
 			continue
 		}
-		if !strings.Contains(one, "raft.(*Raft).leadershipTransfer(") && !strings.Contains(one, "raft.(*Raft).leaderLoop.func") {
+		if !strings.Contains(one, "raft.(*Raft).leadershipTransfer(") &&
+			!strings.Contains(one, "raft.(*Raft).leaderLoop.func") {
 			return false
 		}
 	}

@@ -99,7 +99,8 @@ func (r *Resident) Members() []gossip.Member {
 func (r *Resident) Silent() (silent []string) {
 	heard := r.town.heard(r)
 	for _, seed := range r.config.Seeds {
-		if seed != r.config.Addr && !slices.ContainsFunc(heard, func(other *Resident) bool { return other.config.Addr == seed }) {
+		if seed != r.config.Addr &&
+			!slices.ContainsFunc(heard, func(other *Resident) bool { return other.config.Addr == seed }) {
 			silent = append(silent, seed)
 		}
 	}
@@ -162,7 +163,8 @@ func (r *Resident) understands(other *Resident) bool {
 	sealed := other.seals()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return sealed == nil && len(r.keys) == 0 || slices.ContainsFunc(r.keys, func(key []byte) bool { return bytes.Equal(key, sealed) })
+	return sealed == nil && len(r.keys) == 0 ||
+		slices.ContainsFunc(r.keys, func(key []byte) bool { return bytes.Equal(key, sealed) })
 }
 
 // AnnounceOwner implements node.Membership.

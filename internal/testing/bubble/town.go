@@ -36,8 +36,10 @@ func (t *Town) heard(r *Resident) []*Resident {
 	defer t.mu.Unlock()
 	var all []*Resident
 	for _, other := range t.residents {
-		if other.config.Node != r.config.Node && t.deaf[[2]string{r.config.Addr, other.config.Addr}] == 0 && r.understands(other) &&
-			!slices.ContainsFunc(all, func(first *Resident) bool { return first.config.Node == other.config.Node }) {
+		if other.config.Node != r.config.Node && t.deaf[[2]string{r.config.Addr, other.config.Addr}] == 0 &&
+			r.understands(other) && !slices.ContainsFunc(all, func(first *Resident) bool {
+			return first.config.Node == other.config.Node
+		}) {
 			all = append(all, other)
 		}
 	}
@@ -49,7 +51,8 @@ func (t *Town) MoveIn(c gossip.Config, pace time.Duration) *Resident {
 	r := &Resident{town: t, config: c, keys: c.Keys, stop: make(chan struct{}), view: make(map[string]gossip.Member),
 		lastly: make(map[string]time.Time), owners: make(map[shard.ID]gossip.Hint), changed: make(chan struct{}, 1),
 		self: gossip.Member{Node: c.Node, Cluster: c.Cluster, Zone: c.Zone, Version: c.Version, GossipAddr: c.Addr,
-			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect, Formation: c.Formation}}
+			PeerAddr: c.PeerAddr, APIAddr: c.APIAddr, State: gossip.MemberAlive, Expect: c.Expect,
+			Formation: c.Formation}}
 	t.mu.Lock()
 	t.forget(c.Node, c.Addr)
 	t.residents = append(t.residents, r)

@@ -30,7 +30,8 @@ func TestAlertsFireInARealPrometheus(t *testing.T) {
 	if _, err := exec.LookPath("prometheus"); err != nil {
 		t.Fatal("a real Prometheus is needed: apt-get install prometheus")
 	}
-	c := newClusterWith(t, testcluster.Options{Policies: "policies:\n  calm: {limits: [{name: all, quota: 1000000000, lifetime: {}}]}\n" +
+	c := newClusterWith(t, testcluster.Options{Policies: "policies:\n" +
+		"  calm: {limits: [{name: all, quota: 1000000000, lifetime: {}}]}\n" +
 		"  wild: {limits: [{name: few, quota: 10, lifetime: {}}]}\n",
 		// without a collector: the traces are looked for as exemplars
 		Args: []string{"--trace-otlp", "http://127.0.0.1:1", "--trace-ratio", "1"}})
@@ -41,7 +42,8 @@ func TestAlertsFireInARealPrometheus(t *testing.T) {
 	await.Until(t, "all nodes are scraped, and have been for half an hour of its time", func() bool {
 		return p.value(`count(up{job="stint"} offset 30s == 1)`) == "3"
 	})
-	for _, fault := range []string{"StintDenialsRise", "StintNodeDown", "StintQuorumAtRisk", "StintShardStopped", "StintFingerprintMismatch"} {
+	for _, fault := range []string{"StintDenialsRise", "StintNodeDown", "StintQuorumAtRisk", "StintShardStopped",
+		"StintFingerprintMismatch"} {
 		if labels := p.firing(fault); labels != nil {
 			t.Errorf("%s fires before there is a fault: %v", fault, labels)
 		}
@@ -50,7 +52,9 @@ func TestAlertsFireInARealPrometheus(t *testing.T) {
 	p.awaitAlert("StintDenialsRise", map[string]string{"namespace": "default", "policy": "wild", "limit": "few"})
 	wild()
 	p.askDashboard()
-	await.Until(t, "the latency of checks leads to traces", func() bool { return p.leadsToTraces("stint_request_duration_seconds_bucket") })
+	await.Until(t, "the latency of checks leads to traces", func() bool {
+		return p.leadsToTraces("stint_request_duration_seconds_bucket")
+	})
 
 	if err := c.Kill(2); err != nil {
 		t.Fatal(err)
@@ -190,7 +194,8 @@ func (p *prometheus) leadsToTraces(buckets string) bool {
 		Exemplars []struct{ Labels map[string]string }
 	}
 	now := time.Now().Unix()
-	p.get(fmt.Sprintf("/api/v1/query_exemplars?query=%s&start=%d&end=%d", url.QueryEscape(buckets), now-600, now+1), &found)
+	p.get(fmt.Sprintf("/api/v1/query_exemplars?query=%s&start=%d&end=%d", url.QueryEscape(buckets), now-600, now+1),
+		&found)
 	for _, series := range found {
 		for _, exemplar := range series.Exemplars {
 			if len(exemplar.Labels["trace_id"]) == 32 {

@@ -82,8 +82,10 @@ type billLoad struct {
 }
 
 func newBillLoad(t *testing.T) *billLoad {
-	return &billLoad{t: t, met: map[string]int{}, names: map[string]string{}, ids: map[string]string{}, final: map[string]billRecord{},
-		lost: map[reached]bool{}, book: billBook{deeds: map[billedKey][]deed{}, pairs: map[string]uint64{}, fired: map[reached]bool{}}}
+	return &billLoad{t: t, met: map[string]int{}, names: map[string]string{}, ids: map[string]string{},
+		final: map[string]billRecord{},
+		lost:  map[reached]bool{}, book: billBook{deeds: map[billedKey][]deed{}, pairs: map[string]uint64{},
+			fired: map[reached]bool{}}}
 }
 
 // now is the time of the nodes' clocks.
@@ -131,7 +133,8 @@ func (l *billLoad) one(random *rand.Rand, n int) {
 		l.check(random, billedKey{"capped", fmt.Sprint("customer-", random.IntN(3))}, 1, 0)
 	case 5:
 		policy := []string{"moved", "renamed"}[random.IntN(2)]
-		l.check(random, billedKey{policy, fmt.Sprint("customer-", random.IntN(3))}, cost, []int64{0, now + random.Int64N(2e6), late}[random.IntN(3)])
+		l.check(random, billedKey{policy, fmt.Sprint("customer-", random.IntN(3))}, cost,
+			[]int64{0, now + random.Int64N(2e6), late}[random.IntN(3)])
 	case 6:
 		l.pair(random)
 	case 7: // expires near the end, before or after the period is final
@@ -210,7 +213,8 @@ func (l *billLoad) check(random *rand.Rand, k billedKey, cost uint64, due int64)
 
 func (l *billLoad) reserve(random *rand.Rand, k billedKey, cost uint64, ttl, due int64) {
 	back := random.IntN(4) > 0
-	message := map[string]any{"check": checkOf(k.policy, k.key, int(cost), l.newID()), "ttl": fmt.Sprintf("%.6fs", float64(max(ttl, 1000))/1e6)}
+	message := map[string]any{"check": checkOf(k.policy, k.key, int(cost), l.newID()),
+		"ttl": fmt.Sprintf("%.6fs", float64(max(ttl, 1000))/1e6)}
 	if !back {
 		message["onExpire"] = "ON_EXPIRE_COMMIT"
 	}
@@ -220,8 +224,8 @@ func (l *billLoad) reserve(random *rand.Rand, k billedKey, cost uint64, ttl, due
 		return
 	}
 	l.took(k, d, cost)
-	l.leaveOpen(random, taking{billedKey: k, id: d.HoldID, hold: true, units: cost, at: d.DecidedAt.UnixMicro(), due: due,
-		expires: d.HoldExpiresAt.UnixMicro(), back: back})
+	l.leaveOpen(random, taking{billedKey: k, id: d.HoldID, hold: true, units: cost,
+		at: d.DecidedAt.UnixMicro(), due: due, expires: d.HoldExpiresAt.UnixMicro(), back: back})
 }
 
 // pair takes a unit of each of two keys, by a check or by a hold, and gives both back in one of three cases.
@@ -297,7 +301,8 @@ func (l *billLoad) settle(random *rand.Rand, t taking) {
 	if t.hold {
 		target = "holdId"
 	}
-	message := map[string]any{target: t.id, "commit": map[string]any{"actualCost": []uint64{t.actual}, "overage": "OVERAGE_DEBT"}}
+	message := map[string]any{target: t.id, "commit": map[string]any{"actualCost": []uint64{t.actual},
+		"overage": "OVERAGE_DEBT"}}
 	if t.actual == 0 && random.IntN(2) == 0 {
 		message = map[string]any{target: t.id, "cancel": struct{}{}}
 	}
@@ -334,7 +339,9 @@ func (l *billLoad) quiet() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	return !slices.ContainsFunc(l.book.open, func(t taking) bool { return t.hold && t.expires > now-500e3 && t.expires < now+15e6 })
+	return !slices.ContainsFunc(l.book.open, func(t taking) bool {
+		return t.hold && t.expires > now-500e3 && t.expires < now+15e6
+	})
 }
 
 // touch decides on every key.
@@ -351,7 +358,8 @@ func (l *billLoad) touch() {
 func (l *billLoad) snapshot() billBook {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	known := billBook{deeds: map[billedKey][]deed{}, pairs: maps.Clone(l.book.pairs), open: slices.Clone(l.book.open), fired: maps.Clone(l.book.fired)}
+	known := billBook{deeds: map[billedKey][]deed{}, pairs: maps.Clone(l.book.pairs), open: slices.Clone(l.book.open),
+		fired: maps.Clone(l.book.fired)}
 	for k, deeds := range l.book.deeds {
 		known.deeds[k] = slices.Clone(deeds)
 	}
@@ -399,7 +407,8 @@ func (l *billLoad) list(node int) (all map[string]billRecord, through time.Time,
 			NextPageToken   string
 			CompleteThrough time.Time
 		}
-		status, err := l.clients.nodes[node].callService("ObserveService/ListUsage", map[string]any{"pageSize": 50, "pageToken": token}, &page)
+		status, err := l.clients.nodes[node].callService("ObserveService/ListUsage",
+			map[string]any{"pageSize": 50, "pageToken": token}, &page)
 		if err != nil || status != http.StatusOK {
 			return nil, through, fmt.Errorf("status %d, %w", status, err)
 		}
@@ -444,7 +453,8 @@ func (l *billLoad) compare(all map[string]billRecord) {
 		}
 		l.names[id], l.ids[name] = name, id
 		before, was := l.final[id]
-		if was && (before.Units != r.Units || before.Credits != r.Credits || r.State != before.State || !r.End.Equal(before.End)) {
+		if was && (before.Units != r.Units || before.Credits != r.Credits || r.State != before.State ||
+			!r.End.Equal(before.End)) {
 			l.t.Errorf("a final period changes: %+v was %+v", r, before)
 		}
 		if r.State == "USAGE_STATE_FINAL" {
@@ -501,7 +511,8 @@ func (l *billLoad) judge() map[string]billRecord {
 			l.t.Errorf("%v is billed and has done nothing", k)
 		}
 	}
-	l.t.Logf("admitted %d, given back %d; billed %d, credited %d, in %d periods; %v", admitted, back, units, credits, len(all), l.met)
+	l.t.Logf("admitted %d, given back %d; billed %d, credited %d, in %d periods; %v",
+		admitted, back, units, credits, len(all), l.met)
 	if admitted-back != units-credits {
 		l.t.Errorf("admitted %d less %d given back, billed %d less %d", admitted, back, units, credits)
 	}
@@ -534,7 +545,8 @@ func (l *billLoad) everyDeed(through int64) map[billedKey][]deed {
 	known := l.snapshot()
 	for _, t := range known.open {
 		if t.hold && t.back && !t.lost && t.expires <= through {
-			known.deeds[t.billedKey] = append(known.deeds[t.billedKey], deed{at: t.expires, units: t.units, taken: t.at})
+			known.deeds[t.billedKey] = append(known.deeds[t.billedKey],
+				deed{at: t.expires, units: t.units, taken: t.at})
 			if t.expires/60e6 > t.at/60e6 {
 				l.met["expired behind a boundary"]++
 			}
@@ -555,7 +567,8 @@ func (l *billLoad) judgeKey(k billedKey, bill []*period, deeds []deed) {
 	slices.SortFunc(bill, func(a, b *period) int { return a.Start.Compare(b.Start) })
 	for i := 1; i < len(bill); i++ {
 		if bill[i].Start.Before(bill[i-1].End) {
-			l.t.Errorf("%v: the period from %s to %s, and that from %s", k, bill[i-1].Start, bill[i-1].End, bill[i].Start)
+			l.t.Errorf("%v: the period from %s to %s, and that from %s",
+				k, bill[i-1].Start, bill[i-1].End, bill[i].Start)
 		}
 	}
 	at := func(at int64) *period {
@@ -584,15 +597,18 @@ func (l *billLoad) judgeKey(k billedKey, bill []*period, deeds []deed) {
 	}
 	for _, p := range bill {
 		if p.units != uint64(p.Units) || p.credits != uint64(p.Credits) {
-			l.t.Errorf("%s has %d units and %d credits, must have %d and %d", p.name(), p.Units, p.Credits, p.units, p.credits)
+			l.t.Errorf("%s has %d units and %d credits, must have %d and %d",
+				p.name(), p.Units, p.Credits, p.units, p.credits)
 		}
 	}
 }
 
 // judgeVariety fails a run in which something did not happen that it is to judge.
 func (l *billLoad) judgeVariety(r *billReceiver) {
-	for _, what := range []string{"decided", "denied", "pairs", "lists", "given back in time", "given back to a closed period", "given back late",
-		"expired behind a boundary", "gave nothing back after the restore", "two meters in a period", "events", "bills", "recovered"} {
+	for _, what := range []string{"decided", "denied", "pairs", "lists", "given back in time",
+		"given back to a closed period", "given back late",
+		"expired behind a boundary", "gave nothing back after the restore", "two meters in a period", "events", "bills",
+		"recovered"} {
 		if l.met[what] == 0 {
 			l.t.Errorf("the run has none of: %s", what)
 		}

@@ -61,10 +61,12 @@ func TestBillsAreExactThroughKillsAndARestore(t *testing.T) {
 	receiver := newBillReceiver(t)
 	args := []string{"--sink-allow", "127.0.0.1"}
 
-	c := newStoppedCluster(t, testcluster.Options{Nodes: 3, Policies: billPolicies(1_000_000, 1, "calls"), Args: args, Direct: true})
+	c := newStoppedCluster(t, testcluster.Options{Nodes: 3, Policies: billPolicies(1_000_000, 1, "calls"), Args: args,
+		Direct: true})
 	l := newBillLoad(t)
 	l.begin(c, 13*time.Second, -time.Minute)
-	said(t, "sink", "create", "billing", "--kind", "webhook", "--url", receiver.URL, "--events", "threshold,usage", "--addr", "http://"+c.Addr(0))
+	said(t, "sink", "create", "billing", "--kind", "webhook", "--url", receiver.URL, "--events", "threshold,usage",
+		"--addr", "http://"+c.Addr(0))
 	l.crossBoundary(random, billPolicies(2_000_000, 2, "requests"))
 	if l.judge(); t.Failed() {
 		t.FailNow()
@@ -86,7 +88,8 @@ func TestBillsAreExactThroughKillsAndARestore(t *testing.T) {
 	after := newStoppedCluster(t, testcluster.Options{Nodes: 1, Args: args, Direct: true})
 	const margin = 10e6 // a restored cluster's time goes on so much after the machine's
 	l.restored[0] = time.Now().UnixMicro() + margin
-	if err := stint(t.Context(), "restore", file, "--data-dir", after.Dir(0), "--node-id", after.Name(0), "--yes"); err != nil {
+	if err := stint(t.Context(), "restore", file, "--data-dir", after.Dir(0), "--node-id", after.Name(0),
+		"--yes"); err != nil {
 		t.Fatal(err)
 	}
 	l.restored[1] = time.Now().UnixMicro() + margin

@@ -48,7 +48,8 @@ const (
 )
 
 // clusterLeases are the policies of clusterPolicies that nodes answer from memory.
-var clusterLeases = []verify.Lease{{Policy: "lease-window", Limit: verify.LeasedLimit{Quota: 500, Period: 10 * time.Second}},
+var clusterLeases = []verify.Lease{{Policy: "lease-window",
+	Limit: verify.LeasedLimit{Quota: 500, Period: 10 * time.Second}},
 	{Policy: "lease-log", Limit: verify.LeasedLimit{Quota: 500, Period: 10 * time.Second, Slides: true}}}
 
 var clusterTargets = []verify.Target{{Policy: "day", Quota: clusterQuota}, {Policy: "stock", Quota: clusterQuota},
@@ -140,7 +141,9 @@ func seed(t *testing.T) uint64 {
 
 // mustVerify runs the clients while during runs, and fails the test if the result is not exact, or if a copy of a
 // request was answered with another moment than its first.
-func mustVerify(t *testing.T, c *testcluster.Cluster, p verify.Plan, during func(context.Context) error) *verify.Result {
+func mustVerify(
+	t *testing.T, c *testcluster.Cluster, p verify.Plan, during func(context.Context) error,
+) *verify.Result {
 	t.Helper()
 	result := mustCount(t, c, p, during)
 	if result.Unnumbered > 0 { // an owner that takes over still has the answers of its predecessor

@@ -123,7 +123,8 @@ func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, err
 		return d.Allowed, err
 	}
 	extended := random.IntN(2) == 0
-	d, err := m.insist(first, "Reserve", map[string]any{"check": check, "ttl": map[bool]string{true: "120s", false: "600s"}[extended]})
+	d, err := m.insist(first, "Reserve", map[string]any{"check": check,
+		"ttl": map[bool]string{true: "120s", false: "600s"}[extended]})
 	if err != nil || !d.Allowed {
 		return false, err
 	}
@@ -137,7 +138,8 @@ func (m many) take(random *rand.Rand, id string, entries []entryBody) (bool, err
 			return false, err
 		}
 		if least := d.DecidedAt.Add(600 * time.Second); longer.HoldExpiresAt.Before(least) {
-			return false, fmt.Errorf("the hold of %s ends at %v, and was extended to %v at least", id, longer.HoldExpiresAt, least)
+			return false, fmt.Errorf("the hold of %s ends at %v, and was extended to %v at least",
+				id, longer.HoldExpiresAt, least)
 		}
 	}
 	action := [...]string{"commit", "success", "failed", "cancel"}[random.IntN(4)]

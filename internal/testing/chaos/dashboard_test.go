@@ -27,7 +27,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-var pictureDir = flag.String("pictures", "", "directory in which TestDashboard puts a picture of every screen, light and dark")
+var pictureDir = flag.String("pictures", "", "directory in which TestDashboard puts a picture of every screen, "+
+	"light and dark")
 
 const dashboardPolicies = `policies:
   login:
@@ -48,10 +49,14 @@ const dashboardPolicies = `policies:
 // audit log, a node that dies, and tokens. A script that throws, a breach of the page's policy or a request to any
 // other site fails it.
 func TestDashboard(t *testing.T) {
-	c := newClusterWith(t, testcluster.Options{Policies: dashboardPolicies, Args: []string{"--sink-allow", "127.0.0.1"}})
-	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	c := newClusterWith(t, testcluster.Options{Policies: dashboardPolicies,
+		Args: []string{"--sink-allow", "127.0.0.1"}})
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+	}))
 	t.Cleanup(down.Close)
-	said(t, "sink", "create", "billing", "--kind", "webhook", "--url", down.URL, "--events", "threshold", "--addr", "http://"+c.Addr(0))
+	said(t, "sink", "create", "billing", "--kind", "webhook", "--url", down.URL, "--events", "threshold", "--addr",
+		"http://"+c.Addr(0))
 	decide(t, c)
 	b := newBrowser(t, c.Addr(0))
 
@@ -59,31 +64,38 @@ func TestDashboard(t *testing.T) {
 	b.await(`document.querySelector('#health.well')?.textContent.includes('3 nodes')`)
 	b.await(`document.querySelector('#health.well').textContent.includes('There is no backup.')`)
 	b.await(`document.querySelectorAll('#drawn tbody tr').length >= 3 + 2`)
-	b.await(`[...document.querySelectorAll('#drawn tbody tr')].some((row) => row.cells[0].textContent === '3' && row.cells[2].textContent === '256')`)
+	b.await(`[...document.querySelectorAll('#drawn tbody tr')].some((row) ` +
+		`=> row.cells[0].textContent === '3' && row.cells[2].textContent === '256')`)
 	b.await(`document.querySelectorAll('#drawn figure polyline').length === 3`)
-	b.await(`[...document.querySelectorAll('#drawn h2')].some((title) => title.textContent.startsWith('Policies that denied'))`)
+	b.await(`[...document.querySelectorAll('#drawn h2')].some((title) ` +
+		`=> title.textContent.startsWith('Policies that denied'))`)
 	b.picture("cluster")
 	b.watchDenials(t, c)
-	for _, screen := range []struct{ key, name, shows string }{{"2", "policies", "login"}, {"3", "top", "user:anna"}, {"6", "usage", "exports"},
-		{"7", "events", "waits: "}} {
+	for _, screen := range []struct{ key, name, shows string }{{"2", "policies", "login"}, {"3", "top", "user:anna"},
+		{"6", "usage", "exports"}, {"7", "events", "waits: "}} {
 		b.press(screen.key)
-		b.awaitDoing(fmt.Sprintf(`document.querySelector('#drawn')?.textContent.includes(%q)`, screen.shows), func() { decide(t, c) })
+		b.awaitDoing(fmt.Sprintf(`document.querySelector('#drawn')?.textContent.includes(%q)`, screen.shows), func() {
+			decide(t, c)
+		})
 		b.picture(screen.name)
 	}
 
 	b.await(`(location.hash = '#/usage?policy=exports&key=customer:acme')`)
 	// Each time that the load was repeated has added 48.
-	b.await(`[...document.querySelectorAll('svg.months text')].some((units) => units.textContent > 0 && units.textContent % 48 === 0)`)
+	b.await(`[...document.querySelectorAll('svg.months text')].some((units) ` +
+		`=> units.textContent > 0 && units.textContent % 48 === 0)`)
 	b.picture("usage-key")
 	b.replaysDeadLetters()
 	b.press("5")
-	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "exports"), chromedp.SendKeys(chromedp.CSS("input[name=key]"), "customer:acme"+kb.Enter))
+	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "exports"),
+		chromedp.SendKeys(chromedp.CSS("input[name=key]"), "customer:acme"+kb.Enter))
 	b.await(`document.querySelector('#drawn')?.textContent.includes('Thresholds that have fired')`)
 	b.await(`document.querySelector('#drawn')?.textContent.includes('1 %')`)
 
 	b.press("3")
 	b.await(`(location.hash = '#/top?order=DECISIONS')`)
-	b.await(`[...document.querySelectorAll('#drawn tbody tr')].some((row) => row.textContent.startsWith('inlineinline:guest') && row.querySelector('a') === null)`)
+	b.await(`[...document.querySelectorAll('#drawn tbody tr')].some((row) ` +
+		`=> row.textContent.startsWith('inlineinline:guest') && row.querySelector('a') === null)`)
 	b.awaitDoing(`document.querySelector('#drawn')?.textContent.includes('user:anna')`, func() { decide(t, c) })
 	b.click(`//div[@id='drawn']//a[text()='user:anna']`)
 	b.await(`document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
@@ -120,7 +132,8 @@ func TestDashboard(t *testing.T) {
 	b.await(`document.querySelector('#health.well') !== null`)
 
 	root := said(t, "token", "create", "root", "--admin", "--expires", "never", "--data-dir", c.Dir(0))
-	reader := said(t, "token", "create", "reader", "--grant", "ops=observe", "--expires", "1d", "--addr", "http://"+c.Addr(0), "--token-file", tokenFile(t, root))
+	reader := said(t, "token", "create", "reader", "--grant", "ops=observe", "--expires", "1d", "--addr",
+		"http://"+c.Addr(0), "--token-file", tokenFile(t, root))
 	b.await(`document.querySelector('#token').open`)
 	b.click(`//dialog[@id='token']//button[text()='Cancel']`)
 	b.await(`!document.querySelector('#token').open && document.querySelector('#drawn .error') !== null`)
@@ -130,7 +143,8 @@ func TestDashboard(t *testing.T) {
 	b.signIn(root)
 	b.await(`document.querySelector('#drawn')?.textContent.includes('waits: ')`)
 	b.press("5")
-	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "login"), chromedp.SendKeys(chromedp.CSS("input[name=key]"), "user:anna"+kb.Enter))
+	b.run(chromedp.SendKeys(chromedp.CSS("input[name=policy]"), "login"),
+		chromedp.SendKeys(chromedp.CSS("input[name=key]"), "user:anna"+kb.Enter))
 	b.click(`//button[text()='Lift the block']`)
 	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
 	b.await(`document.querySelector('#drawn')?.textContent.includes('root')`) // the audit log knows the actor
@@ -143,11 +157,12 @@ func (b *browser) replaysDeadLetters() {
 	b.click(`//button[text()='Send dead letters again']`)
 	b.click(`//dialog[@id='confirm']//button[text()='Cancel']`)
 	b.await(`document.querySelector('.actions span')?.textContent === ''`)
-	b.awaitDoing(`document.querySelector('.actions .well')?.textContent.includes('0 dead letters are sent again')`, func() {
-		b.click(`//button[text()='Send dead letters again']`) // again, if a shard has just changed its owner
-		b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
-		b.await(`document.querySelector('.actions span')?.textContent !== ''`)
-	})
+	b.awaitDoing(`document.querySelector('.actions .well')?.textContent.includes('0 dead letters are sent again')`,
+		func() {
+			b.click(`//button[text()='Send dead letters again']`) // again, if a shard has just changed its owner
+			b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
+			b.await(`document.querySelector('.actions span')?.textContent !== ''`)
+		})
 }
 
 // onPhone looks at a key on a narrow screen: two lines of header, what is left is in view, and nothing is said about a
@@ -159,7 +174,8 @@ func (b *browser) onPhone() {
 		b.Fatal(err)
 	}
 	b.await(`innerWidth === 400 && document.documentElement.scrollWidth === 400`)
-	b.await(`new Set([...document.querySelectorAll('header > *')].map((part) => Math.round(part.getBoundingClientRect().bottom / 20))).size <= 2`)
+	b.await(`new Set([...document.querySelectorAll('header > *')].map((part) ` +
+		`=> Math.round(part.getBoundingClientRect().bottom / 20))).size <= 2`)
 	b.await(`document.querySelector('#drawn tbody td:nth-child(2)').getBoundingClientRect().right <= 400`)
 	b.await(`getComputedStyle(document.querySelector('.hints')).display === 'none'`)
 	b.picture("key-narrow")
@@ -175,15 +191,18 @@ func (b *browser) watchDenials(t *testing.T, c *testcluster.Cluster) {
 	b.await(`document.querySelector('#drawn h1')?.textContent.includes('0 denials')`)
 	decide(t, c) // of both keys of login, 12 times on three nodes
 	b.await(`document.querySelector('#drawn h1')?.textContent.includes('24 denials')`)
-	b.await(`[...document.querySelectorAll('#drawn tbody tr td:first-child')].some((cell) => cell.textContent === 'login/burst')`)
+	b.await(`[...document.querySelectorAll('#drawn tbody tr td:first-child')].some((cell) ` +
+		`=> cell.textContent === 'login/burst')`)
 	for i := range 3 {
-		b.await(fmt.Sprintf(`[...document.querySelectorAll('#drawn tbody tr')].some((row) => row.textContent.includes('user:anna') && row.textContent.includes(%q))`, c.Name(i)))
+		b.await(fmt.Sprintf(`[...document.querySelectorAll('#drawn tbody tr')].some((row) `+
+			`=> row.textContent.includes('user:anna') && row.textContent.includes(%q))`, c.Name(i)))
 	}
 	b.picture("denials")
 	b.press("p")
 	b.await(`document.querySelector('#drawn h1')?.textContent.includes('Paused')`)
 	decide(t, c)
-	b.await(`document.querySelector('#drawn h1')?.textContent.includes('24 denials') && document.querySelector('#drawn h1').textContent.includes('24 while paused')`)
+	b.await(`document.querySelector('#drawn h1')?.textContent.includes('24 denials') ` +
+		`&& document.querySelector('#drawn h1').textContent.includes('24 while paused')`)
 	b.press("p")
 	b.await(`document.querySelector('#drawn h1')?.textContent.includes('48 denials')`)
 	b.run(chromedp.Focus(chromedp.ID("pause")), chromedp.KeyEvent(" "))
@@ -211,8 +230,8 @@ func decide(t *testing.T, c *testcluster.Cluster) {
 		return err == nil && status == http.StatusOK
 	})
 	for i := range 12 {
-		for _, one := range []struct{ policy, key string }{{"login", "user:anna"}, {"login", "ip:203.0.113.9"}, {"exports", "customer:acme"},
-			{"emails", fmt.Sprintf("tenant:%d", i%4)}} {
+		for _, one := range []struct{ policy, key string }{{"login", "user:anna"}, {"login", "ip:203.0.113.9"},
+			{"exports", "customer:acme"}, {"emails", fmt.Sprintf("tenant:%d", i%4)}} {
 			await.Until(t, "a check is answered", func() bool {
 				// a shard that changes its owner may say unavailable
 				got, _ := newClient(c.Addr(i%3)).check(one.policy, one.key, "")
@@ -235,8 +254,9 @@ type browser struct {
 
 func newBrowser(t *testing.T, address string) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1280, 760), chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1280, 760),
+		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-component-update", true),
+		chromedp.WSURLReadTimeout(time.Minute))
 	allocated, cancel := chromedp.NewExecAllocator(within(t, 4*time.Minute), options...)
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocated)
@@ -350,7 +370,8 @@ func (b *browser) awaitDoing(expression string, do func()) {
 
 // tellPage logs what the page shows.
 func (b *browser) tellPage() {
-	if text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`location.href + '\n' + document.body.innerText`)); err == nil {
+	if text, err := chromedp.Run(b.ctx,
+		chromedp.Evaluate[string](`location.href + '\n' + document.body.innerText`)); err == nil {
 		b.Logf("the page shows:\n%s", text)
 	}
 	b.mustBeClean()

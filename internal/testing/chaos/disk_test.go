@@ -24,7 +24,8 @@ func TestDiskFaults(t *testing.T) {
 	for _, fault := range []struct{ name, inject string }{
 		{"an fdatasync fails while starting", "error=EIO:when=12+"},
 		{"one fails while the cluster is founded", "error=EIO:when=20+"},
-		{"one fails while several goroutines write", "error=EIO:when=24+"}, // the first to tell may be one that was refused
+		// the first to tell may be one that was refused
+		{"one fails while several goroutines write", "error=EIO:when=24+"},
 		{"one fails when the node has just begun to serve", "error=EIO:when=30+"},
 		{"an fdatasync fails under load", "error=EIO:when=60+"},
 		{"one fdatasync fails and the next would succeed", "error=EIO:when=70"},
@@ -54,7 +55,8 @@ func testDiskFault(t *testing.T, inject string) (told bool) {
 		t.Fatal(err)
 	}
 	told = distrusted(t, s.Addr(0))
-	t.Logf("status %d; %d acknowledged, %d unknown, %d counted; told: %v", testcluster.ExitUntrusted, acknowledged, unknowns, used, told)
+	t.Logf("status %d; %d acknowledged, %d unknown, %d counted; told: %v",
+		testcluster.ExitUntrusted, acknowledged, unknowns, used, told)
 	if used < acknowledged || used > acknowledged+unknowns {
 		t.Errorf("%d acknowledged and %d unknown, but %d counted", acknowledged, unknowns, used)
 	}

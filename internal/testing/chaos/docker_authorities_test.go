@@ -77,7 +77,8 @@ func newOutside(t *testing.T) *outside {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		o.asked.Add(1)
-		fmt.Fprintf(w, `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","use":"sig","x":%q}]}`, base64.RawURLEncoding.EncodeToString(public))
+		fmt.Fprintf(w, `{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"a","use":"sig","x":%q}]}`,
+			base64.RawURLEncoding.EncodeToString(public))
 	})
 	mux.HandleFunc("POST /hook", func(http.ResponseWriter, *http.Request) { o.told.Add(1) })
 	o.serve(mux)
@@ -89,7 +90,9 @@ func newOutside(t *testing.T) *outside {
 // serve begins to answer with a certificate of an authority that the nodes find in ca.pem.
 func (o *outside) serve(handler http.Handler) {
 	o.t.Helper()
-	files := testcert.New(o.t).Write(o.dir, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.ParseIP(o.address)} })
+	files := testcert.New(o.t).Write(o.dir, func(c *x509.Certificate) {
+		c.IPAddresses = []net.IP{net.ParseIP(o.address)}
+	})
 	certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
 		o.t.Fatal(err)
@@ -111,7 +114,8 @@ func (o *outside) serve(handler http.Handler) {
 
 func (o *outside) sign(key ed25519.PrivateKey) {
 	claims := fmt.Sprintf(`{"iss":%q,"aud":"shop","sub":"user:42","exp":%d}`, o.URL, time.Now().Add(time.Hour).Unix())
-	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"a"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"EdDSA","kid":"a"}`)) + "." +
+		base64.RawURLEncoding.EncodeToString([]byte(claims))
 	o.token = text + "." + base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(text)))
 }
 
@@ -144,8 +148,9 @@ type outsideNode struct {
 func (o *outside) startNode(name string, options ...string) outsideNode {
 	o.t.Helper()
 	n := outsideNode{outside: o, name: o.network + "-" + name}
-	args := []string{"run", "-d", "--name", n.name, "--network", o.network, "-v", o.dir + ":/etc/stint:ro", "-e", "STINT_INSECURE=true",
-		"-e", "STINT_POLICIES=/etc/stint/policies.yaml", "-e", "STINT_SINK_ALLOW=" + o.address + "/32"}
+	args := []string{"run", "-d", "--name", n.name, "--network", o.network, "-v", o.dir + ":/etc/stint:ro", "-e",
+		"STINT_INSECURE=true", "-e", "STINT_POLICIES=/etc/stint/policies.yaml", "-e",
+		"STINT_SINK_ALLOW=" + o.address + "/32"}
 	engine(o.t, append(append(args, options...), "stint:dev")...)
 	o.t.Cleanup(func() { engine(o.t, "rm", "-f", "-v", n.name) })
 	n.api = engine(o.t, "inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}:7400", n.name)
@@ -157,7 +162,8 @@ func (o *outside) startNode(name string, options ...string) outsideNode {
 		response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	}, n)
-	engine(o.t, "exec", n.name, "/stint", "sink", "create", "hook", "--kind", "webhook", "--url", o.URL+"/hook", "--events", "threshold")
+	engine(o.t, "exec", n.name, "/stint", "sink", "create", "hook", "--kind", "webhook", "--url", o.URL+"/hook",
+		"--events", "threshold")
 	engine(o.t, "exec", n.name, "/stint", "check", "plan", "somebody")
 	return n
 }

@@ -90,7 +90,8 @@ type hosts struct {
 func newHosts(t *testing.T) *hosts {
 	t.Helper()
 	dir := t.TempDir()
-	h := &hosts{t: t, dir: filepath.Join(dir, "hosts"), project: "stint-hosts-" + strings.ToLower(filepath.Base(filepath.Dir(dir))), command: composeCommand(t)}
+	h := &hosts{t: t, dir: filepath.Join(dir, "hosts"),
+		project: "stint-hosts-" + strings.ToLower(filepath.Base(filepath.Dir(dir))), command: composeCommand(t)}
 	h.env = append(os.Environ(), "PATH="+filepath.Dir(program(t))+":"+os.Getenv("PATH"))
 	arguments := []string{h.dir}
 	for i := range 3 {
@@ -148,13 +149,16 @@ func (h *hosts) compose(i int, arguments ...string) {
 	h.t.Helper()
 	command := exec.Command(h.command[0], append(h.command[1:len(h.command):len(h.command)], arguments...)...)
 	command.Dir = filepath.Join(h.dir, fmt.Sprintf("stint%d", i+1))
-	command.Env = append(slices.DeleteFunc(slices.Clone(h.env), func(v string) bool { return strings.HasPrefix(v, "STINT_") }),
+	command.Env = append(slices.DeleteFunc(slices.Clone(h.env), func(v string) bool {
+		return strings.HasPrefix(v, "STINT_")
+	}),
 		fmt.Sprintf("COMPOSE_PROJECT_NAME=%s-%d", h.project, i+1))
 	h.must(command)
 }
 
 func (h *hosts) container(i int) string {
-	return h.must(exec.Command("docker", "ps", "-aq", "--filter", fmt.Sprintf("label=com.docker.compose.project=%s-%d", h.project, i+1)))
+	return h.must(exec.Command("docker", "ps", "-aq", "--filter",
+		fmt.Sprintf("label=com.docker.compose.project=%s-%d", h.project, i+1)))
 }
 
 func (h *hosts) inspect(i int, format string) string {
@@ -200,7 +204,8 @@ type hostLogs struct{ *hosts }
 // String implements fmt.Stringer.
 func (l hostLogs) String() (text string) {
 	for i := range l.addresses {
-		said, _ := exec.Command("docker", "logs", "--tail", "50", l.container(i)).CombinedOutput() // shows what there is
+		// shows what there is
+		said, _ := exec.Command("docker", "logs", "--tail", "50", l.container(i)).CombinedOutput()
 		text += string(said)
 	}
 	return text
@@ -211,7 +216,8 @@ func (h *hosts) isLockedUp() {
 	h.t.Helper()
 	const memory = 2 << 30
 	for i := range h.addresses {
-		if got, want := h.inspect(i, "{{.HostConfig.ReadonlyRootfs}} {{.HostConfig.Memory}} {{.HostConfig.MemorySwap}}"),
+		if got, want := h.inspect(i, "{{.HostConfig.ReadonlyRootfs}} {{.HostConfig.Memory}} "+
+			"{{.HostConfig.MemorySwap}}"),
 			fmt.Sprintf("true %d %d", memory, memory); got != want {
 			h.t.Errorf("host %d: root read-only, memory, swap: %s, want %s", i+1, got, want)
 		}
@@ -219,7 +225,8 @@ func (h *hosts) isLockedUp() {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		for _, line := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", fmt.Sprintf("Uid:\t%d", imageUser)} {
+		for _, line := range []string{"CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1",
+			fmt.Sprintf("Uid:\t%d", imageUser)} {
 			if !bytes.Contains(status, []byte("\n"+line)) {
 				h.t.Errorf("host %d: its process has no %q:\n%s", i+1, line, status)
 			}
@@ -232,8 +239,9 @@ func (h *hosts) servesNoStranger() {
 	h.t.Helper()
 	client := h.client("")
 	for i, address := range h.addresses {
-		for path, want := range map[string]int{"/stint.v1.LimitService/Check": http.StatusUnauthorized, "/metrics": http.StatusUnauthorized,
-			"/stint.v1.ClusterService/Status": http.StatusUnauthorized, "/healthz": http.StatusOK} {
+		for path, want := range map[string]int{"/stint.v1.LimitService/Check": http.StatusUnauthorized,
+			"/metrics": http.StatusUnauthorized, "/stint.v1.ClusterService/Status": http.StatusUnauthorized,
+			"/healthz": http.StatusOK} {
 			method, body := http.MethodPost, `{"entries":[{"policy":"few","key":"k"}]}`
 			if !strings.HasPrefix(path, "/stint.") {
 				method, body = http.MethodGet, ""
@@ -250,7 +258,8 @@ func (h *hosts) servesNoStranger() {
 				}
 				response.Body.Close()
 				if response.StatusCode != want {
-					h.t.Errorf("host %d answers %s over %s with %d, want %d", i+1, path, scheme, response.StatusCode, want)
+					h.t.Errorf("host %d answers %s over %s with %d, want %d",
+						i+1, path, scheme, response.StatusCode, want)
 				}
 			}
 		}
@@ -259,7 +268,8 @@ func (h *hosts) servesNoStranger() {
 
 // client sends a token, if it is not "", over TLS.
 func (h *hosts) client(token string) *http.Client {
-	return &http.Client{Timeout: 10 * time.Second, Transport: bearer{token, &http.Transport{TLSClientConfig: h.secure.Clone()}}}
+	return &http.Client{Timeout: 10 * time.Second,
+		Transport: bearer{token, &http.Transport{TLSClientConfig: h.secure.Clone()}}}
 }
 
 type bearer struct {
@@ -279,7 +289,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // check asks one host once. Its code is Connect's; "": there is a decision.
 func (h *hosts) check(client *http.Client, host int, policy, key, id string) (allowed bool, code string, err error) {
 	body := fmt.Sprintf(`{"entries":[{"policy":%q,"key":%q}],"idempotencyId":%q}`, policy, key, id)
-	response, err := client.Post("https://"+h.addresses[host]+":7400/stint.v1.LimitService/Check", "application/json", strings.NewReader(body))
+	response, err := client.Post("https://"+h.addresses[host]+":7400/stint.v1.LimitService/Check", "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		return false, "", err
 	}
@@ -301,7 +312,8 @@ func (h *hosts) admitsExactly(policy string, quota int) {
 	for worker := range 6 {
 		group.Go(func() {
 			for n := range quota / 4 {
-				allowed, code, err := h.check(client, worker%len(h.addresses), policy, "k", fmt.Sprintf("%d-%d", worker, n))
+				allowed, code, err := h.check(client, worker%len(h.addresses), policy, "k",
+					fmt.Sprintf("%d-%d", worker, n))
 				if err != nil || code != "" {
 					h.t.Errorf("host %d: %s, %v", worker%len(h.addresses)+1, code, err)
 				}
@@ -320,8 +332,8 @@ func (h *hosts) admitsExactly(policy string, quota int) {
 // count has clients count through all hosts meanwhile, and judges their answers. Without faults no request may fail.
 func (h *hosts) count(faults bool, meanwhile func()) {
 	h.t.Helper()
-	plan := verify.Plan{Token: h.secrets[0], TLS: h.secure, Targets: []verify.Target{{Policy: "stock", Quota: 1000}}, Rate: 500, Workers: 64,
-		Seed: uint64(h.spent.Add(1))}
+	plan := verify.Plan{Token: h.secrets[0], TLS: h.secure, Targets: []verify.Target{{Policy: "stock", Quota: 1000}},
+		Rate: 500, Workers: 64, Seed: uint64(h.spent.Add(1))}
 	for _, address := range h.addresses {
 		plan.Addresses = append(plan.Addresses, "https://"+address+":7400")
 	}
@@ -332,13 +344,14 @@ func (h *hosts) count(faults bool, meanwhile func()) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Logf("faults: %v; %d operations in %.1f s, the slowest in %d ms; %d admitted, %d missed", faults, result.Operations, result.Seconds,
-		result.Latency.Worst/1000, result.AdmittedAll, result.Missed)
+	h.t.Logf("faults: %v; %d operations in %.1f s, the slowest in %d ms; %d admitted, %d missed",
+		faults, result.Operations, result.Seconds, result.Latency.Worst/1000, result.AdmittedAll, result.Missed)
 	if !result.Exact || result.Operations < 100 {
 		h.t.Errorf("not exact, or too little: %+v", result)
 	}
 	if !faults && result.Missed+result.Unknown > 0 {
-		h.t.Errorf("%d of %d operations failed: %v\n%s", result.Missed+result.Unknown, result.Operations, describe(result), hostLogs{h})
+		h.t.Errorf("%d of %d operations failed: %v\n%s", result.Missed+result.Unknown, result.Operations,
+			describe(result), hostLogs{h})
 	}
 }
 
@@ -354,7 +367,8 @@ func (h *hosts) rotatesEverySecret() {
 	h.file("admin.token", token)
 	old, fresh := h.text("cluster.key"), filepath.Join(h.dir, "fresh.key")
 	h.stint("tool", "certs", "cluster-key", fresh)
-	for _, lines := range []string{old + "\n" + h.text("fresh.key"), h.text("fresh.key") + "\n" + old, h.text("fresh.key")} {
+	for _, lines := range []string{old + "\n" + h.text("fresh.key"), h.text("fresh.key") + "\n" + old,
+		h.text("fresh.key")} {
 		for i := range h.addresses {
 			h.replace(i, "cluster.key", h.file("step.key", lines+"\n"))
 		}
@@ -397,7 +411,8 @@ func (h *hosts) renewsCertificate(i int) {
 	h.t.Helper()
 	started, before := h.inspect(i, "{{.State.StartedAt}}"), h.serial(i)
 	fresh := filepath.Join(h.dir, "fresh")
-	h.stint("tool", "certs", "api", h.addresses[i], "--ca-cert", filepath.Join(h.dir, "ca.crt"), "--ca-key", filepath.Join(h.dir, "ca.key"), "--out", fresh)
+	h.stint("tool", "certs", "api", h.addresses[i], "--ca-cert", filepath.Join(h.dir, "ca.crt"), "--ca-key",
+		filepath.Join(h.dir, "ca.key"), "--out", fresh)
 	for _, name := range []string{"api.crt", "api.key"} {
 		h.replace(i, name, filepath.Join(fresh, name))
 	}
@@ -426,7 +441,8 @@ func (h *hosts) writesBackup() {
 	backup := exec.Command(program(h.t), "backup", "--dir", filepath.Join(h.dir, "backups"), "--keep", "14d")
 	backup.Env = append(slices.Clone(h.env), "STINT_TOKEN_FILE="+h.file("backup.token", token))
 	h.must(backup)
-	if status := h.stint("status"); !strings.Contains(status, "last backup: ") || strings.Contains(status, "last backup: none") {
+	if status := h.stint("status"); !strings.Contains(status, "last backup: ") ||
+		strings.Contains(status, "last backup: none") {
 		h.t.Errorf("the status knows of no backup:\n%s", status)
 	}
 }

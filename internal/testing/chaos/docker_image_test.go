@@ -24,12 +24,15 @@ func TestImageTriesItself(t *testing.T) {
 		got, err = client.check("login", "user:42", "image-"+port)
 		return err == nil && got == admitted
 	}, &err)
-	for label, want := range map[string]string{"licenses": "Apache-2.0", "title": "stint", "source": "https://github.com/stint-io/stint"} {
-		if said := engine(t, "inspect", "-f", `{{index .Config.Labels "org.opencontainers.image.`+label+`"}}`, name); said != want {
+	for label, want := range map[string]string{"licenses": "Apache-2.0", "title": "stint",
+		"source": "https://github.com/stint-io/stint"} {
+		if said := engine(t, "inspect", "-f", `{{index .Config.Labels "org.opencontainers.image.`+label+`"}}`,
+			name); said != want {
 			t.Errorf("label %s: %q, want %q", label, said, want)
 		}
 	}
-	if texts := engine(t, "cp", name+":/third-party-licenses", "-"); !strings.Contains(texts, "\n---- connectrpc.com/connect v") {
+	if texts := engine(t, "cp", name+":/third-party-licenses", "-"); !strings.Contains(texts,
+		"\n---- connectrpc.com/connect v") {
 		t.Error("it has no licenses of what it links")
 	}
 	engine(t, "stop", "-t", "20", name)

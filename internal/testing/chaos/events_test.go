@@ -107,7 +107,8 @@ func (r *receiver) ids() map[string]int {
 func TestEventsSurviveKilledOwners(t *testing.T) {
 	r := newReceiver(t)
 	c := newClusterWith(t, testcluster.Options{Policies: eventPolicies, Args: []string{"--sink-allow", "127.0.0.1"}})
-	said(t, "sink", "create", "billing", "--kind", "webhook", "--url", r.URL, "--events", "threshold", "--addr", "http://"+c.Addr(0))
+	said(t, "sink", "create", "billing", "--kind", "webhook", "--url", r.URL, "--events", "threshold", "--addr",
+		"http://"+c.Addr(0))
 	const keys = 60
 	for i := range keys {
 		down := i / 15 % c.Len()
@@ -141,7 +142,8 @@ func spendFive(t *testing.T, c *testcluster.Cluster, key int) {
 		try := 0
 		await.Until(t, "a check is answered", func() bool {
 			try++
-			answer, err := http.Post("http://"+c.Addr(try%c.Len())+"/stint.v1.LimitService/Check", "application/json", bytes.NewReader(body))
+			answer, err := http.Post("http://"+c.Addr(try%c.Len())+"/stint.v1.LimitService/Check", "application/json",
+				bytes.NewReader(body))
 			if err != nil {
 				return false
 			}

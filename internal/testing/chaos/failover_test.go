@@ -33,11 +33,12 @@ func TestFailover(t *testing.T) {
 	var mu sync.Mutex
 	var outages []verify.Outage
 	var killed []time.Time
-	plan := verify.Plan{Rate: 300, Workers: 48, IDs: 50, Seed: s, Deadline: 6 * time.Second, Outage: func(o verify.Outage) {
-		mu.Lock()
-		defer mu.Unlock()
-		outages = append(outages, o)
-	}}
+	plan := verify.Plan{Rate: 300, Workers: 48, IDs: 50, Seed: s, Deadline: 6 * time.Second,
+		Outage: func(o verify.Outage) {
+			mu.Lock()
+			defer mu.Unlock()
+			outages = append(outages, o)
+		}}
 	mustVerify(t, c, plan, func(ctx context.Context) error {
 		for n := range kills {
 			owner, err := anOwner(c, n)

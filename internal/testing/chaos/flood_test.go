@@ -59,8 +59,10 @@ func TestFloodOfRecords(t *testing.T) {
 			t.Fatalf("before the flood: %v, %v", got, err)
 		}
 	}
-	kinds := []func(*flood, *client, *rand.Rand, int){(*flood).newKeys, (*flood).newIDs, (*flood).denials, (*flood).logs, (*flood).holds}
-	for _, name := range []string{"keys", "ids", "denials", "logs", "holds", "redis", "known", "known refused", "told full"} {
+	kinds := []func(*flood, *client, *rand.Rand, int){(*flood).newKeys, (*flood).newIDs, (*flood).denials,
+		(*flood).logs, (*flood).holds}
+	for _, name := range []string{"keys", "ids", "denials", "logs", "holds", "redis", "known", "known refused",
+		"told full"} {
 		f.outcomes[name] = new(atomic.Int64)
 	}
 	var callers sync.WaitGroup
@@ -124,7 +126,9 @@ func (f *flood) batch(c *client, what, policy string, body func(i int) checkBody
 func keyOf(key string) []entryBody { return []entryBody{{Key: key}} }
 
 func (f *flood) newKeys(c *client, _ *rand.Rand, n int) {
-	f.batch(c, "keys", "free", func(i int) checkBody { return checkBody{Entries: keyOf(fmt.Sprint("new:", n, ":", i))} })
+	f.batch(c, "keys", "free", func(i int) checkBody {
+		return checkBody{Entries: keyOf(fmt.Sprint("new:", n, ":", i))}
+	})
 }
 
 func (f *flood) newIDs(c *client, random *rand.Rand, n int) {
@@ -134,11 +138,15 @@ func (f *flood) newIDs(c *client, random *rand.Rand, n int) {
 }
 
 func (f *flood) denials(c *client, random *rand.Rand, _ int) {
-	f.batch(c, "denials", "counted", func(int) checkBody { return checkBody{Entries: keyOf(fmt.Sprint("hot:", random.IntN(20)))} })
+	f.batch(c, "denials", "counted", func(int) checkBody {
+		return checkBody{Entries: keyOf(fmt.Sprint("hot:", random.IntN(20)))}
+	})
 }
 
 func (f *flood) logs(c *client, random *rand.Rand, _ int) {
-	f.batch(c, "logs", "log", func(int) checkBody { return checkBody{Entries: keyOf(fmt.Sprint("log:", random.IntN(2000)))} })
+	f.batch(c, "logs", "log", func(int) checkBody {
+		return checkBody{Entries: keyOf(fmt.Sprint("log:", random.IntN(2000)))}
+	})
 }
 
 // holds reserves, and cancels three of four holds: a hold must be able to end on a full shard too.
@@ -156,7 +164,8 @@ func (f *flood) holds(c *client, random *rand.Rand, n int) {
 	var settled struct {
 		Message string `json:"message"`
 	}
-	status, err = c.call("Settle", map[string]any{"holdId": reply.Decision.HoldID, "cancel": map[string]any{}}, &settled)
+	status, err = c.call("Settle", map[string]any{"holdId": reply.Decision.HoldID, "cancel": map[string]any{}},
+		&settled)
 	if err == nil && status == http.StatusOK {
 		f.count("holds", 1)
 	} else if strings.Contains(settled.Message, "holds as many records") {

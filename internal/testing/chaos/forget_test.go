@@ -27,7 +27,8 @@ func TestForgottenWhileTheOwnerDies(t *testing.T) {
 		for n := range 6 {
 			both := checkBody{Entries: []entryBody{{"login", person}, {"login", fmt.Sprintf("team:%d/%d", round, n)}},
 				ID: fmt.Sprintf("check %d/%d", round, n)}
-			if d, err := clients.insist(n, "Check", map[string]any{"entries": both.Entries, "idempotencyId": both.ID}); err != nil || !d.Allowed {
+			if d, err := clients.insist(n, "Check",
+				map[string]any{"entries": both.Entries, "idempotencyId": both.ID}); err != nil || !d.Allowed {
 				t.Fatalf("%+v: %v", d, err)
 			}
 			both.ID = "hold " + both.ID
@@ -52,7 +53,8 @@ func TestForgottenWhileTheOwnerDies(t *testing.T) {
 			t.Errorf("forgotten: %+v", status)
 		}
 		for n, hold := range holds {
-			if status := mustGet(t, c, "login", fmt.Sprintf("team:%d/%d", round, n)); status.Used > 2 || status.Used < 1 {
+			if status := mustGet(t, c, "login", fmt.Sprintf("team:%d/%d", round, n)); status.Used > 2 ||
+				status.Used < 1 {
 				t.Errorf("charged with it: %+v", status)
 			}
 			if d, err := clients.insist(n, "Settle", map[string]any{"holdId": hold, "commit": struct{}{}}); err == nil {

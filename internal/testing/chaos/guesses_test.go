@@ -51,7 +51,8 @@ func TestAThousandGuesses(t *testing.T) {
 			}
 		}
 		holds := guess(t, c, key, during)
-		t.Logf("round %d, owner killed: %v: %d guesses, %d reached the password check", round, kill, guesses, len(holds))
+		t.Logf("round %d, owner killed: %v: %d guesses, %d reached the password check",
+			round, kill, guesses, len(holds))
 		if len(holds) != triesAllowed {
 			t.Fatalf("%d attempts of %d reached the password check, want %d", len(holds), guesses, triesAllowed)
 		}
@@ -77,7 +78,8 @@ func guess(t *testing.T, c *testcluster.Cluster, key string, during func()) (hol
 	client := crowd(c)
 	for n := range guesses {
 		group.Go(func() {
-			body := map[string]any{"check": checkBody{Entries: []entryBody{{"login", key}}, ID: fmt.Sprintf("%s/%d", key, n)}, "ttl": "600s"}
+			body := map[string]any{"check": checkBody{Entries: []entryBody{{"login", key}},
+				ID: fmt.Sprintf("%s/%d", key, n)}, "ttl": "600s"}
 			d, err := client.insist(n, "Reserve", body)
 			if err != nil {
 				t.Error(err)
@@ -200,7 +202,9 @@ func ownerOfKey(t *testing.T, c *testcluster.Cluster, policy, key string) int {
 	}
 	owner := -1
 	await.Until(t, fmt.Sprintf("somebody owns shard %d", d.Positions[0].Shard), func() bool {
-		owner = slices.IndexFunc(c.Addrs(), func(address string) bool { return ownsShard(address, d.Positions[0].Shard) })
+		owner = slices.IndexFunc(c.Addrs(), func(address string) bool {
+			return ownsShard(address, d.Positions[0].Shard)
+		})
 		return owner >= 0
 	})
 	return owner

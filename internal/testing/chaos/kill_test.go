@@ -27,7 +27,8 @@ func policies(quota int) string {
 func killWhile(t *testing.T, s *testcluster.Cluster, kills int, random *rand.Rand, working func() bool) int {
 	killed := 0
 	for killed < kills && working() {
-		pause(t.Context(), time.Duration(20+random.IntN(180))*time.Millisecond) // the random part is the moment of the kill
+		// the random part is the moment of the kill
+		pause(t.Context(), time.Duration(20+random.IntN(180))*time.Millisecond)
 		if err := s.Kill(0); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +83,8 @@ func TestLimitAdmitsExactlyNThroughKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("limit %d, admitted %d, denied %d, used %d, asked %d times", quota, admissions.Load(), denials.Load(), used, asked.Load())
+	t.Logf("limit %d, admitted %d, denied %d, used %d, asked %d times",
+		quota, admissions.Load(), denials.Load(), used, asked.Load())
 	if admissions.Load() != quota || used != quota {
 		t.Errorf("limit %d: admitted %d, used %d", quota, admissions.Load(), used)
 	}

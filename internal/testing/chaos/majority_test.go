@@ -15,7 +15,9 @@ func TestTheCommandLineTellsWhyThereIsNoAnswer(t *testing.T) {
 	c := newCluster(t)
 	check := func(args ...string) (code int, text string) {
 		t.Helper()
-		out, err := exec.Command(program(t), append([]string{"check", clusterTargets[0].Policy, "key", "--addr", c.Addr(0)}, args...)...).CombinedOutput()
+		out, err := exec.Command(program(t),
+			append([]string{"check", clusterTargets[0].Policy, "key", "--addr", c.Addr(0)}, args...)...).
+			CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)

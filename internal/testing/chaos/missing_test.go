@@ -23,7 +23,8 @@ func TestTheLogsDirectoryIsDeleted(t *testing.T) {
 	t.Logf("status %d; %d acknowledged, %d unknown", testcluster.ExitUntrusted, acknowledged, unknowns)
 	log := s.Log(0)
 	lines := strings.Split(strings.TrimSpace(log), "\n")
-	if last := lines[len(lines)-1]; !strings.Contains(last, "no such file or directory") || strings.Contains(log, "goroutine ") {
+	if last := lines[len(lines)-1]; !strings.Contains(last, "no such file or directory") ||
+		strings.Contains(log, "goroutine ") {
 		t.Errorf("it says at its end: %s", last)
 	}
 }

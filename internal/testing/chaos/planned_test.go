@@ -69,8 +69,8 @@ func TestRollingRestart(t *testing.T) {
 	group.Wait()
 	failsNobody(t, r)
 	turns := verify.SpreadOf(slices.Concat(took[:]...))
-	t.Logf("%d rounds: %d checks at every node in turn, p50 %v, p99 %v, worst %v", rounds, turns.Count, micros(turns.P50), micros(turns.P99),
-		micros(turns.Worst))
+	t.Logf("%d rounds: %d checks at every node in turn, p50 %v, p99 %v, worst %v",
+		rounds, turns.Count, micros(turns.P50), micros(turns.P99), micros(turns.Worst))
 }
 
 // asksInTurn asks one node after the other, and goes on to the next one only where a connection is refused. It returns
@@ -85,7 +85,8 @@ func asksInTurn(ctx context.Context, t *testing.T, c *testcluster.Cluster, first
 		began, refused := time.Now(), 0
 		for ; refused < len(nodes); refused++ {
 			var reply struct{ Code, Message string }
-			status, err := nodes[(n+refused)%len(nodes)].call("Check", checkBody{Entries: []entryBody{{"stock", "in turn"}}}, &reply)
+			status, err := nodes[(n+refused)%len(nodes)].call("Check",
+				checkBody{Entries: []entryBody{{"stock", "in turn"}}}, &reply)
 			var network *net.OpError
 			if errors.As(err, &network) && network.Op == "dial" {
 				continue
@@ -115,7 +116,8 @@ func countsWhileItRuns(ctx context.Context, t *testing.T, addr string) {
 		switch err := client.Incr(context.Background(), "pinned").Err(); {
 		case err == nil:
 			counted++
-		case errors.As(err, &network) || errors.Is(err, io.EOF) || strings.Contains(err.Error(), "the node is stopping"):
+		case errors.As(err, &network) || errors.Is(err, io.EOF) ||
+			strings.Contains(err.Error(), "the node is stopping"):
 		default:
 			t.Errorf("after %d commands on %s: %v", counted, addr, err)
 		}

@@ -105,7 +105,8 @@ func recoverFrom(t *testing.T, nodes []int) {
 	for _, address := range c.Addrs() {
 		crowds = append(crowds, a.crowd(address, end))
 	}
-	pause(t.Context(), time.Duration(2000+random.IntN(2000))*time.Millisecond) // the random part is the moment of the kill
+	// the random part is the moment of the kill
+	pause(t.Context(), time.Duration(2000+random.IntN(2000))*time.Millisecond)
 	binary := program(t)
 	file := filepath.Join(t.TempDir(), "stint.backup")
 	args := []string{"tool", "recover", "-o", file}
@@ -114,7 +115,8 @@ func recoverFrom(t *testing.T, nodes []int) {
 		dirs = append(dirs, c.Dir(i))
 	}
 	args = append(args, dirs...)
-	if said, err := exec.Command(binary, args...).CombinedOutput(); err == nil || !strings.Contains(string(said), "in use by another process") {
+	if said, err := exec.Command(binary, args...).CombinedOutput(); err == nil ||
+		!strings.Contains(string(said), "in use by another process") {
 		t.Errorf("recovered from the disks of running nodes: %v\n%s", err, said)
 	}
 	for i := range c.Len() {
@@ -125,7 +127,8 @@ func recoverFrom(t *testing.T, nodes []int) {
 			t.Fatal(err)
 		}
 	}
-	if said, err := exec.Command(binary, "tool", "recover", "-o", file, c.Dir(nodes[0])).CombinedOutput(); err == nil || !strings.Contains(string(said), "answers at") {
+	if said, err := exec.Command(binary, "tool", "recover", "-o", file, c.Dir(nodes[0])).CombinedOutput(); err == nil ||
+		!strings.Contains(string(said), "answers at") {
 		t.Errorf("recovered while a node answers: %v\n%s", err, said)
 	}
 	for i := range c.Len() {
@@ -142,7 +145,8 @@ func recoverFrom(t *testing.T, nodes []int) {
 	exact := len(nodes) > 1
 	before := contents(t, dirs)
 	if !exact {
-		if said, err := exec.Command(binary, args...).CombinedOutput(); err == nil || !strings.Contains(string(said), "--accept-loss") {
+		if said, err := exec.Command(binary, args...).CombinedOutput(); err == nil ||
+			!strings.Contains(string(said), "--accept-loss") {
 			t.Errorf("a loss was accepted by nobody: %v\n%s", err, said)
 		}
 		args = append(args, "--accept-loss")
@@ -152,7 +156,8 @@ func recoverFrom(t *testing.T, nodes []int) {
 		t.Error("the disks were changed")
 	}
 	s := newStoppedServer(t, text.String())
-	if said, err := exec.Command(binary, "restore", file, "--data-dir", s.Dir(0), "--node-id", s.Name(0), "--yes").CombinedOutput(); err != nil {
+	if said, err := exec.Command(binary, "restore", file, "--data-dir", s.Dir(0), "--node-id", s.Name(0),
+		"--yes").CombinedOutput(); err != nil {
 		t.Fatalf("restore: %v\n%s", err, said)
 	}
 	restarted(t, s, 0)
@@ -196,7 +201,8 @@ func recoverUnderKills(t *testing.T, binary string, args []string, file string, 
 		}
 		if _, missing := os.Stat(file); missing == nil {
 			data := filepath.Join(t.TempDir(), "data")
-			if said, err := exec.Command(binary, "restore", file, "--data-dir", data, "--dry-run").CombinedOutput(); err != nil {
+			if said, err := exec.Command(binary, "restore", file, "--data-dir", data,
+				"--dry-run").CombinedOutput(); err != nil {
 				t.Fatalf("the file is not whole: %v\n%s", err, said)
 			}
 		}

@@ -36,7 +36,8 @@ func TestRedisCountsThroughKills(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range clients {
 		group.Go(func() {
-			client := redis.NewClient(&redis.Options{Addr: c.RedisAddr(i % 3), MaxRetries: -1, DialerRetries: 1, ReadTimeout: 10 * time.Second})
+			client := redis.NewClient(&redis.Options{Addr: c.RedisAddr(i % 3), MaxRetries: -1, DialerRetries: 1,
+				ReadTimeout: 10 * time.Second})
 			defer client.Close()
 			for n := 0; ctx.Err() == nil; n++ {
 				count.ask(client, i%4*4+1, fmt.Sprint("key", (n+i)%keys))

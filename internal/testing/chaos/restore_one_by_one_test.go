@@ -64,7 +64,8 @@ func TestARestoreLookedAtOneByOne(t *testing.T) {
 	}
 
 	after := newStoppedCluster(t, testcluster.Options{Nodes: 5})
-	if err := stint(t.Context(), "restore", file, "--data-dir", after.Dir(0), "--node-id", after.Name(0), "--keep", "billing/month", "--yes"); err != nil {
+	if err := stint(t.Context(), "restore", file, "--data-dir", after.Dir(0), "--node-id", after.Name(0), "--keep",
+		"billing/month", "--yes"); err != nil {
 		t.Fatal(err)
 	}
 	now := looker{t, after}
@@ -104,7 +105,8 @@ func TestARestoreLookedAtOneByOne(t *testing.T) {
 	now.prepaid(3 + 1)
 	now.refused("Settle", map[string]any{"holdId": lost, "cancel": struct{}{}})
 
-	// Ids: a known one has its answer, an unknown one of before is refused if it tells its time, another one runs again.
+	// Ids: a known one has its answer, an unknown one of before is refused if it tells its time, another one runs
+	// again.
 	if d := now.ask("prepaid", "item", 3, known); !d.Allowed || !d.Replayed {
 		t.Errorf("the id that the backup knows: %+v", d)
 	}
@@ -143,7 +145,8 @@ type looker struct {
 }
 
 func checkOf(policy, key string, cost int, id string) map[string]any {
-	return map[string]any{"entries": []any{map[string]any{"policy": policy, "key": key, "cost": cost}}, "idempotencyId": id}
+	return map[string]any{"entries": []any{map[string]any{"policy": policy, "key": key, "cost": cost}},
+		"idempotencyId": id}
 }
 
 func (l looker) start(i int) {
@@ -201,7 +204,8 @@ func (l looker) fail(policy, key string) {
 // refused wants the answer that it is too late for that.
 func (l looker) refused(method string, message any) {
 	l.t.Helper()
-	if d, err := crowd(l.c).insist(0, method, message); err == nil || !strings.Contains(err.Error(), `"failed_precondition"`) {
+	if d, err := crowd(l.c).insist(0, method, message); err == nil ||
+		!strings.Contains(err.Error(), `"failed_precondition"`) {
 		l.t.Errorf("%s %v: %+v, %v", method, message, d, err)
 	}
 }

@@ -33,7 +33,8 @@ func TestABackupOfFourShardsBecomesOneAndThree(t *testing.T) {
 		}
 	}) {
 		t.Helper()
-		response, err := http.Post("http://"+s.Addr(0)+"/stint.v1.LimitService/"+procedure, "application/json", strings.NewReader(body))
+		response, err := http.Post("http://"+s.Addr(0)+"/stint.v1.LimitService/"+procedure, "application/json",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,8 @@ func TestABackupOfFourShardsBecomesOneAndThree(t *testing.T) {
 		if err := errors.Join(s.Kill(0), s.Wipe(0)); err != nil {
 			t.Fatal(err)
 		}
-		return stint(t.Context(), "restore", file, "--data-dir", s.Dir(0), "--node-id", s.Name(0), "--shards", shards, "--yes")
+		return stint(t.Context(), "restore", file, "--data-dir", s.Dir(0), "--node-id", s.Name(0), "--shards",
+			shards, "--yes")
 	}
 	file, want := backup(), used()
 	for _, shards := range []string{"3", "1"} {
@@ -101,7 +103,8 @@ func TestABackupOfFourShardsBecomesOneAndThree(t *testing.T) {
 	}
 	call("Reserve", reserve("86400s")) // on the one shard
 	file = backup()
-	if err := restore(file, "3"); err == nil || !strings.Contains(err.Error(), "1 open holds have keys which would be on several shards") {
+	if err := restore(file, "3"); err == nil ||
+		!strings.Contains(err.Error(), "1 open holds have keys which would be on several shards") {
 		t.Errorf("the keys of a hold were parted: %v", err)
 	}
 	if _, err := os.Stat(s.Dir(0)); !os.IsNotExist(err) {

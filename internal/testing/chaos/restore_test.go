@@ -32,13 +32,20 @@ var restoreLimits = map[string]struct {
 	yaml string
 	limit.Limit
 }{
-	"fixed":     {"fixed_window: {period: 4s}", limit.Limit{Algorithm: limit.FixedWindow, Quota: 20, Period: 4 * restoreSecond}},
-	"first-hit": {"fixed_window: {period: 3s, anchor: first_hit}", limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 20, Period: 3 * restoreSecond}},
-	"weighted":  {"sliding_window: {period: 3s}", limit.Limit{Algorithm: limit.SlidingWindow, Quota: 20, Period: 3 * restoreSecond}},
-	"buckets":   {"sliding_window: {period: 3s, bucket: 100ms}", limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 20, Period: 3 * restoreSecond, Bucket: restoreSecond / 10}},
-	"log":       {"sliding_log: {period: 3s}", limit.Limit{Algorithm: limit.SlidingLog, Quota: 20, Period: 3 * restoreSecond}},
-	"bucket":    {"token_bucket: {refill: 10, per: 3s}", limit.Limit{Algorithm: limit.TokenBucket, Quota: 20, Period: 3 * restoreSecond, Count: 10, Initial: 20}},
-	"gcra":      {"gcra: {rate: 10, per: 3s}", limit.Limit{Algorithm: limit.GCRA, Quota: 20, Period: 3 * restoreSecond, Count: 10}},
+	"fixed": {"fixed_window: {period: 4s}",
+		limit.Limit{Algorithm: limit.FixedWindow, Quota: 20, Period: 4 * restoreSecond}},
+	"first-hit": {"fixed_window: {period: 3s, anchor: first_hit}",
+		limit.Limit{Algorithm: limit.FixedWindowFirstHit, Quota: 20, Period: 3 * restoreSecond}},
+	"weighted": {"sliding_window: {period: 3s}",
+		limit.Limit{Algorithm: limit.SlidingWindow, Quota: 20, Period: 3 * restoreSecond}},
+	"buckets": {"sliding_window: {period: 3s, bucket: 100ms}",
+		limit.Limit{Algorithm: limit.SlidingBuckets, Quota: 20, Period: 3 * restoreSecond, Bucket: restoreSecond / 10}},
+	"log": {"sliding_log: {period: 3s}",
+		limit.Limit{Algorithm: limit.SlidingLog, Quota: 20, Period: 3 * restoreSecond}},
+	"bucket": {"token_bucket: {refill: 10, per: 3s}",
+		limit.Limit{Algorithm: limit.TokenBucket, Quota: 20, Period: 3 * restoreSecond, Count: 10, Initial: 20}},
+	"gcra": {"gcra: {rate: 10, per: 3s}",
+		limit.Limit{Algorithm: limit.GCRA, Quota: 20, Period: 3 * restoreSecond, Count: 10}},
 }
 
 // admissions are the instants at which requests were admitted, by policy and key, over all generations of a cluster.
@@ -51,7 +58,8 @@ type admissions struct {
 func (a *admissions) ask(address, policy, key string) (answered, allowed bool) {
 	body := fmt.Sprintf(`{"entries":[{"policy":%q,"key":%q}]}`, policy, key)
 	client := http.Client{Timeout: 2 * time.Second}
-	response, err := client.Post("http://"+address+"/stint.v1.LimitService/Check", "application/json", strings.NewReader(body))
+	response, err := client.Post("http://"+address+"/stint.v1.LimitService/Check", "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		return false, false
 	}
@@ -188,8 +196,10 @@ func restoreUnderKills(t *testing.T, s *testcluster.Cluster, file string, stride
 	data, calls, killed, refused := s.Dir(0), filepath.Join(t.TempDir(), "calls"), 0, 0
 	for step := 1; ; step += stride {
 		const lasting = "fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat"
-		out, err := exec.CommandContext(within(t, 2*time.Minute), "strace", "-f", "-qq", "-o", calls, "-e", "trace="+lasting,
-			"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", lasting, step), program(t), "restore", file, "--data-dir", data, "--node-id", s.Name(0), "--yes").CombinedOutput()
+		out, err := exec.CommandContext(within(t, 2*time.Minute), "strace", "-f", "-qq", "-o", calls, "-e",
+			"trace="+lasting,
+			"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", lasting, step), program(t), "restore", file,
+			"--data-dir", data, "--node-id", s.Name(0), "--yes").CombinedOutput()
 		if err == nil {
 			break
 		}

@@ -41,7 +41,8 @@ type identity struct {
 }
 
 func identified(token string, config *tls.Config) *identity {
-	return &identity{token, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 64}}}
+	return &identity{token, &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: config, MaxIdleConnsPerHost: 64}}}
 }
 
 // steadyLoad sends requests at a fixed rate, whether or not they are answered, each once: a request that is not
@@ -143,7 +144,8 @@ func (l *steadyLoad) ask(as *identity, address, call, body string) (hold string)
 	if err == nil {
 		err = json.Unmarshal(answer, &reply)
 	}
-	if err != nil || code != http.StatusOK || !reply.Decision.Allowed && call != "Settle" || call == "Reserve" && reply.Decision.HoldID == "" {
+	if err != nil || code != http.StatusOK || !reply.Decision.Allowed && call != "Settle" ||
+		call == "Reserve" && reply.Decision.HoldID == "" {
 		l.failed.Add(1)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -246,7 +248,8 @@ func (r *rotations) stint(arguments ...string) string {
 }
 
 func (r *rotations) tryStint(arguments ...string) (string, error) {
-	arguments = append(arguments, "--addr", r.c.Addr(1), "--ca", r.file("ca.crt"), "--token-file", r.file("admin.token"))
+	arguments = append(arguments, "--addr", r.c.Addr(1), "--ca", r.file("ca.crt"), "--token-file",
+		r.file("admin.token"))
 	command := exec.CommandContext(within(r.t, time.Minute), program(r.t), arguments...)
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
@@ -266,7 +269,8 @@ func (r *rotations) under(name string, rotate func()) {
 	pause(context.Background(), time.Second)
 	took := time.Since(began)
 	sent, failed = r.load.sent.Load()-sent, r.load.failed.Load()-failed
-	r.t.Logf("%-34s %6d requests, %d failed, in %v: %.0f/s", name, sent, failed, took.Round(100*time.Millisecond), float64(sent)/took.Seconds())
+	r.t.Logf("%-34s %6d requests, %d failed, in %v: %.0f/s", name, sent, failed, took.Round(100*time.Millisecond),
+		float64(sent)/took.Seconds())
 	if failed != 0 {
 		r.load.mu.Lock()
 		defer r.load.mu.Unlock()
@@ -278,7 +282,8 @@ func (r *rotations) under(name string, rotate func()) {
 func newRotations(t *testing.T) *rotations {
 	r := &rotations{t: t, dir: t.TempDir(), servers: testcert.New(t), roles: testcert.New(t)}
 	r.c = newStoppedCluster(t, testcluster.Options{Nodes: 3, Policies: rotationPolicies, Direct: true,
-		TLS: &tls.Config{InsecureSkipVerify: true}, Args: []string{"--api-cert", r.file("api.crt"), "--api-key", r.file("api.key"),
+		TLS: &tls.Config{InsecureSkipVerify: true},
+		Args: []string{"--api-cert", r.file("api.crt"), "--api-key", r.file("api.key"),
 			"--api-client-ca", r.file("roles.crt"), "--admin-token-file", r.file("admin.token")}})
 	r.issueServer()
 	r.put("ca.crt", r.read(r.servers.Write(t.TempDir()).CA))
@@ -334,7 +339,10 @@ func TestEverySecretIsRotatedUnderLoad(t *testing.T) {
 	r.under("token", r.rotateToken)
 	r.under("token of the administrator", func() {
 		r.put("admin.token", []byte(r.stint("token", "rotate", "admin", "--overlap", "1m")))
-		await.Until(t, "the new one administers", func() bool { _, err := r.tryStint("token", "list"); return err == nil })
+		await.Until(t, "the new one administers", func() bool {
+			_, err := r.tryStint("token", "list")
+			return err == nil
+		})
 	})
 	var first string
 	r.under("sealing secret", func() {
@@ -344,12 +352,15 @@ func TestEverySecretIsRotatedUnderLoad(t *testing.T) {
 	})
 	r.under("sealing secrets dropped", func() {
 		rotated := time.Now()
-		await.Until(t, "all older holds are settled", func() bool { return r.load.oldestAt().After(rotated.Add(2 * time.Second)) })
+		await.Until(t, "all older holds are settled", func() bool {
+			return r.load.oldestAt().After(rotated.Add(2 * time.Second))
+		})
 		r.stint("cluster", "secret", "drop-old")
 	})
 	await.Until(t, "the dropped secret is gone everywhere", func() bool {
 		for _, address := range r.c.Addrs() {
-			code, answer, err := r.load.web.Load().post(address, "LimitService/Settle", `{"holdId":"`+first+`","cancel":{}}`)
+			code, answer, err := r.load.web.Load().post(address, "LimitService/Settle",
+				`{"holdId":"`+first+`","cancel":{}}`)
 			if err != nil || code != http.StatusBadRequest || !bytes.Contains(answer, []byte("has dropped")) {
 				return false
 			}
@@ -373,7 +384,8 @@ func TestEverySecretIsRotatedUnderLoad(t *testing.T) {
 // reserve makes a hold that is not settled before its secret is dropped.
 func (r *rotations) reserve() string {
 	r.t.Helper()
-	id := r.load.ask(r.load.web.Load(), r.c.Addr(0), "Reserve", `{"check":{"entries":[{"policy":"free","key":"left"}]},"ttl":"3600s"}`)
+	id := r.load.ask(r.load.web.Load(), r.c.Addr(0), "Reserve",
+		`{"check":{"entries":[{"policy":"free","key":"left"}]},"ttl":"3600s"}`)
 	if id == "" {
 		r.t.Fatalf("no hold: %q", r.load.wrong)
 	}
@@ -461,7 +473,8 @@ func (r *rotations) rotateToken() {
 	next := identified(r.stint("token", "rotate", "web", "--overlap", "1m"), r.trusted())
 	r.awaitAccepted(next)
 	r.load.web.Store(next)
-	if code, answer, err := former.post(r.c.Addr(0), "LimitService/Check", `{"entries":[{"policy":"free","key":"new"}]}`); code != http.StatusOK {
+	if code, answer, err := former.post(r.c.Addr(0), "LimitService/Check",
+		`{"entries":[{"policy":"free","key":"new"}]}`); code != http.StatusOK {
 		r.t.Errorf("the former token, within the overlap: %d %s %v", code, answer, err)
 	}
 }

@@ -55,8 +55,8 @@ func TestNoTokenIsInALogOrABackup(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stint.backup")
 	as("backup", file)
 
-	places := map[string][]byte{"the list": []byte(as("token", "list", "-o", "json")), "the audit log": []byte(as("audit", "-o", "json")),
-		"the status": []byte(as("status", "-o", "json"))}
+	places := map[string][]byte{"the list": []byte(as("token", "list", "-o", "json")),
+		"the audit log": []byte(as("audit", "-o", "json")), "the status": []byte(as("status", "-o", "json"))}
 	for i := range c.Len() {
 		log := c.Log(i)
 		if !strings.Contains(log, "wrong token") {
@@ -67,7 +67,8 @@ func TestNoTokenIsInALogOrABackup(t *testing.T) {
 	for i, picture := range pictures(t, file) {
 		places[fmt.Sprint("the backup of shard ", i)] = picture
 	}
-	if system := places["the backup of shard 4"]; !bytes.Contains(system, []byte(`laptop`)) && !bytes.Contains(system, []byte(`web`)) {
+	if system := places["the backup of shard 4"]; !bytes.Contains(system, []byte(`laptop`)) &&
+		!bytes.Contains(system, []byte(`web`)) {
 		t.Errorf("the pictures are not in clear text: the backup holds no name of a token")
 	}
 	for place, content := range places {

@@ -152,7 +152,8 @@ func sumEntries(b []byte, level shard.Level) (count int) {
 			_, n := binary.Uvarint(b[end:])
 			end += max(n, 0)
 		}
-		if end+4 <= len(b) && crc32.Checksum(b[at:end], crc32.MakeTable(crc32.Castagnoli)) == binary.LittleEndian.Uint32(b[end:]) {
+		if end+4 <= len(b) &&
+			crc32.Checksum(b[at:end], crc32.MakeTable(crc32.Castagnoli)) == binary.LittleEndian.Uint32(b[end:]) {
 			count++
 		}
 	}
@@ -168,12 +169,13 @@ func TestUpgradeToTheNextLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := &upgrade{T: t, old: program(t), new: next}
-	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Shards: manyShards, Dir: t.TempDir(), Policies: clusterPolicies})
+	u.c = testcluster.Run(t, testcluster.Options{Binary: u.old, Nodes: 3, Shards: manyShards, Dir: t.TempDir(),
+		Policies: clusterPolicies})
 	r := mustCount(t, u.c, politeClients(seed(t)), u.roll)
 	failsNobody(t, r)
-	t.Logf("%d requests, %d failed; %d planned restarts, %v with both builds; limit %d, admitted %d; %d keys full, %d lost, "+
-		"%d doubled", r.Operations, max(r.Missed, r.Unknown), u.restarts, u.mixed.Round(time.Second), r.Limit, r.Admitted, r.KeysFull,
-		r.Lost, r.Doubled)
+	t.Logf("%d requests, %d failed; %d planned restarts, %v with both builds; limit %d, admitted %d; "+
+		"%d keys full, %d lost, %d doubled", r.Operations, max(r.Missed, r.Unknown), u.restarts,
+		u.mixed.Round(time.Second), r.Limit, r.Admitted, r.KeysFull, r.Lost, r.Doubled)
 	u.hasWritten(shard.LevelNewest)
 	u.refusesTheWayBack()
 	u.admitsNoStranger()
@@ -235,7 +237,8 @@ func (u *upgrade) admitsNoStranger() {
 			u.Errorf("a node of the former build is registered at the newest level")
 		}
 	}
-	if err := awaitStatus(u.T, u.c.Addr(0), 30*time.Second, votersOn(u.c.Name(0), u.c.Name(1), u.c.Name(2))); err != nil {
+	if err := awaitStatus(u.T, u.c.Addr(0), 30*time.Second,
+		votersOn(u.c.Name(0), u.c.Name(1), u.c.Name(2))); err != nil {
 		u.Error(err) // a shard may still be moving to the node that was restarted last
 	}
 }

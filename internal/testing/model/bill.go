@@ -95,7 +95,8 @@ func (b *bill) open(p *policy.Policy, meter string, now limit.Time) *Billed {
 		before := b.periods[last]
 		for one = before; one.End <= now; {
 			length := before.End - before.Start
-			one = Billed{Meter: meter, Start: one.End, End: one.End + length, Final: one.Final + length, Kept: one.Kept + length}
+			one = Billed{Meter: meter, Start: one.End, End: one.End + length, Final: one.Final + length,
+				Kept: one.Kept + length}
 		}
 	}
 	if last >= 0 {

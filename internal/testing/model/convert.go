@@ -164,7 +164,8 @@ func (m *Model) moveLevel(from limit.Limit, old memory, now limit.Time) {
 	case *arrivals:
 		to.move(missing, now)
 	case *bucket:
-		if usedBefore := from.Algorithm == limit.TokenBucket && from.Initial < from.Quota; missing.Sign() > 0 || usedBefore {
+		if usedBefore := from.Algorithm == limit.TokenBucket && from.Initial < from.Quota; missing.Sign() > 0 ||
+			usedBefore {
 			to.tokens, to.since, to.begun = new(big.Rat).Sub(to.quota, missing), now, true
 		}
 	}

@@ -55,7 +55,8 @@ func (h *History) fire(a *asked) {
 // silencedBy reports whether the same threshold has fired before in a window that has not ended, whichever one is open,
 // and that is no longer than the limit's window now.
 func (f Fired) silencedBy(o Fired) bool {
-	return f.Policy == o.Policy && f.Key == o.Key && f.Limit == o.Limit && f.Units == o.Units && f.At < o.End && o.End <= f.End
+	return f.Policy == o.Policy && f.Key == o.Key && f.Limit == o.Limit && f.Units == o.Units && f.At < o.End &&
+		o.End <= f.End
 }
 
 // eventWindow is the window in which a threshold fires once.

@@ -110,7 +110,8 @@ func (r *restoredWorld) after(lost []take) {
 		}
 		r.seen.admitted++
 		if !r.twin.Admits(cost, r.now) {
-			r.fail("%d units are admitted, and with what was lost the twin has no room: %v are used", cost, r.twin.memory.used(r.now))
+			r.fail("%d units are admitted, and with what was lost the twin has no room: %v are used",
+				cost, r.twin.memory.used(r.now))
 		}
 		r.twin.memory.count(cost, r.now)
 		if r.rng.IntN(4) == 0 && r.l.Algorithm != limit.Concurrency {
@@ -126,7 +127,8 @@ func (r *restoredWorld) exact(s limit.State, cost uint64, v limit.Verdict) {
 	switch {
 	case v.RetryAfter == limit.Never && limit.Peek(r.l, s, cost, limit.MaxTime/2).Allowed:
 		r.fail("%d are admitted in the end", cost)
-	case v.RetryAfter != limit.Never && (!limit.Peek(r.l, s, cost, at).Allowed || limit.Peek(r.l, s, cost, at-1).Allowed):
+	case v.RetryAfter != limit.Never &&
+		(!limit.Peek(r.l, s, cost, at).Allowed || limit.Peek(r.l, s, cost, at-1).Allowed):
 		r.fail("retry after %d is not the first instant that admits %d", v.RetryAfter, cost)
 	}
 }
@@ -195,7 +197,8 @@ func TestATierDoesNotHideWhatIsNotKnown(t *testing.T) {
 			}
 			admitted++
 			if !twins[next].Admits(cost, now) {
-				t.Fatalf("%+v admits %d at %d of %+v, and has %v used", next, cost, now, f, twins[next].memory.used(now))
+				t.Fatalf("%+v admits %d at %d of %+v, and has %v used",
+					next, cost, now, f, twins[next].memory.used(now))
 			}
 			for _, twin := range twins {
 				twin.memory.count(cost, now)

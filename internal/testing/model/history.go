@@ -447,7 +447,8 @@ type Ledger struct {
 // besides those only operations with an unknown outcome may be.
 func (l Ledger) Settle(final uint64) error {
 	if final < l.Acked || final > l.Acked+l.Unknown {
-		return fmt.Errorf("%d units are counted: answered as admitted were %d, unknown are %d", final, l.Acked, l.Unknown)
+		return fmt.Errorf("%d units are counted: answered as admitted were %d, unknown are %d",
+			final, l.Acked, l.Unknown)
 	}
 	return nil
 }

@@ -152,7 +152,8 @@ func TestInstantsAreSearchedFor(t *testing.T) {
 	for i := range searched {
 		p := Place{Epoch: 1, Seq: uint64(i + 1), At: limit.Time(1 + i)}
 		d := Decided{Place: p, Op: Get, Charges: charge, Answer: Answer{Place: p, Allowed: true,
-			Limits: []Status{{Limit: "l", Quota: 1, Verdict: limit.Verdict{Allowed: true, Remaining: 1, ResetAt: p.At + 1}}}}}
+			Limits: []Status{{Limit: "l", Quota: 1,
+				Verdict: limit.Verdict{Allowed: true, Remaining: 1, ResetAt: p.At + 1}}}}}
 		if err := h.Decide(&d); (err != nil) != (i == searched-1) {
 			t.Fatalf("decision %d with a wrong reset at: %v", i, err)
 		}
@@ -201,7 +202,10 @@ func TestLinearizable(t *testing.T) {
 		"a hold ends twice":                 {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), settle(4, 5, 1, 1, 1)}, false},
 		"a hold ends once, and then not":    {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), gone(2, 5, 1)}, true},
 		"a hold ends before it ends":        {[]Observed{held(0, 1, 1, 1), gone(2, 3, 1), settle(4, 5, 1, 0, 0)}, false},
-		"a settled hold is given back late": {[]Observed{held(0, 1, 1, 1), settle(2, 3, 1, 0, 0), take(4, 5, 2)}, false},
+		"a settled hold is given back late": {
+			[]Observed{held(0, 1, 1, 1),
+				settle(2, 3, 1, 0, 0), take(4, 5, 2)},
+			false},
 		"an unknown settlement came": {[]Observed{held(0, 1, 1, 1),
 			{Called: 2, Claim: 1, Settles: true, Unknown: true}, take(4, 5, 1)}, true},
 		"an unknown settlement came never": {[]Observed{held(0, 1, 1, 1),

@@ -19,8 +19,9 @@ var (
 func honestHolds() []Decided {
 	charge := func(cost uint64) []Charge { return []Charge{{Policy: "three", Key: "k", Cost: cost}} }
 	said := func(used, held uint64, level uint32, until limit.Time, allowed bool, wait limit.Span) []Status {
-		return []Status{{Limit: "three", Quota: 3, Held: held, LockoutLevel: level, BlockedUntil: until, Blocked: until != 0,
-			Verdict: limit.Verdict{Allowed: allowed, Used: used, Remaining: 3 - used, RetryAfter: wait}}}
+		return []Status{{Limit: "three", Quota: 3, Held: held, LockoutLevel: level, BlockedUntil: until,
+			Blocked: until != 0, Verdict: limit.Verdict{Allowed: allowed, Used: used, Remaining: 3 - used,
+				RetryAfter: wait}}}
 	}
 	at := func(seq uint64, at limit.Time) Place { return Place{Epoch: 1, Seq: seq, At: at} }
 	cancel := &Settlement{Target: secondHold, Action: Cancel}
@@ -70,7 +71,8 @@ func TestLiesAboutHoldsAreSeen(t *testing.T) {
 		tell func([]Decided)
 		says string
 	}{
-		"expires at another time":   {func(h []Decided) { h[0].Answer.HoldExpires++ }, "the hold expires at 151, must at 150"},
+		"expires at another time": {func(h []Decided) { h[0].Answer.HoldExpires++ },
+			"the hold expires at 151, must at 150"},
 		"holds less":                {func(h []Decided) { h[1].Answer.Limits[0].Held = 0 }, "must be"},
 		"expires too early":         {func(h []Decided) { h[1].Place.At, h[1].Answer.Place.At = 150, 150 }, "must be"},
 		"expires into another end":  {func(h []Decided) { h[2].Answer.Limits[0].Used = 0 }, "must be"},
@@ -81,8 +83,10 @@ func TestLiesAboutHoldsAreSeen(t *testing.T) {
 		"numbers no settlement":     {func(h []Decided) { h[4].Answer.Index = 0 }, "the counted decision 1"},
 		"settles again":             {func(h []Decided) { h[5].Answer.Replayed = false }, "is settled again"},
 		"settles in two ways":       {func(h []Decided) { h[6].Refused = NotRefused }, "refused: no, must be hold ended"},
-		"commits what has expired":  {func(h []Decided) { h[7].Refused = NotRefused }, "refused: no, must be hold ended"},
-		"knows no hold":             {func(h []Decided) { h[4].Refused = HoldEnded }, "refused: hold ended, must be no"},
+		"commits what has expired": {
+			func(h []Decided) { h[7].Refused = NotRefused },
+			"refused: no, must be hold ended"},
+		"knows no hold": {func(h []Decided) { h[4].Refused = HoldEnded }, "refused: hold ended, must be no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			history := honestHolds()

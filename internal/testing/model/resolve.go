@@ -41,7 +41,8 @@ func resolve(p *policy.Policy, tier string, o *policy.Override) []policy.Limit {
 // merged combines the numbers of a tier and an override, which has priority: only the combination tells whether a
 // bucket starts full.
 func merged(t, over policy.TierLimit) policy.TierLimit {
-	return policy.TierLimit{Quota: cmp.Or(over.Quota, t.Quota), Refill: cmp.Or(over.Refill, t.Refill), Rate: cmp.Or(over.Rate, t.Rate)}
+	return policy.TierLimit{Quota: cmp.Or(over.Quota, t.Quota), Refill: cmp.Or(over.Refill, t.Refill),
+		Rate: cmp.Or(over.Rate, t.Rate)}
 }
 
 // knows reports whether an algorithm uses all the given numbers.

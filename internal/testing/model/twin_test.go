@@ -374,8 +374,8 @@ func (w *world) fail(format string, args ...any) {
 }
 
 var zones = func() (all []*limit.Zone) {
-	for _, name := range []string{"UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut", "America/Havana", "Pacific/Apia",
-		"Africa/Casablanca", "Asia/Kathmandu"} {
+	for _, name := range []string{"UTC", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut", "America/Havana",
+		"Pacific/Apia", "Africa/Casablanca", "Asia/Kathmandu"} {
 		z, err := limit.LoadZone(name)
 		if err != nil {
 			panic(err)
@@ -412,7 +412,8 @@ func randomLimit(rng *rand.Rand, a limit.Algorithm) limit.Limit {
 	case 3:
 		l.Quota, l.Period, l.Count = 1+rng.Uint64N(10000), limit.Span(1+rng.Int64N(1<<41)), 1+rng.Uint64N(1<<53)
 	case 4:
-		l.Quota, l.Period, l.Count = 1+rng.Uint64N(1<<53), limit.MaxPeriod-limit.Span(rng.Int64N(1<<40)), 1+rng.Uint64N(1<<53)
+		l.Quota, l.Period, l.Count = 1+rng.Uint64N(1<<53), limit.MaxPeriod-limit.Span(rng.Int64N(1<<40)),
+			1+rng.Uint64N(1<<53)
 	}
 	switch a {
 	case limit.SlidingLog:

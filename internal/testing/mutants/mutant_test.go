@@ -57,7 +57,8 @@ func everyMutant() (all []*mutant, err error) {
 	}
 	for _, m := range all {
 		if m.edit == nil {
-			err = errors.Join(err, fmt.Errorf("the mark of %s, in %s, has no entry in the tables", m.name, m.source.name))
+			err = errors.Join(err, fmt.Errorf("the mark of %s, in %s, has no entry in the tables",
+				m.name, m.source.name))
 		}
 	}
 	slices.SortFunc(all, func(a, b *mutant) int { return strings.Compare(a.name, b.name) })

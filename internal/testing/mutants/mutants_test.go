@@ -13,7 +13,8 @@ import (
 
 // judgeFlag is not for `go test ./...`: each package needs a build of its tests with the mutants in them (make
 // mutants).
-var judgeFlag = flag.String("judge", "", "judge the mutants whose name, or the package that judges them, is of this pattern")
+var judgeFlag = flag.String("judge", "", "judge the mutants whose name, or the package that judges them, "+
+	"is of this pattern")
 
 // mutants are those of the source, read once.
 var mutants = sync.OnceValues(everyMutant)

@@ -28,7 +28,8 @@ var ofOthers = []group{
 	{tests("internal/edge/auth", "TestAnOpenConnectionLosesWhatItsTokenLoses"), edits{
 		"connection-keeps-a-revoked-token": instead("present := c"),
 	}},
-	{tests("cmd/stint", "TestScripts"), edits{"token-makes-a-stronger-one": never, "token-makes-one-without-end": never}},
+	{tests("cmd/stint", "TestScripts"), edits{"token-makes-a-stronger-one": never,
+		"token-makes-one-without-end": never}},
 	{tests("cmd/stint", "TestACertificateForClientsNamesItsHosts"), edits{
 		"server-certificate-gives-a-role": swap("ExtKeyUsageServerAuth",
 			"ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth"),
@@ -66,9 +67,10 @@ var ofOthers = []group{
 		"parent-lost-in-the-hash": swap(":end", ":len(key)"),
 		"tag-lost-in-the-hash":    swap("tagFrom:tagTo", "tagFrom-1:end"),
 	}},
-	{tests("internal/observe/top", "TestRepeatedDenialsAreInTheBracket|TestAKeyThatItsOwnerLeftOutIsInTheBracket"), edits{
-		"unlisted-keys-have-nothing": swap("s.Floor, s.Floor", "0, 0"),
-		"cut-list-has-no-floor":      swap("r.Count", "0*r.Count"),
-		"shared-list-lacks-policies": gone,
-	}},
+	{tests("internal/observe/top", "TestRepeatedDenialsAreInTheBracket|TestAKeyThatItsOwnerLeftOutIsInTheBracket"),
+		edits{
+			"unlisted-keys-have-nothing": swap("s.Floor, s.Floor", "0, 0"),
+			"cut-list-has-no-floor":      swap("r.Count", "0*r.Count"),
+			"shared-list-lacks-policies": gone,
+		}},
 }

@@ -28,7 +28,8 @@ var ofRaftfsm = []group{
 		"members-of-a-cut-log":        gone,
 	}},
 	{tests("raftfsm", "TestADirectoryCarriesItsLevelAndAnOlderBinaryRefusesIt"), edits{"opens-a-newer-level": never}},
-	{tests("raftfsm", "TestADirectoryOfABuildBeforeTheFirstReleaseIsRefused"), edits{"opens-a-directory-of-any-format": never}},
+	{tests("raftfsm", "TestADirectoryOfABuildBeforeTheFirstReleaseIsRefused"),
+		edits{"opens-a-directory-of-any-format": never}},
 	{tests("raftfsm", "TestWhatWasSaidSurvivesAPowerCut"), edits{
 		"votes-not-fsynced":          without("file.Sync(), "),
 		"new-directory-not-fsynced":  instead("return nil"),                         // R16

@@ -21,8 +21,8 @@ const crashAtMinute = "crash at the end of a minute"
 // planCrashAtMinute adds it, at the one end of a minute that comes while there are faults. It draws nothing, so that
 // the other faults of a seed stay what they were.
 func (p *plan) planCrashAtMinute() {
-	f := fault{at: 40 * time.Second, kind: crashAtMinute, whom: int(p.seed / 2 % 8), long: time.Duration(p.seed/2%5) * time.Second,
-		size: float64(p.seed%97) / 97}
+	f := fault{at: 40 * time.Second, kind: crashAtMinute, whom: int(p.seed / 2 % 8),
+		long: time.Duration(p.seed/2%5) * time.Second, size: float64(p.seed%97) / 97}
 	p.insert(f)
 }
 
@@ -155,8 +155,8 @@ func (b *ledger) judge(w *world) {
 	}
 	for _, entry := range errandKeys() {
 		if (entry.Policy == "pair" || entry.Policy == "ruled") && sums[entry.Key] != want[entry.Key] {
-			w.fail(fmt.Errorf("%s is billed for %d, by all answers it must be %d: %+v\n%s", entry.Key, sums[entry.Key], want[entry.Key],
-				periodsOf(all, entry.Key), errandsOf(errands, entry.Key)))
+			w.fail(fmt.Errorf("%s is billed for %d, by all answers it must be %d: %+v\n%s",
+				entry.Key, sums[entry.Key], want[entry.Key], periodsOf(all, entry.Key), errandsOf(errands, entry.Key)))
 		}
 	}
 	for _, key := range []string{"ruled", "turned"} {

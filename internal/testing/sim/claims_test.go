@@ -28,8 +28,8 @@ type settlement struct {
 
 // claim offers what an operation took to all clients for settlement.
 func (w *world) claim(o *op) {
-	if o.decision.Index == 0 || !o.decision.Allowed || o.asCounted() || o.kind != shard.Reserve && o.kind != shard.Check ||
-		o.key.policy != "seats" && o.key.policy != "leases" {
+	if o.decision.Index == 0 || !o.decision.Allowed || o.asCounted() ||
+		o.kind != shard.Reserve && o.kind != shard.Check || o.key.policy != "seats" && o.key.policy != "leases" {
 		return
 	}
 	w.mu.Lock()
@@ -67,8 +67,8 @@ func (o *op) sure() bool { return o.id != "" || o.kind == shard.Settle }
 
 func (o *op) settles() *shard.Settlement {
 	d := &o.of.decision
-	s := &shard.Settlement{Action: o.action, Target: shard.Target{Hold: o.of.kind == shard.Reserve, Position: d.Position,
-		Index: d.Index, DecidedAt: d.DecidedAt}}
+	s := &shard.Settlement{Action: o.action, Target: shard.Target{Hold: o.of.kind == shard.Reserve,
+		Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
 	if o.action == shard.ActionCommit {
 		s.Actual = []uint64{o.spent}
 	}
@@ -86,9 +86,9 @@ func judgeSeats(key named, ops []*op) (errs []error) {
 		all := observed([]*op{o})
 		switch {
 		case o.kind == shard.Settle:
-			all = []model.Observed{{Client: o.client, Called: int64(o.called), Returned: int64(o.returned), Cost: o.spent,
-				Unknown: o.fate == unknown, Allowed: o.fate == answered, Used: o.used(), At: o.decision.DecidedAt,
-				Claim: names[o.of], Settles: true}}
+			all = []model.Observed{{Client: o.client, Called: int64(o.called), Returned: int64(o.returned),
+				Cost: o.spent, Unknown: o.fate == unknown, Allowed: o.fate == answered, Used: o.used(),
+				At: o.decision.DecidedAt, Claim: names[o.of], Settles: true}}
 			if o.fate == refused {
 				all = nil
 			}
@@ -124,12 +124,13 @@ func judgeLeases(key named, ops []*op) (errs []error) {
 		}
 		least, most := leased(all, ops, x)
 		if used := x.used(); used < least || used > min(most+unknownUnits, leasesQuota) {
-			errs = append(errs, fmt.Errorf("%d are leased, must be %d to %d, and %d of which nobody knows: %v", used, least, most,
-				unknownUnits, x))
+			errs = append(errs, fmt.Errorf("%d are leased, must be %d to %d, and %d of which nobody knows: %v",
+				used, least, most, unknownUnits, x))
 		}
 	}
 	if last := len(all) - 1; last >= 0 && all[last].used() != 0 {
-		errs = append(errs, fmt.Errorf("%s: %d are leased long after every lease has expired", key.name, all[last].used()))
+		errs = append(errs, fmt.Errorf("%s: %d are leased long after every lease has expired",
+			key.name, all[last].used()))
 	}
 	return errs
 }

@@ -14,9 +14,9 @@ type named struct{ policy, name string }
 
 // everyKey lists the keys that are counted in a world.
 func everyKey() []named {
-	return []named{{"stock", "stock a"}, {"stock", "stock b"}, {"stock", "stock c"}, {"hits", "hits a"}, {"hits", "hits b"},
-		{"grown", "grown a"}, {"grown", "grown b"}, {"grown", "grown c"}, {"seats", "seats a"}, {"seats", "seats b"},
-		{"leases", "leases a"}}
+	return []named{{"stock", "stock a"}, {"stock", "stock b"}, {"stock", "stock c"}, {"hits", "hits a"},
+		{"hits", "hits b"}, {"grown", "grown a"}, {"grown", "grown b"}, {"grown", "grown c"}, {"seats", "seats a"},
+		{"seats", "seats b"}, {"leases", "leases a"}}
 }
 
 // fate is a client's knowledge of an operation's outcome.
@@ -50,10 +50,11 @@ type op struct {
 func (o *op) String() string {
 	d := &o.decision
 	s := fmt.Sprintf("%9.3f-%9.3f c%d %s %s cost %d id %q asked %d", o.called.Seconds(), o.returned.Seconds(), o.client,
-		map[shard.Op]string{shard.Check: "check", shard.Get: "get", shard.Reserve: "reserve", shard.Settle: "settle"}[o.kind], o.key.name, o.cost, o.id, o.asked)
+		map[shard.Op]string{shard.Check: "check", shard.Get: "get", shard.Reserve: "reserve",
+			shard.Settle: "settle"}[o.kind], o.key.name, o.cost, o.id, o.asked)
 	if o.kind == shard.Settle {
-		s += fmt.Sprintf(" action %d, %d spent, of %v/%d.%d", o.action, o.spent, o.of.decision.Position, o.of.decision.Position.Seq,
-			o.of.decision.Index)
+		s += fmt.Sprintf(" action %d, %d spent, of %v/%d.%d",
+			o.action, o.spent, o.of.decision.Position, o.of.decision.Position.Seq, o.of.decision.Index)
 	}
 	switch o.fate {
 	case ended:
@@ -223,7 +224,8 @@ func (c *client) decide(batch []*op) ([]shard.Result, *life) {
 	began := time.Now()
 	results := l.Decide(ctx, requests)
 	if took := time.Since(began); took > deadline+100*time.Millisecond {
-		c.w.fail(fmt.Errorf("client %d waited %v for %s, its deadline was %v: %v", c.number, took, l.machine.id, deadline, batch[0]))
+		c.w.fail(fmt.Errorf("client %d waited %v for %s, its deadline was %v: %v",
+			c.number, took, l.machine.id, deadline, batch[0]))
 	}
 	return results, l
 }

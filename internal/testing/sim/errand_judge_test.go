@@ -29,7 +29,8 @@ func final(errands []*errand) map[string]int64 {
 				sum[entry.Key] += int64(e.leaves(i))
 			case "kin":
 				sum[entry.Key] += int64(entry.Cost)
-				if slices.ContainsFunc(e.decision.Limits, func(l shard.LimitStatus) bool { return l.Key == kinParent }) {
+				if slices.ContainsFunc(e.decision.Limits,
+					func(l shard.LimitStatus) bool { return l.Key == kinParent }) {
 					sum[kinParent] += int64(entry.Cost)
 				}
 			case "tally":
@@ -80,8 +81,8 @@ func (w *world) awaitFinal() {
 				break
 			}
 			if !ok || used < want[entry.Key] || time.Since(began) > within {
-				w.fail(fmt.Errorf("%s has used %d (read: %v), by all answers it must be %d, %v after the end\n%s", entry.Key, used, ok,
-					want[entry.Key], time.Since(began), errandsOf(all, entry.Key)))
+				w.fail(fmt.Errorf("%s has used %d (read: %v), by all answers it must be %d, %v after the end\n%s",
+					entry.Key, used, ok, want[entry.Key], time.Since(began), errandsOf(all, entry.Key)))
 				break
 			}
 			time.Sleep(500 * time.Millisecond)
@@ -129,9 +130,11 @@ func judgeErrands(all []*errand, rests []rest) (errs []error) {
 		case e.fate == ended:
 			wrong(e, "nobody else has ended it")
 		case e.kind == "rule": // repeated, it answers the same, and may take effect again
-		case e.again != nil && (e.again.Allowed != e.decision.Allowed || e.again.DecidedAt != e.decision.DecidedAt || !e.again.Replayed):
+		case e.again != nil && (e.again.Allowed != e.decision.Allowed || e.again.DecidedAt != e.decision.DecidedAt ||
+			!e.again.Replayed):
 			wrong(e, "an id is answered in another way: %+v", *e.again)
-		case e.kind == "extend" && e.fate == answered && e.decision.HoldExpires != e.decision.DecidedAt+limit.Time(e.request.Settlement.TTL):
+		case e.kind == "extend" && e.fate == answered &&
+			e.decision.HoldExpires != e.decision.DecidedAt+limit.Time(e.request.Settlement.TTL):
 			wrong(e, "the hold ends at %d", e.decision.HoldExpires)
 		case e.kind == "extend" && e.again != nil && e.again.HoldExpires != e.decision.HoldExpires:
 			wrong(e, "an id has extended the hold again: %+v", *e.again)
@@ -140,7 +143,8 @@ func judgeErrands(all []*errand, rests []rest) (errs []error) {
 		case e.kind == "correct" && e.again != nil && !reflect.DeepEqual(e.again.System, e.decision.System):
 			wrong(e, "an id has another bill: %+v", *e.again.System)
 		}
-		if e.kind == "damped" && e.fate == answered && (e.decision.Age > 0 && e.decision.Allowed || e.decision.Age > dampedSpan) {
+		if e.kind == "damped" && e.fate == answered &&
+			(e.decision.Age > 0 && e.decision.Allowed || e.decision.Age > dampedSpan) {
 			wrong(e, "what is repeated is a denial, and no older than %v", dampedAge)
 		}
 	}
@@ -232,7 +236,8 @@ func judgeCapped(all []*errand, rests []rest) (errs []error) {
 			}
 			part := (cappedKeys*now.slots.Owned(uint32(at)) + slot.Count - 1) / slot.Count
 			if len(keys) > part {
-				errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy, and its part is %d: %v", at, len(keys), part, e))
+				errs = append(errs, fmt.Errorf("shard %s counts %d keys of a policy, and its part is %d: %v",
+					at, len(keys), part, e))
 			}
 		}
 	}
@@ -264,8 +269,8 @@ func judgeTurned(all []*errand) (errs []error) {
 	}
 	for quota, e := range told {
 		if acked[quota] > quota || e.decision.Limits[0].Used != acked[quota] {
-			errs = append(errs, fmt.Errorf("the revision with a quota of %d has admitted %d, and tells of %d: %v", quota, acked[quota],
-				e.decision.Limits[0].Used, e))
+			errs = append(errs, fmt.Errorf("the revision with a quota of %d has admitted %d, and tells of %d: %v",
+				quota, acked[quota], e.decision.Limits[0].Used, e))
 		}
 	}
 	return errs

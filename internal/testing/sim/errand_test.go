@@ -55,7 +55,8 @@ func errandPolicies(version int) string {
     limits:
       - {name: total, quota: 1_000_000, lifetime: {}}
     meter: {name: units, calendar: {unit: year}}
-`, pairQuota, simMeter, turnedBase+version, simMeter, ruledQuota, simMeter, dampedAge, dampedQuota, hitsPeriod, cappedKeys)
+`, pairQuota, simMeter, turnedBase+version, simMeter, ruledQuota, simMeter, dampedAge, dampedQuota,
+		hitsPeriod, cappedKeys)
 }
 
 // errand is one operation that has an id, or ends what another has taken: it is retried until its fate is known.
@@ -73,8 +74,9 @@ type errand struct {
 	endedBy          *errand   // no other errand ends it
 	extensions       []*errand // of this hold, in their order
 
-	instead *shard.Settlement // the settlement to turn to: the cancel in place of a rejected commit, or the commit again
-	back    bool              // the cancel found the hold ended, so the commit is asked for again
+	// the settlement to turn to: the cancel in place of a rejected commit, or the commit again
+	instead *shard.Settlement
+	back    bool // the cancel found the hold ended, so the commit is asked for again
 }
 
 func (e *errand) String() string {
@@ -145,7 +147,8 @@ func (r *runner) run(stop chan struct{}) {
 			}
 			r.ask(e)
 		}
-		for again := e; again.kind == "damped" && again.fate == answered && !again.decision.Allowed && r.chance.IntN(4) != 0; {
+		for again := e; again.kind == "damped" && again.fate == answered && !again.decision.Allowed &&
+			r.chance.IntN(4) != 0; {
 			again = &errand{kind: e.kind, request: e.request, called: time.Since(r.w.began)}
 			r.done = append(r.done, again)
 			r.ask(again) // one of the nodes still has the denial
@@ -189,7 +192,8 @@ func (r *runner) next() *errand {
 		}
 		return r.several("check", shard.Check)
 	case n < 15:
-		e := r.new("tally", shard.Tally, shard.Entry{Key: fmt.Sprint("tally ", r.chance.IntN(2)), Cost: 1, Limits: shard.TallyLimits})
+		e := r.new("tally", shard.Tally, shard.Entry{Key: fmt.Sprint("tally ", r.chance.IntN(2)), Cost: 1,
+			Limits: shard.TallyLimits})
 		e.request.Tally = &shard.TallyTerms{Verb: shard.TallyAdd, Amount: int64(1 + r.chance.IntN(5))}
 		return e
 	case n < 16:
@@ -201,19 +205,22 @@ func (r *runner) next() *errand {
 		e.request.Adjustment = &shard.Adjustment{Amount: units, Actor: "simulated"}
 		return e
 	case n < 17:
-		return r.new("turned", shard.Check, shard.Entry{Policy: "turned", Key: "turned", Cost: uint64(1 + r.chance.IntN(3))})
+		return r.new("turned", shard.Check, shard.Entry{Policy: "turned", Key: "turned",
+			Cost: uint64(1 + r.chance.IntN(3))})
 	case n < 18:
 		return r.rule()
 	case n < 20:
 		return r.private()
 	case n < 21:
-		e := r.new("capped", shard.Check, shard.Entry{Policy: "capped", Key: fmt.Sprint("capped ", r.chance.IntN(12)), Cost: 1})
+		e := r.new("capped", shard.Check, shard.Entry{Policy: "capped",
+			Key: fmt.Sprint("capped ", r.chance.IntN(12)), Cost: 1})
 		e.request.ID = "" // a key that is refused may be refused forever
 		return e
 	case n < 22:
 		return r.new("ruled", shard.Check, shard.Entry{Policy: "ruled", Key: "ruled", Cost: 1})
 	case n < 24:
-		return r.new("kin", shard.Check, shard.Entry{Policy: "grown", Key: kinParent + "/child", Cost: uint64(1 + r.chance.IntN(3))})
+		return r.new("kin", shard.Check, shard.Entry{Policy: "grown", Key: kinParent + "/child",
+			Cost: uint64(1 + r.chance.IntN(3))})
 	default:
 		e := r.new("damped", shard.Check, shard.Entry{Policy: "damped", Key: "damped", Cost: 1})
 		e.request.ID = ""
@@ -231,7 +238,8 @@ func (r *runner) new(kind string, op shard.Op, entries ...shard.Entry) *errand {
 func (r *runner) several(kind string, op shard.Op) *errand {
 	var entries []shard.Entry
 	for _, key := range r.chance.Perm(5)[:2+r.chance.IntN(2)] {
-		entries = append(entries, shard.Entry{Policy: "pair", Key: fmt.Sprint("pair ", key), Cost: uint64(1 + r.chance.IntN(3))})
+		entries = append(entries, shard.Entry{Policy: "pair", Key: fmt.Sprint("pair ", key),
+			Cost: uint64(1 + r.chance.IntN(3))})
 	}
 	if op == shard.Check && r.chance.IntN(3) == 0 {
 		entries[r.chance.IntN(len(entries))].Cost = 0 // a look beside the takes
@@ -267,8 +275,8 @@ func (r *runner) open() *errand {
 	for i := len(r.done) - 1; i >= 0; i-- {
 		e := r.done[i]
 		d := &e.decision
-		if (e.kind == "check" || e.kind == "reserve") && e.admitted() && e.endedBy == nil && (d.Index != 0 || d.Operation != nil) &&
-			r.chance.IntN(4) != 0 {
+		if (e.kind == "check" || e.kind == "reserve") && e.admitted() && e.endedBy == nil &&
+			(d.Index != 0 || d.Operation != nil) && r.chance.IntN(4) != 0 {
 			return e
 		}
 	}
@@ -278,12 +286,15 @@ func (r *runner) open() *errand {
 // cancel cancels a hold, or gives a decision back.
 func (r *runner) cancel(of *errand) *errand {
 	d := &of.decision
-	target := shard.Target{Hold: of.request.Op == shard.Reserve, DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}
+	target := shard.Target{Hold: of.request.Op == shard.Reserve, DecidedAt: d.DecidedAt, Position: d.Position,
+		Index: d.Index}
 	if d.Operation != nil {
-		target = shard.Target{Hold: target.Hold, DecidedAt: d.DecidedAt, Operation: d.Operation.ID, Home: d.Operation.Home}
+		target = shard.Target{Hold: target.Hold, DecidedAt: d.DecidedAt, Operation: d.Operation.ID,
+			Home: d.Operation.Home}
 	}
 	e := &errand{kind: "settle", of: of, request: shard.Request{Op: shard.Settle, Namespace: shard.DefaultNamespace,
-		Entries: shard.Taken(&of.request, d), Settlement: &shard.Settlement{Target: target, Action: shard.ActionCancel}}}
+		Entries: shard.Taken(&of.request, d), Settlement: &shard.Settlement{Target: target,
+			Action: shard.ActionCancel}}}
 	for range e.request.Entries {
 		e.spent = append(e.spent, 0)
 	}
@@ -300,7 +311,8 @@ func (r *runner) end(of *errand) *errand {
 	case n > 4 && !parts:
 		r.spendAbove(e)
 	case hold && n < 2:
-		e.kind, e.request.Settlement.Action, e.request.Settlement.TTL = "extend", shard.ActionExtend, of.request.Hold.TTL
+		e.kind, e.request.Settlement.Action, e.request.Settlement.TTL = "extend", shard.ActionExtend,
+			of.request.Hold.TTL
 		if r.chance.IntN(2) == 0 {
 			e.request.Settlement.TTL = longHold
 		}
@@ -342,7 +354,8 @@ func (r *runner) rule() *errand {
 		e.request.Op = shard.DeleteOverride
 		return e
 	}
-	e.request.Adjustment.Override = &policy.Override{Limits: map[string]policy.TierLimit{"total": {Quota: new(uint64(ruledMore))}}}
+	e.request.Adjustment.Override = &policy.Override{
+		Limits: map[string]policy.TierLimit{"total": {Quota: new(uint64(ruledMore))}}}
 	return e
 }
 
@@ -359,7 +372,8 @@ func (r *runner) corrected(entry shard.Entry) (units int64, ok bool) {
 	for range 10 {
 		s, err := r.w.status()
 		id := shard.Of(slotsOf(&s), shard.DefaultNamespace, entry.Key)
-		request := shard.UsageRequest(shard.DefaultNamespace, id, shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
+		request := shard.UsageRequest(shard.DefaultNamespace, id,
+			shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
 		result, l := r.decide(&errand{request: request})
 		slots := result.Decision.Slots()
 		if err != nil || l == nil || result.Err != nil || !slots.Has(slot.Of(shard.DefaultNamespace, entry.Key)) {

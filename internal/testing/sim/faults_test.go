@@ -311,7 +311,9 @@ func (w *world) doRemove(f fault) {
 					return
 				}
 				if n.ID == m.id && n.State == "active" { // the removal did not take effect
-					err := w.admin(func(ctx context.Context, a api.ClusterAdmin) error { return a.RemoveNode(ctx, m.id) })
+					err := w.admin(func(ctx context.Context, a api.ClusterAdmin) error {
+						return a.RemoveNode(ctx, m.id)
+					})
 					w.story.tell(m.id, "is to be removed: %v", err)
 				}
 			}

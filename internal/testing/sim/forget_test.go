@@ -91,8 +91,8 @@ func (w *world) judgeForgotten() {
 				}
 			}
 			if used, ok := r.read(shard.Entry{Policy: "pair", Key: key}); !ok || used > most {
-				w.fail(fmt.Errorf("%s has used %d (read: %v), and since it was forgotten %d were admitted\n%s", key, used, ok, most,
-					errandsOf(r.done, key)))
+				w.fail(fmt.Errorf("%s has used %d (read: %v), and since it was forgotten %d were admitted\n%s",
+					key, used, ok, most, errandsOf(r.done, key)))
 			}
 		}
 	}

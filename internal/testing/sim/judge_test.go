@@ -48,8 +48,8 @@ func (s *sums) see(at node.Standing, who string) error {
 		s.n++
 	}
 	if known.sum != at.Sum {
-		return fmt.Errorf("shard %s has forked: at %d/%d the fingerprint on %s is %016x, on %s %016x", at.Shard, at.Epoch,
-			at.Seq, known.node, known.sum, who, at.Sum)
+		return fmt.Errorf("shard %s has forked: at %d/%d the fingerprint on %s is %016x, on %s %016x",
+			at.Shard, at.Epoch, at.Seq, known.node, known.sum, who, at.Sum)
 	}
 	return nil
 }
@@ -125,7 +125,8 @@ func historyOf(key named, ops []*op) error {
 func byTime(ops []*op) {
 	slices.SortStableFunc(ops, func(a, b *op) int {
 		return cmp.Or(cmp.Compare(a.decision.DecidedAt, b.decision.DecidedAt), cmp.Compare(a.used(), b.used()),
-			cmp.Compare(b.decision.Index, a.decision.Index)) // a denial at a number came after the admission that reached it
+			// a denial at a number came after the admission that reached it
+			cmp.Compare(b.decision.Index, a.decision.Index))
 	})
 }
 
@@ -181,7 +182,8 @@ func judgePlaces(ops []*op) (errs []error) {
 		}
 		effects[at] = o
 		if o.asCounted() {
-			errs = append(errs, fmt.Errorf("a copy is told what is there by now, and not what the first one was: %v", o))
+			errs = append(errs, fmt.Errorf("a copy is told what is there by now, and not what the first one was: %v",
+				o))
 		}
 		if i == 0 || all[i-1].decision.Position.Shard != o.decision.Position.Shard {
 			continue

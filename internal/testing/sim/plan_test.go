@@ -148,7 +148,8 @@ func (p *plan) insert(f fault) {
 // planCalm plans an operator's actions, one after the other. The first one waits until a cluster that one node has
 // founded has spread its shards: while a restart meets the hand-over to that very node, requests wait for an election.
 func (p *plan) planCalm(chance *rand.Rand) {
-	for at := 6 * time.Second; at < troubled-10*time.Second; at += 8*time.Second + time.Duration(chance.IntN(5000))*time.Millisecond {
+	for at := 6 * time.Second; at < troubled-10*time.Second; at += 8*time.Second +
+		time.Duration(chance.IntN(5000))*time.Millisecond {
 		kind := []string{"restart", "restart", "restart", "policies", "drain", "join"}[chance.IntN(6)]
 		p.faults = append(p.faults, fault{at: at, kind: kind, whom: chance.IntN(8), long: 4 * time.Second})
 	}

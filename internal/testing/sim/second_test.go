@@ -27,13 +27,15 @@ func (p *plan) planSecond() {
 	if !p.calm {
 		kind = []string{secondProcess, secondOfAHalt}[p.seed/2%2]
 	}
-	f := fault{at: time.Duration(20+p.seed/4%40) * time.Second, kind: kind, whom: int(p.seed / 4 % 8), long: 12 * time.Second, size: 1}
+	f := fault{at: time.Duration(20+p.seed/4%40) * time.Second, kind: kind, whom: int(p.seed / 4 % 8),
+		long: 12 * time.Second, size: 1}
 	p.insert(f)
 }
 
 // second makes a machine under the id of another one, with a disk or an empty one. It is none of the world's machines.
 func (w *world) second(m *machine, disk *memfs.Disk, dir string) *machine {
-	other := &machine{w: w, id: m.id, addr: m.id + "-second:7401", held: make(chan struct{}, 1), clock: bubble.NewClock(0), disk: disk, dir: dir}
+	other := &machine{w: w, id: m.id, addr: m.id + "-second:7401", held: make(chan struct{}, 1),
+		clock: bubble.NewClock(0), disk: disk, dir: dir}
 	if disk == nil {
 		other.wipe()
 	}
@@ -101,7 +103,8 @@ func (w *world) doSecondOfAHalt(f fault) {
 func (w *world) insteadOfTheFirst(f fault, during func()) {
 	m := w.victim(f.whom)
 	s, err := w.status()
-	if m.gone.Load() || err != nil || w.unsettled(&s) != nil || len(s.Nodes) < 3 || !w.destroying.CompareAndSwap(false, true) {
+	if m.gone.Load() || err != nil || w.unsettled(&s) != nil || len(s.Nodes) < 3 ||
+		!w.destroying.CompareAndSwap(false, true) {
 		return
 	}
 	m.hurt.Store(true)

@@ -40,7 +40,8 @@ func (p *plan) planShards() {
 		} else {
 			now -= by
 		}
-		p.insert(fault{at: time.Duration(at * float64(time.Second)), kind: changeShards, whom: chance.IntN(8), shards: uint32(now)})
+		p.insert(fault{at: time.Duration(at * float64(time.Second)), kind: changeShards, whom: chance.IntN(8),
+			shards: uint32(now)})
 	}
 }
 
@@ -204,7 +205,9 @@ func (w *world) settleSlots() {
 	}
 	const within = 10 * time.Minute
 	ended := time.Now()
-	err := w.awaitStatus(ended.Add(within), func(s *api.ClusterStatus) error { return errors.Join(w.unsettled(s), w.moving(s)) })
+	err := w.awaitStatus(ended.Add(within), func(s *api.ClusterStatus) error {
+		return errors.Join(w.unsettled(s), w.moving(s))
+	})
 	if err != nil {
 		w.fail(fmt.Errorf("%v after the last request the slots are not where they should be: %w", within, err))
 		return

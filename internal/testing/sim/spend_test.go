@@ -67,7 +67,8 @@ func (s *spender) ask(l *life, policy string, cost uint64) *spend {
 		Entries: []shard.Entry{{Policy: policy, Key: "hot", Cost: cost}}}})[0]
 	o.Returned = time.Since(s.w.began)
 	if r.Err == nil && !l.dead.Load() { // a dead process's answer reaches no client
-		o.Decided, o.Allowed, o.Leased, o.At = true, r.Decision.Allowed, r.Decision.Leased(), int64(r.Decision.DecidedAt)
+		o.Decided, o.Allowed, o.Leased, o.At = true, r.Decision.Allowed, r.Decision.Leased(),
+			int64(r.Decision.DecidedAt)
 	}
 	s.all = append(s.all, o)
 	return o

@@ -64,7 +64,8 @@ func (s *story) text() string {
 }
 
 // told are log lines that are counted as events of a world.
-var told = map[string]bool{"raft: Installed remote snapshot": true, "raft: snapshot complete up to": true, slotMoved: true}
+var told = map[string]bool{"raft: Installed remote snapshot": true, "raft: snapshot complete up to": true,
+	slotMoved: true}
 
 // scribe is the slog.Handler of one node.
 type scribe struct {

@@ -100,7 +100,8 @@ func policiesText(version int) []byte {
     lease: {units: 40, for: 2s}
     limits:
       - {name: window, quota: %[7]d, fixed_window: {period: %[8]v}}
-%[9]s`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota, spentQuota, spentPeriod, errandPolicies(version))
+%[9]s`, stockQuota, hitsQuota, hitsPeriod, grownBase+version, seatsQuota, leasesQuota, spentQuota, spentPeriod,
+		errandPolicies(version))
 }
 
 // fail records an error. The world continues.
@@ -192,7 +193,9 @@ func (w *world) mayDestroy(m *machine) bool {
 		for !w.over.Load() {
 			time.Sleep(500 * time.Millisecond)
 			s, err := w.status()
-			replaced := !slices.ContainsFunc(w.numbers(&s, m.id), func(n uint64) bool { return slices.Contains(had, n) })
+			replaced := !slices.ContainsFunc(w.numbers(&s, m.id), func(n uint64) bool {
+				return slices.Contains(had, n)
+			})
 			if err == nil && replaced && w.unsettled(&s) == nil {
 				return
 			}
@@ -230,7 +233,8 @@ func (w *world) unsettled(s *api.ClusterStatus) error {
 		voters := 0
 		for _, r := range one.Replicas {
 			if r.Lost || r.Role != "voter" {
-				return fmt.Errorf("shard %s: the replica %d on %s is a %s, lost: %v", one.ID, r.Number, r.Node, r.Role, r.Lost)
+				return fmt.Errorf("shard %s: the replica %d on %s is a %s, lost: %v",
+					one.ID, r.Number, r.Node, r.Role, r.Lost)
 			}
 			voters++
 		}
@@ -350,7 +354,8 @@ func (w *world) live(healed time.Time) {
 				break
 			}
 			if time.Since(healed) > within {
-				w.fail(fmt.Errorf("%v after everything healed %s does not get an answer: %w", within, l.machine.id, missing))
+				w.fail(fmt.Errorf("%v after everything healed %s does not get an answer: %w",
+					within, l.machine.id, missing))
 				return
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -487,7 +492,8 @@ func (w *world) apart(s *api.ClusterStatus) error {
 			if i == 0 {
 				first = stands
 			} else if stands != first {
-				return fmt.Errorf("shard %s stands at %v on %s and at %v on %s", one.ID, first, one.Replicas[0].Node, stands, r.Node)
+				return fmt.Errorf("shard %s stands at %v on %s and at %v on %s",
+					one.ID, first, one.Replicas[0].Node, stands, r.Node)
 			}
 		}
 	}
@@ -497,8 +503,8 @@ func (w *world) apart(s *api.ClusterStatus) error {
 // newWorld creates a world, inside the bubble.
 func newWorld(p *plan, dir string, tally *tally, level slog.Level) (*world, error) {
 	w := &world{plan: p, dir: dir, policies: filepath.Join(dir, "policies.yaml"), level: level, tally: tally,
-		net: memnet.New(), town: bubble.NewTown(), chance: &chance{r: rand.New(rand.NewPCG(p.seed, 1))}, began: time.Now(),
-		healing: make(chan struct{}), applying: make(chan struct{}, 1), growth: newGrowth(p)}
+		net: memnet.New(), town: bubble.NewTown(), chance: &chance{r: rand.New(rand.NewPCG(p.seed, 1))},
+		began: time.Now(), healing: make(chan struct{}), applying: make(chan struct{}, 1), growth: newGrowth(p)}
 	w.story = &story{began: w.began}
 	return w, os.WriteFile(w.policies, policiesText(0), 0o600)
 }

@@ -31,7 +31,8 @@ func Binary(tags ...string) (path string, err error) {
 		return path, nil
 	}
 	// The tests of other packages wait, instead of linking the same at the same time.
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprint("stint-build-", os.Getuid())), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprint("stint-build-", os.Getuid())),
+		os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", err
 	}

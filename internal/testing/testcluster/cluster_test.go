@@ -94,7 +94,9 @@ func TestACutIsOneWay(t *testing.T) {
 		c.Links().Heal()
 		talk(t, c, network, 0, 1, "echo")
 		if lost := network == "udp"; !lost {
-			await.Until(t, network+": what was held by the cut arrives", func() bool { return heard(t, c, 1) >= atN2+2 })
+			await.Until(t, network+": what was held by the cut arrives", func() bool {
+				return heard(t, c, 1) >= atN2+2
+			})
 		}
 	}
 }
@@ -162,7 +164,8 @@ func TestANodeThatIsNotReadyShowsItsStacks(t *testing.T) {
 	defer lose()
 	dir, failed := t.TempDir(), make(chan error, 1)
 	go func() {
-		_, err := Start(ctx, Options{Binary: os.Args[0], Dir: dir, Nodes: 1, Direct: true, Args: []string{"--never-ready"}})
+		_, err := Start(ctx, Options{Binary: os.Args[0], Dir: dir, Nodes: 1, Direct: true,
+			Args: []string{"--never-ready"}})
 		failed <- err
 	}()
 	await.Until(t, "the node plays", func() bool {
@@ -171,7 +174,8 @@ func TestANodeThatIsNotReadyShowsItsStacks(t *testing.T) {
 	})
 	lose()
 	err := await.Receive(t, "the start fails", failed)
-	if err == nil || !strings.Contains(err.Error(), "the stacks of n1:") || !strings.Contains(err.Error(), "testcluster.playStint") {
+	if err == nil || !strings.Contains(err.Error(), "the stacks of n1:") ||
+		!strings.Contains(err.Error(), "testcluster.playStint") {
 		t.Errorf("it was started with %v", err)
 	}
 }
@@ -246,8 +250,8 @@ func TestAStormEndsInCalm(t *testing.T) {
 	ctx, calm := context.WithCancel(within(t))
 	defer calm()
 	var begun atomic.Int64
-	count, err := c.Storm(ctx, Storm{Faults: []Fault{FaultKill, FaultPause, FaultCut, FaultRestart, FaultClock}, AtOnce: 2,
-		Rest: 50 * time.Millisecond, Longest: 600 * time.Millisecond, Seed: 1, Tell: func(string) {
+	count, err := c.Storm(ctx, Storm{Faults: []Fault{FaultKill, FaultPause, FaultCut, FaultRestart, FaultClock},
+		AtOnce: 2, Rest: 50 * time.Millisecond, Longest: 600 * time.Millisecond, Seed: 1, Tell: func(string) {
 			if begun.Add(1) == 10 {
 				calm()
 			}
@@ -274,7 +278,9 @@ func TestAStormEndsInCalm(t *testing.T) {
 	}
 	ctx, calm = context.WithCancel(within(t))
 	defer calm()
-	_, err = c.Storm(ctx, Storm{Faults: []Fault{FaultClock}, Rest: time.Millisecond, Seed: 2, Tell: func(string) { calm() }})
+	_, err = c.Storm(ctx, Storm{Faults: []Fault{FaultClock}, Rest: time.Millisecond, Seed: 2, Tell: func(string) {
+		calm()
+	}})
 	if err == nil || !strings.Contains(err.Error(), "n2 ended by itself") {
 		t.Errorf("a node ended by itself: %v", err)
 	}

@@ -41,7 +41,8 @@ func (c *Cluster) stacks() string {
 		}
 		if _, stacks, found := strings.Cut(c.Log(i), "SIGQUIT: quit"); found {
 			lines := strings.Split(stacks, "\n")
-			fmt.Fprintf(&all, "the stacks of %s:\n%s\n", c.Name(i), strings.Join(lines[:min(len(lines), stackLines)], "\n"))
+			fmt.Fprintf(&all, "the stacks of %s:\n%s\n", c.Name(i),
+				strings.Join(lines[:min(len(lines), stackLines)], "\n"))
 		}
 	}
 	return all.String()

@@ -131,7 +131,8 @@ func withoutOurs(environment []string) (rest []string) {
 // dir/data, and it listens where no node does: at Beside.
 func Twin(ctx context.Context, c *Cluster, i int, dir string) *exec.Cmd {
 	ip := c.subnet.ip(beside)
-	command := exec.CommandContext(ctx, c.options.Binary, c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
+	command := exec.CommandContext(ctx, c.options.Binary,
+		c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
 	command.Env = withoutOurs(os.Environ())
 	command.SysProcAttr = attributes()
 	return command
@@ -145,7 +146,8 @@ func (c *Cluster) arguments(n *node) []string {
 		args = append(args, "--redis-addr", hostPort(n.ip, redisPort))
 	}
 	if o.Nodes > 1 {
-		args = append(args, "--advertise", n.announced, "--join", c.seeds(), "--bootstrap-expect", strconv.Itoa(o.Nodes))
+		args = append(args, "--advertise", n.announced, "--join", c.seeds(), "--bootstrap-expect",
+			strconv.Itoa(o.Nodes))
 	}
 	if o.Policies != "" {
 		args = append(args, "--policies", o.policies())
@@ -288,7 +290,8 @@ func (c *Cluster) AwaitReady(ctx context.Context, nodes ...int) error {
 const readyEvery = 20 * time.Millisecond
 
 func (n *node) awaitReady(ctx context.Context, secure *tls.Config) error {
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
+	client := &http.Client{Timeout: 5 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
 	scheme := "http://"
 	if secure != nil {
 		scheme = "https://"
