@@ -13,8 +13,9 @@ const (
 	judged = 4
 	// proven is the number of successful waits after which all earlier failures are forgotten.
 	proven = 8
-	// After waits that did not pay, this many batches go without a wait: pauseLeast, then about twice as many each time,
-	// up to pauseMost. All these numbers are odd: when two groups take turns, the next attempt meets the other group.
+	// After waits that did not pay, this many batches go without a wait: pauseLeast, then about twice as many each
+	// time, up to pauseMost. All these numbers are odd: when two groups take turns, the next attempt meets the other
+	// group.
 	pauseLeast, pauseMost = 5, 129
 )
 

@@ -59,7 +59,8 @@ func (w *world) hold() {
 		return
 	}
 	began := w.now
-	for left := w.pace.Left(len(w.queue), time.Time{}, w.now); left > 0; left = w.pace.Left(len(w.queue), time.Time{}, w.now) {
+	for left := w.pace.Left(len(w.queue), time.Time{}, w.now); left > 0; left = w.pace.Left(len(w.queue),
+		time.Time{}, w.now) {
 		end := w.now.Add(left)
 		if len(w.comes) > 0 && w.comes[0].at.Before(end) {
 			end = w.comes[0].at
@@ -273,8 +274,10 @@ func TestAWaitIsBoundedAndNeverForOneAlone(t *testing.T) {
 				now = now.Add(time.Duration(rng.Int64N(int64(time.Millisecond))))
 				queued += rng.IntN(3)
 				left := p.Left(queued, time.Time{}, now)
-				if left > 0 && (!waits || queued >= p.Target() || now.Add(left).After(answered.Add(min(longest, Most)))) {
-					t.Fatalf("%v after the answers, %d queue: %v more; batches take %v at most", now.Sub(answered), queued, left, longest)
+				if left > 0 &&
+					(!waits || queued >= p.Target() || now.Add(left).After(answered.Add(min(longest, Most)))) {
+					t.Fatalf("%v after the answers, %d queue: %v more; batches take %v at most",
+						now.Sub(answered), queued, left, longest)
 				}
 				if left == 0 && queued > 0 {
 					break

@@ -50,11 +50,13 @@ type request struct {
 func (g *Gate) asked(q *Question) (request, error) {
 	//mutant:strangers-question-is-root //mutant:stranger-reports-a-request
 	if (q.Path == "" || q.Reported) && g.Ignores(q) { // taken for "/", it could pass without a route
-		return request{}, &Refusal{http.StatusBadRequest, "the address that says which request this is about is not in the gate's " +
-			"trusted_proxies: only those are believed"}
+		return request{}, &Refusal{http.StatusBadRequest,
+			"the address that says which request this is about is not in the gate's trusted_proxies: " +
+				"only those are believed"}
 	}
 	if q.Reported && (q.Method == "" || q.Path == "") { //mutant:report-without-a-path-is-root
-		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: a method and a path"}
+		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: " +
+			"a method and a path"}
 	}
 	if q.Reported || !g.proxies.Trust(q.Peer) || g.rules.Proxy == policy.ProxyPath { //mutant:strangers-headers-believed
 		return spelled(q.Method, q.Host, q.Path)
@@ -72,15 +74,16 @@ func (g *Gate) asked(q *Question) (request, error) {
 		case err != nil:
 			return request{}, err
 		case said && found != nil && *found != r: //mutant:either-proxy-believed
-			return request{}, &Refusal{http.StatusBadRequest, "the headers name two different requests, and one of them may be the client's: " +
-				"the gate's field proxy says which ones count"}
+			return request{}, &Refusal{http.StatusBadRequest,
+				"the headers name two different requests, and one of them may be the client's: " +
+					"the gate's field proxy says which ones count"}
 		case said:
 			found = &r
 		}
 	}
 	if found == nil {
-		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: it sends X-Original-URI, " +
-			"X-Original-URL or X-Forwarded-Uri, or puts the path behind that of the gate"}
+		return request{}, &Refusal{http.StatusBadRequest, "the proxy does not say which request it asks about: " +
+			"it sends X-Original-URI, X-Original-URL or X-Forwarded-Uri, or puts the path behind that of the gate"}
 	}
 	return *found, nil
 }
@@ -123,7 +126,8 @@ func (f *forward) read(q *Question) (r request, said bool, err error) {
 		host = given
 	}
 	if manyURIs || manyMethods || manyHosts || method == "" || strings.Contains(host, ",") { //mutant:no-method-is-get
-		return r, false, &Refusal{http.StatusBadRequest, "the proxy sends " + f.uri + " without one " + f.method + ", or a header twice"}
+		return r, false, &Refusal{http.StatusBadRequest,
+			"the proxy sends " + f.uri + " without one " + f.method + ", or a header twice"}
 	}
 	r, err = spelled(method, host, uri)
 	return r, err == nil, err

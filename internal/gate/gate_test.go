@@ -123,7 +123,8 @@ func TestTheFirstRouteThatMatchesIsTheOnlyOne(t *testing.T) {
 func TestHeadersCountOnlyFromATrustedProxy(t *testing.T) {
 	g := func(proxy string) *Gate {
 		return made(t, "    trusted_proxies: [10.0.0.0/8]\n"+proxy+"    no_match: allow\n    routes:\n"+
-			`      - {match: {method: POST, host: shop.example, path: /login}, entries: [{policy: login, key: "{ip}"}]}`+"\n")
+			`      - {match: {method: POST, host: shop.example, path: /login}, entries: [{policy: login,`+
+			` key: "{ip}"}]}`+"\n")
 	}
 	nginx := []string{"X-Original-Method: POST", "X-Original-Uri: /login"}
 	traefik := []string{"X-Forwarded-Method: POST", "X-Forwarded-Uri: /login", "X-Forwarded-Host: shop.example"}
@@ -133,25 +134,32 @@ func TestHeadersCountOnlyFromATrustedProxy(t *testing.T) {
 		headers                         []string
 		want                            int // -2: refused
 	}{
-		"nginx":                               {"", "10.1.1.1:5", "GET", "shop.example", "", nginx, 0},
-		"Traefik":                             {"", "10.1.1.1:5", "GET", "gate", "", traefik, 0},
-		"ingress-nginx":                       {"", "10.1.1.1:5", "GET", "gate", "", []string{"X-Original-Method: POST", "X-Original-Url: https://shop.example:443/login"}, 0},
-		"Envoy":                               {"", "10.1.1.1:5", "POST", "shop.example", "/login", nil, 0},
-		"Envoy, and a forged header":          {"", "10.1.1.1:5", "POST", "shop.example", "/login", free, 0},
-		"a stranger":                          {"", "192.0.2.1:5", "GET", "gate", "", traefik, -2},
-		"a stranger, and no path":             {"", "192.0.2.1:5", "GET", "gate", "", nil, -1},
-		"a stranger, who says what is true":   {"", "192.0.2.1:5", "POST", "shop.example", "/login", free, 0},
-		"forged beside Traefik's":             {"", "10.1.1.1:5", "GET", "gate", "", append(free, traefik...), -2},
-		"forged beside nginx'":                {"", "10.1.1.1:5", "GET", "shop.example", "", append([]string{"X-Forwarded-Method: GET", "X-Forwarded-Uri: /free"}, nginx...), -2},
-		"the same, with another host":         {"", "10.1.1.1:5", "GET", "gate", "", append(append([]string{}, nginx...), traefik...), -2},
-		"forged beside the one that counts":   {"    proxy: x-forwarded\n", "10.1.1.1:5", "GET", "gate", "", append(free, traefik...), 0},
-		"forged beside the nginx that counts": {"    proxy: nginx\n", "10.1.1.1:5", "GET", "shop.example", "", append(traefik[:2:2], nginx...), 0},
-		"only forged":                         {"    proxy: nginx\n", "10.1.1.1:5", "GET", "shop.example", "", traefik, -2},
-		"only forged, beside the path":        {"    proxy: path\n", "10.1.1.1:5", "POST", "shop.example", "/login", append(free, traefik...), 0},
-		"two URIs":                            {"", "10.1.1.1:5", "GET", "shop.example", "", append([]string{"X-Original-Uri: /free"}, nginx...), -2},
-		"two hosts":                           {"", "10.1.1.1:5", "GET", "gate", "", append([]string{"X-Forwarded-Host: other"}, traefik...), -2},
-		"no method":                           {"", "10.1.1.1:5", "GET", "gate", "", traefik[1:], -2},
-		"nothing":                             {"", "10.1.1.1:5", "GET", "gate", "", nil, -2},
+		"nginx":   {"", "10.1.1.1:5", "GET", "shop.example", "", nginx, 0},
+		"Traefik": {"", "10.1.1.1:5", "GET", "gate", "", traefik, 0},
+		"ingress-nginx": {"", "10.1.1.1:5", "GET", "gate", "",
+			[]string{"X-Original-Method: POST", "X-Original-Url: https://shop.example:443/login"}, 0},
+		"Envoy":                             {"", "10.1.1.1:5", "POST", "shop.example", "/login", nil, 0},
+		"Envoy, and a forged header":        {"", "10.1.1.1:5", "POST", "shop.example", "/login", free, 0},
+		"a stranger":                        {"", "192.0.2.1:5", "GET", "gate", "", traefik, -2},
+		"a stranger, and no path":           {"", "192.0.2.1:5", "GET", "gate", "", nil, -1},
+		"a stranger, who says what is true": {"", "192.0.2.1:5", "POST", "shop.example", "/login", free, 0},
+		"forged beside Traefik's":           {"", "10.1.1.1:5", "GET", "gate", "", append(free, traefik...), -2},
+		"forged beside nginx'": {"", "10.1.1.1:5", "GET", "shop.example", "",
+			append([]string{"X-Forwarded-Method: GET", "X-Forwarded-Uri: /free"}, nginx...), -2},
+		"the same, with another host": {"", "10.1.1.1:5", "GET", "gate", "",
+			append(append([]string{}, nginx...), traefik...), -2},
+		"forged beside the one that counts": {"    proxy: x-forwarded\n", "10.1.1.1:5", "GET", "gate", "",
+			append(free, traefik...), 0},
+		"forged beside the nginx that counts": {"    proxy: nginx\n", "10.1.1.1:5", "GET", "shop.example", "",
+			append(traefik[:2:2], nginx...), 0},
+		"only forged": {"    proxy: nginx\n", "10.1.1.1:5", "GET", "shop.example", "", traefik, -2},
+		"only forged, beside the path": {"    proxy: path\n", "10.1.1.1:5", "POST", "shop.example", "/login",
+			append(free, traefik...), 0},
+		"two URIs": {"", "10.1.1.1:5", "GET", "shop.example", "",
+			append([]string{"X-Original-Uri: /free"}, nginx...), -2},
+		"two hosts": {"", "10.1.1.1:5", "GET", "gate", "", append([]string{"X-Forwarded-Host: other"}, traefik...), -2},
+		"no method": {"", "10.1.1.1:5", "GET", "gate", "", traefik[1:], -2},
+		"nothing":   {"", "10.1.1.1:5", "GET", "gate", "", nil, -2},
 	} {
 		q := question(c.method, c.host, c.path, c.headers...)
 		q.Peer = c.peer
@@ -177,10 +185,12 @@ func TestHeadersCountOnlyFromATrustedProxy(t *testing.T) {
 // A report says what was asked, whatever the headers say; a stranger's report is refused, and so is one without a
 // method or a path, which could pass for "/".
 func TestAReportCountsOnlyFromATrustedProxy(t *testing.T) {
-	forged := []string{"X-Original-Method: GET", "X-Original-Uri: /free", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free"}
+	forged := []string{"X-Original-Method: GET", "X-Original-Uri: /free", "X-Forwarded-Method: GET",
+		"X-Forwarded-Uri: /free"}
 	for _, proxy := range []string{"", "    proxy: nginx\n", "    proxy: x-forwarded\n", "    proxy: path\n"} {
 		g := made(t, "    trusted_proxies: [10.0.0.0/8]\n"+proxy+"    no_match: allow\n    routes:\n"+
-			`      - {match: {method: POST, host: shop.example, path: /login}, entries: [{policy: login, key: "{ip}"}]}`+"\n")
+			`      - {match: {method: POST, host: shop.example, path: /login}, entries: [{policy: login,`+
+			` key: "{ip}"}]}`+"\n")
 		for name, c := range map[string]struct {
 			peer, method, path string
 			route, refused     bool
@@ -199,7 +209,8 @@ func TestAReportCountsOnlyFromATrustedProxy(t *testing.T) {
 			q.Peer, q.Reported = c.peer, true
 			r, err := g.Match(q)
 			var refusal *Refusal
-			if refused := errors.As(err, &refusal) && refusal.Status == http.StatusBadRequest; refused != c.refused || (r != nil) != c.route {
+			if refused := errors.As(err, &refusal) && refusal.Status == http.StatusBadRequest; refused != c.refused ||
+				(r != nil) != c.route {
 				t.Errorf("%q, %s: route %v, %v", proxy, name, r, err)
 			}
 			if stranger := !strings.HasPrefix(c.peer, "10."); g.Ignores(q) != stranger {
@@ -259,23 +270,27 @@ func TestTheFirstIdentityCountsAndABadOneIsRefused(t *testing.T) {
 		path, want string
 		headers    []string
 	}{
-		"a token":                          {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: Bearer good", "X-Api-Key: secret"}},
-		"in lower case":                    {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: bearer good"}},
-		"a bad token":                      {"/login", "401", []string{"Authorization: Bearer bad", "X-Api-Key: secret"}},
-		"an empty token":                   {"/login", "401", []string{"Authorization: Bearer"}},
-		"a token behind a tab":             {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: Bearer\tgood"}},
-		"behind something else":            {"/login", "401", []string{"Authorization: Bearer\xa0good"}},
-		"two tokens":                       {"/login", "401", []string{"Authorization: Bearer good", "Authorization: Bearer good"}},
-		"two, joined":                      {"/login", "401", []string{"Authorization: Basic eDp5,bearer good"}},
-		"a list that is no token":          {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Digest username=x, realm=y"}},
-		"a token that nobody can look at":  {"/login", "no keys yet", []string{"Authorization: Bearer later"}},
-		"a token where only the ip counts": {"/ip", "login ip:203.0.113.7 1", []string{"Authorization: Bearer bad"}},
-		"a password":                       {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Basic eDp5"}},
-		"a key":                            {"/plan", "plan " + apiKey + "/product:web 1", []string{"X-Api-Key: secret"}},
-		"two keys":                         {"/plan", "401", []string{"X-Api-Key: secret", "X-Api-Key: other"}},
-		"a key where none is known":        {"/login", "login ip:203.0.113.7 1", []string{"X-Api-Key: invented"}},
-		"an empty key":                     {"/plan", "plan ip:203.0.113.7/product:web 1", []string{"X-Api-Key: "}},
-		"nothing":                          {"/login", "login ip:203.0.113.7 1", nil},
+		"a token": {"/login", "login user:a%7Cb%3D%7Bc%7D 1",
+			[]string{"Authorization: Bearer good", "X-Api-Key: secret"}},
+		"in lower case":         {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: bearer good"}},
+		"a bad token":           {"/login", "401", []string{"Authorization: Bearer bad", "X-Api-Key: secret"}},
+		"an empty token":        {"/login", "401", []string{"Authorization: Bearer"}},
+		"a token behind a tab":  {"/login", "login user:a%7Cb%3D%7Bc%7D 1", []string{"Authorization: Bearer\tgood"}},
+		"behind something else": {"/login", "401", []string{"Authorization: Bearer\xa0good"}},
+		"two tokens":            {"/login", "401", []string{"Authorization: Bearer good", "Authorization: Bearer good"}},
+		"two, joined":           {"/login", "401", []string{"Authorization: Basic eDp5,bearer good"}},
+		"a list that is no token": {
+			"/login",
+			"login ip:203.0.113.7 1", []string{"Authorization: Digest username=x, realm=y"}},
+		"a token that nobody can look at": {"/login", "no keys yet", []string{"Authorization: Bearer later"}},
+		"a token where only the ip counts": {"/ip", "login ip:203.0.113.7 1",
+			[]string{"Authorization: Bearer bad"}},
+		"a password":                {"/login", "login ip:203.0.113.7 1", []string{"Authorization: Basic eDp5"}},
+		"a key":                     {"/plan", "plan " + apiKey + "/product:web 1", []string{"X-Api-Key: secret"}},
+		"two keys":                  {"/plan", "401", []string{"X-Api-Key: secret", "X-Api-Key: other"}},
+		"a key where none is known": {"/login", "login ip:203.0.113.7 1", []string{"X-Api-Key: invented"}},
+		"an empty key":              {"/plan", "plan ip:203.0.113.7/product:web 1", []string{"X-Api-Key: "}},
+		"nothing":                   {"/login", "login ip:203.0.113.7 1", nil},
 	} {
 		if got := made(t, gate).counted(t, question("GET", "a", c.path, c.headers...), subject); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -309,13 +324,15 @@ func TestWithoutAnIdentityTheGateSaysWhatCounts(t *testing.T) {
 `
 	forged := func(string) (string, error) { return "", ErrToken }
 	for _, key := range []string{"{identity}{ip}", "{ip}{identity}"} {
-		g := made(t, both+rest[:strings.Index(rest, "      - ")]+`      - {match: {}, entries: [{policy: login, key: "`+key+`"}]}`+"\n")
+		g := made(t, both+rest[:strings.Index(rest, "      - ")]+`      - {match: {},`+
+			` entries: [{policy: login, key: "`+key+`"}]}`+"\n")
 		if got := g.counted(t, question("GET", "a", "/x", "Authorization: Bearer x"), forged); got != "401" {
 			t.Errorf("a bad token and no address, %s: %s", key, got)
 		}
 	}
 	token := "    identity: [jwt]\n    jwt: {jwks: https://a.b/k, issuer: i, audience: a}\n"
-	if got := made(t, token+rest).counted(t, question("GET", "a", "/x", "X-Forwarded-For: 192.0.2.1"), nobody); got != "401" {
+	if got := made(t, token+rest).counted(t, question("GET", "a", "/x", "X-Forwarded-For: 192.0.2.1"),
+		nobody); got != "401" {
 		t.Errorf("without a token: %s", got)
 	}
 }
@@ -327,8 +344,9 @@ func TestTheCostIsAtMostWhatTheGateSays(t *testing.T) {
     routes:
       - {match: {}, entries: [{policy: per-ip, key: k, cost: {header: X-Cost, max: 50}}]}
 `)
-	for header, want := range map[string]string{"X-Cost: 7": "7", "X-Cost: 50": "50", "X-Cost: 51": "50", "X-Cost: 0": "50", "X-Cost: -1": "50",
-		"X-Cost: 1.5": "50", "X-Cost: ": "50", "Other: 1": "50", "X-Cost: 99999999999999999999": "50"} {
+	for header, want := range map[string]string{"X-Cost: 7": "7", "X-Cost: 50": "50", "X-Cost: 51": "50",
+		"X-Cost: 0": "50", "X-Cost: -1": "50", "X-Cost: 1.5": "50", "X-Cost: ": "50", "Other: 1": "50",
+		"X-Cost: 99999999999999999999": "50"} {
 		if got := g.counted(t, question("GET", "a", "/", header), nobody); got != "per-ip k "+want {
 			t.Errorf("%s: %s, want %s", header, got, want)
 		}
@@ -384,13 +402,15 @@ func TestOnlyATrustedProxyNamesTheID(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := made(t, strings.Replace(fields, "    request_id: X-Request-Id\n", "", 1)).ID(question("GET", "a", "/", "X-Request-Id: 1"), one); got != "" {
+	if got := made(t, strings.Replace(fields, "    request_id: X-Request-Id\n", "", 1)).
+		ID(question("GET", "a", "/", "X-Request-Id: 1"), one); got != "" {
 		t.Errorf("no header was named, and the id is %q", got)
 	}
 }
 
 func TestARouteOpensOnlyWithoutSecurity(t *testing.T) {
-	for fail, want := range map[string]string{"": "false true false true", "    fail: open\n": "false true false true", "    fail: closed\n": "false false false true"} {
+	for fail, want := range map[string]string{"": "false true false true", "    fail: open\n": "false true false true",
+		"    fail: closed\n": "false false false true"} {
 		g := made(t, fail+`    no_match: allow
     routes:
       - {match: {}, entries: [{policy: login, key: k}, {policy: per-ip, key: k}]}
@@ -398,7 +418,8 @@ func TestARouteOpensOnlyWithoutSecurity(t *testing.T) {
       - {match: {}, fail: closed, entries: [{policy: per-ip, key: k}]}
       - {match: {}, fail: open, entries: [{policy: per-ip, key: k}]}
 `)
-		if got := fmt.Sprint(g.routes[0].Open(), g.routes[1].Open(), g.routes[2].Open(), g.routes[3].Open()); got != want {
+		if got := fmt.Sprint(g.routes[0].Open(), g.routes[1].Open(), g.routes[2].Open(),
+			g.routes[3].Open()); got != want {
 			t.Errorf("%q: %s, want %s", fail, got, want)
 		}
 	}

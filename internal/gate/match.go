@@ -89,7 +89,8 @@ func (m *matcher) matches(r *request, path string, header http.Header) bool {
 	if m.method != "" && m.method != r.method {
 		return false
 	}
-	if below, wild := strings.CutPrefix(m.host, "*"); m.host != "" && m.host != r.host && !(wild && strings.HasSuffix(r.host, below)) {
+	if below, wild := strings.CutPrefix(m.host, "*"); m.host != "" && m.host != r.host &&
+		!(wild && strings.HasSuffix(r.host, below)) {
 		return false
 	}
 	if m.path != nil && !m.path(path) {

@@ -39,7 +39,8 @@ func readings(target string) (paths, error) {
 		return paths{}, err
 	}
 	if len(path) > pathBytesMax { //mutant:path-of-any-length
-		return paths{}, &Refusal{http.StatusBadRequest, fmt.Sprintf("the path has %d bytes: at most %d are allowed", len(path), pathBytesMax)}
+		return paths{}, &Refusal{http.StatusBadRequest, fmt.Sprintf("the path has %d bytes: at most %d are allowed",
+			len(path), pathBytesMax)}
 	}
 	if err := printable(path); err != nil {
 		return paths{}, err
@@ -112,7 +113,8 @@ func unambiguous(segment string, last bool) error {
 }
 
 func ambiguous(what string) error {
-	return &Refusal{http.StatusBadRequest, "the path has " + what + ", which servers read in different ways: send the path without it"}
+	return &Refusal{http.StatusBadRequest, "the path has " + what + ", which servers read in different ways: " +
+		"send the path without it"}
 }
 
 // reading is a way to read a path.
@@ -172,14 +174,16 @@ var encodedSlashes = strings.NewReplacer("/", "%2f", `\`, "%5c")
 // Neither is decoded.
 func splitTarget(target string) (host, path string, err error) {
 	path = target
-	if scheme, rest, found := strings.Cut(target, "://"); found && scheme != "" && !strings.ContainsAny(scheme, `/\%;?#`) {
+	if scheme, rest, found := strings.Cut(target, "://"); found && scheme != "" &&
+		!strings.ContainsAny(scheme, `/\%;?#`) {
 		host, path = rest, ""
 		if i := strings.IndexAny(rest, `/\?#`); i >= 0 {
 			host, path = rest[:i], rest[i:]
 		}
 		//mutant:host-ends-the-path
 		if path != "" && path[0] != '/' { // a proxy that writes it has taken it from a client
-			return "", "", &Refusal{http.StatusBadRequest, "the host of the address has a character that no name of a host has"}
+			return "", "", &Refusal{http.StatusBadRequest,
+				"the host of the address has a character that no name of a host has"}
 		}
 	}
 	path, _, _ = strings.Cut(path, "?")

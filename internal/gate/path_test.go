@@ -141,7 +141,8 @@ func TestAPathOfSeveralReadingsCountsAsAll(t *testing.T) {
 		}
 	}
 	// Where no route denies, each reading wants one.
-	strict := made(t, "    no_match: deny\n    routes:\n"+`      - {match: {path: /ping}, entries: [{policy: per-ip, key: "{ip}"}]}`+"\n")
+	strict := made(t, "    no_match: deny\n    routes:\n"+`      - {match: {path: /ping}, entries: [{policy: per-ip,`+
+		` key: "{ip}"}]}`+"\n")
 	for path, want := range map[string]int{"/ping": 0, "/ping;x": -1, "/ping%2F": -1} {
 		if got := strict.index(t, question("GET", "a", path)); got != want {
 			t.Errorf("%s: route %d, want %d", path, got, want)
@@ -201,7 +202,8 @@ func TestASecondSpellingIsNotFree(t *testing.T) {
 func TestALetterInAnotherCaseIsNotFree(t *testing.T) {
 	g := routed(t, "{path: /api/task-list}")
 	page := regexp.MustCompile("(?i)^/api/task-list$")
-	for _, spelling := range []string{"/api/ta%C5%BFk-list", "/api/tas%E2%84%AA-list", "/API/TA%C5%BF%e2%84%aa-LI%c5%bfT"} {
+	for _, spelling := range []string{"/api/ta%C5%BFk-list", "/api/tas%E2%84%AA-list",
+		"/API/TA%C5%BF%e2%84%aa-LI%c5%bfT"} {
 		if path, err := url.PathUnescape(spelling); err != nil || !page.MatchString(path) {
 			t.Errorf("%q is another page: %v", spelling, err)
 		}
@@ -271,8 +273,9 @@ func FuzzQuestion(f *testing.F) {
 			}
 		}
 		for _, peer := range []string{"10.0.0.1:1", "192.0.2.1:1", "@"} {
-			q := &Question{Peer: peer, Method: "GET", Header: http.Header{"X-Original-Uri": {uri}, "X-Original-Method": {method},
-				"X-Forwarded-For": {from}, "X-Api-Key": {key}, "X-Cost": {key}, "X-Request-Id": {key}}, Host: host}
+			q := &Question{Peer: peer, Method: "GET",
+				Header: http.Header{"X-Original-Uri": {uri}, "X-Original-Method": {method},
+					"X-Forwarded-For": {from}, "X-Api-Key": {key}, "X-Cost": {key}, "X-Request-Id": {key}}, Host: host}
 			r, err := g.Match(q)
 			if err != nil || r == nil {
 				continue

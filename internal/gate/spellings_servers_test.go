@@ -68,7 +68,8 @@ func TestTheSpellingsThatServersTake(t *testing.T) {
 		}
 	}
 	if before, err := os.ReadFile(takenFile); err != nil || !bytes.Equal(before, record.Bytes()) {
-		t.Errorf("the servers take other spellings than %s says, which is now written: look at it and commit it", takenFile)
+		t.Errorf("the servers take other spellings than %s says, which is now written: look at it and commit it",
+			takenFile)
 		if err := os.WriteFile(takenFile, record.Bytes(), 0o600); err != nil {
 			t.Error(err)
 		}
@@ -148,5 +149,6 @@ func serves(t *testing.T, address, host, spelling string) bool {
 	}
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", spelling, host)
 	answer, _ := io.ReadAll(conn) // the server may end a connection in any way
-	return bytes.HasSuffix(bytes.TrimRight(answer, "\r\n"), []byte("the page")) || slices.Contains(strings.Split(string(answer), "\r\n"), "the page")
+	return bytes.HasSuffix(bytes.TrimRight(answer, "\r\n"), []byte("the page")) ||
+		slices.Contains(strings.Split(string(answer), "\r\n"), "the page")
 }

@@ -57,7 +57,8 @@ func filled(patterns []string, name string, texts []string) (all []string) {
 			for i := range len(text) {
 				fmt.Fprintf(&encoded, "%%%02x", text[i])
 			}
-			all = append(all, strings.ReplaceAll(pattern, name, text), strings.ReplaceAll(pattern, name, encoded.String()))
+			all = append(all, strings.ReplaceAll(pattern, name, text),
+				strings.ReplaceAll(pattern, name, encoded.String()))
 		}
 	}
 	return all
@@ -90,7 +91,8 @@ func taken(t *testing.T) map[string]string {
 func ways(t *testing.T) map[string]*Gate {
 	t.Helper()
 	gates := map[string]*Gate{}
-	for _, match := range []string{"{path: /login}", "{prefix: /login}", "{glob: /login}", "{glob: '/log*'}", "{regexp: '/login/?'}"} {
+	for _, match := range []string{"{path: /login}", "{prefix: /login}", "{glob: /login}", "{glob: '/log*'}",
+		"{regexp: '/login/?'}"} {
 		gates[match] = made(t, "    no_match: allow\n    trusted_proxies: [10.0.0.0/8]\n    routes: [{match: "+match+
 			`, entries: [{policy: login, key: "{ip}"}]}]`+"\n")
 	}
@@ -102,8 +104,9 @@ func free(gates map[string]*Gate, spelling string) (found []string) {
 	for match, g := range gates {
 		for place, q := range map[string]*Question{
 			"behind the gate": {Peer: "10.0.0.1:1", Method: http.MethodGet, Path: spelling},
-			"in a header": {Peer: "10.0.0.1:1", Method: http.MethodGet, Header: http.Header{"X-Original-Method": {http.MethodGet},
-				"X-Original-Uri": {strings.Trim(spelling, " \t")}}}, // as net/http reads headers
+			"in a header": {Peer: "10.0.0.1:1", Method: http.MethodGet,
+				Header: http.Header{"X-Original-Method": {http.MethodGet},
+					"X-Original-Uri": {strings.Trim(spelling, " \t")}}}, // as net/http reads headers
 		} {
 			var refusal *Refusal
 			if route, err := g.Match(q); route == nil && !errors.As(err, &refusal) {
@@ -120,7 +123,8 @@ func TestNoSpellingOfAPageIsFree(t *testing.T) {
 	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	servers, gates, asked := taken(t), ways(t), 0
 	for _, spelling := range spellings(t) {
-		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + spelling + " HTTP/1.1\r\nHost: a\r\n\r\n")))
+		r, err := http.ReadRequest(
+			bufio.NewReader(strings.NewReader("GET " + spelling + " HTTP/1.1\r\nHost: a\r\n\r\n")))
 		if answer := httptest.NewRecorder(); err == nil {
 			if mux.ServeHTTP(answer, r); answer.Code == http.StatusTeapot {
 				servers[spelling] += " net/http"

@@ -37,7 +37,8 @@ func TestASleepIsSeenAtOnce(t *testing.T) {
 			awake += 100 * time.Microsecond
 		}
 		if at := c.read(); at.Boot != awake+slept || at.Wall != awake+off || reads != 2 {
-			t.Errorf("after an hour of sleep, and the wall clock set back by %v: %v, by %d readings", setBack, at, reads)
+			t.Errorf("after an hour of sleep, and the wall clock set back by %v: %v, by %d readings",
+				setBack, at, reads)
 		}
 	}
 }

@@ -77,7 +77,8 @@ func (h *Holder[A]) stripe(key string) *stripe[A] {
 // Spend spends units of a lease, if there is one with so many, and returns its answer and how old that is, at least a
 // nanosecond. If counts is set, a check that no lease answers counts as one more that a lease might have answered.
 func (h *Holder[A]) Spend(name Name, cost uint64, terms Terms, counts bool) (answer A, age time.Duration, spent bool) {
-	s, at := h.stripe(name.Key), h.config.Clock() // a paused process stands still at its clock, and must hold no lock then
+	// a paused process stands still at its clock, and must hold no lock then
+	s, at := h.stripe(name.Key), h.config.Clock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.keys[name]

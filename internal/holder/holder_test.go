@@ -21,7 +21,8 @@ func (o *owner) grant(_ context.Context, asks []Ask) []Grant[string] {
 	o.asks = append(o.asks, asks...)
 	grants := make([]Grant[string], len(asks))
 	for i, a := range asks {
-		grants[i] = Grant[string]{Units: a.Units, Within: 1500 * time.Millisecond, Answer: fmt.Sprint("as of ", a.Number)}
+		grants[i] = Grant[string]{Units: a.Units, Within: 1500 * time.Millisecond,
+			Answer: fmt.Sprint("as of ", a.Number)}
 	}
 	return grants
 }
@@ -162,7 +163,9 @@ func BenchmarkOneHotKey(b *testing.B) {
 		Owner: func(_ context.Context, asks []Ask) []Grant[*int] {
 			return []Grant[*int]{{Units: 1 << 40, Within: time.Second, Answer: new(int)}}
 		},
-		Terms: func(string) (Terms, bool) { return Terms{Units: 1 << 40, For: 2 * time.Second}, true }, Clock: MachineClock()})
+		Terms: func(string) (Terms, bool) {
+			return Terms{Units: 1 << 40, For: 2 * time.Second}, true
+		}, Clock: MachineClock()})
 	defer h.Close()
 	name := named("k")
 	b.RunParallel(func(pb *testing.PB) {

@@ -16,7 +16,8 @@ func TestReceiversOfTheManualVerify(t *testing.T) {
 	}
 	const body = `{"type":"threshold.reached","data":{"key":"caf\u00e9"}}`
 	secret := Secret{Key: []byte("0123456789abcdef0123456789abcdef")}
-	signature := Signature([]Secret{{Key: []byte("the next secret, of 24 bytes")}, secret}, "evt_1", noon.Unix(), []byte(body))
+	signature := Signature([]Secret{{Key: []byte("the next secret, of 24 bytes")}, secret}, "evt_1", noon.Unix(),
+		[]byte(body))
 	for _, language := range []struct{ name, command, flag, program string }{
 		{"python", "python3", "-c", `
 def ask(secret, body, now, signature):
@@ -38,9 +39,11 @@ console.log(ask('%[2]s', '%[3]s', %[1]d, '%[4]s'), ask('%[2]s', '%[3]s ', %[1]d,
 			if !found || !ended {
 				t.Fatal("docs/billing.md has no program")
 			}
-			program += fmt.Sprintf(language.program, noon.Unix(), secret.Text(), strings.ReplaceAll(body, `\`, `\\`), signature, Secret{Key: []byte("another")}.Text())
+			program += fmt.Sprintf(language.program, noon.Unix(), secret.Text(), strings.ReplaceAll(body, `\`, `\\`),
+				signature, Secret{Key: []byte("another")}.Text())
 			out, err := exec.CommandContext(t.Context(), language.command, language.flag, program).CombinedOutput()
-			if got := strings.ToLower(strings.TrimSpace(string(out))); err != nil || got != "true false false false false" {
+			if got := strings.ToLower(strings.TrimSpace(string(out))); err != nil ||
+				got != "true false false false false" {
 				t.Errorf("%v: %s", err, out)
 			}
 		})

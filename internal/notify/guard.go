@@ -9,9 +9,9 @@ import (
 // special are the addresses that are not hosts on the Internet. Of IPv6 only 2000::/3 is, so the list has the
 // exceptions in it alone.
 var special = prefixes(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
-	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3",
-	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+	"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+	"224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
 
 var globalIPv6 = netip.MustParsePrefix("2000::/3")
@@ -38,7 +38,8 @@ func (a allowList) check(addr netip.Addr, plain bool) error {
 	case a.has(addr):
 		return nil
 	case isSpecial(addr):
-		return fmt.Errorf("%v is an address of a private or special network, and this node's --sink-allow does not have it", addr)
+		return fmt.Errorf("%v is an address of a private or special network, "+
+			"and this node's --sink-allow does not have it", addr)
 	case plain:
 		return fmt.Errorf("http is for addresses in this node's --sink-allow, which does not have %v: use https", addr)
 	}

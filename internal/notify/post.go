@@ -225,9 +225,11 @@ func (p *Poster) judge(s *Sink, m Message, answer *http.Response, body []byte) O
 	case code == http.StatusGone && s.Kind != Stripe:
 		return Outcome{End: Gone, Why: "it answered 410: it wants nothing any more"}
 	case code >= 300 && code < 400:
-		return Outcome{Why: fmt.Sprintf("it answered %d: redirects are not followed, so give the sink the address that it redirects to", code)}
+		return Outcome{Why: fmt.Sprintf("it answered %d: redirects are not followed, "+
+			"so give the sink the address that it redirects to", code)}
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable:
-		return Outcome{After: retryAfter(answer.Header.Get("Retry-After"), p.config.Now()), Why: fmt.Sprintf("it answered %d", code)}
+		return Outcome{After: retryAfter(answer.Header.Get("Retry-After"), p.config.Now()),
+			Why: fmt.Sprintf("it answered %d", code)}
 	}
 	return Outcome{Why: fmt.Sprintf("it answered %d", code)}
 }
@@ -242,7 +244,8 @@ func isThereAlready(m Message, body []byte) bool {
 		return false
 	}
 	e := answer.Error
-	return e.Code == "duplicate_meter_event" || strings.Contains(e.Message, "already exists") && strings.Contains(e.Message, m.ID)
+	return e.Code == "duplicate_meter_event" || strings.Contains(e.Message, "already exists") &&
+		strings.Contains(e.Message, m.ID)
 }
 
 // retryAfter reads a Retry-After header: seconds, or a date.

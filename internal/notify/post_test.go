@@ -38,7 +38,8 @@ func newReceiver(t *testing.T, answer http.HandlerFunc) *receiver {
 	roots.AddCert(r.Certificate())
 	r.poster = NewPoster(Config{Allow: []netip.Prefix{loopback}, Roots: roots, Now: func() time.Time { return noon }})
 	t.Cleanup(r.poster.Close)
-	r.sink = &Sink{Name: "billing", Kind: Webhook, URL: r.URL + "/secret-path", Secrets: []Secret{{Key: []byte("0123456789")}}}
+	r.sink = &Sink{Name: "billing", Kind: Webhook, URL: r.URL + "/secret-path",
+		Secrets: []Secret{{Key: []byte("0123456789")}}}
 	return r
 }
 
@@ -59,14 +60,16 @@ func TestAMessageArrivesAsItIs(t *testing.T) {
 	}
 	got := <-seen
 	body, _ := io.ReadAll(got.Body)
-	want := map[string]string{"webhook-id": "evt_1", "webhook-timestamp": "1700000000", "content-type": "application/json",
-		"webhook-signature": Signature(r.sink.Secrets, "evt_1", noon.Unix(), message.Body)}
+	want := map[string]string{"webhook-id": "evt_1", "webhook-timestamp": "1700000000",
+		"content-type": "application/json", "webhook-signature": Signature(r.sink.Secrets, "evt_1", noon.Unix(),
+			message.Body)}
 	for name, value := range want {
 		if got.Header.Get(name) != value {
 			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), value)
 		}
 	}
-	if got.Method != "POST" || string(body) != string(message.Body) || len(strings.Fields(want["webhook-signature"])) != 2 {
+	if got.Method != "POST" || string(body) != string(message.Body) ||
+		len(strings.Fields(want["webhook-signature"])) != 2 {
 		t.Errorf("%s %q, signed %q", got.Method, body, want["webhook-signature"])
 	}
 }
@@ -87,17 +90,21 @@ func TestOnlySuccessIsSuccess(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, Again, "redirects are not followed", 0},
-		"429":          {later(429, "120"), Again, "429", 2 * time.Minute},
-		"429 at":       {later(429, noon.Add(time.Hour).UTC().Format(http.TimeFormat)), Again, "429", time.Hour},
-		"429 ever":     {later(429, "99999999"), Again, "429", retryMost},
-		"429 bad":      {later(429, "soon"), Again, "429", 0},
-		"503":          {later(503, " 7 "), Again, "503", 7 * time.Second},
-		"500 later":    {later(500, "7"), Again, "500", 0}, // the header is not for that status
-		"closes":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Again, "closed the connection", 0},
+		"429":       {later(429, "120"), Again, "429", 2 * time.Minute},
+		"429 at":    {later(429, noon.Add(time.Hour).UTC().Format(http.TimeFormat)), Again, "429", time.Hour},
+		"429 ever":  {later(429, "99999999"), Again, "429", retryMost},
+		"429 bad":   {later(429, "soon"), Again, "429", 0},
+		"503":       {later(503, " 7 "), Again, "503", 7 * time.Second},
+		"500 later": {later(500, "7"), Again, "500", 0}, // the header is not for that status
+		"closes": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Again,
+			"closed the connection", 0},
 		"closes twice": {hijack(""), Again, "closed the connection", 0},
 		"no HTTP":      {hijack("SSH-2.0-OpenSSH\r\n\r\n"), Again, "malformed HTTP", 0},
-		"huge header":  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", headerMost)) }, Again, "header", 0},
-		"huge body":    {func(w http.ResponseWriter, _ *http.Request) { io.CopyN(w, endless{}, 64<<20) }, Delivered, "", 0},
+		"huge header": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X", strings.Repeat("x", headerMost))
+		}, Again, "header", 0},
+		"huge body": {func(w http.ResponseWriter, _ *http.Request) { io.CopyN(w, endless{}, 64<<20) },
+			Delivered, "", 0},
 		"slow body": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(200)
 			w.(http.Flusher).Flush()
@@ -108,7 +115,8 @@ func TestOnlySuccessIsSuccess(t *testing.T) {
 			t.Parallel()
 			r := newReceiver(t, c.answer)
 			o := r.post(t)
-			if o.End != c.end || !strings.Contains(o.Why, c.why) || o.After != c.after || (o.Why == "") != (c.end == Delivered) {
+			if o.End != c.end || !strings.Contains(o.Why, c.why) || o.After != c.after ||
+				(o.Why == "") != (c.end == Delivered) {
 				t.Errorf("got %+v", o)
 			}
 			if strings.Contains(o.Why, "secret-path") {
@@ -127,7 +135,8 @@ func TestAnAnswerMeansWhatItsReceiverMeans(t *testing.T) {
 	} {
 		for code, end := range want {
 			r := newReceiver(t, func(w http.ResponseWriter, r *http.Request) {
-				if bearer := r.Header.Get("Authorization"); (kind == Webhook) != (bearer == "") || (kind == Webhook) != (r.Header.Get("webhook-id") != "") {
+				if bearer := r.Header.Get("Authorization"); (kind == Webhook) != (bearer == "") ||
+					(kind == Webhook) != (r.Header.Get("webhook-id") != "") {
 					t.Errorf("%s: %v", kind, r.Header)
 				}
 				w.WriteHeader(code)
@@ -142,7 +151,8 @@ func TestAnAnswerMeansWhatItsReceiverMeans(t *testing.T) {
 
 // A receiver that has a message already has it from an earlier try: that is a success, and no refusal.
 func TestWhatIsThereAlreadyWasDelivered(t *testing.T) {
-	const exists = `{"error":{"type":"invalid_request_error","message":"An event already exists with identifier evt_1."}}`
+	const exists = `{"error":{"type":"invalid_request_error","message":"An event already exists with ` +
+		`identifier evt_1."}}`
 	for _, c := range []struct {
 		kind  string
 		code  int
@@ -196,7 +206,9 @@ func TestAHangingReceiverIsLeft(t *testing.T) {
 func TestAWrongCertificateIsAFailure(t *testing.T) {
 	r := newReceiver(t, status(200))
 	for name, change := range map[string]func(){
-		"an unknown authority": func() { r.poster = NewPoster(Config{Allow: []netip.Prefix{loopback}, Roots: x509.NewCertPool()}) },
+		"an unknown authority": func() {
+			r.poster = NewPoster(Config{Allow: []netip.Prefix{loopback}, Roots: x509.NewCertPool()})
+		},
 		"another name": func() {
 			r.sink.URL = strings.Replace(r.URL, "127.0.0.1", "127.0.0.2", 1)
 		},
@@ -243,11 +255,14 @@ func TestOnlyPublicAddressesAreReached(t *testing.T) {
 	for text, want := range map[string]string{
 		"93.184.216.34": "secure", "2606:4700::1111": "secure", "::ffff:93.184.216.34": "secure",
 		"10.1.2.3": "all", "::ffff:10.1.2.3": "all", "fd00:1::5": "all",
-		"127.0.0.1": "", "127.8.8.8": "", "::1": "", "::": "", "0.0.0.0": "", "0.1.2.3": "", "10.2.0.1": "", "172.16.0.1": "", "172.31.255.255": "",
-		"192.168.1.1": "", "169.254.169.254": "", "fe80::1": "", "fe80::1%eth0": "", "fd00:ec2::254": "", "fc00::1": "", "100.64.0.1": "",
-		"100.127.255.255": "", "100.100.100.200": "", "192.0.0.192": "", "224.0.0.1": "", "239.1.1.1": "", "255.255.255.255": "", "240.0.0.1": "",
-		"ff02::1": "", "::ffff:127.0.0.1": "", "::ffff:169.254.169.254": "", "64:ff9b::7f00:1": "", "2002:7f00:1::": "", "2001::1": "",
-		"2001:db8::1": "", "198.18.0.1": "", "::127.0.0.1": "", "fec0::1": "",
+		"127.0.0.1": "", "127.8.8.8": "", "::1": "", "::": "", "0.0.0.0": "", "0.1.2.3": "", "10.2.0.1": "",
+		"172.16.0.1": "", "172.31.255.255": "",
+		"192.168.1.1": "", "169.254.169.254": "", "fe80::1": "", "fe80::1%eth0": "", "fd00:ec2::254": "", "fc00::1": "",
+		"100.64.0.1":      "",
+		"100.127.255.255": "", "100.100.100.200": "", "192.0.0.192": "", "224.0.0.1": "", "239.1.1.1": "",
+		"255.255.255.255": "", "240.0.0.1": "",
+		"ff02::1": "", "::ffff:127.0.0.1": "", "::ffff:169.254.169.254": "", "64:ff9b::7f00:1": "", "2002:7f00:1::": "",
+		"2001::1": "", "2001:db8::1": "", "198.18.0.1": "", "::127.0.0.1": "", "fec0::1": "",
 	} {
 		addr := netip.MustParseAddr(text)
 		secure, plain := list.check(addr, false) == nil, list.check(addr, true) == nil
@@ -274,7 +289,8 @@ func TestANameThatTurnsInwardsGainsNothing(t *testing.T) {
 	})
 	p := NewPoster(Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}, Resolve: resolver})
 	defer p.Close()
-	sink := &Sink{Name: "evil", Kind: Webhook, URL: "http://rebind.example:" + port + "/", Secrets: []Secret{{Key: []byte("k")}}}
+	sink := &Sink{Name: "evil", Kind: Webhook, URL: "http://rebind.example:" + port + "/",
+		Secrets: []Secret{{Key: []byte("k")}}}
 	if o := p.Post(t.Context(), sink, message); o.End != Delivered {
 		t.Fatalf("while it is harmless: %+v", o)
 	}

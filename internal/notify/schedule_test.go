@@ -124,7 +124,8 @@ func TestWhatCannotBeSentIsGivenUpInTime(t *testing.T) {
 	if all := s.Overdue(noon.Add(GiveUpAfter), never); len(all) != 1 || all[0] != d {
 		t.Error(all)
 	}
-	for age, want := range map[time.Duration]time.Duration{0: GiveUpAfter, GiveUpAfter - 1: 1, GiveUpAfter: time.Hour, 2 * GiveUpAfter: time.Hour} {
+	for age, want := range map[time.Duration]time.Duration{0: GiveUpAfter, GiveUpAfter - 1: 1, GiveUpAfter: time.Hour,
+		2 * GiveUpAfter: time.Hour} {
 		if got := Until(noon.Add(-age), noon, GiveUpAfter).Sub(noon); got != want {
 			t.Errorf("an event of %v ago is tried for %v, want %v", age, got, want)
 		}
@@ -152,7 +153,8 @@ func TestWhatIsGoneWhileItIsUnderWayIsNotTriedAgain(t *testing.T) {
 		s.Sync(nil)
 		s.Ended(d, o, noon, 0.5)
 		late := noon.Add(2 * GiveUpAfter)
-		if due, overdue := s.Next(late, always), s.Overdue(late, func(string) bool { return false }); len(due)+len(overdue) > 0 {
+		if due, overdue := s.Next(late, always), s.Overdue(late,
+			func(string) bool { return false }); len(due)+len(overdue) > 0 {
 			t.Errorf("after %+v: due %v, overdue %v", o, due, overdue)
 		}
 		s.Sync([]Waiting{{d, noon, noon.Add(GiveUpAfter)}})
@@ -166,7 +168,8 @@ func TestADeadSinkCostsLittleAndHoldsUpNobody(t *testing.T) {
 	s := NewSchedule(Pace{})
 	var all []Waiting
 	for i := range 300 {
-		all = append(all, Waiting{Delivery{"dead", fmt.Sprint("e", i)}, noon, noon.Add(GiveUpAfter)}, Waiting{Delivery{"live", fmt.Sprint("e", i)}, noon, noon.Add(GiveUpAfter)})
+		all = append(all, Waiting{Delivery{"dead", fmt.Sprint("e", i)}, noon, noon.Add(GiveUpAfter)},
+			Waiting{Delivery{"live", fmt.Sprint("e", i)}, noon, noon.Add(GiveUpAfter)})
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	tries, done := map[string]int{}, map[Delivery]bool{}

@@ -21,7 +21,8 @@ func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	both := Signature([]Secret{{Key: []byte("another")}, {Key: key}}, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`))
+	both := Signature([]Secret{{Key: []byte("another")}, {Key: key}}, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330,
+		[]byte(`{"test": 2432232314}`))
 	if first, second, _ := strings.Cut(both, " "); second != got || first == got || !strings.HasPrefix(first, "v1,") {
 		t.Errorf("with two secrets: %s", both)
 	}
@@ -34,7 +35,8 @@ func TestTheTextOfASecretIsItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, found := strings.CutPrefix(s.Text(), "whsec_")
-	if key, err := base64.StdEncoding.DecodeString(text); !found || err != nil || !bytes.Equal(key, s.Key) || len(key) < 24 || len(key) > 64 {
+	if key, err := base64.StdEncoding.DecodeString(text); !found || err != nil || !bytes.Equal(key, s.Key) ||
+		len(key) < 24 || len(key) > 64 {
 		t.Errorf("%v: %x, want %x", err, key, s.Key)
 	}
 }

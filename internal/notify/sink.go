@@ -112,7 +112,8 @@ func urlProblem(text string) string {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Sprintf("has the scheme %q: https is allowed, and http to addresses that the nodes allow", u.Scheme)
 	case u.User != nil:
-		return "has a user name or a password, which lists and logs would show: leave it out, the receiver verifies signatures"
+		return "has a user name or a password, which lists and logs would show: " +
+			"leave it out, the receiver verifies signatures"
 	case u.Fragment != "":
 		return "has a fragment, which is not sent"
 	}
@@ -124,7 +125,9 @@ func (s *Sink) Takes(kind string) bool { return slices.Contains(s.Events, kind) 
 
 // SecretsAt returns the secrets that sign messages at an instant, the newest first.
 func (s *Sink) SecretsAt(now time.Time) []Secret {
-	return slices.DeleteFunc(slices.Clone(s.Secrets), func(one Secret) bool { return one.Ends != 0 && one.Ends <= now.UnixMicro() })
+	return slices.DeleteFunc(slices.Clone(s.Secrets), func(one Secret) bool {
+		return one.Ends != 0 && one.Ends <= now.UnixMicro()
+	})
 }
 
 // Rotate makes a secret the newest. The former one is used for overlap; earlier ones end.

@@ -13,12 +13,14 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestTheDocumentOfSinksIsGolden(t *testing.T) {
 	all := []Sink{
-		{Name: "stripe", Kind: Stripe, URL: "https://api.stripe.com/v1/billing/meter_events", Events: []string{Usage}, Prefix: "customer:",
-			Secrets: []Secret{{Key: []byte("sk_test_1"), Made: 1}}, Created: 1, Creator: "root"},
+		{Name: "stripe", Kind: Stripe, URL: "https://api.stripe.com/v1/billing/meter_events", Events: []string{Usage},
+			Prefix: "customer:", Secrets: []Secret{{Key: []byte("sk_test_1"), Made: 1}}, Created: 1, Creator: "root"},
 		{Name: "billing", Kind: Webhook, URL: "https://example.com/hooks", Events: []string{Spike, Threshold},
-			Secrets:  []Secret{{Key: bytes.Repeat([]byte{7}, 32), Made: 2}, {Key: bytes.Repeat([]byte{6}, 32), Made: 1, Ends: 5}},
+			Secrets: []Secret{{Key: bytes.Repeat([]byte{7}, 32), Made: 2},
+				{Key: bytes.Repeat([]byte{6}, 32), Made: 1, Ends: 5}},
 			Disabled: &Disabled{At: 4, Why: "it answered 410"}, Created: 1, Creator: "root"},
-		{Name: "meter", Kind: CloudEvents, URL: "https://openmeter.cloud/api/v1/events", Events: []string{Usage}, Created: 1, Creator: "root"},
+		{Name: "meter", Kind: CloudEvents, URL: "https://openmeter.cloud/api/v1/events", Events: []string{Usage},
+			Created: 1, Creator: "root"},
 	}
 	text := Encode(all)
 	const golden = "testdata/sinks.golden"
@@ -83,7 +85,8 @@ func TestTheFormerSecretEndsAfterItsOverlap(t *testing.T) {
 	s := Sink{Secrets: []Secret{{Key: []byte("first")}}}
 	s.Rotate(Secret{Key: []byte("second")}, time.Hour, now)
 	count := func(at time.Time) int { return len(s.SecretsAt(at)) }
-	if count(now) != 2 || count(now.Add(time.Hour-1000)) != 2 || count(now.Add(time.Hour)) != 1 || string(s.SecretsAt(now)[0].Key) != "second" {
+	if count(now) != 2 || count(now.Add(time.Hour-1000)) != 2 || count(now.Add(time.Hour)) != 1 ||
+		string(s.SecretsAt(now)[0].Key) != "second" {
 		t.Errorf("%d, then %d secrets", count(now), count(now.Add(time.Hour)))
 	}
 	s.Rotate(Secret{Key: []byte("third")}, 0, now)
