@@ -31,11 +31,13 @@ func TestEveryAdjustmentReachesTheDecider(t *testing.T) {
 		`"blockUntil":"2027-01-01T00:00:00.0000001Z"`: {shard.Block, shard.Adjustment{Until: newYear + 1}},
 	} {
 		w := newWorld(t)
-		code, _, body := w.post("LimitService/Adjust", adjusting(op+`,"namespace":"shop","idempotencyId":"a-1","note":"as she asked"`))
+		code, _, body := w.post("LimitService/Adjust",
+			adjusting(op+`,"namespace":"shop","idempotencyId":"a-1","note":"as she asked"`))
 		want.adjustment.Actor, want.adjustment.Note = "127.0.0.1", "as she asked"
 		asked := w.last()
 		if !reflect.DeepEqual(asked, shard.Request{Op: want.op, Namespace: "shop", ID: "a-1",
-			Entries: []shard.Entry{{Policy: "per-ip", Key: "k", Cost: 1}}, Adjustment: &want.adjustment}) || code != 200 {
+			Entries: []shard.Entry{{Policy: "per-ip", Key: "k", Cost: 1}}, Adjustment: &want.adjustment}) ||
+			code != 200 {
 			t.Errorf("%s: asked %+v with %+v; answered %d %s", op, asked, asked.Adjustment, code, body)
 		}
 	}
@@ -66,8 +68,11 @@ func TestAnswersSayWhatIsLeased(t *testing.T) {
 
 func TestOverridesReachTheDecider(t *testing.T) {
 	w := newWorld(t)
-	code, _, body := w.post("PolicyService/PutOverride", `{"policy":"api","key":"user:42","tier":"researcher","limits":{`+
-		`"burst":{"quota":"9","refill":"0"},"pace":{"rate":"3"}},"expiresAt":"2027-01-01T00:00:00Z","note":"a week","idempotencyId":"o-1"}`)
+	code, _, body := w.post("PolicyService/PutOverride",
+		`{"policy":"api","key":"user:42","tier":"researcher","limits":{`+
+			`"burst":{"quota":"9","refill":"0"},"pace":{"rate":"3"}},"expiresAt":"2027-01-01T00:00:00Z",`+
+			`"note":"a week",`+
+			`"idempotencyId":"o-1"}`)
 	nine, none, three := uint64(9), uint64(0), uint64(3)
 	want := shard.Request{Op: shard.PutOverride, Namespace: "default", ID: "o-1",
 		Entries: []shard.Entry{{Policy: "api", Key: "user:42", Cost: 1}},
@@ -82,7 +87,8 @@ func TestOverridesReachTheDecider(t *testing.T) {
 		t.Errorf("a tier alone: %+v", o)
 	}
 	_, _, body = w.post("PolicyService/DeleteOverride", `{"policy":"api","key":"user:42","note":"over"}`)
-	if got := w.last(); got.Op != shard.DeleteOverride || got.Adjustment.Note != "over" || compact(t, body) != `{"deleted":true}` {
+	if got := w.last(); got.Op != shard.DeleteOverride || got.Adjustment.Note != "over" ||
+		compact(t, body) != `{"deleted":true}` {
 		t.Errorf("asked %+v; answered %s", got, body)
 	}
 	w.decider.decide = func(shard.Request) shard.Result { return shard.Result{Decision: shard.Decision{Allowed: true}} }
@@ -95,8 +101,9 @@ func TestOverridesReachTheDecider(t *testing.T) {
 // An error of the shard names the field as the caller's message has it.
 func TestTheShardsErrorsNameTheFieldsOfTheirCall(t *testing.T) {
 	for procedure, c := range map[string]struct{ body, field, want string }{
-		"LimitService/Adjust":          {adjusting(`"reset":{}`), "entries[0].policy", "policy: is wrong"},
-		"PolicyService/PutOverride":    {`{"policy":"p","key":"k","tier":"t"}`, "limits.burst.quota", "limits.burst.quota: is wrong"},
+		"LimitService/Adjust": {adjusting(`"reset":{}`), "entries[0].policy", "policy: is wrong"},
+		"PolicyService/PutOverride": {`{"policy":"p","key":"k","tier":"t"}`, "limits.burst.quota",
+			"limits.burst.quota: is wrong"},
 		"PolicyService/DeleteOverride": {`{"policy":"p","key":"k"}`, "entries[0].policy", "policy: is wrong"},
 		"LimitService/CorrectUsage":    {correcting(`,"new":true`), "entries[0].policy", "policy: is wrong"},
 		"LimitService/Reserve":         {reserving(`"ttl":"1s"`), "entries[0].tier", "check.entries[0].tier: is wrong"},
@@ -123,7 +130,8 @@ func TestTheActor(t *testing.T) {
 		"a\xff":                  "error: stint-actor: must be printable text",
 	} {
 		w := newWorld(t)
-		r, err := http.NewRequest("POST", w.url+"/stint.v1.LimitService/Adjust", strings.NewReader(adjusting(`"reset":{}`)))
+		r, err := http.NewRequest("POST", w.url+"/stint.v1.LimitService/Adjust",
+			strings.NewReader(adjusting(`"reset":{}`)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +160,9 @@ func auditing(r shard.Request) shard.Result {
 	var records []shard.AuditRecord
 	for n := 3; n > 0; n-- {
 		for _, key := range []string{"user:42", "user:43"} {
-			records = append(records, shard.AuditRecord{At: noon + limit.Time(n)*1e6, Namespace: "default", Policy: fmt.Sprintf("p%d", n),
-				Key: key, Actor: "jo", Deed: "set", Limit: "day", Before: "day: 1 of 9", After: "day: 2 of 9", Note: "as she asked",
+			records = append(records, shard.AuditRecord{At: noon + limit.Time(n)*1e6, Namespace: "default",
+				Policy: fmt.Sprintf("p%d", n), Key: key, Actor: "jo", Deed: "set", Limit: "day", Before: "day: 1 of 9",
+				After: "day: 2 of 9", Note: "as she asked",
 				Position: shard.Position{Shard: id, Epoch: 7, Seq: uint64(n)}})
 		}
 	}
@@ -226,7 +235,8 @@ func TestAnAuditRecordSaysEverything(t *testing.T) {
 	w.shards = 1
 	w.decider.decide = auditing
 	_, _, body := w.post("ObserveService/Audit", `{"count":1}`)
-	want := `{"records":[{"at":"2026-11-21T12:00:03.250Z","actor":"jo","namespace":"default","policy":"p3","key":"user:42",` +
+	want := `{"records":[{"at":"2026-11-21T12:00:03.250Z","actor":"jo","namespace":"default","policy":"p3",` +
+		`"key":"user:42",` +
 		`"limit":"day","deed":"set","before":"day: 1 of 9","after":"day: 2 of 9","note":"as she asked",` +
 		`"position":{"shard":0,"epoch":"7","seq":"3"}}],"nextCursor":"1795262403250000.0.7.3.1"}`
 	if got := compact(t, body); got != want {

@@ -43,7 +43,9 @@ func TestAllocationsOfACheck(t *testing.T) {
 // A whole call through the fast path, without net/http's connection and with a Decider that does nothing.
 func TestAllocationsOfACall(t *testing.T) {
 	set := testPolicies()
-	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision {
+		return &policy.Revision{Version: 1, Set: set}
+	},
 		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
 		Metrics: http.NotFoundHandler()})
 	call := func() {

@@ -206,8 +206,8 @@ func (a *API) registerOthers(metrics http.Handler) {
 	mux.Handle(grpchealth.NewHandler(a.health, gzipped))
 	reflector := grpcreflect.NewStaticReflector(
 		stintv1connect.LimitServiceName, stintv1connect.PolicyServiceName, stintv1connect.ClusterServiceName,
-		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName, stintv1connect.SinkServiceName,
-		envoyServiceName, extAuthzServiceName, grpchealth.HealthV1ServiceName)
+		stintv1connect.ObserveServiceName, stintv1connect.TokenServiceName, stintv1connect.SecretServiceName,
+		stintv1connect.SinkServiceName, envoyServiceName, extAuthzServiceName, grpchealth.HealthV1ServiceName)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, gzipped))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, gzipped))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })

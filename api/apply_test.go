@@ -43,7 +43,8 @@ func TestApply(t *testing.T) {
 	if changed.Before.GetLimits()[0].GetQuota() != 100 || changed.After.GetLimits()[0].GetQuota() != 50 {
 		t.Errorf("per-ip: %v", changed)
 	}
-	if p, ok := w.cluster.applied.Lookup("per-ip"); !ok || p.Limits[0].Quota != 50 || p.Retention != policy.DefaultRetention {
+	if p, ok := w.cluster.applied.Lookup("per-ip"); !ok || p.Limits[0].Quota != 50 ||
+		p.Retention != policy.DefaultRetention {
 		t.Errorf("the cluster was given %s", policy.Format(w.cluster.applied))
 	}
 	if seen := w.cluster.seen(); w.cluster.expected != nil || !slices.Equal(seen, []string{"apply less"}) {
@@ -58,11 +59,14 @@ func TestApply(t *testing.T) {
 
 func TestDryRunChangesNothing(t *testing.T) {
 	w := newWorld(t)
-	_, _, body := w.post("PolicyService/Apply", strings.Replace(onePolicy, "{", `{"dryRun":true,"expectedVersion":"7",`, 1))
-	if response := applied(t, body); response.Version != 7 || len(response.Changes) != 2 || len(response.PendingShards) != 0 {
+	_, _, body := w.post("PolicyService/Apply",
+		strings.Replace(onePolicy, "{", `{"dryRun":true,"expectedVersion":"7",`, 1))
+	if response := applied(t, body); response.Version != 7 || len(response.Changes) != 2 ||
+		len(response.PendingShards) != 0 {
 		t.Errorf("got %s", body)
 	}
-	_, _, body = w.post("PolicyService/Apply", strings.Replace(onePolicy, "{", `{"dryRun":true,"expectedVersion":"6",`, 1))
+	_, _, body = w.post("PolicyService/Apply",
+		strings.Replace(onePolicy, "{", `{"dryRun":true,"expectedVersion":"6",`, 1))
 	e, f := readError(t, body)
 	if e.Code != "failed_precondition" || f.MaybeApplied || e.Message !=
 		"expected_version: version 6 was expected, and version 7 is in force; nothing was changed" {
@@ -75,7 +79,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 
 // Everything that a file can say survives the way over the wire.
 func TestPoliciesSurviveTheWire(t *testing.T) {
-	for _, file := range []string{"../policy/dev.yaml", "../policy/testdata/every_field.yaml", "../policy/testdata/awkward_names.yaml"} {
+	for _, file := range []string{"../policy/dev.yaml", "../policy/testdata/every_field.yaml",
+		"../policy/testdata/awkward_names.yaml"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -114,12 +119,15 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 		{`{"policies":[],"dryRun":true}`, "invalid_argument", "policies: are missing: a set has at least one"},
 		{strings.Replace(onePolicy, "less", strings.Repeat("x", 513), 1), "invalid_argument",
 			"note: has 513 bytes: at most 512 are allowed"},
-		{strings.Replace(onePolicy, "less", `a\u0007b`, 1), "invalid_argument", "note: must have no control characters"},
-		{limits(`{"name":"a","lifetime":{}}`), "invalid_argument", "policies.p.limits[0].quota: is missing: 0 would deny everything"},
+		{strings.Replace(onePolicy, "less", `a\u0007b`, 1), "invalid_argument",
+			"note: must have no control characters"},
+		{limits(`{"name":"a","lifetime":{}}`), "invalid_argument",
+			"policies.p.limits[0].quota: is missing: 0 would deny everything"},
 		{policyOf(`"unknownKey":9`), "invalid_argument", "policies.p.unknown_key: must be allow or deny, not 9"},
-		{limits(`{"name":"a","quota":"9007199254740993","lifetime":{}},{"name":"B","quota":"1","lifetime":{}}`), "invalid_argument",
-			"policies.p.limits[1].name: is no name: a name is made of a-z, 0-9, _, . and -, and starts with a letter or a digit; " +
-				"policies.p.limits[0].quota: 9007199254740993 is more than 9007199254740992"},
+		{limits(`{"name":"a","quota":"9007199254740993","lifetime":{}},{"name":"B","quota":"1","lifetime":{}}`),
+			"invalid_argument", "policies.p.limits[1].name: is no name: a name is made of a-z, 0-9, _, . " +
+				"and -, and starts with a letter or a digit; policies.p.limits[0].quota: " +
+				"9007199254740993 is more than 9007199254740992"},
 		{limits(`{"name":"a","quota":"1"}`), "invalid_argument", "policies.p.limits[0]: needs an algorithm"},
 		{limits(`{"name":"a","quota":"1","fixedWindow":{}}`), "invalid_argument",
 			"policies.p.limits[0].fixed_window.period: is missing"},
@@ -128,7 +136,8 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 		{fixed("-1s"), "invalid_argument", "policies.p.limits[0].fixed_window.period: must be more than 0, not -1s"},
 		{fixed("0.0000015s"), "invalid_argument",
 			"policies.p.limits[0].fixed_window.period: must be whole microseconds, not 1.5µs"},
-		{fixed("315576000000s"), "invalid_argument", "policies.p.limits[0].fixed_window.period: is more than 292 years"},
+		{fixed("315576000000s"), "invalid_argument", "policies.p.limits[0].fixed_window.period: " +
+			"is more than 292 years"},
 		{`{"policies":[{"name":"p","limits":[` + lifetime + `],"idempotencyRetention":"0s"}]}`, "invalid_argument",
 			"policies.p.idempotency_retention: must be more than 0, not 0s"},
 		{`{"policies":[{"name":"","limits":[` + lifetime + `],"idempotencyRetention":"-1s"}]}`, "invalid_argument",
@@ -156,10 +165,12 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 		{policyOf(`"lockout":{"after":3,"base":"2s","onDenied":true}`), "invalid_argument",
 			"policies.p.lockout.on_denied: needs count_denied: true"},
 		{policyOf(`"onExpire":3`), "invalid_argument", "policies.p.on_expire: must be cancel or commit, not 3"},
-		{policyOf(`"onChange":5`), "invalid_argument", "policies.p.on_change: must be as_is, proportional, additive or reset, not 5"},
+		{policyOf(`"onChange":5`), "invalid_argument", "policies.p.on_change: " +
+			"must be as_is, proportional, additive or reset, not 5"},
 		{policyOf(`"parent":"q"`), "invalid_argument", "policies.p.parent: there is no policy q"},
 		{policyOf(`"denyCache":"0s"`), "invalid_argument", "policies.p.deny_cache: must be more than 0, not 0s"},
-		{policyOf(`"denyCache":"10.1s"`), "invalid_argument", "policies.p.deny_cache: must be at least 1us and at most 10s"},
+		{policyOf(`"denyCache":"10.1s"`), "invalid_argument",
+			"policies.p.deny_cache: must be at least 1us and at most 10s"},
 		{policyOf(`"denyCache":"1s","countDenied":true`), "invalid_argument",
 			"policies.p.deny_cache: cannot be with count_denied"},
 	} {
@@ -183,9 +194,11 @@ func TestWrongPoliciesAreRefused(t *testing.T) {
 // force that have it stay readable.
 func TestApplyRefusesAnXQuotaOfNothing(t *testing.T) {
 	w := newWorld(t)
-	const body = `{"dryRun":true,"policies":[{"name":"p","headers":["x-quota"],"limits":[{"name":"%s","quota":"3","lifetime":{}}]}]}`
+	const body = `{"dryRun":true,"policies":[{"name":"p","headers":["x-quota"],"limits":[{"name":"%s","quota":"3",` +
+		`"lifetime":{}}]}]}`
 	code, _, answer := w.post("PolicyService/Apply", fmt.Sprintf(body, "month"))
-	if e, _ := readError(t, answer); code != 400 || !strings.HasPrefix(e.Message, "policies.p.headers: x-quota shows the limit named daily") {
+	if e, _ := readError(t, answer); code != 400 ||
+		!strings.HasPrefix(e.Message, "policies.p.headers: x-quota shows the limit named daily") {
 		t.Errorf("%d %s", code, answer)
 	}
 	if code, _, answer := w.post("PolicyService/Apply", fmt.Sprintf(body, "daily")); code != 200 {

@@ -35,7 +35,8 @@ type exchange struct {
 	admission *admission
 	taken     int64 // entries taken from admission
 	message   any   // of the call; nil until it is admitted
-	// If the call asked a gate by a procedure: the gate's path and the code of its answer, which are those of the event.
+	// If the call asked a gate by a procedure: the gate's path and the code of its answer, which are those of the
+	// event.
 	gate, gateCode string
 
 	trace trace.Call
@@ -50,8 +51,8 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 // bound gives every request its exchange, and gives the exchange's room back when the answer is written.
 func bound(next http.Handler, port auth.Port, room *admission) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header, remote: r.RemoteAddr, port: port,
-			admission: room}
+		x := &exchange{answer: boundedAnswer{ResponseWriter: w, request: r}, header: r.Header,
+			remote: r.RemoteAddr, port: port, admission: room}
 		x.conn = connectionOf(r.Context())
 		defer x.end()
 		r = r.WithContext(x.within(r.Context()))
@@ -110,17 +111,19 @@ func (a *boundedAnswer) WriteHeader(status int) {
 	switch status {
 	case http.StatusUnsupportedMediaType:
 		if a.request.Method == http.MethodGet {
-			text = "a GET has its message in the address: ?connect=v1&encoding=json&message=..., percent-encoded; or send POST\n"
+			text = "a GET has its message in the address: ?connect=v1&encoding=json&message=..., percent-encoded; " +
+				"or send POST\n"
 			break
 		}
-		text = fmt.Sprintf("the content type %q is not known here: send Content-Type: application/json, application/proto or one of gRPC\n",
+		text = fmt.Sprintf("the content type %q is not known here: send Content-Type: "+
+			"application/json, application/proto or one of gRPC\n",
 			shortened(a.request.Header.Get("Content-Type"), 100))
 	case http.StatusMethodNotAllowed:
 		text = fmt.Sprintf("the method %s is not answered here: send %s\n", shortened(a.request.Method, 20),
 			cmp.Or(a.Header().Get("Allow"), "POST"))
 	case http.StatusHTTPVersionNotSupported:
-		text = "a stream needs HTTP/2: this server has no TLS to agree on it, so send HTTP/2 from the first byte on, as with " +
-			"curl --http2-prior-knowledge; nothing was counted\n"
+		text = "a stream needs HTTP/2: this server has no TLS to agree on it, " +
+			"so send HTTP/2 from the first byte on, as with curl --http2-prior-knowledge; nothing was counted\n"
 		if a.request.TLS != nil {
 			text = "a stream needs HTTP/2, and the client did not offer it (ALPN h2); nothing was counted\n"
 		}

@@ -46,10 +46,12 @@ func (b browsers) keepOut(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if set := b.gate.guard.Set(); !set.Required && (set.Known || set.Outside) && !isProbe(r) && !isGRPC(r) && !b.isOurs(r.Host) {
+		if set := b.gate.guard.Set(); !set.Required && (set.Known || set.Outside) && !isProbe(r) && !isGRPC(r) &&
+			!b.isOurs(r.Host) {
 			b.refused(r, "its name is not one of this server's: if it is, start it with --api-hosts and that name")
-			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied, fmt.Sprintf("%.300q is not a name of this "+
-				"server: nothing was done; use its address, or start it with --api-hosts and that name", r.Host))
+			turnAway(w, r, http.StatusMisdirectedRequest, connect.CodePermissionDenied,
+				fmt.Sprintf("%.300q is not a name of this server: nothing was done; "+
+					"use its address, or start it with --api-hosts and that name", r.Host))
 			return
 		}
 		if isOfAnotherSite(r) {
@@ -75,7 +77,8 @@ func isGRPC(r *http.Request) bool {
 // refused counts a refusal and logs it, unless its address sends too many.
 func (b browsers) refused(r *http.Request, why string) {
 	procedure := b.gate.countRefusal(r.URL.Path, connect.CodePermissionDenied)
-	b.gate.tell(r.RemoteAddr, "a request was refused: "+why, "procedure", procedure, "host", fmt.Sprintf("%.300s", r.Host))
+	b.gate.tell(r.RemoteAddr, "a request was refused: "+why, "procedure", procedure, "host",
+		fmt.Sprintf("%.300s", r.Host))
 }
 
 // isOurs reports whether a Host header names this server and not a web site: an address, a name without a dot (such as

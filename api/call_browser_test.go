@@ -54,20 +54,23 @@ var asks = []struct{ method, path, contentType, body string }{
 
 func TestANameThatIsNotOursIsRefused(t *testing.T) {
 	w := newWorld(t)
-	for _, host := range []string{"evil.example", "evil.example:7400", "127.0.0.1.evil.example", "localhost.evil.example:7400",
-		"[::1].evil.example", "127.0.0.1:7400.evil.example", "stint.example.org", "a:b.c"} {
+	for _, host := range []string{"evil.example", "evil.example:7400", "127.0.0.1.evil.example",
+		"localhost.evil.example:7400", "[::1].evil.example", "127.0.0.1:7400.evil.example",
+		"stint.example.org", "a:b.c"} {
 		for _, ask := range asks {
 			if ask.path == "/readyz" {
 				continue
 			}
 			status, text := w.visit(ask.method, ask.path, host, ask.contentType, ask.body, nil)
 			if strings.Contains(ask.contentType, "grpc-web") || strings.Contains(ask.contentType, "connect+") {
-				if status != http.StatusOK || text != "" && !strings.Contains(text, `"error":{"code":"permission_denied"`) {
+				if status != http.StatusOK || text != "" &&
+					!strings.Contains(text, `"error":{"code":"permission_denied"`) {
 					t.Errorf("%s %s as %s: %d %s", ask.method, ask.path, host, status, text)
 				}
 				continue // gRPC-Web has the error in the headers
 			}
-			if status != http.StatusMisdirectedRequest || !strings.Contains(text, "--api-hosts") || strings.Count(text, "\n") != 1 {
+			if status != http.StatusMisdirectedRequest || !strings.Contains(text, "--api-hosts") ||
+				strings.Count(text, "\n") != 1 {
 				t.Errorf("%s %s as %s: %d %s", ask.method, ask.path, host, status, text)
 			}
 		}
@@ -112,14 +115,19 @@ func TestWhoIsNoWebPageIsServed(t *testing.T) {
 	w.url = serveWorld(t, newAPI(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
 		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(),
 		Hosts: []string{"Stint.example.org", ".SVC.cluster.local"}})).url
-	for _, host := range []string{"", "localhost", "localhost:7400", "stint1:7400", "127.0.0.1", "10.1.2.3:80", "[::1]:7400", "[::1]",
-		"[fe80::1%25eth0]:1", "stint.example.org", "STINT.example.org:7400", "stint.example.org.", "stint-0.stint.limits.svc.cluster.local:7400"} {
-		if status, text := w.visit("POST", "/stint.v1.LimitService/Check", host, "application/json", oneCheck, nil); status != 200 {
+	for _, host := range []string{"", "localhost", "localhost:7400", "stint1:7400", "127.0.0.1", "10.1.2.3:80",
+		"[::1]:7400", "[::1]",
+		"[fe80::1%25eth0]:1", "stint.example.org", "STINT.example.org:7400", "stint.example.org.",
+		"stint-0.stint.limits.svc.cluster.local:7400"} {
+		if status, text := w.visit("POST", "/stint.v1.LimitService/Check", host, "application/json", oneCheck,
+			nil); status != 200 {
 			t.Errorf("as %q: %d %s", host, status, text)
 		}
 	}
-	for _, host := range []string{"evilsvc.cluster.local", "svc.cluster.local", "x.svc.cluster.local.evil.example", "x.stint.example.org"} {
-		if status, _ := w.visit("POST", "/stint.v1.LimitService/Check", host, "application/json", oneCheck, nil); status != http.StatusMisdirectedRequest {
+	for _, host := range []string{"evilsvc.cluster.local", "svc.cluster.local", "x.svc.cluster.local.evil.example",
+		"x.stint.example.org"} {
+		if status, _ := w.visit("POST", "/stint.v1.LimitService/Check", host, "application/json", oneCheck,
+			nil); status != http.StatusMisdirectedRequest {
 			t.Errorf("as %q: %d", host, status)
 		}
 	}
@@ -140,7 +148,8 @@ func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
 	w := newWorld(t)
 	var log bytes.Buffer
 	w.url = serveWorld(t, newAPI(Config{Decider: w.decider, Revision: func() *policy.Revision { return w.revision },
-		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Ready: func() error { return nil }, Listeners: decisions.Listeners{w.observer}, Metrics: http.NotFoundHandler(),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})).url
 	const host = "stint.limits.svc.cluster.local"
 	for _, path := range []string{"/readyz", "/healthz"} {
@@ -150,10 +159,12 @@ func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
 	}
 	conn := w.dial(strings.TrimPrefix(w.url, "http://"), grpc.WithAuthority(host))
 	check := &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "k"}}}
-	if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, check, &stintv1.CheckResponse{}); err != nil {
+	if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, check,
+		&stintv1.CheckResponse{}); err != nil {
 		t.Errorf("a check of gRPC: %v", err)
 	}
-	if err := conn.Invoke(t.Context(), "/grpc.health.v1.Health/Check", &healthpb.HealthCheckRequest{}, &healthpb.HealthCheckResponse{}); err != nil {
+	if err := conn.Invoke(t.Context(), "/grpc.health.v1.Health/Check", &healthpb.HealthCheckRequest{},
+		&healthpb.HealthCheckResponse{}); err != nil {
 		t.Errorf("a probe of gRPC: %v", err)
 	}
 	if log.Len() > 0 {
@@ -171,7 +182,8 @@ func TestNamesOfAClusterAreServedOrSeen(t *testing.T) {
 		}
 	}
 	lines := strings.Count(log.String(), "\n")
-	if counted != 1000 || lines < 1 || lines > 500 || !strings.Contains(log.String(), "host="+host) || !strings.Contains(log.String(), "--api-hosts") {
+	if counted != 1000 || lines < 1 || lines > 500 || !strings.Contains(log.String(), "host="+host) ||
+		!strings.Contains(log.String(), "--api-hosts") {
 		t.Errorf("1000 refusals are counted %d times, and logged in %d lines: %.300s", counted, lines, &log)
 	}
 }

@@ -41,7 +41,8 @@ type codec struct {
 var (
 	jsonCodec  = &codec{"json", []string{"application/json"}, wire.UnmarshalJSON, wire.MarshalJSON}
 	protoCodec = &codec{"proto", []string{"application/proto"}, unmarshalProto, wire.MarshalProto}
-	utf8Codec  = &codec{"json; charset=utf-8", []string{"application/json; charset=utf-8"}, wire.UnmarshalJSON, wire.MarshalJSON}
+	utf8Codec  = &codec{"json; charset=utf-8", []string{"application/json; charset=utf-8"}, wire.UnmarshalJSON,
+		wire.MarshalJSON}
 
 	codecs = connect.WithHandlerOptions(
 		connect.WithCodec(protoCodec), connect.WithCodec(jsonCodec), connect.WithCodec(utf8Codec))

@@ -58,7 +58,8 @@ func begin(t *testing.T, ctx context.Context, conn *grpc.ClientConn, procedure s
 // A call through grpc-go without its message ends, whatever deadline its client has set. A stream of checks may be
 // silent.
 func TestACallWithoutItsMessageEnds(t *testing.T) {
-	for _, procedure := range []string{stintv1connect.LimitServiceCheckProcedure, EnvoyProcedure, healthpb.Health_Check_FullMethodName} {
+	for _, procedure := range []string{stintv1connect.LimitServiceCheckProcedure, EnvoyProcedure,
+		healthpb.Health_Check_FullMethodName} {
 		for _, deadline := range []time.Duration{0, time.Hour, time.Second} {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := t.Context()
@@ -69,14 +70,16 @@ func TestACallWithoutItsMessageEnds(t *testing.T) {
 				}
 				stream, began := begin(t, ctx, dialGRPC(t, serveGRPCPipes(t, allowing())), procedure), time.Now()
 				err := stream.RecvMsg(&stintv1.CheckResponse{})
-				if took := time.Since(began); status.Code(err) != codes.DeadlineExceeded || took > callWithin || deadline == time.Second && took > deadline {
+				if took := time.Since(began); status.Code(err) != codes.DeadlineExceeded || took > callWithin ||
+					deadline == time.Second && took > deadline {
 					t.Errorf("%s with the deadline %v ends after %v: %v", procedure, deadline, took, err)
 				}
 			})
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		stream := begin(t, t.Context(), dialGRPC(t, serveGRPCPipes(t, allowing())), stintv1connect.LimitServiceCheckStreamProcedure)
+		stream := begin(t, t.Context(), dialGRPC(t, serveGRPCPipes(t, allowing())),
+			stintv1connect.LimitServiceCheckStreamProcedure)
 		time.Sleep(time.Hour)
 		if err := stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{aCheck()}}); err != nil {
 			t.Fatal(err)
@@ -96,7 +99,8 @@ func TestStreamsEndWithTheirClient(t *testing.T) {
 		const clients = 20 // whether one stayed was a matter of chance
 		for range clients {
 			stream := begin(t, ctx, conn, stintv1connect.LimitServiceCheckStreamProcedure)
-			if err := stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{aCheck()}}); err != nil {
+			if err := stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{aCheck()}}); err !=
+				nil {
 				t.Fatal(err)
 			}
 			if err := stream.RecvMsg(&stintv1.CheckBatchResponse{}); err != nil {
@@ -171,14 +175,17 @@ func TestRefusalsWaitForReadersInSmallNumbers(t *testing.T) {
 	answers := make(chan *httptest.ResponseRecorder, strangeMost+others)
 	for range strangeMost + others {
 		refusing.Go(func() {
-			r := httptest.NewRequestWithContext(context.WithValue(t.Context(), connectionKey{}, conn), "POST", "/metrics", nil)
+			r := httptest.NewRequestWithContext(context.WithValue(t.Context(), connectionKey{}, conn), "POST",
+				"/metrics", nil)
 			r.ProtoMajor = 2
 			answer := unreadAnswer{httptest.NewRecorder(), &waiting, read}
 			turnAway(answer, r, http.StatusUnauthorized, 16, "who are you?")
 			answers <- answer.ResponseRecorder
 		})
 	}
-	await.Until(t, "the others have their status", func() bool { return len(answers) == others && waiting.Load() == strangeMost })
+	await.Until(t, "the others have their status", func() bool {
+		return len(answers) == others && waiting.Load() == strangeMost
+	})
 	for range others {
 		if a := <-answers; a.Code != http.StatusUnauthorized || a.Body.Len() > 0 {
 			t.Errorf("%d %q", a.Code, a.Body)
@@ -215,7 +222,8 @@ func TestACallWithoutADeadlineHasTheServersFromItsMessageOn(t *testing.T) {
 		}
 		asked, end := context.WithTimeout(t.Context(), 20*time.Second)
 		defer end()
-		if ctx, err := limitCall(asked, &tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure}); err != nil || ctx != asked {
+		if ctx, err := limitCall(asked,
+			&tap.Info{FullMethodName: stintv1connect.LimitServiceCheckProcedure}); err != nil || ctx != asked {
 			t.Errorf("a deadline of a client's is changed: %v", err)
 		}
 	})

@@ -19,7 +19,9 @@ import (
 func followedBy(t testing.TB, tracer *trace.Tracer, bus *decisions.Bus) *API {
 	t.Helper()
 	set := testPolicies()
-	return newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	return newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision {
+		return &policy.Revision{Version: 1, Set: set}
+	},
 		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
 		Metrics: http.NotFoundHandler(), Tracer: tracer, Listeners: decisions.Listeners{tracer, bus}})
 }
@@ -74,7 +76,8 @@ func BenchmarkTrace(b *testing.B) {
 		name        string
 		tracer      *trace.Tracer
 		traceparent string
-	}{{"off", nil, ""}, {"unsampled", tracerOf(b, 0), ""}, {"told not to", tracerOf(b, 0), notFollowed}, {"sampled", tracerOf(b, 1), ""}} {
+	}{{"off", nil, ""}, {"unsampled", tracerOf(b, 0), ""}, {"told not to", tracerOf(b, 0), notFollowed},
+		{"sampled", tracerOf(b, 1), ""}} {
 		a := followedBy(b, c.tracer, nil)
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -90,7 +93,9 @@ func TestTheLevelOfTheLogIsChanged(t *testing.T) {
 	var text bytes.Buffer
 	level := new(slog.LevelVar)
 	set := testPolicies()
-	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision {
+		return &policy.Revision{Version: 1, Set: set}
+	},
 		Ready: func() error { return nil }, Metrics: http.NotFoundHandler(),
 		Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})), LogLevel: level})
 	ask := func(method, body string) (int, string) {
@@ -101,7 +106,8 @@ func TestTheLevelOfTheLogIsChanged(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	for _, c := range []struct{ method, body, want string }{
-		{"GET", "", "info\n"}, {"PUT", "debug", "debug\n"}, {"PUT", "ERROR\n", "error\n"}, {"GET", "", "error\n"}, {"PUT", "warn", "warn\n"},
+		{"GET", "", "info\n"}, {"PUT", "debug", "debug\n"}, {"PUT", "ERROR\n", "error\n"}, {"GET", "", "error\n"},
+		{"PUT", "warn", "warn\n"},
 	} {
 		text.Reset()
 		if code, got := ask(c.method, c.body); code != 200 || got != c.want {
@@ -111,7 +117,8 @@ func TestTheLevelOfTheLogIsChanged(t *testing.T) {
 			t.Errorf("PUT %q: the log says %q", c.body, text.String())
 		}
 	}
-	if code, got := ask("PUT", "loud"); code != 400 || !strings.Contains(got, "debug, info, warn or error") || level.Level() != slog.LevelWarn {
+	if code, got := ask("PUT", "loud"); code != 400 || !strings.Contains(got, "debug, info, warn or error") ||
+		level.Level() != slog.LevelWarn {
 		t.Errorf("%d %q, and the level is %v", code, got, level)
 	}
 	if code, _ := ask("POST", "debug"); code != 405 {
@@ -151,20 +158,27 @@ func TestListenersGetTheTraceOfAFollowedCall(t *testing.T) {
 		want   map[string]string
 	}{
 		"without tracing": {nil, map[string]string{followed: "", notFollowed: "", "": ""}},
-		"with tracing":    {tracerOf(t, 0), map[string]string{followed: "4bf92f3577b34da6a3ce929d0e0e4736", notFollowed: "", "": ""}},
+		"with tracing": {tracerOf(t, 0), map[string]string{followed: "4bf92f3577b34da6a3ce929d0e0e4736",
+			notFollowed: "", "": ""}},
 	} {
 		seen := &tracesSeen{}
-		a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
-			Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil }, Listeners: decisions.Listeners{c.tracer, seen},
+		a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision {
+			return &policy.Revision{Version: 1, Set: set}
+		},
+			Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error {
+				return nil
+			}, Listeners: decisions.Listeners{c.tracer, seen},
 			Metrics: http.NotFoundHandler(), Tracer: c.tracer})
 		for traceparent, want := range c.want {
-			asked := map[string]*http.Request{"a check": request(traceparent), "a gate": httptest.NewRequest("GET", "/gate/none", nil)}
+			asked := map[string]*http.Request{"a check": request(traceparent),
+				"a gate": httptest.NewRequest("GET", "/gate/none", nil)}
 			asked["a gate"].Header.Set("Traceparent", traceparent)
 			for what, r := range asked {
 				seen.ids = nil
 				a.ServeHTTP(httptest.NewRecorder(), r)
 				if len(seen.ids) != 1 || seen.ids[0] != want {
-					t.Errorf("%s, %s, traceparent %q: the listener got %q, want %q", name, what, traceparent, seen.ids, want)
+					t.Errorf("%s, %s, traceparent %q: the listener got %q, want %q",
+						name, what, traceparent, seen.ids, want)
 				}
 			}
 		}

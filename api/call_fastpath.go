@@ -86,7 +86,8 @@ const chunkBytes = 2048
 // fastPathCodec returns the codec of a call that the fast path can serve, and its timeout; a timeout below 0 means
 // none. A nil codec leaves the call to connect.
 func fastPathCodec(r *http.Request) (e *codec, timeout time.Duration) {
-	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil || r.Header["Connect-Accept-Encoding"] != nil {
+	if r.Method != http.MethodPost || r.Header["Content-Encoding"] != nil ||
+		r.Header["Connect-Accept-Encoding"] != nil {
 		return nil, 0
 	}
 	if version := r.Header["Connect-Protocol-Version"]; len(version) > 1 || len(version) == 1 && version[0] != "1" {

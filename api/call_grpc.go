@@ -52,7 +52,8 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),
 		grpc.InTapHandle(limitCall),
-		grpc.StreamInterceptor(func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		grpc.StreamInterceptor(func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+			next grpc.StreamHandler) error {
 			if _, ours := a.registry.services[serviceOf(info.FullMethod)]; ours {
 				return next(service, stream) // its handlers check the token themselves
 			}
@@ -66,7 +67,8 @@ func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *g
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: 5 * time.Minute, Time: 30 * time.Second, Timeout: 30 * time.Second}),
 		// A client that pings more often than MinTime is disconnected.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second,
+			PermitWithoutStream: true}),
 	}
 	creds := insecure.NewCredentials()
 	if secure != nil {
@@ -230,8 +232,10 @@ func (h health) serviceGRPC() *grpc.ServiceDesc {
 	watch := func(any, grpc.ServerStream) error {
 		return status.Error(codes.Unimplemented, "there is no Watch here: ask Check again")
 	}
-	return &grpc.ServiceDesc{ServiceName: grpchealth.HealthV1ServiceName, HandlerType: (*any)(nil), Metadata: "grpc/health/v1/health.proto",
-		Streams: []grpc.StreamDesc{{StreamName: "Check", Handler: check}, {StreamName: "Watch", Handler: watch, ServerStreams: true}}}
+	return &grpc.ServiceDesc{ServiceName: grpchealth.HealthV1ServiceName, HandlerType: (*any)(nil),
+		Metadata: "grpc/health/v1/health.proto",
+		Streams: []grpc.StreamDesc{{StreamName: "Check", Handler: check},
+			{StreamName: "Watch", Handler: watch, ServerStreams: true}}}
 }
 
 func (h health) checkGRPC(stream grpc.ServerStream) error {
@@ -247,7 +251,8 @@ func (h health) checkGRPC(stream grpc.ServerStream) error {
 		}
 		return status.Error(codes.Code(coded.Code()), coded.Message())
 	}
-	return stream.SendMsg(&healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)})
+	return stream.SendMsg(&healthpb.HealthCheckResponse{
+		Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)})
 }
 
 // callWithin is how long a call through grpc-go may take including its message, like a request on the other port
@@ -276,7 +281,8 @@ func (l *limitedCall) Value(key any) any {
 // idle for long.
 func limitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	deadline, asked := ctx.Deadline()
-	if asked && time.Until(deadline) <= callWithin || info.FullMethodName == stintv1connect.LimitServiceCheckStreamProcedure {
+	if asked && time.Until(deadline) <= callWithin ||
+		info.FullMethodName == stintv1connect.LimitServiceCheckStreamProcedure {
 		return ctx, nil
 	}
 	l := &limitedCall{unasked: !asked}

@@ -19,7 +19,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-func invokeCheck(ctx context.Context, conn *grpc.ClientConn, m *stintv1.CheckRequest, options ...grpc.CallOption) error {
+func invokeCheck(
+	ctx context.Context, conn *grpc.ClientConn, m *stintv1.CheckRequest, options ...grpc.CallOption,
+) error {
 	return conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, m, &stintv1.CheckResponse{}, options...)
 }
 
@@ -36,7 +38,8 @@ func TestErrorsOfGRPC(t *testing.T) {
 			{shard.Error{Code: shard.Invalid, Field: "entries[0].tier"}, codes.InvalidArgument, false, "", 0},
 			{shard.Error{Code: shard.PolicyNotFound}, codes.NotFound, false, "", 0},
 			{shard.Error{Code: shard.IDReused}, codes.AlreadyExists, false, "", 0},
-			{shard.Error{Code: shard.Overloaded, RetryAfter: 2_000_001}, codes.Unavailable, false, "3", 2_000_001 * time.Microsecond},
+			{shard.Error{Code: shard.Overloaded, RetryAfter: 2_000_001}, codes.Unavailable, false, "3",
+				2_000_001 * time.Microsecond},
 			{shard.Error{Code: shard.Draining}, codes.Unavailable, false, "1", 100 * time.Millisecond},
 			{shard.Error{Code: shard.UnknownOutcome}, codes.Aborted, true, "", 0},
 			{shard.Error{Code: 200}, codes.Internal, true, "", 0},
@@ -78,11 +81,14 @@ func TestWhatGRPCRefuses(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		big := aCheck()
 		big.Entries[0].Key = strings.Repeat("k", bodyBytesMax)
-		if err := invokeCheck(t.Context(), conn, big); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "1048576") {
+		if err := invokeCheck(t.Context(), conn, big); status.Code(err) != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), "1048576") {
 			t.Errorf("too large: %v", err)
 		}
-		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, &stintv1.Failure{Message: "\x01"}, &stintv1.CheckResponse{})
-		if failure, _ := detailsOf(status.Convert(err)); status.Code(err) != codes.InvalidArgument || failure.GetCode() != "invalid_argument" {
+		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, &stintv1.Failure{Message: "\x01"},
+			&stintv1.CheckResponse{})
+		if failure, _ := detailsOf(status.Convert(err)); status.Code(err) != codes.InvalidArgument ||
+			failure.GetCode() != "invalid_argument" {
 			t.Errorf("another message: %v", err)
 		}
 		if n := len(w.decider.requests()); n > 0 {
@@ -94,8 +100,10 @@ func TestWhatGRPCRefuses(t *testing.T) {
 func TestWhoCallsThroughGRPC(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		adjust := func(ctx context.Context) string {
-			m := &stintv1.AdjustRequest{Policy: "per-ip", Key: "k", Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}
-			if err := conn.Invoke(ctx, stintv1connect.LimitServiceAdjustProcedure, m, &stintv1.AdjustResponse{}); err != nil {
+			m := &stintv1.AdjustRequest{Policy: "per-ip", Key: "k",
+				Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}
+			if err := conn.Invoke(ctx, stintv1connect.LimitServiceAdjustProcedure, m,
+				&stintv1.AdjustResponse{}); err != nil {
 				t.Fatal(err)
 			}
 			requests := w.decider.requests()

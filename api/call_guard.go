@@ -84,7 +84,8 @@ func (g *gatekeeper) keepOut(next http.Handler) http.Handler {
 }
 
 // tooManyOpen is the answer on a connection with too many open calls that need no token.
-const tooManyOpen = "too many calls without a token wait on this connection: nothing was done; ask again when one has its answer"
+const tooManyOpen = "too many calls without a token wait on this connection: nothing was done; " +
+	"ask again when one has its answer"
 
 // waitWeight is the room for entries that a call takes while it waits for the tokens: 4,096 of them may wait on a node.
 const waitWeight = 32

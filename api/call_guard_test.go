@@ -107,7 +107,8 @@ func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
 	w := newGuardedWorld(t, k.guard)
-	paths := append(procedures(t), gates.Prefix, "/gate/web", "/gate/web/login", "/metrics", "/openapi.yaml", "/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+	paths := append(procedures(t), gates.Prefix, "/gate/web", "/gate/web/login", "/metrics", "/openapi.yaml",
+		"/nothing", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
 		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
 	for path := range maps.Keys(w.api.registry.gate.ops) {
 		if !slices.Contains(paths, path) {
@@ -115,11 +116,14 @@ func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
 		}
 	}
 	for _, path := range paths {
-		for _, kind := range []string{"application/json", "application/proto", "application/connect+proto", "application/connect+json",
-			"application/grpc", "application/grpc-web", "application/grpc+json", "text/plain", ""} {
+		for _, kind := range []string{"application/json", "application/proto", "application/connect+proto",
+			"application/connect+json", "application/grpc", "application/grpc-web", "application/grpc+json",
+			"text/plain", ""} {
 			for _, method := range []string{"POST", "GET", "PUT", "OPTIONS"} {
-				for _, header := range []string{"", "Bearer stint_x", "Basic cm9vdDpyb290", "Bearer " + k.text["root"][1:]} {
-					r := httptest.NewRequestWithContext(t.Context(), method, w.url+path+"?connect=v1&encoding=json&message={}", unread{t})
+				for _, header := range []string{"", "Bearer stint_x", "Basic cm9vdDpyb290",
+					"Bearer " + k.text["root"][1:]} {
+					r := httptest.NewRequestWithContext(t.Context(), method,
+						w.url+path+"?connect=v1&encoding=json&message={}", unread{t})
 					r.ProtoMajor = 2
 					r.Header.Set("Content-Type", kind)
 					if header != "" {
@@ -131,10 +135,13 @@ func TestWithoutATokenNothingIsReadOrDone(t *testing.T) {
 					refused := answer.Code == http.StatusUnauthorized ||
 						answer.Code == http.StatusOK && answer.Result().Trailer.Get("Grpc-Status") == "16" ||
 						answer.Code == http.StatusOK && answer.Header().Get("Grpc-Status") == "16" ||
-						answer.Code == http.StatusOK && strings.Contains(answer.Body.String(), "unauthenticated") || // an end of stream
-						answer.Code == http.StatusOK && strings.Contains(answer.Body.String(), "grpc-status: 16") // gRPC-Web
+						// an end of stream
+						answer.Code == http.StatusOK && strings.Contains(answer.Body.String(), "unauthenticated") ||
+						// gRPC-Web
+						answer.Code == http.StatusOK && strings.Contains(answer.Body.String(), "grpc-status: 16")
 					if !refused {
-						t.Errorf("%s %s as %q with %q: %d %v %q", method, path, kind, header, answer.Code, answer.Result().Trailer, answer.Body)
+						t.Errorf("%s %s as %q with %q: %d %v %q",
+							method, path, kind, header, answer.Code, answer.Result().Trailer, answer.Body)
 					}
 				}
 			}
@@ -162,7 +169,8 @@ func TestWithoutATokenGRPCIsRefused(t *testing.T) {
 		conn := w.dial(addr)
 		for _, procedure := range append(procedures(t), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo") {
 			ask := func(ctx context.Context) error {
-				stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, procedure)
+				stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+					procedure)
 				if err != nil {
 					return err
 				}
@@ -173,7 +181,8 @@ func TestWithoutATokenGRPCIsRefused(t *testing.T) {
 				stream.CloseSend()
 				return stream.RecvMsg(&stintv1.StatusResponse{})
 			}
-			if door == "grpc-go" && (procedure == stintv1connect.ClusterServiceBackupProcedure || procedure == stintv1connect.ObserveServiceWatchProcedure) {
+			if door == "grpc-go" && (procedure == stintv1connect.ClusterServiceBackupProcedure ||
+				procedure == stintv1connect.ObserveServiceWatchProcedure) {
 				continue // it is not served there
 			}
 			if err := ask(t.Context()); status.Code(err) != codes.Unauthenticated {
@@ -185,7 +194,8 @@ func TestWithoutATokenGRPCIsRefused(t *testing.T) {
 			}
 			right := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+root)
 			local := procedure == stintv1connect.TokenServiceTurnOffProcedure // refused whatever was granted
-			if err := ask(right); status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied && !local {
+			if err := ask(right); status.Code(err) == codes.Unauthenticated ||
+				status.Code(err) == codes.PermissionDenied && !local {
 				t.Errorf("%s: %s with a token that may do everything: %v", door, procedure, err)
 			}
 		}
@@ -219,7 +229,8 @@ func TestATokenMayDoWhatItSaysAndNothingElse(t *testing.T) {
 		return m
 	}
 	inline := check("", "", "user:1")
-	inline.Entries[0].Limits = []*stintv1.Limit{{Name: "l", Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}}
+	inline.Entries[0].Limits = []*stintv1.Limit{{Name: "l",
+		Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}}
 	other := check("", "", "user:1")
 	other.Entries[0].Policy = "api"
 	unknown := check("", "", "user:1")
@@ -246,12 +257,14 @@ func TestATokenMayDoWhatItSaysAndNothingElse(t *testing.T) {
 		if got := connect.CodeOf(err); c.want != 0 && got != c.want || c.want == 0 && err != nil {
 			t.Errorf("reservation of %s: %v", name, err)
 		}
-		batch, err := limits.CheckBatch(t.Context(), connect.NewRequest(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{c.m,
-			check("", "", "user:9")}}))
+		batch, err := limits.CheckBatch(t.Context(),
+			connect.NewRequest(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{c.m,
+				check("", "", "user:9")}}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := batch.Msg.Results[0].GetFailure().GetCode(); c.want != 0 && got != c.want.String() || c.want == 0 && got != "" {
+		if got := batch.Msg.Results[0].GetFailure().GetCode(); c.want != 0 && got != c.want.String() ||
+			c.want == 0 && got != "" {
 			t.Errorf("batch with %s: %v", name, batch.Msg.Results[0])
 		}
 		if batch.Msg.Results[1].GetDecision() == nil {
@@ -279,7 +292,8 @@ func TestATokenMayDoWhatItSaysAndNothingElse(t *testing.T) {
 	refused("list of policies", err)
 	_, err = policies.Apply(t.Context(), connect.NewRequest(&stintv1.ApplyRequest{}))
 	refused("apply", err)
-	_, err = stintv1connect.NewTokenServiceClient(withToken(k.text["web"]), w.url).List(t.Context(), connect.NewRequest(&stintv1.ListTokensRequest{}))
+	_, err = stintv1connect.NewTokenServiceClient(withToken(k.text["web"]), w.url).List(t.Context(),
+		connect.NewRequest(&stintv1.ListTokensRequest{}))
 	refused("list of tokens", err)
 }
 
@@ -289,15 +303,18 @@ func TestASettlementNeedsAGrantOfItsKeys(t *testing.T) {
 	k.add(t, "own", "key=user:* ops=check,settle")
 	k.add(t, "foreign", "key=org:* ops=check,settle")
 	w := newGuardedWorld(t, k.guard)
-	answer, err := stintv1connect.NewLimitServiceClient(withToken(k.text["own"]), w.url).Reserve(t.Context(), connect.NewRequest(
-		&stintv1.ReserveRequest{Check: &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "user:1"}}}}))
+	answer, err := stintv1connect.NewLimitServiceClient(withToken(k.text["own"]), w.url).Reserve(t.Context(),
+		connect.NewRequest(
+			&stintv1.ReserveRequest{
+				Check: &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "per-ip", Key: "user:1"}}}}))
 	if err != nil || answer.Msg.Decision.HoldId == "" {
 		t.Fatalf("%v: %v", answer, err)
 	}
 	settle := func(name string) error {
-		_, err := stintv1connect.NewLimitServiceClient(withToken(k.text[name]), w.url).Settle(t.Context(), connect.NewRequest(
-			&stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: answer.Msg.Decision.HoldId},
-				Action: &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}}))
+		_, err := stintv1connect.NewLimitServiceClient(withToken(k.text[name]), w.url).Settle(t.Context(),
+			connect.NewRequest(
+				&stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: answer.Msg.Decision.HoldId},
+					Action: &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}}))
 		return err
 	}
 	if err := settle("foreign"); connect.CodeOf(err) != connect.CodePermissionDenied {
@@ -314,7 +331,8 @@ func TestTheAuditLogNamesTheToken(t *testing.T) {
 	w := newGuardedWorld(t, k.guard)
 	limits := stintv1connect.NewLimitServiceClient(withToken(k.text["support"]), w.url)
 	for actor, want := range map[string]string{"": "token:support", "alice": "token:support for alice"} {
-		r := connect.NewRequest(&stintv1.AdjustRequest{Policy: "per-ip", Key: "user:1", Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}})
+		r := connect.NewRequest(&stintv1.AdjustRequest{Policy: "per-ip", Key: "user:1",
+			Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}})
 		if actor != "" {
 			r.Header().Set("Stint-Actor", actor)
 		}
@@ -363,13 +381,15 @@ func TestOnlyTheLocalSocketTurnsTokensOff(t *testing.T) {
 	k := newTokens()
 	root := k.add(t, "root", "ops=admin")
 	w := newGuardedWorld(t, k.guard)
-	_, err := stintv1connect.NewTokenServiceClient(withToken(root), w.url).TurnOff(t.Context(), connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
+	_, err := stintv1connect.NewTokenServiceClient(withToken(root), w.url).TurnOff(t.Context(),
+		connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("an administrator's token turns tokens off: %v", err)
 	}
 	local := httptest.NewServer(w.api.Local())
 	defer local.Close()
-	_, err = stintv1connect.NewTokenServiceClient(http.DefaultClient, local.URL).TurnOff(t.Context(), connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
+	_, err = stintv1connect.NewTokenServiceClient(http.DefaultClient, local.URL).TurnOff(t.Context(),
+		connect.NewRequest(&stintv1.TurnOffTokensRequest{}))
 	if err != nil {
 		t.Errorf("by the local socket: %v", err)
 	}
@@ -384,15 +404,16 @@ func TestAClientLearnsWhereTheOwnersAre(t *testing.T) {
 		Nodes:  []NodeStatus{{ID: "a", APIAddr: "127.0.0.1:7400", Version: "v9", Alive: true}},
 		Shards: []ShardStatus{{ID: shard.ID(0), Owner: "a", Keys: 5}}}
 	told := func(token string) *stintv1.StatusResponse {
-		answer, err := stintv1connect.NewClusterServiceClient(withToken(token), w.url).Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{}))
+		answer, err := stintv1connect.NewClusterServiceClient(withToken(token), w.url).Status(t.Context(),
+			connect.NewRequest(&stintv1.StatusRequest{}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return answer.Msg
 	}
 	part := told(web)
-	if !part.Partial || part.TableVersion != 0 || len(part.Problems) > 0 || part.Nodes[0].Version != "" || part.Shards[0].Keys != 0 ||
-		part.Nodes[0].ApiAddr != "127.0.0.1:7400" || part.Shards[0].Owner != "a" {
+	if !part.Partial || part.TableVersion != 0 || len(part.Problems) > 0 || part.Nodes[0].Version != "" ||
+		part.Shards[0].Keys != 0 || part.Nodes[0].ApiAddr != "127.0.0.1:7400" || part.Shards[0].Owner != "a" {
 		t.Errorf("a client is told %v", part)
 	}
 	if all := told(watcher); all.Partial || all.TableVersion != 7 || len(all.Problems) != 1 {
@@ -440,11 +461,13 @@ func TestACallWaitsForTheTokens(t *testing.T) {
 			began, before := time.Now(), room.taken.Load()
 			g.await(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				deadline, bounded := r.Context().Deadline()
-				if millis, err := strconv.Atoi(c.timeout); err == nil && !deadline.Equal(began.Add(time.Duration(millis)*time.Millisecond)) {
+				if millis, err := strconv.Atoi(c.timeout); err == nil &&
+					!deadline.Equal(began.Add(time.Duration(millis)*time.Millisecond)) {
 					t.Errorf("%s: the deadline is %v (%v)", name, deadline.Sub(began), bounded)
 				}
 				if took := time.Since(began); took != c.want || room.taken.Load() != before {
-					t.Errorf("%s goes on after %v, want %v; it keeps the room of %d", name, took, c.want, room.taken.Load()-before)
+					t.Errorf("%s goes on after %v, want %v; it keeps the room of %d",
+						name, took, c.want, room.taken.Load()-before)
 				}
 			})).ServeHTTP(httptest.NewRecorder(), r)
 		})

@@ -12,20 +12,23 @@ import (
 // Refusal is the answer to a connection beyond the limit. It tells the client to retry or to ask another node. No
 // denial has this status.
 var Refusal = func() []byte {
-	body := errorJSON(connect.CodeUnavailable, "too many connections; nothing was counted; ask another node, or again in a second")
+	body := errorJSON(connect.CodeUnavailable, "too many connections; nothing was counted; "+
+		"ask another node, or again in a second")
 	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }()
 
 // noTLS is the answer to a plaintext request on a TLS port.
-const noTLS = "this port speaks TLS, and the request came in plaintext: nothing was done; use https:// (stint: an address with https://, or --ca FILE)"
+const noTLS = "this port speaks TLS, and the request came in plaintext: nothing was done; use https:// (stint: " +
+	"an address with https://, or --ca FILE)"
 
 // RefusePlaintext returns the answer to a client that speaks plaintext on a TLS port. HTTP/2 clients, and so every gRPC
 // client, understand it too: their error says that the server spoke HTTP/1.1. Most of them would not show the reason in
 // an HTTP/2 frame (GOAWAY).
 func RefusePlaintext([]byte) (answer []byte, goOn bool) {
 	body := errorJSON(connect.CodeFailedPrecondition, noTLS)
-	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s",
 		len(body), body), false
 }
 
@@ -33,7 +36,8 @@ func RefusePlaintext([]byte) (answer []byte, goOn bool) {
 // reads only the status, and then assumes that the request may have been counted.
 func turnAway(w http.ResponseWriter, r *http.Request, status int, code connect.Code, text string) {
 	kind := r.Header.Get("Content-Type")
-	if r.Method == http.MethodPost && (strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+")) {
+	if r.Method == http.MethodPost &&
+		(strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect+")) {
 		answerStranger(w, r, status, func() {
 			errorWriter.Write(w, r, failed(code, text)) // gRPC and streams carry the error in an answer with status 200
 		})

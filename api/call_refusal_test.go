@@ -78,7 +78,8 @@ func TestAClientThatIsTurnedAwayHearsWhyInItsProtocol(t *testing.T) {
 			if c.says != foreign && strings.HasPrefix(name, "gRPC") {
 				continue // a refused connection is answered before its request is read, and a web page gets a plain 403
 			}
-			client := stintv1connect.NewLimitServiceClient(&http.Client{Transport: asAnother{host: c.host, origin: c.origin}}, c.url, options...)
+			client := stintv1connect.NewLimitServiceClient(
+				&http.Client{Transport: asAnother{host: c.host, origin: c.origin}}, c.url, options...)
 			_, err := client.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{}))
 			hearsWhy(t, name+" check", err, c.code, c.says)
 			_, err = client.Get(t.Context(), connect.NewRequest(&stintv1.GetRequest{}))
@@ -87,7 +88,8 @@ func TestAClientThatIsTurnedAwayHearsWhyInItsProtocol(t *testing.T) {
 	}
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	over2 := &http.Client{Transport: asAnother{host: "stint.corp.example:7400", next: &http.Transport{Protocols: &protocols}}}
+	over2 := &http.Client{Transport: asAnother{host: "stint.corp.example:7400",
+		next: &http.Transport{Protocols: &protocols}}}
 	client := stintv1connect.NewLimitServiceClient(over2, w.url) // gRPC over HTTP/2 is served by any name
 	_, err := client.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{}))
 	hearsWhy(t, "Connect over HTTP/2", err, connect.CodePermissionDenied, foreign)
@@ -102,7 +104,8 @@ func TestAClientThatIsTurnedAwayHearsWhyInItsProtocol(t *testing.T) {
 func hearsWhy(t *testing.T, name string, err error, code connect.Code, says string) {
 	t.Helper()
 	var coded *connect.Error
-	if !errors.As(err, &coded) || !connect.IsWireError(err) || coded.Code() != code || !strings.HasPrefix(coded.Message(), says) {
+	if !errors.As(err, &coded) || !connect.IsWireError(err) || coded.Code() != code ||
+		!strings.HasPrefix(coded.Message(), says) {
 		t.Errorf("%s, %s: %v", name, says, err)
 		return
 	}
@@ -111,7 +114,8 @@ func hearsWhy(t *testing.T, name string, err error, code connect.Code, says stri
 		return
 	}
 	detail, err := coded.Details()[0].Value()
-	if failure, ok := detail.(*stintv1.Failure); err != nil || !ok || failure.MaybeApplied || failure.Code != code.String() {
+	if failure, ok := detail.(*stintv1.Failure); err != nil || !ok || failure.MaybeApplied ||
+		failure.Code != code.String() {
 		t.Errorf("%s, %s: %v, %v", name, says, detail, err)
 	}
 }
@@ -129,7 +133,8 @@ func TestABrowserThatIsTurnedAwayReadsText(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(answer.Body)
-	if answer.StatusCode != http.StatusMisdirectedRequest || !strings.HasPrefix(string(text), `"stint.corp.example" is not a name`) {
+	if answer.StatusCode != http.StatusMisdirectedRequest ||
+		!strings.HasPrefix(string(text), `"stint.corp.example" is not a name`) {
 		t.Errorf("%s: %s", answer.Status, text)
 	}
 }

@@ -57,8 +57,8 @@ func unary[Req, Res any, P pointer[Req]](d *registry, op auth.Op, procedure stri
 	if d.upstream != nil {
 		answer = passOn[Req, Res, P](d, procedure)
 	}
-	everyCall(d, op, procedure, func(ctx context.Context, c *call[Req, P]) (*Res, error) { return admitted(ctx, c, answer) },
-		options...)
+	everyCall(d, op, procedure,
+		func(ctx context.Context, c *call[Req, P]) (*Res, error) { return admitted(ctx, c, answer) }, options...)
 }
 
 // everyCall registers the handler of one procedure as unary does, but the handler also gets calls that cannot be read,

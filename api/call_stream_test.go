@@ -172,7 +172,8 @@ func TestAWrongBatchEndsAStream(t *testing.T) {
 		}
 		_, err := answered(stream)
 		failure, _ := detailsOf(status.Convert(err))
-		if status.Code(err) != codes.InvalidArgument || failure.GetMaybeApplied() || !strings.Contains(failure.GetMessage(), "checks: are missing") {
+		if status.Code(err) != codes.InvalidArgument || failure.GetMaybeApplied() ||
+			!strings.Contains(failure.GetMessage(), "checks: are missing") {
 			t.Errorf("got %v", err)
 		}
 		if len(g.came) > 0 {
@@ -229,7 +230,8 @@ func unavailable(t *testing.T, stream grpc.ClientStream, what string) {
 	t.Helper()
 	_, err := answered(stream)
 	failure, delay := detailsOf(status.Convert(err))
-	if status.Code(err) != codes.Unavailable || failure == nil || failure.MaybeApplied || delay != 100*time.Millisecond {
+	if status.Code(err) != codes.Unavailable || failure == nil || failure.MaybeApplied ||
+		delay != 100*time.Millisecond {
 		t.Errorf("%s: %v, %v", what, err, delay)
 	}
 }

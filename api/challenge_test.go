@@ -14,8 +14,10 @@ import (
 // deniedBySoft is a denial by a soft limit, and with hard by another one as well.
 func deniedBySoft(hard bool) *shard.Decision {
 	return &shard.Decision{RetryAfter: 5e6, Limits: []shard.LimitStatus{
-		{Policy: "login", Key: "k", Limit: "challenge", Quota: 3, Soft: true, Verdict: limit.Verdict{Used: 3, RetryAfter: 5e6}},
-		{Policy: "login", Key: "k", Limit: "account", Quota: 10, Verdict: limit.Verdict{Used: 3, Remaining: 7, Allowed: !hard}}}}
+		{Policy: "login", Key: "k", Limit: "challenge", Quota: 3, Soft: true,
+			Verdict: limit.Verdict{Used: 3, RetryAfter: 5e6}},
+		{Policy: "login", Key: "k", Limit: "account", Quota: 10,
+			Verdict: limit.Verdict{Used: 3, Remaining: 7, Allowed: !hard}}}}
 }
 
 func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
@@ -26,7 +28,8 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 		name, starts string
 	}{
 		{&shard.Decision{Allowed: true}, stintv1.Outcome_OUTCOME_ALLOWED, "allowed", "Allowed."},
-		{&shard.Decision{Allowed: true, Age: 2_000_000}, stintv1.Outcome_OUTCOME_ALLOWED, "allowed_leased", "Allowed from a lease of 2s ago"},
+		{&shard.Decision{Allowed: true, Age: 2_000_000}, stintv1.Outcome_OUTCOME_ALLOWED, "allowed_leased",
+			"Allowed from a lease of 2s ago"},
 		{deniedBySoft(true), stintv1.Outcome_OUTCOME_DENIED, "denied", "Denied, and nothing was counted."},
 		{deniedBySoft(false), stintv1.Outcome_OUTCOME_CHALLENGE, "challenged", "Challenged, and nothing was counted"},
 	} {
@@ -45,7 +48,8 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 	if !m.Limits[0].Soft || m.Limits[1].Soft || len(m.DeniedBy) != 1 || m.DeniedBy[0] != "login/challenge" {
 		t.Errorf("%+v", m)
 	}
-	p := &policy.Policy{Name: "login", Reason: "Too many.", Limits: []policy.Limit{{Name: "challenge", Reason: "A robot?"}, {Name: "account"}}}
+	p := &policy.Policy{Name: "login", Reason: "Too many.",
+		Limits: []policy.Limit{{Name: "challenge", Reason: "A robot?"}, {Name: "account"}}}
 	named := &shard.Request{Op: shard.Check, Entries: []shard.Entry{{Policy: "login", Key: "k", Cost: 1}}}
 	for hard, want := range map[bool]string{false: "A robot?", true: "Too many."} {
 		if got := decisions.Reason(policy.NewSet([]*policy.Policy{p}), named, deniedBySoft(hard)); got != want {
@@ -55,7 +59,8 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 	}
 	old := deniedBySoft(false)
 	old.Age = 1e6
-	if text := explainDecision(policy.NewSet(nil), check, old); !strings.HasPrefix(text, "Challenged 1s ago") || decisions.Outcome(check, old) != "denied_cached" {
+	if text := explainDecision(policy.NewSet(nil), check, old); !strings.HasPrefix(text, "Challenged 1s ago") ||
+		decisions.Outcome(check, old) != "denied_cached" {
 		t.Errorf("repeated: %q", text)
 	}
 }
@@ -63,8 +68,9 @@ func TestAChallengeIsAnOutcomeOfItsOwn(t *testing.T) {
 // The limits that a request brings along are hard: older nodes would count them without the word.
 func TestALimitOfARequestIsNotSoft(t *testing.T) {
 	quota := uint64(1)
-	m := &stintv1.Entry{Key: "k", Limits: []*stintv1.Limit{{Name: "a", Quota: &quota, OnExceeded: stintv1.OnExceeded_ON_EXCEEDED_CHALLENGE,
-		Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}}}
+	m := &stintv1.Entry{Key: "k",
+		Limits: []*stintv1.Limit{{Name: "a", Quota: &quota, OnExceeded: stintv1.OnExceeded_ON_EXCEEDED_CHALLENGE,
+			Algorithm: &stintv1.Limit_Lifetime{Lifetime: &stintv1.Lifetime{}}}}}
 	if _, err := entryOf(0, m); err == nil || !strings.Contains(err.Error(), "limits[0].on_exceeded") {
 		t.Error(err)
 	}

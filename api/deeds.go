@@ -32,7 +32,8 @@ func (d deeds) Decide(ctx context.Context, requests []shard.Request) []shard.Res
 			name = r.Entries[0].Policy
 		}
 		d.logger.Info("a key was changed by hand", "by", by, "deed", r.Op.Deed(), "namespace", r.Namespace,
-			"policy", name, "limit", r.Limit, "amount", r.Adjustment.Amount, "shard", at.Shard, "epoch", at.Epoch, "seq", at.Seq)
+			"policy", name, "limit", r.Limit, "amount", r.Adjustment.Amount, "shard", at.Shard, "epoch", at.Epoch,
+			"seq", at.Seq)
 	}
 	return results
 }

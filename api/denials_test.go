@@ -25,8 +25,9 @@ func TestDenialsAreToldByLimit(t *testing.T) {
 	allowed, replayed := denied, denied
 	allowed.Allowed, replayed.Replayed = true, true
 	observer := &fakeObserver{}
-	r := shard.Request{Op: shard.Check, Namespace: "shop", Entries: []shard.Entry{{Policy: "login", Key: "k"}, {Policy: "ban", Key: "k"},
-		{Policy: "any name", Key: "k", Limits: []policy.Limit{{}}}}}
+	r := shard.Request{Op: shard.Check, Namespace: "shop",
+		Entries: []shard.Entry{{Policy: "login", Key: "k"}, {Policy: "ban", Key: "k"},
+			{Policy: "any name", Key: "k", Limits: []policy.Limit{{}}}}}
 	count := func(d shard.Decision) {
 		var e decisions.Event
 		e.Ask(decisions.Asked{Requests: []shard.Request{r}, Results: []shard.Result{{Decision: d}}})
@@ -38,7 +39,8 @@ func TestDenialsAreToldByLimit(t *testing.T) {
 		t.Errorf("without a denial: %q", observer.denials)
 	}
 	count(denied)
-	if want := []string{"shop login/minute", "shop inline/inline", "shop ban/lockout"}; !slices.Equal(observer.denials, want) {
+	if want := []string{"shop login/minute", "shop inline/inline",
+		"shop ban/lockout"}; !slices.Equal(observer.denials, want) {
 		t.Errorf("got %q, want %q", observer.denials, want)
 	}
 }

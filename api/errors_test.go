@@ -80,7 +80,8 @@ func retryDelayOf(t *testing.T, e wireError) string {
 // An Adjust has no list of entries, so its errors mention none.
 func TestAdjustNamesItsOwnFields(t *testing.T) {
 	w := newWorld(t)
-	w.decider.decide = fail(&shard.Error{Code: shard.PolicyNotFound, Field: "entries[0].policy", Message: "no such policy"})
+	w.decider.decide = fail(&shard.Error{Code: shard.PolicyNotFound, Field: "entries[0].policy",
+		Message: "no such policy"})
 	_, _, body := w.post("LimitService/Adjust", `{"policy":"nobody","key":"k","reset":{}}`)
 	if e, _ := readError(t, body); e.Code != "not_found" || e.Message != "policy: no such policy" {
 		t.Errorf("got %s: %s", e.Code, e.Message)
@@ -128,7 +129,8 @@ func TestLargeMessagesOfGRPC(t *testing.T) {
 		}
 	}
 	liar := binary.BigEndian.AppendUint32([]byte{0}, 1<<31)
-	_, header, _ := w.do("POST", stintv1connect.LimitServiceCheckProcedure, "application/grpc-web+proto", string(liar)+"short")
+	_, header, _ := w.do("POST", stintv1connect.LimitServiceCheckProcedure, "application/grpc-web+proto",
+		string(liar)+"short")
 	if code := header.Get("Grpc-Status"); code == "8" {
 		t.Error("a promise of 2 GiB is answered resource_exhausted")
 	}

@@ -37,15 +37,17 @@ func TestABillIsForgottenOnlyIfItIsMeant(t *testing.T) {
 	}
 	const partly = "other shards may have forgotten the key already"
 	code, _, body := w.post("LimitService/Forget", `{"key":"acme"}`)
-	if code != http.StatusBadRequest || !strings.Contains(body, "failed_precondition") || !strings.Contains(body, "bills: the key has bills") ||
-		strings.Contains(body, partly) || asked != 1 {
+	if code != http.StatusBadRequest || !strings.Contains(body, "failed_precondition") ||
+		!strings.Contains(body, "bills: the key has bills") || strings.Contains(body, partly) || asked != 1 {
 		t.Errorf("unasked: %d %s, after %d requests", code, body, asked)
 	}
 	unbilled, asked = 2, 0
-	if code, _, body := w.post("LimitService/Forget", `{"key":"acme"}`); code != http.StatusBadRequest || !strings.Contains(body, partly) {
+	if code, _, body := w.post("LimitService/Forget", `{"key":"acme"}`); code != http.StatusBadRequest ||
+		!strings.Contains(body, partly) {
 		t.Errorf("billed meanwhile: %d %s", code, body)
 	}
-	if code, _, body := w.post("LimitService/Forget", `{"key":"acme","bills":true}`); code != http.StatusOK || w.last().Op != shard.Forget {
+	if code, _, body := w.post("LimitService/Forget", `{"key":"acme","bills":true}`); code != http.StatusOK ||
+		w.last().Op != shard.Forget {
 		t.Errorf("asked: %d %s", code, body)
 	}
 }
@@ -55,14 +57,16 @@ func TestForgetAsksEveryShardUntilNothingIsLeft(t *testing.T) {
 	w := newWorld(t)
 	open := uint32(2)
 	w.decider.decide = func(r shard.Request) shard.Result {
-		d := shard.Decision{Allowed: true, System: &shard.SystemAnswer{Forgot: shard.Forgot{Counters: 1, Holds: 2, Operations: 3, Audit: 4}}}
+		d := shard.Decision{Allowed: true,
+			System: &shard.SystemAnswer{Forgot: shard.Forgot{Counters: 1, Holds: 2, Operations: 3, Audit: 4}}}
 		if r.Shard == 1 && open > 0 && r.Adjustment.Actor == "" {
 			open--
 			d.System.Forgot.Open = 1
 		}
 		return shard.Result{Decision: d}
 	}
-	code, _, body := w.post("LimitService/Forget", `{"namespace":"shop","key":"user:42","note":"as she asked","bills":true}`)
+	code, _, body := w.post("LimitService/Forget", `{"namespace":"shop","key":"user:42","note":"as she asked",`+
+		`"bills":true}`)
 	if code != http.StatusOK || compact(t, body) != `{"counters":10,"holds":20,"operations":30,"auditRecords":40}` {
 		t.Errorf("answered %d %s", code, body)
 	}
@@ -94,7 +98,8 @@ func TestForgetMeetsEverySlot(t *testing.T) {
 		}
 		return shard.Result{Decision: d}
 	}
-	if code, _, body := w.post("LimitService/Forget", `{"key":"a","bills":true}`); code != http.StatusOK || asked != 1+2*3 {
+	if code, _, body := w.post("LimitService/Forget", `{"key":"a","bills":true}`); code != http.StatusOK ||
+		asked != 1+2*3 {
 		t.Errorf("%d %s after %d requests", code, body, asked)
 	}
 }
@@ -118,7 +123,8 @@ func TestWhatIsWrongWithAForget(t *testing.T) {
 	r, _ := http.NewRequest(http.MethodPost, w.url+"/stint.v1.LimitService/Forget", strings.NewReader(`{"key":"a"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Connect-Timeout-Ms", "300")
-	if code, _, answer := w.send(r); code != http.StatusServiceUnavailable || !strings.Contains(answer, "an operation on several shards with this key has not ended yet") {
+	if code, _, answer := w.send(r); code != http.StatusServiceUnavailable ||
+		!strings.Contains(answer, "an operation on several shards with this key has not ended yet") {
 		t.Errorf("an operation that does not end: %d %s", code, answer)
 	}
 }
@@ -127,13 +133,15 @@ func TestWhatIsWrongWithAForget(t *testing.T) {
 func TestAForgetNeedsAGrantUnderEveryPolicy(t *testing.T) {
 	k := newTokens()
 	for name, grant := range map[string]string{
-		"adjust": "ops=adjust", "override": "ops=override", "policy": "policy=api ops=adjust,override", "key": "key=user:* ops=adjust,override",
-		"namespace": "ns=shop ops=adjust,override",
+		"adjust": "ops=adjust", "override": "ops=override", "policy": "policy=api ops=adjust,override",
+		"key": "key=user:* ops=adjust,override", "namespace": "ns=shop ops=adjust,override",
 	} {
 		k.add(t, name, grant)
 	}
 	w := newGuardedWorld(t, k.guard)
-	w.decider.decide = billing(func(shard.Request) shard.Result { return shard.Result{Decision: shard.Decision{Allowed: true}} })
+	w.decider.decide = billing(func(shard.Request) shard.Result {
+		return shard.Result{Decision: shard.Decision{Allowed: true}}
+	})
 	for name, want := range map[string]map[string]bool{"adjust": {}, "override": {}, "policy": {}, "namespace": {},
 		"key": {"user:1": true}} {
 		for _, key := range []string{"user:1", "org:1"} {

@@ -16,7 +16,8 @@ func FuzzJSON(f *testing.F) {
 	f.Add([]byte(`{"namespace":"shop","mode":"MODE_PEEK","idempotencyId":"x",` +
 		`"entries":[{"policy":"api","key":"{a}b","cost":"7"}]}`))
 	f.Add([]byte(`{"entries":[{"policy":"p","key":"k\u0000"},{"key":"","limits":[{}]}]}`))
-	f.Add([]byte(`{"entries":[{"policy":"product","key":"a/b/c","cost":"1099511627776"},{"policy":"product","key":"a/b/d"}]}`))
+	f.Add([]byte(`{"entries":[{"policy":"product","key":"a/b/c","cost":"1099511627776"},{"policy":"product",` +
+		`"key":"a/b/d"}]}`))
 	f.Add([]byte(`{"check":` + perIP + `,"ttl":"3s","onExpire":"ON_EXPIRE_COMMIT"}`))
 	f.Add([]byte(`{"holdId":"AQMRYwE","commit":{"actualCost":["1"]}}`))
 	f.Add([]byte(`{"policy":"p","key":"k","limits":{"a":{"quota":"1"}},"expiresAt":"2027-01-01T00:00:00Z"}`))

@@ -23,7 +23,8 @@ func TestTheGateOfThePage(t *testing.T) {
 			t.Errorf("the page does not explain %s", field[1])
 		}
 	}
-	here := regexp.MustCompile(`trusted_proxies: \[.*?\]`).ReplaceAllLiteralString(text, "trusted_proxies: [127.0.0.0/8]")
+	here := regexp.MustCompile(`trusted_proxies: \[.*?\]`).ReplaceAllLiteralString(text,
+		"trusted_proxies: [127.0.0.0/8]")
 	set, err := policy.Parse("docs/gates.md", []byte(here))
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,8 @@ func (w *world) ask(gate string, headers ...string) (int, http.Header, string) {
 
 // by are the headers of nginx about a request.
 func by(method, uri string, more ...string) []string {
-	return append([]string{"X-Original-Method: " + method, "X-Original-URI: " + uri, "X-Forwarded-For: 203.0.113.7"}, more...)
+	return append([]string{"X-Original-Method: " + method, "X-Original-URI: " + uri, "X-Forwarded-For: 203.0.113.7"},
+		more...)
 }
 
 func TestAGateCountsWhatItsRouteSays(t *testing.T) {
@@ -95,26 +96,36 @@ func TestAGateCountsWhatItsRouteSays(t *testing.T) {
 		status  int
 		want    string // policy, key and cost of each entry
 	}{
-		"nginx":                      {"/gate/web", by("POST", "/login?next=/"), 200, "login ip:203.0.113.7 1"},
-		"ingress-nginx":              {"/gate/web", []string{"X-Original-Method: POST", "X-Original-URL: https://a.b/login", "X-Forwarded-For: 203.0.113.7"}, 200, "login ip:203.0.113.7 1"},
-		"Traefik and Caddy":          {"/gate/web", []string{"X-Forwarded-Method: POST", "X-Forwarded-Uri: /login", "X-Forwarded-For: 203.0.113.7"}, 200, "login ip:203.0.113.7 1"},
-		"Envoy":                      {"/gate/web/plan", []string{"X-Forwarded-For: 203.0.113.7", "X-Api-Key: secret"}, 200, "plan " + apiKey + " 1, per-ip ip:203.0.113.7 1"},
-		"Envoy, with slashes":        {"/gate/web//plan//x", []string{"X-Forwarded-For: 203.0.113.7", "X-Api-Key: secret"}, 200, "per-ip ip:203.0.113.7 1, plan " + apiKey + " 1"},
-		"a way up":                   {"/gate/web/plan/../x", []string{"X-Forwarded-For: 203.0.113.7"}, 400, ""},
-		"a hidden way up":            {"/gate/web", by("POST", "/login/..%2fx"), 400, ""},
-		"two readings":               {"/gate/web", by("POST", "/login;x=1"), 200, "per-ip ip:203.0.113.7 1, login ip:203.0.113.7 1"},
-		"a host that ends the path":  {"/gate/web", []string{"X-Original-Method: POST", "X-Original-URL: https://a?b/login", "X-Forwarded-For: 203.0.113.7"}, 400, ""},
-		"a key where none is known":  {"/gate/web", by("POST", "/login", "X-Api-Key: invented"), 200, "login ip:203.0.113.7 1"},
-		"two keys":                   {"/gate/web", by("GET", "/plan/x", "X-Api-Key: a", "X-Api-Key: b"), 401, ""},
-		"another proxy's headers":    {"/gate/web", by("POST", "/login", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free"), 400, ""},
-		"no method":                  {"/gate/web", []string{"X-Original-URI: /login"}, 400, ""},
-		"no URI":                     {"/gate/web", nil, 400, ""},
-		"no address":                 {"/gate/s0", []string{"X-Original-Method: GET", "X-Original-URI: /"}, 400, ""},
-		"an address that is garbage": {"/gate/s0", []string{"X-Original-Method: GET", "X-Original-URI: /", "X-Forwarded-For: 203.0.113.7, x"}, 400, ""},
-		"no route":                   {"/gate/s0", by("GET", "/other"), 403, ""},
-		"no such gate":               {"/gate/none", by("GET", "/"), 404, ""},
-		"nobody is trusted":          {"/gate/direct", by("POST", "/login"), 400, ""},
-		"a visitor for itself":       {"/gate/direct", nil, 200, "per-ip ip:127.0.0.1 1"},
+		"nginx": {"/gate/web", by("POST", "/login?next=/"), 200, "login ip:203.0.113.7 1"},
+		"ingress-nginx": {"/gate/web", []string{"X-Original-Method: POST",
+			"X-Original-URL: https://a.b/login", "X-Forwarded-For: 203.0.113.7"}, 200, "login ip:203.0.113.7 1"},
+		"Traefik and Caddy": {"/gate/web", []string{"X-Forwarded-Method: POST", "X-Forwarded-Uri: /login",
+			"X-Forwarded-For: 203.0.113.7"}, 200, "login ip:203.0.113.7 1"},
+		"Envoy": {"/gate/web/plan", []string{"X-Forwarded-For: 203.0.113.7", "X-Api-Key: secret"},
+			200, "plan " + apiKey + " 1, per-ip ip:203.0.113.7 1"},
+		"Envoy, with slashes": {"/gate/web//plan//x", []string{"X-Forwarded-For: 203.0.113.7",
+			"X-Api-Key: secret"}, 200, "per-ip ip:203.0.113.7 1, plan " + apiKey + " 1"},
+		"a way up":        {"/gate/web/plan/../x", []string{"X-Forwarded-For: 203.0.113.7"}, 400, ""},
+		"a hidden way up": {"/gate/web", by("POST", "/login/..%2fx"), 400, ""},
+		"two readings":    {"/gate/web", by("POST", "/login;x=1"), 200, "per-ip ip:203.0.113.7 1, login ip:203.0.113.7 1"},
+		"a host that ends the path": {
+			"/gate/web",
+			[]string{"X-Original-Method: POST",
+				"X-Original-URL: https://a?b/login", "X-Forwarded-For: 203.0.113.7"}, 400, ""},
+		"a key where none is known": {"/gate/web", by("POST", "/login", "X-Api-Key: invented"), 200,
+			"login ip:203.0.113.7 1"},
+		"two keys": {"/gate/web", by("GET", "/plan/x", "X-Api-Key: a", "X-Api-Key: b"), 401, ""},
+		"another proxy's headers": {"/gate/web",
+			by("POST", "/login", "X-Forwarded-Method: GET", "X-Forwarded-Uri: /free"), 400, ""},
+		"no method":  {"/gate/web", []string{"X-Original-URI: /login"}, 400, ""},
+		"no URI":     {"/gate/web", nil, 400, ""},
+		"no address": {"/gate/s0", []string{"X-Original-Method: GET", "X-Original-URI: /"}, 400, ""},
+		"an address that is garbage": {"/gate/s0",
+			[]string{"X-Original-Method: GET", "X-Original-URI: /", "X-Forwarded-For: 203.0.113.7, x"}, 400, ""},
+		"no route":             {"/gate/s0", by("GET", "/other"), 403, ""},
+		"no such gate":         {"/gate/none", by("GET", "/"), 404, ""},
+		"nobody is trusted":    {"/gate/direct", by("POST", "/login"), 400, ""},
+		"a visitor for itself": {"/gate/direct", nil, 200, "per-ip ip:127.0.0.1 1"},
 	} {
 		w := newGateWorld(t, nil)
 		status, _, body := w.ask(c.gate, c.headers...)
@@ -133,7 +144,8 @@ func TestAGateCountsWhatItsRouteSays(t *testing.T) {
 func TestAGateAnswersEachProxyInItsWay(t *testing.T) {
 	w := newGateWorld(t, nil)
 	status, header, body := w.ask("/gate/s0", by("GET", "/")...)
-	if status != 200 || header.Get("X-Ratelimit-Remaining") != "99" || header.Get("Cache-Control") != "no-store" || body != "" {
+	if status != 200 || header.Get("X-Ratelimit-Remaining") != "99" || header.Get("Cache-Control") != "no-store" ||
+		body != "" {
 		t.Errorf("allowed: %d %v %q", status, header, body)
 	}
 	if r := w.decider.requests()[0]; r.Namespace != shard.DefaultNamespace || r.ID != "" {
@@ -142,8 +154,10 @@ func TestAGateAnswersEachProxyInItsWay(t *testing.T) {
 	w.decider.decide = deny
 	status, header, body = w.ask("/gate/s0", by("GET", "/")...)
 	if status != 429 || body != `{"error":"rate_limited"}` || header.Get("Content-Type") != "application/json" ||
-		header.Get("Retry-After") != "60" || header.Get("X-Ratelimit-Limit") != "100" || header.Get("X-Ratelimit-Remaining") != "0" ||
-		header.Get("Cache-Control") != "no-store" || !strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+		header.Get("Retry-After") != "60" || header.Get("X-Ratelimit-Limit") != "100" ||
+		header.Get("X-Ratelimit-Remaining") != "0" ||
+		header.Get("Cache-Control") != "no-store" ||
+		!strings.Contains(header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 		t.Errorf("denied as in S0: %d %v %q", status, header, body)
 	}
 	status, header, body = w.ask("/gate/web", by("GET", "/")...)
@@ -152,20 +166,23 @@ func TestAGateAnswersEachProxyInItsWay(t *testing.T) {
 		Status           int
 		ViolatedPolicies []string `json:"violated-policies"`
 	}
-	if err := json.Unmarshal([]byte(body), &p); err != nil || status != 429 || header.Get("Content-Type") != "application/problem+json" ||
-		p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p.Status != 429 || !slices.Equal(p.ViolatedPolicies, []string{"per-ip/minute"}) {
+	if err := json.Unmarshal([]byte(body), &p); err != nil || status != 429 ||
+		header.Get("Content-Type") != "application/problem+json" ||
+		p.Type != "https://iana.org/assignments/http-problem-types#quota-exceeded" || p.Status != 429 ||
+		!slices.Equal(p.ViolatedPolicies, []string{"per-ip/minute"}) {
 		t.Errorf("denied with a problem document: %v: %d %v %q", err, status, header, body)
 	}
 	status, header, _ = w.ask("/gate/s0?deny=403", by("GET", "/")...)
-	if status != 403 || header.Get("X-Stint-Status") != "429" || header.Get("X-Stint-Body") != `{"error":"rate_limited"}` ||
-		header.Get("Retry-After") != "60" {
+	if status != 403 || header.Get("X-Stint-Status") != "429" ||
+		header.Get("X-Stint-Body") != `{"error":"rate_limited"}` || header.Get("Retry-After") != "60" {
 		t.Errorf("denied for nginx: %d %v", status, header)
 	}
 	w.decider.decide = fail(&shard.Error{Code: shard.KeyNotFound, Message: "no override"})
 	if status, _, _ = w.ask("/gate/web", by("GET", "/plan/x", "X-Api-Key: invented")...); status != 403 {
 		t.Errorf("an unknown key: %d", status)
 	}
-	if status, header, _ = w.ask("/gate/web?deny=403", by("GET", "/plan/x", "X-Api-Key: invented")...); status != 403 || header.Get("X-Stint-Status") != "403" {
+	if status, header, _ = w.ask("/gate/web?deny=403", by("GET", "/plan/x", "X-Api-Key: invented")...); status != 403 ||
+		header.Get("X-Stint-Status") != "403" {
 		t.Errorf("an unknown key, for nginx: %d %v", status, header)
 	}
 }
@@ -184,7 +201,8 @@ func TestAGateFailsAsItsRouteSays(t *testing.T) {
 		}
 		for _, closed := range [][]string{by("GET", "/closed"), by("POST", "/login")} {
 			status, header, body := w.ask("/gate/web", closed...)
-			if status != 503 || header.Get("Retry-After") != "1" || !strings.Contains(body, "#temporary-reduced-capacity") || header.Get("Stint-Failed") != "" {
+			if status != 503 || header.Get("Retry-After") != "1" ||
+				!strings.Contains(body, "#temporary-reduced-capacity") || header.Get("Stint-Failed") != "" {
 				t.Errorf("%s, %v: %d %v %q", err, closed, status, header, body)
 			}
 			status, header, _ = w.ask("/gate/web?deny=403", closed...)
@@ -193,13 +211,16 @@ func TestAGateFailsAsItsRouteSays(t *testing.T) {
 			}
 		}
 	}
-	for _, code := range []shard.Code{shard.Invalid, shard.PolicyNotFound, shard.IDReused, shard.IDExpired, shard.MemoryFull} {
+	for _, code := range []shard.Code{shard.Invalid, shard.PolicyNotFound, shard.IDReused, shard.IDExpired,
+		shard.MemoryFull} {
 		w.decider.decide = fail(&shard.Error{Code: code, Message: "not a failure of ours alone"})
-		if status, header, _ := w.ask("/gate/web", by("GET", "/")...); status != 503 || header.Get("Stint-Failed") != "" || header.Get("Retry-After") != "1" {
+		if status, header, _ := w.ask("/gate/web", by("GET", "/")...); status != 503 ||
+			header.Get("Stint-Failed") != "" || header.Get("Retry-After") != "1" {
 			t.Errorf("code %d opens: %d %v", code, status, header)
 		}
 	}
-	if seen := w.observer.seen(); !slices.Contains(seen, "request web failed_open") || !slices.Contains(seen, "request web unavailable") {
+	if seen := w.observer.seen(); !slices.Contains(seen, "request web failed_open") ||
+		!slices.Contains(seen, "request web unavailable") {
 		t.Errorf("the observer saw %q", seen)
 	}
 }
@@ -207,8 +228,8 @@ func TestAGateFailsAsItsRouteSays(t *testing.T) {
 func TestAGateWithAnIDCountsOnce(t *testing.T) {
 	w := newGateWorld(t, nil)
 	ids := map[string]bool{}
-	for _, headers := range [][]string{by("GET", "/", "X-Request-Id: 1"), by("GET", "/", "X-Request-Id: 1"), by("GET", "/", "X-Request-Id: 2"),
-		by("POST", "/login", "X-Request-Id: 1")} {
+	for _, headers := range [][]string{by("GET", "/", "X-Request-Id: 1"), by("GET", "/", "X-Request-Id: 1"),
+		by("GET", "/", "X-Request-Id: 2"), by("POST", "/login", "X-Request-Id: 1")} {
 		w.ask("/gate/web", headers...)
 	}
 	for _, r := range w.decider.requests() {
@@ -230,14 +251,15 @@ func TestAGateAsksForTheTokenOfTheProxy(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"none":                      {nil, 401},
-		"wrong":                     {[]string{"Stint-Token: stint_x"}, 401},
-		"empty":                     {[]string{"Stint-Token: "}, 401},
-		"twice":                     {[]string{"Stint-Token: " + proxy, "Stint-Token: " + proxy}, 401},
-		"in the visitor's header":   {[]string{"Authorization: Bearer " + proxy}, 401},
-		"of another namespace":      {[]string{"Stint-Token: " + other}, 503},
-		"right":                     {[]string{"Stint-Token: " + proxy}, 200},
-		"right, beside a visitor's": {[]string{"Stint-Token: " + proxy, "Authorization: Bearer x", "Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site"}, 200},
+		"none":                    {nil, 401},
+		"wrong":                   {[]string{"Stint-Token: stint_x"}, 401},
+		"empty":                   {[]string{"Stint-Token: "}, 401},
+		"twice":                   {[]string{"Stint-Token: " + proxy, "Stint-Token: " + proxy}, 401},
+		"in the visitor's header": {[]string{"Authorization: Bearer " + proxy}, 401},
+		"of another namespace":    {[]string{"Stint-Token: " + other}, 503},
+		"right":                   {[]string{"Stint-Token: " + proxy}, 200},
+		"right, beside a visitor's": {[]string{"Stint-Token: " + proxy, "Authorization: Bearer x",
+			"Origin: https://elsewhere.example", "Sec-Fetch-Site: cross-site"}, 200},
 	} {
 		status, header, body := w.ask("/gate/web", append(by("GET", "/"), c.headers...)...)
 		if status != c.status || header.Get("Stint-Failed") != "" {
@@ -250,7 +272,8 @@ func TestAGateAsksForTheTokenOfTheProxy(t *testing.T) {
 func TestAGateHasItsOwnTime(t *testing.T) {
 	w := newGateWorld(t, nil)
 	w.gated("ip:203.0.113.7")
-	if status, header, _ := w.ask("/gate/web", by("GET", "/")...); status != 200 || header.Get("Stint-Failed") != "open" {
+	if status, header, _ := w.ask("/gate/web", by("GET", "/")...); status != 200 ||
+		header.Get("Stint-Failed") != "open" {
 		t.Errorf("open: %d %v", status, header)
 	}
 	if status, _, _ := w.ask("/gate/web", by("POST", "/login")...); status != 503 {
@@ -289,7 +312,8 @@ func TestAGateAnswersWhoSendsNoMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if answer.StatusCode != want || answer.Header.Get("Cache-Control") != "no-store" || answer.Header.Get("Stint-Failed") != "" {
+		if answer.StatusCode != want || answer.Header.Get("Cache-Control") != "no-store" ||
+			answer.Header.Get("Stint-Failed") != "" {
 			t.Errorf("%d %v, want %d", answer.StatusCode, answer.Header, want)
 		}
 		answer.Body.Close()
@@ -304,12 +328,15 @@ func TestAGateKnowsTheUserOfAToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"keys":[{"kty":"RSA","kid":"a","n":%q,"e":"AQAB"}]}`, base64.RawURLEncoding.EncodeToString(key.N.Bytes()))
+		fmt.Fprintf(w, `{"keys":[{"kty":"RSA","kid":"a","n":%q,"e":"AQAB"}]}`,
+			base64.RawURLEncoding.EncodeToString(key.N.Bytes()))
 	}))
 	defer keys.Close()
 	sign := func(subject string) string {
-		text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"a"}`)) + "." + base64.RawURLEncoding.EncodeToString(
-			fmt.Appendf(nil, `{"iss":"https://id.example","aud":"shop","sub":%q,"exp":%d}`, subject, time.Now().Add(time.Hour).Unix()))
+		text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"a"}`)) + "." +
+			base64.RawURLEncoding.EncodeToString(
+				fmt.Appendf(nil, `{"iss":"https://id.example","aud":"shop","sub":%q,"exp":%d}`,
+					subject, time.Now().Add(time.Hour).Unix()))
 		sum := sha256.Sum256([]byte(text))
 		signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
 		if err != nil {
@@ -354,22 +381,26 @@ gates:
 	}
 	conn := w.dial(w.grpcAddr)
 	w.counted()
-	if got := outcomeByGRPC(t.Context(), t, conn, reported("reports", "GET", "/", "Authorization: Bearer "+sign("bob"))); got != "200 " ||
+	if got := outcomeByGRPC(t.Context(), t, conn, reported("reports",
+		"GET", "/", "Authorization: Bearer "+sign("bob"))); got != "200 " ||
 		w.decider.requests()[0].Entries[0].Key != "user:bob" {
 		t.Errorf("by gRPC: %s %+v", got, w.decider.requests())
 	}
 	forged := sign("ann")
 	forged = forged[:len(forged)-8] + "AAAAAAAA"
-	if got := outcomeByGRPC(t.Context(), t, conn, reported("reports", "GET", "/", "Authorization: Bearer "+forged)); got[:3] != "401" ||
+	if got := outcomeByGRPC(t.Context(), t, conn, reported("reports",
+		"GET", "/", "Authorization: Bearer "+forged)); got[:3] != "401" ||
 		!strings.Contains(got, "Www-Authenticate: Bearer") {
 		t.Errorf("a forged token by gRPC: %s", got)
 	}
 	status, header, body := w.ask("/gate/web?deny=403", "Authorization: Bearer "+forged)
-	if status != 401 || header.Get("WWW-Authenticate") != "Bearer" || header.Get("Content-Type") != "application/problem+json" {
+	if status != 401 || header.Get("WWW-Authenticate") != "Bearer" ||
+		header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("a forged token: %d %v %q", status, header, body)
 	}
 	w.revision = &policy.Revision{Version: 10, Set: gate("http://127.0.0.1:1/keys").At(10)}
-	if status, header, _ = w.ask("/gate/web", "Authorization: Bearer "+sign("ann")); status != 200 || header.Get("Stint-Failed") != "open" {
+	if status, header, _ = w.ask("/gate/web", "Authorization: Bearer "+sign("ann")); status != 200 ||
+		header.Get("Stint-Failed") != "open" {
 		t.Errorf("without keys: %d %v", status, header)
 	}
 	if status, _, _ = w.ask("/gate/web/login", "Authorization: Bearer "+sign("ann")); status != 503 {
@@ -391,10 +422,12 @@ func TestAGateReadsNoBodyAndNoHugeHeaders(t *testing.T) {
 		t.Errorf("%d %s", answer.Code, answer.Body)
 	}
 	before := len(w.decider.requests())
-	if status, _, _ := w.ask("/gate/web", append(by("GET", "/"), "Cookie: "+strings.Repeat("x", 100<<10))...); status != http.StatusRequestHeaderFieldsTooLarge {
+	if status, _, _ := w.ask("/gate/web", append(by("GET", "/"),
+		"Cookie: "+strings.Repeat("x", 100<<10))...); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("100 KiB of cookies: %d", status)
 	}
-	if status, _, _ := w.ask("/gate/web", "X-Original-Method: GET", "X-Original-URI: /", "X-Forwarded-For: "+strings.Repeat("10.0.0.1, ", 5000)+"203.0.113.7"); status != 200 {
+	if status, _, _ := w.ask("/gate/web", "X-Original-Method: GET", "X-Original-URI: /",
+		"X-Forwarded-For: "+strings.Repeat("10.0.0.1, ", 5000)+"203.0.113.7"); status != 200 {
 		t.Errorf("50 KiB of addresses: %d", status)
 	}
 	if got := len(w.decider.requests()) - before; got != 1 {
@@ -414,7 +447,8 @@ func TestAGateDoesNotWaitForABody(t *testing.T) {
 		if err := conn.SetDeadline(time.Now().Add(await.Patience)); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(conn, "POST /gate/web HTTP/1.1\r\nHost: a\r\n%s\r\n%s\r\n\r\n", strings.Join(by("GET", "/"), "\r\n"), announced)
+		fmt.Fprintf(conn, "POST /gate/web HTTP/1.1\r\nHost: a\r\n%s\r\n%s\r\n\r\n",
+			strings.Join(by("GET", "/"), "\r\n"), announced)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
 			t.Fatalf("%s: %v", announced, err)

@@ -84,8 +84,10 @@ func TestAHoldIsSettledByItsID(t *testing.T) {
 	if !d.Allowed || d.HoldID == "" || d.DecisionID != "" || d.HoldExpiresAt != "2026-11-21T12:01:00.250Z" {
 		t.Fatalf("reserved: %+v", d)
 	}
-	entries := []shard.Entry{{Policy: "api", Key: "user:42", Cost: 7, Tier: "researcher"}, {Policy: "per-ip", Key: "k", Cost: 1}}
-	target := shard.Target{Hold: true, DecidedAt: noon, Index: 1, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
+	entries := []shard.Entry{{Policy: "api", Key: "user:42", Cost: 7, Tier: "researcher"},
+		{Policy: "per-ip", Key: "k", Cost: 1}}
+	target := shard.Target{Hold: true, DecidedAt: noon, Index: 1,
+		Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
 	for _, c := range []struct {
 		action string
 		want   shard.Settlement
@@ -93,8 +95,10 @@ func TestAHoldIsSettledByItsID(t *testing.T) {
 		{`"commit":{}`, shard.Settlement{Action: shard.ActionCommit}},
 		{`"commit":{"actualCost":["0","9"]}`, shard.Settlement{Action: shard.ActionCommit, Actual: []uint64{0, 9}}},
 		{`"commit":{"overage":"OVERAGE_CLAMP"}`, shard.Settlement{Action: shard.ActionCommit}},
-		{`"commit":{"overage":"OVERAGE_DEBT"}`, shard.Settlement{Action: shard.ActionCommit, Overage: shard.OverageDebt}},
-		{`"commit":{"overage":"OVERAGE_REJECT"}`, shard.Settlement{Action: shard.ActionCommit, Overage: shard.OverageReject}},
+		{`"commit":{"overage":"OVERAGE_DEBT"}`,
+			shard.Settlement{Action: shard.ActionCommit, Overage: shard.OverageDebt}},
+		{`"commit":{"overage":"OVERAGE_REJECT"}`,
+			shard.Settlement{Action: shard.ActionCommit, Overage: shard.OverageReject}},
 		{`"cancel":{}`, shard.Settlement{Action: shard.ActionCancel}},
 		{`"extend":{"ttl":"90s"}`, shard.Settlement{Action: shard.ActionExtend, TTL: 90 * second}},
 		{`"success":{}`, shard.Settlement{Action: shard.ActionSuccess}},
@@ -176,7 +180,8 @@ func TestWhatCanBeSettledHasAnID(t *testing.T) {
 		result.Decision.Limits[0].Granted = 3
 		return result
 	}
-	d := w.decision("LimitService/Check", `{"mode":"MODE_PARTIAL","entries":[{"policy":"per-ip","key":"k","cost":"5"}]}`)
+	d := w.decision("LimitService/Check", `{"mode":"MODE_PARTIAL","entries":[{"policy":"per-ip","key":"k",`+
+		`"cost":"5"}]}`)
 	r, err := testSealer.Open(d.DecisionID)
 	if err != nil || r.Entries[0].Cost != 3 || d.Limits[0].Granted != "3" || w.last().Op != shard.Partial {
 		t.Errorf("granted %+v, sealed %+v (%v)", d.Limits, r.Entries, err)
@@ -186,7 +191,8 @@ func TestWhatCanBeSettledHasAnID(t *testing.T) {
 		t.Errorf("sealed with nothing: %+v", d)
 	}
 	code, _, body := w.post("LimitService/Settle", settling(aHold, `"cancel":{}`))
-	if e, _ := readError(t, body); code != http.StatusServiceUnavailable || !strings.Contains(e.Message, "nothing was settled") {
+	if e, _ := readError(t, body); code != http.StatusServiceUnavailable ||
+		!strings.Contains(e.Message, "nothing was settled") {
 		t.Errorf("settled with nothing: %d %s", code, body)
 	}
 }
@@ -197,7 +203,8 @@ func TestAnOperationIsSettledByItsOwnID(t *testing.T) {
 	w.decider.decide = func(r shard.Request) shard.Result {
 		result := hold(r)
 		result.Decision.Operation = &shard.Verdict{ID: "op-1", Home: 3, State: shard.OperationHeld,
-			Legs: []shard.Leg{{Slot: 5, Decision: shard.Decision{Position: shard.Position{Shard: 5, Epoch: 4, Seq: 2}}}}}
+			Legs: []shard.Leg{{Slot: 5,
+				Decision: shard.Decision{Position: shard.Position{Shard: 5, Epoch: 4, Seq: 2}}}}}
 		return result
 	}
 	d := w.decision("LimitService/Reserve", reserving(`"ttl":"60s"`))
@@ -205,7 +212,8 @@ func TestAnOperationIsSettledByItsOwnID(t *testing.T) {
 		t.Errorf("decided at %+v", d.Positions)
 	}
 	r, err := testSealer.Open(d.HoldID)
-	if want := (shard.Target{Hold: true, DecidedAt: noon, Operation: "op-1", Home: 3}); err != nil || r.Settlement.Target != want {
+	if want := (shard.Target{Hold: true, DecidedAt: noon, Operation: "op-1", Home: 3}); err != nil ||
+		r.Settlement.Target != want {
 		t.Errorf("sealed %+v (%v)", r.Settlement, err)
 	}
 }
@@ -215,7 +223,8 @@ func TestSettlementsAreObserved(t *testing.T) {
 	w.decider.decide = hold
 	w.post("LimitService/Reserve", reserving(`"ttl":"60s"`))
 	w.decider.decide = allow
-	for _, action := range []string{`"commit":{}`, `"cancel":{}`, `"extend":{"ttl":"1s"}`, `"success":{}`, `"failed":{}`} {
+	for _, action := range []string{`"commit":{}`, `"cancel":{}`, `"extend":{"ttl":"1s"}`, `"success":{}`,
+		`"failed":{}`} {
 		w.post("LimitService/Settle", settling(aDecisionOrHold(action), action))
 	}
 	w.post("LimitService/Check", `{"mode":"MODE_COUNT","entries":[{"policy":"per-ip","key":"k"}]}`)
@@ -276,7 +285,8 @@ func TestABlockByHandIsToldByItsName(t *testing.T) {
 func TestALockoutIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = lockOut
-	d := w.decision("LimitService/Check", `{"explain":true,"entries":[{"policy":"api","key":"user:42"},{"policy":"per-ip","key":"k"}]}`)
+	d := w.decision("LimitService/Check", `{"explain":true,"entries":[{"policy":"api","key":"user:42"},`+
+		`{"policy":"per-ip","key":"k"}]}`)
 	if !slices.Equal(d.DeniedBy, []string{"api/lockout", "per-ip/lockout"}) {
 		t.Errorf("denied by %q", d.DeniedBy)
 	}
@@ -286,8 +296,8 @@ func TestALockoutIsTold(t *testing.T) {
 	if d.RetryAfter != "30s" || d.Limits[0].BlockedUntil != "2026-11-21T12:00:30.250Z" {
 		t.Errorf("retry after %s, blocked until %s", d.RetryAfter, d.Limits[0].BlockedUntil)
 	}
-	for name, want := range map[string]string{"Retry-After": "30", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795262431",
-		"RateLimit": `"api/minute";r=0;t=30`} {
+	for name, want := range map[string]string{"Retry-After": "30", "X-RateLimit-Remaining": "0",
+		"X-RateLimit-Reset": "1795262431", "RateLimit": `"api/minute";r=0;t=30`} {
 		if d.Headers[name] != want {
 			t.Errorf("%s: %q, want %q", name, d.Headers[name], want)
 		}
@@ -372,26 +382,33 @@ func TestExplanations(t *testing.T) {
 				"the month in Europe/Berlin ends at 2026-11-21T13:00:00.25Z, in 1h."},
 		"a look": {shard.Peek, shard.Decision{RetryAfter: 899*second + 1, Limits: []shard.LimitStatus{full}},
 			"Would be denied until 12:15:00Z (in 15m): 5 of 5 used.\n" +
-				"budget/few of user:42: 5 of 5 used, 0 left; denies; next admitted at 2026-11-21T12:14:59.250001Z, in 14m59.000001s."},
-		"a look at what would be admitted": {shard.Peek, shard.Decision{Allowed: true, Limits: []shard.LimitStatus{open}},
-			"Would be allowed.\nbudget/open of user:42: 1 of 4 used, 3 left; allows; held units come back when they are settled."},
+				"budget/few of user:42: 5 of 5 used, 0 left; denies; next admitted at 2026-11-21T12:14:59.250001Z, " +
+				"in 14m59.000001s."},
+		"a look at what would be admitted": {shard.Peek,
+			shard.Decision{Allowed: true, Limits: []shard.LimitStatus{open}}, "Would be allowed.\n" +
+				"budget/open of user:42: 1 of 4 used, 3 left; allows; held units come back when they are settled."},
 		"a look that shadows spare": {shard.Peek, shard.Decision{Allowed: true, ShadowDenied: true},
 			"Would be allowed, as the limits that would deny are shadowed."},
-		"a look until tomorrow": {shard.Peek, shard.Decision{RetryAfter: 12 * 3600 * second, Limits: []shard.LimitStatus{large}},
+		"a look until tomorrow": {shard.Peek, shard.Decision{RetryAfter: 12 * 3600 * second,
+			Limits: []shard.LimitStatus{large}},
 			"Would be denied until 2026-11-22T00:00:01Z (in 12h): 3 of 5 used, and the rest is too little.\n" +
-				"budget/few of user:42: 3 of 5 used, 2 left; denies; next admitted at 2026-11-22T00:00:00.25Z, in 12h."},
-		"a look at a blocked key": {shard.Peek, shard.Decision{RetryAfter: 30 * second, Limits: []shard.LimitStatus{blocked}},
+				"budget/few of user:42: 3 of 5 used, 2 left; denies; " +
+				"next admitted at 2026-11-22T00:00:00.25Z, in 12h."},
+		"a look at a blocked key": {shard.Peek,
+			shard.Decision{RetryAfter: 30 * second, Limits: []shard.LimitStatus{blocked}},
 			"Would be denied until 12:00:31Z (in 30s): the key is blocked.\n" +
 				"budget/open of user:42: 1 of 4 used, 3 left; allows; held units come back when they are settled.\n" +
 				"budget/block of user:42: blocked by hand until 2026-11-21T12:00:30.25Z, for 30s."},
-		"a look at a challenge": {shard.Peek, shard.Decision{RetryAfter: limit.Never, Limits: []shard.LimitStatus{soft}},
+		"a look at a challenge": {shard.Peek, shard.Decision{RetryAfter: limit.Never,
+			Limits: []shard.LimitStatus{soft}},
 			"Would be challenged, and no wait helps: 5 of 5 used.\n" +
 				"budget/few of user:42: 5 of 5 used, 0 left; asks for a challenge; no wait helps."},
 		"denied and counted": {shard.Check, shard.Decision{Index: 1, RetryAfter: limit.Never},
 			"Denied, and counted all the same, as the policy says. No wait helps."},
 	} {
 		c.d.DecidedAt = noon
-		if got := explainDecision(testPolicies(), &shard.Request{Op: c.op, Entries: []shard.Entry{e}}, &c.d); got != c.want {
+		if got := explainDecision(testPolicies(), &shard.Request{Op: c.op, Entries: []shard.Entry{e}},
+			&c.d); got != c.want {
 			t.Errorf("%s:\n%s", name, got)
 		}
 	}
@@ -408,7 +425,8 @@ func TestExplanations(t *testing.T) {
 		s    shard.LimitStatus
 		want string
 	}{{free, "budget/lockout of user:42: level 3, not blocked."},
-		{shadowed, "budget/lockout of user:42: level 3, blocked until 2026-11-21T12:00:00.250001Z, for 1us; would deny, but is shadowed."},
+		{shadowed, "budget/lockout of user:42: level 3, blocked until 2026-11-21T12:00:00.250001Z, for 1us; " +
+			"would deny, but is shadowed."},
 		{byHand, "budget/block of user:42: blocked by hand until 2026-11-21T12:00:00.250001Z, for 1us."},
 		{both, "budget/block of user:42: level 3, blocked by hand until 2026-11-21T12:00:00.250001Z, for 1us."}} {
 		state.Limits[0] = c.s
@@ -437,7 +455,8 @@ func TestInlineLimitsHaveNothingOfAPolicy(t *testing.T) {
 	if e := w.last().Entries[0]; e.Policy != "" || len(e.Limits) != 1 {
 		t.Errorf("without a name: asked %+v", e)
 	}
-	code, _, body := w.post("LimitService/Check", entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{},"onRecovery":"ON_RECOVERY_KEEP"}]`))
+	code, _, body := w.post("LimitService/Check",
+		entry(`"key":"k","limits":[{"name":"x","quota":1,"lifetime":{},"onRecovery":"ON_RECOVERY_KEEP"}]`))
 	if code != 400 || !strings.Contains(body, "entries[0].limits[0].on_recovery: is for a limit of a policy") {
 		t.Errorf("with on_recovery: %d %s", code, body)
 	}

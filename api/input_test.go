@@ -121,8 +121,9 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 	{"the same entry twice", "LimitService/Check",
 		`{"entries":[{"policy":"per-ip","key":"k"},{"policy":"per-ip","key":"k","cost":2}]}`, "invalid_argument",
 		"entries[1]: repeats entries[0]; add the costs"},
-	{"cost 0 with a mode that takes", "LimitService/Check", `{"mode":"MODE_COUNT","entries":[{"policy":"per-ip","key":"k","cost":0}]}`,
-		"invalid_argument", "entries[0].cost: is 0, which only looks: 1 to 1099511627776 are allowed here"},
+	{"cost 0 with a mode that takes", "LimitService/Check",
+		`{"mode":"MODE_COUNT","entries":[{"policy":"per-ip","key":"k","cost":0}]}`, "invalid_argument",
+		"entries[0].cost: is 0, which only looks: 1 to 1099511627776 are allowed here"},
 	{"Reserve of cost 0", "LimitService/Reserve", `{"check":{"entries":[{"policy":"per-ip","key":"k","cost":0}]}}`,
 		"invalid_argument", "check.entries[0].cost: is 0, which only looks"},
 	{"cost above 2^40", "LimitService/Check", cost(`"1099511627777"`), "invalid_argument",
@@ -164,11 +165,13 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		entry(`"policy":"My Limits","key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]`), "invalid_argument",
 		"entries[0].policy: is no name"},
 	{"the same label and key twice", "LimitService/Check",
-		`{"entries":[{"policy":"p","key":"k"},{"policy":"p","key":"k","limits":[{"name":"x","quota":1,"lifetime":{}}]}]}`,
+		`{"entries":[{"policy":"p","key":"k"},{"policy":"p","key":"k","limits":[{"name":"x","quota":1,` +
+			`"lifetime":{}}]}]}`,
 		"invalid_argument", "entries[1]: repeats entries[0]"},
 	{"33 entries with those of parents", "LimitService/Check", `{"entries":[` + repeat(31, func(i int) string {
 		return fmt.Sprintf(`{"policy":"vendor","key":"%d/x"}`, i)
-	}) + `]}`, "invalid_argument", "entries: are 62, with those of the parents of their policies: at most 32 are allowed"},
+	}) + `]}`, "invalid_argument", "entries: are 62, with those of the parents of their policies: " +
+		"at most 32 are allowed"},
 	{"too much for one parent", "LimitService/Check", `{"entries":[` + repeat(2, func(i int) string {
 		return fmt.Sprintf(`{"policy":"vendor","key":"a/%d","cost":"1099511627776"}`, i)
 	}) + `]}`, "invalid_argument",
@@ -189,30 +192,36 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		"add_used: is -1099511627777: "},
 	{"Adjust block_until in the past", "LimitService/Adjust", adjusting(`"blockUntil":"1969-12-31T23:59:59Z"`),
 		"invalid_argument", "block_until: is 1969-12-31T23:59:59Z: it must lie ahead"},
-	{"Adjust block of a limit", "LimitService/Adjust", adjusting(`"limit":"minute","blockUntil":"2027-01-01T00:00:00Z"`),
-		"invalid_argument", `limit: is "minute": a block is one of the policy, not of a limit`},
+	{"Adjust block of a limit", "LimitService/Adjust",
+		adjusting(`"limit":"minute","blockUntil":"2027-01-01T00:00:00Z"`), "invalid_argument",
+		`limit: is "minute": a block is one of the policy, not of a limit`},
 	{"Adjust unblock of a limit", "LimitService/Adjust", adjusting(`"limit":"minute","unblock":{}`), "invalid_argument",
 		`limit: is "minute": a block is one of the policy, not of a limit`},
 	{"Adjust without policy", "LimitService/Adjust", `{"key":"k","reset":{}}`, "invalid_argument",
 		"policy: is missing"},
 	{"Adjust without key", "LimitService/Adjust", `{"policy":"per-ip","reset":{}}`, "invalid_argument",
 		"key: is missing"},
-	{"Adjust with a long note", "LimitService/Adjust", adjusting(`"reset":{},"note":"` + strings.Repeat("n", 513) + `"`),
-		"invalid_argument", "note: has 513 bytes: at most 512 are allowed"},
+	{"Adjust with a long note", "LimitService/Adjust",
+		adjusting(`"reset":{},"note":"` + strings.Repeat("n", 513) + `"`), "invalid_argument",
+		"note: has 513 bytes: at most 512 are allowed"},
 	{"Adjust with a control character in the note", "LimitService/Adjust", adjusting(`"reset":{},"note":"a\nb"`),
 		"invalid_argument", "note: must have no control characters"},
-	{"Adjust with a long id", "LimitService/Adjust", adjusting(`"reset":{},"idempotencyId":"` + strings.Repeat("i", 65) + `"`),
-		"invalid_argument", "idempotency_id: has 65 bytes"},
+	{"Adjust with a long id", "LimitService/Adjust",
+		adjusting(`"reset":{},"idempotencyId":"` + strings.Repeat("i", 65) + `"`), "invalid_argument",
+		"idempotency_id: has 65 bytes"},
 
 	{"Reserve of nothing", "LimitService/Reserve", `{}`, "invalid_argument", "check: is missing: it says what to hold"},
-	{"Reserve without entries", "LimitService/Reserve", `{"check":{}}`, "invalid_argument", "check.entries: are missing"},
-	{"Reserve of a wrong key", "LimitService/Reserve", `{"check":{"entries":[{"policy":"p","key":"a\tb"}]}}`, "invalid_argument",
-		"check.entries[0].key: has the control character"},
-	{"Reserve with a mode", "LimitService/Reserve", `{"check":{"mode":"MODE_PEEK","entries":[{"policy":"p","key":"k"}]}}`,
+	{"Reserve without entries", "LimitService/Reserve", `{"check":{}}`, "invalid_argument",
+		"check.entries: are missing"},
+	{"Reserve of a wrong key", "LimitService/Reserve", `{"check":{"entries":[{"policy":"p","key":"a\tb"}]}}`,
+		"invalid_argument", "check.entries[0].key: has the control character"},
+	{"Reserve with a mode", "LimitService/Reserve", `{"check":{"mode":"MODE_PEEK","entries":[{"policy":"p",` +
+		`"key":"k"}]}}`,
 		"invalid_argument", "check.mode: is for a check"},
 	{"Reserve for no time", "LimitService/Reserve", reserving(`"ttl":"0s"`), "invalid_argument",
 		"ttl: is 0s: more than 0 and at most 744h0m0s are allowed"},
-	{"Reserve for less than no time", "LimitService/Reserve", reserving(`"ttl":"-1s"`), "invalid_argument", "ttl: is -1s: "},
+	{"Reserve for less than no time", "LimitService/Reserve", reserving(`"ttl":"-1s"`), "invalid_argument",
+		"ttl: is -1s: "},
 	{"Reserve for too long", "LimitService/Reserve", reserving(`"ttl":"2678400.000001s"`), "invalid_argument",
 		"ttl: is 744h0m0.000001s: more than 0 and at most 744h0m0s are allowed"},
 	{"Reserve for nanoseconds", "LimitService/Reserve", reserving(`"ttl":"0.000000001s"`), "invalid_argument",
@@ -222,7 +231,8 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 
 	{"Settle of nothing", "LimitService/Settle", `{"commit":{}}`, "invalid_argument",
 		"target: is missing: hold_id or decision_id says what to settle"},
-	{"Settle of an empty id", "LimitService/Settle", `{"holdId":"","commit":{}}`, "invalid_argument", "hold_id: is empty"},
+	{"Settle of an empty id", "LimitService/Settle", `{"holdId":"","commit":{}}`, "invalid_argument",
+		"hold_id: is empty"},
 	{"Settle of a forged hold", "LimitService/Settle", `{"holdId":"AQMRYwE","commit":{}}`, "invalid_argument",
 		"hold_id: is not an id that this cluster has given out"},
 	{"Settle of a forged decision", "LimitService/Settle", `{"decisionId":"AQMRYwE","cancel":{}}`, "invalid_argument",
@@ -236,8 +246,8 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		"invalid_argument", "decision_id: is a hold_id: send it as that"},
 	{"a decision sent as a hold", "LimitService/Settle", `{"holdId":"` + idOfTest(aDecision) + `","cancel":{}}`,
 		"invalid_argument", "hold_id: is a decision_id: send it as that"},
-	{"Settle that extends a decision", "LimitService/Settle", settling(aDecision, `"extend":{"ttl":"5s"}`), "invalid_argument",
-		"extend: is for a hold"},
+	{"Settle that extends a decision", "LimitService/Settle", settling(aDecision, `"extend":{"ttl":"5s"}`),
+		"invalid_argument", "extend: is for a hold"},
 	{"Settle that extends by nothing", "LimitService/Settle", settling(aHold, `"extend":{}`), "invalid_argument",
 		"extend.ttl: is missing"},
 	{"Settle that extends by too much", "LimitService/Settle", settling(aHold, `"extend":{"ttl":"2678401s"}`),
@@ -248,60 +258,84 @@ var badInput = []struct{ name, procedure, body, code, message string }{
 		"invalid_argument", "commit.actual_cost: has 1 numbers, and 2 entries were decided"},
 	{"Commit of too much", "LimitService/Settle", settling(aHold, `"commit":{"actualCost":["1","1099511627777"]}`),
 		"invalid_argument", "commit.actual_cost[1]: is 1099511627777: at most 1099511627776 are allowed"},
-	{"Commit with no such overage", "LimitService/Settle", settling(aHold, `"commit":{"overage":9}`), "invalid_argument",
-		"commit.overage: 9 is none"},
+	{"Commit with no such overage", "LimitService/Settle", settling(aHold, `"commit":{"overage":9}`),
+		"invalid_argument", "commit.overage: 9 is none"},
 
 	{"PutOverride without policy", "PolicyService/PutOverride", `{"key":"k","tier":"gold"}`, "invalid_argument",
 		"policy: is missing"},
-	{"PutOverride without key", "PolicyService/PutOverride", `{"policy":"p","tier":"gold"}`, "invalid_argument", "key: is missing"},
+	{"PutOverride without key", "PolicyService/PutOverride", `{"policy":"p","tier":"gold"}`, "invalid_argument",
+		"key: is missing"},
 	{"PutOverride of nothing", "PolicyService/PutOverride", `{"policy":"p","key":"k"}`, "invalid_argument",
 		"tier: is missing, and so are limits"},
-	{"PutOverride of a wrong tier", "PolicyService/PutOverride", `{"policy":"p","key":"k","tier":"Gold!"}`, "invalid_argument",
-		"tier: is no name"},
-	{"PutOverride that changes nothing of a limit", "PolicyService/PutOverride", `{"policy":"p","key":"k","limits":{"burst":{}}}`,
-		"invalid_argument", "limits.burst: changes nothing: quota, refill or rate"},
-	{"PutOverride of a wrong limit", "PolicyService/PutOverride", `{"policy":"p","key":"k","limits":{"a b":{"quota":"1"}}}`,
-		"invalid_argument", "limits: has a name that is no name"},
-	{"PutOverride of 17 limits", "PolicyService/PutOverride", `{"policy":"p","key":"k","limits":{` + repeat(17, func(i int) string {
-		return fmt.Sprintf(`"l%d":{"quota":"1"}`, i)
-	}) + `}}`, "invalid_argument", "limits: are 17: at most 16 are allowed"},
+	{"PutOverride of a wrong tier", "PolicyService/PutOverride", `{"policy":"p","key":"k","tier":"Gold!"}`,
+		"invalid_argument", "tier: is no name"},
+	{"PutOverride that changes nothing of a limit", "PolicyService/PutOverride",
+		`{"policy":"p","key":"k","limits":{"burst":{}}}`, "invalid_argument",
+		"limits.burst: changes nothing: quota, refill or rate"},
+	{"PutOverride of a wrong limit", "PolicyService/PutOverride",
+		`{"policy":"p","key":"k","limits":{"a b":{"quota":"1"}}}`, "invalid_argument",
+		"limits: has a name that is no name"},
+	{"PutOverride of 17 limits", "PolicyService/PutOverride",
+		`{"policy":"p","key":"k","limits":{` + repeat(17, func(i int) string {
+			return fmt.Sprintf(`"l%d":{"quota":"1"}`, i)
+		}) + `}}`, "invalid_argument", "limits: are 17: at most 16 are allowed"},
 	{"PutOverride until 1970", "PolicyService/PutOverride",
 		`{"policy":"p","key":"k","tier":"gold","expiresAt":"1970-01-01T00:00:00Z"}`, "invalid_argument",
 		"expires_at: is 1970-01-01T00:00:00Z: it must lie ahead"},
 	{"PutOverride with a long note", "PolicyService/PutOverride",
-		`{"policy":"p","key":"k","tier":"gold","note":"` + strings.Repeat("n", 513) + `"}`, "invalid_argument", "note: has 513 bytes"},
-	{"DeleteOverride without key", "PolicyService/DeleteOverride", `{"policy":"p"}`, "invalid_argument", "key: is missing"},
-	{"CorrectUsage without policy", "LimitService/CorrectUsage", `{"key":"k","units":"1","note":"n"}`, "invalid_argument", "policy: is missing"},
+		`{"policy":"p","key":"k","tier":"gold","note":"` + strings.Repeat("n", 513) + `"}`, "invalid_argument",
+		"note: has 513 bytes"},
+	{"DeleteOverride without key", "PolicyService/DeleteOverride", `{"policy":"p"}`, "invalid_argument",
+		"key: is missing"},
+	{"CorrectUsage without policy", "LimitService/CorrectUsage", `{"key":"k","units":"1","note":"n"}`,
+		"invalid_argument", "policy: is missing"},
 	{"CorrectUsage of nothing", "LimitService/CorrectUsage", `{"policy":"p","key":"k","note":"n"}`, "invalid_argument",
 		"units: are 0: 1 to 1099511627776 are added, or as many taken away"},
-	{"CorrectUsage of too many", "LimitService/CorrectUsage", `{"policy":"p","key":"k","units":"-1099511627777","note":"n"}`, "invalid_argument",
+	{"CorrectUsage of too many", "LimitService/CorrectUsage",
+		`{"policy":"p","key":"k","units":"-1099511627777","note":"n"}`, "invalid_argument",
 		"units: are -1099511627777"},
-	{"CorrectUsage without a note", "LimitService/CorrectUsage", `{"policy":"p","key":"k","units":"1"}`, "invalid_argument",
-		"note: is missing: say why"},
+	{"CorrectUsage without a note", "LimitService/CorrectUsage", `{"policy":"p","key":"k","units":"1"}`,
+		"invalid_argument", "note: is missing: say why"},
 	{"CorrectUsage with a long note", "LimitService/CorrectUsage",
-		`{"policy":"p","key":"k","units":"1","note":"` + strings.Repeat("n", 513) + `"}`, "invalid_argument", "note: has 513 bytes"},
-	{"CorrectUsage of a wrong meter", "LimitService/CorrectUsage", `{"policy":"p","key":"k","units":"1","note":"n","meter":"a b"}`,
-		"invalid_argument", "meter: is no name"},
-	{"CorrectUsage of a wrong period", "LimitService/CorrectUsage", `{"policy":"p","key":"k","units":"1","note":"n","period":"october"}`,
-		"invalid_argument", "period: must be the start of a period"},
-	{"Lease without policy", "LimitService/Lease", `{"key":"k","holder":"` + holderName + `"}`, "invalid_argument", "policy: is missing"},
-	{"Lease without key", "LimitService/Lease", `{"policy":"p","holder":"` + holderName + `"}`, "invalid_argument", "key: is missing"},
-	{"Lease of a wrong tier", "LimitService/Lease", `{"policy":"p","key":"k","tier":"a b","holder":"` + holderName + `"}`,
+		`{"policy":"p","key":"k","units":"1","note":"` + strings.Repeat("n", 513) + `"}`, "invalid_argument",
+		"note: has 513 bytes"},
+	{"CorrectUsage of a wrong meter", "LimitService/CorrectUsage",
+		`{"policy":"p","key":"k","units":"1","note":"n","meter":"a b"}`, "invalid_argument", "meter: is no name"},
+	{"CorrectUsage of a wrong period", "LimitService/CorrectUsage",
+		`{"policy":"p","key":"k","units":"1","note":"n","period":"october"}`, "invalid_argument",
+		"period: must be the start of a period"},
+	{"Lease without policy", "LimitService/Lease", `{"key":"k","holder":"` + holderName + `"}`, "invalid_argument",
+		"policy: is missing"},
+	{"Lease without key", "LimitService/Lease", `{"policy":"p","holder":"` + holderName + `"}`, "invalid_argument",
+		"key: is missing"},
+	{"Lease of a wrong tier", "LimitService/Lease", `{"policy":"p","key":"k",` +
+		`"tier":"a b","holder":"` + holderName + `"}`,
 		"invalid_argument", "tier: is no name"},
-	{"Lease of a short holder", "LimitService/Lease", `{"policy":"p","key":"k","holder":"host-1","number":"1","units":"1"}`,
+	{"Lease of a short holder", "LimitService/Lease", `{"policy":"p","key":"k","holder":"host-1","number":"1",` +
+		`"units":"1"}`,
 		"invalid_argument", "holder: has 6 bytes: 16 to 64 are allowed"},
-	{"Lease of a long holder", "LimitService/Lease", `{"policy":"p","key":"k","holder":"` + strings.Repeat("h", 65) + `"}`,
-		"invalid_argument", "holder: has 65 bytes"},
-	{"Audit of too many", "ObserveService/Audit", `{"count":1001}`, "invalid_argument", "count: is 1001: at most 1000 are allowed"},
+	{"Lease of a long holder", "LimitService/Lease",
+		`{"policy":"p","key":"k","holder":"` + strings.Repeat("h", 65) + `"}`, "invalid_argument",
+		"holder: has 65 bytes"},
+	{"Audit of too many", "ObserveService/Audit", `{"count":1001}`, "invalid_argument",
+		"count: is 1001: at most 1000 are allowed"},
 	{"Audit of a wrong policy", "ObserveService/Audit", `{"policy":"a b"}`, "invalid_argument", "policy: is no name"},
-	{"Audit of a wrong key", "ObserveService/Audit", `{"key":"a\tb"}`, "invalid_argument", "key: has the control character"},
-	{"Top of 17 policies", "ObserveService/Top", `{"policies":[` + repeat(17, func(i int) string { return fmt.Sprintf(`"p%d"`, i) }) + `]}`,
+	{"Audit of a wrong key", "ObserveService/Audit", `{"key":"a\tb"}`, "invalid_argument",
+		"key: has the control character"},
+	{"Top of 17 policies", "ObserveService/Top", `{"policies":[` + repeat(17, func(i int) string {
+		return fmt.Sprintf(`"p%d"`, i)
+	}) + `]}`,
 		"invalid_argument", "policies: are 17: at most 16 are allowed"},
-	{"Top of a wrong policy", "ObserveService/Top", `{"policies":["a b"]}`, "invalid_argument", "policies: has one that is no name"},
-	{"Top of too many", "ObserveService/Top", `{"count":33}`, "invalid_argument", "count: is 33: at most 32 are allowed"},
-	{"Top of a day", "ObserveService/Top", `{"window":"86400s"}`, "invalid_argument", "window: is 24h0m0s: it must be more than 0"},
-	{"Top of no time", "ObserveService/Top", `{"window":"0s"}`, "invalid_argument", "window: is 0s: it must be more than 0"},
-	{"Top in an unknown order", "ObserveService/Top", `{"order":9}`, "invalid_argument", "order: is 9, which this version does not know"},
+	{"Top of a wrong policy", "ObserveService/Top", `{"policies":["a b"]}`, "invalid_argument",
+		"policies: has one that is no name"},
+	{"Top of too many", "ObserveService/Top", `{"count":33}`, "invalid_argument",
+		"count: is 33: at most 32 are allowed"},
+	{"Top of a day", "ObserveService/Top", `{"window":"86400s"}`, "invalid_argument",
+		"window: is 24h0m0s: it must be more than 0"},
+	{"Top of no time", "ObserveService/Top", `{"window":"0s"}`, "invalid_argument",
+		"window: is 0s: it must be more than 0"},
+	{"Top in an unknown order", "ObserveService/Top", `{"order":9}`, "invalid_argument",
+		"order: is 9, which this version does not know"},
 }
 
 func TestBadInputIsRefusedByName(t *testing.T) {
@@ -327,14 +361,15 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 func TestBoundsAreInclusive(t *testing.T) {
 	w := newWorld(t)
 	for name, body := range map[string]string{
-		"key of 512 bytes":      entry(`"policy":"per-ip","key":"` + strings.Repeat("k", 512) + `"`),
-		"unusual key":           entry(`"policy":"per-ip","key":"{acme}/ünï✓ \uFFFD"`),
-		"32 entries":            entries(32),
-		"cost 1":                entry(`"policy":"per-ip","key":"k","cost":1`),
-		"cost 2^40":             entry(`"policy":"per-ip","key":"k","cost":"1099511627776"`),
-		"id of 64 bytes":        `{"entries":[{"policy":"p","key":"k"}],"idempotencyId":"` + strings.Repeat("i", 64) + `"}`,
-		"one key, two policies": `{"entries":[{"policy":"a","key":"k"},{"policy":"b","key":"k"}]}`,
-		"charset":               perIP,
+		"key of 512 bytes": entry(`"policy":"per-ip","key":"` + strings.Repeat("k", 512) + `"`),
+		"unusual key":      entry(`"policy":"per-ip","key":"{acme}/ünï✓ \uFFFD"`),
+		"32 entries":       entries(32),
+		"cost 1":           entry(`"policy":"per-ip","key":"k","cost":1`),
+		"cost 2^40":        entry(`"policy":"per-ip","key":"k","cost":"1099511627776"`),
+		"id of 64 bytes":   `{"entries":[{"policy":"p","key":"k"}],"idempotencyId":"` + strings.Repeat("i", 64) + `"}`,
+		"one key, two policies": `{"entries":[{"policy":"a","key":"k"},{"policy":"b",` +
+			`"key":"k"}]}`,
+		"charset": perIP,
 	} {
 		if status, _, body := w.post("LimitService/Check", body); status != 200 {
 			t.Errorf("%s: %d %s", name, status, body)
@@ -377,7 +412,8 @@ func TestRequestsReachTheDecider(t *testing.T) {
 	if got := w.decider.requests(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if seen := w.observer.seen(); !slices.Equal(seen, []string{"request Check ok", "request Get ok", "request Adjust ok"}) {
+	if seen := w.observer.seen(); !slices.Equal(seen,
+		[]string{"request Check ok", "request Get ok", "request Adjust ok"}) {
 		t.Errorf("a peek, a read and a reset are no decisions: %q", seen)
 	}
 }
@@ -464,20 +500,24 @@ func TestWhatIsNoTextIsNamed(t *testing.T) {
 		" \r\n":                          "message: is empty: send a JSON object",
 		"{\xff}":                         "message: byte 1 is not UTF-8",
 		entry(`"key":"a` + "\xff" + `"`): "message: byte 21 is not UTF-8",
-		entry(`"policy":"per-ip","key":"\ud800"`):       `message: \ud800 at byte 38 is half a character: a surrogate stands in a pair`,
-		entry(`"policy":"per-ip","key":"\udc00\ud800"`): `message: \udc00 at byte 38 is half a character: a surrogate stands in a pair`,
-		entry(`"policy":"per-ip","key":"\\ud800`):       "message: ",
+		entry(`"policy":"per-ip","key":"\ud800"`): `message: \ud800 at byte 38 is half a character: ` +
+			`a surrogate stands in a pair`,
+		entry(`"policy":"per-ip","key":"\udc00\ud800"`): `message: \udc00 at byte 38 is half a character: ` +
+			`a surrogate stands in a pair`,
+		entry(`"policy":"per-ip","key":"\\ud800`): "message: ",
 	} {
 		code, _, answer := w.post("LimitService/Check", body)
 		if e, f := readError(t, answer); code != 400 || !strings.HasPrefix(e.Message, want) || f.MaybeApplied {
 			t.Errorf("%q: %d %s, want %s", body, code, e.Message, want)
 		}
 	}
-	if code, _, answer := w.post("LimitService/Check", entry(`"policy":"per-ip","key":"\ud83d\ude00\\ud800"`)); code != 200 {
+	if code, _, answer := w.post("LimitService/Check",
+		entry(`"policy":"per-ip","key":"\ud83d\ude00\\ud800"`)); code != 200 {
 		t.Errorf("a pair of surrogates: %d %s", code, answer)
 	}
 	digits := strings.Repeat("9", 1_000_000)
-	if code, _, answer := w.post("LimitService/Check", entry(`"policy":"per-ip","key":"k","cost":`+digits)); code != 400 || len(answer) > 4<<10 {
+	if code, _, answer := w.post("LimitService/Check",
+		entry(`"policy":"per-ip","key":"k","cost":`+digits)); code != 400 || len(answer) > 4<<10 {
 		t.Errorf("a number of a million digits: %d, %d bytes", code, len(answer))
 	}
 }
@@ -492,7 +532,8 @@ func TestWrongMethodsAndContentTypesAreTold(t *testing.T) {
 	}{
 		{"GET", "", 415, "a GET has its message in the address: ?connect=v1&encoding=json&message=..."},
 		{"POST", "application/connect+json", 505, "a stream needs HTTP/2"},
-		{"POST", "application/x-www-form-urlencoded", 415, `the content type "application/x-www-form-urlencoded" is not known here: send Content-Type: application/json`},
+		{"POST", "application/x-www-form-urlencoded", 415, `the content type "application/x-www-form-urlencoded" is ` +
+			`not known here: send Content-Type: application/json`},
 		{"POST", "", 415, `the content type "" is not known here`},
 		{"PUT", "application/json", 405, "the method PUT is not answered here: send POST\n"},
 	} {
@@ -503,7 +544,8 @@ func TestWrongMethodsAndContentTypesAreTold(t *testing.T) {
 		case c.method == http.MethodGet:
 			procedure = "Get"
 		}
-		r, err := http.NewRequestWithContext(t.Context(), c.method, w.url+"/stint.v1.LimitService/"+procedure, strings.NewReader(perIP))
+		r, err := http.NewRequestWithContext(t.Context(), c.method, w.url+"/stint.v1.LimitService/"+procedure,
+			strings.NewReader(perIP))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,9 @@ import (
 type KeysOf func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error)
 
 // ErrKeysUnknown is the error of KeysOf.
-var ErrKeysUnknown = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3, Message: "the keys of this namespace are hashed, and this " +
-	"node does not know the cluster's secret for that yet; nothing was counted; ask again"}
+var ErrKeysUnknown = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
+	Message: "the keys of this namespace are hashed, and this node does not know the cluster's secret for that yet; " +
+		"nothing was counted; ask again"}
 
 // hash returns the form in which a key is counted and stored.
 func (of KeysOf) hash(namespace, key string) (string, error) {
@@ -170,7 +171,9 @@ func revealText(text string, hashed, sent []shard.Entry) string {
 }
 
 // stale wraps Config.Stale. It does not answer a request with keys that cannot be hashed: Decide gives the reason.
-func (e keyEdge) stale(read func(shard.Request) (shard.Decision, time.Duration, bool)) func(shard.Request) (shard.Decision, time.Duration, bool) {
+func (e keyEdge) stale(
+	read func(shard.Request) (shard.Decision, time.Duration, bool),
+) func(shard.Request) (shard.Decision, time.Duration, bool) {
 	if read == nil {
 		return nil
 	}

@@ -67,13 +67,14 @@ func withKeys(w *world) map[string]string {
 	const entries = `"namespace":"shop","entries":[{"policy":"per-ip","key":"` + plainKey + `"}]`
 	const one = `"namespace":"shop","policy":"per-ip","key":"` + plainKey + `"`
 	return map[string]string{
-		stintv1connect.LimitServiceCheckProcedure:           `{` + entries + `,"explain":true}`,
-		stintv1connect.LimitServiceCheckBatchProcedure:      `{"checks":[{` + entries + `}]}`,
-		stintv1connect.LimitServiceReserveProcedure:         `{"check":{` + entries + `}}`,
-		stintv1connect.LimitServiceGetProcedure:             `{` + entries + `,"explain":true}`,
-		stintv1connect.LimitServiceAdjustProcedure:          `{` + one + `,"reset":{}}`,
-		stintv1connect.LimitServiceForgetProcedure:          `{"namespace":"shop","key":"` + plainKey + `"}`,
-		stintv1connect.LimitServiceLeaseProcedure:           `{` + one + `,"holder":"` + holderName + `","number":"1","units":"1"}`,
+		stintv1connect.LimitServiceCheckProcedure:      `{` + entries + `,"explain":true}`,
+		stintv1connect.LimitServiceCheckBatchProcedure: `{"checks":[{` + entries + `}]}`,
+		stintv1connect.LimitServiceReserveProcedure:    `{"check":{` + entries + `}}`,
+		stintv1connect.LimitServiceGetProcedure:        `{` + entries + `,"explain":true}`,
+		stintv1connect.LimitServiceAdjustProcedure:     `{` + one + `,"reset":{}}`,
+		stintv1connect.LimitServiceForgetProcedure:     `{"namespace":"shop","key":"` + plainKey + `"}`,
+		stintv1connect.LimitServiceLeaseProcedure: `{` + one + `,"holder":"` + holderName +
+			`","number":"1","units":"1"}`,
 		stintv1connect.LimitServiceCorrectUsageProcedure:    `{` + one + `,"units":"1","note":"n","new":true}`,
 		stintv1connect.PolicyServicePutOverrideProcedure:    `{` + one + `,"tier":"gold"}`,
 		stintv1connect.PolicyServiceDeleteOverrideProcedure: `{` + one + `}`,
@@ -95,7 +96,8 @@ func namesAKey(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]
 	seen[m.FullName()] = true
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		if strings.Contains(string(f.Name()), "key") && f.Kind() == protoreflect.StringKind && f.Name() != "unknown_key" && f.Name() != "api_key" ||
+		if strings.Contains(string(f.Name()), "key") && f.Kind() == protoreflect.StringKind &&
+			f.Name() != "unknown_key" && f.Name() != "api_key" ||
 			f.Message() != nil && namesAKey(f.Message(), seen) {
 			return true
 		}
@@ -111,11 +113,13 @@ func TestEveryProcedureHashesKeys(t *testing.T) {
 		if procedure == stintv1connect.TokenServiceCreateProcedure {
 			continue // a grant has beginnings of keys, as the administrator writes them
 		}
-		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(procedure[1:], "/", ".")))
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(
+			protoreflect.FullName(strings.ReplaceAll(procedure[1:], "/", ".")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, known := requests[procedure]; !known && namesAKey(d.(protoreflect.MethodDescriptor).Input(), map[protoreflect.FullName]bool{}) {
+		if _, known := requests[procedure]; !known &&
+			namesAKey(d.(protoreflect.MethodDescriptor).Input(), map[protoreflect.FullName]bool{}) {
 			t.Errorf("%s takes a key: add it to withKeys", procedure)
 		}
 	}
@@ -135,13 +139,16 @@ func TestEveryProcedureHashesKeys(t *testing.T) {
 			t.Errorf("%s lets the key through: %s", procedure, below)
 		case strings.Contains(body, hashOf(t, "shop", plainKey)):
 			t.Errorf("%s tells the hash: %s", procedure, body)
-		case procedure != stintv1connect.ObserveServiceAuditProcedure && !strings.Contains(below, hashOf(t, "shop", plainKey)):
+		case procedure != stintv1connect.ObserveServiceAuditProcedure &&
+			!strings.Contains(below, hashOf(t, "shop", plainKey)):
 			t.Errorf("%s decides without the hash: %s", procedure, below)
 		}
 		// The guard of this test: a namespace that does not ask for it keeps its keys.
 		w.decider.calls = nil
-		w.post(strings.TrimPrefix(procedure, "/stint.v1."), strings.ReplaceAll(requests[procedure], `"shop"`, `"office"`))
-		if below := w.below(); procedure != stintv1connect.ObserveServiceAuditProcedure && !strings.Contains(below, plainKey) {
+		w.post(strings.TrimPrefix(procedure, "/stint.v1."),
+			strings.ReplaceAll(requests[procedure], `"shop"`, `"office"`))
+		if below := w.below(); procedure != stintv1connect.ObserveServiceAuditProcedure &&
+			!strings.Contains(below, plainKey) {
 			t.Errorf("%s hashes keys that nobody asked to: %s", procedure, below)
 		}
 	}
@@ -175,9 +182,11 @@ envoy: {edge: {namespace: shop, rules: [{match: [{ip: "*"}], entries: [{policy: 
 	}
 	for path, status := range map[string]int{
 		"/gate/web": post("/gate/web", "", "X-Forwarded-For: "+key, "X-Original-Method: GET", "X-Original-URI: /"),
-		ExtAuthzProcedure: post(ExtAuthzProcedure, `{"attributes":{"contextExtensions":{"gate":"web"},"request":{"http":{"method":"GET","path":"/"}},`+
+		ExtAuthzProcedure: post(ExtAuthzProcedure, `{"attributes":{"contextExtensions":{"gate":"web"},`+
+			`"request":{"http":{"method":"GET","path":"/"}},`+
 			`"source":{"address":{"socketAddress":{"address":"`+key+`"}}}}}`),
-		EnvoyProcedure: post(EnvoyProcedure, `{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"`+key+`"}]}]}`),
+		EnvoyProcedure: post(EnvoyProcedure,
+			`{"domain":"edge","descriptors":[{"entries":[{"key":"ip","value":"`+key+`"}]}]}`),
 	} {
 		if status != http.StatusOK {
 			t.Errorf("%s: %d", path, status)
@@ -201,7 +210,8 @@ func TestAStreamHashesKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := stream.Receive()
-	if err != nil || answer.Results[0].GetDecision().GetLimits()[0].Key != plainKey || strings.Contains(w.below(), plainKey) {
+	if err != nil || answer.Results[0].GetDecision().GetLimits()[0].Key != plainKey ||
+		strings.Contains(w.below(), plainKey) {
 		t.Errorf("%v, %v, %s", answer, err, w.below())
 	}
 	stream.CloseRequest()
@@ -213,7 +223,8 @@ func TestAStreamHashesKeys(t *testing.T) {
 func TestParentsOfHashedKeys(t *testing.T) {
 	w := newHashingWorld(t)
 	w.revision.Set = familyPolicies().At(7)
-	_, _, body := w.post("LimitService/Check", `{"namespace":"shop","entries":[{"policy":"product","key":"{acme}/a/b"}],"explain":true}`)
+	_, _, body := w.post("LimitService/Check", `{"namespace":"shop","entries":[{"policy":"product",`+
+		`"key":"{acme}/a/b"}],"explain":true}`)
 	r := w.decider.requests()[0]
 	if len(r.Entries) != 3 || !r.Hashed {
 		t.Fatalf("%+v", r)
@@ -241,11 +252,13 @@ func TestSettlementsOfHashedKeys(t *testing.T) {
 	w.keys = hashShop
 	limits := stintv1connect.NewLimitServiceClient(withToken(k.text["web"]), w.url)
 	entries := []*stintv1.Entry{{Policy: "per-ip", Key: plainKey}}
-	checked, err := limits.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{Namespace: "shop", Entries: entries}))
+	checked, err := limits.Check(t.Context(),
+		connect.NewRequest(&stintv1.CheckRequest{Namespace: "shop", Entries: entries}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle := &stintv1.SettleRequest{Target: &stintv1.SettleRequest_DecisionId{DecisionId: checked.Msg.Decision.DecisionId},
+	settle := &stintv1.SettleRequest{Target: &stintv1.SettleRequest_DecisionId{
+		DecisionId: checked.Msg.Decision.DecisionId},
 		Action: &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}}
 	w.keys = func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) { // switched off meanwhile
 		if !counted {
@@ -262,17 +275,20 @@ func TestSettlementsOfHashedKeys(t *testing.T) {
 		t.Errorf("settled %+v", r)
 	}
 	others := stintv1connect.NewLimitServiceClient(withToken(k.text["other"]), w.url)
-	if _, err := others.Settle(t.Context(), connect.NewRequest(settle)); connect.CodeOf(err) != connect.CodePermissionDenied {
+	if _, err := others.Settle(t.Context(),
+		connect.NewRequest(settle)); connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("another's key was settled: %v", err)
 	}
 	// Units counted before the namespace hashed its keys are settled under the keys of that time.
-	plain, err := limits.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{Namespace: "shop", Entries: entries}))
+	plain, err := limits.Check(t.Context(),
+		connect.NewRequest(&stintv1.CheckRequest{Namespace: "shop", Entries: entries}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.keys, w.decider.calls = hashShop, nil
 	settle.Target = &stintv1.SettleRequest_DecisionId{DecisionId: plain.Msg.Decision.DecisionId}
-	if _, err := limits.Settle(t.Context(), connect.NewRequest(settle)); err != nil || w.decider.requests()[0].Entries[0].Key != plainKey {
+	if _, err := limits.Settle(t.Context(), connect.NewRequest(settle)); err != nil ||
+		w.decider.requests()[0].Entries[0].Key != plainKey {
 		t.Errorf("%v, %+v", err, w.decider.requests())
 	}
 }
@@ -281,7 +297,8 @@ func TestSettlementsOfHashedKeys(t *testing.T) {
 func TestExtensionOfAHoldOnHashedKeys(t *testing.T) {
 	w := newHashingWorld(t)
 	limits := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url)
-	held := w.sealer.Seal(shard.Target{Hold: true, Index: 1, Hashed: true}, "shop", []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}})
+	held := w.sealer.Seal(shard.Target{Hold: true, Index: 1, Hashed: true}, "shop",
+		[]shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}})
 	w.decider.decide = func(r shard.Request) shard.Result {
 		result := allow(r)
 		result.Decision.HoldExpires = noon + 1e6
@@ -289,7 +306,8 @@ func TestExtensionOfAHoldOnHashedKeys(t *testing.T) {
 	}
 	for range 2 {
 		answer, err := limits.Settle(t.Context(), connect.NewRequest(&stintv1.SettleRequest{
-			Target: &stintv1.SettleRequest_HoldId{HoldId: held}, Action: &stintv1.SettleRequest_Extend{Extend: &stintv1.Extend{Ttl: durationpb.New(5 * time.Second)}}}))
+			Target: &stintv1.SettleRequest_HoldId{HoldId: held},
+			Action: &stintv1.SettleRequest_Extend{Extend: &stintv1.Extend{Ttl: durationpb.New(5 * time.Second)}}}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +333,8 @@ func TestWithoutTheSecretOfKeys(t *testing.T) {
 			continue
 		}
 		status, _, answer := w.post(strings.TrimPrefix(procedure, "/stint.v1."), body)
-		if batch := procedure == stintv1connect.LimitServiceCheckBatchProcedure; !batch && status != http.StatusServiceUnavailable ||
+		if batch := procedure == stintv1connect.LimitServiceCheckBatchProcedure; !batch &&
+			status != http.StatusServiceUnavailable ||
 			!strings.Contains(answer, "unavailable") {
 			t.Errorf("%s: %d %s", procedure, status, answer)
 		}
@@ -339,9 +358,10 @@ func TestWithoutTheSecretOfKeys(t *testing.T) {
 		t.Fatalf("%v: %s", err, answer)
 	}
 	r := batch.Results
-	if r[0].Failure == nil || r[0].Failure.Code != "unavailable" || r[2].Failure == nil || r[2].Failure.Code != "invalid_argument" ||
-		!strings.Contains(r[2].Failure.Message, "entries[1].key: has more than 21 parts") || r[1].Decision == nil || r[3].Decision == nil ||
-		r[1].Decision.Limits[0].Key != "two" || r[3].Decision.Limits[0].Key != "four" {
+	if r[0].Failure == nil || r[0].Failure.Code != "unavailable" || r[2].Failure == nil ||
+		r[2].Failure.Code != "invalid_argument" ||
+		!strings.Contains(r[2].Failure.Message, "entries[1].key: has more than 21 parts") || r[1].Decision == nil ||
+		r[3].Decision == nil || r[1].Decision.Limits[0].Key != "two" || r[3].Decision.Limits[0].Key != "four" {
 		t.Errorf("%s", answer)
 	}
 	if below := w.decider.requests(); len(below) != 2 || below[1].Entries[0].Key != hashOf(t, "shop", "four") {
@@ -371,7 +391,8 @@ func TestAStaleReadOfAHashedKey(t *testing.T) {
 		}
 		return allow(r).Decision, time.Second, true
 	}
-	_, _, body := w.post("LimitService/Get", `{"namespace":"shop","staleOk":true,"entries":[{"policy":"per-ip","key":"`+plainKey+`"}]}`)
+	_, _, body := w.post("LimitService/Get", `{"namespace":"shop","staleOk":true,`+
+		`"entries":[{"policy":"per-ip","key":"`+plainKey+`"}]}`)
 	if !strings.Contains(body, plainKey) || len(w.decider.requests()) > 0 {
 		t.Error(body)
 	}
@@ -384,14 +405,17 @@ func TestAuditOfHashedKeys(t *testing.T) {
 	hash := hashOf(t, "shop", plainKey)
 	w.decider.decide = func(r shard.Request) shard.Result {
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Audit: []shard.AuditRecord{
-			{Namespace: "shop", Key: hash, Deed: "new"}, {Namespace: "shop", Key: plainKey, Deed: "old"}, {Namespace: "shop", Key: "bob", Deed: "other"}}}}}
+			{Namespace: "shop", Key: hash, Deed: "new"}, {Namespace: "shop", Key: plainKey, Deed: "old"},
+			{Namespace: "shop", Key: "bob", Deed: "other"}}}}}
 	}
 	w.shards = 1
 	_, _, body := w.post("ObserveService/Audit", `{"namespace":"shop","key":"`+plainKey+`"}`)
-	if strings.Contains(body, hash) || !strings.Contains(body, "new") || !strings.Contains(body, "old") || strings.Contains(body, "other") {
+	if strings.Contains(body, hash) || !strings.Contains(body, "new") || !strings.Contains(body, "old") ||
+		strings.Contains(body, "other") {
 		t.Error(body)
 	}
-	if _, _, body = w.post("ObserveService/Audit", `{"namespace":"shop"}`); !strings.Contains(body, hash) || !strings.Contains(body, "other") {
+	if _, _, body = w.post("ObserveService/Audit", `{"namespace":"shop"}`); !strings.Contains(body, hash) ||
+		!strings.Contains(body, "other") {
 		t.Error(body)
 	}
 }
@@ -419,7 +443,8 @@ func BenchmarkKeyEdge(b *testing.B) {
 			requests := make([]shard.Request, 1)
 			b.ReportAllocs()
 			for b.Loop() {
-				requests[0] = shard.Request{Op: shard.Check, Namespace: c.namespace, Entries: []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}}}
+				requests[0] = shard.Request{Op: shard.Check, Namespace: c.namespace,
+					Entries: []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}}}
 				c.decider.Decide(b.Context(), requests)
 			}
 		})
@@ -428,7 +453,8 @@ func BenchmarkKeyEdge(b *testing.B) {
 
 func TestAnEdgeForPlainKeysAllocatesNothing(t *testing.T) {
 	edge := keyEdge{Decider: quickDecider{}, keys: hashShop}
-	requests := []shard.Request{{Op: shard.Check, Namespace: "office", Entries: []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}}}}
+	requests := []shard.Request{{Op: shard.Check, Namespace: "office",
+		Entries: []shard.Entry{{Policy: "per-ip", Key: plainKey, Cost: 1}}}}
 	without := testing.AllocsPerRun(100, func() { quickDecider{}.Decide(t.Context(), requests) })
 	if with := testing.AllocsPerRun(100, func() { edge.Decide(t.Context(), requests) }); with != without {
 		t.Errorf("%v allocations, without an edge %v", with, without)

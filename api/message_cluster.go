@@ -24,8 +24,8 @@ func statusOf(s *ClusterStatus) *stintv1.StatusResponse {
 		SlotsToMove:     count32(s.SlotsToMove),
 	}
 	for _, v := range s.SlotMoves {
-		m.SlotMoves = append(m.SlotMoves, &stintv1.SlotMove{Slot: uint32(v.Slot), From: uint32(v.From), To: uint32(v.To),
-			Back: v.Back, Waits: v.Waits})
+		m.SlotMoves = append(m.SlotMoves, &stintv1.SlotMove{Slot: uint32(v.Slot), From: uint32(v.From),
+			To: uint32(v.To), Back: v.Back, Waits: v.Waits})
 	}
 	for i := range s.Nodes {
 		m.Nodes = append(m.Nodes, nodeOf(&s.Nodes[i]))

@@ -50,7 +50,8 @@ func decisionOf(d *shard.Decision) *stintv1.Decision {
 	m.DeniedBy, m.RetryAfter = decisions.DeniedBy(d), waitOf(d.RetryAfter)
 	m.DecidedAt = setTimestamp(&plain.decidedAt, d.DecidedAt)
 	m.HoldExpiresAt = optionalTimestamp(d.HoldExpires)
-	plain.position.Shard, plain.position.Epoch, plain.position.Seq = uint32(d.Position.Shard), d.Position.Epoch, d.Position.Seq
+	plain.position.Shard, plain.position.Epoch, plain.position.Seq = uint32(d.Position.Shard), d.Position.Epoch,
+		d.Position.Seq
 	plain.positions[0] = &plain.position
 	m.Positions = plain.positions[:]
 	if d.Operation != nil {

@@ -53,7 +53,8 @@ func explainDenied(d *shard.Decision) string {
 		counted = "Denied, and counted all the same, as the policy says."
 	}
 	if d.Repeated() {
-		counted = fmt.Sprintf(map[bool]string{false: "Denied", true: "Challenged"}[d.Challenged()]+" %s ago, and repeated without asking again, as the policy's deny_cache says.", length(d.Age))
+		counted = fmt.Sprintf(map[bool]string{false: "Denied", true: "Challenged"}[d.Challenged()]+" %s ago, and "+
+			"repeated without asking again, as the policy's deny_cache says.", length(d.Age))
 	}
 	if d.RetryAfter == limit.Never {
 		return counted + " No wait helps."

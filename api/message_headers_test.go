@@ -47,7 +47,8 @@ func TestHeaders(t *testing.T) {
 		want       map[string]string
 	}{
 		{"a policy without styles", []shard.LimitStatus{plain}, 0, nil},
-		{"a policy without styles denies", []shard.LimitStatus{plainDenies}, 59*second + 1, map[string]string{"Retry-After": "60"}},
+		{"a policy without styles denies", []shard.LimitStatus{plainDenies}, 59*second + 1,
+			map[string]string{"Retry-After": "60"}},
 		{"a policy without styles denies for ever", []shard.LimitStatus{plainNever}, limit.Never, nil},
 		{"allowed", []shard.LimitStatus{burst, daily}, 0, map[string]string{
 			"RateLimit-Policy":  `"burst";q=5;w=3, "daily";q=200;w=86400`,
@@ -83,7 +84,8 @@ func TestHeaders(t *testing.T) {
 			"RateLimit":         `"burst";r=5`,
 			"X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "5",
 		}},
-		{"shadowed and unlimited limits are not shown", []shard.LimitStatus{shadowed, unlimited}, 0, map[string]string{}},
+		{"shadowed and unlimited limits are not shown", []shard.LimitStatus{shadowed, unlimited}, 0,
+			map[string]string{}},
 	} {
 		d := &shard.Decision{Allowed: c.retryAfter == 0, RetryAfter: c.retryAfter, DecidedAt: noon, Limits: c.limits}
 		r := &shard.Request{Entries: []shard.Entry{{Policy: c.limits[0].Policy, Key: "user:42"}}}
@@ -105,7 +107,8 @@ func stylesOf(t *testing.T, styles, limits string) *policy.Set {
 
 // The forms that clients of other services read, allowed and denied.
 func TestHeadersInTheFormThatThePolicyChose(t *testing.T) {
-	const limits = "{name: minute, quota: 100, fixed_window: {period: 60s}}, {name: month, quota: 9000, calendar: {unit: month}}"
+	const limits = "{name: minute, quota: 100, fixed_window: {period: 60s}}, {name: month, quota: 9000, " +
+		"calendar: {unit: month}}"
 	minute := limitStatus("p", "minute", 100, verdictOf(true, 41, 59, 30*second, 0))
 	minuteDenies := limitStatus("p", "minute", 100, verdictOf(false, 100, 0, 30*second, 29*second+1))
 	month := limitStatus("p", "month", 9000, verdictOf(true, 41, 8959, 3600*second, 0))
@@ -128,7 +131,8 @@ func TestHeadersInTheFormThatThePolicyChose(t *testing.T) {
 			"X-RateLimit-Limit": "100", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1795262430",
 			"X-Quota-Used": "100", "X-Quota-Limit": "100", "X-Quota-Reset": "1795262430"}},
 	} {
-		d := &shard.Decision{Allowed: c.first.Allowed, RetryAfter: c.first.RetryAfter, DecidedAt: noon, Limits: []shard.LimitStatus{c.first, month}}
+		d := &shard.Decision{Allowed: c.first.Allowed, RetryAfter: c.first.RetryAfter, DecidedAt: noon,
+			Limits: []shard.LimitStatus{c.first, month}}
 		r := &shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "user:42"}}}
 		if got := headersOf(stylesOf(t, c.styles, limits), r, d); !maps.Equal(got, c.want) {
 			t.Errorf("%s:\ngot  %v\nwant %v", c.styles, got, c.want)
@@ -138,9 +142,9 @@ func TestHeadersInTheFormThatThePolicyChose(t *testing.T) {
 
 // The draft's t is when more units come, which for a bucket is its next one, and qu names the unit where it has a word.
 func TestTheDraftSaysWhenMoreComesAndOfWhat(t *testing.T) {
-	const limits = "{name: bucket, quota: 60, token_bucket: {refill: 1, per: 10s}}, {name: gcra, quota: 60, gcra: {rate: 1, per: 10s}}, " +
-		"{name: volume, unit: bytes, quota: 5000, fixed_window: {period: 60s}}, {name: open, quota: 3, concurrency: {}}, " +
-		"{name: words, unit: tokens, quota: 7, lifetime: {}}"
+	const limits = "{name: bucket, quota: 60, token_bucket: {refill: 1, per: 10s}}, {name: gcra, quota: 60, " +
+		"gcra: {rate: 1, per: 10s}}, {name: volume, unit: bytes, quota: 5000, fixed_window: {period: 60s}}, " +
+		"{name: open, quota: 3, concurrency: {}}, {name: words, unit: tokens, quota: 7, lifetime: {}}"
 	d := &shard.Decision{Allowed: true, DecidedAt: noon, Limits: []shard.LimitStatus{
 		limitStatus("p", "bucket", 60, verdictOf(true, 20, 40, 193*second, 0)), // 19 units of 10 s after the next one
 		limitStatus("p", "gcra", 60, verdictOf(true, 60, 0, 600*second, 0)),
@@ -150,10 +154,12 @@ func TestTheDraftSaysWhenMoreComesAndOfWhat(t *testing.T) {
 	}}
 	r := &shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "user:42"}}}
 	got := headersOf(stylesOf(t, "ietf", limits), r, d)
-	if want := `"bucket";r=40;t=3, "gcra";r=0;t=10, "volume";r=4980;t=59, "open";r=2, "words";r=6`; got["RateLimit"] != want {
+	if want := `"bucket";r=40;t=3, "gcra";r=0;t=10, "volume";r=4980;t=59, "open";r=2,` +
+		` "words";r=6`; got["RateLimit"] != want {
 		t.Errorf("RateLimit: got %s, want %s", got["RateLimit"], want)
 	}
-	if want := `"bucket";q=60;w=600, "gcra";q=60;w=600, "volume";q=5000;qu="content-bytes";w=60, "open";q=3;qu="concurrent-requests", ` +
+	if want := `"bucket";q=60;w=600, "gcra";q=60;w=600, "volume";q=5000;qu="content-bytes";w=60,` +
+		` "open";q=3;qu="concurrent-requests", ` +
 		`"words";q=7`; got["RateLimit-Policy"] != want {
 		t.Errorf("RateLimit-Policy: got %s, want %s", got["RateLimit-Policy"], want)
 	}
@@ -180,12 +186,15 @@ func TestTheReasonIsThatOfTheLimitThatDenied(t *testing.T) {
 	rule := func(name, reason string) policy.Limit {
 		return policy.Limit{Name: name, Reason: reason, Limit: limit.Limit{Algorithm: limit.Lifetime}}
 	}
-	policies := policy.NewSet([]*policy.Policy{{Name: "p", Reason: "the policy's", Limits: []policy.Limit{rule("own", "its own"), rule("none", "")}}})
+	policies := policy.NewSet([]*policy.Policy{{Name: "p", Reason: "the policy's",
+		Limits: []policy.Limit{rule("own", "its own"), rule("none", "")}}})
 	status := func(name string, allowed, blocked bool) shard.LimitStatus {
-		return shard.LimitStatus{Policy: "p", Limit: name, Key: "k", Blocked: blocked, Verdict: limit.Verdict{Allowed: allowed}}
+		return shard.LimitStatus{Policy: "p", Limit: name, Key: "k", Blocked: blocked,
+			Verdict: limit.Verdict{Allowed: allowed}}
 	}
 	r := shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "k"}}}
-	inline := shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "k", Limits: []policy.Limit{rule("own", "brought along")}}}}
+	inline := shard.Request{Entries: []shard.Entry{{Policy: "p", Key: "k",
+		Limits: []policy.Limit{rule("own", "brought along")}}}}
 	for want, c := range map[string]struct {
 		r        *shard.Request
 		statuses []shard.LimitStatus
@@ -198,7 +207,9 @@ func TestTheReasonIsThatOfTheLimitThatDenied(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := decisions.Reason(policies, &r, &shard.Decision{Limits: []shard.LimitStatus{status("own", true, false), status("none", false, false)}}); got != "the policy's" {
+	if got := decisions.Reason(policies, &r,
+		&shard.Decision{Limits: []shard.LimitStatus{status("own", true, false), status("none", false, false)}}); got !=
+		"the policy's" {
 		t.Errorf("of a limit that has none: %q", got)
 	}
 }
@@ -208,8 +219,9 @@ func TestReasonAndDeniedBy(t *testing.T) {
 	w.decider.decide = func(r shard.Request) shard.Result {
 		shadowed := limitStatus("api", "daily", 200, verdictOf(false, 200, 0, second, second))
 		shadowed.Shadow = true
-		return shard.Result{Decision: shard.Decision{DecidedAt: noon, RetryAfter: limit.Never, Limits: []shard.LimitStatus{
-			limitStatus("api", "burst", 5, verdictOf(false, 5, 0, second, limit.Never)), shadowed}}}
+		return shard.Result{Decision: shard.Decision{DecidedAt: noon, RetryAfter: limit.Never,
+			Limits: []shard.LimitStatus{
+				limitStatus("api", "burst", 5, verdictOf(false, 5, 0, second, limit.Never)), shadowed}}}
 	}
 	_, _, body := w.post("LimitService/Check", `{"explain":true,"entries":[{"policy":"api","key":"user:42"}]}`)
 	body = compact(t, body)
@@ -245,7 +257,8 @@ func TestFarFuture(t *testing.T) {
 }
 
 func TestDurationsAreExact(t *testing.T) {
-	for span, want := range map[limit.Span]string{1: "0s 1000ns", 1_500_000: "1s 500000000ns", 59_750_001: "59s 750001000ns"} {
+	for span, want := range map[limit.Span]string{1: "0s 1000ns", 1_500_000: "1s 500000000ns",
+		59_750_001: "59s 750001000ns"} {
 		if d := waitOf(span); fmt.Sprintf("%ds %dns", d.Seconds, d.Nanos) != want {
 			t.Errorf("%d: %v", span, d)
 		}

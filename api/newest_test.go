@@ -80,7 +80,8 @@ func TestARequestOfOlderPoliciesIsMadeAgain(t *testing.T) {
 				switch {
 				case !hears && err == nil:
 					t.Errorf("%s: nobody told the node of the policies, and it was answered", name)
-				case hears && (err != nil || last.Revision != 2 || len(last.Entries) != 2 || last.Entries[1].Policy != "vendor"):
+				case hears && (err != nil || last.Revision != 2 || len(last.Entries) != 2 ||
+					last.Entries[1].Policy != "vendor"):
 					t.Errorf("%s: %v; at last it asked %+v", name, err, last)
 				}
 			})

@@ -68,7 +68,8 @@ func TestWithoutATokenNoOverrideLiftsALimitOffLoopback(t *testing.T) {
 	set := tieredPolicies()
 	for tier, want := range map[string]bool{"gold": true, "internal": false} {
 		for _, op := range []auth.Op{auth.Check, auth.Read, auth.Override} {
-			if err := granted(guest, set, op, "", []*stintv1.Entry{{Policy: "plan", Key: "k", Tier: tier}}); (err == nil) != want {
+			if err := granted(guest, set, op, "",
+				[]*stintv1.Entry{{Policy: "plan", Key: "k", Tier: tier}}); (err == nil) != want {
 				t.Errorf("%v with the tier %q: %v", op, tier, err)
 			}
 		}

@@ -30,7 +30,8 @@ func TestParentsAreDecidedTogetherWithTheirChildren(t *testing.T) {
 			[]shard.Entry{e("vendor", "eu/acme", 3), e("world", "eu", 3)}},
 		"an empty last part":      {[]shard.Entry{e("product", "acme/", 1)}, []shard.Entry{e("vendor", "acme", 1)}},
 		"a tier is not handed up": {[]shard.Entry{gold}, []shard.Entry{e("vendor", "acme", 1)}},
-		"children of one parent": {[]shard.Entry{e("product", "eu/acme/x", 3), e("per-ip", "k", 9), e("product", "eu/acme/y", 4)},
+		"children of one parent": {[]shard.Entry{e("product", "eu/acme/x", 3), e("per-ip", "k", 9),
+			e("product", "eu/acme/y", 4)},
 			[]shard.Entry{e("vendor", "eu/acme", 7), e("world", "eu", 7)}},
 		"a parent that is named": {[]shard.Entry{e("vendor", "eu/acme", 1), e("product", "eu/acme/x", 3)},
 			[]shard.Entry{e("world", "eu", 1)}},
@@ -126,7 +127,8 @@ func TestEveryKindOfRequestKnowsTheParents(t *testing.T) {
 	}
 	id := w.decision("LimitService/Check", one).DecisionID
 	w.decision("LimitService/Settle", `{"decisionId":"`+id+`","commit":{"actualCost":["0"]}}`)
-	if got := w.last(); !reflect.DeepEqual(got.Entries, counted(want...)) || !slices.Equal(got.Settlement.Actual, []uint64{0, 0}) {
+	if got := w.last(); !reflect.DeepEqual(got.Entries, counted(want...)) ||
+		!slices.Equal(got.Settlement.Actual, []uint64{0, 0}) {
 		t.Errorf("settled %+v with %v", got.Entries, got.Settlement.Actual)
 	}
 }

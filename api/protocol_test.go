@@ -79,7 +79,8 @@ func TestGzip(t *testing.T) {
 	for range 200 {
 		batch.Checks = append(batch.Checks, aCheck())
 	}
-	for name, option := range map[string]connect.ClientOption{"connect": connect.WithProtoJSON(), "grpc-web": connect.WithGRPCWeb()} {
+	for name, option := range map[string]connect.ClientOption{"connect": connect.WithProtoJSON(),
+		"grpc-web": connect.WithGRPCWeb()} {
 		client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url, connect.WithSendGzip(), option)
 		small, err := client.Check(t.Context(), connect.NewRequest(aCheck()))
 		if err != nil || !small.Msg.GetDecision().GetAllowed() || small.Header().Get("Content-Encoding") != "" {
@@ -95,7 +96,8 @@ func TestGzip(t *testing.T) {
 	}
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		var response stintv1.CheckBatchResponse
-		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckBatchProcedure, batch, &response, grpc.UseCompressor("gzip"))
+		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckBatchProcedure, batch, &response,
+			grpc.UseCompressor("gzip"))
 		if err != nil || len(response.Results) != 200 {
 			t.Errorf("%d outcomes, %v", len(response.Results), err)
 		}
@@ -105,7 +107,8 @@ func TestGzip(t *testing.T) {
 // A small answer that is packed for clients on the fast path, and one for a client that refuses gzip by name.
 func TestWantsPacked(t *testing.T) {
 	large := make([]byte, answerPackedFrom)
-	for header, want := range map[string]bool{"": false, "gzip": true, "br, GZIP;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000, br": false, "x-gzip": false} {
+	for header, want := range map[string]bool{"": false, "gzip": true, "br, GZIP;q=0.5": true, "gzip;q=0": false,
+		"gzip; q=0.000, br": false, "x-gzip": false} {
 		r := httptest.NewRequest("POST", "/", nil)
 		if header != "" {
 			r.Header.Set("Accept-Encoding", header)
@@ -135,7 +138,8 @@ func TestAGzipBombIsRefused(t *testing.T) {
 	}
 	defer response.Body.Close()
 	body, _ := io.ReadAll(response.Body)
-	if e, _ := readError(t, string(body)); response.StatusCode != 400 || e.Code != "invalid_argument" || !strings.Contains(e.Message, "at most 1048576 bytes") {
+	if e, _ := readError(t, string(body)); response.StatusCode != 400 || e.Code != "invalid_argument" ||
+		!strings.Contains(e.Message, "at most 1048576 bytes") {
 		t.Errorf("got %d %s", response.StatusCode, body)
 	}
 	if n := len(w.decider.requests()); n > 0 {
@@ -148,8 +152,8 @@ func TestAGzipBombIsRefusedOverGRPC(t *testing.T) {
 		bomb := aCheck()
 		bomb.Entries[0].Key = strings.Repeat("k", 64<<20)
 		var response stintv1.CheckResponse
-		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, bomb, &response, grpc.UseCompressor("gzip"),
-			grpc.MaxCallSendMsgSize(1<<30))
+		err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, bomb, &response,
+			grpc.UseCompressor("gzip"), grpc.MaxCallSendMsgSize(1<<30))
 		if code := status.Code(err); code != codes.InvalidArgument && code != codes.ResourceExhausted {
 			t.Errorf("got %v", err)
 		}
@@ -249,8 +253,10 @@ func TestReflectionListsTheServices(t *testing.T) {
 }
 
 func testReflectionListsTheServices(t *testing.T, _ *world, conn *grpc.ClientConn) {
-	want := []string{"envoy.service.auth.v3.Authorization", "envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health", "stint.v1.ClusterService",
-		"stint.v1.LimitService", "stint.v1.ObserveService", "stint.v1.PolicyService", "stint.v1.SecretService", "stint.v1.SinkService", "stint.v1.TokenService"}
+	want := []string{"envoy.service.auth.v3.Authorization", "envoy.service.ratelimit.v3.RateLimitService",
+		"grpc.health.v1.Health", "stint.v1.ClusterService",
+		"stint.v1.LimitService", "stint.v1.ObserveService", "stint.v1.PolicyService", "stint.v1.SecretService",
+		"stint.v1.SinkService", "stint.v1.TokenService"}
 	// Both versions have the same messages; grpcurl and others still use the older one.
 	for _, version := range []string{"v1", "v1alpha"} {
 		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
@@ -283,7 +289,9 @@ func TestCallsHaveADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := ownWorld(t, nil, 3*time.Second)
 		door, left := servePipes(t, w.api), timeLeft(w)
-		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return door.dial(), nil }}
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return door.dial(), nil
+		}}
 		t.Cleanup(transport.CloseIdleConnections)
 		client := stintv1connect.NewLimitServiceClient(&http.Client{Transport: transport}, "http://memory")
 		if _, err := client.Check(t.Context(), connect.NewRequest(aCheck())); err != nil || *left != 3*time.Second {
@@ -310,22 +318,30 @@ func TestJSONOfACheck(t *testing.T) {
 		want   string
 	}{
 		{"allowed", allow, `{"decision":{"allowed":true,"decisionId":"` + perIPDecision + `",` +
-			`"limits":[{"policy":"per-ip","limit":"minute","key":"203.0.113.7","quota":"100","used":"1","held":"0","remaining":"99","granted":"0",` +
+			`"limits":[{"policy":"per-ip","limit":"minute","key":"203.0.113.7","quota":"100","used":"1","held":"0",` +
+			`"remaining":"99","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","allowed":true,"shadow":false,` +
-			`"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":[],"reason":"","decidedAt":"2026-11-21T12:00:00.250Z",` +
+			`"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":[],"reason":"",` +
+			`"decidedAt":"2026-11-21T12:00:00.250Z",` +
 			`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,` +
-			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_ALLOWED","leased":false}}`},
+			`"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_ALLOWED",` +
+			`"leased":false}}`},
 		{"denied", deny, `{"decision":{"allowed":false,"decisionId":"","limits":[{"policy":"per-ip","limit":"minute",` +
 			`"key":"203.0.113.7","quota":"100","used":"100","held":"0","remaining":"0","granted":"0",` +
 			`"windowStart":"2026-11-21T12:00:00Z","resetAt":"2026-11-21T12:01:00Z","retryAfter":"59.750001s",` +
-			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false,"soft":false}],"deniedBy":["per-ip/minute"],` +
-			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z","headers":{"Retry-After":"60"},"holdId":"",` +
-			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],"explanation":"","outcome":"OUTCOME_DENIED","leased":false}}`},
+			`"allowed":false,"shadow":false,"lockoutLevel":0,"unlimited":false,"soft":false}],` +
+			`"deniedBy":["per-ip/minute"],` +
+			`"reason":"","retryAfter":"59.750001s","decidedAt":"2026-11-21T12:00:00.250Z",` +
+			`"headers":{"Retry-After":"60"},"holdId":"",` +
+			`"replayed":false,"shadowDenied":false,"positions":[{"shard":3,"epoch":"17","seq":"99"}],` +
+			`"explanation":"","outcome":"OUTCOME_DENIED","leased":false}}`},
 		{"leased", func(shard.Request) shard.Result {
 			return shard.Result{Decision: shard.Decision{Allowed: true, Age: 1_000_000}}
 		},
-			`{"decision":{"allowed":true,"decisionId":"","limits":[],"deniedBy":[],"reason":"","decidedAt":"1970-01-01T00:00:00Z",` +
-				`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,"positions":[{"shard":0,"epoch":"0","seq":"0"}],` +
+			`{"decision":{"allowed":true,"decisionId":"","limits":[],"deniedBy":[],"reason":"",` +
+				`"decidedAt":"1970-01-01T00:00:00Z",` +
+				`"headers":{},"holdId":"","replayed":false,"shadowDenied":false,"positions":[{"shard":0,"epoch":"0",` +
+				`"seq":"0"}],` +
 				`"explanation":"","outcome":"OUTCOME_ALLOWED","leased":true}}`},
 	} {
 		w.decider.decide = c.decide

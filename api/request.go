@@ -29,8 +29,8 @@ func checkRequest(policies *policy.Set, m *stintv1.CheckRequest) (shard.Request,
 	r, err := entriesRequest(policies, op, m.GetNamespace(), m.GetEntries())
 	if err == nil && op == shard.Partial && len(r.Entries) > len(m.GetEntries()) {
 		// Each entry would take the part that fits, so a child could take more than its parent has granted.
-		err = shard.Invalidf("mode", "MODE_PARTIAL takes from each key by itself, and an entry's policy has a parent, which is "+
-			"decided together with it")
+		err = shard.Invalidf("mode", "MODE_PARTIAL takes from each key by itself, "+
+			"and an entry's policy has a parent, which is decided together with it")
 	}
 	r.ID = m.GetIdempotencyId()
 	return r, err
@@ -94,7 +94,8 @@ func entriesRequest(
 func lookProblem(entries []shard.Entry) error {
 	for i := range entries {
 		if entries[i].Cost == 0 {
-			return shard.Invalidf(fmt.Sprintf("entries[%d].cost", i), "is 0, which only looks: 1 to %d are allowed here", int64(limit.MaxCost))
+			return shard.Invalidf(fmt.Sprintf("entries[%d].cost", i),
+				"is 0, which only looks: 1 to %d are allowed here", int64(limit.MaxCost))
 		}
 	}
 	return nil
@@ -119,12 +120,12 @@ func entryOf(i int, m *stintv1.Entry) (shard.Entry, error) {
 	}
 	for j := range e.Limits {
 		if e.Limits[j].OnRecovery != policy.RecoverFull {
-			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_recovery", path, j), "is for a limit of a policy: a restore "+
-				"keeps the others with --keep ~LABEL")
+			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_recovery", path, j),
+				"is for a limit of a policy: a restore keeps the others with --keep ~LABEL")
 		}
 		if e.Limits[j].OnExceeded != policy.ExceededDeny { //mutant:request-brings-soft-limit
-			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_exceeded", path, j), "is for a limit of a policy: one that a request "+
-				"brings along denies")
+			return e, shard.Invalidf(fmt.Sprintf("%s.limits[%d].on_exceeded", path, j),
+				"is for a limit of a policy: one that a request brings along denies")
 		}
 	}
 	return e, nil

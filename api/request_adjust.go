@@ -68,7 +68,8 @@ func adjustRequest(m *stintv1.AdjustRequest, actor string) (shard.Request, error
 		r.Op, r.Adjustment.Amount = shard.SetUsed, int64(op.SetUsed)
 	case *stintv1.AdjustRequest_AddUsed:
 		if n := op.AddUsed; n == 0 || n > limit.MaxCost || n < -limit.MaxCost {
-			return r, shard.Invalidf("add_used", "is %d: 1 to %d are allowed, or as many taken away", n, int64(limit.MaxCost))
+			return r, shard.Invalidf("add_used", "is %d: 1 to %d are allowed, or as many taken away",
+				n, int64(limit.MaxCost))
 		}
 		r.Op, r.Adjustment.Amount = shard.AddUsed, op.AddUsed
 	case *stintv1.AdjustRequest_BlockUntil:

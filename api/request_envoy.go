@@ -112,13 +112,16 @@ func envoyRequestOf(policies *policy.Set, m *rlsv3.RateLimitRequest) (*envoyRequ
 }
 
 // envoyRules returns each descriptor's entries and matching rule, without the rules that others replace.
-func envoyRules(domain *policy.EnvoyDomain, m *rlsv3.RateLimitRequest) ([][]policy.EnvoyEntry, []*policy.EnvoyRule, error) {
+func envoyRules(
+	domain *policy.EnvoyDomain, m *rlsv3.RateLimitRequest,
+) ([][]policy.EnvoyEntry, []*policy.EnvoyRule, error) {
 	pairs := make([][]policy.EnvoyEntry, len(m.Descriptors))
 	met := make([]*policy.EnvoyRule, len(m.Descriptors))
 	var replaced map[string]bool
 	for i, d := range m.Descriptors {
 		if n := len(d.GetEntries()); n > envoyPairsMax {
-			return nil, nil, shard.Invalidf(fmt.Sprintf("descriptors[%d].entries", i), "are %d: at most %d are allowed", n, envoyPairsMax)
+			return nil, nil, shard.Invalidf(fmt.Sprintf("descriptors[%d].entries", i), "are %d: at most %d are allowed",
+				n, envoyPairsMax)
 		}
 		pairs[i] = make([]policy.EnvoyEntry, len(d.GetEntries()))
 		for j, e := range d.GetEntries() {
@@ -170,7 +173,8 @@ func (r *envoyRequest) addRule(
 		}
 		step := envoyStepOf(e.Mode, entry.Cost, back, rule.LookPast)
 		r.add(i, step, entry)
-		for parent, ok := shard.ParentOf(policies, &entry); ok && step == envoyBack; parent, ok = shard.ParentOf(policies, &parent) {
+		for parent, ok := shard.ParentOf(policies, &entry); ok &&
+			step == envoyBack; parent, ok = shard.ParentOf(policies, &parent) {
 			r.add(i, step, parent) // units given back to a key are given back to its parent
 		}
 	}
@@ -261,7 +265,8 @@ func (r *envoyRequest) request(step envoyStep, entries []shard.Entry, policies *
 		return shard.Request{Op: shard.AddUsed, Namespace: r.namespace, Entries: entries,
 			Adjustment: &shard.Adjustment{Amount: -int64(entries[0].Cost)}}, nil
 	}
-	op := [...]shard.Op{envoyLook: shard.Peek, envoyTake: shard.Check, envoyCount: shard.Count, envoyShadow: shard.Check}[step]
+	op := [...]shard.Op{envoyLook: shard.Peek, envoyTake: shard.Check, envoyCount: shard.Count,
+		envoyShadow: shard.Check}[step]
 	if step == envoyTake && !slices.ContainsFunc(entries, func(e shard.Entry) bool { return e.Cost > 0 }) {
 		op = shard.Peek // needs no entry in the log
 	}

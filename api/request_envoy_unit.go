@@ -50,7 +50,8 @@ func envoyOverride(
 			continue
 		}
 		if times == 0 || times > uint64(limit.MaxPeriod/u.span) {
-			return e, shard.Invalidf(path+".limit.unit_multiplier", "is %d: a limit's period is at least one unit and at most 100 years", times)
+			return e, shard.Invalidf(path+".limit.unit_multiplier",
+				"is %d: a limit's period is at least one unit and at most 100 years", times)
 		}
 		name := strings.ToLower(u.override.String())
 		if times > 1 {
@@ -63,7 +64,8 @@ func envoyOverride(
 		e.Key = string(policy.BoundKey(append(key, policy.DescriptorKey(pairs)...)))
 		return e, nil
 	}
-	return e, shard.Invalidf(path+".limit.unit", "is %s: second, minute, hour, day, month and year are units", d.Limit.GetUnit())
+	return e, shard.Invalidf(path+".limit.unit", "is %s: second, minute, hour, day, month and year are units",
+		d.Limit.GetUnit())
 }
 
 // envoyUnitOf returns a limit's period in Envoy's units, which Envoy shows to clients, or UNKNOWN, which it does not

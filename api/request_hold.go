@@ -75,7 +75,9 @@ func ttlOf(field string, d *durationpb.Duration) (limit.Span, error) {
 }
 
 // settleRequest translates and validates a settlement. open reads the sealed id, which names the target.
-func settleRequest(open func(id string) (shard.Request, error), policies *policy.Set, m *stintv1.SettleRequest) (shard.Request, error) {
+func settleRequest(
+	open func(id string) (shard.Request, error), policies *policy.Set, m *stintv1.SettleRequest,
+) (shard.Request, error) {
 	if err := idProblem(m.IdempotencyId); err != nil {
 		return shard.Request{}, err
 	}
@@ -181,8 +183,9 @@ func actualCosts(policies *policy.Set, entries []shard.Entry, actual []uint64) (
 	if len(actual) == 0 || len(actual) == len(entries) {
 		return actual, nil
 	}
-	wrong := shard.Invalidf("commit.actual_cost", "has %d numbers, and %d entries were decided: one for each, or for each "+
-		"but those that were added for the parents of their policies", len(actual), len(entries))
+	wrong := shard.Invalidf("commit.actual_cost", "has %d numbers, and %d entries were decided: "+
+		"one for each, or for each but those that were added for the parents of their policies", len(actual),
+		len(entries))
 	if len(actual) > len(entries) {
 		return nil, wrong
 	}
@@ -217,7 +220,9 @@ func costsAsTaken(entries []shard.Entry, actual []uint64) (costs []uint64, ok bo
 		spent, ok := spentBelow(parent, own, actual, func(*shard.Entry) bool { return true })
 		if !ok { // the parent was added for an entry between them that the caller has named
 			spent, ok = spentBelow(parent, own, actual, func(e *shard.Entry) bool {
-				return !slices.ContainsFunc(own, func(named shard.Entry) bool { return isBelow(e, &named) && isBelow(&named, parent) })
+				return !slices.ContainsFunc(own, func(named shard.Entry) bool {
+					return isBelow(e, &named) && isBelow(&named, parent)
+				})
 			})
 		}
 		if !ok || spent > limit.MaxCost {
@@ -230,7 +235,9 @@ func costsAsTaken(entries []shard.Entry, actual []uint64) (costs []uint64, ok bo
 
 // spentBelow adds up the units spent on the caller's entries below a parent for which counts is true. It returns false
 // if these entries did not take the parent's units.
-func spentBelow(parent *shard.Entry, own []shard.Entry, actual []uint64, counts func(*shard.Entry) bool) (spent uint64, ok bool) {
+func spentBelow(
+	parent *shard.Entry, own []shard.Entry, actual []uint64, counts func(*shard.Entry) bool,
+) (spent uint64, ok bool) {
 	taken := uint64(0)
 	for i := range own {
 		if isBelow(&own[i], parent) && counts(&own[i]) {

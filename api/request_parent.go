@@ -37,7 +37,8 @@ func withParents(policies *policy.Set, entries []shard.Entry) ([]shard.Entry, er
 		}
 	}
 	if len(all) > entriesMax {
-		return nil, shard.Invalidf("entries", "are %d, with those of the parents of their policies: at most %d are allowed",
+		return nil, shard.Invalidf("entries", "are %d, with those of the parents of their policies: "+
+			"at most %d are allowed",
 			len(all), entriesMax)
 	}
 	return all, nil

@@ -52,8 +52,8 @@ func TestLimitsOfARequest(t *testing.T) {
 func TestWrongLimitsOfARequestAreRefused(t *testing.T) {
 	for _, c := range []struct{ limits, field, message string }{
 		{``, "entries[1].limits", "must not be empty"},
-		{`{"name":"a","quota":"5"}`, "entries[1].limits[0]", "needs an algorithm, one of " +
-			"fixed_window, sliding_window, sliding_log, token_bucket, gcra, calendar, concurrency, lifetime, unlimited"},
+		{`{"name":"a","quota":"5"}`, "entries[1].limits[0]", "needs an algorithm, one of fixed_window, " +
+			"sliding_window, sliding_log, token_bucket, gcra, calendar, concurrency, lifetime, unlimited"},
 		{`{"name":"a","lifetime":{}}`, "entries[1].limits[0].quota", "is missing: 0 would deny everything"},
 		{`{"name":"a","quota":"1","reason":"a\u0007b","lifetime":{}}`, "entries[1].limits[0].reason",
 			"must be valid UTF-8 without control characters"},
@@ -68,7 +68,8 @@ func TestWrongLimitsOfARequestAreRefused(t *testing.T) {
 	} {
 		_, err := limitsFrom("entries[1]", limitMessages(t, c.limits))
 		var wrong *shard.Error
-		if !errors.As(err, &wrong) || wrong.Code != shard.Invalid || wrong.Field != c.field || wrong.Message != c.message {
+		if !errors.As(err, &wrong) || wrong.Code != shard.Invalid || wrong.Field != c.field ||
+			wrong.Message != c.message {
 			t.Errorf("%s: %v, want %s: %s", c.limits, err, c.field, c.message)
 		}
 	}

@@ -50,11 +50,13 @@ func TestSecretsAreListedRotatedAndDropped(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", call, code, answer, want)
 		}
 	}
-	if got := strings.Join(w.secrets.who, ", "); got != "rotate 127.0.0.1, drop 127.0.0.1" && got != "drop 127.0.0.1, rotate 127.0.0.1" {
+	if got := strings.Join(w.secrets.who, ", "); got != "rotate 127.0.0.1, drop 127.0.0.1" &&
+		got != "drop 127.0.0.1, rotate 127.0.0.1" {
 		t.Errorf("asked: %s", got)
 	}
 	w.secrets.err = &shard.Error{Code: shard.Conflict, Message: "a rotation is under way"}
-	if code, _, answer := w.post("SecretService/Rotate", `{}`); code != 400 || !strings.Contains(answer, `"failed_precondition"`) {
+	if code, _, answer := w.post("SecretService/Rotate", `{}`); code != 400 ||
+		!strings.Contains(answer, `"failed_precondition"`) {
 		t.Errorf("%d %s", code, answer)
 	}
 }
@@ -81,12 +83,14 @@ func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 		{"it seals", id(of(2, 2)), of(2, 1, 2), nil, 200, ""},
 		{"it opens", id(of(1, 1)), of(2, 1, 2), nil, 200, ""},
 		{"it was dropped", id(of(1, 1)), of(2, 2), nil, 400, `"failed_precondition"`},
-		{"it was dropped", id(of(1, 1)), of(2, 2), nil, 400, "hold_id: is sealed with a secret that the cluster has dropped"},
+		{"it was dropped", id(of(1, 1)), of(2, 2), nil, 400,
+			"hold_id: is sealed with a secret that the cluster has dropped"},
 		{"it is new here", id(of(3, 3)), of(2, 2), of(3, 2, 3), 200, ""},
 		{"it is new here and was dropped since", id(of(3, 3)), of(2, 2), of(4, 4), 400, "has dropped"},
 		{"nobody can be asked", id(of(3, 3)), of(2, 2), nil, 503, `"unavailable"`},
 		{"nobody has it", id(of(3, 3)), of(2, 2), of(2, 2), 400, "is not an id that this cluster has given out"},
-		{"another cluster's", id(of(2, 2)), shard.NewSealer(2, shard.SealingSecret{Number: 2}), nil, 400, `"invalid_argument"`},
+		{"another cluster's", id(of(2, 2)), shard.NewSealer(2, shard.SealingSecret{Number: 2}), nil, 400,
+			`"invalid_argument"`},
 	} {
 		w := newWorld(t)
 		w.sealer, w.newest = c.knows, c.newest
@@ -105,13 +109,15 @@ func TestAnIDIsRefusedByWhatIsKnownOfItsSecret(t *testing.T) {
 func TestAnExtensionSealsTheIDAnew(t *testing.T) {
 	w := newWorld(t)
 	w.decider.decide = hold
-	w.sealer = shard.NewSealer(2, shard.SealingSecret{Number: 1, Key: [32]byte{1, 2, 3}}, shard.SealingSecret{Number: 2})
+	w.sealer = shard.NewSealer(2, shard.SealingSecret{Number: 1, Key: [32]byte{1, 2, 3}},
+		shard.SealingSecret{Number: 2})
 	d := w.decision("LimitService/Settle", settling(aHold, `"extend":{"ttl":"60s"}`))
 	was, err := testSealer.Open(idOfTest(aHold))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := w.sealer.Seal(was.Settlement.Target, was.Namespace, was.Entries); d.HoldID != want || d.HoldID == idOfTest(aHold) {
+	if want := w.sealer.Seal(was.Settlement.Target, was.Namespace, was.Entries); d.HoldID != want ||
+		d.HoldID == idOfTest(aHold) {
 		t.Errorf("the id is %q, want %q", d.HoldID, want)
 	}
 }

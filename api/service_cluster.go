@@ -61,7 +61,9 @@ func (s clusterService) removeNode(ctx context.Context, m *stintv1.RemoveNodeReq
 	return &stintv1.RemoveNodeResponse{}, s.cluster.RemoveNode(ctx, m.NodeId)
 }
 
-func (s clusterService) setShards(ctx context.Context, m *stintv1.SetShardsRequest) (*stintv1.SetShardsResponse, error) {
+func (s clusterService) setShards(
+	ctx context.Context, m *stintv1.SetShardsRequest,
+) (*stintv1.SetShardsResponse, error) {
 	if m.Shards < 1 || m.Shards > placement.MaxShards {
 		return nil, shard.Invalidf("shards", "%d is not between 1 and %d", m.Shards, placement.MaxShards)
 	}

@@ -18,10 +18,12 @@ import (
 type ClusterAdmin interface {
 	// Status returns the cluster as this node sees it.
 	Status(ctx context.Context) (ClusterStatus, error)
-	// Apply replaces the policies. It returns the new version and the shards that have not adopted it yet. If expected is
-	// not nil and another version is in force, nothing changes and the error is a shard.Conflict. who is the actor; it
-	// goes to the history with the note.
-	Apply(ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (version uint64, pending []uint32, err error)
+	// Apply replaces the policies. It returns the new version and the shards that have not adopted it yet. If expected
+	// is not nil and another version is in force, nothing changes and the error is a shard.Conflict. who is the actor;
+	// it goes to the history with the note.
+	Apply(
+		ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string,
+	) (version uint64, pending []uint32, err error)
 	// PolicyHistory returns the remembered versions of the policies and their actors, oldest first.
 	PolicyHistory(ctx context.Context) ([]shard.DocumentChange, error)
 	// History returns the remembered changes of tokens, secrets and sinks, in no order. The key of a record is the name
@@ -38,9 +40,9 @@ type ClusterAdmin interface {
 	Drain(ctx context.Context, node string, on, untilRestart bool) (left int, err error)
 	// RemoveNode begins to remove a node permanently. It does not wait: Status shows when the node is removed.
 	RemoveNode(ctx context.Context, node string) error
-	// SetShards makes that many shards, 1 to placement.MaxShards, share all slots. It does not wait: Status shows what is
-	// left to move. If expected is not nil and another ShardsRevision is in force, nothing changes and the error is a
-	// shard.Conflict.
+	// SetShards makes that many shards, 1 to placement.MaxShards, share all slots. It does not wait: Status shows what
+	// is left to move. If expected is not nil and another ShardsRevision is in force, nothing changes and the error is
+	// a shard.Conflict.
 	SetShards(ctx context.Context, shards uint32, expected *uint64) error
 	// Upgrade returns the feature levels as this node knows them.
 	Upgrade(ctx context.Context) (UpgradeStatus, error)

@@ -67,7 +67,9 @@ func shardNamed(name string) (shard.ID, error) {
 	return shard.ID(n), nil
 }
 
-func (s clusterService) recordBackup(ctx context.Context, m *stintv1.RecordBackupRequest) (*stintv1.RecordBackupResponse, error) {
+func (s clusterService) recordBackup(
+	ctx context.Context, m *stintv1.RecordBackupRequest,
+) (*stintv1.RecordBackupResponse, error) {
 	if m.Begun == nil || m.Begun.CheckValid() != nil {
 		return nil, shard.Invalidf("begun", "is missing, or no time")
 	}

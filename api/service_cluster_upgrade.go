@@ -39,8 +39,14 @@ func upgradeOf(s *UpgradeStatus) *stintv1.UpgradeStatusResponse {
 		RisesAt:    momentOf(s.RisesAt),
 	}
 	for _, n := range s.Nodes {
-		m.Nodes = append(m.Nodes, &stintv1.NodeLevels{Id: n.ID, Version: n.Version, Min: uint32(n.Min), Max: uint32(n.Max),
-			Kept: uint32(n.Kept), Alive: n.Alive})
+		m.Nodes = append(m.Nodes, &stintv1.NodeLevels{
+			Id:      n.ID,
+			Version: n.Version,
+			Min:     uint32(n.Min),
+			Max:     uint32(n.Max),
+			Kept:    uint32(n.Kept),
+			Alive:   n.Alive,
+		})
 	}
 	return m
 }

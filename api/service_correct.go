@@ -35,8 +35,9 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 		query := shard.UsageQuery{Policy: m.Policy, Key: key}
 		page, _, err := usagePage(ctx, s.Decider, r.Namespace, shard.Of(s.Slots(), r.Namespace, key), query)
 		if err == nil && len(page.Periods) == 0 {
-			err = &shard.Error{Code: shard.Conflict, Field: "new", Message: fmt.Sprintf("policy %q has never billed this key: if it is not "+
-				"mistyped, say that it is new (stint usage correct --new); nothing was corrected", m.Policy)}
+			err = &shard.Error{Code: shard.Conflict, Field: "new",
+				Message: fmt.Sprintf("policy %q has never billed this key: if it is not mistyped, "+
+					"say that it is new (stint usage correct --new); nothing was corrected", m.Policy)}
 		}
 		if err != nil {
 			return nil, err

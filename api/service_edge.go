@@ -262,7 +262,8 @@ func passOn[Req, Res any, P pointer[Req]](d *registry, procedure string) func(co
 			return nil, err
 		}
 		return nil, &shard.Error{Code: shard.UnknownOutcome,
-			Message: "no answer came from the cluster: what was asked may have been done (" + shortened(err.Error(), 200) + ")"}
+			Message: "no answer came from the cluster: what was asked may have been done (" +
+				shortened(err.Error(), 200) + ")"}
 	}
 }
 

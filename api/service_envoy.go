@@ -29,7 +29,9 @@ type envoyService struct{ limits limitService }
 
 func (s envoyService) register(d *registry) { unary(d, auth.Check, EnvoyProcedure, s.shouldRateLimit) }
 
-func (s envoyService) shouldRateLimit(ctx context.Context, m *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+func (s envoyService) shouldRateLimit(
+	ctx context.Context, m *rlsv3.RateLimitRequest,
+) (*rlsv3.RateLimitResponse, error) {
 	r, err := envoyRequestOf(s.limits.policies(), m)
 	if err == nil {
 		err = r.granted(callerIn(ctx))
@@ -163,7 +165,8 @@ func (s envoyService) decideRest(ctx context.Context, r *envoyRequest, allowed b
 	case failed == nil:
 		return nil
 	case r.counted && !failed.MaybeApplied():
-		return &shard.Error{Code: shard.UnknownOutcome, Field: failed.Field, Message: "was counted in part: " + failed.Message}
+		return &shard.Error{Code: shard.UnknownOutcome, Field: failed.Field,
+			Message: "was counted in part: " + failed.Message}
 	}
 	return failed
 }

@@ -27,7 +27,9 @@ func TestOddValuesOfEnvoy(t *testing.T) {
 			if file != envoyFile {
 				w.keys = hashShop
 			}
-			ip := func(value string) *ratelimitv3.RateLimitDescriptor { return descriptor("per", "minute", "ip", value) }
+			ip := func(value string) *ratelimitv3.RateLimitDescriptor {
+				return descriptor("per", "minute", "ip", value)
+			}
 			child := func(name string, hits uint64) *ratelimitv3.RateLimitDescriptor {
 				return costing(descriptor("child", name), hits)
 			}
@@ -44,19 +46,26 @@ func TestOddValuesOfEnvoy(t *testing.T) {
 				{[]*ratelimitv3.RateLimitDescriptor{ip("{}")}, "OK [OK 20/MINUTE 19 left 1m0s]"},
 				{[]*ratelimitv3.RateLimitDescriptor{ip(slashes)}, "OK [OK 20/MINUTE 19 left 1m0s]"},
 				{[]*ratelimitv3.RateLimitDescriptor{ip(strings.Repeat("x", 60_000))}, "OK [OK 20/MINUTE 19 left 1m0s]"},
-				{[]*ratelimitv3.RateLimitDescriptor{descriptor("month", slashes)}, "OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},
-				{[]*ratelimitv3.RateLimitDescriptor{descriptor("month", "")}, "OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},
-				{[]*ratelimitv3.RateLimitDescriptor{descriptor("known", slashes), ip("y")}, "OVER_LIMIT [OVER_LIMIT] [OK]"},
+				{[]*ratelimitv3.RateLimitDescriptor{descriptor("month", slashes)},
+					"OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},
+				{[]*ratelimitv3.RateLimitDescriptor{descriptor("month", "")},
+					"OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},
+				{[]*ratelimitv3.RateLimitDescriptor{descriptor("known", slashes), ip("y")},
+					"OVER_LIMIT [OVER_LIMIT] [OK]"},
 				{[]*ratelimitv3.RateLimitDescriptor{descriptor("known", "")}, "OVER_LIMIT [OVER_LIMIT]"},
 				// They are all below acme.
 				{[]*ratelimitv3.RateLimitDescriptor{child("a", 6)}, "OK [OK 8/UNKNOWN 2 left]"},
-				{[]*ratelimitv3.RateLimitDescriptor{child("b/c"+slashes, 5)}, "OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 4 left]"},
-				{[]*ratelimitv3.RateLimitDescriptor{child(strings.Repeat("b", 600), 5)}, "OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 4 left]"},
+				{[]*ratelimitv3.RateLimitDescriptor{child("b/c"+slashes, 5)},
+					"OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 4 left]"},
+				{[]*ratelimitv3.RateLimitDescriptor{child(strings.Repeat("b", 600), 5)},
+					"OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 4 left]"},
 				{[]*ratelimitv3.RateLimitDescriptor{child("", 4)}, "OK [OK 10/UNKNOWN 0 left]"},
 				// More than a cost can be is as much as it can be.
-				{[]*ratelimitv3.RateLimitDescriptor{costing(descriptor("per", "minute"), math.MaxUint64)}, "OVER_LIMIT [OVER_LIMIT 20/MINUTE 20 left]"},
+				{[]*ratelimitv3.RateLimitDescriptor{costing(descriptor("per", "minute"), math.MaxUint64)},
+					"OVER_LIMIT [OVER_LIMIT 20/MINUTE 20 left]"},
 				{[]*ratelimitv3.RateLimitDescriptor{child("d", 1<<40), child("e", 1<<40), child("e", 1<<40)},
-					"OVER_LIMIT [OVER_LIMIT 8/UNKNOWN 8 left] [OVER_LIMIT 8/UNKNOWN 8 left] [OVER_LIMIT 8/UNKNOWN 8 left]"},
+					"OVER_LIMIT [OVER_LIMIT 8/UNKNOWN 8 left] [OVER_LIMIT 8/UNKNOWN 8 left] [OVER_LIMIT " +
+						"8/UNKNOWN 8 left]"},
 				{[]*ratelimitv3.RateLimitDescriptor{most}, "OVER_LIMIT [OVER_LIMIT 5/DAY 5 left]"},
 			} {
 				if got := shouldRateLimit(t, conn, "edge", c.ask...); got != c.want {
@@ -79,7 +88,8 @@ func TestBytesThatAreNoText(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		newEnvoyWorld(t, w)
 		data, err := proto.Marshal(&rlsv3.RateLimitRequest{Domain: "edge",
-			Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second"), descriptor("per", "minute", "ip", "\u00e9:AB")}})
+			Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second"),
+				descriptor("per", "minute", "ip", "\u00e9:AB")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +135,8 @@ func TestADenialByEnvoysRulesStands(t *testing.T) {
 			results := s.Decide(ctx, requests)
 			for i := range requests {
 				if op := requests[i].Op; op == shard.Count || op == shard.AddUsed {
-					results[i] = shard.RefuseAll(1, &shard.Error{Code: shard.Unavailable, Message: "the shard is full"})[0]
+					results[i] = shard.RefuseAll(1,
+						&shard.Error{Code: shard.Unavailable, Message: "the shard is full"})[0]
 				}
 			}
 			return results
@@ -134,13 +145,15 @@ func TestADenialByEnvoysRulesStands(t *testing.T) {
 			"OVER_LIMIT [OVER_LIMIT 0/UNKNOWN 0 left] [OK] [OK] [OK]" {
 			t.Errorf("a denial beside reports that fail: %s", got)
 		}
-		if got := shouldRateLimit(t, conn, "edge", descriptor("known", "x"), report); got != "OVER_LIMIT [OVER_LIMIT] [OK]" {
+		if got := shouldRateLimit(t, conn, "edge", descriptor("known", "x"),
+			report); got != "OVER_LIMIT [OVER_LIMIT] [OK]" {
 			t.Errorf("an unknown key beside a report that fails: %s", got)
 		}
 		if got := shouldRateLimit(t, conn, "edge", report); got != "Unavailable: the shard is full" {
 			t.Errorf("a report that fails: %s", got)
 		}
-		if got := shouldRateLimit(t, conn, "edge", descriptor("per", "second"), report); got != "Aborted: was counted in part: the shard is full" {
+		if got := shouldRateLimit(t, conn, "edge", descriptor("per", "second"), report); got != "Aborted: was "+
+			"counted in part: the shard is full" {
 			t.Errorf("one that fails behind what was counted: %s", got)
 		}
 	})
@@ -164,7 +177,8 @@ func TestOverridesOfOneDescriptor(t *testing.T) {
 				"OVER_LIMIT [OK 9/HOUR 8 left 46m0s] [OVER_LIMIT 1/MINUTE 0 left 1m0s]"},
 			{[]*ratelimitv3.RateLimitDescriptor{per(9, hour, 0), per(2, hour, 0)},
 				"OVER_LIMIT [OVER_LIMIT 2/HOUR 1 left 46m0s] [OVER_LIMIT 2/HOUR 1 left 46m0s]"},
-			{[]*ratelimitv3.RateLimitDescriptor{per(3, hour, 0), per(9, hour, 0)}, "OK [OK 3/HOUR 0 left 46m0s] [OK 3/HOUR 0 left 46m0s]"},
+			{[]*ratelimitv3.RateLimitDescriptor{per(3, hour, 0), per(9, hour, 0)},
+				"OK [OK 3/HOUR 0 left 46m0s] [OK 3/HOUR 0 left 46m0s]"},
 		} {
 			if got := shouldRateLimit(t, conn, "edge", c.ask...); got != c.want {
 				t.Errorf("%d: got %s, want %s", i, got, c.want)

@@ -136,7 +136,9 @@ func back(d *ratelimitv3.RateLimitDescriptor) *ratelimitv3.RateLimitDescriptor {
 	return d
 }
 
-func limited(d *ratelimitv3.RateLimitDescriptor, quota uint32, unit typev3.RateLimitUnit, times uint32) *ratelimitv3.RateLimitDescriptor {
+func limited(
+	d *ratelimitv3.RateLimitDescriptor, quota uint32, unit typev3.RateLimitUnit, times uint32,
+) *ratelimitv3.RateLimitDescriptor {
 	d.Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: quota, Unit: unit}
 	if times != 0 {
 		d.Limit.UnitMultiplier = wrapperspb.UInt32(times)
@@ -145,7 +147,9 @@ func limited(d *ratelimitv3.RateLimitDescriptor, quota uint32, unit typev3.RateL
 }
 
 // shouldRateLimit asks as Envoy does, and returns the answer in one line: "OK [OK 50/SECOND 49 left 1s]".
-func shouldRateLimit(t *testing.T, conn *grpc.ClientConn, domain string, descriptors ...*ratelimitv3.RateLimitDescriptor) string {
+func shouldRateLimit(
+	t *testing.T, conn *grpc.ClientConn, domain string, descriptors ...*ratelimitv3.RateLimitDescriptor,
+) string {
 	t.Helper()
 	m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
 		&rlsv3.RateLimitRequest{Domain: domain, Descriptors: descriptors})
@@ -196,8 +200,9 @@ envoy:
 			{"ann", "OK [OK 2/UNKNOWN 0 left] [OK 9/UNKNOWN 7 left]"},
 			{"ann", "OVER_LIMIT [OVER_LIMIT 2/UNKNOWN 0 left] [OK 9/UNKNOWN 7 left]"},
 		} {
-			m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge",
-				Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("few", c.key), descriptor("many", "x")}})
+			m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+				&rlsv3.RateLimitRequest{Domain: "edge",
+					Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("few", c.key), descriptor("many", "x")}})
 			if err != nil || lineOf(m) != c.want {
 				t.Errorf("request %d: %v, %v; want %s", i, m, err, c.want)
 			}
@@ -205,7 +210,8 @@ envoy:
 			for _, h := range m.GetResponseHeadersToAdd() {
 				headers[h.Key] = h.Value
 			}
-			if i == 1 && (headers["Retry-After"] != "1" || !strings.Contains(string(m.GetRawBody()), "could not be checked")) {
+			if i == 1 &&
+				(headers["Retry-After"] != "1" || !strings.Contains(string(m.GetRawBody()), "could not be checked")) {
 				t.Errorf("without room: %v %q", headers, m.GetRawBody())
 			}
 		}
@@ -221,32 +227,43 @@ func TestWhatEnvoyIsAnswered(t *testing.T) {
 			ask    []*ratelimitv3.RateLimitDescriptor
 			want   string
 		}{
-			{"", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second")}, "InvalidArgument: domain: is missing"},
+			{"", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second")},
+				"InvalidArgument: domain: is missing"},
 			{"edge", nil, "InvalidArgument: descriptors: are missing: a request has at least one"},
-			{"nowhere", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second"), limited(descriptor("a", "b"), 1, typev3.RateLimitUnit_DAY, 0)}, "OK [OK] [OK]"},
+			{"nowhere", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second"),
+				limited(descriptor("a", "b"), 1, typev3.RateLimitUnit_DAY, 0)}, "OK [OK] [OK]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "year")}, "OK [OK]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second", "ip", "x"), descriptor("banned", "x", "per", "second")}, "OK [OK] [OK]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second", "ip", "x"),
+				descriptor("banned", "x", "per", "second")}, "OK [OK] [OK]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("per", "second")}, "OK [OK 50/SECOND 49 left 1s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("free", "x")}, "OK [OK 4294967295 left]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("banned", "x")}, "OVER_LIMIT [OVER_LIMIT 0/UNKNOWN 0 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("banned", "x")},
+				"OVER_LIMIT [OVER_LIMIT 0/UNKNOWN 0 left]"},
 			// The import of share_threshold: all values that match the pattern have one counter.
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/a")}, "OK [OK 2/UNKNOWN 1 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/b/c")}, "OK [OK 2/UNKNOWN 0 left]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/")}, "OVER_LIMIT [OVER_LIMIT 2/UNKNOWN 0 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/files/")},
+				"OVER_LIMIT [OVER_LIMIT 2/UNKNOWN 0 left]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("file", "/other")}, "OK [OK]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("trial", "x")}, "OK [OK 1/DAY 0 left 1h46m0s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("trial", "x")}, "OK [OK 1/DAY 0 left 1h46m0s]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("month", "x")}, "OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("month", "x")},
+				"OK [OK 4294967295/MONTH 4294967295 left 385h46m0s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("ten", "x")}, "OK [OK 8/MINUTE*10 7 left 1m15s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("odd", "x")}, "OK [OK 9/UNKNOWN 8 left 2s]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("several", "x")}, "OK [OK 3/MINUTE 2 left 1m0s]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("known", "x"), descriptor("per", "second")}, "OVER_LIMIT [OVER_LIMIT] [OK]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("known", "x"), descriptor("per", "second")},
+				"OVER_LIMIT [OVER_LIMIT] [OK]"},
 			{"edge", []*ratelimitv3.RateLimitDescriptor{descriptor("child", "a")}, "OK [OK 8/UNKNOWN 7 left]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "b"), 8)}, "OK [OK 8/UNKNOWN 0 left]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "c"), 2)}, "OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 1 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "b"), 8)},
+				"OK [OK 8/UNKNOWN 0 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "c"), 2)},
+				"OVER_LIMIT [OVER_LIMIT 10/UNKNOWN 1 left]"},
 			// Units that come back also come back to the parent, and usage never falls below zero.
-			{"edge", []*ratelimitv3.RateLimitDescriptor{back(costing(descriptor("child", "b"), 80))}, "OK [OK 8/UNKNOWN 8 left 0s]"},
-			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "c"), 2)}, "OK [OK 8/UNKNOWN 6 left]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{back(costing(descriptor("child", "b"), 80))},
+				"OK [OK 8/UNKNOWN 8 left 0s]"},
+			{"edge", []*ratelimitv3.RateLimitDescriptor{costing(descriptor("child", "c"), 2)},
+				"OK [OK 8/UNKNOWN 6 left]"},
 		} {
 			if got := shouldRateLimit(t, conn, c.domain, c.ask...); got != c.want {
 				t.Errorf("%d %v: got %s, want %s", i, c.ask, got, c.want)
@@ -274,7 +291,8 @@ func TestDescriptorsAreCountedTogether(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 		}
-		if got := shouldRateLimit(t, conn, "edge", descriptor("per", "second"), ip, descriptor("per", "nothing")); got !=
+		if got := shouldRateLimit(t, conn, "edge", descriptor("per", "second"), ip,
+			descriptor("per", "nothing")); got !=
 			"OVER_LIMIT [OK 50/SECOND 50 left 0s] [OVER_LIMIT 20/MINUTE 0 left 1m0s] [OK]" {
 			t.Errorf("one over: %s", got)
 		}
@@ -285,7 +303,8 @@ func TestDescriptorsAreCountedTogether(t *testing.T) {
 			t.Errorf("replaced: %s", got)
 		}
 		twice := costing(descriptor("per", "minute"), 5) // each costs 2
-		if got := shouldRateLimit(t, conn, "edge", twice, twice); got != "OK [OK 20/MINUTE 0 left 1m0s] [OK 20/MINUTE 0 left 1m0s]" {
+		if got := shouldRateLimit(t, conn, "edge", twice, twice); got != "OK [OK 20/MINUTE 0 left 1m0s] [OK "+
+			"20/MINUTE 0 left 1m0s]" {
 			t.Errorf("twice: %s", got)
 		}
 		if got := shouldRateLimit(t, conn, "edge", twice, twice); got !=
@@ -315,8 +334,11 @@ func TestOverridesOfEnvoy(t *testing.T) {
 			{back(hour(3)), "OK [OK 3/HOUR 1 left 46m0s]"},
 			{limited(descriptor("none", "x"), 0, typev3.RateLimitUnit_DAY, 0), "OVER_LIMIT [OVER_LIMIT 0/DAY 0 left]"},
 			{limited(descriptor("none", "x"), 1, typev3.RateLimitUnit_YEAR, 0), "OK [OK 1/YEAR 0 left 817h46m0s]"},
-			{limited(descriptor("none", "x"), 1, 0, 0), "InvalidArgument: descriptors[0].limit.unit: is UNKNOWN: second, minute, hour, day, month and year are units"},
-			{limited(descriptor("none", "x"), 1, typev3.RateLimitUnit_YEAR, 101), "InvalidArgument: descriptors[0].limit.unit_multiplier: is 101: a limit's period is at least one unit and at most 100 years"},
+			{limited(descriptor("none", "x"), 1, 0, 0), "InvalidArgument: descriptors[0].limit.unit: is UNKNOWN: " +
+				"second, minute, hour, day, month and year are units"},
+			{limited(descriptor("none", "x"), 1, typev3.RateLimitUnit_YEAR, 101),
+				"InvalidArgument: descriptors[0].limit.unit_multiplier: is 101: " +
+					"a limit's period is at least one unit and at most 100 years"},
 		} {
 			if got := shouldRateLimit(t, conn, "edge", c.ask); got != c.want {
 				t.Errorf("%d: got %s, want %s", i, got, c.want)
@@ -330,7 +352,8 @@ func TestLooksReportsAndShadowsOfEnvoy(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		s := newEnvoyWorld(t, w)
 		look, past := costing(descriptor("look", "u"), 1), descriptor("look_past", "u")
-		const freshLook, spent, open = "OK [OK 2/MINUTE 2 left 0s]", "OVER_LIMIT [OVER_LIMIT 2/MINUTE 0 left 1m0s]", "OK [OK 2/MINUTE 0 left 1m0s]"
+		const freshLook, spent, open = "OK [OK 2/MINUTE 2 left 0s]", "OVER_LIMIT [OVER_LIMIT 2/MINUTE 0 left 1m0s]",
+			"OK [OK 2/MINUTE 0 left 1m0s]"
 		for i, c := range []struct {
 			ask  []*ratelimitv3.RateLimitDescriptor
 			want string
@@ -347,7 +370,8 @@ func TestLooksReportsAndShadowsOfEnvoy(t *testing.T) {
 				"OVER_LIMIT [OVER_LIMIT 2/MINUTE 0 left 1m0s] [OK 50/SECOND 50 left 0s] [OK 2/MINUTE 0 left 1m0s]"},
 			{[]*ratelimitv3.RateLimitDescriptor{descriptor("per", "second")}, "OK [OK 50/SECOND 49 left 1s]"},
 			{[]*ratelimitv3.RateLimitDescriptor{past}, spent},
-			{[]*ratelimitv3.RateLimitDescriptor{past, descriptor("per", "second"), descriptor("shadowed", "v")}, spent + " [OK] [OK]"},
+			{[]*ratelimitv3.RateLimitDescriptor{past, descriptor("per", "second"), descriptor("shadowed", "v")},
+				spent + " [OK] [OK]"},
 			{[]*ratelimitv3.RateLimitDescriptor{descriptor("per", "second"), descriptor("shadowed", "v")},
 				"OK [OK 50/SECOND 48 left 1s] [OK 2/MINUTE 1 left 1m0s]"},
 		} {
@@ -371,8 +395,10 @@ func TestHeadersForEnvoy(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
 		newEnvoyWorld(t, w)
 		ask := func(hits uint64) (headers string, m *rlsv3.RateLimitResponse) {
-			m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge",
-				Descriptors: []*ratelimitv3.RateLimitDescriptor{costing(descriptor("per", "minute", "ip", "x"), hits)}})
+			m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+				&rlsv3.RateLimitRequest{Domain: "edge",
+					Descriptors: []*ratelimitv3.RateLimitDescriptor{
+						costing(descriptor("per", "minute", "ip", "x"), hits)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -385,13 +411,15 @@ func TestHeadersForEnvoy(t *testing.T) {
 		if got, m := ask(20); got != style || len(m.RawBody) > 0 || m.Statuses[0].CurrentLimit.Name != "per-ip" {
 			t.Errorf("allowed: %s%v", got, m)
 		}
-		m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: "edge",
-			Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("several", "x")}})
+		m, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+			&rlsv3.RateLimitRequest{Domain: "edge",
+				Descriptors: []*ratelimitv3.RateLimitDescriptor{descriptor("several", "x")}})
 		// Envoy shows it to visitors, who need not know our policies
 		if err != nil || m.Statuses[0].CurrentLimit.GetName() != "" {
 			t.Errorf("a rule without a name: %v %v", m, err)
 		}
-		if got, m := ask(1); got != "Content-Type: text/plain; charset=utf-8\n"+style+"Retry-After: 60\n" || string(m.RawBody) != "Slow down\n" {
+		if got, m := ask(1); got != "Content-Type: text/plain; charset=utf-8\n"+style+"Retry-After: 60\n" ||
+			string(m.RawBody) != "Slow down\n" {
 			t.Errorf("denied: %s%v", got, m)
 		}
 	})
@@ -413,7 +441,9 @@ func TestEnvoyDoesNotWait(t *testing.T) {
 		if code := status.Code(err); code != codes.Canceled {
 			t.Fatalf("got %v", err)
 		}
-		await.Until(t, "the call is counted as one that may have been applied", func() bool { return slices.Contains(w.observer.seen(), "request ShouldRateLimit aborted") })
+		await.Until(t, "the call is counted as one that may have been applied", func() bool {
+			return slices.Contains(w.observer.seen(), "request ShouldRateLimit aborted")
+		})
 		w.decider.instead = s
 		if got := shouldRateLimit(t, conn, "edge", descriptor("per", "second")); !strings.Contains(got, " 48 left") {
 			t.Errorf("it was counted, but %s", got)
@@ -428,11 +458,13 @@ func TestEnvoyRulesAreNewerThanAShard(t *testing.T) {
 		asked := 0
 		w.decider.instead = deciderFunc(func(ctx context.Context, requests []shard.Request) []shard.Result {
 			if asked++; asked == 1 {
-				return shard.RefuseAll(len(requests), &shard.Error{Code: shard.PolicyNotFound, Message: "no such policy"})
+				return shard.RefuseAll(len(requests),
+					&shard.Error{Code: shard.PolicyNotFound, Message: "no such policy"})
 			}
 			return s.Decide(ctx, requests)
 		})
-		if got := shouldRateLimit(t, conn, "edge", descriptor("per", "second")); got != "OK [OK 50/SECOND 49 left 1s]" || asked != 2 {
+		if got := shouldRateLimit(t, conn, "edge",
+			descriptor("per", "second")); got != "OK [OK 50/SECOND 49 left 1s]" || asked != 2 {
 			t.Errorf("asked %d times: %s", asked, got)
 		}
 	})
@@ -465,7 +497,8 @@ func TestEnvoyNeedsAToken(t *testing.T) {
 			{"stint_nobody", []*ratelimitv3.RateLimitDescriptor{minute}, codes.Unauthenticated},
 			{may, []*ratelimitv3.RateLimitDescriptor{minute}, codes.OK},
 			{may, []*ratelimitv3.RateLimitDescriptor{minute, second}, codes.PermissionDenied},
-			{may, []*ratelimitv3.RateLimitDescriptor{back(descriptor("per", "minute", "ip", "x"))}, codes.PermissionDenied},
+			{may, []*ratelimitv3.RateLimitDescriptor{back(descriptor("per", "minute", "ip", "x"))},
+				codes.PermissionDenied},
 			{gives, []*ratelimitv3.RateLimitDescriptor{back(descriptor("per", "minute", "ip", "x"))}, codes.OK},
 			{gives, []*ratelimitv3.RateLimitDescriptor{override}, codes.PermissionDenied}, // of no policy
 			{own, []*ratelimitv3.RateLimitDescriptor{override}, codes.PermissionDenied},
@@ -473,7 +506,8 @@ func TestEnvoyNeedsAToken(t *testing.T) {
 			{may, []*ratelimitv3.RateLimitDescriptor{descriptor("no", "rule")}, codes.OK},
 		} {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+c.token)
-			_, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: c.ask})
+			_, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx,
+				&rlsv3.RateLimitRequest{Domain: "edge", Descriptors: c.ask})
 			if status.Code(err) != c.want {
 				t.Errorf("%v with %.9s: %v, want %v", c.ask, c.token, err, c.want)
 			}

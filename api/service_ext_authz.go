@@ -56,8 +56,14 @@ func (s extAuthzService) check(
 // extAuthzQuestion translates a message of the proxy at peer.
 func extAuthzQuestion(peer string, about *authv3.AttributeContext) *gate.Question {
 	r := about.GetRequest().GetHttp()
-	q := &gate.Question{Peer: peer, Method: r.GetMethod(), Host: r.GetHost(), Path: r.GetPath(), Header: make(http.Header),
-		Reported: true}
+	q := &gate.Question{
+		Peer:     peer,
+		Method:   r.GetMethod(),
+		Host:     r.GetHost(),
+		Path:     r.GetPath(),
+		Header:   make(http.Header),
+		Reported: true,
+	}
 	for name, value := range r.GetHeaders() {
 		q.Header.Add(name, value)
 	}
@@ -76,14 +82,17 @@ func extAuthzResponse(w *written) *authv3.CheckResponse {
 	if w.status == http.StatusOK {
 		return &authv3.CheckResponse{Status: &spb.Status{}, HttpResponse: &authv3.CheckResponse_OkResponse{
 			OkResponse: &authv3.OkHttpResponse{
-				Headers:              extAuthzHeaders(w.header, func(name string) bool { return name == gates.FailedHeader }),
+				Headers: extAuthzHeaders(w.header, func(name string) bool {
+					return name == gates.FailedHeader
+				}),
 				ResponseHeadersToAdd: extAuthzHeaders(w.header, isForVisitor),
 			}}}
 	}
 	return &authv3.CheckResponse{Status: &spb.Status{Code: int32(codes.PermissionDenied)},
 		HttpResponse: &authv3.CheckResponse_DeniedResponse{DeniedResponse: &authv3.DeniedHttpResponse{
-			Status:  &typev3.HttpStatus{Code: typev3.StatusCode(w.status)},
-			Headers: extAuthzHeaders(w.header, func(name string) bool { return name != "Content-Length" }), // Envoy writes its own
+			Status: &typev3.HttpStatus{Code: typev3.StatusCode(w.status)},
+			// Envoy writes its own
+			Headers: extAuthzHeaders(w.header, func(name string) bool { return name != "Content-Length" }),
 			Body:    w.String(),
 		}}}
 }

@@ -102,7 +102,8 @@ func (w *world) outcomeByHTTP(gate, method, path string, headers ...string) stri
 	flat := map[string]string{}
 	for name := range header {
 		switch {
-		case name == "Date", name == "Content-Length", status == 200 && (name == "Cache-Control" || name == "Access-Control-Expose-Headers"):
+		case name == "Date", name == "Content-Length", status == 200 &&
+			(name == "Cache-Control" || name == "Access-Control-Expose-Headers"):
 		case status == 200 && name == "Stint-Failed":
 			flat[forSite+name] = header.Get(name)
 		default:
@@ -133,8 +134,8 @@ func TestBothDoorsOfAGateAgree(t *testing.T) {
 		}
 		w.revision = &policy.Revision{Version: 8, Set: set.At(8)}
 		deciders := map[string]func(shard.Request) shard.Result{"allowed": allow, "denied": deny}
-		for _, code := range []shard.Code{shard.Unavailable, shard.Overloaded, shard.UnknownOutcome, shard.Fault, shard.Invalid,
-			shard.PolicyNotFound, shard.IDReused, shard.MemoryFull, shard.KeyNotFound} {
+		for _, code := range []shard.Code{shard.Unavailable, shard.Overloaded, shard.UnknownOutcome, shard.Fault,
+			shard.Invalid, shard.PolicyNotFound, shard.IDReused, shard.MemoryFull, shard.KeyNotFound} {
 			deciders[fmt.Sprint("failure ", code)] = fail(&shard.Error{Code: code, Message: "something failed"})
 		}
 		for _, c := range []struct {
@@ -173,9 +174,11 @@ func TestBothDoorsOfAGateAgree(t *testing.T) {
 			for name, decide := range deciders {
 				w.decider.decide = decide
 				want := w.outcomeByHTTP(c.gate, c.method, c.path, c.headers...) + "\n" + w.counted()
-				got := outcomeByGRPC(t.Context(), t, conn, reported(c.gate, c.method, c.path, c.headers...)) + "\n" + w.counted()
+				got := outcomeByGRPC(t.Context(), t, conn, reported(c.gate, c.method, c.path, c.headers...)) +
+					"\n" + w.counted()
 				if got != want {
-					t.Errorf("%s, %s %.80s %q at %s: by gRPC\n%s\nby HTTP\n%s", name, c.method, c.path, c.headers, c.gate, got, want)
+					t.Errorf("%s, %s %.80s %q at %s: by gRPC\n%s\nby HTTP\n%s",
+						name, c.method, c.path, c.headers, c.gate, got, want)
 				}
 			}
 			w.decider.decide = allow
@@ -184,10 +187,12 @@ func TestBothDoorsOfAGateAgree(t *testing.T) {
 			got := outcomeByGRPC(t.Context(), t, conn, reported(c.gate, c.method, c.path, c.headers...))
 			w.api.registry.gate.admission.taken.Store(0)
 			if got != want {
-				t.Errorf("in a full house, %s %.80s at %s: by gRPC\n%s\nby HTTP\n%s", c.method, c.path, c.gate, got, want)
+				t.Errorf("in a full house, %s %.80s at %s: by gRPC\n%s\nby HTTP\n%s",
+					c.method, c.path, c.gate, got, want)
 			}
 		}
-		if seen := w.observer.seen(); slices.ContainsFunc(seen, func(line string) bool { return strings.HasPrefix(line, "request Check ") }) ||
+		if seen := w.observer.seen(); slices.ContainsFunc(seen,
+			func(line string) bool { return strings.HasPrefix(line, "request Check ") }) ||
 			!slices.Contains(seen, "request web failed_open") {
 			t.Errorf("the observer does not see gates alone: %q", seen)
 		}
@@ -196,7 +201,8 @@ func TestBothDoorsOfAGateAgree(t *testing.T) {
 
 func TestWhatAProxyReportsToAGate(t *testing.T) {
 	throughBothDoors(t, func(t *testing.T, w *world, conn *grpc.ClientConn) {
-		rules := strings.Replace(gatePolicies, "  direct:\n", "  default:\n    trusted_proxies: [127.0.0.0/8, 10.0.0.0/8]\n", 1)
+		rules := strings.Replace(gatePolicies, "  direct:\n",
+			"  default:\n    trusted_proxies: [127.0.0.0/8, 10.0.0.0/8]\n", 1)
 		set, err := policy.Parse("gates.yaml", []byte(rules))
 		if err != nil {
 			t.Fatal(err)
@@ -211,26 +217,41 @@ func TestWhatAProxyReportsToAGate(t *testing.T) {
 			m          *authv3.CheckRequest
 			status, of string // and the key that is counted
 		}{
-			"the gate of those who name none":   {reported("", "GET", "/"), "200", "ip:203.0.113.7"},
-			"a gate by name":                    {reported("s0", "GET", "/"), "200", "ip:203.0.113.7"},
-			"nothing":                           {&authv3.CheckRequest{}, "400", ""},
-			"an address that Envoy has added":   {reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1, 203.0.113.7"), "200", "ip:203.0.113.7"},
-			"an address that a visitor has":     {reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1"), "200", "ip:203.0.113.7"},
-			"behind a load balancer":            {with(reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1"), func(a *authv3.AttributeContext) { a.Source = from("10.1.1.1") }), "200", "ip:198.51.100.1"},
-			"behind one that Envoy has added":   {with(reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1, 10.1.1.1"), func(a *authv3.AttributeContext) { a.Source = from("10.1.1.1") }), "200", "ip:198.51.100.1"},
-			"a network of IPv6":                 {with(reported("", "GET", "/"), func(a *authv3.AttributeContext) { a.Source = from("2001:db8:0:1:2::3") }), "200", "ip:2001:db8:0:1::"},
-			"a visitor without an address":      {with(reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1"), func(a *authv3.AttributeContext) { a.Source = nil }), "400", ""},
-			"no path":                           {reported("", "GET", ""), "400", ""},
-			"no method":                         {reported("", "", "/"), "400", ""},
-			"a connection":                      {with(reported("", "GET", "/"), func(a *authv3.AttributeContext) { a.Request = nil }), "400", ""},
-			"a path in the headers alone":       {with(reported("", "GET", "/"), func(a *authv3.AttributeContext) { http(a).Path = "" }), "400", ""},
-			"a visitor that names another gate": {with(reported("", "GET", "/", "Gate: none"), func(a *authv3.AttributeContext) { a.Request.Http.Path = "/?gate=none" }), "200", "ip:203.0.113.7"},
+			"the gate of those who name none": {reported("", "GET", "/"), "200", "ip:203.0.113.7"},
+			"a gate by name":                  {reported("s0", "GET", "/"), "200", "ip:203.0.113.7"},
+			"nothing":                         {&authv3.CheckRequest{}, "400", ""},
+			"an address that Envoy has added": {reported("",
+				"GET", "/", "X-Forwarded-For: 198.51.100.1, 203.0.113.7"), "200", "ip:203.0.113.7"},
+			"an address that a visitor has": {reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1"), "200",
+				"ip:203.0.113.7"},
+			"behind a load balancer": {with(reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1"),
+				func(a *authv3.AttributeContext) { a.Source = from("10.1.1.1") }), "200", "ip:198.51.100.1"},
+			"behind one that Envoy has added": {
+				with(reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1, 10.1.1.1"),
+					func(a *authv3.AttributeContext) { a.Source = from("10.1.1.1") }), "200", "ip:198.51.100.1"},
+			"a network of IPv6": {with(reported("", "GET", "/"), func(a *authv3.AttributeContext) {
+				a.Source = from("2001:db8:0:1:2::3")
+			}), "200", "ip:2001:db8:0:1::"},
+			"a visitor without an address": {with(reported("", "GET", "/", "X-Forwarded-For: 198.51.100.1"),
+				func(a *authv3.AttributeContext) { a.Source = nil }), "400", ""},
+			"no path":   {reported("", "GET", ""), "400", ""},
+			"no method": {reported("", "", "/"), "400", ""},
+			"a connection": {with(reported("", "GET", "/"), func(a *authv3.AttributeContext) {
+				a.Request = nil
+			}), "400", ""},
+			"a path in the headers alone": {with(reported("", "GET", "/"), func(a *authv3.AttributeContext) {
+				http(a).Path = ""
+			}), "400", ""},
+			"a visitor that names another gate": {with(reported("", "GET", "/", "Gate: none"),
+				func(a *authv3.AttributeContext) { a.Request.Http.Path = "/?gate=none" }), "200", "ip:203.0.113.7"},
 			"raw headers": {with(reported("web", "GET", "/plan/x"), func(a *authv3.AttributeContext) {
 				http(a).Headers = nil
-				http(a).HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: "x-api-key", RawValue: []byte("secret")}}}
+				http(a).HeaderMap = &corev3.HeaderMap{
+					Headers: []*corev3.HeaderValue{{Key: "x-api-key", RawValue: []byte("secret")}}}
 			}), "200", "key:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"},
 			"two raw headers": {with(reported("web", "GET", "/plan/x"), func(a *authv3.AttributeContext) {
-				http(a).HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{{Key: "x-api-key", RawValue: []byte("a")}, {Key: "x-api-key", Value: "b"}}}
+				http(a).HeaderMap = &corev3.HeaderMap{Headers: []*corev3.HeaderValue{
+					{Key: "x-api-key", RawValue: []byte("a")}, {Key: "x-api-key", Value: "b"}}}
 			}), "401", ""},
 		} {
 			w.counted()
@@ -245,19 +266,21 @@ func TestWhatAProxyReportsToAGate(t *testing.T) {
 		}
 		w.counted()
 		big := reported("", "GET", "/", "Cookie: "+strings.Repeat("x", bodyBytesMax))
-		if answer, err := authv3.NewAuthorizationClient(conn).Check(t.Context(), big); status.Code(err) != codes.InvalidArgument &&
+		if answer, err := authv3.NewAuthorizationClient(conn).Check(t.Context(),
+			big); status.Code(err) != codes.InvalidArgument &&
 			answer.GetDeniedResponse().GetStatus().GetCode() != 400 || len(w.decider.requests()) > 0 {
 			t.Errorf("a message above the bound: %v %v, counted %v", err, answer, w.decider.requests())
 		}
-		// An older Envoy sends bytes that are no text, in a message that cannot be read. It would let an error pass, with
-		// failure_mode_allow.
+		// An older Envoy sends bytes that are no text, in a message that cannot be read. It would let an error pass,
+		// with failure_mode_allow.
 		data, err := proto.Marshal(reported("", "POST", "/login_"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, data := range [][]byte{bytes.ReplaceAll(data, []byte("_"), []byte("\xff")), data[:len(data)-1]} {
 			var answer authv3.CheckResponse
-			if err := conn.Invoke(t.Context(), ExtAuthzProcedure, &data, &answer, grpc.ForceCodec(rawCodec{})); err != nil ||
+			if err := conn.Invoke(t.Context(), ExtAuthzProcedure, &data, &answer,
+				grpc.ForceCodec(rawCodec{})); err != nil ||
 				answer.GetDeniedResponse().GetStatus().GetCode() != 400 || answer.GetStatus().GetCode() == 0 {
 				t.Errorf("a message that cannot be read: %v %v", err, &answer)
 			}
@@ -279,7 +302,8 @@ func TestPagesReportNothingToAGate(t *testing.T) {
 			t.Errorf("as %q: %d %s", host, status, body)
 		}
 	}
-	conn := w.dial(strings.TrimPrefix(w.url, "http://"), grpc.WithAuthority("outbound_.7403_._.stint.default.svc.cluster.local"))
+	conn := w.dial(strings.TrimPrefix(w.url, "http://"),
+		grpc.WithAuthority("outbound_.7403_._.stint.default.svc.cluster.local"))
 	if got := outcomeByGRPC(t.Context(), t, conn, reported("web", "GET", "/")); got[:3] != "200" {
 		t.Errorf("Istio's name: %s", got)
 	}

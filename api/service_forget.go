@@ -48,7 +48,8 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 	}
 	for open := f.add(first); ; open = 0 {
 		f.met = slot.Set{}
-		err := everyShard(ctx, f.Decider, shards, func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{Bills: m.Bills}) },
+		err := everyShard(ctx, f.Decider, shards,
+			func(id shard.ID) shard.Request { return f.requestTo(id, shard.Adjustment{Bills: m.Bills}) },
 			func(d *shard.Decision) { open += f.add(d) })
 		switch {
 		case err != nil:
@@ -61,8 +62,9 @@ func (s limitService) forget(ctx context.Context, who string, m *stintv1.ForgetR
 	}
 }
 
-var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6, Message: "an operation on several shards with this key has " +
-	"not ended yet, or a slot is moving; what could be ended was: call again, and see that all shards have an owner"}
+var errStillOpen = &shard.Error{Code: shard.Unavailable, RetryAfter: 1e6,
+	Message: "an operation on several shards with this key has not ended yet, or a slot is moving; " +
+		"what could be ended was: call again, and see that all shards have an owner"}
 
 func forgetProblem(m *stintv1.ForgetRequest) (namespace string, err error) {
 	namespace, err = namespaceOf(m.Namespace)

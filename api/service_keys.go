@@ -109,8 +109,14 @@ func (c *listCursor) read(l *shard.Listed) {
 func (s observeService) listWanted(m *stintv1.ListKeysRequest) (q shard.Listing, at listCursor, err error) {
 	namespace, wrongNamespace := namespaceOf(m.Namespace)
 	count, wrongCount := countOf("count", m.Count, listCountDefault, listCountMax)
-	q = shard.Listing{Namespace: namespace, Policy: m.Policy, Prefix: m.Prefix, Overrides: m.Overrides, Leases: m.Leases,
-		Count: count}
+	q = shard.Listing{
+		Namespace: namespace,
+		Policy:    m.Policy,
+		Prefix:    m.Prefix,
+		Overrides: m.Overrides,
+		Leases:    m.Leases,
+		Count:     count,
+	}
 	at, wrongCursor := listCursorOf(m.Cursor)
 	return q, at, cmp.Or(wrongNamespace, invalid("policy", optional(m.Policy, policy.NameProblem)),
 		invalid("prefix", optional(m.Prefix, shard.KeyProblem)), wrongCount, wrongCursor)
@@ -132,7 +138,8 @@ func (s observeService) mayBeListed(namespace string) error {
 func keptKeyOf(k *shard.ListedKey) *stintv1.KeptKey {
 	m := &stintv1.KeptKey{Policy: k.Policy, Key: k.Key}
 	if o := k.Override; o != nil {
-		m.Override = &stintv1.Override{Tier: o.Tier, Limits: tierLimitMessages(o.Limits), ExpiresAt: optionalTimestamp(o.Expires)}
+		m.Override = &stintv1.Override{Tier: o.Tier, Limits: tierLimitMessages(o.Limits),
+			ExpiresAt: optionalTimestamp(o.Expires)}
 	}
 	for _, l := range k.Leases {
 		m.Leases = append(m.Leases, &stintv1.HeldLease{Holder: l.Holder, Units: l.Units, EndsAt: timestampOf(l.Ends)})

@@ -26,7 +26,8 @@ func TestTheAuditLogHasPages(t *testing.T) {
 		var kept []shard.AuditRecord
 		for n := range 10 { // newest first; three in an entry, and shards at the same instants
 			at := 1000 - limit.Time(n/3)
-			kept = append(kept, shard.AuditRecord{At: at, Namespace: shard.DefaultNamespace, Policy: "per-ip", Key: fmt.Sprint(id, " ", n), Deed: "reset",
+			kept = append(kept, shard.AuditRecord{At: at, Namespace: shard.DefaultNamespace, Policy: "per-ip",
+				Key: fmt.Sprint(id, " ", n), Deed: "reset",
 				Position: shard.Position{Shard: id, Epoch: 5, Seq: uint64(at)}})
 		}
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Audit: kept}}}
@@ -35,7 +36,8 @@ func TestTheAuditLogHasPages(t *testing.T) {
 	for _, count := range []uint32{1, 2, 7, 119, 120, 1000} {
 		seen, cursor := map[string]bool{}, ""
 		for pages := 0; ; pages++ {
-			answer, err := client.Audit(t.Context(), connect.NewRequest(&stintv1.AuditRequest{Policy: "per-ip", Count: count, Cursor: cursor}))
+			answer, err := client.Audit(t.Context(),
+				connect.NewRequest(&stintv1.AuditRequest{Policy: "per-ip", Count: count, Cursor: cursor}))
 			if err != nil || pages > 120 {
 				t.Fatalf("page %d of %d: %v", pages, count, err)
 			}
@@ -54,7 +56,8 @@ func TestTheAuditLogHasPages(t *testing.T) {
 		}
 	}
 	for _, cursor := range []string{"x", "1.2.3.4", "1.2.3.4.0", "1.2.3.4.5 ", "+1.2.3.4.5"} {
-		if code, _, body := w.post("ObserveService/Audit", `{"cursor":"`+cursor+`"}`); code != 400 || !strings.Contains(body, "next_cursor") {
+		if code, _, body := w.post("ObserveService/Audit", `{"cursor":"`+cursor+`"}`); code != 400 ||
+			!strings.Contains(body, "next_cursor") {
 			t.Errorf("cursor %q: %d %s", cursor, code, body)
 		}
 	}
@@ -64,10 +67,12 @@ func TestTheAuditLogHasPages(t *testing.T) {
 func listingWorld(t *testing.T, k *tokens) *world {
 	w := newGuardedWorld(t, k.guard)
 	w.cluster.list = func(id shard.ID, q shard.Listing) (l shard.Listed) {
-		all := []shard.ListedKey{{Policy: "per-ip", Key: fmt.Sprint("user:", id)}, {Policy: "per-ip", Key: fmt.Sprint("org:", id)},
-			{Policy: "login", Key: fmt.Sprint("user:", id), Override: &policy.Override{Tier: "gold", Expires: noon}}}
+		all := []shard.ListedKey{{Policy: "per-ip", Key: fmt.Sprint("user:", id)},
+			{Policy: "per-ip", Key: fmt.Sprint("org:", id)}, {Policy: "login", Key: fmt.Sprint("user:", id),
+				Override: &policy.Override{Tier: "gold", Expires: noon}}}
 		one := all[q.From]
-		if strings.HasPrefix(one.Key, q.Prefix) && (q.Policy == "" || q.Policy == one.Policy) && (!q.Overrides || one.Override != nil) {
+		if strings.HasPrefix(one.Key, q.Prefix) && (q.Policy == "" || q.Policy == one.Policy) &&
+			(!q.Overrides || one.Override != nil) {
 			l.Keys = all[q.From : q.From+1]
 		}
 		if l.Next = q.From + 1; l.Next == uint64(len(all)) {
@@ -79,7 +84,9 @@ func listingWorld(t *testing.T, k *tokens) *world {
 }
 
 // listAll follows the cursors, and returns policies and keys in alphabetical order.
-func listAll(t *testing.T, client stintv1connect.ObserveServiceClient, m *stintv1.ListKeysRequest) (keys []string, err error) {
+func listAll(
+	t *testing.T, client stintv1connect.ObserveServiceClient, m *stintv1.ListKeysRequest,
+) (keys []string, err error) {
 	t.Helper()
 	for range 20 {
 		answer, err := client.ListKeys(context.Background(), connect.NewRequest(m))
@@ -105,7 +112,8 @@ func TestLeasesAreListed(t *testing.T) {
 	w := newGuardedWorld(t, k.guard)
 	w.cluster.list = func(_ shard.ID, q shard.Listing) (l shard.Listed) {
 		if q.Leases {
-			l.Keys = []shard.ListedKey{{Policy: "per-ip", Key: "k", Leases: []shard.HeldLease{{Holder: "n1/x", Units: 5, Ends: noon}}}}
+			l.Keys = []shard.ListedKey{{Policy: "per-ip", Key: "k",
+				Leases: []shard.HeldLease{{Holder: "n1/x", Units: 5, Ends: noon}}}}
 		}
 		return l
 	}
@@ -143,7 +151,8 @@ func TestANodeListsTheKeysThatItHas(t *testing.T) {
 		t.Errorf("from there on: %v", err)
 	}
 	lacks = 0 // another node
-	if answer, err = client.ListKeys(t.Context(), connect.NewRequest(m)); err != nil || len(answer.Msg.Keys) != 2 || answer.Msg.NextCursor != "" {
+	if answer, err = client.ListKeys(t.Context(), connect.NewRequest(m)); err != nil || len(answer.Msg.Keys) != 2 ||
+		answer.Msg.NextCursor != "" {
 		t.Errorf("%v, %v", answer, err)
 	}
 }
@@ -168,7 +177,8 @@ func TestListKeysMissesNoSlot(t *testing.T) {
 			t.Errorf("nothing moves: %q, %v", keys, err)
 		}
 		moved = []slot.ID{slot.Count - 1}
-		if keys, err := listAll(t, client, &stintv1.ListKeysRequest{Count: count}); connect.CodeOf(err) != connect.CodeUnavailable {
+		if keys, err := listAll(t, client,
+			&stintv1.ListKeysRequest{Count: count}); connect.CodeOf(err) != connect.CodeUnavailable {
 			t.Errorf("a slot moves: %q, %v", keys, err)
 		}
 	}
@@ -181,17 +191,22 @@ func TestKeysArePagedAcrossShards(t *testing.T) {
 	client := stintv1connect.NewObserveServiceClient(withToken(k.text["root"]), w.url)
 	for _, count := range []uint32{1, 2, 100} {
 		keys, err := listAll(t, client, &stintv1.ListKeysRequest{Count: count})
-		if want := "login user:0|login user:1|login user:2|per-ip org:0|per-ip org:1|per-ip org:2|per-ip user:0|per-ip user:1|per-ip user:2"; err != nil ||
+		if want := "login user:0|login user:1|login user:2|per-ip org:0|per-ip org:1|per-ip org:2|per-ip " +
+			"user:0|per-ip user:1|per-ip user:2"; err != nil ||
 			strings.Join(keys, "|") != want {
 			t.Errorf("pages of %d: %q, %v", count, keys, err)
 		}
 	}
-	answer, err := client.ListKeys(t.Context(), connect.NewRequest(&stintv1.ListKeysRequest{Overrides: true, Policy: "login", Prefix: "user:"}))
-	if err != nil || len(answer.Msg.Keys) != 3 || answer.Msg.Keys[0].Override.Tier != "gold" || answer.Msg.Keys[0].Override.ExpiresAt == nil {
+	answer, err := client.ListKeys(t.Context(),
+		connect.NewRequest(&stintv1.ListKeysRequest{Overrides: true, Policy: "login", Prefix: "user:"}))
+	if err != nil || len(answer.Msg.Keys) != 3 || answer.Msg.Keys[0].Override.Tier != "gold" ||
+		answer.Msg.Keys[0].Override.ExpiresAt == nil {
 		t.Errorf("%v, %v", answer, err)
 	}
-	for _, m := range []*stintv1.ListKeysRequest{{Cursor: "x"}, {Cursor: "1"}, {Cursor: "1.zz.."}, {Cursor: "1.0"}, {Cursor: "1.0.x."}, {Cursor: "-1.0.."}, {Count: listCountMax + 1}, {Policy: "Bad Name"}, {Prefix: "\n"}} {
-		if _, err := client.ListKeys(t.Context(), connect.NewRequest(m)); connect.CodeOf(err) != connect.CodeInvalidArgument {
+	for _, m := range []*stintv1.ListKeysRequest{{Cursor: "x"}, {Cursor: "1"}, {Cursor: "1.zz.."}, {Cursor: "1.0"},
+		{Cursor: "1.0.x."}, {Cursor: "-1.0.."}, {Count: listCountMax + 1}, {Policy: "Bad Name"}, {Prefix: "\n"}} {
+		if _, err := client.ListKeys(t.Context(), connect.NewRequest(m)); connect.CodeOf(err) !=
+			connect.CodeInvalidArgument {
 			t.Errorf("%v: %v", m, err)
 		}
 	}
@@ -215,22 +230,26 @@ func TestATokenListsItsOwnKeysOnly(t *testing.T) {
 		{"narrow", &stintv1.ListKeysRequest{Policy: "login", Prefix: "user:"}, ""},
 		{"narrow", &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "u"}, ""},
 		{"narrow", &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "org:"}, ""},
-		{"narrow", &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "user:"}, "per-ip user:0|per-ip user:1|per-ip user:2"},
+		{"narrow", &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "user:"},
+			"per-ip user:0|per-ip user:1|per-ip user:2"},
 		{"narrow", &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "org:1"}, "per-ip org:1"},
 		{"narrow", &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "user:1", Namespace: "shop"}, "per-ip user:1"},
 		{"other", &stintv1.ListKeysRequest{}, ""},
-		{"other", &stintv1.ListKeysRequest{Namespace: "shop", Policy: "login"}, "login user:0|login user:1|login user:2"},
+		{"other", &stintv1.ListKeysRequest{Namespace: "shop", Policy: "login"},
+			"login user:0|login user:1|login user:2"},
 		{"blind", &stintv1.ListKeysRequest{}, ""},
 	} {
 		keys, err := listAll(t, stintv1connect.NewObserveServiceClient(withToken(k.text[c.token]), w.url), c.ask)
-		if c.want == "" && connect.CodeOf(err) != connect.CodePermissionDenied || c.want != "" && (err != nil || strings.Join(keys, "|") != c.want) {
+		if c.want == "" && connect.CodeOf(err) != connect.CodePermissionDenied ||
+			c.want != "" && (err != nil || strings.Join(keys, "|") != c.want) {
 			t.Errorf("%s asks %v: %q, %v", c.token, c.ask, keys, err)
 		}
 	}
 	// Also where the shard would tell more than was asked for.
 	list := w.cluster.list
 	w.cluster.list = func(id shard.ID, q shard.Listing) shard.Listed { return list(id, shard.Listing{From: q.From}) }
-	keys, err := listAll(t, stintv1connect.NewObserveServiceClient(withToken(k.text["narrow"]), w.url), &stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "user:"})
+	keys, err := listAll(t, stintv1connect.NewObserveServiceClient(withToken(k.text["narrow"]), w.url),
+		&stintv1.ListKeysRequest{Policy: "per-ip", Prefix: "user:"})
 	if err != nil || strings.Join(keys, "|") != "per-ip org:1|per-ip user:0|per-ip user:1|per-ip user:2" {
 		t.Errorf("%q, %v", keys, err)
 	}
@@ -239,7 +258,8 @@ func TestATokenListsItsOwnKeysOnly(t *testing.T) {
 // Hashes are of no use in a list of keys.
 func TestHashedKeysAreNotListed(t *testing.T) {
 	w := newHashingWorld(t)
-	if code, _, body := w.post("ObserveService/ListKeys", `{"namespace":"shop"}`); code != 400 || !strings.Contains(body, "hashes its keys") {
+	if code, _, body := w.post("ObserveService/ListKeys", `{"namespace":"shop"}`); code != 400 ||
+		!strings.Contains(body, "hashes its keys") {
 		t.Errorf("%d %s", code, body)
 	}
 	if len(w.cluster.listings) > 0 {

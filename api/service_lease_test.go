@@ -29,8 +29,8 @@ func leasing(r shard.Request) shard.Result {
 
 const holderName = "HOLDERHOLDERHOLDER"
 
-// A holder outside the cluster asks a shard what nodes ask it, and hears for how long it may spend the lease: 500 ms and
-// 0.2 % less than it lives.
+// A holder outside the cluster asks a shard what nodes ask it, and hears for how long it may spend the lease: 500 ms
+// and 0.2 % less than it lives.
 func TestALeaseIsPassedOn(t *testing.T) {
 	w := newWorld(t)
 	p := *twoPolicies()[0]
@@ -38,26 +38,31 @@ func TestALeaseIsPassedOn(t *testing.T) {
 	w.revision = &policy.Revision{Version: 8, Set: policy.NewSet([]*policy.Policy{&p})}
 	w.decider.decide = leasing
 	limits := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url)
-	answer, err := limits.Lease(t.Context(), connect.NewRequest(&stintv1.LeaseRequest{Namespace: "shop", Policy: "per-ip", Key: "k",
-		Tier: "gold", Holder: holderName, Number: 2, Units: 50, Returned: 1, Spent: 30}))
+	answer, err := limits.Lease(t.Context(),
+		connect.NewRequest(&stintv1.LeaseRequest{Namespace: "shop", Policy: "per-ip", Key: "k",
+			Tier: "gold", Holder: holderName, Number: 2, Units: 50, Returned: 1, Spent: 30}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := shard.Request{Op: shard.Lease, Namespace: "shop", Entries: []shard.Entry{{Policy: "per-ip", Key: "k", Tier: "gold"}},
-		System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Holder: holderName, Number: 2, Units: 50, Returned: 1, Spent: 30}}}
+	want := shard.Request{Op: shard.Lease, Namespace: "shop",
+		Entries: []shard.Entry{{Policy: "per-ip", Key: "k", Tier: "gold"}},
+		System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Holder: holderName, Number: 2, Units: 50, Returned: 1,
+			Spent: 30}}}
 	if got := w.last(); !reflect.DeepEqual(got, want) {
 		t.Errorf("asked %+v with %+v", got, got.System)
 	}
 	m, d := answer.Msg, answer.Msg.Decision
-	if m.Units != 40 || m.SpendWithin.AsDuration() != 1496*time.Millisecond || m.EndsAt.AsTime().UnixMicro() != int64(noon+2e6) {
+	if m.Units != 40 || m.SpendWithin.AsDuration() != 1496*time.Millisecond ||
+		m.EndsAt.AsTime().UnixMicro() != int64(noon+2e6) {
 		t.Errorf("granted %v", m)
 	}
-	if s := d.Limits[0]; !d.Allowed || !d.Leased || d.DecisionId != "" || d.Positions[0].Seq != 9 || s.Used != 60 || !s.Allowed || s.RetryAfter != nil ||
-		d.Headers["RateLimit"] == "" {
+	if s := d.Limits[0]; !d.Allowed || !d.Leased || d.DecisionId != "" || d.Positions[0].Seq != 9 || s.Used != 60 ||
+		!s.Allowed || s.RetryAfter != nil || d.Headers["RateLimit"] == "" {
 		t.Errorf("the holder answers %v", d)
 	}
-	if answer, err = limits.Lease(t.Context(), connect.NewRequest(&stintv1.LeaseRequest{Policy: "per-ip", Key: "k", Holder: holderName,
-		Returned: 2})); err != nil || answer.Msg.Units != 0 || answer.Msg.Decision != nil {
+	if answer, err = limits.Lease(t.Context(),
+		connect.NewRequest(&stintv1.LeaseRequest{Policy: "per-ip", Key: "k", Holder: holderName,
+			Returned: 2})); err != nil || answer.Msg.Units != 0 || answer.Msg.Decision != nil {
 		t.Errorf("a return is answered %v, %v", answer, err)
 	}
 	if seen := w.observer.seen(); !reflect.DeepEqual(seen, []string{"request Lease ok", "request Lease ok"}) {
@@ -76,12 +81,15 @@ func TestALeaseNeedsItsOwnGrant(t *testing.T) {
 	for _, c := range []struct {
 		token, policy, key, tier string
 		allowed                  bool
-	}{{"root", "per-ip", "ip", "", true}, {"web", "per-ip", "user:1", "", true}, {"web", "per-ip", "user:1", "gold", true},
-		{"web", "per-ip", "user:1", "silver", false}, {"web", "per-ip", "ip", "", false}, {"web", "other", "user:1", "", false},
+	}{{"root", "per-ip", "ip", "", true}, {"web", "per-ip", "user:1", "", true},
+		{"web", "per-ip", "user:1", "gold", true}, {"web", "per-ip", "user:1", "silver", false},
+		{"web", "per-ip", "ip", "", false}, {"web", "other", "user:1", "", false},
 		{"others", "per-ip", "user:1", "", false}} {
 		_, err := stintv1connect.NewLimitServiceClient(withToken(k.text[c.token]), w.url).Lease(t.Context(),
-			connect.NewRequest(&stintv1.LeaseRequest{Policy: c.policy, Key: c.key, Tier: c.tier, Holder: holderName, Number: 1, Units: 1}))
-		if refused := connect.CodeOf(err) == connect.CodePermissionDenied; err != nil && !refused || refused == c.allowed {
+			connect.NewRequest(&stintv1.LeaseRequest{Policy: c.policy, Key: c.key, Tier: c.tier, Holder: holderName,
+				Number: 1, Units: 1}))
+		if refused := connect.CodeOf(err) == connect.CodePermissionDenied; err != nil && !refused ||
+			refused == c.allowed {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -36,7 +36,9 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 	if err := granted(callerIn(ctx), s.policies(), auth.Check, m.GetNamespace(), m.GetEntries()); err != nil {
 		return nil, err
 	}
-	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) { return checkRequest(policies, m) })
+	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
+		return checkRequest(policies, m)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,8 @@ func (s limitService) check(ctx context.Context, m *stintv1.CheckRequest) (*stin
 
 func (s limitService) reserve(ctx context.Context, m *stintv1.ReserveRequest) (*stintv1.ReserveResponse, error) {
 	made := false
-	if err := granted(callerIn(ctx), s.policies(), auth.Check, m.GetCheck().GetNamespace(), m.GetCheck().GetEntries()); err != nil {
+	if err := granted(callerIn(ctx), s.policies(), auth.Check, m.GetCheck().GetNamespace(),
+		m.GetCheck().GetEntries()); err != nil {
 		return nil, err
 	}
 	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
@@ -124,7 +127,9 @@ func batchProblem(m *stintv1.CheckBatchRequest) error {
 }
 
 // decideBatch answers each check of a batch that batchProblem has accepted.
-func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stintv1.CheckBatchRequest) *stintv1.CheckBatchResponse {
+func (s limitService) decideBatch(
+	ctx context.Context, who *auth.Caller, m *stintv1.CheckBatchRequest,
+) *stintv1.CheckBatchResponse {
 	answers := make([]*stintv1.Result, len(m.Checks))
 	requests := make([]shard.Request, 0, len(m.Checks))
 	asked := make([]int, 0, len(m.Checks)) // index of the check of each request
@@ -146,7 +151,9 @@ func (s limitService) decideBatch(ctx context.Context, who *auth.Caller, m *stin
 		for n, result := range s.Decider.Decide(ctx, requests) {
 			check, policies := m.Checks[asked[n]], policies
 			if result.Err != nil && result.Err.Code == shard.Outdated && s.awaitNewer(ctx, policies) {
-				newest, r, d, err := s.decideNewest(ctx, func(p *policy.Set) (shard.Request, error) { return checkRequest(p, check) })
+				newest, r, d, err := s.decideNewest(ctx, func(p *policy.Set) (shard.Request, error) {
+					return checkRequest(p, check)
+				})
 				if err != nil {
 					answers[asked[n]] = &stintv1.Result{Result: &stintv1.Result_Failure{Failure: failureOf(err)}}
 					continue
@@ -184,7 +191,9 @@ func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.
 			return response, nil
 		}
 	}
-	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) { return getRequest(policies, m) })
+	policies, r, d, err := s.decideNewest(ctx, func(policies *policy.Set) (shard.Request, error) {
+		return getRequest(policies, m)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +201,8 @@ func (s limitService) get(ctx context.Context, m *stintv1.GetRequest) (*stintv1.
 }
 
 func stateOf(policies *policy.Set, m *stintv1.GetRequest, r *shard.Request, d *shard.Decision) *stintv1.GetResponse {
-	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt), Fired: firedOf(d), Leases: leasesOf(d)}
+	response := &stintv1.GetResponse{Limits: statusesOf(d.Limits), At: timestampOf(d.DecidedAt), Fired: firedOf(d),
+		Leases: leasesOf(d)}
 	if m.Explain {
 		response.Explanation = explainState(policies, r, d)
 	}

@@ -49,8 +49,8 @@ func (l logLevel) change(w http.ResponseWriter, r *http.Request) {
 	}
 	was := l.level.Level()
 	l.level.Set(min(was, wanted)) // the lower of the two, so that the change itself is logged
-	l.logger.Log(r.Context(), max(slog.LevelWarn, l.level.Level()), "the level of the log was changed", "from", strings.ToLower(was.String()),
-		"to", strings.ToLower(wanted.String()), "by", callerIn(r.Context()).Name())
+	l.logger.Log(r.Context(), max(slog.LevelWarn, l.level.Level()), "the level of the log was changed", "from",
+		strings.ToLower(was.String()), "to", strings.ToLower(wanted.String()), "by", callerIn(r.Context()).Name())
 	l.level.Set(wanted)
 	l.show(w, r)
 }

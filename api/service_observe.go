@@ -39,7 +39,8 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 	if err != nil {
 		return nil, err
 	}
-	if on := (auth.Target{Namespace: wanted.namespace, Policy: wanted.policy, Key: wanted.key}); !callerIn(ctx).May(auth.ObserveKeys, on) {
+	if on := (auth.Target{Namespace: wanted.namespace, Policy: wanted.policy, Key: wanted.key}); !callerIn(ctx).
+		May(auth.ObserveKeys, on) {
 		return nil, auth.NotGrantedError(auth.ObserveKeys)
 	}
 	if wanted.key != "" {
@@ -59,7 +60,8 @@ func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*st
 		newest = wanted.after.older(newest)
 	}
 	more := false
-	err = everyShard(ctx, s.Decider, shards, func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} },
+	err = everyShard(ctx, s.Decider, shards,
+		func(id shard.ID) shard.Request { return shard.Request{Op: shard.ReadAudit, Shard: id} },
 		func(d *shard.Decision) {
 			var some []shard.AuditRecord
 			for _, record := range d.Audit() {
@@ -145,7 +147,8 @@ func auditWanted(m *stintv1.AuditRequest) (f auditFilter, err error) {
 }
 
 func (f *auditFilter) has(r *shard.AuditRecord) bool {
-	return r.Namespace == f.namespace && (f.policy == "" || r.Policy == f.policy) && (f.key == "" || r.Key == f.key || r.Key == f.hash)
+	return r.Namespace == f.namespace && (f.policy == "" || r.Policy == f.policy) &&
+		(f.key == "" || r.Key == f.key || r.Key == f.hash)
 }
 
 // auditMessages translates records. A hash in place of the requested key is shown as that key.

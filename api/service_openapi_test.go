@@ -36,7 +36,8 @@ func TestOpenAPIHasEveryProcedure(t *testing.T) {
 	var want, got []string
 	for _, procedure := range procedures(t) {
 		// Envoy asks by gRPC, from its own files
-		if procedure != EnvoyProcedure && procedure != ExtAuthzProcedure && !strings.HasPrefix(procedure, "/stint.test.") {
+		if procedure != EnvoyProcedure && procedure != ExtAuthzProcedure &&
+			!strings.HasPrefix(procedure, "/stint.test.") {
 			want = append(want, procedure)
 		}
 	}
@@ -57,7 +58,8 @@ func TestAnswersAreWhatOpenAPISays(t *testing.T) {
 	w.decider.decide = func(shard.Request) shard.Result {
 		denies := limitStatus("api", "burst", 5, verdictOf(false, 5, 0, 5*second/2, second/2))
 		daily := limitStatus("api", "daily", 200, verdictOf(true, 10, 190, 86400*second, 0))
-		return shard.Result{Decision: shard.Decision{DecidedAt: noon, RetryAfter: limit.Span(1), Limits: []shard.LimitStatus{denies, daily}}}
+		return shard.Result{Decision: shard.Decision{DecidedAt: noon, RetryAfter: limit.Span(1),
+			Limits: []shard.LimitStatus{denies, daily}}}
 	}
 	document := servedDocument(t, w)
 	const entries = `{"entries":[{"policy":"api","key":"user:42"}]`
@@ -135,7 +137,8 @@ func matches(schemas, schema map[string]any, value any, where string) error {
 			return wrong()
 		}
 		for i, item := range items {
-			if err := matches(schemas, schema["items"].(map[string]any), item, fmt.Sprintf("%s[%d]", where, i)); err != nil {
+			if err := matches(schemas, schema["items"].(map[string]any), item,
+				fmt.Sprintf("%s[%d]", where, i)); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,8 @@ func (s policyService) register(d *registry) {
 	change(d, auth.Override, stintv1connect.PolicyServiceDeleteOverrideProcedure, s.deleteOverride)
 }
 
-var errNoPolicies = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the policies yet; ask again"}
+var errNoPolicies = &shard.Error{Code: shard.Unavailable,
+	Message: "this node does not know the policies yet; ask again"}
 
 func (s policyService) list(context.Context, *stintv1.ListPoliciesRequest) (*stintv1.ListPoliciesResponse, error) {
 	revision := s.revision()
@@ -50,8 +51,10 @@ func (s policyService) apply(ctx context.Context, who string, m *stintv1.ApplyRe
 	if err != nil {
 		return nil, err
 	}
-	response := &stintv1.ApplyResponse{Version: revision.Version, Changes: changeMessages(policy.Diff(revision.Set, set)),
-		RuleChanges: ruleChangeMessages(policy.DiffRules(revision.Set, set)), RekeyedNamespaces: revision.Set.Rekeyed(set)}
+	response := &stintv1.ApplyResponse{Version: revision.Version,
+		Changes:           changeMessages(policy.Diff(revision.Set, set)),
+		RuleChanges:       ruleChangeMessages(policy.DiffRules(revision.Set, set)),
+		RekeyedNamespaces: revision.Set.Rekeyed(set)}
 	if m.DryRun {
 		if m.ExpectedVersion != nil && *m.ExpectedVersion != revision.Version {
 			return nil, VersionConflict(*m.ExpectedVersion, revision.Version)
@@ -66,7 +69,9 @@ func (s policyService) apply(ctx context.Context, who string, m *stintv1.ApplyRe
 }
 
 // history lists the versions of the policies, newest first.
-func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequest) (*stintv1.PolicyHistoryResponse, error) {
+func (s policyService) history(
+	ctx context.Context, _ *stintv1.PolicyHistoryRequest,
+) (*stintv1.PolicyHistoryResponse, error) {
 	changes, err := s.Cluster.PolicyHistory(ctx)
 	if err != nil {
 		return nil, err
@@ -85,7 +90,9 @@ func (s policyService) history(ctx context.Context, _ *stintv1.PolicyHistoryRequ
 }
 
 // getVersion returns an earlier version of the policies.
-func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersionRequest) (*stintv1.GetPolicyVersionResponse, error) {
+func (s policyService) getVersion(
+	ctx context.Context, m *stintv1.GetPolicyVersionRequest,
+) (*stintv1.GetPolicyVersionResponse, error) {
 	kept, err := s.Cluster.KeptPolicies(ctx)
 	if err != nil {
 		return nil, err
@@ -95,14 +102,16 @@ func (s policyService) getVersion(ctx context.Context, m *stintv1.GetPolicyVersi
 		if kept[i].Version == m.Version {
 			set, err := policy.Parse(fmt.Sprintf("policies of version %d", m.Version), kept[i].Body)
 			if err != nil { // an older release accepted policies that this one refuses
-				return nil, &shard.Error{Code: shard.Conflict, Field: "version", Message: fmt.Sprintf("%d cannot be read: %v", m.Version, err)}
+				return nil, &shard.Error{Code: shard.Conflict, Field: "version",
+					Message: fmt.Sprintf("%d cannot be read: %v", m.Version, err)}
 			}
-			return &stintv1.GetPolicyVersionResponse{Policies: PolicyMessages(set), Rules: string(policy.FormatRules(set))}, nil
+			return &stintv1.GetPolicyVersionResponse{Policies: PolicyMessages(set),
+				Rules: string(policy.FormatRules(set))}, nil
 		}
 		versions[i] = strconv.FormatUint(kept[i].Version, 10)
 	}
-	return nil, &shard.Error{Code: shard.PolicyNotFound, Field: "version", Message: fmt.Sprintf("%d is not kept; these are: %s", m.Version,
-		strings.Join(versions, ", "))}
+	return nil, &shard.Error{Code: shard.PolicyNotFound, Field: "version",
+		Message: fmt.Sprintf("%d is not kept; these are: %s", m.Version, strings.Join(versions, ", "))}
 }
 
 func (s policyService) putOverride(ctx context.Context, who string, m *stintv1.PutOverrideRequest) (
@@ -167,15 +176,18 @@ func VersionConflict(expected, inForce uint64) error {
 
 // RekeyNeeded returns the error of an Apply that would make all keys of namespaces new without being allowed to.
 func RekeyNeeded(namespaces []string) error {
-	return &shard.Error{Code: shard.Conflict, Field: "rekey", Message: fmt.Sprintf("is not set (--rekey), and the keys of %s would become hashed, or "+
-		"plain again: all of them would be new, with nothing used, and their overrides and blocks would no longer be found; nothing was "+
-		"changed", strings.Join(namespaces, ", "))}
+	return &shard.Error{Code: shard.Conflict, Field: "rekey",
+		Message: fmt.Sprintf("is not set (--rekey), and the keys of %s would become hashed, or plain again: "+
+			"all of them would be new, with nothing used, and their overrides and blocks would no longer be found; "+
+			"nothing was changed",
+			strings.Join(namespaces, ", "))}
 }
 
 func ruleChangeMessages(changes []policy.RuleChange) []*stintv1.RuleChange {
 	messages := make([]*stintv1.RuleChange, len(changes))
 	for i, c := range changes {
-		messages[i] = &stintv1.RuleChange{Section: c.Section, Name: c.Name, Before: string(c.Before), After: string(c.After)}
+		messages[i] = &stintv1.RuleChange{Section: c.Section, Name: c.Name, Before: string(c.Before),
+			After: string(c.After)}
 	}
 	return messages
 }

@@ -57,7 +57,8 @@ func (s sinkService) register(d *registry) {
 
 func (s sinkService) create(ctx context.Context, who string, m *stintv1.CreateSinkRequest) (
 	*stintv1.CreateSinkResponse, error) {
-	sink := notify.Sink{Name: m.Name, Kind: m.Kind, URL: m.Url, Events: slices.Compact(slices.Sorted(slices.Values(m.Events))), Prefix: m.Prefix}
+	sink := notify.Sink{Name: m.Name, Kind: m.Kind, URL: m.Url,
+		Events: slices.Compact(slices.Sorted(slices.Values(m.Events))), Prefix: m.Prefix}
 	if sink.Kind == notify.Stripe && sink.URL == "" {
 		sink.URL = stripeURL
 	}
@@ -88,8 +89,17 @@ func (s sinkService) list(ctx context.Context, _ *stintv1.ListSinksRequest) (*st
 
 // sinkMessage translates a sink without its secrets.
 func sinkMessage(s *SinkStatus) *stintv1.Sink {
-	m := &stintv1.Sink{Name: s.Name, Kind: s.Kind, Url: s.URL, Events: s.Events, Prefix: s.Prefix, Creator: s.Creator, Failing: s.Failing,
-		SkippedBills: s.Skipped.Bills, CreatedAt: timestamppb.New(time.UnixMicro(s.Created))}
+	m := &stintv1.Sink{
+		Name:         s.Name,
+		Kind:         s.Kind,
+		Url:          s.URL,
+		Events:       s.Events,
+		Prefix:       s.Prefix,
+		Creator:      s.Creator,
+		Failing:      s.Failing,
+		SkippedBills: s.Skipped.Bills,
+		CreatedAt:    timestamppb.New(time.UnixMicro(s.Created)),
+	}
 	for _, bill := range s.Skipped.Newest {
 		m.SkippedNewest = append(m.SkippedNewest, &stintv1.SkippedBill{Id: bill.ID, Why: bill.Why})
 	}

@@ -44,7 +44,9 @@ type eventFilter struct {
 	count           int // for one state, on one shard
 }
 
-func (s sinkService) listEvents(ctx context.Context, m *stintv1.ListEventsRequest) (*stintv1.ListEventsResponse, error) {
+func (s sinkService) listEvents(
+	ctx context.Context, m *stintv1.ListEventsRequest,
+) (*stintv1.ListEventsResponse, error) {
 	f := eventFilter{sink: m.Sink, state: m.State, count: cmp.Or(int(m.Count), eventCountDefault)}
 	if f.count < 1 || f.count > eventCountMax {
 		return nil, shard.Invalidf("count", "is %d: 1 to %d are allowed", m.Count, eventCountMax)
@@ -100,8 +102,17 @@ func (s sinkService) whyWaiting(ctx context.Context) (func(sink string) string, 
 }
 
 func eventMessage(e *listedEvent, why func(sink string) string) *stintv1.SinkEvent {
-	m := &stintv1.SinkEvent{Id: e.id, Sink: e.sink, Kind: sinkEventKinds[e.Kind], State: e.state, At: timestamppb.New(time.UnixMicro(int64(e.At))),
-		Namespace: e.Namespace, Policy: e.Policy, Key: e.Key, Limit: e.Limit}
+	m := &stintv1.SinkEvent{
+		Id:        e.id,
+		Sink:      e.sink,
+		Kind:      sinkEventKinds[e.Kind],
+		State:     e.state,
+		At:        timestamppb.New(time.UnixMicro(int64(e.At))),
+		Namespace: e.Namespace,
+		Policy:    e.Policy,
+		Key:       e.Key,
+		Limit:     e.Limit,
+	}
 	if e.state == eventWaiting {
 		m.Why = why(e.sink)
 	} else {
@@ -125,7 +136,9 @@ func (s sinkService) eventsOn(ctx context.Context, id shard.ID, f *eventFilter) 
 	return all, nil
 }
 
-func (s sinkService) eventsIn(ctx context.Context, id shard.ID, state string, f *eventFilter) (all []listedEvent, err error) {
+func (s sinkService) eventsIn(
+	ctx context.Context, id shard.ID, state string, f *eventFilter,
+) (all []listedEvent, err error) {
 	ledger, err := s.Cluster.Ledger(ctx)
 	if err != nil {
 		return nil, err
@@ -170,7 +183,9 @@ func (s sinkService) replayEvents(ctx context.Context, who string, m *stintv1.Re
 }
 
 // replayOn replays the dead letters of one shard.
-func (s sinkService) replayOn(ctx context.Context, id shard.ID, m *stintv1.ReplayEventsRequest, by *shard.Adjustment) (done uint32, err error) {
+func (s sinkService) replayOn(
+	ctx context.Context, id shard.ID, m *stintv1.ReplayEventsRequest, by *shard.Adjustment,
+) (done uint32, err error) {
 	var places []shard.EventPlace
 	if m.Id != "" {
 		found, err := s.eventsIn(ctx, id, eventDead, &eventFilter{sink: m.Sink, id: m.Id, count: 1})

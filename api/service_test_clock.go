@@ -28,10 +28,13 @@ func (s testClockService) register(d *registry) {
 	unary(d, auth.Cluster, stinttestv1connect.TestClockAdvanceProcedure, s.advance)
 }
 
-func (s testClockService) advance(ctx context.Context, m *stinttestv1.AdvanceRequest) (*stinttestv1.AdvanceResponse, error) {
+func (s testClockService) advance(
+	ctx context.Context, m *stinttestv1.AdvanceRequest,
+) (*stinttestv1.AdvanceResponse, error) {
 	by := m.GetBy().AsDuration()
 	if m.By != nil && !m.By.IsValid() || by < 0 || by > advanceMax {
-		return nil, shard.Invalidf("by", "is %v: the clock moves forward, by %d days at most", by, advanceMax/(24*time.Hour))
+		return nil, shard.Invalidf("by", "is %v: the clock moves forward, by %d days at most",
+			by, advanceMax/(24*time.Hour))
 	}
 	now, err := s.clock.Advance(ctx, by)
 	if err != nil {

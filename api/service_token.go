@@ -25,7 +25,9 @@ type TokenAdmin interface {
 	// requests need a token.
 	List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error)
 	// Rotate replaces the token of a record; the former one is accepted for overlap. may checks the record first.
-	Rotate(ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string) (text string, err error)
+	Rotate(
+		ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string,
+	) (text string, err error)
 	// Revoke ends a record. may checks it first.
 	Revoke(ctx context.Context, name string, may func(*auth.Record) error, who string) error
 	// TurnOff stops requiring tokens until one is created.
@@ -131,8 +133,10 @@ func mayLend(who *auth.Caller, r *auth.Record) error {
 		return err
 	}
 	if !who.MayGrantUntil(r.Expires) { //mutant:token-makes-one-without-end
-		return &auth.Refusal{Kind: auth.NotGranted, Message: "it would be good for longer than this token or role, which ends at " +
-			time.UnixMicro(who.Ends()).UTC().Format(time.RFC3339) + ": give it an end (--expires) that is no later; nothing was done"}
+		return &auth.Refusal{Kind: auth.NotGranted, Message: "it would be good for longer than this token or role, " +
+			"which ends at " +
+			time.UnixMicro(who.Ends()).UTC().Format(time.RFC3339) + ": give it an end (--expires) that is no later; " +
+			"nothing was done"}
 	}
 	return nil
 }
@@ -227,8 +231,9 @@ func childrenOf(name string, records []auth.Record) (children []string) {
 func (s tokenService) turnOff(ctx context.Context, who string, _ *stintv1.TurnOffTokensRequest) (
 	*stintv1.TurnOffTokensResponse, error) {
 	if exchangeOf(ctx).port != auth.Local {
-		return nil, &auth.Refusal{Kind: auth.NotGranted, Message: "tokens are turned off on a node's own machine only: " +
-			"stint token off --data-dir DIR; nothing was done"}
+		return nil, &auth.Refusal{Kind: auth.NotGranted,
+			Message: "tokens are turned off on a node's own machine only: stint token off --data-dir DIR; " +
+				"nothing was done"}
 	}
 	return &stintv1.TurnOffTokensResponse{}, s.tokens.TurnOff(ctx, who)
 }

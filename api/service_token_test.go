@@ -147,7 +147,8 @@ func TestATokenThatHasEndedMakesNone(t *testing.T) {
 		k.records = slices.DeleteFunc(k.records, func(r auth.Record) bool { return r.Name == "aa" })
 	}
 	var refusal *auth.Refusal
-	if err := k.create("aa", "late"); !errors.As(err, &refusal) || refusal.Kind != auth.Unproven || slices.Contains(k.names(), "late") {
+	if err := k.create("aa", "late"); !errors.As(err, &refusal) || refusal.Kind != auth.Unproven ||
+		slices.Contains(k.names(), "late") {
 		t.Errorf("made by one that has ended: %v, left are %v", err, k.names())
 	}
 }

@@ -56,8 +56,9 @@ func (s observeService) top(ctx context.Context, m *stintv1.TopRequest) (*stintv
 	for i := range answer.Policies {
 		p := &answer.Policies[i]
 		if sees.observes || sees.shows(p.Name, "") {
-			response.Policies = append(response.Policies, &stintv1.TopPolicy{Policy: p.Name, Since: timestampOf(limit.Time(p.Since)),
-				Decisions: p.Totals[top.Decisions], Denials: p.Totals[top.Denials], Units: p.Totals[top.Units]})
+			response.Policies = append(response.Policies,
+				&stintv1.TopPolicy{Policy: p.Name, Since: timestampOf(limit.Time(p.Since)),
+					Decisions: p.Totals[top.Decisions], Denials: p.Totals[top.Denials], Units: p.Totals[top.Units]})
 		}
 		for j := range p.Keys {
 			key := topKey(p.Name, &p.Keys[j])

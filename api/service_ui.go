@@ -14,8 +14,8 @@ var uiFiles embed.FS
 
 // uiPolicy lets the page load its own files and call this server, and nothing else: no script or style in the markup,
 // no other site, no frame around it. See https://www.w3.org/TR/CSP3/.
-const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
-	"form-action 'none'; frame-ancestors 'none'"
+const uiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // serveUI answers GET /ui/ and the files below it.
 func serveUI() http.Handler {

@@ -15,20 +15,23 @@ func TestTheDashboardIsServedToEverybodyAndItsFiguresAreNot(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")
 	w := newGuardedWorld(t, k.guard)
-	for path, kind := range map[string]string{"/ui/": "text/html", "/ui/ui.js": "text/javascript", "/ui/ui.css": "text/css", "/ui/icon.svg": "image/svg+xml"} {
+	for path, kind := range map[string]string{"/ui/": "text/html", "/ui/ui.js": "text/javascript",
+		"/ui/ui.css": "text/css", "/ui/icon.svg": "image/svg+xml"} {
 		answer := httptest.NewRecorder()
 		w.api.ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))
 		h := answer.Result().Header
-		if answer.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), kind) || h.Get("Content-Security-Policy") != uiPolicy ||
-			h.Get("X-Content-Type-Options") != "nosniff" {
+		if answer.Code != 200 || !strings.HasPrefix(h.Get("Content-Type"), kind) ||
+			h.Get("Content-Security-Policy") != uiPolicy || h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, answer.Code, h)
 		}
 	}
-	for path, code := range map[string]int{"/": http.StatusFound, "/ui/nothing": http.StatusNotFound, "/ui/../stint.v1.ClusterService/Status": http.StatusUnauthorized,
-		"/ui/%2e%2e/metrics": http.StatusUnauthorized} {
+	for path, code := range map[string]int{"/": http.StatusFound, "/ui/nothing": http.StatusNotFound,
+		"/ui/../stint.v1.ClusterService/Status": http.StatusUnauthorized,
+		"/ui/%2e%2e/metrics":                    http.StatusUnauthorized} {
 		answer := httptest.NewRecorder()
 		w.api.ServeHTTP(answer, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))
-		if answer.Code != code && answer.Code != http.StatusMovedPermanently && answer.Code != http.StatusTemporaryRedirect {
+		if answer.Code != code && answer.Code != http.StatusMovedPermanently &&
+			answer.Code != http.StatusTemporaryRedirect {
 			t.Errorf("%s: %d, want %d", path, answer.Code, code)
 		}
 		if strings.Contains(answer.Body.String(), "clusterId") || strings.Contains(answer.Body.String(), "stint_") {
@@ -40,10 +43,11 @@ func TestTheDashboardIsServedToEverybodyAndItsFiguresAreNot(t *testing.T) {
 // The policy of the page forbids what these look for; a browser would say so only where it is used.
 func TestTheDashboardKeepsItsOwnPolicy(t *testing.T) {
 	forbidden := map[string]*regexp.Regexp{
-		"another site":                  regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?(?:https?:)?//`),
-		"a script in the markup":        regexp.MustCompile(`<script(?:>| [^>]*>[^<])|\son\w+=["']|javascript:`),
-		"a style in the markup":         regexp.MustCompile(`<style|\sstyle=["']`),
-		"markup out of text":            regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function`),
+		"another site":           regexp.MustCompile(`(?:src|href|url)\s*[=(]\s*["']?(?:https?:)?//`),
+		"a script in the markup": regexp.MustCompile(`<script(?:>| [^>]*>[^<])|\son\w+=["']|javascript:`),
+		"a style in the markup":  regexp.MustCompile(`<style|\sstyle=["']`),
+		"markup out of text": regexp.MustCompile(
+			`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function`),
 		"a request that is not call's":  regexp.MustCompile(`XMLHttpRequest|WebSocket|EventSource|sendBeacon`),
 		"a token that outlives the tab": regexp.MustCompile(`localStorage|document\.cookie|indexedDB`),
 	}
@@ -85,7 +89,8 @@ func TestTheDashboardAsksForWhatThereIs(t *testing.T) {
 		}
 	}
 	for _, id := range regexp.MustCompile(`byId\('([\w-]+)'\)`).FindAllSubmatch(script, -1) {
-		if !strings.Contains(string(markup), `id="`+string(id[1])+`"`) && !strings.Contains(string(script), "id: '"+string(id[1])+"'") {
+		if !strings.Contains(string(markup), `id="`+string(id[1])+`"`) &&
+			!strings.Contains(string(script), "id: '"+string(id[1])+"'") {
 			t.Errorf("the page looks for #%s, which is nowhere", id[1])
 		}
 	}

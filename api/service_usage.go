@@ -29,12 +29,15 @@ const (
 
 // listUsage reads one shard after the other, each in the order of a scan, so the next page continues where a page ends.
 // It keeps no state: the token holds the position.
-func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
+func (s observeService) listUsage(
+	ctx context.Context, m *stintv1.ListUsageRequest,
+) (*stintv1.ListUsageResponse, error) {
 	wanted, err := usageWanted(m)
 	if err != nil {
 		return nil, err
 	}
-	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).May(auth.Usage, on) {
+	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).
+		May(auth.Usage, on) {
 		return nil, auth.NotGrantedError(auth.Usage)
 	}
 	shards := uint32(s.Shards())
@@ -63,10 +66,12 @@ func (s observeService) listUsage(ctx context.Context, m *stintv1.ListUsageReque
 			return nil, err
 		}
 		for i := range page.Periods {
-			response.Records = append(response.Records, usageMessage(ledger, &page.Periods[i], m.Key, page.Through, s.policies()))
+			response.Records = append(response.Records,
+				usageMessage(ledger, &page.Periods[i], m.Key, page.Through, s.policies()))
 		}
 		for i := range page.Unreadable {
-			response.Unreadable = append(response.Unreadable, &stintv1.UnreadableUsage{Policy: page.Unreadable[i].Policy, Key: page.Unreadable[i].Key})
+			response.Unreadable = append(response.Unreadable,
+				&stintv1.UnreadableUsage{Policy: page.Unreadable[i].Policy, Key: page.Unreadable[i].Key})
 		}
 		at.read(&page, slots)
 		if at.shard == shard.ID(shards) || m.Key != "" && page.Next == (shard.UsagePlace{}) {
@@ -127,8 +132,8 @@ const usageTokenForm = "1-%d-%x-%d"
 
 // String implements fmt.Stringer.
 func (t usageToken) String() string {
-	return strings.Join([]string{fmt.Sprintf(usageTokenForm, t.shard, t.from.Place, t.through), t.met.String(), t.here.String(),
-		hex.EncodeToString([]byte(t.from.After))}, "-")
+	return strings.Join([]string{fmt.Sprintf(usageTokenForm, t.shard, t.from.Place, t.through), t.met.String(),
+		t.here.String(), hex.EncodeToString([]byte(t.from.After))}, "-")
 }
 
 func usageTokenOf(text string, shards uint32) (t usageToken, err error) {
@@ -165,13 +170,26 @@ func (t *usageToken) read(page *shard.UsagePage, slots slot.Set) {
 
 // usageMessage translates a period as it is at an instant. A hash in place of the requested key is shown as that key.
 func usageMessage(ledger string, u *shard.Usage, key string, at limit.Time, policies *policy.Set) *stintv1.UsageRecord {
-	m := &stintv1.UsageRecord{Id: UsageID(ledger, u), Namespace: u.Namespace, Policy: u.Policy, Meter: u.Meter, Key: u.Key,
-		Start: timestampOf(u.Start), End: timestampOf(u.End), State: stintv1.UsageState_USAGE_STATE_FINAL,
-		Units: u.Units, Credits: u.Credits, Corrections: u.Corrections, Revision: u.Revision, Recovered: u.Recovered}
+	m := &stintv1.UsageRecord{
+		Id:          UsageID(ledger, u),
+		Namespace:   u.Namespace,
+		Policy:      u.Policy,
+		Meter:       u.Meter,
+		Key:         u.Key,
+		Start:       timestampOf(u.Start),
+		End:         timestampOf(u.End),
+		State:       stintv1.UsageState_USAGE_STATE_FINAL,
+		Units:       u.Units,
+		Credits:     u.Credits,
+		Corrections: u.Corrections,
+		Revision:    u.Revision,
+		Recovered:   u.Recovered,
+	}
 	if key != "" {
 		m.Key = key
 	}
-	if p, known := policies.Lookup(u.Policy); known && p.Meter != nil && p.Meter.Name == u.Meter && p.Meter.Cycle.Zone.String() != time.UTC.String() {
+	if p, known := policies.Lookup(u.Policy); known && p.Meter != nil && p.Meter.Name == u.Meter &&
+		p.Meter.Cycle.Zone.String() != time.UTC.String() {
 		// Otherwise it began in an earlier time zone of the meter.
 		if start, _ := p.Meter.Cycle.Period(u.Start); start == u.Start {
 			m.TimeZone = p.Meter.Cycle.Zone.String()

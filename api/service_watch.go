@@ -60,7 +60,8 @@ func (s watchService) register(d *registry) {
 }
 
 var (
-	errWatches = &shard.Error{Code: shard.Overloaded, Message: "this node has as many streams of decisions as it may; ask another node"}
+	errWatches = &shard.Error{Code: shard.Overloaded,
+		Message: "this node has as many streams of decisions as it may; ask another node"}
 	// errWatchDraining ends a stream, which counts nothing.
 	errWatchDraining = &shard.Error{Code: shard.Draining, Message: "this node stops; watch another one"}
 )
@@ -244,8 +245,8 @@ func (w *watch) sendWaiting(sees *sight) (sent int, err error) {
 	events, missed := w.events.Take()
 	if missing := w.missing.Load(); missing != w.told || time.Since(w.quiet) >= watchPulse {
 		w.told, w.quiet = missing, time.Now()
-		err := w.send(&stintv1.Event{Kind: stintv1.EventKind_EVENT_KIND_STREAM, At: timestamppb.Now(), Namespace: w.filter.Namespace,
-			Missed: missed, MissingNodes: *missing})
+		err := w.send(&stintv1.Event{Kind: stintv1.EventKind_EVENT_KIND_STREAM, At: timestamppb.Now(),
+			Namespace: w.filter.Namespace, Missed: missed, MissingNodes: *missing})
 		if err != nil {
 			return sent, err
 		}
@@ -290,10 +291,25 @@ func (w *watch) message(e *decisions.Record, sees *sight) (*stintv1.Event, error
 	if err != nil {
 		return nil, err
 	}
-	d := &stintv1.WatchedDecision{Outcome: e.Outcome, Allowed: e.Allowed, DeniedBy: e.DeniedBy, Reason: e.Reason, Tier: e.Tier, Cost: e.Cost,
-		Remaining: e.Remaining, ShadowDenied: e.ShadowDenied, Replayed: e.Replayed, Cached: e.Cached,
-		Position: &stintv1.Position{Shard: e.Shard, Epoch: e.Epoch, Seq: e.Seq}, Node: e.Node, Token: e.Token, Protocol: e.Protocol,
-		Duration: durationpb.New(time.Duration(e.DurationMicros) * time.Microsecond), TraceId: e.TraceID, Weight: e.Weight}
+	d := &stintv1.WatchedDecision{
+		Outcome:      e.Outcome,
+		Allowed:      e.Allowed,
+		DeniedBy:     e.DeniedBy,
+		Reason:       e.Reason,
+		Tier:         e.Tier,
+		Cost:         e.Cost,
+		Remaining:    e.Remaining,
+		ShadowDenied: e.ShadowDenied,
+		Replayed:     e.Replayed,
+		Cached:       e.Cached,
+		Position:     &stintv1.Position{Shard: e.Shard, Epoch: e.Epoch, Seq: e.Seq},
+		Node:         e.Node,
+		Token:        e.Token,
+		Protocol:     e.Protocol,
+		Duration:     durationpb.New(time.Duration(e.DurationMicros) * time.Microsecond),
+		TraceId:      e.TraceID,
+		Weight:       e.Weight,
+	}
 	if e.RetryAfterUS > 0 {
 		d.RetryAfter = durationpb.New(time.Duration(e.RetryAfterUS) * time.Microsecond)
 	}
@@ -323,7 +339,14 @@ func (w *watch) happening(kind stintv1.EventKind, e *decisions.Record, sees *sig
 	if err != nil || key == nil || !shown && e.Kind == decisions.Change { // its texts may name the key
 		return nil, err
 	}
-	m := &stintv1.Event{Kind: kind, At: timestamppb.New(e.At), Namespace: e.Namespace, Policy: key.Policy, Key: key.Key, Hashed: key.Hashed}
+	m := &stintv1.Event{
+		Kind:      kind,
+		At:        timestamppb.New(e.At),
+		Namespace: e.Namespace,
+		Policy:    key.Policy,
+		Key:       key.Key,
+		Hashed:    key.Hashed,
+	}
 	switch h := e.Happened; {
 	case h.Fired != nil:
 		m.Threshold = firedMessage(h.Fired)

@@ -39,7 +39,9 @@ type fakeWatcher struct {
 	event   *decisions.Record // nil: none
 }
 
-func (f *fakeWatcher) Join(ctx context.Context, filter *decisions.Filter, into *decisions.Reader, missing func([]string)) {
+func (f *fakeWatcher) Join(
+	ctx context.Context, filter *decisions.Filter, into *decisions.Reader, missing func([]string),
+) {
 	missing(f.missing)
 	if f.event != nil && filter.Wants(f.event) {
 		into.Push(f.event)
@@ -99,13 +101,16 @@ func TestEveryWayInIsOneEvent(t *testing.T) {
 	l := w.listen("default")
 	w.post("LimitService/Check", perIP)
 	wantLines(t, "JSON", l.next("JSON", 1), "json allowed per-ip/203.0.113.7")
-	for name, options := range map[string][]connect.ClientOption{"connect": nil, "json": {connect.WithProtoJSON()}, "grpc-web": {connect.WithGRPCWeb()}} {
+	for name, options := range map[string][]connect.ClientOption{"connect": nil, "json": {connect.WithProtoJSON()},
+		"grpc-web": {connect.WithGRPCWeb()}} {
 		client := stintv1connect.NewLimitServiceClient(http.DefaultClient, w.url, options...)
 		if _, err := client.Check(t.Context(), connect.NewRequest(aCheck())); err != nil {
 			t.Fatal(err)
 		}
 		wantLines(t, name, l.next(name, 1), name+" allowed per-ip/203.0.113.7")
-		if _, err := client.Reserve(t.Context(), connect.NewRequest(&stintv1.ReserveRequest{Check: aCheck(), Ttl: durationpb.New(time.Second)})); err != nil {
+		if _, err := client.Reserve(t.Context(),
+			connect.NewRequest(&stintv1.ReserveRequest{Check: aCheck(), Ttl: durationpb.New(time.Second)})); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if e := l.next(name, 1)[0]; e.Outcome != "reserved" || e.DecisionID != "" {
@@ -120,10 +125,12 @@ func TestEveryWayInIsOneEvent(t *testing.T) {
 		wantLines(t, name, l.next(name, 1), "grpc allowed per-ip/203.0.113.7")
 		batch := batchWith(1, "a", "b", "c")
 		batch.Checks = append(batch.Checks, &stintv1.CheckRequest{}) // an error is no decision
-		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckBatchProcedure, batch, &stintv1.CheckBatchResponse{}); err != nil {
+		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckBatchProcedure, batch,
+			&stintv1.CheckBatchResponse{}); err != nil {
 			t.Fatal(err)
 		}
-		wantLines(t, name+" batch", l.next(name+" batch", 3), "grpc allowed per-ip/a", "grpc allowed per-ip/b", "grpc allowed per-ip/c")
+		wantLines(t, name+" batch", l.next(name+" batch", 3), "grpc allowed per-ip/a", "grpc allowed per-ip/b",
+			"grpc allowed per-ip/c")
 		stream := openStream(t, conn)
 		for n := range 2 {
 			send(t, stream, batchWith(n+1, "s"))
@@ -144,7 +151,8 @@ func TestEveryWayInIsOneEvent(t *testing.T) {
 		return result
 	}
 	w.post("LimitService/Check", perIP)
-	if e := l.next("a repeated denial", 1)[0]; e.Outcome != "denied_cached" || !e.Cached || e.Allowed || e.Kind != decisions.Denied {
+	if e := l.next("a repeated denial", 1)[0]; e.Outcome != "denied_cached" || !e.Cached || e.Allowed ||
+		e.Kind != decisions.Denied {
 		t.Errorf("a repeated denial is told as %+v", e)
 	}
 	w.decider.decide = decide
@@ -166,7 +174,8 @@ func TestEveryWayInIsOneEvent(t *testing.T) {
 func TestGatesAndEnvoyAreOneEventEach(t *testing.T) {
 	gates := newGateWorld(t, nil)
 	l := gates.listen("shop")
-	if status, _, text := gates.ask("/gate/web", "X-Forwarded-Method: GET", "X-Forwarded-Host: example.com", "X-Forwarded-Uri: /any", "X-Forwarded-For: 198.51.100.7"); status != 200 {
+	if status, _, text := gates.ask("/gate/web", "X-Forwarded-Method: GET", "X-Forwarded-Host: example.com",
+		"X-Forwarded-Uri: /any", "X-Forwarded-For: 198.51.100.7"); status != 200 {
 		t.Fatal(status, text)
 	}
 	wantLines(t, "a gate", l.next("a gate", 1), "gate allowed per-ip/ip:198.51.100.7")
@@ -188,14 +197,16 @@ func TestGatesAndEnvoyAreOneEventEach(t *testing.T) {
 		t.Errorf("Envoy: %+v", e[0])
 	}
 	ask(descriptor("known", "nobody"))
-	if e := l.next("a key that its policy refuses", 1)[0]; e.Policy != "known" || e.Key != "nobody" || e.Allowed || e.Outcome != "denied" || e.At.IsZero() {
+	if e := l.next("a key that its policy refuses", 1)[0]; e.Policy != "known" || e.Key != "nobody" || e.Allowed ||
+		e.Outcome != "denied" || e.At.IsZero() {
 		t.Errorf("a key that its policy refuses is told as %+v", e)
 	}
 	w = newWorld(t)
 	newEnvoyWorldOf(t, w, envoyFile+"namespaces: {shop: {keys: hashed}}\n")
 	w.keys, l = hashShop, w.listen("shop")
 	ask(descriptor("known", "nobody"))
-	if e := l.next("a key that is to be hashed", 1)[0]; e.Policy != "known" || e.Key == "nobody" || e.Key == "" || e.Outcome != "denied" {
+	if e := l.next("a key that is to be hashed", 1)[0]; e.Policy != "known" || e.Key == "nobody" || e.Key == "" ||
+		e.Outcome != "denied" {
 		t.Errorf("a key that is to be hashed is told as %+v", e)
 	}
 }
@@ -205,14 +216,17 @@ func TestAnEventHasAllOfItsDecision(t *testing.T) {
 	w := newWorld(t)
 	l := w.listen("default")
 	w.decider.decide = func(r shard.Request) shard.Result {
-		d := shard.Decision{DecidedAt: noon, RetryAfter: 2_000_001, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}, Limits: []shard.LimitStatus{
-			{Policy: "per-ip", Limit: "minute", Key: "ip", Quota: 100, Verdict: limit.Verdict{Allowed: true, Remaining: 7}},
-			{Policy: "api", Limit: "burst", Key: "user", Quota: 5, Verdict: limit.Verdict{Remaining: 1}},
-			{Policy: "api", Limit: "daily", Key: "user", Quota: 5, Shadow: true, Verdict: limit.Verdict{}},
-			{Policy: "api", Limit: "free", Key: "user", Unlimited: true, Verdict: limit.Verdict{}}}}
+		d := shard.Decision{DecidedAt: noon, RetryAfter: 2_000_001,
+			Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}, Limits: []shard.LimitStatus{
+				{Policy: "per-ip", Limit: "minute", Key: "ip", Quota: 100,
+					Verdict: limit.Verdict{Allowed: true, Remaining: 7}},
+				{Policy: "api", Limit: "burst", Key: "user", Quota: 5, Verdict: limit.Verdict{Remaining: 1}},
+				{Policy: "api", Limit: "daily", Key: "user", Quota: 5, Shadow: true, Verdict: limit.Verdict{}},
+				{Policy: "api", Limit: "free", Key: "user", Unlimited: true, Verdict: limit.Verdict{}}}}
 		return shard.Result{Decision: d}
 	}
-	w.post("LimitService/Check", `{"entries":[{"policy":"per-ip","key":"ip"},{"policy":"api","key":"user","tier":"researcher","cost":"4"}]}`)
+	w.post("LimitService/Check", `{"entries":[{"policy":"per-ip","key":"ip"},{"policy":"api","key":"user",`+
+		`"tier":"researcher","cost":"4"}]}`)
 	e := l.next("a denial", 1)[0]
 	if e.DurationMicros < 0 {
 		t.Error("it took", e.DurationMicros)
@@ -222,9 +236,11 @@ func TestAnEventHasAllOfItsDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"at":"2026-11-21T12:00:00.25Z","kind":"denied","outcome":"denied","namespace":"default","policy":"api","tier":"researcher","key":"user",` +
+	const want = `{"at":"2026-11-21T12:00:00.25Z","kind":"denied","outcome":"denied","namespace":"default",` +
+		`"policy":"api","tier":"researcher","key":"user",` +
 		`"cost":4,"others":[{"policy":"per-ip","key":"ip","cost":1}],"allowed":false,"denied_by":["api/burst"],` +
-		`"reason":"Too many calls. See example.org/limits.","remaining":1,"retry_after_us":2000001,"shard":3,"epoch":17,"seq":99,"node":"n1",` +
+		`"reason":"Too many calls. See example.org/limits.","remaining":1,"retry_after_us":2000001,"shard":3,` +
+		`"epoch":17,"seq":99,"node":"n1",` +
 		`"protocol":"json","duration_us":6,"weight":1}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -250,7 +266,8 @@ func TestHashedKeysAreToldAsHashes(t *testing.T) {
 		t.Errorf("its refund is seen as %v", m)
 	}
 	client := stintv1connect.NewObserveServiceClient(http.DefaultClient, w.url)
-	refused, err := client.Watch(t.Context(), connect.NewRequest(&stintv1.WatchRequest{Namespace: "shop", KeyPrefix: "ann"}))
+	refused, err := client.Watch(t.Context(),
+		connect.NewRequest(&stintv1.WatchRequest{Namespace: "shop", KeyPrefix: "ann"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +290,8 @@ func (w *world) watch(t *testing.T, token string, m *stintv1.WatchRequest, optio
 	if token != "" {
 		client = withToken(token)
 	}
-	stream, err := stintv1connect.NewObserveServiceClient(client, w.url, options...).Watch(t.Context(), connect.NewRequest(m))
+	stream, err := stintv1connect.NewObserveServiceClient(client, w.url, options...).
+		Watch(t.Context(), connect.NewRequest(m))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,20 +317,27 @@ func (s *watched) next() *stintv1.Event {
 func TestWatchSendsDecisions(t *testing.T) {
 	w := newWorld(t)
 	w.watcher.missing = []string{"n3"}
-	w.watcher.event = &decisions.Record{At: time.UnixMicro(5), Kind: decisions.Denied, Outcome: "locked_out", Namespace: "default",
-		Entry: decisions.Entry{Policy: "api", Key: "far", Cost: 2}, Node: "n2", RetryAfterUS: 7, DeniedBy: []string{"api/lockout"}, Weight: 1}
-	for name, options := range map[string][]connect.ClientOption{"connect": nil, "JSON": {connect.WithProtoJSON()}, "gRPC-Web": {connect.WithGRPCWeb()}} {
+	w.watcher.event = &decisions.Record{At: time.UnixMicro(5), Kind: decisions.Denied, Outcome: "locked_out",
+		Namespace: "default",
+		Entry:     decisions.Entry{Policy: "api", Key: "far", Cost: 2}, Node: "n2", RetryAfterUS: 7,
+		DeniedBy: []string{"api/lockout"}, Weight: 1}
+	for name, options := range map[string][]connect.ClientOption{"connect": nil, "JSON": {connect.WithProtoJSON()},
+		"gRPC-Web": {connect.WithGRPCWeb()}} {
 		all := w.watch(t, "", &stintv1.WatchRequest{}, options...)
-		denied := w.watch(t, "", &stintv1.WatchRequest{Kinds: []stintv1.EventKind{stintv1.EventKind_EVENT_KIND_DENIED}, Policies: []string{"per-ip"}}, options...)
+		denied := w.watch(t, "", &stintv1.WatchRequest{Kinds: []stintv1.EventKind{stintv1.EventKind_EVENT_KIND_DENIED},
+			Policies: []string{"per-ip"}}, options...)
 		if !slices.Equal(all.begun.MissingNodes, []string{"n3"}) {
 			t.Errorf("%s: it begins with %v", name, all.begun)
 		}
-		if m := all.next(); m.Key != "far" || m.Decision.Node != "n2" || m.Decision.RetryAfter.AsDuration() != 7*time.Microsecond || m.Decision.DeniedBy[0] != "api/lockout" {
+		if m := all.next(); m.Key != "far" || m.Decision.Node != "n2" ||
+			m.Decision.RetryAfter.AsDuration() != 7*time.Microsecond || m.Decision.DeniedBy[0] != "api/lockout" {
 			t.Errorf("%s: of another node: %v", name, m)
 		}
 		w.post("LimitService/Check", perIP)
-		if m := all.next(); m.Kind != stintv1.EventKind_EVENT_KIND_ALLOWED || m.Key != "203.0.113.7" || !m.Decision.Allowed || *m.Decision.Remaining != 99 ||
-			m.Decision.Position.Seq != 99 || m.Decision.DecisionId == "" || m.Decision.Protocol != "json" || m.Decision.Weight != 1 || m.At.AsTime().UnixMicro() != int64(noon) {
+		if m := all.next(); m.Kind != stintv1.EventKind_EVENT_KIND_ALLOWED || m.Key != "203.0.113.7" ||
+			!m.Decision.Allowed || *m.Decision.Remaining != 99 ||
+			m.Decision.Position.Seq != 99 || m.Decision.DecisionId == "" || m.Decision.Protocol != "json" ||
+			m.Decision.Weight != 1 || m.At.AsTime().UnixMicro() != int64(noon) {
 			t.Errorf("%s: %v", name, m)
 		}
 		w.decider.decide = deny
@@ -323,7 +348,8 @@ func TestWatchSendsDecisions(t *testing.T) {
 		w.decider.decide = allow
 	}
 	var stream grpc.ClientStream
-	stream, err := w.dial(w.grpcAddr).NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, stintv1connect.ObserveServiceWatchProcedure)
+	stream, err := w.dial(w.grpcAddr).NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true},
+		stintv1connect.ObserveServiceWatchProcedure)
 	if err == nil {
 		err = stream.SendMsg(&stintv1.WatchRequest{Key: "far"})
 	}
@@ -349,15 +375,19 @@ func TestWatchRefusesWhatItCannotDo(t *testing.T) {
 			code codes.Code
 			text string
 		}{
-			"key":      {&stintv1.WatchRequest{Key: "a\x00"}, codes.InvalidArgument, "key: "},
-			"prefix":   {&stintv1.WatchRequest{KeyPrefix: strings.Repeat("k", 600)}, codes.InvalidArgument, "key_prefix: "},
-			"policies": {&stintv1.WatchRequest{Policies: slices.Repeat([]string{"p"}, 17)}, codes.InvalidArgument, "policies: are 17"},
-			"policy":   {&stintv1.WatchRequest{Policies: []string{"P!"}}, codes.InvalidArgument, "policies: has one"},
-			"none":     {&stintv1.WatchRequest{Kinds: []stintv1.EventKind{0}}, codes.InvalidArgument, "kinds: has 0"},
-			"stream":   {&stintv1.WatchRequest{Kinds: []stintv1.EventKind{stintv1.EventKind_EVENT_KIND_STREAM}}, codes.InvalidArgument, "kinds: "},
-			"newer":    {&stintv1.WatchRequest{Kinds: []stintv1.EventKind{77}}, codes.InvalidArgument, "kinds: has 77"},
+			"key": {&stintv1.WatchRequest{Key: "a\x00"}, codes.InvalidArgument, "key: "},
+			"prefix": {&stintv1.WatchRequest{KeyPrefix: strings.Repeat("k", 600)}, codes.InvalidArgument,
+				"key_prefix: "},
+			"policies": {&stintv1.WatchRequest{Policies: slices.Repeat([]string{"p"}, 17)}, codes.InvalidArgument,
+				"policies: are 17"},
+			"policy": {&stintv1.WatchRequest{Policies: []string{"P!"}}, codes.InvalidArgument, "policies: has one"},
+			"none":   {&stintv1.WatchRequest{Kinds: []stintv1.EventKind{0}}, codes.InvalidArgument, "kinds: has 0"},
+			"stream": {&stintv1.WatchRequest{Kinds: []stintv1.EventKind{stintv1.EventKind_EVENT_KIND_STREAM}},
+				codes.InvalidArgument, "kinds: "},
+			"newer": {&stintv1.WatchRequest{Kinds: []stintv1.EventKind{77}}, codes.InvalidArgument, "kinds: has 77"},
 		} {
-			stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, stintv1connect.ObserveServiceWatchProcedure)
+			stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true},
+				stintv1connect.ObserveServiceWatchProcedure)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -386,16 +416,19 @@ func TestWatchShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 	}{
 		"admin":    {[]string{"ops=admin"}, &stintv1.WatchRequest{}, "per-ip/user:1+api/org:1 per-ip/user:2"},
 		"observer": {[]string{"ops=observe"}, &stintv1.WatchRequest{}, "per-ip/#hidden+api/#hidden per-ip/#hidden"},
-		"both":     {[]string{"ops=observe", "policy=per-ip key=user:2 ops=observe-keys"}, &stintv1.WatchRequest{}, "per-ip/#hidden+api/#hidden per-ip/user:2"},
-		"keys":     {[]string{"key=user:* ops=observe-keys"}, &stintv1.WatchRequest{}, "per-ip/user:1 per-ip/user:2"},
-		"other":    {[]string{"policy=api ops=observe-keys"}, &stintv1.WatchRequest{}, "/+api/org:1"},
-		"by key":   {[]string{"ops=observe", "key=user:2 ops=observe-keys"}, &stintv1.WatchRequest{KeyPrefix: "user:"}, "per-ip/user:2"},
-		"hidden":   {[]string{"ops=observe"}, &stintv1.WatchRequest{Key: "user:1"}, "permission_denied"},
-		"foreign":  {[]string{"ns=shop ops=observe-keys"}, &stintv1.WatchRequest{}, "permission_denied"},
-		"neither":  {[]string{"ops=check,read,cluster"}, &stintv1.WatchRequest{}, "permission_denied"},
+		"both": {[]string{"ops=observe", "policy=per-ip key=user:2 ops=observe-keys"}, &stintv1.WatchRequest{},
+			"per-ip/#hidden+api/#hidden per-ip/user:2"},
+		"keys":  {[]string{"key=user:* ops=observe-keys"}, &stintv1.WatchRequest{}, "per-ip/user:1 per-ip/user:2"},
+		"other": {[]string{"policy=api ops=observe-keys"}, &stintv1.WatchRequest{}, "/+api/org:1"},
+		"by key": {[]string{"ops=observe", "key=user:2 ops=observe-keys"}, &stintv1.WatchRequest{KeyPrefix: "user:"},
+			"per-ip/user:2"},
+		"hidden":  {[]string{"ops=observe"}, &stintv1.WatchRequest{Key: "user:1"}, "permission_denied"},
+		"foreign": {[]string{"ns=shop ops=observe-keys"}, &stintv1.WatchRequest{}, "permission_denied"},
+		"neither": {[]string{"ops=check,read,cluster"}, &stintv1.WatchRequest{}, "permission_denied"},
 	} {
 		token := k.add(t, strings.ReplaceAll(name, " ", "-"), c.grants...)
-		stream, err := stintv1connect.NewObserveServiceClient(withToken(token), w.url).Watch(t.Context(), connect.NewRequest(c.m))
+		stream, err := stintv1connect.NewObserveServiceClient(withToken(token), w.url).
+			Watch(t.Context(), connect.NewRequest(c.m))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,9 +439,11 @@ func TestWatchShowsKeysToThoseWhoMaySeeThem(t *testing.T) {
 			continue
 		}
 		last := "user:2"
-		for _, entries := range [][]*stintv1.Entry{{{Policy: "per-ip", Key: "user:1"}, {Policy: "api", Key: "org:1"}}, {{Policy: "per-ip", Key: last}}} {
+		for _, entries := range [][]*stintv1.Entry{{{Policy: "per-ip", Key: "user:1"}, {Policy: "api", Key: "org:1"}},
+			{{Policy: "per-ip", Key: last}}} {
 			check := connect.NewRequest(&stintv1.CheckRequest{Entries: entries})
-			if _, err := stintv1connect.NewLimitServiceClient(withToken(root), w.url).Check(t.Context(), check); err != nil {
+			if _, err := stintv1connect.NewLimitServiceClient(withToken(root), w.url).
+				Check(t.Context(), check); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -435,13 +470,17 @@ func TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt(t *testing.T) {
 		kinds []stintv1.EventKind
 		want  string
 	}{
-		"admin":    {"ops=admin", nil, "per-ip/user:1 80%=8000 of minute until 2026-11-24, per-ip/user:1 level 2 until 2026-11-24, per-ip/user:1 block by jo: why; per-ip/user:2 level 3 until 2026-11-24"},
-		"observer": {"ops=observe", nil, "per-ip/#hidden 80%=8000 of minute until 2026-11-24, per-ip/#hidden level 2 until 2026-11-24, per-ip/#hidden level 3 until 2026-11-24"},
-		"keys":     {"key=user:1 ops=observe-keys", []stintv1.EventKind{stintv1.EventKind_EVENT_KIND_AUDIT, stintv1.EventKind_EVENT_KIND_LOCKOUT}, "per-ip/user:1 level 2 until 2026-11-24, per-ip/user:1 block by jo: why"},
+		"admin": {"ops=admin", nil, "per-ip/user:1 80%=8000 of minute until 2026-11-24, per-ip/user:1 level 2 " +
+			"until 2026-11-24, per-ip/user:1 block by jo: why; per-ip/user:2 level 3 until 2026-11-24"},
+		"observer": {"ops=observe", nil, "per-ip/#hidden 80%=8000 of minute until 2026-11-24, " +
+			"per-ip/#hidden level 2 until 2026-11-24, per-ip/#hidden level 3 until 2026-11-24"},
+		"keys": {"key=user:1 ops=observe-keys",
+			[]stintv1.EventKind{stintv1.EventKind_EVENT_KIND_AUDIT, stintv1.EventKind_EVENT_KIND_LOCKOUT},
+			"per-ip/user:1 level 2 until 2026-11-24, per-ip/user:1 block by jo: why"},
 	} {
 		want := strings.FieldsFunc(c.want, func(r rune) bool { return r == ',' || r == ';' })
-		stream, err := stintv1connect.NewObserveServiceClient(withToken(k.add(t, name, c.grant)), w.url).Watch(t.Context(),
-			connect.NewRequest(&stintv1.WatchRequest{Kinds: c.kinds}))
+		stream, err := stintv1connect.NewObserveServiceClient(withToken(k.add(t, name, c.grant)),
+			w.url).Watch(t.Context(), connect.NewRequest(&stintv1.WatchRequest{Kinds: c.kinds}))
 		if err != nil || !stream.Receive() {
 			t.Fatal(err, stream.Err())
 		}
@@ -466,9 +505,11 @@ func TestWhatHappensToKeysIsToldToThoseWhoMaySeeIt(t *testing.T) {
 			}
 			switch {
 			case m.Kind == stintv1.EventKind_EVENT_KIND_THRESHOLD && m.Threshold != nil && m.Threshold.Key == "":
-				got = fmt.Sprintf("%d%%=%d of %s until %s", m.Threshold.Percent, m.Threshold.Units, m.Threshold.Limit, m.Threshold.WindowEnd.AsTime().Format(time.DateOnly))
+				got = fmt.Sprintf("%d%%=%d of %s until %s", m.Threshold.Percent, m.Threshold.Units, m.Threshold.Limit,
+					m.Threshold.WindowEnd.AsTime().Format(time.DateOnly))
 			case m.Kind == stintv1.EventKind_EVENT_KIND_LOCKOUT && m.Lockout != nil:
-				got = fmt.Sprintf("level %d until %s", m.Lockout.Level, m.Lockout.BlockedUntil.AsTime().Format(time.DateOnly))
+				got = fmt.Sprintf("level %d until %s", m.Lockout.Level,
+					m.Lockout.BlockedUntil.AsTime().Format(time.DateOnly))
 			case m.Kind == stintv1.EventKind_EVENT_KIND_AUDIT && m.Change != nil:
 				got = fmt.Sprintf("%s by %s: %s", m.Change.Deed, m.Change.Actor, m.Change.Note)
 			}
@@ -538,7 +579,8 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	waiting := make(chan struct{})
 	var sent []*stintv1.Event
 	g := w.api.registry.gate
-	s := watchService{Config: &Config{Bus: w.bus, Keys: plainKeys, Guard: g.guard}, gate: g, draining: make(chan struct{})}
+	s := watchService{Config: &Config{Bus: w.bus, Keys: plainKeys, Guard: g.guard}, gate: g,
+		draining: make(chan struct{})}
 	ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 	defer cancel()
 	ended := make(chan error, 1)
@@ -557,7 +599,8 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	<-waiting
 	const all = decisions.Ring + 100
 	for i := range all {
-		w.bus.Put(&decisions.Record{Kind: decisions.Allowed, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: fmt.Sprint(i)}}, 0)
+		w.bus.Put(&decisions.Record{Kind: decisions.Allowed, Namespace: "default",
+			Entry: decisions.Entry{Policy: "p", Key: fmt.Sprint(i)}}, 0)
 	}
 	waiting <- struct{}{}
 	if err := <-ended; err == nil {
@@ -596,7 +639,8 @@ func TestTheNumberOfStreamsIsBounded(t *testing.T) {
 	for range watchesMost {
 		w.watch(t, "", &stintv1.WatchRequest{})
 	}
-	stream, err := stintv1connect.NewObserveServiceClient(http.DefaultClient, w.url).Watch(t.Context(), connect.NewRequest(&stintv1.WatchRequest{}))
+	stream, err := stintv1connect.NewObserveServiceClient(http.DefaultClient, w.url).Watch(t.Context(),
+		connect.NewRequest(&stintv1.WatchRequest{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -616,7 +660,9 @@ func TestWithoutListenersACallAllocatesNothingMore(t *testing.T) {
 // tellingCall makes a call through the fast path, without a network and with a Decider that does nothing.
 func tellingCall(bus *decisions.Bus) func() int {
 	set := testPolicies()
-	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision { return &policy.Revision{Version: 1, Set: set} },
+	a := newAPI(Config{Decider: quickDecider{}, Revision: func() *policy.Revision {
+		return &policy.Revision{Version: 1, Set: set}
+	},
 		Sealer: func() *shard.Sealer { return testSealer }, Ready: func() error { return nil },
 		Metrics: http.NotFoundHandler(), Listeners: decisions.Listeners{bus}})
 	return func() int {
@@ -650,7 +696,8 @@ func BenchmarkTold(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		bus  *decisions.Bus
-	}{{"off", decisions.NewBus("n1", nil)}, {"log-1-in-100", log(100)}, {"log-all", log(1)}, {"watch-denials", watch(decisions.Denied)}, {"watch-all", watch()}} {
+	}{{"off", decisions.NewBus("n1", nil)}, {"log-1-in-100", log(100)}, {"log-all", log(1)},
+		{"watch-denials", watch(decisions.Denied)}, {"watch-all", watch()}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			call := tellingCall(c.bus)
@@ -684,7 +731,8 @@ func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 		const each, seconds = 10, 20
 		for range seconds * 1000 {
 			for range each {
-				bus.Put(&decisions.Record{Kind: decisions.Denied, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: "k"}}, 0)
+				bus.Put(&decisions.Record{Kind: decisions.Denied, Namespace: "default",
+					Entry: decisions.Entry{Policy: "p", Key: "k"}}, 0)
 			}
 			time.Sleep(time.Millisecond)
 		}

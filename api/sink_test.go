@@ -48,9 +48,11 @@ func (f *fakeSinks) Delete(_ context.Context, name, who string) error {
 func TestSinksAreMadeListedAndChanged(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ call, body, answer, done string }{
-		{"Create", `{"name":"billing","kind":"webhook","url":"https://example.com/x","events":["threshold","spike","spike"]}`,
+		{"Create", `{"name":"billing","kind":"webhook","url":"https://example.com/x","events":["threshold",` +
+			`"spike","spike"]}`,
 			`{"secret":"whsec_shown"}`, "create billing by 127.0.0.1"},
-		{"Rotate", `{"name":"billing","overlap":"3600s"}`, `{"secret":"whsec_next"}`, "rotate billing 1h0m0s by 127.0.0.1"},
+		{"Rotate", `{"name":"billing","overlap":"3600s"}`, `{"secret":"whsec_next"}`,
+			"rotate billing 1h0m0s by 127.0.0.1"},
 		{"Enable", `{"name":"billing"}`, `{}`, "enable billing by 127.0.0.1"},
 		{"Disable", `{"name":"billing"}`, `{}`, "disable billing by 127.0.0.1"},
 		{"Delete", `{"name":"billing"}`, `{}`, "delete billing by 127.0.0.1"},
@@ -75,7 +77,8 @@ func TestSinksAreMadeListedAndChanged(t *testing.T) {
 			t.Errorf("%s: %d %s", field, code, answer)
 		}
 	}
-	if code, _, answer := w.post("SinkService/Create", `{"name":"s","kind":"stripe","events":["usage"],"apiKey":"sk_x"}`); code != 200 ||
+	if code, _, answer := w.post("SinkService/Create", `{"name":"s","kind":"stripe","events":["usage"],`+
+		`"apiKey":"sk_x"}`); code != 200 ||
 		w.sinks.made.URL != stripeURL || string(w.sinks.made.Secrets[0].Key) != "sk_x" {
 		t.Errorf("stripe: %d %s, %v", code, answer, w.sinks.made.URL)
 	}
@@ -90,11 +93,14 @@ func TestAListOfSinksHasNoSecrets(t *testing.T) {
 	skipped := shard.SkippedBills{Bills: 2, Newest: []shard.SkippedBill{{ID: "use_1", Why: "money"}}}
 	w.sinks.all = []SinkStatus{{Failing: "it answered 500", Skipped: skipped,
 		Sink: notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
-			Events: []string{"spike"}, Secrets: []notify.Secret{secret, {Key: secret.Key, Ends: 1_700_000_000_000_000}}, Created: 1_600_000_000_000_000,
-			Creator: "jo", Disabled: &notify.Disabled{At: 1_600_000_001_000_000, Why: "by jo"}}}}
+			Events: []string{"spike"}, Secrets: []notify.Secret{secret, {Key: secret.Key, Ends: 1_700_000_000_000_000}},
+			Created: 1_600_000_000_000_000, Creator: "jo",
+			Disabled: &notify.Disabled{At: 1_600_000_001_000_000, Why: "by jo"}}}}
 	code, _, answer := w.post("SinkService/List", `{}`)
-	want := `{"sinks":[{"name":"billing","kind":"webhook","url":"https://example.com","events":["spike"],"prefix":"","createdAt":"2020-09-13T12:26:40Z",` +
-		`"creator":"jo","formerUntil":"2023-11-14T22:13:20Z","disabledAt":"2020-09-13T12:26:41Z","disabledWhy":"byjo","failing":"itanswered500","skippedBills":"2",` +
+	want := `{"sinks":[{"name":"billing","kind":"webhook","url":"https://example.com","events":["spike"],"prefix":"",` +
+		`"createdAt":"2020-09-13T12:26:40Z",` +
+		`"creator":"jo","formerUntil":"2023-11-14T22:13:20Z","disabledAt":"2020-09-13T12:26:41Z",` +
+		`"disabledWhy":"byjo","failing":"itanswered500","skippedBills":"2",` +
 		`"skippedNewest":[{"id":"use_1","why":"money"}]}]}`
 	if got := strings.ReplaceAll(answer, " ", ""); code != 200 || got != want {
 		t.Errorf("%d %s", code, got)
@@ -134,7 +140,8 @@ func newEventWorld(t *testing.T, w *world) *oneShard {
 	s := newEnvoyWorldOf(t, w, eventPolicies)
 	w.shards = 1
 	for i := range 3 {
-		check := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Policy: "plan", Key: fmt.Sprint("key ", i), Cost: 1}}}
+		check := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace,
+			Entries: []shard.Entry{{Policy: "plan", Key: fmt.Sprint("key ", i), Cost: 1}}}
 		if r := s.Decide(t.Context(), []shard.Request{check})[0]; r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -147,7 +154,8 @@ func TestEventsAreListedAndReplayed(t *testing.T) {
 	s := newEventWorld(t, w)
 	w.sinks.all = []SinkStatus{{Failing: "it answered 500", Sink: notify.Sink{Name: "billing"}}}
 	_, _, answer := w.post("SinkService/ListEvents", `{"sink":"billing"}`)
-	for _, want := range []string{`"id":"evt_`, `"state":"waiting"`, `"sink":"billing"`, `"kind":"threshold"`, `"key":"key 2"`, `"why":"it answered 500"`, `"limit":"month"`} {
+	for _, want := range []string{`"id":"evt_`, `"state":"waiting"`, `"sink":"billing"`, `"kind":"threshold"`,
+		`"key":"key 2"`, `"why":"it answered 500"`, `"limit":"month"`} {
 		if !strings.Contains(strings.ReplaceAll(answer, `": "`, `":"`), want) {
 			t.Errorf("%s is missing: %s", want, answer)
 		}
@@ -155,7 +163,8 @@ func TestEventsAreListedAndReplayed(t *testing.T) {
 	if n := strings.Count(answer, `"evt_`); n != 3 {
 		t.Errorf("%d events: %s", n, answer)
 	}
-	if _, _, answer := w.post("SinkService/ListEvents", `{"count":2}`); strings.Count(answer, `"evt_`) != 2 || !strings.Contains(answer, "more") {
+	if _, _, answer := w.post("SinkService/ListEvents", `{"count":2}`); strings.Count(answer, `"evt_`) != 2 ||
+		!strings.Contains(answer, "more") {
 		t.Errorf("two of them: %s", answer)
 	}
 	if _, _, answer := w.post("SinkService/ListEvents", `{"sink":"other"}`); strings.Contains(answer, "evt_") {
@@ -175,15 +184,17 @@ func TestEventsAreListedAndReplayed(t *testing.T) {
 		places = append(places, e.Place())
 	}
 	s.Decide(t.Context(), []shard.Request{shard.GiveUpRequest(0, "billing", places, "it answered 404")})
-	if _, _, answer = w.post("SinkService/ListEvents", `{"state":"dead"}`); strings.Count(answer, `"evt_`) != 3 || strings.Contains(answer, "500") ||
-		strings.Count(answer, `"it answered 404"`) != 3 {
+	if _, _, answer = w.post("SinkService/ListEvents", `{"state":"dead"}`); strings.Count(answer, `"evt_`) != 3 ||
+		strings.Contains(answer, "500") || strings.Count(answer, `"it answered 404"`) != 3 {
 		t.Errorf("dead letters: %s", answer)
 	}
 	id := answer[strings.Index(answer, `evt_`):][:len("evt_")+32]
-	if code, _, answer := w.post("SinkService/ReplayEvents", `{"id":"`+id+`"}`); code != 200 || !strings.Contains(answer, "1") {
+	if code, _, answer := w.post("SinkService/ReplayEvents", `{"id":"`+id+`"}`); code != 200 ||
+		!strings.Contains(answer, "1") {
 		t.Errorf("one: %d %s", code, answer)
 	}
-	if code, _, answer := w.post("SinkService/ReplayEvents", `{"id":"`+id+`"}`); code != 400 || !strings.Contains(answer, "no dead letter") {
+	if code, _, answer := w.post("SinkService/ReplayEvents", `{"id":"`+id+`"}`); code != 400 ||
+		!strings.Contains(answer, "no dead letter") {
 		t.Errorf("one that is no dead letter: %d %s", code, answer)
 	}
 	if code, _, answer := w.post("SinkService/ReplayEvents", `{}`); code != 200 || !strings.Contains(answer, "2") {

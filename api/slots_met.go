@@ -24,5 +24,5 @@ func (m *slotsMet) read(slots *slot.Set, first, last bool) {
 }
 
 // errSlotsMoved is the error of a listing that has not met each slot on the shard that owned it.
-var errSlotsMoved = &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: "slots are moving to other shards, " +
-	"and some may be missing from the list: list again from its beginning"}
+var errSlotsMoved = &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
+	Message: "slots are moving to other shards, and some may be missing from the list: list again from its beginning"}

@@ -43,12 +43,14 @@ func (w *world) listUsage(body string) (l listed) {
 func pagesOf(seconds limit.Time) func(shard.Request) shard.Result {
 	return func(r shard.Request) shard.Result {
 		id := r.Shard
-		page := shard.UsagePage{Through: (seconds - limit.Time(id)) * 1e6, Next: shard.UsagePlace{Place: 1 << 40, After: "k\xff"}}
+		page := shard.UsagePage{Through: (seconds - limit.Time(id)) * 1e6,
+			Next: shard.UsagePlace{Place: 1 << 40, After: "k\xff"}}
 		if *r.System.Usage != (shard.UsageQuery{}) {
 			page.Next = shard.UsagePlace{}
 		}
-		page.Periods = []shard.Usage{{Namespace: r.Namespace, Policy: "plan", Meter: "calls", Key: fmt.Sprintf("key%d%t", id, page.Next.Place == 0),
-			Start: 60e6, End: 120e6, Final: 180e6, Units: 7, Credits: 2, Corrections: -3, Revision: 9, Recovered: id == 1}}
+		page.Periods = []shard.Usage{{Namespace: r.Namespace, Policy: "plan", Meter: "calls",
+			Key: fmt.Sprintf("key%d%t", id, page.Next.Place == 0), Start: 60e6, End: 120e6, Final: 180e6, Units: 7,
+			Credits: 2, Corrections: -3, Revision: 9, Recovered: id == 1}}
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Usage: &page}}}
 	}
 }
@@ -108,8 +110,10 @@ func TestListUsageMissesNoSlot(t *testing.T) {
 		key = fmt.Sprint("ann", i)
 	}
 	moved = append(moved, slot.Of("default", key))
-	for _, body := range []string{`{}`, fmt.Sprintf(`{"pageToken":%q}`, begun.NextPageToken), fmt.Sprintf(`{"key":%q}`, key)} {
-		if status, _, text := w.post("ObserveService/ListUsage", body); status != 503 || !strings.Contains(text, "slots are moving") {
+	for _, body := range []string{`{}`, fmt.Sprintf(`{"pageToken":%q}`, begun.NextPageToken),
+		fmt.Sprintf(`{"key":%q}`, key)} {
+		if status, _, text := w.post("ObserveService/ListUsage", body); status != 503 ||
+			!strings.Contains(text, "slots are moving") {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
@@ -123,7 +127,8 @@ func TestListUsageGoesThroughAllShards(t *testing.T) {
 		for token := ""; ; {
 			l := w.listUsage(fmt.Sprintf(`{"pageSize":2,"pageToken":%q}`, token))
 			for _, r := range l.Records {
-				if met[r.ID] != "" || !strings.HasPrefix(r.ID, "use_") || r.Units != "7" || r.Credits != "2" || r.Corrections != "-3" || r.Revision != "9" {
+				if met[r.ID] != "" || !strings.HasPrefix(r.ID, "use_") || r.Units != "7" || r.Credits != "2" ||
+					r.Corrections != "-3" || r.Revision != "9" {
 					t.Errorf("%+v", r)
 				}
 				met[r.ID] = r.Key
@@ -152,7 +157,8 @@ func TestListUsageGoesThroughAllShards(t *testing.T) {
 
 // TestAnIDOfUsageIsForEver: receivers know a period by it, so these never change.
 func TestAnIDOfUsageIsForEver(t *testing.T) {
-	u := shard.Usage{Namespace: "default", Policy: "plan", Meter: "calls", Key: "ann", Start: 1_767_571_200_000_000, Units: 5}
+	u := shard.Usage{Namespace: "default", Policy: "plan", Meter: "calls", Key: "ann",
+		Start: 1_767_571_200_000_000, Units: 5}
 	const want = "use_de640371ad1350aa2160cb2f4374b26a"
 	if got := UsageID("ledger", &u); got != want {
 		t.Errorf("%s, and it was %s", got, want)
@@ -164,9 +170,9 @@ func TestAnIDOfUsageIsForEver(t *testing.T) {
 	}
 	ids := map[string]bool{want: true, UsageID("other", &u): true}
 	for _, change := range []func(*shard.Usage){
-		func(u *shard.Usage) { u.Namespace = "other" }, func(u *shard.Usage) { u.Policy = "other" }, func(u *shard.Usage) { u.Meter = "other" },
-		func(u *shard.Usage) { u.Key = "other" }, func(u *shard.Usage) { u.Start++ },
-		func(u *shard.Usage) { u.Policy, u.Meter = "planc", "alls" },
+		func(u *shard.Usage) { u.Namespace = "other" }, func(u *shard.Usage) { u.Policy = "other" },
+		func(u *shard.Usage) { u.Meter = "other" }, func(u *shard.Usage) { u.Key = "other" },
+		func(u *shard.Usage) { u.Start++ }, func(u *shard.Usage) { u.Policy, u.Meter = "planc", "alls" },
 	} {
 		other := u
 		change(&other)
@@ -208,7 +214,8 @@ func TestUsageNeedsAGrantOfWhatIsListed(t *testing.T) {
 	}{{"finance", "shop", true}, {"finance", "office", false}, {"checker", "shop", false}} {
 		_, err := stintv1connect.NewObserveServiceClient(withToken(k.text[c.token]), w.url).ListUsage(t.Context(),
 			connect.NewRequest(&stintv1.ListUsageRequest{Namespace: c.namespace}))
-		if refused := connect.CodeOf(err) == connect.CodePermissionDenied; err != nil && !refused || refused == c.allowed {
+		if refused := connect.CodeOf(err) == connect.CodePermissionDenied; err != nil && !refused ||
+			refused == c.allowed {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

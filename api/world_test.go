@@ -161,9 +161,10 @@ func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, ni
 
 // ownWorld makes a world without ports. Calls without a deadline have the timeout.
 func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
-	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{}, secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
-		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3, bus: decisions.NewBus("n1", nil),
-		watcher: &fakeWatcher{}}
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
+		secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
+		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3,
+		bus: decisions.NewBus("n1", nil), watcher: &fakeWatcher{}}
 	keys := func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {
 		if w.keys == nil {
 			return nil, nil
@@ -188,13 +189,15 @@ func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
 			}
 			return w.newest, nil
 		},
-		Secrets:        w.secrets,
-		Tokens:         fakeTokens{},
-		Sinks:          w.sinks,
-		Top:            w.top,
-		Ready:          func() error { return w.ready },
-		Listeners:      decisions.Listeners{w.observer, w.bus},
-		Metrics:        http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, "series\n") }),
+		Secrets:   w.secrets,
+		Tokens:    fakeTokens{},
+		Sinks:     w.sinks,
+		Top:       w.top,
+		Ready:     func() error { return w.ready },
+		Listeners: decisions.Listeners{w.observer, w.bus},
+		Metrics: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			io.WriteString(rw, "series\n")
+		}),
 		RequestTimeout: timeout,
 	})
 	return w
@@ -212,7 +215,8 @@ func serveGRPC(t *testing.T, a *API) (addr string) {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // the server may not have begun to serve
+		// the server may not have begun to serve
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Errorf("Serve: %v", err)
 		}
 	})
@@ -256,9 +260,11 @@ func twoPolicies() []*policy.Policy {
 		}},
 		{Name: "api", Retention: policy.DefaultRetention, Reason: "Too many calls. See example.org/limits.",
 			Headers: []string{"ietf", "x-ratelimit", "x-quota"},
-			Tiers:   map[string]policy.Tier{"researcher": {Limits: map[string]policy.TierLimit{"burst": {Quota: &quota}}}},
+			Tiers: map[string]policy.Tier{
+				"researcher": {Limits: map[string]policy.TierLimit{"burst": {Quota: &quota}}}},
 			Limits: []policy.Limit{
-				{Name: "burst", Limit: limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 2, Period: second, Initial: 5}},
+				{Name: "burst", Limit: limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 2, Period: second,
+					Initial: 5}},
 				{Name: "daily", Limit: limit.Limit{
 					Algorithm: limit.SlidingBuckets, Quota: 200, Period: 86400 * second, Bucket: 60 * second}},
 			}},
@@ -276,7 +282,8 @@ func allow(r shard.Request) shard.Result {
 		page := shard.UsagePage{Through: 1}
 		return shard.Result{Decision: shard.Decision{System: &shard.SystemAnswer{Usage: &page}}}
 	}
-	d := shard.Decision{Allowed: true, DecidedAt: noon, Index: 1, Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
+	d := shard.Decision{Allowed: true, DecidedAt: noon, Index: 1,
+		Position: shard.Position{Shard: 3, Epoch: 17, Seq: 99}}
 	for _, e := range r.Entries {
 		d.Limits = append(d.Limits, shard.LimitStatus{Policy: e.Policy, Limit: "minute", Key: e.Key, Quota: 100,
 			Verdict: limit.Verdict{Allowed: true, Used: e.Cost, Remaining: 100 - e.Cost,

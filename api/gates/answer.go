@@ -76,21 +76,25 @@ func (a *answer) deny(d *stintv1.Decision) {
 	a.headers(d.GetHeaders())
 	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE { //mutant:challenge-looks-like-denial
 		a.w.Header().Set(outcomeHeader, "challenge")
-		a.write(http.StatusForbidden, "application/problem+json", jsonText(problem{Type: problemChallenge, Title: "Challenge required",
-			Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge", ViolatedPolicies: d.GetDeniedBy()}))
+		a.write(http.StatusForbidden, "application/problem+json",
+			jsonText(problem{Type: problemChallenge, Title: "Challenge required",
+				Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge",
+				ViolatedPolicies: d.GetDeniedBy()}))
 		return
 	}
 	if a.denied == nil {
-		a.write(http.StatusTooManyRequests, "application/problem+json", jsonText(problem{Type: problemQuota, Title: "Too many requests",
-			Status: http.StatusTooManyRequests, Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()}))
+		a.write(http.StatusTooManyRequests, "application/problem+json",
+			jsonText(problem{Type: problemQuota, Title: "Too many requests",
+				Status: http.StatusTooManyRequests, Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()}))
 		return
 	}
 	reason := d.GetReason()
 	if strings.Contains(a.denied.ContentType, "json") {
 		reason = strings.Trim(string(jsonText(reason)), `"`)
 	}
-	a.write(http.StatusTooManyRequests, a.denied.ContentType, []byte(strings.NewReplacer("{retry_after}", d.GetHeaders()["Retry-After"],
-		"{reason}", reason).Replace(a.denied.Body)))
+	a.write(http.StatusTooManyRequests, a.denied.ContentType,
+		[]byte(strings.NewReplacer("{retry_after}", d.GetHeaders()["Retry-After"],
+			"{reason}", reason).Replace(a.denied.Body)))
 }
 
 // refuse answers a request that cannot be counted, and returns its code.
@@ -106,7 +110,8 @@ func (a *answer) refuse(r *gate.Refusal) (code string) {
 
 // problem answers with a problem document.
 func (a *answer) problem(status int, kind, detail string) {
-	a.write(status, "application/problem+json", jsonText(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}))
+	a.write(status, "application/problem+json",
+		jsonText(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}))
 }
 
 // jsonText writes JSON on one line.

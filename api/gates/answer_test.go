@@ -17,19 +17,24 @@ func TestAGateAsksForAChallenge(t *testing.T) {
 	for _, masked := range []bool{false, true} {
 		for _, own := range []*policy.GateBody{nil, {ContentType: "text/plain", Body: "no"}} {
 			w := httptest.NewRecorder()
-			(&answer{w: w, masked: masked, denied: own}).deny(&stintv1.Decision{Outcome: stintv1.Outcome_OUTCOME_CHALLENGE})
+			(&answer{w: w, masked: masked, denied: own}).
+				deny(&stintv1.Decision{Outcome: stintv1.Outcome_OUTCOME_CHALLENGE})
 			var p problem
 			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 				t.Fatal(err)
 			}
 			h := w.Header()
-			if w.Code != http.StatusForbidden || p.Code != "challenge" || p.Type != problemChallenge || p.Status != http.StatusForbidden ||
-				h.Get("X-Stint-Outcome") != "challenge" || h.Get("Content-Type") != "application/problem+json" || masked && h.Get("X-Stint-Status") != "403" {
+			if w.Code != http.StatusForbidden || p.Code != "challenge" || p.Type != problemChallenge ||
+				p.Status != http.StatusForbidden ||
+				h.Get("X-Stint-Outcome") != "challenge" || h.Get("Content-Type") != "application/problem+json" ||
+				masked && h.Get("X-Stint-Status") != "403" {
 				t.Errorf("masked %v: %d %v %s", masked, w.Code, h, w.Body)
 			}
 			w = httptest.NewRecorder()
-			(&answer{w: w, masked: masked, denied: own}).deny(&stintv1.Decision{Outcome: stintv1.Outcome_OUTCOME_DENIED})
-			if h := w.Header(); h.Get("X-Stint-Outcome") != "" || strings.Contains(w.Body.String(), `"code"`) || masked && h.Get("X-Stint-Status") != "429" {
+			(&answer{w: w, masked: masked, denied: own}).
+				deny(&stintv1.Decision{Outcome: stintv1.Outcome_OUTCOME_DENIED})
+			if h := w.Header(); h.Get("X-Stint-Outcome") != "" || strings.Contains(w.Body.String(), `"code"`) ||
+				masked && h.Get("X-Stint-Status") != "429" {
 				t.Errorf("a denial, masked %v: %d %v %s", masked, w.Code, h, w.Body)
 			}
 		}
@@ -37,7 +42,8 @@ func TestAGateAsksForAChallenge(t *testing.T) {
 }
 
 func TestAMaskedBodyIsOneLine(t *testing.T) {
-	if got := oneLine("a\nb\r\x00" + strings.Repeat("é", 1000)); len(got) > maskedBytesMax || strings.ContainsAny(got, "\r\n\x00") {
+	if got := oneLine("a\nb\r\x00" + strings.Repeat("é", 1000)); len(got) > maskedBytesMax ||
+		strings.ContainsAny(got, "\r\n\x00") {
 		t.Errorf("%q", got)
 	}
 }

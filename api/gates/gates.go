@@ -49,7 +49,8 @@ type Gates struct {
 
 // New makes the gates of the policies in force.
 func New(c Config) *Gates {
-	return &Gates{Config: c, ignored: loglimit.Limit{Most: 10, Per: 10 * time.Second}, rules: rules{logger: c.Logger, transport: c.Keys}}
+	return &Gates{Config: c, ignored: loglimit.Limit{Most: 10, Per: 10 * time.Second},
+		rules: rules{logger: c.Logger, transport: c.Keys}}
 }
 
 // Prepare prepares the gates of the policies in force, so that the keys that verify their tokens are loaded before the

@@ -19,7 +19,8 @@ func TestThePathBehindAGateIsAsItWasSent(t *testing.T) {
 		"/%67ate/web/a":                     " ",
 		"/gate/web/http://n1:7400/gate/s0/": "web /http://n1:7400/gate/s0/",
 	} {
-		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: n1\r\n\r\n")))
+		r, err := http.ReadRequest(
+			bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: n1\r\n\r\n")))
 		if err != nil {
 			t.Fatal(target, err)
 		}

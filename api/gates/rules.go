@@ -52,8 +52,8 @@ func (g *rules) current(policies *policy.Set) *readyRules {
 	for _, rules := range policies.Rules().Gates {
 		at := &site{gate: gate.New(rules, policies)}
 		if rules.JWT != nil {
-			at.keys, at.tokens = g.source(rules.JWT.JWKS), jwks.Rules{Issuer: rules.JWT.Issuer, Audience: rules.JWT.Audience,
-				Algorithms: rules.JWT.Algorithms}
+			at.keys, at.tokens = g.source(rules.JWT.JWKS), jwks.Rules{Issuer: rules.JWT.Issuer,
+				Audience: rules.JWT.Audience, Algorithms: rules.JWT.Algorithms}
 			used[rules.JWT.JWKS] = true
 		}
 		ready.gates[rules.Name] = at

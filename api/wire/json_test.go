@@ -47,12 +47,13 @@ var readerSeeds = []string{
 	` { "namespace" : "shop" , "mode" : "MODE_PEEK" , "idempotency_id" : "x" , "explain" : true , "entries" : [ ` +
 		`{ "policy" : "api" , "key" : "{a}b\u00e9" , "cost" : "7" , "tier" : "gold" } ] } `,
 	`{"entries":[{"policy":"p","key":"` + "é€😀" + `","cost":12}]}`,
-	`{"entries":[{"key":"` + "\xff" + `"}]}`, `{"entries":[{"key":"` + "\x01" + `"}]}`, `{"entries":[{"key":"a\\b\""}]}`,
-	`{"entries":[{"cost":"18446744073709551615"}]}`, `{"entries":[{"cost":18446744073709551616}]}`,
-	`{"entries":[{"cost":1e3}]}`, `{"entries":[{"cost":1.0}]}`, `{"entries":[{"cost":-1}]}`, `{"entries":[{"cost":007}]}`,
-	`{"entries":[{"cost":" 7"}]}`, `{"entries":[{"cost":""}]}`, `{"entries":[{"cost":}]}`, `{"entries":[{"cost":7x}]}`,
-	`{"entries":[{"cost":null}]}`, `{"entries":null}`, `{"entries":[null]}`, `{"entries":[{},]}`, `{"entries":[,{}]}`,
-	`{"mode":1}`, `{"mode":"MODE_X"}`, `{"mode":null}`, `{"mode":MODE_PEEK}`, `{"explain":truex}`, `{"explain":"true"}`,
+	`{"entries":[{"key":"` + "\xff" + `"}]}`, `{"entries":[{"key":"` + "\x01" + `"}]}`,
+	`{"entries":[{"key":"a\\b\""}]}`, `{"entries":[{"cost":"18446744073709551615"}]}`,
+	`{"entries":[{"cost":18446744073709551616}]}`, `{"entries":[{"cost":1e3}]}`, `{"entries":[{"cost":1.0}]}`,
+	`{"entries":[{"cost":-1}]}`, `{"entries":[{"cost":007}]}`, `{"entries":[{"cost":" 7"}]}`,
+	`{"entries":[{"cost":""}]}`, `{"entries":[{"cost":}]}`, `{"entries":[{"cost":7x}]}`, `{"entries":[{"cost":null}]}`,
+	`{"entries":null}`, `{"entries":[null]}`, `{"entries":[{},]}`, `{"entries":[,{}]}`, `{"mode":1}`,
+	`{"mode":"MODE_X"}`, `{"mode":null}`, `{"mode":MODE_PEEK}`, `{"explain":truex}`, `{"explain":"true"}`,
 	`{"explain":1}`, `{"explain":true,"explain":false}`, `{"idempotencyId":"a","idempotency_id":"b"}`,
 	`{"expain":true}`, `{"entries":[{"limits":[{"name":"l","quota":"1"}]}]}`, `{,}`, `{"explain":true,}`, `{"explain"}`,
 	`{"namespace":"a"`, `{"namespace":"a`, `{"explain":true}}`, `{"[x]":1}`, `{"@type":1}`, `{namespace:"a"}`,
@@ -60,7 +61,8 @@ var readerSeeds = []string{
 
 // The reader must be sure about the usual text of clients; otherwise it is useless.
 func TestOrdinaryChecksAreReadWithoutTheLibrary(t *testing.T) {
-	for _, text := range []string{perIP, readerSeeds[1], strings.ReplaceAll(readerSeeds[12], `\u00e9`, ``), readerSeeds[13]} {
+	for _, text := range []string{perIP, readerSeeds[1], strings.ReplaceAll(readerSeeds[12], `\u00e9`, ``),
+		readerSeeds[13]} {
 		for _, m := range []interface {
 			proto.Message
 			Reset()
@@ -179,7 +181,8 @@ func scribble(random *rand.Rand, m protoreflect.Message, tame bool) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if !tame && random.IntN(4) == 0 || f.ContainingOneof() != nil && random.IntN(2) == 0 && m.WhichOneof(f.ContainingOneof()) != nil {
+		if !tame && random.IntN(4) == 0 || f.ContainingOneof() != nil && random.IntN(2) == 0 &&
+			m.WhichOneof(f.ContainingOneof()) != nil {
 			continue
 		}
 		switch {

@@ -34,7 +34,8 @@ func sameProto(t *testing.T, m proto.Message) {
 		return
 	}
 	read := m.ProtoReflect().New().Interface()
-	if err := proto.Unmarshal(bytes.TrimPrefix(got, before), read); err != nil || !proto.Equal(read, m) || len(got) != len(want) {
+	if err := proto.Unmarshal(bytes.TrimPrefix(got, before), read); err != nil || !proto.Equal(read, m) ||
+		len(got) != len(want) {
 		t.Errorf("%v\nis written as %v, in %d bytes; %d by the library; error %v", m, read, len(got), len(want), err)
 	}
 }
