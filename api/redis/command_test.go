@@ -77,7 +77,8 @@ func TestAPipelineIsOneBatchAnsweredInOrder(t *testing.T) {
 	c := dialTCP(t, s)
 	// A read before and after, other keys between them, and a reply that asks no shard.
 	c.send("GET a\r\nINCR a\r\nINCR b\r\nPING\r\nINCR a\r\nDEL a\r\nGET a\r\nINCRBY a x\r\nINCR a\r\nMGET b a\r\n")
-	for i, want := range []string{"(nil)", ":1", ":1", "+PONG", ":2", ":1", "(nil)", "-ERR " + notInteger, ":1", `*["1" "1"]`} {
+	for i, want := range []string{"(nil)", ":1", ":1", "+PONG", ":2", ":1", "(nil)", "-ERR " + notInteger, ":1",
+		`*["1" "1"]`} {
 		if got := c.reply(); got != want {
 			t.Errorf("reply %d is %s, want %s", i, got, want)
 		}
@@ -183,8 +184,8 @@ func TestErrorsTellWhatWasCounted(t *testing.T) {
 			"-UNKNOWN the outcome is not known: the command was counted once, or not at all"},
 	} {
 		w.refuse.Store(test.err)
-		for _, command := range []string{"INCR a", "CL.THROTTLE a 1 1 1", "STINT.CHECK per-ip a", "MGET a b", "SET a 1 GET",
-			"EVALSHA 628bd136a573a06b346879695681af12ccef300f 1 a 60 1"} {
+		for _, command := range []string{"INCR a", "CL.THROTTLE a 1 1 1", "STINT.CHECK per-ip a", "MGET a b",
+			"SET a 1 GET", "EVALSHA 628bd136a573a06b346879695681af12ccef300f 1 a 60 1"} {
 			if got := c.ask(command); got != test.want {
 				t.Errorf("%s: %s, want %s", command, got, test.want)
 			}
@@ -205,8 +206,8 @@ func TestDecisionsAreObserved(t *testing.T) {
 		c.ask("EVALSHA 054143318f521948424aa25df61d7f7ba835a9d7 1 c 5 1 60 3")
 	}
 	c.ask("PING") // the rounds before it are observed
-	for what, want := range map[string]int{"per-ip allowed": 3, "per-ip denied": 2, "inline allowed": 4, "inline denied": 6,
-		"redis_rate.allow_at_most ok": 5} {
+	for what, want := range map[string]int{"per-ip allowed": 3, "per-ip denied": 2, "inline allowed": 4,
+		"inline denied": 6, "redis_rate.allow_at_most ok": 5} {
 		if got := seen.get(what); got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)
 		}
@@ -216,8 +217,10 @@ func TestDecisionsAreObserved(t *testing.T) {
 func TestHello3SpeaksRESP3FromThenOn(t *testing.T) {
 	s, _ := serve(t, newWorld(t), nil)
 	c := dialTCP(t, s)
-	c.send("GET none\r\nHELLO 3 SETNAME me\r\nGET none\r\nSTINT.CHECK per-ip x\r\nCLIENT GETNAME\r\nRESET\r\nGET none\r\n")
-	for i, want := range []string{"(nil)", `%["server" "stint" "version" "7.0.0" "proto" :3 "id" :1 "mode" "standalone" "role" "master" "modules" *[]]`,
+	c.send("GET none\r\nHELLO 3 SETNAME me\r\nGET none\r\nSTINT.CHECK per-ip x\r\nCLIENT GETNAME\r\nRESET\r\n" +
+		"GET none\r\n")
+	for i, want := range []string{"(nil)", `%["server" "stint" "version" "7.0.0" "proto" :3 "id" :1 "mode" ` +
+		`"standalone" "role" "master" "modules" *[]]`,
 		"(null)", `%["allowed" :1 "limit" "per-ip/minute" "quota" :3 "remaining" :2`, `"me"`, "+RESET", "(nil)"} {
 		if got := c.reply(); !strings.HasPrefix(got, want) {
 			t.Errorf("reply %d is %s, want %s", i, got, want)
@@ -239,9 +242,11 @@ func TestClientsConnect(t *testing.T) {
 			array("info"), `+OK +OK "# Server`},
 		"go-redis": {array("hello", "3") + array("client", "setinfo", "LIB-NAME", "go-redis(,go1.26)") +
 			array("client", "setinfo", "LIB-VER", "9.23.0"), "%[ +OK +OK"},
-		"redis-py":        {array("CLIENT", "SETINFO", "LIB-NAME", "redis-py") + array("CLIENT", "SETINFO", "LIB-VER", "6.4.0"), "+OK +OK"},
-		"redis-cli":       {array("COMMAND", "DOCS"), "*[]"},
-		"redis-benchmark": {array("CONFIG", "GET", "save") + array("CONFIG", "GET", "appendonly"), `*["save" *["appendonly"`},
+		"redis-py": {array("CLIENT", "SETINFO", "LIB-NAME", "redis-py") + array("CLIENT",
+			"SETINFO", "LIB-VER", "6.4.0"), "+OK +OK"},
+		"redis-cli": {array("COMMAND", "DOCS"), "*[]"},
+		"redis-benchmark": {array("CONFIG", "GET", "save") + array("CONFIG", "GET", "appendonly"),
+			`*["save" *["appendonly"`},
 	} {
 		s, _ := serve(t, newWorld(t), nil)
 		c := dialTCP(t, s)
@@ -277,7 +282,8 @@ func TestAParentIsCheckedToo(t *testing.T) {
 	})
 	c := dialTCP(t, s)
 	c.send("STINT.CHECK per-ip {p}a 2\r\nINCR a\r\nSTINT.CHECK per-ip {p}b\r\nSTINT.CHECK two pool\r\n")
-	for i, want := range []string{`*["allowed" :1 "limit" "two/few" "quota" :2 "remaining" :0`, ":1", `*["allowed" :0 "limit" "two/few"`, `*["allowed" :`} {
+	for i, want := range []string{`*["allowed" :1 "limit" "two/few" "quota" :2 "remaining" :0`, ":1",
+		`*["allowed" :0 "limit" "two/few"`, `*["allowed" :`} {
 		if got := c.reply(); !strings.HasPrefix(got, want) {
 			t.Errorf("reply %d is %s, want %s", i, got, want)
 		}

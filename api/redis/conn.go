@@ -56,7 +56,15 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, id: s.ids.Add(1), proto: 2, proven: connlimit.Prover(nc), in: make([]byte, readBytes), free: make(chan struct{}, 1)}
+	c := &conn{
+		server: s,
+		nc:     nc,
+		id:     s.ids.Add(1),
+		proto:  2,
+		proven: connlimit.Prover(nc),
+		in:     make([]byte, readBytes),
+		free:   make(chan struct{}, 1),
+	}
 	c.free <- struct{}{}
 	c.round.conn, c.round.lister = c, c.round.questions
 	if socket, ok := nc.(syscall.Conn); ok {
@@ -132,7 +140,8 @@ func (c *conn) widen() bool {
 		if c.server.held.Add(int64(size-len(c.in))) > heldMost {
 			c.server.held.Add(-int64(size - len(c.in)))
 			<-c.free
-			c.say(nil, appendError(nil, codeTryAgain, "too many long commands are incomplete on this node; nothing was counted"))
+			c.say(nil, appendError(nil, codeTryAgain, "too many long commands are incomplete on this node; "+
+				"nothing was counted"))
 			c.round.ends = true
 			c.round.begin()
 			return false

@@ -136,7 +136,8 @@ func (l *load) add(more load) {
 // their order.
 func (l *shardQueue) add(r *round, p part) {
 	l.mu.Lock()
-	if l.held.requests >= queueRequestsMost || l.held.bytes >= queueBytesMost || l.gatherer.waiting.Load() >= requestsMost {
+	if l.held.requests >= queueRequestsMost || l.held.bytes >= queueBytesMost ||
+		l.gatherer.waiting.Load() >= requestsMost {
 		l.mu.Unlock()
 		for i := p.first; i >= 0; i = r.commands[i].next {
 			r.commands[i].result.Err = errFull
@@ -345,7 +346,8 @@ func (l *shardQueue) keep(b *batch) {
 	clear(b.entries)
 	clear(b.commands)
 	clear(b.rounds)
-	*b = batch{requests: b.requests[:0], entries: b.entries[:0], terms: b.terms[:0], commands: b.commands[:0], rounds: b.rounds[:0]}
+	*b = batch{requests: b.requests[:0], entries: b.entries[:0], terms: b.terms[:0], commands: b.commands[:0],
+		rounds: b.rounds[:0]}
 	l.mu.Lock()
 	if len(l.spare) < 2 {
 		l.spare = append(l.spare, b)

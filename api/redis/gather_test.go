@@ -112,8 +112,9 @@ func TestClientsWhoDoNotAskAgainAreNotHeldUp(t *testing.T) {
 		var mu sync.Mutex
 		var latency, least time.Duration
 		var group sync.WaitGroup
-		at := time.Duration(0)       // when the next command comes
-		var ends, gone time.Duration // end of the call that would be under way without any wait, and start of the latest call
+		at := time.Duration(0) // when the next command comes
+		// end of the call that would be under way without any wait, and start of the latest call
+		var ends, gone time.Duration
 		began, random := time.Now(), rand.New(rand.NewPCG(1, 1))
 		for i := range arrivals {
 			at += time.Duration(random.ExpFloat64() * float64(callTakes/3))
@@ -172,7 +173,8 @@ func TestWhereClientsAskManyShardsNobodyWaitsForACall(t *testing.T) {
 			c.reply()
 		}
 		if took := time.Since(began); took >= callTakes {
-			t.Errorf("a call takes %v, and the commands that had one of their own are answered after %v", callTakes, took)
+			t.Errorf("a call takes %v, and the commands that had one of their own are answered after %v",
+				callTakes, took)
 		}
 		for _, c := range here[callsMost:] {
 			c.reply()

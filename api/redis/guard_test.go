@@ -61,7 +61,8 @@ func TestWithoutATokenNoVerbIsCarriedOut(t *testing.T) {
 		c := dial(t, s)
 		command := strings.ToUpper(name) + strings.Repeat(" 1", max(verbs[name].least-1, 0))
 		switch got := c.ask(command); {
-		case name == "quit" && got == "+OK", name == "reset" && got == "+RESET", name == "auth" && strings.HasPrefix(got, "-WRONGPASS"):
+		case name == "quit" && got == "+OK", name == "reset" && got == "+RESET", name == "auth" &&
+			strings.HasPrefix(got, "-WRONGPASS"):
 		case !strings.HasPrefix(got, "-NOAUTH"):
 			t.Errorf("%s: %s", command, got)
 		}
@@ -164,7 +165,8 @@ func TestCommandsActInTheNamespaceOfTheToken(t *testing.T) {
 			}
 		}
 	}
-	if id := shard.Of(slot.Even(w.shards), "shop", "a"); len(w.calls) != 2 || !slices.ContainsFunc(w.calls, func(call []shard.Request) bool { return len(call) == 1 }) {
+	if id := shard.Of(slot.Even(w.shards), "shop", "a"); len(w.calls) != 2 ||
+		!slices.ContainsFunc(w.calls, func(call []shard.Request) bool { return len(call) == 1 }) {
 		t.Errorf("%d calls; the key lives on shard %v", len(w.calls), id)
 	}
 }
@@ -217,7 +219,8 @@ func TestAStrangerMaySendLittle(t *testing.T) {
 		c := dialTCP(t, s)
 		c.send(send)
 		c.conn.SetDeadline(time.Now().Add(await.Patience))
-		if replies, err := io.ReadAll(c.in); errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(string(replies), tooStrange) {
+		if replies, err := io.ReadAll(c.in); errors.Is(err, os.ErrDeadlineExceeded) ||
+			!strings.Contains(string(replies), tooStrange) {
 			t.Errorf("after %s: %q, %v", name, replies, err)
 		}
 	}

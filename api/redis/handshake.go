@@ -86,8 +86,8 @@ func readHello(c *conn, v *verb, args [][]byte) {
 }
 
 const (
-	noPassword = "AUTH <password> called without any password configured for the default user: this stint asks for no token; " +
-		"connect without one"
+	noPassword = "AUTH <password> called without any password configured for the default user: " +
+		"this stint asks for no token; connect without one"
 	badName = "Client names cannot contain spaces, newlines or special characters."
 )
 
@@ -143,7 +143,8 @@ func readClient(c *conn, v *verb, args [][]byte) {
 		c.say(v, appendBulk(nil, c.name))
 	case is(args[1], "ID") && len(args) == 2:
 		c.say(v, appendInteger(nil, int64(c.id)))
-	case (is(args[1], "NO-EVICT") || is(args[1], "NO-TOUCH")) && len(args) == 3 && (is(args[2], "ON") || is(args[2], "OFF")):
+	case (is(args[1], "NO-EVICT") || is(args[1], "NO-TOUCH")) && len(args) == 3 &&
+		(is(args[2], "ON") || is(args[2], "OFF")):
 		c.say(v, done) // nothing is ever evicted
 	case is(args[1], "REPLY") && len(args) == 3 && is(args[2], "ON"):
 		c.say(v, done)
@@ -171,21 +172,25 @@ func readInfo(c *conn, v *verb, _ [][]byte) {
 	if c.server.config.Ready() != nil {
 		loading = 1
 	}
-	c.say(v, appendBulk(nil, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nserver_name:stint\r\n"+
+	c.say(v, appendBulk(nil, fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n"+
+		"server_name:stint\r\n"+
 		"stint_version:%s\r\n\r\n# Clients\r\nconnected_clients:%d\r\nmaxclients:%d\r\n\r\n"+
-		"# Persistence\r\nloading:%d\r\naof_enabled:1\r\n\r\n# Replication\r\nrole:master\r\nconnected_slaves:%d\r\n\r\n"+
-		"# Cluster\r\ncluster_enabled:0\r\n", likeRedis, c.server.config.Version, c.server.open.Load(), c.server.config.ConnectionsMost,
-		loading, c.server.config.Copies())))
+		"# Persistence\r\nloading:%d\r\naof_enabled:1\r\n\r\n# Replication\r\nrole:master\r\n"+
+		"connected_slaves:%d\r\n\r\n"+
+		"# Cluster\r\ncluster_enabled:0\r\n", likeRedis, c.server.config.Version, c.server.open.Load(),
+		c.server.config.ConnectionsMost, loading, c.server.config.Copies())))
 }
 
 // settings is the answer to CONFIG GET. redis-benchmark asks for the first two.
 var settings = []struct{ name, value string }{
-	{"save", ""}, {"appendonly", "yes"}, {"appendfsync", "always"}, {"databases", "1"}, {"maxmemory-policy", "noeviction"},
+	{"save", ""}, {"appendonly", "yes"}, {"appendfsync", "always"}, {"databases", "1"},
+	{"maxmemory-policy", "noeviction"},
 }
 
 func readConfig(c *conn, v *verb, args [][]byte) {
 	if !is(args[1], "GET") || len(args) < 3 {
-		c.fail(v, "CONFIG "+plainText(args[1])+" is not supported: settings are flags of stint serve; CONFIG GET shows some")
+		c.fail(v, "CONFIG "+plainText(args[1])+" is not supported: settings are flags of stint serve; "+
+			"CONFIG GET shows some")
 		return
 	}
 	var found []byte

@@ -22,7 +22,8 @@ const (
 	errNoLineEnd     = protocolError("expected the end of the bulk string")
 	errQuotes        = protocolError("quotes are not understood in inline commands")
 	errHTTP          = protocolError("this is HTTP, and this port speaks the Redis protocol; none of it was done")
-	errTLS           = protocolError("this is TLS, and this port speaks the Redis protocol in the clear; nothing was done")
+	errTLS           = protocolError("this is TLS, and this port speaks the Redis protocol in the clear; " +
+		"nothing was done")
 )
 
 // parse reads the first command of b, which is n bytes long. Its arguments are slices of b, appended to args. n is 0

@@ -66,8 +66,8 @@ func TestIntegersAreThoseOfRedis(t *testing.T) {
 			t.Errorf("%q: %d, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", "-", "+1", "01", "-0", "1 ", " 1", "1.0", "9223372036854775808", "-9223372036854775809",
-		"99999999999999999999", "0x1"} {
+	for _, text := range []string{"", "-", "+1", "01", "-0", "1 ", " 1", "1.0", "9223372036854775808",
+		"-9223372036854775809", "99999999999999999999", "0x1"} {
 		if got, ok := parseInteger([]byte(text)); ok {
 			t.Errorf("%q: %d", text, got)
 		}
@@ -77,7 +77,8 @@ func TestIntegersAreThoseOfRedis(t *testing.T) {
 // FuzzParse checks that the parser neither panics nor reads beyond its input, that it reads a command again from its
 // canonical form, and that it never waits for more bytes than a command may have.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nINCR\r\n$1\r\na\r\n", "PING\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "\n", "*3\r\n"} {
+	for _, seed := range []string{"*1\r\n$4\r\nPING\r\n", "*2\r\n$4\r\nINCR\r\n$1\r\na\r\n", "PING\r\n", "*-1\r\n",
+		"*1\r\n$-1\r\n", "\n", "*3\r\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -101,7 +101,8 @@ func codeOf(err *shard.Error) string {
 		return codeFull
 	}
 	switch err.Code {
-	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.SessionGone, shard.Outdated:
+	case shard.NotOwner, shard.Overloaded, shard.Draining, shard.Unavailable, shard.TooLate, shard.SessionGone,
+		shard.Outdated:
 		return codeTryAgain
 	}
 	return codeWrong

@@ -28,7 +28,16 @@ const codeNoScript = "NOSCRIPT"
 // countingScript returns a script with one key that counts. args is the number of its arguments, as in verb.
 func countingScript(name string, args int, read func(*conn, *verb, [][]byte),
 	reply func([]byte, []command, int) []byte) verb {
-	return verb{name: name, least: args, most: args, keys: oneKey, writes: true, op: auth.Check, read: read, reply: reply}
+	return verb{
+		name:   name,
+		least:  args,
+		most:   args,
+		keys:   oneKey,
+		writes: true,
+		op:     auth.Check,
+		read:   read,
+		reply:  reply,
+	}
 }
 
 func sumOf(text []byte) string {
@@ -128,7 +137,7 @@ func readScript(c *conn, v *verb, args [][]byte) {
 		}
 		c.say(v, b)
 	default:
-		c.fail(v, "SCRIPT "+plainText(args[1])+" is not supported with these arguments: LOAD and EXISTS are; the known "+
-			"scripts are fixed")
+		c.fail(v, "SCRIPT "+plainText(args[1])+" is not supported with these arguments: LOAD and EXISTS are; "+
+			"the known scripts are fixed")
 	}
 }

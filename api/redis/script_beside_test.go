@@ -92,7 +92,8 @@ func (b *sides) pass(d time.Duration, arrivals bool) {
 			redis.call('DEL', key)
 		end
 	end`
-	if err := b.theirs.Eval(b.t.Context(), age, nil, d.Milliseconds(), arrivals).Err(); err != nil && err != goredis.Nil {
+	if err := b.theirs.Eval(b.t.Context(), age, nil, d.Milliseconds(), arrivals).Err(); err != nil &&
+		err != goredis.Nil {
 		b.t.Fatal(err)
 	}
 }
@@ -106,7 +107,8 @@ func TestRedisRateGetsTheAnswersOfRedis(t *testing.T) {
 		theirs, ours := redis_rate.NewLimiter(b.theirs), redis_rate.NewLimiter(b.ours)
 		random := rand.New(rand.NewPCG(5, 0))
 		limits := []redis_rate.Limit{
-			{Rate: 16, Burst: 8, Period: 64 * day}, {Rate: 2, Burst: 5, Period: 8 * day}, {Rate: 1, Burst: 1, Period: 4 * day}}
+			{Rate: 16, Burst: 8, Period: 64 * day}, {Rate: 2, Burst: 5, Period: 8 * day},
+			{Rate: 1, Burst: 1, Period: 4 * day}}
 		var history []string
 		for range 400 {
 			k := random.IntN(len(limits))
@@ -327,7 +329,8 @@ func (d *drawing) compare(b *sides, sum, text string) {
 		args := d.draw(rand.New(rand.NewPCG(seed, 0)), b.world.now)
 		theirArgs := args
 		if !d.told {
-			theirArgs = d.draw(rand.New(rand.NewPCG(seed, 0)), limit.Time(b.theirs.Time(b.t.Context()).Val().UnixMicro()))
+			theirArgs = d.draw(rand.New(rand.NewPCG(seed, 0)),
+				limit.Time(b.theirs.Time(b.t.Context()).Val().UnixMicro()))
 		}
 		if sum == forgetful {
 			args[3] = 1

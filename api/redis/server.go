@@ -72,8 +72,8 @@ var Refusal = appendError(nil, codeWrong, "max number of clients reached")
 func RefusePlaintext(sent []byte) (replies []byte, goOn bool) {
 	commands := bytes.Count(sent, []byte("\n*"))
 	for range min(commands, roundMost) + 1 {
-		replies = appendError(replies, codeWrong, "this port speaks TLS, and the command came in plaintext: nothing was done; "+
-			"use TLS (rediss://, redis-cli --tls)")
+		replies = appendError(replies, codeWrong, "this port speaks TLS, and the command came in plaintext: "+
+			"nothing was done; use TLS (rediss://, redis-cli --tls)")
 	}
 	return replies, true
 }

@@ -57,7 +57,11 @@ func stuckCall(t *testing.T) (w *world, s *Server, first *client, key string) {
 	first = dialTCP(t, s)
 	first.send("INCR " + key + "\r\n")
 	l := s.gather.queueOf(0)
-	await.Until(t, "a call is under way", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.calls > 0 && len(l.queue) == 0 })
+	await.Until(t, "a call is under way", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.calls > 0 && len(l.queue) == 0
+	})
 	return w, s, first, key
 }
 
@@ -71,7 +75,11 @@ func TestWhatArrivesDuringACallGoesTogetherInTheNext(t *testing.T) {
 		c.send("INCR " + key + "\r\n")
 		clients = append(clients, c)
 	}
-	await.Until(t, "the others have arrived", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.held.requests == others })
+	await.Until(t, "the others have arrived", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.held.requests == others
+	})
 	close(w.stuck[0])
 	first.reply()
 	for _, c := range clients {
@@ -162,9 +170,10 @@ func holdsUpNobody(t *testing.T, dial func(*testing.T, *Server) *client) {
 	})
 	await.Until(t, "the server waits for the reader", func() bool {
 		stacks := make([]byte, 1<<20)
-		return slices.ContainsFunc(strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n"), func(stack string) bool {
-			return strings.Contains(stack, "[IO wait") && strings.Contains(stack, "(*conn).finish.")
-		})
+		return slices.ContainsFunc(strings.Split(string(stacks[:runtime.Stack(stacks, true)]), "\n\n"),
+			func(stack string) bool {
+				return strings.Contains(stack, "[IO wait") && strings.Contains(stack, "(*conn).finish.")
+			})
 	})
 	other := dial(t, s)
 	for i := range 100 {
@@ -232,7 +241,8 @@ func TestManyClientsAtOnceLoseNothing(t *testing.T) {
 				for range pipeline {
 					c.reply()
 				}
-				if incr, get := c.reply(), c.reply(); incr != fmt.Sprintf(":%d", n+1) || get != fmt.Sprintf("%q", strconv.Itoa(n+1)) {
+				if incr, get := c.reply(), c.reply(); incr != fmt.Sprintf(":%d", n+1) ||
+					get != fmt.Sprintf("%q", strconv.Itoa(n+1)) {
 					t.Errorf("%s: %s, %s", own, incr, get)
 				}
 			}
@@ -252,7 +262,8 @@ func TestADenialThatMayBeRepeatedWaitsForNoCall(t *testing.T) {
 	w.flooded = map[string]bool{"a": true}
 	s, seen := serve(t, w, nil)
 	c := dialTCP(t, s)
-	const denied = `*["allowed" :0 "limit" "per-ip/minute" "quota" :3 "remaining" :0 "retry_after_ms" :2000 "reset_after_ms" :2000]`
+	const denied = `*["allowed" :0 "limit" "per-ip/minute" "quota" :3 "remaining" :0 "retry_after_ms" :2000 ` +
+		`"reset_after_ms" :2000]`
 	for range 3 { // no shard decides anything now
 		if got := c.ask("STINT.CHECK per-ip a"); got != denied {
 			t.Fatal(got)

@@ -93,8 +93,10 @@ func endsBusyConnections(t *testing.T, dial func(*testing.T, *Server) *client) {
 
 // countOf returns the value of a counter, without a server.
 func (w *world) countOf(key string) int64 {
-	results := w.Submit(context.Background(), shard.Of(slot.Even(w.shards), shard.DefaultNamespace, key), []shard.Request{
-		{Op: shard.ReadTally, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Key: key, Limits: shard.TallyLimits}}}})
+	results := w.Submit(context.Background(), shard.Of(slot.Even(w.shards), shard.DefaultNamespace, key),
+		[]shard.Request{
+			{Op: shard.ReadTally, Namespace: shard.DefaultNamespace,
+				Entries: []shard.Entry{{Key: key, Limits: shard.TallyLimits}}}})
 	if err := results[0].Err; err != nil {
 		w.t.Errorf("%s: %v", key, err)
 		return -1

@@ -102,7 +102,8 @@ func TestRealClientsOfOtherProtocolsAreToldSo(t *testing.T) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	for range 3 {
-		response, err := (&http.Client{Transport: transport}).Post("http://"+addr, "text/plain", strings.NewReader("\r\nINCR victim\r\n"))
+		response, err := (&http.Client{Transport: transport}).Post("http://"+addr, "text/plain",
+			strings.NewReader("\r\nINCR victim\r\n"))
 		if err == nil {
 			response.Body.Close()
 			t.Errorf("a post is answered with %s", response.Status)
@@ -110,7 +111,8 @@ func TestRealClientsOfOtherProtocolsAreToldSo(t *testing.T) {
 	}
 	if _, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true}); err == nil {
 		t.Error("a TLS client is answered")
-	} else if record := new(tls.RecordHeaderError); errors.As(err, record) && !bytes.HasPrefix(record.RecordHeader[:], []byte("-ERR")) {
+	} else if record := new(tls.RecordHeaderError); errors.As(err, record) &&
+		!bytes.HasPrefix(record.RecordHeader[:], []byte("-ERR")) {
 		t.Errorf("a TLS client hears %q", record.RecordHeader[:])
 	}
 	if got := dialTCP(t, s).ask("GET victim"); got != "(nil)" {

@@ -29,7 +29,8 @@ func (h *handing) Submit(ctx context.Context, id shard.ID, requests []shard.Requ
 // GETSET, GETDEL and SET with GET reply with the value that they have replaced, even if others count at the same time:
 // nothing is lost.
 func TestWhatIsToldIsWhatWasReplaced(t *testing.T) {
-	for _, command := range []string{"GETSET k 0", "GETDEL k", "SET k 0 GET", "SET k 0 XX GET", "SET k 0 GET EX 100", "GETEX k EXAT 1"} {
+	for _, command := range []string{"GETSET k 0", "GETDEL k", "SET k 0 GET", "SET k 0 XX GET", "SET k 0 GET EX 100",
+		"GETEX k EXAT 1"} {
 		h := &handing{world: newWorld(t)}
 		s, _ := serve(t, h.world, func(c *Config) { c.Router = h })
 		c := dial(t, s)

@@ -12,7 +12,8 @@ var throttleVerbs = []verb{
 		reply: replyThrottle(false)},
 	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle,
 		reply: replyThrottle(true)},
-	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, op: auth.Check, ofPolicy: true, read: readCheck, reply: replyCheck},
+	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, op: auth.Check, ofPolicy: true,
+		read: readCheck, reply: replyCheck},
 }
 
 // throttleLimit is the name of the limit in a CL.THROTTLE.
@@ -41,7 +42,8 @@ func readThrottle(c *conn, v *verb, args [][]byte) {
 	// From here on as for CL.THROTTLE, so that both have the same limit for the same parameters.
 	if v.name == "throttle" {
 		if numbers[0]--; numbers[0] < 0 {
-			c.fail(v, "max_burst is 0: it is the number of units at once, so at least 1; only CL.THROTTLE adds one to it")
+			c.fail(v, "max_burst is 0: it is the number of units at once, so at least 1; "+
+				"only CL.THROTTLE adds one to it")
 			return
 		}
 	}
@@ -72,7 +74,8 @@ func throttleOf(burst, count, period int64) (throttling, string) {
 	if burst >= limit.MaxQuota || period > int64(limit.MaxPeriod/second) {
 		return throttling{}, "max_burst or period is too large: at most 9007199254740991, and 100 years"
 	}
-	l := limit.Limit{Algorithm: limit.GCRA, Quota: uint64(burst) + 1, Count: uint64(count), Period: limit.Span(period) * second}
+	l := limit.Limit{Algorithm: limit.GCRA, Quota: uint64(burst) + 1, Count: uint64(count),
+		Period: limit.Span(period) * second}
 	if err := l.Validate(); err != nil {
 		return throttling{}, "max_burst, count and period make no limit: " + err.Error()
 	}

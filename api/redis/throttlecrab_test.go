@@ -69,7 +69,8 @@ func TestThrottleAnswersAsThrottlecrab(t *testing.T) {
 			want = row.crab
 		}
 		if got != want {
-			t.Errorf("%s at %d ms: THROTTLE %s: %s, want %s; throttlecrab: %s", row.key, row.at, row.arguments, got, want, row.crab)
+			t.Errorf("%s at %d ms: THROTTLE %s: %s, want %s; throttlecrab: %s",
+				row.key, row.at, row.arguments, got, want, row.crab)
 		}
 	}
 }
@@ -87,7 +88,8 @@ func TestThrottleDiffersAsThePageSays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if late := ours[4] - crab[4]; [3]int(crab[:3]) != [3]int(ours[:3]) || late < 0 || late > 1 || late == 1 && ours[0] == 1 {
+		if late := ours[4] - crab[4]; [3]int(crab[:3]) != [3]int(ours[:3]) || late < 0 || late > 1 ||
+			late == 1 && ours[0] == 1 {
 			t.Errorf("%s at %d ms: %v, throttlecrab %v", row.key, row.at, ours, crab)
 		}
 	}

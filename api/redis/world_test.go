@@ -66,7 +66,8 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, shards: 4, policies: set, now: 1_700_000_000e6, state: map[shard.ID]*shard.State{}, stuck: map[shard.ID]chan struct{}{}}
+	w := &world{t: t, shards: 4, policies: set, now: 1_700_000_000e6, state: map[shard.ID]*shard.State{},
+		stuck: map[shard.ID]chan struct{}{}}
 	for id := range shard.ID(w.shards) {
 		w.state[id] = shard.NewState(id)
 		w.install(id, shard.EncodeEpochOpen(id, w.now, shard.LevelNewest), 1)
@@ -117,7 +118,8 @@ func (w *world) Repeat(r *shard.Request, into *shard.Decision) bool {
 		return false
 	}
 	*into = shard.Decision{Age: 7, RetryAfter: 2e6, DecidedAt: w.now, Limits: []shard.LimitStatus{
-		{Policy: "per-ip", Limit: "minute", Quota: 3, Verdict: limit.Verdict{Used: 3, RetryAfter: 2e6, ResetAt: w.now + 2e6}}}}
+		{Policy: "per-ip", Limit: "minute", Quota: 3,
+			Verdict: limit.Verdict{Used: 3, RetryAfter: 2e6, ResetAt: w.now + 2e6}}}}
 	return true
 }
 
@@ -168,8 +170,10 @@ func (c *counted) get(what string) int {
 func serve(t *testing.T, w *world, change func(*Config)) (*Server, *counted) {
 	t.Helper()
 	observer := &counted{}
-	config := Config{Router: w, Ready: func() error { return nil }, Connections: func(int) {}, Listeners: decisions.Listeners{observer}, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return time.UnixMicro(int64(w.now)) }, Copies: func() int { return 1 }, Version: "test",
+	config := Config{Router: w, Ready: func() error { return nil }, Connections: func(int) {},
+		Listeners: decisions.Listeners{observer}, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time {
+			return time.UnixMicro(int64(w.now))
+		}, Copies: func() int { return 1 }, Version: "test",
 		ConnectionsMost: 10_000}
 	if change != nil {
 		change(&config)
