@@ -44,7 +44,8 @@ func (c *Client) Attempt(ctx context.Context, r *stintv1.CheckRequest, ttl time.
 // Commit spends the reserved units, or the actual cost: one number for each entry of the request. Above the reserved
 // units it counts up to the quota. The error is an *Error.
 func (a *Attempt) Commit(ctx context.Context, actualCost ...uint64) error {
-	return a.settle(ctx, &stintv1.SettleRequest{Action: &stintv1.SettleRequest_Commit{Commit: &stintv1.Commit{ActualCost: actualCost}}})
+	return a.settle(ctx,
+		&stintv1.SettleRequest{Action: &stintv1.SettleRequest_Commit{Commit: &stintv1.Commit{ActualCost: actualCost}}})
 }
 
 // Cancel gives back the reserved units. The error is an *Error.

@@ -253,7 +253,8 @@ func (s *scriptedNodes) message(path string, text []byte) []byte {
 		s.t.Error(err)
 	}
 	if one, ok := answer.(*stintv1.CheckResponse); ok {
-		answer = &stintv1.CheckBatchResponse{Results: []*stintv1.Result{{Result: &stintv1.Result_Decision{Decision: one.Decision}}}}
+		answer = &stintv1.CheckBatchResponse{
+			Results: []*stintv1.Result{{Result: &stintv1.Result_Decision{Decision: one.Decision}}}}
 	}
 	b, err := proto.Marshal(answer)
 	if err != nil {

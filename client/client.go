@@ -85,23 +85,26 @@ type node struct {
 // plaintext, if Timeout is below 0, or if both HTTP and TLS are set. The caller must call Close.
 func New(c Config) (*Client, error) {
 	if len(c.Addresses) == 0 {
-		return nil, errors.New("client: no address: give the base URL of one node at least, as in http://127.0.0.1:7400")
+		return nil, errors.New("client: no address: give the base URL of one node at least, " +
+			"as in http://127.0.0.1:7400")
 	}
 	if c.Timeout < 0 {
 		return nil, fmt.Errorf("client: the timeout %v is below 0: leave it out for %v", c.Timeout, defaultTimeout)
 	}
 	if c.HTTP != nil && c.TLS != nil {
-		return nil, errors.New("client: both HTTP and TLS are given: leave TLS out, and give it to the transport of HTTP")
+		return nil, errors.New("client: both HTTP and TLS are given: leave TLS out, " +
+			"and give it to the transport of HTTP")
 	}
-	client := &Client{namespace: c.Namespace, token: c.Token != "", http: c.HTTP, timeout: cmp.Or(c.Timeout, defaultTimeout),
-		nodes: make(map[string]*node)}
+	client := &Client{namespace: c.Namespace, token: c.Token != "", http: c.HTTP,
+		timeout: cmp.Or(c.Timeout, defaultTimeout), nodes: make(map[string]*node)}
 	for _, address := range c.Addresses {
 		u, err := url.Parse(address)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, fmt.Errorf("client: %q is no base URL, as http://127.0.0.1:7400 is", address)
 		}
 		if client.token && !maySendTokenTo(u) {
-			return nil, fmt.Errorf("client: the token is not sent in the clear to %s: use https://, or an address of this machine", address)
+			return nil, fmt.Errorf("client: the token is not sent in the clear to %s: "+
+				"use https://, or an address of this machine", address)
 		}
 		client.seeds = append(client.seeds, strings.TrimSuffix(address, "/"))
 	}
@@ -178,8 +181,8 @@ func Entry(policy, key string) *stintv1.CheckRequest {
 // that the decision is on the disks of a majority: Decision.Allowed is the decision, Decision.RetryAfter how long a
 // denied caller should wait, and Decision.Limits the state of each limit after it.
 //
-// With Config.Leases a lease may answer, which was committed before: the decision says so (Leased). Its limits are those
-// of the lease's grant, and callers share it: it must not be changed.
+// With Config.Leases a lease may answer, which was committed before: the decision says so (Leased). Its limits are
+// those of the lease's grant, and callers share it: it must not be changed.
 //
 // Check batches concurrent checks, and it retries until ctx ends (see the package comment). The error is an *Error. The
 // caller must not change the request before Check returns, nor afterwards if the error says that the request may have
@@ -204,12 +207,13 @@ func (c *Client) Check(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.D
 	return d, err
 }
 
-// Wait checks a request until it is allowed, as a worker does that may only go so fast: it sleeps as long as each denial
-// says. It returns a denial if no wait helps, or if ctx ends before the wait is over. It draws an id for each check; the
-// request must have none, because its denial would be repeated. The error is an *Error.
+// Wait checks a request until it is allowed, as a worker does that may only go so fast: it sleeps as long as each
+// denial says. It returns a denial if no wait helps, or if ctx ends before the wait is over. It draws an id for each
+// check; the request must have none, because its denial would be repeated. The error is an *Error.
 func (c *Client) Wait(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.Decision, error) {
 	if r.IdempotencyId != "" {
-		return nil, &Error{Code: connect.CodeInvalidArgument.String(), Message: "idempotency_id: Wait draws one for each check"}
+		return nil, &Error{Code: connect.CodeInvalidArgument.String(),
+			Message: "idempotency_id: Wait draws one for each check"}
 	}
 	for {
 		r = proto.CloneOf(r)
@@ -228,7 +232,9 @@ func (c *Client) Wait(ctx context.Context, r *stintv1.CheckRequest) (*stintv1.De
 // repeat sends a request until it is answered, its time is over, or a retry would be unsafe or useless. The first key
 // of r selects the node to ask; nil means any. countsOnce means that sending the request twice counts it once. The
 // context of send bounds the call.
-func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(context.Context, *node) *Error) error {
+func (c *Client) repeat(
+	ctx context.Context, r *stintv1.CheckRequest, countsOnce bool, send func(context.Context, *node) *Error,
+) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
@@ -249,7 +255,8 @@ func (c *Client) repeat(ctx context.Context, r *stintv1.CheckRequest, countsOnce
 		again := failure.mayAskAgain(countsOnce)
 		if maybeApplied && !failure.MaybeApplied {
 			failure = &Error{Code: connect.CodeAborted.String(), MaybeApplied: true,
-				Message: "an earlier attempt may have been counted; the last one: " + failure.Code + ": " + failure.Message}
+				Message: "an earlier attempt may have been counted; " +
+					"the last one: " + failure.Code + ": " + failure.Message}
 		}
 		maybeApplied = failure.MaybeApplied
 		if !again || !wait(ctx, attempt) {
@@ -340,7 +347,8 @@ func (c *Client) node(url string) *node {
 	n := c.nodes[url]
 	if n == nil {
 		n = &node{url: url, limits: stintv1connect.NewLimitServiceClient(c.http, url),
-			rules: stintv1connect.NewPolicyServiceClient(c.http, url), views: stintv1connect.NewObserveServiceClient(c.http, url)}
+			rules: stintv1connect.NewPolicyServiceClient(c.http, url),
+			views: stintv1connect.NewObserveServiceClient(c.http, url)}
 		c.nodes[url] = n
 	}
 	return n

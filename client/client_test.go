@@ -52,11 +52,15 @@ type fakeNode struct {
 	changes []string // namespaces and ids of changes by hand
 }
 
-func (f *fakeNode) Status(context.Context, *connect.Request[stintv1.StatusRequest]) (*connect.Response[stintv1.StatusResponse], error) {
+func (f *fakeNode) Status(
+	context.Context, *connect.Request[stintv1.StatusRequest],
+) (*connect.Response[stintv1.StatusResponse], error) {
 	return connect.NewResponse(f.status.Load()), nil
 }
 
-func (f *fakeNode) CheckBatch(_ context.Context, r *connect.Request[stintv1.CheckBatchRequest]) (*connect.Response[stintv1.CheckBatchResponse], error) {
+func (f *fakeNode) CheckBatch(
+	_ context.Context, r *connect.Request[stintv1.CheckBatchRequest],
+) (*connect.Response[stintv1.CheckBatchResponse], error) {
 	f.mu.Lock()
 	f.calls = append(f.calls, len(r.Msg.Checks))
 	for _, c := range r.Msg.Checks {
@@ -72,7 +76,8 @@ func (f *fakeNode) CheckBatch(_ context.Context, r *connect.Request[stintv1.Chec
 	}
 	response := &stintv1.CheckBatchResponse{}
 	for _, c := range r.Msg.Checks {
-		result := &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true, Reason: c.Entries[0].Key}}}
+		result := &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true,
+			Reason: c.Entries[0].Key}}}
 		if f.answer != nil {
 			result = f.answer(c)
 		}
@@ -81,21 +86,27 @@ func (f *fakeNode) CheckBatch(_ context.Context, r *connect.Request[stintv1.Chec
 	return connect.NewResponse(response), nil
 }
 
-func (f *fakeNode) Reserve(_ context.Context, r *connect.Request[stintv1.ReserveRequest]) (*connect.Response[stintv1.ReserveResponse], error) {
+func (f *fakeNode) Reserve(
+	_ context.Context, r *connect.Request[stintv1.ReserveRequest],
+) (*connect.Response[stintv1.ReserveResponse], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.named = append(f.named, r.Msg.Check.Namespace)
 	return connect.NewResponse(&stintv1.ReserveResponse{Decision: &stintv1.Decision{Allowed: true}}), nil
 }
 
-func (f *fakeNode) Get(_ context.Context, r *connect.Request[stintv1.GetRequest]) (*connect.Response[stintv1.GetResponse], error) {
+func (f *fakeNode) Get(
+	_ context.Context, r *connect.Request[stintv1.GetRequest],
+) (*connect.Response[stintv1.GetResponse], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.named = append(f.named, r.Msg.Namespace)
 	return connect.NewResponse(&stintv1.GetResponse{}), nil
 }
 
-func (f *fakeNode) Settle(_ context.Context, r *connect.Request[stintv1.SettleRequest]) (*connect.Response[stintv1.SettleResponse], error) {
+func (f *fakeNode) Settle(
+	_ context.Context, r *connect.Request[stintv1.SettleRequest],
+) (*connect.Response[stintv1.SettleResponse], error) {
 	return f.settle(r.Msg)
 }
 
@@ -110,27 +121,40 @@ func (f *fakeNode) change(namespace, id string) error {
 	return nil
 }
 
-func (f *fakeNode) Adjust(_ context.Context, r *connect.Request[stintv1.AdjustRequest]) (*connect.Response[stintv1.AdjustResponse], error) {
+func (f *fakeNode) Adjust(
+	_ context.Context, r *connect.Request[stintv1.AdjustRequest],
+) (*connect.Response[stintv1.AdjustResponse], error) {
 	return connect.NewResponse(&stintv1.AdjustResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
 }
 
-func (f *fakeNode) PutOverride(_ context.Context, r *connect.Request[stintv1.PutOverrideRequest]) (*connect.Response[stintv1.PutOverrideResponse], error) {
+func (f *fakeNode) PutOverride(
+	_ context.Context, r *connect.Request[stintv1.PutOverrideRequest],
+) (*connect.Response[stintv1.PutOverrideResponse], error) {
 	return connect.NewResponse(&stintv1.PutOverrideResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
 }
 
-func (f *fakeNode) DeleteOverride(_ context.Context, r *connect.Request[stintv1.DeleteOverrideRequest]) (*connect.Response[stintv1.DeleteOverrideResponse], error) {
+func (f *fakeNode) DeleteOverride(
+	_ context.Context, r *connect.Request[stintv1.DeleteOverrideRequest],
+) (*connect.Response[stintv1.DeleteOverrideResponse], error) {
 	return connect.NewResponse(&stintv1.DeleteOverrideResponse{}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
 }
 
-func (f *fakeNode) CorrectUsage(_ context.Context, r *connect.Request[stintv1.CorrectUsageRequest]) (*connect.Response[stintv1.CorrectUsageResponse], error) {
-	return connect.NewResponse(&stintv1.CorrectUsageResponse{Record: &stintv1.UsageRecord{Corrections: r.Msg.Units}}), f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
+func (f *fakeNode) CorrectUsage(
+	_ context.Context, r *connect.Request[stintv1.CorrectUsageRequest],
+) (*connect.Response[stintv1.CorrectUsageResponse], error) {
+	return connect.NewResponse(&stintv1.CorrectUsageResponse{Record: &stintv1.UsageRecord{Corrections: r.Msg.Units}}),
+		f.change(r.Msg.Namespace, r.Msg.IdempotencyId)
 }
 
-func (f *fakeNode) Forget(_ context.Context, r *connect.Request[stintv1.ForgetRequest]) (*connect.Response[stintv1.ForgetResponse], error) {
+func (f *fakeNode) Forget(
+	_ context.Context, r *connect.Request[stintv1.ForgetRequest],
+) (*connect.Response[stintv1.ForgetResponse], error) {
 	return connect.NewResponse(&stintv1.ForgetResponse{Counters: 1}), f.change(r.Msg.Namespace, r.Msg.Key)
 }
 
-func (f *fakeNode) ListUsage(_ context.Context, r *connect.Request[stintv1.ListUsageRequest]) (*connect.Response[stintv1.ListUsageResponse], error) {
+func (f *fakeNode) ListUsage(
+	_ context.Context, r *connect.Request[stintv1.ListUsageRequest],
+) (*connect.Response[stintv1.ListUsageResponse], error) {
 	return connect.NewResponse(&stintv1.ListUsageResponse{NextPageToken: "next"}), f.change(r.Msg.Namespace, r.Msg.Key)
 }
 
@@ -172,7 +196,8 @@ func startNodeWith(t *testing.T, secure *tls.Config) *fakeNode {
 func own(nodes ...*fakeNode) {
 	status := &stintv1.StatusResponse{}
 	for i, n := range nodes {
-		status.Nodes = append(status.Nodes, &stintv1.Node{Id: fmt.Sprint(i), ApiAddr: n.url[strings.Index(n.url, "://")+3:]})
+		status.Nodes = append(status.Nodes, &stintv1.Node{Id: fmt.Sprint(i),
+			ApiAddr: n.url[strings.Index(n.url, "://")+3:]})
 	}
 	for id := range shards {
 		one := &stintv1.Shard{Id: uint32(id), Owner: fmt.Sprint(id % len(nodes))}
@@ -285,7 +310,8 @@ func TestWhatWasCertainlyNotCountedIsAskedAgain(t *testing.T) {
 	var asked atomic.Int32
 	a.answer = func(*stintv1.CheckRequest) *stintv1.Result {
 		if asked.Add(1) < 3 {
-			return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: &stintv1.Failure{Code: "unavailable", Message: "no owner"}}}
+			return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: &stintv1.Failure{Code: "unavailable",
+				Message: "no owner"}}}
 		}
 		return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{}}}
 	}
@@ -304,7 +330,8 @@ func TestWhatMayHaveBeenCountedIsAskedAgainOnlyWithAnID(t *testing.T) {
 	var asked atomic.Int32
 	a.answer = func(*stintv1.CheckRequest) *stintv1.Result {
 		if asked.Add(1)%2 == 1 {
-			return &stintv1.Result{Result: &stintv1.Result_Failure{Failure: &stintv1.Failure{Code: "aborted", MaybeApplied: true}}}
+			return &stintv1.Result{Result: &stintv1.Result_Failure{
+				Failure: &stintv1.Failure{Code: "aborted", MaybeApplied: true}}}
 		}
 		return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true}}}
 	}
@@ -358,7 +385,8 @@ func TestASettlementIsSentUntilItIsAnswered(t *testing.T) {
 	var asked atomic.Int32
 	a.settle = func(*stintv1.SettleRequest) (*connect.Response[stintv1.SettleResponse], error) {
 		if asked.Add(1) == 1 {
-			return nil, connect.NewError(connect.CodeAborted, errors.New("the owner was lost")) // no detail: maybe applied
+			// no detail: maybe applied
+			return nil, connect.NewError(connect.CodeAborted, errors.New("the owner was lost"))
 		}
 		return connect.NewResponse(&stintv1.SettleResponse{Decision: &stintv1.Decision{Allowed: true}}), nil
 	}
@@ -387,11 +415,13 @@ func TestAChangeIsSentUntilItIsAnswered(t *testing.T) {
 	t.Cleanup(c.Close)
 	for name, change := range map[string]func() error{
 		"Adjust": func() error {
-			_, err := c.Adjust(t.Context(), &stintv1.AdjustRequest{Policy: "p", Key: "k", Op: &stintv1.AdjustRequest_AddUsed{AddUsed: 1}})
+			_, err := c.Adjust(t.Context(), &stintv1.AdjustRequest{Policy: "p", Key: "k",
+				Op: &stintv1.AdjustRequest_AddUsed{AddUsed: 1}})
 			return err
 		},
 		"CorrectUsage": func() error {
-			record, err := c.CorrectUsage(t.Context(), &stintv1.CorrectUsageRequest{Policy: "p", Key: "k", Units: -5, Note: "n"})
+			record, err := c.CorrectUsage(t.Context(),
+				&stintv1.CorrectUsageRequest{Policy: "p", Key: "k", Units: -5, Note: "n"})
 			if err == nil && record.Corrections != -5 {
 				err = fmt.Errorf("the bill is %v", record)
 			}
@@ -558,7 +588,8 @@ func TestAClosedClientRefuses(t *testing.T) {
 
 func TestBadAddressesAreNamed(t *testing.T) {
 	for _, address := range []string{"", "127.0.0.1:7400", "ftp://x", "http://"} {
-		if _, err := client.New(client.Config{Addresses: []string{address}}); err == nil || !strings.Contains(err.Error(), address) {
+		if _, err := client.New(client.Config{Addresses: []string{address}}); err == nil ||
+			!strings.Contains(err.Error(), address) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
@@ -569,7 +600,8 @@ func TestNothingOfTheServerComesAlong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, heavy := range []string{"hashicorp/", "cockroachdb/", "bbolt", "prometheus", "stint/shard\n", "stint/policy\n"} {
+	for _, heavy := range []string{"hashicorp/", "cockroachdb/", "bbolt", "prometheus", "stint/shard\n",
+		"stint/policy\n"} {
 		if strings.Contains(string(out), heavy) {
 			t.Errorf("the client imports %s", heavy)
 		}

@@ -86,7 +86,8 @@ func failed(err error) *Error {
 // handshake failed, or one end speaks TLS and the other does not.
 func neverSent(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" && slices.Contains(refusals, op.Err.Error())) {
+	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" &&
+		slices.Contains(refusals, op.Err.Error())) {
 		return true
 	}
 	var unverified *tls.CertificateVerificationError // with a transport of the caller

@@ -54,7 +54,8 @@ func leasable(r *stintv1.CheckRequest) bool {
 }
 
 func (c *Client) leaseName(namespace, policy, key, tier string) holder.Name {
-	return holder.Name{Namespace: cmp.Or(namespace, c.namespace, slot.DefaultNamespace), Policy: policy, Key: key, Tier: tier}
+	return holder.Name{Namespace: cmp.Or(namespace, c.namespace, slot.DefaultNamespace), Policy: policy,
+		Key: key, Tier: tier}
 }
 
 // askForLeases asks the cluster for leases, and returns some.

@@ -63,18 +63,23 @@ func (l *lessor) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-func (l *lessor) CheckBatch(_ context.Context, r *connect.Request[stintv1.CheckBatchRequest]) (*connect.Response[stintv1.CheckBatchResponse], error) {
+func (l *lessor) CheckBatch(
+	_ context.Context, r *connect.Request[stintv1.CheckBatchRequest],
+) (*connect.Response[stintv1.CheckBatchResponse], error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	response := &stintv1.CheckBatchResponse{}
 	for _, check := range r.Msg.Checks {
 		l.checks = append(l.checks, check)
-		response.Results = append(response.Results, &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true}}})
+		response.Results = append(response.Results,
+			&stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{Allowed: true}}})
 	}
 	return connect.NewResponse(response), nil
 }
 
-func (l *lessor) Lease(_ context.Context, r *connect.Request[stintv1.LeaseRequest]) (*connect.Response[stintv1.LeaseResponse], error) {
+func (l *lessor) Lease(
+	_ context.Context, r *connect.Request[stintv1.LeaseRequest],
+) (*connect.Response[stintv1.LeaseResponse], error) {
 	m := r.Msg
 	l.mu.Lock()
 	late := l.late
@@ -104,8 +109,9 @@ func (l *lessor) Lease(_ context.Context, r *connect.Request[stintv1.LeaseReques
 	if l.loses {
 		return nil, connect.NewError(connect.CodeAborted, errors.New("the owner was lost")) // no detail: maybe granted
 	}
-	return connect.NewResponse(&stintv1.LeaseResponse{Units: min(m.Units, l.most), SpendWithin: durationpb.New(spendWithin),
-		Decision: &stintv1.Decision{Allowed: true, Leased: true, Reason: m.Key}}), nil
+	return connect.NewResponse(&stintv1.LeaseResponse{Units: min(m.Units, l.most),
+		SpendWithin: durationpb.New(spendWithin),
+		Decision:    &stintv1.Decision{Allowed: true, Leased: true, Reason: m.Key}}), nil
 }
 
 // certainly is an error by which nothing was counted.
@@ -132,22 +138,30 @@ func (l *lessor) hears(what string) {
 	l.heard = append(l.heard, what)
 }
 
-func (l *lessor) Adjust(context.Context, *connect.Request[stintv1.AdjustRequest]) (*connect.Response[stintv1.AdjustResponse], error) {
+func (l *lessor) Adjust(
+	context.Context, *connect.Request[stintv1.AdjustRequest],
+) (*connect.Response[stintv1.AdjustResponse], error) {
 	l.hears("adjust")
 	return connect.NewResponse(&stintv1.AdjustResponse{}), nil
 }
 
-func (l *lessor) Forget(context.Context, *connect.Request[stintv1.ForgetRequest]) (*connect.Response[stintv1.ForgetResponse], error) {
+func (l *lessor) Forget(
+	context.Context, *connect.Request[stintv1.ForgetRequest],
+) (*connect.Response[stintv1.ForgetResponse], error) {
 	l.hears("forget")
 	return connect.NewResponse(&stintv1.ForgetResponse{}), nil
 }
 
-func (l *lessor) PutOverride(context.Context, *connect.Request[stintv1.PutOverrideRequest]) (*connect.Response[stintv1.PutOverrideResponse], error) {
+func (l *lessor) PutOverride(
+	context.Context, *connect.Request[stintv1.PutOverrideRequest],
+) (*connect.Response[stintv1.PutOverrideResponse], error) {
 	l.hears("put")
 	return connect.NewResponse(&stintv1.PutOverrideResponse{}), nil
 }
 
-func (l *lessor) DeleteOverride(context.Context, *connect.Request[stintv1.DeleteOverrideRequest]) (*connect.Response[stintv1.DeleteOverrideResponse], error) {
+func (l *lessor) DeleteOverride(
+	context.Context, *connect.Request[stintv1.DeleteOverrideRequest],
+) (*connect.Response[stintv1.DeleteOverrideResponse], error) {
 	l.hears("delete")
 	return connect.NewResponse(&stintv1.DeleteOverrideResponse{}), nil
 }
@@ -165,7 +179,8 @@ func withLessor(t *testing.T, test func(l *lessor)) {
 		c.leases = newLeases(c, func() holder.Time {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return holder.Time{Boot: time.Since(began) + l.slept, Wall: time.Duration(time.Now().Add(l.wallOff).UnixNano())}
+			return holder.Time{Boot: time.Since(began) + l.slept,
+				Wall: time.Duration(time.Now().Add(l.wallOff).UnixNano())}
 		})
 		l.c = c
 		test(l)
@@ -220,7 +235,8 @@ func TestALeaseAnswersInMemory(t *testing.T) {
 		named := Entry("p", "k")
 		named.Namespace = "shop"
 		l.sends("in the client's namespace, by name", false, named)
-		if m := l.asked[0]; m.Namespace != "shop" || m.Policy != "p" || m.Key != "k" || len(m.Holder) < 16 || m.Number != 1 || m.Units < 4 {
+		if m := l.asked[0]; m.Namespace != "shop" || m.Policy != "p" || m.Key != "k" || len(m.Holder) < 16 ||
+			m.Number != 1 || m.Units < 4 {
 			t.Errorf("asked for %v", m)
 		}
 		results := l.c.CheckBatch(l.Context(), []*stintv1.CheckRequest{Entry("p", "k"), Entry("p", "l")})
@@ -250,7 +266,9 @@ func TestOnlyAPlainCheckIsAnsweredInMemory(t *testing.T) {
 			"no cost":           func(r *stintv1.CheckRequest) { r.Entries[0].Cost = proto.Uint64(0) },
 			"more than is left": func(r *stintv1.CheckRequest) { r.Entries[0].Cost = proto.Uint64(101) },
 			"limits of its own": func(r *stintv1.CheckRequest) { r.Entries[0].Limits = []*stintv1.Limit{{}} },
-			"two entries":       func(r *stintv1.CheckRequest) { r.Entries = append(r.Entries, &stintv1.Entry{Policy: "q", Key: "k"}) },
+			"two entries": func(r *stintv1.CheckRequest) {
+				r.Entries = append(r.Entries, &stintv1.Entry{Policy: "q", Key: "k"})
+			},
 		} {
 			r := Entry("p", "k")
 			change(r)
@@ -316,7 +334,8 @@ func TestAnUnknownGrantIsReturnedAndNotHeld(t *testing.T) {
 
 // A policy without leases, or a token without the operation, is not asked again and again.
 func TestARefusalIsKeptInMind(t *testing.T) {
-	for _, code := range []connect.Code{connect.CodeInvalidArgument, connect.CodePermissionDenied, connect.CodeUnimplemented} {
+	for _, code := range []connect.Code{connect.CodeInvalidArgument, connect.CodePermissionDenied,
+		connect.CodeUnimplemented} {
 		withLessor(t, func(l *lessor) {
 			l.refuses = certainly(code)
 			ask := func() {

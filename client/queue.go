@@ -154,7 +154,8 @@ func (n *node) call(c *Client, items []*item) []*stintv1.Result {
 		if e.unreached {
 			c.owners.unreached(n.url)
 		}
-		why.GetFailure().Code, why.GetFailure().Message, why.GetFailure().MaybeApplied = e.Code, e.Message, e.MaybeApplied
+		why.GetFailure().Code, why.GetFailure().Message, why.GetFailure().MaybeApplied = e.Code, e.Message,
+			e.MaybeApplied
 	}
 	results := make([]*stintv1.Result, len(items))
 	for i := range results {
@@ -179,9 +180,11 @@ func longest(items []*item) time.Duration {
 // notSent is the result of a check that was not sent before ctx was over.
 func notSent(ctx context.Context) *stintv1.Result {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return failure(connect.CodeCanceled, "the caller canceled before the check was sent; nothing was counted", false)
+		return failure(connect.CodeCanceled, "the caller canceled before the check was sent; nothing was counted",
+			false)
 	}
-	return failure(connect.CodeDeadlineExceeded, "the time was over before the check was sent; nothing was counted", false)
+	return failure(connect.CodeDeadlineExceeded, "the time was over before the check was sent; nothing was counted",
+		false)
 }
 
 func failure(code connect.Code, message string, maybeApplied bool) *stintv1.Result {

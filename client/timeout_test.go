@@ -60,7 +60,8 @@ func TestACallHasABoundOfItsOwn(t *testing.T) {
 		for name, call := range calls {
 			for timeout, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second} {
 				synctest.Test(t, func(t *testing.T) {
-					c, err := client.New(client.Config{Addresses: []string{"http://stint.test"}, HTTP: http, Timeout: timeout})
+					c, err := client.New(client.Config{Addresses: []string{"http://stint.test"}, HTTP: http,
+						Timeout: timeout})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -71,7 +72,8 @@ func TestACallHasABoundOfItsOwn(t *testing.T) {
 					begun := time.Now()
 					err = call(ctx, c)
 					var failure *client.Error
-					if took := time.Since(begun); took != want || !errors.As(err, &failure) || (failure.Code == connect.CodeUnavailable.String()) != (state == "down") {
+					if took := time.Since(begun); took != want || !errors.As(err, &failure) ||
+						(failure.Code == connect.CodeUnavailable.String()) != (state == "down") {
 						t.Errorf("%s, %s, Timeout %v: %v after %v, want %v", state, name, timeout, err, took, want)
 					}
 				})

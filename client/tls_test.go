@@ -68,7 +68,8 @@ func TestOwnersThatCannotBeVerifiedAreLeftAlone(t *testing.T) {
 	other := serving(t, ca.Write(t.TempDir(), testcert.Hosts("stint.example.com")))
 	other.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { handshakes.Add(1); return nil, nil }
 	good := startNodeWith(t, serving(t, ca.Write(t.TempDir())))
-	nodes := []*fakeNode{good, startNodeWith(t, other), startNodeWith(t, other), startNode(t)} // the last one in plaintext
+	// the last one in plaintext
+	nodes := []*fakeNode{good, startNodeWith(t, other), startNodeWith(t, other), startNode(t)}
 	own(nodes...)
 	c := startWith(t, client.Config{Addresses: []string{good.url}, TLS: ca.Trusting()})
 	for i := range 200 {
@@ -100,12 +101,17 @@ func TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted(t *testing.T) {
 		config client.Config
 		want   string
 	}{
-		"an authority that is not trusted": {client.Config{Addresses: []string{secure.url}, TLS: testcert.New(t).Trusting()}, "unknown authority"},
-		"the system's authorities":         {client.Config{Addresses: []string{secure.url}}, "unknown authority"},
-		"another name":                     {client.Config{Addresses: []string{secure.url}, TLS: &tls.Config{RootCAs: ca.Pool(), ServerName: "x"}}, "not x"},
-		"a node in plaintext":              {client.Config{Addresses: []string{strings.Replace(clear.url, "http://", "https://", 1)}, TLS: ca.Trusting()}, "does not look like a TLS handshake"},
-		"an old server":                    {client.Config{Addresses: []string{startNodeWith(t, old).url}, TLS: ca.Trusting()}, "protocol version"},
-		"a node with TLS":                  {client.Config{Addresses: []string{"http://" + refusesPlaintext(t)}}, "http2: "},
+		"an authority that is not trusted": {client.Config{Addresses: []string{secure.url},
+			TLS: testcert.New(t).Trusting()}, "unknown authority"},
+		"the system's authorities": {client.Config{Addresses: []string{secure.url}}, "unknown authority"},
+		"another name": {client.Config{Addresses: []string{secure.url},
+			TLS: &tls.Config{RootCAs: ca.Pool(), ServerName: "x"}}, "not x"},
+		"a node in plaintext": {
+			client.Config{Addresses: []string{strings.Replace(clear.url, "http://", "https://", 1)},
+				TLS: ca.Trusting()}, "does not look like a TLS handshake"},
+		"an old server": {client.Config{Addresses: []string{startNodeWith(t, old).url},
+			TLS: ca.Trusting()}, "protocol version"},
+		"a node with TLS": {client.Config{Addresses: []string{"http://" + refusesPlaintext(t)}}, "http2: "},
 		"a transport of the caller": {client.Config{Addresses: []string{secure.url}, HTTP: &http.Client{
 			Transport: &http.Transport{TLSClientConfig: testcert.New(t).Trusting()}}}, "unknown authority"},
 	} {
@@ -116,10 +122,12 @@ func TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted(t *testing.T) {
 			defer cancel()
 			_, err := c.Check(ctx, client.Entry("p", "k"))
 			var failure *client.Error
-			return errors.As(err, &failure) && !failure.MaybeApplied && failure.Code == "unavailable" && strings.Contains(failure.Message, test.want)
+			return errors.As(err, &failure) && !failure.MaybeApplied && failure.Code == "unavailable" &&
+				strings.Contains(failure.Message, test.want)
 		})
 	}
-	c, patience := startWith(t, client.Config{Addresses: []string{guarded.url}, TLS: ca.Client(testcert.URIs("stint://role/x"))}), 50*time.Millisecond
+	c, patience := startWith(t, client.Config{Addresses: []string{guarded.url},
+		TLS: ca.Client(testcert.URIs("stint://role/x"))}), 50*time.Millisecond
 	await.Until(t, "a certificate that the node refuses is not served", func() bool {
 		patience = min(2*patience, time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -161,7 +169,8 @@ func refusesPlaintext(t *testing.T) (addr string) {
 }
 
 func TestTLSIsForTheClientsOwnTransport(t *testing.T) {
-	_, err := client.New(client.Config{Addresses: []string{"https://127.0.0.1:7400"}, HTTP: http.DefaultClient, TLS: &tls.Config{}})
+	_, err := client.New(client.Config{Addresses: []string{"https://127.0.0.1:7400"}, HTTP: http.DefaultClient,
+		TLS: &tls.Config{}})
 	if err == nil || !strings.Contains(err.Error(), "both HTTP and TLS") {
 		t.Errorf("got %v", err)
 	}

@@ -27,8 +27,9 @@ func (r *recorder) Do(request *http.Request) (*http.Response, error) {
 }
 
 func TestATokenGoesWhereNobodyElseReadsIt(t *testing.T) {
-	for address, want := range map[string]bool{"http://127.0.0.1:7400": true, "http://[::1]:7400": true, "http://localhost:7400": true,
-		"https://stint.example.com": true, "http://10.0.0.1:7400": false, "http://stint.example.com:7400": false} {
+	for address, want := range map[string]bool{"http://127.0.0.1:7400": true, "http://[::1]:7400": true,
+		"http://localhost:7400": true, "https://stint.example.com": true, "http://10.0.0.1:7400": false,
+		"http://stint.example.com:7400": false} {
 		c, err := client.New(client.Config{Addresses: []string{address}, Token: "stint_x"})
 		if err == nil {
 			c.Close()

@@ -43,7 +43,8 @@ func TestWaitEndsWithAnAdmission(t *testing.T) {
 func TestWaitReturnsADenialThatOutlastsIt(t *testing.T) {
 	bounded, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	for name, after := range map[string]*durationpb.Duration{"no wait helps": nil, "the wait is too long": durationpb.New(2 * time.Hour)} {
+	for name, after := range map[string]*durationpb.Duration{"no wait helps": nil,
+		"the wait is too long": durationpb.New(2 * time.Hour)} {
 		n := startNode(t)
 		own(n)
 		var ids []string
@@ -60,7 +61,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	n.answer = func(*stintv1.CheckRequest) *stintv1.Result {
 		cancel()
-		return &stintv1.Result{Result: &stintv1.Result_Decision{Decision: &stintv1.Decision{RetryAfter: durationpb.New(time.Hour)}}}
+		return &stintv1.Result{Result: &stintv1.Result_Decision{
+			Decision: &stintv1.Decision{RetryAfter: durationpb.New(time.Hour)}}}
 	}
 	// If the answer has not come when ctx ends, it is an error.
 	if d, err := start(t, n.url).Wait(ctx, client.Entry("api", "k")); d.GetAllowed() || (d == nil) != (err != nil) {
@@ -72,7 +74,8 @@ func TestWaitDrawsTheIds(t *testing.T) {
 	r := client.Entry("api", "k")
 	r.IdempotencyId = "mine"
 	var failure *client.Error
-	if _, err := start(t, "http://127.0.0.1:1").Wait(t.Context(), r); !errors.As(err, &failure) || failure.Code != "invalid_argument" {
+	if _, err := start(t, "http://127.0.0.1:1").Wait(t.Context(), r); !errors.As(err, &failure) ||
+		failure.Code != "invalid_argument" {
 		t.Errorf("%v, want invalid_argument", err)
 	}
 }

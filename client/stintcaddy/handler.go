@@ -70,7 +70,8 @@ func (h *Handler) Provision(ctx caddy.Context) (err error) {
 		options = append(options, stinthttp.FailOpen)
 	case "closed":
 	default:
-		return fmt.Errorf("stint: fail is %q: say closed (503) or open for the time when the cluster gives no decision", h.Fail)
+		return fmt.Errorf("stint: fail is %q: say closed (503) or open for the time when the cluster gives no decision",
+			h.Fail)
 	}
 	if h.Timeout != 0 {
 		options = append(options, stinthttp.Within(time.Duration(h.Timeout)))
@@ -154,7 +155,8 @@ func keyOf(policy, text string) (stinthttp.KeyFunc, error) {
 	case text == "{http.vars."+caddyhttp.ClientIPVarKey+"}":
 		return clientIP, nil
 	case strings.Count(text, "{") > 1:
-		return nil, fmt.Errorf("stint: the key %q of the limit %s has two placeholders: make parts of them, as in a={x} b={y}", text, policy)
+		return nil, fmt.Errorf("stint: the key %q of the limit %s has two placeholders: make parts of them, "+
+			"as in a={x} b={y}", text, policy)
 	}
 	return func(r *http.Request) (string, error) {
 		replacer, _ := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)

@@ -55,7 +55,8 @@ func site(t *testing.T, lines string) (address, caddyfile string) {
 	}
 	address = l.Addr().String()
 	_ = l.Close()
-	return address, fmt.Sprintf("{\nadmin off\nauto_https off\npersist_config off\nservers {\ntrusted_proxies static 127.0.0.1/32\n}\n"+
+	return address, fmt.Sprintf("{\nadmin off\nauto_https off\npersist_config off\nservers {\n"+
+		"trusted_proxies static 127.0.0.1/32\n}\n"+
 		"log {\noutput discard\n}\n}\nhttp://%s {\n%s\nrespond passed\n}\n", address, lines)
 }
 
@@ -167,7 +168,8 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 		t.Errorf("%d of 320 requests passed, want 100", passed.Load())
 	}
 	denied := get(t, url, "X-Forwarded-For", "203.0.113.7")
-	if denied.StatusCode != http.StatusTooManyRequests || denied.Header.Get("Retry-After") == "" || denied.Header.Get("Content-Type") != "application/problem+json" {
+	if denied.StatusCode != http.StatusTooManyRequests || denied.Header.Get("Retry-After") == "" ||
+		denied.Header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("denied: %d %v %s", denied.StatusCode, denied.Header, denied.body)
 	}
 	other := get(t, url, "X-Forwarded-For", "203.0.113.8")
@@ -181,7 +183,8 @@ func TestExactlyTheLimitPasses(t *testing.T) {
 
 func usedBy(t *testing.T, s *stinttest.Server, policy, key string) uint64 {
 	t.Helper()
-	answer, err := s.Client().Get(t.Context(), &stintv1.GetRequest{Entries: []*stintv1.Entry{{Policy: policy, Key: key}}})
+	answer, err := s.Client().Get(t.Context(),
+		&stintv1.GetRequest{Entries: []*stintv1.Entry{{Policy: policy, Key: key}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,14 +193,16 @@ func usedBy(t *testing.T, s *stinttest.Server, policy, key string) uint64 {
 
 func TestPartsAreOneDecisionAndEscaped(t *testing.T) {
 	s := stinttest.Start(t, policies)
-	url := serve(t, stint(s.URL, "fail open\nlimit site {client_ip}\nlimit login account={header.X-User} address={client_ip}"))
+	url := serve(t, stint(s.URL, "fail open\nlimit site {client_ip}\n"+
+		"limit login account={header.X-User} address={client_ip}"))
 	for i := range 5 {
 		want := http.StatusOK
 		if i >= 3 {
 			want = http.StatusTooManyRequests
 		}
 		a := get(t, url, "X-User", "{ann}|x=y", "X-Forwarded-For", "2001:db8:1:2::7")
-		if a.StatusCode != want || (a.StatusCode == http.StatusTooManyRequests) != strings.Contains(a.body, "Too many attempts.") {
+		if a.StatusCode != want ||
+			(a.StatusCode == http.StatusTooManyRequests) != strings.Contains(a.body, "Too many attempts.") {
 			t.Errorf("request %d: %d %s", i, a.StatusCode, a.body)
 		}
 	}
@@ -211,8 +216,10 @@ func TestPartsAreOneDecisionAndEscaped(t *testing.T) {
 		t.Errorf("without X-User: %d, want 400, also with fail open", a.StatusCode)
 	}
 	url = serve(t, stint(s.URL, "fail open\nlimit site user:{header.X-User}"))
-	if with, without := get(t, url, "X-User", "ann"), get(t, url); with.StatusCode != http.StatusOK || without.StatusCode != http.StatusBadRequest {
-		t.Errorf("with X-User %d, without %d: all without it would share the key user:", with.StatusCode, without.StatusCode)
+	if with, without := get(t, url, "X-User", "ann"), get(t, url); with.StatusCode != http.StatusOK ||
+		without.StatusCode != http.StatusBadRequest {
+		t.Errorf("with X-User %d, without %d: all without it would share the key user:",
+			with.StatusCode, without.StatusCode)
 	}
 }
 
@@ -244,7 +251,8 @@ func TestWithoutADecision(t *testing.T) {
 		}
 	})
 	t.Run("a mistake", func(t *testing.T) {
-		if a := get(t, serve(t, stint(s.URL, "fail open\nlimit missing {client_ip}"))); a.StatusCode != http.StatusInternalServerError {
+		if a := get(t, serve(t, stint(s.URL, "fail open\nlimit missing {client_ip}"))); a.StatusCode !=
+			http.StatusInternalServerError {
 			t.Errorf("%d, want 500: a mistake never passes", a.StatusCode)
 		}
 	})
@@ -258,7 +266,8 @@ func TestAReload(t *testing.T) {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
 	}
-	if a := get(t, serve(t, stint(s.URL, "fail closed\nlimit login {client_ip}"))); a.StatusCode != http.StatusTooManyRequests {
+	if a := get(t, serve(t, stint(s.URL, "fail closed\nlimit login {client_ip}"))); a.StatusCode !=
+		http.StatusTooManyRequests {
 		t.Errorf("%d, want 429: a reload forgets no count", a.StatusCode)
 	}
 }
@@ -280,7 +289,8 @@ func TestMistakesInAConfiguration(t *testing.T) {
 		{stint("http://127.0.0.1:7400", "fail open\nlimit login a= b={header.B}"), "no key"},
 		{stint("localhost", "fail open\nlimit login {client_ip}"), "no base URL"},
 		{stint("http://192.0.2.1:7400", "token stint_x_y\nfail open\nlimit login {client_ip}"), "in the clear"},
-		{stint("http://127.0.0.1:7400", "token {env.STINT_CADDY_NOT_SET}\nfail open\nlimit login {client_ip}"), "token"},
+		{stint("http://127.0.0.1:7400", "token {env.STINT_CADDY_NOT_SET}\nfail open\nlimit login {client_ip}"),
+			"token"},
 	} {
 		config, err := adapted("{\nadmin off\n}\nhttp://127.0.0.1:1 {\n" + c.lines + "\n}\n")
 		if err == nil {

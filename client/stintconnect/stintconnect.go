@@ -140,7 +140,8 @@ func (l *limiter) WrapStreamingHandler(next connect.StreamingHandlerFunc) connec
 
 // codes of refusals.
 var codes = [...]connect.Code{inbound.Denied: connect.CodeResourceExhausted, inbound.NoKey: connect.CodeInvalidArgument,
-	inbound.Stranger: connect.CodePermissionDenied, inbound.NoAnswer: connect.CodeUnavailable, inbound.OurFault: connect.CodeInternal}
+	inbound.Stranger: connect.CodePermissionDenied, inbound.NoAnswer: connect.CodeUnavailable,
+	inbound.OurFault: connect.CodeInternal}
 
 // decide returns the headers for the answer of a call that may pass, or the error for one that may not.
 func (l *limiter) decide(ctx context.Context, call Call) (map[string]string, error) {
@@ -151,7 +152,8 @@ func (l *limiter) decide(ctx context.Context, call Call) (map[string]string, err
 	err := connect.NewError(codes[refusal.Why], refusal.Err)
 	copyHeaders(err.Meta(), d.GetHeaders())
 	if d.GetRetryAfter() != nil { // else no wait helps
-		if detail, detailErr := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: d.GetRetryAfter()}); detailErr == nil {
+		if detail, detailErr := connect.NewErrorDetail(
+			&errdetails.RetryInfo{RetryDelay: d.GetRetryAfter()}); detailErr == nil {
 			err.AddDetail(detail)
 		}
 	}

@@ -37,8 +37,14 @@ func (p problem) write(w http.ResponseWriter) {
 // challenge with 403, and a document with the code "challenge".
 func Denied(w http.ResponseWriter, _ *http.Request, d *stintv1.Decision) {
 	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE {
-		problem{Type: challenge, Title: "Challenge required", Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge",
-			ViolatedPolicies: d.GetDeniedBy()}.write(w)
+		problem{
+			Type:             challenge,
+			Title:            "Challenge required",
+			Status:           http.StatusForbidden,
+			Detail:           d.GetReason(),
+			Code:             "challenge",
+			ViolatedPolicies: d.GetDeniedBy(),
+		}.write(w)
 		return
 	}
 	problem{Type: quotaExceeded, Title: "Too many requests", Status: http.StatusTooManyRequests, Detail: d.GetReason(),
@@ -56,7 +62,8 @@ func Failed(w http.ResponseWriter, _ *http.Request, err error) {
 	case errors.Is(err, ErrNoKey):
 		problem{Type: noType, Title: "Bad request", Status: http.StatusBadRequest, Detail: err.Error()}.write(w)
 	case errors.As(err, &failure) && failure.UnknownKey():
-		problem{Type: noType, Title: "Forbidden", Status: http.StatusForbidden, Detail: "The sender is not known."}.write(w)
+		problem{Type: noType, Title: "Forbidden", Status: http.StatusForbidden,
+			Detail: "The sender is not known."}.write(w)
 	case failure != nil && (failure.NoDecision() || failure.NoRoom()):
 		w.Header().Set("Retry-After", "1")
 		w.Header().Add("Access-Control-Expose-Headers", "Retry-After")

@@ -15,7 +15,8 @@ import (
 type challenging struct{}
 
 func (challenging) Check(context.Context, *stintv1.CheckRequest) (*stintv1.Decision, error) {
-	return &stintv1.Decision{Outcome: stintv1.Outcome_OUTCOME_CHALLENGE, Reason: "Are you a robot?", DeniedBy: []string{"login/challenge"}}, nil
+	return &stintv1.Decision{Outcome: stintv1.Outcome_OUTCOME_CHALLENGE, Reason: "Are you a robot?",
+		DeniedBy: []string{"login/challenge"}}, nil
 }
 
 func TestAChallengeIsAnsweredWithItsCode(t *testing.T) {
@@ -34,8 +35,9 @@ func TestAChallengeIsAnsweredWithItsCode(t *testing.T) {
 	}
 	w := ask()
 	var body map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusForbidden || body["code"] != "challenge" ||
-		body["type"] != "urn:stint:problem:challenge" || body["detail"] != "Are you a robot?" || body["status"] != 403.0 {
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != http.StatusForbidden ||
+		body["code"] != "challenge" || body["type"] != "urn:stint:problem:challenge" ||
+		body["detail"] != "Are you a robot?" || body["status"] != 403.0 {
 		t.Errorf("%d %v, %v", w.Code, body, err)
 	}
 	if w := ask(stinthttp.OnDenied(own)); w.Code != http.StatusTeapot || seen != stintv1.Outcome_OUTCOME_CHALLENGE {

@@ -12,7 +12,8 @@ import (
 // Limit returns a middleware that counts each request before its handler runs. It panics if the options name no Entry,
 // because that would limit nothing.
 func Limit(limits Checker, options ...Option) func(http.Handler) http.Handler {
-	l := &limiter{Limiter: inbound.Limiter[*http.Request]{Limits: limits, Within: inbound.Within}, denied: Denied, failed: Failed}
+	l := &limiter{Limiter: inbound.Limiter[*http.Request]{Limits: limits, Within: inbound.Within}, denied: Denied,
+		failed: Failed}
 	for _, o := range options {
 		o(l)
 	}

@@ -24,7 +24,8 @@ type Incoming[C any] struct {
 
 // NewCalls applies options. It panics if they name no Entry, because that would limit nothing; what names the caller.
 func NewCalls[C any, Option ~func(*Calls[C])](what string, limits Checker, options []Option) *Calls[C] {
-	l := &Calls[C]{Limiter: Limiter[Incoming[C]]{Limits: limits, Within: Within}, Failed: func(context.Context, error) {}}
+	l := &Calls[C]{Limiter: Limiter[Incoming[C]]{Limits: limits, Within: Within},
+		Failed: func(context.Context, error) {}}
 	for _, o := range options {
 		o(l)
 	}
@@ -36,7 +37,9 @@ func NewCalls[C any, Option ~func(*Calls[C])](what string, limits Checker, optio
 
 // Count adds an entry.
 func (l *Calls[C]) Count(policy string, key func(context.Context, C) (string, error)) {
-	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Key: func(in Incoming[C]) (string, error) { return key(in.Ctx, in.Call) }})
+	l.Entries = append(l.Entries, Entry[Incoming[C]]{Policy: policy, Key: func(in Incoming[C]) (string, error) {
+		return key(in.Ctx, in.Call)
+	}})
 }
 
 // CountParts adds an entry with a key of several parts.
@@ -86,7 +89,8 @@ func (l *Calls[C]) Admit(ctx context.Context, call C) (d *stintv1.Decision, refu
 	case errors.As(err, &failure) && failure.UnknownKey():
 		return nil, &Refusal{Stranger, errors.New("the caller is not known")}
 	case failure != nil && (failure.NoDecision() || failure.NoRoom()):
-		return nil, &Refusal{NoAnswer, errors.New("the call was not carried out, since its limits could not be checked: try again")}
+		return nil, &Refusal{NoAnswer,
+			errors.New("the call was not carried out, since its limits could not be checked: try again")}
 	case err != nil:
 		return nil, &Refusal{OurFault, errors.New("the limits of the call could not be checked")}
 	case d.GetAllowed():

@@ -25,7 +25,8 @@ func TestScriptsMayReadHowLongToWait(t *testing.T) {
 	limit := stinthttp.Limit(noMajority{}, stinthttp.Entry("p", key))
 	w := httptest.NewRecorder()
 	limit(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("Access-Control-Expose-Headers") != "Retry-After" {
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
+		w.Header().Get("Access-Control-Expose-Headers") != "Retry-After" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 }

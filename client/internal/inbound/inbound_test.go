@@ -68,13 +68,16 @@ func TestAKeyOfPartsIsSafeWhateverAStrangerWrites(t *testing.T) {
 	long := strings.Repeat("x", 600)
 	one, err := key("a", long+"1")
 	other, err2 := key("a", long+"2")
-	if err != nil || err2 != nil || one == other || len(one) != keyMost || !strings.HasPrefix(one, "a=x") || strings.Contains(one[447:], "=") {
+	if err != nil || err2 != nil || one == other || len(one) != keyMost || !strings.HasPrefix(one, "a=x") ||
+		strings.Contains(one[447:], "=") {
 		t.Errorf("%q and %q, %v, %v", one, other, err, err2)
 	}
 	limits := &answers{d: &stintv1.Decision{Allowed: true}}
 	l := newLimiter(limits)
-	l.Entries = append(l.Entries, Entry[string]{Policy: "q", Parts: []Part[string]{{"who", func(r string) (string, error) { return r, nil }}}})
-	if _, _, err := l.Decide(t.Context(), "a=b"); err != nil || limits.asked[0].Entries[0].Key != "a%3Db" || limits.asked[0].Entries[1].Key != "who=a%3Db" {
+	l.Entries = append(l.Entries, Entry[string]{Policy: "q",
+		Parts: []Part[string]{{"who", func(r string) (string, error) { return r, nil }}}})
+	if _, _, err := l.Decide(t.Context(), "a=b"); err != nil || limits.asked[0].Entries[0].Key != "a%3Db" ||
+		limits.asked[0].Entries[1].Key != "who=a%3Db" {
 		t.Errorf("asked: %v, %v", limits.asked, err)
 	}
 	if _, passes, err := l.Decide(t.Context(), ""); passes || !errors.Is(err, ErrNoKey) {
@@ -100,7 +103,8 @@ func FuzzKey(f *testing.F) {
 			return
 		}
 		if len(one) > keyMost || strings.ContainsFunc(one, func(r rune) bool {
-			return r == '{' || r == '}' || unicode.IsControl(r) || r == unicode.ReplacementChar && !strings.ContainsRune(a, r)
+			return r == '{' || r == '}' || unicode.IsControl(r) || r == unicode.ReplacementChar &&
+				!strings.ContainsRune(a, r)
 		}) {
 			t.Errorf("the key of %q is %q", a, one)
 		}
@@ -123,13 +127,15 @@ func (a *answers) Check(_ context.Context, r *stintv1.CheckRequest) (*stintv1.De
 }
 
 func newLimiter(limits Checker) *Limiter[string] {
-	return &Limiter[string]{Limits: limits, Within: Within, Entries: []Entry[string]{{Policy: "p", Key: func(r string) (string, error) { return r, nil }}}}
+	return &Limiter[string]{Limits: limits, Within: Within,
+		Entries: []Entry[string]{{Policy: "p", Key: func(r string) (string, error) { return r, nil }}}}
 }
 
 func TestOnlyAClusterThatCannotDecideOpens(t *testing.T) {
-	opens := map[string]bool{"unavailable": true, "deadline_exceeded": true, "aborted": true, "resource_exhausted": true, "internal": true,
-		"invalid_argument": false, "not_found": false, "unauthenticated": false, "permission_denied": false, "failed_precondition": false,
-		"unimplemented": false}
+	opens := map[string]bool{"unavailable": true, "deadline_exceeded": true, "aborted": true,
+		"resource_exhausted": true, "internal": true,
+		"invalid_argument": false, "not_found": false, "unauthenticated": false, "permission_denied": false,
+		"failed_precondition": false, "unimplemented": false}
 	for code, want := range opens {
 		l := newLimiter(&answers{err: &client.Error{Code: code}})
 		if _, passes, err := l.Decide(t.Context(), "k"); passes || err == nil {
@@ -182,7 +188,8 @@ func TestEachRequestHasAnIDOfItsOwn(t *testing.T) {
 	}
 	for _, r := range limits.asked {
 		ids[r.IdempotencyId] = true
-		if got := fmt.Sprint(r.Entries[0].Policy, r.Entries[0].Key, r.Entries[0].GetCost()); got != "pk7" || r.IdempotencyId == "" {
+		if got := fmt.Sprint(r.Entries[0].Policy, r.Entries[0].Key, r.Entries[0].GetCost()); got != "pk7" ||
+			r.IdempotencyId == "" {
 			t.Errorf("asked: %v", r)
 		}
 	}

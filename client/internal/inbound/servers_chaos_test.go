@@ -50,7 +50,8 @@ func startNodes(t *testing.T) *testcluster.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes, err := testcluster.Start(t.Context(), testcluster.Options{Nodes: 3, Dir: dir, Direct: true, Binary: binary, Policies: policies})
+	nodes, err := testcluster.Start(t.Context(),
+		testcluster.Options{Nodes: 3, Dir: dir, Direct: true, Binary: binary, Policies: policies})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,15 +65,17 @@ func TestServersAreExact(t *testing.T) {
 	limits := stinttest.Start(t, policies).Client()
 	areExact(t, limits, func(int, func() int64) (repair func()) { return func() {} })
 	for name, ask := range map[string]ask{
-		"net/http": serveHTTP(t, limits, "plan"), "connect": serveConnect(t, limits, "plan"), "grpc": serveGRPC(t, limits, "plan"),
+		"net/http": serveHTTP(t, limits, "plan"), "connect": serveConnect(t, limits, "plan"),
+		"grpc": serveGRPC(t, limits, "plan"),
 	} {
 		if said := ask(t.Context(), "invented"); !strings.Contains(string(said), "not known") {
 			t.Errorf("%s answers an invented key of a policy with unknown_key: deny with %q", name, said)
 		}
 	}
 	for name, ask := range map[string]ask{
-		"net/http": serveHTTP(t, limits, "absent", stinthttp.FailOpen), "connect": serveConnect(t, limits, "absent", stintconnect.FailOpen),
-		"grpc": serveGRPC(t, limits, "absent", stintgrpc.FailOpen),
+		"net/http": serveHTTP(t, limits, "absent", stinthttp.FailOpen),
+		"connect":  serveConnect(t, limits, "absent", stintconnect.FailOpen),
+		"grpc":     serveGRPC(t, limits, "absent", stintgrpc.FailOpen),
 	} {
 		if said := ask(t.Context(), "k"); said == ok {
 			t.Errorf("%s opens for a policy that does not exist", name)
@@ -81,8 +83,9 @@ func TestServersAreExact(t *testing.T) {
 	}
 	// Whoever makes more keys than there is room for does not open the door.
 	for name, ask := range map[string]ask{
-		"net/http": serveHTTP(t, limits, "few", stinthttp.FailOpen), "connect": serveConnect(t, limits, "few", stintconnect.FailOpen),
-		"grpc": serveGRPC(t, limits, "few", stintgrpc.FailOpen),
+		"net/http": serveHTTP(t, limits, "few", stinthttp.FailOpen),
+		"connect":  serveConnect(t, limits, "few", stintconnect.FailOpen),
+		"grpc":     serveGRPC(t, limits, "few", stintgrpc.FailOpen),
 	} {
 		if said := ask(t.Context(), "key"); said != ok {
 			t.Errorf("%s: the first key: %q", name, said)
@@ -153,13 +156,16 @@ func TestAMistypedPolicyIsOurMistake(t *testing.T) {
 		},
 	} {
 		for name, want := range map[string]struct{ mistake, stranger string }{
-			"net/http": {"500 ", "403 "}, "connect": {"internal: ", "permission_denied: "}, "grpc": {"code = Internal ", "code = PermissionDenied "},
+			"net/http": {"500 ", "403 "}, "connect": {"internal: ", "permission_denied: "},
+			"grpc": {"code = Internal ", "code = PermissionDenied "},
 		} {
-			if said := servers[name]("mistyped")(t.Context(), "k"); !strings.Contains(string(said), want.mistake) || strings.Contains(string(said), "mistyped") {
+			if said := servers[name]("mistyped")(t.Context(), "k"); !strings.Contains(string(said), want.mistake) ||
+				strings.Contains(string(said), "mistyped") {
 				t.Errorf("%s, %s, answers %q for a policy that does not exist, want %q", name, mode, said, want.mistake)
 			}
 			if said := servers[name]("plan")(t.Context(), "invented"); !strings.Contains(string(said), want.stranger) {
-				t.Errorf("%s, %s, answers %q for a key that the policy does not know, want %q", name, mode, said, want.stranger)
+				t.Errorf("%s, %s, answers %q for a key that the policy does not know, want %q",
+					name, mode, said, want.stranger)
 			}
 		}
 	}
@@ -168,18 +174,23 @@ func TestAMistypedPolicyIsOurMistake(t *testing.T) {
 // A denial has the wait, and the headers of the policy. Without a decision no request passes, unless the server is
 // configured so.
 func TestAnswersOfServers(t *testing.T) {
-	denial := &stintv1.Decision{Reason: "Enough for now", DeniedBy: []string{"shared/day"}, RetryAfter: durationpb.New(90 * time.Second),
-		Headers: map[string]string{"Retry-After": "90", "RateLimit": `"day";r=0;t=90`}}
+	denial := &stintv1.Decision{Reason: "Enough for now", DeniedBy: []string{"shared/day"},
+		RetryAfter: durationpb.New(90 * time.Second),
+		Headers:    map[string]string{"Retry-After": "90", "RateLimit": `"day";r=0;t=90`}}
 	limits := &fake{d: denial}
-	for name, ask := range map[string]ask{"net/http": serveHTTP(t, limits, "shared"), "connect": serveConnect(t, limits, "shared"), "grpc": serveGRPC(t, limits, "shared")} {
+	for name, ask := range map[string]ask{"net/http": serveHTTP(t, limits, "shared"),
+		"connect": serveConnect(t, limits, "shared"), "grpc": serveGRPC(t, limits, "shared")} {
 		if said := ask(t.Context(), "k"); said != denied {
 			t.Errorf("%s denies with %q", name, said)
 		}
 	}
-	limits.d, limits.err = nil, &client.Error{Code: "unavailable", Message: "a secret of the cluster", MaybeApplied: true}
-	closed := map[string]ask{"net/http": serveHTTP(t, limits, "shared"), "connect": serveConnect(t, limits, "shared"), "grpc": serveGRPC(t, limits, "shared")}
+	limits.d, limits.err = nil, &client.Error{Code: "unavailable", Message: "a secret of the cluster",
+		MaybeApplied: true}
+	closed := map[string]ask{"net/http": serveHTTP(t, limits, "shared"), "connect": serveConnect(t, limits, "shared"),
+		"grpc": serveGRPC(t, limits, "shared")}
 	for name, ask := range closed {
-		if said := ask(t.Context(), "k"); !strings.Contains(string(said), "could not be checked") || strings.Contains(string(said), "secret") {
+		if said := ask(t.Context(), "k"); !strings.Contains(string(said), "could not be checked") ||
+			strings.Contains(string(said), "secret") {
 			t.Errorf("%s answers %q without a decision", name, said)
 		}
 		if said := ask(t.Context(), ""); !strings.Contains(string(said), "whom it counts for") {
@@ -188,12 +199,15 @@ func TestAnswersOfServers(t *testing.T) {
 	}
 	var told atomic.Int64
 	open := map[string]ask{
-		"net/http": serveHTTP(t, limits, "shared", stinthttp.FailOpen, stinthttp.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
-			told.Add(1)
-			stinthttp.Failed(w, r, err)
-		})),
-		"connect": serveConnect(t, limits, "shared", stintconnect.FailOpen, stintconnect.OnError(func(context.Context, error) { told.Add(1) })),
-		"grpc":    serveGRPC(t, limits, "shared", stintgrpc.FailOpen, stintgrpc.OnError(func(context.Context, error) { told.Add(1) })),
+		"net/http": serveHTTP(t, limits, "shared", stinthttp.FailOpen,
+			stinthttp.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+				told.Add(1)
+				stinthttp.Failed(w, r, err)
+			})),
+		"connect": serveConnect(t, limits, "shared", stintconnect.FailOpen,
+			stintconnect.OnError(func(context.Context, error) { told.Add(1) })),
+		"grpc": serveGRPC(t, limits, "shared", stintgrpc.FailOpen,
+			stintgrpc.OnError(func(context.Context, error) { told.Add(1) })),
 	}
 	for name, ask := range open {
 		if said := ask(t.Context(), "k"); said != ok {
@@ -211,9 +225,10 @@ func TestAnswersOfServers(t *testing.T) {
 func TestAHandlerSeesItsDecision(t *testing.T) {
 	limits := &fake{d: &stintv1.Decision{Allowed: true, DecisionId: "d1"}}
 	var seen string
-	handler := stinthttp.Limit(limits, stinthttp.Entry("p", stinthttp.ClientIP()))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		seen = stinthttp.DecisionOf(r.Context()).GetDecisionId()
-	}))
+	handler := stinthttp.Limit(limits, stinthttp.Entry("p", stinthttp.ClientIP()))(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			seen = stinthttp.DecisionOf(r.Context()).GetDecisionId()
+		}))
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	if seen != "d1" {
 		t.Errorf("the handler sees the decision %q", seen)
@@ -248,8 +263,9 @@ func TestServersCountByParts(t *testing.T) {
 	limits := stinttest.Start(t, policies).Client()
 	key := func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil }
 	route := func(*http.Request) (string, error) { return "a/b", nil }
-	handler := stinthttp.Limit(limits, stinthttp.Within(time.Minute), stinthttp.EntryOf("shared", stinthttp.Part{Name: "route", Value: route},
-		stinthttp.Part{Name: "user", Value: key}))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := stinthttp.Limit(limits, stinthttp.Within(time.Minute),
+		stinthttp.EntryOf("shared", stinthttp.Part{Name: "route", Value: route},
+			stinthttp.Part{Name: "user", Value: key}))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for who, want := range map[string]int{"ann|x": 200, "": 400} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Key", who)
@@ -258,7 +274,8 @@ func TestServersCountByParts(t *testing.T) {
 			t.Errorf("%q: %d %s", who, w.Code, w.Body)
 		}
 	}
-	d, err := limits.Get(t.Context(), &stintv1.GetRequest{Entries: client.Entry("shared", "route=a%2Fb|user=ann%7Cx").Entries})
+	d, err := limits.Get(t.Context(),
+		&stintv1.GetRequest{Entries: client.Entry("shared", "route=a%2Fb|user=ann%7Cx").Entries})
 	if err != nil || d.Limits[0].Used != 1 {
 		t.Errorf("%v, %v", d, err)
 	}
@@ -277,7 +294,8 @@ func (f *fake) Check(context.Context, *stintv1.CheckRequest) (*stintv1.Decision,
 // told checks the parts of a denial besides its status.
 func told(retryAfter, rateLimit, reason string, wait time.Duration) answer {
 	if retryAfter == "" || !strings.HasPrefix(rateLimit, `"day";r=0`) || reason != "Enough for now" || wait == 0 {
-		return answer(fmt.Sprintf("denied with Retry-After %q, RateLimit %q, the reason %q and the wait %v", retryAfter, rateLimit, reason, wait))
+		return answer(fmt.Sprintf("denied with Retry-After %q, RateLimit %q, the reason %q and the wait %v",
+			retryAfter, rateLimit, reason, wait))
 	}
 	return denied
 }
@@ -285,7 +303,9 @@ func told(retryAfter, rateLimit, reason string, wait time.Duration) answer {
 func serveHTTP(t *testing.T, limits stinthttp.Checker, policy string, options ...stinthttp.Option) ask {
 	key := func(r *http.Request) (string, error) { return r.Header.Get("Key"), nil }
 	limit := stinthttp.Limit(limits, append(options, stinthttp.Entry(policy, key))...)
-	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done") })))
+	server := httptest.NewServer(limit(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "done")
+	})))
 	t.Cleanup(server.Close)
 	return func(ctx context.Context, key string) answer {
 		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
@@ -300,7 +320,9 @@ func serveHTTP(t *testing.T, limits stinthttp.Checker, policy string, options ..
 		case http.StatusOK:
 			return ok
 		case http.StatusTooManyRequests:
-			if response.Header.Get("Cache-Control") != "no-store" || len(response.Header.Values("Access-Control-Expose-Headers")) < 2 || response.Header.Get("Content-Type") != "application/problem+json" ||
+			if response.Header.Get("Cache-Control") != "no-store" ||
+				len(response.Header.Values("Access-Control-Expose-Headers")) < 2 ||
+				response.Header.Get("Content-Type") != "application/problem+json" ||
 				!strings.Contains(string(body), `"violated-policies":["shared/day"]`) {
 				return answer(fmt.Sprint("denied with ", response.Header, string(body)))
 			}
@@ -323,14 +345,17 @@ func (echo) Get(context.Context, *connect.Request[stintv1.GetRequest]) (*connect
 	return connect.NewResponse(&stintv1.GetResponse{}), nil
 }
 
-func (echo) CheckStream(context.Context, *connect.BidiStream[stintv1.CheckBatchRequest, stintv1.CheckBatchResponse]) error {
+func (echo) CheckStream(
+	context.Context, *connect.BidiStream[stintv1.CheckBatchRequest, stintv1.CheckBatchResponse],
+) error {
 	return nil
 }
 
 func serveConnect(t *testing.T, limits stinthttp.Checker, policy string, options ...stintconnect.Option) ask {
 	key := func(_ context.Context, call stintconnect.Call) (string, error) { return call.Header.Get("Key"), nil }
 	mux := http.NewServeMux()
-	mux.Handle(stintv1connect.NewLimitServiceHandler(echo{}, connect.WithInterceptors(stintconnect.Limit(limits, append(options, stintconnect.Entry(policy, key))...))))
+	mux.Handle(stintv1connect.NewLimitServiceHandler(echo{},
+		connect.WithInterceptors(stintconnect.Limit(limits, append(options, stintconnect.Entry(policy, key))...))))
 	server := httptest.NewUnstartedServer(mux)
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -382,7 +407,8 @@ func serveGRPC(t *testing.T, limits stinthttp.Checker, policy string, options ..
 		return strings.Join(metadata.ValueFromIncomingContext(ctx, "key"), ""), nil
 	}
 	options = append(options, stintgrpc.Entry(policy, key))
-	server := grpc.NewServer(grpc.UnaryInterceptor(stintgrpc.Unary(limits, options...)), grpc.StreamInterceptor(stintgrpc.Stream(limits, options...)))
+	server := grpc.NewServer(grpc.UnaryInterceptor(stintgrpc.Unary(limits, options...)),
+		grpc.StreamInterceptor(stintgrpc.Stream(limits, options...)))
 	healthv1.RegisterHealthServer(server, health.NewServer())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -414,7 +440,8 @@ func serveGRPC(t *testing.T, limits stinthttp.Checker, policy string, options ..
 				wait = info.RetryDelay.AsDuration()
 			}
 		}
-		return told(strings.Join(header.Get("retry-after"), ""), strings.Join(header.Get("ratelimit"), ""), s.Message(), wait)
+		return told(strings.Join(header.Get("retry-after"), ""), strings.Join(header.Get("ratelimit"), ""),
+			s.Message(), wait)
 	}
 	var turn atomic.Int64
 	return func(ctx context.Context, key string) answer {
