@@ -74,7 +74,8 @@ func (c *Config) lookupAdvertised(ctx context.Context) (found []netip.Addr, err 
 			return nil, fmt.Errorf("after %v: %w", advertiseWait, err)
 		}
 		if err = failed; !waits {
-			c.Logger.Warn("the advertised name has no address yet: it is looked up again", "name", c.Advertise, "for", advertiseWait, "error", err)
+			c.Logger.Warn("the advertised name has no address yet: it is looked up again",
+				"name", c.Advertise, "for", advertiseWait, "error", err)
 		}
 		sleep.For(ctx, time.Second)
 	}

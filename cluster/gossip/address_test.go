@@ -21,7 +21,8 @@ func TestAnAdvertisedNameIsAwaited(t *testing.T) {
 			zone, log := &zoneFile{names: map[string][]string{}}, &strings.Builder{}
 			timer := time.AfterFunc(c.appears, func() { zone.set("pod-0.test", "10.0.0.7") })
 			defer timer.Stop()
-			config := Config{Addr: ":7402", Advertise: "pod-0.test", Resolver: zone, Logger: slog.New(slog.NewTextHandler(log, nil))}
+			config := Config{Addr: ":7402", Advertise: "pod-0.test", Resolver: zone,
+				Logger: slog.New(slog.NewTextHandler(log, nil))}
 			began := time.Now()
 			found, err := config.address(context.Background())
 			switch {
@@ -56,7 +57,8 @@ func TestTheAddressOfAMachine(t *testing.T) {
 			}
 			return list, nil
 		})
-		if want == "" && (err == nil || !strings.Contains(err.Error(), "--advertise")) || want != "" && (err != nil || found.String() != want) {
+		if want == "" && (err == nil || !strings.Contains(err.Error(), "--advertise")) ||
+			want != "" && (err != nil || found.String() != want) {
 			t.Errorf("%s: %v, %v, want %q", addresses, found, err, want)
 		}
 	}

@@ -66,42 +66,48 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // pushPull returns a full exchange with one node in it.
 func pushPull(vsn []byte, userState int64) []byte {
 	b := append([]byte{gossipPushPull}, packed("Nodes", int64(1), "UserStateLen", userState, "Join", true)...)
-	return append(b, packed("Name", "x", "Addr", []byte{127, 0, 0, 1}, "Port", int64(1), "Meta", []byte{}, "Incarnation", int64(1),
-		"State", int64(0), "Vsn", vsn)...)
+	return append(b, packed("Name", "x", "Addr", []byte{127, 0, 0, 1}, "Port", int64(1), "Meta", []byte{},
+		"Incarnation", int64(1), "State", int64(0), "Vsn", vsn)...)
 }
 
 // attacks returns messages that, when gossip has no key, end a process with memberlist 0.6.0 or make it allocate all
 // memory. The first one has 29 bytes.
 func attacks() map[string][]byte {
 	length := append([]byte{gossipUser}, packed("UserMsgLen", int64(1)<<62)...)
-	alive := append([]byte{gossipAlive}, packed("Incarnation", int64(1), "Node", "x", "Addr", []byte{127, 0, 0, 1}, "Port", int64(1),
-		"Vsn", []byte{1})...)
+	alive := append([]byte{gossipAlive}, packed("Incarnation",
+		int64(1), "Node", "x", "Addr", []byte{127, 0, 0, 1}, "Port", int64(1), "Vsn", []byte{1})...)
 	const bomb = 64 << 20
 	return map[string][]byte{
-		"a length":                           labelled(length...),
-		"a length without the label":         length,
-		"a long length":                      labelled(append([]byte{gossipUser}, packed("UserMsgLen", int64(1)<<40)...)...),
-		"a bomb":                             labelled(squeezed(gossipUser, bomb)...),
-		"a bomb that is a bomb":              labelled(squeezed(gossipCompress, bomb)...),
-		"a length in a bomb":                 labelled(squeezed(gossipUser, 10)...),
-		"a short version in an exchange":     labelled(pushPull([]byte{1}, 0)...),
-		"no version in an exchange":          labelled(pushPull(nil, 0)...),
-		"an exchange with much behind it":    labelled(pushPull([]byte{1, 5, 2, 0, 0, 0}, 20<<20)...),
-		"a short version":                    labelled(alive...),
-		"a short version in a compound":      labelled(append([]byte{gossipCompound, 1, 0, byte(len(alive))}, alive...)...),
-		"a ping":                             labelled(append([]byte{gossipPing}, packed("SeqNo", int64(1), "Node", "n1")...)...),
-		"encrypted with nothing":             labelled(gossipEncrypt, 0, 0, 0, 0),
-		"encrypted with much":                labelled(gossipEncrypt, 0xff, 0xff, 0xff, 0xff),
-		"encrypted with what is no cipher":   labelled(append([]byte{gossipEncrypt, 0, 0, 0, 60, 1}, make([]byte, 59)...)...),
-		"encrypted with an unknown version":  labelled(append([]byte{gossipEncrypt, 0, 0, 0, 60, 9}, make([]byte, 59)...)...),
-		"a checksum over nothing":            labelled(gossipCRC, 0, 0, 0, 0),
-		"half a label":                       {0xf4, 200, 's'},
-		"an empty label":                     {0xf4, 0},
-		"the first byte":                     {0xf4},
-		"nothing but the label":              labelled(),
-		"a user message with nothing in it":  labelled(gossipUser),
-		"an exchange with nothing in it":     labelled(gossipPushPull),
-		"a compressed message with no bytes": labelled(append([]byte{gossipCompress}, packed("Algo", int64(0), "Buf", []byte{})...)...),
+		"a length":                   labelled(length...),
+		"a length without the label": length,
+		"a long length":              labelled(append([]byte{gossipUser}, packed("UserMsgLen", int64(1)<<40)...)...),
+		"a bomb":                     labelled(squeezed(gossipUser, bomb)...),
+		"a bomb that is a bomb":      labelled(squeezed(gossipCompress, bomb)...),
+		"a length in a bomb":         labelled(squeezed(gossipUser, 10)...),
+		"a short version in an exchange": labelled(pushPull([]byte{1},
+			0)...),
+		"no version in an exchange": labelled(pushPull(nil, 0)...),
+		"an exchange with much behind it": labelled(
+			pushPull([]byte{1, 5, 2, 0, 0, 0}, 20<<20)...),
+		"a short version": labelled(alive...),
+		"a short version in a compound": labelled(append([]byte{gossipCompound, 1, 0, byte(len(alive))},
+			alive...)...),
+		"a ping":                 labelled(append([]byte{gossipPing}, packed("SeqNo", int64(1), "Node", "n1")...)...),
+		"encrypted with nothing": labelled(gossipEncrypt, 0, 0, 0, 0),
+		"encrypted with much":    labelled(gossipEncrypt, 0xff, 0xff, 0xff, 0xff),
+		"encrypted with what is no cipher": labelled(
+			append([]byte{gossipEncrypt, 0, 0, 0, 60, 1}, make([]byte, 59)...)...),
+		"encrypted with an unknown version": labelled(append([]byte{gossipEncrypt, 0, 0, 0, 60, 9},
+			make([]byte, 59)...)...),
+		"a checksum over nothing":           labelled(gossipCRC, 0, 0, 0, 0),
+		"half a label":                      {0xf4, 200, 's'},
+		"an empty label":                    {0xf4, 0},
+		"the first byte":                    {0xf4},
+		"nothing but the label":             labelled(),
+		"a user message with nothing in it": labelled(gossipUser),
+		"an exchange with nothing in it":    labelled(gossipPushPull),
+		"a compressed message with no bytes": labelled(append([]byte{gossipCompress},
+			packed("Algo", int64(0), "Buf", []byte{})...)...),
 	}
 }
 

@@ -64,13 +64,13 @@ func Form(self FormationSelf, members []Member) FormationStep {
 	v := newFormationView(&self, members)
 	switch f := self.Formation; {
 	case f != nil && (len(f.Founders) == 0 || self.Cluster != "" && self.Cluster != f.Cluster):
-		return wait("this node kept cluster %q and a formation of cluster %q by %v: its data dir is damaged", self.Cluster,
-			f.Cluster, f.Founders)
+		return wait("this node kept cluster %q and a formation of cluster %q by %v: its data dir is damaged",
+			self.Cluster, f.Cluster, f.Founders)
 	case f != nil:
 		return v.pursue(f)
 	case self.Cluster != "":
-		return FormationStep{Action: FormJoin, Cluster: self.Cluster, Why: fmt.Sprintf("this node belongs to cluster %q",
-			self.Cluster)}
+		return FormationStep{Action: FormJoin, Cluster: self.Cluster,
+			Why: fmt.Sprintf("this node belongs to cluster %q", self.Cluster)}
 	}
 	if step, found := v.join(); found {
 		return step

@@ -59,11 +59,13 @@ func TestWhatANodeDoesNext(t *testing.T) {
 		{"a cluster that exists", a, []Member{in("b", "red"), fresh("c"), fresh("d")}, FormJoin, "red"},
 		{"one that was just founded", a, []Member{founder("b", going(b2)), fresh("c"), fresh("d")}, FormJoin, "blue"},
 		{"two clusters", a, []Member{in("b", "red"), in("c", "blue")}, FormWait, `"blue" with c and "red" with b`},
-		{"a cluster that is gone is not joined", joiner, []Member{gone(in("b", "red"), MemberSuspect)}, FormWait, "no cluster"},
+		{"a cluster that is gone is not joined", joiner, []Member{gone(in("b", "red"), MemberSuspect)}, FormWait,
+			"no cluster"},
 		{"nor is another founded beside it", a, []Member{gone(in("x", "red"), MemberSuspect), fresh("b"), fresh("c")},
 			FormWait, `"red" was seen`},
-		{"a late fourth waits for the founders", FormationSelf{Node: "d", Expect: 3}, []Member{founder("a", &abc), fresh("b"),
-			fresh("c")}, FormWait, "joins it then"},
+		{"a late fourth waits for the founders", FormationSelf{Node: "d", Expect: 3},
+			[]Member{founder("a", &abc), fresh("b"),
+				fresh("c")}, FormWait, "joins it then"},
 		{"and joins what they founded", FormationSelf{Node: "d", Expect: 3}, []Member{founder("a", going(abc)),
 			founder("b", &abc), founder("c", &abc)}, FormJoin, "red"},
 
@@ -81,19 +83,23 @@ func TestWhatANodeDoesNext(t *testing.T) {
 		{"not all have accepted", created, []Member{founder("b", &abc), fresh("c")}, FormWait, "c has accepted none"},
 		{"one is suspect", created, []Member{founder("b", &abc), gone(founder("c", &abc), MemberSuspect)}, FormWait,
 			"c is suspect"},
-		{"one belongs elsewhere", created, []Member{founder("b", &abc), in("c", "blue")}, FormWait, "empty the data dirs"},
+		{"one belongs elsewhere", created, []Member{founder("b", &abc), in("c", "blue")}, FormWait,
+			"empty the data dirs"},
 		{"all have accepted", created, []Member{founder("b", &abc), founder("c", &abc)}, FormGo, "every founder"},
 		{"the creator emptied before go", a, []Member{founder("b", &abc), founder("c", &abc)}, FormAccept, "a founds"},
 		{"the creator emptied, one not seen", a, []Member{founder("b", &abc)}, FormWait, "c was not seen"},
-		{"the creator emptied after go", created, []Member{founder("b", going(abc))}, FormJoin, "before this node's data dir"},
+		{"the creator emptied after go", created, []Member{founder("b", going(abc))}, FormJoin,
+			"before this node's data dir"},
 
 		{"accepted", accepted, []Member{founder("a", &abc), founder("c", &abc)}, FormWait, "a has accepted it"},
 		{"told to go", accepted, []Member{founder("a", going(abc))}, FormFound, "says a"},
 		{"told to go by another", accepted, []Member{founder("c", going(abc))}, FormFound, "says c"},
-		{"told before the creator died", accepted, []Member{gone(founder("a", going(abc)), MemberSuspect)}, FormFound, "says a"},
+		{"told before the creator died", accepted, []Member{gone(founder("a", going(abc)), MemberSuspect)},
+			FormFound, "says a"},
 		{"late, when all others have long founded", accepted, []Member{in("a", "red")}, FormFound, "says a"},
 		{"kept go", FormationSelf{Node: "a", Formation: going(abc)}, nil, FormFound, "red"},
-		{"founded", FormationSelf{Node: "a", Expect: 3, Cluster: "red"}, []Member{fresh("b"), fresh("c")}, FormJoin, "red"},
+		{"founded", FormationSelf{Node: "a", Expect: 3, Cluster: "red"}, []Member{fresh("b"), fresh("c")},
+			FormJoin, "red"},
 		{"damaged", FormationSelf{Node: "a", Cluster: "blue", Formation: &abc}, nil, FormWait, "damaged"},
 		{"damaged too", FormationSelf{Node: "a", Formation: &Formation{}}, nil, FormWait, "damaged"},
 	} {
@@ -360,6 +366,7 @@ func TestWhateverHappensAtMostOneClusterIsFounded(t *testing.T) {
 		}
 	}
 	if founded < 1000 || torn < 10 || emptied < 100 {
-		t.Errorf("too little happened: %d clusters founded in trouble, %d villages torn, %d nodes emptied", founded, torn, emptied)
+		t.Errorf("too little happened: %d clusters founded in trouble, %d villages torn, %d nodes emptied",
+			founded, torn, emptied)
 	}
 }

@@ -98,7 +98,8 @@ func (v *formationView) describe(id, cluster string) string {
 	case m.Cluster == "":
 		return id + " has accepted none yet"
 	case m.Cluster != cluster:
-		return fmt.Sprintf("%s belongs to cluster %q forever, so %q cannot be founded: empty the data dirs of its nodes",
+		return fmt.Sprintf("%s belongs to cluster %q forever, so %q cannot be founded: "+
+			"empty the data dirs of its nodes",
 			id, m.Cluster, cluster)
 	}
 	return id + " has accepted it"
@@ -194,7 +195,8 @@ func (v *formationView) propose() FormationStep {
 	}
 	for _, id := range slices.Sorted(maps.Keys(v.others)) {
 		if m := v.others[id]; m.Cluster != "" {
-			return wait("cluster %q was seen, and %s of it is %v: to found another one in spite of it, restart this node",
+			return wait("cluster %q was seen, and %s of it is %v: to found another one in spite of it, "+
+				"restart this node",
 				m.Cluster, id, m.State)
 		}
 	}
@@ -204,7 +206,8 @@ func (v *formationView) propose() FormationStep {
 		return wait("%d of %d nodes that found a cluster are here: %s", len(fresh), v.self.Expect,
 			strings.Join(fresh, ", "))
 	case fresh[0] != v.self.Node:
-		return wait("%d nodes that found a cluster are here; %s is the lowest and will propose it", len(fresh), fresh[0])
+		return wait("%d nodes that found a cluster are here; %s is the lowest and will propose it",
+			len(fresh), fresh[0])
 	}
 	founders := fresh[:v.self.Expect]
 	return FormationStep{Action: FormPropose, Founders: founders, Why: fmt.Sprintf(

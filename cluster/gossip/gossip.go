@@ -153,8 +153,8 @@ func (c Config) start(ctx context.Context) (*Gossip, error) {
 		return nil, err
 	}
 	if len(c.Keys) == 0 && !c.Insecure && !address.bind.IsLoopback() {
-		return nil, fmt.Errorf("cluster-key: gossip on %s leaves this machine, so it needs a key: give --cluster-key FILE, "+
-			"or --insecure if nobody else can reach that network", c.Addr)
+		return nil, fmt.Errorf("cluster-key: gossip on %s leaves this machine, so it needs a key: "+
+			"give --cluster-key FILE, or --insecure if nobody else can reach that network", c.Addr)
 	}
 	self, err := c.selfMeta(&address)
 	if err != nil {

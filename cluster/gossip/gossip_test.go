@@ -517,7 +517,8 @@ func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
 	}
 	await.Until(t, "everybody tells d what they founded", func() bool {
 		for _, m := range nodes[3].Members()[:3] {
-			if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go || len(m.Formation.Founders) != 3 {
+			if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go ||
+				len(m.Formation.Founders) != 3 {
 				return false
 			}
 		}

@@ -129,7 +129,8 @@ func TestTheHighestEpochWinsAmongManyWriters(t *testing.T) {
 	wantHint(t, hints, Hint{0, last.Load(), "a"})
 }
 
-var sampleHints = []Hint{{0, 1, "a"}, {255, math.MaxUint64, "node-2"}, {math.MaxUint32, 70_000, strings.Repeat("n", 64)}}
+var sampleHints = []Hint{{0, 1, "a"}, {255, math.MaxUint64, "node-2"},
+	{math.MaxUint32, 70_000, strings.Repeat("n", 64)}}
 
 func TestHintsComeBackAndDamageIsRefused(t *testing.T) {
 	message := encodeHints("cluster", sampleHints)

@@ -68,9 +68,10 @@ func (m *meta) encode() ([]byte, error) {
 	case len(b) <= memberlist.MetaMaxSize:
 		return b, nil
 	case f != nil:
-		return nil, fmt.Errorf("gossip: addresses, zone, version and the ids of %d founders need %d bytes together, more "+
-			"than %d: shorten the node ids, the zone or the advertised host, or found the cluster with fewer nodes and "+
-			"have the others join", len(f.Founders), len(b), memberlist.MetaMaxSize)
+		return nil, fmt.Errorf("gossip: addresses, zone, version and the ids of %d founders need %d bytes together, "+
+			"more than %d: shorten the node ids, the zone or the advertised host, "+
+			"or found the cluster with fewer nodes and have the others join", len(f.Founders), len(b),
+			memberlist.MetaMaxSize)
 	}
 	return nil, fmt.Errorf("gossip: addresses, zone and version need %d bytes together, more than %d: "+
 		"shorten the zone or the advertised host", len(b), memberlist.MetaMaxSize)

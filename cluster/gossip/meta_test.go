@@ -11,8 +11,8 @@ import (
 )
 
 var sampleMeta = meta{leaving: true, cluster: "c1", peerAddr: "node-1:7401", apiAddr: "[::1]:7400", zone: "z",
-	version: "1.2", expect: 3, formation: &Formation{Cluster: "c1", Founders: []string{"node-1", "node-2", "north"}, Shards: 300,
-		Replicas: 3, Go: true}}
+	version: "1.2", expect: 3, formation: &Formation{Cluster: "c1", Founders: []string{"node-1", "node-2", "north"},
+		Shards: 300, Replicas: 3, Go: true}}
 
 func TestMetaComesBackAndDamageIsRefused(t *testing.T) {
 	b, err := sampleMeta.encode()

@@ -63,7 +63,8 @@ func TestANameWithSeveralAddressesIsSeveralSeeds(t *testing.T) {
 }
 
 func TestASeedThatIsNoAddressIsNamed(t *testing.T) {
-	for _, seed := range []string{"", "node-2", "node-2:", ":7402", "node-2:0", "node-2:65536", "node-2:x", "::1:7402"} {
+	for _, seed := range []string{"", "node-2", "node-2:", ":7402", "node-2:0", "node-2:65536", "node-2:x",
+		"::1:7402"} {
 		err := checkSeeds([]string{"10.0.0.1:7402", seed})
 		if err == nil || !strings.Contains(err.Error(), "join[1]") {
 			t.Errorf("%q: %v", seed, err)

@@ -34,7 +34,8 @@ func (c *Config) listen(ctx context.Context, a gossipAddress, logger *log.Logger
 	if a.port == 0 {
 		attempts = 10
 	}
-	config := &memberlist.NetTransportConfig{BindAddrs: []string{a.bind.String()}, BindPort: int(a.port), Logger: logger}
+	config := &memberlist.NetTransportConfig{BindAddrs: []string{a.bind.String()}, BindPort: int(a.port),
+		Logger: logger}
 	for {
 		transport, err := memberlist.NewNetTransport(config)
 		if err == nil {

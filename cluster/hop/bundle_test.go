@@ -43,7 +43,8 @@ func TestCallsThatAreAlikeAreHandledTogether(t *testing.T) {
 			}
 		}
 		if together := b.together(); len(together) != requests || requests != b.requests {
-			t.Errorf("calls %v have %d requests, together %d, and %d are told", numbers, requests, len(together), b.requests)
+			t.Errorf("calls %v have %d requests, together %d, and %d are told",
+				numbers, requests, len(together), b.requests)
 		}
 		got = append(got, numbers)
 	}

@@ -104,7 +104,8 @@ func (c *sentCall) readRequests(r *codec.Codec) {
 }
 
 var errUnreadable = &shard.Error{Code: shard.Unreadable,
-	Message: "the node that owns the shard cannot read the request, and nothing was counted: are all nodes of one version?"}
+	Message: "the node that owns the shard cannot read the request, and nothing was counted: " +
+		"are all nodes of one version?"}
 
 // answers merges the results of the readable requests with the errors of the refused ones.
 func (c *sentCall) answers(results []shard.Result) []shard.Result {

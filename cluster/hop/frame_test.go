@@ -95,8 +95,10 @@ func TestWhatNoFrameMayCarryIsRefusedBeforeItIsSent(t *testing.T) {
 		"too many bytes":    {large},
 		"a long name":       {{Op: shard.Fetch, Document: strings.Repeat("d", shard.MaxDocumentName+1)}},
 		"a large body":      {{Op: shard.Swap, Document: "d", Body: make([]byte, shard.MaxDocumentBytes+1)}},
-		"too many limits":   {{Op: shard.Check, Entries: []shard.Entry{{Limits: make([]policy.Limit, shard.MaxLimits+1)}}}},
-		"too many legs":     {{Op: shard.AskHome, Operation: &shard.Operation{Legs: make([]shard.Leg, shard.MaxEntries+1)}}},
+		"too many limits": {{Op: shard.Check,
+			Entries: []shard.Entry{{Limits: make([]policy.Limit, shard.MaxLimits+1)}}}},
+		"too many legs": {{Op: shard.AskHome,
+			Operation: &shard.Operation{Legs: make([]shard.Leg, shard.MaxEntries+1)}}},
 		"a large excess": {{Op: shard.AskHome, Operation: &shard.Operation{Excess: &shard.Excess{
 			Legs: make([]shard.Leg, shard.MaxEntries+1)}}}},
 	} {
@@ -145,8 +147,8 @@ func TestFrameGoldenBytes(t *testing.T) {
 	request.ID, request.NotAfter = "id", 1_000_000
 	calls := sealFrame(callsFrame(t, 300, 2*time.Second, request))
 	parts := encodeAnswers(300, []shard.Result{
-		{Decision: shard.Decision{Allowed: true, DecidedAt: 5, Position: shard.Position{Shard: 3, Epoch: 300, Seq: 2}, Index: 1,
-			Limits: []shard.LimitStatus{{Policy: "p", Key: "user:42", Limit: "minute", Quota: 100,
+		{Decision: shard.Decision{Allowed: true, DecidedAt: 5, Position: shard.Position{Shard: 3, Epoch: 300, Seq: 2},
+			Index: 1, Limits: []shard.LimitStatus{{Policy: "p", Key: "user:42", Limit: "minute", Quota: 100,
 				Verdict: limit.Verdict{Allowed: true, Used: 1, Remaining: 99, WindowStart: 4, ResetAt: 64}}}}},
 		{Err: &shard.Error{Code: shard.NotOwner, Field: "f", Message: "m", RetryAfter: 100}},
 	})
@@ -154,8 +156,9 @@ func TestFrameGoldenBytes(t *testing.T) {
 	swap := shard.Request{Op: shard.Swap, Document: "table", Expect: 7, Body: []byte("{}"), Retry: true}
 	reserve := check("k")
 	reserve.Op, reserve.Hold = shard.Reserve, &shard.HoldTerms{TTL: 60e6, OnExpire: policy.OnExpireCommit}
-	tally := shard.Request{Op: shard.Tally, Namespace: "default", Entries: []shard.Entry{{Key: "k", Cost: 1, Limits: shard.TallyLimits}},
-		Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
+	tally := shard.Request{Op: shard.Tally, Namespace: "default",
+		Entries: []shard.Entry{{Key: "k", Cost: 1, Limits: shard.TallyLimits}},
+		Tally:   &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 300, TTL: 5}}
 	ending := tally
 	ending.Tally = &shard.TallyTerms{Verb: shard.TallySet, At: true, Amount: 300, TTL: 5}
 	traced := check("k")
@@ -177,8 +180,9 @@ func TestFrameGoldenBytes(t *testing.T) {
 		{"a soft limit's answer", goldenSoft, resultBytes(&shard.Result{Decision: shard.Decision{RetryAfter: 7,
 			Limits: []shard.LimitStatus{{Soft: true}}}})},
 		{"fired thresholds", goldenFired, resultBytes(&shard.Result{Decision: shard.Decision{Allowed: true,
-			System: &shard.SystemAnswer{Fired: []shard.FiredThreshold{{Policy: "p", Limit: "a", Key: "k", Units: 300, Percent: 80, Starts: 5,
-				Ends: limit.Forever}}}}})},
+			System: &shard.SystemAnswer{Fired: []shard.FiredThreshold{
+				{Policy: "p", Limit: "a", Key: "k", Units: 300, Percent: 80, Starts: 5,
+					Ends: limit.Forever}}}}})},
 		{"a tally", goldenTally, callsFrame(t, 1, 0, tally)[frameHead:]},
 		{"a tally that ends at an instant", goldenEnding, callsFrame(t, 1, 0, ending)[frameHead:]},
 		{"a tally's answer", goldenTallied, resultBytes(&shard.Result{Decision: shard.Decision{Allowed: true,
@@ -195,10 +199,7 @@ func TestFrameGoldenBytes(t *testing.T) {
 const (
 	goldenCalls = "270000007195f1b3" + "01" + "ac02" + "80897a" + "01" + "03" + "01" +
 		"1d" + "01" + "0764656661756c74" + "00" + "026964" + "80897a" + "01" + "0170" + "07757365723a3432" + "00" + "01"
-	goldenAnswers = "310000002d54869b" + "02" + "ac02" + "00" + "02" +
-		"22" + "02" + "00" + "0a" + "03" + "ac02" + "02" + "01" + "01" + "04" + "0170" + "07757365723a3432" + "066d696e757465" +
-		"64" + "01" + "63" + "08" + "8001" + "00" +
-		"08" + "01" + "05" + "0166" + "016d" + "c801"
+	goldenAnswers   = "310000002d54869b02ac0200022202000a03ac0202010104017007757365723a3432066d696e757465640163088001000801050166016dc801"
 	goldenInSession = "01" + "01" + "00" + "01" + "03" + "01" +
 		"28" + "01" + "0764656661756c74" + "00" + "00" + "00" + "01" + "0170" + "016b" + "00" + "01" + "01" +
 		"ffffffffffffffffff01" + "ac02" + "ffffffff0f" + "ac02" + "02"
@@ -250,10 +251,13 @@ func FuzzDecodeFrame(f *testing.F) {
 	f.Add(byte(frameCalls), []byte("00\x020\x0f\x15"+strings.Repeat("0", 20))) // a text one byte longer than the rest
 	f.Add(byte(frameCalls), callsFrame(f, 1, 0, inSession(9, 8), shard.Request{Op: shard.OpenSession},
 		shard.Request{Op: shard.Swap, Document: "d", Body: []byte("{}"), Retry: true},
-		shard.Request{Op: shard.Check, Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
-		shard.Request{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}}, Tally: &shard.TallyTerms{Amount: -1}},
+		shard.Request{Op: shard.Check,
+			Entries: []shard.Entry{{Limits: []policy.Limit{{Name: "day", Limit: lifetime(5)}}}}},
+		shard.Request{Op: shard.Tally, Entries: []shard.Entry{{Limits: shard.TallyLimits}},
+			Tally: &shard.TallyTerms{Amount: -1}},
 		shard.Request{Op: shard.Acknowledge, Operation: &shard.Operation{ID: "x", Leg: 3}})[frameHead+1:])
-	for _, results := range [][]shard.Result{{{Decision: shard.Decision{Allowed: true, Limits: make([]shard.LimitStatus, 2)}}, {Err: errUnreadable}}, {{}}} {
+	for _, results := range [][]shard.Result{
+		{{Decision: shard.Decision{Allowed: true, Limits: make([]shard.LimitStatus, 2)}}, {Err: errUnreadable}}, {{}}} {
 		parts := encodeAnswers(2, results)
 		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))
 	}

@@ -63,8 +63,8 @@ func (p *heartbeat) write(kind frameKind, end, wake <-chan struct{}, gather func
 			}
 			frame = beginFrame(frame, kind)
 		case <-wake:
-			// Callers woken by one frame of answers are about to ask again, and other calls of one frame are about to be
-			// answered: let them, and send what comes together.
+			// Callers woken by one frame of answers are about to ask again, and other calls of one frame are about to
+			// be answered: let them, and send what comes together.
 			runtime.Gosched()
 			if frame = gather(frame); len(frame) == frameHead+1 {
 				continue // all calls were given up

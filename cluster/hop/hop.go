@@ -29,8 +29,8 @@ type Pace struct {
 	Flights int
 }
 
-// The paces. Near is that of nodes beside each other: while one flight is decided, another one travels. Far is that of a
-// wide area, where a call that waited for a flight would wait for a round trip.
+// The paces. Near is that of nodes beside each other: while one flight is decided, another one travels. Far is that of
+// a wide area, where a call that waited for a flight would wait for a round trip.
 var (
 	Near = Pace{DialWithin: time.Second, Flights: 2}
 	Far  = Pace{DialWithin: 5 * time.Second, Flights: 64}
@@ -83,8 +83,9 @@ func (h *Hop) Submit(ctx context.Context, node string, hops int, id shard.ID, re
 		return nil
 	}
 	if hops >= MaxHops {
-		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
-			"the request was forwarded %d times and found no owner of shard %d; ask again", hops, id)})
+		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3,
+			Message: fmt.Sprintf(
+				"the request was forwarded %d times and found no owner of shard %d; ask again", hops, id)})
 	}
 	body, err := encodeCall(hops+1, id, requests)
 	if err != nil {

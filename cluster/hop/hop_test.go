@@ -247,7 +247,9 @@ func TestTheFateOfCallsWhoseConnectionBreaks(t *testing.T) {
 		defer h.Close()
 		var callers sync.WaitGroup
 		submit := func(what string, want shard.Code) {
-			callers.Go(func() { wantCode(t, what, h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), want) })
+			callers.Go(func() {
+				wantCode(t, what, h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), want)
+			})
 			synctest.Wait()
 		}
 		submit("sent and read", shard.UnknownOutcome)
@@ -267,15 +269,18 @@ func TestANodeThatCannotBeReachedIsDialedNowAndThen(t *testing.T) {
 		dials := 0
 		h := New(Near, func(context.Context, string) (net.Conn, error) {
 			dials++
-			return nil, fmt.Errorf("cluster: dialing n2: %w", &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
+			return nil, fmt.Errorf("cluster: dialing n2: %w",
+				&net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
 		})
 		defer h.Close()
 		results := h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")})
-		if err := results[0].Err; err == nil || err.Message != "node n2 cannot be reached (connection refused); nothing was counted" {
+		if err := results[0].Err; err == nil || err.Message != "node n2 cannot be reached (connection refused); "+
+			"nothing was counted" {
 			t.Errorf("it says %v", err)
 		}
 		for range 100 {
-			wantCode(t, "unreachable", h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), shard.Unavailable)
+			wantCode(t, "unreachable", h.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}),
+				shard.Unavailable)
 		}
 		if dials != 1 {
 			t.Errorf("it was dialed %d times at once", dials)
@@ -349,7 +354,8 @@ func TestANodeThatSaidGoodbyeIsDialedAtOnce(t *testing.T) {
 		w.stop() // all connections that are made from now on end at once, too
 		synctest.Wait()
 		for range 100 {
-			if err := ask()[0].Err; err != nil && err.MaybeApplied() { // it may begin the first one before it says goodbye
+			// it may begin the first one before it says goodbye
+			if err := ask()[0].Err; err != nil && err.MaybeApplied() {
 				t.Errorf("it says goodbye again, and a call ends with %v", err)
 			}
 		}
@@ -415,7 +421,8 @@ func TestADialerThatDoesNotReadIsBounded(t *testing.T) {
 		near, far := net.Pipe()
 		var node sync.WaitGroup
 		node.Go(func() {
-			Serve(t.Context(), far, func(_ context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+			Serve(t.Context(), far, func(_ context.Context, hops int, id shard.ID,
+				requests []shard.Request) []shard.Result {
 				begun.Add(1)
 				return echo(t.Context(), hops, id, []shard.Request{check(long)})
 			})
@@ -477,7 +484,8 @@ func TestARequestThatTheOwnerCannotReadIsAnsweredAlone(t *testing.T) {
 					}
 				})
 				callers.Go(func() {
-					wantCode(t, "alone in its call", w.Submit(t.Context(), "n2", 0, 3, []shard.Request{strange}), shard.Unreadable)
+					wantCode(t, "alone in its call", w.Submit(t.Context(), "n2", 0, 3, []shard.Request{strange}),
+						shard.Unreadable)
 				})
 				callers.Go(func() {
 					wantAllowed(t, "of another", w.Submit(t.Context(), "n2", 0, 3, []shard.Request{check("c")}))
@@ -522,7 +530,8 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		w := newWire(t, stuck(nil))
 		var caller sync.WaitGroup
 		caller.Go(func() {
-			wantCode(t, "closed meanwhile", w.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}), shard.UnknownOutcome)
+			wantCode(t, "closed meanwhile", w.Submit(t.Context(), "n2", 0, 1, []shard.Request{check("k")}),
+				shard.UnknownOutcome)
 		})
 		synctest.Wait()
 		w.Close()
@@ -678,7 +687,8 @@ func BenchmarkHopToAnOwnerThatCommits(b *testing.B) {
 	drive(b, h, 256, b.N)
 	after := h.Stats()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
-	b.ReportMetric(float64(after.Requests-before.Requests)/float64(max(after.Frames-before.Frames, 1)), "requests/frame")
+	b.ReportMetric(float64(after.Requests-before.Requests)/float64(max(after.Frames-before.Frames, 1)),
+		"requests/frame")
 }
 
 func TestStatsCountWhatWasSent(t *testing.T) {

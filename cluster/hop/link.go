@@ -30,7 +30,8 @@ type call struct {
 
 // flight is the set of calls for one shard that left in one frame. While as many flights of a shard are
 // in progress as the pace allows, further calls wait and accumulate: the owner decides one batch at a time, so calls
-// sent earlier would only wait there, in more and smaller frames. A shard that does not answer delays only its own calls.
+// sent earlier would only wait there, in more and smaller frames. A shard that does not answer delays only its own
+// calls.
 type flight struct {
 	shard shard.ID
 	left  int // calls without an answer
@@ -57,8 +58,17 @@ type link struct {
 }
 
 func newLink(node string, pace Pace, sent *counts) *link {
-	return &link{node: node, pace: pace, sent: sent, began: time.Now(), wake: make(chan struct{}, 1), gone: make(chan struct{}), window: newWindow(),
-		waiting: make(map[uint64]*call), flights: make(map[shard.ID]int)}
+	return &link{
+		node:    node,
+		pace:    pace,
+		sent:    sent,
+		began:   time.Now(),
+		wake:    make(chan struct{}, 1),
+		gone:    make(chan struct{}),
+		window:  newWindow(),
+		waiting: make(map[uint64]*call),
+		flights: make(map[shard.ID]int),
+	}
 }
 
 // isOver reports whether the link ended long enough ago to be replaced.
@@ -153,7 +163,8 @@ func (l *link) unreached() *shard.Error {
 
 func (l *link) unknown(why string) *shard.Error {
 	return &shard.Error{Code: shard.UnknownOutcome, Message: fmt.Sprintf(
-		"the request was forwarded to node %s and %s: it may have been counted; ask again with the same id", l.node, why)}
+		"the request was forwarded to node %s and %s: it may have been counted; ask again with the same id",
+		l.node, why)}
 }
 
 // end closes the link. Calls that were not sent were certainly not executed; calls that were sent may have been.

@@ -260,8 +260,8 @@ func (s *server) drain(ctx context.Context) {
 	s.drained = true
 	signal(s.wake)
 	s.mu.Unlock()
-	// The dialer hangs up when it has read goodbye. Until then its frames are read and dropped: closing with unread bytes
-	// would reset the connection, and the reset could discard goodbye before the dialer reads it.
+	// The dialer hangs up when it has read goodbye. Until then its frames are read and dropped: closing with unread
+	// bytes would reset the connection, and the reset could discard goodbye before the dialer reads it.
 	s.conn.SetReadDeadline(time.Now().Add(hangUpWithin))
 	<-s.gone
 }

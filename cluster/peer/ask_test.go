@@ -22,8 +22,9 @@ var sampleReport = placement.Report{Node: "n2", WallMicros: 1e15, TableVersion: 
 	Documents: []placement.NamedDocument{
 		{Name: "table", Document: shard.Document{Version: 7, Body: []byte(`{"a":1}`)}},
 	},
-	Replicas: []placement.ReplicaReport{{Shard: shard.System, Number: 1, Leading: true, Epoch: 9, Members: []placement.GroupMember{
-		{Name: "n1/4294967295/1", Voter: true}}}}}
+	Replicas: []placement.ReplicaReport{{Shard: shard.System, Number: 1, Leading: true, Epoch: 9,
+		Members: []placement.GroupMember{
+			{Name: "n1/4294967295/1", Voter: true}}}}}
 
 func answering(answer func(from string, q placement.Question) placement.Report) func(*Config) {
 	return func(c *Config) { c.Answer = answer }
@@ -95,7 +96,10 @@ func askedInMemory(t *testing.T, answer func(string, placement.Question) placeme
 func TestAnAskerDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		n1, _ := askedInMemory(t, func(string, placement.Question) placement.Report { <-release; return placement.Report{} })
+		n1, _ := askedInMemory(t, func(string, placement.Question) placement.Report {
+			<-release
+			return placement.Report{}
+		})
 		conn, begin := dialAsk(t, n1, "n2"), time.Now()
 		if _, err := Ask(conn, placement.Question{}); err == nil || time.Since(begin) != askWithin {
 			t.Errorf("%v after %v", err, time.Since(begin))

@@ -21,14 +21,17 @@ func (p *Port) DialAsk(ctx context.Context, node string) (net.Conn, error) {
 // DialOwn connects for questions to an address at which this node may answer, or another process under its id.
 func (p *Port) DialOwn(ctx context.Context, addr string) (net.Conn, error) {
 	own := p.config.Node
-	return p.dialAt(ctx, func(string) (string, bool) { return addr, true }, own, &preamble{kind: kindAsk, from: own, to: own})
+	return p.dialAt(ctx, func(string) (string, bool) { return addr, true }, own,
+		&preamble{kind: kindAsk, from: own, to: own})
 }
 
 func (p *Port) dial(ctx context.Context, node string, hello *preamble) (net.Conn, error) {
 	return p.dialAt(ctx, p.config.Resolve, node, hello)
 }
 
-func (p *Port) dialAt(ctx context.Context, resolve func(string) (string, bool), node string, hello *preamble) (net.Conn, error) {
+func (p *Port) dialAt(
+	ctx context.Context, resolve func(string) (string, bool), node string, hello *preamble,
+) (net.Conn, error) {
 	hello.cluster = p.config.Cluster
 	first, err := hello.encode()
 	if err != nil {
@@ -67,7 +70,9 @@ var errNoConnection = map[Refusal]error{
 }
 
 // hello does the TLS handshake, if this node proves who it is, then sends the preamble and reads the reply.
-func (p *Port) hello(ctx context.Context, raw net.Conn, node string, first []byte) (conn net.Conn, peer proven, err error) {
+func (p *Port) hello(
+	ctx context.Context, raw net.Conn, node string, first []byte,
+) (conn net.Conn, peer proven, err error) {
 	giveUp := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
 	conn, peer.node = raw, node
 	if p.identity != nil {

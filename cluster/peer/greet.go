@@ -152,7 +152,9 @@ func (p *Port) judge(hello *preamble, peer *proven) (refusal Refusal, detail str
 	return refusal, detail, err
 }
 
-func (p *Port) refusal(hello *preamble, peer *proven, from, to string, err error) (refusal Refusal, detail string, _ error) {
+func (p *Port) refusal(
+	hello *preamble, peer *proven, from, to string, err error,
+) (refusal Refusal, detail string, _ error) {
 	switch {
 	case err != nil:
 		return UnknownReplica, "not a replica of that shard", err
@@ -200,7 +202,8 @@ func (p *Port) serveHop(s *standing) {
 	p.mu.Unlock()
 	defer p.hops.Done()
 	if err := hop.Serve(draining, s, p.config.Decide); err != nil {
-		p.config.Logger.Info("peer port: forwarding connection ended", "remote", s.raw.RemoteAddr().String(), "error", err)
+		p.config.Logger.Info("peer port: forwarding connection ended",
+			"remote", s.raw.RemoteAddr().String(), "error", err)
 	}
 	p.mu.Lock()
 	p.serving--

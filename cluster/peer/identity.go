@@ -86,7 +86,8 @@ func (p proof) provenName(chain []*x509.Certificate, usage x509.ExtKeyUsage) (no
 	if len(chain) == 0 {
 		return "", "", errors.New("no certificate")
 	}
-	options := x509.VerifyOptions{Roots: p.roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{usage}}
+	options := x509.VerifyOptions{Roots: p.roots, Intermediates: x509.NewCertPool(),
+		KeyUsages: []x509.ExtKeyUsage{usage}}
 	for _, c := range chain[1:] {
 		options.Intermediates.AddCert(c)
 	}

@@ -59,7 +59,8 @@ func ParseClusterKey(text []byte) (*ClusterKey, error) {
 		}
 		secret, ok := decodeKeyLine(string(line))
 		if !ok { // the line itself is not repeated: it may be nearly right
-			return nil, fmt.Errorf("line %d is not %d bytes in hex (openssl rand -hex %d) or base64", i+1, keyBytes, keyBytes)
+			return nil, fmt.Errorf("line %d is not %d bytes in hex (openssl rand -hex %d) or base64",
+				i+1, keyBytes, keyBytes)
 		}
 		derived, err := deriveLine(secret)
 		if err != nil {
@@ -101,9 +102,16 @@ func deriveLine(secret []byte) (l keyLine, err error) {
 		return l, err
 	}
 	l.fingerprint, l.authority = hex.EncodeToString(fingerprint), ed25519.NewKeyFromSeed(seed)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: rootPrefix + l.fingerprint},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280: no end
-		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: rootPrefix + l.fingerprint},
+		NotBefore:             time.Unix(0, 0),
+		NotAfter:              time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280: no end
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, l.authority.Public(), l.authority)
 	if err != nil {
 		return l, err

@@ -39,7 +39,8 @@ func TestWhatIsDerivedFromALineStays(t *testing.T) {
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if shown := fmt.Sprintf("%v %+v %s", k, k, k); strings.Contains(shown, line(1)) || !strings.Contains(shown, l.fingerprint) {
+	if shown := fmt.Sprintf("%v %+v %s", k, k, k); strings.Contains(shown, line(1)) ||
+		!strings.Contains(shown, l.fingerprint) {
 		t.Errorf("it is shown as %s", shown)
 	}
 }
@@ -231,7 +232,8 @@ func TestACertificateIsRenewedBeforeItEndsAndForOtherClocks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.Verify(x509.VerifyOptions{Roots: p.roots, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		_, err = c.Verify(x509.VerifyOptions{Roots: p.roots, CurrentTime: at,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		return err
 	}
 	first := k.current()

@@ -32,21 +32,21 @@ type Config struct {
 	Cluster string // id of the cluster; connections from other clusters are refused
 	Node    string // id of this node
 	TLS     *TLS   // certificates to prove with which node this is; nil: Key does
-	// Key proves which node this is if TLS is nil. If it is nil as well, connections are unencrypted, which needs Insecure
-	// except on loopback.
+	// Key proves which node this is if TLS is nil. If it is nil as well, connections are unencrypted, which needs
+	// Insecure except on loopback.
 	Key      *KeyFile
 	Insecure bool // allows unencrypted connections on any address: anyone who can reach the port can change every count
 
-	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change and
-	// names do not.
+	// Resolve returns the current address of a node's peer port. It is called at every dial, because addresses change
+	// and names do not.
 	Resolve func(node string) (addr string, ok bool)
 	// Listing says whether a node belongs to the cluster: one that does not may only ask. It is called for each
 	// connection, and by Recheck. nil: all nodes do.
 	Listing func(node string) Listing
 	// Decide handles the requests that other nodes forward to this one; nil refuses them.
 	Decide hop.Handler
-	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must not
-	// wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
+	// Answer answers the questions of other nodes, until Close; nil refuses them. It is called concurrently and must
+	// not wait: the asking node, from, gives up after 2 s. The port fills in the Report's Node.
 	Answer func(from string, q placement.Question) placement.Report
 	// Watch opens a reader of this node's decisions, which the port closes; nil: other nodes get none.
 	Watch func(*decisions.Filter) *decisions.Reader
@@ -139,8 +139,9 @@ func Listen(config Config) (*Port, error) {
 	}
 	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && p.identity == nil && !config.Insecure {
 		listener.Close()
-		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: give all nodes the same --cluster-key FILE, or each a "+
-			"certificate (--peer-cert, --peer-key, --peer-ca), or --insecure if everybody on that network may change counts",
+		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: "+
+			"give all nodes the same --cluster-key FILE, or each a certificate (--peer-cert, --peer-key, --peer-ca), "+
+			"or --insecure if everybody on that network may change counts",
 			listener.Addr())
 	}
 	p.listener = listener

@@ -138,15 +138,19 @@ func TestTheDialerLearnsWhyItWasRefused(t *testing.T) {
 		want Refusal
 		says string
 	}{
-		{"another cluster", func() (net.Conn, error) { return stranger.Stream(0, "n9/0/9").Dial("n2/0/2", time.Second) },
+		{"another cluster",
+			func() (net.Conn, error) { return stranger.Stream(0, "n9/0/9").Dial("n2/0/2", time.Second) },
 			WrongCluster, `"c1"`},
 		{"another node", func() (net.Conn, error) { return n1.Stream(0, "n1/0/1").Dial("n3/0/2", time.Second) },
 			WrongNode, `"n2"`},
-		{"a replica that is not there", func() (net.Conn, error) { return n1.Stream(0, "n1/0/4").Dial("n2/0/7", time.Second) },
-			UnknownReplica, `"n2/0/7"`},
-		{"a replica that was closed", func() (net.Conn, error) { return n1.Stream(0, "n1/0/5").Dial("n2/0/3", time.Second) },
-			UnknownReplica, `"n2/0/3"`},
-		{"a replica of another shard", func() (net.Conn, error) { return n1.Stream(1, "n1/1/1").Dial("n2/0/2", time.Second) },
+		{"a replica that is not there",
+			func() (net.Conn, error) { return n1.Stream(0, "n1/0/4").Dial("n2/0/7", time.Second) }, UnknownReplica,
+			`"n2/0/7"`},
+		{"a replica that was closed",
+			func() (net.Conn, error) { return n1.Stream(0, "n1/0/5").Dial("n2/0/3", time.Second) }, UnknownReplica,
+			`"n2/0/3"`},
+		{"a replica of another shard",
+			func() (net.Conn, error) { return n1.Stream(1, "n1/1/1").Dial("n2/0/2", time.Second) },
 			UnknownReplica, "shard"},
 		{"a node that takes no requests", func() (net.Conn, error) { return n1.DialHop(t.Context(), "n2") },
 			NotServing, `"n2"`},
@@ -202,7 +206,8 @@ func TestWhoDoesNotIntroduceItselfIsNotListenedTo(t *testing.T) {
 		m := newMemory()
 		n2 := openPort(t, new(addresses), "n2", m.use)
 		s := n2.Stream(0, "n2/0/2")
-		for name, words := range map[string]string{"silent": "", "slow": "stnt\x01", "a web client": "GET / HTTP/1.1\r\n\r\n"} {
+		for name, words := range map[string]string{"silent": "", "slow": "stnt\x01",
+			"a web client": "GET / HTTP/1.1\r\n\r\n"} {
 			conn, _ := m.dial(t.Context(), "")
 			var writer sync.WaitGroup
 			writer.Go(func() { conn.Write([]byte(words)) })
@@ -248,7 +253,8 @@ func TestADialerDoesNotWaitForEver(t *testing.T) {
 			}
 		})
 		begin := time.Now()
-		if _, err := n1.Stream(0, "n1/0/1").Dial("n2/0/2", time.Second); err == nil || time.Since(begin) != time.Second {
+		if _, err := n1.Stream(0, "n1/0/1").Dial("n2/0/2", time.Second); err == nil ||
+			time.Since(begin) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
 	})
@@ -391,7 +397,8 @@ func TestSilentStrangersKeepNoNodeOut(t *testing.T) {
 	conn.Close()
 }
 
-var oneCheck = []shard.Request{{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}}
+var oneCheck = []shard.Request{{Op: shard.Check, Namespace: "default",
+	Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}}
 
 // allow is an owner that admits every request.
 func allow(_ context.Context, _ int, _ shard.ID, requests []shard.Request) []shard.Result {

@@ -37,8 +37,8 @@ type sample struct {
 const (
 	// roundTripMax is the longest round trip of a good measurement, whose error is at most half of it.
 	roundTripMax = 200 * time.Millisecond
-	// roundTripMost is the longest round trip of any measurement: one with an error of more than 400 ms could make a new
-	// owner shorten windows by more than it may (G4).
+	// roundTripMost is the longest round trip of any measurement: one with an error of more than 400 ms could make a
+	// new owner shorten windows by more than it may (G4).
 	roundTripMost = 800 * time.Millisecond
 	// clockMax is the largest offset that is reported.
 	clockMax = 100 * 365 * 24 * time.Hour

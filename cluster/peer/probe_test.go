@@ -60,7 +60,9 @@ func clock(ahead time.Duration) func(string, placement.Question) placement.Repor
 // pulse starts asking others, on behalf of a node n1 with its own port.
 func (w *ward) pulse(others []string, edit ...func(*HealthProbeConfig)) *HealthProbe {
 	w.t.Helper()
-	config := HealthProbeConfig{Node: "n1", Others: func() []string { return others }, Question: func() placement.Question { return placement.Question{} },
+	config := HealthProbeConfig{Node: "n1", Others: func() []string {
+		return others
+	}, Question: func() placement.Question { return placement.Question{} },
 		Dial: w.admit("n1", clock(0)).DialAsk}
 	for _, e := range edit {
 		e(&config)
@@ -93,7 +95,8 @@ func TestAPulseKnowsWhatTheOthersSaidAndHowTheirClocksGo(t *testing.T) {
 			time.Sleep(70 * time.Millisecond)
 			defer time.Sleep(70 * time.Millisecond)
 			ahead := time.Now().Add(5 * time.Second)
-			return placement.Report{WallMicros: ahead.UnixMicro(), TableVersion: q.Versions["table"], KeyLines: []string{from}}
+			return placement.Report{WallMicros: ahead.UnixMicro(), TableVersion: q.Versions["table"],
+				KeyLines: []string{from}}
 		})
 		var heard [3]atomic.Int32
 		p := w.pulse([]string{"n1", "n2", "n3", "n4"}, func(c *HealthProbeConfig) {
@@ -170,7 +173,9 @@ func TestANodeThatHangsDelaysNobody(t *testing.T) {
 		w.admit("n2", func(string, placement.Question) placement.Report { <-release; return placement.Report{} })
 		w.admit("n3", clock(0))
 		var heard atomic.Int32
-		p := w.pulse([]string{"n2", "n3", "nobody"}, func(c *HealthProbeConfig) { c.OnReport = func(placement.Report) { heard.Add(1) } })
+		p := w.pulse([]string{"n2", "n3", "nobody"}, func(c *HealthProbeConfig) {
+			c.OnReport = func(placement.Report) { heard.Add(1) }
+		})
 		synctest.Wait()
 		if got := p.Silent(); got["n2"] != 0 || got["n3"] != 0 || len(got) != 3 {
 			t.Errorf("at once: %v", got)
@@ -409,8 +414,12 @@ func TestAPulseOverSockets(t *testing.T) {
 	noLeaks(t)
 	n1, _ := joinedPorts(t, answering(clock(time.Hour)))
 	heard := make(chan placement.Report, 1)
-	p := StartHealthProbe(HealthProbeConfig{Node: "n1", Others: func() []string { return []string{"n2"} }, Dial: n1.DialAsk,
-		Question: func() placement.Question { return placement.Question{} }, Every: time.Hour, OnReport: func(r placement.Report) { heard <- r }})
+	p := StartHealthProbe(HealthProbeConfig{Node: "n1", Others: func() []string {
+		return []string{"n2"}
+	}, Dial: n1.DialAsk,
+		Question: func() placement.Question {
+			return placement.Question{}
+		}, Every: time.Hour, OnReport: func(r placement.Report) { heard <- r }})
 	defer p.Stop()
 	if r := <-heard; r.Node != "n2" {
 		t.Errorf("heard %+v", r)

@@ -32,7 +32,9 @@ type peerCertificates struct {
 	files *certfile.Watcher
 }
 
-func loadPeerCertificates(files TLS, node string, logger *slog.Logger, now func() time.Time) (*peerCertificates, error) {
+func loadPeerCertificates(
+	files TLS, node string, logger *slog.Logger, now func() time.Time,
+) (*peerCertificates, error) {
 	watcher, err := certfile.Load(certfile.Config{
 		Files:  certfile.Files{Cert: files.CertFile, Key: files.KeyFile, CAs: files.CAFile},
 		Name:   "peer certificate",

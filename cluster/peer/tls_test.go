@@ -124,7 +124,8 @@ func dialsAs(t *testing.T, n2 *Port, node string, files *TLS) error {
 	t.Helper()
 	known := new(addresses)
 	known.set("n2", n2.Addr().String())
-	p := &Port{config: Config{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults(), standing: make(map[*standing]struct{})}
+	p := &Port{config: Config{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults(),
+		standing: make(map[*standing]struct{})}
 	if files != nil {
 		watcher, err := certfile.Load(certfile.Config{Logger: slog.New(slog.DiscardHandler), Others: "other node",
 			Files: certfile.Files{Cert: files.CertFile, Key: files.KeyFile, CAs: n2.config.TLS.CAFile},
@@ -247,7 +248,8 @@ func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 		change(c)
 		files := ca.write(t, t.TempDir(), c)
 		err := files.Check("n1")
-		if err == nil || !strings.Contains(err.Error(), files.CertFile+" "+want) || !strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
+		if err == nil || !strings.Contains(err.Error(), files.CertFile+" "+want) ||
+			!strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
 			t.Errorf("%s: %v", want, err)
 		}
 		if p, err := Listen(Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files}); err == nil {
@@ -258,12 +260,14 @@ func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 	// The same applies to a certificate in its chain: an intermediate authority's.
 	files := ca.peer(t, "n1")
 	expired := template(t)
-	expired.NotBefore, expired.NotAfter, expired.SerialNumber = time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour), big.NewInt(99)
+	expired.NotBefore, expired.NotAfter, expired.SerialNumber = time.Now().Add(-48*time.Hour),
+		time.Now().Add(-24*time.Hour), big.NewInt(99)
 	text, err := os.ReadFile(files.CertFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.sign(t, expired, ca.certificate, newKey(t)).Raw})...)
+	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: ca.sign(t, expired, ca.certificate, newKey(t)).Raw})...)
 	if err := os.WriteFile(files.CertFile, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

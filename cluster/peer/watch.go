@@ -54,7 +54,8 @@ func (p *Port) serveWatch(conn net.Conn, q *placement.Question) error {
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
-	p.goroutines.Go(func() { // nothing comes any more but the end of the connection, which serveAsk closes at the latest
+	// nothing comes any more but the end of the connection, which serveAsk closes at the latest
+	p.goroutines.Go(func() {
 		defer cancel()
 		io.Copy(io.Discard, conn)
 	})

@@ -20,7 +20,8 @@ func watching(bus *decisions.Bus) func(*Config) {
 }
 
 func put(bus *decisions.Bus, key string) {
-	bus.Put(&decisions.Record{Kind: decisions.Denied, Namespace: "default", Entry: decisions.Entry{Policy: "p", Key: key, Cost: 1}}, 0)
+	bus.Put(&decisions.Record{Kind: decisions.Denied, Namespace: "default",
+		Entry: decisions.Entry{Policy: "p", Key: key, Cost: 1}}, 0)
 }
 
 // A node hears the decisions of another one in their order, without gaps, until it hangs up or the other one closes.
@@ -78,14 +79,17 @@ func TestWhoGetsNoDecisionsIsToldSo(t *testing.T) {
 	bus := decisions.NewBus("n", nil)
 	unlisted := func(c *Config) { c.Listing = func(string) Listing { return Unlisted } }
 	for name, edits := range map[string][]func(*Config){
-		"an earlier release": {answering(func(string, placement.Question) placement.Report { return placement.Report{} })},
-		"not listed":         {watching(bus), unlisted},
+		"an earlier release": {answering(func(string, placement.Question) placement.Report {
+			return placement.Report{}
+		})},
+		"not listed": {watching(bus), unlisted},
 	} {
 		known := new(addresses)
 		openPort(t, known, "n2", edits...)
 		conn := dialAsk(t, openPort(t, known, "n1"), "n2")
 		never := func() { t.Error(name, "begins") }
-		err := Watch(conn, placement.Question{Watch: &decisions.Filter{Namespace: "default"}}, never, func(*decisions.Batch) { never() })
+		err := Watch(conn, placement.Question{Watch: &decisions.Filter{Namespace: "default"}}, never,
+			func(*decisions.Batch) { never() })
 		if !errors.Is(err, ErrNoWatch) || bus.Listening() {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -23,8 +23,8 @@ const (
 	RecordVoter
 	// RecordGone records in the table that a leaving replica is no longer a member (Table.ApplyGone).
 	RecordGone
-	// Stray is a member that the table listed once and no longer lists: a leader with an old table added it again. It can
-	// be removed like a leaving one, because no later table lists it.
+	// Stray is a member that the table listed once and no longer lists: a leader with an old table added it again. It
+	// can be removed like a leaving one, because no later table lists it.
 	Stray
 	// Unknown is a member that the table has never listed. It may be newer than the table, and is left alone.
 	Unknown
@@ -164,7 +164,8 @@ func (a *aligner) unlisted(m GroupMember, nextNumber uint64) {
 	}
 	switch {
 	case r == Replica{} || r.Number >= nextNumber || m.Name == a.self:
-		a.changes = append(a.changes, Change{Kind: Unknown, Shard: a.g.Shard, Name: m.Name, Node: r.Node, Number: r.Number})
+		a.changes = append(a.changes, Change{Kind: Unknown, Shard: a.g.Shard, Name: m.Name, Node: r.Node,
+			Number: r.Number})
 	case a.canRemove(m.Name):
 		a.note(Stray, r)
 	}

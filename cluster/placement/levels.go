@@ -247,8 +247,8 @@ func (p *levelPlanner) prepare(release string) {
 	// An instant in the future was written by a wrong clock.
 	if p.l.Target != target || time.UnixMicro(p.l.Since).After(p.now) {
 		p.l.Since, p.l.Target = p.now.UnixMicro(), target
-		p.step("all nodes know feature level %d: the cluster rises to it in %v, or at `stint cluster upgrade finish`", target,
-			LevelSettles)
+		p.step("all nodes know feature level %d: the cluster rises to it in %v, or at `stint cluster upgrade finish`",
+			target, LevelSettles)
 	}
 	if !p.now.Before(p.l.RisesAt()) && p.all(func(r NodeLevels) bool { return r.Max >= target }) {
 		p.l.Next, p.l.Release = target, release

@@ -219,7 +219,8 @@ func TestWhatIsNotKnownToAllIsNotFinished(t *testing.T) {
 	c.now = c.now.Add(time.Hour)
 	c.plan()
 	c.at(1, 0)
-	if _, _, err = c.levels.ApplyFinish(c.table, c.seen.Reports, 2); err == nil || !strings.Contains(err.Error(), "pinned at 1: stint cluster upgrade pin 0") {
+	if _, _, err = c.levels.ApplyFinish(c.table, c.seen.Reports, 2); err == nil ||
+		!strings.Contains(err.Error(), "pinned at 1: stint cluster upgrade pin 0") {
 		t.Errorf("pinned: %v", err)
 	}
 	if c.levels, err = c.levels.ApplyPin(0); err != nil {

@@ -179,7 +179,14 @@ func (p *planner) readmit(n *Node, m gossip.Member) {
 
 // nodeOf returns a new node as announced by itself.
 func nodeOf(m gossip.Member) Node {
-	return Node{ID: m.Node, Zone: m.Zone, Version: m.Version, APIAddr: m.APIAddr, PeerAddr: m.PeerAddr, GossipAddr: m.GossipAddr}
+	return Node{
+		ID:         m.Node,
+		Zone:       m.Zone,
+		Version:    m.Version,
+		APIAddr:    m.APIAddr,
+		PeerAddr:   m.PeerAddr,
+		GossipAddr: m.GossipAddr,
+	}
 }
 
 // undrain ends a draining that was to last until the restart of the node's process.

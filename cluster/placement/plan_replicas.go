@@ -149,7 +149,8 @@ func (p *planner) planReplicas() {
 // is one of the group, and no two of its voters are lost one after the other. If no node can replace it, it stays
 // listed.
 func (p *planner) burdened(s groupState) bool {
-	return s.lostVoters > 0 && s.leaving == 0 && (s.learners > 0 || p.bestNodeFor(s.Group) != "") //mutant:lost-voter-stays-while-another-comes
+	//mutant:lost-voter-stays-while-another-comes
+	return s.lostVoters > 0 && s.leaving == 0 && (s.learners > 0 || p.bestNodeFor(s.Group) != "")
 }
 
 // dropBadLearners gives up learners that will not catch up. They have no vote, so no majority is required.

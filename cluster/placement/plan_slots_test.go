@@ -58,7 +58,8 @@ func TestSlotsMoveUntilTheShardsAreEven(t *testing.T) {
 		}
 		table, moves = growTo(t, table, c.shards)
 		if moves != c.moves || table.Shards != c.there || table.Moves != nil {
-			t.Errorf("to %d shards: %d moves instead of %d, %d groups instead of %d", c.shards, moves, c.moves, table.Shards, c.there)
+			t.Errorf("to %d shards: %d moves instead of %d, %d groups instead of %d",
+				c.shards, moves, c.moves, table.Shards, c.there)
 		}
 		for id := range table.Shards {
 			want := 0
@@ -96,8 +97,10 @@ func TestALaterGroupIsFoundedOnce(t *testing.T) {
 	voters := []string{fmt.Sprintf("n1/1/%d", number), fmt.Sprintf("n2/1/%d", number), fmt.Sprintf("n3/1/%d", number)}
 	check := func(node string) {
 		t.Helper()
-		actions := Reconcile(table, node, []Held{{Shard: 0, Number: 1, Open: true}, {Shard: shard.System, Number: 1, Open: true}})
-		if len(actions) != 1 || actions[0].Kind != Create || actions[0].Number != number || !slices.Equal(actions[0].Voters, voters) {
+		actions := Reconcile(table, node, []Held{{Shard: 0, Number: 1, Open: true},
+			{Shard: shard.System, Number: 1, Open: true}})
+		if len(actions) != 1 || actions[0].Kind != Create || actions[0].Number != number ||
+			!slices.Equal(actions[0].Voters, voters) {
 			t.Errorf("%s: %+v", node, actions)
 		}
 	}
@@ -107,7 +110,8 @@ func TestALaterGroupIsFoundedOnce(t *testing.T) {
 	g := table.Group(1)
 	g.Replicas[g.index("n2", number)].Role = Leaving
 	check("n3")
-	held := []Held{{Shard: 0, Number: 1, Open: true}, {Shard: shard.System, Number: 1, Open: true}, {Shard: 1, Number: number}}
+	held := []Held{{Shard: 0, Number: 1, Open: true}, {Shard: shard.System, Number: 1, Open: true},
+		{Shard: 1, Number: number}}
 	if actions := Reconcile(before, "n1", held); len(actions) > 0 {
 		t.Errorf("with a table from before the group, n1 does %+v", actions)
 	}
@@ -148,7 +152,8 @@ func TestALaterShardWasFoundedWithoutSlots(t *testing.T) {
 	table = table.ApplyGeneration(first, 1)
 	table = table.ApplySlot(table.Moves[0].Move, first.To, true)
 	if founded := table.FoundedSlots(); table.Shards != 4 || table.Slots[first.Slot] < 2 || *founded != *slot.Even(2) {
-		t.Errorf("%d shards: slot %d is on shard %d, and was on shard %d", table.Shards, first.Slot, table.Slots[first.Slot], founded[first.Slot])
+		t.Errorf("%d shards: slot %d is on shard %d, and was on shard %d",
+			table.Shards, first.Slot, table.Slots[first.Slot], founded[first.Slot])
 	}
 }
 

@@ -47,10 +47,12 @@ func planned(t *testing.T, table *Table, seen Observed, want ...string) *Table {
 
 func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 	table := settled(2, 1, "", "")
-	table.Nodes = append(table.Nodes, Node{ID: "n3", State: NodeRemoved}, Node{ID: "n9", State: NodeRemoved, Zone: "z", Incarnation: 1})
+	table.Nodes = append(table.Nodes, Node{ID: "n3", State: NodeRemoved},
+		Node{ID: "n9", State: NodeRemoved, Zone: "z", Incarnation: 1})
 	number := table.NextNumber
 	seen := Observed{Members: []gossip.Member{
-		{Node: "n0", Cluster: "c", State: gossip.MemberAlive, Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"},
+		{Node: "n0", Cluster: "c", State: gossip.MemberAlive, Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p",
+			GossipAddr: "g"},
 		{Node: "n1", Cluster: "c", State: gossip.MemberAlive},
 		{Node: "n2", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "elsewhere:1"},
 		{Node: "n3", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "back:1"},
@@ -61,13 +63,15 @@ func TestNodesThatGossipAndAnswerAreRegistered(t *testing.T) {
 		// has never answered: it may have the gossip key but no certificate
 		{Node: "n8", Cluster: "c", State: gossip.MemberAlive},
 		{Node: "n9", Cluster: "c", State: gossip.MemberAlive, PeerAddr: "new:1"},
-	}, Reports: map[string]Report{"n0": {}, "n2": {Life: "l", At: "elsewhere:1", Fresh: true}, "n3": {At: "back:1"}, "n4": {}, "n5": {},
-		"n6": {}, "n7": {}, "n9": {Fresh: true}}}
+	}, Reports: map[string]Report{"n0": {}, "n2": {Life: "l", At: "elsewhere:1", Fresh: true}, "n3": {At: "back:1"},
+		"n4": {}, "n5": {}, "n6": {}, "n7": {}, "n9": {Fresh: true}}}
 	next := planned(t, table, seen, "node n0 registered", `node n2 announces peer address "elsewhere:1"`)
-	if want := (Node{ID: "n0", Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p", GossipAddr: "g"}); *next.Node("n0") != want {
+	if want := (Node{ID: "n0", Zone: "z", Version: "1", APIAddr: "a", PeerAddr: "p",
+		GossipAddr: "g"}); *next.Node("n0") != want {
 		t.Errorf("registered %+v, want %+v", *next.Node("n0"), want)
 	}
-	if want := (Node{ID: "n9", PeerAddr: "new:1", Incarnation: number}); *next.Node("n9") != want || next.NextNumber <= number {
+	if want := (Node{ID: "n9", PeerAddr: "new:1", Incarnation: number}); *next.Node("n9") != want ||
+		next.NextNumber <= number {
 		t.Errorf("admitted again %+v, want %+v; the next number is %d", *next.Node("n9"), want, next.NextNumber)
 	}
 	if len(next.Nodes) != 5 || next.Node("n3").State != NodeRemoved || next.Node("n3").PeerAddr != "" {
@@ -116,7 +120,8 @@ func TestASilentNodeIsReplacedAfterItsGrace(t *testing.T) {
 	}
 	table = planOr(table, silent(planGrace, holder))
 	planned(t, table, silent(planGrace, holder))
-	next := planned(t, table, silent(planGrace+1, holder), "shard 0: replica on "+spare+" added to replace "+holder+"'s")
+	next := planned(t, table, silent(planGrace+1, holder),
+		"shard 0: replica on "+spare+" added to replace "+holder+"'s")
 	added := next.ReplicaOf(0, spare)
 	if added == nil || added.Role != Learner || added.Number < 2 || added.Number >= next.NextNumber {
 		t.Fatalf("added %+v", added)
@@ -231,8 +236,10 @@ func TestWhoMayNotLead(t *testing.T) {
 		{"all well", func(t *Table) *Table { return t }, Observed{}, true},
 		{"silent for 2 s", func(t *Table) *Table { return t }, silent(2*time.Second, "n1"), true},
 		{"silent for longer", func(t *Table) *Table { return t }, silent(2*time.Second+1, "n1"), false},
-		{"stopping", func(t *Table) *Table { return t }, Observed{Reports: map[string]Report{"n1": {Stopping: true}}}, false},
-		{"out of disk", func(t *Table) *Table { return t }, Observed{Reports: map[string]Report{"n1": {Full: true}}}, false},
+		{"stopping", func(t *Table) *Table { return t }, Observed{Reports: map[string]Report{"n1": {Stopping: true}}},
+			false},
+		{"out of disk", func(t *Table) *Table { return t }, Observed{Reports: map[string]Report{"n1": {Full: true}}},
+			false},
 		{"draining", func(t *Table) *Table { return t.ApplyNodeState("n1", NodeDraining) }, Observed{}, false},
 		{"leaving", func(t *Table) *Table { return t.ApplyNodeState("n1", NodeLeaving) }, Observed{}, false},
 		{"lost", func(t *Table) *Table {
@@ -244,7 +251,8 @@ func TestWhoMayNotLead(t *testing.T) {
 	} {
 		table := planOr(c.table(settled(5, 3, "", "", "")), c.seen)
 		_, leads := loadsAndLeads(table)
-		if want := map[bool]map[string]int{true: {"n1": 2, "n2": 2, "n3": 2}, false: {"n2": 3, "n3": 3}}[c.leads]; leads["n1"] !=
+		if want := map[bool]map[string]int{true: {"n1": 2, "n2": 2, "n3": 2},
+			false: {"n2": 3, "n3": 3}}[c.leads]; leads["n1"] !=
 			want["n1"] || leads["n2"] != want["n2"] || leads["n3"] != want["n3"] {
 			t.Errorf("%s: leads %v, want %v", c.name, leads, want)
 		}
@@ -281,7 +289,8 @@ func TestWhoLeadsAlreadyIsPreferred(t *testing.T) {
 			continue
 		}
 		seen := silent(3*time.Second, g.Lead)
-		seen.Reports = map[string]Report{elected: {Replicas: []ReplicaReport{{Shard: 0, Number: 1, Leading: true, Epoch: 9}}}}
+		seen.Reports = map[string]Report{
+			elected: {Replicas: []ReplicaReport{{Shard: 0, Number: 1, Leading: true, Epoch: 9}}}}
 		if next := planOr(table, seen); next.Groups[0].Lead != elected {
 			t.Errorf("%s was elected, %s should lead", elected, next.Groups[0].Lead)
 		}
@@ -357,7 +366,8 @@ func TestALeavingNodeLetsItsClientsGoBeforeItIsRemoved(t *testing.T) {
 	if !table.Left("z") || table.Left("n1") {
 		t.Error("it is not known who has left")
 	}
-	if next, _ := Plan(table, Observed{Lingers: map[string]bool{"z": true}}); next != nil && next.Node("z").State != NodeLeaving {
+	if next, _ := Plan(table, Observed{Lingers: map[string]bool{"z": true}}); next != nil &&
+		next.Node("z").State != NodeLeaving {
 		t.Error("it is removed while it lingers")
 	}
 	if next, _ := Plan(table, Observed{}); next == nil || next.Node("z").State != NodeRemoved {

@@ -59,18 +59,21 @@ const planGrace = 30 * time.Second
 // newPlanWorld creates a cluster in the state after its formation: the system group exists, and the others are to be
 // created.
 func newPlanWorld(t *testing.T, rnd *rand.Rand, founders int, zones int, shards uint32, replicas int) *planWorld {
-	w := &planWorld{t: t, rnd: rnd, groups: map[shard.ID]*planGroup{}, listed: map[string]bool{}, opened: map[string]bool{}}
+	w := &planWorld{t: t, rnd: rnd, groups: map[shard.ID]*planGroup{}, listed: map[string]bool{},
+		opened: map[string]bool{}}
 	var nodes []Node
 	for range founders {
 		n := w.join(zones)
-		nodes = append(nodes, Node{ID: n.Node, Zone: n.Zone, PeerAddr: n.PeerAddr, APIAddr: n.APIAddr, GossipAddr: n.GossipAddr})
+		nodes = append(nodes, Node{ID: n.Node, Zone: n.Zone, PeerAddr: n.PeerAddr, APIAddr: n.APIAddr,
+			GossipAddr: n.GossipAddr})
 	}
 	w.swap("formation", NewTable("c", nodes, shards, replicas))
 	for _, r := range w.truth.Group(shard.System).Replicas {
 		name := r.Name(shard.System)
 		w.opened[name] = true
-		w.node(r.Node).stores[name] = &planStore{synced: true, Held: Held{Shard: shard.System, Number: r.Number, Open: true,
-			Lone: len(w.truth.Group(shard.System).Replicas) == 1}}
+		w.node(r.Node).stores[name] = &planStore{synced: true,
+			Held: Held{Shard: shard.System, Number: r.Number, Open: true,
+				Lone: len(w.truth.Group(shard.System).Replicas) == 1}}
 	}
 	return w
 }
@@ -78,8 +81,9 @@ func newPlanWorld(t *testing.T, rnd *rand.Rand, founders int, zones int, shards 
 // join starts a new node.
 func (w *planWorld) join(zones int) *planNode {
 	id := fmt.Sprintf("n%d", len(w.nodes)+1)
-	n := &planNode{stores: map[string]*planStore{}, Member: gossip.Member{Node: id, Cluster: "c", State: gossip.MemberAlive,
-		APIAddr: id + ":7400", PeerAddr: id + ":7401", GossipAddr: id + ":7402"}}
+	n := &planNode{stores: map[string]*planStore{},
+		Member: gossip.Member{Node: id, Cluster: "c", State: gossip.MemberAlive,
+			APIAddr: id + ":7400", PeerAddr: id + ":7401", GossipAddr: id + ":7402"}}
 	if zones > 0 {
 		n.Zone = fmt.Sprintf("z%d", len(w.nodes)%zones)
 	}
@@ -96,8 +100,8 @@ func (w *planWorld) tell(format string, args ...any) {
 func (w *planWorld) fail(format string, args ...any) {
 	w.t.Helper()
 	from := max(0, len(w.story)-60)
-	w.t.Fatalf("%s\nafter:\n%s\ntable: %s\ngroups: %s", fmt.Sprintf(format, args...), strings.Join(w.story[from:], "\n"),
-		w.truth.Encode(), w.printGroups())
+	w.t.Fatalf("%s\nafter:\n%s\ntable: %s\ngroups: %s", fmt.Sprintf(format, args...),
+		strings.Join(w.story[from:], "\n"), w.truth.Encode(), w.printGroups())
 }
 
 func (w *planWorld) printGroups() string {
@@ -229,7 +233,8 @@ func (w *planWorld) checkForward(what string, old, next *Table) {
 		n := old.nodeOrNil(now.ID)
 		switch {
 		case n == nil:
-		case n.State == NodeRemoved && now.State == NodeActive && now.Incarnation > n.Incarnation && w.node(n.ID).table == nil:
+		case n.State == NodeRemoved && now.State == NodeActive && now.Incarnation > n.Incarnation &&
+			w.node(n.ID).table == nil:
 		case n.State >= NodeLeaving && now.State < n.State || n.Incarnation != now.Incarnation:
 			w.fail("%s: node %+v is %+v again", what, *n, now)
 		}
@@ -312,7 +317,8 @@ func (w *planWorld) checkPlan(next *Table, seen Observed) {
 			}
 		}
 		added := len(g.Replicas) - len(old.Replicas)
-		if added > 0 && w.withoutLeaving(old, seen) && slices.ContainsFunc(g.Voters(), func(r Replica) bool { return r.Lost }) {
+		if added > 0 && w.withoutLeaving(old, seen) &&
+			slices.ContainsFunc(g.Voters(), func(r Replica) bool { return r.Lost }) {
 			w.fail("shard %v: a replica is added before the lost one has left", g.Shard)
 		}
 		under := w.underWay(old)
@@ -340,7 +346,8 @@ func (w *planWorld) checkSlots(next *Table, seen Observed) {
 	}
 	for id := w.truth.Shards; id < next.Shards; id++ {
 		g := next.Group(shard.ID(id))
-		if voters := w.target(next); len(g.Founders) != voters || len(g.Voters()) != voters || g.Number < w.truth.NextNumber {
+		if voters := w.target(next); len(g.Founders) != voters || len(g.Voters()) != voters ||
+			g.Number < w.truth.NextNumber {
 			w.fail("shard %d is founded with %d voters instead of %d: %+v", id, len(g.Founders), voters, g)
 		}
 	}
@@ -355,7 +362,8 @@ func (w *planWorld) checkSlots(next *Table, seen Observed) {
 				w.fail("slot %d begins to move while shard %v changes", m.Slot, next.Groups[i].Shard)
 			}
 		}
-		if from, to := next.Group(m.From), next.Group(m.To); !w.withoutLeaving(from, seen) || !w.withoutLeaving(to, seen) {
+		if from, to := next.Group(m.From), next.Group(m.To); !w.withoutLeaving(from, seen) ||
+			!w.withoutLeaving(to, seen) {
 			w.fail("slot %d begins to move from shard %v to shard %v, and one has no majority", m.Slot, m.From, m.To)
 		}
 	}
@@ -558,7 +566,8 @@ func (w *planWorld) act(n *planNode, a Action) {
 		w.planned(what, func() { w.stop(name, s) })
 	case Destroy:
 		if s.Open || w.truth.Replica(a.Shard, n.Node, a.Number) != nil {
-			w.fail("%s is destroyed, open %t, and the table lists %+v", name, s.Open, w.truth.Replica(a.Shard, n.Node, a.Number))
+			w.fail("%s is destroyed, open %t, and the table lists %+v",
+				name, s.Open, w.truth.Replica(a.Shard, n.Node, a.Number))
 		}
 		w.planned(what, func() { delete(n.stores, name) })
 	}
@@ -688,7 +697,8 @@ func (w *planWorld) checkComing(g *planGroup, c Change) {
 	for _, m := range g.members {
 		r, _, _ := ParseName(m.Name)
 		listed := w.node(leader.Node).table.Replica(g.id, r.Node, r.Number)
-		if m.Voter && (r.Node == c.Node && m.Name != c.Name || listed != nil && listed.Lost && len(w.node(leader.Node).table.Group(g.id).Voters()) > 1) {
+		if m.Voter && (r.Node == c.Node && m.Name != c.Name || listed != nil && listed.Lost &&
+			len(w.node(leader.Node).table.Group(g.id).Voters()) > 1) {
 			w.fail("%v %s beside the voter %s: %+v", c.Kind, c.Name, m.Name, listed)
 		}
 	}
@@ -776,7 +786,8 @@ func (t *Table) ReplicaOf(id shard.ID, node string) *Replica {
 
 // String implements fmt.Stringer.
 func (k ChangeKind) String() string {
-	names := []string{"", "add learner", "promote", "remove", "transfer away", "record voter", "record gone", "stray", "unknown"}
+	names := []string{"", "add learner", "promote", "remove", "transfer away", "record voter", "record gone",
+		"stray", "unknown"}
 	if k <= 0 || int(k) >= len(names) {
 		return "unknown change"
 	}

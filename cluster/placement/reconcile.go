@@ -22,8 +22,8 @@ type ActionKind int
 
 // The actions that bring a node in line with the table.
 const (
-	// Create makes the stores of a replica, with Voters as its first configuration, or with none for a replica that joins
-	// a group.
+	// Create makes the stores of a replica, with Voters as its first configuration, or with none for a replica that
+	// joins a group.
 	Create ActionKind = iota + 1
 	// MarkCreated records in the table that the stores were made (Table.ApplyCreated).
 	MarkCreated

@@ -142,7 +142,8 @@ type Question struct {
 	// Died names another node, and asks for nothing else than whether its process has died, and which voters would
 	// succeed it.
 	Died string `json:",omitempty"`
-	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection (Port.DialAsk).
+	// Top asks for the keys that stand out, and for nothing else. It is a question of its own connection
+	// (Port.DialAsk).
 	Top *top.Query `json:",omitempty"`
 	// Watch asks for the decisions of the node from now on, and for nothing else. The connection carries nothing else
 	// afterwards.

@@ -22,8 +22,9 @@ func TestASecretIsNeverPrinted(t *testing.T) {
 	if !strings.Contains(text.String(), "(secret)") {
 		t.Errorf("got %s", text.String())
 	}
-	for _, form := range []string{"sEcReT07", base64.StdEncoding.EncodeToString(secret)[:20], fmt.Sprintf("%x", []byte(secret))[:16],
-		fmt.Sprintf("%X", []byte(secret))[:16], strings.Trim(fmt.Sprint([]byte(secret[:4])), "[]"), "0x73, 0x45"} {
+	for _, form := range []string{"sEcReT07", base64.StdEncoding.EncodeToString(secret)[:20],
+		fmt.Sprintf("%x", []byte(secret))[:16], fmt.Sprintf("%X", []byte(secret))[:16],
+		strings.Trim(fmt.Sprint([]byte(secret[:4])), "[]"), "0x73, 0x45"} {
 		if strings.Contains(text.String(), form) {
 			t.Errorf("%s is printed:\n%s", form, text.String())
 		}
@@ -44,7 +45,8 @@ func TestSecretsAreReadAsTheyWereWritten(t *testing.T) {
 		t.Errorf("shown as %s", shown)
 	}
 	for _, wrong := range []string{"", "{}", `{"Sealing":[]}`, `{"Sealing":[{"Number":1,"Key":"Bwc="}]}`,
-		strings.Replace(string(text), `:1,`, `:0,`, 1), strings.TrimSuffix(string(text), "}") + `,"Seals":2}`, strings.Replace(string(text), `[{`, string(text)[11:len(text)-2]+`,{`, 1)} {
+		strings.Replace(string(text), `:1,`, `:0,`, 1), strings.TrimSuffix(string(text), "}") + `,"Seals":2}`,
+		strings.Replace(string(text), `[{`, string(text)[11:len(text)-2]+`,{`, 1)} {
 		if _, err := DecodeSecrets([]byte(wrong)); err == nil {
 			t.Errorf("%s was read", wrong)
 		}

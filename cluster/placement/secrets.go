@@ -128,15 +128,17 @@ func (s *Secrets) WithKeySecret(key Secret) *Secrets {
 
 func (s *Secrets) add(key Secret, now time.Time) (number uint32) {
 	number = s.Sealing[len(s.Sealing)-1].Number + 1
-	s.Sealing, s.Seals = append(s.Sealing, SealingSecret{Number: number, Key: key, Made: now.UnixMicro()}), s.SealsWith()
+	s.Sealing, s.Seals = append(s.Sealing, SealingSecret{Number: number, Key: key, Made: now.UnixMicro()}),
+		s.SealsWith()
 	return number
 }
 
 // The refusals of ApplyRotation and ApplyDrop.
 var (
 	ErrRotating    = errors.New("a rotation is under way: not all nodes seal with the newest secret yet")
-	ErrManySecrets = fmt.Errorf("the cluster has %d sealing secrets already: drop the old ones, or wait until they end", sealingMost)
-	ErrOneSecret   = errors.New("the cluster has one sealing secret: rotate it, then drop the old one")
+	ErrManySecrets = fmt.Errorf("the cluster has %d sealing secrets already: drop the old ones, or wait until they end",
+		sealingMost)
+	ErrOneSecret = errors.New("the cluster has one sealing secret: rotate it, then drop the old one")
 )
 
 // ApplyRotation returns the secrets with one more, and its number. It waits for the nodes to know it.
@@ -206,7 +208,9 @@ func Unconfirmed(t *Table, version uint64, reports map[string]Report) (nodes []s
 // PlanSecrets returns the next secrets, after this version of them, and a description of each change, in one line of
 // English each. It returns nil if there is nothing to do, or a listed node has not written this version to disk yet:
 // each step of a rotation requires the one before to be known everywhere, whichever node seals or opens next.
-func PlanSecrets(t *Table, s *Secrets, version uint64, reports map[string]Report, now time.Time) (next *Secrets, steps []string) {
+func PlanSecrets(
+	t *Table, s *Secrets, version uint64, reports map[string]Report, now time.Time,
+) (next *Secrets, steps []string) {
 	if len(Unconfirmed(t, version, reports)) > 0 { //mutant:secret-seals-unconfirmed
 		return nil, nil
 	}
@@ -218,7 +222,8 @@ func PlanSecrets(t *Table, s *Secrets, version uint64, reports map[string]Report
 	}
 	next.Seals = s.SealsWith()
 	for _, number := range next.end(now) {
-		steps = append(steps, fmt.Sprintf("no node seals with sealing secret %d any longer: it opens ids for %v", number, SealingOpens))
+		steps = append(steps, fmt.Sprintf("no node seals with sealing secret %d any longer: it opens ids for %v",
+			number, SealingOpens))
 	}
 	next.Sealing = slices.DeleteFunc(next.Sealing, func(one SealingSecret) bool {
 		ended := one.Ends != 0 && one.Ends <= now.UnixMicro() //mutant:secret-never-ends

@@ -29,8 +29,8 @@ type secretsWorld struct {
 
 func newSecretsWorld(t *testing.T, seed uint64) *secretsWorld {
 	w := &secretsWorld{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), now: time.UnixMicro(1_700_000_000_000_000),
-		table: NewTable("c", foundersIn("a", "b", "c"), 1, 3), version: 1, known: map[string]*Secrets{}, at: map[string]uint64{},
-		reports: map[string]Report{}}
+		table: NewTable("c", foundersIn("a", "b", "c"), 1, 3), version: 1, known: map[string]*Secrets{},
+		at: map[string]uint64{}, reports: map[string]Report{}}
 	w.newest = NewSecrets(w.draw())
 	return w
 }
@@ -106,8 +106,10 @@ func (w *secretsWorld) check() {
 			continue
 		}
 		for other, o := range w.known {
-			if o != nil && !slices.ContainsFunc(o.Sealing, func(one SealingSecret) bool { return one.Number == s.SealsWith() }) {
-				w.t.Fatalf("node %s, with version %d, seals with number %d, which node %s, with version %d, does not have", node, w.at[node],
+			if o != nil &&
+				!slices.ContainsFunc(o.Sealing, func(one SealingSecret) bool { return one.Number == s.SealsWith() }) {
+				w.t.Fatalf("node %s, with version %d, seals with number %d, which node %s, with version %d, "+
+					"does not have", node, w.at[node],
 					s.SealsWith(), other, w.at[other])
 			}
 		}
@@ -155,7 +157,8 @@ func TestARotationTakesItsStepsWhenAllNodesKnowTheLast(t *testing.T) {
 	hear(all...)
 	stays("one secret")
 	next, number, err := w.newest.ApplyRotation(w.draw(), w.now)
-	if err != nil || number != 2 || next.SealsWith() != 1 || next.Waiting() != 2 || next.Sealing[1].Made != w.now.UnixMicro() {
+	if err != nil || number != 2 || next.SealsWith() != 1 || next.Waiting() != 2 ||
+		next.Sealing[1].Made != w.now.UnixMicro() {
 		t.Fatalf("%+v, %d, %v", next, number, err)
 	}
 	w.write(next)
@@ -201,7 +204,8 @@ func TestARotationTakesItsStepsWhenAllNodesKnowTheLast(t *testing.T) {
 
 func TestDroppedSecretsAreGone(t *testing.T) {
 	s := &Secrets{Seals: 5, Sealing: []SealingSecret{{Number: 3, Key: Secret(bytes.Repeat([]byte{3}, 32)), Ends: 1},
-		{Number: 4, Key: Secret(bytes.Repeat([]byte{4}, 32)), Ends: 2}, {Number: 5, Key: Secret(bytes.Repeat([]byte{5}, 32))}}}
+		{Number: 4, Key: Secret(bytes.Repeat([]byte{4}, 32)), Ends: 2},
+		{Number: 5, Key: Secret(bytes.Repeat([]byte{5}, 32))}}}
 	next, dropped, err := s.ApplyDrop()
 	if err != nil || !slices.Equal(dropped, []uint32{3, 4}) || len(next.Sealing) != 1 || next.SealsWith() != 5 {
 		t.Errorf("%+v, %v, %v", next, dropped, err)
@@ -241,7 +245,8 @@ func TestTheSecretOfKeysIsNeverReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, after := range map[string]*Secrets{"rotated": rotated, "dropped": dropped, "restored": dropped.AfterRestore(secret(3), now)} {
+	for name, after := range map[string]*Secrets{"rotated": rotated, "dropped": dropped,
+		"restored": dropped.AfterRestore(secret(3), now)} {
 		read, err := DecodeSecrets(after.Encode())
 		if err != nil || !bytes.Equal(read.Keys, secret(7)) || read.WithKeySecret(secret(8)) != nil {
 			t.Errorf("%s: %v", name, err)

@@ -7,7 +7,9 @@ import (
 )
 
 // applied returns a clone with change applied to the replica, or nil if it is not listed, or if due returns false.
-func (t *Table) applied(id shard.ID, node string, number uint64, due func(*Replica) bool, change func(*Replica)) *Table {
+func (t *Table) applied(
+	id shard.ID, node string, number uint64, due func(*Replica) bool, change func(*Replica),
+) *Table {
 	r := t.Replica(id, node, number)
 	if r == nil || !due(r) {
 		return nil
@@ -19,7 +21,9 @@ func (t *Table) applied(id shard.ID, node string, number uint64, due func(*Repli
 
 // ApplyCreated returns a clone in which the replica is Created, or nil if there is nothing to change.
 func (t *Table) ApplyCreated(id shard.ID, node string, number uint64) *Table {
-	return t.applied(id, node, number, func(r *Replica) bool { return !r.Created }, func(r *Replica) { r.Created = true })
+	return t.applied(id, node, number, func(r *Replica) bool { return !r.Created }, func(r *Replica) {
+		r.Created = true
+	})
 }
 
 // ApplyLost returns a clone in which the replica is Lost, or nil if there is nothing to change. A replica stays Lost.
@@ -30,7 +34,9 @@ func (t *Table) ApplyLost(id shard.ID, node string, number uint64) *Table {
 // ApplyVoter returns a clone in which the learner is a voter, or nil if there is nothing to change. A leaving replica
 // stays leaving.
 func (t *Table) ApplyVoter(id shard.ID, node string, number uint64) *Table {
-	return t.applied(id, node, number, func(r *Replica) bool { return r.Role == Learner }, func(r *Replica) { r.Role = Voter })
+	return t.applied(id, node, number, func(r *Replica) bool { return r.Role == Learner }, func(r *Replica) {
+		r.Role = Voter
+	})
 }
 
 // ApplyGone returns a clone without the leaving replica, or nil if there is nothing to change.

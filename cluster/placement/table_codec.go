@@ -56,7 +56,8 @@ func (t *Table) check() error {
 			return err
 		}
 		if i > 0 && t.Nodes[i-1].ID >= n.ID {
-			return fmt.Errorf("node %q follows %q: they are not in order, or one is listed twice", n.ID, t.Nodes[i-1].ID)
+			return fmt.Errorf("node %q follows %q: they are not in order, or one is listed twice",
+				n.ID, t.Nodes[i-1].ID)
 		}
 	}
 	if err := t.checkMoves(); err != nil {
@@ -74,7 +75,8 @@ func (t *Table) checkMoves() error {
 		case m.Slot >= slot.Count || uint32(m.From) >= t.Shards || uint32(m.To) >= t.Shards || m.From == m.To:
 			return fmt.Errorf("slot %d moves from shard %v to shard %v", m.Slot, m.From, m.To)
 		case t.Slots[m.Slot] != uint32(m.From) && t.Slots[m.Slot] != uint32(m.To):
-			return fmt.Errorf("slot %d moves from shard %v to shard %v, and is on shard %d", m.Slot, m.From, m.To, t.Slots[m.Slot])
+			return fmt.Errorf("slot %d moves from shard %v to shard %v, and is on shard %d",
+				m.Slot, m.From, m.To, t.Slots[m.Slot])
 		case slices.ContainsFunc(t.Moves[:i], func(other Move) bool { return other.Slot == m.Slot }):
 			return fmt.Errorf("slot %d moves twice", m.Slot)
 		}
@@ -141,7 +143,8 @@ func (t *Table) checkGroup(g *Group, numbers map[uint64]shard.ID) error {
 		if g.index(r.Node, r.Number) < i {
 			return fmt.Errorf("replica %s is listed twice", r.Name(g.Shard))
 		}
-		if other, taken := numbers[r.Number]; taken && r.Number != firstNumber && !(r.Number == g.number() && other == g.Shard) {
+		if other, taken := numbers[r.Number]; taken && r.Number != firstNumber &&
+			!(r.Number == g.number() && other == g.Shard) {
 			return fmt.Errorf("number %d is given twice, here and in shard %v", r.Number, other)
 		}
 		numbers[r.Number] = g.Shard

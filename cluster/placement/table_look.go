@@ -53,7 +53,9 @@ func (t *Table) Incarnation(id string) uint64 {
 
 // Group returns the group of a shard, or nil if there is none. The result points into the table.
 func (t *Table) Group(id shard.ID) *Group {
-	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int { return cmp.Compare(g.Shard, id) })
+	at, found := slices.BinarySearchFunc(t.Groups, id, func(g Group, id shard.ID) int {
+		return cmp.Compare(g.Shard, id)
+	})
 	if !found {
 		return nil
 	}

@@ -61,7 +61,8 @@ func largestOdd(a, b int) int { return max(1, (min(a, b)+1)/2*2-1) }
 
 // found adds one of its first voters to a group.
 func (p *planner) found(g *Group, node string) {
-	g.Replicas = append(g.Replicas, Replica{Node: node, Number: g.number(), Role: Voter, Created: g.Shard == shard.System})
+	g.Replicas = append(g.Replicas, Replica{Node: node, Number: g.number(), Role: Voter,
+		Created: g.Shard == shard.System})
 	p.load[node]++
 }
 

@@ -38,7 +38,8 @@ func TestTheFirstTableIsEven(t *testing.T) {
 		for i := range table.Groups {
 			g := &table.Groups[i]
 			if got := len(g.Voters()); got != c.voters || len(g.Founders) != c.voters {
-				t.Errorf("%d nodes, %d replicas: shard %v has %d voters, want %d", c.nodes, c.replicas, g.Shard, got, c.voters)
+				t.Errorf("%d nodes, %d replicas: shard %v has %d voters, want %d",
+					c.nodes, c.replicas, g.Shard, got, c.voters)
 			}
 			for _, r := range g.Replicas {
 				if r.Created != (g.Shard == shard.System) {
@@ -125,14 +126,17 @@ func TestWhatNoTableCanBeIsRefused(t *testing.T) {
 		{"node state", func(t *Table) { t.Nodes[0].State = 9 }, `"n1": unknown state 9`},
 		{"node twice", func(t *Table) { t.Nodes[1].ID = "n1" }, `node "n1" follows "n1"`},
 		{"no group", func(t *Table) { t.Groups = t.Groups[:4] }, "shard system has no group"},
-		{"group missing", func(t *Table) { t.Groups = slices.Delete(t.Groups, 1, 2) }, "shard 2 stands in the place of shard 1's"},
+		{"group missing", func(t *Table) { t.Groups = slices.Delete(t.Groups, 1, 2) },
+			"shard 2 stands in the place of shard 1's"},
 		{"too many groups", func(t *Table) { t.Groups = append(t.Groups, Group{}) }, "have 6 groups"},
 		{"lead", func(t *Table) { t.Groups[0].Lead = "x" }, `shard 0: node "x" should lead`},
 		{"founder", func(t *Table) { t.Groups[0].Founders[0] = "x" }, `founder "x"`},
-		{"unknown node", func(t *Table) { t.Groups[2].Replicas[0].Node = "x" }, "replica x/2/1: its node is not listed"},
+		{"unknown node", func(t *Table) { t.Groups[2].Replicas[0].Node = "x" },
+			"replica x/2/1: its node is not listed"},
 		{"removed node", func(t *Table) { t.Nodes[0].State = NodeRemoved }, "its node was removed"},
 		{"role", func(t *Table) { t.Groups[0].Replicas[0].Role = 7 }, "unknown role 7"},
-		{"replica twice", func(t *Table) { t.Groups[0].Replicas[1] = t.Groups[0].Replicas[0] }, "n1/0/1 is listed twice"},
+		{"replica twice", func(t *Table) { t.Groups[0].Replicas[1] = t.Groups[0].Replicas[0] },
+			"n1/0/1 is listed twice"},
 		{"number not given", func(t *Table) { t.Groups[0].Replicas[0].Number = 2 }, "next number is 2"},
 		{"number 0", func(t *Table) { t.Groups[0].Replicas[0].Number = 0 }, "cannot have this one"},
 		{"number twice", func(t *Table) {
@@ -209,7 +213,8 @@ func TestReplicasAreFound(t *testing.T) {
 // TestRecordsOnlyGoForward: a record that comes late or twice changes nothing.
 func TestRecordsOnlyGoForward(t *testing.T) {
 	table := NewTable("c", foundersIn("", "", ""), 1, 3)
-	if table = table.ApplyCreated(0, "n1", 1); !table.Replica(0, "n1", 1).Created || table.ApplyCreated(0, "n1", 1) != nil {
+	if table = table.ApplyCreated(0, "n1", 1); !table.Replica(0, "n1", 1).Created ||
+		table.ApplyCreated(0, "n1", 1) != nil {
 		t.Error("created")
 	}
 	if table = table.ApplyLost(0, "n1", 1); !table.Replica(0, "n1", 1).Lost || table.ApplyLost(0, "n1", 1) != nil {

@@ -26,11 +26,14 @@ func TestSeveralShardsChallengeOnlyIfNoneDenies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			calmSeas(t, func(w *archipelago, node *mortal) {
 				once := func(name string, exceeded policy.OnExceeded) *policy.Policy {
-					return &policy.Policy{Name: name, Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "all",
-						OnExceeded: exceeded, Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
+					return &policy.Policy{Name: name, Retention: policy.DefaultRetention,
+						Limits: []policy.Limit{{Name: "all",
+							OnExceeded: exceeded, Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}}
 				}
-				w.policies = policy.NewSet([]*policy.Policy{once("own", policy.ExceededChallenge), once("shared", policy.ExceededDeny)})
-				for n, op := range []shard.Op{shard.Check, shard.Check, shard.Peek, shard.Reserve} { // the second one looks first
+				w.policies = policy.NewSet([]*policy.Policy{once("own", policy.ExceededChallenge),
+					once("shared", policy.ExceededDeny)})
+				// the second one looks first
+				for n, op := range []shard.Op{shard.Check, shard.Check, shard.Peek, shard.Reserve} {
 					for _, id := range []string{"", fmt.Sprint("id ", n)} {
 						r := acrossAll(op, "k", 0, 1, 2)
 						if op == shard.Reserve {

@@ -213,8 +213,14 @@ func (o *operation) conclude(ctx context.Context, charged []shard.Leg) shard.Res
 	notAfter := decidedBy(charged)
 	about := o.about
 	about.Legs = charged
-	result := o.send(ctx, o.home, shard.Request{Op: shard.Conclude, Entries: o.entriesAt(o.home), Own: o.ownAtHome(), Hold: o.whole.Hold,
-		Operation: &about, NotAfter: notAfter})
+	result := o.send(ctx, o.home, shard.Request{
+		Op:        shard.Conclude,
+		Entries:   o.entriesAt(o.home),
+		Own:       o.ownAtHome(),
+		Hold:      o.whole.Hold,
+		Operation: &about,
+		NotAfter:  notAfter,
+	})
 	switch err := result.Err; {
 	case err == nil && result.Decision.Operation == nil:
 		o.resolveBehind(charged, notAfter)

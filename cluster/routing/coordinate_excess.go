@@ -35,7 +35,8 @@ func (o *operation) settleWithExcess(ctx context.Context) (result shard.Result, 
 	case result.Err == nil && o.wantsExcess(d):
 		result.Err = errNoVerdict
 	case result.Err == nil && !d.Replayed:
-		verdict := shard.Verdict{ID: x.about.ID, Home: x.home, Known: true, State: shard.OperationCommitted, Legs: charged}
+		verdict := shard.Verdict{ID: x.about.ID, Home: x.home, Known: true, State: shard.OperationCommitted,
+			Legs: charged}
 		return result, x.finishing(&verdict, charged)
 	case result.Err != nil && result.Err.Code == shard.OverQuota:
 		x.letGo(ctx, charged)
@@ -71,7 +72,8 @@ func (o *operation) letGo(ctx context.Context, charged []shard.Leg) {
 
 // excess returns the operation that charges the legs for the units spent above those taken.
 func (o *operation) excess() *operation {
-	x := &operation{router: o.router, home: o.home, whole: &shard.Request{Op: shard.Settle, Namespace: o.whole.Namespace}}
+	x := &operation{router: o.router, home: o.home,
+		whole: &shard.Request{Op: shard.Settle, Namespace: o.whole.Namespace}}
 	actual := o.whole.Settlement.Actual
 	for i, entry := range o.whole.Entries {
 		if o.at[i] == o.home || i >= len(actual) || actual[i] <= entry.Cost {

@@ -38,9 +38,11 @@ func (o *overspent) ask(r shard.Request) shard.Result {
 }
 
 func (o *overspent) commit(overage shard.Overage, actual ...uint64) shard.Result {
-	return o.ask(shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&o.held, &o.said), Settlement: &shard.Settlement{
-		Action: shard.ActionCommit, Overage: overage, Actual: actual, Target: shard.Target{Hold: true, DecidedAt: o.said.DecidedAt,
-			Operation: o.said.Operation.ID, Home: o.said.Operation.Home}}})
+	return o.ask(shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&o.held, &o.said),
+		Settlement: &shard.Settlement{
+			Action: shard.ActionCommit, Overage: overage, Actual: actual,
+			Target: shard.Target{Hold: true, DecidedAt: o.said.DecidedAt,
+				Operation: o.said.Operation.ID, Home: o.said.Operation.Home}}})
 }
 
 // numbers returns the used and held units of the three entries, as recorded by the shards.
@@ -55,7 +57,8 @@ func (o *overspent) numbers() string {
 }
 
 func TestWhatWasSpentAboveIsTakenOnAllShards(t *testing.T) {
-	for name, actual := range map[string][]uint64{"everywhere": {3, 4, 5}, "at home": {1, 4, 0}, "at a leg": {3, 1, 0}, "nowhere": {0, 1, 1}} {
+	for name, actual := range map[string][]uint64{"everywhere": {3, 4, 5}, "at home": {1, 4, 0}, "at a leg": {3, 1, 0},
+		"nowhere": {0, 1, 1}} {
 		calmSeas(t, func(w *archipelago, node *mortal) {
 			o := w.overspend(node, "shared", "shared")
 			settled := o.commit(shard.OverageReject, actual...)
@@ -71,7 +74,8 @@ func TestWhatWasSpentAboveIsTakenOnAllShards(t *testing.T) {
 				t.Errorf("%s: settled %+v\ntold %s, counted %s, want %s", name, settled, told, o.numbers(), want)
 			}
 			again := o.commit(shard.OverageReject, actual...)
-			if again.Err != nil || !again.Decision.Replayed || !reflect.DeepEqual(again.Decision.Limits, settled.Decision.Limits) {
+			if again.Err != nil || !again.Decision.Replayed ||
+				!reflect.DeepEqual(again.Decision.Limits, settled.Decision.Limits) {
 				t.Errorf("%s: settled again: %+v, was %+v", name, again, settled)
 			}
 			if other := o.commit(shard.OverageReject, 1, 1, 1); other.Err == nil || other.Err.Code != shard.HoldEnded {
@@ -117,11 +121,13 @@ func TestWhatIsSpentAboveAndDoesNotFitChangesNothing(t *testing.T) {
 				}
 			}
 			w.shards[1].mu.Lock()
-			if charged := w.shards[1].asked[shard.Charge] > 1; charged != c.charge { // the first charge was the reservation
+			// the first charge was the reservation
+			if charged := w.shards[1].asked[shard.Charge] > 1; charged != c.charge {
 				t.Errorf("%s: the legs were charged: %v", name, charged)
 			}
 			w.shards[1].mu.Unlock()
-			if settled := o.commit(shard.OverageReject, 10, 10, 10); settled.Err != nil || o.numbers() != "10/0 10/0 10/0 " {
+			if settled := o.commit(shard.OverageReject, 10, 10, 10); settled.Err != nil ||
+				o.numbers() != "10/0 10/0 10/0 " {
 				t.Errorf("%s: settled by what fits: %+v, counted %s", name, settled, o.numbers())
 			}
 		})
@@ -138,9 +144,11 @@ func TestADecisionIsCommittedAboveWhatItTook(t *testing.T) {
 		o := &overspent{archipelago: w, node: node, held: r}
 		o.said = o.ask(r).Decision
 		commit := func(actual ...uint64) shard.Result {
-			return o.ask(shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&r, &o.said), Settlement: &shard.Settlement{
-				Action: shard.ActionCommit, Overage: shard.OverageReject, Actual: actual, Target: shard.Target{DecidedAt: o.said.DecidedAt,
-					Operation: o.said.Operation.ID, Home: o.said.Operation.Home}}})
+			return o.ask(shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&r, &o.said),
+				Settlement: &shard.Settlement{
+					Action: shard.ActionCommit, Overage: shard.OverageReject, Actual: actual,
+					Target: shard.Target{DecidedAt: o.said.DecidedAt,
+						Operation: o.said.Operation.ID, Home: o.said.Operation.Home}}})
 		}
 		time.Sleep(5 * time.Minute)
 		if refused := commit(0, 4, 11); refused.Err == nil || refused.Err.Code != shard.OverQuota {

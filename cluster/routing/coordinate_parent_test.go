@@ -25,7 +25,8 @@ func familyOf(op shard.Op, id string, child, parent shard.ID) *family {
 		parent:  shard.Entry{Policy: "own", Key: keyOn(parent, "parent of "+id), Cost: 2},
 		request: shard.Request{Op: op, Namespace: "n", ID: id}}
 	if op == shard.Reserve {
-		f.request.Hold = &shard.HoldTerms{TTL: limit.Span(15 * time.Second / time.Microsecond), OnExpire: policy.OnExpireCommit}
+		f.request.Hold = &shard.HoldTerms{TTL: limit.Span(15 * time.Second / time.Microsecond),
+			OnExpire: policy.OnExpireCommit}
 	}
 	return f
 }
@@ -64,8 +65,8 @@ func TestARetryIsTheSameRequestWhateverParentsThereAre(t *testing.T) {
 					if first.Err != nil || again.Err != nil {
 						t.Fatalf("%s: %v, then %v", what, first.Err, again.Err)
 					}
-					if d, a := first.Decision, again.Decision; !a.Allowed || !a.Replayed || a.DecidedAt != d.DecidedAt ||
-						a.HoldExpires != d.HoldExpires || len(a.Limits) != len(d.Limits) {
+					if d, a := first.Decision, again.Decision; !a.Allowed || !a.Replayed ||
+						a.DecidedAt != d.DecidedAt || a.HoldExpires != d.HoldExpires || len(a.Limits) != len(d.Limits) {
 						t.Errorf("%s: answered %+v, and its copy %+v", what, d, a)
 					}
 					for e, want := range map[*shard.Entry]uint64{&f.own: 2, &f.parent: map[bool]uint64{false: 2}[got]} {
@@ -81,8 +82,10 @@ func TestARetryIsTheSameRequestWhateverParentsThereAre(t *testing.T) {
 					// The copy's answer can be settled, and gives a parent nothing that it has not taken.
 					entries := f.asked(got)
 					d := again.Decision
-					back := shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&entries, &d), Settlement: &shard.Settlement{
-						Action: shard.ActionCancel, Target: shard.Target{Hold: d.HoldExpires != 0, DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}}}
+					back := shard.Request{Op: shard.Settle, Namespace: "n", Entries: shard.Taken(&entries, &d),
+						Settlement: &shard.Settlement{
+							Action: shard.ActionCancel, Target: shard.Target{Hold: d.HoldExpires != 0,
+								DecidedAt: d.DecidedAt, Position: d.Position, Index: d.Index}}}
 					if d.Operation != nil {
 						t := &back.Settlement.Target
 						t.Operation, t.Home, t.Position, t.Index = d.Operation.ID, d.Operation.Home, shard.Position{}, 0
@@ -165,10 +168,12 @@ func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 						time.Sleep(later)
 						node := w.mortalNode()
 						defer node.Close()
-						ctx, cancel := context.WithTimeout(context.Background(), time.Duration(100+w.draw(8000))*time.Millisecond)
+						ctx, cancel := context.WithTimeout(context.Background(),
+							time.Duration(100+w.draw(8000))*time.Millisecond)
 						defer cancel()
 						r := f.asked(w.draw(2) == 0)
-						r.NotAfter = now() + limit.Time(time.Minute/time.Microsecond) // no copy comes when its id is forgotten
+						// no copy comes when its id is forgotten
+						r.NotAfter = now() + limit.Time(time.Minute/time.Microsecond)
 						result := node.Decide(ctx, []shard.Request{r})[0]
 						mu.Lock()
 						defer mu.Unlock()
@@ -193,13 +198,14 @@ func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 			for i, f := range families {
 				h, used, above := &heard[i], w.usedOf(f.own), w.usedOf(f.parent)
 				if used != 0 && used != 2 || above != 0 && above != 2 || above > used {
-					t.Errorf("seed %d: family %d has used %d, its parent %d, of a cost of 2: %+v\n%s", seed, i, used, above, *h,
-						strings.Join(w.history[f.request.ID], "\n"))
+					t.Errorf("seed %d: family %d has used %d, its parent %d, of a cost of 2: %+v\n%s",
+						seed, i, used, above, *h, strings.Join(w.history[f.request.ID], "\n"))
 				}
 				if h.allowed > 0 && used != 2 {
 					t.Errorf("seed %d: family %d was admitted, and %d are used: %+v", seed, i, used, *h)
 				}
-				all.allowed, all.unknown, all.definite = all.allowed+h.allowed, all.unknown+h.unknown, all.definite+h.definite
+				all.allowed, all.unknown, all.definite = all.allowed+h.allowed, all.unknown+h.unknown,
+					all.definite+h.definite
 			}
 			w.close()
 		})
@@ -212,7 +218,8 @@ func TestCopiesAreOneRequestWhileAParentComesAndGoes(t *testing.T) {
 // A denial of another shard is no denial in shadow, although a limit in shadow would have denied too.
 func TestADenialOfOneShardIsNoneInShadow(t *testing.T) {
 	o := &operation{whole: &shard.Request{}}
-	shadow := shard.Decision{Allowed: true, ShadowDenied: true, Operation: &shard.Verdict{State: shard.OperationCommitted}}
+	shadow := shard.Decision{Allowed: true, ShadowDenied: true,
+		Operation: &shard.Verdict{State: shard.OperationCommitted}}
 	for _, denied := range []bool{false, true} {
 		home := shadow
 		home.Allowed = !denied

@@ -45,7 +45,8 @@ func (w *archipelago) voyage(number int) *voyage {
 	op := []shard.Op{shard.Check, shard.Check, shard.Reserve, shard.Reserve, shard.Count, shard.Partial}[w.draw(6)]
 	v.request = shard.Request{Op: op, Namespace: "n", ID: v.id}
 	if op == shard.Reserve {
-		v.request.Hold = &shard.HoldTerms{TTL: limit.Span(500_000 + w.draw(9_000_000)), OnExpire: policy.OnExpire(w.draw(3))}
+		v.request.Hold = &shard.HoldTerms{TTL: limit.Span(500_000 + w.draw(9_000_000)),
+			OnExpire: policy.OnExpire(w.draw(3))}
 	}
 	first, apart := w.draw(3), 1
 	if w.moving {
@@ -182,8 +183,8 @@ func (v *voyage) settle(w *archipelago, request shard.Request) {
 		time.Sleep(time.Duration(w.draw(3000)) * time.Millisecond)
 		again := node.Decide(ctx, cloneRequests([]shard.Request{request}))[0]
 		if again.Err == nil && again.Decision.HoldExpires != result.Decision.HoldExpires {
-			w.Errorf("seed %d: operation %d: one extension ends at %d, and its copy at %d", w.seed, v.number, result.Decision.HoldExpires,
-				again.Decision.HoldExpires)
+			w.Errorf("seed %d: operation %d: one extension ends at %d, and its copy at %d",
+				w.seed, v.number, result.Decision.HoldExpires, again.Decision.HoldExpires)
 		}
 	}
 	v.mu.Lock()
@@ -241,11 +242,13 @@ func (v *voyage) settledBy(f *ruledAs, s *shard.Settlement) bool {
 	case f == nil:
 		return false
 	case f.ended == nil:
-		return f.how != nil && f.how.Action == s.Action && f.how.Overage == s.Overage && slices.Equal(f.how.Actual, s.Actual)
+		return f.how != nil && f.how.Action == s.Action && f.how.Overage == s.Overage &&
+			slices.Equal(f.how.Actual, s.Actual)
 	}
 	for i := range v.request.Entries {
 		e, ended := f.ended[v.request.Entries[i].Key]
-		if !ended || e.action != s.Action || (e.actual != nil) != (s.Actual != nil) || e.actual != nil && *e.actual != s.Actual[i] {
+		if !ended || e.action != s.Action || (e.actual != nil) != (s.Actual != nil) ||
+			e.actual != nil && *e.actual != s.Actual[i] {
 			return false
 		}
 	}
@@ -329,7 +332,8 @@ func (w *archipelago) sail(count int) {
 		for k := range sharedKeys {
 			key := keyOn(s.id, fmt.Sprint("shared", k))
 			if used := w.usedAt("shared", key); used != sums[key] {
-				w.Errorf("seed %d: %q has used %d, the operations that are counted make %d", w.seed, key, used, sums[key])
+				w.Errorf("seed %d: %q has used %d, the operations that are counted make %d",
+					w.seed, key, used, sums[key])
 			}
 		}
 	}
@@ -370,10 +374,11 @@ func TestAnOperationIsAllOrNothing(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("allowed, denied, refused, unknown: %v; settled above what was taken: %d, rejected: %d", all, exceeded, rejected)
+	t.Logf("allowed, denied, refused, unknown: %v; settled above what was taken: %d, rejected: %d",
+		all, exceeded, rejected)
 	if unseen() {
-		t.Errorf("%d worlds are too calm or too rough: %+v; %d settlements had room above what was taken, %d had none", 10*worlds, all,
-			exceeded, rejected)
+		t.Errorf("%d worlds are too calm or too rough: %+v; %d settlements had room above what was taken, %d had none",
+			10*worlds, all, exceeded, rejected)
 	}
 }
 
@@ -422,7 +427,8 @@ func TestManyOperationsOfOneBatchGoTogether(t *testing.T) {
 		}
 		began := time.Now()
 		for i, result := range node.Decide(w.Context(), requests) {
-			if result.Err != nil || !result.Decision.Allowed || result.Decision.Limits[0].Key != requests[i].Entries[0].Key {
+			if result.Err != nil || !result.Decision.Allowed ||
+				result.Decision.Limits[0].Key != requests[i].Entries[0].Key {
 				t.Fatalf("request %d: %+v", i, result)
 			}
 		}
@@ -456,7 +462,8 @@ func TestADenialByOneShardNamesTheLongestWait(t *testing.T) {
 		r.Entries[1].Cost = 5000
 		for range 2 {
 			d := node.Decide(w.Context(), []shard.Request{r})[0].Decision
-			if d.Allowed || d.RetryAfter != limit.Never || !d.Limits[0].Allowed || d.Limits[0].Used != 0 || d.Limits[1].Allowed {
+			if d.Allowed || d.RetryAfter != limit.Never || !d.Limits[0].Allowed || d.Limits[0].Used != 0 ||
+				d.Limits[1].Allowed {
 				t.Errorf("denied by one of two: %+v", d)
 			}
 		}
@@ -487,7 +494,8 @@ func TestAnErrorOfOneShardNamesTheEntryOfTheRequest(t *testing.T) {
 // The entries of a message are of the slot that it is for. Whether the shard has that slot, it says itself.
 func TestAMessageOfAnOperationNamesKeysOfItsSlot(t *testing.T) {
 	about := func(leg shard.ID) *shard.Operation {
-		return &shard.Operation{ID: "x", Op: shard.Check, Home: slot.Of("n", keyOn(0, "k")), Leg: slot.Of("n", keyOn(leg, "k"))}
+		return &shard.Operation{ID: "x", Op: shard.Check, Home: slot.Of("n", keyOn(0, "k")),
+			Leg: slot.Of("n", keyOn(leg, "k"))}
 	}
 	entries := func(id shard.ID) []shard.Entry { return acrossAll(shard.Check, "k", id).Entries }
 	for i, wrong := range []shard.Request{
@@ -591,9 +599,11 @@ func TestWhoWaitsForASeatOnSeveralShardsHasIt(t *testing.T) {
 			}
 			time.Sleep(7 * time.Second)
 			denied("at first", first.HoldExpires)
-			extend := shard.Request{Op: shard.Settle, Namespace: "n", Settlement: &shard.Settlement{Action: shard.ActionExtend,
-				TTL: limit.Span(30 * time.Second / time.Microsecond), Target: shard.Target{Hold: true, DecidedAt: first.DecidedAt,
-					Operation: first.Operation.ID, Home: first.Operation.Home}}}
+			extend := shard.Request{Op: shard.Settle, Namespace: "n",
+				Settlement: &shard.Settlement{Action: shard.ActionExtend,
+					TTL: limit.Span(30 * time.Second / time.Microsecond),
+					Target: shard.Target{Hold: true, DecidedAt: first.DecidedAt,
+						Operation: first.Operation.ID, Home: first.Operation.Home}}}
 			for _, s := range first.Limits {
 				extend.Entries = append(extend.Entries, shard.Entry{Policy: s.Policy, Key: s.Key, Cost: 1})
 			}
@@ -620,9 +630,11 @@ func TestALateCopyOfAnExtensionMovesNothing(t *testing.T) {
 		reserve.Hold = &shard.HoldTerms{TTL: limit.Span(time.Minute / time.Microsecond)}
 		held := node.Decide(w.Context(), []shard.Request{reserve})[0].Decision
 		extend := func(id string, ttl time.Duration) shard.Decision {
-			r := shard.Request{Op: shard.Settle, Namespace: "n", ID: id, Entries: shard.Taken(&reserve, &held), Settlement: &shard.Settlement{
-				Action: shard.ActionExtend, TTL: limit.Span(ttl / time.Microsecond), Target: shard.Target{Hold: true,
-					DecidedAt: held.DecidedAt, Operation: held.Operation.ID, Home: held.Operation.Home}}}
+			r := shard.Request{Op: shard.Settle, Namespace: "n", ID: id, Entries: shard.Taken(&reserve, &held),
+				Settlement: &shard.Settlement{
+					Action: shard.ActionExtend, TTL: limit.Span(ttl / time.Microsecond),
+					Target: shard.Target{Hold: true,
+						DecidedAt: held.DecidedAt, Operation: held.Operation.ID, Home: held.Operation.Home}}}
 			result := node.Decide(w.Context(), cloneRequests([]shard.Request{r}))[0]
 			if result.Err != nil {
 				t.Fatal(result.Err)
@@ -630,7 +642,8 @@ func TestALateCopyOfAnExtensionMovesNothing(t *testing.T) {
 			return result.Decision
 		}
 		first, second := extend("first", time.Minute), extend("second", time.Hour)
-		if late := extend("first", time.Minute); !late.Replayed || late.HoldExpires != first.HoldExpires || len(late.Limits) != 2 {
+		if late := extend("first", time.Minute); !late.Replayed || late.HoldExpires != first.HoldExpires ||
+			len(late.Limits) != 2 {
 			t.Errorf("the late copy is answered %+v", late)
 		}
 		time.Sleep(2 * time.Minute)
@@ -659,7 +672,8 @@ func TestADenialByHomeChargesNoLegAgain(t *testing.T) {
 			t.Fatalf("the first: %+v", d)
 		}
 		time.Sleep(time.Second) // until the leg is released
-		for i, op := range []shard.Op{shard.Check, shard.Check, shard.Partial, shard.Reserve, shard.Check, shard.Check, shard.Reserve} {
+		for i, op := range []shard.Op{shard.Check, shard.Check, shard.Partial, shard.Reserve, shard.Check, shard.Check,
+			shard.Reserve} {
 			r := acrossAll(op, "k", 1, 0)
 			if op == shard.Reserve {
 				r.Hold = &shard.HoldTerms{TTL: limit.Span(time.Minute / time.Microsecond)}
@@ -669,8 +683,9 @@ func TestADenialByHomeChargesNoLegAgain(t *testing.T) {
 			}
 			for copy := range 2 {
 				d := decide(r).Decision
-				if d.Allowed || d.RetryAfter != limit.Never || len(d.Limits) != 2 || d.Limits[0].Used != 1 || d.Limits[0].Key != r.Entries[0].Key ||
-					d.Limits[1].Used != 1000 || d.Operation.State != shard.OperationAborted || d.Replayed != (r.ID != "" && copy == 1) {
+				if d.Allowed || d.RetryAfter != limit.Never || len(d.Limits) != 2 || d.Limits[0].Used != 1 ||
+					d.Limits[0].Key != r.Entries[0].Key || d.Limits[1].Used != 1000 ||
+					d.Operation.State != shard.OperationAborted || d.Replayed != (r.ID != "" && copy == 1) {
 					t.Errorf("op %d, request %d, copy %d: %+v %+v", op, i, copy, d, d.Operation)
 				}
 			}
@@ -678,7 +693,8 @@ func TestADenialByHomeChargesNoLegAgain(t *testing.T) {
 		if n := charges() - before; n != 1 {
 			t.Errorf("the leg was charged %d times, want once: before the first denial", n)
 		}
-		reset := shard.Request{Op: shard.Reset, Namespace: "n", Entries: []shard.Entry{{Policy: "own", Key: keyOn(0, "k")}}}
+		reset := shard.Request{Op: shard.Reset, Namespace: "n",
+			Entries: []shard.Entry{{Policy: "own", Key: keyOn(0, "k")}}}
 		if result := decide(reset); result.Err != nil {
 			t.Fatal(result.Err)
 		}
@@ -748,8 +764,8 @@ func TestOlderPoliciesAreRefusedByAnyShard(t *testing.T) {
 		}
 		r := acrossAll(shard.Check, "a/b", 0, 1, 2)
 		r.Entries[2].Policy, r.Revision = "child", 1
-		if result := node.Decide(w.Context(), []shard.Request{r})[0]; result.Err == nil || result.Err.Code != shard.Outdated ||
-			result.Err.Field != "entries[2].policy" {
+		if result := node.Decide(w.Context(), []shard.Request{r})[0]; result.Err == nil ||
+			result.Err.Code != shard.Outdated || result.Err.Field != "entries[2].policy" {
 			t.Errorf("made by older policies: %+v", result)
 		}
 		time.Sleep(time.Second)

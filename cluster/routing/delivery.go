@@ -67,7 +67,9 @@ func (r *Router) deliver(ctx context.Context, route *shardRoute, requests []shar
 
 // deliverTo is deliver for one shard alone. It also returns the requests that this shard has refused because of their
 // slots.
-func (r *Router) deliverTo(ctx context.Context, route *shardRoute, requests []shard.Request) ([]shard.Result, []strayed) {
+func (r *Router) deliverTo(
+	ctx context.Context, route *shardRoute, requests []shard.Request,
+) ([]shard.Result, []strayed) {
 	e := &delivery{router: r, route: route, ctx: ctx, batch: requests, count: route.news.count(),
 		decisionsSeen: route.decisionsSeen.Load()}
 	e.asked = e.few[:0]
@@ -319,8 +321,9 @@ func fate(r *shard.Request, err *shard.Error) *shard.Error {
 	if !r.Retry || err.MaybeApplied() { //mutant:late-refusal-speaks-for-all
 		return err
 	}
-	return &shard.Error{Code: shard.UnknownOutcome, Field: err.Field, Message: "the outcome is not known: it may have " +
-		"been counted; ask again with the same idempotency_id (when asked again without one: " + err.Message + ")"}
+	return &shard.Error{Code: shard.UnknownOutcome, Field: err.Field,
+		Message: "the outcome is not known: it may have been counted; " +
+			"ask again with the same idempotency_id (when asked again without one: " + err.Message + ")"}
 }
 
 // learn records a failure. A hint is dropped if its node is not the owner (X15). A node that knows the shard but not
@@ -339,7 +342,8 @@ func (e *delivery) learn(t target, again []int, results []shard.Result) {
 		e.asked = e.asked[:len(e.asked)-1]
 	case failed(shard.TooLate):
 		e.asked = e.asked[:len(e.asked)-1]
-	case slices.ContainsFunc(again, func(i int) bool { return inAMoment(results[i].Err) }): //mutant:importing-shard-is-no-owner
+	//mutant:importing-shard-is-no-owner
+	case slices.ContainsFunc(again, func(i int) bool { return inAMoment(results[i].Err) }):
 		e.asked = e.asked[:len(e.asked)-1]
 		e.moment = min(max(2*e.moment, momentLeast), pauseMost)
 		sleep.For(e.ctx, e.moment)
@@ -353,7 +357,8 @@ const momentLeast = 10 * time.Millisecond
 
 // inAMoment reports whether the owner itself asks to be asked again very soon.
 func inAMoment(err *shard.Error) bool {
-	return err.Code == shard.Unavailable && err.RetryAfter > 0 && err.RetryAfter <= limit.Span(momentLeast/time.Microsecond)
+	return err.Code == shard.Unavailable && err.RetryAfter > 0 &&
+		err.RetryAfter <= limit.Span(momentLeast/time.Microsecond)
 }
 
 // keep stores results at their places. Results of requests that go on are replaced later.

@@ -50,9 +50,10 @@ func newDenials(config *Config) *denials {
 		return nil
 	}
 	begin, ahead := time.Now(), config.Ahead
-	return &denials{policies: config.Policies, repeated: config.Repeated, seed: maphash.MakeSeed(), now: func() limit.Span {
-		return limit.Span((time.Since(begin) + ahead()) / time.Microsecond)
-	}}
+	return &denials{policies: config.Policies, repeated: config.Repeated, seed: maphash.MakeSeed(),
+		now: func() limit.Span {
+			return limit.Span((time.Since(begin) + ahead()) / time.Microsecond)
+		}}
 }
 
 // denial is a denial that may be repeated.
@@ -168,7 +169,9 @@ func left(wait, passed limit.Span) limit.Span {
 
 // keep stores a denial for the next such request. asked and heard are the instants of the request and of its answer.
 // Answers not worth repeating are not kept: above all admissions, and anything that a shard has counted.
-func (d *denials) keep(q *inquiry, r *shard.Request, said *shard.Decision, revision *policy.Revision, asked, heard limit.Span) {
+func (d *denials) keep(
+	q *inquiry, r *shard.Request, said *shard.Decision, revision *policy.Revision, asked, heard limit.Span,
+) {
 	//mutant:repeated-denial-admits
 	if said.Allowed || said.Replayed || said.Index != 0 || said.RetryAfter == 0 || said.Age < 0 || said.Age >= q.life {
 		return

@@ -20,7 +20,8 @@ func floodPolicies() *policy.Set {
 	var policies []*policy.Policy
 	for name, denyCache := range map[string]limit.Span{"p": 250 * ms, "short": 100 * ms, "never": 0} {
 		policies = append(policies, &policy.Policy{Name: name, Retention: policy.DefaultRetention, DenyCache: denyCache,
-			Limits: []policy.Limit{{Name: "a", Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: 1000 * ms}}}})
+			Limits: []policy.Limit{{Name: "a",
+				Limit: limit.Limit{Algorithm: limit.FixedWindow, Quota: 5, Period: 1000 * ms}}}})
 	}
 	return policy.NewSet(policies)
 }
@@ -274,8 +275,8 @@ func TestTheShortestSpanOfSeveralPoliciesCounts(t *testing.T) {
 // A request that may free capacity ends the denials of its keys, and of no others, before it is decided and again
 // afterwards.
 func TestWhatMayMakeRoomEndsTheDenialsOfItsKeys(t *testing.T) {
-	for _, op := range []shard.Op{shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride,
-		shard.DeleteOverride, shard.Settle} {
+	for _, op := range []shard.Op{shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock,
+		shard.PutOverride, shard.DeleteOverride, shard.Settle} {
 		f := newFlood()
 		gold := check("k")
 		gold.Entries[0].Tier, gold.Entries[0].Cost = "gold", 3
@@ -459,8 +460,8 @@ func TestNoDenialOutlivesAResetWhateverRaces(t *testing.T) {
 			if requests[i].Op == shard.Reset {
 				truth.n++
 			}
-			results[i].Decision = shard.Decision{Allowed: requests[i].Op == shard.Reset, DecidedAt: truth.n, RetryAfter: limit.Never,
-				Limits: []shard.LimitStatus{{Policy: "p", Key: "k", Limit: "a"}}}
+			results[i].Decision = shard.Decision{Allowed: requests[i].Op == shard.Reset, DecidedAt: truth.n,
+				RetryAfter: limit.Never, Limits: []shard.LimitStatus{{Policy: "p", Key: "k", Limit: "a"}}}
 			truth.Unlock()
 		}
 		return results
@@ -533,7 +534,8 @@ func TestADenialOfAForgottenKeyIsDropped(t *testing.T) {
 		return f.decide(requests)
 	})
 	for i := range f.slots {
-		if kept := f.slots[i].Load(); kept != nil && slices.ContainsFunc(kept.entries, func(e shard.Entry) bool { return e.Key == "k" }) {
+		if kept := f.slots[i].Load(); kept != nil &&
+			slices.ContainsFunc(kept.entries, func(e shard.Entry) bool { return e.Key == "k" }) {
 			t.Errorf("a denial of %+v is kept", kept.entries)
 		}
 	}

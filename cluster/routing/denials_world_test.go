@@ -43,9 +43,11 @@ func newShore(t testing.TB, seed uint64) *shore {
 		decided: map[limit.Time][]decidedHere{}}
 	more := uint64(4)
 	w.policies = policy.NewSet([]*policy.Policy{
-		{Name: "long", Retention: policy.DefaultRetention, DenyCache: 250 * ms, Limits: []policy.Limit{{Name: "a", Limit: token}},
-			Tiers: map[string]policy.Tier{"gold": {Limits: map[string]policy.TierLimit{"a": {Quota: &more}}}}},
-		{Name: "short", Retention: policy.DefaultRetention, DenyCache: 80 * ms, Limits: []policy.Limit{{Name: "b", Limit: window}}},
+		{Name: "long", Retention: policy.DefaultRetention, DenyCache: 250 * ms,
+			Limits: []policy.Limit{{Name: "a", Limit: token}},
+			Tiers:  map[string]policy.Tier{"gold": {Limits: map[string]policy.TierLimit{"a": {Quota: &more}}}}},
+		{Name: "short", Retention: policy.DefaultRetention, DenyCache: 80 * ms,
+			Limits: []policy.Limit{{Name: "b", Limit: window}}},
 		{Name: "never", Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "c", Limit: window}}},
 	})
 	w.at = w.begin
@@ -121,7 +123,9 @@ func newShoreWire(w *shore) shoreWire {
 	return shoreWire{w, hop}
 }
 
-func (w shoreWire) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+func (w shoreWire) Submit(
+	ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request,
+) []shard.Result {
 	w.pass(5 * ms)
 	results := w.hop.Submit(ctx, node, hops, id, requests)
 	w.pass(5 * ms)
@@ -130,13 +134,15 @@ func (w shoreWire) Submit(ctx context.Context, node string, hops int, id shard.I
 
 func (w *shore) request() shard.Request {
 	entry := func(policies ...string) shard.Entry {
-		e := shard.Entry{Policy: policies[w.rnd.IntN(len(policies))], Key: fmt.Sprint("k", w.rnd.IntN(2)), Cost: 1 + w.rnd.Uint64N(2)}
+		e := shard.Entry{Policy: policies[w.rnd.IntN(len(policies))], Key: fmt.Sprint("k", w.rnd.IntN(2)),
+			Cost: 1 + w.rnd.Uint64N(2)}
 		if e.Policy == "long" && w.rnd.IntN(3) == 0 {
 			e.Tier = "gold"
 		}
 		return e
 	}
-	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{entry("long", "long", "short", "never")}}
+	r := shard.Request{Op: shard.Check, Namespace: "default",
+		Entries: []shard.Entry{entry("long", "long", "short", "never")}}
 	switch w.rnd.IntN(40) {
 	case 0:
 		r.Op = shard.Reset
@@ -204,8 +210,8 @@ func TestWhatIsRepeatedWasTrueAtMostDenyCacheAgo(t *testing.T) {
 		}
 	}
 	if repeated < 1000 || atOwner < 100 || twice < 10 || overtaken < 10 {
-		t.Errorf("%d were repeated, %d of them by the owner, %d to another node, %d when they were untrue: too few", repeated,
-			atOwner, twice, overtaken)
+		t.Errorf("%d were repeated, %d of them by the owner, %d to another node, %d when they were untrue: too few",
+			repeated, atOwner, twice, overtaken)
 	}
 }
 
@@ -262,6 +268,7 @@ func (w *shore) compare(d, truth *shard.Decision) {
 func (w *shore) peek(r *shard.Request) bool {
 	look := *r
 	look.Op = shard.Peek
-	results, _ := shard.Evaluate(roomy{w.state}, w.policies, []shard.Request{look}, shard.Stamp{Now: max(w.state.Time(), w.at)})
+	results, _ := shard.Evaluate(roomy{w.state}, w.policies, []shard.Request{look},
+		shard.Stamp{Now: max(w.state.Time(), w.at)})
 	return results[0].Decision.Allowed
 }

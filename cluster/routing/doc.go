@@ -19,13 +19,13 @@
 //     is unknown, only a decision makes it certain: an error of a later copy does not, and neither does a denial that
 //     no session remembers.
 //   - An attempt is abandoned as soon as another node turns out to be the owner, if all its requests can be repeated.
-//   - A shard that does not own a slot says which one does (shard.Moved). The request is asked there, within the caller's
-//     deadline, and the Router remembers it until the table's own entry of the slot changes. Who owns a slot is for the
-//     shards to say; the table and what was learned only lead there. While a slot moves, it is away for a moment: its new
-//     shard asks to be asked again, and is, after 10 ms and then less and less often.
-//   - An attempt with an unknown outcome stays with its shard. If a session of that shard then answers Moved, no copy was
-//     counted or can be, and the request is new at the next shard. With an id it goes on as a copy, since the record of the
-//     id has moved along.
+//   - A shard that does not own a slot says which one does (shard.Moved). The request is asked there, within the
+//     caller's deadline, and the Router remembers it until the table's own entry of the slot changes. Who owns a slot
+//     is for the shards to say; the table and what was learned only lead there. While a slot moves, it is away for a
+//     moment: its new shard asks to be asked again, and is, after 10 ms and then less and less often.
+//   - An attempt with an unknown outcome stays with its shard. If a session of that shard then answers Moved, no copy
+//     was counted or can be, and the request is new at the next shard. With an id it goes on as a copy, since the
+//     record of the id has moved along.
 //   - Forwarded serves the other nodes: it decides here or forwards once, on evidence, and never retries.
 //
 // # Operations on several shards
@@ -49,8 +49,8 @@
 //
 // The shards of its slots are looked up for each message, since slots may move in between: what the shards remember of
 // an operation moves with its slots. A reservation in slots of one shard that are about to part (shard.Spread) is an
-// operation, too. A settlement whose slots have parted since gets the answer that home has for it, or else is refunded slot
-// by slot.
+// operation, too. A settlement whose slots have parted since gets the answer that home has for it, or else is refunded
+// slot by slot.
 //
 // Check, Count, Partial and Reserve can be such operations, and so can Settle of their results. A Settle takes one
 // commit at home and another at the legs. A Settle that is refused if it does not fit (shard.OverageReject) takes three
@@ -71,11 +71,11 @@
 //
 // # Leases
 //
-// Where the policy of a plain check has a Lease, a Router takes units of a key that is asked for often and spends them in
-// memory (leases). They stand before the routing in Decide, Submit and Repeat, not in Forwarded. A goroutine for each key
-// that has a lease asks for it, renews it in one request with the return of the former one, and returns it at the end;
-// Close waits for them, for two seconds at most. A request that changes a key by hand returns its leases at each node that
-// it passes, once before it is sent and once after it was answered.
+// Where the policy of a plain check has a Lease, a Router takes units of a key that is asked for often and spends them
+// in memory (leases). They stand before the routing in Decide, Submit and Repeat, not in Forwarded. A goroutine for
+// each key that has a lease asks for it, renews it in one request with the return of the former one, and returns it at
+// the end; Close waits for them, for two seconds at most. A request that changes a key by hand returns its leases at
+// each node that it passes, once before it is sent and once after it was answered.
 //
 // # Sessions
 //

@@ -36,7 +36,9 @@ func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests
 		}
 	}
 	if len(places) > 0 {
-		atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result { return r.passOn(ctx, hops, id, mine) })
+		atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
+			return r.passOn(ctx, hops, id, mine)
+		})
 	}
 	return results
 }
@@ -58,8 +60,9 @@ func (r *Router) forward(ctx context.Context, hops int, id shard.ID, requests []
 		node = known.hint.Node
 	}
 	if hops >= hop.MaxHops || node == "" || node == r.config.Node {
-		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3, Message: fmt.Sprintf(
-			"node %s does not own shard %s, after %d hops; nothing was counted", r.config.Node, id, hops)})
+		return shard.RefuseAll(len(requests), &shard.Error{Code: shard.NotOwner, RetryAfter: 100e3,
+			Message: fmt.Sprintf(
+				"node %s does not own shard %s, after %d hops; nothing was counted", r.config.Node, id, hops)})
 	}
 	results := r.config.Forward.Submit(ctx, node, hops, id, requests)
 	if err := results[0].Err; err != nil && err.Code == shard.NotOwner && known.hint.Node == node {

@@ -132,7 +132,9 @@ func one(key string) shard.Request {
 func (b *berth) wantsAsked(what string, want int, requests ...shard.Request) []shard.Result {
 	b.Helper()
 	before := len(b.asked)
-	results := b.wrap(requests, func(rest []shard.Request) []shard.Result { return b.decideAsOwner(context.Background(), rest) })
+	results := b.wrap(requests, func(rest []shard.Request) []shard.Result {
+		return b.decideAsOwner(context.Background(), rest)
+	})
 	if asked := len(b.asked) - before; asked != want {
 		b.Errorf("%s: the owner was asked for %d of %d requests, want %d", what, asked, len(requests), want)
 	}
@@ -163,7 +165,8 @@ func TestALeaseAnswersAPlainCheck(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		results := b.wantsAsked("from the lease", 1, one("k"), one("new"), one("k"))
 		for i, want := range []bool{true, false, true} {
-			if d := results[i].Decision; d.Leased() != want || !d.Allowed || want && (d.Index != 0 || len(d.Limits) != 1 || !d.Limits[0].Allowed) {
+			if d := results[i].Decision; d.Leased() != want || !d.Allowed ||
+				want && (d.Index != 0 || len(d.Limits) != 1 || !d.Limits[0].Allowed) {
 				t.Errorf("request %d: %+v", i, d)
 			}
 		}
@@ -181,16 +184,18 @@ func TestOnlyAPlainCheckIsLeased(t *testing.T) {
 	inBerth(t, func(b *berth) {
 		b.moor("k")
 		for what, change := range map[string]func(r *shard.Request){
-			"another namespace":    func(r *shard.Request) { r.Namespace = "other" },
-			"another key":          func(r *shard.Request) { r.Entries[0].Key = "l" },
-			"a hashed key":         func(r *shard.Request) { r.Hashed = true },
-			"another tier":         func(r *shard.Request) { r.Entries[0].Tier = "gold" },
-			"another policy":       func(r *shard.Request) { r.Entries[0].Policy = "other" },
-			"without a lease":      func(r *shard.Request) { r.Entries[0].Policy = "never" },
-			"unknown":              func(r *shard.Request) { r.Entries[0].Policy = "unknown" },
-			"no cost":              func(r *shard.Request) { r.Entries[0].Cost = 0 },
-			"more than is left":    func(r *shard.Request) { r.Entries[0].Cost = 101 },
-			"several entries":      func(r *shard.Request) { r.Entries = append(r.Entries, shard.Entry{Policy: "other", Key: "k", Cost: 1}) },
+			"another namespace": func(r *shard.Request) { r.Namespace = "other" },
+			"another key":       func(r *shard.Request) { r.Entries[0].Key = "l" },
+			"a hashed key":      func(r *shard.Request) { r.Hashed = true },
+			"another tier":      func(r *shard.Request) { r.Entries[0].Tier = "gold" },
+			"another policy":    func(r *shard.Request) { r.Entries[0].Policy = "other" },
+			"without a lease":   func(r *shard.Request) { r.Entries[0].Policy = "never" },
+			"unknown":           func(r *shard.Request) { r.Entries[0].Policy = "unknown" },
+			"no cost":           func(r *shard.Request) { r.Entries[0].Cost = 0 },
+			"more than is left": func(r *shard.Request) { r.Entries[0].Cost = 101 },
+			"several entries": func(r *shard.Request) {
+				r.Entries = append(r.Entries, shard.Entry{Policy: "other", Key: "k", Cost: 1})
+			},
 			"limits of its own":    func(r *shard.Request) { r.Entries[0].Limits = limitsOfItsOwn },
 			"an id":                func(r *shard.Request) { r.ID = "id" },
 			"a second copy":        func(r *shard.Request) { r.Retry, r.Number = true, 7 },
@@ -289,7 +294,8 @@ func TestALeaseIsOfTheNewestPolicies(t *testing.T) {
 }
 
 func TestAChangeByHandEndsTheLease(t *testing.T) {
-	for _, op := range []shard.Op{shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock, shard.PutOverride, shard.DeleteOverride, shard.Forget} {
+	for _, op := range []shard.Op{shard.Reset, shard.SetUsed, shard.AddUsed, shard.Block, shard.Unblock,
+		shard.PutOverride, shard.DeleteOverride, shard.Forget} {
 		change := one("k")
 		change.Op = op
 		if op == shard.Forget {
@@ -303,7 +309,8 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 			b.refuse() // another lease of the key
 			b.wrap([]shard.Request{change}, func(r []shard.Request) []shard.Result {
 				heard := b.heard()[before:]
-				if !slices.ContainsFunc(heard, func(t shard.LeaseTerms) bool { return t.Returned == 1 && t.Spent == 1 }) {
+				if !slices.ContainsFunc(heard,
+					func(t shard.LeaseTerms) bool { return t.Returned == 1 && t.Spent == 1 }) {
 					t.Errorf("op %d: the owner has heard %+v before it", op, heard)
 				}
 				return b.ownerSays(r)
@@ -347,7 +354,8 @@ func TestAnUnknownGrantIsReturnedAndNotHeld(t *testing.T) {
 	inBerth(t, func(b *berth) {
 		b.loses = true
 		b.moor("k")
-		if n := b.held(); n != 0 || len(b.terms) != 2 || b.terms[1].Returned != b.terms[0].Number || b.terms[1].Spent != 0 {
+		if n := b.held(); n != 0 || len(b.terms) != 2 || b.terms[1].Returned != b.terms[0].Number ||
+			b.terms[1].Spent != 0 {
 			t.Errorf("%d held, the owner has heard %+v", n, b.terms)
 		}
 		b.wantsAsked("without a lease", 1, one("k"))

@@ -38,7 +38,8 @@ func (c *traveler) decide(r shard.Request) *shard.Decision {
 
 // round counts something, and perhaps gives it back.
 func (c *traveler) round(number int) {
-	r := shard.Request{Op: []shard.Op{shard.Check, shard.Count, shard.Partial, shard.Reserve, shard.Reserve}[c.draw(5)], Namespace: "n"}
+	r := shard.Request{Op: []shard.Op{shard.Check, shard.Count, shard.Partial, shard.Reserve, shard.Reserve}[c.draw(5)],
+		Namespace: "n"}
 	if c.draw(3) == 0 {
 		r.ID = fmt.Sprint(c.keys, number)
 	}
@@ -216,7 +217,8 @@ func TestAShardThatCannotBeIsNotLearned(t *testing.T) {
 			portals[0].answer = movedTo(to)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
-			wantCode(t, fmt.Sprint("sent to shard ", to), router.Decide(ctx, []shard.Request{check("k")}), shard.Unavailable)
+			wantCode(t, fmt.Sprint("sent to shard ", to), router.Decide(ctx, []shard.Request{check("k")}),
+				shard.Unavailable)
 			if n := len(*router.routes.Load()); n > placement.MaxShards {
 				t.Errorf("sent to shard %d, the node has %d routes", to, n)
 			}
@@ -252,7 +254,8 @@ func TestARefundThatIsHalfDoneIsNotRefused(t *testing.T) {
 	}
 	r := check(keyOn(0, "first"), keyOn(1, "second"))
 	r.Namespace = "n"
-	r.Op, r.Settlement = shard.Settle, &shard.Settlement{Action: shard.ActionCancel, Target: shard.Target{Index: 1, DecidedAt: 1}}
+	r.Op, r.Settlement = shard.Settle, &shard.Settlement{Action: shard.ActionCancel,
+		Target: shard.Target{Index: 1, DecidedAt: 1}}
 	wantCode(t, "the second part", router.Decide(t.Context(), []shard.Request{r}), shard.UnknownOutcome)
 	portals[1].answer = func(*shard.Request) *shard.Error { return nil }
 	wantAllowed(t, "asked again", router.Decide(t.Context(), []shard.Request{r}))

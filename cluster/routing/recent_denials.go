@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// lookFirstMost bounds how long operations on a key look first after it denied, even if the denial gave a longer wait.
-	// After a refusal it is exactly that time.
+	// lookFirstMost bounds how long operations on a key look first after it denied, even if the denial gave a longer
+	// wait. After a refusal it is exactly that time.
 	lookFirstMost = time.Minute
 	// recentDenialsMost bounds the number of remembered keys.
 	recentDenialsMost = 4096
@@ -100,7 +100,8 @@ func (w *recentDenials) note(o *operation, policy, key string, of standing, wait
 	if len(w.keys) >= recentDenialsMost || w.keys == nil {
 		w.keys = make(map[counterName]recentDenial) // start over: a key that denies again is learned again
 	}
-	w.keys[counterName{strings.Clone(o.whole.Namespace), strings.Clone(policy), strings.Clone(key)}] = recentDenial{of, time.Now().Add(wait)}
+	w.keys[counterName{strings.Clone(o.whole.Namespace), strings.Clone(policy), strings.Clone(key)}] = recentDenial{of,
+		time.Now().Add(wait)}
 }
 
 // lookFirst looks at all shards and charges none. If a key is refused, or a key that has denied denies again, that is
@@ -121,8 +122,8 @@ func (o *operation) lookFirst(ctx context.Context, of standing) (result shard.Re
 	}
 	d := o.merged(home, legs)
 	if d.Allowed || of != denied {
-		// After a refusal, a denial is no answer: a policy that counts its denials refuses the operation, and a look does
-		// not show that.
+		// After a refusal, a denial is no answer: a policy that counts its denials refuses the operation, and a look
+		// does not show that.
 		return shard.Result{}, false
 	}
 	o.router.recentDenials.learn(o, &d)

@@ -48,7 +48,8 @@ func TestRetriesAreASmallPartOfTheLoad(t *testing.T) {
 		for i := range stuck {
 			group.Go(func() {
 				time.Sleep(time.Duration(i) * 997 * time.Microsecond) // spreads the callers over time
-				if r := router.Decide(ctx, []shard.Request{check("bad")})[0]; r.Err == nil || r.Err.Code != shard.Unavailable {
+				if r := router.Decide(ctx, []shard.Request{check("bad")})[0]; r.Err == nil ||
+					r.Err.Code != shard.Unavailable {
 					t.Errorf("got %+v", r)
 				}
 			})

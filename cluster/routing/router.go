@@ -31,8 +31,8 @@ type Config struct {
 	// Slots returns the shard of each slot, and the number of data shards. It returns nil and 0 while the table is
 	// unknown; requests then wait.
 	Slots func() (slots *slot.Map, shards uint32)
-	// Places returns the nodes of the group's voters according to the table, which may include this node. The list is not
-	// changed afterwards.
+	// Places returns the nodes of the group's voters according to the table, which may include this node. The list is
+	// not changed afterwards.
 	Places func(id shard.ID) []string
 	// Local returns this node's actor of the shard, or nil, and whether the actor has an epoch open.
 	Local func(id shard.ID) (owner Owner, open bool)
@@ -168,7 +168,9 @@ func (r *Router) Submit(ctx context.Context, id shard.ID, requests []shard.Reque
 		return shard.RefuseAll(len(requests), err)
 	}
 	return r.leases.wrap(requests, func(rest []shard.Request) []shard.Result {
-		return r.denials.wrap(rest, func(rest []shard.Request) []shard.Result { return r.deliver(ctx, r.routeTo(id), rest) })
+		return r.denials.wrap(rest, func(rest []shard.Request) []shard.Result {
+			return r.deliver(ctx, r.routeTo(id), rest)
+		})
 	})
 }
 
@@ -245,8 +247,8 @@ func (r *Router) decide(ctx context.Context, requests []shard.Request) []shard.R
 	return results
 }
 
-// Repeat answers a check without asking the owner: with a denial that this node may repeat, or from a lease. It is for a
-// caller that would otherwise batch the check with others and wait for them. It returns false if the check must be
+// Repeat answers a check without asking the owner: with a denial that this node may repeat, or from a lease. It is for
+// a caller that would otherwise batch the check with others and wait for them. It returns false if the check must be
 // decided. It never blocks.
 func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
 	if revision := r.leases.revision(); revision != nil && r.leases.answer(revision, request, false, into) {
@@ -292,7 +294,9 @@ func (r *Router) split(requests []shard.Request, slots *slot.Map, shards uint32)
 }
 
 // decideAllAcross carries out the requests at the given indexes, at most maxAcross of them at the same time.
-func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result) {
+func (r *Router) decideAllAcross(
+	ctx context.Context, requests []shard.Request, across []int, shards uint32, results []shard.Result,
+) {
 	var group sync.WaitGroup
 	turns := make(chan struct{}, maxAcross)
 	for _, i := range across {
@@ -306,7 +310,9 @@ func (r *Router) decideAllAcross(ctx context.Context, requests []shard.Request, 
 }
 
 // atPlaces decides the requests at the given indexes together and writes the answers to the same indexes.
-func atPlaces(requests []shard.Request, places []int, results []shard.Result, decide func([]shard.Request) []shard.Result) {
+func atPlaces(
+	requests []shard.Request, places []int, results []shard.Result, decide func([]shard.Request) []shard.Result,
+) {
 	mine := make([]shard.Request, len(places))
 	for i, place := range places {
 		mine[i] = requests[place]

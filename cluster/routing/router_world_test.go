@@ -30,7 +30,8 @@ type modelSession struct {
 }
 
 func newModel(limit int) *model {
-	return &model{limit: limit, counts: map[string]int{}, ids: map[string]bool{}, sessions: map[shard.Session]*modelSession{}}
+	return &model{limit: limit, counts: map[string]int{}, ids: map[string]bool{},
+		sessions: map[shard.Session]*modelSession{}}
 }
 
 func (m *model) apply(r *shard.Request) shard.Result {
@@ -236,7 +237,9 @@ func (w *town) decide(node string, r *shard.Request) shard.Result {
 // townWire stands for Hop.
 type townWire struct{ *town }
 
-func (w townWire) Submit(ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request) []shard.Result {
+func (w townWire) Submit(
+	ctx context.Context, node string, hops int, id shard.ID, requests []shard.Request,
+) []shard.Result {
 	if hops >= hop.MaxHops {
 		return shard.RefuseAll(len(requests), failure(shard.NotOwner))
 	}
