@@ -20,15 +20,17 @@ func BenchmarkPropose(b *testing.B) {
 			if err := CreateGroup(w.Stores, lone, []string{lone.Name("n1")}); err != nil {
 				b.Fatal(err)
 			}
-			g := w.openGroup(b, GroupConfig{Replica: lone, Lone: true, Observer: Observer{Appended: func(d time.Duration, n int) {
-				appends.Add(1)
-				nanos.Add(int64(d))
-				entries.Add(int64(n))
-			}}})
+			g := w.openGroup(b, GroupConfig{Replica: lone, Lone: true,
+				Observer: Observer{Appended: func(d time.Duration, n int) {
+					appends.Add(1)
+					nanos.Add(int64(d))
+					entries.Add(int64(n))
+				}}})
 			defer g.Shutdown()
 			o := lead(b, g)
 			payload := string(make([]byte, 200))
-			waits := make(chan func() (shard.Outcome, error), inFlight-2) // one is with the waiter, one with the proposer
+			// one is with the waiter, one with the proposer
+			waits := make(chan func() (shard.Outcome, error), inFlight-2)
 			var waiters sync.WaitGroup
 			b.ResetTimer()
 			waiters.Go(func() {

@@ -18,8 +18,8 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 		return err
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("belongs to user %d, who could change it under this process of user %d: run stint as its owner, or change the "+
-			"owner", stat.Uid, os.Geteuid())
+		return fmt.Errorf("belongs to user %d, who could change it under this process of user %d: "+
+			"run stint as its owner, or change the owner", stat.Uid, os.Geteuid())
 	}
 	mode := info.Mode().Perm()
 	if mode&0o077 == 0 { //mutant:data-directory-open-to-all
@@ -29,8 +29,8 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 	case err == nil:
 		logger.Warn("the data directory was open to other users: closed it", "dir", dir, "mode", mode)
 	case mode&0o002 != 0:
-		return fmt.Errorf("anybody on this machine may change it (mode %v), and it is not this user's to close (%w): change its "+
-			"owner, or use a directory in it", mode, err)
+		return fmt.Errorf("anybody on this machine may change it (mode %v), and it is not this user's to close (%w): "+
+			"change its owner, or use a directory in it", mode, err)
 	default:
 		logger.Warn("the data directory is open to other users, and not this user's to close", "dir", dir, "mode", mode)
 	}

@@ -38,7 +38,8 @@ func TestOpenDataDirectoryOfAnotherUser(t *testing.T) {
 	} {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "data")
-		if err := errors.Join(os.Chmod(parent, 0o755), os.Chmod(filepath.Dir(parent), 0o755), os.Mkdir(dir, 0o700), os.Chown(dir, test.owner, test.owner), os.Chmod(dir, test.mode)); err != nil {
+		if err := errors.Join(os.Chmod(parent, 0o755), os.Chmod(filepath.Dir(parent), 0o755), os.Mkdir(dir, 0o700),
+			os.Chown(dir, test.owner, test.owner), os.Chmod(dir, test.mode)); err != nil {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer

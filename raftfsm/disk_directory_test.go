@@ -22,7 +22,8 @@ func TestOpenDataDirectoryIsClosed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		s, err := OpenStores(dir, StoresConfig{Fresh: testIdentity, Fatal: func(error) {}, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		s, err := OpenStores(dir, StoresConfig{Fresh: testIdentity, Fatal: func(error) {},
+			Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +39,11 @@ func TestOpenDataDirectoryIsClosed(t *testing.T) {
 
 // There is a link in place of a file that is to be written: the target of the link is not touched.
 func TestLinksAreNotFollowed(t *testing.T) {
-	for _, name := range []string{lockName, boltName, tailName, tailName + draftSuffix, suspectName, suspectName + draftSuffix} {
+	for _, name := range []string{lockName, boltName, tailName, tailName + draftSuffix, suspectName,
+		suspectName + draftSuffix} {
 		dir, precious := t.TempDir(), filepath.Join(t.TempDir(), "precious")
-		if err := errors.Join(os.WriteFile(precious, []byte("text"), 0o600), os.Symlink(precious, filepath.Join(dir, name))); err != nil {
+		if err := errors.Join(os.WriteFile(precious, []byte("text"), 0o600),
+			os.Symlink(precious, filepath.Join(dir, name))); err != nil {
 			t.Fatal(err)
 		}
 		_, err := OpenStores(dir, StoresConfig{Fresh: testIdentity, Fatal: func(error) {}})
@@ -138,7 +141,8 @@ func TestSmallFileThatIsCutUnderAProcessStopsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	isolate(func() error {
-		(&guardedStable{&stableStore{file: w.file, prefix: lone.stablePrefix()}, g.guard, &g.unsynced}).SetUint64([]byte(keyCurrentTerm), 99)
+		(&guardedStable{&stableStore{file: w.file, prefix: lone.stablePrefix()}, g.guard, &g.unsynced}).
+			SetUint64([]byte(keyCurrentTerm), 99)
 		t.Error("a term was written to nowhere")
 		return nil
 	})
@@ -158,8 +162,10 @@ func TestADirectoryThatCannotBeLockedSaysWhy(t *testing.T) {
 		err  error
 		says string
 	}{
-		{&fs.PathError{Op: "open", Path: lockName, Err: syscall.EROFS}, "cannot be written: open LOCK: read-only file system"},
-		{&fs.PathError{Op: "open", Path: lockName, Err: syscall.ENOSPC}, "cannot be written: open LOCK: no space left on device"},
+		{&fs.PathError{Op: "open", Path: lockName, Err: syscall.EROFS},
+			"cannot be written: open LOCK: read-only file system"},
+		{&fs.PathError{Op: "open", Path: lockName, Err: syscall.ENOSPC},
+			"cannot be written: open LOCK: no space left on device"},
 		{syscall.EAGAIN, "in use by another process (resource temporarily unavailable): stop it"},
 	} {
 		if err := lockError(c.err, "stop it"); err.Error() != c.says || !errors.Is(err, c.err) {

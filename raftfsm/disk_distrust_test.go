@@ -74,7 +74,8 @@ func TestTheWordAboutADistrustedDisk(t *testing.T) {
 		return m.last, err
 	}
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	if d, err := read(`{"Why":"a disk","At":"2026-11-24T12:00:00Z"}`); err != nil || d != (Distrust{Why: "a disk", At: at}) {
+	if d, err := read(`{"Why":"a disk","At":"2026-11-24T12:00:00Z"}`); err != nil ||
+		d != (Distrust{Why: "a disk", At: at}) {
 		t.Errorf("read %+v, %v", d, err)
 	}
 	if d, err := read(`{"Why":"a di`); err != nil || d != (Distrust{}) {

@@ -58,7 +58,8 @@ func decodeLog(b []byte, index uint64, log *raft.Log) error {
 	var got, term, extensions uint64
 	var appended int64
 	ok := take(&rest, &got, binary.Uvarint) && take(&rest, &term, binary.Uvarint) &&
-		take(&rest, &appended, binary.Varint) && take(&rest, &extensions, binary.Uvarint) && extensions <= uint64(len(rest))
+		take(&rest, &appended, binary.Varint) && take(&rest, &extensions, binary.Uvarint) &&
+		extensions <= uint64(len(rest))
 	if !ok || got != index {
 		return fmt.Errorf("log entry %d is malformed or another's: %w", index, ErrCorrupt)
 	}

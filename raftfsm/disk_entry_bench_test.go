@@ -36,9 +36,10 @@ func BenchmarkEntry(b *testing.B) {
 		for _, groups := range []int{1, 4, 16} {
 			for _, size := range []int{100, 4096} {
 				for _, store := range []string{"pebble", "bolt", "memory"} {
-					b.Run(fmt.Sprintf("nodes=%d/groups=%d/bytes=%d/%s", nodes, groups, size, store), func(b *testing.B) {
-						benchmarkEntry(b, nodes, groups, size, store)
-					})
+					b.Run(fmt.Sprintf("nodes=%d/groups=%d/bytes=%d/%s", nodes, groups, size, store),
+						func(b *testing.B) {
+							benchmarkEntry(b, nodes, groups, size, store)
+						})
 				}
 			}
 		}
@@ -253,7 +254,8 @@ func (w *world) openBoltGroup(b testing.TB, cfg GroupConfig) *Group {
 		b.Fatal(err)
 	}
 	for _, voter := range found.Voters {
-		members.Servers = append(members.Servers, raft.Server{ID: raft.ServerID(voter), Address: raft.ServerAddress(voter)})
+		members.Servers = append(members.Servers,
+			raft.Server{ID: raft.ServerID(voter), Address: raft.ServerAddress(voter)})
 	}
 	conf, snapshots := raftConfig(name, g.electionTimeout(), quiet), raft.NewDiscardSnapshotStore()
 	if err := raft.BootstrapCluster(conf, cached, file, snapshots, g.transport, members); err != nil {

@@ -52,7 +52,8 @@ func wear(w *world) (acknowledged uint64, err error) {
 			return err
 		}
 		for i := uint64(1); i <= 60; i++ {
-			if err := log.StoreLog(&raft.Log{Index: i, Term: 1, Data: bytes.Repeat([]byte{byte(i)}, 8<<10)}); err != nil {
+			if err := log.StoreLog(&raft.Log{Index: i, Term: 1,
+				Data: bytes.Repeat([]byte{byte(i)}, 8<<10)}); err != nil {
 				return err
 			}
 			if err := w.fault.cause(); err != nil {

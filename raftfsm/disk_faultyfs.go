@@ -41,7 +41,9 @@ func (f *faultyFS) failed(what, name string, err error) bool {
 }
 
 // writable opens a file for writing on disk, or on scratch once the latch is set.
-func (f *faultyFS) writable(what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error)) (vfs.File, error) {
+func (f *faultyFS) writable(
+	what, name string, category vfs.DiskWriteCategory, open func() (vfs.File, error),
+) (vfs.File, error) {
 	if !f.over() {
 		file, err := open()
 		if !f.failed(what, name, err) { //mutant:pebble-hears-of-a-failed-open
@@ -102,8 +104,12 @@ func (f *faultyFS) ReuseForWrite(from, to string, category vfs.DiskWriteCategory
 }
 
 // OpenReadWrite implements vfs.FS.
-func (f *faultyFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
-	return f.writable("opening", name, category, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, opts...) })
+func (f *faultyFS) OpenReadWrite(
+	name string, category vfs.DiskWriteCategory, opts ...vfs.OpenOption,
+) (vfs.File, error) {
+	return f.writable("opening", name, category, func() (vfs.File, error) {
+		return f.FS.OpenReadWrite(name, category, opts...)
+	})
 }
 
 // OpenDir implements vfs.FS.
@@ -152,12 +158,16 @@ func (f *faultyFS) List(dir string) ([]string, error) {
 
 // Link implements vfs.FS.
 func (f *faultyFS) Link(from, to string) error {
-	return f.change("linking", to, func() error { return f.FS.Link(from, to) }, func() error { return f.scratch.Link(from, to) })
+	return f.change("linking", to, func() error { return f.FS.Link(from, to) }, func() error {
+		return f.scratch.Link(from, to)
+	})
 }
 
 // Rename implements vfs.FS.
 func (f *faultyFS) Rename(from, to string) error {
-	return f.change("renaming", from, func() error { return f.FS.Rename(from, to) }, func() error { return f.scratch.Rename(from, to) })
+	return f.change("renaming", from, func() error { return f.FS.Rename(from, to) }, func() error {
+		return f.scratch.Rename(from, to)
+	})
 }
 
 // Remove implements vfs.FS.
@@ -173,12 +183,16 @@ func (f *faultyFS) Remove(name string) error {
 
 // RemoveAll implements vfs.FS.
 func (f *faultyFS) RemoveAll(name string) error {
-	return f.change("removing", name, func() error { return f.FS.RemoveAll(name) }, func() error { return f.scratch.RemoveAll(name) })
+	return f.change("removing", name, func() error { return f.FS.RemoveAll(name) }, func() error {
+		return f.scratch.RemoveAll(name)
+	})
 }
 
 // MkdirAll implements vfs.FS.
 func (f *faultyFS) MkdirAll(name string, mode os.FileMode) error {
-	return f.change("making", name, func() error { return f.FS.MkdirAll(name, mode) }, func() error { return f.scratch.MkdirAll(name, mode) })
+	return f.change("making", name, func() error { return f.FS.MkdirAll(name, mode) }, func() error {
+		return f.scratch.MkdirAll(name, mode)
+	})
 }
 
 // failFile is a file on disk that Pebble writes to, or a directory that it fsyncs.

@@ -29,7 +29,8 @@ func refuseFsyncs() error {
 		return err
 	}
 	const setFilter, allThreads = 1, 1
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, setFilter, allThreads, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, setFilter, allThreads,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errno
 	}
 	return nil

@@ -28,8 +28,8 @@ type identityRecord struct {
 	Release string `json:",omitempty"` // the release that raised the directory to its level
 }
 
-var errBeforeFirstRelease = errors.New("was written by a build before the first release, whose formats no release reads: " +
-	"move it away and start the node with an empty one")
+var errBeforeFirstRelease = errors.New("was written by a build before the first release, " +
+	"whose formats no release reads: move it away and start the node with an empty one")
 
 // unknown refuses a directory whose formats this binary may not know.
 func (r *identityRecord) unknown(newest shard.Level) error {
@@ -37,8 +37,8 @@ func (r *identityRecord) unknown(newest shard.Level) error {
 	case r.Format != directoryFormat: //mutant:opens-a-directory-of-any-format
 		return errBeforeFirstRelease
 	case r.Level > newest: //mutant:opens-a-newer-level
-		return fmt.Errorf("written at level %d, this binary knows %d: start %s or newer, or restore an older backup", r.Level,
-			newest, cmp.Or(r.Release, "the release that wrote it"))
+		return fmt.Errorf("written at level %d, this binary knows %d: start %s or newer, or restore an older backup",
+			r.Level, newest, cmp.Or(r.Release, "the release that wrote it"))
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func TestADirectoryCarriesItsLevelAndAnOlderBinaryRefusesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	refuses(t, dir, fmt.Sprintf("written at level %d, this binary knows 1: start 9.9.0 or newer, or restore an older backup", next))
+	refuses(t, dir, fmt.Sprintf("written at level %d, this binary knows 1: "+
+		"start 9.9.0 or newer, or restore an older backup", next))
 	s = openNext(t, dir)
 	if s.Level() != next {
 		t.Errorf("after a restart the directory is at level %d", s.Level())
@@ -58,7 +59,8 @@ func refuses(t *testing.T, dir, why string) {
 	t.Helper()
 	before := modified(t, dir)
 	want := "data directory " + dir + ": " + why
-	if _, err := OpenStores(dir, StoresConfig{Newest: shard.LevelFirst, Fatal: func(error) {}}); err == nil || err.Error() != want {
+	if _, err := OpenStores(dir, StoresConfig{Newest: shard.LevelFirst, Fatal: func(error) {}}); err == nil ||
+		err.Error() != want {
 		t.Errorf("a node says %v, want %s", err, want)
 	}
 	if _, err := OpenRemains(dir); shard.LevelNewest == shard.LevelFirst && (err == nil || err.Error() != want) {
@@ -101,8 +103,8 @@ func TestADirectoryOfABuildBeforeTheFirstReleaseIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.close(t)
-		refuses(t, dir, "was written by a build before the first release, whose formats no release reads: move it away and start the "+
-			"node with an empty one")
+		refuses(t, dir, "was written by a build before the first release, whose formats no release reads: "+
+			"move it away and start the node with an empty one")
 	}
 }
 

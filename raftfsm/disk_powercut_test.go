@@ -82,7 +82,8 @@ func TestSnapshotsAreThoseOfRaftsOwnStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	members := raft.Configuration{Servers: []raft.Server{{ID: "n1/1/7", Address: "n1/1/7"}, {Suffrage: raft.Nonvoter, ID: "n2/1/8", Address: "n2/1/8"}}}
+	members := raft.Configuration{Servers: []raft.Server{{ID: "n1/1/7", Address: "n1/1/7"},
+		{Suffrage: raft.Nonvoter, ID: "n2/1/8", Address: "n2/1/8"}}}
 	_, network := raft.NewInmemTransport("")
 	for i, store := range []raft.SnapshotStore{theirs, ours, theirs, ours} {
 		index := uint64(10 * (i + 1))
@@ -109,8 +110,8 @@ func TestSnapshotsAreThoseOfRaftsOwnStore(t *testing.T) {
 				t.Errorf("snapshot %d reads as %d bytes, %v", i, len(read), err)
 			}
 			if listed[0].ID != meta.ID || meta.Index != index || meta.Term != 2 ||
-				meta.ConfigurationIndex != 3 || meta.Size != int64(len(state)) || len(meta.Configuration.Servers) != 2 ||
-				meta.Configuration.Servers[1] != members.Servers[1] {
+				meta.ConfigurationIndex != 3 || meta.Size != int64(len(state)) ||
+				len(meta.Configuration.Servers) != 2 || meta.Configuration.Servers[1] != members.Servers[1] {
 				t.Errorf("snapshot %d is described as %+v", i, meta)
 			}
 		}
@@ -157,7 +158,8 @@ func TestASnapshotThatIsHalfDeletedIsNoLoss(t *testing.T) {
 	if store, err = openSnapshots(newDisk(nil), dir); err != nil {
 		t.Fatal(err)
 	}
-	if listed, err := store.List(); err != nil || len(listed) != snapshotsRetained || listed[0].Index != snapshotsRetained+1 {
+	if listed, err := store.List(); err != nil || len(listed) != snapshotsRetained ||
+		listed[0].Index != snapshotsRetained+1 {
 		t.Errorf("listed %v, %v", listed, err)
 	}
 	if names, err := os.ReadDir(filepath.Join(dir, snapshotsInner)); err != nil || len(names) != snapshotsRetained {

@@ -38,7 +38,8 @@ func TestRecentEntriesAreThoseOfTheStore(t *testing.T) {
 	for step := range 400 {
 		var batch []*raft.Log
 		for range 1 + random.IntN(3) {
-			data := fmt.Appendf(make([]byte, []int{10, 1000, 100_000, recentBytes + 1}[random.IntN(4)]), "%d in term %d", next, term)
+			data := fmt.Appendf(make([]byte, []int{10, 1000, 100_000, recentBytes + 1}[random.IntN(4)]),
+				"%d in term %d", next, term)
 			batch = append(batch, &raft.Log{Index: next, Term: term, Data: data})
 			next++
 		}
@@ -60,7 +61,8 @@ func TestRecentEntriesAreThoseOfTheStore(t *testing.T) {
 			var got, want raft.Log
 			errGot, errWant := log.GetLog(index, &got), store.InmemStore.GetLog(index, &want)
 			if errGot != errWant || got.Term != want.Term || string(got.Data) != string(want.Data) {
-				t.Fatalf("step %d, entry %d: %v, term %d; the store says %v, term %d", step, index, errGot, got.Term, errWant, want.Term)
+				t.Fatalf("step %d, entry %d: %v, term %d; the store says %v, term %d",
+					step, index, errGot, got.Term, errWant, want.Term)
 			}
 			if index == next-1 && store.reads > 0 {
 				t.Fatalf("step %d: the newest entry was read from the store", step)

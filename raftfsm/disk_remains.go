@@ -38,9 +38,10 @@ type Survivor struct {
 	Term, Index uint64 // of the newest entry, of the log or of the snapshot
 	Newest      Voters // the newest configuration in the log or the snapshot
 	// the one before, which counts as long as the newest may not be committed. Index 0: there is none
-	Previous        Voters
-	Convicted       string // why its records are not to be used at all; "": they may be
-	Forgetful       string // why it may have forgotten the end of what it acknowledged; "": it has not, as far as is known
+	Previous  Voters
+	Convicted string // why its records are not to be used at all; "": they may be
+	// why it may have forgotten the end of what it acknowledged; "": it has not, as far as is known
+	Forgetful       string
 	Unreadable      string // why there is no state; "": there is one
 	SnapshotIndex   uint64 // 0: none
 	SnapshotEntries uint64 // entries that were replayed after it
@@ -208,9 +209,11 @@ func (r *Remains) replay(s *Survivor) (*shard.State, error) {
 		return nil, err
 	}
 	d := newDisk(nil)
-	snapshots := &snapshotStore{files: d, dir: filepath.Join(r.dir, snapshotsName, s.snapshotsDir(), snapshotsInner), turn: make(chan struct{}, 1)}
+	snapshots := &snapshotStore{files: d, dir: filepath.Join(r.dir, snapshotsName, s.snapshotsDir(), snapshotsInner),
+		turn: make(chan struct{}, 1)}
 	var seen roster
-	found, err := examine(log, &stableStore{file: r.file, prefix: s.stablePrefix()}, noneIfMissing{snapshots}, record, &seen)
+	found, err := examine(log, &stableStore{file: r.file, prefix: s.stablePrefix()}, noneIfMissing{snapshots},
+		record, &seen)
 	if err != nil {
 		return nil, err
 	}

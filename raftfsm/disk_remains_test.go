@@ -99,8 +99,9 @@ func TestRemainsAreReadAndNotChanged(t *testing.T) {
 		if state == nil || state.Sum() != sum || state.Epoch() != epoch || state.Seq() != seq {
 			t.Fatalf("replayed %+v to %v", s, state)
 		}
-		if s.Index != status.LastIndex || s.Term != status.Term || s.SnapshotIndex != status.SnapshotIndex || s.SnapshotIndex == 0 ||
-			s.Name != "n1/1/7" || !slices.Equal(s.Newest.Names, []string{"n1/1/7"}) || s.Convicted+s.Forgetful+s.Unreadable != "" {
+		if s.Index != status.LastIndex || s.Term != status.Term || s.SnapshotIndex != status.SnapshotIndex ||
+			s.SnapshotIndex == 0 || s.Name != "n1/1/7" || !slices.Equal(s.Newest.Names, []string{"n1/1/7"}) ||
+			s.Convicted+s.Forgetful+s.Unreadable != "" {
 			t.Errorf("%+v", s)
 		}
 	}

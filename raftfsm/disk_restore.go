@@ -66,9 +66,12 @@ func clearForRestore(d disk, dir string) error {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == lockName || name == "lost+found" })
-	begun := slices.ContainsFunc(names, func(name string) bool { return name == restoringName || name == restoringName+draftSuffix })
+	begun := slices.ContainsFunc(names, func(name string) bool {
+		return name == restoringName || name == restoringName+draftSuffix
+	})
 	if len(names) > 0 && !begun {
-		return fmt.Errorf("is not empty (it has %q): a restore needs an empty one, or one that does not exist", names[0])
+		return fmt.Errorf("is not empty (it has %q): a restore needs an empty one, or one that does not exist",
+			names[0])
 	}
 	if err := writeWhole(d.small, filepath.Join(dir, restoringName), []byte("stint restore\n")); err != nil {
 		return err
@@ -121,7 +124,8 @@ func (s *Stores) seed(replica Replica, index, term uint64, state *shard.State) e
 	if err != nil {
 		return err
 	}
-	alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(name), Address: raft.ServerAddress(name)}}}
+	alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(name),
+		Address: raft.ServerAddress(name)}}}
 	sink, err := snapshots.Create(raft.SnapshotVersionMax, index, term, alone, index, nil)
 	if err != nil {
 		return err

@@ -43,7 +43,8 @@ func seedOf(t *testing.T, n int) *shard.State {
 	return state
 }
 
-var restoreConfig = StoresConfig{Fresh: Identity{Cluster: "c2", Node: "n1"}, FreshLevel: shard.LevelNewest, Fatal: func(error) {}}
+var restoreConfig = StoresConfig{Fresh: Identity{Cluster: "c2", Node: "n1"}, FreshLevel: shard.LevelNewest,
+	Fatal: func(error) {}}
 
 const seedIndex = 1 << 40
 
@@ -95,7 +96,8 @@ func TestHalfARestoreDoesNotStart(t *testing.T) {
 		if !Exists(dir, nil) {
 			t.Errorf("%s: the directory looks empty, so a node would found a new cluster in it", name)
 		}
-		if _, err := OpenStores(dir, restoreConfig); err == nil || !strings.Contains(err.Error(), "restore that did not end") {
+		if _, err := OpenStores(dir, restoreConfig); err == nil ||
+			!strings.Contains(err.Error(), "restore that did not end") {
 			t.Errorf("%s: opened with %v", name, err)
 		}
 		if err := RestoreStores(dir, restoreConfig, seeding(state)); err != nil {

@@ -125,7 +125,8 @@ func (s *snapshotStore) describe(id string) (*snapshotMeta, error) {
 	}
 	meta := new(snapshotMeta)
 	if err := json.Unmarshal(b, meta); err != nil {
-		return nil, fmt.Errorf("the description of snapshot %s in %s cannot be read: %w: %w", id, s.dir, err, ErrCorrupt)
+		return nil, fmt.Errorf("the description of snapshot %s in %s cannot be read: %w: %w",
+			id, s.dir, err, ErrCorrupt)
 	}
 	if meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
 		return nil, fmt.Errorf("snapshot %s in %s has an unknown version: run a newer version", id, s.dir)

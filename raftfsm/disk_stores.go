@@ -137,7 +137,15 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	if cfg.memTable == 0 && cfg.FS != nil {
 		cfg.memTable = memTableInMemory
 	}
-	s := &Stores{dir: dir, disk: newDisk(cfg.FS), memTable: cmp.Or(cfg.memTable, memTableBytes), logger: cfg.Logger, tables: cfg.Tables, stop: make(chan struct{}), open: make(map[Replica]bool)}
+	s := &Stores{
+		dir:      dir,
+		disk:     newDisk(cfg.FS),
+		memTable: cmp.Or(cfg.memTable, memTableBytes),
+		logger:   cfg.Logger,
+		tables:   cfg.Tables,
+		stop:     make(chan struct{}),
+		open:     make(map[Replica]bool),
+	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
@@ -176,7 +184,8 @@ func (s *Stores) start(cfg *StoresConfig) (err error) {
 	}
 	kept := &s.about
 	if cfg.Node != "" && cfg.Node != kept.Node {
-		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one", kept.Node, cfg.Node)
+		return fmt.Errorf("belongs to node %q, not to %q: use that node's own directory, or a fresh one",
+			kept.Node, cfg.Node)
 	}
 	if err := kept.unknown(cmp.Or(cfg.Newest, shard.LevelNewest)); err != nil {
 		return err

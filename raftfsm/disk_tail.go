@@ -207,7 +207,8 @@ func (t *tail) close() error {
 func (t *tail) session() (newest string, err error) {
 	names, err := t.files.List(t.log)
 	for _, name := range names { // the numbers have leading zeros, up to a million
-		if strings.HasPrefix(name, "OPTIONS-") && (len(name) > len(newest) || len(name) == len(newest) && name > newest) {
+		if strings.HasPrefix(name, "OPTIONS-") &&
+			(len(name) > len(newest) || len(name) == len(newest) && name > newest) {
 			newest = name
 		}
 	}

@@ -61,7 +61,8 @@ func TestTornEndOfTheLogIsNoticed(t *testing.T) {
 					t.Errorf("one of three was opened: %v", err)
 				}
 				_, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true})
-				if !errors.Is(err, ErrLost) || !strings.Contains(fmt.Sprint(err), "delete "+filepath.Join(dir, suspectName)) {
+				if !errors.Is(err, ErrLost) ||
+					!strings.Contains(fmt.Sprint(err), "delete "+filepath.Join(dir, suspectName)) {
 					t.Errorf("the only voter was opened: %v", err)
 				}
 				w.close(t)
@@ -278,11 +279,13 @@ func TestMarkSpeaksOfWhatIsFsynced(t *testing.T) {
 // A version that writes no marks has used the database in between. The old mark is outdated, which is not an error.
 func TestMarkEndsWithAVersionThatWritesNone(t *testing.T) {
 	dir, _ := markedLog(t, 20, killed)
-	older, err := pebble.Open(filepath.Join(dir, logName), &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: pebbleLogger{quiet.to, nil}})
+	older, err := pebble.Open(filepath.Join(dir, logName),
+		&pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: pebbleLogger{quiet.to, nil}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(older.Set([]byte("key"), []byte("value"), pebble.Sync), older.Flush(), older.Close()); err != nil {
+	if err := errors.Join(older.Set([]byte("key"), []byte("value"), pebble.Sync), older.Flush(),
+		older.Close()); err != nil {
 		t.Fatal(err)
 	}
 	w := openWorld(t, dir, nil, "n1")
@@ -311,7 +314,8 @@ func TestMarkHasTwoSlots(t *testing.T) {
 // The formats on disk. A version that does not know Torn reads the other fields of the second one.
 func TestGoldenMarks(t *testing.T) {
 	b, err := tailMark{Count: 7, Session: "OPTIONS-000008", File: "000009.log", Synced: 1234, Sum: 99}.encode()
-	const golden = "_l\xa0\xd0Q\x00\x00\x00{\"Count\":7,\"Session\":\"OPTIONS-000008\",\"File\":\"000009.log\",\"Synced\":1234,\"Sum\":99}"
+	const golden = "_l\xa0\xd0Q\x00\x00\x00{\"Count\":7,\"Session\":\"OPTIONS-000008\",\"File\":\"000009.log\"," +
+		"\"Synced\":1234,\"Sum\":99}"
 	if err != nil || string(b) != golden {
 		t.Errorf("a mark is %q, %v", b, err)
 	}

@@ -12,5 +12,6 @@ func RefuseTestClock(path string, read func(name string, into any) (bool, error)
 	if _, err := read(RecordTestClock, &moved); err != nil || !moved {
 		return err
 	}
-	return fmt.Errorf("%s is what a server with --test-clock left behind: its time is not the time, so nothing opens it; delete it", path)
+	return fmt.Errorf("%s is what a server with --test-clock left behind: "+
+		"its time is not the time, so nothing opens it; delete it", path)
 }

@@ -143,7 +143,8 @@ func trapped(t *testing.T, trans raft.Transport, fsm raft.FSM) *raft.Raft {
 	store, conf := raft.NewInmemStore(), raftConfig("a", heartbeatTimeout, quiet)
 	var members raft.Configuration
 	for _, name := range []string{"a", "b", "c"} {
-		members.Servers = append(members.Servers, raft.Server{ID: raft.ServerID(name), Address: raft.ServerAddress(name)})
+		members.Servers = append(members.Servers,
+			raft.Server{ID: raft.ServerID(name), Address: raft.ServerAddress(name)})
 	}
 	if err := raft.BootstrapCluster(conf, store, store, raft.NewDiscardSnapshotStore(), trans, members); err != nil {
 		t.Fatal(err)

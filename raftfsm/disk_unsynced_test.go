@@ -162,7 +162,8 @@ func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 				w := openWorld(t, t.TempDir(), memfs.New(t.TempDir()), "n1")
 				defer w.close(t)
 				var unsynced unsyncedWrites
-				stable := &guardedStable{&stableStore{file: w.file, prefix: "test/"}, &guard{fault: w.fault, watchdog: w.watchdog}, &unsynced}
+				stable := &guardedStable{&stableStore{file: w.file, prefix: "test/"},
+					&guard{fault: w.fault, watchdog: w.watchdog}, &unsynced}
 				fsync, stored := make(chan struct{}), make(chan error, 1)
 				unsynced.begin(7, func() { <-fsync })
 				go func() { stored <- store(stable) }()

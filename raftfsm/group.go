@@ -21,8 +21,8 @@ import (
 const (
 	heartbeatTimeout     = 650 * time.Millisecond
 	loneHeartbeatTimeout = 50 * time.Millisecond
-	// commitTimeout is for raft's own word on what is committed, which heartbeats tell sooner (transport.heartbeat), and
-	// for sending entries again that were lost, which the transport does sooner (transport.replicate).
+	// commitTimeout is for raft's own word on what is committed, which heartbeats tell sooner (transport.heartbeat),
+	// and for sending entries again that were lost, which the transport does sooner (transport.replicate).
 	commitTimeout = time.Second
 )
 
@@ -48,14 +48,16 @@ type GroupConfig struct {
 	// elects itself at once. It is refused when the log names several voters. The group must be shut down and opened
 	// without Lone before it gets a second voter.
 	Lone bool
-	// Stream reaches the other members; nil for a single node. Its Addr must be the replica's name. The group closes it.
+	// Stream reaches the other members; nil for a single node. Its Addr must be the replica's name. The group closes
+	// it.
 	Stream StreamLayer
-	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. It is a hint: ask
-	// Leading. It may be called too often, and two changes may result in one call. It may be nil.
+	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. It is a hint:
+	// ask Leading. It may be called too often, and two changes may result in one call. It may be nil.
 	OnLeadership func()
 	Observer     Observer
-	// SnapshotEvery is for simulations, whose logs are short: the number of entries after which a snapshot is written; a
-	// quarter of them stay in the log. 0: a snapshot is written when replaying the log would take longer than restoring.
+	// SnapshotEvery is for simulations, whose logs are short: the number of entries after which a snapshot is written;
+	// a quarter of them stay in the log. 0: a snapshot is written when replaying the log would take longer than
+	// restoring.
 	SnapshotEvery uint64
 }
 
@@ -146,15 +148,22 @@ func (g *Group) open() error {
 	if err := g.trustAgain(); err != nil {
 		return err
 	}
-	recent := &recentLog{LogStore: &guardedLog{logStore: log, guard: g.guard, roster: &g.roster, unsynced: &g.unsynced, leads: g.leads,
-		appended: g.cfg.Observer.Appended}}
+	recent := &recentLog{LogStore: &guardedLog{
+		logStore: log,
+		guard:    g.guard,
+		roster:   &g.roster,
+		unsynced: &g.unsynced,
+		leads:    g.leads,
+		appended: g.cfg.Observer.Appended,
+	}}
 	if err := g.openTransport(logger); err != nil {
 		return err
 	}
 	conf := raftConfig(g.name, g.electionTimeout(), logger)
 	conf.TrailingLogs = g.cfg.trailing()
 	member, err := raft.NewRaft(conf, g.fsm, recent,
-		&guardedStable{stable, g.guard, &g.unsynced}, &guardedSnapshots{snapshots, g.guard, &g.roster, g.closing.Load}, g.transport)
+		&guardedStable{stable, g.guard, &g.unsynced}, &guardedSnapshots{snapshots, g.guard, &g.roster, g.closing.Load},
+		g.transport)
 	if err != nil {
 		return err
 	}

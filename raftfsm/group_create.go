@@ -137,7 +137,8 @@ func (s *Stores) bootstrap(replica Replica, voters []string) error {
 	if err := stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {
 		return err
 	}
-	return log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(members)})
+	return log.StoreLog(&raft.Log{Index: 1, Term: 1, Type: raft.LogConfiguration,
+		Data: raft.EncodeConfiguration(members)})
 }
 
 // record returns the proof of a replica's creation.

@@ -31,7 +31,8 @@ func mustBeGone(t *testing.T, w *world) {
 	if term, err := stable.currentTerm(); err == nil && term != 0 {
 		t.Errorf("its term is still there: %d", term)
 	}
-	if _, err := w.disk.Stat(w.disk.PathJoin(w.dir, snapshotsName, lone.snapshotsDir())); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.disk.Stat(w.disk.PathJoin(w.dir, snapshotsName, lone.snapshotsDir())); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("its snapshots are still there: %v", err)
 	}
 }

@@ -205,7 +205,8 @@ func change(t *testing.T, what func(name string, prevIndex uint64) error, g *Gro
 			err = what(name, index)
 		}
 		var refused *shard.Error
-		if err != nil && (!errors.As(err, &refused) || refused.Code != shard.Unavailable && refused.Code != shard.Conflict) {
+		if err != nil && (!errors.As(err, &refused) || refused.Code != shard.Unavailable &&
+			refused.Code != shard.Conflict) {
 			t.Fatal(err)
 		}
 		return err == nil

@@ -76,7 +76,8 @@ func (g *Group) Promote(name string, prevIndex uint64) error {
 		case members[i].Voter:
 			return nil, nil
 		case g.cfg.Lone:
-			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: reopen it without Lone first")
+			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: "+
+				"reopen it without Lone first")
 		}
 		if err := g.behind(name); err != nil { //mutant:learner-votes-behind
 			return nil, err
@@ -92,7 +93,8 @@ func (g *Group) behind(name string) *shard.Error {
 	if last := g.raft.LastIndex(); !ok {
 		return unavailable("it does not answer: see whether its node runs, and try again")
 	} else if heard.lastLog+caughtUpEntries < last { //mutant:voter-with-nothing
-		return unavailable(fmt.Sprintf("it has not caught up, it is at entry %d of %d: try again later", heard.lastLog, last))
+		return unavailable(fmt.Sprintf("it has not caught up, it is at entry %d of %d: try again later",
+			heard.lastLog, last))
 	}
 	return nil
 }
@@ -104,7 +106,8 @@ func (g *Group) Remove(name string, prevIndex uint64) error {
 	return g.change("removing "+name, prevIndex, func(members []Member) (raft.IndexFuture, *shard.Error) {
 		switch {
 		case name == g.name:
-			return nil, shard.Invalidf("name", "it leads the group: transfer the leadership first, the next leader removes it")
+			return nil, shard.Invalidf("name", "it leads the group: transfer the leadership first, "+
+				"the next leader removes it")
 		case indexOf(members, name) < 0:
 			return nil, nil
 		}

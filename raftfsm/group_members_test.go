@@ -197,7 +197,9 @@ func TestVoterThatMissedAChangeVotes(t *testing.T) {
 		change(t, g.Remove, g, lone.Name(gone))
 		f.shutdown(gone)
 		o.mustPut(t, 20)
-		await.Until(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
+		await.Until(t, "the newcomer has all", func() bool {
+			return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex
+		})
 		f.wipe(t, leader)
 		f.net.Heal()
 		if now := f.leader(t); now != "n4" {
@@ -220,7 +222,9 @@ func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
 		f.create(t, "n4", r)
 		change(t, g.AddLearner, g, name)
 		f.open(t, "n4", r)
-		await.Until(t, "the newcomer has all", func() bool { return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex })
+		await.Until(t, "the newcomer has all", func() bool {
+			return f.groups["n4"].Status().AppliedIndex == g.Status().AppliedIndex
+		})
 		_, index, _ := g.Members()
 		f.shutdown(f.others(leader, "n4")[0])
 		f.net.Isolate(g.name)

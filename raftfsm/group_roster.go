@@ -74,7 +74,9 @@ func (r *roster) add(index, upTo uint64, conf raft.Configuration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = slices.DeleteFunc(r.seen, func(p placed) bool { return index <= p.index && p.index <= upTo })
-	at, _ := slices.BinarySearchFunc(r.seen, index, func(p placed, index uint64) int { return int(p.index) - int(index) })
+	at, _ := slices.BinarySearchFunc(r.seen, index, func(p placed, index uint64) int {
+		return int(p.index) - int(index)
+	})
 	r.seen = slices.Insert(r.seen, at, placed{index, conf.Clone()})
 	r.seen = r.seen[max(0, len(r.seen)-kept):]
 }

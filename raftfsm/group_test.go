@@ -143,7 +143,8 @@ func TestASnapshotWithoutAnAnswerEndsWithItsGroup(t *testing.T) {
 			t.Fatalf("a snapshot ended before there was one: %v", <-ended)
 		}
 		close(closed)
-		if err := await.Receive(t, "its group has ended, and it is no longer waited for", ended); err != raft.ErrRaftShutdown {
+		if err := await.Receive(t, "its group has ended, and it is no longer waited for",
+			ended); err != raft.ErrRaftShutdown {
 			t.Errorf("it ended with %v", err)
 		}
 	})

@@ -16,7 +16,8 @@ import (
 
 // Pebble leaks a goroutine when it cannot open a database.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreTopFunction("github.com/cockroachdb/pebble/v2.(*ConcurrencyLimitScheduler).periodicGranter"))
 }
 
 var testIdentity = Identity{Cluster: "c1", Node: "n1"}

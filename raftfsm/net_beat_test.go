@@ -86,7 +86,8 @@ func groupOnly(t *testing.T, net *memnet.Net, i int, arrived chan<- time.Time) (
 
 // A wait for a beat is never longer than the time between two, whatever the clock says.
 func TestNoWaitIsLongerThanABeat(t *testing.T) {
-	for _, now := range []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 1), time.Unix(0, int64(beatEvery)), time.Unix(1<<40, 999_999_999)} {
+	for _, now := range []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 1), time.Unix(0, int64(beatEvery)),
+		time.Unix(1<<40, 999_999_999)} {
 		for _, more := range []time.Duration{0, 1, beatEvery / 2, beatEvery - 1} {
 			if wait := untilBeat(now.Add(more)); wait <= 0 || wait > beatEvery {
 				t.Errorf("at %v it waits %v", now.Add(more), wait)
@@ -107,15 +108,21 @@ func TestAHeartbeatSaysWhatIsCommitted(t *testing.T) {
 		want      raft.AppendEntriesRequest
 	}{
 		{what: "nothing was accepted", committed: 9, want: raft.AppendEntriesRequest{Term: term}},
-		{what: "entries were accepted", accepted: &raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4, Entries: entries},
-			committed: 8, want: raft.AppendEntriesRequest{Term: term, PrevLogEntry: 9, PrevLogTerm: term, LeaderCommitIndex: 8}},
-		{what: "the newest entry was", accepted: &raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4},
-			committed: 7, want: raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4, LeaderCommitIndex: 7}},
+		{what: "entries were accepted", accepted: &raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7,
+			PrevLogTerm: 4, Entries: entries},
+			committed: 8, want: raft.AppendEntriesRequest{Term: term, PrevLogEntry: 9, PrevLogTerm: term,
+				LeaderCommitIndex: 8}},
+		{what: "the newest entry was", accepted: &raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7,
+			PrevLogTerm: 4},
+			committed: 7, want: raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4,
+				LeaderCommitIndex: 7}},
 		{what: "more is committed", accepted: &raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4},
-			committed: 9, want: raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4, LeaderCommitIndex: 7}},
+			committed: 9, want: raft.AppendEntriesRequest{Term: term, PrevLogEntry: 7, PrevLogTerm: 4,
+				LeaderCommitIndex: 7}},
 		{what: "in another term", accepted: &raft.AppendEntriesRequest{Term: term - 1, PrevLogEntry: 7, PrevLogTerm: 4},
 			committed: 9, want: raft.AppendEntriesRequest{Term: term}},
-		{what: "the term is over", accepted: &raft.AppendEntriesRequest{Term: term, Entries: entries}, want: raft.AppendEntriesRequest{Term: term}},
+		{what: "the term is over", accepted: &raft.AppendEntriesRequest{Term: term, Entries: entries},
+			want: raft.AppendEntriesRequest{Term: term}},
 		{what: "the entry was lost", accepted: &raft.AppendEntriesRequest{Term: term, Entries: entries}, refused: true,
 			committed: 9, want: raft.AppendEntriesRequest{Term: term}},
 	} {
@@ -164,7 +171,8 @@ func TestAFollowerThatLostAnEntryHearsItsLeader(t *testing.T) {
 		}()
 		for range 2 {
 			var resp raft.AppendEntriesResponse
-			if err := a.AppendEntries("", "b", &raft.AppendEntriesRequest{Term: 1}, &resp); err != nil || !resp.Success {
+			if err := a.AppendEntries("", "b", &raft.AppendEntriesRequest{Term: 1}, &resp); err != nil ||
+				!resp.Success {
 				t.Fatalf("%+v, %v", resp, err)
 			}
 		}

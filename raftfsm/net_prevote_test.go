@@ -53,12 +53,15 @@ func TestAPreVoteIsAskedForAgain(t *testing.T) {
 		asked  int
 		grants bool
 	}{
-		{"granted", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 2, Granted: true} }, 1, true},
+		{"granted", func(int) raft.RequestPreVoteResponse {
+			return raft.RequestPreVoteResponse{Term: 2, Granted: true}
+		}, 1, true},
 		{"granted later", func(asked int) raft.RequestPreVoteResponse {
 			return raft.RequestPreVoteResponse{Term: 2, Granted: asked == 4}
 		}, 4, true},
 		{"refused", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 2} }, 20, false},
-		{"a newer term", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 3} }, 1, false},
+		{"a newer term", func(int) raft.RequestPreVoteResponse { return raft.RequestPreVoteResponse{Term: 3} }, 1,
+			false},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

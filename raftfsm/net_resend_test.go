@@ -25,7 +25,10 @@ func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 		want error                                                  // errAny: whichever
 		most time.Duration                                          // until raft has the outcome
 	}{
-		{what: "its connections break, and it can be reached at once", lost: func(net *memnet.Net, _ *atomic.Bool) { net.Break("a", "b"); net.Mend("a", "b") }},
+		{what: "its connections break, and it can be reached at once", lost: func(net *memnet.Net, _ *atomic.Bool) {
+			net.Break("a", "b")
+			net.Mend("a", "b")
+		}},
 		{what: "it can be reached again", lost: func(net *memnet.Net, _ *atomic.Bool) { net.Isolate("b") },
 			back: func(net *memnet.Net, _ *transport, _ *atomic.Bool) { net.Rejoin("b") }, most: soon},
 		{what: "it cannot be reached", lost: func(net *memnet.Net, _ *atomic.Bool) { net.Isolate("b") }, want: errAny,
@@ -34,7 +37,9 @@ func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 			back: func(_ *memnet.Net, a *transport, _ *atomic.Bool) { a.end() }, want: errAny, most: at},
 		{what: "the disk hung", lost: func(_ *memnet.Net, hung *atomic.Bool) { hung.Store(true) },
 			back: func(_ *memnet.Net, _ *transport, hung *atomic.Bool) { hung.Store(false) }, most: soon},
-		{what: "the disk hangs", lost: func(_ *memnet.Net, hung *atomic.Bool) { hung.Store(true) }, want: errHungDisk, most: resendWithin + beatEvery},
+		{what: "the disk hangs", lost: func(_ *memnet.Net, hung *atomic.Bool) {
+			hung.Store(true)
+		}, want: errHungDisk, most: resendWithin + beatEvery},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -75,8 +80,10 @@ func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 					time.AfterFunc(at, func() { c.back(net, a, hung) })
 				}
 				var resp raft.AppendEntriesResponse
-				err := a.AppendEntries("b", "b", &raft.AppendEntriesRequest{Term: 1, Entries: []*raft.Log{{Index: 1, Term: 1}}}, &resp)
-				if (err != nil) != (c.want != nil) || c.want != errAny && !errors.Is(err, c.want) || resp.Success != (err == nil) {
+				err := a.AppendEntries("b", "b",
+					&raft.AppendEntriesRequest{Term: 1, Entries: []*raft.Log{{Index: 1, Term: 1}}}, &resp)
+				if (err != nil) != (c.want != nil) || c.want != errAny && !errors.Is(err, c.want) ||
+					resp.Success != (err == nil) {
 					t.Errorf("got %v and %+v, want %v", err, resp, c.want)
 				}
 				if took := time.Since(began); took > c.most {
@@ -136,7 +143,9 @@ func TestAFollowerThatWasAwayIsNotKeptWaiting(t *testing.T) {
 		}
 		c.net.Rejoin(lone.Name(nodeName(away)))
 		back := time.Now()
-		await.Until(t, "it has all entries", func() bool { return c.groups[away].raft.LastIndex() == c.groups[at].raft.LastIndex() })
+		await.Until(t, "it has all entries", func() bool {
+			return c.groups[away].raft.LastIndex() == c.groups[at].raft.LastIndex()
+		})
 		if took := time.Since(back); took > heartbeatTimeout {
 			t.Errorf("it lacked entries for another %v", took)
 		}

@@ -18,9 +18,15 @@ func TestFollowerRestsWhileTheOthersCommit(t *testing.T) {
 		end      time.Duration // when the group is shut down; 0: it is not
 		want     time.Duration
 	}{
-		{what: "a commit waits for it", progress: func(time.Duration) (uint64, uint64) { return last - 1, last }, want: 0},
-		{what: "it lacks many entries", progress: func(time.Duration) (uint64, uint64) { return last, last + restEntries }, want: 0},
-		{what: "nothing more is proposed", progress: func(time.Duration) (uint64, uint64) { return last, last }, want: restLook},
+		{what: "a commit waits for it", progress: func(time.Duration) (uint64, uint64) {
+			return last - 1, last
+		}, want: 0},
+		{what: "it lacks many entries", progress: func(time.Duration) (uint64, uint64) {
+			return last, last + restEntries
+		}, want: 0},
+		{what: "nothing more is proposed", progress: func(time.Duration) (uint64, uint64) {
+			return last, last
+		}, want: restLook},
 		{what: "the others do not answer", progress: func(since time.Duration) (uint64, uint64) {
 			return last, last + min(1, uint64(since/tick))
 		}, want: restLook},

@@ -67,8 +67,8 @@ type transport struct {
 	onOwnDisk func(index uint64) bool // waits for this replica's own fsync (unsyncedWrites); false: it failed
 	voter     func() raft.ServerID    // a voter of the newest configuration that this replica knows; "": none known yet
 
-	// progress returns the indices of the newest entry that is committed, and of the newest that is written; 0: not known
-	// yet.
+	// progress returns the indices of the newest entry that is committed, and of the newest that is written; 0: not
+	// known yet.
 	progress func() (committed, newest uint64)
 
 	// committed returns the index of the newest committed entry as known while this replica was in that term; 0: it no
@@ -201,7 +201,8 @@ func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 func onAnyConnection(call func() error) (err error) {
 	ended := func(as error) bool { return errors.Is(err, as) }
 	for range keptConnections + 1 { //mutant:vote-asked-on-one-connection
-		if err = call(); !slices.ContainsFunc([]error{io.EOF, syscall.EPIPE, syscall.ECONNRESET, net.ErrClosed}, ended) {
+		if err = call(); !slices.ContainsFunc([]error{io.EOF, syscall.EPIPE, syscall.ECONNRESET, net.ErrClosed},
+			ended) {
 			return err
 		}
 	}

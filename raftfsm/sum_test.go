@@ -112,7 +112,8 @@ func TestAConvictedReplicaDoesNotComeBack(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			_, err := f.tryOpen(t, bad, GroupConfig{Replica: lone})
-			if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "convicted") || !strings.Contains(err.Error(), why.Why) {
+			if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "convicted") ||
+				!strings.Contains(err.Error(), why.Why) {
 				t.Errorf("a convicted replica is opened: %v", err)
 			}
 		}
@@ -129,7 +130,8 @@ func TestAConvictedReplicaDoesNotComeBack(t *testing.T) {
 				f.open(t, node, lone)
 			}
 		}
-		if got := f.worlds[bad].Convictions(); len(got) != 1 || got[lone].Why != why.Why || !got[lone].At.Equal(why.At) {
+		if got := f.worlds[bad].Convictions(); len(got) != 1 || got[lone].Why != why.Why ||
+			!got[lone].At.Equal(why.At) {
 			t.Errorf("convictions after the restart: %+v", got)
 		}
 		lead(t, f.groups[f.leader(t)]).mustPut(t, 6)
@@ -152,7 +154,8 @@ func TestASnapshotOfAFlippedRecordIsNotKept(t *testing.T) {
 		bad := f.others(leader)[0]
 		f.shutdown(bad)
 		var told error
-		g, err := f.tryOpen(t, bad, GroupConfig{Replica: lone, Observer: Observer{Diverged: func(err error) { told = err }}})
+		g, err := f.tryOpen(t, bad, GroupConfig{Replica: lone,
+			Observer: Observer{Diverged: func(err error) { told = err }}})
 		if err != nil {
 			t.Fatal(err)
 		}
