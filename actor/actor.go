@@ -28,12 +28,12 @@ type Config struct {
 	MaxQueued      int // 65,536
 	MaxQueuedBytes int // an estimate: their keys, policies and ids, and a fixed sum for each; 64 MiB
 
-	// Room returns how much room there is for records. It is asked before each batch, while the state does not change, and
-	// must be cheap. nil sets no bound.
+	// Room returns how much room there is for records. It is asked before each batch, while the state does not change,
+	// and must be cheap. nil sets no bound.
 	Room func() shard.Room
 
-	// Slots returns the table's shards of all slots, for those of which the shard has no record (shard.Stamp); nil: it has
-	// all. It must be cheap. A nil function means the same.
+	// Slots returns the table's shards of all slots, for those of which the shard has no record (shard.Stamp); nil: it
+	// has all. It must be cheap. A nil function means the same.
 	Slots func() *slot.Map
 
 	Now      func() time.Time // the machine's clock, with its monotonic reading; time.Now
@@ -80,7 +80,8 @@ type Observer struct {
 	// Batch is called for every installed batch with its requests, the number of records that it changed, and its size
 	// in the log.
 	Batch func(requests, effects, bytes int)
-	// Commit is called with the time that an installed batch, sum entry or adoption took from its proposal to its outcome.
+	// Commit is called with the time that an installed batch, sum entry or adoption took from its proposal to its
+	// outcome.
 	Commit func(took time.Duration)
 	// Happened is called with the changes of keys in an installed batch, if it was Watched when it was evaluated.
 	Happened func([]shard.Happening)
@@ -92,7 +93,8 @@ type Observer struct {
 	// Frozen is called, every 10 s at most, while shard time stands still because this owner's clock is more than 10 s
 	// behind the last stamp: windows do not pass until the clock has caught up (R18).
 	Frozen func(behind time.Duration)
-	// Full is called, every 10 s at most, when requests were refused because there is no room for records (Config.Room).
+	// Full is called, every 10 s at most, when requests were refused because there is no room for records
+	// (Config.Room).
 	Full func()
 	// Capped is called, every 10 s at most, when new keys were refused because their policy or namespace is at its cap.
 	Capped func(refusal *shard.Error)

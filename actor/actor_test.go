@@ -407,11 +407,15 @@ func TestADefectFailsOneRequestOnly(t *testing.T) {
 		r, set := newFakeReplica(), policy.NewSet([]*policy.Policy{
 			{Name: "p", Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{
 				Algorithm: limit.Lifetime, Quota: 5}}}},
-			{Name: "broken", Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{
-				Algorithm: limit.Calendar, Quota: 5, Cycle: &limit.Cycle{}}}}}}) // no time zone: no file can express that
+			{Name: "broken", Retention: policy.DefaultRetention,
+				Limits: []policy.Limit{{Name: "all", Limit: limit.Limit{
+					// no time zone: no file can express that
+					Algorithm: limit.Calendar, Quota: 5, Cycle: &limit.Cycle{}}}}}})
 		var told []*shard.Error
 		a := startActor(t, r, 0, func(c *Config) {
-			c.Policies = func() *policy.Revision { return &policy.Revision{Version: 1, Text: lifetimeText(5), Set: set} }
+			c.Policies = func() *policy.Revision {
+				return &policy.Revision{Version: 1, Text: lifetimeText(5), Set: set}
+			}
 			c.Observer.Fault = func(met *shard.Error) { told = append(told, met) }
 		})
 		synctest.Wait()
@@ -484,7 +488,8 @@ func TestManySubmittersAdmitExactlyTheLimit(t *testing.T) {
 		}
 		callers.Wait()
 		if admitted.Load() != quota || denied.Load() != submitters*each-quota {
-			t.Fatalf("admitted %d, denied %d of %d with a limit of %d", admitted.Load(), denied.Load(), submitters*each, quota)
+			t.Fatalf("admitted %d, denied %d of %d with a limit of %d",
+				admitted.Load(), denied.Load(), submitters*each, quota)
 		}
 	})
 }
@@ -500,7 +505,8 @@ func TestAnIdleShardForgetsWhatHasEndedSoon(t *testing.T) {
 		for i := range puts {
 			puts[i] = shard.Put{Key: fmt.Sprint("key ", i), Record: shard.Record{Value: []byte{1}, ForgetAt: now + 2e6}}
 		}
-		r.install(shard.EncodeBatch(shard.Stamp{Position: shard.Position{Shard: 0, Epoch: epoch, Seq: 1}, Now: now}, puts))
+		r.install(shard.EncodeBatch(shard.Stamp{Position: shard.Position{Shard: 0, Epoch: epoch, Seq: 1}, Now: now},
+			puts))
 		startActor(t, r, 1000, nil)
 		records := func() (n int) {
 			r.View(func(state *shard.State) { n = state.Records() })

@@ -20,20 +20,22 @@ type client struct {
 
 // operation is one action of a client: the same request, retried until its outcome is known.
 type operation struct {
-	number   int
-	client   int
-	request  shard.Request
-	charges  []model.Charge
-	first    *shard.Decision // the first answer that counted
-	last     *shard.Decision // the newest answer
-	unknown  bool            // it was asked, and its outcome is not known yet
-	doubted  bool            // denied after it was unknown: an id remembers no denial, so an earlier copy may be counted
-	called   int64           // world.judge.moment of the first call
-	returned int64           // world.judge.moment of the newest answer
+	number  int
+	client  int
+	request shard.Request
+	charges []model.Charge
+	first   *shard.Decision // the first answer that counted
+	last    *shard.Decision // the newest answer
+	unknown bool            // it was asked, and its outcome is not known yet
+	// denied after it was unknown: an id remembers no denial, so an earlier copy may be counted
+	doubted  bool
+	called   int64 // world.judge.moment of the first call
+	returned int64 // world.judge.moment of the newest answer
 }
 
 var opNames = map[shard.Op]string{shard.Check: "check", shard.Peek: "peek", shard.Get: "get", shard.Reset: "reset",
-	shard.Count: "count", shard.Partial: "partial", shard.Reserve: "reserve", shard.Settle: "settle", shard.ChangeEvents: "acknowledge"}
+	shard.Count: "count", shard.Partial: "partial", shard.Reserve: "reserve", shard.Settle: "settle",
+	shard.ChangeEvents: "acknowledge"}
 
 func (o *operation) String() string {
 	var b strings.Builder
@@ -48,7 +50,8 @@ func (o *operation) String() string {
 		fmt.Fprintf(&b, " for %d", h.TTL)
 	}
 	if s := o.request.Settlement; s != nil {
-		fmt.Fprintf(&b, " action %d of %d/%d/%d", s.Action, s.Target.Position.Epoch, s.Target.Position.Seq, s.Target.Index)
+		fmt.Fprintf(&b, " action %d of %d/%d/%d", s.Action, s.Target.Position.Epoch, s.Target.Position.Seq,
+			s.Target.Index)
 	}
 	return b.String() + "]"
 }

@@ -144,7 +144,8 @@ func TestAClockThatWasSetIsNotTakenUpByTheNextEpoch(t *testing.T) {
 		mustSay(t, result, "allowed")
 		passed := time.Duration(result.Decision.DecidedAt-first.DecidedAt) * time.Microsecond
 		if result.Decision.Position.Epoch == first.Position.Epoch || passed.Round(10*time.Millisecond) != time.Second {
-			t.Errorf("in a second shard time went on by %v, from epoch %d to %d", passed, first.Position.Epoch, result.Decision.Position.Epoch)
+			t.Errorf("in a second shard time went on by %v, from epoch %d to %d",
+				passed, first.Position.Epoch, result.Decision.Position.Epoch)
 		}
 	})
 }
@@ -212,7 +213,8 @@ func TestFrozenShardTime(t *testing.T) {
 		synctest.Wait()
 		for i := range 3 {
 			if at := one(t, a, take("")).Decision.DecidedAt; at != limit.Time(last.UnixMicro())+limit.Time(i)+2 {
-				t.Fatalf("entry %d behind the adoption is %d us after the last stamp", i, at-limit.Time(last.UnixMicro()))
+				t.Fatalf("entry %d behind the adoption is %d us after the last stamp",
+					i, at-limit.Time(last.UnixMicro()))
 			}
 		}
 		time.Sleep(2 * time.Minute)

@@ -82,8 +82,8 @@ func (j *judge) eventsAre(w *world) error {
 				ids[id] = true
 			}
 			w.tally.note("fired")
-			got = append(got, model.Fired{Policy: e.Policy, Key: e.Key, Limit: e.Limit, Units: e.Units, Start: e.Start, End: e.End,
-				At: e.At, Used: e.Used, Quota: e.Quota})
+			got = append(got, model.Fired{Policy: e.Policy, Key: e.Key, Limit: e.Limit, Units: e.Units,
+				Start: e.Start, End: e.End, At: e.At, Used: e.Used, Quota: e.Quota})
 		}
 	}
 	if page, err := shard.ReadEvents(w.log.state, shard.EventsQuery{}); err != nil || page.Lost > 0 {

@@ -93,7 +93,8 @@ func TestHandoverThatFails(t *testing.T) {
 				result := one(t, a, take(""))
 				mustSay(t, result, "allowed")
 				if result.Decision.Position.Epoch == before || time.Since(began) > 0 {
-					t.Fatalf("decided in epoch %d after epoch %d, after %v", result.Decision.Position.Epoch, before, time.Since(began))
+					t.Fatalf("decided in epoch %d after epoch %d, after %v",
+						result.Decision.Position.Epoch, before, time.Since(began))
 				}
 			})
 		})

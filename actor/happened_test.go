@@ -29,7 +29,8 @@ func TestWhatIsNotCommittedIsNotTold(t *testing.T) {
 			}
 		})
 		reset := func(note string) shard.Request {
-			return shard.Request{Op: shard.Reset, Namespace: "default", Entries: take("").Entries, Adjustment: &shard.Adjustment{Actor: "jo", Note: note}}
+			return shard.Request{Op: shard.Reset, Namespace: "default", Entries: take("").Entries,
+				Adjustment: &shard.Adjustment{Actor: "jo", Note: note}}
 		}
 		mustSay(t, one(t, a, take("")), "allowed")
 		mustSay(t, one(t, a, reset("unwatched")), "allowed")

@@ -58,7 +58,8 @@ func (w *world) settleOperation() *operation {
 		o := w.newOperation(shard.Settle, r.IntN(3) == 0, charges...)
 		o.request.Entries = entries
 		o.request.Settlement = &shard.Settlement{Action: shard.Action(1 + r.IntN(5)), Overage: shard.Overage(r.IntN(2)),
-			Target: shard.Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index, DecidedAt: d.DecidedAt}}
+			Target: shard.Target{Hold: d.HoldExpires != 0, Position: d.Position, Index: d.Index,
+				DecidedAt: d.DecidedAt}}
 		switch s := o.request.Settlement; {
 		case s.Action == shard.ActionExtend && !s.Target.Hold:
 			s.Action = shard.ActionCancel
@@ -93,8 +94,8 @@ func (o *operation) described() model.Decided {
 	}
 	if s := o.request.Settlement; s != nil {
 		t := &s.Target
-		d.Settlement = &model.Settlement{Action: model.Action(s.Action), Actual: s.Actual, Overage: model.Overage(s.Overage),
-			TTL: s.TTL, Target: model.Target{Hold: t.Hold, Index: t.Index,
+		d.Settlement = &model.Settlement{Action: model.Action(s.Action), Actual: s.Actual,
+			Overage: model.Overage(s.Overage), TTL: s.TTL, Target: model.Target{Hold: t.Hold, Index: t.Index,
 				Place: model.Place{Epoch: t.Position.Epoch, Seq: t.Position.Seq, At: t.DecidedAt}}}
 	}
 	return d

@@ -35,9 +35,11 @@ type batch struct {
 func newJudge() judge {
 	var policies []*policy.Policy
 	for name, limits := range theLimits {
-		p := &policy.Policy{Name: name, Retention: theRetention(name), OnExpire: policy.OnExpireCancel, Lockout: theLockouts[name]}
+		p := &policy.Policy{Name: name, Retention: theRetention(name), OnExpire: policy.OnExpireCancel,
+			Lockout: theLockouts[name]}
 		for i, l := range limits {
-			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l, Thresholds: thresholdsOf(l.Quota)})
+			p.Limits = append(p.Limits, policy.Limit{Name: fmt.Sprint("limit-", i), Limit: l,
+				Thresholds: thresholdsOf(l.Quota)})
 		}
 		policies = append(policies, p)
 	}
@@ -120,9 +122,9 @@ func answerOf(d *shard.Decision) model.Answer {
 		HoldExpires: d.HoldExpires}
 	for i := range d.Limits {
 		if s := &d.Limits[i]; !isMarker(s.Limit) {
-			a.Limits = append(a.Limits, model.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited, Shadow: s.Shadow,
-				Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel, BlockedUntil: s.BlockedUntil,
-				Blocked: s.Blocked, Verdict: s.Verdict})
+			a.Limits = append(a.Limits, model.Status{Limit: s.Limit, Quota: s.Quota, Unlimited: s.Unlimited,
+				Shadow: s.Shadow, Held: s.Held, Granted: s.Granted, LockoutLevel: s.LockoutLevel,
+				BlockedUntil: s.BlockedUntil, Blocked: s.Blocked, Verdict: s.Verdict})
 		}
 	}
 	return a
@@ -253,7 +255,8 @@ func (j *judge) settle(w *world) error {
 	}
 	for _, key := range theKeys {
 		w.tally.note("judged by porcupine")
-		if err := model.Linearizable(theLimits["life"][0].Quota, observed[charge("life", key, 0)], time.Minute); err != nil {
+		if err := model.Linearizable(theLimits["life"][0].Quota, observed[charge("life", key, 0)],
+			time.Minute); err != nil {
 			return fmt.Errorf("life/%s: %w", key, err)
 		}
 	}
@@ -262,7 +265,8 @@ func (j *judge) settle(w *world) error {
 
 // observed converts the operation for check.Linearizable.
 func (o *operation) observed(cost uint64) (seen model.Observed, ok bool) {
-	seen = model.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost, Unknown: o.unknown || o.doubted}
+	seen = model.Observed{Client: o.client, Called: o.called, Returned: o.returned, Cost: cost,
+		Unknown: o.unknown || o.doubted}
 	if o.request.Op == shard.Get {
 		seen.Cost = 0
 	}

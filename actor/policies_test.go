@@ -104,7 +104,8 @@ func TestNoPoliciesYet(t *testing.T) {
 // Policies that a newer version of the program adopted and that this one cannot read are not replaced by others.
 // Nothing is decided here until there are newer ones that it can read.
 func TestUnreadablePolicies(t *testing.T) {
-	unreadable := policy.Revision{Version: 5, Text: []byte("policies: {p: {limits: [{name: all, quota: 9, magic: {}}]}}")}
+	unreadable := policy.Revision{Version: 5,
+		Text: []byte("policies: {p: {limits: [{name: all, quota: 9, magic: {}}]}}")}
 	for _, late := range []bool{false, true} { // late: the text is in the log, and not yet in this replica
 		t.Run(fmt.Sprint("late is ", late), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

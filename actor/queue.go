@@ -37,7 +37,8 @@ func classOfOne(r *shard.Request) queueClass {
 		}
 	case shard.Settle, shard.Conclude, shard.ResolveHome, shard.FinishLeg, shard.Acknowledge, shard.ChangeEvents:
 		return settling
-	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally, shard.ReadUsage, shard.ReadEventPage:
+	case shard.Peek, shard.Get, shard.Fetch, shard.ReadAudit, shard.AskHome, shard.ReadTally, shard.ReadUsage,
+		shard.ReadEventPage:
 		return reading
 	}
 	return deciding

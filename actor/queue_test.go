@@ -67,7 +67,8 @@ func TestTheClassOfACallIsThatOfWhatItDoes(t *testing.T) {
 		}
 	}
 	for number, want := range map[uint64]queueClass{0: settling, 2: deciding} {
-		lease := shard.Request{Op: shard.Lease, System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Returned: 1, Number: number}}}
+		lease := shard.Request{Op: shard.Lease,
+			System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Returned: 1, Number: number}}}
 		if got := classOf([]shard.Request{lease}); got != want {
 			t.Errorf("a lease that is returned, with %d asked for, goes to class %d, must go to %d", number, got, want)
 		}

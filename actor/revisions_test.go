@@ -35,7 +35,8 @@ func revisionText(version uint64) []byte {
 	for _, name := range theNames {
 		fmt.Fprintf(&b, "  %s:\n    idempotency_retention: %v\n", name, span(theRetention(name)))
 		if l := theLockouts[name]; l != nil {
-			fmt.Fprintf(&b, "    lockout: {after: %d, base: %v, factor: %d, max: %v, forgive_after: %v, step_down: %v}\n", l.After,
+			fmt.Fprintf(&b, "    lockout: {after: %d, base: %v, factor: %d, max: %v, forgive_after: %v, "+
+				"step_down: %v}\n", l.After,
 				span(l.Base), l.Factor, span(l.Max), span(l.ForgiveAfter), l.StepDown)
 		}
 		if hasSink(name) {
@@ -44,8 +45,8 @@ func revisionText(version uint64) []byte {
 		fmt.Fprintf(&b, "    limits:\n")
 		for i, l := range theLimits[name] {
 			thresholds := fmt.Sprint(thresholdsOf(l.Quota)) // in brackets
-			fmt.Fprintf(&b, "      - {name: limit-%d, quota: %d, thresholds: %s, %s}\n", i, l.Quota, strings.ReplaceAll(thresholds, " ", ", "),
-				algorithmText(l))
+			fmt.Fprintf(&b, "      - {name: limit-%d, quota: %d, thresholds: %s, %s}\n",
+				i, l.Quota, strings.ReplaceAll(thresholds, " ", ", "), algorithmText(l))
 		}
 		fmt.Fprintf(&b, "      - {name: %s, quota: 1000000000, fixed_window: {period: 1ms}}\n", marker(version))
 	}

@@ -83,7 +83,8 @@ func TestShardTimeFollowsTheReference(t *testing.T) {
 			time.Sleep(step.after)
 			got, epoch := runs(t, a)
 			if apart := got - step.runs; apart.Abs() > time.Millisecond || epoch != began {
-				t.Fatalf("step %d: shard time is %v ahead, must be %v; epoch %d after %d", i, got, step.runs, epoch, began)
+				t.Fatalf("step %d: shard time is %v ahead, must be %v; epoch %d after %d",
+					i, got, step.runs, epoch, began)
 			}
 		}
 	})
@@ -151,7 +152,8 @@ func TestWrongClocksAreTold(t *testing.T) {
 			f := &fakeReference{ahead: tt.ahead}
 			a := startActor(t, newFakeReplica(), 1000, f.in)
 			time.Sleep(25 * time.Second)
-			if told := f.heard(); len(told.off) != tt.off || len(told.wrong) != tt.wrong || len(told.handOver) != tt.handOver {
+			if told := f.heard(); len(told.off) != tt.off || len(told.wrong) != tt.wrong ||
+				len(told.handOver) != tt.handOver {
 				t.Fatalf("%v ahead: told %+v", tt.ahead, told)
 			}
 			if got, _ := runs(t, a); got != -tt.ahead {
@@ -243,7 +245,8 @@ func TestClockIsSlewed(t *testing.T) {
 		behind := c.follow(wall, reference)
 		passed := behind.Abs()*slewMost + time.Nanosecond
 		if shown := c.read(wall.Add(passed)); !shown.Equal(reference.Add(passed)) {
-			t.Fatalf("seed %d: %v behind, after %v shard time is %v off", seed, behind, passed, shown.Sub(reference.Add(passed)))
+			t.Fatalf("seed %d: %v behind, after %v shard time is %v off",
+				seed, behind, passed, shown.Sub(reference.Add(passed)))
 		}
 	}
 }

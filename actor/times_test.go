@@ -74,7 +74,8 @@ func (o *opened) stampedAt(w *world, r *replica, at limit.Time) error {
 	still := at == o.stamped+1
 	o.stamped = at
 	if !still && (at < earliest || at > latest) {
-		return fmt.Errorf("%v stamps an entry %d, %d us after it opened at %d: not within 500 ppm", r, at, ran, o.reference)
+		return fmt.Errorf("%v stamps an entry %d, %d us after it opened at %d: not within 500 ppm",
+			r, at, ran, o.reference)
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func TestTopCountsWhatWasDecided(t *testing.T) {
 		if counts, _ := tops(t, a, entry.Policy, entry.Key); counts != [3]uint64{5, 2, 3} {
 			t.Errorf("of %q: %v", entry.Key, counts)
 		}
-		tally := shard.Request{Op: shard.Tally, Namespace: "default", Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 7},
+		tally := shard.Request{Op: shard.Tally, Namespace: "default",
+			Tally:   &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 7},
 			Entries: []shard.Entry{{Policy: "secret-name", Key: "hits", Cost: 1, Limits: shard.TallyLimits}}}
 		if result := one(t, a, tally); result.Err != nil {
 			t.Fatal(result.Err)
@@ -60,13 +61,15 @@ func TestTopCountsWhatWasDecided(t *testing.T) {
 // Of two entries only the one without room in its limit is denied, and neither has admitted anything.
 func TestTopKnowsWhichEntryWasDenied(t *testing.T) {
 	b := top.NewBoard(top.NewBudget(0), 0)
-	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "full", Cost: 2}, {Policy: "p", Key: "free", Cost: 2}}}
+	r := shard.Request{Op: shard.Check, Namespace: "default",
+		Entries: []shard.Entry{{Policy: "p", Key: "full", Cost: 2}, {Policy: "p", Key: "free", Cost: 2}}}
 	no, yes := limit.Verdict{}, limit.Verdict{Allowed: true}
 	CountKeys(b, &r, &shard.Decision{Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "full", Verdict: yes},
 		{Policy: "p", Limit: "b", Key: "full", Verdict: no}, {Policy: "p", Limit: "a", Key: "free", Verdict: yes}}})
 	r.Op = shard.Partial
-	CountKeys(b, &r, &shard.Decision{Allowed: true, Limits: []shard.LimitStatus{{Policy: "p", Key: "full", Granted: 1, Verdict: yes},
-		{Policy: "p", Key: "free", Granted: 2, Verdict: yes}}})
+	CountKeys(b, &r, &shard.Decision{Allowed: true,
+		Limits: []shard.LimitStatus{{Policy: "p", Key: "full", Granted: 1, Verdict: yes},
+			{Policy: "p", Key: "free", Granted: 2, Verdict: yes}}})
 	CountKeys(b, &r, &shard.Decision{Allowed: true, Replayed: true})
 	q := top.Query{Namespace: "default", Order: top.Denials, Count: 5}
 	keys := top.Join(&q, []top.Counts{top.Collect(&q, b.Read(&q, 0), nil)}).Policies[0].Keys
@@ -75,7 +78,8 @@ func TestTopKnowsWhichEntryWasDenied(t *testing.T) {
 	}
 	q.Order = top.Units
 	keys = top.Join(&q, []top.Counts{top.Collect(&q, b.Read(&q, 0), nil)}).Policies[0].Keys
-	if len(keys) != 2 || keys[0].Key != "free" || keys[0].Estimates[top.Units].Count != 2 || keys[1].Estimates[top.Units].Count != 1 {
+	if len(keys) != 2 || keys[0].Key != "free" || keys[0].Estimates[top.Units].Count != 2 ||
+		keys[1].Estimates[top.Units].Count != 1 {
 		t.Errorf("admitted: %v", keys)
 	}
 }
@@ -146,12 +150,14 @@ func TestASpikeIsFoundAndNotedOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		spikes := a.Spikes(t.Context())
 		entry := take("").Entries[0]
-		if len(spikes) != 1 || spikes[0].Key != entry.Key || spikes[0].Policy != entry.Policy || spikes[0].Denials != top.SpikeDenials {
+		if len(spikes) != 1 || spikes[0].Key != entry.Key || spikes[0].Policy != entry.Policy ||
+			spikes[0].Denials != top.SpikeDenials {
 			t.Fatalf("%+v", spikes)
 		}
 		s := spikes[0]
 		for _, written := range []bool{true, false} {
-			note := shard.SpikeRequest(&shard.Spike{Namespace: s.Namespace, Policy: s.Policy, Key: s.Key, At: limit.Time(s.End), Denials: s.Denials, Mean: s.Mean})
+			note := shard.SpikeRequest(&shard.Spike{Namespace: s.Namespace, Policy: s.Policy, Key: s.Key,
+				At: limit.Time(s.End), Denials: s.Denials, Mean: s.Mean})
 			if result := one(t, a, note); result.Err != nil || (result.Decision.Index != 0) != written {
 				t.Errorf("%+v", result)
 			}

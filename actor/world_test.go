@@ -255,14 +255,16 @@ func (w *world) wall() time.Time { return time.UnixMicro(w.now) }
 
 // theLimits are the policies of every world: small numbers and short windows, so that they fill and roll over.
 var theLimits = map[string][]limit.Limit{
-	"life":    {{Algorithm: limit.Lifetime, Quota: 40}},
-	"free":    {{Algorithm: limit.Unlimited}},
-	"window":  {{Algorithm: limit.FixedWindow, Quota: 6, Period: 900e3}},
-	"first":   {{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: 700e3}},
-	"bucket":  {{Algorithm: limit.TokenBucket, Quota: 6, Period: 1000e3, Count: 7, Initial: 6}},
-	"log":     {{Algorithm: limit.SlidingLog, Quota: 7, Period: 1300e3}, {Algorithm: limit.GCRA, Quota: 5, Period: 300e3, Count: 3}},
+	"life":   {{Algorithm: limit.Lifetime, Quota: 40}},
+	"free":   {{Algorithm: limit.Unlimited}},
+	"window": {{Algorithm: limit.FixedWindow, Quota: 6, Period: 900e3}},
+	"first":  {{Algorithm: limit.FixedWindowFirstHit, Quota: 5, Period: 700e3}},
+	"bucket": {{Algorithm: limit.TokenBucket, Quota: 6, Period: 1000e3, Count: 7, Initial: 6}},
+	"log": {{Algorithm: limit.SlidingLog, Quota: 7, Period: 1300e3},
+		{Algorithm: limit.GCRA, Quota: 5, Period: 300e3, Count: 3}},
 	"weights": {{Algorithm: limit.SlidingWindow, Quota: 9, Period: 800e3}},
-	"buckets": {{Algorithm: limit.SlidingBuckets, Quota: 8, Period: 1000e3, Bucket: 250e3}, {Algorithm: limit.Unlimited}},
+	"buckets": {{Algorithm: limit.SlidingBuckets, Quota: 8, Period: 1000e3, Bucket: 250e3},
+		{Algorithm: limit.Unlimited}},
 }
 
 // theLockouts are the lockouts of some of them.
