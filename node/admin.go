@@ -24,7 +24,9 @@ type admin struct {
 var _ api.ClusterAdmin = (*admin)(nil)
 
 // Apply implements api.ClusterAdmin: the set is in force once it is committed; shards adopt it with their next batch.
-func (a *admin) Apply(ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
+func (a *admin) Apply(
+	ctx context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string,
+) (uint64, []uint32, error) {
 	current, err := a.view.policies.fetch(ctx)
 	if err != nil {
 		return 0, nil, err
@@ -92,7 +94,8 @@ func (a *admin) History(ctx context.Context) ([]shard.AuditRecord, error) {
 func (a *admin) ListKeys(_ context.Context, id shard.ID, q shard.Listing) (l shard.Listed, err error) {
 	replica := a.replicas.of(id)
 	if replica == nil {
-		return l, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
+		return l, &shard.Error{Code: shard.Unavailable,
+			Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
 	}
 	if stopped := replica.stopped.Load(); stopped != nil {
 		return l, stopped
@@ -105,8 +108,9 @@ func (a *admin) ListKeys(_ context.Context, id shard.ID, q shard.Listing) (l sha
 		}
 	})
 	if !received {
-		return l, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s has received nothing yet: ask "+
-			"another node", a.node, id)}
+		return l, &shard.Error{Code: shard.Unavailable,
+			Message: fmt.Sprintf("node %s's replica of shard %s has received nothing yet: ask another node",
+				a.node, id)}
 	}
 	return l, nil
 }
@@ -131,7 +135,8 @@ func (a *admin) Drain(ctx context.Context, node string, on, untilRestart bool) (
 	if untilRestart {
 		if life = a.reporter.reports()[node].Life; life == "" {
 			return 0, &shard.Error{Code: shard.Unavailable, Field: "until_restart",
-				Message: fmt.Sprintf("node %s does not answer, so nobody would know when it has been restarted: drain it without that", node)}
+				Message: fmt.Sprintf("node %s does not answer, so nobody would know when it has been restarted: "+
+					"drain it without that", node)}
 		}
 	}
 	err = a.change(ctx, node, func(t *placement.Table) (*placement.Table, error) {
@@ -173,13 +178,15 @@ func (a *admin) SetShards(ctx context.Context, shards uint32, expected *uint64) 
 		case *expected+1 == t.Asked && t.WantedShards() == shards: // a copy of the request
 			return nil, nil
 		}
-		return nil, &shard.Error{Code: shard.Conflict, Field: "expected_revision", Message: fmt.Sprintf("is %d, and by now "+
-			"%d is in force, in which the number of shards is %d; nothing was changed", *expected, t.Asked, t.WantedShards())}
+		return nil, &shard.Error{Code: shard.Conflict, Field: "expected_revision",
+			Message: fmt.Sprintf("is %d, and by now %d is in force, in which the number of shards is %d; "+
+				"nothing was changed",
+				*expected, t.Asked, t.WantedShards())}
 	})
 }
 
-// change applies a change to the table, of a listed node if it names one. It reads the table first: by an old one, there
-// might seem to be nothing to change.
+// change applies a change to the table, of a listed node if it names one. It reads the table first: by an old one,
+// there might seem to be nothing to change.
 func (a *admin) change(ctx context.Context, node string, apply func(*placement.Table) (*placement.Table, error)) error {
 	if !a.view.hasTable() {
 		return errNoTable

@@ -40,12 +40,14 @@ func keyRotation(nodes []api.NodeStatus) (moves, problems []string) {
 		})
 	}
 	if len(silent) > 0 {
-		moves = append(moves, said("it is not known which lines there are at %s: wait before the next step", names(silent)))
+		moves = append(moves, said("it is not known which lines there are at %s: wait before the next step",
+			names(silent)))
 	}
 	for _, line := range slices.Sorted(maps.Keys(senders)) {
 		if lack := without(line); len(lack) > 0 {
-			problems = append(problems, said("line %s, which %s sends with, is missing at %s: add it there, or they do not hear each other",
-				line, names(senders[line]), names(lack)))
+			problems = append(problems,
+				said("line %s, which %s sends with, is missing at %s: add it there, or they do not hear each other",
+					line, names(senders[line]), names(lack)))
 		}
 	}
 	if len(senders) > 1 {
@@ -53,17 +55,19 @@ func keyRotation(nodes []api.NodeStatus) (moves, problems []string) {
 		for _, line := range slices.Sorted(maps.Keys(senders)) {
 			who = append(who, fmt.Sprintf("%s with %s", names(senders[line]), line))
 		}
-		return append(moves, said("nodes send with different lines (%s): remove none before all send with the same", strings.Join(who, ", "))), problems
+		return append(moves, said("nodes send with different lines (%s): remove none before all send with the same",
+			strings.Join(who, ", "))), problems
 	}
 	for _, line := range slices.Sorted(maps.Keys(holders)) {
 		switch lack := without(line); {
 		case len(senders[line]) > 0:
 		case len(lack) > 0:
-			moves = append(moves, said("no node sends with line %s, and it is missing at %s: if it is new, add it there before any node sends "+
-				"with it; if it is old, remove it at %s too", line, names(lack), names(holders[line])))
+			moves = append(moves, said("no node sends with line %s, and it is missing at %s: "+
+				"if it is new, add it there before any node sends with it; if it is old, remove it at %s too",
+				line, names(lack), names(holders[line])))
 		case len(silent) == 0:
-			moves = append(moves, said("all nodes accept line %s and none sends with it: the next step is safe, to move it up if it is new, or "+
-				"to remove it if it is old", line))
+			moves = append(moves, said("all nodes accept line %s and none sends with it: "+
+				"the next step is safe, to move it up if it is new, or to remove it if it is old", line))
 		}
 	}
 	return moves, problems

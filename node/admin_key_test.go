@@ -25,7 +25,8 @@ func TestStatusSaysWhenTheNextStepOfARotationIsSafe(t *testing.T) {
 	} {
 		var nodes []api.NodeStatus
 		for i, lines := range strings.Split(state.lines, "|") {
-			nodes = append(nodes, api.NodeStatus{ID: []string{"n1", "n2", "n3"}[i], State: "active", KeyLines: strings.Fields(lines)})
+			nodes = append(nodes, api.NodeStatus{ID: []string{"n1", "n2", "n3"}[i], State: "active",
+				KeyLines: strings.Fields(lines)})
 		}
 		nodes = append(nodes, api.NodeStatus{ID: "n4", State: "removed"})
 		moves, problems := keyRotation(nodes)
@@ -38,7 +39,8 @@ func TestStatusSaysWhenTheNextStepOfARotationIsSafe(t *testing.T) {
 				t.Errorf("%s: %q, want %q", state.lines, all, said.want)
 			}
 		}
-		if strings.Contains(state.lines, "|") && strings.HasSuffix(state.lines, "|") && strings.Contains(strings.Join(moves, ""), "step is safe") {
+		if strings.Contains(state.lines, "|") && strings.HasSuffix(state.lines, "|") &&
+			strings.Contains(strings.Join(moves, ""), "step is safe") {
 			t.Errorf("%s: it is called safe while a node is silent", state.lines)
 		}
 	}

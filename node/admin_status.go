@@ -47,7 +47,8 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[string]placement.Report,
 	silent time.Duration) api.NodeStatus {
 	s := api.NodeStatus{ID: node.ID, Zone: node.Zone, Version: node.Version, APIAddr: node.APIAddr,
-		PeerAddr: node.PeerAddr, State: stateName(node.State), Alive: node.ID == a.node || silent < silentMost, Silent: silent}
+		PeerAddr: node.PeerAddr, State: stateName(node.State), Alive: node.ID == a.node || silent < silentMost,
+		Silent: silent}
 	for _, g := range t.Groups {
 		for _, r := range g.Replicas {
 			if r.Node == node.ID {
@@ -62,7 +63,8 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 		s.ClockAhead = -ahead
 	}
 	report := reports[node.ID]
-	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds, report.PeerCertificateEnds
+	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds,
+		report.PeerCertificateEnds
 	s.Machine, s.DiskFull = report.Machine, report.Full
 	s.Edges, s.LeasesHeld = report.Edges, report.LeasesHeld
 	return s
@@ -127,11 +129,13 @@ func slotMoves(t *placement.Table, reports map[string]placement.Report) (moves [
 // slotMovesText says how many slots are still to move, and what those wait for that do.
 func slotMovesText(s *api.ClusterStatus) (moves []string) {
 	if s.SlotsToMove > 0 {
-		moves = append(moves, fmt.Sprintf("%d slots are to move until %d shards have equally many", s.SlotsToMove, s.WantedShards))
+		moves = append(moves, fmt.Sprintf("%d slots are to move until %d shards have equally many",
+			s.SlotsToMove, s.WantedShards))
 	}
 	for _, m := range s.SlotMoves {
 		if m.Waits != "" {
-			moves = append(moves, fmt.Sprintf("slot %d, from shard %s to shard %s, waits: %s", m.Slot, m.From, m.To, m.Waits))
+			moves = append(moves, fmt.Sprintf("slot %d, from shard %s to shard %s, waits: %s",
+				m.Slot, m.From, m.To, m.Waits))
 		}
 	}
 	return moves
@@ -177,8 +181,9 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 	for _, node := range slices.Sorted(maps.Keys(reports)) {
 		for _, r := range reports[node].Replicas {
 			for _, use := range r.NearCap {
-				problems = append(problems, fmt.Sprintf("shard %s: policy %s has %d of its %d keys (its part of max_keys) in namespace %s", r.Shard,
-					use.Policy, use.Keys, use.MaxKeys, use.Namespace))
+				problems = append(problems,
+					fmt.Sprintf("shard %s: policy %s has %d of its %d keys (its part of max_keys) in namespace %s",
+						r.Shard, use.Policy, use.Keys, use.MaxKeys, use.Namespace))
 			}
 		}
 	}
@@ -189,7 +194,8 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 func problemsOf(s *api.ClusterStatus) (problems []string) {
 	for _, node := range s.Nodes {
 		if m := node.Machine; m != nil && node.DiskFull && node.State != "removed" {
-			problems = append(problems, fmt.Sprintf("node %s: %d MiB free: it takes no writes", node.ID, m.DiskFree>>20))
+			problems = append(problems, fmt.Sprintf("node %s: %d MiB free: it takes no writes",
+				node.ID, m.DiskFree>>20))
 		}
 	}
 	for _, node := range s.Nodes {
@@ -198,8 +204,9 @@ func problemsOf(s *api.ClusterStatus) (problems []string) {
 				node.Silent.Round(time.Second)))
 		}
 		if ahead := node.ClockAhead.Round(time.Millisecond); ahead.Abs() > clockOffMost && node.State != "removed" {
-			problems = append(problems, fmt.Sprintf("node %s's clock is %v ahead of this node's (behind, if negative): "+
-				"a shard whose voters' clocks do not agree begins no epoch", node.ID, ahead))
+			problems = append(problems,
+				fmt.Sprintf("node %s's clock is %v ahead of this node's (behind, if negative): "+
+					"a shard whose voters' clocks do not agree begins no epoch", node.ID, ahead))
 		}
 	}
 	for _, one := range s.Shards {
@@ -228,8 +235,9 @@ func twiceUsed(reports map[string]placement.Report) (problems []string) {
 func strangersTo(t *placement.Table, reports map[string]placement.Report) (problems []string) {
 	for _, report := range reports {
 		if report.Levels.Max < t.Level {
-			problems = append(problems, fmt.Sprintf("node %s knows feature level %d and the cluster is at %d: it is given no "+
-				"replica until it runs a newer release", report.Node, report.Levels.Max, t.Level))
+			problems = append(problems,
+				fmt.Sprintf("node %s knows feature level %d and the cluster is at %d: "+
+					"it is given no replica until it runs a newer release", report.Node, report.Levels.Max, t.Level))
 		}
 	}
 	return problems

@@ -51,7 +51,9 @@ func (a *admin) FinishUpgrade(ctx context.Context) (level shard.Level, err error
 }
 
 // changeLevels reads the table and the levels first: by old ones, this node might refuse a permitted change.
-func (a *admin) changeLevels(ctx context.Context, change func(*placement.Table, *placement.Levels) (*placement.Levels, error)) error {
+func (a *admin) changeLevels(
+	ctx context.Context, change func(*placement.Table, *placement.Levels) (*placement.Levels, error),
+) error {
 	if !a.view.hasTable() {
 		return errNoTable
 	}

@@ -78,7 +78,8 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 			}
 		}
 		apply := func(i int, quota uint64) time.Time {
-			version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, false, "jo", fmt.Sprint("to ", quota))
+			version, _, err := c.nodes[i].admin.Apply(t.Context(), quotaPolicy(t, quota), nil, false, "jo",
+				fmt.Sprint("to ", quota))
 			if err != nil || version == 0 {
 				t.Fatalf("applying %d: version %d, %v", quota, version, err)
 			}
@@ -93,7 +94,8 @@ func TestAppliedPoliciesAreInForceEverywhereSoonAndForGood(t *testing.T) {
 		}
 		for i := range 3 {
 			if c.journal.says(c.configs[i].NodeID, "the policies file differs") != 0 {
-				t.Errorf("node %d complains of the file that it has read at its start, although others were applied since", i+1)
+				t.Errorf("node %d complains of the file that it has read at its start, "+
+					"although others were applied since", i+1)
 			}
 		}
 		stale := uint64(1)

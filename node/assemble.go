@@ -38,14 +38,16 @@ func (n *Node) assemble(policies *policy.Set) {
 	}, n.tokens)
 	n.stale = &staleReader{now: now, view: n.view, replicas: n.replicas}
 	n.peers = &peers{node: n.id, view: n.view, dir: n.dir, joined: make(chan struct{})}
-	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers, stopping: stopping}
+	n.readiness = &readiness{node: n.id, view: n.view, tokens: n.tokens, replicas: n.replicas, peers: n.peers,
+		stopping: stopping}
 	budget := top.NewBudget(0)
-	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget), traffic: n.metrics.Traffic.Periods}
+	counted := &topCounts{replicas: n.replicas, repeats: newRepeats(n.config.World.Now, budget),
+		traffic: n.metrics.Traffic.Periods}
 	n.assembleRouter(counted.repeats.count)
 	n.documents.router = n.router
 	n.succession = &succession{node: n.id, replicas: n.replicas, peers: n.peers, tasks: n.tasks, logger: logger}
-	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view, peers: n.peers, tasks: n.tasks,
-		fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
+	n.holder = &holder{node: n.id, alone: n.ports.peers == nil, life: placement.RandomID(), now: now, view: n.view,
+		peers: n.peers, tasks: n.tasks, fail: n.fail, changed: n.changed, twice: make(map[string]time.Time)}
 	writes := &writeTimes{now: now}
 	memory := cmp.Or(n.config.World.Memory, Memory())
 	records := &recordBudget{view: n.view, replicas: n.replicas, peers: n.peers, most: int(memory / 2)}
@@ -59,9 +61,10 @@ func (n *Node) assemble(policies *policy.Set) {
 		reporter: n.reporter, changed: n.changed, throttle: newComplaints()}
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
 		logger: logger, changed: n.changed}
-	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports, top: budget}.read)
-	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers, wake: wake,
-		changed: n.changed, fail: n.fail, writes: writes}
+	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports,
+		top: budget}.read)
+	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers,
+		wake: wake, changed: n.changed, fail: n.fail, writes: writes}
 	n.assembleDecisions(counted)
 	n.opener = &opener{
 		node:       n.id,
@@ -104,8 +107,18 @@ func (n *Node) assembleAdmins() {
 	poster := notify.NewPoster(notify.Config{Allow: n.config.SinkAllow, Roots: sinks.Roots, Dial: n.config.World.Dial,
 		Timeout: sinks.Timeout, Agent: "stint/" + n.config.Version})
 	out := func() outgoing {
-		return outgoing{now: n.config.now(), view: n.view, replicas: n.replicas, decide: n.router.Decide, sinks: n.sinkAdmin,
-			poster: poster, pace: sinks.Pace, metrics: n.metrics, logger: n.config.Logger, throttle: newComplaints()}
+		return outgoing{
+			now:      n.config.now(),
+			view:     n.view,
+			replicas: n.replicas,
+			decide:   n.router.Decide,
+			sinks:    n.sinkAdmin,
+			poster:   poster,
+			pace:     sinks.Pace,
+			metrics:  n.metrics,
+			logger:   n.config.Logger,
+			throttle: newComplaints(),
+		}
 	}
 	n.dispatcher = &dispatcher{outgoing: out()}
 	n.pusher = &pusher{outgoing: out(), rests: make(map[string]rest)}
@@ -148,23 +161,62 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 
 func (n *Node) assembleReconciler(records *recordBudget) {
 	now, logger, stopping := n.config.now(), n.config.Logger, n.stopping.Load
-	mover := &mover{view: n.view, submit: n.router.Submit, tellAll: n.peers.ask, moved: n.metrics.SlotMoved, tasks: n.tasks, stopping: stopping, logger: logger,
-		waits: make(map[slot.ID]placement.MoveReport)}
+	mover := &mover{
+		view:     n.view,
+		submit:   n.router.Submit,
+		tellAll:  n.peers.ask,
+		moved:    n.metrics.SlotMoved,
+		tasks:    n.tasks,
+		stopping: stopping,
+		logger:   logger,
+		waits:    make(map[slot.ID]placement.MoveReport),
+	}
 	n.reporter.moves = mover.reports
 	n.reconciler = &reconciler{
-		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas, opener: n.opener,
-		budget:   records,
-		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens, firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail,
-		logger: logger, changed: n.changed, sample: n.metrics.Traffic.Sample, throttle: newComplaints(),
-		judge: &judge{node: n.id, now: now, dir: n.dir, view: n.view, replicas: n.replicas, peers: n.peers, opener: n.opener,
-			handover: n.handover, logger: logger, changed: n.changed, throttle: newComplaints()},
+		node: n.id, now: now, dir: n.dir, view: n.view, holder: n.holder, documents: n.documents, replicas: n.replicas,
+		opener: n.opener, budget: records,
+		handover: n.handover, tasks: n.tasks, firstTable: n.founder.writeFirstTable, tokens: n.tokens,
+		firstToken: n.tokenAdmin.writeFirst, stopping: stopping, fail: n.fail, logger: logger, changed: n.changed,
+		sample: n.metrics.Traffic.Sample, throttle: newComplaints(),
+		judge: &judge{
+			node:     n.id,
+			now:      now,
+			dir:      n.dir,
+			view:     n.view,
+			replicas: n.replicas,
+			peers:    n.peers,
+			opener:   n.opener,
+			handover: n.handover,
+			logger:   logger,
+			changed:  n.changed,
+			throttle: newComplaints(),
+		},
 		aligner: &aligner{view: n.view, peers: n.peers, handover: n.handover, tasks: n.tasks,
 			logger: logger, changed: n.changed},
-		planner: &planner{now: now, view: n.view, documents: n.documents, peers: n.peers, reporter: n.reporter, tasks: n.tasks,
-			logger: logger, replaceAfter: n.config.ReplaceAfter},
+		planner: &planner{
+			now:          now,
+			view:         n.view,
+			documents:    n.documents,
+			peers:        n.peers,
+			reporter:     n.reporter,
+			tasks:        n.tasks,
+			logger:       logger,
+			replaceAfter: n.config.ReplaceAfter,
+		},
 		mover: mover,
 		debts: &debts{now: now, router: n.router, slots: n.view.slots, tasks: n.tasks, stopping: stopping},
-		canary: &canary{node: n.id, now: now, decide: n.router.Decide, shards: n.view.shards, slots: n.view.slots, nodes: n.view.listed, stopping: stopping,
-			tasks: n.tasks, observer: n.metrics, logger: logger, books: make(map[shard.ID]*canaryBook)},
+		canary: &canary{
+			node:     n.id,
+			now:      now,
+			decide:   n.router.Decide,
+			shards:   n.view.shards,
+			slots:    n.view.slots,
+			nodes:    n.view.listed,
+			stopping: stopping,
+			tasks:    n.tasks,
+			observer: n.metrics,
+			logger:   logger,
+			books:    make(map[shard.ID]*canaryBook),
+		},
 	}
 }

@@ -24,7 +24,9 @@ import (
 func BenchmarkDecide(b *testing.B) {
 	for _, shards := range []int{1, 4, 16} {
 		for _, callers := range []int{1, 64, 1024} {
-			b.Run(fmt.Sprintf("shards=%d/callers=%d", shards, callers), func(b *testing.B) { benchDecide(b, shards, callers, 1) })
+			b.Run(fmt.Sprintf("shards=%d/callers=%d", shards, callers), func(b *testing.B) {
+				benchDecide(b, shards, callers, 1)
+			})
 		}
 	}
 	b.Run("shards=4/callers=32/requests=64", func(b *testing.B) { benchDecide(b, 4, 32, 64) })
@@ -67,7 +69,8 @@ func askAll(b *testing.B, c *trio, callers, requests, n int) {
 				together := make([]shard.Request, requests)
 				for i := range together {
 					together[i] = shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace,
-						Entries: []shard.Entry{{Policy: "plenty", Key: fmt.Sprintf("user:%d", rand.IntN(100_000)), Cost: 1}}}
+						Entries: []shard.Entry{{Policy: "plenty",
+							Key: fmt.Sprintf("user:%d", rand.IntN(100_000)), Cost: 1}}}
 				}
 				for _, r := range node.router.Decide(b.Context(), together) {
 					if r.Err != nil {

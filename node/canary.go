@@ -18,8 +18,8 @@ const (
 	canaryEvery = time.Minute
 	// canaryWithin bounds one round.
 	canaryWithin = 5 * time.Second
-	// canaryKept is how long a shard keeps a canary's count after its node has gone. A node that was away for half as long
-	// begins another one.
+	// canaryKept is how long a shard keeps a canary's count after its node has gone. A node that was away for half as
+	// long begins another one.
 	canaryKept = 24 * time.Hour
 )
 
@@ -143,7 +143,8 @@ func (c *canary) judge(id shard.ID, result *shard.Result) {
 		return
 	}
 	c.observer.CanaryViolated(uint32(id), kind)
-	c.logger.Error("a shard does not count exactly: keep the logs of all nodes and report it", "shard", uint32(id), "kind", kind,
-		"used", used, "answered", b.acked, "perhaps", b.unknown, "key", b.key, "position", fmt.Sprint(result.Decision.Position))
+	c.logger.Error("a shard does not count exactly: keep the logs of all nodes and report it",
+		"shard", uint32(id), "kind", kind, "used", used, "answered", b.acked, "perhaps", b.unknown, "key", b.key,
+		"position", fmt.Sprint(result.Decision.Position))
 	b.acked, b.unknown = used, 0
 }

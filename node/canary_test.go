@@ -28,8 +28,12 @@ type cage struct {
 
 func newCage() *cage {
 	c := &cage{on: slot.Even(2), at: time.Unix(1_000_000, 0), counts: map[string]int64{}, heard: map[uint32]time.Time{}}
-	c.canary = &canary{node: "a", now: func() time.Time { return c.at }, decide: c.count, shards: func() int { return 2 }, slots: func() *slot.Map { return c.on },
-		nodes: func() int { return 3 }, stopping: func() bool { return false }, observer: c, books: map[shard.ID]*canaryBook{},
+	c.canary = &canary{node: "a", now: func() time.Time { return c.at }, decide: c.count, shards: func() int {
+		return 2
+	}, slots: func() *slot.Map { return c.on },
+		nodes: func() int { return 3 }, stopping: func() bool {
+			return false
+		}, observer: c, books: map[shard.ID]*canaryBook{},
 		logger: slog.New(slog.NewTextHandler(&c.log, nil))}
 	return c
 }
@@ -54,8 +58,9 @@ func (c *cage) count(_ context.Context, all []shard.Request) (results []shard.Re
 		if c.answer != nil {
 			value, err = c.answer(value, r)
 		}
-		results = append(results, shard.Result{Err: err, Decision: shard.Decision{Tallied: &shard.Tallied{Known: true, Value: value},
-			Position: shard.Position{Shard: shard.Of(c.on, shard.CanaryNamespace, key)}}})
+		results = append(results,
+			shard.Result{Err: err, Decision: shard.Decision{Tallied: &shard.Tallied{Known: true, Value: value},
+				Position: shard.Position{Shard: shard.Of(c.on, shard.CanaryNamespace, key)}}})
 	}
 	return results
 }
@@ -155,7 +160,8 @@ func TestTheCanaryCountsOnARealNodeUnseen(t *testing.T) {
 			}
 			results := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadTally, Namespace: shard.CanaryNamespace,
 				Entries: []shard.Entry{{Key: b.key, Limits: shard.TallyLimits}}}})
-			if tallied := results[0].Decision.Tallied; results[0].Err != nil || tallied.Value != 3 || tallied.EndsAt == 0 {
+			if tallied := results[0].Decision.Tallied; results[0].Err != nil || tallied.Value != 3 ||
+				tallied.EndsAt == 0 {
 				t.Errorf("shard %v: %+v", id, results[0])
 			}
 		}

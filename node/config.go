@@ -61,8 +61,8 @@ type Config struct {
 	// PeerTLS has the certificates for the peer port, where the cluster key then counts nothing; nil: there are none.
 	PeerTLS       *peer.TLS `kong:"-"`
 	InsecurePeers bool      `kong:"-"` // allows plaintext peers off loopback too
-	// InsecureAPI allows the client ports off loopback without TLS too, where anybody may do everything until there is a
-	// token.
+	// InsecureAPI allows the client ports off loopback without TLS too, where anybody may do everything until there is
+	// a token.
 	InsecureAPI bool `kong:"-"`
 	// SinkAllow are networks whose addresses sinks, and the keys of gates, may have besides those of the Internet.
 	SinkAllow   []netip.Prefix       `kong:"-"`
@@ -222,15 +222,16 @@ func (c *Config) validateClientAddrs() error {
 		{"api-addr", c.APIAddr}, {"grpc-addr", c.GRPCAddr}, {"redis-addr", c.RedisAddr},
 	} {
 		if c.TestClock && !isLoopback(port.addr) {
-			return fmt.Errorf("%s: %s can be reached by others, who could move the clock: with --test-clock listen on 127.0.0.1", port.flag, port.addr)
+			return fmt.Errorf("%s: %s can be reached by others, who could move the clock: "+
+				"with --test-clock listen on 127.0.0.1", port.flag, port.addr)
 		}
 		//mutant:plaintext-need-not-be-wanted
 		if c.InsecureAPI || c.ClientTLS != nil || port.addr == "" || isLoopback(port.addr) {
 			continue
 		}
-		return fmt.Errorf("%s: %s can be reached by others, in plaintext, and everyone who reaches it may read, spend and change every "+
-			"count: give it a certificate (--api-cert, --api-key), listen on 127.0.0.1, or give --insecure if everybody on "+
-			"that network may do all that", port.flag, port.addr)
+		return fmt.Errorf("%s: %s can be reached by others, in plaintext, and everyone who reaches it may read, "+
+			"spend and change every count: give it a certificate (--api-cert, --api-key), listen on 127.0.0.1, "+
+			"or give --insecure if everybody on that network may do all that", port.flag, port.addr)
 	}
 	return nil
 }
@@ -268,8 +269,9 @@ func (c *Config) validatePeerAddr() error {
 		c.InsecurePeers || c.Dev {
 		return nil
 	}
-	return fmt.Errorf("peer-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, or each a certificate "+
-		"(--peer-cert, --peer-key, --peer-ca), or --insecure if everybody on that network may change counts", c.PeerAddr)
+	return fmt.Errorf("peer-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, "+
+		"or each a certificate (--peer-cert, --peer-key, --peer-ca), or --insecure if everybody on that network may "+
+		"change counts", c.PeerAddr)
 }
 
 // validateGossipAddr refuses what gossip would refuse too, but as a configuration error. It leaves host names to
@@ -284,8 +286,8 @@ func (c *Config) validateGossipAddr() error {
 		c.InsecurePeers || c.Dev {
 		return nil
 	}
-	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, beside certificates too, or "+
-		"--insecure if everybody on that network may pass for a node", c.GossipAddr)
+	return fmt.Errorf("gossip-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, "+
+		"beside certificates too, or --insecure if everybody on that network may pass for a node", c.GossipAddr)
 }
 
 // readPolicies reads the policies file, or takes the example policies. Their warnings go to the log.

@@ -10,8 +10,8 @@ import (
 )
 
 // keyForAll tells an operator what to do about nodes that share no key.
-const keyForAll = "give all of them the same --cluster-key FILE (on loopback one that is missing is made), or --insecure " +
-	"if nobody else can reach their ports, not from their machines either"
+const keyForAll = "give all of them the same --cluster-key FILE (on loopback one that is missing is made), " +
+	"or --insecure if nobody else can reach their ports, not from their machines either"
 
 // checkKeys refuses a key that cannot be read, and one beside --insecure. A missing one may still be created. Beside
 // certificates the key is for gossip alone: the peer port believes only them.
@@ -20,7 +20,8 @@ func (c *Config) checkKeys() error {
 		return nil
 	}
 	if c.InsecurePeers {
-		return errors.New("cluster-key: is given together with --insecure: leave it out: nodes with the key recognize each other")
+		return errors.New("cluster-key: is given together with --insecure: leave it out: " +
+			"nodes with the key recognize each other")
 	}
 	if _, err := c.readClusterKey(slog.New(slog.DiscardHandler)); !errors.Is(err, fs.ErrNotExist) || !c.makesKey() {
 		return err
@@ -36,7 +37,8 @@ func (c *Config) validateKey() error {
 		return nil
 	}
 	if c.PeerTLS != nil {
-		return errors.New("cluster-key: nodes with certificates share a key for gossip: give all of them the same --cluster-key FILE")
+		return errors.New("cluster-key: nodes with certificates share a key for gossip: " +
+			"give all of them the same --cluster-key FILE")
 	}
 	return errors.New("cluster-key: nodes of a cluster share a key: " + keyForAll)
 }

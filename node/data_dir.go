@@ -57,7 +57,8 @@ func (d *dataDir) openAs(config raftfsm.StoresConfig) (err error) {
 	}
 	if last, ok := d.stores.LastDistrust(); ok {
 		d.distrust.Store(&last)
-		config.Logger.Warn("a process before this one ended itself, because its disk could not be trusted", "dir", d.path, "at", last.At, "why", last.Why)
+		config.Logger.Warn("a process before this one ended itself, because its disk could not be trusted",
+			"dir", d.path, "at", last.At, "why", last.Why)
 	}
 	d.opened(d.stores)
 	return nil

@@ -19,7 +19,9 @@ func (n *Node) assembleDecisions(counted *topCounts) {
 }
 
 // newDecisionLog makes the decision log, or nil if none is configured.
-func (c *Config) newDecisionLog(hide func(namespace, key string) (string, bool), observer *metrics.Metrics) *decisions.Log {
+func (c *Config) newDecisionLog(
+	hide func(namespace, key string) (string, bool), observer *metrics.Metrics,
+) *decisions.Log {
 	if c.DecisionLog == nil {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 const (
 	// dispatchEvery is how often a node looks for events of its shards.
 	dispatchEvery = 500 * time.Millisecond
-	// dispatchShare is the share of its time, one in so many, that it spends on reading them: a long outbox is read less
-	// often.
+	// dispatchShare is the share of its time, one in so many, that it spends on reading them: a long outbox is read
+	// less often.
 	dispatchShare = 20
 	// dispatchWindow bounds the events of one shard for one sink that it knows at a time, the oldest first.
 	dispatchWindow = 256
@@ -73,7 +73,8 @@ type settling struct {
 
 // start makes the state that run owns.
 func (d *dispatcher) start() {
-	d.schedule, d.ended, d.noted = notify.NewSchedule(d.pace), make(chan endedTry, notify.AtOnce), make(chan settling, notify.AtOnce)
+	d.schedule, d.ended, d.noted = notify.NewSchedule(d.pace), make(chan endedTry, notify.AtOnce),
+		make(chan settling, notify.AtOnce)
 	d.waiting, d.known = make(map[notify.Delivery]*waitingEvent), make(map[string]*notify.Sink)
 	d.settled, d.busy = make(map[settling][]shard.EventPlace), make(map[settling]bool)
 }
@@ -150,7 +151,8 @@ func (d *dispatcher) read() {
 					continue
 				}
 				waiting[delivery] = event
-				all = append(all, notify.Waiting{Delivery: delivery, At: at, Until: notify.Until(at, now, notify.GiveUpAfter)})
+				all = append(all, notify.Waiting{Delivery: delivery, At: at,
+					Until: notify.Until(at, now, notify.GiveUpAfter)})
 			}
 		}
 	}
@@ -259,7 +261,8 @@ func (d *dispatcher) disable(ctx context.Context, sink, why string) {
 
 // giveUp makes a delivery a dead letter.
 func (d *dispatcher) giveUp(e *waitingEvent, delivery notify.Delivery, why string) {
-	d.logger.Warn("an event is given up: it is a dead letter now", "sink", delivery.Sink, "event", delivery.Event, "why", why)
+	d.logger.Warn("an event is given up: it is a dead letter now",
+		"sink", delivery.Sink, "event", delivery.Event, "why", why)
 	d.note(e, delivery.Sink, notify.GiveUp, why)
 }
 
@@ -294,7 +297,8 @@ func (d *dispatcher) settle(ctx context.Context, s settling) {
 		defer cancel()
 		r := d.decide(within, []shard.Request{request})[0]
 		if r.Err != nil && ctx.Err() == nil {
-			d.logger.Warn("a shard could not note what became of events; they are sent again", "shard", s.in, "sink", s.sink, "error", r.Err)
+			d.logger.Warn("a shard could not note what became of events; they are sent again",
+				"shard", s.in, "sink", s.sink, "error", r.Err)
 		}
 		select {
 		case d.noted <- s:

@@ -13,7 +13,8 @@ import (
 var eventKinds = map[shard.EventKind]string{shard.EventThreshold: notify.Threshold, shard.EventSpike: notify.Spike}
 
 // eventTypes are the names of events in messages. Receivers depend on them.
-var eventTypes = map[shard.EventKind]string{shard.EventThreshold: "threshold.reached", shard.EventSpike: "denials.spike"}
+var eventTypes = map[shard.EventKind]string{shard.EventThreshold: "threshold.reached",
+	shard.EventSpike: "denials.spike"}
 
 // envelope is the form that Standard Webhooks proposes. Fields may be added.
 type envelope struct {
@@ -42,7 +43,14 @@ type eventData struct {
 
 // eventMessage is an event in its form on the wire. The same event has the same bytes at each try.
 func eventMessage(id string, e *shard.Event) notify.Message {
-	data := eventData{Namespace: e.Namespace, Policy: e.Policy, Key: e.Key, Shadow: e.Shadow, Limit: e.Limit, Quota: e.Quota}
+	data := eventData{
+		Namespace: e.Namespace,
+		Policy:    e.Policy,
+		Key:       e.Key,
+		Shadow:    e.Shadow,
+		Limit:     e.Limit,
+		Quota:     e.Quota,
+	}
 	if e.Start != 0 {
 		data.Start = rfc3339(e.Start)
 	}

@@ -37,19 +37,26 @@ func (d *dispatcher) noteSpikes(ctx context.Context, seen []top.Spike) {
 	defer cancel()
 	requests := make([]shard.Request, len(seen))
 	for i, s := range seen {
-		requests[i] = shard.SpikeRequest(&shard.Spike{Namespace: s.Namespace, Policy: s.Policy, Key: s.Key, At: limit.Time(s.End),
-			Denials: s.Denials, Mean: s.Mean})
+		requests[i] = shard.SpikeRequest(&shard.Spike{
+			Namespace: s.Namespace,
+			Policy:    s.Policy,
+			Key:       s.Key,
+			At:        limit.Time(s.End),
+			Denials:   s.Denials,
+			Mean:      s.Mean,
+		})
 	}
 	for i, result := range d.decide(within, requests) {
 		switch s := &seen[i]; {
 		case result.Err != nil:
 			if ctx.Err() == nil {
-				d.logger.Warn("a spike could not be noted", "namespace", s.Namespace, "policy", s.Policy, "error", result.Err)
+				d.logger.Warn("a spike could not be noted", "namespace", s.Namespace, "policy", s.Policy,
+					"error", result.Err)
 			}
 		case result.Decision.Index != 0: // else it was told before
 			d.metrics.Spike(s.Policy)
-			d.logger.Warn("a key is denied far more often than before: stint keys top --by denials shows it", "namespace", s.Namespace,
-				"policy", s.Policy, "denials", s.Denials, "mean", s.Mean)
+			d.logger.Warn("a key is denied far more often than before: stint keys top --by denials shows it",
+				"namespace", s.Namespace, "policy", s.Policy, "denials", s.Denials, "mean", s.Mean)
 		}
 	}
 }

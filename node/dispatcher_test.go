@@ -80,7 +80,8 @@ func newTold(t *testing.T, world *SinkWorld) *told {
 	r.StartTLS()
 	t.Cleanup(r.Close)
 	world.Roots = good.Pool()
-	world.Pace, world.Timeout = notify.Pace{Backoff: 20 * time.Millisecond, Pause: time.Millisecond}, 300*time.Millisecond
+	world.Pace, world.Timeout = notify.Pace{Backoff: 20 * time.Millisecond, Pause: time.Millisecond},
+		300*time.Millisecond
 	return r
 }
 
@@ -89,7 +90,8 @@ func (r *told) serve(w http.ResponseWriter, q *http.Request) {
 	id := q.Header.Get("webhook-id")
 	mac := hmac.New(sha256.New, r.secret)
 	fmt.Fprintf(mac, "%s.%s.%s", id, q.Header.Get("webhook-timestamp"), body)
-	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil || !slices.Contains(strings.Fields(q.Header.Get("webhook-signature")), want) {
+	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); err != nil ||
+		!slices.Contains(strings.Fields(q.Header.Get("webhook-signature")), want) {
 		r.t.Errorf("%s: the signature is wrong: %v", q.URL, err)
 	}
 	r.mu.Lock()
@@ -106,8 +108,9 @@ func (r *told) serve(w http.ResponseWriter, q *http.Request) {
 			Units, Used, Quota            uint64
 		}
 	}
-	if err := json.Unmarshal(body, &e); err != nil || e.Type != "threshold.reached" || e.ID != id || e.Data.Policy != "plan" || e.Data.Limit != "month" ||
-		e.Data.Threshold != "50%" || e.Data.Units != 5 || e.Data.Used != 5 || e.Data.Quota != 10 {
+	if err := json.Unmarshal(body, &e); err != nil || e.Type != "threshold.reached" || e.ID != id ||
+		e.Data.Policy != "plan" || e.Data.Limit != "month" || e.Data.Threshold != "50%" || e.Data.Units != 5 ||
+		e.Data.Used != 5 || e.Data.Quota != 10 {
 		r.t.Errorf("%v: %s", err, body)
 	}
 	r.mu.Lock()
@@ -176,7 +179,8 @@ func (r *told) sink(n *Node) {
 
 func (r *told) sinkOf(n *Node, kind string) {
 	r.t.Helper()
-	text, err := n.sinkAdmin.Create(r.t.Context(), notify.Sink{Name: "billing", Kind: notify.Webhook, URL: r.URL + "/hook", Events: []string{kind}}, "jo")
+	text, err := n.sinkAdmin.Create(r.t.Context(),
+		notify.Sink{Name: "billing", Kind: notify.Webhook, URL: r.URL + "/hook", Events: []string{kind}}, "jo")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -296,7 +300,8 @@ func TestASinkThatWantsNothingIsDisabledUntilItIsEnabled(t *testing.T) {
 			}
 		}
 		slices.Sort(deeds)
-		if want := []string{"jo sink create billing", "jo sink enable billing", "local sink disable billing"}; err != nil || !slices.Equal(deeds, want) {
+		if want := []string{"jo sink create billing", "jo sink enable billing",
+			"local sink disable billing"}; err != nil || !slices.Equal(deeds, want) {
 			t.Errorf("%v: %q, want %q", err, deeds, want)
 		}
 	})
@@ -324,7 +329,8 @@ func TestADeadLetterSaysWhy(t *testing.T) {
 			all, err := n.sinkAdmin.Statuses(t.Context())
 			return err == nil && strings.Contains(all[0].Failing, "418")
 		})
-		if _, err := (&testClockAdmin{n.config.testClock, n.view, n.router}).Advance(t.Context(), notify.GiveUpAfter+time.Hour); err != nil {
+		if _, err := (&testClockAdmin{n.config.testClock, n.view, n.router}).Advance(t.Context(),
+			notify.GiveUpAfter+time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		var letters []shard.Event
@@ -341,7 +347,8 @@ func TestADeadLetterSaysWhy(t *testing.T) {
 			return len(letters) > 0
 		})
 		// One of five connections has a wrong certificate: that is a reason, too.
-		if why := letters[0].Why; letters[0].Key != "acme" || !strings.Contains(why, "418") && !strings.Contains(why, "certificate") {
+		if why := letters[0].Why; letters[0].Key != "acme" || !strings.Contains(why, "418") &&
+			!strings.Contains(why, "certificate") {
 			t.Errorf("%+v", letters[0])
 		}
 	})
@@ -361,7 +368,8 @@ func TestSinksAreReadOnceForAllWhoSend(t *testing.T) {
 			}
 			return r
 		}
-		hook := notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com", Events: []string{notify.Usage}}
+		hook := notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
+			Events: []string{notify.Usage}}
 		if _, err := a.Create(t.Context(), hook, "jo"); err != nil {
 			t.Fatal(err)
 		}
@@ -399,8 +407,10 @@ func TestASpikeIsToldOnce(t *testing.T) {
 		r.sinkOf(n, notify.Spike)
 		for range 2 {
 			n.dispatcher.noteSpikes(t.Context(), []top.Spike{
-				{Namespace: shard.DefaultNamespace, Policy: "plan", Key: "loop", End: time.Now().UnixMicro(), Denials: 150, Mean: 2},
-				{Namespace: shard.DefaultNamespace, Policy: "plan", Key: "long ago", End: time.Now().Add(-time.Hour).UnixMicro(), Denials: 150},
+				{Namespace: shard.DefaultNamespace, Policy: "plan", Key: "loop", End: time.Now().UnixMicro(),
+					Denials: 150, Mean: 2},
+				{Namespace: shard.DefaultNamespace, Policy: "plan", Key: "long ago",
+					End: time.Now().Add(-time.Hour).UnixMicro(), Denials: 150},
 			})
 		}
 		id := await.Receive(t, "the spike", seen)
@@ -443,7 +453,8 @@ func TestSinksAreNamedOnceAndKeepTheirSecrets(t *testing.T) {
 		n := start(t, testConfig(t))
 		defer stop(t, n)
 		a, ctx := n.sinkAdmin, t.Context()
-		hook := notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com", Events: []string{notify.Usage}}
+		hook := notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
+			Events: []string{notify.Usage}}
 		first, err := a.Create(ctx, hook, "jo")
 		if err != nil {
 			t.Fatal(err)
@@ -456,7 +467,8 @@ func TestSinksAreNamedOnceAndKeepTheirSecrets(t *testing.T) {
 			t.Errorf("rotated: %v", err)
 		}
 		all, err := a.Sinks(ctx)
-		if err != nil || len(all) != 1 || len(all[0].Secrets) != 2 || all[0].Secrets[0].Text() != second || all[0].Secrets[1].Text() != first {
+		if err != nil || len(all) != 1 || len(all[0].Secrets) != 2 || all[0].Secrets[0].Text() != second ||
+			all[0].Secrets[1].Text() != first {
 			t.Errorf("%v: %v", err, all)
 		}
 		if _, err := a.Rotate(ctx, "billing", "sk_test", 0, "jo"); err == nil {
@@ -482,7 +494,8 @@ func TestAnEventOfALimitForLifeHasNoDates(t *testing.T) {
 	if text := string(m.Body); strings.Contains(text, `"start"`) || strings.Contains(text, `"end"`) {
 		t.Error(text)
 	}
-	if m := eventMessage("evt_1", &shard.Event{Kind: shard.EventThreshold, At: 1e6, Start: 60e6, End: 120e6}); !strings.Contains(string(m.Body),
+	if m := eventMessage("evt_1", &shard.Event{Kind: shard.EventThreshold, At: 1e6, Start: 60e6,
+		End: 120e6}); !strings.Contains(string(m.Body),
 		`"start":"1970-01-01T00:01:00Z","end":"1970-01-01T00:02:00Z"`) {
 		t.Error(string(m.Body))
 	}

@@ -21,7 +21,8 @@ const systemNamespace = "system"
 const documentTimeout = 5 * time.Second
 
 // errNoTable is the error of a request that needs the table, before this node knows one.
-var errNoTable = &shard.Error{Code: shard.Unavailable, Message: "this node does not know the cluster's table yet; ask again"}
+var errNoTable = &shard.Error{Code: shard.Unavailable,
+	Message: "this node does not know the cluster's table yet; ask again"}
 
 // documents are the documents of the system shard: the way to them, wherever the shard is owned, and those that nodes
 // tell each other. All methods may be called concurrently, except for those that say otherwise.

@@ -47,7 +47,9 @@ func TestADrainEndsWithTheRestart(t *testing.T) {
 			if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, true); err != nil {
 				t.Fatal(err)
 			}
-			c.await("n2 owns nothing", func(s api.ClusterStatus) bool { return state("draining")(s) && ownsOf(s, "n2") == 0 })
+			c.await("n2 owns nothing", func(s api.ClusterStatus) bool {
+				return state("draining")(s) && ownsOf(s, "n2") == 0
+			})
 			if forGood {
 				if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, false); err != nil {
 					t.Fatal(err)
@@ -61,10 +63,14 @@ func TestADrainEndsWithTheRestart(t *testing.T) {
 			c.start(1)
 			c.ready(1)
 			if forGood {
-				c.await("it is here again, and drained", func(s api.ClusterStatus) bool { return atRest(3)(s) && state("draining")(s) })
+				c.await("it is here again, and drained", func(s api.ClusterStatus) bool {
+					return atRest(3)(s) && state("draining")(s)
+				})
 				continue
 			}
-			c.await("n2 leads again", func(s api.ClusterStatus) bool { return state("active")(s) && ownsOf(s, "n2") > 0 })
+			c.await("n2 leads again", func(s api.ClusterStatus) bool {
+				return state("active")(s) && ownsOf(s, "n2") > 0
+			})
 		}
 	})
 }
@@ -80,7 +86,8 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
-			return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) && s.Nodes[1].State == "draining"
+			return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) &&
+				s.Nodes[1].State == "draining"
 		})
 		for _, r := range c.nodes[1].replicas.all() {
 			if r.group.Leading() {
@@ -112,7 +119,8 @@ func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 		c.start(2)
 		c.await("n3 has five new replicas", func(s api.ClusterStatus) bool {
 			now := c.numbers("n3")
-			return atRest(3)(s) && len(now) == 5 && !slices.ContainsFunc(now, func(n uint64) bool { return slices.Contains(before, n) })
+			return atRest(3)(s) && len(now) == 5 &&
+				!slices.ContainsFunc(now, func(n uint64) bool { return slices.Contains(before, n) })
 		})
 		if c.journal.says("n3", "this node has lost a replica") == 0 {
 			t.Error("nobody said that replicas are lost")

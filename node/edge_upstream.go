@@ -32,7 +32,9 @@ func newUpstream(c *EdgeConfig) (*upstream, error) {
 	u := &upstream{addresses: c.Upstream, tls: c.UpstreamTLS, token: c.UpstreamToken, open: c.World.Dial}
 	if u.open == nil {
 		dialer := net.Dialer{KeepAliveConfig: clientsAlive}
-		u.open = func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }
+		u.open = func(ctx context.Context, addr string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", addr)
+		}
 	}
 	if len(u.addresses) == 0 {
 		return nil, errors.New("upstream: must be given")

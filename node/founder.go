@@ -97,8 +97,8 @@ func (f *founder) takeStep(step gossip.FormationStep) (done bool, err error) {
 		f.config.Logger.Info("joining", "cluster", step.Cluster)
 		return true, f.becomeMember(step.Cluster, nil)
 	case gossip.FormPropose:
-		formation := &gossip.Formation{Cluster: placement.RandomID(), Founders: step.Founders, Shards: uint32(f.config.Shards),
-			Replicas: f.config.Replicas}
+		formation := &gossip.Formation{Cluster: placement.RandomID(), Founders: step.Founders,
+			Shards: uint32(f.config.Shards), Replicas: f.config.Replicas}
 		return false, f.becomeMember(formation.Cluster, formation)
 	case gossip.FormAccept:
 		return false, f.becomeMember(step.Formation.Cluster, step.Formation)
@@ -195,7 +195,8 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	}
 	set := f.policies
 	if len(set.Names()) == 0 {
-		f.config.Logger.Warn("there are no policies: every check will be answered not_found; give them with stint apply -f FILE")
+		f.config.Logger.Warn("there are no policies: every check will be answered not_found; " +
+			"give them with stint apply -f FILE")
 	}
 	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
 	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas)
@@ -212,7 +213,8 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		f.config.Logger.Info("the cluster is founded", "cluster", formation.Cluster, "shards", formation.Shards, "replicas", formation.Replicas)
+		f.config.Logger.Info("the cluster is founded", "cluster", formation.Cluster, "shards", formation.Shards,
+			"replicas", formation.Replicas)
 	case ctx.Err() == nil:
 		f.config.Logger.Info("the cluster's documents are not written yet; trying again", "error", err)
 	}

@@ -65,7 +65,8 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 				for i := range 3 {
 					c.start(i)
 				}
-				if err := await.Receive(t, "the founding gets so far", c.nodes[story.node].Done()); !errors.Is(err, errInterrupted) {
+				if err := await.Receive(t, "the founding gets so far",
+					c.nodes[story.node].Done()); !errors.Is(err, errInterrupted) {
 					t.Fatal(err)
 				}
 				if c.nodes[story.node].Ready() == nil {
@@ -93,7 +94,8 @@ func TestANodeWithoutAClusterSaysWhatItWaitsFor(t *testing.T) {
 		c := trioToBe(t)
 		c.start(0)
 		c.start(2)
-		want := "this node belongs to no cluster yet: 2 of 3 nodes that found a cluster are here: n1, n3; nobody answers at " + c.configs[1].GossipAddr
+		want := "this node belongs to no cluster yet: 2 of 3 nodes that found a cluster are here: n1, n3; " +
+			"nobody answers at " + c.configs[1].GossipAddr
 		var said string
 		await.Until(t, "it says what it waits for", func() bool {
 			_, err := c.nodes[0].Admin().Status(t.Context())

@@ -61,7 +61,8 @@ func atGate(t testing.TB, client *http.Client, n *Node, path, id string) (status
 		t.Error(err)
 		return 0, nil
 	}
-	for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path, "X-Forwarded-For": "203.0.113.7", "X-Request-Id": id} {
+	for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path,
+		"X-Forwarded-For": "203.0.113.7", "X-Request-Id": id} {
 		r.Header.Set(name, value)
 	}
 	response, err := client.Do(r)
@@ -149,8 +150,10 @@ func TestAGateFetchesItsKeysBeforeTheFirstRequest(t *testing.T) {
 	defer keys.Close()
 	config := testConfig(t)
 	config.PoliciesFile = filepath.Join(t.TempDir(), "gates.yaml")
-	text := "policies: {p: {limits: [{name: l, quota: 1, lifetime: {}}]}}\ngates: {web: {identity: [jwt], jwt: {jwks: '" + keys.URL +
-		"', issuer: i, audience: a}, no_match: deny, routes: [{match: {}, entries: [{policy: p, key: '{identity}'}]}]}}\n"
+	text := "policies: {p: {limits: [{name: l, quota: 1, lifetime: {}}]}}\n" +
+		"gates: {web: {identity: [jwt], jwt: {jwks: '" + keys.URL +
+		"', issuer: i, audience: a}, no_match: deny, routes: [{match: {}, entries: [{policy: p, " +
+		"key: '{identity}'}]}]}}\n"
 	if err := os.WriteFile(config.PoliciesFile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -173,13 +176,17 @@ func TestKeysOfGatesAreNotFetchedFromSpecialAddresses(t *testing.T) {
 		var log journal
 		config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		config.PoliciesFile = filepath.Join(t.TempDir(), "gates.yaml")
-		text := "policies: {p: {limits: [{name: l, quota: 1, lifetime: {}}]}}\ngates: {web: {identity: [jwt], jwt: {jwks: '" + url +
-			"', issuer: i, audience: a}, no_match: deny, routes: [{match: {}, entries: [{policy: p, key: '{identity}'}]}]}}\n"
+		text := "policies: {p: {limits: [{name: l, quota: 1, lifetime: {}}]}}\n" +
+			"gates: {web: {identity: [jwt], jwt: {jwks: '" + url +
+			"', issuer: i, audience: a}, no_match: deny, routes: [{match: {}, entries: [{policy: p, " +
+			"key: '{identity}'}]}]}}\n"
 		if err := os.WriteFile(config.PoliciesFile, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n := start(t, config)
-		await.Until(t, "the address is refused", func() bool { return strings.Contains(log.String(), "--sink-allow does not have it") })
+		await.Until(t, "the address is refused", func() bool {
+			return strings.Contains(log.String(), "--sink-allow does not have it")
+		})
 		stop(t, n)
 	}
 	if fetches.Load() != 0 {
@@ -214,8 +221,11 @@ gates:
 		}
 		n := start(t, config)
 		defer stop(t, n)
-		put, err := clientOf(n).Post("http://"+n.APIAddr()+"/stint.v1.PolicyService/PutOverride", "application/json", strings.NewReader(
-			`{"policy":"vendor","key":"key:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b","tier":"pro"}`)) // SHA-256 of "secret"
+		put, err := clientOf(n).Post("http://"+n.APIAddr()+"/stint.v1.PolicyService/PutOverride", "application/json",
+			strings.NewReader(
+				// SHA-256 of "secret"
+				`{"policy":"vendor","key":"key:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b",`+
+					`"tier":"pro"}`))
 		if err != nil || put.StatusCode != http.StatusOK {
 			t.Fatalf("%v: %+v", err, put)
 		}
@@ -229,7 +239,8 @@ gates:
 			{"/feeds", "secret", "200 3"},
 			{"/feeds", "secret", "429 3Daily Quota Exceeded"},
 		} {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+n.APIAddr()+"/gate/api"+c.path, nil)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://"+n.APIAddr()+"/gate/api"+c.path, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +256,8 @@ gates:
 			if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
 				body = nil
 			}
-			if got := fmt.Sprint(response.StatusCode, " ", response.Header.Get("X-Quota-Used"), string(body)); err != nil || got != c.want {
+			if got := fmt.Sprint(response.StatusCode, " ", response.Header.Get("X-Quota-Used"),
+				string(body)); err != nil || got != c.want {
 				t.Errorf("request %d, %s: %q, want %q", i+1, c.path, got, c.want)
 			}
 		}

@@ -47,23 +47,29 @@ func TestWhatHappensToKeysIsWatchedOnEveryNode(t *testing.T) {
 			client := stintv1connect.NewLimitServiceClient(clientOf(c.nodes[n%3]), "http://"+c.nodes[n%3].APIAddr())
 			entries := func(policy string) []*stintv1.Entry { return []*stintv1.Entry{{Policy: policy, Key: key}} }
 			for range 3 {
-				if _, err := client.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{Entries: entries("plan")})); err != nil {
+				if _, err := client.Check(t.Context(),
+					connect.NewRequest(&stintv1.CheckRequest{Entries: entries("plan")})); err != nil {
 					t.Fatal(err)
 				}
 			}
-			held, err := client.Reserve(t.Context(), connect.NewRequest(&stintv1.ReserveRequest{Check: &stintv1.CheckRequest{Entries: entries("login")}}))
+			held, err := client.Reserve(t.Context(),
+				connect.NewRequest(&stintv1.ReserveRequest{Check: &stintv1.CheckRequest{Entries: entries("login")}}))
 			if err == nil {
-				_, err = client.Settle(t.Context(), connect.NewRequest(&stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: held.Msg.Decision.HoldId},
-					Action: &stintv1.SettleRequest_Failed{Failed: &stintv1.Failed{}}}))
+				_, err = client.Settle(t.Context(),
+					connect.NewRequest(
+						&stintv1.SettleRequest{Target: &stintv1.SettleRequest_HoldId{HoldId: held.Msg.Decision.HoldId},
+							Action: &stintv1.SettleRequest_Failed{Failed: &stintv1.Failed{}}}))
 			}
 			if err == nil {
-				_, err = client.Adjust(t.Context(), connect.NewRequest(&stintv1.AdjustRequest{Policy: "plan", Key: key, Note: "asked by phone",
-					Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}))
+				_, err = client.Adjust(t.Context(),
+					connect.NewRequest(&stintv1.AdjustRequest{Policy: "plan", Key: key, Note: "asked by phone",
+						Op: &stintv1.AdjustRequest_Reset_{Reset_: &stintv1.Reset{}}}))
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			want = append(want, "plan/"+key+" 2 50%", "plan/"+key+" 3 0%", "login/"+key+" level 1", "plan/"+key+" reset: asked by phone")
+			want = append(want, "plan/"+key+" 2 50%", "plan/"+key+" 3 0%",
+				"login/"+key+" level 1", "plan/"+key+" reset: asked by phone")
 		}
 		slices.Sort(want)
 		for i, stream := range streams {
@@ -71,7 +77,8 @@ func TestWhatHappensToKeysIsWatchedOnEveryNode(t *testing.T) {
 			for len(got) < len(want) && stream.Receive() {
 				switch e := stream.Msg(); {
 				case e.Threshold != nil:
-					got = append(got, fmt.Sprintf("%s/%s %d %d%%", e.Policy, e.Key, e.Threshold.Units, e.Threshold.Percent))
+					got = append(got, fmt.Sprintf("%s/%s %d %d%%",
+						e.Policy, e.Key, e.Threshold.Units, e.Threshold.Percent))
 				case e.Lockout != nil && e.Lockout.BlockedUntil.AsTime().After(e.At.AsTime()):
 					got = append(got, fmt.Sprintf("%s/%s level %d", e.Policy, e.Key, e.Lockout.Level))
 				case e.Change != nil:
@@ -88,18 +95,21 @@ func TestWhatHappensToKeysIsWatchedOnEveryNode(t *testing.T) {
 			client := stintv1connect.NewLimitServiceClient(clientOf(n), "http://"+n.APIAddr())
 			all := &stintv1.GetRequest{Explain: true}
 			for _, key := range keys[:min(4, len(keys))] { // on several shards
-				all.Entries = append(all.Entries, &stintv1.Entry{Policy: "plan", Key: key}, &stintv1.Entry{Policy: "login", Key: key})
+				all.Entries = append(all.Entries, &stintv1.Entry{Policy: "plan", Key: key},
+					&stintv1.Entry{Policy: "login", Key: key})
 			}
 			for _, all.StaleOk = range []bool{false, true} {
 				var answer *connect.Response[stintv1.GetResponse]
-				await.Until(t, fmt.Sprintf("node %d tells what has fired", i+1), func() bool { // its replica may be behind
+				// its replica may be behind
+				await.Until(t, fmt.Sprintf("node %d tells what has fired", i+1), func() bool {
 					var err error
 					answer, err = client.Get(t.Context(), connect.NewRequest(all))
 					return err == nil && len(answer.Msg.Fired) == len(all.Entries)
 				}, &answer)
 				for _, f := range answer.Msg.Fired {
-					if f.Policy != "plan" || f.Limit != "month" || f.Units != 2 && f.Units != 3 || (f.Percent == 50) != (f.Units == 2) ||
-						!f.WindowEnd.AsTime().After(answer.Msg.At.AsTime()) || f.WindowStart.AsTime().After(answer.Msg.At.AsTime()) {
+					if f.Policy != "plan" || f.Limit != "month" || f.Units != 2 && f.Units != 3 ||
+						(f.Percent == 50) != (f.Units == 2) || !f.WindowEnd.AsTime().After(answer.Msg.At.AsTime()) ||
+						f.WindowStart.AsTime().After(answer.Msg.At.AsTime()) {
 						t.Errorf("node %d: fired %v", i+1, f)
 					}
 				}

@@ -65,7 +65,8 @@ func callAPI(t *testing.T, n *Node, procedure, body string) string {
 func tryAPI(t *testing.T, n *Node, procedure, body string) (status int, text string) {
 	t.Helper()
 	client := clientOf(n)
-	response, err := client.Post("http://"+n.APIAddr()+"/stint.v1."+procedure, "application/json", strings.NewReader(body))
+	response, err := client.Post("http://"+n.APIAddr()+"/stint.v1."+procedure, "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,20 +104,27 @@ func useKey(t *testing.T, c *trio) {
 		if !strings.Contains(again, `"replayed":true`) || !strings.Contains(first, personalKey) {
 			t.Errorf("%s\nagain\n%s", first, again)
 		}
-		callAPI(t, c.nodes[(i+1)%3], "LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, first, "decisionId")))
-		held := callAPI(t, n, "LimitService/Reserve", fmt.Sprintf(`{"check":{"entries":[%s]},"ttl":"600s"}`, entry("person")))
-		callAPI(t, c.nodes[(i+2)%3], "LimitService/Settle", fmt.Sprintf(`{"holdId":%q,"failed":{}}`, decisionField(t, held, "holdId")))
-		callAPI(t, n, "LimitService/CheckBatch", fmt.Sprintf(`{"checks":[{"entries":[%s]},{"entries":[%s,{"policy":"pool","key":"x"}]}]}`,
-			entry("flooded"), entry("flooded")))
+		callAPI(t, c.nodes[(i+1)%3], "LimitService/Settle",
+			fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, first, "decisionId")))
+		held := callAPI(t, n, "LimitService/Reserve", fmt.Sprintf(`{"check":{"entries":[%s]},"ttl":"600s"}`,
+			entry("person")))
+		callAPI(t, c.nodes[(i+2)%3], "LimitService/Settle",
+			fmt.Sprintf(`{"holdId":%q,"failed":{}}`, decisionField(t, held, "holdId")))
+		callAPI(t, n, "LimitService/CheckBatch",
+			fmt.Sprintf(`{"checks":[{"entries":[%s]},{"entries":[%s,{"policy":"pool","key":"x"}]}]}`,
+				entry("flooded"), entry("flooded")))
 	}
 	n := c.nodes[0]
 	denied := callAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[%s],"explain":true}`, entry("person")))
-	if !strings.Contains(denied, "person/total of "+key+": 3 of 3 used") || !strings.HasPrefix(denied, `{"decision":{"allowed":false`) {
+	if !strings.Contains(denied, "person/total of "+key+": 3 of 3 used") ||
+		!strings.HasPrefix(denied, `{"decision":{"allowed":false`) {
 		t.Errorf("what all nodes have counted together: %s", denied)
 	}
 	callAPI(t, n, "LimitService/Adjust", fmt.Sprintf(`{"policy":"person","key":%q,"setUsed":"3","note":"a note"}`, key))
-	callAPI(t, n, "PolicyService/PutOverride", fmt.Sprintf(`{"policy":"pool","key":%q,"limits":{"total":{"quota":"7"}}}`, key))
-	if audit := callAPI(t, n, "ObserveService/Audit", fmt.Sprintf(`{"key":%q}`, key)); !strings.Contains(audit, "a note") ||
+	callAPI(t, n, "PolicyService/PutOverride",
+		fmt.Sprintf(`{"policy":"pool","key":%q,"limits":{"total":{"quota":"7"}}}`, key))
+	if audit := callAPI(t, n, "ObserveService/Audit",
+		fmt.Sprintf(`{"key":%q}`, key)); !strings.Contains(audit, "a note") ||
 		!strings.Contains(audit, personalKey) {
 		t.Errorf("the audit log of the key: %s", audit)
 	}
@@ -125,11 +133,12 @@ func useKey(t *testing.T, c *trio) {
 	if got, err := redis.Incr(t.Context(), personalKey).Result(); got != 2 || err != nil {
 		t.Errorf("INCR: %d, %v", got, err)
 	}
-	if got, err := redis.MGet(t.Context(), personalKey, "nobody").Result(); err != nil || got[0] != "2" || got[1] != nil {
+	if got, err := redis.MGet(t.Context(), personalKey, "nobody").Result(); err != nil || got[0] != "2" ||
+		got[1] != nil {
 		t.Errorf("MGET: %v, %v", got, err)
 	}
-	for _, command := range [][]any{{"CL.THROTTLE", personalKey, 1, 1, 60}, {"STINT.CHECK", "flooded", personalKey}, {"STINT.CHECK", "flooded", personalKey},
-		{"STINT.CHECK", "person", "{pool}/" + personalKey}} {
+	for _, command := range [][]any{{"CL.THROTTLE", personalKey, 1, 1, 60}, {"STINT.CHECK", "flooded", personalKey},
+		{"STINT.CHECK", "flooded", personalKey}, {"STINT.CHECK", "person", "{pool}/" + personalKey}} {
 		if err := redis.Do(t.Context(), command...).Err(); err != nil {
 			t.Errorf("%v: %v", command, err)
 		}
@@ -140,7 +149,8 @@ func useKey(t *testing.T, c *trio) {
 // billed.
 func useOtherWays(t *testing.T, n *Node) {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
+	conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,16 +158,19 @@ func useOtherWays(t *testing.T, n *Node) {
 	// the last is refused, with an error that names it
 	for _, key := range []string{personalKey, personalKey, "\x00" + personalKey} {
 		m := &stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "billed", Key: key}}}
-		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, m, &stintv1.CheckResponse{}); (err == nil) != (key == personalKey) {
+		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, m,
+			&stintv1.CheckResponse{}); (err == nil) != (key == personalKey) {
 			t.Errorf("by gRPC: %v", err)
 		}
 	}
 	for path, header := range map[string]http.Header{
-		"/gate/web":        {"X-Forwarded-For": {personalAddress}, "X-Original-Method": {"GET"}, "X-Original-Uri": {"/" + personalKey}},
+		"/gate/web": {"X-Forwarded-For": {personalAddress}, "X-Original-Method": {"GET"},
+			"X-Original-Uri": {"/" + personalKey}},
 		api.EnvoyProcedure: {"Content-Type": {"application/json"}},
 	} {
 		body := `{"domain":"edge","descriptors":[{"entries":[{"key":"email","value":"` + personalKey + `"}]}]}`
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.APIAddr()+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.APIAddr()+path,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,10 +185,12 @@ func useOtherWays(t *testing.T, n *Node) {
 			t.Errorf("%s: %s %s", path, response.Status, text)
 		}
 	}
-	if pool := callAPI(t, n, "LimitService/Get", `{"entries":[{"policy":"pool","key":"`+personalKey+`"},{"policy":"pool","key":"ip:`+personalAddress+`"}]}`); strings.Count(pool, `"used":"1"`) != 2 {
+	if pool := callAPI(t, n, "LimitService/Get",
+		`{"entries":[{"policy":"pool","key":"`+personalKey+`"},{"policy":"pool","key":"ip:`+personalAddress+`"}]}`); strings.Count(pool, `"used":"1"`) != 2 {
 		t.Errorf("a gate and Envoy have counted: %s", pool)
 	}
-	if usage := callAPI(t, n, "ObserveService/ListUsage", `{"namespace":"default","policy":"billed","key":"`+personalKey+`"}`); !strings.Contains(usage, `"units":"2"`) {
+	if usage := callAPI(t, n, "ObserveService/ListUsage",
+		`{"namespace":"default","policy":"billed","key":"`+personalKey+`"}`); !strings.Contains(usage, `"units":"2"`) {
 		t.Errorf("the bill: %s", usage)
 	}
 	callAPI(t, n, "ObserveService/Top", `{"namespace":"default"}`)
@@ -266,10 +281,13 @@ func TestNothingKeepsAHashedKey(t *testing.T) {
 				useOtherWays(t, c.nodes[0])
 				kept := keptOf(t, c)
 				for _, where := range []string{"log", "metrics", "data directories", "backup"} {
-					found := bytes.Contains(kept[where], []byte(personalKey)) || bytes.Contains(kept[where], []byte("ann.oyster")) ||
+					found := bytes.Contains(kept[where], []byte(personalKey)) ||
+						bytes.Contains(kept[where], []byte("ann.oyster")) ||
 						bytes.Contains(kept[where], []byte(personalAddress))
-					if wanted := strings.Contains(strings.Join(want, ","), where); found != wanted || len(kept[where]) == 0 {
-						t.Errorf("%d bytes of %s: the key is there: %v, want %v", len(kept[where]), where, found, wanted)
+					if wanted := strings.Contains(strings.Join(want, ","), where); found != wanted ||
+						len(kept[where]) == 0 {
+						t.Errorf("%d bytes of %s: the key is there: %v, want %v",
+							len(kept[where]), where, found, wanted)
 					}
 				}
 			})
@@ -283,13 +301,15 @@ func TestHashedKeysSurviveARestore(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		config := onRealDisk(t)
-		if err := os.WriteFile(config.PoliciesFile, fmt.Appendf(nil, hashingPolicies, "keys: hashed"), 0o600); err != nil {
+		if err := os.WriteFile(config.PoliciesFile, fmt.Appendf(nil, hashingPolicies, "keys: hashed"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		n := start(t, config)
 		spend := func(n *Node) bool {
 			for { // a node that was just founded or restored may not have its secrets yet
-				status, answer := tryAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
+				status, answer := tryAPI(t, n, "LimitService/Check",
+					fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
 				if status == http.StatusOK {
 					return strings.Contains(answer, `"allowed":true`)
 				}
@@ -307,7 +327,8 @@ func TestHashedKeysSurviveARestore(t *testing.T) {
 		file := backedUp(t, n)
 		stop(t, n)
 		n = start(t, config)
-		if _, by, err := n.view.keysAt(shard.DefaultNamespace); err != nil || by == 0 || !bytes.Equal(n.view.newestSecrets().Keys, before) {
+		if _, by, err := n.view.keysAt(shard.DefaultNamespace); err != nil || by == 0 ||
+			!bytes.Equal(n.view.newestSecrets().Keys, before) {
 			t.Errorf("after a restart: %v", err)
 		}
 		stop(t, n)
@@ -349,7 +370,8 @@ func TestARestoreWithoutTheSecretOfKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		check := func(n *Node) string {
-			return callAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"hourly","key":%q}]}`, personalKey))
+			return callAPI(t, n, "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"hourly","key":%q}]}`,
+				personalKey))
 		}
 		for range 3 {
 			if answer := check(n); !strings.Contains(answer, `"allowed":true`) {
@@ -369,7 +391,8 @@ func TestARestoreWithoutTheSecretOfKeys(t *testing.T) {
 		}
 		b.System = before.System // as stint tool recover --backup makes it, if nothing of the system shard is left
 		config.DataDir = filepath.Join(t.TempDir(), "restored")
-		r, err := restore.Plan(b, restore.Config{DataDir: config.DataDir, Now: time.Now(), Version: "test", Margin: time.Millisecond})
+		r, err := restore.Plan(b, restore.Config{DataDir: config.DataDir, Now: time.Now(), Version: "test",
+			Margin: time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -403,7 +426,8 @@ func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 			return s
 		}
 		spend := func(i int) bool {
-			return strings.Contains(callAPI(t, c.nodes[i], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey)),
+			return strings.Contains(callAPI(t, c.nodes[i], "LimitService/Check",
+				fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey)),
 				`"allowed":true`)
 		}
 		for i := range 4 {
@@ -411,19 +435,20 @@ func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 				t.Errorf("request %d: %v", i, got)
 			}
 		}
-		if _, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, false, "jo", ""); err == nil || !strings.Contains(err.Error(), "rekey") ||
-			!strings.Contains(err.Error(), "default") {
+		if _, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, false, "jo", ""); err == nil ||
+			!strings.Contains(err.Error(), "rekey") || !strings.Contains(err.Error(), "default") {
 			t.Fatalf("applied unasked: %v", err)
 		}
 		version, _, err := c.nodes[0].admin.Apply(t.Context(), set("keys: hashed"), nil, true, "jo", "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		// From here on every node that answers counts the hash, and none the key: a node that has not heard waits, or is
-		// refused.
+		// From here on every node that answers counts the hash, and none the key: a node that has not heard waits, or
+		// is refused.
 		admitted := 0
 		for i := range 12 {
-			status, answer := tryAPI(t, c.nodes[i%3], "LimitService/Check", fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
+			status, answer := tryAPI(t, c.nodes[i%3], "LimitService/Check",
+				fmt.Sprintf(`{"entries":[{"policy":"person","key":%q}]}`, personalKey))
 			if status != http.StatusOK && !strings.Contains(answer, `"code":"unavailable"`) {
 				t.Errorf("%d %s", status, answer)
 			}
@@ -431,7 +456,9 @@ func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 				admitted++
 			}
 		}
-		c.await("every shard adopts the policies", func(api.ClusterStatus) bool { return len(c.nodes[0].admin.pendingShards(version)) == 0 })
+		c.await("every shard adopts the policies", func(api.ClusterStatus) bool {
+			return len(c.nodes[0].admin.pendingShards(version)) == 0
+		})
 		for range 4 {
 			if spend(2) {
 				admitted++
@@ -441,15 +468,18 @@ func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 			t.Errorf("%d admitted under the hash, want 3", admitted)
 		}
 		// A request that a node made by the older policies reaches a shard that has adopted the newer.
-		late := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace, Revision: version - 1, Entries: []shard.Entry{{Policy: "pool", Key: personalKey, Cost: 1}}}
-		tally := shard.Request{Op: shard.Tally, Namespace: shard.DefaultNamespace, Tally: &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1},
+		late := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace, Revision: version - 1,
+			Entries: []shard.Entry{{Policy: "pool", Key: personalKey, Cost: 1}}}
+		tally := shard.Request{Op: shard.Tally, Namespace: shard.DefaultNamespace,
+			Tally:   &shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1},
 			Entries: []shard.Entry{{Key: personalKey, Cost: 1, Limits: shard.TallyLimits}}}
 		for _, r := range c.nodes[1].router.Decide(t.Context(), []shard.Request{late, tally}) {
 			if r.Err == nil || r.Err.Code != shard.Outdated {
 				t.Errorf("a late node has counted a plain key: %+v", r)
 			}
 		}
-		if _, _, err := c.nodes[1].admin.Apply(t.Context(), set(""), nil, false, "jo", ""); err == nil || !strings.Contains(err.Error(), "rekey") {
+		if _, _, err := c.nodes[1].admin.Apply(t.Context(), set(""), nil, false, "jo", ""); err == nil ||
+			!strings.Contains(err.Error(), "rekey") {
 			t.Errorf("plain again, unasked: %v", err)
 		}
 	})

@@ -20,8 +20,9 @@ type scrapedHealth struct {
 
 func (h scrapedHealth) read() metrics.Health {
 	a := h.admin
-	now := metrics.Health{Ready: h.readiness.check() == nil, Convicted: len(a.replicas.convictions(convictedAgain)), TopBytes: h.top.Used(),
-		CertificateEnds: map[string]time.Time{"api": h.ports.secure.Ends()}, SumsAgreed: make(map[uint32]time.Time)}
+	now := metrics.Health{Ready: h.readiness.check() == nil, Convicted: len(a.replicas.convictions(convictedAgain)),
+		TopBytes: h.top.Used(), CertificateEnds: map[string]time.Time{"api": h.ports.secure.Ends()},
+		SumsAgreed: make(map[uint32]time.Time)}
 	if d := h.dir.distrust.Load(); d != nil {
 		now.Distrusted = d.At
 	}

@@ -17,15 +17,18 @@ func TestAScrapeTellsTheHealthOfTheCluster(t *testing.T) {
 			c.start(i)
 		}
 		c.ready(0, 1, 2)
-		h := scrapedHealth{admin: c.nodes[0].admin, readiness: c.nodes[0].readiness, dir: c.nodes[0].dir, ports: c.nodes[0].ports, top: c.nodes[0].opener.top}
+		h := scrapedHealth{admin: c.nodes[0].admin, readiness: c.nodes[0].readiness, dir: c.nodes[0].dir,
+			ports: c.nodes[0].ports, top: c.nodes[0].opener.top}
 		before := h.read()
 		await.Until(t, "the sums of every replica are compared", func() bool {
 			now := h.read()
-			return len(now.SumsAgreed) == len(c.nodes[0].replicas.all()) && now.SumsAgreed[0].After(before.SumsAgreed[0])
+			return len(now.SumsAgreed) == len(c.nodes[0].replicas.all()) &&
+				now.SumsAgreed[0].After(before.SumsAgreed[0])
 		})
 		now := h.read()
-		if !now.Ready || now.ShardsUnowned != 0 || now.DiskLow || now.Convicted != 0 || !now.LastBackup.IsZero() || !now.ClockKnown ||
-			now.ClockAhead.Abs() > time.Second || now.RecordsMost == 0 || !now.CertificateEnds["api"].IsZero() {
+		if !now.Ready || now.ShardsUnowned != 0 || now.DiskLow || now.Convicted != 0 || !now.LastBackup.IsZero() ||
+			!now.ClockKnown || now.ClockAhead.Abs() > time.Second || now.RecordsMost == 0 ||
+			!now.CertificateEnds["api"].IsZero() {
 			t.Errorf("a sound cluster is told as %+v", now)
 		}
 		c.spend(0, "k")

@@ -100,8 +100,8 @@ func (h *holder) look(ctx context.Context, addr string) {
 		return
 	}
 	if err == nil && report.Life != h.life {
-		h.fail(fmt.Errorf("%w: %q runs at %s and answers there: stop that one first, or start this one with another --node-id and an "+
-			"empty --data-dir", ErrTwice, h.node, addr))
+		h.fail(fmt.Errorf("%w: %q runs at %s and answers there: stop that one first, "+
+			"or start this one with another --node-id and an empty --data-dir", ErrTwice, h.node, addr))
 		return
 	}
 	h.checked.Store(&addr)

@@ -139,7 +139,9 @@ func TestASecondProcessThatCannotReachTheFirstWaits(t *testing.T) {
 			return dial(ctx, addr)
 		}
 		c.start(second)
-		c.await("it tries again, since it is told", func(s api.ClusterStatus) bool { return len(s.Problems) > 0 && tries.Load() > 5 })
+		c.await("it tries again, since it is told", func(s api.ClusterStatus) bool {
+			return len(s.Problems) > 0 && tries.Load() > 5
+		})
 		reached.Store(true)
 		c.stopsAsSecond(second)
 		if open := c.nodes[second].replicas.all(); len(open) > 0 {
@@ -168,7 +170,8 @@ func TestACopyStopsThoughNoOtherNodeAnswers(t *testing.T) {
 }
 
 func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
-	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "first:1"})}}
+	h := &holder{node: "n1", peers: &peers{node: "n1",
+		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "first:1"})}}
 	for addr, may := range map[string]bool{"first:1": true, "second:1": false} {
 		if got := h.records(&placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: addr}}}); got != may {
 			t.Errorf("listed at %s: %v", addr, got)
@@ -182,9 +185,11 @@ func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 // A process that does not know yet whether it is its node waits for the newest table that it has heard of: nobody may
 // answer where an older one has the node. One that knows goes on while a newer table is on its way.
 func TestAProcessBeginsWithTheNewestTableOnly(t *testing.T) {
-	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
+	h := &holder{node: "n1", peers: &peers{node: "n1",
+		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
 	h.checked.Store(new("first:1"))
-	table := known[placement.Table]{value: &placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: "first:1"}}}, version: 7}
+	table := known[placement.Table]{value: &placement.Table{Nodes: []placement.Node{{ID: "n1", PeerAddr: "first:1"}}},
+		version: 7}
 	for _, c := range []struct {
 		theirs        uint64
 		settled, sole bool
@@ -202,7 +207,8 @@ func TestAProcessBeginsWithTheNewestTableOnly(t *testing.T) {
 // A node that was cut off together with a process that was replaced hears that one. The successor does not give way,
 // because it is in the table; a process that knows an older table does.
 func TestASuccessorDoesNotYield(t *testing.T) {
-	h := &holder{node: "n1", peers: &peers{node: "n1", gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
+	h := &holder{node: "n1", peers: &peers{node: "n1",
+		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}
 	for _, c := range []struct {
 		listed, taken string
 		theirs        uint64

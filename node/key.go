@@ -20,7 +20,8 @@ func (n *Node) openKeys() (err error) {
 		return nil
 	}
 	if n.key.Exposed() {
-		n.config.Logger.Warn("cluster key: all users of this machine may read the file, and so pass for a node: chmod 600",
+		n.config.Logger.Warn("cluster key: all users of this machine may read the file, "+
+			"and so pass for a node: chmod 600",
 			"file", n.config.ClusterKeyFile)
 	}
 	n.gossipKeys = n.key.Key().GossipKeys()
@@ -61,5 +62,6 @@ func (n *Node) makeOwnKey() {
 		n.config.Logger.Warn("this node has no key of its own, with which others could join it", "error", err)
 		return
 	}
-	n.config.Logger.Info("no other node can join this one: it was given no --cluster-key; one is made already", "file", name)
+	n.config.Logger.Info("no other node can join this one: it was given no --cluster-key; one is made already",
+		"file", name)
 }

@@ -58,7 +58,8 @@ func TestTheClusterKeyIsReplacedUnderLoad(t *testing.T) {
 				writeKey(t, c.configs[i].ClusterKeyFile, lines...)
 				c.await(fmt.Sprintf("step %d is in force at node %d", step+1, i+1), func(s api.ClusterStatus) bool {
 					inForce := len(s.Nodes) == 3 && slices.Equal(s.Nodes[i].KeyLines, fingerprints(t, lines...))
-					if said := strings.Join(s.Moves, "; "); inForce && i < 2 && strings.Contains(said, "the next step is safe") {
+					if said := strings.Join(s.Moves, "; "); inForce && i < 2 &&
+						strings.Contains(said, "the next step is safe") {
 						t.Errorf("step %d, after node %d: %s", step+1, i+1, said)
 					}
 					return inForce
@@ -73,7 +74,8 @@ func TestTheClusterKeyIsReplacedUnderLoad(t *testing.T) {
 				}
 			}
 			c.await("status says that the step is done", func(s api.ClusterStatus) bool {
-				return atRest(3)(s) == (len(lines) == 1) && strings.Contains(strings.Join(s.Moves, "; "), "the next step is safe") == (len(lines) == 2)
+				return atRest(3)(s) == (len(lines) == 1) &&
+					strings.Contains(strings.Join(s.Moves, "; "), "the next step is safe") == (len(lines) == 2)
 			})
 		}
 		crowd.goesHome(0)
@@ -100,7 +102,8 @@ func TestAMissingKeyOffLoopbackIsNotMade(t *testing.T) {
 	if err == nil {
 		stop(t, n)
 	}
-	if !errors.Is(err, ErrConfig) || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "cluster-key: ") {
+	if !errors.Is(err, ErrConfig) || !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "cluster-key: ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -23,8 +23,8 @@ namespaces:
   hashed: {keys: hashed}
 `
 
-// Three nodes answer a hot key from leases, by the API and by the Redis port, also where keys are hashed. They admit the
-// limit and no more, a node that stops wastes nothing, and each admission is among the keys that stand out.
+// Three nodes answer a hot key from leases, by the API and by the Redis port, also where keys are hashed. They admit
+// the limit and no more, a node that stops wastes nothing, and each admission is among the keys that stand out.
 func TestThreeNodesHoldLeases(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -68,12 +68,16 @@ func TestThreeNodesHoldLeases(t *testing.T) {
 			}
 		}
 		answer, missing, err := c.nodes[1].topReader.Top(t.Context(),
-			&top.Query{Namespace: shard.DefaultNamespace, Policies: []string{"hot"}, Order: top.Units, Span: top.Hour, Count: 1})
-		if err != nil || len(missing) > 0 || answer.Policies[0].Keys[0].Estimates[top.Units].Count != uint64(admitted["default"]) {
-			t.Errorf("the keys that stand out: %+v, without %v: %v; %v admitted, %v leased", answer, missing, err, admitted, leased)
+			&top.Query{Namespace: shard.DefaultNamespace, Policies: []string{"hot"}, Order: top.Units,
+				Span: top.Hour, Count: 1})
+		if err != nil || len(missing) > 0 ||
+			answer.Policies[0].Keys[0].Estimates[top.Units].Count != uint64(admitted["default"]) {
+			t.Errorf("the keys that stand out: %+v, without %v: %v; %v admitted, %v leased",
+				answer, missing, err, admitted, leased)
 		}
 		answers := callAPI(t, c.nodes[1], "ObserveService/ListKeys", `{"leases":true}`)
-		if !regexp.MustCompile(`"key":"k".*"holder":"[^"/]+/[A-Z0-9]{26}", ?"units":"[0-9]+", ?"endsAt":`).MatchString(answers) {
+		if !regexp.MustCompile(`"key":"k".*"holder":"[^"/]+/[A-Z0-9]{26}", ?"units":"[0-9]+", ?"endsAt":`).
+			MatchString(answers) {
 			t.Errorf("who holds leases: %s", answers)
 		}
 		// This node and the owner's return their leases before the change. The third one may still spend its own.
@@ -91,9 +95,11 @@ func TestThreeNodesHoldLeases(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // the other leases are idle
 		synctest.Wait()
 		for _, namespace := range []string{"default", "hashed"} {
-			answer := callAPI(t, c.nodes[1], "LimitService/Get", fmt.Sprintf(`{"namespace":%q,"entries":[{"policy":"hot","key":"k"}]}`, namespace))
+			answer := callAPI(t, c.nodes[1], "LimitService/Get",
+				fmt.Sprintf(`{"namespace":%q,"entries":[{"policy":"hot","key":"k"}]}`, namespace))
 			if !strings.Contains(answer, fmt.Sprintf(`"used":"%d"`, admitted[namespace])) || leased[namespace] < 50 {
-				t.Errorf("%s: admitted %d, %d of them leased: %s", namespace, admitted[namespace], leased[namespace], answer)
+				t.Errorf("%s: admitted %d, %d of them leased: %s",
+					namespace, admitted[namespace], leased[namespace], answer)
 			}
 		}
 		for n := range 400 {

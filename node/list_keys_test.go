@@ -24,7 +24,8 @@ func TestEveryNodeListsKeys(t *testing.T) {
 			await.Until(t, "the keys on "+c.configs[i].NodeID, func() bool {
 				var listed []string
 				for id := range shard.ID(4) {
-					l, err := n.admin.ListKeys(t.Context(), id, shard.Listing{Namespace: shard.DefaultNamespace, Count: 100})
+					l, err := n.admin.ListKeys(t.Context(), id,
+						shard.Listing{Namespace: shard.DefaultNamespace, Count: 100})
 					if err != nil || l.Next != 0 {
 						t.Fatalf("shard %s: %+v, %v", id, l, err)
 					}
@@ -37,7 +38,8 @@ func TestEveryNodeListsKeys(t *testing.T) {
 			})
 		}
 		var refused *shard.Error
-		if _, err := c.nodes[0].admin.ListKeys(t.Context(), 99, shard.Listing{}); !errors.As(err, &refused) || refused.Code != shard.Unavailable {
+		if _, err := c.nodes[0].admin.ListKeys(t.Context(), 99, shard.Listing{}); !errors.As(err, &refused) ||
+			refused.Code != shard.Unavailable {
 			t.Errorf("of a shard without a replica here: %v", err)
 		}
 	})

@@ -64,7 +64,8 @@ func TestLogsAndTracesHaveNoSecret(t *testing.T) {
 	token := createToken(t, config.DataDir, "web", "admin")
 	await.Until(t, "the token is known", func() bool { return spendAs(n, token) == http.StatusOK })
 
-	secrets := []string{markKey, markID, markBody, markToken, markHeader, markQuery, markPolicy, markNote, token, token[len(token)-20:]}
+	secrets := []string{markKey, markID, markBody, markToken, markHeader, markQuery, markPolicy, markNote, token,
+		token[len(token)-20:]}
 	secrets = append(secrets, askByHTTP(t, n, token)...)
 	askByGRPC(t, n, token)
 	askByRedis(t, n, token)
@@ -88,9 +89,10 @@ func TestLogsAndTracesHaveNoSecret(t *testing.T) {
 			}
 		}
 	}
-	for way, system := range map[string]string{"stint.v1.LimitService/Check": "", "stint.v1.LimitService/Reserve": "connectrpc",
-		"stint.v1.LimitService/CheckBatch": "connectrpc", "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": "grpc",
-		"redis/stint.check": "redis", "redis/incr": "redis", "gate/web": "gate"} {
+	for way, system := range map[string]string{"stint.v1.LimitService/Check": "",
+		"stint.v1.LimitService/Reserve": "connectrpc", "stint.v1.LimitService/CheckBatch": "connectrpc",
+		"envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit": "grpc", "redis/stint.check": "redis",
+		"redis/incr": "redis", "gate/web": "gate"} {
 		if !strings.Contains(log, `"method":"`+way+`"`) {
 			t.Errorf("the log says nothing of %s", way)
 		}
@@ -98,7 +100,8 @@ func TestLogsAndTracesHaveNoSecret(t *testing.T) {
 			t.Errorf("%s has a span of %q", way, got)
 		}
 	}
-	for _, what := range []string{`"trace_id":"`, `"method":"redis/auth"`, `"caller":"token:web"`, `"policy":"stock"`, `"method":"stint.v1.LimitService/Adjust","code":"ok"`, `"code":"invalid_argument"`, `"code":"not_found"`} {
+	for _, what := range []string{`"trace_id":"`, `"method":"redis/auth"`, `"caller":"token:web"`, `"policy":"stock"`,
+		`"method":"stint.v1.LimitService/Adjust","code":"ok"`, `"code":"invalid_argument"`, `"code":"not_found"`} {
 		if !strings.Contains(log, what) {
 			t.Errorf("no call was logged with %s", what)
 		}
@@ -121,12 +124,13 @@ func askByHTTP(t *testing.T, n *Node, token string) (ids []string) {
 		{"Adjust", `{"policy":"stock","key":"` + markKey + `","reset":{},"note":"` + markNote + `"}`},
 		{"Settle", `{"decisionId":"` + markID + `","commit":{}}`},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+n.APIAddr()+"/stint.v1.LimitService/"+c.procedure+"?x="+markQuery, strings.NewReader(c.body))
+		r, err := http.NewRequestWithContext(t.Context(), "POST",
+			"http://"+n.APIAddr()+"/stint.v1.LimitService/"+c.procedure+"?x="+markQuery, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, value := range map[string]string{"Content-Type": "application/json", "Authorization": "Bearer " + token, "Cookie": markHeader,
-			"Stint-Actor": markHeader} {
+		for name, value := range map[string]string{"Content-Type": "application/json",
+			"Authorization": "Bearer " + token, "Cookie": markHeader, "Stint-Actor": markHeader} {
 			r.Header.Set(name, value)
 		}
 		response, err := clientOf(n).Do(r)
@@ -164,7 +168,8 @@ func askByGRPC(t *testing.T, n *Node, token string) {
 		t.Error("an unknown policy was answered")
 	}
 	if _, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "edge",
-		Descriptors: []*ratelimitv3.RateLimitDescriptor{{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: markKey}}}}}); err != nil {
+		Descriptors: []*ratelimitv3.RateLimitDescriptor{
+			{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: markKey}}}}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -177,8 +182,9 @@ func askByRedis(t *testing.T, n *Node, token string) {
 	}
 	defer conn.Close()
 	in := bufio.NewReader(conn)
-	for _, line := range []string{"AUTH " + markToken, "AUTH " + token, "STINT.CHECK stock " + markKey, "STINT.CHECK " + markPolicy + " " + markKey,
-		"INCR " + markKey, "SET " + markKey + " " + markBody, markBody + " " + markKey} {
+	for _, line := range []string{"AUTH " + markToken, "AUTH " + token, "STINT.CHECK stock " + markKey,
+		"STINT.CHECK " + markPolicy + " " + markKey, "INCR " + markKey, "SET " + markKey + " " + markBody,
+		markBody + " " + markKey} {
 		fmt.Fprintf(conn, "%s\r\n", line)
 		if _, err := in.ReadString('\n'); err != nil {
 			t.Fatalf("%.10s: %v", line, err)
@@ -196,8 +202,9 @@ func askAtGate(t *testing.T, n *Node, token string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path, "X-Forwarded-For": "203.0.113.7",
-			"Stint-Token": token, "Authorization": "Bearer " + markHeader, "Cookie": markHeader} {
+		for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path,
+			"X-Forwarded-For": "203.0.113.7", "Stint-Token": token, "Authorization": "Bearer " + markHeader,
+			"Cookie": markHeader} {
 			r.Header.Set(name, value)
 		}
 		response, err := clientOf(n).Do(r)

@@ -78,7 +78,8 @@ func TestKeysThatContradictEachOtherAreRefused(t *testing.T) {
 		if err == nil {
 			stop(t, n)
 		}
-		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: ") || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
@@ -157,7 +158,8 @@ func TestAKeyThatIsMissingIsMadeOnce(t *testing.T) {
 	nodes.Wait()
 	for _, key := range keys {
 		if !slices.Equal(key.Key().Fingerprints(), keys[0].Key().Fingerprints()) {
-			t.Errorf("nodes that start at the same time have keys %v and %v", key.Key().Fingerprints(), keys[0].Key().Fingerprints())
+			t.Errorf("nodes that start at the same time have keys %v and %v",
+				key.Key().Fingerprints(), keys[0].Key().Fingerprints())
 		}
 	}
 	info, err := os.Stat(config.ClusterKeyFile)
@@ -187,7 +189,8 @@ func TestANodeWithACompanyDoesNotStartAlone(t *testing.T) {
 		if err == nil {
 			stop(t, n)
 		}
-		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "cluster-key: this node belongs to a cluster with n2") {
+		if !errors.Is(err, ErrConfig) ||
+			!strings.Contains(err.Error(), "cluster-key: this node belongs to a cluster with n2") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -212,7 +215,8 @@ func TestARemovedNodeComesBackWithAnEmptyDirectoryOnly(t *testing.T) {
 		told := func(n *Node) {
 			t.Helper()
 			err := await.Receive(t, "it ends", n.Done())
-			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) || !strings.Contains(err.Error(), "empty ") {
+			if !errors.Is(err, ErrRemoved) || !strings.Contains(err.Error(), `"n4"`) ||
+				!strings.Contains(err.Error(), "empty ") {
 				t.Errorf("it ends with %v", err)
 			}
 			if n.Ready() == nil {
@@ -238,14 +242,17 @@ func TestARemovedNodeComesBackWithAnEmptyDirectoryOnly(t *testing.T) {
 			c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
 			c.start(fourth)
 			c.ready(fourth)
-			c.await("it has replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) && len(c.numbers("n4")) > 0 })
+			c.await("it has replicas", func(s api.ClusterStatus) bool {
+				return atRest(3)(s) && len(c.numbers("n4")) > 0
+			})
 			if now := c.nodes[0].view.newestTable().Incarnation("n4"); now <= before {
 				t.Errorf("the incarnation %d follows %d", now, before)
 			}
 			c.stop(fourth)
 			c.start(fourth) // it keeps its place
 			c.ready(fourth)
-			c.nodes[fourth].reporter.heard(placement.Report{Node: "n1", RemovedBy: 1}) // by a table from before it came back
+			// by a table from before it came back
+			c.nodes[fourth].reporter.heard(placement.Report{Node: "n1", RemovedBy: 1})
 			if len(c.nodes[fourth].fatal) > 0 {
 				t.Error("it goes by an old table of another node")
 			}

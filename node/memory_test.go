@@ -171,7 +171,9 @@ func newServer(t testing.TB, handler http.Handler) *httptest.Server {
 // grpcDialer makes a gRPC client reach the ports of a node.
 func grpcDialer(n *Node) grpc.DialOption {
 	dial := dialerOf(n)
-	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) })
+	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		return dial(ctx, "tcp", addr)
+	})
 }
 
 // redisDialer makes a Redis client reach the nodes of a test; nil: it does by itself.

@@ -18,8 +18,8 @@ import (
 const (
 	// moveWithin bounds one step of a move.
 	moveWithin = 3 * time.Second
-	// frozenAgain is the pause before a move that waits while no shard answers for the slot is looked at again, asideAgain
-	// that of one that waits while From does (MoveReport.Aside), and moveAgain that of any other.
+	// frozenAgain is the pause before a move that waits while no shard answers for the slot is looked at again,
+	// asideAgain that of one that waits while From does (MoveReport.Aside), and moveAgain that of any other.
 	frozenAgain = 20 * time.Millisecond
 	asideAgain  = 2 * time.Second
 	moveAgain   = 500 * time.Millisecond

@@ -159,7 +159,14 @@ func (d *moveDrive) apart() bool {
 }
 
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {
-	terms := shard.MoveTerms{Move: d.Move.Move, Step: shard.MovePut, Frozen: *d.from, Place: d.to.Place, Page: d.to.Pages, Put: page}
+	terms := shard.MoveTerms{
+		Move:   d.Move.Move,
+		Step:   shard.MovePut,
+		Frozen: *d.from,
+		Place:  d.to.Place,
+		Page:   d.to.Pages,
+		Put:    page,
+	}
 	answer, _, err := d.ask(ctx, d.To, terms, 0)
 	if err != nil {
 		return "", err

@@ -106,7 +106,8 @@ func TestAMoveEndsFromWhateverItsShardsAreIn(t *testing.T) {
 		}
 		follow(after)
 	}
-	for _, to := range []shard.SlotStatus{{}, {State: shard.SlotMoved, Generation: 2}, {State: shard.SlotAborted, Generation: 2, Ended: true}} {
+	for _, to := range []shard.SlotStatus{{}, {State: shard.SlotMoved, Generation: 2},
+		{State: shard.SlotAborted, Generation: 2, Ended: true}} {
 		follow(movedPair{from: shard.SlotStatus{State: shard.SlotOwned, Generation: movedGeneration - 1}, to: to})
 	}
 	if len(taken) != 8 {
@@ -124,11 +125,13 @@ type movedStates struct {
 }
 
 func (p movedPair) states() movedStates {
-	return movedStates{p.from.State, p.to.State, p.from.Ended, p.to.Ended, [2]uint64{p.from.Generation, p.to.Generation}, p.to.Pages, p.back}
+	return movedStates{p.from.State, p.to.State, p.from.Ended, p.to.Ended,
+		[2]uint64{p.from.Generation, p.to.Generation}, p.to.Pages, p.back}
 }
 
 func isOfFrom(step shard.MoveStep) bool {
-	return step == shard.MovePrepare || step == shard.MoveFreeze || step == shard.MoveRead || step == shard.MoveDrop || step == shard.MoveThaw
+	return step == shard.MovePrepare || step == shard.MoveFreeze || step == shard.MoveRead || step == shard.MoveDrop ||
+		step == shard.MoveThaw
 }
 
 // checkDeaf requires that nothing but a record of where the slot is is done while a shard does not answer.
@@ -149,7 +152,8 @@ func TestWhatASlotNeedsBeforeAStep(t *testing.T) {
 	var all []shard.SlotStatus
 	for state := shard.SlotUnknown; state <= shard.SlotAborted; state++ {
 		for g := uint64(movedGeneration - 1); g <= movedGeneration+2; g++ {
-			all = append(all, shard.SlotStatus{State: state, Generation: g}, shard.SlotStatus{State: state, Generation: g, Ended: true})
+			all = append(all, shard.SlotStatus{State: state, Generation: g},
+				shard.SlotStatus{State: state, Generation: g, Ended: true})
 		}
 	}
 	now := func(s shard.SlotStatus, state shard.SlotState) bool {
@@ -189,9 +193,12 @@ func TestWhatASlotNeedsBeforeAStep(t *testing.T) {
 func TestAMoveThatIsOverIsNotBegunAgain(t *testing.T) {
 	m := movedPair{}.move()
 	for _, c := range []struct{ from, to shard.SlotStatus }{
-		{shard.SlotStatus{State: shard.SlotOwned, Generation: 6}, shard.SlotStatus{State: shard.SlotAborted, Generation: 4, Ended: true}},
-		{shard.SlotStatus{State: shard.SlotOwned, Generation: 6}, shard.SlotStatus{State: shard.SlotMoved, Generation: 6}},
-		{shard.SlotStatus{State: shard.SlotMoved, Generation: 4}, shard.SlotStatus{State: shard.SlotPreparing, Generation: 5}},
+		{shard.SlotStatus{State: shard.SlotOwned, Generation: 6},
+			shard.SlotStatus{State: shard.SlotAborted, Generation: 4, Ended: true}},
+		{shard.SlotStatus{State: shard.SlotOwned, Generation: 6},
+			shard.SlotStatus{State: shard.SlotMoved, Generation: 6}},
+		{shard.SlotStatus{State: shard.SlotMoved, Generation: 4},
+			shard.SlotStatus{State: shard.SlotPreparing, Generation: 5}},
 	} {
 		if next := nextStep(m, &c.from, &c.to); next != (moverStep{}) {
 			t.Errorf("%+v, %+v: %+v", c.from, c.to, next)

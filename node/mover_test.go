@@ -21,7 +21,9 @@ import (
 // want asks for a number of shards.
 func (c *trio) want(shards uint32) {
 	c.t.Helper()
-	err := c.nodes[0].view.changeTable(c.t.Context(), func(t *placement.Table) *placement.Table { return t.ApplyWanted(shards) })
+	err := c.nodes[0].view.changeTable(c.t.Context(), func(t *placement.Table) *placement.Table {
+		return t.ApplyWanted(shards)
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func (c *trio) evenOver(shards uint32) {
 				return false
 			}
 			for id := range t.Shards {
-				if owned := t.Slots.Owned(id); len(t.Moves) > 0 || id < shards && owned < slot.Count/int(shards) || id >= shards && owned > 0 {
+				if owned := t.Slots.Owned(id); len(t.Moves) > 0 || id < shards && owned < slot.Count/int(shards) ||
+					id >= shards && owned > 0 {
 					return false
 				}
 			}
@@ -128,7 +131,8 @@ func TestASlotIsTakenInTime(t *testing.T) {
 		asked = requests[0]
 		return shard.RefuseAll(1, &shard.Error{Code: shard.TooLate})
 	}}
-	d := &moveDrive{mover: v, from: &shard.SlotStatus{State: shard.SlotFrozen}, to: &shard.SlotStatus{Ended: true}, fromTime: 5_000_000}
+	d := &moveDrive{mover: v, from: &shard.SlotStatus{State: shard.SlotFrozen}, to: &shard.SlotStatus{Ended: true},
+		fromTime: 5_000_000}
 	if _, err := d.take(t.Context(), moverStep{step: shard.MoveTake}); err == nil || asked.NotAfter != 5_400_000 {
 		t.Errorf("%+v, error %v", asked, err)
 	}
@@ -161,13 +165,15 @@ func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
 	v := &mover{submit: func(_ context.Context, id shard.ID, requests []shard.Request) []shard.Result {
 		state := [2]shard.SlotState{shard.SlotPreparing, shard.SlotImporting}[id]
 		froze = froze || requests[0].System.Move.Step == shard.MoveFreeze
-		return []shard.Result{{Decision: shard.Decision{DecidedAt: times[id], System: &shard.SystemAnswer{Moved: &shard.MoveAnswer{
-			Status: shard.SlotStatus{State: state, Generation: 7}, Waits: "nothing else"}}}}}
+		return []shard.Result{{Decision: shard.Decision{DecidedAt: times[id],
+			System: &shard.SystemAnswer{Moved: &shard.MoveAnswer{
+				Status: shard.SlotStatus{State: state, Generation: 7}, Waits: "nothing else"}}}}}
 	}}
 	for _, c := range []struct {
 		from, to limit.Time
 		freezes  bool
-	}{{5_000_000, 4_599_999, false}, {4_599_999, 5_000_000, false}, {5_000_000, 4_600_000, true}, {5_000_000, 5_400_000, true}} {
+	}{{5_000_000, 4_599_999, false}, {4_599_999, 5_000_000, false}, {5_000_000, 4_600_000, true},
+		{5_000_000, 5_400_000, true}} {
 		times, froze = [2]limit.Time{c.from, c.to}, false
 		d := &moveDrive{mover: v, Move: placement.Move{Move: shard.Move{From: 0, To: 1, Generation: 7}}}
 		if waits, err := d.run(t.Context()); err != nil || waits == "" || froze != c.freezes {
@@ -194,7 +200,8 @@ func TestSlotsWithHoldsStopNoOthers(t *testing.T) {
 		const first, held = slot.Count / 2, 4 // the slots that go first
 		var holds []shard.Request
 		for at := slot.ID(first); at < first+held; at += 2 {
-			r := shard.Request{Op: shard.Reserve, Namespace: shard.DefaultNamespace, Hold: &shard.HoldTerms{TTL: 3600e6}}
+			r := shard.Request{Op: shard.Reserve, Namespace: shard.DefaultNamespace,
+				Hold: &shard.HoldTerms{TTL: 3600e6}}
 			for _, key := range []string{keyIn(at), keyIn(at + 1)} {
 				r.Entries = append(r.Entries, shard.Entry{Policy: "plenty", Key: key, Cost: 1})
 			}
@@ -202,9 +209,10 @@ func TestSlotsWithHoldsStopNoOthers(t *testing.T) {
 			if d.Err != nil || !d.Decision.Allowed {
 				t.Fatalf("%+v", d)
 			}
-			holds = append(holds, shard.Request{Op: shard.Settle, Namespace: r.Namespace, Entries: r.Entries, Settlement: &shard.Settlement{
-				Action: shard.ActionCancel, Target: shard.Target{Hold: true, Position: d.Decision.Position, Index: d.Decision.Index,
-					DecidedAt: d.Decision.DecidedAt}}})
+			holds = append(holds, shard.Request{Op: shard.Settle, Namespace: r.Namespace, Entries: r.Entries,
+				Settlement: &shard.Settlement{
+					Action: shard.ActionCancel, Target: shard.Target{Hold: true, Position: d.Decision.Position,
+						Index: d.Decision.Index, DecidedAt: d.Decision.DecidedAt}}})
 		}
 		c.want(2)
 		waiting := func(s api.ClusterStatus) (n int) {
@@ -215,7 +223,9 @@ func TestSlotsWithHoldsStopNoOthers(t *testing.T) {
 			}
 			return n
 		}
-		c.await("others go", func(s api.ClusterStatus) bool { return waiting(s) == held && s.SlotsToMove < slot.Count/2-2*held })
+		c.await("others go", func(s api.ClusterStatus) bool {
+			return waiting(s) == held && s.SlotsToMove < slot.Count/2-2*held
+		})
 		for i, r := range c.nodes[1].Decide(t.Context(), holds) {
 			if r.Err != nil {
 				t.Errorf("hold %d: %v", i, r.Err)
@@ -251,8 +261,8 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 			t.Logf("%d shards after %v", shards, time.Since(began))
 		}
 		crowd.goesHome(0)
-		for series, want := range map[string]int{"stint_shards_wanted": 2, `stint_slots{shard="1"}`: 512, `stint_slots{shard="2"}`: 0,
-			"stint_slots_to_move": 0, "stint_slots_moving": 0} {
+		for series, want := range map[string]int{"stint_shards_wanted": 2, `stint_slots{shard="1"}`: 512,
+			`stint_slots{shard="2"}`: 0, "stint_slots_to_move": 0, "stint_slots_moving": 0} {
 			if values := c.scraped(series); !slices.Equal(values, []int{want, want, want}) {
 				t.Errorf("%s is %v, want %d on each node", series, values, want)
 			}

@@ -181,8 +181,8 @@ func TestAStoppedNodeFinishesWhatItWasAskedAndRefusesTheRest(t *testing.T) {
 					switch {
 					case code == "":
 						decided.Add(1)
-					case code == "unavailable" || strings.Contains(code, "refused") || strings.Contains(code, "reset") ||
-						strings.Contains(code, "EOF"):
+					case code == "unavailable" || strings.Contains(code, "refused") ||
+						strings.Contains(code, "reset") || strings.Contains(code, "EOF"):
 						refused.Add(1)
 						return
 					default:
@@ -237,7 +237,8 @@ func TestPoliciesThatApplyRefusesFoundNoCluster(t *testing.T) {
 		}
 		put(bad)
 		_, err = Start(t.Context(), config)
-		if err == nil || !strings.HasPrefix(err.Error(), config.PoliciesFile+": policies.p.headers: x-quota shows the limit named daily") {
+		if err == nil || !strings.HasPrefix(err.Error(), config.PoliciesFile+": policies.p.headers: "+
+			"x-quota shows the limit named daily") {
 			t.Errorf("got %v", err)
 		}
 		if _, err := os.Stat(config.DataDir); !os.IsNotExist(err) {
@@ -295,7 +296,8 @@ func TestConfigurationErrorsAreToldFromFailures(t *testing.T) {
 	n := start(t, config)
 	defer stop(t, n)
 	config.DataDir, config.APIAddr = t.TempDir(), n.APIAddr()
-	if _, err := Start(t.Context(), config); err == nil || errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "another address with --api-addr") {
+	if _, err := Start(t.Context(), config); err == nil || errors.Is(err, ErrConfig) ||
+		!strings.Contains(err.Error(), "another address with --api-addr") {
 		t.Errorf("an address that is taken: %v, want a failure that names the flag", err)
 	}
 }

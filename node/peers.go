@@ -17,10 +17,11 @@ import (
 const (
 	// silentMost is how long a node may be silent and still be taken for alive.
 	silentMost = 2 * time.Second
-	// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it back
-	// at once.
+	// clockAheadMost is less than the lead at which an owner hands a shard over (actor), so that it does not get it
+	// back at once.
 	clockAheadMost = 300 * time.Millisecond
-	// caughtUpEntries is how far behind a learner may be to become a voter: as far as a follower is behind now and then.
+	// caughtUpEntries is how far behind a learner may be to become a voter: as far as a follower is behind now and
+	// then.
 	caughtUpEntries = 128
 )
 

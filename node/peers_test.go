@@ -31,7 +31,8 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	a := &authority{t: t, key: newKey(t)}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"},
-		NotAfter: time.Now().Add(365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		NotAfter: time.Now().Add(365 * 24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	a.certificate = a.sign(template, template, a.key)
 	return a
 }
@@ -144,7 +145,8 @@ func TestPortsThatOthersCanReachNeedCertificatesAndAKey(t *testing.T) {
 		"gossip-addr": func(c *Config) { c.GossipAddr = "0.0.0.0:0" },
 		"both":        func(c *Config) { c.PeerAddr, c.GossipAddr = "0.0.0.0:0", "0.0.0.0:0" },
 		"both, with a key that is missing": func(c *Config) {
-			c.PeerAddr, c.GossipAddr, c.ClusterKeyFile = "0.0.0.0:0", "0.0.0.0:0", filepath.Join(t.TempDir(), "cluster.key")
+			c.PeerAddr, c.GossipAddr, c.ClusterKeyFile = "0.0.0.0:0", "0.0.0.0:0",
+				filepath.Join(t.TempDir(), "cluster.key")
 		},
 		"gossip-addr beside a certificate": func(c *Config) {
 			c.NodeID, c.PeerAddr, c.GossipAddr, c.PeerTLS = "n1", "0.0.0.0:0", "0.0.0.0:0", ca.peer("n1")
@@ -170,7 +172,8 @@ func TestPortsThatOthersCanReachNeedCertificatesAndAKey(t *testing.T) {
 }
 
 func TestPortsOfClientsThatOthersCanReachMustBeWanted(t *testing.T) {
-	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "stint.example.org:0", "[::ffff:192.0.2.1]:0"} {
+	for _, addr := range []string{":0", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "stint.example.org:0",
+		"[::ffff:192.0.2.1]:0"} {
 		for flag, change := range map[string]func(*Config){
 			"api-addr":   func(c *Config) { c.APIAddr = addr },
 			"grpc-addr":  func(c *Config) { c.GRPCAddr = addr },
@@ -184,7 +187,8 @@ func TestPortsOfClientsThatOthersCanReachMustBeWanted(t *testing.T) {
 				if err == nil {
 					stop(t, n)
 				}
-				if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), flag+": "+addr) || !strings.Contains(err.Error(), "--insecure") {
+				if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), flag+": "+addr) ||
+					!strings.Contains(err.Error(), "--insecure") {
 					t.Errorf("%s %s: %v", flag, addr, err)
 				}
 			}
@@ -229,14 +233,16 @@ func TestACertificateIsRefusedWhenItHasExpiredAndAProblemBefore(t *testing.T) {
 		n = start(t, config)
 		defer stop(t, n)
 		s, err := n.admin.Status(t.Context())
-		if err != nil || len(s.Problems) != 1 || !strings.Contains(s.Problems[0], "node n1: its peer certificate expires in 2 days") {
+		if err != nil || len(s.Problems) != 1 ||
+			!strings.Contains(s.Problems[0], "node n1: its peer certificate expires in 2 days") {
 			t.Errorf("%v, %v", s.Problems, err)
 		}
 	})
 }
 
 func TestWhatIsLeftOfACertificate(t *testing.T) {
-	for left, want := range map[time.Duration]string{6*24*time.Hour + time.Hour: "6 days", 47 * time.Hour: "47 h", 90 * time.Minute: "90 min", time.Second: "0 min"} {
+	for left, want := range map[time.Duration]string{6*24*time.Hour + time.Hour: "6 days", 47 * time.Hour: "47 h",
+		90 * time.Minute: "90 min", time.Second: "0 min"} {
 		if got := leftOf(left); got != want {
 			t.Errorf("%v: %s, want %s", left, got, want)
 		}

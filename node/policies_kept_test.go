@@ -16,7 +16,8 @@ func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
 		const last = 24
-		documents := func() (most int) { // with the sessions of the three nodes; of the owner, whose replica is not behind
+		// with the sessions of the three nodes; of the owner, whose replica is not behind
+		documents := func() (most int) {
 			for _, n := range c.nodes {
 				n.replicas.of(shard.System).group.View(func(s *shard.State) { most = max(most, s.Records()) })
 			}
@@ -24,7 +25,8 @@ func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 		}
 		var full int
 		for version := 2; version <= last; version++ {
-			got, _, err := c.nodes[version%3].admin.Apply(t.Context(), quotaPolicy(t, uint64(version)), nil, false, "jo", "")
+			got, _, err := c.nodes[version%3].admin.Apply(t.Context(), quotaPolicy(t, uint64(version)), nil,
+				false, "jo", "")
 			if err != nil || got != uint64(version) {
 				t.Fatalf("version %d: %d, %v", version, got, err)
 			}
@@ -45,7 +47,8 @@ func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 			t.Fatalf("%d versions, %v", len(kept), err)
 		}
 		for i, k := range kept {
-			if want := uint64(last - keptSets + i); k.Version != want || !bytes.Equal(k.Body, policy.Format(quotaPolicy(t, want))) {
+			if want := uint64(last - keptSets + i); k.Version != want ||
+				!bytes.Equal(k.Body, policy.Format(quotaPolicy(t, want))) {
 				t.Errorf("version %d: %q, want version %d", k.Version, k.Body, want)
 			}
 		}
@@ -77,7 +80,8 @@ func TestKeptPoliciesOfEverySize(t *testing.T) {
 			t.Errorf("%d bytes: version %d, %d bytes, %v", size, kept.Version, len(kept.Body), err)
 		}
 	}
-	if _, err := decodeKept(shard.Document{Body: encodeKept(shard.Document{Version: 7, Body: make([]byte, shard.MaxDocumentBytes+1)})}); err == nil {
+	if _, err := decodeKept(shard.Document{
+		Body: encodeKept(shard.Document{Version: 7, Body: make([]byte, shard.MaxDocumentBytes+1)})}); err == nil {
 		t.Error("a text is read that was never a document")
 	}
 }

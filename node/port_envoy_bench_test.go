@@ -34,7 +34,8 @@ func BenchmarkEnvoyBesideCheck(b *testing.B) {
 					c.configs[i].Join = nil
 				}
 				c.configs[i].Logger = slog.New(slog.DiscardHandler)
-				rules := lifetimePolicy + "envoy: {edge: {rules: [{match: [{k: \"*\"}], entries: [{policy: plenty, key: \"{k}\"}]}]}}\n"
+				rules := lifetimePolicy + "envoy: {edge: {rules: [{match: [{k: \"*\"}], entries: [{policy: plenty, " +
+					"key: \"{k}\"}]}]}}\n"
 				if err := os.WriteFile(c.configs[i].PoliciesFile, []byte(rules), 0o600); err != nil {
 					b.Fatal(err)
 				}
@@ -43,7 +44,8 @@ func BenchmarkEnvoyBesideCheck(b *testing.B) {
 			var conns []*grpc.ClientConn
 			for i := range nodes {
 				c.ready(i)
-				conn, err := grpc.NewClient(c.nodes[i].GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+				conn, err := grpc.NewClient(c.nodes[i].GRPCAddr(),
+					grpc.WithTransportCredentials(insecure.NewCredentials()))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -51,11 +53,14 @@ func BenchmarkEnvoyBesideCheck(b *testing.B) {
 				conns = append(conns, conn)
 			}
 			direct := func(ctx context.Context, conn *grpc.ClientConn, key string) error {
-				return conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, plentyOf(key), &stintv1.CheckResponse{})
+				return conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, plentyOf(key),
+					&stintv1.CheckResponse{})
 			}
 			envoy := func(ctx context.Context, conn *grpc.ClientConn, key string) error {
-				_, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "edge",
-					Descriptors: []*ratelimitv3.RateLimitDescriptor{{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: key}}}}})
+				_, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx,
+					&rlsv3.RateLimitRequest{Domain: "edge",
+						Descriptors: []*ratelimitv3.RateLimitDescriptor{
+							{Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: key}}}}})
 				return err
 			}
 			besideCheck(b, "envoy", conns, direct, envoy)

@@ -27,14 +27,16 @@ func TestEnvoysDeadlinesLoseNoCount(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := testConfig(t)
 		config.GRPCAddr = "127.0.0.1:0"
-		rules := lifetimePolicy + "envoy: {edge: {rules: [{match: [{k: \"*\"}], entries: [{policy: plenty, key: \"{k}\"}]}]}}\n"
+		rules := lifetimePolicy + "envoy: {edge: {rules: [{match: [{k: \"*\"}], entries: [{policy: plenty, " +
+			"key: \"{k}\"}]}]}}\n"
 		if err := os.WriteFile(config.PoliciesFile, []byte(rules), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n := start(t, config)
 		defer stop(t, n)
 		api := dialGRPCAt(t, n, n.APIAddr())
-		envoys := []rlsv3.RateLimitServiceClient{rlsv3.NewRateLimitServiceClient(dialGRPC(t, n)), rlsv3.NewRateLimitServiceClient(api)}
+		envoys := []rlsv3.RateLimitServiceClient{rlsv3.NewRateLimitServiceClient(dialGRPC(t, n)),
+			rlsv3.NewRateLimitServiceClient(api)}
 		question := &rlsv3.RateLimitRequest{Domain: "edge", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
 			Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: "v"}}}}}
 		var admitted, doubts atomic.Uint64
@@ -63,11 +65,13 @@ func TestEnvoysDeadlinesLoseNoCount(t *testing.T) {
 			page := httptest.NewRecorder()
 			n.metrics.Handler().ServeHTTP(page, httptest.NewRequest("GET", "/metrics", nil))
 			ended := map[string]uint64{}
-			for _, line := range regexp.MustCompile(`request_duration_seconds_count{code="(\w+)",procedure="[^"]*ShouldRateLimit"} (\d+)`).
+			for _, line := range regexp.MustCompile(`request_duration_seconds_count{code="(\w+)",`+
+				`procedure="[^"]*ShouldRateLimit"} (\d+)`).
 				FindAllStringSubmatch(page.Body.String(), -1) {
 				ended[line[1]], _ = strconv.ParseUint(line[2], 10, 64)
 			}
-			r := ask(n, shard.Get, "plenty", "v") // each time: a call that nobody waits for any more may still be counted
+			// each time: a call that nobody waits for any more may still be counted
+			r := ask(n, shard.Get, "plenty", "v")
 			if r.Err != nil {
 				t.Fatal(r.Err)
 			}

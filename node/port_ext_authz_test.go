@@ -50,8 +50,10 @@ func TestWaysToAGateShareItsCount(t *testing.T) {
 				return int(answer.GetDeniedResponse().GetStatus().GetCode())
 			}
 		}
-		ways := []func(path string) int{byGRPC(api), byGRPC(dialGRPC(t, n)), func(path string) int { return askGate(t, n, path) }}
-		paths := []string{"/login", "//login", "/%6Cogin", "/LOGIN/", "/login;x=1", "/login%20", "/login!", "/login?next=/", "/x/../login", "/login%0a"}
+		ways := []func(path string) int{byGRPC(api), byGRPC(dialGRPC(t, n)),
+			func(path string) int { return askGate(t, n, path) }}
+		paths := []string{"/login", "//login", "/%6Cogin", "/LOGIN/", "/login;x=1", "/login%20", "/login!",
+			"/login?next=/", "/x/../login", "/login%0a"}
 		var passed, denied, refused atomic.Int64
 		var callers sync.WaitGroup
 		for i := range len(ways) * len(paths) {

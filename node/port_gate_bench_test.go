@@ -76,7 +76,8 @@ func BenchmarkGateBesideCheck(b *testing.B) {
 				io.WriteString(sum, key)
 				r.Header.Set("X-Original-Method", "GET")
 				r.Header.Set("X-Original-URI", "/page")
-				r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.%d.%d.%d", sum.Sum32()>>16&255, sum.Sum32()>>8&255, sum.Sum32()&255))
+				r.Header.Set("X-Forwarded-For", fmt.Sprintf("203.%d.%d.%d",
+					sum.Sum32()>>16&255, sum.Sum32()>>8&255, sum.Sum32()&255))
 				return do(r)
 			}
 			besideCheck(b, "gate", urls, direct, gate)

@@ -63,7 +63,8 @@ func TestAStopLeavesNoDoubtThroughGRPC(t *testing.T) {
 			conn := dialGRPC(t, n)
 			callers.Go(func() {
 				for first := true; ; first = false {
-					err := conn.Invoke(context.Background(), stintv1connect.LimitServiceCheckProcedure, plentyOf("call"), &stintv1.CheckResponse{})
+					err := conn.Invoke(context.Background(), stintv1connect.LimitServiceCheckProcedure,
+						plentyOf("call"), &stintv1.CheckResponse{})
 					if first {
 						begun.Done()
 					}

@@ -21,7 +21,8 @@ type limits struct {
 func newLimits(guard *auth.Guard, logger *slog.Logger, observer connlimit.Observer) (limits, error) {
 	descriptors := connlimit.Descriptors()
 	if descriptors < connlimit.Least {
-		return limits{}, fmt.Errorf("%w: this process may open %d files, and needs %d: raise the bound (ulimit -n, LimitNOFILE=)",
+		return limits{}, fmt.Errorf("%w: this process may open %d files, and needs %d: "+
+			"raise the bound (ulimit -n, LimitNOFILE=)",
 			ErrConfig, descriptors, connlimit.Least)
 	}
 	shares := connlimit.Share(descriptors)

@@ -28,7 +28,9 @@ func TestClientsThatVanishAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	option := func(level, name int) (value int) {
-		if err := raw.Control(func(fd uintptr) { value, err = syscall.GetsockoptInt(int(fd), level, name) }); err != nil {
+		if err := raw.Control(func(fd uintptr) {
+			value, err = syscall.GetsockoptInt(int(fd), level, name)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return value
@@ -36,9 +38,10 @@ func TestClientsThatVanishAreFound(t *testing.T) {
 	if option(syscall.SOL_SOCKET, syscall.SO_KEEPALIVE) == 0 {
 		t.Error("no keepalive")
 	}
-	idle, every, times := option(syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE), option(syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL),
-		option(syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT)
+	idle, every, times := option(syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE),
+		option(syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL), option(syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT)
 	if idle != 60 || idle+every*times > 120 {
-		t.Errorf("first asked after %d s, then %d times every %d s: want 60 s, and the end within 2 minutes", idle, times, every)
+		t.Errorf("first asked after %d s, then %d times every %d s: want 60 s, and the end within 2 minutes",
+			idle, times, every)
 	}
 }

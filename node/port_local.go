@@ -34,7 +34,8 @@ func (p *ports) serveLocal(dataDir string) {
 	}
 	door, err := p.listenLocal(dataDir)
 	if err != nil {
-		p.config.Logger.Warn("there is no socket in the data directory: stint token --data-dir will not work", "error", err)
+		p.config.Logger.Warn("there is no socket in the data directory: stint token --data-dir will not work",
+			"error", err)
 		return
 	}
 	door.server = api.NewServer(p.api.Local(), p.config.Logger)
@@ -114,7 +115,8 @@ func answersFor(dir *os.File, conn net.Conn) error {
 	if known && (user == 0 || user == os.Geteuid() || owner != nil && user == int(owner.Uid)) {
 		return nil
 	}
-	return fmt.Errorf("the socket in %s is of user %d, to whom the directory does not belong: nothing was sent; who may write there?",
+	return fmt.Errorf("the socket in %s is of user %d, to whom the directory does not belong: nothing was sent; "+
+		"who may write there?",
 		dir.Name(), user)
 }
 

@@ -18,7 +18,9 @@ func userOf(conn net.Conn) (user int, known bool) {
 		return 0, false
 	}
 	var peer *unix.Ucred
-	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	failed := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
 	if failed != nil || err != nil {
 		return 0, false
 	}

@@ -38,7 +38,8 @@ func withRedis(t *testing.T) *Node {
 
 // redisClient is go-redis without retries.
 func redisClient(t *testing.T, addr string, protocol int) *redis.Client {
-	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, MaxRetries: -1, DialerRetries: 1, Dialer: redisDialer(t, nil)})
+	c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, MaxRetries: -1, DialerRetries: 1,
+		Dialer: redisDialer(t, nil)})
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -72,19 +73,24 @@ func TestGoRedisCountsOverBothProtocols(t *testing.T) {
 				}
 			}
 			const atMost, hit = "054143318f521948424aa25df61d7f7ba835a9d7", "81dbecea94d2d10514719b20ed51faf711529d9d"
-			if got, err := c.EvalSha(ctx, atMost, []string{key}, 3, 1, 3600, 5).Result(); fmt.Sprint(got) != "[3 0 -1 10800]" || err != nil {
+			if got, err := c.EvalSha(ctx, atMost, []string{key}, 3, 1, 3600,
+				5).Result(); fmt.Sprint(got) != "[3 0 -1 10800]" || err != nil {
 				t.Errorf("RESP%d: a script that takes what fits: %v, %v", protocol, got, err)
 			}
-			if got, err := c.EvalSha(ctx, hit, []string{key + "hits"}, 0, 60_000).Result(); fmt.Sprint(got) != "[1 60000]" || err != nil {
+			if got, err := c.EvalSha(ctx, hit, []string{key + "hits"}, 0,
+				60_000).Result(); fmt.Sprint(got) != "[1 60000]" || err != nil {
 				t.Errorf("RESP%d: a script that counts: %v, %v", protocol, got, err)
 			}
-			if err := c.Eval(ctx, "return 1", nil).Err(); err == nil || !strings.Contains(err.Error(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db") {
+			if err := c.Eval(ctx, "return 1", nil).Err(); err == nil ||
+				!strings.Contains(err.Error(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db") {
 				t.Errorf("RESP%d: an unknown script: %v", protocol, err)
 			}
-			if got, err := c.Do(ctx, "STINT.CHECK", "stock", key, 100).Result(); err != nil || !strings.Contains(fmt.Sprint(got), "stock/total") {
+			if got, err := c.Do(ctx, "STINT.CHECK", "stock", key, 100).Result(); err != nil ||
+				!strings.Contains(fmt.Sprint(got), "stock/total") {
 				t.Errorf("RESP%d: STINT.CHECK: %v, %v", protocol, got, err)
 			}
-			if err := c.Do(ctx, "STINT.CHECK", "none", key).Err(); err == nil || !strings.Contains(err.Error(), `"none"`) {
+			if err := c.Do(ctx, "STINT.CHECK", "none", key).Err(); err == nil ||
+				!strings.Contains(err.Error(), `"none"`) {
 				t.Errorf("RESP%d: STINT.CHECK of no policy: %v", protocol, err)
 			}
 		}
@@ -133,15 +139,18 @@ func TestRedisToolsWork(t *testing.T) {
 	n := withRedis(t)
 	_, port, _ := net.SplitHostPort(n.RedisAddr())
 	for _, test := range []struct{ arguments, want string }{
-		{"INCR hits", "1\n"}, {"-3 INCRBY hits 41", "42\n"}, {"CL.THROTTLE u 4 2 1", "0\n5\n4\n-1\n1\n"}, {"PING", "PONG\n"},
+		{"INCR hits", "1\n"}, {"-3 INCRBY hits 41", "42\n"}, {"CL.THROTTLE u 4 2 1", "0\n5\n4\n-1\n1\n"},
+		{"PING", "PONG\n"},
 	} {
-		out, err := exec.Command(cli, append([]string{"-p", port}, strings.Fields(test.arguments)...)...).CombinedOutput()
+		out, err := exec.Command(cli, append([]string{"-p", port}, strings.Fields(test.arguments)...)...).
+			CombinedOutput()
 		if err != nil || string(out) != test.want {
 			t.Errorf("redis-cli %s: %q, %v", test.arguments, out, err)
 		}
 	}
 	for _, pipeline := range []string{"1", "16"} {
-		out, err := exec.Command(benchmark, "-p", port, "-c", "8", "-n", "2000", "-P", pipeline, "-q", "INCR", "counted").CombinedOutput()
+		out, err := exec.Command(benchmark, "-p", port, "-c", "8", "-n", "2000", "-P", pipeline, "-q", "INCR",
+			"counted").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "requests per second") || strings.Contains(string(out), "ERR") {
 			t.Errorf("redis-benchmark: %s, %v", out, err)
 		}
@@ -239,11 +248,12 @@ func randomCommand(r *rand.Rand, day int64) []any {
 	key := func() any { return fmt.Sprint("k", r.IntN(6)) }
 	pick := func(of ...any) any { return of[r.IntN(len(of))] }
 	condition := func() []any {
-		return pick([]any{}, []any{"NX"}, []any{"XX"}, []any{"GT"}, []any{"LT"}, []any{"XX", "GT"}, []any{"LT", "XX"}, []any{"NX", "LT"},
-			[]any{"GT", "LT"}).([]any)
+		return pick([]any{}, []any{"NX"}, []any{"XX"}, []any{"GT"}, []any{"LT"}, []any{"XX", "GT"}, []any{"LT", "XX"},
+			[]any{"NX", "LT"}, []any{"GT", "LT"}).([]any)
 	}
 	number := func() any {
-		return pick(0, 1, -1, 7, -7, 1000, int64(1)<<62, -(int64(1) << 62), int64(math.MaxInt64), int64(math.MinInt64), "x", "", "1.5", "007", "9223372036854775808")
+		return pick(0, 1, -1, 7, -7, 1000, int64(1)<<62, -(int64(1) << 62), int64(math.MaxInt64), int64(math.MinInt64),
+			"x", "", "1.5", "007", "9223372036854775808")
 	}
 	seconds := func() any { return pick(600, 1200, 36000, 600, 1200, 36000, -1, 0, "x", "9223372036854775807") }
 	// Few instants: which of two equal ones is later, both know.
@@ -262,7 +272,8 @@ func randomCommand(r *rand.Rand, day int64) []any {
 	case 9:
 		return []any{"SET", key(), pick(5, -5, 0, int64(math.MaxInt64))}
 	case 10:
-		return []any{"SET", key(), pick(1, 2, 3), pick("NX", "XX", "KEEPTTL", "GET", "nx", "get"), pick("GET", "KEEPTTL", "NX")}
+		return []any{"SET", key(), pick(1, 2, 3), pick("NX", "XX", "KEEPTTL", "GET", "nx", "get"),
+			pick("GET", "KEEPTTL", "NX")}
 	case 11:
 		return []any{"SET", key(), pick(1, 2), "EX", seconds(), pick("GET", "NX", "XX", "KEEPTTL", "ZZ")}
 	case 12:
@@ -287,11 +298,14 @@ func randomCommand(r *rand.Rand, day int64) []any {
 	case 20:
 		return []any{pick("SETNX", "GETSET"), key(), pick(1, 2)}
 	case 21:
-		return []any{"SET", key(), pick(1, 2), pick("EXAT", "exat"), pick(instant(1), instant(1), 0, -1, "x"), pick("GET", "NX", "XX", "EX")}
+		return []any{"SET", key(), pick(1, 2), pick("EXAT", "exat"), pick(instant(1), instant(1), 0, -1, "x"),
+			pick("GET", "NX", "XX", "EX")}
 	case 22:
-		return append([]any{pick("EXPIREAT", "expireat"), key(), pick(instant(1), instant(1), instant(1), -1, "x")}, condition()...)
+		return append([]any{pick("EXPIREAT", "expireat"), key(), pick(instant(1), instant(1), instant(1), -1, "x")},
+			condition()...)
 	case 23:
-		return append([]any{"PEXPIREAT", key(), pick(instant(1000), instant(1000), instant(1000), 0, -1)}, condition()...)
+		return append([]any{"PEXPIREAT", key(), pick(instant(1000), instant(1000), instant(1000), 0, -1)},
+			condition()...)
 	case 24:
 		return []any{pick("STRLEN", "GETEX", "EXPIRETIME", "PEXPIRETIME"), key()}
 	case 25: // of a number that is none Redis complains only where there is a counter

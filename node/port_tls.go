@@ -18,7 +18,8 @@ func (p *ports) loadCertificate() (err error) {
 	if files == nil {
 		return nil
 	}
-	if p.secure, err = clienttls.Load(*files, p.config.announcedHost(), p.config.Logger, p.config.World.Now); err != nil {
+	if p.secure, err = clienttls.Load(*files, p.config.announcedHost(), p.config.Logger,
+		p.config.World.Now); err != nil {
 		return fmt.Errorf("%w: api-cert: %w", ErrConfig, err)
 	}
 	return nil

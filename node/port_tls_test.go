@@ -61,7 +61,8 @@ func startSecured(t *testing.T, change func(*Config)) *secured {
 
 // http returns a client of HTTP/1.1 or HTTP/2 alone.
 func (s *secured) http(version int) *http.Client {
-	transport := &http.Transport{TLSClientConfig: s.ca.Trusting(), Protocols: new(http.Protocols), DialContext: dialerOf(s.Node)}
+	transport := &http.Transport{TLSClientConfig: s.ca.Trusting(), Protocols: new(http.Protocols),
+		DialContext: dialerOf(s.Node)}
 	transport.Protocols.SetHTTP1(version == 1)
 	transport.Protocols.SetHTTP2(version == 2)
 	s.t.Cleanup(transport.CloseIdleConnections)
@@ -122,8 +123,9 @@ func (s *secured) grpc(addr string, secure credentials.TransportCredentials) *gr
 func (s *secured) used(key string) uint64 {
 	s.t.Helper()
 	var state stintv1.GetResponse
-	if err := s.grpc(s.GRPCAddr(), credentials.NewTLS(s.ca.Trusting())).Invoke(s.t.Context(), stintv1connect.LimitServiceGetProcedure,
-		&stintv1.GetRequest{Entries: plentyOf(key).Entries}, &state); err != nil {
+	if err := s.grpc(s.GRPCAddr(), credentials.NewTLS(s.ca.Trusting())).Invoke(s.t.Context(),
+		stintv1connect.LimitServiceGetProcedure, &stintv1.GetRequest{Entries: plentyOf(key).Entries},
+		&state); err != nil {
 		s.t.Fatal(err)
 	}
 	return state.Limits[0].Used
@@ -139,15 +141,18 @@ func TestEveryPortOfClientsSpeaksTLS(t *testing.T) {
 	}
 	for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
 		conn := s.grpc(addr, credentials.NewTLS(s.ca.Trusting()))
-		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, plentyOf("grpc"), &stintv1.CheckResponse{}); err != nil {
+		if err := conn.Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, plentyOf("grpc"),
+			&stintv1.CheckResponse{}); err != nil {
 			t.Errorf("gRPC: %v", err)
 		}
-		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, stintv1connect.LimitServiceCheckStreamProcedure)
+		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			stintv1connect.LimitServiceCheckStreamProcedure)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
-			if err := stream.SendMsg(&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{plentyOf("stream")}}); err != nil {
+			if err := stream.SendMsg(
+				&stintv1.CheckBatchRequest{Checks: []*stintv1.CheckRequest{plentyOf("stream")}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := stream.RecvMsg(&stintv1.CheckBatchResponse{}); err != nil {
@@ -187,21 +192,25 @@ func TestPlaintextIsRefusedOnPortsWithTLS(t *testing.T) {
 			var failure struct{ Code, Message string }
 			err = json.NewDecoder(response.Body).Decode(&failure)
 			response.Body.Close()
-			if response.StatusCode != 400 || failure.Code != "failed_precondition" || !strings.Contains(failure.Message, "this port speaks TLS") || err != nil {
+			if response.StatusCode != 400 || failure.Code != "failed_precondition" ||
+				!strings.Contains(failure.Message, "this port speaks TLS") || err != nil {
 				t.Errorf("HTTP/1.1: %s, %+v, %v", response.Status, failure, err)
 			}
-			err = s.grpc(addr, insecure.NewCredentials()).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, plentyOf("clear"), &stintv1.CheckResponse{})
+			err = s.grpc(addr, insecure.NewCredentials()).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure,
+				plentyOf("clear"), &stintv1.CheckResponse{})
 			if err == nil || !strings.Contains(err.Error(), "looked like an HTTP/1.1 header") {
 				t.Errorf("gRPC: %v", err)
 			}
 		}
 		c := s.redis(func(o *redis.Options) { o.TLSConfig = nil })
-		if err := c.Incr(t.Context(), "clear").Err(); err == nil || !strings.Contains(err.Error(), "this port speaks TLS") {
+		if err := c.Incr(t.Context(), "clear").Err(); err == nil ||
+			!strings.Contains(err.Error(), "this port speaks TLS") {
 			t.Errorf("Redis: %v", err)
 		}
 		browser := s.ca.Trusting()
 		browser.NextProtos = []string{"h2", "http/1.1"}
-		if _, err := s.dial(s.RedisAddr(), browser); err == nil || !strings.Contains(err.Error(), "application protocol") {
+		if _, err := s.dial(s.RedisAddr(), browser); err == nil ||
+			!strings.Contains(err.Error(), "application protocol") {
 			t.Errorf("a browser that speaks to the Redis port: %v", err)
 		}
 		if used := s.used("clear"); used != 0 {
@@ -223,8 +232,10 @@ func TestToolsSpeakTLS(t *testing.T) {
 		want      string
 	}{
 		{"curl", []string{"-sS", "--cacert", s.files.CA, "https://" + s.APIAddr() + "/healthz"}, "ok"},
-		{"curl", []string{"-sS", "--http1.1", "--tls-max", "1.2", "--cacert", s.files.CA, "https://" + s.APIAddr() + "/healthz"}, "ok"},
-		{"openssl", []string{"s_client", "-brief", "-connect", s.APIAddr(), "-CAfile", s.files.CA, "-verify_return_error", "-alpn", "h2"}, "Verification: OK"},
+		{"curl", []string{"-sS", "--http1.1", "--tls-max", "1.2", "--cacert", s.files.CA,
+			"https://" + s.APIAddr() + "/healthz"}, "ok"},
+		{"openssl", []string{"s_client", "-brief", "-connect", s.APIAddr(), "-CAfile", s.files.CA,
+			"-verify_return_error", "-alpn", "h2"}, "Verification: OK"},
 		{"redis-cli", []string{"-p", port, "--tls", "--cacert", s.files.CA, "INCR", "hits"}, "1\n"},
 		{"redis-cli", []string{"-p", port, "INCR", "hits"}, "this port speaks TLS"},
 	} {
@@ -266,8 +277,8 @@ func TestACertificateIsRenewedUnderLoadAndNothingFails(t *testing.T) {
 		worker(func() error { return s.check(kept, "kept") })
 		worker(func() error { return s.check(fresh, "fresh") })
 		worker(func() error {
-			c := redis.NewClient(&redis.Options{Addr: s.RedisAddr(), TLSConfig: s.ca.Trusting(), MaxRetries: -1, DialerRetries: 1,
-				Dialer: redisDialer(t, s.ca.Trusting())})
+			c := redis.NewClient(&redis.Options{Addr: s.RedisAddr(), TLSConfig: s.ca.Trusting(), MaxRetries: -1,
+				DialerRetries: 1, Dialer: redisDialer(t, s.ca.Trusting())})
 			defer c.Close()
 			return c.Incr(context.Background(), "fresh").Err()
 		})
@@ -319,7 +330,8 @@ func TestAStopOverTLSFailsNoRequest(t *testing.T) {
 						begun <- struct{}{}
 					}
 					if err != nil {
-						if !strings.Contains(err.Error(), "connection refused") && !strings.Contains(err.Error(), `"unavailable"`) {
+						if !strings.Contains(err.Error(), "connection refused") &&
+							!strings.Contains(err.Error(), `"unavailable"`) {
 							t.Errorf("HTTP/%d: %v", version, err)
 						}
 						return
@@ -428,7 +440,8 @@ func TestWhoDoesNotFitHearsAnAlert(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit := connlimit.New(connlimit.Config{Port: "test", Most: 1, Logger: logger, Observer: metrics.New(), Now: time.Now})
+	limit := connlimit.New(connlimit.Config{Port: "test", Most: 1, Logger: logger, Observer: metrics.New(),
+		Now: time.Now})
 	p := &ports{secure: secure, limits: limits{api: limit, redis: limit}}
 	for _, door := range []func() net.Listener{p.apiDoor, p.redisDoor} {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -452,7 +465,8 @@ func TestWhoDoesNotFitHearsAnAlert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tls.Dial("tcp", inner.Addr().String(), ca.Trusting()); err == nil || !strings.Contains(err.Error(), "remote error: tls: internal error") {
+		if _, err := tls.Dial("tcp", inner.Addr().String(), ca.Trusting()); err == nil ||
+			!strings.Contains(err.Error(), "remote error: tls: internal error") {
 			t.Errorf("it hears %v", err)
 		}
 		first.Close()
@@ -466,7 +480,8 @@ func TestStatusShowsWhenCertificatesExpire(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := startSecured(t, nil)
 		status, err := s.Admin().Status(t.Context())
-		if left := time.Until(status.Nodes[0].APICertificateEnds); err != nil || left < 29*24*time.Hour || left > 30*24*time.Hour || len(status.Problems) > 0 {
+		if left := time.Until(status.Nodes[0].APICertificateEnds); err != nil || left < 29*24*time.Hour ||
+			left > 30*24*time.Hour || len(status.Problems) > 0 {
 			t.Errorf("%v left, problems %q, %v", left, status.Problems, err)
 		}
 		next := s.ca.Write(t.TempDir(), testcert.EndsIn(6*24*time.Hour+time.Hour))
@@ -493,7 +508,8 @@ func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for left, want := range map[time.Duration]string{-time.Hour: " has expired, at ", 6*24*time.Hour + time.Hour: " expires in 6 days, at "} {
+		for left, want := range map[time.Duration]string{-time.Hour: " has expired, at ",
+			6*24*time.Hour + time.Hour: " expires in 6 days, at "} {
 			other, err := os.ReadFile(s.ca.Write(t.TempDir(), testcert.EndsIn(left)).Cert)
 			if err != nil {
 				t.Fatal(err)
@@ -523,7 +539,8 @@ func TestWithTLSAPortMayBeReachedByOthers(t *testing.T) {
 		})
 		stop(t, s.Node)
 		s.Node = nil
-		if text := log.String(); strings.Count(text, "will not accept it") != 1 || !strings.Contains(text, "stint.example.com") {
+		if text := log.String(); strings.Count(text, "will not accept it") != 1 ||
+			!strings.Contains(text, "stint.example.com") {
 			t.Errorf("the log does not say that the certificate names another host:\n%s", text)
 		}
 	})
@@ -543,7 +560,8 @@ func TestANodeDoesNotStartWithACertificateThatItCannotUse(t *testing.T) {
 		if err == nil {
 			stop(t, n)
 		}
-		if err == nil || !strings.Contains(err.Error(), ErrConfig.Error()+": api-cert: ") || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.Contains(err.Error(), ErrConfig.Error()+": api-cert: ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -29,7 +29,9 @@ func TestTheFirstRequestWithATokenMakesAConnectionNoStrangers(t *testing.T) {
 		t.Cleanup(func() { stop(t, n) })
 		token := createToken(t, config.DataDir, "root", "admin")
 		unproven := func(api, redis int) func() bool {
-			return func() bool { return n.ports.limits.api.Unproven() == api && n.ports.limits.redis.Unproven() == redis }
+			return func() bool {
+				return n.ports.limits.api.Unproven() == api && n.ports.limits.redis.Unproven() == redis
+			}
 		}
 		for _, addr := range []string{n.APIAddr(), n.GRPCAddr(), n.RedisAddr()} {
 			stranger, err := dialerOf(n)(t.Context(), "tcp", addr)
@@ -45,7 +47,8 @@ func TestTheFirstRequestWithATokenMakesAConnectionNoStrangers(t *testing.T) {
 			transport.Protocols.SetHTTP1(version == 1)
 			transport.Protocols.SetUnencryptedHTTP2(version == 2)
 			defer transport.CloseIdleConnections()
-			ask, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.APIAddr()+stintv1connect.LimitServiceCheckProcedure,
+			ask, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
+				"http://"+n.APIAddr()+stintv1connect.LimitServiceCheckProcedure,
 				strings.NewReader(`{"entries":[{"policy":"plenty","key":"k"}]}`))
 			ask.Header.Set("Content-Type", "application/json")
 			ask.Header.Set("Authorization", "Bearer "+token)
@@ -56,23 +59,27 @@ func TestTheFirstRequestWithATokenMakesAConnectionNoStrangers(t *testing.T) {
 			defer response.Body.Close() // and the connection stays open
 		}
 		for _, addr := range []string{n.APIAddr(), n.GRPCAddr()} {
-			conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
+			conn, err := grpc.NewClient("passthrough:///"+addr,
+				grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.Close()
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token)
-			if err := conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, plentyOf("k"), &stintv1.CheckResponse{}); err != nil {
+			if err := conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, plentyOf("k"),
+				&stintv1.CheckResponse{}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		pool := redis.NewClient(&redis.Options{Addr: n.RedisAddr(), Password: token, MaxRetries: -1, Dialer: redisDialer(t, nil)})
+		pool := redis.NewClient(&redis.Options{Addr: n.RedisAddr(), Password: token, MaxRetries: -1,
+			Dialer: redisDialer(t, nil)})
 		defer pool.Close()
 		if err := pool.Incr(t.Context(), "k").Err(); err != nil {
 			t.Fatal(err)
 		}
 		if !unproven(2, 1)() { // at once: a while later the strangers have been closed
-			t.Errorf("%d and %d strangers are left, want 2 and 1", n.ports.limits.api.Unproven(), n.ports.limits.redis.Unproven())
+			t.Errorf("%d and %d strangers are left, want 2 and 1",
+				n.ports.limits.api.Unproven(), n.ports.limits.redis.Unproven())
 		}
 	})
 }
@@ -81,11 +88,12 @@ func TestARoleIsNoStranger(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		s := startSecured(t, nil)
-		bySocket(t, s.config.DataDir, "TokenService/Create", map[string]any{"name": "ci", "role": true, "grants": grants{{"ops": []string{"admin"}}}})
+		bySocket(t, s.config.DataDir, "TokenService/Create",
+			map[string]any{"name": "ci", "role": true, "grants": grants{{"ops": []string{"admin"}}}})
 		secure := s.ca.Client(testcert.URIs("stint://role/ci"))
 		for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
-			if err := s.grpc(addr, credentials.NewTLS(secure)).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure, plentyOf("k"),
-				&stintv1.CheckResponse{}); err != nil {
+			if err := s.grpc(addr, credentials.NewTLS(secure)).Invoke(t.Context(),
+				stintv1connect.LimitServiceCheckProcedure, plentyOf("k"), &stintv1.CheckResponse{}); err != nil {
 				t.Fatal(err)
 			}
 		}

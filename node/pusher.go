@@ -269,10 +269,12 @@ func (p *pusher) page(ctx context.Context, r *replica, s *notify.Sink, at *shard
 	}
 	for ctx.Err() == nil {
 		r.group.View(func(state *shard.State) {
-			page, err = shard.ReadFinalUsage(state, p.set, shard.FinalQuery{After: at.Done, Through: at.Through, From: at.From, Most: pushBatch, Wants: wants})
+			page, err = shard.ReadFinalUsage(state, p.set,
+				shard.FinalQuery{After: at.Done, Through: at.Through, From: at.From, Most: pushBatch, Wants: wants})
 		})
 		for _, u := range page.Unreadable {
-			p.logger.Error("bills of a key cannot be read and are not pushed", "sink", s.Name, "shard", r.Shard, "namespace", u.Namespace, "policy", u.Policy)
+			p.logger.Error("bills of a key cannot be read and are not pushed",
+				"sink", s.Name, "shard", r.Shard, "namespace", u.Namespace, "policy", u.Policy)
 		}
 		if err != nil || len(page.Periods) > 0 || page.Next == (shard.UsagePlace{}) {
 			return page, err

@@ -36,7 +36,9 @@ const (
 )
 
 // sendCloudEvents sends bills in batches, and leaves out what a person has to look at.
-func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []shard.Usage) (o notify.Outcome, left []leftOut) {
+func (p *pusher) sendCloudEvents(
+	ctx context.Context, s *notify.Sink, bills []shard.Usage,
+) (o notify.Outcome, left []leftOut) {
 	var events []cloudEvent
 	for i := range bills {
 		u := &bills[i]
@@ -48,8 +50,8 @@ func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []sh
 			left = append(left, leftOut{u, why})
 			continue
 		}
-		events = append(events, cloudEvent{"1.0", api.UsageID(p.ledger, u), cloudEventsSource, u.Meter, subject, lastSecond(u).Format(time.RFC3339),
-			cloudEventData{owed(u), api.UsageJSON(p.ledger, u, p.set)}, u})
+		events = append(events, cloudEvent{"1.0", api.UsageID(p.ledger, u), cloudEventsSource, u.Meter, subject,
+			lastSecond(u).Format(time.RFC3339), cloudEventData{owed(u), api.UsageJSON(p.ledger, u, p.set)}, u})
 	}
 	refused, o := p.postCloudEvents(ctx, s, events, p.tries(s, bills))
 	return o, append(left, refused...)
@@ -58,7 +60,9 @@ func (p *pusher) sendCloudEvents(ctx context.Context, s *notify.Sink, bills []sh
 // postCloudEvents sends some events, and returns those that are not taken. A receiver answers 400 for a whole batch if
 // it cannot take one event of it, and 409 if it has one already, so then it gets the halves. again: it was sent one of
 // them in an earlier try.
-func (p *pusher) postCloudEvents(ctx context.Context, s *notify.Sink, events []cloudEvent, again bool) (refused []leftOut, o notify.Outcome) {
+func (p *pusher) postCloudEvents(
+	ctx context.Context, s *notify.Sink, events []cloudEvent, again bool,
+) (refused []leftOut, o notify.Outcome) {
 	if len(events) == 0 {
 		return nil, notify.Outcome{End: notify.Delivered}
 	}

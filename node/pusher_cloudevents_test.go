@@ -59,7 +59,8 @@ func (m *openMeter) serve(w http.ResponseWriter, r *http.Request) {
 	if m.token != "" {
 		bearer = "Bearer " + m.token
 	}
-	if r.Method != "POST" || r.URL.Path != "/api/v1/events" || r.Header.Get("Content-Type") != "application/cloudevents-batch+json" ||
+	if r.Method != "POST" || r.URL.Path != "/api/v1/events" ||
+		r.Header.Get("Content-Type") != "application/cloudevents-batch+json" ||
 		r.Header.Get("Authorization") != bearer || r.Header.Get("Webhook-Signature") != "" {
 		m.t.Errorf("%s %s with %v", r.Method, r.URL, r.Header)
 	}
@@ -73,7 +74,8 @@ func (m *openMeter) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, e := range all {
-		if _, err := time.Parse(time.RFC3339, e.Time); err != nil || e.SpecVersion != "1.0" || e.ID == "" || e.Source == "" || e.Type == "" || e.Subject == "" {
+		if _, err := time.Parse(time.RFC3339, e.Time); err != nil || e.SpecVersion != "1.0" || e.ID == "" ||
+			e.Source == "" || e.Type == "" || e.Subject == "" {
 			m.t.Errorf("%v: no CloudEvent: %+v", err, e)
 		}
 		if strings.HasPrefix(e.Subject, "refused") {
@@ -157,7 +159,8 @@ func TestOpenMeterCountsEachBillOnce(t *testing.T) {
 		for name, e := range m.events {
 			end, err := time.Parse(time.RFC3339, e.Data.Record.End)
 			at, wrong := time.Parse(time.RFC3339, e.Time)
-			if e.Data.Value.String() != fmt.Sprint(units[e.Data.Record.Key]) || "customer:"+e.Subject != e.Data.Record.Key || e.Type != "calls" || e.Data.Record.Policy != "plan" ||
+			if e.Data.Value.String() != fmt.Sprint(units[e.Data.Record.Key]) ||
+				"customer:"+e.Subject != e.Data.Record.Key || e.Type != "calls" || e.Data.Record.Policy != "plan" ||
 				err != nil || wrong != nil || end.Sub(at) != time.Second || !strings.HasPrefix(name, "stint use_") {
 				t.Errorf("%s: %+v", name, e)
 			}
@@ -187,7 +190,8 @@ func TestAReceiverOfCloudEventsThatWantsNothingIsDisabled(t *testing.T) {
 		newOwner(n).round(t.Context())
 		newOwner(n).round(t.Context())
 		all, err := n.sinkAdmin.Sinks(t.Context())
-		if _, _, requests := m.count(); err != nil || all[0].Disabled == nil || !strings.Contains(all[0].Disabled.Why, "410") || requests != 1 {
+		if _, _, requests := m.count(); err != nil || all[0].Disabled == nil ||
+			!strings.Contains(all[0].Disabled.Why, "410") || requests != 1 {
 			t.Errorf("after %d requests: %v: %+v", requests, err, all)
 		}
 	})
@@ -222,7 +226,8 @@ func TestCloudEventsSayWhatABillComesTo(t *testing.T) {
 	for _, e := range m.events {
 		values[e.Subject] = e.Data.Value.String()
 	}
-	if o.End != notify.Delivered || len(left) != 1 || left[0].Key != "customer:recovered" || len(values) != 3+long || m.again != 0 {
+	if o.End != notify.Delivered || len(left) != 1 || left[0].Key != "customer:recovered" || len(values) != 3+long ||
+		m.again != 0 {
 		t.Errorf("%+v; left out: %v; %d events, %d again", o, left, len(values), m.again)
 	}
 	if values["less"] != "-5" || values["corrected"] != "9" || values["most"] != "4611686018427387904" {

@@ -71,7 +71,8 @@ func TestOtherNodesGoOnWithAPush(t *testing.T) {
 		}
 		c.ready(0, 1, 2)
 		n := c.nodes[0]
-		if _, err := n.sinkAdmin.Create(t.Context(), notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: receiver.URL, Events: []string{notify.Usage}}, "jo"); err != nil {
+		if _, err := n.sinkAdmin.Create(t.Context(), notify.Sink{Name: "invoices", Kind: notify.Webhook,
+			URL: receiver.URL, Events: []string{notify.Usage}}, "jo"); err != nil {
 			t.Fatal(err)
 		}
 		const bills = 800

@@ -77,8 +77,8 @@ func endDay(t *testing.T, clock testClockAdmin) {
 // newOwner is a pusher that knows what the log has, as one that has just begun to own the shards.
 func newOwner(n *Node) *pusher {
 	p := n.pusher
-	return &pusher{rests: map[string]rest{}, outgoing: outgoing{now: p.now, view: p.view, replicas: p.replicas, decide: p.decide,
-		sinks: p.sinks, poster: p.poster, pace: p.pace, metrics: p.metrics, logger: p.logger}}
+	return &pusher{rests: map[string]rest{}, outgoing: outgoing{now: p.now, view: p.view, replicas: p.replicas,
+		decide: p.decide, sinks: p.sinks, poster: p.poster, pace: p.pace, metrics: p.metrics, logger: p.logger}}
 }
 
 // An owner that dies between the answer of a receiver and its note has sent one batch, and the next one goes on from
@@ -121,7 +121,8 @@ func TestANewOwnerGoesOnFromTheLog(t *testing.T) {
 			twice += times - 1
 		}
 		if bills, _ := v.count(); bills != keys || twice != pushBatch*shards {
-			t.Errorf("%d of %d bills, %d of them twice, want one batch of each of %d shards", bills, keys, twice, shards)
+			t.Errorf("%d of %d bills, %d of them twice, want one batch of each of %d shards",
+				bills, keys, twice, shards)
 		}
 	})
 }
@@ -166,8 +167,8 @@ func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 		v := newInvoices(t)
 		v.setDown(true)
 		n, clock := meteredNode(t)
-		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
-			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events",
+			Prefix: "customer:", Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
 		for _, key := range []string{"customer:a", "customer:refused", "customer:b"} {
 			ask(n, shard.Check, "plan", key)
 		}
@@ -181,7 +182,8 @@ func TestBillsForStripeWaitForAPersonAfter20Hours(t *testing.T) {
 		}
 		await.Until(t, "the sink is disabled", func() bool {
 			all, err := n.sinkAdmin.Sinks(t.Context())
-			return err == nil && all[0].Disabled != nil && strings.Contains(all[0].Disabled.Why, "more than 20 hours ago")
+			return err == nil && all[0].Disabled != nil &&
+				strings.Contains(all[0].Disabled.Why, "more than 20 hours ago")
 		})
 		v.setAnswer(func(form map[string]string) int {
 			if form["payload[stripe_customer_id]"] == "refused" {
@@ -231,7 +233,8 @@ func TestBillsThatStripeCannotBeSent(t *testing.T) {
 		if (c.why == "") != (why == "") || !strings.Contains(why, c.why) || (why == "") != (len(m.Body) > 0) {
 			t.Errorf("%q, want %q: %s", why, c.why, m.Body)
 		}
-		if u := bill(c.change); why == "" && !strings.Contains(string(m.Body), fmt.Sprintf("payload%%5Bvalue%%5D=%d&", int64(u.Units)-int64(u.Credits)+u.Corrections)) {
+		if u := bill(c.change); why == "" && !strings.Contains(string(m.Body),
+			fmt.Sprintf("payload%%5Bvalue%%5D=%d&", int64(u.Units)-int64(u.Credits)+u.Corrections)) {
 			t.Errorf("%+v comes to %s", *u, m.Body)
 		}
 	}

@@ -79,7 +79,8 @@ func TestARestoreTakesAPushBackAndNoFurther(t *testing.T) {
 		time.Sleep(taken + 45*time.Minute) // after the backup
 		pushing(t, &config)
 		config.NodeID, config.DataDir = "r1", filepath.Join(t.TempDir(), "restored")
-		if err := planned(t, file, restore.Config{DataDir: config.DataDir, NodeID: config.NodeID, Now: time.Now()}).Write(); err != nil {
+		if err := planned(t, file, restore.Config{DataDir: config.DataDir, NodeID: config.NodeID, Now: time.Now()}).
+			Write(); err != nil {
 			t.Fatal(err)
 		}
 		again := func(prefix byte) (n int) { // bills of some keys that came since

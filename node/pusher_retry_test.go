@@ -46,7 +46,8 @@ func TestBillsWhoseAnswerWasLostAreNotEnteredByHand(t *testing.T) {
 						case !taken[id]:
 						case kind == notify.Stripe:
 							w.WriteHeader(http.StatusBadRequest)
-							fmt.Fprintf(w, `{"error":{"type":"invalid_request_error","message":"An event already exists with identifier %s."}}`, id)
+							fmt.Fprintf(w, `{"error":{"type":"invalid_request_error",`+
+								`"message":"An event already exists with identifier %s."}}`, id)
 							return
 						default:
 							w.WriteHeader(http.StatusConflict)

@@ -43,8 +43,8 @@ func (p *pusher) send(ctx context.Context, r *replica, s *notify.Sink, kept *sha
 		skip(at, s, p.ledger, limit.Time(p.now().UnixMicro()), left)
 		for _, u := range left {
 			p.metrics.BillSkipped(s.Name)
-			p.logger.Error("a bill was not sent, and will not be: enter it by hand", "sink", s.Name, "id", api.UsageID(p.ledger, u.Usage),
-				"policy", u.Policy, "why", u.why)
+			p.logger.Error("a bill was not sent, and will not be: enter it by hand",
+				"sink", s.Name, "id", api.UsageID(p.ledger, u.Usage), "policy", u.Policy, "why", u.why)
 		}
 	}
 	return o
@@ -97,7 +97,8 @@ func (p *pusher) batch(bills []shard.Usage) (m notify.Message, n int) {
 			last = max(last, bills[i].Final)
 		}
 		id := "bat_" + hex.EncodeToString(names.Sum(nil)[:16])
-		if m = jsonMessage(id, "usage.final", last, map[string]any{"records": records}); len(m.Body) < notify.BodyMost || n == 1 {
+		if m = jsonMessage(id, "usage.final", last,
+			map[string]any{"records": records}); len(m.Body) < notify.BodyMost || n == 1 {
 			return m, n
 		}
 	}
@@ -134,8 +135,9 @@ func (p *pusher) sendToStripe(ctx context.Context, r *replica, s *notify.Sink, k
 		if err := p.note(ctx, r, kept, *at); err != nil {
 			return notify.Outcome{Why: err.Error()}, nil
 		}
-		why := "bills of shard " + r.Shard.String() + " were first sent more than 20 hours ago, and Stripe has not taken all: it may count " +
-			"those again that it has; look there at the first of " + api.UsageID(p.ledger, &bills[0]) + ", then enable the sink"
+		why := "bills of shard " + r.Shard.String() + " were first sent more than 20 hours ago, " +
+			"and Stripe has not taken all: it may count those again that it has; look there at the first of " +
+			api.UsageID(p.ledger, &bills[0]) + ", then enable the sink"
 		p.disable(ctx, s, why)
 		return notify.Outcome{Why: why}, nil
 	}

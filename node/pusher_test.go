@@ -136,8 +136,8 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 		n, clock := meteredNode(t)
 		sendBillsTo(t, n,
 			notify.Sink{Name: "invoices", Kind: notify.Webhook, URL: v.URL + "/bills"},
-			notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events", Prefix: "customer:",
-				Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+			notify.Sink{Name: "money", Kind: notify.Stripe, URL: v.URL + "/v1/billing/meter_events",
+				Prefix: "customer:", Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
 		const keys = 100
 		for i := range keys {
 			for range 1 + i%3 {
@@ -148,7 +148,8 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 		}
 		ask(n, shard.Check, "plan", "a key that is no customer")
 		if r := n.router.Decide(t.Context(), []shard.Request{{Op: shard.CorrectUsage, Namespace: shard.DefaultNamespace,
-			Entries: []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}}, System: &shard.SystemTerms{Correction: &shard.Correction{}},
+			Entries:    []shard.Entry{{Policy: "plan", Key: "customer:cus_7", Cost: 1}},
+			System:     &shard.SystemTerms{Correction: &shard.Correction{}},
 			Adjustment: &shard.Adjustment{Amount: 5, Note: "by hand"}}})[0]; r.Err != nil {
 			t.Fatal(r.Err)
 		}
@@ -159,7 +160,10 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 			return err == nil && len(all) == 2 && all[0].Failing != "" && all[1].Failing != ""
 		})
 		v.setDown(false)
-		await.Until(t, "all bills are pushed", func() bool { bills, forms := v.count(); return bills == keys+1 && forms == keys })
+		await.Until(t, "all bills are pushed", func() bool {
+			bills, forms := v.count()
+			return bills == keys+1 && forms == keys
+		})
 		v.mu.Lock()
 		ledger, err := n.documents.ledger(t.Context())
 		if err != nil {
@@ -175,7 +179,8 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 			if bill.Key == "customer:cus_7" {
 				corrections = 5
 			}
-			if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "USAGE_STATE_FINAL" || bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
+			if bill.Corrections != corrections || bill.Units != uint64(1+i%3) || bill.State != "USAGE_STATE_FINAL" ||
+				bill.Credits != 0 || wrong != nil || id != api.UsageID(ledger, &u) || v.times[id] != 1 {
 				t.Errorf("%d times: %+v", v.times[id], bill)
 			}
 		}
@@ -191,8 +196,10 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 		identifiers := map[string]bool{}
 		for _, form := range v.forms {
 			bill := v.bills[form["identifier"]]
-			if identifiers[form["identifier"]] || form["event_name"] != "calls" || "customer:"+form["payload[stripe_customer_id]"] != bill.Key ||
-				form["payload[value]"] != fmt.Sprint(int64(bill.Units)+bill.Corrections) || form["authorization"] != "Bearer sk_test_1" || !strings.HasSuffix(bill.End, "00:00Z") ||
+			if identifiers[form["identifier"]] || form["event_name"] != "calls" ||
+				"customer:"+form["payload[stripe_customer_id]"] != bill.Key ||
+				form["payload[value]"] != fmt.Sprint(int64(bill.Units)+bill.Corrections) ||
+				form["authorization"] != "Bearer sk_test_1" || !strings.HasSuffix(bill.End, "00:00Z") ||
 				form["timestamp"] == "" {
 				t.Errorf("%v of %+v", form, bill)
 			}
@@ -203,7 +210,10 @@ func TestBillsArePushedWhenTheyAreFinal(t *testing.T) {
 			ask(n, shard.Check, "plan", "customer:late")
 		}
 		endDay(t, clock)
-		await.Until(t, "the next day is pushed, and nothing of the day before", func() bool { bills, forms := v.count(); return bills == keys+2 && forms == keys+1 })
+		await.Until(t, "the next day is pushed, and nothing of the day before", func() bool {
+			bills, forms := v.count()
+			return bills == keys+2 && forms == keys+1
+		})
 	})
 }
 
@@ -232,8 +242,8 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		n, clock := meteredNode(t)
-		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: "http://127.0.0.1:1", Prefix: "customer:",
-			Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
+		sendBillsTo(t, n, notify.Sink{Name: "money", Kind: notify.Stripe, URL: "http://127.0.0.1:1",
+			Prefix: "customer:", Secrets: []notify.Secret{{Key: []byte("sk_test_1")}}})
 		const most = 30
 		skip := func(keys int) {
 			for i := range keys {
@@ -266,7 +276,10 @@ func TestSkippedBillsAreListedWithTheirSink(t *testing.T) {
 			t.Errorf("the next owner knows %+v", next)
 		}
 		skip(1)
-		await.Until(t, "those of the next day come to them", func() bool { bills, _ := listed(); return bills == most+1 })
+		await.Until(t, "those of the next day come to them", func() bool {
+			bills, _ := listed()
+			return bills == most+1
+		})
 		if err := n.sinkAdmin.SetEnabled(t.Context(), "money", true, "jo"); err != nil {
 			t.Fatal(err)
 		}
@@ -286,8 +299,8 @@ func TestAPositionNamesAsManySkippedBillsAsFit(t *testing.T) {
 	skip(&at, &notify.Sink{}, "ledger", 1, slices.Repeat([]leftOut{left}, 20))
 	text, err := at.Encode()
 	var read shard.PushPosition
-	if wrong := json.Unmarshal(text, &read); err != nil || wrong != nil || len(text) > shard.PushPositionMost || read.Skipped.Bills != 20 ||
-		len(read.Skipped.Newest) == 0 || len(at.Skipped.Newest) != shard.SkippedNewest {
+	if wrong := json.Unmarshal(text, &read); err != nil || wrong != nil || len(text) > shard.PushPositionMost ||
+		read.Skipped.Bills != 20 || len(read.Skipped.Newest) == 0 || len(at.Skipped.Newest) != shard.SkippedNewest {
 		t.Errorf("%d bytes, %v, %v: %s", len(text), err, wrong, text)
 	}
 }

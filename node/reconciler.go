@@ -242,7 +242,8 @@ func (c *reconciler) lookAfter(ctx context.Context, r *replica) {
 	case now.Sub(r.leadingSince) > openPatience && !r.lone && c.view.revision() != nil: // R2c
 		r.leadingSince = time.Time{}
 		c.tasks.start("hand over "+r.Shard.String(), func(context.Context) {
-			c.logger.Warn("leading without an epoch: handing over", "shard", r.Shard, "error", c.handover.transfer(r, ""))
+			c.logger.Warn("leading without an epoch: handing over",
+				"shard", r.Shard, "error", c.handover.transfer(r, ""))
 		})
 	}
 	if !r.actor.Open() || c.stopping() {

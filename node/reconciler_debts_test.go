@@ -91,8 +91,9 @@ func TestHoldsOfSeveralShardsAreSettledOnAll(t *testing.T) {
 		settle := func(n *Node, action shard.Action) shard.Result {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			s := &shard.Settlement{Action: action, Target: shard.Target{Hold: true, DecidedAt: reserved.Decision.DecidedAt,
-				Operation: reserved.Decision.Operation.ID, Home: reserved.Decision.Operation.Home}}
+			s := &shard.Settlement{Action: action,
+				Target: shard.Target{Hold: true, DecidedAt: reserved.Decision.DecidedAt,
+					Operation: reserved.Decision.Operation.ID, Home: reserved.Decision.Operation.Home}}
 			r := shard.Request{Op: shard.Settle, Namespace: shard.DefaultNamespace, Settlement: s}
 			for _, i := range []int{0, 2, 3} {
 				r.Entries = append(r.Entries, shard.Entry{Policy: "stock", Key: keys[i], Cost: 1})
@@ -128,8 +129,9 @@ func TestWhatACoordinatorLeavesBehindComesBack(t *testing.T) {
 		const ttl = 5 * time.Second
 		charge := shard.Request{Op: shard.Charge, Namespace: shard.DefaultNamespace,
 			Entries: []shard.Entry{{Policy: "stock", Key: keys[2], Cost: 7}},
-			Operation: &shard.Operation{ID: "silent", Op: shard.Check, Drawn: true, Home: slot.Of(shard.DefaultNamespace, keys[1]),
-				Leg: slot.Of(shard.DefaultNamespace, keys[2]), TTL: limit.Span(ttl / time.Microsecond)}}
+			Operation: &shard.Operation{ID: "silent", Op: shard.Check, Drawn: true,
+				Home: slot.Of(shard.DefaultNamespace, keys[1]), Leg: slot.Of(shard.DefaultNamespace, keys[2]),
+				TTL: limit.Span(ttl / time.Microsecond)}}
 		if r := c.nodes[0].router.Submit(ctx, 2, []shard.Request{charge})[0]; r.Err != nil || !r.Decision.Allowed {
 			t.Fatalf("charged: %+v", r)
 		}

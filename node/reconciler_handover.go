@@ -35,7 +35,8 @@ func (h *handover) leadWhereWanted(r *replica) {
 	if g == nil || g.Lead == "" || g.Lead == h.node || now.Sub(r.ownsSince) < handOverPause {
 		return
 	}
-	if to := h.voterOn(r, g.Lead); to != "" && h.peers.isSound(r.Shard, to) && !h.peers.isClockAhead(r.Shard, g.Lead) && h.peers.isCaughtUp(r, to) {
+	if to := h.voterOn(r, g.Lead); to != "" && h.peers.isSound(r.Shard, to) && !h.peers.isClockAhead(r.Shard, g.Lead) &&
+		h.peers.isCaughtUp(r, to) {
 		r.ownsSince = now
 		h.tasks.start("hand over "+r.Shard.String(), func(ctx context.Context) {
 			h.note(r, g.Lead, h.perform(ctx, r, to))
@@ -104,7 +105,8 @@ func (h *handover) heir(r *replica) string {
 	best, fewest := "", 0
 	for _, voter := range g.Voters() {
 		name := voter.Name(r.Shard)
-		if voter.Node == h.node || !h.peers.isSound(r.Shard, name) || h.peers.isClockAhead(r.Shard, voter.Node) || !h.peers.isCaughtUp(r, name) {
+		if voter.Node == h.node || !h.peers.isSound(r.Shard, name) || h.peers.isClockAhead(r.Shard, voter.Node) ||
+			!h.peers.isCaughtUp(r, name) {
 			continue
 		}
 		if leads := h.peers.leads(voter.Node); best == "" || leads < fewest {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// judgeEvery is how often a replica compares its sums with the others': as often as the others are asked for theirs.
+	// judgeEvery is how often a replica compares its sums with the others': as often as the others are asked for
+	// theirs.
 	judgeEvery = 500 * time.Millisecond
 	// dismissAfter is how long a replica whose records are wrong waits before it closes. By then the node has heard of
 	// others with the same finding, as after a program fault, and a majority stays.
@@ -48,7 +49,8 @@ func (j *judge) look(ctx context.Context, r *replica) (gone bool, err error) {
 		verdict, at := placement.Judge(j.testimonies(r))
 		switch verdict {
 		case placement.Convicted: //mutant:no-conviction
-			r.diverge(fmt.Sprintf("at epoch %d, seq %d its records had the sum %016x, and those of a majority another", at.Epoch, at.Seq, at.Sum))
+			r.diverge(fmt.Sprintf("at epoch %d, seq %d its records had the sum %016x, and those of a majority another",
+				at.Epoch, at.Seq, at.Sum))
 		case placement.Disputed: //mutant:no-majority-goes-on
 			r.dispute(at)
 		case placement.Agreed:
@@ -78,7 +80,9 @@ func (j *judge) testimonies(r *replica) (self string, voters []string, said map[
 
 // testify lists the voters of a group and the reports of those that can testify. A lost replica no longer reports, but
 // it still counts toward the majority until the group goes on without it.
-func testify(g *placement.Group, reports map[string]placement.Report) (voters []string, said map[string]placement.Testimony) {
+func testify(
+	g *placement.Group, reports map[string]placement.Report,
+) (voters []string, said map[string]placement.Testimony) {
 	said = make(map[string]placement.Testimony)
 	for _, voter := range g.Voters() {
 		name := voter.Name(g.Shard)
@@ -93,7 +97,9 @@ func testify(g *placement.Group, reports map[string]placement.Report) (voters []
 
 // replicaIn finds one replica in a report; nil when it is not there.
 func replicaIn(report placement.Report, id shard.ID, number uint64) *placement.ReplicaReport {
-	i := slices.IndexFunc(report.Replicas, func(r placement.ReplicaReport) bool { return r.Shard == id && r.Number == number })
+	i := slices.IndexFunc(report.Replicas, func(r placement.ReplicaReport) bool {
+		return r.Shard == id && r.Number == number
+	})
 	if i < 0 {
 		return nil
 	}
@@ -119,7 +125,8 @@ func (j *judge) lookAtDiverged(ctx context.Context, r *replica) (gone bool, err 
 	}
 	if err := j.canDoWithout(r); err != nil {
 		if mayComplain(&j.throttle, "dismissing "+r.name(), now) {
-			j.logger.Error("a replica whose records are wrong cannot be replaced now", "replica", r.name(), "error", err)
+			j.logger.Error("a replica whose records are wrong cannot be replaced now",
+				"replica", r.name(), "error", err)
 		}
 		return false, nil
 	}
@@ -146,7 +153,8 @@ func (j *judge) canDoWithout(r *replica) error {
 	case r.lone:
 		return errors.New("it is the only one: stop the node, check its memory and start it again")
 	case sound <= voters/2: //mutant:convicted-leaves-a-minority
-		return fmt.Errorf("of %d voters only %d others answer and are sound: start the nodes that are missing", voters, sound)
+		return fmt.Errorf("of %d voters only %d others answer and are sound: start the nodes that are missing",
+			voters, sound)
 	}
 	return nil
 }
@@ -161,13 +169,14 @@ func (j *judge) dismiss(ctx context.Context, r *replica, why string) error {
 	err := j.dir.stores.Convict(r.Replica, c)
 	if r.group.Leading() {
 		if err := j.handover.transfer(r, j.handover.heir(r)); err != nil {
-			j.logger.Warn("a shard could not be handed over before its replica is dismissed", "shard", r.Shard, "error", err)
+			j.logger.Warn("a shard could not be handed over before its replica is dismissed",
+				"shard", r.Shard, "error", err)
 		}
 	}
 	j.opener.close(now, r)
 	j.replicas.noteConvicted(r.Replica, c)
-	j.logger.Error("a replica was convicted: it is closed for good, kept on the disk for a week at most, and will be replaced under "+
-		"another number; check this machine's memory", "replica", r.name(), "why", why)
+	j.logger.Error("a replica was convicted: it is closed for good, kept on the disk for a week at most, "+
+		"and will be replaced under another number; check this machine's memory", "replica", r.name(), "why", why)
 	j.changed.notify()
 	return diskError(err)
 }
@@ -183,6 +192,7 @@ func (j *judge) drainIfAgain(t *placement.Table, lost raftfsm.Replica) *placemen
 	if listed == nil || listed.State != placement.NodeActive {
 		return t
 	}
-	j.logger.Error("this node is drained: several of its replicas were convicted within a day; check its memory, or replace the machine")
+	j.logger.Error("this node is drained: several of its replicas were convicted within a day; " +
+		"check its memory, or replace the machine")
 	return t.ApplyNodeState(j.node, placement.NodeDraining)
 }

@@ -234,15 +234,19 @@ func TestAShardWithoutAMajorityOfEqualSumsStops(t *testing.T) {
 		flip(t, c.nodes[bad], 1, "stock", key)
 		c.mustSpend(0, key)
 		c.await("one problem says that the shard has stopped, and who says so", func(s api.ClusterStatus) bool {
-			said := slices.DeleteFunc(s.Problems, func(p string) bool { return !strings.HasPrefix(p, "shard 1 has stopped: ") })
+			said := slices.DeleteFunc(s.Problems, func(p string) bool {
+				return !strings.HasPrefix(p, "shard 1 has stopped: ")
+			})
 			return len(said) == 1 && strings.HasSuffix(said[0], "(so say n1, n2)")
 		})
-		c.await("both count it, and are ready: else a load balancer would take all nodes out", func(api.ClusterStatus) bool {
-			return !slices.ContainsFunc(c.nodes[:away], func(n *Node) bool {
-				return scraped(n, "stint_shards_stopped") != "1" || n.Ready() != nil
+		c.await("both count it, and are ready: else a load balancer would take all nodes out",
+			func(api.ClusterStatus) bool {
+				return !slices.ContainsFunc(c.nodes[:away], func(n *Node) bool {
+					return scraped(n, "stint_shards_stopped") != "1" || n.Ready() != nil
+				})
 			})
-		})
-		if r := c.spend(0, key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "no majority of them agrees") {
+		if r := c.spend(0, key); r.Err == nil || r.Err.MaybeApplied() ||
+			!strings.Contains(r.Err.Message, "no majority of them agrees") {
 			t.Errorf("the shard that has stopped answers %+v", r)
 		}
 		c.mustSpend(0, other)
@@ -253,7 +257,9 @@ func TestAShardWithoutAMajorityOfEqualSumsStops(t *testing.T) {
 			c.mustSpend(i, key)
 		}
 		c.await("nobody counts a shard that has stopped", func(api.ClusterStatus) bool {
-			return !slices.ContainsFunc(c.nodes, func(n *Node) bool { return scraped(n, "stint_shards_stopped") != "0" })
+			return !slices.ContainsFunc(c.nodes, func(n *Node) bool {
+				return scraped(n, "stint_shards_stopped") != "0"
+			})
 		})
 		c.allAlive()
 		c.comeBack(raftfsm.Replica{Shard: 1, Number: 1}, bad)
@@ -288,7 +294,9 @@ func TestAConvictedReplicaStaysWhileItsVoteIsNeeded(t *testing.T) {
 			}
 		}
 		c.await("both would go", func(api.ClusterStatus) bool {
-			return !slices.ContainsFunc(bad, func(i int) bool { return c.journal.says(c.configs[i].NodeID, "cannot be replaced now") == 0 })
+			return !slices.ContainsFunc(bad, func(i int) bool {
+				return c.journal.says(c.configs[i].NodeID, "cannot be replaced now") == 0
+			})
 		})
 		for i := range c.nodes {
 			c.mustSpend(i, key)
@@ -345,7 +353,8 @@ func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 		flipBit(t, c.nodes[given], 1, "stock", key, 4)
 		c.mustSpend(good, key)
 		c.await("the shard has stopped", func(s api.ClusterStatus) bool {
-			return len(s.Problems) == 1 && strings.HasPrefix(s.Problems[0], "shard 1 has stopped") && strings.HasSuffix(s.Problems[0], "(so say n1, n2, n3)")
+			return len(s.Problems) == 1 && strings.HasPrefix(s.Problems[0], "shard 1 has stopped") &&
+				strings.HasSuffix(s.Problems[0], "(so say n1, n2, n3)")
 		})
 		c.stop(given)
 		if err := c.configs[given].World.FS.RemoveAll(c.configs[given].DataDir); err != nil {
@@ -386,13 +395,15 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 		if err := n.replicas.of(1).group.Snapshot(); err == nil {
 			t.Fatal("there is a snapshot of a record that flipped")
 		}
-		if r := spend(key); r.Err == nil || r.Err.MaybeApplied() || !strings.Contains(r.Err.Message, "this is its only replica") {
+		if r := spend(key); r.Err == nil || r.Err.MaybeApplied() ||
+			!strings.Contains(r.Err.Message, "this is its only replica") {
 			t.Errorf("the shard that has stopped answers %+v", r)
 		}
 		if r := spend(other); r.Err != nil || !r.Decision.Allowed {
 			t.Errorf("another shard answers %+v", r)
 		}
-		stale := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace, Entries: []shard.Entry{{Policy: "stock", Key: key}}}
+		stale := shard.Request{Op: shard.Get, Namespace: shard.DefaultNamespace,
+			Entries: []shard.Entry{{Policy: "stock", Key: key}}}
 		if d, _, ok := n.stale.read(stale); ok {
 			t.Errorf("a read of the records that are wrong is answered: %+v", d.Limits)
 		}
@@ -425,12 +436,14 @@ func TestTheOnlyReplicaStopsWhenItsRecordsAreWrong(t *testing.T) {
 func TestLostReplicasCountForTheMajority(t *testing.T) {
 	g, reports := &placement.Group{Shard: 1}, map[string]placement.Report{}
 	for i, node := range []string{"n1", "n2", "n3", "n4", "n5"} {
-		g.Replicas = append(g.Replicas, placement.Replica{Node: node, Number: 1, Role: placement.Voter, Created: true, Lost: i >= 3})
+		g.Replicas = append(g.Replicas, placement.Replica{Node: node, Number: 1, Role: placement.Voter, Created: true,
+			Lost: i >= 3})
 		sum := shard.SumAt{Version: shard.SumVersion, Epoch: 5, Seq: 10, Sum: 8}
 		if i == 0 {
 			sum.Sum = 7
 		}
-		reports[node] = placement.Report{Node: node, Replicas: []placement.ReplicaReport{{Shard: 1, Number: 1, Epoch: 5, Seq: 20, Sums: []shard.SumAt{sum}}}}
+		reports[node] = placement.Report{Node: node,
+			Replicas: []placement.ReplicaReport{{Shard: 1, Number: 1, Epoch: 5, Seq: 20, Sums: []shard.SumAt{sum}}}}
 	}
 	voters, said := testify(g, reports)
 	if len(voters) != 5 || len(said) != 3 {

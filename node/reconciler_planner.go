@@ -49,8 +49,8 @@ func (p *planner) lingering(t *placement.Table, seen *placement.Observed) map[st
 
 // plan plans the levels, then the table.
 func (p *planner) plan(ctx context.Context) {
-	seen := placement.Observed{Members: p.peers.gossip.Members(), Silent: p.peers.silent(), Reports: p.reporter.reports(),
-		Grace: p.replaceAfter}
+	seen := placement.Observed{Members: p.peers.gossip.Members(), Silent: p.peers.silent(),
+		Reports: p.reporter.reports(), Grace: p.replaceAfter}
 	steps, err := p.planLevels(ctx, seen)
 	p.note("planning the feature level", steps, err)
 	steps = nil

@@ -45,7 +45,8 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		older.Groups = slices.Clone(older.Groups)
 		for i, g := range older.Groups {
 			if g.Shard == 0 {
-				older.Groups[i].Replicas = append(slices.Clone(g.Replicas), placement.Replica{Node: "n9", Number: 99, Created: true})
+				older.Groups[i].Replicas = append(slices.Clone(g.Replicas),
+					placement.Replica{Node: "n9", Number: 99, Created: true})
 			}
 		}
 		old := &known[placement.Table]{&older, current.version - 1, current.text}
@@ -64,7 +65,8 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		which := raftfsm.Replica{Shard: 0, Number: 98}
 		for _, read := range []uint64{0, current.version} {
 			n.reconciler.current.Store(read)
-			if err := n.reconciler.act(t.Context(), placement.Action{Kind: placement.Create, Shard: 0, Number: 98}, which); err != nil {
+			if err := n.reconciler.act(t.Context(), placement.Action{Kind: placement.Create, Shard: 0, Number: 98},
+				which); err != nil {
 				t.Error(err)
 			}
 			if slices.Contains(n.dir.stores.Groups(), which) {

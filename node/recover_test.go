@@ -61,7 +61,8 @@ func newStoppedTrio(t *testing.T) *stoppedTrio {
 	if held.Err != nil {
 		t.Fatal(held.Err)
 	}
-	s.held = shard.Target{Hold: true, Position: held.Decision.Position, Index: held.Decision.Index, DecidedAt: held.Decision.DecidedAt}
+	s.held = shard.Target{Hold: true, Position: held.Decision.Position, Index: held.Decision.Index,
+		DecidedAt: held.Decision.DecidedAt}
 	s.await("three voters each", atRest(3))
 	s.table = s.nodes[0].view.newestTable()
 	s.stop(0, 1, 2)
@@ -206,7 +207,8 @@ func TestRecoverFromDisks(t *testing.T) {
 					t.Errorf("%d are admitted when the hold is cancelled (%v), want 1", got, settled.Err)
 				}
 				record := restoreRecordOf(t, n)
-				if !record.Exact || record.Recovery == nil || record.Recovery.Actor != "ann" || len(record.Recovery.Inputs) != len(nodes) {
+				if !record.Exact || record.Recovery == nil || record.Recovery.Actor != "ann" ||
+					len(record.Recovery.Inputs) != len(nodes) {
 					t.Errorf("the record is %+v", record)
 				}
 				audit := n.Decide(t.Context(), []shard.Request{{Op: shard.ReadAudit}})[0]
@@ -222,7 +224,8 @@ func TestRecoverFromDisks(t *testing.T) {
 			before := bytesOf(t, dirs...)
 			r := recovered(t, recovery.Config{Inputs: dirs})
 			for _, d := range r.Shards {
-				if d.Exact || d.Chosen == "" || !strings.Contains(d.Lost, "of 3 voters of the newest configuration, 2 are missing") {
+				if d.Exact || d.Chosen == "" ||
+					!strings.Contains(d.Lost, "of 3 voters of the newest configuration, 2 are missing") {
 					t.Errorf("%+v", d)
 				}
 			}
@@ -251,7 +254,8 @@ func TestRecoverFromDisks(t *testing.T) {
 			if got := spent(t, n, "login", "unknown"); got != 0 {
 				t.Errorf("%d of an unknown key are admitted at once", got)
 			}
-			if record := restoreRecordOf(t, n); record.Exact || record.Recovery == nil || record.Recovery.Shards[0].Lost == "" {
+			if record := restoreRecordOf(t, n); record.Exact || record.Recovery == nil ||
+				record.Recovery.Shards[0].Lost == "" {
 				t.Errorf("the record is %+v", record)
 			}
 		})
@@ -273,19 +277,22 @@ func TestRecoverFromDisks(t *testing.T) {
 				if err := os.WriteFile(name+"-flipped", flipped, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if _, err := recovery.Open(t.Context(), recovery.Config{Inputs: []string{name + "-flipped"}, Now: time.Now()}); err == nil {
+				if _, err := recovery.Open(t.Context(),
+					recovery.Config{Inputs: []string{name + "-flipped"}, Now: time.Now()}); err == nil {
 					t.Error("a flipped bit in a part was not noticed")
 				}
 			}
 			r := recovered(t, recovery.Config{Inputs: parts})
 			whole := recovered(t, recovery.Config{Inputs: s.disks(t, 0, 1)})
 			for i := range r.Shards {
-				if !r.Shards[i].Exact || r.Shards[i].Chosen != whole.Shards[i].Chosen || r.Shards[i].Replicas[0].Sum != whole.Shards[i].Replicas[0].Sum {
+				if !r.Shards[i].Exact || r.Shards[i].Chosen != whole.Shards[i].Chosen ||
+					r.Shards[i].Replicas[0].Sum != whole.Shards[i].Replicas[0].Sum {
 					t.Errorf("of parts %+v, of the disks %+v", r.Shards[i], whole.Shards[i])
 				}
 			}
 			got, want := written(t, r), written(t, whole)
-			if a, b := mustRead(t, got), mustRead(t, want); a.Data[2].Sum() != b.Data[2].Sum() || a.System.Sum() != b.System.Sum() || !a.DataExact() {
+			if a, b := mustRead(t, got), mustRead(t, want); a.Data[2].Sum() != b.Data[2].Sum() ||
+				a.System.Sum() != b.System.Sum() || !a.DataExact() {
 				t.Error("parts make another backup than the disks")
 			}
 			if err := r.WritePart(new(bytes.Buffer)); err == nil {
@@ -352,7 +359,8 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 				t.Error("one disk of three is exact")
 			}
 			r.Close()
-			if d := recovered(t, recovery.Config{Inputs: dirs[:2]}).Shards[2]; d.Exact || d.Chosen == convicted || d.Chosen == "" {
+			if d := recovered(t, recovery.Config{Inputs: dirs[:2]}).Shards[2]; d.Exact || d.Chosen == convicted ||
+				d.Chosen == "" {
 				t.Errorf("of two disks, one of them convicted: %+v", d)
 			}
 		})
@@ -403,7 +411,8 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 			for _, replica := range n.replicas.all() {
 				replica.group.View(func(s *shard.State) {
 					if s.Epoch() < 1<<40 {
-						t.Errorf("shard %v is at epoch %d, which the lost history may have had", replica.Shard, s.Epoch())
+						t.Errorf("shard %v is at epoch %d, which the lost history may have had",
+							replica.Shard, s.Epoch())
 					}
 				})
 			}
@@ -414,7 +423,8 @@ func TestSuspectedReplicasAreNotRecovered(t *testing.T) {
 				convict(t, dir, shard.System)
 			}
 			r := recovered(t, recovery.Config{Inputs: dirs, AcceptLoss: true})
-			if err := r.Write(new(bytes.Buffer)); err == nil || !strings.Contains(err.Error(), "no replica of the system shard is left") {
+			if err := r.Write(new(bytes.Buffer)); err == nil ||
+				!strings.Contains(err.Error(), "no replica of the system shard is left") {
 				t.Errorf("policies out of nothing: %v", err)
 			}
 			r.Close()
@@ -488,7 +498,8 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 		}
 		third := s.table.Node("n3")
 		for _, address := range []string{third.APIAddr, third.PeerAddr} {
-			refused("node n3 answers at "+address, recovery.Config{Inputs: dirs, Answers: func(_ context.Context, asked string) bool { return asked == address }})
+			refused("node n3 answers at "+address, recovery.Config{Inputs: dirs,
+				Answers: func(_ context.Context, asked string) bool { return asked == address }})
 		}
 		s.start(2) // alone it serves nothing, and might be joined by others
 		defer s.stop(2)
@@ -565,9 +576,11 @@ func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 		b := mustRead(t, file)
 		text := []byte("policies: {newer: {limits: [{name: l, quota: 3, lifetime: {}}]}}\n")
 		adopting := b.Data[1]
-		at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: adopting.Epoch(), Seq: adopting.Seq() + 1}, Now: adopting.Time()}
+		at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: adopting.Epoch(), Seq: adopting.Seq() + 1},
+			Now: adopting.Time()}
 		entry := shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(policy.Revision{Version: 7, Text: text})})
-		if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil || outcome.Dropped != shard.NotDropped {
+		if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil ||
+			outcome.Dropped != shard.NotDropped {
 			t.Fatal(outcome, err)
 		}
 		r, err := restore.Plan(b, restore.Config{Now: time.Now(), Version: "test"})
@@ -575,7 +588,8 @@ func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 			t.Fatal(err)
 		}
 		document, err := shard.ReadDocument(r.System, placement.PoliciesDocument)
-		if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) || document.Version <= 7 {
+		if _, known := r.Policies.Lookup("newer"); !known || err != nil || !bytes.Equal(document.Body, text) ||
+			document.Version <= 7 {
 			t.Errorf("the policies are %q of version %d, %v", document.Body, document.Version, err)
 		}
 	})

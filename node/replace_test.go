@@ -31,7 +31,9 @@ func TestANodeThatIsGoneForLongIsReplacedAndComesBackEmpty(t *testing.T) {
 			t.Fatal("n3 has no replica to be replaced")
 		}
 		c.stop(2)
-		c.await("n3 has no replica", func(s api.ClusterStatus) bool { return atRest(3)(s) && len(c.numbers("n3")) == 0 })
+		c.await("n3 has no replica", func(s api.ClusterStatus) bool {
+			return atRest(3)(s) && len(c.numbers("n3")) == 0
+		})
 
 		c.start(2)
 		c.ready(2)

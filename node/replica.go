@@ -57,23 +57,27 @@ func (r *replica) diverge(why string) {
 	if !r.diverged.CompareAndSwap(nil, &why) {
 		return
 	}
-	err := &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3, Message: fmt.Sprintf("shard %s: the records in node %s's memory "+
-		"are not what its log says; nothing was counted, ask another node", r.Shard, r.node)}
+	err := &shard.Error{Code: shard.Unavailable, RetryAfter: 100e3,
+		Message: fmt.Sprintf("shard %s: the records in node %s's memory are not what its log says; "+
+			"nothing was counted, ask another node", r.Shard, r.node)}
 	if r.lone {
-		err = &shard.Error{Code: shard.Unavailable, RetryAfter: routing.LongWait, Message: fmt.Sprintf("shard %s has stopped: its records "+
-			"in memory are not what its log says, and this is its only replica; nothing was counted; stop the node, check its memory "+
-			"and start it again: the records are rebuilt from the disk", r.Shard)}
+		err = &shard.Error{Code: shard.Unavailable, RetryAfter: routing.LongWait,
+			Message: fmt.Sprintf("shard %s has stopped: its records in memory are not what its log says, "+
+				"and this is its only replica; nothing was counted; stop the node, "+
+				"check its memory and start it again: the records are rebuilt from the disk", r.Shard)}
 	}
 	r.stopped.Store(err)
-	r.logger.Error("a replica's records are not what its log says: it no longer decides", "replica", r.name(), "why", why)
+	r.logger.Error("a replica's records are not what its log says: it no longer decides",
+		"replica", r.name(), "why", why)
 	r.changed.notify()
 }
 
 // dispute stops the shard: its replicas differ, and nothing shows which of them are right.
 func (r *replica) dispute(at shard.SumAt) {
-	err := &shard.Error{Code: shard.Unavailable, RetryAfter: routing.LongWait, Message: fmt.Sprintf("shard %s has stopped: its replicas "+
-		"hold different records at epoch %d, seq %d, and no majority of them agrees; nothing was counted; an operator has to "+
-		"choose (docs/operations.md, \"A shard has stopped\")", r.Shard, at.Epoch, at.Seq)}
+	err := &shard.Error{Code: shard.Unavailable, RetryAfter: routing.LongWait,
+		Message: fmt.Sprintf("shard %s has stopped: its replicas hold different records at epoch %d, seq %d, "+
+			"and no majority of them agrees; nothing was counted; an operator has to choose (docs/operations.md, "+
+			"\"A shard has stopped\")", r.Shard, at.Epoch, at.Seq)}
 	if r.stopped.CompareAndSwap(nil, err) {
 		r.logger.Error("a shard has stopped", "replica", r.name(), "error", err)
 	}
@@ -97,7 +101,9 @@ func (r *replica) report(revision *policy.Revision, room shard.Room) placement.R
 		report.Epoch, report.Seq, report.Time, report.Keys = s.Epoch(), s.Seq(), s.Time(), s.Records()
 		report.PoliciesVersion, report.Sums = shard.AdoptedVersion(s), s.Sums()
 		if report.Open && revision != nil {
-			report.NearCap = slices.DeleteFunc(s.CapUses(revision.Set, room), func(u shard.CapUse) bool { return !u.Near() })
+			report.NearCap = slices.DeleteFunc(s.CapUses(revision.Set, room), func(u shard.CapUse) bool {
+				return !u.Near()
+			})
 		}
 	})
 	if stopped := r.stopped.Load(); stopped != nil {

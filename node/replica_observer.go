@@ -68,7 +68,8 @@ func (o *replicaObserver) capped(id shard.ID, refusal *shard.Error) {
 
 func (o *replicaObserver) full(id shard.ID) {
 	o.metrics.Full(uint32(id))
-	o.logger.Error("a node with a copy of the shard has no memory for more records: new keys, ids and holds are refused",
+	o.logger.Error("a node with a copy of the shard has no memory for more records: "+
+		"new keys, ids and holds are refused",
 		"shard", id)
 }
 
@@ -87,8 +88,8 @@ func (o *replicaObserver) clockOff(ahead time.Duration) {
 }
 
 func (o *replicaObserver) clockSet(id shard.ID, ahead time.Duration) {
-	o.logger.Warn("this machine's clock was set while the node ran; windows pass by the time that has gone by, and the "+
-		"new time is taken over slowly, or when the node is started again", "shard", id, "ahead", ahead)
+	o.logger.Warn("this machine's clock was set while the node ran; windows pass by the time that has gone by, "+
+		"and the new time is taken over slowly, or when the node is started again", "shard", id, "ahead", ahead)
 }
 
 // clockWrong stops the node if most voters' clocks disagree with its own. A majority is needed because, while some are

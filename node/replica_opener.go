@@ -95,7 +95,9 @@ func (o *opener) actorConfig(r *replica) actor.Config {
 		Stopped:   r.stopped.Load,
 		IdleSum:   o.world.IdleSum,
 		Observer: actor.Observer{
-			Batch:      func(requests, effects, bytes int) { o.observer.metrics.Batch(uint32(id), requests, effects, bytes) },
+			Batch: func(requests, effects, bytes int) {
+				o.observer.metrics.Batch(uint32(id), requests, effects, bytes)
+			},
 			Commit:     func(took time.Duration) { o.observer.metrics.Commit(uint32(id), took) },
 			Epoch:      func(epoch uint64) { o.observer.epoch(id, epoch) },
 			TimeStep:   func(last, now limit.Time) { o.observer.fail(timeStepError(id, last, now)) },

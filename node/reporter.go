@@ -63,7 +63,8 @@ func (p *reporter) answer(from string, q placement.Question) placement.Report {
 	}
 	if !listed && p.view.hasTable() { //mutant:unlisted-peer-gets-documents
 		levels := p.view.newestLevels()
-		report := placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(), Written: levels.Written(), Release: levels.Release}
+		report := placement.Report{WallMicros: p.now().UnixMicro(), Levels: p.view.ownLevels(),
+			Written: levels.Written(), Release: levels.Release}
 		if left {
 			report.RemovedBy = p.view.table.now().version
 		}
@@ -176,13 +177,15 @@ func (p *reporter) reports() map[string]placement.Report {
 // problems lists what an operator should know about this node, beyond what the table and its replicas say.
 func (p *reporter) problems() (problems []string) {
 	for r, c := range p.replicas.convictions(convictedAgain) {
-		problems = append(problems, fmt.Sprintf("node %s: its replica of shard %s was convicted at %s and is replaced: %s; check the "+
-			"machine's memory", p.node, r.Shard, c.At.UTC().Format(time.RFC3339), c.Why))
+		problems = append(problems,
+			fmt.Sprintf("node %s: its replica of shard %s was convicted at %s and is replaced: %s; "+
+				"check the machine's memory", p.node, r.Shard, c.At.UTC().Format(time.RFC3339), c.Why))
 	}
 	own := p.view.newestTable().Node(p.node)
 	if len(problems) > 1 && own != nil && own.State == placement.NodeDraining {
-		problems = append(problems, fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; when its "+
-			"memory is known to be good, stint cluster drain %s --off lets it lead again", p.node, p.node))
+		problems = append(problems,
+			fmt.Sprintf("node %s is drained, since several of its replicas were convicted within a day; "+
+				"when its memory is known to be good, stint cluster drain %s --off lets it lead again", p.node, p.node))
 	}
 	add := func(what string, ends time.Time, expired string) {
 		problems = append(problems, endProblems(p.node, what, ends, p.now(), expired)...)

@@ -60,7 +60,8 @@ func TestNodesThatMovedFindEachOtherAgainAndKnowTheirCounts(t *testing.T) {
 		crowd.recount(1)
 		c.await("the table knows where the nodes are", func(s api.ClusterStatus) bool {
 			for i, n := range c.nodes {
-				if s.Nodes[i].APIAddr != n.APIAddr() || c.nodes[0].view.newestTable().Nodes[i].GossipAddr != c.configs[i].GossipAddr {
+				if s.Nodes[i].APIAddr != n.APIAddr() ||
+					c.nodes[0].view.newestTable().Nodes[i].GossipAddr != c.configs[i].GossipAddr {
 					return false
 				}
 			}

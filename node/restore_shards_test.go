@@ -145,7 +145,8 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		c.wantUsed(17, last)
 		together := c.call("LimitService/Check", check("together", entry(first, 20), entry(last, 20)))
 		spans := c.call("LimitService/Reserve", reserve("spans", entry(first, 1), entry(last, 1)))
-		extension := fmt.Sprintf(`{"holdId":%q,"extend":{"ttl":"3600s"},"idempotencyId":"longer"}`, decisionField(t, spans, "holdId"))
+		extension := fmt.Sprintf(`{"holdId":%q,"extend":{"ttl":"3600s"},"idempotencyId":"longer"}`,
+			decisionField(t, spans, "holdId"))
 		extended := c.call("LimitService/Settle", extension)
 		settlement := fmt.Sprintf(`{"holdId":%q,"cancel":{}}`, decisionField(t, spans, "holdId"))
 		settled := c.call("LimitService/Settle", settlement)
@@ -173,7 +174,8 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		settle(held, `"cancel":{}`)
 		c.wantUsed(16, first)
 		c.wantUsed(18, last)
-		c.call("LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, decisionField(t, decided, "decisionId")))
+		c.call("LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`,
+			decisionField(t, decided, "decisionId")))
 		c.wantUsed(6, first)
 		c.wantUsed(8, last)
 		whole := c.call("LimitService/Check", check("whole", entry(first, 20), entry(last, 20)))
@@ -189,7 +191,8 @@ func TestHoldsAndIDsOutliveAnotherNumberOfShards(t *testing.T) {
 		c.wantUsed(6, first)
 		c.wantUsed(8, last)
 		alike := c.call("LimitService/Check", check("alike", entry(first, 20), entry(last, 20)))
-		fits := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[0,0],"overage":"OVERAGE_REJECT"}}`, decisionField(t, alike, "decisionId"))
+		fits := fmt.Sprintf(`{"decisionId":%q,"commit":{"actualCost":[0,0],"overage":"OVERAGE_REJECT"}}`,
+			decisionField(t, alike, "decisionId"))
 		refunded := c.call("LimitService/Settle", fits)
 		c.wantUsed(6, first)
 		c.wantUsed(8, last)

@@ -34,8 +34,8 @@ func backedUp(t *testing.T, n *Node) []byte {
 	t.Helper()
 	var file bytes.Buffer
 	table := n.view.newestTable()
-	w, err := backup.NewWriter(&file, backup.Header{Cluster: table.Cluster, Release: "test", Level: n.view.level(), Shards: table.Shards,
-		Begun: time.Now().UnixMicro()})
+	w, err := backup.NewWriter(&file, backup.Header{Cluster: table.Cluster, Release: "test", Level: n.view.level(),
+		Shards: table.Shards, Begun: time.Now().UnixMicro()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,13 +205,14 @@ func TestARestoreIsDecodedBeforeAnythingIsWritten(t *testing.T) {
 				t.Errorf("%v, and not %s", err, want)
 			}
 		}
-		r := planned(t, file, restore.Config{DataDir: config.DataDir, Keep: []shard.Kept{{Policy: "short"}, {Policy: "~label", Limit: "x"}}})
+		r := planned(t, file, restore.Config{DataDir: config.DataDir,
+			Keep: []shard.Kept{{Policy: "short"}, {Policy: "~label", Limit: "x"}}})
 		if err := r.Write(); err == nil || !strings.Contains(err.Error(), "not empty") {
 			t.Errorf("written over a node's data: %v", err)
 		}
 		for _, end := range r.Ends {
-			if kept := end.Policy == "kept" || end.Policy == "short"; end.Keeps != kept || end.Never != (end.Policy == "stock") ||
-				(end.FullUntil > r.At) != (end.Policy == "login") {
+			if kept := end.Policy == "kept" || end.Policy == "short"; end.Keeps != kept ||
+				end.Never != (end.Policy == "stock") || (end.FullUntil > r.At) != (end.Policy == "login") {
 				t.Errorf("%+v", end)
 			}
 		}
@@ -236,7 +237,8 @@ func TestABackupOfAnotherNumberOfShardsIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			change(b)
-			if _, err := restore.Plan(b, restore.Config{Now: time.Now()}); err == nil || !strings.Contains(err.Error(), "the backup's header has") {
+			if _, err := restore.Plan(b, restore.Config{Now: time.Now()}); err == nil ||
+				!strings.Contains(err.Error(), "the backup's header has") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -67,12 +67,15 @@ func (a *secretAdmin) DropOld(ctx context.Context, who string) (dropped []uint32
 		return next, err
 	})
 	return dropped, a.done(err, slog.LevelWarn,
-		"sealing secrets were dropped: what is sealed with them can no longer be settled", "numbers", dropped, "actor", who)
+		"sealing secrets were dropped: what is sealed with them can no longer be settled", "numbers", dropped,
+		"actor", who)
 }
 
 // change replaces the secrets by next's result, which is called again after another node was faster. The note says what
 // is done.
-func (a *secretAdmin) change(ctx context.Context, note, who string, next func(*placement.Secrets) (*placement.Secrets, error)) error {
+func (a *secretAdmin) change(
+	ctx context.Context, note, who string, next func(*placement.Secrets) (*placement.Secrets, error),
+) error {
 	if err := a.ready(); err != nil {
 		return err
 	}
@@ -92,7 +95,8 @@ func (a *secretAdmin) change(ctx context.Context, note, who string, next func(*p
 func (a *secretAdmin) refusal(err error, version uint64) error {
 	message := err.Error()
 	if missing := a.unconfirmed(version); errors.Is(err, placement.ErrRotating) && len(missing) > 0 {
-		message += fmt.Sprintf(": it waits for %s; a node that does not come back has to be removed", strings.Join(missing, ", "))
+		message += fmt.Sprintf(": it waits for %s; a node that does not come back has to be removed",
+			strings.Join(missing, ", "))
 	}
 	return &shard.Error{Code: shard.Conflict, Message: message + "; nothing was changed"}
 }

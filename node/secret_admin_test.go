@@ -14,8 +14,8 @@ import (
 
 // sealedBy makes an id on a node.
 func sealedBy(n *Node) string {
-	return n.view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3, Index: 1}, shard.DefaultNamespace,
-		[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
+	return n.view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3, Index: 1},
+		shard.DefaultNamespace, []shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
 }
 
 // opensEverywhere checks that every node reads an id, or refuses it with an error.
@@ -147,7 +147,8 @@ func TestARestoreDrawsASecret(t *testing.T) {
 		}
 		post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"k","cost":"60"}]},"ttl":"3600s"}`, &held)
 		file := backedUp(t, n)
-		post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"other","cost":"60"}]},"ttl":"3600s"}`, &lost)
+		post(t, n, "Reserve", `{"check":{"entries":[{"policy":"stock","key":"other","cost":"60"}]},"ttl":"3600s"}`,
+			&lost)
 		before := sealedBy(n)
 		stop(t, n)
 		config.DataDir = filepath.Join(t.TempDir(), "restored")
@@ -161,7 +162,8 @@ func TestARestoreDrawsASecret(t *testing.T) {
 			t.Errorf("%+v, %v", secrets, err)
 		}
 		// format 1, number 2
-		if after := sealedBy(n); after == before || !strings.HasPrefix(after, "AQ") || !strings.Contains("IJKL", after[2:3]) {
+		if after := sealedBy(n); after == before || !strings.HasPrefix(after, "AQ") ||
+			!strings.Contains("IJKL", after[2:3]) {
 			t.Errorf("it seals %s, and the lost cluster %s", after, before)
 		}
 		post(t, n, "Settle", `{"holdId":"`+held.Decision.HoldID+`","cancel":{}}`, &struct{}{})

@@ -17,8 +17,8 @@ func TestAllNodesHaveOneSecret(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
-		id := c.nodes[0].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3}, shard.DefaultNamespace,
-			[]shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
+		id := c.nodes[0].view.sealer().Seal(shard.Target{Position: shard.Position{Epoch: 1, Seq: 2}, DecidedAt: 3},
+			shard.DefaultNamespace, []shard.Entry{{Policy: "stock", Key: "k", Cost: 1}})
 		for i, n := range c.nodes {
 			if _, err := n.view.sealer().Open(id); err != nil {
 				t.Errorf("node %d: %v", i+1, err)
@@ -97,7 +97,8 @@ func post(t *testing.T, n *Node, method, body string, answer any) {
 // tryPost is post for a call that may be refused.
 func tryPost(t *testing.T, n *Node, method, body string) (code int, answer string) {
 	t.Helper()
-	response, err := clientOf(n).Post("http://"+n.APIAddr()+"/stint.v1.LimitService/"+method, "application/json", strings.NewReader(body))
+	response, err := clientOf(n).Post("http://"+n.APIAddr()+"/stint.v1.LimitService/"+method, "application/json",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,13 +38,14 @@ type sinkReading struct {
 }
 
 func newSinkAdmin(a administration) *sinkAdmin {
-	return &sinkAdmin{administration: a, woken: newNotifier(), turns: newTurns(), sinks: newDocument(documentConfig[[]notify.Sink]{
-		of:     a.documents,
-		name:   notify.Document,
-		what:   "sinks",
-		decode: func(d shard.Document) (*[]notify.Sink, error) { return pointTo(notify.Decode(d.Body)) },
-		encode: func(all *[]notify.Sink) []byte { return notify.Encode(*all) },
-	})}
+	return &sinkAdmin{administration: a, woken: newNotifier(), turns: newTurns(),
+		sinks: newDocument(documentConfig[[]notify.Sink]{
+			of:     a.documents,
+			name:   notify.Document,
+			what:   "sinks",
+			decode: func(d shard.Document) (*[]notify.Sink, error) { return pointTo(notify.Decode(d.Body)) },
+			encode: func(all *[]notify.Sink) []byte { return notify.Encode(*all) },
+		})}
 }
 
 // recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before
@@ -137,7 +138,9 @@ func (a *sinkAdmin) Statuses(ctx context.Context) ([]api.SinkStatus, error) {
 }
 
 // Rotate implements api.SinkAdmin.
-func (a *sinkAdmin) Rotate(ctx context.Context, name, apiKey string, overlap time.Duration, who string) (secret string, err error) {
+func (a *sinkAdmin) Rotate(
+	ctx context.Context, name, apiKey string, overlap time.Duration, who string,
+) (secret string, err error) {
 	drawn, err := notify.NewSecret(rand.Reader, a.now())
 	if err != nil {
 		return "", err
@@ -154,7 +157,8 @@ func (a *sinkAdmin) Rotate(ctx context.Context, name, apiKey string, overlap tim
 		case s.Kind != notify.Webhook:
 			next.Key, secret = []byte(apiKey), ""
 		case apiKey != "":
-			return false, shard.Invalidf("api_key", "is for stripe and cloudevents only: a webhook's secret is drawn here")
+			return false, shard.Invalidf("api_key", "is for stripe and cloudevents only: "+
+				"a webhook's secret is drawn here")
 		}
 		s.Rotate(next, overlap, a.now())
 		if field, problem := s.Problem(); problem != "" {
@@ -210,7 +214,9 @@ func findSink(all []notify.Sink, name string) (int, error) {
 
 // changeOne changes one sink. do reports whether anything is different; it is called again after another node was
 // faster.
-func (a *sinkAdmin) changeOne(ctx context.Context, name, who, note string, do func(*notify.Sink) (changed bool, err error)) error {
+func (a *sinkAdmin) changeOne(
+	ctx context.Context, name, who, note string, do func(*notify.Sink) (changed bool, err error),
+) error {
 	return a.change(ctx, who, note, func(all []notify.Sink) ([]notify.Sink, error) {
 		i, err := findSink(all, name)
 		if err != nil {
@@ -225,7 +231,9 @@ func (a *sinkAdmin) changeOne(ctx context.Context, name, who, note string, do fu
 }
 
 // change replaces the sinks by next's result; nil changes nothing. next may change the slice that it gets.
-func (a *sinkAdmin) change(ctx context.Context, who, note string, next func([]notify.Sink) ([]notify.Sink, error)) error {
+func (a *sinkAdmin) change(
+	ctx context.Context, who, note string, next func([]notify.Sink) ([]notify.Sink, error),
+) error {
 	err := a.sinks.update(ctx, by(who, note), func(now known[[]notify.Sink]) (*[]notify.Sink, error) {
 		changed, err := next(slices.Clone(*now.value))
 		if err != nil || changed == nil {

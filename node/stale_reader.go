@@ -51,7 +51,8 @@ func (s *staleReader) readOne(id shard.ID, r shard.Request) (result shard.Result
 		if state.Epoch() == 0 {
 			return // it has received nothing yet
 		}
-		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()}, Now: state.Time()}
+		at := shard.Stamp{Position: shard.Position{Shard: id, Epoch: state.Epoch(), Seq: state.Seq()},
+			Now: state.Time()}
 		results, _ := shard.Evaluate(state, s.view.revision().Set, []shard.Request{r}, at)
 		result, ok = results[0], true
 	})

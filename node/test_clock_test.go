@@ -31,7 +31,8 @@ func TestADirectoryWhoseClockWasMovedOpensNowhereElse(t *testing.T) {
 			if err == nil {
 				stop(t, n)
 			}
-			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), config.DataDir) {
+			if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), says) ||
+				!strings.Contains(err.Error(), config.DataDir) {
 				t.Errorf("%s: %v, want %q", what, err, says)
 			}
 		}
@@ -40,7 +41,8 @@ func TestADirectoryWhoseClockWasMovedOpensNowhereElse(t *testing.T) {
 		refused("by a node of developers", config, "data-dir: ")
 		config.Dev = false
 		refused("by a node", config, "data-dir: ")
-		if r, err := recovery.Open(t.Context(), recovery.Config{Inputs: []string{config.DataDir}, Now: time.Now(), Answers: nobodyAnswers}); err == nil ||
+		if r, err := recovery.Open(t.Context(),
+			recovery.Config{Inputs: []string{config.DataDir}, Now: time.Now(), Answers: nobodyAnswers}); err == nil ||
 			!strings.Contains(err.Error(), "--test-clock") {
 			t.Errorf("recovered: %v, %v", r, err)
 		}

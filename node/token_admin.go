@@ -67,13 +67,14 @@ func (a *tokenAdmin) add(ctx context.Context, r auth.Record, who string) error {
 	if err := a.setOff(ctx, false, who); err != nil {
 		return err
 	}
-	err := a.change(ctx, r.Name, who, "create "+r.Name+": "+r.TextOfGrants(), func(records []auth.Record) ([]auth.Record, error) {
-		if slices.ContainsFunc(records, func(other auth.Record) bool { return other.Name == r.Name }) {
-			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: fmt.Sprintf(
-				"there is a token or role %q already: rotate or revoke it, or take another name", r.Name)}
-		}
-		return append(records, r), nil
-	})
+	err := a.change(ctx, r.Name, who, "create "+r.Name+": "+r.TextOfGrants(),
+		func(records []auth.Record) ([]auth.Record, error) {
+			if slices.ContainsFunc(records, func(other auth.Record) bool { return other.Name == r.Name }) {
+				return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: fmt.Sprintf(
+					"there is a token or role %q already: rotate or revoke it, or take another name", r.Name)}
+			}
+			return append(records, r), nil
+		})
 	return a.done(err, slog.LevelInfo, "a token was made", "name", r.Name, "actor", who, "grants", r.TextOfGrants())
 }
 
@@ -86,7 +87,9 @@ func (a *tokenAdmin) newToken(r *auth.Record) (text string, err error) {
 }
 
 // Rotate implements api.TokenAdmin.
-func (a *tokenAdmin) Rotate(ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string) (text string, err error) {
+func (a *tokenAdmin) Rotate(
+	ctx context.Context, name string, overlap time.Duration, may func(*auth.Record) error, who string,
+) (text string, err error) {
 	var next auth.Record
 	if text, err = a.newToken(&next); err != nil {
 		return "", err
@@ -153,7 +156,9 @@ func (a *tokenAdmin) setOff(ctx context.Context, off bool, who string) error {
 
 // change replaces the records of the bucket in which a name has its place. next returns them; it is called again after
 // another node was faster. It may change the records that it gets.
-func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error)) error {
+func (a *tokenAdmin) change(
+	ctx context.Context, name, who, note string, next func([]auth.Record) ([]auth.Record, error),
+) error {
 	bucket := a.tokens.buckets[auth.Bucket(name)]
 	return bucket.update(ctx, by(who, note), func(now known[[]auth.Record]) (*[]auth.Record, error) {
 		records, err := next(slices.Clone(*now.value))
@@ -161,8 +166,9 @@ func (a *tokenAdmin) change(ctx context.Context, name, who, note string, next fu
 			return nil, err
 		}
 		if len(auth.EncodeBucket(records)) > shard.MaxDocumentBytes {
-			return nil, &shard.Error{Code: shard.Conflict, Field: "name", Message: "there are too many tokens: revoke those that are not " +
-				"used, or take another name, which may have its place beside fewer"}
+			return nil, &shard.Error{Code: shard.Conflict, Field: "name",
+				Message: "there are too many tokens: revoke those that are not used, or take another name, " +
+					"which may have its place beside fewer"}
 		}
 		return &records, nil
 	})
@@ -180,11 +186,15 @@ func (a *tokenAdmin) Records(ctx context.Context) ([]auth.Record, error) {
 	if err := a.readAll(ctx); err != nil {
 		return nil, err
 	}
-	return slices.SortedFunc(slices.Values(a.tokens.guard.Set().Records()), func(x, y auth.Record) int { return strings.Compare(x.Name, y.Name) }), nil
+	return slices.SortedFunc(slices.Values(a.tokens.guard.Set().Records()), func(x, y auth.Record) int {
+		return strings.Compare(x.Name, y.Name)
+	}), nil
 }
 
 // List implements api.TokenAdmin.
-func (a *tokenAdmin) List(ctx context.Context) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error) {
+func (a *tokenAdmin) List(
+	ctx context.Context,
+) (records []auth.Record, lastUsed map[string]time.Time, required bool, err error) {
 	a.listing.Add(1) // from here on reports say when tokens were used
 	defer a.listing.Add(-1)
 	if records, err = a.Records(ctx); err != nil {

@@ -48,14 +48,15 @@ func TestARoleMayDoWhatItsRecordSays(t *testing.T) {
 				t.Errorf("role %q on %s over HTTP: %d, want %d", c.role, c.key, got, c.status)
 			}
 			for _, addr := range []string{s.APIAddr(), s.GRPCAddr()} {
-				err := s.grpc(addr, credentials.NewTLS(secure)).Invoke(t.Context(), stintv1connect.LimitServiceCheckProcedure,
-					plentyOf(c.key), &stintv1.CheckResponse{})
+				err := s.grpc(addr, credentials.NewTLS(secure)).Invoke(t.Context(),
+					stintv1connect.LimitServiceCheckProcedure, plentyOf(c.key), &stintv1.CheckResponse{})
 				if status.Code(err) != c.code {
 					t.Errorf("role %q on %s over gRPC: %v, want %v", c.role, c.key, err, c.code)
 				}
 			}
 			err := s.redis(func(o *redis.Options) { o.TLSConfig = secure }).Incr(t.Context(), c.key).Err()
-			if c.redis == "" && err != nil || c.redis != "" && (err == nil || !strings.HasPrefix(err.Error(), c.redis)) {
+			if c.redis == "" && err != nil || c.redis != "" &&
+				(err == nil || !strings.HasPrefix(err.Error(), c.redis)) {
 				t.Errorf("role %q on %s over Redis's protocol: %v, want %q", c.role, c.key, err, c.redis)
 			}
 		}
@@ -65,7 +66,8 @@ func TestARoleMayDoWhatItsRecordSays(t *testing.T) {
 // spendOver checks a key of policy plenty over HTTP and returns the status.
 func (s *secured) spendOver(secure *tls.Config, key string) int {
 	s.t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true, DialContext: dialerOf(s.Node)}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: secure, DisableKeepAlives: true,
+		DialContext: dialerOf(s.Node)}}
 	response, err := client.Post("https://"+s.APIAddr()+"/stint.v1.LimitService/Check", "application/json",
 		strings.NewReader(fmt.Sprintf(`{"entries":[{"policy":"plenty","key":%q}]}`, key)))
 	if err != nil {

@@ -54,10 +54,12 @@ func bySocket(t testing.TB, dir, procedure string, message any) (answer map[stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return dialLocal(t, ctx, dir)
-	}}
-	response, err := (&http.Client{Transport: transport}).Post("http://local/stint.v1."+procedure, "application/json", bytes.NewReader(body))
+	transport := &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialLocal(t, ctx, dir)
+		}}
+	response, err := (&http.Client{Transport: transport}).Post("http://local/stint.v1."+procedure, "application/json",
+		bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,8 @@ type grants = []map[string]any
 
 func createToken(t testing.TB, dir, name string, ops ...string) (text string) {
 	t.Helper()
-	text, _ = bySocket(t, dir, "TokenService/Create", map[string]any{"name": name, "grants": grants{{"ops": ops}}})["token"].(string)
+	text, _ = bySocket(t, dir, "TokenService/Create",
+		map[string]any{"name": name, "grants": grants{{"ops": ops}}})["token"].(string)
 	if text == "" {
 		t.Fatalf("no token %s", name)
 	}
@@ -161,7 +164,8 @@ func TestTokensOnEveryNode(t *testing.T) {
 			}
 			return err == nil
 		}, &audit)
-		if strings.Contains(audit, root) || strings.Contains(c.journal.String(), root) || strings.Contains(c.journal.String(), web) {
+		if strings.Contains(audit, root) || strings.Contains(c.journal.String(), root) ||
+			strings.Contains(c.journal.String(), web) {
 			t.Error("a token stands in the audit log or in a log")
 		}
 	})
@@ -223,7 +227,8 @@ func TestTheFirstTokenOfAFile(t *testing.T) {
 // A secret that every user of the machine may read is one that they have.
 func TestASecretThatEverybodyMayReadIsNamed(t *testing.T) {
 	var said bytes.Buffer
-	config := Config{Logger: slog.New(slog.NewTextHandler(&said, nil)), ClientTLS: &clienttls.Files{}, PeerTLS: &peer.TLS{}}
+	config := Config{Logger: slog.New(slog.NewTextHandler(&said, nil)), ClientTLS: &clienttls.Files{},
+		PeerTLS: &peer.TLS{}}
 	for flag, file := range map[string]*string{"admin-token-file": &config.AdminTokenFile,
 		"api-key": &config.ClientTLS.Key, "peer-key": &config.PeerTLS.KeyFile} {
 		*file = filepath.Join(t.TempDir(), flag)
@@ -258,7 +263,8 @@ func TestARestoreBringsNoAdministratorBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := onRealDisk(t)
 		n := start(t, config)
-		root, web := createToken(t, config.DataDir, "root", "admin"), createToken(t, config.DataDir, "web", "check", "policies")
+		root, web := createToken(t, config.DataDir, "root", "admin"),
+			createToken(t, config.DataDir, "web", "check", "policies")
 		file := backedUp(t, n)
 		bySocket(t, config.DataDir, "TokenService/Revoke", map[string]any{"name": "root"})
 		stop(t, n)
@@ -283,6 +289,8 @@ func TestARestoreBringsNoAdministratorBack(t *testing.T) {
 			t.Errorf("the restored cluster asks for no token: %d", status)
 		}
 		fresh := createToken(t, dir, "root2", "admin")
-		await.Until(t, "the socket makes the next administrator", func() bool { return spendAs(n, fresh) == http.StatusOK })
+		await.Until(t, "the socket makes the next administrator", func() bool {
+			return spendAs(n, fresh) == http.StatusOK
+		})
 	})
 }

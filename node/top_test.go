@@ -56,7 +56,8 @@ func TestTopHasTheDenialsThatNodesRepeat(t *testing.T) {
 func (c *trio) topDiffers(keys map[string][3]top.Estimate) (wrong []string) {
 	for i := range c.nodes {
 		for _, order := range []top.Measure{top.Denials, top.Decisions, top.Units} {
-			q := top.Query{Namespace: shard.DefaultNamespace, Policies: []string{"flooded"}, Order: order, Span: top.Hour, Count: top.CountMax}
+			q := top.Query{Namespace: shard.DefaultNamespace, Policies: []string{"flooded"}, Order: order,
+				Span: top.Hour, Count: top.CountMax}
 			answer, missing, err := c.nodes[i].topReader.Top(c.t.Context(), &q)
 			if err != nil || len(missing) > 0 || len(answer.Policies) != 1 {
 				wrong = append(wrong, fmt.Sprintf("node %d: %v, without %v: %v", i+1, answer, missing, err))
@@ -69,7 +70,8 @@ func (c *trio) topDiffers(keys map[string][3]top.Estimate) (wrong []string) {
 					listed++
 				}
 				if ours && k.Estimates != want {
-					wrong = append(wrong, fmt.Sprintf("node %d, order %d: %s has %v, want %v", i+1, order, k.Key, k.Estimates, want))
+					wrong = append(wrong, fmt.Sprintf("node %d, order %d: %s has %v, want %v",
+						i+1, order, k.Key, k.Estimates, want))
 				}
 			}
 			if listed != len(keys) {
@@ -85,7 +87,8 @@ func TestARepeatedDenialIsCountedInPlace(t *testing.T) {
 	budget := top.NewBudget(1 << 20)
 	p := newRepeats(time.Now, budget)
 	r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
-	d := shard.Decision{Age: 1, Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "k", Verdict: limit.Verdict{}}}}
+	d := shard.Decision{Age: 1,
+		Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "k", Verdict: limit.Verdict{}}}}
 	p.count(&r, &d)
 	if n := testing.AllocsPerRun(1000, func() { p.count(&r, &d) }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -107,7 +110,8 @@ func BenchmarkRepeatCounted(b *testing.B) {
 	p := newRepeats(time.Now, top.NewBudget(0))
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
-		r := shard.Request{Op: shard.Check, Namespace: "default", Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
+		r := shard.Request{Op: shard.Check, Namespace: "default",
+			Entries: []shard.Entry{{Policy: "p", Key: "k", Cost: 1}}}
 		d := shard.Decision{Age: 1, Limits: []shard.LimitStatus{{Policy: "p", Limit: "a", Key: "k"}}}
 		for pb.Next() {
 			p.count(&r, &d)
@@ -142,7 +146,8 @@ func TestTrafficIsOfAllNodes(t *testing.T) {
 				sum.Denied += one.Denied
 			}
 			if sum.Admitted != admitted || sum.Denied != denied {
-				t.Errorf("node %d: %d admitted and %d denied, want %d and %d", i+1, sum.Admitted, sum.Denied, admitted, denied)
+				t.Errorf("node %d: %d admitted and %d denied, want %d and %d",
+					i+1, sum.Admitted, sum.Denied, admitted, denied)
 			}
 		}
 	})
@@ -208,7 +213,8 @@ func TestTopIsAboutAllNodes(t *testing.T) {
 			_, missing := told(0)
 			return len(missing) == 1 && missing[0] == "n3"
 		})
-		if report := c.nodes[0].reporter.answer("n2", c.nodes[1].reporter.question()); report.Top != nil || len(report.Replicas) == 0 {
+		if report := c.nodes[0].reporter.answer("n2", c.nodes[1].reporter.question()); report.Top != nil ||
+			len(report.Replicas) == 0 {
 			t.Errorf("a node that asks for no keys is told %v", report.Top)
 		}
 		question := c.nodes[1].reporter.question()

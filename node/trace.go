@@ -19,9 +19,19 @@ func (n *Node) startTracer() (err error) {
 	if n.config.TraceOTLP == "" {
 		return nil
 	}
-	n.tracer, err = trace.Start(trace.Config{Endpoint: n.config.TraceOTLP, Roots: n.config.TraceRatio, Denials: n.config.TraceDenials,
-		Node: n.id, Version: n.config.Version, HideKey: n.topReader.HideKey, Now: n.config.World.Now, Dial: n.config.World.Dial, Logger: n.config.Logger,
-		Exported: n.metrics.SpansExported, Dropped: n.metrics.SpansDropped})
+	n.tracer, err = trace.Start(trace.Config{
+		Endpoint: n.config.TraceOTLP,
+		Roots:    n.config.TraceRatio,
+		Denials:  n.config.TraceDenials,
+		Node:     n.id,
+		Version:  n.config.Version,
+		HideKey:  n.topReader.HideKey,
+		Now:      n.config.World.Now,
+		Dial:     n.config.World.Dial,
+		Logger:   n.config.Logger,
+		Exported: n.metrics.SpansExported,
+		Dropped:  n.metrics.SpansDropped,
+	})
 	return err
 }
 

@@ -123,7 +123,8 @@ func events(s span) (names []string) {
 func traced(t testing.TB, n *Node, key, traceparent string) (answer string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"entries":[{"policy":"asked","key":%q}]}`, key)
-	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+n.APIAddr()+"/stint.v1.LimitService/Check", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+n.APIAddr()+"/stint.v1.LimitService/Check",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,21 +185,31 @@ func TestATraceOfACheckThroughTwoNodes(t *testing.T) {
 				}
 				return false
 			})
-			if call.Name != "stint.v1.LimitService/Check" || call.Kind != tracepb.Span_SPAN_KIND_SERVER || call.node != c.nodes[asked].ID() ||
-				attribute(call.Attributes, "rpc.system.name") != "connectrpc" || attribute(call.Attributes, "rpc.method") != call.Name ||
-				attribute(call.Attributes, "rpc.response.status_code") != "ok" || attribute(call.Attributes, "error.type") != "absent" || call.Status.GetCode() != tracepb.Status_STATUS_CODE_UNSET {
+			if call.Name != "stint.v1.LimitService/Check" || call.Kind != tracepb.Span_SPAN_KIND_SERVER ||
+				call.node != c.nodes[asked].ID() ||
+				attribute(call.Attributes, "rpc.system.name") != "connectrpc" ||
+				attribute(call.Attributes, "rpc.method") != call.Name ||
+				attribute(call.Attributes, "rpc.response.status_code") != "ok" ||
+				attribute(call.Attributes, "error.type") != "absent" ||
+				call.Status.GetCode() != tracepb.Status_STATUS_CODE_UNSET {
 				t.Errorf("the call: %v", call)
 			}
-			if check.Name != "ratelimit.check" || check.node != call.node || attribute(check.Attributes, "stint.decision") != want ||
-				attribute(check.Attributes, "stint.policy") != "asked" || attribute(check.Attributes, "stint.remaining") != "0" ||
-				attribute(check.Attributes, "stint.cached") != "false" || len(attribute(check.Attributes, "stint.key_hash")) < 16 ||
-				attribute(check.Attributes, "stint.shard") == "absent" || len(check.Events) > 0 || check.Status.GetCode() != tracepb.Status_STATUS_CODE_UNSET {
+			if check.Name != "ratelimit.check" || check.node != call.node ||
+				attribute(check.Attributes, "stint.decision") != want ||
+				attribute(check.Attributes, "stint.policy") != "asked" ||
+				attribute(check.Attributes, "stint.remaining") != "0" ||
+				attribute(check.Attributes, "stint.cached") != "false" ||
+				len(attribute(check.Attributes, "stint.key_hash")) < 16 ||
+				attribute(check.Attributes, "stint.shard") == "absent" || len(check.Events) > 0 ||
+				check.Status.GetCode() != tracepb.Status_STATUS_CODE_UNSET {
 				t.Errorf("the check: %v", check)
 			}
-			if by := attribute(check.Attributes, "stint.denied_by"); want == "denied" && by != "asked/total" || want == "allowed" && by != "absent" {
+			if by := attribute(check.Attributes, "stint.denied_by"); want == "denied" && by != "asked/total" ||
+				want == "allowed" && by != "absent" {
 				t.Errorf("denied by %s", by)
 			}
-			if decided.Name != "ratelimit.decide" || decided.node == call.node || fmt.Sprint(events(decided)) != "[queued proposed installed]" {
+			if decided.Name != "ratelimit.decide" || decided.node == call.node ||
+				fmt.Sprint(events(decided)) != "[queued proposed installed]" {
 				t.Errorf("the owner's part: %v", decided)
 			}
 			for _, s := range []span{call, check, decided} {
@@ -258,8 +269,8 @@ func TestTracesOfALoneNode(t *testing.T) {
 			if hex.EncodeToString(s.TraceId) == aTrace {
 				continue
 			}
-			if s.Name == "ratelimit.check" && attribute(s.Attributes, "stint.decision") != "denied" || s.EndTimeUnixNano < s.StartTimeUnixNano ||
-				s.Name != "ratelimit.check" && len(s.ParentSpanId) > 0 {
+			if s.Name == "ratelimit.check" && attribute(s.Attributes, "stint.decision") != "denied" ||
+				s.EndTimeUnixNano < s.StartTimeUnixNano || s.Name != "ratelimit.check" && len(s.ParentSpanId) > 0 {
 				t.Errorf("%v", s)
 			}
 		}
@@ -292,7 +303,8 @@ func TestLatenciesLeadToTraces(t *testing.T) {
 			r.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
 			n.metrics.Handler().ServeHTTP(w, r)
 			has := func(buckets, exemplar string) bool {
-				return regexp.MustCompile(`(?m)^stint_` + buckets + `_bucket\{.*\} \d+ # \{trace_id="` + exemplar + `"\}`).MatchString(w.Body.String())
+				return regexp.MustCompile(`(?m)^stint_` + buckets + `_bucket\{.*\} \d+ # \{trace_id="` + exemplar +
+					`"\}`).MatchString(w.Body.String())
 			}
 			return has("request_duration_seconds", aTrace) && has("redis_round_duration_seconds", "[0-9a-f]{32}")
 		})

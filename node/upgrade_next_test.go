@@ -41,13 +41,16 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		c.awaitLevels("two nodes know the next level", 0, func(s api.UpgradeStatus) bool {
 			return len(s.Nodes) == 3 && s.Nodes[0].Max == 2 && s.Nodes[1].Max == 2
 		})
-		if _, err := c.nodes[0].admin.FinishUpgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "n3 (release unknown) knows 1") {
+		if _, err := c.nodes[0].admin.FinishUpgrade(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "n3 (release unknown) knows 1") {
 			t.Errorf("finished although one node is old: %v", err)
 		}
 		crowd.runs(1, shard.LevelFirst) // back to the older level
 		crowd.runs(1, shard.LevelNewest)
 		crowd.runs(2, shard.LevelNewest)
-		c.awaitLevels("all know the level", 0, func(s api.UpgradeStatus) bool { return s.KnownByAll == 2 && !s.RisesAt.IsZero() })
+		c.awaitLevels("all know the level", 0, func(s api.UpgradeStatus) bool {
+			return s.KnownByAll == 2 && !s.RisesAt.IsZero()
+		})
 		if s := c.levelsOf(0); s.Level != shard.LevelFirst {
 			t.Errorf("the level has risen by itself: %+v", s)
 		}
@@ -55,15 +58,19 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 			t.Fatalf("finish: level %d, %v", level, err)
 		}
 		for i := range 3 {
-			c.awaitLevels("the level has risen", i, func(s api.UpgradeStatus) bool { return s.Level == shard.LevelNewest })
-			if kept := c.nodes[i].dir.stores.Level(); kept != shard.LevelNewest || c.nodes[i].view.newestTable().Level != shard.LevelNewest {
-				t.Errorf("node %d: its directory carries level %d, its table admits %d", i+1, kept, c.nodes[i].view.newestTable().Level)
+			c.awaitLevels("the level has risen", i, func(s api.UpgradeStatus) bool {
+				return s.Level == shard.LevelNewest
+			})
+			if kept := c.nodes[i].dir.stores.Level(); kept != shard.LevelNewest ||
+				c.nodes[i].view.newestTable().Level != shard.LevelNewest {
+				t.Errorf("node %d: its directory carries level %d, its table admits %d",
+					i+1, kept, c.nodes[i].view.newestTable().Level)
 			}
 		}
 		crowd.goesHome(1)
 
-		// A node that is not a member knows the table and may write it, when it is asked to drain a node: it drops the fields
-		// that it does not know. It does not touch the levels, and the fence comes back.
+		// A node that is not a member knows the table and may write it, when it is asked to drain a node: it drops the
+		// fields that it does not know. It does not touch the levels, and the fence comes back.
 		err := c.nodes[0].view.changeTable(t.Context(), func(table *placement.Table) *placement.Table {
 			if table.Level == 0 {
 				return nil
@@ -76,7 +83,8 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 			t.Fatal(err)
 		}
 		c.await("the table is fenced again", func(api.ClusterStatus) bool {
-			return c.nodes[0].view.newestTable().Level == shard.LevelNewest && c.nodes[0].view.level() == shard.LevelNewest
+			return c.nodes[0].view.newestTable().Level == shard.LevelNewest &&
+				c.nodes[0].view.level() == shard.LevelNewest
 		})
 
 		c.stop(1)

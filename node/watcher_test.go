@@ -21,7 +21,8 @@ import (
 func (c *trio) watchers(m *stintv1.WatchRequest) (all []*connect.ServerStreamForClient[stintv1.Event]) {
 	c.t.Helper()
 	for _, n := range c.nodes {
-		stream, err := stintv1connect.NewObserveServiceClient(clientOf(n), "http://"+n.APIAddr()).Watch(c.t.Context(), connect.NewRequest(m))
+		stream, err := stintv1connect.NewObserveServiceClient(clientOf(n), "http://"+n.APIAddr()).
+			Watch(c.t.Context(), connect.NewRequest(m))
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -52,7 +53,8 @@ func TestEveryWayThroughAClusterIsOneEvent(t *testing.T) {
 		var want []string
 		check := func(i int, policy, key, outcome string) {
 			t.Helper()
-			answer, err := stintv1connect.NewLimitServiceClient(clientOf(c.nodes[i]), "http://"+c.nodes[i].APIAddr()).Check(t.Context(),
+			answer, err := stintv1connect.NewLimitServiceClient(clientOf(c.nodes[i]),
+				"http://"+c.nodes[i].APIAddr()).Check(t.Context(),
 				connect.NewRequest(&stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: policy, Key: key}}}))
 			if err != nil || answer.Msg.Decision.Allowed != (outcome == "allowed") {
 				t.Fatal(answer, err)
@@ -72,9 +74,10 @@ func TestEveryWayThroughAClusterIsOneEvent(t *testing.T) {
 		}
 		redis := redisClient(t, c.nodes[1].RedisAddr(), 3)
 		for _, command := range []struct{ text, event string }{
-			{"STINT.CHECK stock r", "allowed stock/r"}, {"STINT.CHECK flooded r", "allowed flooded/r"}, {"STINT.CHECK flooded r", "denied flooded/r"},
-			{"STINT.CHECK flooded r", "denied_cached flooded/r"}, {"CL.THROTTLE r 0 1 3600", "allowed inline/r"},
-			{"THROTTLE r 1 1 3600", "denied inline/r"}, {"THROTTLE r 1 1 3600 0", ""}, {"INCR r", ""}, {"GET r", ""},
+			{"STINT.CHECK stock r", "allowed stock/r"}, {"STINT.CHECK flooded r", "allowed flooded/r"},
+			{"STINT.CHECK flooded r", "denied flooded/r"}, {"STINT.CHECK flooded r", "denied_cached flooded/r"},
+			{"CL.THROTTLE r 0 1 3600", "allowed inline/r"}, {"THROTTLE r 1 1 3600", "denied inline/r"},
+			{"THROTTLE r 1 1 3600 0", ""}, {"INCR r", ""}, {"GET r", ""},
 		} {
 			var args []any
 			for _, arg := range strings.Fields(command.text) {
@@ -93,7 +96,8 @@ func TestEveryWayThroughAClusterIsOneEvent(t *testing.T) {
 			var got []string
 			for len(got) < len(want) && stream.Receive() {
 				if e := stream.Msg(); e.Decision != nil {
-					got = append(got, fmt.Sprintf("%s %s %s %s/%s", e.Decision.Node, e.Decision.Protocol, e.Decision.Outcome, e.Policy, e.Key))
+					got = append(got, fmt.Sprintf("%s %s %s %s/%s",
+						e.Decision.Node, e.Decision.Protocol, e.Decision.Outcome, e.Policy, e.Key))
 				}
 			}
 			if slices.Sort(got); !slices.Equal(got, want) {
@@ -117,7 +121,8 @@ func TestAStreamNamesTheNodesItDoesNotHear(t *testing.T) {
 		heardOf := func(missing ...string) {
 			t.Helper()
 			for stream.Receive() {
-				if m := stream.Msg(); m.Kind == stintv1.EventKind_EVENT_KIND_STREAM && slices.Equal(m.MissingNodes, missing) {
+				if m := stream.Msg(); m.Kind == stintv1.EventKind_EVENT_KIND_STREAM &&
+					slices.Equal(m.MissingNodes, missing) {
 					return
 				}
 			}
@@ -132,13 +137,16 @@ func TestAStreamNamesTheNodesItDoesNotHear(t *testing.T) {
 		if connect.CodeOf(stream.Err()) != connect.CodeUnavailable {
 			t.Error("the stream of a node that stops ends with", stream.Err())
 		}
-		await.Until(t, "nobody listens on the others", func() bool { return !c.nodes[1].decisions.Listening() && !c.nodes[2].decisions.Listening() })
+		await.Until(t, "nobody listens on the others", func() bool {
+			return !c.nodes[1].decisions.Listening() && !c.nodes[2].decisions.Listening()
+		})
 	})
 }
 
 // A filter that is too long for a question between nodes is widened there, and applied here.
 func TestALongFilterIsAppliedHere(t *testing.T) {
-	long := &decisions.Filter{Namespace: "shop", Key: strings.Repeat("<", 512), Kinds: []decisions.Kind{decisions.Denied}}
+	long := &decisions.Filter{Namespace: "shop", Key: strings.Repeat("<", 512),
+		Kinds: []decisions.Kind{decisions.Denied}}
 	if sent := sentFilter(long); sent.Key != "" || sent.Namespace != "shop" || len(sent.Kinds) != 1 {
 		t.Errorf("sent as %+v", sent)
 	}
@@ -164,7 +172,9 @@ func TestADecisionLogOfANode(t *testing.T) {
 			n := start(t, config)
 			client := stintv1connect.NewLimitServiceClient(clientOf(n), "http://"+n.APIAddr())
 			for range each {
-				if _, err := client.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "flooded", Key: "ann"}}})); err != nil {
+				if _, err := client.Check(t.Context(),
+					connect.NewRequest(&stintv1.CheckRequest{
+						Entries: []*stintv1.Entry{{Policy: "flooded", Key: "ann"}}})); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -177,7 +187,8 @@ func TestADecisionLogOfANode(t *testing.T) {
 		sum := uint64(0)
 		for line := range strings.Lines(string(text)) {
 			var e decisions.Record
-			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Key != "" || len(e.KeyHash) != 16 || e.Policy != "flooded" {
+			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Key != "" || len(e.KeyHash) != 16 ||
+				e.Policy != "flooded" {
 				t.Fatalf("%v: %s", err, line)
 			}
 			if !e.Allowed {
@@ -191,7 +202,9 @@ func TestADecisionLogOfANode(t *testing.T) {
 		n := start(t, config)
 		defer stop(t, n)
 		client := stintv1connect.NewLimitServiceClient(clientOf(n), "http://"+n.APIAddr())
-		if _, err := client.Check(t.Context(), connect.NewRequest(&stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "flooded", Key: "ann"}}})); err != nil {
+		if _, err := client.Check(t.Context(),
+			connect.NewRequest(
+				&stintv1.CheckRequest{Entries: []*stintv1.Entry{{Policy: "flooded", Key: "ann"}}})); err != nil {
 			t.Fatal(err)
 		}
 		await.Until(t, "the lost line is counted", func() bool {

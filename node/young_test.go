@@ -31,7 +31,8 @@ func (c *trio) stubborn(i int, token string) {
 			}
 			return nil
 		},
-		"http by a name": func(ctx context.Context) error { // only while no token is asked for it has to be one of the server's
+		// only while no token is asked for it has to be one of the server's
+		"http by a name": func(ctx context.Context) error {
 			if token == "" {
 				return nil
 			}
@@ -52,7 +53,8 @@ func (c *trio) stubborn(i int, token string) {
 			return nil
 		},
 		"grpc": func(ctx context.Context) error {
-			conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
+			conn, err := grpc.NewClient("passthrough:///"+n.GRPCAddr(),
+				grpc.WithTransportCredentials(insecure.NewCredentials()), grpcDialer(n))
 			if err != nil {
 				return err
 			}
@@ -63,7 +65,8 @@ func (c *trio) stubborn(i int, token string) {
 			return conn.Invoke(ctx, stintv1connect.LimitServiceCheckProcedure, plentyOf("k"), &stintv1.CheckResponse{})
 		},
 		"redis": func(ctx context.Context) error {
-			pool := redis.NewClient(&redis.Options{Addr: n.RedisAddr(), Password: token, MaxRetries: -1, Dialer: redisDialer(c.t, nil)})
+			pool := redis.NewClient(&redis.Options{Addr: n.RedisAddr(), Password: token, MaxRetries: -1,
+				Dialer: redisDialer(c.t, nil)})
 			defer pool.Close()
 			return pool.Incr(ctx, "k").Err()
 		},
