@@ -40,8 +40,14 @@ func (*adjustCommand) Help() string {
 
 // Run adjusts a key and prints its state.
 func (c *adjustCommand) Run(s streams) error {
-	request := &stintv1.AdjustRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Limit: c.Limit, Note: c.Note,
-		IdempotencyId: c.ID}
+	request := &stintv1.AdjustRequest{
+		Namespace:     c.Namespace,
+		Policy:        c.Policy,
+		Key:           c.Key,
+		Limit:         c.Limit,
+		Note:          c.Note,
+		IdempotencyId: c.ID,
+	}
 	if err := c.setOp(request); err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ func (*applyCommand) Help() string {
 		"    stint apply -f policies.yaml --expected-version 3 --note 'double the burst'\n" +
 		"    stint apply -f policies.yaml --if-changed --prune\n" +
 		"    stint policies -o yaml > policies.yaml\n\n" +
-		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, another version is in force than " +
-		"was expected, the server refused, or a shard took longer than --wait."
+		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, " +
+		"another version is in force than was expected, the server refused, or a shard took longer than --wait."
 }
 
 // Run checks the file here, where line numbers are known, and puts it in force.
@@ -56,8 +56,14 @@ func (c *applyCommand) Run(s streams) error {
 // put puts a set in force and waits for the shards.
 func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
 	rules := string(policy.FormatRules(set))
-	request := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), Rules: &rules, ExpectedVersion: c.ExpectedVersion,
-		DryRun: c.DryRun, Note: c.Note, Rekey: c.Rekey}
+	request := &stintv1.ApplyRequest{
+		Policies:        api.PolicyMessages(set),
+		Rules:           &rules,
+		ExpectedVersion: c.ExpectedVersion,
+		DryRun:          c.DryRun,
+		Note:            c.Note,
+		Rekey:           c.Rekey,
+	}
 	if c.IfChanged {
 		if same, err := c.inForce(s, request); same || err != nil {
 			return err
@@ -143,7 +149,8 @@ func (c *applyCommand) mayLose(s streams, request *stintv1.ApplyRequest) (told b
 		for _, loss := range losses {
 			fates, remedies = append(fates, loss.fate), append(remedies, loss.remedy)
 		}
-		return true, fmt.Errorf("apply: %s; nothing was changed: %s", strings.Join(fates, "; "), strings.Join(remedies, "; "))
+		return true, fmt.Errorf("apply: %s; nothing was changed: %s",
+			strings.Join(fates, "; "), strings.Join(remedies, "; "))
 	}
 	for _, loss := range losses {
 		if !s.agrees(loss.fate + ". Go on?") {
@@ -179,8 +186,9 @@ func (c *applyCommand) losses(response *stintv1.ApplyResponse) (losses []loss) {
 	}
 	if rekeyed := response.RekeyedNamespaces; len(rekeyed) > 0 && !c.Rekey {
 		losses = append(losses,
-			loss{fmt.Sprintf("all keys of %s would be new, with nothing used and without their overrides and blocks, because "+
-				"they become hashed, or plain again", strings.Join(rekeyed, ", ")), "add --rekey if that is meant"})
+			loss{fmt.Sprintf("all keys of %s would be new, with nothing used and without their overrides and blocks, "+
+				"because they become hashed, or plain again", strings.Join(rekeyed, ", ")),
+				"add --rekey if that is meant"})
 	}
 	return losses
 }
@@ -278,8 +286,8 @@ func (c *applyCommand) awaitShards(s streams, r *stintv1.ApplyResponse) error {
 	if err == nil && left == "" {
 		return nil
 	}
-	return fmt.Errorf("apply: policies version %d is in force, but after %v %s had not adopted it; they will when they can: "+
-		"see stint status", r.Version, c.Wait, shardList(r.PendingShards))
+	return fmt.Errorf("apply: policies version %d is in force, but after %v %s had not adopted it; "+
+		"they will when they can: see stint status", r.Version, c.Wait, shardList(r.PendingShards))
 }
 
 // pendingShards returns the shards that still decide by an older version.

@@ -26,5 +26,6 @@ func TestApplyRekeysNothingUnasked(t *testing.T) {
 	if code, stdout, stderr := stint("apply", "-f", file, "--addr", addr); code != 0 || f.rekey {
 		t.Errorf("%d %s%s", code, stdout, stderr)
 	}
-	transcriptFrom(t, "apply_rekey_back", 1, string(policy.Format(policy.Dev())), "apply", "-f", "policies.yaml", "--addr", addr)
+	transcriptFrom(t, "apply_rekey_back", 1, string(policy.Format(policy.Dev())), "apply", "-f", "policies.yaml",
+		"--addr", addr)
 }

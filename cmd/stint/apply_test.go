@@ -38,11 +38,13 @@ func TestApplyIfChanged(t *testing.T) {
 	same := string(policy.Format(f.inForce().Set))
 	addr := f.serve(t)
 	transcriptFrom(t, "apply_same", 0, same, "apply", "-f", "policies.yaml", "--if-changed", "--addr", addr)
-	transcriptFrom(t, "apply_same_pruned", 0, same, "apply", "-f", "policies.yaml", "--if-changed", "--prune", "-o", "json", "--addr", addr)
+	transcriptFrom(t, "apply_same_pruned", 0, same, "apply", "-f", "policies.yaml", "--if-changed", "--prune", "-o",
+		"json", "--addr", addr)
 	if f.count("apply") > 0 || f.inForce().Version != 2 {
 		t.Errorf("it was applied: %q", f.asked)
 	}
-	transcriptFrom(t, "apply_changed", 0, changedPolicies, "apply", "-f", "policies.yaml", "--if-changed", "--prune", "--addr", addr)
+	transcriptFrom(t, "apply_changed", 0, changedPolicies, "apply", "-f", "policies.yaml", "--if-changed", "--prune",
+		"--addr", addr)
 	if f.count("apply") != 1 || f.inForce().Version != 3 {
 		t.Errorf("it was not applied: %q", f.asked)
 	}
@@ -59,8 +61,8 @@ func TestApplyWaitsForTheShards(t *testing.T) {
 			s.Shards[questions-1].PoliciesVersion = 3
 		}
 	}
-	transcriptFrom(t, "apply", 0, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--note", "less", "--expected-version", "2",
-		"--addr", f.serve(t))
+	transcriptFrom(t, "apply", 0, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--note", "less",
+		"--expected-version", "2", "--addr", f.serve(t))
 	if f.count("apply less") != 1 || questions != 2 {
 		t.Errorf("asked %q", f.asked)
 	}
@@ -70,8 +72,10 @@ func TestApplyDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
 	f.pending = []uint32{0, 1}
 	addr := f.serve(t)
-	transcriptFrom(t, "apply_late", 1, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--wait", "1ms", "--addr", addr)
-	transcriptFrom(t, "apply_no_wait", 0, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--wait", "0", "--addr", addr)
+	transcriptFrom(t, "apply_late", 1, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--wait", "1ms",
+		"--addr", addr)
+	transcriptFrom(t, "apply_no_wait", 0, changedPolicies, "apply", "-f", "policies.yaml", "--prune", "--wait", "0",
+		"--addr", addr)
 	if f.count("status") != 1 {
 		t.Errorf("asked %q", f.asked)
 	}
@@ -82,7 +86,8 @@ func TestApplyOfWrongFiles(t *testing.T) {
 	addr := f.serve(t)
 	transcriptFrom(t, "apply_wrong", 1, "policies:\n  p:\n    limits:\n      - {name: a, quota: -1, lifetime: {}}\n",
 		"apply", "-f", "policies.yaml", "--addr", addr)
-	transcriptFrom(t, "apply_conflict", 1, changedPolicies, "apply", "-f", "policies.yaml", "--expected-version", "1", "--addr", addr)
+	transcriptFrom(t, "apply_conflict", 1, changedPolicies, "apply", "-f", "policies.yaml", "--expected-version", "1",
+		"--addr", addr)
 	transcriptFrom(t, "apply_empty", 1, "policies: {}", "apply", "-f", "policies.yaml", "--addr", addr)
 	if f.inForce().Version != 2 {
 		t.Error("something was applied")
@@ -96,8 +101,8 @@ func TestApplyOfUnknownFate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "policies.yaml")
 	writeFile(t, file, changedPolicies)
 	_, _, stderr := stint("apply", "-f", file, "--prune", "--addr", f.serve(t))
-	if want := "stint: apply: aborted: the owner did not answer (it may be in force all the same: stint policies tells the " +
-		"version)\n"; stderr != want {
+	if want := "stint: apply: aborted: the owner did not answer (it may be in force all the same: " +
+		"stint policies tells the version)\n"; stderr != want {
 		t.Errorf("got %s", stderr)
 	}
 }

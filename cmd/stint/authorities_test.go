@@ -34,7 +34,8 @@ func TestAuthoritiesOfAMachineThatHasNone(t *testing.T) {
 	}
 	count := func(file string) string {
 		command := exec.Command(program, "-test.run", "^TestAuthoritiesOfAMachineThatHasNone$")
-		command.Env = append(os.Environ(), "STINT_TEST_AUTHORITIES=1", "SSL_CERT_FILE="+file, "SSL_CERT_DIR="+filepath.Join(dir, "none"))
+		command.Env = append(os.Environ(), "STINT_TEST_AUTHORITIES=1", "SSL_CERT_FILE="+file,
+			"SSL_CERT_DIR="+filepath.Join(dir, "none"))
 		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

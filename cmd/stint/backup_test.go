@@ -15,9 +15,10 @@ import (
 // A node that has no replica of a shard sends the command on to those that have one, which speak TLS as it does.
 func TestOtherNodesAreAskedForABackupAsTheFirstIs(t *testing.T) {
 	status := &stintv1.StatusResponse{
-		Nodes: []*stintv1.Node{{Id: "a", ApiAddr: "10.0.0.1:7400", Alive: true}, {Id: "b", ApiAddr: "10.0.0.2:7400", Alive: true},
-			{Id: "c", ApiAddr: "10.0.0.3:7400"}},
-		Shards: []*stintv1.Shard{{Name: "0", Replicas: []*stintv1.Replica{{Node: "b"}, {Node: "c"}}}, {Name: "1", Replicas: []*stintv1.Replica{{Node: "a"}}}},
+		Nodes: []*stintv1.Node{{Id: "a", ApiAddr: "10.0.0.1:7400", Alive: true},
+			{Id: "b", ApiAddr: "10.0.0.2:7400", Alive: true}, {Id: "c", ApiAddr: "10.0.0.3:7400"}},
+		Shards: []*stintv1.Shard{{Name: "0", Replicas: []*stintv1.Replica{{Node: "b"}, {Node: "c"}}},
+			{Name: "1", Replicas: []*stintv1.Replica{{Node: "a"}}}},
 	}
 	for _, c := range []struct{ addr, want string }{
 		{"https://stint.example.com:7400", "https://10.0.0.2:7400"},

@@ -37,13 +37,16 @@ func (*benchCommand) Help() string {
 		"    stint tool bench --policy free --keys 100000 --protocol grpc    rate of many keys\n" +
 		"    stint tool bench --policy free --batch 100                      rate of batches\n" +
 		"    stint tool bench --policy free --batch 100 --protocol stream    rate of batches that need no call each\n" +
-		"    stint tool bench --policy free --keys 100000 --protocol client    what our Go client makes of single checks\n" +
+		"    stint tool bench --policy free --keys 100000 --protocol client    what our Go client makes of " +
+		"single checks\n" +
 		"    stint tool bench --policy free --denied 99                      a flood, 99 % of it denied\n" +
 		"    stint tool bench --policy free --keys 100000 --entries 2    two keys at once, on two shards mostly\n" +
 		"    stint tool bench --policy free --rate 5000 --duration 30s       latency at a fixed rate\n" +
-		"    stint tool bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, all nodes asked alike\n" +
+		"    stint tool bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, " +
+		"all nodes asked alike\n" +
 		"    stint tool bench --floor .                                      what disk and loopback allow\n\n" +
-		"The program in tools/bench of the repository loads the Redis port, compares stint with a Redis, and draws curves."
+		"The program in tools/bench of the repository loads the Redis port, compares stint with a Redis, " +
+		"and draws curves."
 }
 
 // Run puts load on the server until the end of the plan or Ctrl-C, and prints the measurements.
@@ -166,7 +169,8 @@ func forwardedText(r *bench.Report) string {
 // printTrouble lists every kind of failure with an example.
 func printTrouble(s streams, r *bench.Report) {
 	if r.Unsent > 0 {
-		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, or --callers is too low\n",
+		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, "+
+			"or --callers is too low\n",
 			r.Unsent)
 	}
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {

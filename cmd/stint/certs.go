@@ -35,14 +35,17 @@ type certsCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*certsCommand) Help() string {
-	return "Clients recognize a node by a certificate (certs api). Nodes recognize each other by the cluster key (certs cluster-key), or " +
-		"by certificates (certs peer): a stolen host can then pass for no other node. Keep ca.key off the nodes. The same command " +
-		"again renews a certificate; nodes read it without a restart.\n\n" +
+	return "Clients recognize a node by a certificate (certs api). " +
+		"Nodes recognize each other by the cluster key (certs cluster-key), or by certificates (certs peer): " +
+		"a stolen host can then pass for no other node. Keep ca.key off the nodes. " +
+		"The same command again renews a certificate; nodes read it without a restart.\n\n" +
 		"    stint tool certs ca --out secrets\n" +
-		"    stint tool certs api 10.0.0.11 stint1.example.com --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
+		"    stint tool certs api 10.0.0.11 stint1.example.com --ca-cert secrets/ca.crt --ca-key secrets/ca.key " +
+		"--out stint1\n" +
 		"    stint serve --api-cert stint1/api.crt --api-key stint1/api.key ...\n\n" +
 		"    stint tool certs peer stint1 --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
-		"    stint serve --node-id stint1 --peer-cert stint1/stint1.crt --peer-key stint1/stint1.key --peer-ca secrets/ca.crt --cluster-key ..."
+		"    stint serve --node-id stint1 --peer-cert stint1/stint1.crt --peer-key stint1/stint1.key --peer-ca " +
+		"secrets/ca.crt --cluster-key ..."
 }
 
 // certsOutput has the flags of all three commands.
@@ -93,15 +96,16 @@ func (c *certsCACommand) Run(s streams) error {
 	name := filepath.Join(c.Out, "ca")
 	for _, file := range []string{name + ".crt", name + ".key"} {
 		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is there already: an authority is not replaced; remove it, or name another directory with --out", file)
+			return fmt.Errorf("%s is there already: an authority is not replaced; "+
+				"remove it, or name another directory with --out", file)
 		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{Subject: pkix.Name{CommonName: "stint authority"}, IsCA: true, BasicConstraintsValid: true,
-		MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "stint authority"}, IsCA: true,
+		BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
 	template.NotAfter = time.Now().AddDate(0, 0, c.Days)
 	return writeCertificate(s, name, template, template, key, key)
 }
@@ -122,7 +126,8 @@ func (c *certsRoleCommand) Run(s streams) error {
 	}
 	return c.issue(s, "role-"+c.Name, &x509.Certificate{Subject: pkix.Name{CommonName: c.Name},
 		URIs:     []*url.URL{{Scheme: "stint", Host: "role", Path: "/" + c.Name}},
-		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
 // Run makes a certificate for the client ports.
@@ -187,7 +192,9 @@ func (c *certsIssuer) issue(s streams, name string, template *x509.Certificate) 
 }
 
 // writeCertificate signs a certificate and writes it and its key, which only its owner may read.
-func writeCertificate(s streams, name string, template, parent *x509.Certificate, key *ecdsa.PrivateKey, signer crypto.PrivateKey) (err error) {
+func writeCertificate(
+	s streams, name string, template, parent *x509.Certificate, key *ecdsa.PrivateKey, signer crypto.PrivateKey,
+) (err error) {
 	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
 		return err
 	}
@@ -209,7 +216,8 @@ func writeCertificate(s streams, name string, template, parent *x509.Certificate
 	if err := writePEM(name+".crt", 0o644, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s.crt  valid until %s\n%s.key  keep it secret\n", name, template.NotAfter.UTC().Format(time.DateOnly), name)
+	fmt.Fprintf(s.out, "%s.crt  valid until %s\n%s.key  keep it secret\n",
+		name, template.NotAfter.UTC().Format(time.DateOnly), name)
 	return nil
 }
 

@@ -60,7 +60,8 @@ func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := pair.Leaf
-	if len(c.URIs) != 1 || c.URIs[0].String() != "stint://role/ops" || len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth {
+	if len(c.URIs) != 1 || c.URIs[0].String() != "stint://role/ops" || len(c.ExtKeyUsage) != 1 ||
+		c.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth {
 		t.Errorf("the role's certificate has %v, %v", c.URIs, c.ExtKeyUsage)
 	}
 	if pair, err = tls.LoadX509KeyPair("stint1.crt", "stint1.key"); err != nil {
@@ -72,18 +73,20 @@ func TestCertificatesAreWhatTheyAreMadeFor(t *testing.T) {
 	// The same command renews; an authority is not replaced.
 	before := pair.Leaf.SerialNumber
 	mustRun(t, dir, "tool", "certs", "peer", "stint1", "--days", "36500") // longer than the authority
-	if pair, err = tls.LoadX509KeyPair("stint1.crt", "stint1.key"); err != nil || pair.Leaf.SerialNumber.Cmp(before) == 0 ||
-		pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore) > 3651*24*time.Hour {
+	if pair, err = tls.LoadX509KeyPair("stint1.crt", "stint1.key"); err != nil ||
+		pair.Leaf.SerialNumber.Cmp(before) == 0 || pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore) > 3651*24*time.Hour {
 		t.Errorf("it was not renewed: %v", err)
 	}
-	if code, _, stderr := stintIn(t, dir, "tool", "certs", "ca"); code != 1 || !strings.Contains(stderr, "ca.crt is there already") {
+	if code, _, stderr := stintIn(t, dir, "tool", "certs", "ca"); code != 1 ||
+		!strings.Contains(stderr, "ca.crt is there already") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	for want, args := range map[string][]string{
-		`NODE: "a/b" is not`:                  {"tool", "certs", "peer", "a/b"},
-		"--days: must be between":             {"tool", "certs", "role", "ops", "--days", "0"},
-		"is not the certificate of an author": {"tool", "certs", "peer", "n", "--ca-cert", "stint1.crt", "--ca-key", "stint1.key"},
-		"the authority: ":                     {"tool", "certs", "peer", "n", "--ca-key", "stint1.key"},
+		`NODE: "a/b" is not`:      {"tool", "certs", "peer", "a/b"},
+		"--days: must be between": {"tool", "certs", "role", "ops", "--days", "0"},
+		"is not the certificate of an author": {"tool", "certs", "peer", "n", "--ca-cert", "stint1.crt", "--ca-key",
+			"stint1.key"},
+		"the authority: ": {"tool", "certs", "peer", "n", "--ca-key", "stint1.key"},
 	} {
 		if code, _, stderr := stintIn(t, dir, args...); code == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)
@@ -105,20 +108,25 @@ func TestACertificateForClientsNamesItsHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for host, good := range map[string]bool{"10.0.0.11": true, "stint1.example.com": true, "10.0.0.12": false, "example.com": false} {
-		_, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	for host, good := range map[string]bool{"10.0.0.11": true, "stint1.example.com": true, "10.0.0.12": false,
+		"example.com": false} {
+		_, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: authorities,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 		if (err == nil) != good {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: authorities,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
 		t.Error("a server's certificate gives a client a role")
 	}
-	if err := (&peer.TLS{CertFile: "stint1/api.crt", KeyFile: "stint1/api.key", CAFile: "ca.crt"}).Check("stint"); err == nil {
+	if err := (&peer.TLS{CertFile: "stint1/api.crt", KeyFile: "stint1/api.key", CAFile: "ca.crt"}).
+		Check("stint"); err == nil {
 		t.Error("it is a node's")
 	}
 	for _, host := range []string{"stint1:7400", "https://stint1", "*.example.com", ""} {
-		if code, _, stderr := stintIn(t, dir, "tool", "certs", "api", host); code != 2 || !strings.Contains(stderr, "HOST: ") {
+		if code, _, stderr := stintIn(t, dir, "tool", "certs", "api", host); code != 2 ||
+			!strings.Contains(stderr, "HOST: ") {
 			t.Errorf("%q: exit code %d, %s", host, code, stderr)
 		}
 	}
@@ -141,7 +149,8 @@ func TestAClusterKeyIsMadeOnce(t *testing.T) {
 		t.Errorf("it was replaced: %v", err)
 	}
 	mustRun(t, dir, "tool", "certs", "cluster-key", "other.key")
-	if other, err := peer.OpenKeyFile("other.key", slog.New(slog.DiscardHandler)); err != nil || slices.Equal(first.Key().Fingerprints(), other.Key().Fingerprints()) {
+	if other, err := peer.OpenKeyFile("other.key", slog.New(slog.DiscardHandler)); err != nil ||
+		slices.Equal(first.Key().Fingerprints(), other.Key().Fingerprints()) {
 		t.Errorf("two keys are one: %v", err)
 	}
 }
@@ -168,7 +177,8 @@ func TestOpenSSLVerifiesTheCertificates(t *testing.T) {
 		{"sslserver", "api.crt", true},
 		{"sslclient", "api.crt", false},
 	} {
-		said, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", check.purpose, "-CAfile", "ca.crt", check.file).CombinedOutput()
+		said, err := exec.Command(openssl, "verify", "-x509_strict", "-purpose", check.purpose, "-CAfile", "ca.crt",
+			check.file).CombinedOutput()
 		if (err == nil) != check.good {
 			t.Errorf("%s as %s: %v, %s", check.file, check.purpose, err, said)
 		}

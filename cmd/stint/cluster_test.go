@@ -58,7 +58,9 @@ func (f *fakeCluster) Status(context.Context) (api.ClusterStatus, error) {
 	return f.status, err
 }
 
-func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
+func (f *fakeCluster) Apply(
+	_ context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string,
+) (uint64, []uint32, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, "apply "+note)
@@ -110,7 +112,8 @@ func (f *fakeCluster) SetShards(_ context.Context, shards uint32, expected *uint
 	defer f.mu.Unlock()
 	err := f.next(fmt.Sprint("shards ", shards))
 	if expected == nil || *expected != f.status.ShardsRevision {
-		return &shard.Error{Code: shard.Conflict, Field: "expected_revision", Message: "another one is in force; nothing was changed"}
+		return &shard.Error{Code: shard.Conflict, Field: "expected_revision",
+			Message: "another one is in force; nothing was changed"}
 	}
 	f.status.WantedShards = shards
 	return err
@@ -195,7 +198,8 @@ func TestVerifySaysWhatIsWrongWithTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	code, _, stderr := stint("tool", "verify", "--addr", server.URL, "--policy", "p", "--duration", "1s")
-	if code != 1 || !strings.Contains(stderr, "no answer from "+server.URL+": ") || !strings.Contains(stderr, "--ca") || strings.Contains(stderr, "x509") {
+	if code != 1 || !strings.Contains(stderr, "no answer from "+server.URL+": ") || !strings.Contains(stderr, "--ca") ||
+		strings.Contains(stderr, "x509") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }
@@ -206,8 +210,8 @@ func newCluster() *fakeCluster {
 			{Node: "node-2", Number: 1, Role: "voter", Known: true, Lag: lag}}
 	}
 	node := func(id, zone string, ahead time.Duration) api.NodeStatus {
-		return api.NodeStatus{ID: id, Zone: zone, Version: "v0.2.0", APIAddr: id + ":7400", PeerAddr: id + ":7401", State: "active",
-			Alive: true, Replicas: 3, ClockAhead: ahead}
+		return api.NodeStatus{ID: id, Zone: zone, Version: "v0.2.0", APIAddr: id + ":7400", PeerAddr: id + ":7401",
+			State: "active", Alive: true, Replicas: 3, ClockAhead: ahead}
 	}
 	f := &fakeCluster{revision: &policy.Revision{Version: 2, Set: policy.Dev()}}
 	f.status = api.ClusterStatus{ClusterID: "3f2a9c0d11e84b57", TableVersion: 9, PoliciesVersion: 2,

@@ -127,7 +127,9 @@ func TestStrangersConnectionsDoNotEndANode(t *testing.T) {
 }
 
 // startWithFewDescriptors starts a node on five ports: for the API, gRPC, Redis, peers and gossip.
-func startWithFewDescriptors(t *testing.T, path string, log *safeBuffer) (ports []string, ended <-chan error, err error) {
+func startWithFewDescriptors(
+	t *testing.T, path string, log *safeBuffer,
+) (ports []string, ended <-chan error, err error) {
 	t.Helper()
 	dir, err := os.MkdirTemp(testcluster.InMemory(), "stint-test-")
 	if err != nil {
@@ -135,9 +137,10 @@ func startWithFewDescriptors(t *testing.T, path string, log *safeBuffer) (ports 
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ports = freePorts(t, 5)
-	process := exec.Command("sh", "-c", `ulimit -n 256; exec "$@"`, "sh", path, "serve", "--data-dir", filepath.Join(dir, "data"),
-		"--policies", "../../policy/dev.yaml", "--api-addr", ports[0], "--grpc-addr", ports[1], "--redis-addr", ports[2],
-		"--peer-addr", ports[3], "--gossip-addr", ports[4], "--cluster-key", filepath.Join(t.TempDir(), "cluster.key"))
+	process := exec.Command("sh", "-c", `ulimit -n 256; exec "$@"`, "sh", path, "serve", "--data-dir",
+		filepath.Join(dir, "data"), "--policies", "../../policy/dev.yaml", "--api-addr", ports[0], "--grpc-addr",
+		ports[1], "--redis-addr", ports[2], "--peer-addr", ports[3], "--gossip-addr", ports[4], "--cluster-key",
+		filepath.Join(t.TempDir(), "cluster.key"))
 	process.Stderr = log
 	stdout, err := process.StdoutPipe()
 	if err != nil {
@@ -171,7 +174,8 @@ func TestANodeRefusesToLiveOnTooFewDescriptors(t *testing.T) {
 	defer cancel()
 	command := exec.CommandContext(ctx, "sh", "-c", `ulimit -n 100; exec "$0" serve --dev --api-addr 127.0.0.1:0`, path)
 	text, err := command.CombinedOutput()
-	if command.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(text), "may open 100 files, and needs 256") {
+	if command.ProcessState.ExitCode() != exitUsage ||
+		!strings.Contains(string(text), "may open 100 files, and needs 256") {
 		t.Errorf("%v: %s", err, text)
 	}
 }

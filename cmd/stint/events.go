@@ -14,8 +14,8 @@ type eventsCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*eventsCommand) Help() string {
-	return "An event waits until its sinks have taken it, for three days. Then it is a dead letter, of which each shard " +
-		"keeps 1,024.\n\n" +
+	return "An event waits until its sinks have taken it, for three days. " +
+		"Then it is a dead letter, of which each shard keeps 1,024.\n\n" +
 		"    stint sink events --sink billing\n" +
 		"    stint sink events replay --sink billing\n\n" +
 		"A replayed event has the id that it had before. The caller's token needs the operation sinks."

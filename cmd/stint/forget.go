@@ -20,10 +20,10 @@ type forgetCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*forgetCommand) Help() string {
-	return "Under all policies: what the key has used, its lockout, block, override and holds. The audit log keeps that " +
-		"something was changed, without the key. Whoever forgets the key of a login opens its lockout, and gives every " +
-		"limit of the key back. Its bills, open and final, end only with --bills: list them before, with stint usage " +
-		"--key.\n\n" +
+	return "Under all policies: what the key has used, its lockout, block, override and holds. " +
+		"The audit log keeps that something was changed, without the key. " +
+		"Whoever forgets the key of a login opens its lockout, and gives every limit of the key back. " +
+		"Its bills, open and final, end only with --bills: list them before, with stint usage --key.\n\n" +
 		"    stint keys forget user:42 --note 'request 4711'\n\n" +
 		"A person usually has several keys: forget each, in every namespace."
 }
@@ -43,7 +43,8 @@ func (c *forgetCommand) confirm(s streams) error {
 	if c.Yes {
 		return nil
 	}
-	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, under all policies",
+	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, "+
+		"under all policies",
 		c.Key)
 	ctx, cancel := c.context()
 	defer cancel()

@@ -106,7 +106,8 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // would not help.
 func isUsage(err error) bool {
 	var usage usageError
-	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice) || errors.Is(err, node.ErrRemoved)
+	return errors.As(err, &usage) || errors.Is(err, node.ErrConfig) || errors.Is(err, node.ErrTwice) ||
+		errors.Is(err, node.ErrRemoved)
 }
 
 // streams has the input and outputs of a command. The outputs are printable: data goes to the underlying writer,

@@ -12,7 +12,8 @@ import (
 
 // How each shell is asked how to go on with a line: its words are the arguments after the file.
 const (
-	bashAsks = `bash -n "$1" && . "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) && _stint && printf '%s\n' "${COMPREPLY[@]}"`
+	bashAsks = `bash -n "$1" && . "$1" && shift && COMP_WORDS=("$@") && COMP_CWORD=$(($# - 1)) ` +
+		`&& _stint && printf '%s\n' "${COMPREPLY[@]}"`
 	// Without a terminal there is no completion system: what the function hands to it is printed.
 	zshAsks = `zsh -n "$1" && _describe() { local name=$@[-1]; print -l -- ${${(P)name}%%:*} } && _files() { } &&
 		file=$1 && shift && words=("$@") && CURRENT=$# && PREFIX=${@[-1]} && . ./$file`

@@ -31,7 +31,8 @@ func TestManual(t *testing.T) {
 		dir = t.TempDir()
 	}
 	m := newManual(t)
-	files := map[string]string{"stint.bash": m.bash(), "_stint": m.zsh(), "stint.fish": m.fish(), "stint.1": m.overview()}
+	files := map[string]string{"stint.bash": m.bash(), "_stint": m.zsh(), "stint.fish": m.fish(),
+		"stint.1": m.overview()}
 	for _, command := range m.commands[0].Children {
 		if !command.Hidden {
 			files["stint-"+command.Name+".1"] = m.page(command)
@@ -50,7 +51,8 @@ func TestManual(t *testing.T) {
 			t.Skip("mandoc is not here")
 		}
 		pages, _ := filepath.Glob(filepath.Join(dir, "*.1"))
-		if said, err := exec.Command("mandoc", append([]string{"-Tlint", "-Wwarning"}, pages...)...).CombinedOutput(); err != nil {
+		if said, err := exec.Command("mandoc", append([]string{"-Tlint", "-Wwarning"}, pages...)...).
+			CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, said)
 		}
 	})

@@ -69,7 +69,8 @@ func TestDrainOfWhoeverAnswersIsRefused(t *testing.T) {
 	if code != 2 || len(f.asked) > 0 || !strings.Contains(stderr, "say which node") {
 		t.Errorf("%d %s after %q", code, stderr, f.asked)
 	}
-	if code, stdout, _ := stint("cluster", "drain", "--off", "--addr", addr); code != 0 || !strings.Contains(stdout, "the node at "+addr) {
+	if code, stdout, _ := stint("cluster", "drain", "--off", "--addr", addr); code != 0 ||
+		!strings.Contains(stdout, "the node at "+addr) {
 		t.Errorf("%d %s", code, stdout)
 	}
 }
@@ -114,17 +115,20 @@ func TestRemoveNodeSaysWhatADeadNodeDoes(t *testing.T) {
 
 func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 	f := newCluster()
-	transcript(t, "remove_node_late", 1, "cluster", "remove-node", "node-2", "--yes", "--wait", "1ms", "--addr", f.serve(t))
+	transcript(t, "remove_node_late", 1, "cluster", "remove-node", "node-2", "--yes", "--wait", "1ms",
+		"--addr", f.serve(t))
 }
 
 // growing is a cluster in which slots move to a third shard.
 func growing() *fakeCluster {
 	f := newCluster()
-	f.status.Shards[0].Slots, f.status.Shards[1].Slots = []slot.Range{{First: 0, Last: 511}}, []slot.Range{{First: 512, Last: 1023}}
+	f.status.Shards[0].Slots, f.status.Shards[1].Slots = []slot.Range{{First: 0, Last: 511}},
+		[]slot.Range{{First: 512, Last: 1023}}
 	f.status.WantedShards, f.status.ShardsRevision, f.status.SlotsToMove = 3, 7, 341
 	f.status.SlotMoves = []api.SlotMove{
 		{Move: placement.Move{Move: shard.Move{Slot: 342, From: 0, To: 2, Generation: 1}}},
-		{Move: placement.Move{Move: shard.Move{Slot: 853, From: 1, To: 2, Generation: 1}}, Waits: "2 open holds with keys of other slots"},
+		{Move: placement.Move{Move: shard.Move{Slot: 853, From: 1, To: 2, Generation: 1}},
+			Waits: "2 open holds with keys of other slots"},
 	}
 	return f
 }
@@ -150,7 +154,9 @@ func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
 // What the command asks for is of the moment in which it looked.
 func TestShardsOfAnotherCommandStay(t *testing.T) {
 	f := growing()
-	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) { s.WantedShards, s.ShardsRevision = 5, 8 }})
+	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) {
+		s.WantedShards, s.ShardsRevision = 5, 8
+	}})
 	transcript(t, "shards_of_another", 1, "shards", "2", "--addr", f.serve(t))
 }
 
@@ -169,7 +175,8 @@ func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 			s.Nodes[1].State = "removed"
 		}
 	}
-	if code, _, stderr := stint("cluster", "remove-node", "node-2", "--yes", "--addr", f.serve(t)); code != 0 || asked != 3 {
+	if code, _, stderr := stint("cluster", "remove-node", "node-2", "--yes", "--addr", f.serve(t)); code != 0 ||
+		asked != 3 {
 		t.Errorf("%d %s after %d questions", code, stderr, asked)
 	}
 }
@@ -179,8 +186,8 @@ func TestARemovalSaysHowManyCopiesAreLeft(t *testing.T) {
 	for _, c := range []struct {
 		copies, stay int
 		want         string
-	}{{3, 3, ""}, {3, 4, ""}, {1, 1, ""}, {5, 5, ""}, {3, 2, "keeps 1 of its 3 copies, and stops counting"}, {2, 1, "keeps 1 of its 2 copies"},
-		{5, 4, "keeps 3 of its 5 copies; to keep them"}} {
+	}{{3, 3, ""}, {3, 4, ""}, {1, 1, ""}, {5, 5, ""}, {3, 2, "keeps 1 of its 3 copies, and stops counting"},
+		{2, 1, "keeps 1 of its 2 copies"}, {5, 4, "keeps 3 of its 5 copies; to keep them"}} {
 		s := &stintv1.Shard{Replicas: []*stintv1.Replica{{Role: "learner"}}}
 		for range c.copies {
 			s.Replicas = append(s.Replicas, &stintv1.Replica{Voter: true})

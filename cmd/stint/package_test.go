@@ -61,11 +61,13 @@ func TestWhatCannotStartSaysWhyInItsLastLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			command := exec.CommandContext(t.Context(), path, "serve")
-			command.Env = append(os.Environ(), "STINT_DATA_DIR="+filepath.Join(t.TempDir(), "data"), "STINT_API_ADDR=127.0.0.1:0",
-				"STINT_PEER_ADDR=127.0.0.1:0", "STINT_GOSSIP_ADDR=127.0.0.1:0", c.environment)
+			command.Env = append(os.Environ(), "STINT_DATA_DIR="+filepath.Join(t.TempDir(), "data"),
+				"STINT_API_ADDR=127.0.0.1:0", "STINT_PEER_ADDR=127.0.0.1:0", "STINT_GOSSIP_ADDR=127.0.0.1:0",
+				c.environment)
 			text, err := command.CombinedOutput()
 			lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-			if last := lines[len(lines)-1]; err == nil || !strings.HasPrefix(last, "stint: ") || !strings.Contains(last, c.want) {
+			if last := lines[len(lines)-1]; err == nil || !strings.HasPrefix(last, "stint: ") ||
+				!strings.Contains(last, c.want) {
 				t.Errorf("%v\n%s", err, text)
 			}
 		})

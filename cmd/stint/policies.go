@@ -118,8 +118,9 @@ type policiesRollbackCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*policiesRollbackCommand) Help() string {
-	return "The newest 20 versions before the one in force are kept. A rollback applies one of them anew, under a new " +
-		"version: what keys have used stays, and the history says who did it. Everything is as with stint apply.\n\n" +
+	return "The newest 20 versions before the one in force are kept. A rollback applies one of them anew, " +
+		"under a new version: what keys have used stays, and the history says who did it. " +
+		"Everything is as with stint apply.\n\n" +
 		"    stint policies rollback 7 --dry-run\n" +
 		"    stint policies rollback 7 --prune --note 'the new limit shut customers out'\n" +
 		"    stint policies rollback 7 --yaml > policies.yaml"

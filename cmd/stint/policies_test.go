@@ -12,14 +12,16 @@ import (
 
 // Rules other than limits also affect decisions, so each has its own row.
 func TestWhatDecidesBesideLimits(t *testing.T) {
-	set, err := policy.Parse("test", []byte("policies: {free: {limits: [{name: a, quota: 7, lifetime: {}}]}, flooded: {deny_cache: 250ms, "+
-		"limits: [{name: a, quota: 7, lifetime: {}}]}, login: {lockout: {after: 3, base: 1m, factor: 2, max: 1h}, "+
-		"limits: [{name: a, quota: 7, lifetime: {}}]}}"))
+	set, err := policy.Parse("test",
+		[]byte("policies: {free: {limits: [{name: a, quota: 7, lifetime: {}}]}, flooded: {deny_cache: 250ms, "+
+			"limits: [{name: a, quota: 7, lifetime: {}}]}, login: {lockout: {after: 3, base: 1m, factor: 2, "+
+			"max: 1h}, limits: [{name: a, quota: 7, lifetime: {}}]}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := printPolicies(streams{out: &out}, &stintv1.ListPoliciesResponse{Policies: api.PolicyMessages(set)}); err != nil {
+	if err := printPolicies(streams{out: &out},
+		&stintv1.ListPoliciesResponse{Policies: api.PolicyMessages(set)}); err != nil {
 		t.Fatal(err)
 	}
 	var rows []string

@@ -48,23 +48,32 @@ type hostileServer struct {
 	stintv1connect.UnimplementedObserveServiceHandler
 }
 
-func (hostileServer) Get(context.Context, *connect.Request[stintv1.GetRequest]) (*connect.Response[stintv1.GetResponse], error) {
+func (hostileServer) Get(
+	context.Context, *connect.Request[stintv1.GetRequest],
+) (*connect.Response[stintv1.GetResponse], error) {
 	now := timestamppb.Now()
 	return connect.NewResponse(&stintv1.GetResponse{At: now, Limits: []*stintv1.LimitStatus{
 		{Policy: "p", Limit: "l", Key: hostile, Used: 1, Quota: 2, Remaining: 1, Allowed: true, BlockedUntil: now},
 		{Policy: "q", Limit: "l", Key: "user:0123456789012345", Used: 1, Quota: 2, Remaining: 1, Allowed: true}}}), nil
 }
 
-func (hostileServer) Top(context.Context, *connect.Request[stintv1.TopRequest]) (*connect.Response[stintv1.TopResponse], error) {
-	return connect.NewResponse(&stintv1.TopResponse{Keys: []*stintv1.TopKey{{Policy: "p", Key: hostile, Decisions: 1}}}), nil
+func (hostileServer) Top(
+	context.Context, *connect.Request[stintv1.TopRequest],
+) (*connect.Response[stintv1.TopResponse], error) {
+	return connect.NewResponse(
+		&stintv1.TopResponse{Keys: []*stintv1.TopKey{{Policy: "p", Key: hostile, Decisions: 1}}}), nil
 }
 
-func (hostileServer) Audit(context.Context, *connect.Request[stintv1.AuditRequest]) (*connect.Response[stintv1.AuditResponse], error) {
+func (hostileServer) Audit(
+	context.Context, *connect.Request[stintv1.AuditRequest],
+) (*connect.Response[stintv1.AuditResponse], error) {
 	return connect.NewResponse(&stintv1.AuditResponse{Records: []*stintv1.AuditRecord{
 		{At: timestamppb.Now(), Actor: hostile, Deed: "add", Policy: "p", Key: hostile, Note: hostile}}}), nil
 }
 
-func (hostileServer) ListUsage(context.Context, *connect.Request[stintv1.ListUsageRequest]) (*connect.Response[stintv1.ListUsageResponse], error) {
+func (hostileServer) ListUsage(
+	context.Context, *connect.Request[stintv1.ListUsageRequest],
+) (*connect.Response[stintv1.ListUsageResponse], error) {
 	return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("key: %s", hostile))
 }
 
@@ -83,17 +92,20 @@ func TestTextsOfOthersAreShownEscaped(t *testing.T) {
 			args = append(args, "--addr", server.URL)
 		}
 		_, stdout, stderr := stint(args...)
-		if text := stdout + stderr; strings.ContainsAny(text, "\u202e\x1b") || strings.Count(text, `user:\u202e24\x1b[2J`) != c.times {
+		if text := stdout + stderr; strings.ContainsAny(text, "\u202e\x1b") ||
+			strings.Count(text, `user:\u202e24\x1b[2J`) != c.times {
 			t.Errorf("%s: %q", c.args, text)
 		}
 	}
 	// The columns are aligned as they are shown.
 	_, stdout, _ := stint("get", "p", "k", "--addr", server.URL)
-	if lines := strings.Split(stdout, "\n"); len(lines) < 3 || strings.Index(lines[1], "1     2") != strings.Index(lines[2], "1     2") {
+	if lines := strings.Split(stdout, "\n"); len(lines) < 3 ||
+		strings.Index(lines[1], "1     2") != strings.Index(lines[2], "1     2") {
 		t.Errorf("not aligned:\n%s", stdout)
 	}
 	// Programs get the texts as they are.
-	if _, stdout, _ := stint("keys", "top", "-o", "json", "--addr", server.URL); !strings.Contains(stdout, `"user:`+"\u202e"+`24\u001b[2J"`) {
+	if _, stdout, _ := stint("keys", "top", "-o", "json", "--addr", server.URL); !strings.Contains(stdout,
+		`"user:`+"\u202e"+`24\u001b[2J"`) {
 		t.Errorf("as JSON: %q", stdout)
 	}
 }
@@ -121,12 +133,14 @@ func TestABackupsHeaderIsShownEscaped(t *testing.T) {
 	}
 	out.Close()
 	code, stdout, stderr := stint("restore", file, "--data-dir", filepath.Join(t.TempDir(), "new"), "--dry-run")
-	if text := stdout + stderr; code != 1 || strings.ContainsAny(text, "\u202e\x1b") || !strings.Contains(text, `run user:\u202e24\x1b[2J or newer`) {
+	if text := stdout + stderr; code != 1 || strings.ContainsAny(text, "\u202e\x1b") ||
+		!strings.Contains(text, `run user:\u202e24\x1b[2J or newer`) {
 		t.Errorf("%d: %q", code, text)
 	}
 	var plan bytes.Buffer
-	if err := printRestore(streams{out: printable{&plan}}, &restore.Restore{Backup: header}); err != nil || strings.ContainsAny(plan.String(), "\u202e\x1b") ||
-		strings.Count(plan.String(), `user:\u202e24\x1b[2J`) != 3 || !strings.Contains(plan.String(), `[2J\nno count`) {
+	if err := printRestore(streams{out: printable{&plan}}, &restore.Restore{Backup: header}); err != nil ||
+		strings.ContainsAny(plan.String(), "\u202e\x1b") || strings.Count(plan.String(), `user:\u202e24\x1b[2J`) != 3 ||
+		!strings.Contains(plan.String(), `[2J\nno count`) {
 		t.Errorf("%v: %q", err, plan.String())
 	}
 }

@@ -28,16 +28,17 @@ type recoverCommand struct {
 // Help implements kong.HelpProvider.
 func (*recoverCommand) Help() string {
 	return "Makes a backup from the disks that are left of a cluster that has lost its majority. All nodes must be " +
-		"stopped. Nothing in the directories is changed. stint restore makes a new cluster from the backup, of any number " +
-		"of shards; no old node can join it.\n\n" +
-		"Of each shard, the replica with the newest entry is taken, unless something speaks against it. With a majority of " +
-		"its voters the shard is exact: nothing that was ever answered is lost, and a restore continues where the cluster " +
-		"stopped. Entries that nobody was told of may be in it. Without a majority --accept-loss is needed. A restore then " +
-		"counts as full what is not known, as after a backup.\n\n" +
+		"stopped. Nothing in the directories is changed. stint restore makes a new cluster from the backup, " +
+		"of any number of shards; no old node can join it.\n\n" +
+		"Of each shard, the replica with the newest entry is taken, unless something speaks against it. " +
+		"With a majority of its voters the shard is exact: nothing that was ever answered is lost, " +
+		"and a restore continues where the cluster stopped. Entries that nobody was told of may be in it. " +
+		"Without a majority --accept-loss is needed. A restore then counts as full what is not known, " +
+		"as after a backup.\n\n" +
 		"    stint tool recover /mnt/disk-1 /mnt/disk-2 --dry-run\n" +
 		"    stint tool recover /mnt/disk-1 /mnt/disk-2 -o stint.backup\n\n" +
-		"If the disks are in different machines, write a part on each, carry them to one machine, and recover from the " +
-		"parts:\n\n" +
+		"If the disks are in different machines, write a part on each, carry them to one machine, " +
+		"and recover from the parts:\n\n" +
 		"    stint tool recover /var/lib/stint --part -o node-1.part\n" +
 		"    stint tool recover node-1.part node-2.part -o stint.backup"
 }
@@ -74,8 +75,8 @@ func (c *recoverCommand) Run(s streams) (err error) {
 		fmt.Fprintf(s.err, "stint: wrote %s: what is left of node %s\n", c.File, r.Nodes[0].Node)
 		return nil
 	}
-	fmt.Fprintf(s.err, "stint: wrote %[1]s: keep all old nodes stopped from now on, and go on with stint restore %[1]s "+
-		"--data-dir DIR\n", c.File)
+	fmt.Fprintf(s.err, "stint: wrote %[1]s: keep all old nodes stopped from now on, "+
+		"and go on with stint restore %[1]s --data-dir DIR\n", c.File)
 	return nil
 }
 
@@ -118,9 +119,9 @@ func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
 	for _, d := range r.Shards {
 		for i := range d.Replicas {
 			one := &d.Replicas[i]
-			fmt.Fprintf(replicas, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%016x\t%d at %d\t%s\n", d.Name, one.Name, one.Term, one.Index,
-				one.Epoch, one.Seq, timeText(int64(one.Time)), one.Sum, len(one.Newest.Names), one.Newest.Index,
-				marksText(one, one.Name == d.Chosen))
+			fmt.Fprintf(replicas, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%016x\t%d at %d\t%s\n",
+				d.Name, one.Name, one.Term, one.Index, one.Epoch, one.Seq, timeText(int64(one.Time)), one.Sum,
+				len(one.Newest.Names), one.Newest.Index, marksText(one, one.Name == d.Chosen))
 		}
 	}
 	if err := replicas.Flush(); err != nil || !verdict {
@@ -145,13 +146,14 @@ func printOutlook(s streams, r *recovery.Recovery) error {
 	switch {
 	case r.Exact:
 		fmt.Fprintln(s.out,
-			"\nNothing that was answered is lost. A restore continues where the cluster stopped. Unacknowledged entries at "+
-				"the end\nof a log are taken: a request that failed with an unknown outcome may have been counted.")
+			"\nNothing that was answered is lost. A restore continues where the cluster stopped. "+
+				"Unacknowledged entries at the end\nof a log are taken: "+
+				"a request that failed with an unknown outcome may have been counted.")
 		return nil
 	case !r.Fills:
 		fmt.Fprintln(s.out,
-			"\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, so a restore "+
-				"leaves tokens\nonly what check, settle and read need.")
+			"\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, "+
+				"so a restore leaves tokens\nonly what check, settle and read need.")
 		return nil
 	}
 	fmt.Fprintln(s.out, "\nSomething may be lost, so a restore counts as full what is not known:")
@@ -228,10 +230,21 @@ func recoveryForPrograms(r *recovery.Recovery) (all recoveredJSON) {
 			Replicas: []recoveredReplicaJSON{}}
 		for i := range d.Replicas {
 			c := &d.Replicas[i]
-			one.Replicas = append(one.Replicas, recoveredReplicaJSON{Name: c.Name, Term: c.Term, Index: c.Index, Epoch: c.Epoch,
-				Seq: c.Seq, Time: instantOf(int64(c.Time)), Records: c.Records, Sum: fmt.Sprintf("%016x", c.Sum),
-				Voters: c.Newest.Names, PreviousVoters: c.Previous.Names, Convicted: c.Convicted, Suspect: c.Forgetful,
-				Unreadable: c.Unreadable})
+			one.Replicas = append(one.Replicas, recoveredReplicaJSON{
+				Name:           c.Name,
+				Term:           c.Term,
+				Index:          c.Index,
+				Epoch:          c.Epoch,
+				Seq:            c.Seq,
+				Time:           instantOf(int64(c.Time)),
+				Records:        c.Records,
+				Sum:            fmt.Sprintf("%016x", c.Sum),
+				Voters:         c.Newest.Names,
+				PreviousVoters: c.Previous.Names,
+				Convicted:      c.Convicted,
+				Suspect:        c.Forgetful,
+				Unreadable:     c.Unreadable,
+			})
 		}
 		all.Shards = append(all.Shards, one)
 	}

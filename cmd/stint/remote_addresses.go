@@ -69,7 +69,8 @@ func (r remote) validAddr() error {
 			return fmt.Errorf("--addr: %q is not a URL such as http://127.0.0.1:7400", r.Addr)
 		}
 		if u.Scheme == "http" && r.scheme() == "https" {
-			return fmt.Errorf("--addr: %s is in plaintext, and --ca and --cert are for TLS: write https://%s, or leave them out", addr, u.Host)
+			return fmt.Errorf("--addr: %s is in plaintext, and --ca and --cert are for TLS: "+
+				"write https://%s, or leave them out", addr, u.Host)
 		}
 	}
 	_, err := r.trust.config()

@@ -50,7 +50,8 @@ func TestWhatMayHaveBeenCountedIsAskedOnce(t *testing.T) {
 func TestATimeoutThatIsOverIsRefused(t *testing.T) {
 	for _, timeout := range []string{"0s", "-1s"} {
 		code, _, stderr := stint("status", "--addr", "127.0.0.1:1", "--timeout="+timeout)
-		if want := "--timeout: is " + timeout + ": must be more than 0"; code != exitUsage || !strings.Contains(stderr, want) {
+		if want := "--timeout: is " + timeout + ": must be more than 0"; code != exitUsage ||
+			!strings.Contains(stderr, want) {
 			t.Errorf("%d %s", code, stderr)
 		}
 	}
@@ -58,8 +59,10 @@ func TestATimeoutThatIsOverIsRefused(t *testing.T) {
 
 // verify reads addresses as all commands do.
 func TestVerifyAsksAHostThatHasNoPort(t *testing.T) {
-	c := verifyCommand{Addr: []string{"node-1", " ::1", "http://node-2/"}, Policy: "p", Workers: 1, Keys: 1, Duration: time.Second}
-	if err := c.settleFlags(); err != nil || strings.Join(c.Addr, " ") != "http://node-1:7400 http://[::1]:7400 http://node-2" {
+	c := verifyCommand{Addr: []string{"node-1", " ::1", "http://node-2/"}, Policy: "p", Workers: 1, Keys: 1,
+		Duration: time.Second}
+	if err := c.settleFlags(); err != nil ||
+		strings.Join(c.Addr, " ") != "http://node-1:7400 http://[::1]:7400 http://node-2" {
 		t.Errorf("%q, %v", c.Addr, err)
 	}
 	c.Addr = []string{"gopher://x"}

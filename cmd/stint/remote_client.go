@@ -49,9 +49,10 @@ func (p tokenFlag) token() (string, error) {
 func (r remote) client() *http.Client {
 	transport := r.transport()
 	if r.DataDir != "" {
-		transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return node.DialLocal(ctx, r.DataDir)
-		}}
+		transport = &http.Transport{DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return node.DialLocal(ctx, r.DataDir)
+			}}
 	}
 	return &http.Client{Transport: leavesTime{addressed{transport, r}}}
 }

@@ -169,7 +169,8 @@ func TestACrowdedNodeIsHeard(t *testing.T) {
 		t.Errorf("check says %s", got)
 	}
 	health := healthcheckCommand{remote{Addr: addr, Timeout: awaits.Patience}}
-	if err := health.Run(streams{out: io.Discard}); err == nil || !strings.HasSuffix(err.Error(), "503 Service Unavailable: "+why) {
+	if err := health.Run(streams{out: io.Discard}); err == nil ||
+		!strings.HasSuffix(err.Error(), "503 Service Unavailable: "+why) {
 		t.Errorf("healthcheck says %v", err)
 	}
 }
@@ -185,7 +186,8 @@ func TestWhatWasNeverSentWasNotCounted(t *testing.T) {
 		"no such host":                    "stint.invalid:7400",
 		"no handshake within the timeout": "https://" + deaf.Addr().String(),
 	} {
-		if got := explained(remote{Addr: addr, Timeout: 200 * time.Millisecond}, true); strings.Contains(got, "counted") {
+		if got := explained(remote{Addr: addr, Timeout: 200 * time.Millisecond},
+			true); strings.Contains(got, "counted") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -200,7 +202,8 @@ func TestTheServersReasonIsWaitedFor(t *testing.T) {
 		}
 		io.Copy(io.Discard, r.Body)
 		time.Sleep(time.Duration(millis) * time.Millisecond) // like a server that looks for an owner until the end
-		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("no owner of shard 2 was found")))
+		connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeUnavailable,
+			errors.New("no owner of shard 2 was found")))
 	})
 	if !strings.HasSuffix(got, "check: unavailable: no owner of shard 2 was found") {
 		t.Errorf("got %s", got)

@@ -88,11 +88,12 @@ func tlsProblem(err error) string {
 	)
 	switch {
 	case errors.As(err, &host):
-		return fmt.Sprintf("its certificate is for %s, not for %s: use an address that it names in --addr, or give the node a "+
-			"certificate that names this one", namesOf(host.Certificate), host.Host)
+		return fmt.Sprintf("its certificate is for %s, not for %s: use an address that it names in --addr, "+
+			"or give the node a certificate that names this one", namesOf(host.Certificate), host.Host)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		if time.Now().Before(invalid.Cert.NotBefore) {
-			return fmt.Sprintf("its certificate is valid only from %s on: check the clocks", invalid.Cert.NotBefore.UTC().Format(time.RFC3339))
+			return fmt.Sprintf("its certificate is valid only from %s on: check the clocks",
+				invalid.Cert.NotBefore.UTC().Format(time.RFC3339))
 		}
 		return fmt.Sprintf("its certificate has expired, at %s: put a new one in the place of the node's --api-cert",
 			invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
@@ -101,7 +102,8 @@ func tlsProblem(err error) string {
 	case errors.As(err, &unknown):
 		return fmt.Sprintf("its certificate is not accepted: %v", unknown.Err)
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
-		return "it does not speak TLS there: write http:// in --addr and leave --ca out, or start the node with --api-cert"
+		return "it does not speak TLS there: write http:// in --addr and leave --ca out, " +
+			"or start the node with --api-cert"
 	case errors.As(err, &alert) && alert.Op == "remote error": // crypto/tls marks an alert so
 		return alertText(strings.TrimPrefix(alert.Err.Error(), "tls: "))
 	}
@@ -135,8 +137,10 @@ func alertText(text string) string {
 		return "it has no room for another connection, or failed; ask another node, or again in a second"
 	case "protocol version not supported":
 		return "it speaks no version of TLS that this program speaks"
-	case "bad certificate", "unknown certificate authority", "expired certificate", "unsupported certificate", "certificate required":
-		return "it refuses our certificate (" + text + "): --cert needs one with exactly one URI, stint://role/NAME, from an authority in its --api-client-ca"
+	case "bad certificate", "unknown certificate authority", "expired certificate", "unsupported certificate",
+		"certificate required":
+		return "it refuses our certificate (" + text + "): --cert needs one with exactly one URI, stint://role/NAME, " +
+			"from an authority in its --api-client-ca"
 	default:
 		return "it ended the TLS handshake: " + text
 	}

@@ -16,10 +16,11 @@ type removeNodeCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*removeNodeCommand) Help() string {
-	return "For good: others take over its replicas, then it is no longer a member, and its data directory is of no use " +
-		"any more: with an empty one its id may come back. The node may be running or lost; a node that comes back belongs " +
-		"to `stint cluster drain` instead. The last node is not removed. Where too few nodes stay for as many copies as " +
-		"now, it says how many are left, and asks.\n\n" +
+	return "For good: others take over its replicas, then it is no longer a member, " +
+		"and its data directory is of no use any more: with an empty one its id may come back. " +
+		"The node may be running or lost; a node that comes back belongs to `stint cluster drain` instead. " +
+		"The last node is not removed. Where too few nodes stay for as many copies as now, " +
+		"it says how many are left, and asks.\n\n" +
 		"Exit code 0: it is removed (unless --wait 0). 1: it was refused, or it still holds replicas after --wait."
 }
 
@@ -81,7 +82,8 @@ func losesCopies(m *stintv1.StatusResponse, stay int) string {
 	if left >= copies {
 		return ""
 	}
-	text := fmt.Sprintf("the cluster has %s, and each shard keeps %d of its %d copies", plural(stay, "node"), left, copies)
+	text := fmt.Sprintf("the cluster has %s, and each shard keeps %d of its %d copies",
+		plural(stay, "node"), left, copies)
 	if left == 1 {
 		text += ", and stops counting while the node that has it is away"
 	}

@@ -32,10 +32,11 @@ type restoreCommand struct {
 func (*restoreCommand) Help() string {
 	return "Makes a new cluster of one node from a backup, offline. Start the node with stint serve --data-dir DIR; " +
 		"other nodes join it as they join any cluster. The old cluster must not run any more.\n\n" +
-		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, all limits count as full " +
-		"until nothing of that time counts any longer: restore prints until when, and asks. --keep lets a limit continue " +
-		"with what the backup says, and admits again what was used since. A limit of a policy with on_recovery: keep does " +
-		"so always. A key can be cleared later, with stint adjust POLICY KEY reset.\n\n" +
+		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, " +
+		"all limits count as full until nothing of that time counts any longer: restore prints until when, and asks. " +
+		"--keep lets a limit continue with what the backup says, and admits again what was used since. " +
+		"A limit of a policy with on_recovery: keep does so always. A key can be cleared later, " +
+		"with stint adjust POLICY KEY reset.\n\n" +
 		"With --shards the new cluster has another number of shards. All counts, holds and answers to ids go along. " +
 		"It is refused as long as a hold is open on keys that would be on different shards.\n\n" +
 		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
@@ -60,8 +61,8 @@ func (c *restoreCommand) Run(s streams) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	_, err = fmt.Fprintf(s.out,
-		"\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s --node-id %s\n", r.Cluster,
-		c.DataDir, r.Node, c.DataDir, r.Node)
+		"\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s --node-id %s\n",
+		r.Cluster, c.DataDir, r.Node, c.DataDir, r.Node)
 	return err
 }
 
@@ -107,13 +108,14 @@ func printRestore(s streams, r *restore.Restore) error {
 	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", escaped(r.Backup.Cluster, ""),
 		// No line of it may come from the file.
 		begun.Format(time.RFC3339), time.Since(begun).Round(time.Second), escaped(r.Backup.Release, ""))
-	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n", plural(r.Backup.Shards, "shard"),
-		plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
+	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n",
+		plural(r.Backup.Shards, "shard"), plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
 	if n := uint32(len(r.Data)); n != r.Backup.Shards {
 		fmt.Fprintf(&text, "the new cluster has %s\n", plural(n, "shard"))
 	}
 	if sum.Operations > 0 {
-		fmt.Fprintf(&text, "%s on several shards will end as far as they are known\n", plural(sum.Operations, "operation"))
+		fmt.Fprintf(&text, "%s on several shards will end as far as they are known\n",
+			plural(sum.Operations, "operation"))
 	}
 	if sum.Unreadable > 0 {
 		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n",
@@ -121,7 +123,8 @@ func printRestore(s streams, r *restore.Restore) error {
 	}
 	if r.NewHashes {
 		fmt.Fprintln(&text,
-			"the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, and count as full")
+			"the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, "+
+				"and count as full")
 	}
 	if recovered := r.Backup.Recovery; recovered != nil {
 		fmt.Fprintf(&text, "recovered by %s from %s\n", escaped(recovered.Actor, ""),
@@ -129,16 +132,19 @@ func printRestore(s streams, r *restore.Restore) error {
 	}
 	if r.DataExact() {
 		fmt.Fprintf(&text,
-			"\nno count is lost: all limits continue where the cluster stopped, as long as no old node has run since %s\n",
+			"\nno count is lost: all limits continue where the cluster stopped, "+
+				"as long as no old node has run since %s\n",
 			begun.Format(time.RFC3339))
 		if !r.Backup.SystemExact() {
-			fmt.Fprintln(&text, "changes of tokens and policies may be lost: tokens keep only what check, settle and read need")
+			fmt.Fprintln(&text, "changes of tokens and policies may be lost: "+
+				"tokens keep only what check, settle and read need")
 		}
 		_, err := s.out.Write(text.Bytes())
 		return err
 	}
 	fmt.Fprintf(&text,
-		"\nlost is what happened since %s: usage (which cannot be billed), holds, blocks, overrides, changes of policies\n\n",
+		"\nlost is what happened since %s: usage (which cannot be billed), holds, blocks, overrides, "+
+			"changes of policies\n\n",
 		begun.Format(time.RFC3339))
 	if _, err := s.out.Write(text.Bytes()); err != nil {
 		return err

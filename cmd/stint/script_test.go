@@ -126,7 +126,8 @@ type serverKey struct{}
 var readyLine = regexp.MustCompile(`^stint is ready at (https?://\S+)`)
 
 func serve(ts *testscript.TestScript, _ bool, args []string) {
-	started, url := startReady(ts, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0", "--gossip-addr", "127.0.0.1:0"}, args...)...)
+	started, url := startReady(ts, append([]string{"serve", "--api-addr", "127.0.0.1:0", "--peer-addr", "127.0.0.1:0",
+		"--gossip-addr", "127.0.0.1:0"}, args...)...)
 	ts.Setenv("STINT_ADDR", url)
 	ts.Setenv("HOSTPORT", address(ts))
 	*ts.Value(serverKey{}).(*server) = started

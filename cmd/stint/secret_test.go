@@ -74,7 +74,8 @@ func TestSecretsAreListedWithoutThemselves(t *testing.T) {
 	if code, same, _ := stint("cluster", "secret", "list", "--addr", addr); code != 0 || same != stdout {
 		t.Errorf("%d %q", code, same)
 	}
-	if code, stdout, _ := stint("cluster", "secret", "-o", "json", "--addr", addr); code != 0 || !strings.Contains(stdout, `"waitingFor":["node-2","node-3"]`) {
+	if code, stdout, _ := stint("cluster", "secret", "-o", "json", "--addr", addr); code != 0 ||
+		!strings.Contains(stdout, `"waitingFor":["node-2","node-3"]`) {
 		t.Errorf("%d %q", code, stdout)
 	}
 }
@@ -102,7 +103,8 @@ func TestARotationIsAwaited(t *testing.T) {
 	c = newCluster()
 	c.secrets = newSecrets()
 	code, _, stderr = stint("cluster", "secret", "rotate", "--wait", "10ms", "--addr", c.serve(t))
-	if code != 1 || !strings.Contains(stderr, "after 10ms the rotation waits for node-2; it goes on: see stint cluster secret") {
+	if code != 1 ||
+		!strings.Contains(stderr, "after 10ms the rotation waits for node-2; it goes on: see stint cluster secret") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }
@@ -116,8 +118,10 @@ func TestOldSecretsAreDropped(t *testing.T) {
 		stdout != "dropped 1, 2: within a second no node settles what is sealed with it\n" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
-	f.err = &shard.Error{Code: shard.Conflict, Message: "the cluster has one sealing secret: rotate it, then drop the old one"}
-	if code, _, stderr := stint("cluster", "secret", "drop-old", "--addr", addr); code != 1 || !strings.Contains(stderr, "rotate it, then drop the old one") {
+	f.err = &shard.Error{Code: shard.Conflict, Message: "the cluster has one sealing secret: " +
+		"rotate it, then drop the old one"}
+	if code, _, stderr := stint("cluster", "secret", "drop-old", "--addr", addr); code != 1 ||
+		!strings.Contains(stderr, "rotate it, then drop the old one") {
 		t.Errorf("%d %q", code, stderr)
 	}
 }

@@ -25,7 +25,8 @@ func jumpingClock(path string) func() time.Time {
 	var readAt, offset atomic.Int64 // time of the last read, in nanoseconds since the Unix epoch; offset in nanoseconds
 	return func() time.Time {
 		t := time.Now()
-		if last := readAt.Load(); t.UnixNano()-last >= int64(clockReadEvery) && readAt.CompareAndSwap(last, t.UnixNano()) {
+		if last := readAt.Load(); t.UnixNano()-last >= int64(clockReadEvery) &&
+			readAt.CompareAndSwap(last, t.UnixNano()) {
 			offset.Store(int64(offsetIn(path)))
 		}
 		return stepped(t, time.Duration(offset.Load()))

@@ -18,7 +18,8 @@ func TestAJumpMovesTheWallClockOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := clock()
-	for late := time.Now().Add(5 * time.Second); after.UnixNano()-before.UnixNano() < int64(time.Hour); after = clock() {
+	for late := time.Now().Add(5 * time.Second); after.UnixNano()-before.UnixNano() <
+		int64(time.Hour); after = clock() {
 		if time.Now().After(late) {
 			t.Fatal("the clock did not jump")
 		}

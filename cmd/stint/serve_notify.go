@@ -24,7 +24,8 @@ func dialServiceManager(logger *slog.Logger) serviceManager {
 	}
 	conn, err := net.Dial("unixgram", name)
 	if err != nil {
-		logger.Warn("the service manager will not hear that the node is ready: NOTIFY_SOCKET cannot be reached", "error", err)
+		logger.Warn("the service manager will not hear that the node is ready: NOTIFY_SOCKET cannot be reached",
+			"error", err)
 		return serviceManager{}
 	}
 	return serviceManager{conn}

@@ -53,7 +53,8 @@ func TestALongStartAsksForTimeAgainAndAgain(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		ended()
-		asked := strings.Count(said.String(), "EXTEND_TIMEOUT_USEC=30000000\nSTATUS=starting: shard 3 is 7 entries behind\n")
+		asked := strings.Count(said.String(), "EXTEND_TIMEOUT_USEC=30000000\n"+
+			"STATUS=starting: shard 3 is 7 entries behind\n")
 		if least := int(time.Hour / extendBy); asked < 2*least {
 			t.Errorf("it asked %d times in an hour", asked)
 		}
@@ -87,7 +88,8 @@ func startUnderManager(t *testing.T, name string, flags ...string) (node *exec.C
 		t.Fatal(err)
 	}
 	free := "127.0.0.1:0"
-	node = exec.Command(path, append([]string{"serve", "--api-addr", free, "--peer-addr", free, "--gossip-addr", free}, flags...)...)
+	node = exec.Command(path, append([]string{"serve", "--api-addr", free, "--peer-addr", free, "--gossip-addr", free},
+		flags...)...)
 	node.Env = append(os.Environ(), "NOTIFY_SOCKET="+name)
 	var log safeBuffer
 	node.Stderr = &log

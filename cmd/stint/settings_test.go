@@ -12,8 +12,8 @@ import (
 // notOfSecurity are the flags that do not affect what callers may do. Every other flag is in the tables of the manual,
 // so that a new one cannot be forgotten there.
 var notOfSecurity = map[string][]string{
-	"serve": {"help", "config", "data-dir", "node-id", "join", "bootstrap-expect", "shards", "replicas", "policies", "request-timeout",
-		"advertise", "zone", "replace-after", "accept-time", "dev",
+	"serve": {"help", "config", "data-dir", "node-id", "join", "bootstrap-expect", "shards", "replicas", "policies",
+		"request-timeout", "advertise", "zone", "replace-after", "accept-time", "dev",
 		"trace-ratio", "trace-denials", "log-format", "log-level", "log-slow", "decision-log-every"},
 	// it has the flags of every command that asks a node, and none of its own
 	"status": {"help", "addr", "timeout", "output"},
@@ -71,9 +71,11 @@ func compareSettings(t *testing.T, command *kong.Node, others []string, rows map
 		}
 		want := [2]string{strings.Join(flag.Envs, ","), flag.Default}
 		if got, ok := rows[flag.Name]; !ok {
-			t.Errorf("--%s of stint %s is not in the manual: is it about security? Then it needs a row", flag.Name, command.Name)
+			t.Errorf("--%s of stint %s is not in the manual: is it about security? Then it needs a row",
+				flag.Name, command.Name)
 		} else if got != want {
-			t.Errorf("--%s of stint %s: the manual has variable and default %q, the command %q", flag.Name, command.Name, got, want)
+			t.Errorf("--%s of stint %s: the manual has variable and default %q, the command %q",
+				flag.Name, command.Name, got, want)
 		}
 		delete(rows, flag.Name)
 	}

@@ -29,10 +29,10 @@ func (*simulateCommand) Help() string {
 		"    stint tool simulate --input /var/log/auth.log --policy login\n" +
 		"    stint tool simulate -f policies.yaml --input access.log -o json\n" +
 		"    stint tool simulate --compare old.yaml new.yaml --input access.log\n\n" +
-		"Each event is a plain check, and every policy runs alone. Nothing is held or settled in a replay, so concurrency " +
-		"limits never fill, and a lockout climbs only where the policy counts denials as violations (count_denied with " +
-		"on_denied). There are no overrides: every key has the numbers of its tier, and is known where a policy refuses " +
-		"unknown keys."
+		"Each event is a plain check, and every policy runs alone. Nothing is held or settled in a replay, " +
+		"so concurrency limits never fill, and a lockout climbs only where the policy counts denials as violations " +
+		"(count_denied with on_denied). There are no overrides: every key has the numbers of its tier, " +
+		"and is known where a policy refuses unknown keys."
 }
 
 // yearFirst and yearLast bound the years that log times with a year can express.
@@ -73,14 +73,16 @@ func (c *simulateCommand) trial() (func(*replay.Events) (simulated, error), erro
 	case !c.Compare && len(c.Files) > 0:
 		return nil, usageError{fmt.Errorf("%s: files are named with --compare only; for one file use -f", c.Files[0])}
 	case c.Compare && (len(c.Files) != 2 || c.File != ""):
-		return nil, usageError{errors.New("--compare: name two policies files behind it, the old one and the new one, and no -f")}
+		return nil, usageError{errors.New("--compare: name two policies files behind it, " +
+			"the old one and the new one, and no -f")}
 	case c.Compare:
 		before, err := readPolicySet(c.Files[0])
 		if err != nil {
 			return nil, err
 		}
 		after, err := readPolicySet(c.Files[1])
-		return func(events *replay.Events) (simulated, error) { return replay.Compare(events, before, after, plan) }, err
+		return func(events *replay.Events) (simulated, error) { return replay.Compare(events, before, after, plan) },
+			err
 	}
 	set, err := policy.Dev(), error(nil)
 	if c.File != "" {
@@ -111,7 +113,8 @@ func (c *simulateCommand) replay(s streams, input io.Reader, format replay.Forma
 		total := float64(inputBytes(input))
 		defer overwrite(s.err, "")
 		options.Progress = func(bytes int64) {
-			overwrite(s.err, fmt.Sprintf("replaying %s %.1f MiB", progressBar(float64(bytes)/total), float64(bytes)/(1<<20)))
+			overwrite(s.err, fmt.Sprintf("replaying %s %.1f MiB",
+				progressBar(float64(bytes)/total), float64(bytes)/(1<<20)))
 		}
 	}
 	name := c.Input

@@ -37,8 +37,8 @@ func (*sinkCommand) Help() string {
 		"    stint sink create meter --kind cloudevents --url https://openmeter.cloud/api/v1/events --events usage " +
 		"--api-key-file FILE\n" +
 		"    stint sink\n\n" +
-		"Messages to webhooks are signed as Standard Webhooks says (https://www.standardwebhooks.com). The caller's token " +
-		"needs the operation sinks."
+		"Messages to webhooks are signed as Standard Webhooks says (https://www.standardwebhooks.com). " +
+		"The caller's token needs the operation sinks."
 }
 
 func (r remote) sinks() stintv1connect.SinkServiceClient {
@@ -139,7 +139,8 @@ func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
 		if one.SkippedBills == 0 {
 			continue
 		}
-		fmt.Fprintf(s.out, "bills that %s was not sent and will not be: %d; enter them by hand, then stint sink enable %s\n",
+		fmt.Fprintf(s.out, "bills that %s was not sent and will not be: %d; "+
+			"enter them by hand, then stint sink enable %s\n",
 			one.Name, one.SkippedBills, one.Name)
 		for _, bill := range one.SkippedNewest {
 			fmt.Fprintf(s.out, "  %s: %s\n", bill.Id, bill.Why)

@@ -30,7 +30,8 @@ func (*statusCommand) Help() string {
 func (c *statusCommand) Run(s streams) error {
 	status, err := c.status("status")
 	if err == nil && status.Partial {
-		err = errors.New("status: the server answers, and this token or role may not see the state of the cluster: that takes the operation observe")
+		err = errors.New("status: the server answers, and this token or role may not see the state of the cluster: " +
+			"that takes the operation observe")
 	}
 	if err = show(s, c.output, status, err, printStatus); err == nil && len(status.Problems) > 0 {
 		err = fmt.Errorf("the cluster is not healthy: %s", plural(len(status.Problems), "problem"))
@@ -53,8 +54,9 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 		cellIf(certified, "CERTIFICATES")+"VERSION")
 	for _, n := range m.Nodes {
 		if n.State != "removed" {
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\n", n.Id, stateText(n), heardText(n), n.Owns, n.Replicas,
-				clockText(n), dash(n.Zone), dash(n.ApiAddr), cellIf(certified, dash(certificatesText(n))), dash(n.Version))
+			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\n",
+				n.Id, stateText(n), heardText(n), n.Owns, n.Replicas, clockText(n), dash(n.Zone), dash(n.ApiAddr),
+				cellIf(certified, dash(certificatesText(n))), dash(n.Version))
 		}
 	}
 	if err := nodes.Flush(); err != nil {
@@ -117,8 +119,8 @@ func clusterLine(m *stintv1.StatusResponse) string {
 			shards++
 		}
 	}
-	return fmt.Sprintf("cluster %s %s: %s%s, %s, policies version %d", m.ClusterId, health, plural(nodes, "node"), removed,
-		plural(shards, "shard"), m.PoliciesVersion)
+	return fmt.Sprintf("cluster %s %s: %s%s, %s, policies version %d",
+		m.ClusterId, health, plural(nodes, "node"), removed, plural(shards, "shard"), m.PoliciesVersion)
 }
 
 // systemShard is the name of the shard without keys.

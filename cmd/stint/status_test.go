@@ -19,7 +19,8 @@ func TestStatusOfASickCluster(t *testing.T) {
 	f := newCluster()
 	s := &f.status
 	s.Nodes[1].Alive, s.Nodes[1].Silent, s.Nodes[1].Owns = false, 92*time.Second, 0
-	s.Nodes = append(s.Nodes, api.NodeStatus{ID: "node-3", State: "draining"}, api.NodeStatus{ID: "node-4", State: "removed"})
+	s.Nodes = append(s.Nodes, api.NodeStatus{ID: "node-3", State: "draining"},
+		api.NodeStatus{ID: "node-4", State: "removed"})
 	s.Shards[1].Owner = ""
 	s.Shards[1].Replicas = append(s.Shards[1].Replicas, api.ReplicaStatus{Node: "node-3", Number: 4, Role: "learner"},
 		api.ReplicaStatus{Node: "node-5", Number: 3, Role: "leaving", Lost: true})
@@ -28,7 +29,8 @@ func TestStatusOfASickCluster(t *testing.T) {
 	addr := f.serve(t)
 	transcript(t, "sick", 1, "status", "--addr", addr)
 	code, stdout, stderr := stint("status", "-o", "json", "--addr", addr)
-	if code != 1 || !strings.Contains(stdout, `"problems":["node-2 was`) || !strings.Contains(stdout, `"name":"system"`) {
+	if code != 1 || !strings.Contains(stdout, `"problems":["node-2 was`) ||
+		!strings.Contains(stdout, `"name":"system"`) {
 		t.Errorf("as JSON: %d %s", code, stdout)
 	}
 	if stderr != "stint: the cluster is not healthy: 2 problems\n" {

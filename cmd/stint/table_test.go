@@ -16,8 +16,10 @@ func TestATableRoundsWaitsUp(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	wait := 23*time.Hour + 59*time.Minute + 59*time.Second + 868_355*time.Microsecond
 	limits := []*stintv1.LimitStatus{
-		{Policy: "a", Limit: "l", Used: 5, Quota: 5, ResetAt: timestamppb.New(noon.Add(wait)), RetryAfter: durationpb.New(wait)},
-		{Policy: "b", Limit: "l", Used: 5, Quota: 5, ResetAt: timestamppb.New(noon.Add(2 * time.Second)), RetryAfter: durationpb.New(time.Microsecond)},
+		{Policy: "a", Limit: "l", Used: 5, Quota: 5, ResetAt: timestamppb.New(noon.Add(wait)),
+			RetryAfter: durationpb.New(wait)},
+		{Policy: "b", Limit: "l", Used: 5, Quota: 5, ResetAt: timestamppb.New(noon.Add(2 * time.Second)),
+			RetryAfter: durationpb.New(time.Microsecond)},
 	}
 	var out bytes.Buffer
 	if err := printLimits(streams{out: &out}, limits, timestamppb.New(noon)); err != nil || out.String() !=
@@ -34,7 +36,8 @@ func TestATableOfADenialSaysWhenTheSameIsAdmitted(t *testing.T) {
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	reset := timestamppb.New(noon.Add(time.Hour))
 	limits := []*stintv1.LimitStatus{
-		{Policy: "api", Limit: "burst", Used: 5, Quota: 5, ResetAt: reset, RetryAfter: durationpb.New(12 * time.Minute)},
+		{Policy: "api", Limit: "burst", Used: 5, Quota: 5, ResetAt: reset,
+			RetryAfter: durationpb.New(12 * time.Minute)},
 		{Policy: "api", Limit: "day", Used: 5, Quota: 100, Remaining: 95, Allowed: true, ResetAt: reset},
 		{Policy: "api", Limit: "ever", Used: 9, Quota: 9},
 		{Policy: "api", Limit: "all", Used: 9, Unlimited: true, Allowed: true},
@@ -54,7 +57,8 @@ api/day  5     100    95         in 1h  [#...................]
 `},
 	} {
 		var out bytes.Buffer
-		if err := printLimits(streams{out: &out}, c.limits, timestamppb.New(noon)); err != nil || out.String() != c.want {
+		if err := printLimits(streams{out: &out}, c.limits, timestamppb.New(noon)); err != nil ||
+			out.String() != c.want {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	}

@@ -44,8 +44,9 @@ func (*tokenCreateCommand) Help() string {
 	return "From the first token on, every request needs one. The first one is made on a node's own machine:\n\n" +
 		"    stint token create root --admin --expires never --data-dir /var/lib/stint > root.token\n\n" +
 		"A grant names what a token may do: operations (check, settle, read, adjust, override, policies, observe, " +
-		"observe-keys, usage, cluster, backup, tokens, inline, sinks, correct, lease, edge), and the namespaces, policies, keys and " +
-		"tiers that it may do them to. What is left out is not narrowed, except for tiers: those must be named.\n\n" +
+		"observe-keys, usage, cluster, backup, tokens, inline, sinks, correct, lease, edge), and the namespaces, " +
+		"policies, keys and tiers that it may do them to. What is left out is not narrowed, except for tiers: " +
+		"those must be named.\n\n" +
 		"    stint token create web --expires 90d --grant 'ns=shop policy=login key=user:* ops=check,settle'"
 }
 
@@ -80,13 +81,14 @@ func (c *tokenCreateCommand) Run(s streams) error {
 		request)
 	return show(s, c.output, answer, err, func(s streams, m *stintv1.CreateTokenResponse) error {
 		if c.Role {
-			_, err := fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n", c.Name,
-				c.Name)
+			_, err := fmt.Fprintf(s.err, "role %s: a client certificate with the URI stint://role/%s proves it\n",
+				c.Name, c.Name)
 			return err
 		}
 		_, err := fmt.Fprintln(s.out, m.Token)
 		fmt.Fprintln(s.err,
-			"This is shown once: keep it in a file that only its user can read, and send it with --token-file or STINT_TOKEN.")
+			"This is shown once: keep it in a file that only its user can read, "+
+				"and send it with --token-file or STINT_TOKEN.")
 		return err
 	})
 }
@@ -174,7 +176,8 @@ func (c *tokenRevokeCommand) print(s streams, children string) (err error) {
 			c.Name, children)
 	default:
 		_, err = fmt.Fprintf(s.out,
-			"%s is revoked: within a second no node accepts it\nwhat it has made is good still: %s (stint token revoke NAME)\n",
+			"%s is revoked: within a second no node accepts it\nwhat it has made is good still: "+
+				"%s (stint token revoke NAME)\n",
 			c.Name, children)
 	}
 	return err
@@ -186,8 +189,8 @@ type tokenOffCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*tokenOffCommand) Help() string {
-	return "Only a node's own machine can do that: give --data-dir. On loopback everybody may then do everything again; " +
-		"elsewhere nobody is served, unless the nodes run with --insecure."
+	return "Only a node's own machine can do that: give --data-dir. On loopback everybody may then do everything " +
+		"again; elsewhere nobody is served, unless the nodes run with --insecure."
 }
 
 // Run stops requiring tokens until one is created.

@@ -18,10 +18,11 @@ type upgradeCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*upgradeCommand) Help() string {
-	return "A release upgrades node by node: stop one, start it with the new binary, wait until it is ready. Until the " +
-		"cluster's feature level rises, the nodes write nothing that the older release could not read, and each of them " +
-		"can go back to it. The level rises when all nodes have known it for 10 minutes, or at `stint cluster upgrade " +
-		"finish`. It never falls: from then on the older release refuses the data directories.\n\n" +
+	return "A release upgrades node by node: stop one, start it with the new binary, " +
+		"wait until it is ready. Until the cluster's feature level rises, " +
+		"the nodes write nothing that the older release could not read, and each of them can go back to it. " +
+		"The level rises when all nodes have known it for 10 minutes, or at `stint cluster upgrade finish`. " +
+		"It never falls: from then on the older release refuses the data directories.\n\n" +
 		"    stint cluster upgrade status\n" +
 		"    stint cluster upgrade pin 1       # stay, however long it takes\n" +
 		"    stint cluster upgrade finish"
@@ -130,7 +131,8 @@ func (c *upgradePinCommand) Run(s streams) error {
 	}
 	verdict := "the cluster's feature level is not pinned"
 	if c.Level != 0 {
-		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint cluster upgrade pin 0", c.Level)
+		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint cluster upgrade pin 0",
+			c.Level)
 	}
 	_, err = fmt.Fprintln(s.out, verdict)
 	return err

@@ -35,14 +35,16 @@ func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 			s.Nodes[1].Max, s.KnownByAll = 2, 2
 			s.KnownSince, s.RisesAt = time.Now(), time.Now()
 		}, "feature level 1: all nodes know 2, the cluster rises when all of them answer\n"},
-		{func(s *api.UpgradeStatus) { s.RisingTo, s.Nodes[0].Kept = 2, 2 }, "feature level 1, rising to 2: waiting for node-2\n"},
+		{func(s *api.UpgradeStatus) { s.RisingTo, s.Nodes[0].Kept = 2, 2 },
+			"feature level 1, rising to 2: waiting for node-2\n"},
 		{func(s *api.UpgradeStatus) {
 			s.Level, s.KnownByAll, s.Nodes[0].Kept, s.Nodes[1].Max = 2, 2, 2, 2
 		}, "feature level 2: the newest that its nodes know\n"},
 	} {
 		f := mixedRelease()
 		c.change(&f.upgrade)
-		if code, stdout, stderr := stint("cluster", "upgrade", "status", "--addr", f.serve(t)); code != 0 || !strings.HasPrefix(stdout, c.want) {
+		if code, stdout, stderr := stint("cluster", "upgrade", "status", "--addr", f.serve(t)); code != 0 ||
+			!strings.HasPrefix(stdout, c.want) {
 			t.Errorf("%d %q %q, want %q", code, stdout, stderr, c.want)
 		}
 	}
@@ -63,12 +65,14 @@ func TestUpgradeFinishWaitsUntilTheLevelIsReached(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := stint("cluster", "upgrade", "finish", "--addr", f.serve(t))
-	if code != 0 || stdout != "the cluster is at feature level 2\n" || stderr != "feature level 1, rising to 2: waiting for node-1, node-2\n" {
+	if code != 0 || stdout != "the cluster is at feature level 2\n" ||
+		stderr != "feature level 1, rising to 2: waiting for node-1, node-2\n" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 
 	f = mixedRelease()
-	f.err = &shard.Error{Code: shard.Conflict, Field: "level", Message: "not all nodes know level 2: node-2 (release 0.1.0) knows 1"}
+	f.err = &shard.Error{Code: shard.Conflict, Field: "level",
+		Message: "not all nodes know level 2: node-2 (release 0.1.0) knows 1"}
 	code, _, stderr = stint("cluster", "upgrade", "finish", "--addr", f.serve(t))
 	if code != 1 || !strings.Contains(stderr, "not all nodes know level 2: node-2 (release 0.1.0) knows 1") {
 		t.Errorf("%d %q", code, stderr)
@@ -82,7 +86,8 @@ func TestUpgradePinSaysWhatItMeans(t *testing.T) {
 		"1": "the cluster does not rise above feature level 1, until stint cluster upgrade pin 0\n",
 		"0": "the cluster's feature level is not pinned\n",
 	} {
-		if code, stdout, stderr := stint("cluster", "upgrade", "pin", level, "--addr", addr); code != 0 || stdout != want {
+		if code, stdout, stderr := stint("cluster", "upgrade", "pin", level, "--addr", addr); code != 0 ||
+			stdout != want {
 			t.Errorf("%d %q %q", code, stdout, stderr)
 		}
 	}

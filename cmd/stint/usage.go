@@ -37,8 +37,8 @@ type usageListCommand struct {
 // Help implements kong.HelpProvider.
 func (*usageListCommand) Help() string {
 	return "What the meters of the policies have billed, for each key and period. A final period changes only by " +
-		"corrections; an open or a closed one may still change. Whatever was decided up to the instant at the end, which " +
-		"goes to stderr, is in the figures.\n\n" +
+		"corrections; an open or a closed one may still change. Whatever was decided up to the instant at " +
+		"the end, which goes to stderr, is in the figures.\n\n" +
 		"    stint usage --period 2026-10 -o csv > october.csv"
 }
 
@@ -67,7 +67,8 @@ func (c *usageListCommand) Run(s streams) error {
 		}
 		for _, u := range page.Unreadable {
 			unreadable++
-			fmt.Fprintf(s.err, "the bill of key %q under policy %q cannot be read and is missing here\n", u.Key, u.Policy)
+			fmt.Fprintf(s.err, "the bill of key %q under policy %q cannot be read and is missing here\n",
+				u.Key, u.Policy)
 		}
 		if request.PageToken = page.NextPageToken; request.PageToken == "" {
 			if err := flush(); err != nil {
@@ -76,7 +77,8 @@ func (c *usageListCommand) Run(s streams) error {
 			if err := c.end(s.err, page.CompleteThrough, changing); err != nil || unreadable == 0 {
 				return err
 			}
-			return fmt.Errorf("%d bills cannot be read by the nodes that have them: the others are listed; see the logs, and report it", unreadable)
+			return fmt.Errorf("%d bills cannot be read by the nodes that have them: the others are listed; "+
+				"see the logs, and report it", unreadable)
 		}
 	}
 }
@@ -115,8 +117,9 @@ func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func()
 		if r.Recovered {
 			state += ", recovered"
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n", r.Policy, r.Meter, r.Key, periodText(r), state,
-			r.Units, r.Credits, r.Corrections, int64(r.Units)-int64(r.Credits)+r.Corrections)
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n",
+			r.Policy, r.Meter, r.Key, periodText(r), state, r.Units, r.Credits, r.Corrections,
+			int64(r.Units)-int64(r.Credits)+r.Corrections)
 		return err
 	}, table.Flush
 }
@@ -145,8 +148,8 @@ func periodText(r *stintv1.UsageRecord) string {
 // usageFields returns a record in the order of usageColumns.
 func usageFields(r *stintv1.UsageRecord) []string {
 	return []string{r.Id, r.Namespace, r.Policy, r.Meter, inertCell(r.Key), instant(r.Start), instant(r.End),
-		periodState(r.State), fmt.Sprint(r.Units), fmt.Sprint(r.Credits), fmt.Sprint(r.Corrections), fmt.Sprint(r.Revision),
-		fmt.Sprint(r.Recovered)}
+		periodState(r.State), fmt.Sprint(r.Units), fmt.Sprint(r.Credits), fmt.Sprint(r.Corrections),
+		fmt.Sprint(r.Revision), fmt.Sprint(r.Recovered)}
 }
 
 // inertCell returns a text that no spreadsheet takes for a formula: clients may choose their keys.

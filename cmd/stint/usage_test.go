@@ -19,11 +19,15 @@ type halfReadable struct {
 	stintv1connect.UnimplementedObserveServiceHandler
 }
 
-func (halfReadable) ListUsage(_ context.Context, r *connect.Request[stintv1.ListUsageRequest]) (*connect.Response[stintv1.ListUsageResponse], error) {
-	page := &stintv1.ListUsageResponse{NextPageToken: "more", Unreadable: []*stintv1.UnreadableUsage{{Policy: "plan", Key: "customer:lost"}}}
+func (halfReadable) ListUsage(
+	_ context.Context, r *connect.Request[stintv1.ListUsageRequest],
+) (*connect.Response[stintv1.ListUsageResponse], error) {
+	page := &stintv1.ListUsageResponse{NextPageToken: "more",
+		Unreadable: []*stintv1.UnreadableUsage{{Policy: "plan", Key: "customer:lost"}}}
 	if r.Msg.PageToken == "more" {
 		page = &stintv1.ListUsageResponse{CompleteThrough: timestamppb.Now(),
-			Records:    []*stintv1.UsageRecord{{Policy: "plan", Key: "customer:read", Start: timestamppb.Now(), End: timestamppb.Now()}},
+			Records: []*stintv1.UsageRecord{{Policy: "plan", Key: "customer:read", Start: timestamppb.Now(),
+				End: timestamppb.Now()}},
 			Unreadable: []*stintv1.UnreadableUsage{{Policy: "plan", Key: "customer:gone"}}}
 	}
 	return connect.NewResponse(page), nil
@@ -41,8 +45,8 @@ func TestUsageNamesTheBillsThatCannotBeRead(t *testing.T) {
 		if code != 1 || !strings.Contains(stdout, "customer:read") {
 			t.Errorf("%s: status %d, %q", form, code, stdout)
 		}
-		for _, want := range []string{`key "customer:lost" under policy "plan" cannot be read`, `key "customer:gone" under policy "plan" cannot be read`,
-			"complete through", "2 bills cannot be read"} {
+		for _, want := range []string{`key "customer:lost" under policy "plan" cannot be read`,
+			`key "customer:gone" under policy "plan" cannot be read`, "complete through", "2 bills cannot be read"} {
 			if !strings.Contains(stderr, want) {
 				t.Errorf("%s: %q is not in %q", form, want, stderr)
 			}

@@ -31,7 +31,8 @@ type levels struct {
 
 // Run prints the version and the levels of this program.
 func (c versionCommand) Run(s streams) error {
-	b := build{version(), revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, levels{shard.LevelFirst, shard.LevelNewest}}
+	b := build{version(), revision, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH,
+		levels{shard.LevelFirst, shard.LevelNewest}}
 	if recorded, ok := debug.ReadBuildInfo(); ok && b.Revision == "" {
 		for _, setting := range recorded.Settings {
 			if setting.Key == "vcs.revision" {
