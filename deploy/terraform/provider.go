@@ -84,8 +84,9 @@ func (stintProvider) Configure(ctx context.Context, q provider.ConfigureRequest,
 		}
 	}
 	h := &http.Client{Transport: bearer{token, transport}, Timeout: callWithin}
-	r.ResourceData = &cluster{stintv1connect.NewPolicyServiceClient(h, address), stintv1connect.NewObserveServiceClient(h, address),
-		stintv1connect.NewTokenServiceClient(h, address), stintv1connect.NewSinkServiceClient(h, address)}
+	r.ResourceData = &cluster{stintv1connect.NewPolicyServiceClient(h, address),
+		stintv1connect.NewObserveServiceClient(h, address), stintv1connect.NewTokenServiceClient(h, address),
+		stintv1connect.NewSinkServiceClient(h, address)}
 }
 
 // Resources implements provider.Provider.
@@ -112,7 +113,9 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // call makes a call without its envelope.
-func call[Q, A any](ctx context.Context, method func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), q *Q) (*A, error) {
+func call[Q, A any](
+	ctx context.Context, method func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), q *Q,
+) (*A, error) {
 	answer, err := method(ctx, connect.NewRequest(q))
 	if err != nil {
 		return nil, err

@@ -50,7 +50,8 @@ func start(t *testing.T, address, token string) *terraform {
 	if token != "" {
 		config["token"] = token
 	}
-	answer, err := server.ConfigureProvider(t.Context(), &tfprotov6.ConfigureProviderRequest{Config: tf.dynamic(tf.value(all.Provider, config))})
+	answer, err := server.ConfigureProvider(t.Context(),
+		&tfprotov6.ConfigureProviderRequest{Config: tf.dynamic(tf.value(all.Provider, config))})
 	if err != nil || problems(answer.Diagnostics) != nil {
 		t.Fatal(err, problems(answer.Diagnostics))
 	}
@@ -134,16 +135,20 @@ func (tf *terraform) none(resource string) tftypes.Value {
 }
 
 // plan validates and plans a configuration.
-func (tf *terraform) plan(resource string, prior tftypes.Value, v values) (*tfprotov6.PlanResourceChangeResponse, tftypes.Value, error) {
+func (tf *terraform) plan(
+	resource string, prior tftypes.Value, v values,
+) (*tfprotov6.PlanResourceChangeResponse, tftypes.Value, error) {
 	tf.t.Helper()
 	schema := tf.schemas[resource]
 	config := tf.value(schema, v)
-	valid, err := tf.server.ValidateResourceConfig(tf.t.Context(), &tfprotov6.ValidateResourceConfigRequest{TypeName: resource, Config: tf.dynamic(config)})
+	valid, err := tf.server.ValidateResourceConfig(tf.t.Context(),
+		&tfprotov6.ValidateResourceConfigRequest{TypeName: resource, Config: tf.dynamic(config)})
 	if err != nil || problems(valid.Diagnostics) != nil {
 		return nil, config, errors.Join(err, problems(valid.Diagnostics))
 	}
-	answer, err := tf.server.PlanResourceChange(tf.t.Context(), &tfprotov6.PlanResourceChangeRequest{TypeName: resource, PriorState: tf.dynamic(prior),
-		ProposedNewState: tf.dynamic(proposed(tf.t, schema, prior, config)), Config: tf.dynamic(config)})
+	answer, err := tf.server.PlanResourceChange(tf.t.Context(),
+		&tfprotov6.PlanResourceChangeRequest{TypeName: resource, PriorState: tf.dynamic(prior),
+			ProposedNewState: tf.dynamic(proposed(tf.t, schema, prior, config)), Config: tf.dynamic(config)})
 	if err != nil {
 		return nil, config, err
 	}
@@ -196,8 +201,9 @@ func (tf *terraform) apply(resource string, prior tftypes.Value, v values) (tfty
 		}
 		return tf.apply(resource, tf.none(resource), v)
 	}
-	answer, err := tf.server.ApplyResourceChange(tf.t.Context(), &tfprotov6.ApplyResourceChangeRequest{TypeName: resource, PriorState: tf.dynamic(prior),
-		PlannedState: plan.PlannedState, Config: tf.dynamic(config), PlannedPrivate: plan.PlannedPrivate})
+	answer, err := tf.server.ApplyResourceChange(tf.t.Context(),
+		&tfprotov6.ApplyResourceChangeRequest{TypeName: resource, PriorState: tf.dynamic(prior),
+			PlannedState: plan.PlannedState, Config: tf.dynamic(config), PlannedPrivate: plan.PlannedPrivate})
 	if err == nil {
 		err = problems(answer.Diagnostics)
 	}
@@ -245,7 +251,8 @@ func (tf *terraform) changes(resource string, state tftypes.Value, v values) boo
 
 func (tf *terraform) read(resource string, state tftypes.Value) tftypes.Value {
 	tf.t.Helper()
-	answer, err := tf.server.ReadResource(tf.t.Context(), &tfprotov6.ReadResourceRequest{TypeName: resource, CurrentState: tf.dynamic(state)})
+	answer, err := tf.server.ReadResource(tf.t.Context(),
+		&tfprotov6.ReadResourceRequest{TypeName: resource, CurrentState: tf.dynamic(state)})
 	if err != nil || problems(answer.Diagnostics) != nil {
 		tf.t.Fatal(err, problems(answer.Diagnostics))
 	}
@@ -255,8 +262,9 @@ func (tf *terraform) read(resource string, state tftypes.Value) tftypes.Value {
 func (tf *terraform) destroy(resource string, state tftypes.Value) error {
 	tf.t.Helper()
 	none := tf.dynamic(tf.none(resource))
-	answer, err := tf.server.ApplyResourceChange(tf.t.Context(), &tfprotov6.ApplyResourceChangeRequest{TypeName: resource, PriorState: tf.dynamic(state),
-		PlannedState: none, Config: none})
+	answer, err := tf.server.ApplyResourceChange(tf.t.Context(),
+		&tfprotov6.ApplyResourceChangeRequest{TypeName: resource, PriorState: tf.dynamic(state),
+			PlannedState: none, Config: none})
 	if err != nil {
 		return err
 	}
@@ -266,7 +274,8 @@ func (tf *terraform) destroy(resource string, state tftypes.Value) error {
 // imported is the state of what exists.
 func (tf *terraform) imported(resource, id string) tftypes.Value {
 	tf.t.Helper()
-	answer, err := tf.server.ImportResourceState(tf.t.Context(), &tfprotov6.ImportResourceStateRequest{TypeName: resource, ID: id})
+	answer, err := tf.server.ImportResourceState(tf.t.Context(),
+		&tfprotov6.ImportResourceStateRequest{TypeName: resource, ID: id})
 	if err != nil || problems(answer.Diagnostics) != nil {
 		tf.t.Fatal(err, problems(answer.Diagnostics))
 	}
@@ -300,7 +309,8 @@ func passes(t *testing.T, c *client.Client, policy, key string) (n int) {
 // list returns the policies in force.
 func list(t *testing.T, url string) *stintv1.ListPoliciesResponse {
 	t.Helper()
-	answer, err := call(t.Context(), stintv1connect.NewPolicyServiceClient(http.DefaultClient, url).List, &stintv1.ListPoliciesRequest{})
+	answer, err := call(t.Context(), stintv1connect.NewPolicyServiceClient(http.DefaultClient, url).List,
+		&stintv1.ListPoliciesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,8 +327,10 @@ func TestPolicies(t *testing.T) {
 	if !strings.Contains(list(t, s.URL).Rules, "web") {
 		t.Error("the gate is not in force")
 	}
-	tf.refused("stint_policies", state, values{"yaml": "policies:\n  api: {limits: [{name: ever, quota: many, lifetime: {}}]}\n"}, "yaml:2")
-	tf.refused("stint_policies", tf.none("stint_policies"), values{"yaml": strings.ReplaceAll(twoPasses, "api", "web")}, "import the policies first")
+	tf.refused("stint_policies", state,
+		values{"yaml": "policies:\n  api: {limits: [{name: ever, quota: many, lifetime: {}}]}\n"}, "yaml:2")
+	tf.refused("stint_policies", tf.none("stint_policies"), values{"yaml": strings.ReplaceAll(twoPasses, "api", "web")},
+		"import the policies first")
 
 	three := strings.Replace(twoPasses, "quota: 2", "quota: 3", 1)
 	older := state
@@ -328,7 +340,8 @@ func TestPolicies(t *testing.T) {
 	}
 	tf.refused("stint_policies", older, values{"yaml": twoPasses}, "version")
 
-	if imported := tf.imported("stint_policies", "policies"); !strings.Contains(text(t, imported, "yaml"), "quota: 3") || !tf.changes("stint_policies", imported, values{"yaml": twoPasses}) {
+	if imported := tf.imported("stint_policies", "policies"); !strings.Contains(text(t, imported, "yaml"),
+		"quota: 3") || !tf.changes("stint_policies", imported, values{"yaml": twoPasses}) {
 		t.Errorf("imported: %v", imported)
 	}
 	other := tf.applied("stint_policies", tf.imported("stint_policies", "policies"), values{"yaml": twoPasses})
@@ -351,13 +364,15 @@ func TestOverride(t *testing.T) {
 	if n := passes(t, s.Client(), "api", "acme/eu"); n != 4 {
 		t.Errorf("with the tier %d of 10 pass, want 4", n)
 	}
-	seven := values{"policy": "api", "key": "acme/eu", "limits": map[string]any{"ever": map[string]any{"quota": 7}}, "expires_at": "2999-01-01T01:00:00+01:00"}
+	seven := values{"policy": "api", "key": "acme/eu", "limits": map[string]any{"ever": map[string]any{"quota": 7}},
+		"expires_at": "2999-01-01T01:00:00+01:00"}
 	state = tf.applied(resource, state, seven)
 	if n := passes(t, s.Client(), "api", "acme/eu"); n != 3 {
 		t.Errorf("with three units more %d of 10 pass, want 3", n)
 	}
 	imported := tf.imported(resource, "default/api/acme/eu")
-	if text(t, imported, "expires_at") != "2999-01-01T00:00:00Z" || !attributesOf(t, imported)["limits"].Equal(attributesOf(t, state)["limits"]) {
+	if text(t, imported, "expires_at") != "2999-01-01T00:00:00Z" ||
+		!attributesOf(t, imported)["limits"].Equal(attributesOf(t, state)["limits"]) {
 		t.Errorf("imported: %v", imported)
 	}
 	// Another key takes the place of the first.
@@ -367,7 +382,8 @@ func TestOverride(t *testing.T) {
 	}
 	tf.refused(resource, tf.none(resource), values{"policy": "missing", "key": "acme"}, "missing")
 	tf.refused(resource, tf.none(resource), values{"policy": "api", "key": "acme", "expires_at": "soon"}, "soon")
-	tf.refused(resource, tf.none(resource), values{"policy": "api", "key": "acme", "limits": map[string]any{"ever": map[string]any{"quota": -1}}}, "quota")
+	tf.refused(resource, tf.none(resource), values{"policy": "api", "key": "acme",
+		"limits": map[string]any{"ever": map[string]any{"quota": -1}}}, "quota")
 	if err := tf.destroy(resource, state); err != nil {
 		t.Fatal(err)
 	}
@@ -384,13 +400,16 @@ type pages struct {
 }
 
 // ListKeys implements stintv1connect.ObserveServiceClient. The cursor is the number of pages before, in stars.
-func (p pages) ListKeys(_ context.Context, r *connect.Request[stintv1.ListKeysRequest]) (*connect.Response[stintv1.ListKeysResponse], error) {
+func (p pages) ListKeys(
+	_ context.Context, r *connect.Request[stintv1.ListKeysRequest],
+) (*connect.Response[stintv1.ListKeysResponse], error) {
 	at := len(r.Msg.Cursor)
 	if at == len(p.keys) {
 		return connect.NewResponse(&stintv1.ListKeysResponse{}), nil
 	}
 	kept := &stintv1.KeptKey{Policy: "api", Key: p.keys[at], Override: &stintv1.Override{Tier: p.keys[at]}}
-	return connect.NewResponse(&stintv1.ListKeysResponse{Keys: []*stintv1.KeptKey{kept}, NextCursor: r.Msg.Cursor + "*"}), nil
+	return connect.NewResponse(&stintv1.ListKeysResponse{Keys: []*stintv1.KeptKey{kept},
+		NextCursor: r.Msg.Cursor + "*"}), nil
 }
 
 func TestAnOverrideIsFoundOnALaterPage(t *testing.T) {
@@ -431,7 +450,8 @@ func TestToken(t *testing.T) {
 	s := stinttest.Start(t, twoPasses)
 	tf := start(t, s.URL, admin(t, s.URL))
 	const resource = "stint_token"
-	web := values{"name": "web", "grants": []any{map[string]any{"policies": []any{"api"}, "ops": []any{"read", "check"}}}, "expires_at": "2999-01-01T00:00:00Z"}
+	web := values{"name": "web", "grants": []any{map[string]any{"policies": []any{"api"},
+		"ops": []any{"read", "check"}}}, "expires_at": "2999-01-01T00:00:00Z"}
 	state := tf.applied(resource, tf.none(resource), web)
 	c, err := client.New(client.Config{Addresses: []string{s.URL}, Token: text(t, state, "token")})
 	if err != nil {
@@ -464,7 +484,8 @@ func TestToken(t *testing.T) {
 	if _, err := c.Check(t.Context(), client.Entry("api", "ann")); err == nil {
 		t.Error("the first token is still good")
 	}
-	role := tf.applied(resource, tf.none(resource), values{"name": "web", "role": true, "grants": []any{map[string]any{"ops": []any{"check"}}}})
+	role := tf.applied(resource, tf.none(resource),
+		values{"name": "web", "role": true, "grants": []any{map[string]any{"ops": []any{"check"}}}})
 	if text(t, role, "token") != "" || tf.read(resource, replaced).IsNull() == false {
 		t.Errorf("the role: %v", role)
 	}
@@ -474,7 +495,8 @@ func TestSink(t *testing.T) {
 	s := stinttest.Start(t, twoPasses)
 	tf := start(t, s.URL, admin(t, s.URL))
 	const resource = "stint_sink"
-	hook := values{"name": "hook", "kind": "webhook", "url": "https://192.0.2.1/stint", "events": []any{"usage", "threshold"}}
+	hook := values{"name": "hook", "kind": "webhook", "url": "https://192.0.2.1/stint",
+		"events": []any{"usage", "threshold"}}
 	state := tf.applied(resource, tf.none(resource), hook)
 	if !strings.HasPrefix(text(t, state, "secret"), "whsec_") {
 		t.Errorf("the secret: %v", state)
@@ -482,7 +504,8 @@ func TestSink(t *testing.T) {
 	if tf.changes(resource, tf.imported(resource, "hook"), hook) {
 		t.Error("a plan after an import changes something")
 	}
-	bill := values{"name": "bill", "kind": "stripe", "events": []any{"usage"}, "prefix": "customer:", "api_key": "sk_test_1"}
+	bill := values{"name": "bill", "kind": "stripe", "events": []any{"usage"}, "prefix": "customer:",
+		"api_key": "sk_test_1"}
 	stripe := tf.applied(resource, tf.none(resource), bill)
 	bill["api_key"] = "sk_test_2"
 	stripe = tf.applied(resource, stripe, bill)
@@ -518,8 +541,10 @@ func TestMistakesInTheProvider(t *testing.T) {
 		"no such file":   {"address": "https://192.0.2.1:7400", "ca_file": empty + "x"},
 		"no certificate": {"address": "https://192.0.2.1:7400", "ca_file": empty},
 	} {
-		answer, err := server.ConfigureProvider(t.Context(), &tfprotov6.ConfigureProviderRequest{Config: tf.dynamic(tf.value(all.Provider, config))})
-		if err != nil || problems(answer.Diagnostics) == nil || !strings.Contains(problems(answer.Diagnostics).Error(), says) {
+		answer, err := server.ConfigureProvider(t.Context(),
+			&tfprotov6.ConfigureProviderRequest{Config: tf.dynamic(tf.value(all.Provider, config))})
+		if err != nil || problems(answer.Diagnostics) == nil ||
+			!strings.Contains(problems(answer.Diagnostics).Error(), says) {
 			t.Errorf("%v: %v %v, want an error that says %q", config, err, problems(answer.Diagnostics), says)
 		}
 	}
