@@ -41,7 +41,8 @@ func printed(t *testing.T, run func() error) string {
 func startNode(t *testing.T) load {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stint")
-	if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary, "./cmd/stint").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary,
+		"./cmd/stint").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	node, err := testcluster.Start(t.Context(), testcluster.Options{
@@ -88,7 +89,8 @@ func TestANode(t *testing.T) {
 	both := compareCommand{Peer: peer.Addr(), Rounds: 2, load: l}
 	both.Keys, both.Batch, both.Duration = 3, 4, 50*time.Millisecond
 	table := printed(t, func() error { return both.Run(t.Context()) })
-	for _, row := range []string{"| incr | 1 | 1 | no |", "| incr | 3 | 4 | no |", "| window | 3 | 4 | no |", "| bucket | 3 | 1 | no |"} {
+	for _, row := range []string{"| incr | 1 | 1 | no |", "| incr | 3 | 4 | no |", "| window | 3 | 4 | no |",
+		"| bucket | 3 | 1 | no |"} {
 		if !strings.Contains(table, row) {
 			t.Errorf("no row %s in\n%s", row, table)
 		}
@@ -108,7 +110,8 @@ func TestACounterThatLosesFailsTheRun(t *testing.T) {
 	p := bench.Plan{KeyPrefix: "k-", Callers: 2, Count: 10}
 	port := newRedisPort(p, []string{peer.Addr()}, workIncr)
 	report, err := bench.Drive(context.Background(), p, forgetful{port, peer}, nil)
-	if err != nil || report.Verdict.OK || !strings.HasPrefix(report.Verdict.Text, "MISCOUNTED: key k-0000000 holds 9 more") {
+	if err != nil || report.Verdict.OK ||
+		!strings.HasPrefix(report.Verdict.Text, "MISCOUNTED: key k-0000000 holds 9 more") {
 		t.Errorf("%v: %+v", err, report)
 	}
 }
@@ -124,8 +127,8 @@ func (f forgetful) Judge(l *bench.Ledger, s bench.Span) (bench.Verdict, error) {
 }
 
 func TestCurvesThatCannotBe(t *testing.T) {
-	for along, want := range map[string]string{"shards=1,2": "chosen when a cluster is created", "x=1": "none of callers",
-		"keys=0": "not a number of keys"} {
+	for along, want := range map[string]string{"shards=1,2": "chosen when a cluster is created",
+		"x=1": "none of callers", "keys=0": "not a number of keys"} {
 		if err := (&curveCommand{Along: along}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", along, err)
 		}

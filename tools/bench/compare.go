@@ -47,7 +47,8 @@ func (c *compareCommand) Run(ctx context.Context) error {
 	if err := c.printPeer(ctx); err != nil {
 		return err
 	}
-	fmt.Println("| work | keys | pipeline | WAIT | stint/s | Redis/s | stint / Redis | stint p50, p99 us | Redis p50, p99 us | stint CPU us | Redis CPU us |")
+	fmt.Println("| work | keys | pipeline | WAIT | stint/s | Redis/s | stint / Redis | stint p50, " +
+		"p99 us | Redis p50, p99 us | stint CPU us | Redis CPU us |")
 	fmt.Println("|-|-|-|-|-|-|-|-|-|-|-|")
 	var wrong []string
 	for _, w := range c.Works {
@@ -88,7 +89,8 @@ func (c *compareCommand) printPeer(ctx context.Context) error {
 	}
 	fmt.Printf("; %d callers; %d rounds of %v in turns\n\n", c.Callers, c.Rounds, c.Duration)
 	if c.Wait > len(replicas) {
-		return fmt.Errorf("--wait: %s has %d replicas, so WAIT %d would never be answered", c.Peer, len(replicas), c.Wait)
+		return fmt.Errorf("--wait: %s has %d replicas, so WAIT %d would never be answered",
+			c.Peer, len(replicas), c.Wait)
 	}
 	return nil
 }
@@ -138,14 +140,14 @@ func (c *compareCommand) compare(ctx context.Context, w work, p bench.Plan) (wro
 			ratios = append(ratios, stint.reports[round].ChecksPerSecond/redis.reports[round].ChecksPerSecond)
 		}
 		fmt.Printf("| %s | %d | %d | %s | %s | %s | %s | %s | %s | %.1f | %.1f |\n", w, p.Keys, p.Batch,
-			[]string{"no", fmt.Sprint(c.Wait)}[i], stint.spread(perSecond).text("%.0f"), redis.spread(perSecond).text("%.0f"),
-			spreadOf(ratios).text("%.2f"), stint.latency(), redis.latency(), stint.spread(serverCPU).median,
-			redis.spread(serverCPU).median)
+			[]string{"no", fmt.Sprint(c.Wait)}[i], stint.spread(perSecond).text("%.0f"),
+			redis.spread(perSecond).text("%.0f"), spreadOf(ratios).text("%.2f"), stint.latency(), redis.latency(),
+			stint.spread(serverCPU).median, redis.spread(serverCPU).median)
 	}
 	for _, one := range contenders {
 		if failed := one.spread(failures); failed.most > 0 {
-			fmt.Fprintf(os.Stderr, "%s, %s, %d keys, pipeline %d: up to %.0f failed in a round\n", one.name, w, p.Keys, p.Batch,
-				failed.most)
+			fmt.Fprintf(os.Stderr, "%s, %s, %d keys, pipeline %d: up to %.0f failed in a round\n",
+				one.name, w, p.Keys, p.Batch, failed.most)
 		}
 	}
 	return wrong, nil

@@ -111,7 +111,8 @@ func (c *curveCommand) measure(ctx context.Context, p bench.Plan, x string, valu
 	case !r.Verdict.OK:
 		return errors.New(r.Verdict.Text)
 	}
-	fmt.Fprintf(os.Stderr, "%s, %s %d: %.0f checks/s, p99 %d us\n", c.Series, x, value, r.ChecksPerSecond, r.Latency.P99)
+	fmt.Fprintf(os.Stderr, "%s, %s %d: %.0f checks/s, p99 %d us\n",
+		c.Series, x, value, r.ChecksPerSecond, r.Latency.P99)
 	return json.NewEncoder(os.Stdout).Encode(point{
 		Series:          c.Series,
 		X:               x,

@@ -167,8 +167,9 @@ func (p *redisPort) Judge(l *bench.Ledger, s bench.Span) (bench.Verdict, error) 
 		told, unknown := l.Accounts[key].Admitted.Load(), l.Accounts[key].Unknown.Load()
 		if counted < told || counted > told+unknown {
 			return bench.Verdict{Checked: true,
-				Text: fmt.Sprintf("MISCOUNTED: key %s holds %d more than before the run, after %d "+
-					"acknowledged INCRs and %d of unknown outcome", p.plan.KeyName(uint32(key)), counted, told, unknown)}, nil
+				Text: fmt.Sprintf("MISCOUNTED: key %s holds %d more than before the run, "+
+					"after %d acknowledged INCRs and %d of unknown outcome",
+					p.plan.KeyName(uint32(key)), counted, told, unknown)}, nil
 		}
 		v.Exact = v.Exact && unknown == 0
 		v.Admitted, v.AtLeast, v.AtMost = v.Admitted+told, v.AtLeast+counted-min(counted, unknown), v.AtMost+counted
@@ -328,7 +329,8 @@ func replicasOf(ctx context.Context, c *redis.Client) (replicas []*redis.Client)
 			fields[name] = value
 		}
 		if fields["state"] == "online" {
-			replicas = append(replicas, redis.NewClient(&redis.Options{Addr: net.JoinHostPort(fields["ip"], fields["port"])}))
+			replicas = append(replicas,
+				redis.NewClient(&redis.Options{Addr: net.JoinHostPort(fields["ip"], fields["port"])}))
 		}
 	}
 	return replicas

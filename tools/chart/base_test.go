@@ -16,7 +16,8 @@ var update = flag.Bool("update", false, "write deploy/kustomize/stint.yaml anew"
 const base = "../../deploy/kustomize/stint.yaml"
 
 // ofHelm are lines that mean nothing without Helm, and those that name templates.
-var ofHelm = regexp.MustCompile(`(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/managed-by|app\.kubernetes\.io/version): .*\n`)
+var ofHelm = regexp.MustCompile(
+	`(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/managed-by|app\.kubernetes\.io/version): .*\n`)
 
 func TestTheBaseForKustomizeIsTheChart(t *testing.T) {
 	texts, err := release{upgrade: true, values: map[string]any{
@@ -30,7 +31,8 @@ func TestTheBaseForKustomizeIsTheChart(t *testing.T) {
 	}
 	all := "# Written by `go test . -update` in tools/chart, from deploy/helm/stint: change that.\n"
 	for _, file := range slices.Sorted(maps.Keys(texts)) {
-		if text := strings.TrimSpace(ofHelm.ReplaceAllString(texts[file], "")); strings.HasSuffix(file, ".yaml") && text != "" {
+		if text := strings.TrimSpace(ofHelm.ReplaceAllString(texts[file], "")); strings.HasSuffix(file, ".yaml") &&
+			text != "" {
 			all += "---\n" + text + "\n"
 		}
 	}

@@ -15,7 +15,8 @@ import (
 var choices = [][]map[string]any{
 	{
 		{"tls": map[string]any{"secret": "api"}, "adminToken": map[string]any{"secret": "admin"}},
-		{"tls": map[string]any{"issuer": map[string]any{"name": "ours", "kind": "ClusterIssuer"}}, "adminToken": map[string]any{"secret": "admin"}},
+		{"tls": map[string]any{"issuer": map[string]any{"name": "ours", "kind": "ClusterIssuer"}},
+			"adminToken": map[string]any{"secret": "admin"}},
 		{"insecure": true},
 	},
 	{{}, {"policies": "policies:\n  login: {limits: [{name: hour, quota: 5, fixed_window: {period: 1h}}]}\n"}},
@@ -25,15 +26,17 @@ var choices = [][]map[string]any{
 	{
 		{},
 		{"networkPolicy": map[string]any{"enabled": true}},
-		{"networkPolicy": map[string]any{"enabled": true, "clients": []any{map[string]any{"namespaceSelector": map[string]any{}}}}},
+		{"networkPolicy": map[string]any{"enabled": true,
+			"clients": []any{map[string]any{"namespaceSelector": map[string]any{}}}}},
 	},
 	{{}, {"backup": map[string]any{"enabled": true}}, {"backup": map[string]any{"enabled": true, "claim": "nfs"}}},
-	{{}, {"monitoring": map[string]any{"enabled": true}}, {"monitoring": map[string]any{"enabled": true, "rules": false}}},
+	{{}, {"monitoring": map[string]any{"enabled": true}},
+		{"monitoring": map[string]any{"enabled": true, "rules": false}}},
 	{
 		{},
-		{"storage": map[string]any{"class": "fast"}, "nodeSelector": map[string]any{"disk": "ssd"}, "podAnnotations": map[string]any{"a": "b"},
-			"tolerations": []any{map[string]any{"operator": "Exists"}}, "spread": "ScheduleAnyway",
-			"image": map[string]any{"pullSecrets": []any{"registry"}, "tag": "edge"}},
+		{"storage": map[string]any{"class": "fast"}, "nodeSelector": map[string]any{"disk": "ssd"},
+			"podAnnotations": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"operator": "Exists"}},
+			"spread": "ScheduleAnyway", "image": map[string]any{"pullSecrets": []any{"registry"}, "tag": "edge"}},
 	},
 }
 
@@ -183,12 +186,16 @@ func TestWhatCannotBeMeantIsNamed(t *testing.T) {
 		{"image.repository", map[string]any{"insecure": true}},
 		{"tls.secret", map[string]any{"image": image}},
 		{"adminToken.secret", map[string]any{"image": image, "tls": secure}},
-		{"tls.issuer", map[string]any{"image": image, "adminToken": admin, "tls": map[string]any{"secret": "api", "issuer": map[string]any{"name": "x"}}}},
-		{"tls.issuer.name", map[string]any{"image": image, "adminToken": admin, "tls": map[string]any{"issuer": map[string]any{"kind": "Issuer"}}}},
+		{"tls.issuer", map[string]any{"image": image, "adminToken": admin,
+			"tls": map[string]any{"secret": "api", "issuer": map[string]any{"name": "x"}}}},
+		{"tls.issuer.name", map[string]any{"image": image, "adminToken": admin,
+			"tls": map[string]any{"issuer": map[string]any{"kind": "Issuer"}}}},
 		{"insecure", map[string]any{"image": image, "insecure": true, "tls": secure}},
 		{"adminToken.secret", map[string]any{"image": image, "insecure": true, "adminToken": admin}},
-		{"backup.tokenSecret", map[string]any{"image": image, "insecure": true, "backup": map[string]any{"tokenSecret": "x"}}},
-		{"monitoring.tokenSecret", map[string]any{"image": image, "tls": secure, "adminToken": admin, "monitoring": map[string]any{"enabled": true}}},
+		{"backup.tokenSecret", map[string]any{"image": image, "insecure": true,
+			"backup": map[string]any{"tokenSecret": "x"}}},
+		{"monitoring.tokenSecret", map[string]any{"image": image, "tls": secure, "adminToken": admin,
+			"monitoring": map[string]any{"enabled": true}}},
 		{"founders", map[string]any{"image": image, "insecure": true, "replicas": 1}},
 		{"replicas", map[string]any{"image": image, "insecure": true, "replicas": 0}},
 		{"copies", map[string]any{"image": image, "insecure": true, "copies": 2}},
@@ -245,7 +252,8 @@ func TestAnUpgradeChangesWhatMayChange(t *testing.T) {
 	pods := func(replicas int) string {
 		values := valuesOf(0)
 		values["replicas"] = replicas
-		return textOf(t, release{values: values, upgrade: true}.objects(t)["StatefulSet stint"].(*appsv1.StatefulSet).Spec.Template)
+		return textOf(t, release{values: values, upgrade: true}.objects(t)["StatefulSet stint"].(*appsv1.StatefulSet).
+			Spec.Template)
 	}
 	if pods(3) != pods(5) || pods(3) != pods(1) {
 		t.Error("another number of pods restarts them")

@@ -40,7 +40,8 @@ type clients struct {
 // newClients starts clients of two kinds: those that keep their connection, and those that make one for each request.
 func newClients(c *cluster) *clients {
 	ctx, stop := context.WithCancel(context.Background())
-	k := &clients{c: c, stop: stop, token: string(c.given["admin"]["admin.token"]), secure: &tls.Config{RootCAs: x509.NewCertPool()}}
+	k := &clients{c: c, stop: stop, token: string(c.given["admin"]["admin.token"]),
+		secure: &tls.Config{RootCAs: x509.NewCertPool()}}
 	k.secure.RootCAs.AppendCertsFromPEM(c.read("ca.crt"))
 	c.t.Cleanup(k.end)
 	for worker := range 4 {
@@ -89,7 +90,8 @@ func (k *clients) count(client *http.Client) {
 // call asks for key "k" of a policy.
 func (k *clients) call(client *http.Client, method, policy string, reply any) error {
 	body := fmt.Sprintf(`{"entries":[{"policy":%q,"key":"k"}]}`, policy)
-	r, err := http.NewRequest(http.MethodPost, "https://"+host+":7400/stint.v1.LimitService/"+method, strings.NewReader(body))
+	r, err := http.NewRequest(http.MethodPost, "https://"+host+":7400/stint.v1.LimitService/"+method,
+		strings.NewReader(body))
 	if err != nil {
 		return err
 	}

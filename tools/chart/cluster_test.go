@@ -43,7 +43,8 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	dir := t.TempDir()
-	c := &cluster{t: t, dir: dir, name: "stint-chart-" + filepath.Base(filepath.Dir(dir)), endpoints: map[string]string{}}
+	c := &cluster{t: t, dir: dir, name: "stint-chart-" + filepath.Base(filepath.Dir(dir)),
+		endpoints: map[string]string{}}
 	c.docker("network", "create", c.name)
 	t.Cleanup(func() { c.docker("network", "rm", c.name) })
 	c.tool("tool", "certs", "ca", "--out", "/out")
@@ -55,12 +56,14 @@ func newCluster(t *testing.T) *cluster {
 // renewCertificate puts another certificate into the Secret that clients see.
 func (c *cluster) renewCertificate() {
 	c.t.Helper()
-	args := []string{"tool", "certs", "api", "--ca-cert", "/out/ca.crt", "--ca-key", "/out/ca.key", "--out", "/out", "stint" + domain}
+	args := []string{"tool", "certs", "api", "--ca-cert", "/out/ca.crt", "--ca-key", "/out/ca.key", "--out", "/out",
+		"stint" + domain}
 	for ordinal := range 5 {
 		args = append(args, fmt.Sprintf("stint-%d.stint-peers%s", ordinal, domain))
 	}
 	c.tool(args...)
-	c.given["api"] = map[string][]byte{"tls.crt": c.read("api.crt"), "tls.key": c.read("api.key"), "ca.crt": c.read("ca.crt")}
+	c.given["api"] = map[string][]byte{"tls.crt": c.read("api.crt"), "tls.key": c.read("api.key"),
+		"ca.crt": c.read("ca.crt")}
 }
 
 // tool runs a command of the image beside the cluster, with the test's directory at /out.

@@ -39,8 +39,8 @@ func (c *cluster) newPod(ordinal int) *pod {
 	p.makeClaim()
 	p.syncVolumes()
 	peers := set.Spec.ServiceName + domain
-	args := []string{"run", "-d", "--name", p.container(), "--hostname", p.name, "--network-alias", p.name + "." + peers,
-		"--network-alias", peers, "--restart", "always", "-v", c.claim(ordinal) + ":/data"}
+	args := []string{"run", "-d", "--name", p.container(), "--hostname", p.name, "--network-alias",
+		p.name + "." + peers, "--network-alias", peers, "--restart", "always", "-v", c.claim(ordinal) + ":/data"}
 	c.docker(append(append(args, p.options()...), p.command()...)...)
 	c.t.Cleanup(p.remove)
 	go p.probe(ctx)
@@ -65,7 +65,8 @@ func (p *pod) makeClaim() {
 		return
 	}
 	lost := filepath.Join(dir, "lost+found")
-	for _, err := range []error{os.MkdirAll(lost, 0o700), os.Chown(dir, 0, p.group()), os.Chmod(dir, 0o775|os.ModeSetgid)} {
+	for _, err := range []error{os.MkdirAll(lost, 0o700), os.Chown(dir, 0, p.group()),
+		os.Chmod(dir, 0o775|os.ModeSetgid)} {
 		if err != nil {
 			p.c.t.Fatal(err)
 		}
@@ -102,9 +103,12 @@ func (p *pod) options() (args []string) {
 	}
 	known := map[string]string{}
 	for _, env := range one.Env {
-		value := reference.ReplaceAllStringFunc(env.Value, func(name string) string { return known[name[2:len(name)-1]] })
+		value := reference.ReplaceAllStringFunc(env.Value, func(name string) string {
+			return known[name[2:len(name)-1]]
+		})
 		if env.ValueFrom != nil {
-			value = map[string]string{"metadata.name": p.name, "metadata.namespace": namespace}[env.ValueFrom.FieldRef.FieldPath]
+			value = map[string]string{"metadata.name": p.name,
+				"metadata.namespace": namespace}[env.ValueFrom.FieldRef.FieldPath]
 		}
 		known[env.Name] = value
 		args = append(args, "-e", env.Name+"="+value)

@@ -71,7 +71,8 @@ func (r release) render() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := common.ReleaseOptions{Name: "stint", Namespace: "limits", Revision: 1, IsInstall: !r.upgrade, IsUpgrade: r.upgrade}
+	options := common.ReleaseOptions{Name: "stint", Namespace: "limits", Revision: 1, IsInstall: !r.upgrade,
+		IsUpgrade: r.upgrade}
 	values, err := util.ToRenderValues(chart, r.values, options, nil)
 	if err != nil {
 		return nil, err

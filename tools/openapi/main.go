@@ -53,16 +53,18 @@ func document(services []*protogen.Service) *yaml.Node {
 	}
 	return object(
 		"openapi", text("3.1.0"),
-		"info", object("title", text("stint"), "version", text("v1"), "license", object("name", text("Apache-2.0"), "identifier", text("Apache-2.0")),
-			"description", text("Rate limits and quotas, counted exactly. Every procedure is a POST of JSON, as the Connect protocol has it. "+
-				"64-bit numbers are strings. A denial is an answer and no error.")),
+		"info", object("title", text("stint"), "version", text("v1"), "license",
+			object("name", text("Apache-2.0"), "identifier", text("Apache-2.0")),
+			"description", text("Rate limits and quotas, counted exactly. Every procedure is a POST of JSON, "+
+				"as the Connect protocol has it. 64-bit numbers are strings. A denial is an answer and no error.")),
 		"servers", list(object("url", text("http://127.0.0.1:7400"))),
 		"security", list(object("token", list()), object()),
 		"tags", tags,
 		"paths", paths,
 		"components", object(
 			"securitySchemes", object("token", object("type", text("http"), "scheme", text("bearer"),
-				"description", text("A token of `stint token create`. None is needed on loopback before there is the first one."))),
+				"description", text("A token of `stint token create`. "+
+					"None is needed on loopback before there is the first one."))),
 			"schemas", s.components()),
 	)
 }
@@ -78,7 +80,8 @@ func (s schemas) procedure(service string, method *protogen.Method) *yaml.Node {
 	about := comment(method.Comments)
 	about.Value += more
 	answers := object(
-		"200", object("description", text("The answer."), "content", object(kind, object("schema", s.message(method.Output)))),
+		"200", object("description", text("The answer."), "content",
+			object(kind, object("schema", s.message(method.Output)))),
 		"default", object("description", text("No answer: what failed, and whether the request may have been counted."),
 			"content", object("application/json", object("schema", ref("Error")))))
 	operation := func(id string) *yaml.Node {
@@ -86,14 +89,18 @@ func (s schemas) procedure(service string, method *protogen.Method) *yaml.Node {
 	}
 	post := operation(name)
 	put(post, "parameters", list(object("name", text("Connect-Timeout-Ms"), "in", text("header"),
-		"description", text("How long the caller waits, in milliseconds."), "schema", object("type", text("integer"), "minimum", number("1")))))
-	put(post, "requestBody", object("required", flag(true), "content", object(kind, object("schema", s.message(method.Input)))))
+		"description", text("How long the caller waits, in milliseconds."), "schema",
+		object("type", text("integer"), "minimum", number("1")))))
+	put(post, "requestBody", object("required", flag(true), "content",
+		object(kind, object("schema", s.message(method.Input)))))
 	put(post, "responses", answers)
 	item := object("post", post)
-	if method.Desc.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS && !streams {
+	level := method.Desc.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel()
+	if level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS && !streams {
 		get := operation(name + "_GET")
 		fixed := func(name, value string) *yaml.Node {
-			return object("name", text(name), "in", text("query"), "required", flag(true), "schema", object("const", text(value)))
+			return object("name", text(name), "in", text("query"), "required", flag(true), "schema",
+				object("const", text(value)))
 		}
 		put(get, "parameters", list(fixed("connect", "v1"), fixed("encoding", "json"),
 			object("name", text("message"), "in", text("query"), "required", flag(true),
@@ -116,6 +123,7 @@ var probes = []probe{
 
 func (p probe) operation() *yaml.Node {
 	return object("operationId", text(p.path[1:]), "description", text(p.about), "responses", object(
-		"200", object("description", text("The answer."), "content", object(p.kind, object("schema", object("type", text("string"))))),
+		"200", object("description", text("The answer."), "content",
+			object(p.kind, object("schema", object("type", text("string"))))),
 		"default", object("description", text("No: the text says why."))))
 }

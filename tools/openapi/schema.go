@@ -17,7 +17,8 @@ type schemas map[string]*yaml.Node
 var known = map[protoreflect.FullName]*yaml.Node{
 	"google.protobuf.Duration": object("type", text("string"), "pattern", text(`^-?[0-9]+(\.[0-9]{1,9})?s$`),
 		"description", text("A length of time in seconds, as in 1.5s."), "examples", list(text("1.5s"))),
-	"google.protobuf.Timestamp": object("type", text("string"), "format", text("date-time"), "description", text("An instant, RFC 3339.")),
+	"google.protobuf.Timestamp": object("type", text("string"), "format", text("date-time"), "description",
+		text("An instant, RFC 3339.")),
 }
 
 // message returns a reference to a message, which it describes first if nothing has yet.
@@ -108,12 +109,14 @@ func (s schemas) enum(e *protogen.Enum) *yaml.Node {
 
 // components lists all schemas, and that of an error.
 func (s schemas) components() *yaml.Node {
-	s["Error"] = object("type", text("object"), "description", text("Why there is no answer, as the Connect protocol has it."),
-		"required", list(text("code")), "properties", object(
+	s["Error"] = object("type", text("object"), "description",
+		text("Why there is no answer, as the Connect protocol has it."), "required", list(text("code")),
+		"properties", object(
 			"code", object("type", text("string"), "description", text("Name of the code, as in unavailable.")),
 			"message", object("type", text("string"), "description", text("What failed, on what, and what to do.")),
 			"details", object("type", text("array"), "items", object("type", text("object"), "properties", object(
-				"type", object("type", text("string"), "description", text("stint.v1.Failure, which says whether the request may have been counted.")),
+				"type", object("type", text("string"), "description",
+					text("stint.v1.Failure, which says whether the request may have been counted.")),
 				"value", object("type", text("string"), "contentEncoding", text("base64")),
 				"debug", object("description", text("The detail as JSON.")))))))
 	all := object()

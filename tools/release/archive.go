@@ -27,7 +27,8 @@ func (r *release) writeArchives() error {
 		if strings.HasPrefix(platform, "linux_") {
 			for _, name := range []string{"stint.service", "stint-backup.service", "stint-backup.timer",
 				"package/stint.yaml", "package/default", "package/sysusers.conf"} {
-				files = append(files, [2]string{path.Join("systemd", path.Base(name)), r.path("source", "deploy", name)})
+				files = append(files, [2]string{path.Join("systemd", path.Base(name)),
+					r.path("source", "deploy", name)})
 			}
 		}
 		for _, name := range manual {
@@ -61,7 +62,8 @@ func (r *release) archive(dir string, files [][2]string) ([]byte, error) {
 		if file[0] == "stint" {
 			mode = 0o755
 		}
-		header := &tar.Header{Name: path.Join(dir, file[0]), Mode: mode, Size: int64(len(content)), ModTime: r.at, Format: tar.FormatUSTAR}
+		header := &tar.Header{Name: path.Join(dir, file[0]), Mode: mode, Size: int64(len(content)), ModTime: r.at,
+			Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}

@@ -123,7 +123,8 @@ func writeTexts(to io.Writer, module, dir string) error {
 			}
 		}
 		licensed = licensed || found.Percent >= known
-		fmt.Fprintf(to, "\n---- %s: %s (%s)\n\n%s\n", module, file.Name(), strings.Join(names, ", "), strings.TrimSpace(string(text)))
+		fmt.Fprintf(to, "\n---- %s: %s (%s)\n\n%s\n", module, file.Name(), strings.Join(names, ", "),
+			strings.TrimSpace(string(text)))
 	}
 	if !licensed {
 		return fmt.Errorf("%s has no text in %s that is known to be a license", module, dir)

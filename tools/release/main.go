@@ -16,8 +16,10 @@ func main() {
 	log.SetFlags(0)
 	version := flag.String("version", "", "what the release is called, as v0.2.0; no tag is needed")
 	out := flag.String("out", "../../dist", "directory for the files")
-	key := flag.String("key", "", "file with the secret key of minisign to sign the sums with; none: they are not signed")
-	binary := flag.String("licenses", "", "write the licenses of what this binary of stint links to stdout, and make no release")
+	key := flag.String("key", "", "file with the secret key of minisign to sign the sums with; none: "+
+		"they are not signed")
+	binary := flag.String("licenses", "", "write the licenses of what this binary of stint links to stdout, "+
+		"and make no release")
 	flag.Parse()
 	if *binary != "" {
 		if err := writeThirdParty(os.Stdout, "../..", []string{*binary}); err != nil {
@@ -47,7 +49,8 @@ func produce(version, out, key string, platforms []string) error {
 		return err
 	}
 	r := &release{version: version, work: work, out: out, platforms: platforms}
-	steps := []func() error{r.export, r.build, r.writeManual, r.writeLicenses, r.writeArchives, r.writePackages, r.writeBill, r.sum}
+	steps := []func() error{r.export, r.build, r.writeManual, r.writeLicenses, r.writeArchives, r.writePackages,
+		r.writeBill, r.sum}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err

@@ -64,8 +64,8 @@ func (r *release) build() error {
 	for _, platform := range r.platforms {
 		system, processor, _ := strings.Cut(platform, "_")
 		binary := r.path(platform, "stint")
-		if err := r.run(r.path("source"), "env", "GOOS="+system, "GOARCH="+processor, "go", "build", "-ldflags", linked, "-o", binary,
-			"./cmd/stint"); err != nil {
+		if err := r.run(r.path("source"), "env", "GOOS="+system, "GOARCH="+processor, "go", "build", "-ldflags", linked,
+			"-o", binary, "./cmd/stint"); err != nil {
 			return err
 		}
 	}
@@ -79,8 +79,8 @@ func (r *release) writeManual() error {
 		return err
 	}
 	linked := "-X github.com/stint-io/stint/cmd/stint.release=" + r.version
-	if err := r.run(r.path("source"), "go", "test", "-count=1", "-vet=off", "-ldflags", linked, "-run", "^TestManual$", "./cmd/stint",
-		"-manual", dir); err != nil {
+	if err := r.run(r.path("source"), "go", "test", "-count=1", "-vet=off", "-ldflags", linked, "-run", "^TestManual$",
+		"./cmd/stint", "-manual", dir); err != nil {
 		return err
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
@@ -110,8 +110,9 @@ func (r *release) writePackages() error {
 			continue
 		}
 		for _, kind := range []string{"deb", "rpm", "apk", "archlinux"} {
-			said, err := r.ask(r.work, "env", "ARCH="+processor, "VERSION="+r.number(), r.path("tools", "nfpm"), "package",
-				"--config", "source/deploy/package/nfpm.yaml", "--packager", kind, "--target", r.out)
+			said, err := r.ask(r.work, "env", "ARCH="+processor, "VERSION="+r.number(),
+				r.path("tools", "nfpm"), "package", "--config", "source/deploy/package/nfpm.yaml", "--packager", kind,
+				"--target", r.out)
 			if err != nil {
 				return err
 			}
@@ -129,8 +130,9 @@ func (r *release) writePackages() error {
 func (r *release) writeBill() error {
 	name := fmt.Sprintf("stint_%s.cdx.json", r.number())
 	r.files = append(r.files, name)
-	return r.run(r.work, r.path("tools", "cyclonedx-gomod"), "bin", "-json", "-std", "-noserial", "-notimestamp", "-short-purls",
-		"-version", r.version, "-output", filepath.Join(r.out, name), filepath.Join(r.platforms[0], "stint"))
+	return r.run(r.work, r.path("tools", "cyclonedx-gomod"), "bin", "-json", "-std", "-noserial", "-notimestamp",
+		"-short-purls", "-version", r.version, "-output", filepath.Join(r.out, name),
+		filepath.Join(r.platforms[0], "stint"))
 }
 
 // sum writes the sums of all files.
@@ -179,8 +181,9 @@ func (r *release) ask(dir, program string, args ...string) (string, error) {
 func (r *release) command(dir, program string, args []string) *exec.Cmd {
 	command := exec.Command(program, args...)
 	command.Dir = dir
-	command.Env = append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false", "CGO_ENABLED=0", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1",
-		"GOARM64=v8.0", "TZ=UTC", "LC_ALL=C", fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.at.Unix()))
+	command.Env = append(os.Environ(), "GOFLAGS=-trimpath -buildvcs=false", "CGO_ENABLED=0", "GOWORK=off",
+		"GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "TZ=UTC", "LC_ALL=C",
+		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.at.Unix()))
 	return command
 }
 

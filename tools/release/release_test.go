@@ -79,8 +79,9 @@ func holdTheSame(t *testing.T, dir string) {
 	deb, rpm := filepath.Join(dir, "stint_0.2.0_amd64.deb"), filepath.Join(dir, "stint-0.2.0-1.x86_64.rpm")
 	apk, arch := filepath.Join(dir, "stint_0.2.0_x86_64.apk"), filepath.Join(dir, "stint-0.2.0-1-x86_64.pkg.tar.zst")
 	want := filesIn(run(t, "sh", "-c", `dpkg-deb --fsys-tarfile "$1" | tar t`, "sh", deb))
-	for _, name := range []string{"usr/bin/stint", "usr/lib/systemd/system/stint.service", "usr/lib/systemd/system/stint-backup.timer",
-		"etc/stint/stint.yaml", "usr/share/man/man1/stint-serve.1.gz", "usr/share/doc/stint/third-party-licenses"} {
+	for _, name := range []string{"usr/bin/stint", "usr/lib/systemd/system/stint.service",
+		"usr/lib/systemd/system/stint-backup.timer", "etc/stint/stint.yaml", "usr/share/man/man1/stint-serve.1.gz",
+		"usr/share/doc/stint/third-party-licenses"} {
 		if !slices.Contains(want, name) {
 			t.Errorf("the deb has no %s: %q", name, want)
 		}
@@ -163,9 +164,10 @@ func livesInDebian(t *testing.T, before, now string) {
 	root := t.TempDir()
 	run(t, "sh", "-c", `set -e; . /etc/os-release
 		mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | sed -n "s/^$VERSION_CODENAME //p" | head -n 1)
-		PATH=$PATH:/usr/sbin debootstrap --variant=minbase --include=systemd "$VERSION_CODENAME" "$1" "$mirror"`, "sh", root)
-	for name, from := range map[string]string{"before.deb": before, "now.deb": now, "policies.yaml": "../../policy/dev.yaml",
-		"life.sh": "testdata/life.sh"} {
+		PATH=$PATH:/usr/sbin debootstrap --variant=minbase --include=systemd "$VERSION_CODENAME" "$1" "$mirror"`, "sh",
+		root)
+	for name, from := range map[string]string{"before.deb": before, "now.deb": now,
+		"policies.yaml": "../../policy/dev.yaml", "life.sh": "testdata/life.sh"} {
 		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
