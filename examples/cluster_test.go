@@ -84,9 +84,10 @@ func (s *sharedNodes) start(t *testing.T) *testcluster.Cluster {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		s.met = map[string]bool{}
-		s.cluster, err = testcluster.Start(ctx, testcluster.Options{Binary: binary(t), Nodes: s.count, Shards: 4, Dir: s.dir, Direct: true,
-			Policies: policiesOf(t, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml", "lifetime/policies.yaml",
-				"billing/policies.yaml", "login/policies.yaml")})
+		s.cluster, err = testcluster.Start(ctx,
+			testcluster.Options{Binary: binary(t), Nodes: s.count, Shards: 4, Dir: s.dir, Direct: true,
+				Policies: policiesOf(t, "testdata/seeds.yaml", "hybrid/policies.yaml", "regulatory.yaml",
+					"lifetime/policies.yaml", "billing/policies.yaml", "login/policies.yaml")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ func TestDemo(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{text(t, "demo/picture.txt")[:40], "100 x 200, then 50 x 429 (Retry-After: 3", "<- kill -9 n", strings.Repeat("x", 50) + "\n"} {
+	for _, want := range []string{text(t, "demo/picture.txt")[:40], "100 x 200, then 50 x 429 (Retry-After: 3",
+		"<- kill -9 n", strings.Repeat("x", 50) + "\n"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("it does not print %q:\n%s", want, out)
 		}

@@ -85,7 +85,8 @@ func TestManifestsAskTheGateOfTheirPolicies(t *testing.T) {
 	if strings.Count(policies, pods) != 1 {
 		t.Fatalf("the policies trust no network %s", pods)
 	}
-	c := testcluster.Run(t, testcluster.Options{Nodes: 1, Direct: true, Policies: strings.Replace(policies, pods, "127.0.0.1/32", 1)})
+	c := testcluster.Run(t, testcluster.Options{Nodes: 1, Direct: true,
+		Policies: strings.Replace(policies, pods, "127.0.0.1/32", 1)})
 	conn, err := grpc.NewClient(c.Addr(0), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +142,8 @@ func asEnvoy(t *testing.T, conn *grpc.ClientConn, gate, visitor string) int {
 	m := &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{
 			SocketAddress: &corev3.SocketAddress{Address: visitor}}}},
-		Request: &authv3.AttributeContext_Request{Http: &authv3.AttributeContext_HttpRequest{Method: "POST", Path: "/login"}}}}
+		Request: &authv3.AttributeContext_Request{
+			Http: &authv3.AttributeContext_HttpRequest{Method: "POST", Path: "/login"}}}}
 	if gate != "" {
 		m.Attributes.ContextExtensions = map[string]string{"gate": gate}
 	}
@@ -162,8 +164,8 @@ func asAPISIX(t *testing.T, address, visitor string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header = http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-Method": {"POST"}, "X-Forwarded-Host": {"shop.example.com"},
-		"X-Forwarded-Uri": {"/login"}, "X-Forwarded-For": {visitor}}
+	r.Header = http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-Method": {"POST"},
+		"X-Forwarded-Host": {"shop.example.com"}, "X-Forwarded-Uri": {"/login"}, "X-Forwarded-For": {visitor}}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,8 @@ func giveNode(t *testing.T, dir, program string) {
 	install("testdata/standins/express-rate-limit", "express-rate-limit")
 	install("testdata/standins/@homegrower-club/stoma", "@homegrower-club/stoma")
 	for _, file := range []string{program, "../docs/from/serve.mjs"} {
-		if err := os.WriteFile(filepath.Join(dir, "docs", "from", filepath.Base(file)), []byte(text(t, file)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "docs", "from", filepath.Base(file)), []byte(text(t, file)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,8 +103,9 @@ func newcomer(t *testing.T, policies string) reader {
 	if err := os.WriteFile(at, []byte(text(t, policies)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return reader{dir, node.Addr(0), strings.NewReplacer("127.0.0.1:7400", node.Addr(0), "127.0.0.1:8787", node.Beside(8787),
-		"./stint ", binary(t)+" ", "redis-cli -p 6380", "redis-cli -h "+host+" -p "+port)}
+	return reader{dir, node.Addr(0), strings.NewReplacer("127.0.0.1:7400",
+		node.Addr(0), "127.0.0.1:8787", node.Beside(8787), "./stint ", binary(t)+" ", "redis-cli -p 6380",
+		"redis-cli -h "+host+" -p "+port)}
 }
 
 func text(t *testing.T, file string) string {

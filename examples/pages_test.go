@@ -24,8 +24,8 @@ import (
 //	sh test     the tests themselves, which .ci/run calls
 //
 // A block "text" says what is printed last, but for instants and durations; "json" as in recipes.
-var pages = []string{"README.md", "docs/start.md", "docs/api.md", "docs/redis.md", "docs/cluster.md", "docs/operations.md",
-	"docs/security.md", "docs/edge.md", "examples/README.md"}
+var pages = []string{"README.md", "docs/start.md", "docs/api.md", "docs/redis.md", "docs/cluster.md",
+	"docs/operations.md", "docs/security.md", "docs/edge.md", "examples/README.md"}
 
 // TestPages types the commands of each page in a copy of the repository as a clone would have it.
 func TestPages(t *testing.T) {
@@ -89,7 +89,8 @@ func typed(t *testing.T, page string, kinds ...string) {
 	outputs := strings.Split(stdout.String(), separator)
 	for i, s := range steps {
 		if i >= len(outputs)-1 {
-			t.Fatalf("%s:%d: the commands did not end well: %v\n%s%s", page, s.line, err, outputs[len(outputs)-1], &stderr)
+			t.Fatalf("%s:%d: the commands did not end well: %v\n%s%s",
+				page, s.line, err, outputs[len(outputs)-1], &stderr)
 		}
 		s.loose = true
 		if problem := s.compare(outputs[i]); problem != nil {
@@ -106,7 +107,8 @@ func typed(t *testing.T, page string, kinds ...string) {
 // cache.
 func clone(t *testing.T) string {
 	t.Helper()
-	list, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
+	list, err := exec.Command("git", "-C", "..", "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard").Output()
 	if err != nil {
 		t.Fatalf("listing the repository's files: %v", err)
 	}

@@ -30,7 +30,8 @@ func TestWhatAskingCosts(t *testing.T) {
 		t.Skip("it measures this machine, and only when asked: -measure 5s")
 	}
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
-	write(t, policies, strings.Replace(read(t, "nginx/policies.yaml"), "quota: 1000, sliding_log", "quota: 1000000000, fixed_window", 1))
+	write(t, policies, strings.Replace(read(t, "nginx/policies.yaml"), "quota: 1000, sliding_log",
+		"quota: 1000000000, fixed_window", 1))
 	w := frontOf(t, programs[0], policies, testcluster.Options{Nodes: 3}, "")
 	ways := []struct {
 		name    string
@@ -39,8 +40,9 @@ func TestWhatAskingCosts(t *testing.T) {
 		{"the gate alone", func(caller, n int) (*http.Request, error) {
 			r, err := http.NewRequest("GET", "http://"+w.nodes.Addr(n%w.nodes.Len())+"/gate/web", nil)
 			if err == nil {
-				r.Header = http.Header{"X-Forwarded-For": {fmt.Sprintf("10.0.0.%d", caller)}, "X-Original-Method": {"POST"},
-					"X-Original-Uri": {"/items"}, "X-Request-Id": {fmt.Sprint(time.Now().UnixNano(), caller, n)}}
+				r.Header = http.Header{"X-Forwarded-For": {fmt.Sprintf("10.0.0.%d", caller)},
+					"X-Original-Method": {"POST"}, "X-Original-Uri": {"/items"},
+					"X-Request-Id": {fmt.Sprint(time.Now().UnixNano(), caller, n)}}
 			}
 			return r, err
 		}},
@@ -62,14 +64,16 @@ func TestWhatAskingCosts(t *testing.T) {
 		}
 	}
 	for i, way := range ways {
-		t.Logf("%-20s %6.0f/s (%.2f)   p99 %6.1f ms (%.2f)", way.name, median(rates[i]), median(rates[i])/median(rates[0]),
-			median(tails[i]), median(tails[i])/median(tails[0]))
+		t.Logf("%-20s %6.0f/s (%.2f)   p99 %6.1f ms (%.2f)", way.name, median(rates[i]),
+			median(rates[i])/median(rates[0]), median(tails[i]), median(tails[i])/median(tails[0]))
 	}
 }
 
 // load has a crowd send requests for a time, and returns how many a second were answered with 200, and the time within
 // which 99 of 100 were.
-func (w *world) load(last time.Duration, request func(caller, n int) (*http.Request, error)) (perSecond float64, tail time.Duration) {
+func (w *world) load(
+	last time.Duration, request func(caller, n int) (*http.Request, error),
+) (perSecond float64, tail time.Duration) {
 	var mu sync.Mutex
 	var all []time.Duration
 	var failed atomic.Int64

@@ -11,10 +11,10 @@ import (
 // proxies` runs the former, and the tests of this package read the manifests.
 func TestProxyConfigurationsOfThePages(t *testing.T) {
 	for page, patterns := range map[string][]string{
-		"../docs/proxies.md": {"nginx/*.conf", "nginx/policies.yaml", "caddy/Caddyfile", "haproxy/haproxy.cfg", "haproxy/*.lua",
-			"traefik/dynamic.yaml"},
-		"../docs/ext-authz.md": {"ext-authz/policies.yaml", "ext-authz/envoy.yaml", "ext-authz/envoy-gateway.yaml", "ext-authz/istio.yaml",
-			"ext-authz/kgateway.yaml", "ext-authz/contour.yaml", "ext-authz/apisix.yaml"},
+		"../docs/proxies.md": {"nginx/*.conf", "nginx/policies.yaml", "caddy/Caddyfile", "haproxy/haproxy.cfg",
+			"haproxy/*.lua", "traefik/dynamic.yaml"},
+		"../docs/ext-authz.md": {"ext-authz/policies.yaml", "ext-authz/envoy.yaml", "ext-authz/envoy-gateway.yaml",
+			"ext-authz/istio.yaml", "ext-authz/kgateway.yaml", "ext-authz/contour.yaml", "ext-authz/apisix.yaml"},
 	} {
 		text, err := os.ReadFile(page)
 		if err != nil {

@@ -46,7 +46,8 @@ func TestProxies(t *testing.T) {
 				}
 			}
 			t.Run("a crowd is counted exactly while a node dies", func(t *testing.T) { exactly(w.with(t)) })
-			t.Run("no crowd gets too much while the owner of its count dies", func(t *testing.T) { exactlyWithoutOwner(w.with(t)) })
+			t.Run("no crowd gets too much while the owner of its count dies",
+				func(t *testing.T) { exactlyWithoutOwner(w.with(t)) })
 			t.Run("nodes that hang or are dead", func(t *testing.T) { dead(w.with(t)) })
 		})
 	}
@@ -65,7 +66,8 @@ func TestProxiesSendTheirToken(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "token")
 			write(t, file, string(token))
 			w := frontOf(t, p, filepath.Join(p.name, "policies.yaml"),
-				testcluster.Options{Nodes: 1, Args: []string{"--admin-token-file", file}}, strings.TrimSpace(string(token)))
+				testcluster.Options{Nodes: 1, Args: []string{"--admin-token-file", file}},
+				strings.TrimSpace(string(token)))
 			w.decided(0, answers)
 			w.decided(1, func(w *world, address string) error {
 				r, err := http.Get("http://" + w.nodes.Addr(0) + "/gate/web")
@@ -141,12 +143,14 @@ func forged(w *world, address string) error {
 		"X-Forwarded-For": stranger, "X-Real-Ip": stranger, "Forwarded": "for=" + stranger,
 		"X-Forwarded-Uri": "/free", "X-Original-Uri": "/free", "X-Original-Url": "/free", "X-Forwarded-Prefix": "/free",
 		"X-Forwarded-Method": "GET", "X-Original-Method": "GET", "X-Http-Method-Override": "GET",
-		"X-Forwarded-Host": "free.example.com", "X-Request-Id": "the-same", "X-Stint-Status": "200", "Stint-Token": "forged",
+		"X-Forwarded-Host": "free.example.com", "X-Request-Id": "the-same", "X-Stint-Status": "200",
+		"Stint-Token": "forged",
 	} {
 		header.Set(name, value)
 	}
 	drops := header.Clone()
-	drops.Set("Connection", "X-Forwarded-For, X-Forwarded-Uri, X-Forwarded-Method, X-Original-Uri, X-Original-Method, X-Request-Id")
+	drops.Set("Connection", "X-Forwarded-For, X-Forwarded-Uri, X-Forwarded-Method, X-Original-Uri, "+
+		"X-Original-Method, X-Request-Id")
 	c := w.from(address)
 	for i := range 2 * logins {
 		h := header
@@ -174,8 +178,10 @@ func uploads(w *world, address string) error {
 			if chunked {
 				header.Set("Transfer-Encoding", "chunked")
 			}
-			if a := w.send(c, "POST", "/upload", header, body); a.status != http.StatusOK || a.body != "POST /upload "+body {
-				return fmt.Errorf("%d bytes, chunked %v: %d, and %d bytes: %.200s", bytes, chunked, a.status, len(a.body), a.body)
+			if a := w.send(c, "POST", "/upload", header, body); a.status != http.StatusOK ||
+				a.body != "POST /upload "+body {
+				return fmt.Errorf("%d bytes, chunked %v: %d, and %d bytes: %.200s",
+					bytes, chunked, a.status, len(a.body), a.body)
 			}
 		}
 	}
@@ -183,8 +189,8 @@ func uploads(w *world, address string) error {
 }
 
 func spellings(w *world, address string) error {
-	for i, path := range []string{"/login", "//login", "/%6Cogin", "/login?deny=403", "/login%2F", "/LOGIN", "/login/", "/login;x=1",
-		"//login/?/static/a.png", "http://" + w.address + "/login"} {
+	for i, path := range []string{"/login", "//login", "/%6Cogin", "/login?deny=403", "/login%2F", "/LOGIN", "/login/",
+		"/login;x=1", "//login/?/static/a.png", "http://" + w.address + "/login"} {
 		want := http.StatusOK
 		if i >= logins {
 			want = http.StatusTooManyRequests
@@ -194,14 +200,17 @@ func spellings(w *world, address string) error {
 		}
 	}
 	// Each of these is a login for some server, or was written to lead out of one.
-	for _, path := range []string{"/./login", "/a/../login", "/static/../login", "/static/%2e%2e/login", "/static/..%2flogin", "/static/..;/login",
-		"/login/../page", "/login/%2e%2e/page", "/login/..%2fpage", "/login/..;/page", "/login/..%5cpage", "/login%0a", "/login%0d%0a", "/login\x85", "/login\xa0"} {
+	for _, path := range []string{"/./login", "/a/../login", "/static/../login", "/static/%2e%2e/login",
+		"/static/..%2flogin", "/static/..;/login",
+		"/login/../page", "/login/%2e%2e/page", "/login/..%2fpage", "/login/..;/page", "/login/..%5cpage", "/login%0a",
+		"/login%0d%0a", "/login\x85", "/login\xa0"} {
 		if status := w.spell(address, path); status == http.StatusOK {
 			return fmt.Errorf("%s: status %d", path, status)
 		}
 	}
 	// Where the proxy itself knows files that nobody counts, it passes on the name of a file, and no login.
-	for _, path := range []string{"/login/../static/a.png", "/login/%2e%2e/static/a.png", "/login/..%2fstatic/a.png", "/static/a.png%0a"} {
+	for _, path := range []string{"/login/../static/a.png", "/login/%2e%2e/static/a.png", "/login/..%2fstatic/a.png",
+		"/static/a.png%0a"} {
 		w.spell(address, path)
 	}
 	for _, line := range w.site.lines("static") {
@@ -228,13 +237,15 @@ func unreadable(w *world, address string) error {
 		ask("http://"+host+path, "Host: "+host)
 		ask("http://" + host + path)
 	}
-	for _, name := range []string{"Authorization", "X-Api-Key", "X-Forwarded-For", "Cookie", "X-Other", "X-Forwarded-Host", "Stint-Token", "Upgrade", "Expect"} {
+	for _, name := range []string{"Authorization", "X-Api-Key", "X-Forwarded-For", "Cookie", "X-Other",
+		"X-Forwarded-Host", "Stint-Token", "Upgrade", "Expect"} {
 		for _, value := range []string{"a\x01b", "\x7f", "\xff", "a\tb", "a\rb", "a\x00b"} {
 			ask(path, name+": "+value)
 		}
 		ask(path, name+": a", name+": b")
 	}
-	for _, bytes := range []int{8 << 10, 14_000, 14_400, 14_800, 15_000, 15_100, 15_200, 15_260, 15_280, 15_300, 15_320, 15_340, 15_400, 16_000, 31 << 10, 60 << 10, 64 << 10, 100 << 10, 900 << 10} {
+	for _, bytes := range []int{8 << 10, 14_000, 14_400, 14_800, 15_000, 15_100, 15_200, 15_260, 15_280, 15_300, 15_320,
+		15_340, 15_400, 16_000, 31 << 10, 60 << 10, 64 << 10, 100 << 10, 900 << 10} {
 		ask(path + "?" + strings.Repeat("x", bytes))
 		ask(path, "Authorization: "+strings.Repeat("x", bytes))
 		ask(path, "X-Other: "+strings.Repeat("x", bytes))
@@ -251,7 +262,8 @@ func unreadable(w *world, address string) error {
 // twoNames sends headers twice of which HAProxy's script could show the gate only one.
 func twoNames(w *world, address string) error {
 	for _, name := range []string{"Authorization", "X-Api-Key"} {
-		status := w.raw(address, fmt.Sprintf("GET / HTTP/1.1\r\nHost: a\r\n%s: a\r\n%s: b\r\nConnection: close\r\n\r\n", name, name))
+		status := w.raw(address, fmt.Sprintf("GET / HTTP/1.1\r\nHost: a\r\n%s: a\r\n%s: b\r\nConnection: close\r\n\r\n",
+			name, name))
 		if status != http.StatusBadRequest {
 			return fmt.Errorf("%s twice: status %d", name, status)
 		}
@@ -263,7 +275,8 @@ func twoNames(w *world, address string) error {
 func twice(w *world, address string) error {
 	c := w.from(address)
 	for range 3 {
-		if a := w.ask(c, "POST", "/files/none", nil); a.status != http.StatusOK || a.body != "POST /files/none name=me" {
+		if a := w.ask(c, "POST", "/files/none", nil); a.status != http.StatusOK ||
+			a.body != "POST /files/none name=me" {
 			return fmt.Errorf("a file that is not there: %+v", a)
 		}
 	}

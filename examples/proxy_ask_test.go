@@ -16,9 +16,10 @@ import (
 // from is a client at an address of its own, which is what the policies count by.
 func (w *world) from(address string) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: 10 * time.Second}
-	transport := &http.Transport{MaxIdleConnsPerHost: crowd, DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, to)
-	}}
+	transport := &http.Transport{MaxIdleConnsPerHost: crowd,
+		DialContext: func(ctx context.Context, network, to string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, to)
+		}}
 	w.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
 }
@@ -67,7 +68,8 @@ func (w *world) send(c *http.Client, method, path string, header http.Header, bo
 
 // saw remembers that a request was not decided.
 func (w *world) saw(status int) {
-	if status == http.StatusServiceUnavailable || status == http.StatusBadGateway || status == http.StatusGatewayTimeout {
+	if status == http.StatusServiceUnavailable || status == http.StatusBadGateway ||
+		status == http.StatusGatewayTimeout {
 		w.undecided.Store(true)
 	}
 }
@@ -75,7 +77,8 @@ func (w *world) saw(status int) {
 // spell sends a POST with a path that http.Client would make tidy.
 func (w *world) spell(address, path string) (status int) {
 	w.Helper()
-	return w.raw(address, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", path, w.address))
+	return w.raw(address, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		path, w.address))
 }
 
 // raw sends a request as it stands. The status is 0 if the proxy closes the connection instead.

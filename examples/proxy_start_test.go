@@ -35,15 +35,17 @@ type program struct {
 }
 
 var programs = []program{
-	{name: "nginx", find: []string{"nginx", "/usr/sbin/nginx"}, need: "Debian's nginx", start: startNginx, shows: true, ids: true, opens: true},
+	{name: "nginx", find: []string{"nginx", "/usr/sbin/nginx"}, need: "Debian's nginx", start: startNginx, shows: true,
+		ids: true, opens: true},
 	{name: "caddy", find: []string{"caddy"}, need: "Debian's caddy", shows: true, ids: true, opens: true,
 		start: func(t *testing.T, dir string) []string {
-			file := filepath.Join(dir, "Caddyfile") // without the port for its administrator, which another Caddy may have
+			// without the port for its administrator, which another Caddy may have
+			file := filepath.Join(dir, "Caddyfile")
 			write(t, file, "{\n\tadmin off\n}\n"+read(t, file))
 			return []string{"run", "--config", "Caddyfile", "--adapter", "caddyfile"}
 		}},
-	{name: "haproxy", find: []string{"haproxy", "/usr/sbin/haproxy"}, need: "Debian's haproxy", shows: true, ids: true, opens: true,
-		start: func(*testing.T, string) []string { return []string{"-db", "-f", "haproxy.cfg"} }},
+	{name: "haproxy", find: []string{"haproxy", "/usr/sbin/haproxy"}, need: "Debian's haproxy", shows: true, ids: true,
+		opens: true, start: func(*testing.T, string) []string { return []string{"-db", "-f", "haproxy.cfg"} }},
 	{name: "traefik", find: []string{"../dist/traefik"}, need: "what `make traefik` builds",
 		start: func(*testing.T, string) []string { return []string{"--configFile=traefik.yaml"} }},
 }
@@ -66,13 +68,15 @@ http {
 }
 `
 	const place = "    location @stint_denied {"
-	const files = "    location /files/ { try_files $uri $uri/index.html @site; }\n    location @site { proxy_pass http://127.0.0.1:8080; }\n"
+	const files = "    location /files/ { try_files $uri $uri/index.html @site; }\n" +
+		"    location @site { proxy_pass http://127.0.0.1:8080; }\n"
 	example := read(t, filepath.Join(dir, "stint.conf"))
 	if !strings.Contains(example, place) {
 		t.Fatalf("stint.conf has no line %q", place)
 	}
 	const site = "    location / {\n"
-	example = strings.Replace(example, site, site+"        client_max_body_size 32m;\n", 1) // nginx takes 1 MiB by itself
+	// nginx takes 1 MiB by itself
+	example = strings.Replace(example, site, site+"        client_max_body_size 32m;\n", 1)
 	write(t, filepath.Join(dir, "stint.conf"), strings.Replace(example, place, files+place, 1))
 	write(t, filepath.Join(dir, "nginx.conf"), main)
 	return []string{"-p", dir, "-c", "nginx.conf", "-e", "stderr"}
@@ -166,9 +170,10 @@ func frontOf(t *testing.T, p program, policies string, o testcluster.Options, to
 	w := &world{T: t, program: p, address: nodes.Beside(8000), nodes: nodes, site: site, undecided: new(atomic.Bool)}
 	last := nodes.Len() - 1
 	ours := strings.NewReplacer(
-		"127.0.0.1:7400", nodes.Addr(0), "127.0.0.1:7410", nodes.Addr(min(1, last)), "127.0.0.1:7420", nodes.Addr(min(2, last)),
-		`Stint-Token       ""`, `Stint-Token "`+token+`"`, `Stint-Token: ""`, `Stint-Token: "`+token+`"`,
-		"127.0.0.1:8000", w.address, "127.0.0.1:8080", server.Listener.Addr().String(), "127.0.0.1:7399", nodes.Beside(7399))
+		"127.0.0.1:7400", nodes.Addr(0), "127.0.0.1:7410", nodes.Addr(min(1, last)), "127.0.0.1:7420",
+		nodes.Addr(min(2, last)), `Stint-Token       ""`, `Stint-Token "`+token+`"`, `Stint-Token: ""`,
+		`Stint-Token: "`+token+`"`, "127.0.0.1:8000", w.address, "127.0.0.1:8080", server.Listener.Addr().String(),
+		"127.0.0.1:7399", nodes.Beside(7399))
 	dir := t.TempDir()
 	files, err := os.ReadDir(p.name)
 	if err != nil {
@@ -185,7 +190,9 @@ func frontOf(t *testing.T, p program, policies string, o testcluster.Options, to
 	t.Setenv("STINT_TOKEN", token)
 	w.run(exec.Command(binary, arguments...), dir)
 	c := w.from("127.0.1.99")
-	await.Until(t, p.name+" passes requests on", func() bool { return w.ask(c, "GET", "/", nil).status == http.StatusOK })
+	await.Until(t, p.name+" passes requests on", func() bool {
+		return w.ask(c, "GET", "/", nil).status == http.StatusOK
+	})
 	return w
 }
 

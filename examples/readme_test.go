@@ -45,7 +45,8 @@ func TestRecipes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := recipe(t, name)
-			follow(t, readme, reader{"..", c.Addr(0), strings.NewReplacer("127.0.0.1:7400", c.Addr(0), "127.0.0.1:8080", c.Beside(8080))})
+			follow(t, readme, reader{"..", c.Addr(0), strings.NewReplacer("127.0.0.1:7400",
+				c.Addr(0), "127.0.0.1:8080", c.Beside(8080))})
 		})
 	}
 }
@@ -104,7 +105,8 @@ func follow(t *testing.T, readme string, as reader) {
 	outputs := strings.Split(string(stdout), separator)
 	for i, s := range steps {
 		if i >= len(outputs)-1 {
-			t.Errorf("%s:%d: the commands did not end well: %v\n%s%s", readme, s.line, err, outputs[len(outputs)-1], &stderr)
+			t.Errorf("%s:%d: the commands did not end well: %v\n%s%s",
+				readme, s.line, err, outputs[len(outputs)-1], &stderr)
 			return
 		}
 		if problem := s.compare(outputs[i]); problem != nil {
@@ -273,7 +275,8 @@ func isObject(v any) bool {
 
 // The comparison detects the errors that a README could contain.
 func TestWithin(t *testing.T) {
-	const got = `{"allowed":true,"by":["a","b"],"none":[],"limits":[{"name":"x","used":"1"},{"name":"y","used":"2"}],"at":"10:00"}`
+	const got = `{"allowed":true,"by":["a","b"],"none":[],"limits":[{"name":"x","used":"1"},{"name":"y","used":"2"}],` +
+		`"at":"10:00"}`
 	for want, same := range map[string]bool{
 		`{}`:                                     true,
 		`{"allowed":true}`:                       true,
@@ -305,7 +308,8 @@ func TestWithin(t *testing.T) {
 // The loose comparison sees another number.
 func TestAlike(t *testing.T) {
 	const page = "login/account-15m  5  5  0   in 14m3s  [####]\n    until 2026-11-21T16:14:20.08Z"
-	other := step{format: "text", loose: true, prints: "login/account-15m  5     5      0          in 15m    [####]\n    until 2026-12-01T00:00:00Z"}
+	other := step{format: "text", loose: true, prints: "login/account-15m  5     5      0          in 15m    [####]\n" +
+		"    until 2026-12-01T00:00:00Z"}
 	if err := other.compare(page); err != nil {
 		t.Errorf("another time is another text: %v", err)
 	}

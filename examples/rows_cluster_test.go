@@ -41,7 +41,8 @@ func TestSeedRow16AHoldIsSettledAtAnyNode(t *testing.T) {
 	}
 	for _, c := range clients {
 		if limits, _ := c.get("ever", "row 16 holds"); limits[0].Used != 21 || limits[0].Held != 0 {
-			t.Errorf("%s: three commits of 7 and three cancels, and used is %d, held %d", c.address, limits[0].Used, limits[0].Held)
+			t.Errorf("%s: three commits of 7 and three cancels, and used is %d, held %d",
+				c.address, limits[0].Used, limits[0].Held)
 		}
 	}
 }

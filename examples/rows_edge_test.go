@@ -56,7 +56,8 @@ func TestSeedRow39TheWindowBeforeFadesEvenly(t *testing.T) {
 		if used := limits[0].Used; used != twin.used(at) {
 			t.Fatalf("%v after the start of its window: used %d, want %d", at.Sub(twin.window), used, twin.used(at))
 		}
-		if part := at.Sub(twin.window.Add(edgePeriod)); twin.current == edgeQuota && part > edgePeriod/5 && part < edgePeriod*3/10 {
+		if part := at.Sub(twin.window.Add(edgePeriod)); twin.current == edgeQuota && part > edgePeriod/5 &&
+			part < edgePeriod*3/10 {
 			if used := limits[0].Used; used < 70 || used > 80 {
 				t.Errorf("around the 25 %% mark %d count, want about 75", used)
 			}

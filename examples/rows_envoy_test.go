@@ -180,13 +180,16 @@ func TestEnvoyMeetsTheNewRules(t *testing.T) {
 	out, err := apply(func(text string) string {
 		return strings.Replace(text, "{policy: edge.login,", "{policy: edge.logn,", 1)
 	})
-	if err == nil || !strings.Contains(out, `envoy.edge.rules[1].entries[0].policy: the file has no policy edge.logn: did you mean edge.login?`) {
+	if err == nil || !strings.Contains(out, `envoy.edge.rules[1].entries[0].policy: `+
+		`the file has no policy edge.logn: did you mean edge.login?`) {
 		t.Errorf("a file with a mistake: %v %s", err, out)
 	}
 	if passes(t, envoy, login...) {
 		t.Error("a bad file ended the good one")
 	}
-	if out, err := apply(func(text string) string { return strings.Replace(text, "path: \"/login\"", "path: \"/sign-in\"", 1) }); err != nil {
+	if out, err := apply(func(text string) string {
+		return strings.Replace(text, "path: \"/login\"", "path: \"/sign-in\"", 1)
+	}); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	if !passes(t, envoy, login...) {

@@ -13,7 +13,8 @@ func TestSeedRow25ALifetimeQuotaWithRelease(t *testing.T) {
 	c := node(t)
 	commission := func(probe int) decision {
 		t.Helper()
-		return c.decide("Check", object{"entries": []object{entry("probes", "row 25")}, "idempotencyId": "row 25 probe " + strconv.Itoa(probe)})
+		return c.decide("Check", object{"entries": []object{entry("probes", "row 25")},
+			"idempotencyId": "row 25 probe " + strconv.Itoa(probe)})
 	}
 	var out []string
 	for probe := range 3 {
@@ -47,7 +48,8 @@ func TestSeedRow25AReturnByHandIsDoneOnce(t *testing.T) {
 	c := node(t)
 	c.check("probes", "row 25 by hand", "cost", 3)
 	for range 2 {
-		limits := c.adjust("probes", "row 25 by hand", "addUsed", "-1", "idempotencyId", "row 25 return 1", "note", "it came back")
+		limits := c.adjust("probes", "row 25 by hand", "addUsed", "-1", "idempotencyId", "row 25 return 1", "note",
+			"it came back")
 		if used := find(t, limits, "commissioned").Used; used != 2 {
 			t.Errorf("after one return %d are used, want 2", used)
 		}
@@ -79,7 +81,8 @@ func TestBillingMonthEndsOnThe15thInNewYork(t *testing.T) {
 		t.Errorf("at %v the month is from %v to %v, want %v to %v", now, month.WindowStart, month.ResetAt, start, end)
 	}
 	denied := c.check("exports", "month", "cost", 1000)
-	if denied.Allowed || denied.RetryAfter == nil || !denied.DecidedAt.Add(time.Duration(*denied.RetryAfter)).Equal(end) {
+	if denied.Allowed || denied.RetryAfter == nil ||
+		!denied.DecidedAt.Add(time.Duration(*denied.RetryAfter)).Equal(end) {
 		t.Errorf("a denial at %v says to wait %v, and the month ends at %v", denied.DecidedAt, denied.RetryAfter, end)
 	}
 }

@@ -36,7 +36,8 @@ func TestSeedRow35TheBlockGrowsWithEachFailure(t *testing.T) {
 
 	denied := c.reserve(entry("ladder", "row 35"))
 	tries := denied.limit(t, "tries")
-	if denied.Allowed || !slices.Equal(denied.DeniedBy, []string{"ladder/lockout"}) || denied.HoldID != "" || tries.Used != 8 {
+	if denied.Allowed || !slices.Equal(denied.DeniedBy, []string{"ladder/lockout"}) || denied.HoldID != "" ||
+		tries.Used != 8 {
 		t.Errorf("while it is blocked: %+v", denied)
 	}
 	if denied.RetryAfter == nil || !denied.DecidedAt.Add(time.Duration(*denied.RetryAfter)).Equal(tries.BlockedUntil) {
@@ -58,7 +59,8 @@ func TestSeedRow35AVanishedAttemptIsAFailure(t *testing.T) {
 	c := node(t)
 	var expires time.Time
 	for range 3 {
-		d := c.decide("Reserve", object{"check": object{"entries": []object{entry("ladder", "row 35 gone")}}, "ttl": "0.050s"})
+		d := c.decide("Reserve", object{"check": object{"entries": []object{entry("ladder", "row 35 gone")}},
+			"ttl": "0.050s"})
 		expires = d.HoldExpiresAt
 	}
 	var limits []status
@@ -68,7 +70,8 @@ func TestSeedRow35AVanishedAttemptIsAFailure(t *testing.T) {
 		return !at.Before(expires)
 	})
 	tries := find(t, limits, "tries")
-	if tries.LockoutLevel != 1 || !tries.BlockedUntil.Equal(expires.Add(time.Second)) || tries.Used != 3 || tries.Held != 0 {
+	if tries.LockoutLevel != 1 || !tries.BlockedUntil.Equal(expires.Add(time.Second)) || tries.Used != 3 ||
+		tries.Held != 0 {
 		t.Errorf("three vanished, the last at %v: %+v", expires, tries)
 	}
 }

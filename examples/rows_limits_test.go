@@ -131,8 +131,10 @@ func TestSeedRow36AHundredAMinute(t *testing.T) {
 	if d.Allowed || w.Used != 100 || w.Remaining != 0 || d.RetryAfter == nil {
 		t.Fatalf("request 101: %+v", d)
 	}
-	if !w.ResetAt.Equal(w.ResetAt.Truncate(time.Minute)) || !d.DecidedAt.Add(time.Duration(*d.RetryAfter)).Equal(w.ResetAt) {
-		t.Errorf("at %v the wait is %v, and the window ends at %v", d.DecidedAt, time.Duration(*d.RetryAfter), w.ResetAt)
+	if !w.ResetAt.Equal(w.ResetAt.Truncate(time.Minute)) ||
+		!d.DecidedAt.Add(time.Duration(*d.RetryAfter)).Equal(w.ResetAt) {
+		t.Errorf("at %v the wait is %v, and the window ends at %v",
+			d.DecidedAt, time.Duration(*d.RetryAfter), w.ResetAt)
 	}
 	if other := c.check("per-ip", "198.51.100.1"); !other.Allowed || other.Limits[0].Used != 1 {
 		t.Errorf("another address: %+v", other)

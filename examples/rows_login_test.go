@@ -20,7 +20,8 @@ func TestSeedRow88ALoginIsExactAcrossShardsAndNodes(t *testing.T) {
 	holds := make([]string, machines)
 	atOnce(t, machines, func(i int) error {
 		d, err := decide(clients[i%3].address, "Reserve", object{"ttl": "60s", "check": object{"entries": []object{
-			entry("login-pair", "user:88/"+machine(i)), entry("login-account", "user:88"), entry("login-address", machine(i))}}})
+			entry("login-pair", "user:88/"+machine(i)), entry("login-account", "user:88"),
+			entry("login-address", machine(i))}}})
 		holds[i] = d.HoldID
 		return err
 	})
@@ -53,7 +54,8 @@ func TestSeedRow88ALoginIsExactAcrossShardsAndNodes(t *testing.T) {
 		tries := awaitUsed(t, c, "login-account", "user:88", quota)
 		// The tenth failure in a row blocks, and each further one is one more step.
 		if tries.LockoutLevel != quota-9 || tries.BlockedUntil.IsZero() {
-			t.Errorf("%s: after %d failures level %d, blocked until %v", c.address, quota, tries.LockoutLevel, tries.BlockedUntil)
+			t.Errorf("%s: after %d failures level %d, blocked until %v",
+				c.address, quota, tries.LockoutLevel, tries.BlockedUntil)
 		}
 	}
 }
@@ -72,8 +74,8 @@ func TestSeedRow88AVanishedLoginIsAFailureOnEveryShard(t *testing.T) {
 		awaitUsed(t, c, "login-address", "198.51.100.89", 3)
 		pair := awaitUsed(t, c, "login-pair", "user:89/198.51.100.89", 3)
 		if pair.LockoutLevel != 1 || pair.BlockedUntil.Before(last.HoldExpiresAt.Add(29*time.Second)) {
-			t.Errorf("node %d: level %d, blocked until %v, want 1, 30 s after %v", i, pair.LockoutLevel, pair.BlockedUntil,
-				last.HoldExpiresAt)
+			t.Errorf("node %d: level %d, blocked until %v, want 1, 30 s after %v",
+				i, pair.LockoutLevel, pair.BlockedUntil, last.HoldExpiresAt)
 		}
 	}
 	clients[0].refused("LimitService/Settle", object{"holdId": last.HoldID, "success": object{}}, "failed_precondition")

@@ -18,7 +18,8 @@ func TestSeedRow11TheStateIsTwoNumbers(t *testing.T) {
 		t.Fatalf("%v in %s", err, body)
 	}
 	l := answer.Limits[0]
-	if resetAt, _ := time.Parse(time.RFC3339, l["resetAt"].(string)); l["used"] != "42" || !resetAt.Equal(counted.ResetAt) || l["key"] != "row 11" {
+	if resetAt, _ := time.Parse(time.RFC3339, l["resetAt"].(string)); l["used"] != "42" ||
+		!resetAt.Equal(counted.ResetAt) || l["key"] != "row 11" {
 		t.Errorf("%s, want 42 until %v", body, counted.ResetAt)
 	}
 }

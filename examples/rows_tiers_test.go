@@ -185,7 +185,8 @@ func TestSeedRow22TheDayIsInMinutes(t *testing.T) {
 	minute := d.DecidedAt.Truncate(time.Minute)
 	daily := d.limit(t, "daily")
 	if daily.Used != 1 || !daily.ResetAt.Equal(minute.Add(24*time.Hour)) {
-		t.Errorf("at %v: used %d until %v, want 1 until its minute is a day old", d.DecidedAt, daily.Used, daily.ResetAt)
+		t.Errorf("at %v: used %d until %v, want 1 until its minute is a day old",
+			d.DecidedAt, daily.Used, daily.ResetAt)
 	}
 	c.adjust("regulatory", "row 22 full", "limit", "daily", "setUsed", "200")
 	denied := c.check("regulatory", "row 22 full", "tier", "free")
@@ -195,7 +196,8 @@ func TestSeedRow22TheDayIsInMinutes(t *testing.T) {
 	}
 	// All 200 are from one minute, so they leave together: not after a day, but when that minute is a day old.
 	until := denied.DecidedAt.Add(time.Duration(*daily.RetryAfter))
-	if !until.Equal(daily.ResetAt) || !until.Equal(until.Truncate(time.Minute)) || *daily.RetryAfter > wait(24*time.Hour) {
+	if !until.Equal(daily.ResetAt) || !until.Equal(until.Truncate(time.Minute)) ||
+		*daily.RetryAfter > wait(24*time.Hour) {
 		t.Errorf("the wait ends at %v, reset at %v", until, daily.ResetAt)
 	}
 }
@@ -228,7 +230,8 @@ func TestSeedRow24TheServerKnowsTheTierOfAKey(t *testing.T) {
 			t.Errorf("%s has a burst of %d and a day of %d, want %+v", key, b, q, want)
 		}
 	}
-	c.refused("PolicyService/PutOverride", object{"policy": "regulatory", "key": "row 24", "tier": "gold"}, "invalid_argument")
+	c.refused("PolicyService/PutOverride", object{"policy": "regulatory", "key": "row 24", "tier": "gold"},
+		"invalid_argument")
 	var answer struct{ Deleted bool }
 	c.must("PolicyService/DeleteOverride", object{"policy": "regulatory", "key": "row 24 known"}, &answer)
 	if d := c.check("regulatory", "row 24 known"); !answer.Deleted || d.limit(t, "daily").Quota != 200 {
@@ -253,7 +256,8 @@ func TestSeedRow63ProductsShareTheVendorsQuota(t *testing.T) {
 		t.Errorf("3 of the last 2, for another product: %+v", d)
 	}
 	c.adjust("product", "{row 63}/product:x", "setUsed", "400000")
-	if d := c.check("product", "{row 63}/product:x"); d.Allowed || !slices.Equal(d.DeniedBy, []string{"product/share"}) {
+	if d := c.check("product", "{row 63}/product:x"); d.Allowed ||
+		!slices.Equal(d.DeniedBy, []string{"product/share"}) {
 		t.Errorf("more than the product's share: %+v", d)
 	}
 	if d := c.check("product", "{row 63}/product:y", "cost", 2); !d.Allowed || d.limit(t, "share").Used != 2 {

@@ -66,7 +66,8 @@ func TestHoldsBlocksAndCalendarsFollowTheClock(t *testing.T) {
 		t.Error("two jobs at once")
 	}
 	s.Advance(61 * time.Second)
-	if d, err := s.Client().Get(t.Context(), &stintv1.GetRequest{Entries: client.Entry("jobs", "k").Entries}); err != nil || d.Limits[0].Used != 0 {
+	if d, err := s.Client().Get(t.Context(),
+		&stintv1.GetRequest{Entries: client.Entry("jobs", "k").Entries}); err != nil || d.Limits[0].Used != 0 {
 		t.Errorf("after the hold has expired: %v, %v", d, err)
 	}
 	if err := job.Commit(t.Context()); err == nil {
@@ -85,7 +86,8 @@ func TestHoldsBlocksAndCalendarsFollowTheClock(t *testing.T) {
 	}
 
 	until := s.Now().Add(400 * 24 * time.Hour)
-	if _, err := s.Client().Adjust(t.Context(), &stintv1.AdjustRequest{Policy: "plan", Key: "k", Op: &stintv1.AdjustRequest_BlockUntil{BlockUntil: timestamppb.New(until)}}); err != nil {
+	if _, err := s.Client().Adjust(t.Context(), &stintv1.AdjustRequest{Policy: "plan", Key: "k",
+		Op: &stintv1.AdjustRequest_BlockUntil{BlockUntil: timestamppb.New(until)}}); err != nil {
 		t.Fatal(err)
 	}
 	s.Advance(399 * 24 * time.Hour)
@@ -103,7 +105,8 @@ func TestTheClockSpeaksJSON(t *testing.T) {
 	s := stinttest.Start(t, policies)
 	advance := func(body string) string {
 		t.Helper()
-		response, err := http.Post(s.URL+"/stint.test.v1.TestClock/Advance", "application/json", strings.NewReader(body))
+		response, err := http.Post(s.URL+"/stint.test.v1.TestClock/Advance", "application/json",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +120,8 @@ func TestTheClockSpeaksJSON(t *testing.T) {
 		t.Errorf("a day: %s, want %s", said, day)
 	}
 	for _, by := range []string{"-1s", "315360001s"} {
-		if said := advance(`{"by":"` + by + `"}`); !strings.Contains(said, "by: is ") || !strings.Contains(said, "invalid_argument") {
+		if said := advance(`{"by":"` + by + `"}`); !strings.Contains(said, "by: is ") ||
+			!strings.Contains(said, "invalid_argument") {
 			t.Errorf("%s: %s", by, said)
 		}
 	}

@@ -60,7 +60,8 @@ func run(ctx context.Context, binary string, out io.Writer) error {
 	starting, ready := context.WithTimeout(ctx, time.Minute)
 	defer ready()
 	// One shard: then one node counts the visitor, and the demo knows whom to kill.
-	nodes, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: 3, Dir: dir, Policies: policies, Direct: true})
+	nodes, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: 3, Dir: dir,
+		Policies: policies, Direct: true})
 	if err != nil {
 		return err
 	}
@@ -91,19 +92,23 @@ func addressesOf(nodes *testcluster.Cluster) (all []string) {
 
 // proxy starts a web server, and in front of it a proxy that lets only so many requests of each address through.
 func proxy(limits *client.Client) (address string, closeBoth func(), err error) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello\n") }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello\n")
+	}))
 	to, err := url.Parse(web.URL)
 	if err != nil {
 		return "", nil, err
 	}
-	limit := stinthttp.Limit(limits, stinthttp.Entry("visits", stinthttp.ClientIP()), stinthttp.FailClosed, stinthttp.Within(30*time.Second))
+	limit := stinthttp.Limit(limits, stinthttp.Entry("visits", stinthttp.ClientIP()), stinthttp.FailClosed,
+		stinthttp.Within(30*time.Second))
 	front := httptest.NewServer(limit(httputil.NewSingleHostReverseProxy(to)))
 	return front.URL, func() { front.Close(); web.Close() }, nil
 }
 
 // killOwner ends the node that counts, as kill -9 does, and returns its name.
 func killOwner(ctx context.Context, nodes *testcluster.Cluster) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+nodes.Addr(0)+"/stint.v1.ClusterService/Status", strings.NewReader("{}"))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		"http://"+nodes.Addr(0)+"/stint.v1.ClusterService/Status", strings.NewReader("{}"))
 	if err != nil {
 		return "", err
 	}

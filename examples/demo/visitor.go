@@ -93,7 +93,8 @@ func (v *visitor) visit(ctx context.Context) (status int, err error) {
 // judge says what came back, and returns an error if that is not exactly what the limit says.
 func (v *visitor) judge() error {
 	passed, denied := v.statuses[http.StatusOK], v.statuses[http.StatusTooManyRequests]
-	fmt.Fprintf(v.out, "%d x 200, then %d x 429 (Retry-After: %s). %s died in between: one visitor waited %v, and no visit was lost or counted twice.\n",
+	fmt.Fprintf(v.out, "%d x 200, then %d x 429 (Retry-After: %s). %s died in between: "+
+		"one visitor waited %v, and no visit was lost or counted twice.\n",
 		passed, denied, v.retry, v.killed, v.longest.Round(100*time.Millisecond))
 	if passed != quota || denied != requests-quota {
 		return fmt.Errorf("the limit is %d, and these came back: %v", quota, v.statuses)

@@ -31,7 +31,8 @@ func site(limits *client.Client, proxies ...string) http.Handler {
 	visit := stinthttp.Limit(limits, append(answers, perIP, stinthttp.FailOpen)...)
 	attempt := stinthttp.Limit(limits, append(answers, perIP,
 		// So a stranger who guesses does not lock the owner out.
-		stinthttp.EntryOf("login-pair", stinthttp.Part{Name: "ip", Value: ip}, stinthttp.Part{Name: "account", Value: account}),
+		stinthttp.EntryOf("login-pair", stinthttp.Part{Name: "ip", Value: ip},
+			stinthttp.Part{Name: "account", Value: account}),
 		stinthttp.Entry("login-account", account),
 		stinthttp.FailClosed, stinthttp.Within(2*time.Second))...)
 
@@ -62,7 +63,8 @@ func login(limits *client.Client) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		email, _ := account(r)
 		if !isPassword(email, r.PostFormValue("password")) {
-			show(w, http.StatusForbidden, content{Title: "Sign in", Text: "That is not the password of this account.", Form: true})
+			show(w, http.StatusForbidden, content{Title: "Sign in", Text: "That is not the password of this account.",
+				Form: true})
 			return
 		}
 		cancel := &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}

@@ -54,7 +54,8 @@ func TestAHundredRequestsAMinuteAndNotOneMore(t *testing.T) {
 	_, site := start(t)
 	for i := 1; i <= 100; i++ {
 		response := visit(site, "192.0.2.1")
-		if left := response.Header().Get("X-RateLimit-Remaining"); response.Code != http.StatusOK || left != strconv.Itoa(100-i) {
+		if left := response.Header().Get("X-RateLimit-Remaining"); response.Code != http.StatusOK ||
+			left != strconv.Itoa(100-i) {
 			t.Fatalf("request %d: status %d, and %q are left", i, response.Code, left)
 		}
 	}
@@ -89,7 +90,8 @@ func TestWhenTheMinuteIsOverTheCountBeginsAgain(t *testing.T) {
 		t.Fatalf("status %d, Retry-After: %v", response.Code, err)
 	}
 	stint.Advance(time.Duration(wait) * time.Second)
-	if response = visit(site, "192.0.2.1"); response.Code != http.StatusOK || response.Header().Get("X-RateLimit-Remaining") != "99" {
+	if response = visit(site, "192.0.2.1"); response.Code != http.StatusOK ||
+		response.Header().Get("X-RateLimit-Remaining") != "99" {
 		t.Errorf("after the wait: status %d, %v", response.Code, response.Header())
 	}
 }
@@ -103,12 +105,14 @@ func TestTheSixthWrongPasswordIsNotTried(t *testing.T) {
 		}
 	}
 	response := signIn(site, "192.0.2.1", " ann@example.com", "correct horse")
-	for _, want := range []string{"<h1>One moment, please</h1>", "too many attempts to sign in. Please try again in 15 minutes."} {
+	for _, want := range []string{"<h1>One moment, please</h1>",
+		"too many attempts to sign in. Please try again in 15 minutes."} {
 		if !strings.Contains(response.Body.String(), want) {
 			t.Errorf("people do not read %q in\n%s", want, response.Body)
 		}
 	}
-	if wait, _ := strconv.Atoi(response.Header().Get("Retry-After")); response.Code != http.StatusTooManyRequests || wait < 14*60 || wait > 15*60 {
+	if wait, _ := strconv.Atoi(response.Header().Get("Retry-After")); response.Code != http.StatusTooManyRequests ||
+		wait < 14*60 || wait > 15*60 {
 		t.Errorf("the sixth attempt: status %d, wait %d s", response.Code, wait)
 	}
 	if response = signIn(site, "192.0.2.2", "ann@example.com", "correct horse"); response.Code != http.StatusOK {
@@ -137,10 +141,12 @@ func TestProgramsGetAProblemDocument(t *testing.T) {
 		visit(site, "192.0.2.1")
 	}
 	response := visit(site, "192.0.2.1")
-	if response.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(response.Body.String(), `"violated-policies":["per-ip/minute"]`) {
+	if response.Header().Get("Content-Type") != "application/problem+json" ||
+		!strings.Contains(response.Body.String(), `"violated-policies":["per-ip/minute"]`) {
 		t.Errorf("%v\n%s", response.Header(), response.Body)
 	}
-	if response = serve(site, "192.0.2.1", httptest.NewRequest(http.MethodGet, "/style.css", nil)); response.Code != http.StatusOK {
+	if response = serve(site, "192.0.2.1",
+		httptest.NewRequest(http.MethodGet, "/style.css", nil)); response.Code != http.StatusOK {
 		t.Errorf("a file is limited: status %d", response.Code)
 	}
 	if response = signIn(site, "192.0.2.3", "", "x"); response.Code != http.StatusBadRequest {
@@ -157,18 +163,20 @@ func TestWhileStintIsAway(t *testing.T) {
 	}
 	defer away.Close()
 	site := site(away)
-	if response := visit(site, "192.0.2.1"); response.Code != http.StatusOK || response.Header().Get("Stint-Failed") != "open" {
+	if response := visit(site, "192.0.2.1"); response.Code != http.StatusOK ||
+		response.Header().Get("Stint-Failed") != "open" {
 		t.Errorf("the first page: status %d, %v", response.Code, response.Header())
 	}
-	if response := signIn(site, "192.0.2.1", "ann@example.com", "correct horse"); response.Code != http.StatusServiceUnavailable {
+	if response := signIn(site, "192.0.2.1", "ann@example.com",
+		"correct horse"); response.Code != http.StatusServiceUnavailable {
 		t.Errorf("a login: status %d", response.Code)
 	}
 }
 
 func TestWaitsAreRoundedUp(t *testing.T) {
 	t.Parallel()
-	for wait, want := range map[time.Duration]string{time.Second: "in a minute", 61 * time.Second: "in 2 minutes", 15 * time.Minute: "in 15 minutes",
-		2*time.Hour + 1: "in 3 hours", 24 * time.Hour: "in 24 hours"} {
+	for wait, want := range map[time.Duration]string{time.Second: "in a minute", 61 * time.Second: "in 2 minutes",
+		15 * time.Minute: "in 15 minutes", 2*time.Hour + 1: "in 3 hours", 24 * time.Hour: "in 24 hours"} {
 		if got := in(wait); got != want {
 			t.Errorf("%v: %s, want %s", wait, got, want)
 		}

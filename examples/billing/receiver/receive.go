@@ -69,7 +69,8 @@ func (v *receiver) take(id string, e *event) {
 		return
 	}
 	v.seen[id] = true
-	fmt.Fprintf(v.mail, "mail to %s: %d of %d are used, which is %s or more\n", e.Data.Key, e.Data.Used, e.Data.Quota, e.Data.Threshold)
+	fmt.Fprintf(v.mail, "mail to %s: %d of %d are used, which is %s or more\n",
+		e.Data.Key, e.Data.Used, e.Data.Quota, e.Data.Threshold)
 }
 
 // verify says whether a message is genuine and fresh.

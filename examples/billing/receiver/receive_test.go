@@ -35,7 +35,8 @@ func TestMail(t *testing.T) {
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const body = `{"type":"threshold.reached","id":"evt_1","data":{"key":"customer:acme","limit":"month","threshold":"80%","units":800,"used":842,"quota":1000}}`
+	const body = `{"type":"threshold.reached","id":"evt_1","data":{"key":"customer:acme","limit":"month",` +
+		`"threshold":"80%","units":800,"used":842,"quota":1000}}`
 	forged := signed("evt_3", noon, body)
 	forged.Header.Set("webhook-id", "evt_4")
 	var mail strings.Builder
