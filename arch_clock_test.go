@@ -22,24 +22,27 @@ var realClock = map[string]string{
 	"actor.enough": "the nightly build plays for a time",
 	"actor.within": "its callers outside bubbles are patient",
 	"api.ownWorld": "its callers outside bubbles are patient",
-	"examples.TestEnvoysNeverGetMoreThanTheLimit":                 "a call without an answer in time is in doubt, and counted as such",
-	"internal/testing/testcluster.TestADelayIsAddedToEachWay":     "an echo takes no less than the delay",
-	"internal/testing/testcluster.talk":                           "silence lasts on a machine that is slow",
-	"internal/testing/sim":                                        "its worlds are in bubbles",
-	"node":                                                        "helpers for bubbles and for some real ports",
-	"cluster/hop.committing":                                      "an owner in a benchmark",
-	"cluster/routing.ask":                                         "of its two methods, those that wait are in bubbles",
-	"internal/offline/bench.decide":                               "a server that stalls: the latencies must be no shorter",
-	"internal/offline/bench.TestAStreamThatIsNotAnsweredInTime":   "a call that is not answered beside nine that are, over sockets",
-	"internal/notify.TestAHangingReceiverIsLeft":                  "whenever the time is over, the reason is the same",
-	"internal/testing/chaos.pause":                                "a client between two tries; the time that a fault or a load lasts",
-	"internal/testing/chaos.run":                                  "the ticks of a load, or of a fault",
-	"shard.BenchmarkPause":                                        "a benchmark",
-	"client.TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted":    "each try may take twice as long as the one before",
-	"cmd/stint.TestStrangersConnectionsDoNotEndANode":             "each try may take twice as long as the one before",
-	"cmd/stint.TestWhatWasNeverSentWasNotCounted":                 "whenever the time is over, nothing was sent",
-	"raftfsm.TestWhyTheDiskEndedAProcessIsToldToTheNext":          "an instant lies between two readings, however far apart",
-	"shard.TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo": "the quickest of five beside the quickest of five",
+	"examples.TestEnvoysNeverGetMoreThanTheLimit":             "a call without an answer in time is in doubt, and counted as such",
+	"internal/testing/testcluster.TestADelayIsAddedToEachWay": "an echo takes no less than the delay",
+	"internal/testing/testcluster.talk":                       "silence lasts on a machine that is slow",
+	"internal/testing/sim":                                    "its worlds are in bubbles",
+	"node":                                                    "helpers for bubbles and for some real ports",
+	"cluster/hop.committing":                                  "an owner in a benchmark",
+	"cluster/routing.ask":                                     "of its two methods, those that wait are in bubbles",
+	"internal/offline/bench.decide":                           "a server that stalls: the latencies must be no shorter",
+	"internal/offline/bench.TestAStreamThatIsNotAnsweredInTime": "a call that is not answered " +
+		"beside nine that are, over sockets",
+	"internal/notify.TestAHangingReceiverIsLeft": "whenever the time is over, the reason is the same",
+	"internal/testing/chaos.pause":               "a client between two tries; the time that a fault or a load lasts",
+	"internal/testing/chaos.run":                 "the ticks of a load, or of a fault",
+	"shard.BenchmarkPause":                       "a benchmark",
+	"client.TestWhatFailsBeforeTLSStandsIsCertainlyNotCounted": "each try may take twice as long as " +
+		"the one before",
+	"cmd/stint.TestStrangersConnectionsDoNotEndANode":    "each try may take twice as long as the one before",
+	"cmd/stint.TestWhatWasNeverSentWasNotCounted":        "whenever the time is over, nothing was sent",
+	"raftfsm.TestWhyTheDiskEndedAProcessIsToldToTheNext": "an instant lies between two readings, however far apart",
+	"shard.TestTheWaitBehindManyHoldsIsFoundUnderOtherNumbersToo": "the quickest of five beside the " +
+		"quickest of five",
 }
 
 // leastPatience is how long a test must be ready to wait: what gives up earlier fails on a machine that is busy.
@@ -67,7 +70,8 @@ func TestNoVerdictOfTheRealClock(t *testing.T) {
 			name := pkg + "." + use.function
 			found[name], found[pkg] = true, true
 			if realClock[name] == "" && realClock[pkg] == "" {
-				t.Errorf("%s %s: use internal/testing/await or a synctest bubble, or give the reason in arch_clock_test.go", name, use.what)
+				t.Errorf("%s %s: use internal/testing/await or a synctest bubble, "+
+					"or give the reason in arch_clock_test.go", name, use.what)
 			}
 		}
 	}
@@ -113,7 +117,8 @@ func TestAVerdictOfTheRealClockIsSeen(t *testing.T) {
 		`func TestX() { client.Timeout = 5 * time.Second }`:                                                                                  "TestX gives up early",
 		`func TestX() { ask(http.Client{Timeout: 5 * time.Second}) }`:                                                                        "TestX gives up early",
 	} {
-		syntax, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x; "+text, parser.SkipObjectResolution)
+		syntax, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x; "+text,
+			parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,8 +154,8 @@ type clockRule struct {
 
 // realClockUses returns what the tests in a package's files do by the machine's clock.
 func realClockUses(files []*ast.File) []clockUse {
-	r := &clockRule{declared: map[string][]ast.Node{}, methods: map[string][]*ast.FuncDecl{}, named: map[string]bool{}, reached: map[string]bool{}, mentioned: map[string]bool{},
-		visited: map[ast.Node]bool{}}
+	r := &clockRule{declared: map[string][]ast.Node{}, methods: map[string][]*ast.FuncDecl{}, named: map[string]bool{},
+		reached: map[string]bool{}, mentioned: map[string]bool{}, visited: map[ast.Node]bool{}}
 	for _, file := range files {
 		for _, declaration := range file.Decls {
 			r.declare(declaration)
@@ -255,7 +260,8 @@ func (r *clockRule) findOpeners() {
 	for before := -1; before < len(r.openers); {
 		before = len(r.openers)
 		for name, nodes := range r.declared {
-			if function, ok := nodes[0].(*ast.FuncDecl); ok && !slices.Contains(r.openers, name) && r.opensBubble(function) {
+			if function, ok := nodes[0].(*ast.FuncDecl); ok && !slices.Contains(r.openers, name) &&
+				r.opensBubble(function) {
 				r.openers = append(r.openers, name)
 			}
 		}
@@ -292,7 +298,8 @@ func (r *clockRule) outsideBubbles(below ast.Node) func(yield func(ast.Node) boo
 		ast.Inspect(below, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {
 				opener, ok := call.Fun.(*ast.Ident)
-				if isCallOf(call, "synctest", "Test") || isCallOf(call, "bubble", "Run") || ok && slices.Contains(r.openers, opener.Name) {
+				if isCallOf(call, "synctest", "Test") || isCallOf(call, "bubble", "Run") ||
+					ok && slices.Contains(r.openers, opener.Name) {
 					return false
 				}
 			}
@@ -327,7 +334,8 @@ func (r *clockRule) usesIn(function string, node ast.Node) (uses []clockUse) {
 		case *ast.AssignStmt:
 			for i, to := range n.Lhs {
 				field, ok := to.(*ast.SelectorExpr)
-				if ok && strings.HasSuffix(field.Sel.Name, "Timeout") && len(n.Rhs) == len(n.Lhs) && !r.isPatient(n.Rhs[i]) {
+				if ok && strings.HasSuffix(field.Sel.Name, "Timeout") && len(n.Rhs) == len(n.Lhs) &&
+					!r.isPatient(n.Rhs[i]) {
 					note("gives up early")
 				}
 			}

@@ -142,7 +142,8 @@ func readWriting() (found map[string]string, err error) {
 
 func isDocument(name string) bool {
 	extensions := []string{".md", ".yaml", ".yml", ".sh", ".txtar", ".proto", ".txt"}
-	return slices.Contains(extensions, filepath.Ext(name)) || slices.Contains([]string{"Makefile", "Dockerfile"}, filepath.Base(name))
+	return slices.Contains(extensions, filepath.Ext(name)) ||
+		slices.Contains([]string{"Makefile", "Dockerfile"}, filepath.Base(name))
 }
 
 // commentsOf joins the comments of a Go file.
