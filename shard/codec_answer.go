@@ -14,7 +14,7 @@ import (
 // answerFormat is the first byte of an idempotency record.
 const answerFormat = 1
 
-// encodeAnswer writes the record of an id: format, fingerprint, parents, then the decision, whose statuses name their
+// encodeAnswer writes the record of an id: format, fingerprint, parents, then the decision. Its statuses name their
 // entry by its index: every request with this id contains it. The parents of a policy may be others by then, so they
 // are named.
 func encodeAnswer(r *Request, d *Decision) []byte {

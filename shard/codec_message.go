@@ -22,7 +22,7 @@ type MessageCodec struct {
 	// names are the entries that the statuses of a decision are about: a status then has the index of its entry instead
 	// of a policy and a key. nil: it has these.
 	names []Entry
-	alien bool // a status was read whose entry is not among the names
+	alien bool // a status was read with an entry that is not among the names
 	inLeg bool // the decision of a leg, which must not contain an operation
 
 	// Memory that the requests or results of one frame share.

@@ -97,7 +97,7 @@ func evaluate(
 			requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage ||
 			//mutant:pages-share-a-batch
 			requests[decided-1].Op == ReadUsage || // nothing is installed while it runs
-			// A step of a move reads what is in the view, and changes who owns a slot.
+			// A step of a move reads what is in the view, and changes the owner of a slot.
 			//mutant:frozen-for-the-next-batch
 			requests[decided].Op == MoveSlot || requests[decided-1].Op == MoveSlot) {
 			break

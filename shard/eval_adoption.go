@@ -30,7 +30,7 @@ func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
 // Adopt is AdoptPut for a revision that follows the one in the view. before are that one's policies, or nil if the
 // caller has not parsed them. The first effect records for each limit when its numbers last changed: at that instant,
 // units counted under other numbers are carried over, however much later a request reads the key. The other effects
-// bring up the keys with leases, whose records may end before somebody reads them.
+// bring up the keys with leases: their records may end before a request reads them.
 func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
 
 	version, text, known, err := adopted(view)

@@ -25,7 +25,7 @@ import (
 //     the counter and the record stay: Forgot.Open. This ends soon, and the caller asks again.
 //   - The record of an ended operation must stay, or it could be settled a second time. It no longer names the key, and
 //     gives nothing back to it.
-//   - A counter whose units are leased keeps nothing but its leases, until they end and what they spent is at rest.
+//   - A counter with leased units keeps nothing but its leases, until they end and what they spent is at rest.
 //   - An audit record stays, and no longer names the key.
 //
 // Answers to ids and sessions, and the ends of holds, hold no key: they have a number in its place.

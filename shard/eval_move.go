@@ -113,7 +113,7 @@ func (m *moveEvaluation) set(s SlotStatus) {
 	m.write(Put{Key: slotKey(m.t.Slot), Record: Record{Value: s.encode(), ForgetAt: limit.Forever}})
 }
 
-// refuse answers a step whose condition does not hold.
+// refuse answers a step with a condition that does not hold.
 func (m *moveEvaluation) refuse(why string) *Error {
 	return &Error{Code: Conflict, Field: "system.move", Message: fmt.Sprintf(
 		"slot %d on shard %s is %s in generation %d: step %d of the move to shard %s in generation %d is not "+

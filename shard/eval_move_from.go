@@ -52,7 +52,7 @@ func (m *moveEvaluation) spanning() (open int, until limit.Time, of string) {
 		}
 		var c counter
 		if c.decode(r.Value, nil) != nil {
-			continue // nobody can settle it
+			continue // no request can settle it
 		}
 		for _, h := range c.extras.openHolds() {
 			if !h.spans || h.expires <= m.at.Now {

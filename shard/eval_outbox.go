@@ -289,7 +289,7 @@ func (b *batch) events(r *Request) Result {
 	return b.changeEvents(x, r.Adjustment)
 }
 
-// changeEvents changes what is owed. by says who asks for a replay; nil leaves no audit record.
+// changeEvents changes what is owed. by is the actor of a replay; nil leaves no audit record.
 func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
 	o := openOutbox(b)
 	var c EventsChanged

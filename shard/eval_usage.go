@@ -49,8 +49,8 @@ type UsagePlace struct {
 // UsagePage is a part of a shard's periods. Those of a key are together, oldest first.
 type UsagePage struct {
 	Periods []Usage
-	// Unreadable are the keys, each with namespace and policy, whose records this version cannot read, so that the page
-	// lacks their periods. A query for one such key fails.
+	// Unreadable are the keys, each with namespace and policy, with records that this version cannot read, so that the
+	// page lacks their periods. A query for one such key fails.
 	Unreadable []Usage
 	Next       UsagePlace // where the next page begins
 	Through    limit.Time // everything that was decided up to this instant is in the figures

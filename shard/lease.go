@@ -210,9 +210,9 @@ func (e *evaluation) openLease(c *counter, limits []policy.Limit, h hold) {
 type leasedKeys struct{ *batch }
 
 // adopt brings up the leased keys of the policies that a revision changes, and reads every record for that. What
-// happens at an instant happens then: each limit of the revision counts what these leases spend, although nobody may
-// ask for the key while its record lives by the former limits. A key keeps the tier under which it was last written.
-// known is as of the revision before.
+// happens at an instant happens then: each limit of the revision counts what these leases spend, although possibly no
+// request asks for the key while its record lives by the former limits. A key keeps the tier under which it was last
+// written. known is as of the revision before.
 func (b leasedKeys) adopt(before *policy.Set, known, changes []renumbered) {
 	changed := make(map[string]bool)
 	for i := range changes {

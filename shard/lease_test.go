@@ -125,7 +125,7 @@ func TestADeadHolderHasSpentItsLease(t *testing.T) {
 		w.room(ends-1, 60)
 		w = newWorld(t, leasing(l))
 		w.lease(origin, "a", 40)
-		w.room(counts[name]-1, 60) // nobody has asked in between
+		w.room(counts[name]-1, 60) // no request came in between
 		if more := w.usedOf(counts[name], "p", "k")[0]; more != 0 && name != "sliding" && name != "tokens" &&
 			name != "gcra" {
 			t.Errorf("%s: %d units count until later", name, more)
@@ -224,7 +224,7 @@ func TestALeaseOutlivesWhatChangesItsKey(t *testing.T) {
 	}
 }
 
-// Also if nobody asks for the key as long as the former limits count anything.
+// Also if no request asks for the key as long as the former limits count anything.
 func TestALeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 	ends := origin + limit.Time(2*second)
 	brief := limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}
@@ -252,7 +252,7 @@ func TestALeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 	}
 }
 
-// What was spent before a limit there was is none of it, whether somebody asks before that or not. It is if the lease
+// What was spent before a limit there was is none of it, whether a request comes before that or not. It is if the lease
 // ends later, also if the policies allow none any more.
 func TestALeaseCountsInNoLaterLimit(t *testing.T) {
 	ends := origin + limit.Time(2*second)
@@ -299,7 +299,7 @@ func TestARevisionKeepsTheTierOfALeasedKey(t *testing.T) {
 	}
 }
 
-// An override ends at its instant, before or after the end of a lease, also if nobody asks for the key until later.
+// An override ends at its instant, before or after the end of a lease, also if no request asks for the key until later.
 func TestALeaseIsCountedAtTheRateOfItsTime(t *testing.T) {
 	for _, name := range []string{"tokens", "gcra"} {
 		for _, c := range []struct {

@@ -237,7 +237,7 @@ func (g *leaseGame) act() string {
 	return ""
 }
 
-// jump is a failover to an owner whose clock is so far ahead. Shard time never goes backwards.
+// jump is a failover to an owner with a clock so far ahead. Shard time never goes backwards.
 func (g *leaseGame) jump(ahead limit.Span) {
 	g.met["jump"]++
 	g.ahead = ahead

@@ -34,8 +34,8 @@ type ListedKey struct {
 type Listed struct {
 	Keys []ListedKey
 	Next uint64 // 0 if there are no more
-	// Slots are those whose keys the replica would show now. nil: all. A caller that asks one shard after the other has
-	// met every key if it has met every slot.
+	// Slots are those of the keys that the replica would show now. nil: all. A caller that asks one shard after the
+	// other has met every key if it has met every slot.
 	Slots *slot.Set
 }
 

@@ -11,7 +11,7 @@ import (
 // Move is the move of one slot from a shard to another. Its steps are requests with Op MoveSlot, each about the shard
 // that it is evaluated on (MoveTerms.Step), and each idempotent: any node may repeat any of them at any time.
 //
-// Exactly one shard owns a slot: the one whose log has SlotOwned with the highest generation. The table of the cluster
+// Exactly one shard owns a slot: the one with SlotOwned of the highest generation in its log. The table of the cluster
 // only follows.
 type Move struct {
 	Slot     slot.ID
@@ -24,7 +24,7 @@ type Move struct {
 // MoveStep is a step of a Move. Its numbers are sent between nodes: append new ones, never renumber.
 type MoveStep uint8
 
-// The steps, in their order. A step whose condition does not hold changes nothing and is an error.
+// The steps, in their order. A step changes nothing and is an error if its condition does not hold.
 const (
 	// MoveLook is for either shard: the slot's status, without a change.
 	MoveLook MoveStep = 1

@@ -13,7 +13,7 @@ import (
 
 // What a move does to lists, bills, duties and what else belongs to a whole shard.
 
-// frozenAt returns a move whose slot is frozen, with its pages on the other shard.
+// frozenAt returns a move of a frozen slot, with its pages on the other shard.
 func (f *fleet) frozenAt(now limit.Time, key string, to ID) *mover {
 	f.Helper()
 	m := f.mover(slotOf(key), to)
@@ -361,7 +361,7 @@ func TestAMessageForAMovedSlotIsRefused(t *testing.T) {
 }
 
 // TestAMovedLeaseCountsInTheLimitsOfItsEnd: whichever of two shards adopts a revision first, and when, a limit that it
-// adds counts what a lease spends, also if nobody asks for the key as long as the other limits count anything.
+// adds counts what a lease spends, also if no request asks for the key as long as the other limits count anything.
 func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 	revision := func(version uint64, more string) policy.Revision {
 		text := []byte("policies: {p: {lease: {units: 40, for: 2s}, limits: [{name: a, quota: 100, sliding_log: " +

@@ -101,7 +101,7 @@ func (m *mover) copy(now limit.Time) (pages int) {
 	return pages
 }
 
-// take ends the move for everyone who asks.
+// take ends the move for all that ask.
 func (m *mover) take(now limit.Time) {
 	m.Helper()
 	m.step(now, MoveTake)
@@ -331,8 +331,8 @@ func TestASpanningHoldThatExpiresIsWaitedForNoLonger(t *testing.T) {
 	}
 }
 
-// TestAnAbortedMoveGoesBack: the shard that was to get the slot never takes it in this generation, whoever asks, and
-// loses its pages. The other goes on in a higher generation, and may move it again.
+// TestAnAbortedMoveGoesBack: the shard that was to get the slot never takes it in this generation, whichever node asks,
+// and loses its pages. The other goes on in a higher generation, and may move it again.
 func TestAnAbortedMoveGoesBack(t *testing.T) {
 	f, key := twoShards(t)
 	now := origin + 1

@@ -198,7 +198,7 @@ func TestShardTimeIsThatOfTheNewest(t *testing.T) {
 	}
 }
 
-// TestEventsAndTheAuditLogGoAlong: each event is on the shard of its key, once, with its sinks, and nobody's change is
+// TestEventsAndTheAuditLogGoAlong: each event is on the shard of its key, once, with its sinks, and no change is
 // missing.
 func TestEventsAndTheAuditLogGoAlong(t *testing.T) {
 	p := onePolicy(lifetimeOf(1000))

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// TestAnotherNumberOfShardsDecidesAlike: a cluster whose slots move between requests, and that becomes one of more or
-// fewer shards again and again, answers each request as one shard does that was never restored: the same at each
+// TestAnotherNumberOfShardsDecidesAlike: a cluster with slots that move between requests, and that becomes one of more
+// or fewer shards again and again, answers each request as one shard does that was never restored: the same at each
 // instant, ids, open holds, ladders, bills and events included.
 func TestAnotherNumberOfShardsDecidesAlike(t *testing.T) {
 	t.Parallel()

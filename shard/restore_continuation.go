@@ -12,7 +12,7 @@ import (
 // continuation is a Continue in progress.
 type continuation struct {
 	Restoration
-	source   *State       // whose records are dealt
+	source   *State       // its records are dealt
 	states   []*State     // of the new cluster, by id
 	mark     *restoreMark // of the new cluster; nil: nothing was ever lost
 	counts   Restored

@@ -130,7 +130,7 @@ func (b *batch) lost(t *Target) *Error {
 			"what it took counts as taken before %s", instantWords(m.full.At))}
 }
 
-// restoredSince refuses an id whose record may have been lost in a restore.
+// restoredSince refuses an id if its record may have been lost in a restore.
 func (b *batch) restoredSince(r *Request, made limit.Time) *Error {
 	m, err := b.restored()
 	if err != nil || m == nil || made >= m.full.At {
@@ -172,7 +172,7 @@ func policyOfKey(key string) string {
 	return name
 }
 
-// blockUnknown blocks a key of whose ladder nothing is known, for the longest block that it may have had. It runs when
+// blockUnknown blocks a key if nothing is known of its ladder, for the longest block that it may have had. It runs when
 // the counter is loaded. A record that is written from then on says that the ladder is known.
 func (m *restoreMark) blockUnknown(c *counter, now limit.Time) {
 	until := m.ladderUnknownUntil(c.lockout())

@@ -48,7 +48,7 @@ type Restored struct {
 //   - windows, logs and buckets count as full (limit.Full), also those of keys that the backup does not have;
 //   - quotas that never reset continue with the backup's value, of which G3 is not promised;
 //   - units that were taken before r.At are not given back;
-//   - a key of whose ladder the backup knows nothing is blocked for as long as the longest block;
+//   - a key with a ladder unknown to the backup is blocked for as long as the longest block;
 //   - sessions are gone, since the nodes that had them are;
 //   - overrides, blocks by hand, answers to ids, open holds and operations stay.
 //

@@ -2,8 +2,8 @@ package shard
 
 import "github.com/stint-io/stint/shard/slot"
 
-// Room is how much room there is for records where they are evaluated. The zero value is that of a shard with all
-// slots, whose memory is not bounded.
+// Room is how much room there is for records where they are evaluated. The zero value is that of a shard with all slots
+// and unbounded memory.
 type Room struct {
 	Used  Use // of the memory for records
 	Slots int // that the shard has: its part of each policy's MaxKeys. 0: all

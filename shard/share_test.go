@@ -108,7 +108,7 @@ func TestAShardHasItsPartOfACap(t *testing.T) {
 	}
 }
 
-// When memory is nearly used up, whoever has most of it leaves the rest to others.
+// When memory is nearly used up, the largest user of it leaves the rest to others.
 func TestWhoeverHasMostOfAShardLeavesTheRestToOthers(t *testing.T) {
 	inline := checkOf("mine", "k", 1)
 	inline.Entries[0].Limits = []policy.Limit{{Name: "i", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 5}}}

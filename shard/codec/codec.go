@@ -119,7 +119,7 @@ func (c *Codec) Bytes(v *[]byte, most int) {
 	c.out = append(binary.AppendUvarint(c.out, uint64(len(*v))), *v...)
 }
 
-// Array is bytes whose number both ends know.
+// Array is bytes of a number that both ends know.
 func (c *Codec) Array(v []byte) {
 	switch {
 	case !c.reading:
