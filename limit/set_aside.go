@@ -14,7 +14,7 @@ func (l Limit) Without(units uint64) Limit {
 }
 
 // WindowEnd returns the end of the window or period in which a unit that is counted at now counts, or Forever for a
-// limit whose units do not end together.
+// limit with units that do not end together.
 func WindowEnd(l Limit, s State, now Time) Time {
 	if !l.hasWindow() {
 		return Forever

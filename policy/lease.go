@@ -15,8 +15,8 @@ const LeaseForMax limit.Span = 10 * 1_000_000
 const leasesInWindow = 10
 
 // Lease lets a holder spend units of a key in memory. The owner of the key grants them once, as a hold of the holder
-// with OnExpireCommit, and from then on they count as used. Nobody is admitted above the limit; but units that a holder
-// has not spent are not available to others until they come back.
+// with OnExpireCommit, and from then on they count as used. No request is admitted above the limit; but units that a
+// holder has not spent are not available to others until they come back.
 type Lease struct {
 	Units uint64 `policy:"units,required" min:"1" max:"1099511627776" about:"Most units of one lease."`
 	// For is how long a lease lives, at most LeaseForMax. It is less where a window ends.
