@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// clockBoottime is CLOCK_BOOTTIME of Linux: it runs on while the machine sleeps, and nobody sets it.
+// clockBoottime is CLOCK_BOOTTIME of Linux: it runs on while the machine sleeps, and nothing sets it.
 const clockBoottime = 7
 
 // readBoot reads it. That is a call of the kernel, which takes longer than everything else that a check does.

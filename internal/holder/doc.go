@@ -5,8 +5,8 @@
 // A Holder takes a lease of a key from the second check within 200 ms on, of as many units as the key would spend in
 // the life of a lease at its present rate. The key's keeper, a goroutine, asks for it, and renews it in one request
 // with the return of the former one when a quarter is left or three fifths of the time are over. It returns the lease
-// after 200 ms without a check, and on Close. While a request is under way nothing is spent. A lease whose answer is
-// unknown is not held: it is returned.
+// after 200 ms without a check, and on Close. While a request is under way nothing is spent. A lease with an unknown
+// answer is not held: it is returned.
 //
 // X17 is a rule of docs/rules.md.
 package holder

@@ -69,8 +69,8 @@ func (h *Holder[A]) next(k *key[A]) (r renewal, more bool) {
 	return r, true
 }
 
-// hold begins to spend what was granted, and reports whether something was. A lease whose answer is unknown, or comes
-// after a change of its key, is not held.
+// hold begins to spend what was granted, and reports whether something was. A lease is not held if its answer is
+// unknown, or comes after a change of its key.
 func (h *Holder[A]) hold(k *key[A], r *renewal, g *Grant[A]) bool {
 	s, now := h.stripe(k.name.Key), h.config.Clock()
 	s.mu.Lock()
@@ -102,7 +102,7 @@ func (r *renewal) owed(failed bool) (owed []Ask) {
 	return owed
 }
 
-// watch waits until the lease is to be returned or renewed, or somebody else has returned it.
+// watch waits until the lease is to be returned or renewed, or another goroutine has returned it.
 func (h *Holder[A]) watch(k *key[A]) {
 	s := h.stripe(k.name.Key)
 	for {

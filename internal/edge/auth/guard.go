@@ -106,7 +106,7 @@ func (g *Guard) Unheard() time.Duration { return g.now().Sub(time.UnixMicro(g.he
 // Set returns the set in force.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Port is who can reach the port of a request.
+// Port says from where the port of a request can be reached.
 type Port uint8
 
 const (

@@ -43,7 +43,7 @@ func (l *Limit) Allow(subject string, now time.Time) (left int, ok bool) {
 	return left, true
 }
 
-// add adds a subject. If there are too many, it forgets those whose time is over. The caller holds mu.
+// add adds a subject. If there are too many, it forgets those that have expired. The caller holds mu.
 func (l *Limit) add(subject string, now time.Time) *lines {
 	if len(l.subjects) >= subjectsMax {
 		for other, of := range l.subjects {

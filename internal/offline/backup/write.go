@@ -104,7 +104,7 @@ func (w *Writer) Write(b []byte) (int, error) {
 // Written is the number of bytes written so far.
 func (w *Writer) Written() int64 { return w.written }
 
-// Next returns the shard whose section is to be written next; ok is false after the last one.
+// Next returns the shard of the section to be written next; ok is false after the last one.
 func (w *Writer) Next() (id shard.ID, ok bool) {
 	if w.sections == len(w.order) {
 		return 0, false

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/limit"
 )
 
-// Whoever accepts a connection answers.
+// A process that accepts a connection answers.
 func TestAnAddressThatAcceptsAnswers(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

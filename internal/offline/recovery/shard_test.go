@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// replicasOf describes replicas "node/0/n" by their last term and index, whose voters are all of them.
+// replicasOf describes replicas "node/0/n" by their last term and index. All of them are voters.
 func replicasOf(ends ...[2]uint64) (all []Replica) {
 	var names []string
 	for i, end := range ends {

@@ -295,7 +295,7 @@ func (r *Restore) tableAfter(before *placement.Table) (*placement.Table, error) 
 	return t, nil
 }
 
-// checkKeep refuses to keep what no policy has. Inline limits are named by "~" and their label; nobody lists those.
+// checkKeep refuses to keep what no policy has. Inline limits are named by "~" and their label; those are not listed.
 func (r *Restore) checkKeep() error {
 	for i, k := range r.config.Keep {
 		if label, inline := strings.CutPrefix(k.Policy, "~"); inline {

@@ -41,7 +41,7 @@ const (
 // errMayNot is the error of a token with which the moves cannot be followed.
 var errMayNot = errors.New("the token may not observe the cluster: it takes the operations cluster and observe")
 
-// moving is a cluster whose slots move. One goroutine uses it.
+// moving is a cluster with slots that move. One goroutine uses it.
 type moving struct {
 	*Moves
 	nodes []stintv1connect.ClusterServiceClient

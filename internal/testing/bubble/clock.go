@@ -7,7 +7,7 @@ import (
 )
 
 // Clock is the clock of one machine. Its wall reading can be stepped and run at a wrong rate. Its monotonic reading can
-// stand still, as on a suspended machine. Reading it in a paused process blocks. So nobody reads it under a lock: a
+// stand still, as on a suspended machine. Reading it in a paused process blocks. So it must not be read under a lock: a
 // bubble with a goroutine that waits for a mutex stands still.
 type Clock struct {
 	mu     sync.Mutex

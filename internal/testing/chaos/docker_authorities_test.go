@@ -23,10 +23,9 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcert"
 )
 
-// TestImageAsksOverHTTPS has nodes of the image fetch the keys of a gate's tokens, and tell a sink, at a server whose
-// certificate is from an authority of the operator's own. With that authority mounted, as docs/install.md says, both
-// work. Without it the image has its own authorities alone, so that a token proves nothing, and the sink is told
-// nothing.
+// TestImageAsksOverHTTPS has nodes of the image fetch the keys of a gate's tokens, and tell a sink, at a server with a
+// certificate of an authority of the operator's own. With that authority mounted, as docs/install.md says, both work.
+// Without it the image has its own authorities alone, so that a token proves nothing, and the sink is told nothing.
 func TestImageAsksOverHTTPS(t *testing.T) {
 	outside := newOutside(t)
 	stranger := outside.startNode("stranger")

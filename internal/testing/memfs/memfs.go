@@ -23,7 +23,7 @@ func New(dirs ...string) FS {
 	return fs
 }
 
-// NewLasting creates an empty disk whose power never fails: each write lasts, so an fsync copies nothing. On one from
+// NewLasting creates an empty disk that never loses power: each write lasts, so an fsync copies nothing. On one from
 // New, each fsync of a log copies all of it, which was a quarter of the processor time of a node's tests.
 func NewLasting() FS { return vfs.NewMem() }
 

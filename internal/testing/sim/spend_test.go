@@ -74,7 +74,7 @@ func (s *spender) ask(l *life, policy string, cost uint64) *spend {
 	return o
 }
 
-// judge checks that, whoever holds leases, a window of the shard's time never admits more than the limit.
+// judge checks that, whichever node holds leases, a window of the shard's time never admits more than the limit.
 func (s *spender) judge() (errs []error, jumps int) {
 	for _, policy := range spentPolicies {
 		var mine []*verify.Spend

@@ -135,8 +135,8 @@ func TestTheShardsOfAProcessThatDiesAreServedAtOnce(t *testing.T) {
 	}
 }
 
-// What looks like the death of an owner to some of the voters, and lasts less than the heartbeat timeout or is not
-// seen by a majority, deposes nobody: each shard keeps its owner and its epoch.
+// What looks like the death of an owner to some of the voters, and lasts less than the heartbeat timeout or is not seen
+// by a majority, deposes no owner: each shard keeps its owner and its epoch.
 func TestNobodyIsDeposedWhileAMajorityHearsIt(t *testing.T) {
 	const long = 1200 * time.Millisecond // the planner takes away what a silent node leads after some more
 	for _, c := range []struct {
@@ -225,7 +225,7 @@ func TestNobodyIsDeposedWhileAMajorityHearsIt(t *testing.T) {
 	}
 }
 
-// Where a leader goes in another way than by the death of its process, nobody stands for election by evidence.
+// Where a leader goes in another way than by the death of its process, no node stands for election by evidence.
 func TestNobodySucceedsALeaderThatGoesInOrder(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -274,7 +274,7 @@ func TestNobodySucceedsALeaderThatGoesInOrder(t *testing.T) {
 }
 
 // A process that dies and is started again at once finds either another owner or its followers waiting. Either way its
-// shards are back in time, and nobody is deposed afterwards.
+// shards are back in time, and no owner is deposed afterwards.
 func TestALeaderThatIsRestartedAtOnce(t *testing.T) {
 	for _, down := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond} {
 		inQuietWorld(t, 3, func(t *testing.T, w *world) {

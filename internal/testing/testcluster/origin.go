@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// dialer finds the node whose process holds the other end of a connection: the kernel lists sockets with their inodes,
-// and each process's open files.
+// dialer finds the node of the process that holds the other end of a connection: the kernel lists sockets with their
+// inodes, and each process's open files.
 func (m *mesh) dialer(conn net.Conn) int {
 	inode, ok := inodeOf(conn.RemoteAddr(), conn.LocalAddr())
 	if !ok {

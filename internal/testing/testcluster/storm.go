@@ -262,7 +262,7 @@ func (w *weather) disk(ctx context.Context, i int, random *rand.Rand) error {
 	return errors.Join(err, w.cluster.Restart(i))
 }
 
-// mayFail reports whether a disk may fail now, and claims that for the caller, who must call failed when the fault is
+// mayFail reports whether a disk may fail now, and claims that for the caller, which must call failed when the fault is
 // over.
 func (w *weather) mayFail(ctx context.Context) bool {
 	w.mu.Lock()
