@@ -47,7 +47,7 @@ const grpcWorkers = 256
 // NewGRPC makes the server for gRPC alone, with grpc-go: the same procedures, answers and errors as the API's handler,
 // at a fraction of the cost per call. The caller listens, calls its Serve, and ends it with GracefulStop after Drain.
 // The bounds are those of NewServer, with two exceptions: a message above 4 MiB is refused with resource_exhausted, and
-// an unread answer ends with its connection. port says who can reach it; a nil secure means plaintext.
+// an unread answer ends with its connection. port says from where it can be reached; a nil secure means plaintext.
 func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),

@@ -95,7 +95,7 @@
 // Each decision, through any entry point and on the Redis port, becomes one event (package internal/observe/decisions).
 // The exchange of a call keeps its decisions until its answer is made; a batch of a stream has an exchange of its own
 // for that. Without listeners nothing is kept. Watch sends clients the events of this node, and those that a Watcher
-// receives from the others: keys to callers who may see them, hashes to others. Keys that were counted as hashes are
+// receives from the others: keys to callers that may see them, hashes to others. Keys that were counted as hashes are
 // shown as hashes.
 //
 // # The cluster

@@ -169,7 +169,7 @@ func TestBothDoorsOfAGateAgree(t *testing.T) {
 			{"s0", "GET", "/", nil},
 			{"s0", "GET", "/other", nil},
 			{"none", "GET", "/", nil},
-			{"direct", "GET", "/", nil}, // which trusts nobody
+			{"direct", "GET", "/", nil}, // which trusts no proxy
 		} {
 			for name, decide := range deciders {
 				w.decider.decide = decide

@@ -20,7 +20,7 @@ const (
 	listSlices = 64
 )
 
-// listKeys lists keys shard by shard. A caller who may observe only some keys must ask for those, and sees no others.
+// listKeys lists keys shard by shard. A caller that may observe only some keys must ask for those, and sees no others.
 func (s observeService) listKeys(ctx context.Context, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
 	q, at, err := s.listWanted(m)
 	if err != nil {

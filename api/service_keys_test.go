@@ -105,7 +105,7 @@ func listAll(
 	return nil, nil
 }
 
-// Keys are listed by their leases, with who holds them.
+// Keys are listed by their leases, with their holders.
 func TestLeasesAreListed(t *testing.T) {
 	k := newTokens()
 	k.add(t, "root", "ops=admin")

@@ -115,7 +115,7 @@ func GrantMessage(g *auth.Grant) *stintv1.Grant {
 	return &stintv1.Grant{Namespaces: g.Namespaces, Policies: g.Policies, Keys: g.Keys, Tiers: g.Tiers, Ops: g.Ops}
 }
 
-// mayGiveAway refuses callers who lack a right that a record grants: otherwise the right to make tokens would be all
+// mayGiveAway refuses callers that lack a right that a record grants: otherwise the right to make tokens would be all
 // rights.
 func mayGiveAway(who *auth.Caller, r *auth.Record) error {
 	for i := range r.Grants {

@@ -18,7 +18,7 @@ import (
 type TopReader interface {
 	// Top asks all nodes. missing are the nodes that did not answer.
 	Top(ctx context.Context, q *top.Query) (answer top.Answer, missing []string, err error)
-	// HideKey returns the keyed hash that stands for a key to callers who may not see it. ok is false as long as no
+	// HideKey returns the keyed hash that stands for a key to callers that may not see it. ok is false as long as no
 	// secret of the cluster is known.
 	HideKey(namespace, key string) (hash string, ok bool)
 }

@@ -30,7 +30,7 @@ type quiet struct{}
 
 func (quiet) Printf(context.Context, string, ...any) {}
 
-// sides are a Redis server and a stint whose clock stands still, for the same commands.
+// sides are a Redis server and a stint with a clock that stands still, for the same commands.
 type sides struct {
 	t            *testing.T
 	world        *world

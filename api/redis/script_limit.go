@@ -11,7 +11,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Scripts whose arguments make an inline limit. The names of these limits keep the states of scripts for one key apart.
+// Scripts with arguments that make an inline limit. The names of these limits keep the states of scripts for one key
+// apart.
 
 var (
 	rateAllowN      = countingScript("redis_rate.allow_n", 6, readRateAllowN, replyRateAllowN)

@@ -41,7 +41,7 @@ type Config struct {
 	Keys func(namespace string) (*keyhash.Namespace, uint64, *shard.Error)
 	// Guard authenticates connections and decides what they may do.
 	Guard *auth.Guard
-	// Port says who can reach the port.
+	// Port says from where the port can be reached.
 	Port auth.Port
 	// Parents returns an entry followed by the entries that are decided together with it because its policy has a
 	// parent, and the version of the policies that define this.
