@@ -263,7 +263,7 @@ func (s *scriptedNodes) message(path string, text []byte) []byte {
 	return b
 }
 
-// refusedAddress returns an address at which nobody listens.
+// refusedAddress returns an address at which nothing listens.
 func refusedAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

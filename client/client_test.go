@@ -548,7 +548,7 @@ func TestACheckEndsWithItsContext(t *testing.T) {
 	close(a.hold)
 }
 
-// sentFirst is a context whose end is seen only once a check has reached its node.
+// sentFirst is a context that shows its end only once a check has reached its node.
 type sentFirst struct {
 	context.Context
 	begun <-chan struct{}

@@ -359,7 +359,7 @@ func TestARefusalIsKeptInMind(t *testing.T) {
 	}
 }
 
-// The owner hears what was spent of a key before somebody changes it by hand.
+// The owner hears what was spent of a key before it is changed by hand.
 func TestAChangeByHandEndsTheLease(t *testing.T) {
 	for what, change := range map[string]func(l *lessor) error{
 		"adjust": func(l *lessor) error {

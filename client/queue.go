@@ -34,8 +34,8 @@ type item struct {
 	done    chan *stintv1.Result // has capacity for the one result
 }
 
-// do sends one check to the queue's node and waits for the result or for the end of ctx. A check whose ctx is over
-// already is not sent: its answer might come first, so that the outcome would be a matter of chance.
+// do sends one check to the queue's node and waits for the result or for the end of ctx. A check with a ctx that is
+// over is not sent: its answer might come first, so that the outcome would be a matter of chance.
 func (l *nodeQueue) do(ctx context.Context, c *Client, n *node, r *stintv1.CheckRequest) *stintv1.Result {
 	if ctx.Err() != nil {
 		return notSent(ctx)

@@ -14,8 +14,7 @@ func init() {
 		handler := new(Handler)
 		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
 	})
-	// Whoever is denied costs no look-up of a password. A limit by account goes into a route, behind the
-	// authentication.
+	// A denied request costs no look-up of a password. A limit by account goes into a route, behind the authentication.
 	httpcaddyfile.RegisterDirectiveOrder("stint", httpcaddyfile.Before, "basic_auth")
 }
 

@@ -115,7 +115,7 @@ func Within(d time.Duration) Option { return func(l *inbound.Calls[Call]) { l.Wi
 func FailClosed(l *inbound.Calls[Call]) { l.Open = false }
 
 // FailOpen lets a call pass if there is no decision in time. It does not let through a call without a key, one that the
-// cluster refuses, or one whose caller hung up before the decision.
+// cluster refuses, or one of a caller that hung up before the decision.
 func FailOpen(l *inbound.Calls[Call]) { l.Open = true }
 
 // WithoutIDs sends calls without idempotency ids. The nodes then repeat the denials of a policy with deny_cache without

@@ -85,7 +85,7 @@ func FailClosed(l *limiter) { l.Open = false }
 
 // FailOpen lets a request pass if there is no decision in time, with the header "Stint-Failed: open" in its response.
 // It does not let through a request without a key, one that the cluster refuses, which includes new keys without room
-// (max_keys), or one whose sender hung up before the decision.
+// (max_keys), or one of a sender that hung up before the decision.
 func FailOpen(l *limiter) { l.Open = true }
 
 // OnDenied answers denied requests in place of Denied. The headers of the policies are set when it is called; the

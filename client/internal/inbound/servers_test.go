@@ -81,7 +81,7 @@ func TestServersAreExact(t *testing.T) {
 			t.Errorf("%s opens for a policy that does not exist", name)
 		}
 	}
-	// Whoever makes more keys than there is room for does not open the door.
+	// A client that makes more keys than there is room for does not open the door.
 	for name, ask := range map[string]ask{
 		"net/http": serveHTTP(t, limits, "few", stinthttp.FailOpen),
 		"connect":  serveConnect(t, limits, "few", stintconnect.FailOpen),
