@@ -3,7 +3,7 @@
 // of their imports pointing down:
 //
 //	routing      from a key to the owner of its shard, and back; operations on several shards
-//	peer         the one TCP port between nodes: who calls, TLS, and the reports nodes ask each other for
+//	peer         the one TCP port between nodes: identities, TLS, and the reports nodes ask each other for
 //	placement    the table of nodes and replicas; the plan for the cluster, the steps of one node and of one leader
 //	gossip       which nodes answer, which one last opened a shard; the founding of a cluster
 //	hop          forwarded requests: frames, windows, heartbeats

@@ -52,7 +52,7 @@ func (d *deaths) of(node string) *vitals {
 	return d.nodes[node]
 }
 
-// stands notes a new connection with a node, and whether somebody here always reads it.
+// stands notes a new connection with a node, and whether a goroutine here always reads it.
 func (d *deaths) stands(node string, read bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -175,7 +175,7 @@ func TestWhatSaysThatAProcessHasDied(t *testing.T) {
 	})
 }
 
-// A node that this one has never heard of is not dead, though nobody answers there.
+// A node that this one has never heard of is not dead, though no process answers there.
 func TestANodeWithoutConnectionsIsNotDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()

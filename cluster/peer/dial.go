@@ -63,13 +63,13 @@ func (p *Port) dialAt(
 	return s, nil
 }
 
-// errNoConnection says why this node does not dial. These are no Refusals: nobody refused us.
+// errNoConnection says why this node does not dial. These are no Refusals: no node has refused this one.
 var errNoConnection = map[Refusal]error{
 	NotListed:  errors.New("the newest table that is known here does not list it"),
 	WasRemoved: errors.New("it was removed from the cluster"),
 }
 
-// hello does the TLS handshake, if this node proves who it is, then sends the preamble and reads the reply.
+// hello does the TLS handshake, if this node proves its identity, then sends the preamble and reads the reply.
 func (p *Port) hello(
 	ctx context.Context, raw net.Conn, node string, first []byte,
 ) (conn net.Conn, peer proven, err error) {

@@ -18,7 +18,7 @@
 // issues its own certificate in memory. The first line sends, all are accepted. A KeyFile follows the file while the
 // node runs. When a line is removed, what it has proven ends (Port.Recheck).
 //
-// # Who may connect
+// # Which nodes may connect
 //
 // Config.Listing says what the newest table says of a node. Raft streams and forwarded requests are for listed nodes,
 // in both directions; an unlisted node may ask, and a removed one nothing. The check comes before the connection is
@@ -33,7 +33,7 @@
 // most 2 MiB. An exchange takes at most 2 s, and a node that hangs delays no other. Silent counts only time in which
 // this process was asking.
 //
-// Offset compares this machine's clock with the median of a majority whose clocks agree within 600 ms; if there is
+// Offset compares this machine's clock with the median of a majority with clocks that agree within 600 ms; if there is
 // none, it returns no value. Each exchange compares the other clock with ours halfway between question and report, so
 // its error is at most half the round trip. Measurements older than 5 s do not count, those with a round trip above 200
 // ms count only if there is no better one, and those above 800 ms never count.
@@ -46,8 +46,8 @@
 //
 // # Watch
 //
-// A node whose client watches decisions asks each listed node for its own (Watch): the ask connection carries batches
-// of them from then on. The asked node keeps the newest 1,024 that wait and tells how many it has dropped. The
+// A node with a client that watches decisions asks each listed node for its own (Watch): the ask connection carries
+// batches of them from then on. The asked node keeps the newest 1,024 that wait and tells how many it has dropped. The
 // connection ends with either end, and with the port.
 //
 // # Concurrency

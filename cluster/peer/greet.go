@@ -139,7 +139,7 @@ func (p *Port) introduce(conn net.Conn) (hello preamble, peer proven, secured ne
 }
 
 // judge checks a preamble against this node. detail is what the dialer is told that this node has instead: only a node
-// of the cluster hears ids. Where nobody proves anything, peer gets the node that the dialer says it is.
+// of the cluster hears ids. Where nodes prove nothing, peer gets the node that the dialer says it is.
 func (p *Port) judge(hello *preamble, peer *proven) (refusal Refusal, detail string, err error) {
 	from, to, err := hello.nodes()
 	if p.identity == nil {

@@ -81,7 +81,7 @@ func (p proof) dial(ctx context.Context, conn net.Conn, node string) (net.Conn, 
 }
 
 // provenName verifies a certificate chain. It returns the node that the chain names, and the line of the cluster key
-// whose authority it leads to.
+// that the chain's authority is of.
 func (p proof) provenName(chain []*x509.Certificate, usage x509.ExtKeyUsage) (node, line string, err error) {
 	if len(chain) == 0 {
 		return "", "", errors.New("no certificate")
@@ -103,7 +103,7 @@ func (p proof) provenName(chain []*x509.Certificate, usage x509.ExtKeyUsage) (no
 	return node, line, err
 }
 
-// keyIdentity proves who this node is by certificates that it issues itself with the cluster key.
+// keyIdentity proves this node's identity by certificates that it issues itself with the cluster key.
 type keyIdentity struct {
 	file   *KeyFile
 	node   string
@@ -137,7 +137,7 @@ func (k *keyIdentity) current() proof {
 	return proof{k.own, key.roots, k.line}
 }
 
-// renew issues a certificate. The caller holds mu, or nobody else has k yet.
+// renew issues a certificate. The caller holds mu, or no other goroutine has k yet.
 func (k *keyIdentity) renew(key *ClusterKey, now time.Time) error {
 	der, private, err := key.issue(k.node, now)
 	if err != nil {

@@ -115,7 +115,7 @@ type Port struct {
 	mu      sync.Mutex
 	streams map[string]*Stream // by the replica's name
 	conns   map[net.Conn]struct{}
-	// standing has the connections, in both directions, whose ends have identified themselves.
+	// standing has the connections, in both directions, between ends that have identified themselves.
 	standing map[*standing]struct{}
 	serving  int // hop connections; they are not in conns, and finish the calls that they began
 	closed   bool
@@ -151,7 +151,7 @@ func Listen(config Config) (*Port, error) {
 	return p, nil
 }
 
-// identity returns how this node proves who it is; nil: it does not.
+// identity returns how this node proves its identity; nil: it does not.
 func (c *Config) identity() (identity, error) {
 	switch {
 	case c.TLS != nil:

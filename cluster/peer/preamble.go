@@ -170,7 +170,7 @@ func (r Refusal) Error() string {
 }
 
 // encodeReply encodes the acceptor's reply; refusal 0 is the welcome. detail says what the acceptor has instead; "" to
-// those who are to hear no ids.
+// a dialer that is to hear no ids.
 func encodeReply(refusal Refusal, detail string) []byte {
 	detail = detail[:min(len(detail), maxDetail)]
 	return append(append([]byte(preambleMagic), byte(refusal), byte(len(detail))), detail...)

@@ -151,10 +151,10 @@ func (p *HealthProbe) Silent() map[string]time.Duration {
 const agreeWithin = 400*time.Millisecond + roundTripMax
 
 // Offset returns how far this machine's clock is ahead of the median clock of nodes; negative: behind. This node's own
-// clock counts if the node is listed. ok is false without measurements of the last 5 s from a majority of nodes whose
-// clocks agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between them
-// would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200 ms,
-// or 800 ms if none was faster.
+// clock counts if the node is listed. ok is false without measurements of the last 5 s from a majority of nodes with
+// clocks that agree: if only a good clock and a wrong one answer, it cannot be told which is which, and a value between
+// them would move shard time. The error is at most half the round trip of a measurement. The round trip is at most 200
+// ms, or 800 ms if none was faster.
 func (p *HealthProbe) Offset(nodes []string) (ahead time.Duration, ok bool) {
 	now, askers := p.config.Now(), p.askers()
 	var clocks []time.Duration // ahead of ours

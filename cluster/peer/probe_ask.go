@@ -35,7 +35,7 @@ type sample struct {
 }
 
 const (
-	// roundTripMax is the longest round trip of a good measurement, whose error is at most half of it.
+	// roundTripMax is the longest round trip of a good measurement. The error is at most half of it.
 	roundTripMax = 200 * time.Millisecond
 	// roundTripMost is the longest round trip of any measurement: one with an error of more than 400 ms could make a
 	// new owner shorten windows by more than it may (G4).

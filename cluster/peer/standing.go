@@ -7,18 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// standing is a connection whose ends have identified themselves, in either direction. The port can end it later, when
-// one of them may no longer have it.
+// standing is a connection between ends that have identified themselves, in either direction. The port can end it
+// later, when one of them may no longer have it.
 type standing struct {
 	net.Conn
-	raw  net.Conn // below TLS: closing it waits for nobody
+	raw  net.Conn // below TLS: closing it does not wait
 	port *Port
 	kind connKind
 	peer proven
-	// drain ends a connection whose forwarded requests are served here in good order, within three seconds; nil: it is
-	// cut.
+	// drain ends a connection with forwarded requests to this node in good order, within three seconds; nil: it is cut.
 	drain context.CancelFunc
-	// read says that somebody here always reads it, and so notices its end. It is an accepted one, or carries
+	// read says that a goroutine here always reads it, and so notices its end. It is an accepted one, or carries
 	// forwarded requests.
 	read  bool
 	ended atomic.Bool // by the other side
@@ -83,7 +82,7 @@ func (s *standing) met(err error) {
 	}
 }
 
-// leave notes that the connection is closed. Whoever reads it closes it as soon as the other side has ended it.
+// leave notes that the connection is closed. Its reader closes it as soon as the other side has ended it.
 func (s *standing) leave() {
 	p := s.port
 	p.mu.Lock()
@@ -97,7 +96,7 @@ func (s *standing) leave() {
 	}
 }
 
-// cut ends the connection at once. Whoever uses it gets errors, and closes it.
+// cut ends the connection at once. Its users get errors, and close it.
 func (s *standing) cut() { s.raw.Close() }
 
 // end ends the connection, in good order if that is possible.
@@ -111,9 +110,9 @@ func (s *standing) end() {
 
 // Recheck ends connections that would not be made today. It is called after a newer table was learned and after the
 // cluster key has changed. Connections with a node that was removed are cut, whatever they are for. A connection ends
-// whose other end proved itself by a line that is gone. When another line sends, the connections whose forwarded
-// requests this node serves end in good order: they are made again at once, with the new line, and so are not cut when
-// the old one is removed.
+// if its other end proved itself by a line that is gone. When another line sends, the connections with forwarded
+// requests to this node end in good order: they are made again at once, with the new line, and so are not cut when the
+// old one is removed.
 func (p *Port) Recheck() {
 	var lines []string
 	if p.config.Key != nil {

@@ -34,7 +34,7 @@ func (r *register) listing(node string) Listing {
 	return Unlisted
 }
 
-// admitted returns the ports of n1, whose register is returned, and of n2, which lists everybody.
+// admitted returns the ports of n1, with its register, and of n2, which lists all nodes.
 func admitted(t *testing.T, edit ...func(*Config)) (n1, n2 *Port, ofN1 *register) {
 	known, key := new(addresses), (*KeyFile)(nil)
 	key, _ = openKey(t, line(1))
@@ -76,7 +76,7 @@ func TestTheTableAdmits(t *testing.T) {
 				t.Errorf("listing %d, %s: %v, want %v", listing, way, err, refusal)
 			}
 		}
-		for way, dial := range dials(n1, "n2") { // and nobody else is dialed
+		for way, dial := range dials(n1, "n2") { // and no other node is dialed
 			conn, err := dial()
 			if err == nil {
 				conn.Close()
@@ -88,7 +88,7 @@ func TestTheTableAdmits(t *testing.T) {
 	}
 }
 
-// Who is not listed hears neither the cluster's id nor a node's.
+// A node that is not listed hears neither the cluster's id nor a node's.
 func TestOthersHearNoIDs(t *testing.T) {
 	noLeaks(t)
 	n1, n2, ofN1 := admitted(t)
@@ -123,7 +123,8 @@ func TestOthersHearNoIDs(t *testing.T) {
 	}
 }
 
-// When a table that removes a node is learned, its connections end at once, whoever made them and whatever they carry.
+// When a table that removes a node is learned, its connections end at once, whichever end made them and whatever they
+// carry.
 func TestRemovalCutsStandingConnections(t *testing.T) {
 	noLeaks(t)
 	n1, n2, ofN1 := admitted(t)

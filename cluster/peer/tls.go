@@ -21,7 +21,7 @@ import (
 type TLS struct {
 	CertFile string
 	KeyFile  string
-	CAFile   string // the authorities whose peers are accepted
+	CAFile   string // the authorities of accepted peers
 }
 
 // peerURI is the prefix of the node's name in a peer's certificate.

@@ -11,8 +11,8 @@ import (
 	"github.com/stint-io/stint/internal/observe/decisions"
 )
 
-// An ask connection whose question is a Watch carries batches of events after the report, until either end closes it. A
-// batch without events is sent when nothing happens, so that both ends learn of one that is gone.
+// An ask connection with a Watch as its question carries batches of events after the report, until either end closes
+// it. A batch without events is sent when nothing happens, so that both ends learn of one that is gone.
 const (
 	watchPulse  = 2 * time.Second
 	watchSilent = 5 * watchPulse // after this silence the other end is taken for gone
@@ -42,7 +42,7 @@ func Watch(conn net.Conn, q placement.Question, begun func(), each func(*decisio
 	}
 }
 
-// ErrNoWatch is the error of a node whose release cannot send its decisions.
+// ErrNoWatch is the error of a node with a release that cannot send its decisions.
 var ErrNoWatch = fmt.Errorf("cluster: watching: the node runs a release that cannot send its decisions")
 
 // serveWatch sends the decisions that another node asks for until the connection ends.

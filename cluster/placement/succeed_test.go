@@ -3,7 +3,7 @@ package placement
 import "testing"
 
 // A wrong guess deposes an owner that lives. So a survivor stands only if a majority of the voters has evidence that
-// the leader has died, and only the one whose log is the newest.
+// the leader has died, and only the one with the newest log.
 func TestWhoSucceedsALeaderThatHasDied(t *testing.T) {
 	// a and b have evidence that c, which led term 5, has died; all logs are equal.
 	a := Survivor{Shard: 1, Name: "a/1/2", Dead: true, Leader: "c/1/1", Term: 5, LastTerm: 5, LastIndex: 9}

@@ -20,9 +20,9 @@
 //     no session remembers.
 //   - An attempt is abandoned as soon as another node turns out to be the owner, if all its requests can be repeated.
 //   - A shard that does not own a slot says which one does (shard.Moved). The request is asked there, within the
-//     caller's deadline, and the Router remembers it until the table's own entry of the slot changes. Who owns a slot
-//     is for the shards to say; the table and what was learned only lead there. While a slot moves, it is away for a
-//     moment: its new shard asks to be asked again, and is, after 10 ms and then less and less often.
+//     caller's deadline, and the Router remembers it until the table's own entry of the slot changes. Which shard owns
+//     a slot is for the shards to say; the table and what was learned only lead there. While a slot moves, it is away
+//     for a moment: its new shard asks to be asked again, and is, after 10 ms and then less and less often.
 //   - An attempt with an unknown outcome stays with its shard. If a session of that shard then answers Moved, no copy
 //     was counted or can be, and the request is new at the next shard. With an id it goes on as a copy, since the
 //     record of the id has moved along.
@@ -49,8 +49,8 @@
 //
 // The shards of its slots are looked up for each message, since slots may move in between: what the shards remember of
 // an operation moves with its slots. A reservation in slots of one shard that are about to part (shard.Spread) is an
-// operation, too. A settlement whose slots have parted since gets the answer that home has for it, or else is refunded
-// slot by slot.
+// operation, too. A settlement of slots that have parted since gets the answer that home has for it, or else is
+// refunded slot by slot.
 //
 // Check, Count, Partial and Reserve can be such operations, and so can Settle of their results. A Settle takes one
 // commit at home and another at the legs. A Settle that is refused if it does not fit (shard.OverageReject) takes three

@@ -12,7 +12,7 @@ import (
 )
 
 // leases are the units that this node spends in memory, as the policies allow (policy.Policy.Lease, X17). The owner of
-// a key has counted them before, so a check that they answer needs no trip, and nobody is admitted above the limit.
+// a key has counted them before, so a check that they answer needs no trip, and no request is admitted above the limit.
 //
 // A lease answers a plain check of one entry with its own key and tier, as a Holder says. Any number of goroutines may
 // use it.
@@ -61,7 +61,7 @@ func (l *leases) revision() *policy.Revision {
 	return nil
 }
 
-// leasable returns the policy whose lease may answer the request, or nil.
+// leasable returns the policy with the lease that may answer the request, or nil.
 func leasable(set *policy.Set, r *shard.Request) *policy.Policy {
 	if r.Op != shard.Check || r.ID != "" || r.Retry || r.Number != 0 || r.NotAfter != 0 || r.Operation != nil ||
 		len(r.Entries) != 1 {

@@ -14,8 +14,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// marina is an archipelago whose nodes hold leases of one key under several policies. A judge that knows neither states
-// nor leases places each unit at the shard time of the instant at which it was spent.
+// marina is an archipelago with nodes that hold leases of one key under several policies. A judge that knows neither
+// states nor leases places each unit at the shard time of the instant at which it was spent.
 type marina struct {
 	*archipelago
 	ahead    int // how far a failover puts shard time ahead, at most; 0: no owner fails by itself
@@ -293,9 +293,9 @@ func (w *marina) meddle(stop <-chan struct{}) {
 	}
 }
 
-// Whatever fails or vanishes, and whatever is changed by hand meanwhile, leases admit nobody above a limit. Holders and
-// owners are killed between any two messages, and holders that are cut off go on to spend; messages are lost, late and
-// doubled; owners' clocks jump, or slots move.
+// Whatever fails or vanishes, and whatever is changed by hand meanwhile, leases admit no request above a limit. Holders
+// and owners are killed between any two messages, and holders that are cut off go on to spend; messages are lost, late
+// and doubled; owners' clocks jump, or slots move.
 func TestLeasesAdmitNobodyAboveTheLimit(t *testing.T) {
 	first, worlds := firstSeed(t), max(worldsToPlay()/2, 1)
 	met := map[string]int{}

@@ -226,7 +226,7 @@ func TestAShardThatCannotBeIsNotLearned(t *testing.T) {
 	}
 }
 
-// A reservation whose slots are about to part is done slot by slot, in an operation.
+// A reservation of slots that are about to part is done slot by slot, in an operation.
 func TestAReservationInSlotsThatPartIsAnOperation(t *testing.T) {
 	table := slot.Even(1)
 	router, portals := newPortals(&table, 1, false)

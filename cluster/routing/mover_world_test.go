@@ -99,7 +99,7 @@ func (d *moveDriver) ask(at shard.ID, t shard.MoveTerms) *shard.MoveAnswer {
 	return r.Decision.Moved()
 }
 
-// drive does the steps whose conditions hold. It returns false if it could not go on.
+// drive does the steps with conditions that hold. It returns false if it could not go on.
 func (d *moveDriver) drive(m *shard.Move) (done bool) {
 	for !d.node.dead() {
 		from := d.ask(m.From, shard.MoveTerms{Move: *m, Step: shard.MoveLook})

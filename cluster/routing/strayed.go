@@ -101,7 +101,7 @@ func (r *Router) askElsewhere(ctx context.Context, strays []strayed, results []s
 	return again
 }
 
-// across corrects the result of a request whose slots were asked separately, where an earlier copy may have been
+// across corrects the result of a request that went to its slots separately, where an earlier copy may have been
 // counted as a whole.
 func (s *strayed) across(result shard.Result) shard.Result {
 	switch {
