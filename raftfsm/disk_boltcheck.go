@@ -31,7 +31,7 @@ type boltTree struct {
 }
 
 // checkBolt reads every page of a bbolt file that bbolt will read, before bbolt does. bbolt maps the file into memory
-// and trusts its content, on a goroutine whose panics cannot be recovered, so a truncated or overwritten file would end
+// and trusts its content, on a goroutine where panics cannot be recovered, so a truncated or overwritten file would end
 // the process with a fault. The checksums of the values are checked elsewhere (boltFile.get).
 func checkBolt(path string) error {
 	info, err := os.Lstat(path)
@@ -104,7 +104,7 @@ func (t *boltTree) span(id uint64) ([]byte, error) {
 	return b[:(more+1)*t.page], nil
 }
 
-// walk checks a page whose keys must be in [low, high); nil means no bound.
+// walk checks a page with keys that must be in [low, high); nil means no bound.
 func (t *boltTree) walk(id uint64, low, high []byte) error {
 	b, err := t.span(id)
 	if err != nil {

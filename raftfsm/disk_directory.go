@@ -37,7 +37,7 @@ func closeToOthers(dir string, logger *slog.Logger) error {
 	return nil
 }
 
-// lockError tells a directory that another process has from one whose lock cannot be opened: its file system is
+// lockError tells a directory that another process has from one with a lock that cannot be opened: its file system is
 // read-only, or full.
 func lockError(err error, do string) error {
 	var opening *fs.PathError

@@ -57,7 +57,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 }
 
 // The small file is truncated anywhere, or any part of it is overwritten. The result is an error and never a memory
-// fault in bbolt's mapping, on a goroutine whose panics cannot be recovered.
+// fault in bbolt's mapping, on a goroutine where panics cannot be recovered.
 func TestDamagedSmallFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	w := openWorld(t, dir, nil, "n1")

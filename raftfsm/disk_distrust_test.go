@@ -82,7 +82,7 @@ func TestTheWordAboutADistrustedDisk(t *testing.T) {
 		t.Errorf("read %+v, %v", d, err)
 	}
 	var m distrustMark
-	m.leave(syscall.EIO) // before anybody knows whose directory it is
+	m.leave(syscall.EIO) // before the directory's node is known
 	if err := m.load(vfs.Default, dir); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 // faultyFS is the file system that Pebble is given. It hides failed writes from Pebble, because Pebble's reactions to
 // them are its own. Some of them crash the Go runtime: when the next log file cannot be opened, Pebble releases a lock
 // that it does not hold. The exit status of the process then tells nothing. Instead, faultyFS sets the latch at the
-// first failure. From then on the disk is left as it is, and Pebble continues on a scratch file system whose content is
-// not trusted. Callers of Pebble check the latch before they take an operation as done (diskFault.do,
-// diskFault.contain, Group.onOwnDisk).
+// first failure. From then on the disk is left as it is, and Pebble continues on a scratch file system that is not
+// trusted. Callers of Pebble check the latch before they take an operation as done (diskFault.do, diskFault.contain,
+// Group.onOwnDisk).
 //
 // Read errors are left to Pebble, which reports them properly.
 type faultyFS struct {

@@ -65,7 +65,7 @@ func isThere(files FS, path string) (bool, error) {
 	return err == nil, err
 }
 
-// makeDir creates a directory whose parent exists, and fsyncs the parent. It fsyncs also if the directory exists
+// makeDir creates a directory in a parent that exists, and fsyncs the parent. It fsyncs also if the directory exists
 // already: the process that created it may have crashed before its fsync.
 func makeDir(files FS, path string) error {
 	if err := files.MkdirAll(path, dirMode); err != nil {

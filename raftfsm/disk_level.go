@@ -31,7 +31,7 @@ type identityRecord struct {
 var errBeforeFirstRelease = errors.New("was written by a build before the first release, " +
 	"whose formats no release reads: move it away and start the node with an empty one")
 
-// unknown refuses a directory whose formats this binary may not know.
+// unknown refuses a directory with formats that this binary may not know.
 func (r *identityRecord) unknown(newest shard.Level) error {
 	switch {
 	case r.Format != directoryFormat: //mutant:opens-a-directory-of-any-format

@@ -42,7 +42,7 @@ func (s *logStore) entries(from uint64) (*pebble.Iterator, error) {
 	return s.db.NewIter(&pebble.IterOptions{LowerBound: s.key(from), UpperBound: s.key(^uint64(0))})
 }
 
-// findBounds takes the lock before it reads: a concurrent StoreLogs whose entries it does not see raises last
+// findBounds takes the lock before it reads: a concurrent StoreLogs with entries that it does not see raises last
 // afterwards.
 func (s *logStore) findBounds() error {
 	s.mu.Lock()

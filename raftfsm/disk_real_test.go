@@ -225,8 +225,8 @@ func TestHungFsyncIsNoticed(t *testing.T) {
 	})
 }
 
-// lineFile is a small file whose writes go one after the other. A channel is the lock, so that virtual time passes for
-// those who wait.
+// lineFile is a small file with writes one after the other. A channel is the lock, so that virtual time passes for
+// those that wait.
 type lineFile struct {
 	StableFile
 	turn  chan struct{}

@@ -53,7 +53,7 @@ type Voters struct {
 	Names []string // of the replicas that vote
 }
 
-// OpenRemains opens a data directory for reading. It refuses one that a process uses, or whose formats it does not
+// OpenRemains opens a data directory for reading. It refuses one that a process uses, or of formats that it does not
 // know. The error is about all that is in the directory; what is wrong with one replica is in its Survivor.
 func OpenRemains(dir string) (*Remains, error) {
 	dir, err := filepath.Abs(dir)

@@ -16,7 +16,7 @@ import (
 // with it is not opened: half a restore must not start.
 const restoringName = "restoring"
 
-// errRestoring is the error of a directory whose restore has not ended.
+// errRestoring is the error of a directory with a restore that has not ended.
 var errRestoring = errors.New("holds a restore that did not end: run stint restore again, or empty it")
 
 // RestoreStores creates a data directory and fills it. dir must be empty, or not exist, or hold a restore that did not
@@ -86,7 +86,7 @@ func clearForRestore(d disk, dir string) error {
 	return syncDir(d.small, dir)
 }
 
-// refuseRestoring refuses a directory whose restore has not ended.
+// refuseRestoring refuses a directory with a restore that has not ended.
 func (s *Stores) refuseRestoring(filling io.Closer) error {
 	there, err := isThere(s.disk.small, filepath.Join(s.dir, restoringName))
 	if err == nil && there && filling == nil { //mutant:half-a-restore-starts

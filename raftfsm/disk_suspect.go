@@ -37,7 +37,7 @@ func suspicious(err error) bool {
 	return errors.As(err, &failed) || errors.Is(err, ErrCorrupt) || errors.Is(err, syscall.EIO)
 }
 
-// suspicion is the mark of a data directory whose disk failed. The replicas on it may have forgotten what they
+// suspicion is the mark of a data directory on a disk that failed. The replicas on it may have forgotten what they
 // acknowledged, so none of them may vote again unless it was the only voter. The mark is a small file beside the
 // stores, because the stores are what failed. suspicion may be used concurrently.
 type suspicion struct {

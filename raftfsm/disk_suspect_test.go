@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// failingWorld opens stores whose disk fails every fsync of the log while failing holds an error.
+// failingWorld opens stores on a disk that fails every fsync of the log while failing holds an error.
 func failingWorld(t *testing.T, dir string, disk FS, failing *atomic.Pointer[error]) *world {
 	t.Helper()
 	return openWorld(t, dir, onSync(disk, func() error {

@@ -17,8 +17,8 @@ import (
 	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
-// markedLog returns the data directory of a node whose process was killed after it had marked the end of its log, and
-// the log file that it wrote to. The directory holds the only voter of one group and one of three voters of another.
+// markedLog returns the data directory of a node that was killed after it had marked the end of its log, and the log
+// file that it wrote to. The directory holds the only voter of one group and one of three voters of another.
 func markedLog(t *testing.T, entries int, stop func(*world)) (dir, log string) {
 	t.Helper()
 	dir = t.TempDir()

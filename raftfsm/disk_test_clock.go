@@ -2,11 +2,11 @@ package raftfsm
 
 import "fmt"
 
-// RecordTestClock marks a directory whose clock tests move, from its first moment.
+// RecordTestClock marks a directory with a clock that tests move, from its first moment.
 const RecordTestClock = "test-clock"
 
 // RefuseTestClock returns an error if tests have moved the clock of a data directory. What it counts is in a time that
-// may begin in years, and whoever moved the clock has refilled every limit.
+// may begin in years, and the move of the clock has refilled every limit.
 func RefuseTestClock(path string, read func(name string, into any) (bool, error)) error {
 	var moved bool
 	if _, err := read(RecordTestClock, &moved); err != nil || !moved {

@@ -218,7 +218,7 @@ func TestTransportHasNoPipelines(t *testing.T) {
 	})
 }
 
-// A leader whose disk hangs must not stay leader by its heartbeats.
+// A leader with a hanging disk must not stay leader by its heartbeats.
 func TestHungReplicaIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := memnet.New()

@@ -184,7 +184,7 @@ func TestTermWaitsForWhatTheOldOneWrote(t *testing.T) {
 	}
 }
 
-// A leader whose own disk fails acknowledges nothing more, although its followers have the entry.
+// A leader acknowledges nothing more once its own disk fails, although its followers have the entry.
 func TestFollowersDoNotCoverForTheLeadersDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, disks, leader, o := foundOnDisks(t)

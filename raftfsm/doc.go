@@ -43,7 +43,7 @@
 //     carry their own index. Data that fails its check is never served; the replica stops.
 //   - No other user changes or reads the data directory. It is closed to other users when it is opened, and a symbolic
 //     link in place of a file that is written is refused. The pages of bbolt's file are checked before bbolt maps the
-//     file into memory, because bbolt trusts its content on a goroutine whose panics cannot be recovered (checkBolt).
+//     file into memory, because bbolt trusts its content on a goroutine where panics cannot be recovered (checkBolt).
 //   - A replica comes into being only by CreateGroup, under a number that is never used twice. An empty store under an
 //     old name would vote with amnesia and lose acknowledged entries. OpenGroup compares the stores with the record of
 //     the creation and returns ErrLost if they do not match.
@@ -63,9 +63,9 @@
 //     (tail). A log that does not match its mark is lost. All replicas on the node are replaced. The only voter of a
 //     group waits for a person's decision, because here acknowledged requests are lost with the log.
 //   - Memory is not trusted either. A snapshot adds up the records that it writes and fails if they are not the
-//     installed ones. Then Observer.Diverged is called; the log is sound and stays. Convict is for a replica whose
-//     memory is known to be wrong: OpenGroup refuses it with ErrLost from then on, in this process and the next. Its
-//     data stays on disk until DestroyGroup.
+//     installed ones. Then Observer.Diverged is called; the log is sound and stays. Convict is for a replica with
+//     memory that is known to be wrong: OpenGroup refuses it with ErrLost from then on, in this process and the next.
+//     Its data stays on disk until DestroyGroup.
 //   - The directory carries the cluster's feature level. A binary that does not know the level does not open the
 //     directory. Pebble's own format is fixed (pebbleFormat) until a level says otherwise, because a format cannot be
 //     downgraded.

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Timing. A follower whose heartbeats wait behind a slow fsync must not start an election, so heartbeatTimeout is far
-// above a disk's slow moments. After the loss of a leader both survivors must miss its heartbeats before one is
+// Timing. A follower with heartbeats that wait behind a slow fsync must not start an election, so heartbeatTimeout is
+// far above a disk's slow moments. After the loss of a leader both survivors must miss its heartbeats before one is
 // elected, so service is back after about five of these timeouts, unless they know that its process has died
 // (Group.Succeed). The election timeout and the leader lease are the same. A lone voter waits for no other member and
 // elects itself at once (GroupConfig.Lone).
@@ -55,7 +55,7 @@ type GroupConfig struct {
 	// ask Leading. It may be called too often, and two changes may result in one call. It may be nil.
 	OnLeadership func()
 	Observer     Observer
-	// SnapshotEvery is for simulations, whose logs are short: the number of entries after which a snapshot is written;
+	// SnapshotEvery is for simulations, with their short logs: the number of entries after which a snapshot is written;
 	// a quarter of them stay in the log. 0: a snapshot is written when replaying the log would take longer than
 	// restoring.
 	SnapshotEvery uint64

@@ -69,7 +69,7 @@ func (f *fleet) refuseTheWiped(t *testing.T, first, wiped, behind string) {
 	f.agree(t, 12)
 }
 
-// The trap of a leader whose disk hangs (R7). raft keeps sending heartbeats beside the main goroutine that waits, so
+// The trap of a leader with a hanging disk (R7). raft keeps sending heartbeats beside the main goroutine that waits, so
 // the shard would have no owner for as long as the disk hangs. Another leader is elected, the entry that hung is an
 // unknown outcome, and the node with the hung disk is told to stop.
 func TestLeaderWithAHungDiskIsReplaced(t *testing.T) {
@@ -115,7 +115,7 @@ func TestLeaderWithAHungDiskIsReplaced(t *testing.T) {
 	})
 }
 
-// A follower whose disk hangs does not affect the shard.
+// A follower with a hanging disk does not affect the shard.
 func TestFollowerWithAHungDiskIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()

@@ -58,8 +58,8 @@ func living(groups []groupRecord) (all []Replica) {
 }
 
 // CreateGroup makes the stores of a replica. voters names the first members of the group (Replica.Name), including this
-// replica, and is the same on each of them. Without voters the replica joins an existing group, whose leader adds it
-// later.
+// replica, and is the same on each of them. Without voters the replica joins an existing group; the leader of the group
+// adds it later.
 //
 // CreateGroup is the only way to bring a replica into being. OpenGroup refuses a replica that was not created here,
 // because an empty store cannot tell a new replica from one that lost everything. CreateGroup can be repeated after a

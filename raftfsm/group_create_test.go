@@ -8,7 +8,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/memfs"
 )
 
-// A node whose slow disk keeps it from founding a shard still says its level, opens other replicas, and creates the
+// A node that its slow disk keeps from founding a shard still says its level, opens other replicas, and creates the
 // same one only once.
 func TestACreationOnASlowDiskHoldsUpNothingElse(t *testing.T) {
 	dir := t.TempDir()

@@ -15,7 +15,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// fleet is a group whose members come and go: nodes n1, n2 and so on, each with at most one running replica.
+// fleet is a group of members that come and go: nodes n1, n2 and so on, each with at most one running replica.
 type fleet struct {
 	net    *memnet.Net
 	dirs   map[string]string

@@ -230,7 +230,7 @@ func TestVoterThatDoesNotKnowItYetVotes(t *testing.T) {
 		f.net.Isolate(g.name)
 		mustCode(t, "a vote that nobody hears of", g.Promote(name, index), shard.UnknownOutcome)
 		await.Until(t, "the end of its office", func() bool { return !g.Leading() })
-		time.Sleep(time.Minute) // raft sends once more what it had to send when it led: nobody may hear that either
+		time.Sleep(time.Minute) // raft sends once more what it had to send when it led: no member may hear that either
 		f.net.Heal()
 		if now := f.leader(t); now != leader {
 			t.Errorf("%s leads, whose log lacks an entry", now)
@@ -257,7 +257,7 @@ func TestMembersFollowTheLog(t *testing.T) {
 					g.AddLearner(fmt.Sprintf("n8/1/%d", 100+step), index)
 					f.leader(t, leader)
 					f.net.Heal()
-				case 1: // a change whose answers are lost, which the next leader makes
+				case 1: // a change with lost answers, which the next leader makes
 					f.net.Cut("", g.name)
 					g.AddLearner(fmt.Sprintf("n9/1/%d", 100+step), index)
 					f.leader(t, leader)

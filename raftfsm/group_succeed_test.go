@@ -32,7 +32,7 @@ func TestAVoterSucceedsALeaderThatHasDied(t *testing.T) {
 	})
 }
 
-// A replica that must not stand does not, whoever tells it to: the leader goes on in its term.
+// A replica that must not stand does not, whichever member tells it to: the leader goes on in its term.
 func TestWhoMustNotSucceedDoesNot(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		o := lead(t, f.groups[leader])
@@ -75,12 +75,12 @@ func TestWhoMustNotSucceedDoesNot(t *testing.T) {
 	})
 }
 
-// A voter stands once in a term, also when that elects nobody.
+// A voter stands once in a term, also when that elects no leader.
 func TestAVoterStandsOnceInATerm(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet, leader string) {
 		g := f.groups[f.others(leader)[0]]
 		is := g.Succession()
-		f.net.Isolate(g.name) // nobody hears that it stands
+		f.net.Isolate(g.name) // no member hears that it stands
 		if !g.Succeed(is.Leader, is.Term) {
 			t.Fatal("it does not stand")
 		}
@@ -110,8 +110,8 @@ func askForVote(t *testing.T, f *fleet, voter *Group, term uint64) raft.RequestV
 	return answer
 }
 
-// A voter that has granted its vote does not stand: it would depose whom it has elected. Nor does one that is about to
-// grant it.
+// A voter that has granted its vote does not stand: it would depose the leader that it has elected. Nor does one that
+// is about to grant it.
 func TestAVoterThatGrantedItsVoteDoesNotStand(t *testing.T) {
 	for _, granting := range []bool{false, true} {
 		inFleet(t, func(t *testing.T, f *fleet, leader string) {

@@ -9,8 +9,8 @@ import (
 // Beat. A leader sends each follower of each group a heartbeat, a tenth to a fifth of a heartbeat timeout after the one
 // before. Sent one by one, each of them wakes threads at both ends, which is most of what an idle node does. So
 // heartbeats wait for the next beat, an instant that is the same for all groups of a node: they leave together and
-// arrive together. On nodes whose clocks agree it is the same instant as well. A clock that is wrong or is set makes no
-// wait longer than beatEvery, so a member hears from its leader at least three times in a heartbeat timeout.
+// arrive together. On nodes with clocks that agree it is the same instant as well. A clock that is wrong or is set
+// makes no wait longer than beatEvery, so a member hears from its leader at least three times in a heartbeat timeout.
 const beatEvery = heartbeatTimeout / 10
 
 // isHeartbeat reports whether a request says nothing but that the leader is there. raft sends a heartbeat from a
@@ -29,7 +29,7 @@ func untilBeat(now time.Time) time.Duration {
 // and Ousterhout, "In Search of an Understandable Consensus Algorithm", section 5.3), and stay so while the term lasts.
 type match struct{ term, index, entryTerm uint64 }
 
-// matching returns the newest entry that a follower has in common with the leader whose request it accepted.
+// matching returns the newest entry that a follower has in common with the leader of the request that it accepted.
 func matching(accepted *raft.AppendEntriesRequest) match {
 	if n := len(accepted.Entries); n > 0 {
 		return match{accepted.Term, accepted.Entries[n-1].Index, accepted.Entries[n-1].Term}

@@ -10,8 +10,8 @@ import (
 // timeout.
 const preVoteEvery = heartbeatTimeout / 10
 
-// RequestPreVote implements raft.WithPreVote. It asks again while the answer is no, for two timeouts: raft, whose
-// election timeout is random, waits no longer.
+// RequestPreVote implements raft.WithPreVote. It asks again while the answer is no, for two timeouts: raft waits no
+// longer, with its random election timeout.
 //
 // A voter refuses while it has a leader. Survivors notice at different times that theirs is gone, and of two only the
 // one with the longer log can be elected. If that one notices first, it is refused, and if raft asked only once, the

@@ -97,7 +97,7 @@ func TestEntriesAreSentAgainOnceTheFollowerAnswers(t *testing.T) {
 var errAny = errors.New("any")
 
 // When the connections of a leader to its followers break, as they do when the cluster key is rotated, an entry that
-// was on its way is committed all the same: nobody has to write another one, or to wait for raft's commit timeout.
+// was on its way is committed all the same: no client has to write another one, or to wait for raft's commit timeout.
 func TestAnEntryOutlivesTheConnectionsThatCarriedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTrio(t)

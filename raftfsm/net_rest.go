@@ -3,10 +3,10 @@ package raftfsm
 import "time"
 
 // Rest. A commit needs the disks of a majority. Each copy beyond that costs as much as one that is needed: a message,
-// an fsync, an answer, and the threads that wake for them. So a follower whose answer finds its entries committed
-// without it rests: its answer is withheld from raft for a moment, and raft's next message to it carries all entries
-// written in the meantime. raft has not counted that answer yet, so the commit did not need it; an answer that a commit
-// may wait for is never withheld.
+// an fsync, an answer, and the threads that wake for them. So a follower rests if its answer finds its entries
+// committed without it: its answer is withheld from raft for a moment, and raft's next message to it carries all
+// entries written in the meantime. raft has not counted that answer yet, so the commit did not need it; an answer that
+// a commit may wait for is never withheld.
 //
 // While a follower rests, the others are needed, and one of them may hang or die. So a rest ends at the next look at
 // which nothing more has been committed, and the follower is sent what it lacks. It also ends when nothing is proposed
