@@ -154,8 +154,8 @@ func reportedProblems(reports map[string]placement.Report) []string {
 	return problems
 }
 
-// stopProblems says for each stopped shard why it stopped and which nodes say so. It also lists replicas whose records
-// are wrong: these need not stop their shard.
+// stopProblems says for each stopped shard why it stopped and which nodes say so. It also lists replicas with wrong
+// records: these need not stop their shard.
 func stopProblems(reports map[string]placement.Report) (problems []string) {
 	why, saidBy := make(map[shard.ID]string), make(map[shard.ID][]string)
 	for _, node := range slices.Sorted(maps.Keys(reports)) {

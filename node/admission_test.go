@@ -105,7 +105,7 @@ func TestARemovedNodeIsOutThoughItDoesNotStop(t *testing.T) {
 		if err := c.nodes[0].admin.RemoveNode(ctx, "n4"); err != nil {
 			t.Fatal(err)
 		}
-		// nobody stops it here
+		// nothing stops it here
 		c.await("it is removed", func(s api.ClusterStatus) bool { return s.Nodes[3].State == "removed" })
 		await.Until(t, "the connection that stood ends", func() bool {
 			_, err := peer.Ask(stands, placement.Question{})

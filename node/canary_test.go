@@ -14,7 +14,7 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// cage has a canary of one node over two shards whose counts are a map, and may lie.
+// cage has a canary of one node over two shards with counts that are a map, and may lie.
 type cage struct {
 	*canary
 	on       *slot.Map
@@ -65,8 +65,8 @@ func (c *cage) count(_ context.Context, all []shard.Request) (results []shard.Re
 	return results
 }
 
-// What is within acked <= used <= acked + unknown is no violation: the truth, refusals, and requests whose fate is not
-// known, counted or not.
+// What is within acked <= used <= acked + unknown is no violation: the truth, refusals, and requests of unknown fate,
+// counted or not.
 func TestTheCanaryIsQuietWhileCountsAreExact(t *testing.T) {
 	c := newCage()
 	c.sing(3)

@@ -64,7 +64,7 @@ type Config struct {
 	// InsecureAPI allows the client ports off loopback without TLS too, where anybody may do everything until there is
 	// a token.
 	InsecureAPI bool `kong:"-"`
-	// SinkAllow are networks whose addresses sinks, and the keys of gates, may have besides those of the Internet.
+	// SinkAllow are networks: sinks, and the keys of gates, may have addresses of them besides those of the Internet.
 	SinkAllow   []netip.Prefix       `kong:"-"`
 	DecisionLog *decisions.LogConfig `kong:"-"` // the node completes it; nil: decisions are not logged
 	Logger      *slog.Logger         `kong:"-"`
@@ -236,7 +236,7 @@ func (c *Config) validateClientAddrs() error {
 	return nil
 }
 
-// portOf says who can reach a port of clients.
+// portOf says from where a port for clients can be reached.
 func (c *Config) portOf(addr string) auth.Port {
 	switch {
 	case isLoopback(addr):

@@ -20,7 +20,7 @@ type crowd struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	// each worker has a place while it asks a node; who changes which nodes are asked has all of them
+	// each worker has a place while it asks a node; a change of the asked nodes takes all of them
 	asking  chan struct{}
 	entries []*Node // guarded by asking: the nodes to ask
 

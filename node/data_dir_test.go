@@ -49,7 +49,7 @@ func TestAStartAfterStatus75SaysSo(t *testing.T) {
 }
 
 // Several goroutines write records. One that is refused by stores which have just stopped may be the first to tell the
-// node, whose exit status says whether a supervisor may start the process again.
+// node. Its exit status says whether a supervisor may start the process again.
 func TestARefusalByStoppedStoresIsTheDisksFailure(t *testing.T) {
 	n := &Node{ending: newEnding()}
 	n.fail(fmt.Errorf("keeping the table: %w: %w", raftfsm.ErrUntrusted, syscall.EIO))

@@ -160,7 +160,8 @@ func (d *dispatcher) read() {
 	d.schedule.Sync(all)
 }
 
-// outbox returns the events of a shard that wait. It reads page by page, so that nobody waits long for the state.
+// outbox returns the events of a shard that wait. It reads page by page, so that no other reader waits long for the
+// state.
 func (d *dispatcher) outbox(r *replica) (events []shard.Event) {
 	for q := (shard.EventsQuery{List: shard.EventsWaiting}); ; {
 		var page shard.EventsPage
@@ -249,7 +250,7 @@ func (d *dispatcher) end(ctx context.Context, e endedTry) {
 	}
 }
 
-// disable disables a sink whose receiver wants nothing any more.
+// disable disables a sink if its receiver wants nothing any more.
 func (d *dispatcher) disable(ctx context.Context, sink, why string) {
 	if s := d.known[sink]; s == nil || s.Disabled != nil {
 		return

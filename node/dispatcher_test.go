@@ -50,7 +50,7 @@ type told struct {
 	fail   func(w http.ResponseWriter, r *http.Request, try int, id string) bool // reports whether it has answered
 }
 
-// newTold makes a receiver whose certificate is good, except for every fifth connection.
+// newTold makes a receiver with a good certificate, except for every fifth connection.
 func newTold(t *testing.T, world *SinkWorld) *told {
 	t.Helper()
 	r := &told{t: t, tries: map[string]int{}, keys: map[string]string{}}
@@ -307,7 +307,7 @@ func TestASinkThatWantsNothingIsDisabledUntilItIsEnabled(t *testing.T) {
 	})
 }
 
-// Whoever lists the dead letters learns why the last try of each has failed.
+// The list of dead letters says why the last try of each has failed.
 func TestADeadLetterSaysWhy(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestADeadLetterSaysWhy(t *testing.T) {
 	})
 }
 
-// Those who send to sinks share one reading of them, and no change goes unnoticed.
+// All senders to sinks share one reading of them, and no change goes unnoticed.
 func TestSinksAreReadOnceForAllWhoSend(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

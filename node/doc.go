@@ -26,7 +26,7 @@
 //	sinkAdmin    the API's calls about sinks; dispatcher brings events to them, and pusher bills that are final
 //	founder      joins a cluster, or founds one with others; writes the first table
 //	handover     moves the leadership of groups to other nodes
-//	succession   has groups whose leader's process has died elect another one at once
+//	succession   has groups elect another leader at once when the process of theirs has died
 //	opener       opens and closes replicas; replicaObserver logs and counts what they notice
 //	reconciler   what the table wants, done: with judge, aligner, planner, debts and canary
 //
@@ -72,7 +72,7 @@
 //	canary     once in as many minutes as there are nodes: count a key of this node's on each shard, and compare
 //	planner    on the owner of the system shard: change the table, by compare-and-set
 //
-// # A replica whose records are wrong
+// # A replica with wrong records
 //
 // A bit may flip in this machine's memory. The sums of the records show it (placement.Judge), or a snapshot about to be
 // written does (raftfsm). From that moment on the replica decides nothing, and hands over what it leads. Three seconds

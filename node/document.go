@@ -10,9 +10,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// document is one document of the system shard, whose content is a V: the newest version that this node knows, and how
-// it reads, changes and keeps it. What a node knows may not be the newest, but never goes back to an older version. A V
-// is never changed once it was handed on. All methods may be called concurrently.
+// document is one document of the system shard, with a V as its content: the newest version that this node knows, and
+// how it reads, changes and keeps it. What a node knows may not be the newest, but never goes back to an older version.
+// A V is never changed once it was handed on. All methods may be called concurrently.
 type document[V any] struct {
 	documentConfig[V]
 	newest atomic.Pointer[known[V]]

@@ -458,7 +458,7 @@ func TestAnEdgeThatIsCutOff(t *testing.T) {
 			t.Errorf("when it is back: %d %s", status, text)
 		}
 
-		// What is under way when the connection breaks may have been counted, and nobody says otherwise.
+		// What is under way when the connection breaks may have been counted, and no answer says otherwise.
 		net.Cut("", "edge-a")
 		answered := make(chan string)
 		go func() {
@@ -566,7 +566,7 @@ func TestAChangeThroughAnEdgeEndsItsLeases(t *testing.T) {
 	})
 }
 
-// Who has stolen the token of an edge gets by it what its grants say, through the edge's way in as by any other.
+// A thief of an edge's token gets by it what its grants say, through the edge's way in as by any other.
 func TestAThiefOfAnEdgesToken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

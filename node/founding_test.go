@@ -87,7 +87,7 @@ func TestAFoundingThatIsInterruptedIsCompleted(t *testing.T) {
 	}
 }
 
-// A node that waits for others says for whom: to stint status, and to who asks whether it is ready.
+// A node that waits for others names them: to stint status, and to probes of its readiness.
 func TestANodeWithoutAClusterSaysWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

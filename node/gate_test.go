@@ -163,7 +163,7 @@ func TestAGateFetchesItsKeysBeforeTheFirstRequest(t *testing.T) {
 	await.Until(t, "somebody asks for the keys, and again when that fails", func() bool { return fetches.Load() > 1 })
 }
 
-// Who may write policies makes no node ask what only it can reach.
+// A writer of policies cannot make a node ask what only the node can reach.
 func TestKeysOfGatesAreNotFetchedFromSpecialAddresses(t *testing.T) {
 	t.Parallel()
 	var fetches atomic.Int64

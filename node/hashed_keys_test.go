@@ -269,8 +269,8 @@ func hashingTrio(t *testing.T, settings string) *trio {
 	return c
 }
 
-// Nothing that three nodes keep, log, count or back up has a key whose namespace has its keys hashed; without hashing
-// all but the logs and the metrics have it, so this test would see it.
+// Nothing that three nodes keep, log, count or back up has a key of a namespace with hashed keys; without hashing all
+// but the logs and the metrics have it, so this test would see it.
 func TestNothingKeepsAHashedKey(t *testing.T) {
 	t.Parallel()
 	for settings, want := range map[string][]string{"keys: hashed": nil, "": {"backup", "data directories"}} {

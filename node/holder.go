@@ -20,9 +20,9 @@ const twiceFor = time.Minute
 
 // holder makes sure that this process is the only one that is its node: a directory may be a copy, a machine may wake
 // after it was replaced. The table has the address of the process that is the node, and that changes only when it does
-// not answer there any more (placement.Plan). A process whose node the table has elsewhere asks there, and stops if
-// another one answers. Until it knows, it opens no replica; and it never records facts in a table that has its node
-// elsewhere.
+// not answer there any more (placement.Plan). If the table has the node of a process elsewhere, the process asks there,
+// and stops if another one answers. Until it knows, it opens no replica; and it never records facts in a table that has
+// its node elsewhere.
 type holder struct {
 	node    string // id of this node
 	alone   bool   // no other node can reach this one, nor another process under its id

@@ -182,8 +182,8 @@ func TestOnlyTheListedProcessRecordsFacts(t *testing.T) {
 	}
 }
 
-// A process that does not know yet whether it is its node waits for the newest table that it has heard of: nobody may
-// answer where an older one has the node. One that knows goes on while a newer table is on its way.
+// A process that does not know yet whether it is its node waits for the newest table that it has heard of: no process
+// may answer where an older table has the node. One that knows goes on while a newer table is on its way.
 func TestAProcessBeginsWithTheNewestTableOnly(t *testing.T) {
 	h := &holder{node: "n1", peers: &peers{node: "n1",
 		gossip: newSoloMembership(gossip.Member{Node: "n1", PeerAddr: "second:1"})}}

@@ -48,7 +48,7 @@ func (n *Node) watchKey() {
 	}
 }
 
-// ownKeyFile is the file in a data directory with the key of a node that nobody has given one.
+// ownKeyFile is the file in a data directory with the key of a node that was given none.
 const ownKeyFile = "cluster.key"
 
 // makeOwnKey makes a key for a lone node that no other node can join yet. The node's operator gives it to this node and

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Every node lists the keys of all shards that it has a replica of, whoever owns them, and refuses the others.
+// Every node lists the keys of all shards that it has a replica of, whichever node owns them, and refuses the others.
 func TestEveryNodeListsKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 )
 
 // machineSlept is how long this machine has been suspended since it started: the difference between the kernel's two
-// clocks that nobody sets. 0: unknown.
+// clocks that are never set. 0: unknown.
 func machineSlept() time.Duration {
 	var before, boot, after unix.Timespec
 	for range 8 {

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// errNoMoves is the error of a shard whose owner does not know moves.
+// errNoMoves is the error of a shard with an owner that does not know moves.
 var errNoMoves = errors.New("node: the owner of the shard runs a version that moves no slots")
 
 // moveDrive is a move as one node drives it. One goroutine uses it.

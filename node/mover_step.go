@@ -25,7 +25,7 @@ type moverStep struct {
 func nextStep(m placement.Move, from, to *shard.SlotStatus) moverStep {
 	g := m.Generation
 	switch {
-	case m.Back && g == 0: // nobody has begun
+	case m.Back && g == 0: // no shard has begun
 		return moverStep{told: true, over: true, owner: m.From}
 	case to == nil:
 		return moverStep{waits: "shard " + m.To.String() + " does not answer"}

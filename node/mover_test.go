@@ -45,7 +45,7 @@ func (c *trio) scraped(series string) (values []int) {
 	return values
 }
 
-// TestANumberOfShardsThatComesLateIsRefused: whoever asked for another number meanwhile has seen none of it.
+// TestANumberOfShardsThatComesLateIsRefused: the caller that asked for another number meanwhile has seen none of it.
 func TestANumberOfShardsThatComesLateIsRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (a *authority) peerFor(node string, life time.Duration) *peer.TLS {
 		KeyFile: file("key.pem", "EC PRIVATE KEY", der), CAFile: file("ca.pem", "CERTIFICATE", a.certificate.Raw)}
 }
 
-// securedTrio founds a cluster whose nodes authenticate each other.
+// securedTrio founds a cluster of nodes that authenticate each other.
 func securedTrio(t *testing.T, ca *authority) *trio {
 	c := trioToBe(t)
 	for i := range c.configs {

@@ -16,7 +16,7 @@ func TestTheNewestTwentyVersionsOfThePoliciesAreKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
 		const last = 24
-		// with the sessions of the three nodes; of the owner, whose replica is not behind
+		// with the sessions of the three nodes; of the owner: its replica is not behind
 		documents := func() (most int) {
 			for _, n := range c.nodes {
 				n.replicas.of(shard.System).group.View(func(s *shard.State) { most = max(most, s.Records()) })

@@ -11,8 +11,7 @@ const noInterface = 1<<31 - 1
 
 // deafen keeps a listener from receiving new connections: a client that tries is refused at once, as if the listener
 // were closed. Connections that it has already received can still be accepted, even if their handshake is not over.
-// Closing the listener would reset them, together with requests of which nobody could say whether they were counted. It
-// reports whether that worked.
+// Closing the listener would reset them, together with requests of unknown outcome. It reports whether that worked.
 //
 // A packet that comes in by one interface does not find a listener that is bound to another one (socket(7),
 // SO_BINDTODEVICE). The kernel takes any index, and asks for no privilege, if the socket was not bound before: Linux

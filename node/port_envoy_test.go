@@ -70,7 +70,7 @@ func TestEnvoysDeadlinesLoseNoCount(t *testing.T) {
 				FindAllStringSubmatch(page.Body.String(), -1) {
 				ended[line[1]], _ = strconv.ParseUint(line[2], 10, 64)
 			}
-			// each time: a call that nobody waits for any more may still be counted
+			// each time: a call that its client no longer waits for may still be counted
 			r := ask(n, shard.Get, "plenty", "v")
 			if r.Err != nil {
 				t.Fatal(r.Err)

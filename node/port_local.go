@@ -13,9 +13,9 @@ import (
 	"github.com/stint-io/stint/api"
 )
 
-// localSocket is the name of the socket in the data directory. The directory is closed to other users, so whoever
-// reaches the socket could read the node's files too: it is the way in when no token is there yet, or the last one is
-// lost.
+// localSocket is the name of the socket in the data directory. The directory is closed to other users, so a process
+// that reaches the socket could read the node's files too: it is the way in when no token is there yet, or the last one
+// is lost.
 const localSocket = "local.sock"
 
 // localDoor serves the API on the socket in the data directory.
@@ -68,8 +68,8 @@ func (p *ports) listenLocal(dataDir string) (*localDoor, error) {
 	return &localDoor{listener: ownersOnly{listener}, dir: dir}, nil
 }
 
-// localPath returns a path of the socket that is short enough for the kernel, whose bound is 107 bytes. It is valid
-// while the directory is open.
+// localPath returns a path of the socket that is short enough for the kernel: at most 107 bytes. It is valid while the
+// directory is open.
 func localPath(dataDir string) (dir *os.File, path string, err error) {
 	if dir, err = os.Open(dataDir); err != nil {
 		return nil, "", err
@@ -103,8 +103,8 @@ func DialLocal(ctx context.Context, dataDir string) (net.Conn, error) {
 	return conn, nil
 }
 
-// answersFor refuses a socket that somebody else has put in the place of the node's: who answers must be this user,
-// root, or the owner of the data directory, as whom its node runs.
+// answersFor refuses a socket that another user has put in the place of the node's: the process that answers must
+// belong to this user, to root, or to the owner of the data directory, as its node does.
 func answersFor(dir *os.File, conn net.Conn) error {
 	info, err := dir.Stat()
 	if err != nil {

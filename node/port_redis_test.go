@@ -316,8 +316,8 @@ func randomCommand(r *rand.Rand, day int64) []any {
 	return []any{pick("SETEX", "PSETEX"), key(), pick(600_000, 1_200_000, 0, -1, "x"), pick(1, 2)}
 }
 
-// A node that stops answers the commands that it received, and loses none of them: a command whose client got a reply
-// is counted once, any other at most once.
+// A node that stops answers the commands that it received, and loses none of them: a command with a reply is counted
+// once, any other at most once.
 func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -366,7 +366,7 @@ func TestStoppingNodesLoseNoCommand(t *testing.T) {
 	})
 }
 
-// stopInTime stops a node whose clients never pause: that takes no longer than the commands under way, and not its
+// stopInTime stops a node with clients that never pause: that takes no longer than the commands under way, and not its
 // whole patience.
 func (c *trio) stopInTime(i int) {
 	patience, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)

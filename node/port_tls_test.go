@@ -32,7 +32,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcert"
 )
 
-// secured is a lone node whose ports for clients have TLS.
+// secured is a lone node with TLS on its ports for clients.
 type secured struct {
 	*Node
 	t      *testing.T
@@ -177,7 +177,7 @@ func TestEveryPortOfClientsSpeaksTLS(t *testing.T) {
 	}
 }
 
-// Whoever speaks plaintext to a port with TLS is told so, as far as the protocol has words for it, and nothing is
+// A client that speaks plaintext to a port with TLS is told so, as far as the protocol has words for it, and nothing is
 // counted.
 func TestPlaintextIsRefusedOnPortsWithTLS(t *testing.T) {
 	t.Parallel()
@@ -376,7 +376,7 @@ func TestAStopOverTLSFailsNoRequest(t *testing.T) {
 	})
 }
 
-// Connections whose clients never finish their handshake keep nobody out, and are closed after a while.
+// Connections with unfinished handshakes keep no client out, and are closed after a while.
 func TestHalfOpenConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -498,7 +498,7 @@ func TestStatusShowsWhenCertificatesExpire(t *testing.T) {
 	})
 }
 
-// An authority of roles that has expired among others that have not: nothing refuses the file, and nobody else would
+// An authority of roles that has expired among others that have not: nothing refuses the file, and nothing else would
 // say so.
 func TestStatusShowsAnAuthorityThatExpires(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// meteredNode is a node with a meter, whose clock the test moves. It is noon there.
+// meteredNode is a node with a meter and a clock that the test moves. It is noon there.
 func meteredNode(t *testing.T) (*Node, testClockAdmin) {
 	t.Helper()
 	config := testConfig(t)

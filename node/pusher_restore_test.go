@@ -16,7 +16,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// pushing configures a node whose policies have a meter.
+// pushing configures a node with a meter in its policies.
 func pushing(t *testing.T, c *Config) {
 	t.Helper()
 	if err := os.WriteFile(c.PoliciesFile, []byte(meteredPolicy), 0o600); err != nil {

@@ -32,8 +32,8 @@ type debts struct {
 	stopping func() bool // whether this node stops
 }
 
-// discharge does what the shard owes other shards, if it is owned here. A leg whose coordinator fell silent, or whose
-// hold has ended, asks home; home tells legs that have not heard. What is owed to one shard is one task of the
+// discharge does what the shard owes other shards, if it is owned here. A leg asks home when its coordinator fell
+// silent or its hold has ended; home tells legs that have not heard. What is owed to one shard is one task of the
 // reconciler's, and Close waits for it. A shard that does not answer delays no other.
 func (d *debts) discharge(r *replica) {
 	if r.Shard == shard.System || !r.actor.Open() || d.stopping() {

@@ -18,15 +18,15 @@ const (
 	// judgeEvery is how often a replica compares its sums with the others': as often as the others are asked for
 	// theirs.
 	judgeEvery = 500 * time.Millisecond
-	// dismissAfter is how long a replica whose records are wrong waits before it closes. By then the node has heard of
+	// dismissAfter is how long a replica with wrong records waits before it closes. By then the node has heard of
 	// others with the same finding, as after a program fault, and a majority stays.
 	dismissAfter = 3 * time.Second
 	// convictedAgain is the time within which two convictions on one node cause it to be drained.
 	convictedAgain = 24 * time.Hour
 )
 
-// judge finds replicas of this node whose records are wrong, and closes them for good. Only the reconciler calls it,
-// except for drainIfAgain.
+// judge finds replicas of this node with wrong records, and closes them for good. Only the reconciler calls it, except
+// for drainIfAgain.
 type judge struct {
 	node     string // id of this node
 	now      func() time.Time
@@ -106,8 +106,8 @@ func replicaIn(report placement.Report, id shard.ID, number uint64) *placement.R
 	return &report.Replicas[i]
 }
 
-// lookAtDiverged handles a replica whose records are wrong: it hands over the group that the replica leads, and closes
-// the replica for good when the others have a majority without it. Until then the replica goes on voting: its log is as
+// lookAtDiverged handles a replica with wrong records: it hands over the group that the replica leads, and closes the
+// replica for good when the others have a majority without it. Until then the replica goes on voting: its log is as
 // good as the others'.
 func (j *judge) lookAtDiverged(ctx context.Context, r *replica) (gone bool, err error) {
 	why, now := r.diverged.Load(), j.now()

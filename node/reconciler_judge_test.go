@@ -42,7 +42,7 @@ func flipBit(t *testing.T, n *Node, id shard.ID, policy, key string, bit int) {
 	})
 }
 
-// newJudgingTrio founds a cluster whose replicas compare their sums more often than usual.
+// newJudgingTrio founds a cluster with replicas that compare their sums more often than usual.
 func newJudgingTrio(t *testing.T) *trio {
 	t.Helper()
 	c := trioToBe(t, 4)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tasks runs long steps beside the reconciler's loop: at most one per name at a time. Whoever stops the node calls
-// wait. All methods may be called concurrently.
+// tasks runs long steps beside the reconciler's loop: at most one per name at a time. The goroutine that stops the node
+// calls wait. All methods may be called concurrently.
 type tasks struct {
 	ctx      context.Context // of all tasks
 	now      func() time.Time

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// takeOn counts new keys on a shard, whose names begin with a word.
+// takeOn counts new keys on a shard. Their names begin with a word.
 func takeOn(t *testing.T, n *Node, id shard.ID, word string, most int) (counted int, full bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -84,7 +84,7 @@ func (s *stoppedTrio) disks(t *testing.T, nodes ...int) (dirs []string) {
 
 func nobodyAnswers(context.Context, string) bool { return false }
 
-// recovered reads disks; nobody answers.
+// recovered reads disks; no node runs.
 func recovered(t *testing.T, config recovery.Config) *recovery.Recovery {
 	t.Helper()
 	config.Actor, config.Version, config.Now, config.Answers = "ann", "test", time.Now(), nobodyAnswers
@@ -523,8 +523,7 @@ func TestRecoverRefusesWhatDoesNotBelongTogether(t *testing.T) {
 	})
 }
 
-// TestTokensAfterARecovery: of an exact system shard they are whole; else nobody administers with a token that may be
-// revoked.
+// TestTokensAfterARecovery: of an exact system shard they are whole; else no token that may be revoked administers.
 func TestTokensAfterARecovery(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ type replica struct {
 	logger  *slog.Logger
 	changed notifier // wakes the reconciler
 
-	stuck atomic.Bool // in a transfer that nobody is making: to be reopened (R9)
+	stuck atomic.Bool // in a transfer that no node is making: to be reopened (R9)
 
 	diverged atomic.Pointer[string]      // why its records are not those that were installed; nil: none known
 	stopped  atomic.Pointer[shard.Error] // why it decides nothing; nil: it decides

@@ -36,7 +36,7 @@ type opener struct {
 	changed    notifier
 }
 
-// open starts a replica whose stores exist.
+// open starts a replica that has its stores.
 func (o *opener) open(which raftfsm.Replica, lone bool) error {
 	r := &replica{Replica: which, node: o.node, lone: lone, logger: o.logger, changed: o.changed}
 	stream := o.peers.port.Stream(which.Shard, r.name())

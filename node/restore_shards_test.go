@@ -16,7 +16,7 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// reshaped is a node whose cluster gets another number of shards by way of its disk, again and again.
+// reshaped is a node with a cluster that gets another number of shards by way of its disk, again and again.
 type reshaped struct {
 	*testing.T
 	*Node

@@ -87,9 +87,9 @@ func spent(t *testing.T, n *Node, policy, key string) (admitted int) {
 	return admitted
 }
 
-// TestThreeNodesAreRestoredToOneWhichGrowsAgain: a backup of a running cluster is restored to another one, whose only
-// node the others join. What was admitted before and after the backup, and after the restore, is together never more
-// than the limits.
+// TestThreeNodesAreRestoredToOneWhichGrowsAgain: a backup of a running cluster is restored to another one. The others
+// join its only node. What was admitted before and after the backup, and after the restore, is together never more than
+// the limits.
 func TestThreeNodesAreRestoredToOneWhichGrowsAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestARestoreIsDecodedBeforeAnythingIsWritten(t *testing.T) {
 	})
 }
 
-// A backup whose parts are of different clusters, or of another number of shards, is refused: keys would be looked for
-// on shards that do not have them, and count from zero.
+// A backup with parts of different clusters, or of another number of shards, is refused: keys would be looked for on
+// shards that do not have them, and count from zero.
 func TestABackupOfAnotherNumberOfShardsIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := testConfig(t)

@@ -13,10 +13,10 @@ import (
 )
 
 // secretAdmin implements api.SecretAdmin. A rotation and the dropping of secrets replace their document, and are in its
-// history with who asked for them; the planner does the rest. All methods may be called concurrently.
+// history with the actor; the planner does the rest. All methods may be called concurrently.
 type secretAdmin struct {
 	administration
-	reading turns // one read of the newest secrets at a time: anybody may send ids that name a secret which nobody has
+	reading turns // one read of the newest secrets at a time: a client may send ids of a secret that no node has
 }
 
 var _ api.SecretAdmin = (*secretAdmin)(nil)

@@ -49,7 +49,7 @@ func sealsWith(number uint32) func(*knownSecrets) bool {
 }
 
 // A new secret seals when every listed node has it, and not before; the former one opens until it is dropped. A node
-// that was away meanwhile gives out no id that others refuse. Who did it is in the audit log; the secrets are nowhere.
+// that was away meanwhile gives out no id that others refuse. The actor is in the audit log; the secrets are nowhere.
 func TestSealingSecretsAreRotatedAndDropped(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestANodeAsksForASecretThatItDoesNotKnow(t *testing.T) {
 }
 
 // A restored cluster settles what the backup knows, by ids that the lost cluster gave out, and seals with a secret that
-// whoever has the backup does not know.
+// is not in the backup.
 func TestARestoreDrawsASecret(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 )
 
 // sinkAdmin implements api.SinkAdmin, and reads the sinks for this node's dispatcher and pusher. All sinks are one
-// document of the system shard. Each change is in its history with who made it, and never with a secret. All methods
-// may be called concurrently.
+// document of the system shard. Each change is in its history with its actor, and never with a secret. All methods may
+// be called concurrently.
 type sinkAdmin struct {
 	administration
 	sinks *document[[]notify.Sink]

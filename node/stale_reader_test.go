@@ -7,7 +7,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// A node whose cluster is gone still answers from its replicas, and says how old the answer may be; a read that demands
+// A node without its cluster still answers from its replicas, and says how old the answer may be; a read that demands
 // more fails.
 func TestStaleReadsOutliveTheMajority(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ const (
 	attestWithin = 100 * time.Millisecond
 )
 
-// succession has the groups whose leader has died with its process elect another one at once. Without it each follower
+// succession has groups elect another leader at once when the process of theirs has died. Without it each follower
 // would wait until it has missed the leader's heartbeats. It holds no state; all methods may be called concurrently.
 type succession struct {
 	node     string // id of this node

@@ -11,9 +11,8 @@ import (
 	"github.com/stint-io/stint/internal/offline/recovery"
 )
 
-// A directory whose clock tests have moved is of no use to anybody else, who would wait for years until its time
-// begins: no node opens it, and no backup is made of it. Nor do tests move the clock of a directory that was made
-// without.
+// A directory with a clock that tests have moved is of no other use: a node would wait for years until its time begins:
+// no node opens it, and no backup is made of it. Nor do tests move the clock of a directory that was made without.
 func TestADirectoryWhoseClockWasMovedOpensNowhereElse(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -56,7 +55,7 @@ func TestADirectoryWhoseClockWasMovedOpensNowhereElse(t *testing.T) {
 	})
 }
 
-// Whoever reads the state of the cluster learns that no limit holds.
+// The state of the cluster says that no limit holds.
 func TestAClockThatTestsMoveIsAProblem(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -70,8 +69,7 @@ func TestAClockThatTestsMoveIsAProblem(t *testing.T) {
 	})
 }
 
-// Whoever reaches a port could move the clock, and so whatever else is refused: other nodes, and ports that others
-// reach.
+// Any client of a port could move the clock, and so whatever else is refused: other nodes, and ports that others reach.
 func TestTestsMoveTheClockOfOneNodeOnLoopback(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*Config){

@@ -17,7 +17,7 @@ import (
 )
 
 // tokenAdmin implements api.TokenAdmin. Each change replaces one document of the system shard and is in its history,
-// with who made it, in one entry. All methods may be called concurrently.
+// with its actor, in one entry. All methods may be called concurrently.
 type tokenAdmin struct {
 	administration
 	tokens *tokens

@@ -60,7 +60,7 @@ func (t *tokens) usesKnown() map[string]int64 {
 	return t.latest()
 }
 
-// latest is usesKnown for a caller who has the turn. It forgets tokens that there are no longer: another one may get
+// latest is usesKnown for a caller that has the turn. It forgets tokens that there are no longer: another one may get
 // the name.
 func (t *tokens) latest() map[string]int64 {
 	set := t.guard.Set()

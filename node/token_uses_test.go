@@ -19,7 +19,8 @@ func listedUses(t *testing.T, dir string) map[string]string {
 	return uses
 }
 
-// When a token was last used outlives a restart of the node that saw it, and is nobody else's who gets its name.
+// When a token was last used outlives a restart of the node that saw it, and does not pass to another token of its
+// name.
 func TestLastUsesOutliveARestart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

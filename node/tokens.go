@@ -40,8 +40,8 @@ const tokensGrace = 3 * time.Second
 const recordTokens = "tokens-heard"
 
 // newTokens makes the tokens of a node that belongs to no cluster yet. If it is to found one alone, nothing is there
-// that a token could protect. Otherwise nobody is let in: a request that waits for the cluster would be served before
-// its tokens are known.
+// that a token could protect. Otherwise no caller is let in: a request that waits for the cluster would be served
+// before its tokens are known.
 func newTokens(of *documents, alone bool, now func() time.Time) *tokens {
 	t := &tokens{guard: auth.NewGuard(now), dir: of.dir, now: now, fail: of.fail, learning: newTurns(),
 		buckets: make(map[string]*document[[]auth.Record], auth.Buckets)}
@@ -76,7 +76,7 @@ func (t *tokens) shared() []sharedDocument {
 	return all
 }
 
-// join begins to wait for the tokens of the cluster that this node belongs to: nobody is let in before.
+// join begins to wait for the tokens of the cluster that this node belongs to: no caller is let in before.
 func (t *tokens) join() error {
 	defer t.learning.take()()
 	t.began = t.now()

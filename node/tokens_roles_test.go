@@ -78,7 +78,7 @@ func (s *secured) spendOver(secure *tls.Config, key string) int {
 	return response.StatusCode
 }
 
-// A port that others can reach serves nobody before there is a token, and probes all the same.
+// A port that others can reach serves no caller before there is a token, and probes all the same.
 func TestWithoutATokenAPortThatOthersReachAnswersProbesAndAnEmptyPage(t *testing.T) {
 	t.Parallel()
 	s := startSecured(t, func(c *Config) { c.APIAddr = "0.0.0.0:0" })

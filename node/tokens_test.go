@@ -139,7 +139,7 @@ func TestTokensOnEveryNode(t *testing.T) {
 			t.Errorf("the node that was down has served the revoked token %d times", lived.Load())
 		}
 
-		// A node that joins lets nobody in before it knows the tokens.
+		// A node that joins lets no caller in before it knows the tokens.
 		i := c.add("n4")
 		var open atomic.Int64
 		c.watchToken(i, "", &open)

@@ -75,7 +75,7 @@ func (t *topReader) HideKey(namespace, key string) (hash string, ok bool) {
 	return keyhash.Shown(secret, namespace, key), true
 }
 
-// shownSecret is what keys are hashed with that are shown to those who may not see them: the secret that seals ids.
+// shownSecret is what keys are hashed with that are shown to callers that may not see them: the secret that seals ids.
 func (v *clusterView) shownSecret() (secret [32]byte, ok bool) {
 	s := v.newestSecrets()
 	for _, one := range s.Sealing {

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Denials that nodes repeat by themselves are counted, wherever they were repeated and whoever is asked: once each, as
-// decisions and as denials. A shard that gets another owner meanwhile forgets what its owner has counted: then other
-// keys are asked about.
+// Denials that nodes repeat by themselves are counted, wherever they were repeated and whichever node is asked: once
+// each, as decisions and as denials. A shard that gets another owner meanwhile forgets what its owner has counted: then
+// other keys are asked about.
 func TestTopHasTheDenialsThatNodesRepeat(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestTrafficIsOfAllNodes(t *testing.T) {
 	})
 }
 
-// Every node tells the same of all shards. A node that does not answer is named, and its shards are told by who takes
-// them over.
+// Every node tells the same of all shards. A node that does not answer is named, and its shards are told by the nodes
+// that take them over.
 func TestTopIsAboutAllNodes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

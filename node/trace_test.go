@@ -277,8 +277,7 @@ func TestTracesOfALoneNode(t *testing.T) {
 	})
 }
 
-// Who scrapes in OpenMetrics finds the traces of calls beside the buckets of their durations, those of Redis commands
-// too.
+// A scrape in OpenMetrics finds the traces of calls beside the buckets of their durations, those of Redis commands too.
 func TestLatenciesLeadToTraces(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

@@ -172,7 +172,7 @@ func (v *clusterView) expel() {
 }
 
 // errRemoved says what to do with a node that was removed. Its disk is never admitted again: votes are kept under the
-// names of its replicas. Its id is admitted with another disk, whose replicas get other names.
+// names of its replicas. Its id is admitted with another disk: its replicas get other names.
 func (v *clusterView) errRemoved() error {
 	return fmt.Errorf("%w: %q no longer belongs to cluster %s with this disk: "+
 		"to add it anew, empty %s and start it again",

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-io/stint/internal/testing/bubble"
 )
 
-// Shard time is the median of three clocks. A node whose clock is wrong first loses its shards, and then stops.
+// Shard time is the median of three clocks. A node with a wrong clock first loses its shards, and then stops.
 func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

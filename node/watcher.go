@@ -31,7 +31,7 @@ const (
 	watchFilterBytes = 2 << 10
 )
 
-// followed is another node whose decisions are wanted.
+// followed is a node that this one asks for its decisions.
 type followed struct {
 	cancel    context.CancelFunc
 	tried, up atomic.Bool // whether its decisions were asked for, and come by now
