@@ -22,7 +22,7 @@ import (
 var measure = flag.Duration("measure", 0, "how long each round of TestWhatAskingCosts lasts")
 
 // TestWhatAskingCosts measures what a request costs that nginx asks about, beside the question alone and beside a
-// request about which nobody is asked. It demands nothing, and runs only when asked:
+// request about which it asks nothing. It demands nothing, and runs only when asked:
 //
 //	go test -tags proxies -count=1 -v -run '^TestWhatAskingCosts$' ./examples -measure 5s
 func TestWhatAskingCosts(t *testing.T) {

@@ -53,8 +53,8 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// TestProxiesSendTheirToken holds that nodes which ask for tokens take the one of a proxy, and that nobody passes
-// without.
+// TestProxiesSendTheirToken holds that nodes which ask for tokens take the one of a proxy, and that no request passes
+// without one.
 func TestProxiesSendTheirToken(t *testing.T) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
@@ -134,8 +134,8 @@ func answers(w *world, address string) error {
 	return nil
 }
 
-// forged sends every header by which a proxy might tell the gate who asks for what, and asks the proxy to drop them on
-// the way.
+// forged sends every header by which a proxy might name the visitor and the request to the gate, and asks the proxy to
+// drop them on the way.
 func forged(w *world, address string) error {
 	const stranger = "192.0.2.7"
 	header := http.Header{}
@@ -208,7 +208,7 @@ func spellings(w *world, address string) error {
 			return fmt.Errorf("%s: status %d", path, status)
 		}
 	}
-	// Where the proxy itself knows files that nobody counts, it passes on the name of a file, and no login.
+	// Where the proxy itself knows files that are not counted, it passes on the name of a file, and no login.
 	for _, path := range []string{"/login/../static/a.png", "/login/%2e%2e/static/a.png", "/login/..%2fstatic/a.png",
 		"/static/a.png%0a"} {
 		w.spell(address, path)

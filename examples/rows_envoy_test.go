@@ -90,7 +90,7 @@ func TestSeedRow18RulesInFrontShareTheCounters(t *testing.T) {
 	}
 }
 
-// Envoy sends the same descriptor for the same client: one counter, whose key can be looked at.
+// Envoy sends the same descriptor for the same client: one counter, with a key that can be looked at.
 func TestSeedRow62OneClientIsOneKey(t *testing.T) {
 	t.Parallel()
 	c := startEnvoyNodes(t, 1)

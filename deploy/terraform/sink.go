@@ -60,7 +60,7 @@ func readSink(ctx context.Context, c *cluster, m *sinkModel) (bool, error) {
 	}
 	found := answer.Sinks[at]
 	m.Kind, m.Events, m.Prefix = types.StringValue(found.Kind), textsOf(found.Events), textOf(found.Prefix)
-	if m.Kind.ValueString() != "stripe" { // whose URL is Stripe's own
+	if m.Kind.ValueString() != "stripe" { // Stripe has a URL of its own
 		m.URL = textOf(found.Url)
 	}
 	if m.Secret.IsNull() {

@@ -59,7 +59,7 @@ func run(ctx context.Context, binary string, out io.Writer) error {
 	fmt.Fprintln(out, "Three nodes on loopback, a proxy in front. 100 visits an hour, 150 come.")
 	starting, ready := context.WithTimeout(ctx, time.Minute)
 	defer ready()
-	// One shard: then one node counts the visitor, and the demo knows whom to kill.
+	// One shard: then one node counts the visitor, and the demo knows which node to kill.
 	nodes, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: 3, Dir: dir,
 		Policies: policies, Direct: true})
 	if err != nil {

@@ -62,8 +62,8 @@ func valuesOf(number int) map[string]any {
 	return values
 }
 
-// Every combination of switches renders objects that Kubernetes takes, whose names of Secrets, ConfigMaps, claims and
-// ports fit together.
+// Every combination of switches renders objects that Kubernetes takes, with names of Secrets, ConfigMaps, claims and
+// ports that fit together.
 func TestEveryCombinationIsValid(t *testing.T) {
 	all := 1
 	for _, switched := range choices {
