@@ -120,8 +120,8 @@
 //	                      proposed: certainly not counted; with google.rpc.RetryInfo and Retry-After
 //	aborted               it may have been counted once: retry with the same id. A request gets this error if its deadline
 //	                      passes after it was proposed
-//	deadline_exceeded     the deadline had passed when the call came in, and nothing was done. A client whose own timer ends
-//	                      a call reports the same code by itself: such a call may have been counted
+//	deadline_exceeded     the deadline had passed when the call came in, and nothing was done. A client that ends a call by
+//	                      its own timer reports the same code: such a call may have been counted
 //	canceled              the client was gone before anything was done
 //	unauthenticated       no token, or one that is not known, has expired or was revoked
 //	permission_denied     the token or role does not allow it: the refusal does not tell what exists

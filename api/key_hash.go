@@ -18,7 +18,7 @@ import (
 // they are hashed. It may be called concurrently.
 type KeysOf func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error)
 
-// ErrKeysUnknown is the error of KeysOf.
+// ErrKeysUnknown is the error of KeysOf while this node does not know the cluster's secret of hashed keys.
 var ErrKeysUnknown = &shard.Error{Code: shard.Unavailable, RetryAfter: 500e3,
 	Message: "the keys of this namespace are hashed, and this node does not know the cluster's secret for that yet; " +
 		"nothing was counted; ask again"}

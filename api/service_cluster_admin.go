@@ -61,10 +61,10 @@ type ClusterAdmin interface {
 
 // UpgradeStatus is the feature levels of a cluster.
 type UpgradeStatus struct {
-	Level      shard.Level // the cluster's
-	RisingTo   shard.Level // 0 if it is not rising
-	Pinned     shard.Level // 0 if it is not pinned
-	KnownByAll shard.Level
+	Level      shard.Level  // the cluster's
+	RisingTo   shard.Level  // 0 if it is not rising
+	Pinned     shard.Level  // 0 if it is not pinned
+	KnownByAll shard.Level  // the highest that all nodes know
 	KnownSince time.Time    // zero if no level above Level is known to all nodes, or the level is pinned
 	RisesAt    time.Time    // zero if the cluster does not rise by itself
 	Nodes      []NodeLevels // by id
@@ -73,7 +73,7 @@ type UpgradeStatus struct {
 // NodeLevels is the feature levels of one node.
 type NodeLevels struct {
 	ID, Version    string
-	Min, Max, Kept shard.Level
+	Min, Max, Kept shard.Level // what its binary supports, and the level in its data directory
 	Alive          bool
 }
 
@@ -89,9 +89,9 @@ type ClusterStatus struct {
 	LastBackup      time.Time     // when the newest complete backup began; zero if none, or not known
 	Partial         bool          // contains only what every client may know
 
-	WantedShards   uint32 // that share all slots, or are to
-	ShardsRevision uint64 // of WantedShards: how often a number was asked for
-	SlotsToMove    int    // until they have equally many
+	WantedShards   uint32 // how many shards share all slots, or are to
+	ShardsRevision uint64 // how often WantedShards was set
+	SlotsToMove    int    // slots that move until all shards have equally many
 	SlotMoves      []SlotMove
 }
 
@@ -124,7 +124,7 @@ type NodeStatus struct {
 	State      string // active, draining, leaving or removed
 	Alive      bool
 	Silent     time.Duration // since the last message from it
-	Owns       int           // shards
+	Owns       int           // number of shards
 	Replicas   int
 	ClockAhead time.Duration // ahead of the answering node's clock; negative if behind
 

@@ -19,7 +19,7 @@ type SinkStatus struct {
 	notify.Sink
 	Failing string // why the last delivery of some node failed; "" if it did not
 
-	Skipped shard.SkippedBills // that it was not sent and will not be, since it was made or enabled
+	Skipped shard.SkippedBills // bills that it was not sent and will never be, since it was made or enabled
 }
 
 // SinkAdmin creates and deletes event sinks, for the API. It may be called concurrently. Errors are *shard.Error.

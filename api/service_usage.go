@@ -213,8 +213,8 @@ func UsageJSON(ledger string, u *shard.Usage, policies *policy.Set) json.RawMess
 	return text
 }
 
-// UsageID names a period for ever: by the ledger, which a restore keeps, and by the key as stored. The function never
-// changes.
+// UsageID returns the permanent id of a bill's period, from the ledger, which a restore keeps, and the key as stored.
+// The function never changes.
 func UsageID(ledger string, u *shard.Usage) string {
 	var b []byte
 	for _, part := range []string{ledger, u.Namespace, u.Policy, u.Meter, u.Key} {

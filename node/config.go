@@ -58,11 +58,11 @@ type Config struct {
 
 	Version   string           `kong:"-"` // of this build, for display
 	ClientTLS *clienttls.Files `kong:"-"` // nil: the ports of clients in plaintext
-	// PeerTLS has the certificates for the peer port, where the cluster key then counts nothing; nil: there are none.
+	// PeerTLS has the certificates for the peer port, which then ignores the cluster key; nil: there are none.
 	PeerTLS       *peer.TLS `kong:"-"`
 	InsecurePeers bool      `kong:"-"` // allows plaintext peers off loopback too
-	// InsecureAPI allows the client ports off loopback without TLS too, where anybody may do everything until there is
-	// a token.
+	// InsecureAPI allows the client ports off loopback without TLS too, where every client may do everything until
+	// there is a token.
 	InsecureAPI bool `kong:"-"`
 	// SinkAllow are networks: sinks, and the keys of gates, may have addresses of them besides those of the Internet.
 	SinkAllow   []netip.Prefix       `kong:"-"`
@@ -89,7 +89,7 @@ type World struct {
 	Now func() time.Time // the clock, with its monotonic reading
 	// how long the machine has been suspended; with Now nil, the machine's
 	Slept func() time.Duration
-	FS    raftfsm.FS // under the log
+	FS    raftfsm.FS // the file system under the log
 	// opens every port, and the socket in the data directory
 	Listen func(addr string) (net.Listener, error)
 	// connects to other nodes, sinks and the collector of traces

@@ -26,7 +26,8 @@ import (
 	"github.com/stint-io/stint/shard/slot"
 )
 
-// EdgeConfig configures an edge. Of its Config only what is about ports for clients and about logs counts.
+// EdgeConfig configures an edge. Of its Config it uses what is about ports for clients and about logs, and ignores the
+// rest.
 type EdgeConfig struct {
 	Config
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 )
 
-// ErrTwice is in the chain of an error of a process that runs under the id of another one, which answers.
+// ErrTwice is in the chain of the error of a process that stops because another one answers under its node id.
 var ErrTwice = errors.New("its node id is taken")
 
 // twiceFor is how long a second process under an id remains a problem that the operator is told of.

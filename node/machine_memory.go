@@ -9,7 +9,7 @@ import (
 )
 
 // Memory returns how many bytes this process may use: GOMEMLIMIT where it is set, else the limit of its container, else
-// the machine's memory. If none of them is known, it assumes as small a machine as is likely.
+// the machine's memory. If none of them is known, it returns the memory of a small machine.
 func Memory() int64 {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		return limit

@@ -19,8 +19,8 @@ const lameDuck, lameDuckAlone = time.Second, 250 * time.Millisecond
 // has to be longer.
 const lameDuckLeft = 5 * time.Second
 
-// Close stops the node in order; the package's manual gives the reasons. When ctx ends first it stops anyway, and what
-// is left is answered with its fate. It must not be called after Done yielded an ErrDisk.
+// Close stops the node in order; the package's manual gives the reasons. If ctx ends first, it no longer waits for
+// requests: those that are left are answered with their fate. It must not be called after Done yielded an ErrDisk.
 func (n *Node) Close(ctx context.Context) error {
 	n.stopping.Store(true)
 	if n.router == nil { // the start failed before there was anything to stop but ports and the data directory

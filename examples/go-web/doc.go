@@ -1,4 +1,4 @@
-// Go-web is a website with a login, whose limits are in policies.yaml and counted by stint.
+// Go-web is a website with a login. Its limits are in policies.yaml, and stint counts them.
 //
 //	stint serve --dev --policies examples/go-web/policies.yaml
 //	go run ./examples/go-web -stint http://127.0.0.1:7400 -listen 127.0.0.1:8080
