@@ -64,19 +64,22 @@ var beside = map[string][]string{
 	"internal/observe/loglimit":  {},                           // how many log lines a flood may cause
 	"internal/observe/top":       {},                           // the keys that stand out: sketches without a clock
 	"internal/observe/decisions": {"limit", "policy", "shard"}, // events of calls, for all listeners; and as a log
-	"client":                     {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/holder", "internal/sleep", "shard/slot"},
-	"client/internal/inbound":    {"api/gen/stint/v1", "client"}, // what the middlewares share
-	"client/stinthttp":           {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintconnect":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"client/stintgrpc":           {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
-	"internal/holder":            {}, // leases in memory, of nodes and clients
+	"client": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/holder",
+		"internal/sleep", "shard/slot"},
+	"client/internal/inbound": {"api/gen/stint/v1", "client"}, // what the middlewares share
+	"client/stinthttp":        {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"internal/holder":         {}, // leases in memory, of nodes and clients
 	// how long batches wait: a rule without a clock
-	"internal/batchwait":      {},
-	"internal/sleep":          {},                                                        // a wait for nothing but time
-	"internal/edge/connlimit": {"internal/edge/clientaddr", "internal/observe/loglimit"}, // how many connections a port has
+	"internal/batchwait": {},
+	"internal/sleep":     {}, // a wait for nothing but time
+	// how many connections a port has
+	"internal/edge/connlimit": {"internal/edge/clientaddr", "internal/observe/loglimit"},
 	// the log of calls that fail or are slow
 	"internal/observe/calllog": {"internal/observe/decisions", "internal/observe/loglimit"},
-	"internal/edge/clientaddr": {},                                                                   // the client behind a proxy
+	// the client behind a proxy
+	"internal/edge/clientaddr": {},
 	"internal/observe/trace":   {"internal/observe/decisions", "internal/observe/loglimit", "shard"}, // spans of calls
 	// tokens that others sign, and their keys
 	"internal/edge/jwks":    {},
@@ -92,10 +95,11 @@ var beside = map[string][]string{
 	"internal/testing/await":       {},                          // for tests: waiting
 	"internal/testing/testcert":    {},                          // for tests: certificates
 	"internal/testing/testcluster": {"internal/sleep"},
-	"internal/offline/verify":      {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/offline/bench", "internal/sleep"},
-	"internal/testing/model":       {"limit", "policy", "shard"},
-	"internal/testing/sim":         {},
-	"internal/testing/mutants":     {}, // the source with one guard taken out
+	"internal/offline/verify": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/offline/bench",
+		"internal/sleep"},
+	"internal/testing/model":   {"limit", "policy", "shard"},
+	"internal/testing/sim":     {},
+	"internal/testing/mutants": {}, // the source with one guard taken out
 	// its tests use internal/testing/testcluster, internal/offline/verify and internal/testing/model
 	"internal/testing/chaos": {},
 	"examples":               {}, // its tests use internal/testing/testcluster
@@ -111,17 +115,27 @@ var beside = map[string][]string{
 
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
-	"actor":             {"internal/observe/top"},
-	"internal/gate":     {"internal/edge/clientaddr"},
-	"api/redis":         {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/loglimit", "internal/observe/trace"},
-	"api":               {"internal/edge/auth", "internal/observe/loglimit", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace", "api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify", "internal/sleep"},
+	"actor":         {"internal/observe/top"},
+	"internal/gate": {"internal/edge/clientaddr"},
+	"api/redis": {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls",
+		"internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/loglimit",
+		"internal/observe/trace"},
+	"api": {"internal/edge/auth", "internal/observe/loglimit", "internal/edge/clienttls",
+		"internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/trace",
+		"api/wire", "api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1",
+		"api/gen/stint/test/v1/stinttestv1connect", "internal/observe/decisions", "internal/notify", "internal/sleep"},
 	"stinttest":         {"api/gen/stint/test/v1", "api/gen/stint/test/v1/stinttestv1connect", "client"},
 	"cluster/gossip":    {"internal/edge/connlimit", "internal/sleep"},
 	"cluster/routing":   {"internal/holder", "internal/sleep"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
 	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
-	"node":              {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls", "internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog", "internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify", "internal/sleep"},
-	"cmd/stint":         {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/edge/auth", "internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster", "internal/offline/verify", "internal/observe/decisions"},
+	"node": {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls",
+		"internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog",
+		"internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify",
+		"internal/sleep"},
+	"cmd/stint": {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/edge/auth",
+		"internal/offline/bench", "internal/edge/certfile", "internal/edge/clienttls", "internal/testing/testcluster",
+		"internal/offline/verify", "internal/observe/decisions"},
 
 	"internal/offline/restore": {"internal/edge/auth"}, // which tokens a restored cluster believes
 	"internal/offline/doctor":  {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect", "internal/sleep"},
@@ -131,34 +145,39 @@ var mayUse = map[string][]string{
 // doors lists every library and the packages that may import it. A library that is not listed has no door: add it here
 // with the reason in the commit.
 var doors = map[string][]string{
-	"github.com/hashicorp/raft":             {"raftfsm"},
-	"github.com/hashicorp/raft-boltdb":      {"raftfsm"},
-	"go.etcd.io/bbolt":                      {"raftfsm"},
-	"github.com/cockroachdb/pebble":         {"raftfsm", "internal/testing/memfs"},
-	"github.com/hashicorp/memberlist":       {"cluster/gossip"},
-	"connectrpc.com/":                       {"api", "api/gates", "client", "client/stintconnect", "cmd/stint", "internal/offline/bench", "internal/offline/doctor", "internal/offline/verify", "stinttest", "api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
-	"google.golang.org/protobuf":            {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor", "stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
-	"google.golang.org/grpc":                {"api", "client/stintgrpc"},
-	"github.com/envoyproxy/":                {"api"}, // the messages of Envoy's rate limit service
-	"github.com/prometheus/":                {"internal/observe/metrics"},
-	"github.com/alecthomas/kong":            {"cmd/stint"},
-	"github.com/HdrHistogram":               {"internal/offline/bench"},
-	"go.yaml.in/":                           {"policy", "cmd/stint", "api"}, // messages of policies as nodes of their file
-	"golang.org/x/crypto/x509roots":         {"cmd/stint"},                  // authorities for an image that has none
-	"golang.org/x/term":                     {"cmd/stint"},
-	"golang.org/x/sys":                      {"cmd/stint", "internal/offline/bench", "node", "raftfsm"},
-	"github.com/cespare/xxhash":             {"shard", "shard/slot", "shard/table"},
-	"github.com/klauspost/compress":         {"internal/offline/backup"},
-	"github.com/anishathalye/porcupine":     {"internal/testing/model"},
-	"github.com/hashicorp/go-hclog":         {"raftfsm"},
-	"github.com/go-jose/go-jose":            {"internal/edge/jwks"},
-	"google.golang.org/genproto/googleapis": {"api", "client/stintconnect", "client/stintgrpc"},
-	"go.opentelemetry.io/":                  {"internal/observe/trace"}, // messages and exporter of traces
+	"github.com/hashicorp/raft":        {"raftfsm"},
+	"github.com/hashicorp/raft-boltdb": {"raftfsm"},
+	"go.etcd.io/bbolt":                 {"raftfsm"},
+	"github.com/cockroachdb/pebble":    {"raftfsm", "internal/testing/memfs"},
+	"github.com/hashicorp/memberlist":  {"cluster/gossip"},
+	"connectrpc.com/": {"api", "api/gates", "client", "client/stintconnect", "cmd/stint",
+		"internal/offline/bench", "internal/offline/doctor", "internal/offline/verify", "stinttest",
+		"api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
+	"google.golang.org/protobuf": {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor",
+		"stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
+	"google.golang.org/grpc":            {"api", "client/stintgrpc"},
+	"github.com/envoyproxy/":            {"api"}, // the messages of Envoy's rate limit service
+	"github.com/prometheus/":            {"internal/observe/metrics"},
+	"github.com/alecthomas/kong":        {"cmd/stint"},
+	"github.com/HdrHistogram":           {"internal/offline/bench"},
+	"go.yaml.in/":                       {"policy", "cmd/stint", "api"}, // messages of policies as nodes of their file
+	"golang.org/x/crypto/x509roots":     {"cmd/stint"},                  // authorities for an image that has none
+	"golang.org/x/term":                 {"cmd/stint"},
+	"golang.org/x/sys":                  {"cmd/stint", "internal/offline/bench", "node", "raftfsm"},
+	"github.com/cespare/xxhash":         {"shard", "shard/slot", "shard/table"},
+	"github.com/klauspost/compress":     {"internal/offline/backup"},
+	"github.com/anishathalye/porcupine": {"internal/testing/model"},
+	"github.com/hashicorp/go-hclog":     {"raftfsm"},
+	"github.com/go-jose/go-jose":        {"internal/edge/jwks"},
+	"google.golang.org/genproto/googleapis": {"api", "client/stintconnect",
+		"client/stintgrpc"},
+	"go.opentelemetry.io/": {"internal/observe/trace"}, // messages and exporter of traces
 }
 
 // testDoors lists what test files may import besides: libraries of tests, and clients that are not ours.
 var testDoors = map[string][]string{
-	"go.uber.org/goleak":                    {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop", "cluster/peer", "internal/testing/testcluster", "internal/offline/verify", "node", "raftfsm"},
+	"go.uber.org/goleak": {"actor", "api/redis", "client", "cluster/gossip", "cluster/hop",
+		"cluster/peer", "internal/testing/testcluster", "internal/offline/verify", "node", "raftfsm"},
 	"github.com/rogpeppe/go-internal":       {"cmd/stint"},
 	"github.com/google/jsonschema-go":       {"policy"}, // an editor that reads the schema of policies files
 	"github.com/redis/go-redis":             {"api/redis", "node", "internal/testing/chaos"},
@@ -174,22 +193,26 @@ var testDoors = map[string][]string{
 }
 
 // rigs are what tests are made of. The test files of any package may import them.
-var rigs = []string{"internal/testing/await", "internal/testing/bubble", "internal/testing/testcert", "internal/testing/model", "internal/testing/testcluster", "internal/offline/verify", "internal/testing/memnet", "internal/testing/memfs"}
+var rigs = []string{"internal/testing/await", "internal/testing/bubble", "internal/testing/testcert",
+	"internal/testing/model", "internal/testing/testcluster", "internal/offline/verify", "internal/testing/memnet",
+	"internal/testing/memfs"}
 
 // testsMayUse lists the packages of this module that the test files of a package may import besides what the package
 // itself may, its own and the rigs.
 var testsMayUse = map[string][]string{
-	"api":                     {"internal/observe/metrics"},
-	"cmd/stint":               {"internal/edge/keyhash"},
-	"node":                    {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
-	"internal/offline/bench":  {"api/gen/stint/v1"},
-	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect", "client/stintgrpc", "client/stinthttp"},
-	"internal/edge/keyhash":   {"policy", "shard", "shard/slot"},
-	"internal/testing/chaos":  {"cluster/peer", "internal/offline/backup", "limit", "shard"},
-	"client":                  {"node"}, // the node of the examples
-	"stinttest":               {"api/gen/stint/v1"},
-	"examples/go-web":         {"stinttest"},
-	"internal/testing/sim":    {"api", "cluster/gossip", "cluster/placement", "node", "limit", "policy", "shard", "shard/slot"},
+	"api":                    {"internal/observe/metrics"},
+	"cmd/stint":              {"internal/edge/keyhash"},
+	"node":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"internal/offline/bench": {"api/gen/stint/v1"},
+	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect",
+		"client/stintgrpc", "client/stinthttp"},
+	"internal/edge/keyhash":  {"policy", "shard", "shard/slot"},
+	"internal/testing/chaos": {"cluster/peer", "internal/offline/backup", "limit", "shard"},
+	"client":                 {"node"}, // the node of the examples
+	"stinttest":              {"api/gen/stint/v1"},
+	"examples/go-web":        {"stinttest"},
+	"internal/testing/sim": {"api", "cluster/gossip", "cluster/placement", "node", "limit", "policy", "shard",
+		"shard/slot"},
 }
 
 // pureImports are banned on floors 0 to 2: the core has no disk, network, randomness or goroutines.
@@ -331,7 +354,8 @@ func TestFunctionsFitIntoAHead(t *testing.T) {
 			lines := positions.Position(function.End()).Line - positions.Position(function.Pos()).Line + 1
 			name := path.Join(f.pkg, function.Name.Name)
 			if _, excused := longFunctions[name]; lines > maxFunctionLines && !excused {
-				t.Errorf("%s has %d lines, more than %d: split it, or give the reason in arch_test.go", name, lines, maxFunctionLines)
+				t.Errorf("%s has %d lines, more than %d: split it, or give the reason in arch_test.go",
+					name, lines, maxFunctionLines)
 			}
 		}
 	}
@@ -358,7 +382,8 @@ func TestTypesHaveFewMethods(t *testing.T) {
 	}
 	for name, own := range methods {
 		if _, excused := manyMethods[name]; len(own) > maxMethods && !excused {
-			t.Errorf("%s has %d methods, more than %d: part it, or give the reason in arch_test.go", name, len(own), maxMethods)
+			t.Errorf("%s has %d methods, more than %d: part it, or give the reason in arch_test.go",
+				name, len(own), maxMethods)
 		}
 	}
 	for name := range manyMethods {
@@ -370,11 +395,13 @@ func TestTypesHaveFewMethods(t *testing.T) {
 
 // lightModules are the modules that a program links when it imports one of these packages: a client carries no server.
 var lightModules = map[string][]string{
-	"client":              {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
-	"client/stinthttp":    {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
-	"client/stintconnect": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
-	"client/stintgrpc": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "golang.org/x/net", "golang.org/x/sys", "golang.org/x/text",
-		"google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc", "google.golang.org/protobuf"},
+	"client":           {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client/stinthttp": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client/stintconnect": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2",
+		"google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
+	"client/stintgrpc": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "golang.org/x/net",
+		"golang.org/x/sys", "golang.org/x/text", "google.golang.org/genproto/googleapis/rpc", "google.golang.org/grpc",
+		"google.golang.org/protobuf"},
 }
 
 // TestClientsAreLight holds that neither Raft nor Pebble nor any other part of the server comes along with a client.
@@ -393,7 +420,9 @@ func TestClientsAreLight(t *testing.T) {
 			case !found: // the standard library
 			case !isOurs:
 				modules[in] = true
-			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") && ours != "shard/slot" && ours != "internal/edge/clientaddr" && ours != "internal/holder" && ours != "internal/sleep":
+			case !strings.HasPrefix(ours, "client") && !strings.HasPrefix(ours, "api/gen/stint/v1") &&
+				ours != "shard/slot" && ours != "internal/edge/clientaddr" && ours != "internal/holder" &&
+				ours != "internal/sleep":
 				t.Errorf("a program with %s links %s", pkg, ours)
 			}
 		}
@@ -440,7 +469,8 @@ func TestEveryPackageHasItsManual(t *testing.T) {
 	}
 	for pkg := range seen {
 		if isPublic := slices.Contains(public, pkg); isPublic != says(t, pkg, "is a public API") {
-			t.Errorf("%s/doc.go must say that the package is a public API, and the packages of the server must not", pkg)
+			t.Errorf("%s/doc.go must say that the package is a public API, and the packages of the server must not",
+				pkg)
 		}
 	}
 	for pkg := range floors {
@@ -451,7 +481,8 @@ func TestEveryPackageHasItsManual(t *testing.T) {
 }
 
 // public lists the packages that programs other than stint may import; docs/design.md says so of no other.
-var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "limit", "policy", "stinttest"}
+var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "limit", "policy",
+	"stinttest"}
 
 // says reports whether a package's manual has this text.
 func says(t *testing.T, pkg, text string) bool {
@@ -494,7 +525,8 @@ func parseAll() (found []sourceFile, err error) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isOtherModule(name)) {
+		if d.IsDir() && name != "." &&
+			(strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || isOtherModule(name)) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") {
@@ -504,7 +536,8 @@ func parseAll() (found []sourceFile, err error) {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		f := sourceFile{name: name, pkg: filepath.ToSlash(filepath.Dir(name)), syntax: syntax, test: strings.HasSuffix(name, "_test.go")}
+		f := sourceFile{name: name, pkg: filepath.ToSlash(filepath.Dir(name)), syntax: syntax,
+			test: strings.HasSuffix(name, "_test.go")}
 		for _, spec := range syntax.Imports {
 			f.imports = append(f.imports, strings.Trim(spec.Path.Value, `"`))
 		}

@@ -13,7 +13,8 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("seed", 0, "simulate the world of this seed only, and tell its story")
-	worldsFlag = flag.Uint64("worlds", 0, "how many worlds are simulated; 0: enough to meet everything, with -short a few")
+	worldsFlag = flag.Uint64("worlds", 0, "how many worlds are simulated; 0: "+
+		"enough to meet everything, with -short a few")
 )
 
 // enoughWorlds meet everything.

@@ -72,7 +72,9 @@ func (f *fakeCluster) Status(context.Context) (ClusterStatus, error) {
 	return f.status, f.note("status")
 }
 
-func (f *fakeCluster) Apply(_ context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string) (uint64, []uint32, error) {
+func (f *fakeCluster) Apply(
+	_ context.Context, set *policy.Set, expected *uint64, rekey bool, who, note string,
+) (uint64, []uint32, error) {
 	f.applied, f.expected, f.who = set, expected, who
 	return f.version, f.pending, f.note("apply", note)
 }
@@ -152,20 +154,26 @@ func (f *fakeCluster) RemoveNode(_ context.Context, node string) error { return 
 func aStatus() ClusterStatus {
 	return ClusterStatus{ClusterID: "3f2a", TableVersion: 9, PoliciesVersion: 2,
 		Nodes: []NodeStatus{
-			{ID: "a", Zone: "z1", Version: "v1", APIAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active", Alive: true,
-				Owns: 2, Replicas: 2, ClockAhead: -3 * time.Millisecond, APICertificateEnds: time.UnixMicro(int64(noon)).Add(time.Hour), PeerCertificateEnds: time.UnixMicro(int64(noon)),
-				KeyLines: []string{"a1b2"}, Edges: 1, LeasesHeld: 2},
+			{ID: "a", Zone: "z1", Version: "v1", APIAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active",
+				Alive: true,
+				Owns:  2, Replicas: 2, ClockAhead: -3 * time.Millisecond,
+				APICertificateEnds:  time.UnixMicro(int64(noon)).Add(time.Hour),
+				PeerCertificateEnds: time.UnixMicro(int64(noon)), KeyLines: []string{"a1b2"}, Edges: 1, LeasesHeld: 2},
 			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
 		},
 		Shards: []ShardStatus{
-			{ID: 0, Owner: "a", Epoch: 17, Seq: 99, Time: noon, Keys: 5, PoliciesVersion: 2, Slots: []slot.Range{{First: 0, Last: 511}}, Replicas: []ReplicaStatus{
-				{Node: "a", Number: 1, Role: "voter", Known: true}, {Node: "b", Number: 4, Role: "learner", Lost: true, Lag: 12}}},
+			{ID: 0, Owner: "a", Epoch: 17, Seq: 99, Time: noon, Keys: 5, PoliciesVersion: 2,
+				Slots: []slot.Range{{First: 0, Last: 511}}, Replicas: []ReplicaStatus{
+					{Node: "a", Number: 1, Role: "voter", Known: true},
+					{Node: "b", Number: 4, Role: "learner", Lost: true, Lag: 12}}},
 			{ID: shard.System, Keys: -1},
 		},
 		Moves:    []string{"shard 0: b/4 is catching up"},
 		Problems: []string{"node b is not heard from"},
 
-		WantedShards: 2, ShardsRevision: 6, SlotsToMove: 512, SlotMoves: []SlotMove{{Move: placement.Move{Move: shard.Move{Slot: 7, To: 1, Generation: 3}, Back: true}, Waits: "a hold"}},
+		WantedShards: 2, ShardsRevision: 6, SlotsToMove: 512,
+		SlotMoves: []SlotMove{{Move: placement.Move{Move: shard.Move{Slot: 7, To: 1, Generation: 3}, Back: true},
+			Waits: "a hold"}},
 	}
 }
 
@@ -174,16 +182,20 @@ func TestJSONOfTheStatus(t *testing.T) {
 	w.cluster.status = aStatus()
 	code, _, body := w.post("ClusterService/Status", `{}`)
 	want := `{"clusterId":"3f2a","nodes":[` +
-		`{"id":"a","apiAddr":"10.0.0.1:7400","zone":"z1","version":"v1","alive":true,"draining":false,"state":"active",` +
+		`{"id":"a","apiAddr":"10.0.0.1:7400","zone":"z1","version":"v1","alive":true,"draining":false,` +
+		`"state":"active",` +
 		`"silent":"0s","peerAddr":"10.0.0.1:7401","owns":2,"replicas":2,"clockAhead":"-0.003s",` +
-		`"apiCertificateEnds":"2026-11-21T13:00:00.250Z","peerCertificateEnds":"2026-11-21T12:00:00.250Z","keyLines":["a1b2"],"edges":1,"leasesHeld":2},` +
+		`"apiCertificateEnds":"2026-11-21T13:00:00.250Z","peerCertificateEnds":"2026-11-21T12:00:00.250Z",` +
+		`"keyLines":["a1b2"],"edges":1,"leasesHeld":2},` +
 		`{"id":"b","apiAddr":"","zone":"","version":"","alive":false,"draining":true,"state":"draining",` +
-		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[],"edges":0,"leasesHeld":0}],"shards":[` +
+		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[],"edges":0,` +
+		`"leasesHeld":0}],"shards":[` +
 		`{"id":0,"owner":"a","epoch":"17","seq":"99","time":"2026-11-21T12:00:00.250Z","keys":"5","replicas":[` +
 		`{"node":"a","voter":true,"lag":"0","number":"1","role":"voter","lost":false,"known":true},` +
 		`{"node":"b","voter":false,"lag":"12","number":"4","role":"learner","lost":true,"known":false}],` +
 		`"policiesVersion":"2","name":"0","slots":[{"first":0,"last":511}]},` +
-		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0","name":"system","slots":[]}],` +
+		`{"id":4294967295,"owner":"","epoch":"0","seq":"0","keys":"0","replicas":[],"policiesVersion":"0",` +
+		`"name":"system","slots":[]}],` +
 		`"policiesVersion":"2","tableVersion":"9","moves":["shard 0: b/4 is catching up"],` +
 		`"problems":["node b is not heard from"],"partial":false,"wantedShards":2,"slotsToMove":512,` +
 		`"slotMoves":[{"slot":7,"from":0,"to":1,"back":true,"waits":"a hold"}],"shardsRevision":"6"}`
@@ -197,11 +209,13 @@ func TestStatusByHTTPGet(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.status = aStatus()
 	query := "?" + url.Values{"encoding": {"json"}, "message": {"{}"}}.Encode()
-	if code, _, body := w.do("GET", "/stint.v1.ClusterService/Status"+query, "", ""); code != 200 || !strings.Contains(body, "3f2a") {
+	if code, _, body := w.do("GET", "/stint.v1.ClusterService/Status"+query, "", ""); code != 200 ||
+		!strings.Contains(body, "3f2a") {
 		t.Errorf("Status: %d %s", code, body)
 	}
 	for _, procedure := range []string{"Drain", "RemoveNode"} {
-		if code, _, _ := w.do("GET", "/stint.v1.ClusterService/"+procedure+query, "", ""); code != http.StatusMethodNotAllowed {
+		if code, _, _ := w.do("GET", "/stint.v1.ClusterService/"+procedure+query, "",
+			""); code != http.StatusMethodNotAllowed {
 			t.Errorf("%s: %d", procedure, code)
 		}
 	}
@@ -229,7 +243,8 @@ func TestChangesOfTheCluster(t *testing.T) {
 	}
 	asked := len(w.cluster.seen())
 	for body, want := range map[string]string{
-		`{}`: "node_id: is missing", `{"nodeId":"` + strings.Repeat("n", 257) + `"}`: "node_id: has 257 bytes: at most 256 are allowed",
+		`{}`: "node_id: is missing", `{"nodeId":"` + strings.Repeat("n", 257) + `"}`: "node_id: has 257 bytes: " +
+			"at most 256 are allowed",
 	} {
 		_, _, answer := w.post("ClusterService/RemoveNode", body)
 		if e, _ := readError(t, answer); e.Code != "invalid_argument" || e.Message != want {
@@ -245,12 +260,13 @@ func TestChangesOfTheCluster(t *testing.T) {
 func TestErrorsOfTheCluster(t *testing.T) {
 	w := newWorld(t)
 	for _, call := range []struct{ procedure, body string }{
-		{"ClusterService/Status", `{}`}, {"ClusterService/Drain", `{}`}, {"ClusterService/RemoveNode", `{"nodeId":"b"}`},
-		{"PolicyService/Apply", onePolicy},
+		{"ClusterService/Status", `{}`}, {"ClusterService/Drain", `{}`},
+		{"ClusterService/RemoveNode", `{"nodeId":"b"}`}, {"PolicyService/Apply", onePolicy},
 	} {
 		w.cluster.err = &shard.Error{Code: shard.Conflict, Message: "b is the last node"}
 		_, _, body := w.post(call.procedure, call.body)
-		if e, f := readError(t, body); e.Code != "failed_precondition" || e.Message != "b is the last node" || f.MaybeApplied {
+		if e, f := readError(t, body); e.Code != "failed_precondition" || e.Message != "b is the last node" ||
+			f.MaybeApplied {
 			t.Errorf("%s: %s", call.procedure, body)
 		}
 		w.cluster.err = &shard.Error{Code: shard.UnknownOutcome, Message: "no answer"}
@@ -266,7 +282,8 @@ func TestStatusByGRPC(t *testing.T) {
 	w.cluster.status = aStatus()
 	conn := w.dial(strings.TrimPrefix(w.url, "http://"))
 	var response stintv1.StatusResponse
-	if err := conn.Invoke(t.Context(), stintv1connect.ClusterServiceStatusProcedure, &stintv1.StatusRequest{}, &response); err != nil ||
+	if err := conn.Invoke(t.Context(), stintv1connect.ClusterServiceStatusProcedure, &stintv1.StatusRequest{},
+		&response); err != nil ||
 		response.Shards[1].Name != "system" {
 		t.Errorf("%v, %v", &response, err)
 	}
@@ -295,11 +312,13 @@ func TestAPictureComesInChunks(t *testing.T) {
 			got = append(got, stream.Msg().Data...)
 		}
 		if stream.Err() != nil || !bytes.Equal(got, w.cluster.picture) || w.cluster.pictured.String() != name {
-			t.Errorf("shard %s: %d bytes of %d of shard %s, %v", name, len(got), len(w.cluster.picture), w.cluster.pictured, stream.Err())
+			t.Errorf("shard %s: %d bytes of %d of shard %s, %v",
+				name, len(got), len(w.cluster.picture), w.cluster.pictured, stream.Err())
 		}
 	}
 	w.cluster.err = &shard.Error{Code: shard.Unavailable, Message: "no replica here"}
-	for name, want := range map[string]connect.Code{"3": connect.CodeUnavailable, "x": connect.CodeInvalidArgument, "": connect.CodeInvalidArgument} {
+	for name, want := range map[string]connect.Code{"3": connect.CodeUnavailable, "x": connect.CodeInvalidArgument,
+		"": connect.CodeInvalidArgument} {
 		stream, err := client.Backup(t.Context(), connect.NewRequest(&stintv1.BackupRequest{Shard: name}))
 		if err != nil {
 			t.Fatal(err)
@@ -315,13 +334,15 @@ func TestABackupIsRecordedAndShown(t *testing.T) {
 	w := newWorld(t)
 	client := stintv1connect.NewClusterServiceClient(http.DefaultClient, w.url)
 	begun := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	if _, err := client.RecordBackup(t.Context(), connect.NewRequest(&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: 7})); err != nil {
+	if _, err := client.RecordBackup(t.Context(),
+		connect.NewRequest(&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: 7})); err != nil {
 		t.Fatal(err)
 	}
 	if w.cluster.recorded.bytes != 7 || !w.cluster.recorded.begun.Equal(begun) {
 		t.Errorf("recorded %+v", w.cluster.recorded)
 	}
-	if _, err := client.RecordBackup(t.Context(), connect.NewRequest(&stintv1.RecordBackupRequest{})); connect.CodeOf(err) != connect.CodeInvalidArgument {
+	if _, err := client.RecordBackup(t.Context(),
+		connect.NewRequest(&stintv1.RecordBackupRequest{})); connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Errorf("without a time: %v", err)
 	}
 	answer, err := client.Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{}))
@@ -329,7 +350,8 @@ func TestABackupIsRecordedAndShown(t *testing.T) {
 		t.Errorf("%v, %v", answer, err)
 	}
 	w.cluster.status.LastBackup = begun
-	if answer, err = client.Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{})); err != nil || !answer.Msg.LastBackup.AsTime().Equal(begun) {
+	if answer, err = client.Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{})); err != nil ||
+		!answer.Msg.LastBackup.AsTime().Equal(begun) {
 		t.Errorf("%v, %v", answer, err)
 	}
 }
@@ -346,7 +368,8 @@ func TestBeforeTheClusterIsKnown(t *testing.T) {
 			{"ClusterService/Status", `{}`},
 		} {
 			code, header, body := w.post(call.procedure, call.body)
-			if e, f := readError(t, body); code != 503 || e.Code != "unavailable" || f.MaybeApplied || header.Get("Retry-After") == "" {
+			if e, f := readError(t, body); code != 503 || e.Code != "unavailable" || f.MaybeApplied ||
+				header.Get("Retry-After") == "" {
 				t.Errorf("%s: %d %s", call.procedure, code, body)
 			}
 		}
@@ -367,12 +390,14 @@ func TestPolicyHistory(t *testing.T) {
 	if w.cluster.who == "" {
 		t.Error("nobody is named")
 	}
-	w.cluster.history = []shard.DocumentChange{{Version: 2, AuditRecord: shard.AuditRecord{At: noon, Actor: "jo", Note: "more", Deed: "apply"}},
+	w.cluster.history = []shard.DocumentChange{{Version: 2,
+		AuditRecord: shard.AuditRecord{At: noon, Actor: "jo", Note: "more", Deed: "apply"}},
 		{Version: 3, AuditRecord: shard.AuditRecord{At: noon + 1, Actor: "al", Deed: "apply"}}}
 	w.cluster.kept = []shard.Document{{Version: 3, Body: []byte(keptPolicies)}}
 	code, _, body := w.post("PolicyService/History", "{}")
 	if want := `{"versions":[{"version":"3","at":"2026-11-21T12:00:00.250001Z","actor":"al","note":"","kept":true},` +
-		`{"version":"2","at":"2026-11-21T12:00:00.250Z","actor":"jo","note":"more","kept":false}]}`; code != 200 || compact(t, body) != want {
+		`{"version":"2","at":"2026-11-21T12:00:00.250Z","actor":"jo","note":"more","kept":false}]}`; code != 200 ||
+		compact(t, body) != want {
 		t.Errorf("%d %s", code, body)
 	}
 	_, _, body = w.post("ObserveService/Audit", "{}")
@@ -386,7 +411,8 @@ func TestPolicyHistory(t *testing.T) {
 }
 
 // keptPolicies are policies as the system shard keeps them.
-const keptPolicies = "policies: {old: {limits: [{name: a, quota: 7, lifetime: {}}]}}\nnamespaces: {shop: {keys: hashed}}\n"
+const keptPolicies = "policies: {old: {limits: [{name: a, quota: 7, lifetime: {}}]}}\n" +
+	"namespaces: {shop: {keys: hashed}}\n"
 
 // A version that is kept comes back as it was applied. The refusal of another one says which there are.
 func TestGetVersion(t *testing.T) {
@@ -399,10 +425,12 @@ func TestGetVersion(t *testing.T) {
 			t.Errorf("%d %s", code, body)
 		}
 	}
-	if code, _, body = w.post("PolicyService/GetVersion", `{"version":2}`); code != 404 || !strings.Contains(body, "version: 2 is not kept; these are: 3, 4") {
+	if code, _, body = w.post("PolicyService/GetVersion", `{"version":2}`); code != 404 ||
+		!strings.Contains(body, "version: 2 is not kept; these are: 3, 4") {
 		t.Errorf("%d %s", code, body)
 	}
-	if code, _, body = w.post("PolicyService/GetVersion", `{"version":4}`); code != 400 || !strings.Contains(body, "version: 4 cannot be read") {
+	if code, _, body = w.post("PolicyService/GetVersion", `{"version":4}`); code != 400 ||
+		!strings.Contains(body, "version: 4 cannot be read") {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -418,11 +446,13 @@ func TestStaleReadsAreLabelled(t *testing.T) {
 	if !strings.Contains(compact(t, body), `"staleBy":"1.500s"`) || len(w.decider.requests()) > 0 {
 		t.Errorf("%s, %d asked", body, len(w.decider.requests()))
 	}
-	if _, _, body = w.post("LimitService/Get", strings.Replace(get, "true", "false", 1)); strings.Contains(body, "staleBy") {
+	if _, _, body = w.post("LimitService/Get", strings.Replace(get, "true", "false", 1)); strings.Contains(body,
+		"staleBy") {
 		t.Errorf("got %s", body)
 	}
 	w.stale = func(shard.Request) (d shard.Decision, behind time.Duration, ok bool) { return d, 0, false }
-	if _, _, body = w.post("LimitService/Get", get); strings.Contains(body, "staleBy") || len(w.decider.requests()) != 2 {
+	if _, _, body = w.post("LimitService/Get", get); strings.Contains(body, "staleBy") ||
+		len(w.decider.requests()) != 2 {
 		t.Errorf("got %s", body)
 	}
 }

@@ -34,13 +34,14 @@ func TestAChangePassedOnEndsTheLeasesOfItsKey(t *testing.T) {
 	passOn[stintv1.AdjustRequest, stintv1.AdjustResponse](d, stintv1connect.LimitServiceAdjustProcedure)(ctx,
 		&stintv1.AdjustRequest{Namespace: "n", Policy: "p", Key: "k"})
 	expect("n/p/k", "Adjust", "n/p/k")
-	passOn[stintv1.PutOverrideRequest, stintv1.PutOverrideResponse](d, stintv1connect.PolicyServicePutOverrideProcedure)(ctx,
-		&stintv1.PutOverrideRequest{Policy: "p", Key: "k"})
+	passOn[stintv1.PutOverrideRequest, stintv1.PutOverrideResponse](d,
+		stintv1connect.PolicyServicePutOverrideProcedure)(ctx, &stintv1.PutOverrideRequest{Policy: "p", Key: "k"})
 	expect("default/p/k", "PutOverride", "default/p/k")
-	passOn[stintv1.DeleteOverrideRequest, stintv1.DeleteOverrideResponse](d, stintv1connect.PolicyServiceDeleteOverrideProcedure)(ctx,
-		&stintv1.DeleteOverrideRequest{Policy: "p", Key: "k"})
+	passOn[stintv1.DeleteOverrideRequest, stintv1.DeleteOverrideResponse](d,
+		stintv1connect.PolicyServiceDeleteOverrideProcedure)(ctx, &stintv1.DeleteOverrideRequest{Policy: "p", Key: "k"})
 	expect("default/p/k", "DeleteOverride", "default/p/k")
-	passOn[stintv1.ForgetRequest, stintv1.ForgetResponse](d, stintv1connect.LimitServiceForgetProcedure)(ctx, &stintv1.ForgetRequest{Key: "k"})
+	passOn[stintv1.ForgetRequest, stintv1.ForgetResponse](d,
+		stintv1connect.LimitServiceForgetProcedure)(ctx, &stintv1.ForgetRequest{Key: "k"})
 	expect("default//k", "Forget", "default//k")
 	passOn[stintv1.LeaseRequest, stintv1.LeaseResponse](d, stintv1connect.LimitServiceLeaseProcedure)(ctx,
 		&stintv1.LeaseRequest{Policy: "p", Key: "k", Returned: 1})

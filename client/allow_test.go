@@ -11,15 +11,19 @@ import (
 )
 
 func TestAllowAnswersByTheLimitWithLeastLeft(t *testing.T) {
-	limits := []*stintv1.LimitStatus{{Quota: 9, Remaining: 8}, {Quota: 5, Remaining: 3}, {Quota: 1, Shadow: true}, {Quota: 2, Unlimited: true}}
+	limits := []*stintv1.LimitStatus{{Quota: 9, Remaining: 8}, {Quota: 5, Remaining: 3}, {Quota: 1, Shadow: true},
+		{Quota: 2, Unlimited: true}}
 	for name, test := range map[string]struct {
 		decision *stintv1.Decision
 		want     client.Answer
 	}{
-		"allowed":       {&stintv1.Decision{Allowed: true, Limits: limits}, client.Answer{Allowed: true, Quota: 5, Remaining: 3}},
-		"no limits":     {&stintv1.Decision{Allowed: true, Limits: limits[2:]}, client.Answer{Allowed: true}},
-		"denied":        {&stintv1.Decision{RetryAfter: durationpb.New(time.Second)}, client.Answer{RetryAfter: time.Second}},
-		"no wait helps": {&stintv1.Decision{}, client.Answer{RetryAfter: -1}},
+		"allowed": {&stintv1.Decision{Allowed: true, Limits: limits},
+			client.Answer{Allowed: true, Quota: 5, Remaining: 3}},
+		"no limits": {&stintv1.Decision{Allowed: true, Limits: limits[2:]}, client.Answer{Allowed: true}},
+		"denied":    {&stintv1.Decision{RetryAfter: durationpb.New(time.Second)}, client.Answer{RetryAfter: time.Second}},
+		"no wait helps": {
+			&stintv1.Decision{},
+			client.Answer{RetryAfter: -1}},
 	} {
 		n := startNode(t)
 		own(n)

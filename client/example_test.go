@@ -127,8 +127,8 @@ func dial() (limits *client.Client, stop func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	n, err := node.Start(ctx, node.Config{
-		DataDir: filepath.Join(dir, "data"), ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"}, PoliciesFile: "../policy/dev.yaml",
-		Dev: true,
+		DataDir: filepath.Join(dir, "data"), ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"},
+		PoliciesFile: "../policy/dev.yaml", Dev: true,
 	})
 	must(err)
 	must(n.AwaitReady(ctx))

@@ -25,11 +25,13 @@ const hotQuota = 4000
 func startHot(t *testing.T) *node.Node {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "policies.yaml")
-	text := fmt.Sprintf("policies: {hot: {lease: {units: 50, for: 1s}, limits: [{name: day, quota: %d, fixed_window: {period: 24h}}]}}", hotQuota)
+	text := fmt.Sprintf("policies: {hot: {lease: {units: 50, for: 1s}, limits: [{name: day, quota: %d, "+
+		"fixed_window: {period: 24h}}]}}", hotQuota)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n, err := node.Start(t.Context(), node.Config{DataDir: filepath.Join(dir, "data"), ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"}, PoliciesFile: file, Dev: true})
+	n, err := node.Start(t.Context(), node.Config{DataDir: filepath.Join(dir, "data"),
+		ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"}, PoliciesFile: file, Dev: true})
 	if err != nil {
 		t.Fatal(err)
 	}

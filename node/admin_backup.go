@@ -36,7 +36,8 @@ func (a *admin) Picture(ctx context.Context, id shard.ID) (picture api.Picture, 
 	}
 	replica := a.replicas.of(id)
 	if replica == nil {
-		return picture, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
+		return picture, &shard.Error{Code: shard.Unavailable,
+			Message: fmt.Sprintf("node %s has no replica of shard %s: ask another", a.node, id)}
 	}
 	at, err := a.positionOf(ctx, id)
 	if err != nil {
@@ -52,8 +53,9 @@ func (a *admin) Picture(ctx context.Context, id shard.ID) (picture api.Picture, 
 			return picture, nil
 		}
 		if !sleep.For(ctx, 10*time.Millisecond) {
-			return picture, &shard.Error{Code: shard.Unavailable, Message: fmt.Sprintf("node %s's replica of shard %s is behind its "+
-				"owner's: ask another node", a.node, id)}
+			return picture, &shard.Error{Code: shard.Unavailable,
+				Message: fmt.Sprintf("node %s's replica of shard %s is behind its owner's: ask another node",
+					a.node, id)}
 		}
 	}
 }

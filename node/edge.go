@@ -57,7 +57,8 @@ type Edge struct {
 	decisionLog *decisions.Log // nil: there is none
 	poster      *notify.Poster
 
-	heard    atomic.Int64                // when a node last told the edge what it must know, in Unix microseconds; 0: never
+	// when a node last told the edge what it must know, in Unix microseconds; 0: never
+	heard    atomic.Int64
 	refused  atomic.Pointer[shard.Error] // by a node that was just asked for that; nil: it was not
 	stopping atomic.Bool
 	ending
@@ -183,7 +184,8 @@ func (e *Edge) learn() {
 		switch e.refused.Store(refused); {
 		case err == nil || e.ctx.Err() != nil:
 		case refused != nil && mayComplain(&said, "refusal", time.Now()):
-			e.config.Logger.Error("the cluster refuses this edge: its token must be valid, and allow edge", "error", err)
+			e.config.Logger.Error("the cluster refuses this edge: its token must be valid, and allow edge",
+				"error", err)
 		case refused == nil && mayComplain(&said, "upstream", time.Now()):
 			e.config.Logger.Warn("the cluster does not answer this edge", "error", err)
 		}

@@ -79,7 +79,8 @@ func newEdges(t *testing.T) *edges {
 // make makes a token with grants.
 func (c *edges) make(name string, all ...map[string]any) string {
 	c.t.Helper()
-	text, _ := bySocket(c.t, c.configs[0].DataDir, "TokenService/Create", map[string]any{"name": name, "grants": all})["token"].(string)
+	text, _ := bySocket(c.t, c.configs[0].DataDir, "TokenService/Create",
+		map[string]any{"name": name, "grants": all})["token"].(string)
 	if text == "" {
 		c.t.Fatalf("no token %s", name)
 	}
@@ -107,7 +108,8 @@ func (c *edges) config(zone, token string) EdgeConfig {
 		}
 		return conn, nil
 	}
-	config := EdgeConfig{Config: Config{ClientPorts: ClientPorts{APIAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0", RedisAddr: "127.0.0.1:0"},
+	config := EdgeConfig{Config: Config{ClientPorts: ClientPorts{APIAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0",
+		RedisAddr: "127.0.0.1:0"},
 		World: world, Logger: c.journal.of(zone)}, UpstreamToken: func() (string, error) { return token, nil }}
 	for i := range c.configs {
 		config.Upstream = append(config.Upstream, "http://"+c.configs[i].APIAddr)
@@ -156,7 +158,9 @@ func (c *edges) doors(t *testing.T, of interface {
 	GRPCAddr() string
 	RedisAddr() string
 }, token string) *doors {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return memoryOf(t).dial(ctx, addr) }}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+		return memoryOf(t).dial(ctx, addr)
+	}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &doors{t, of.APIAddr(), of.GRPCAddr(), of.RedisAddr(), token, &http.Client{Transport: transport}}
 }
@@ -164,7 +168,8 @@ func (c *edges) doors(t *testing.T, of interface {
 // call makes a call in JSON.
 func (d *doors) call(procedure, body string) (status int, text string) {
 	d.t.Helper()
-	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.api+"/stint.v1."+procedure, strings.NewReader(body))
+	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodPost, "http://"+d.api+"/stint.v1."+procedure,
+		strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+d.token)
 	return d.do(r)
@@ -189,8 +194,8 @@ func (d *doors) gate(path, ip string) int {
 	d.t.Helper()
 	r, _ := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+d.api+"/gate/default", nil)
 	r.Header.Set("Stint-Token", d.token)
-	for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path, "X-Forwarded-Host": "a",
-		"X-Forwarded-For": ip, "X-Forwarded-Proto": "http"} {
+	for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": path,
+		"X-Forwarded-Host": "a", "X-Forwarded-For": ip, "X-Forwarded-Proto": "http"} {
 		r.Header.Set(name, value)
 	}
 	status, _ := d.do(r)
@@ -200,7 +205,9 @@ func (d *doors) gate(path, ip string) int {
 // dial connects to the port for gRPC alone.
 func (d *doors) dial() *grpc.ClientConn {
 	conn, err := grpc.NewClient("passthrough:///"+d.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return memoryOf(d.t).dial(ctx, addr) }))
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return memoryOf(d.t).dial(ctx, addr)
+		}))
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -225,7 +232,8 @@ func TestAnEdgeAnswersAsANodeDoes(t *testing.T) {
 		e := c.readyEdge(c.config("edge-a", c.usual("edge")))
 		node, edge := c.doors(t, c.nodes[1], c.token), c.doors(t, e, c.token)
 		ways := []func(d, other *doors) []string{jsonWay, grpcWay, redisWay, gateWay}
-		varies := regexp.MustCompile(`"positions":\[[^]]*\]|"(value|decisionId|holdId|holdExpiresAt|decidedAt|epoch|seq|resetAt|windowStart|shard|at|addr)":"?[^",}]*"?|node \S+|\d+(\.\d+)?m?s`)
+		varies := regexp.MustCompile(
+			`"positions":\[[^]]*\]|"(value|decisionId|holdId|holdExpiresAt|decidedAt|epoch|seq|resetAt|windowStart|shard|at|addr)":"?[^",}]*"?|node \S+|\d+(\.\d+)?m?s`)
 		for i, way := range ways {
 			atNode, atEdge := way(node, edge), way(edge, node)
 			for j := range atNode {
@@ -235,8 +243,8 @@ func TestAnEdgeAnswersAsANodeDoes(t *testing.T) {
 				}
 			}
 		}
-		if status, text := edge.call("ClusterService/Status", `{}`); status != 200 || strings.Contains(text, `"first"`) ||
-			!strings.Contains(text, `"apiAddr"`) {
+		if status, text := edge.call("ClusterService/Status", `{}`); status != 200 ||
+			strings.Contains(text, `"first"`) || !strings.Contains(text, `"apiAddr"`) {
 			t.Errorf("its clients would ask the owners past it: %d %s", status, text)
 		}
 		await.Until(t, "the status shows the edge, and the leases of a node", func() bool {
@@ -244,7 +252,8 @@ func TestAnEdgeAnswersAsANodeDoes(t *testing.T) {
 			_, text := node.call("ClusterService/Status", `{}`)
 			return strings.Contains(text, `"edges":1`) && strings.Contains(text, `"leasesHeld":1`)
 		})
-		if status, text := edge.call("LimitService/Check", `{"namespace":"hashed","entries":[{"policy":"plenty","key":"a@b"}]}`); status != 503 {
+		if status, text := edge.call("LimitService/Check",
+			`{"namespace":"hashed","entries":[{"policy":"plenty","key":"a@b"}]}`); status != 503 {
 			t.Errorf("where keys are hashed: %d %s", status, text)
 		}
 	})
@@ -267,22 +276,27 @@ func jsonWay(d, other *doors) (said []string) {
 	}
 	ask(d, "LimitService/Check", `{"entries":[{"policy":"few","key":"KEY"}],"explain":true}`)
 	ask(d, "LimitService/Check", `{"entries":[{"policy":"none","key":"KEY"}]}`)
-	ask(d, "LimitService/Check", `{"entries":[{"policy":"few","key":"KEY2"},{"policy":"plenty","key":"KEY3"},{"policy":"plenty","key":"KEY4"}]}`)
-	ask(d, "LimitService/CheckBatch", `{"checks":[{"entries":[{"policy":"few","key":"KEY5"}]},{"entries":[{"policy":"none","key":"KEY"}]}]}`)
+	ask(d, "LimitService/Check", `{"entries":[{"policy":"few","key":"KEY2"},{"policy":"plenty","key":"KEY3"},`+
+		`{"policy":"plenty","key":"KEY4"}]}`)
+	ask(d, "LimitService/CheckBatch", `{"checks":[{"entries":[{"policy":"few","key":"KEY5"}]},`+
+		`{"entries":[{"policy":"none","key":"KEY"}]}]}`)
 	ask(d, "LimitService/Get", `{"entries":[{"policy":"few","key":"KEY"}]}`)
 	ask(d, "LimitService/Check", `{"entries":[{"policy":"plenty","key":"KEY","cost":"3"}],"mode":"MODE_PARTIAL"}`)
 	once := `{"entries":[{"policy":"few","key":"KEY6"}],"idempotencyId":"once-KEY"}`
 	ask(d, "LimitService/Check", once)
 	ask(d, "LimitService/Check", once)
 	// A hold and a decision of one are settled at the other.
-	held := ask(d, "LimitService/Reserve", `{"check":{"entries":[{"policy":"plenty","key":"KEY","cost":"7"}]},"ttl":"60s"}`)
+	held := ask(d, "LimitService/Reserve", `{"check":{"entries":[{"policy":"plenty","key":"KEY","cost":"7"}]},`+
+		`"ttl":"60s"}`)
 	for _, at := range []*doors{d, other} {
-		status, text := at.call("LimitService/Settle", fmt.Sprintf(`{"holdId":%q,"extend":{"ttl":"90s"}}`, field(held, "holdId")))
+		status, text := at.call("LimitService/Settle", fmt.Sprintf(`{"holdId":%q,"extend":{"ttl":"90s"}}`,
+			field(held, "holdId")))
 		said = append(said, fmt.Sprint(status, " ", d.keyless(text)))
 		held = text
 	}
 	counted := ask(d, "LimitService/Check", `{"entries":[{"policy":"few","key":"KEY7"}]}`)
-	status, text := other.call("LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`, field(counted, "decisionId")))
+	status, text := other.call("LimitService/Settle", fmt.Sprintf(`{"decisionId":%q,"cancel":{}}`,
+		field(counted, "decisionId")))
 	said = append(said, fmt.Sprint(status, " ", d.keyless(text)))
 	ask(d, "LimitService/Get", `{"entries":[{"policy":"few","key":"KEY7"}]}`)
 	ask(d, "LimitService/Adjust", `{"policy":"few","key":"KEY7","setUsed":"1","note":"by hand"}`)
@@ -305,8 +319,9 @@ func grpcWay(d, _ *doors) (said []string) {
 	said = append(said, fmt.Sprint(len(policies.Policies), err))
 	envoy := rlsv3.NewRateLimitServiceClient(conn)
 	for range 3 {
-		answer, err := envoy.ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "proxy", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
-			Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: d.caller() + "envoy"}}}}})
+		answer, err := envoy.ShouldRateLimit(ctx,
+			&rlsv3.RateLimitRequest{Domain: "proxy", Descriptors: []*ratelimitv3.RateLimitDescriptor{{
+				Entries: []*ratelimitv3.RateLimitDescriptor_Entry{{Key: "k", Value: d.caller() + "envoy"}}}}})
 		said = append(said, fmt.Sprint(answer.GetOverallCode(), err))
 	}
 	authz, err := authv3.NewAuthorizationClient(conn).Check(ctx, loginTo("/closed"))
@@ -316,9 +331,10 @@ func grpcWay(d, _ *doors) (said []string) {
 func redisWay(d, _ *doors) (said []string) {
 	client := redisClient(d.t, d.redis, 3)
 	k := d.caller() + "redis"
-	for _, command := range [][]any{{"AUTH", d.token}, {"INCR", k}, {"INCRBY", k, 4}, {"GET", k}, {"EXPIRE", k, 100}, {"SET", k, 7}, {"GET", k},
-		{"DEL", k}, {"GET", k}, {"CL.THROTTLE", k, 1, 2, 60}, {"CL.THROTTLE", k, 1, 2, 60}, {"CL.THROTTLE", k, 1, 2, 60},
-		{"STINT.CHECK", "few", k}, {"STINT.CHECK", "few", k}, {"STINT.CHECK", "few", k}, {"STINT.CHECK", "none", k}, {"WAIT", 1, 0}} {
+	for _, command := range [][]any{{"AUTH", d.token}, {"INCR", k}, {"INCRBY", k, 4}, {"GET", k}, {"EXPIRE", k, 100},
+		{"SET", k, 7}, {"GET", k}, {"DEL", k}, {"GET", k}, {"CL.THROTTLE", k, 1, 2, 60}, {"CL.THROTTLE", k, 1, 2, 60},
+		{"CL.THROTTLE", k, 1, 2, 60}, {"STINT.CHECK", "few", k}, {"STINT.CHECK", "few", k}, {"STINT.CHECK", "few", k},
+		{"STINT.CHECK", "none", k}, {"WAIT", 1, 0}} {
 		conn := client.Conn()
 		conn.Do(d.t.Context(), "AUTH", d.token)
 		answer, err := conn.Do(d.t.Context(), command...).Result()
@@ -422,8 +438,8 @@ func TestAHotKeyCostsAnEdgeNoRoundTrip(t *testing.T) {
 	})
 }
 
-// An edge that is cut off spends what it has leased, and then says that it does not know. Its gates fail as their routes
-// say. It finds the node that is left when others stop, and a caller's request without an id is not made twice.
+// An edge that is cut off spends what it has leased, and then says that it does not know. Its gates fail as their
+// routes say. It finds the node that is left when others stop, and a caller's request without an id is not made twice.
 func TestAnEdgeThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -439,7 +455,8 @@ func TestAnEdgeThatIsCutOff(t *testing.T) {
 		if status, text := hot(); status != 200 || !strings.Contains(text, `"leased":true`) {
 			t.Errorf("a leased key: %d %s", status, text)
 		}
-		if open, closed := d.gate("/open", "203.0.113.9"), d.gate("/closed", "203.0.113.9"); open != 200 || closed == 200 {
+		if open, closed := d.gate("/open", "203.0.113.9"), d.gate("/closed", "203.0.113.9"); open != 200 ||
+			closed == 200 {
 			t.Errorf("the gate answers %d where it fails open, and %d where it fails closed", open, closed)
 		}
 		time.Sleep(10 * time.Second)
@@ -529,7 +546,8 @@ func TestTokensAtAnEdge(t *testing.T) {
 		for e, why := range map[*Edge]string{e: "401", never: "does not allow edge"} {
 			await.Until(t, "it says that it is refused", func() bool {
 				err := e.Ready()
-				return err != nil && strings.Contains(err.Error(), "it takes no edge") && strings.Contains(err.Error(), why)
+				return err != nil && strings.Contains(err.Error(), "it takes no edge") &&
+					strings.Contains(err.Error(), why)
 			})
 		}
 		began := time.Now()
@@ -571,8 +589,9 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newEdges(t)
-		if _, err := newUpstreamOf(t, c.config("edge-z", c.make("no-edge", map[string]any{"ops": []string{"check"}}))).dialHop(t.Context(),
-			"http://"+c.configs[0].APIAddr); err == nil || !strings.Contains(err.Error(), "does not allow edge") {
+		if _, err := newUpstreamOf(t, c.config("edge-z", c.make("no-edge", map[string]any{"ops": []string{"check"}}))).
+			dialHop(t.Context(),
+				"http://"+c.configs[0].APIAddr); err == nil || !strings.Contains(err.Error(), "does not allow edge") {
 			t.Errorf("without the grant: %v", err)
 		}
 		up := newUpstreamOf(t, c.config("edge-a", c.make("edge", map[string]any{"ops": []string{"edge"}},
@@ -583,10 +602,12 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 			return h.Submit(t.Context(), up.addresses[0], 0, id, []shard.Request{r})[0]
 		}
 		entries := func(policy, key string) []shard.Entry { return []shard.Entry{{Policy: policy, Key: key, Cost: 1}} }
-		if r := ask(0, shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "mine")}); r.Err != nil || r.Decision.Sealed() == "" {
+		if r := ask(0, shard.Request{Op: shard.Check, Namespace: "default",
+			Entries: entries("plenty", "mine")}); r.Err != nil || r.Decision.Sealed() == "" {
 			t.Errorf("what it may do: %+v", r)
 		}
-		if r := ask(shard.System, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: placement.PoliciesDocument}); r.Err != nil ||
+		if r := ask(shard.System, shard.Request{Op: shard.Fetch, Namespace: systemNamespace,
+			Document: placement.PoliciesDocument}); r.Err != nil ||
 			len(r.Decision.Document().Body) == 0 {
 			t.Errorf("the policies: %+v", r)
 		}
@@ -595,21 +616,28 @@ func TestAThiefOfAnEdgesToken(t *testing.T) {
 		brings := shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "mine")}
 		brings.Entries[0].Limits = []policy.Limit{{Name: "l", Limit: limit.Limit{Algorithm: limit.Lifetime, Quota: 1}}}
 		for what, r := range map[string]shard.Result{
-			"secrets":        ask(shard.System, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: placement.SecretsDocument}),
-			"a new document": ask(shard.System, shard.Request{Op: shard.Swap, Namespace: systemNamespace, Document: placement.PoliciesDocument, Body: []byte("{}")}),
-			"another key":    ask(0, shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("plenty", "other")}),
+			"secrets": ask(shard.System,
+				shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: placement.SecretsDocument}),
+			"a new document": ask(shard.System, shard.Request{Op: shard.Swap, Namespace: systemNamespace,
+				Document: placement.PoliciesDocument, Body: []byte("{}")}),
+			"another key": ask(0, shard.Request{Op: shard.Check, Namespace: "default",
+				Entries: entries("plenty", "other")}),
 			"a lease": ask(0, shard.Request{Op: shard.Lease, Namespace: "default", Entries: entries("plenty", "mine"),
 				System: &shard.SystemTerms{Lease: &shard.LeaseTerms{Holder: "thief", Number: 1, Units: 5}}}),
-			"another policy":    ask(0, shard.Request{Op: shard.Check, Namespace: "default", Entries: entries("few", "mine")}),
+			"another policy": ask(0, shard.Request{Op: shard.Check, Namespace: "default",
+				Entries: entries("few", "mine")}),
 			"a state":           ask(0, shard.Request{Op: shard.Get, Namespace: "default", Entries: entries("plenty", "mine")}),
 			"a session":         ask(0, inSession),
 			"limits":            ask(0, brings),
 			"a session's start": ask(0, shard.Request{Op: shard.OpenSession}),
-			"hashes":            ask(0, shard.Request{Op: shard.Check, Namespace: "hashed", Hashed: true, Entries: entries("plenty", "mine")}),
+			"hashes": ask(
+				0,
+				shard.Request{Op: shard.Check,
+					Namespace: "hashed", Hashed: true, Entries: entries("plenty", "mine")}),
 			"a refund": ask(0, shard.Request{Op: shard.Settle, Namespace: "default", Entries: entries("plenty", "mine"),
 				Settlement: &shard.Settlement{Action: shard.ActionCancel, Target: shard.Target{DecidedAt: 1}}}),
-			"a person's change": ask(0, shard.Request{Op: shard.SetUsed, Namespace: "default", Entries: entries("plenty", "mine"),
-				Adjustment: &shard.Adjustment{Actor: "root"}}),
+			"a person's change": ask(0, shard.Request{Op: shard.SetUsed, Namespace: "default",
+				Entries: entries("plenty", "mine"), Adjustment: &shard.Adjustment{Actor: "root"}}),
 		} {
 			if r.Err == nil || r.Err.Code != shard.Unavailable || !strings.Contains(r.Err.Message, "refuses") {
 				t.Errorf("%s: %+v", what, r)

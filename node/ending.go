@@ -30,7 +30,8 @@ func (e ending) awaitReady(ctx context.Context, ready func() error) error {
 		select {
 		case err := <-e.fatal:
 			return err
-		case <-time.After(5 * time.Millisecond): // it polls: readiness depends on many places, most of them on other nodes
+		// it polls: readiness depends on many places, most of them on other nodes
+		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
 			return fmt.Errorf("not ready: %w", ready())
 		}

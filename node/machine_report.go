@@ -19,7 +19,8 @@ type machine struct {
 }
 
 func (m *machine) report() *placement.Machine {
-	r := &placement.Machine{DiskFree: m.dir.stores.FreeBytes(), Memory: memoryInUse(), MemoryLimit: uint64(max(0, m.memory))}
+	r := &placement.Machine{DiskFree: m.dir.stores.FreeBytes(), Memory: memoryInUse(),
+		MemoryLimit: uint64(max(0, m.memory))}
 	r.LogWriteMean, r.LogWriteSlowest = m.writes.lately()
 	r.RecordBytes, r.RecordLimit = uint64(m.replicas.recordBytes()), uint64(m.budget.most)
 	return r

@@ -138,8 +138,8 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	}
 }
 
-// TestAMoveIsFollowedInTheChangeThatEndsIt: by the next one with its generation, unless another node has changed the table
-// meanwhile.
+// TestAMoveIsFollowedInTheChangeThatEndsIt: by the next one with its generation, unless another node has changed the
+// table meanwhile.
 func TestAMoveIsFollowedInTheChangeThatEndsIt(t *testing.T) {
 	table := placement.NewTable("c", []placement.Node{{ID: "n1"}}, 2, 1)
 	m := placement.Move{Move: shard.Move{Slot: 600, From: 1, To: 0, Generation: 3}}
@@ -147,7 +147,8 @@ func TestAMoveIsFollowedInTheChangeThatEndsIt(t *testing.T) {
 	d := &moveDrive{Move: m}
 	then := successor{seen: table, move: shard.Move{Slot: 601, From: 1, To: 0, Generation: 5}}
 	step := moverStep{told: true, over: true, owner: 0}
-	if told := d.told(table, step, then); len(told.Moves) != 1 || told.Moves[0].Move != then.move || told.Slots[600] != 0 {
+	if told := d.told(table, step, then); len(told.Moves) != 1 || told.Moves[0].Move != then.move ||
+		told.Slots[600] != 0 {
 		t.Errorf("in the same table: %+v", told.Moves)
 	}
 	for what, told := range map[string]*placement.Table{"in another table": d.told(table.Clone(), step, then),
@@ -247,7 +248,9 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 		crowd := newCrowdEvery(t, c, 40*time.Millisecond, 0, 1, 2)
 		if testing.Short() { // some slots, there and back
 			c.want(3)
-			await.Until(t, "some slots have moved", func() bool { return c.nodes[0].view.slots().Owned(0) < slot.Count-50 })
+			await.Until(t, "some slots have moved", func() bool {
+				return c.nodes[0].view.slots().Owned(0) < slot.Count-50
+			})
 			c.want(1)
 			c.evenOver(1)
 			crowd.goesHome(0)

@@ -30,11 +30,12 @@ var ErrDisk = errors.New("the disk cannot be trusted")
 // ErrConfig is in the chain of an error about the configuration: nothing was touched.
 var ErrConfig = errors.New("configuration")
 
-// ErrRemoved is in the chain of an error of a node that was removed from its cluster: its disk is of no use any more.
+// ErrRemoved is in the chain of an error of a node that was removed from its cluster: its data directory cannot be used
+// again.
 var ErrRemoved = errors.New("this node was removed from its cluster")
 
-// Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds the parts,
-// which assemble connects, and starts and stops them: what they know and do is theirs.
+// Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds, starts and
+// stops the parts that assemble connects; all state and work is theirs.
 type Node struct {
 	config     Config
 	id         string // of this node, forever; known once the data directory was looked at
@@ -179,7 +180,8 @@ func (n *Node) openKeptStores(policies *policy.Set) error {
 		return n.checkNewPolicies(policies)
 	}
 	if n.config.TestClock {
-		return fmt.Errorf("%w: test-clock: %s exists: a clock that tests move needs a new data directory", ErrConfig, n.config.DataDir)
+		return fmt.Errorf("%w: test-clock: %s exists: a clock that tests move needs a new data directory",
+			ErrConfig, n.config.DataDir)
 	}
 	if err := n.dir.open(); err != nil {
 		return err
@@ -358,7 +360,7 @@ func (n *Node) GRPCAddr() string { return addrOf(n.ports.grpcPort) }
 // RedisAddr is the address of the Redis protocol; "" when it is not served.
 func (n *Node) RedisAddr() string { return addrOf(n.ports.redisPort) }
 
-// Admin is the administration interface that the API uses, for a simulation, which holds the node and has no API.
+// Admin returns what the API administers the cluster by. It is for simulations, which run nodes without an API.
 func (n *Node) Admin() api.ClusterAdmin { return n.admin }
 
 // Standings describes the state of each of this node's replicas. They keep running meanwhile.

@@ -52,8 +52,8 @@ func testConfig(t testing.TB) Config {
 	if err := os.WriteFile(policies, []byte(lifetimePolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Config{DataDir: filepath.Join(t.TempDir(), "data"), ClientPorts: ClientPorts{APIAddr: "127.0.0.1:0"}, PeerAddr: "127.0.0.1:0",
-		GossipAddr: "127.0.0.1:0", PoliciesFile: policies, World: worldOf(t), Shards: 2}
+	return Config{DataDir: filepath.Join(t.TempDir(), "data"), ClientPorts: ClientPorts{APIAddr: "127.0.0.1:0"},
+		PeerAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", PoliciesFile: policies, World: worldOf(t), Shards: 2}
 }
 
 func start(t testing.TB, config Config) *Node {

@@ -81,8 +81,8 @@ func addrOf(listener net.Listener) string {
 	return listener.Addr().String()
 }
 
-// serveAPI serves the API, if a port is open for it, on the port for gRPC too. What the node's configuration says of the
-// port is filled in here.
+// serveAPI serves the API, if a port is open for it, on the port for gRPC too. What the node's configuration says of
+// the port is filled in here.
 func (p *ports) serveAPI(config api.Config) {
 	if p.listener == nil {
 		return

@@ -16,13 +16,15 @@ func BenchmarkInstall(b *testing.B) {
 		b.Run(fmt.Sprintf("effects=%d", effects), func(b *testing.B) {
 			b.ReportAllocs()
 			f := &fsm{state: shard.NewState(0)}
-			outcome, err := f.install(&raft.Log{Index: 1, Term: 1, Data: shard.EncodeEpochOpen(0, limit.Time(1), shard.LevelNewest)})
+			outcome, err := f.install(&raft.Log{Index: 1, Term: 1,
+				Data: shard.EncodeEpochOpen(0, limit.Time(1), shard.LevelNewest)})
 			if err != nil {
 				b.Fatal(err)
 			}
 			puts := make([]shard.Put, effects)
 			for i := range puts {
-				puts[i] = shard.Put{Key: fmt.Sprintf("key %d", i), Record: shard.Record{Value: make([]byte, 24), ForgetAt: limit.Forever}}
+				puts[i] = shard.Put{Key: fmt.Sprintf("key %d", i),
+					Record: shard.Record{Value: make([]byte, 24), ForgetAt: limit.Forever}}
 			}
 			log := &raft.Log{Index: 1, Term: 1}
 			for seq := uint64(1); b.Loop(); seq++ {

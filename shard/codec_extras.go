@@ -46,7 +46,8 @@ func (x *counterExtras) code(c *codec.Codec) {
 	if hasBlock {
 		codeTime(c, &x.block)
 	}
-	if hasLadder && x.ladder == (ladder{}) || hasBlock && x.block == 0 || n == 0 && !hasLadder && !hasOverride && !hasBlock {
+	if hasLadder && x.ladder == (ladder{}) || hasBlock && x.block == 0 ||
+		n == 0 && !hasLadder && !hasOverride && !hasBlock {
 		c.Fail()
 	}
 }
@@ -58,7 +59,8 @@ func (h *hold) code(c *codec.Codec) {
 	codeTime(c, &h.expires)
 	codeTime(c, &h.taken)
 	c.Uint64(&h.cost)
-	flags := byte(h.onExpire) | bit(h.remote)*holdRemote | bit(h.fresh)*holdFresh | bit(len(h.uncounted) > 0)*holdUncounted |
+	flags := byte(h.onExpire) | bit(h.remote)*holdRemote | bit(h.fresh)*holdFresh |
+		bit(len(h.uncounted) > 0)*holdUncounted |
 		bit(h.spans)*holdSpans | bit(h.lease)*holdLease
 	if codec.Byte(c, &flags); flags&holdUncounted != 0 {
 		codec.List(c, &h.uncounted, math.MaxInt, func(name *string) { c.Text(name) })
@@ -67,10 +69,13 @@ func (h *hold) code(c *codec.Codec) {
 		return
 	}
 	h.onExpire = policy.OnExpire(flags & 3)
-	h.remote, h.fresh, h.spans, h.lease = flags&holdRemote != 0, flags&holdFresh != 0, flags&holdSpans != 0, flags&holdLease != 0
-	if flags >= holdUnknown || h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit || h.name == "" ||
-		h.cost == 0 || h.cost > limit.MaxCost || h.taken > h.expires && !h.remote || flags&holdUncounted != 0 && len(h.uncounted) == 0 ||
-		h.lease && (h.remote || h.onExpire != policy.OnExpireCommit) {
+	h.remote, h.fresh, h.spans, h.lease = flags&holdRemote != 0, flags&holdFresh != 0, flags&holdSpans != 0,
+		flags&holdLease != 0
+	if flags >= holdUnknown || h.onExpire == policy.OnExpireDefault || h.onExpire > policy.OnExpireCommit ||
+		h.name == "" ||
+		h.cost == 0 || h.cost > limit.MaxCost || h.taken > h.expires && !h.remote ||
+		flags&holdUncounted != 0 && len(h.uncounted) == 0 || h.lease &&
+		(h.remote || h.onExpire != policy.OnExpireCommit) {
 		c.Fail()
 	}
 }

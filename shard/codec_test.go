@@ -48,7 +48,8 @@ func TestEntryComesBack(t *testing.T) {
 	}
 	extreme := Stamp{Position: Position{math.MaxUint32, math.MaxUint64, math.MaxUint64}, Now: limit.Forever}
 	got, err := decodeEntry(EncodeBatch(extreme, nil))
-	if err != nil || got.shard != extreme.Shard || got.epoch != extreme.Epoch || got.seq != extreme.Seq || got.time != extreme.Now {
+	if err != nil || got.shard != extreme.Shard || got.epoch != extreme.Epoch || got.seq != extreme.Seq ||
+		got.time != extreme.Now {
 		t.Errorf("%+v came back as %+v, %v", extreme, got, err)
 	}
 }
@@ -96,7 +97,8 @@ func talliedSession() *session {
 	s := &session{acked: 300}
 	for n := range uint64(3) {
 		s.add(&s.counted, 301+n)
-		s.tell(301+n, &Tallied{Known: true, Done: true, Before: 70_000 + int64(n), Value: 70_001 + int64(n), EndsAt: origin})
+		s.tell(301+n, &Tallied{Known: true, Done: true, Before: 70_000 + int64(n), Value: 70_001 + int64(n),
+			EndsAt: origin})
 	}
 	s.add(&s.counted, 400)
 	s.tell(400, &Tallied{Done: true, Before: math.MinInt64})
@@ -108,7 +110,8 @@ func talliedSession() *session {
 func answeredSession() *session {
 	s := &session{acked: 300}
 	one := LimitStatus{Policy: "p", Key: "k", Limit: "minute", Quota: 100,
-		Verdict: limit.Verdict{Allowed: true, Used: 9, Remaining: 91, WindowStart: origin, ResetAt: origin + limit.Time(minute)}}
+		Verdict: limit.Verdict{Allowed: true, Used: 9, Remaining: 91, WindowStart: origin,
+			ResetAt: origin + limit.Time(minute)}}
 	other := LimitStatus{Policy: "q", Key: "k", Limit: "a", Quota: 5, Shadow: true, Held: 3,
 		Verdict: limit.Verdict{Used: 5, RetryAfter: second}}
 	entries := []Entry{{Policy: "p", Key: "k", Cost: 1}, {Policy: "q", Key: "k", Cost: 1}}
@@ -166,7 +169,8 @@ func TestEntryOfAnotherVersionHalts(t *testing.T) {
 	body := func(s int) []byte { return bytes.Clone(samples[s].payload[:len(samples[s].payload)-4]) }
 	newer, kind := body(0), body(0)
 	newer[0], kind[1] = byte(LevelNewest+1), 9
-	long := appendString(binary.AppendUvarint(appendHead(nil, batchEntry, stamp), 1), strings.Repeat("k", table.MaxKeyBytes+1))
+	long := appendString(binary.AppendUvarint(appendHead(nil, batchEntry, stamp), 1),
+		strings.Repeat("k", table.MaxKeyBytes+1))
 	long = append(long, 0, 2, 1)
 	for _, c := range []struct {
 		body []byte
@@ -225,8 +229,10 @@ func TestCounterComesBack(t *testing.T) {
 // everyStatus returns a request and a decision that use every field of an answer record.
 func everyStatus() (*Request, *Decision) {
 	r := &Request{Op: Check, Namespace: "default", ID: "first", Entries: []Entry{
-		{Policy: "p", Key: "user:42", Cost: 1 << 40, Tier: "gold"}, {Policy: "q", Key: "user:42", Cost: 1}, {Policy: "p", Key: "", Cost: 7}}}
-	d := &Decision{Allowed: true, ShadowDenied: true, DecidedAt: origin, Position: Position{3, 300, 70_000}, Index: 1000}
+		{Policy: "p", Key: "user:42", Cost: 1 << 40, Tier: "gold"}, {Policy: "q", Key: "user:42", Cost: 1},
+		{Policy: "p", Key: "", Cost: 7}}}
+	d := &Decision{Allowed: true, ShadowDenied: true, DecidedAt: origin, Position: Position{3, 300, 70_000},
+		Index: 1000}
 	for i := range 5 {
 		e := r.Entries[i/2]
 		d.Limits = append(d.Limits, LimitStatus{Policy: e.Policy, Key: e.Key, Limit: fmt.Sprint("limit ", i),
@@ -256,8 +262,10 @@ func TestAnswerComesBack(t *testing.T) {
 
 func TestATallysAnswerComesBack(t *testing.T) {
 	r := tallyOf("k", TallyTerms{Verb: TallyAdd, Amount: 5})
-	for _, tallied := range []Tallied{{}, {Known: true, Done: true, Before: math.MaxInt64, Value: math.MinInt64, EndsAt: limit.MaxTime}} {
-		d := &Decision{Allowed: true, DecidedAt: origin, Position: Position{3, 300, 70_000}, Index: 1, Tallied: &tallied}
+	for _, tallied := range []Tallied{{}, {Known: true, Done: true, Before: math.MaxInt64, Value: math.MinInt64,
+		EndsAt: limit.MaxTime}} {
+		d := &Decision{Allowed: true, DecidedAt: origin, Position: Position{3, 300, 70_000}, Index: 1,
+			Tallied: &tallied}
 		value := encodeAnswer(&r, d)
 		got, same, err := decodeAnswer(value, &r)
 		d.Replayed = true
@@ -486,14 +494,15 @@ func FuzzDocumentAndAdoption(f *testing.F) {
 	f.Add(adoptPut(policy.Revision{Version: 8, Text: []byte("y")}, []renumbered{{"p", "a", origin}}).Value)
 	f.Fuzz(func(t *testing.T, value []byte) {
 		if d, err := decodeDocument(value); err == nil {
-			if again, err := decodeDocument(encodeDocument(d.Version, d.Body)); err != nil || !reflect.DeepEqual(again, d) {
+			if again, err := decodeDocument(encodeDocument(d.Version, d.Body)); err != nil ||
+				!reflect.DeepEqual(again, d) {
 				t.Fatalf("document %x came back as %+v, %v", value, again, err)
 			}
 		}
 		if version, text, changes, err := decodeAdoption(value); err == nil {
 			p := adoptPut(policy.Revision{Version: version, Text: text}, changes)
-			if v, again, same, err := decodeAdoption(p.Value); err != nil || v != version || !bytes.Equal(again, text) ||
-				!slices.Equal(same, changes) {
+			if v, again, same, err := decodeAdoption(p.Value); err != nil || v != version ||
+				!bytes.Equal(again, text) || !slices.Equal(same, changes) {
 				t.Fatalf("adoption %x came back as %d, %q, %v", value, v, again, err)
 			}
 		}

@@ -45,7 +45,8 @@ var ways = map[string]func(w *owner, now limit.Time, slow, fast *policy.Policy) 
 }
 
 func putOverrideOf(o *policy.Override) Request {
-	return Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}}, Adjustment: &Adjustment{Override: o}}
+	return Request{Op: PutOverride, Namespace: "default", Entries: []Entry{{Policy: "p", Key: "k"}},
+		Adjustment: &Adjustment{Override: o}}
 }
 
 func resetOf(p, key string) Request {
@@ -103,8 +104,10 @@ func TestARaisedRateReachesAUsedUpKey(t *testing.T) {
 		{bucket, faster(bucket, 6), []policy.OnChange{policy.Proportional, policy.Additive}, nil, 50 * millisecond},
 		{gcra, faster(gcra, 5), []policy.OnChange{policy.AsIs}, nil, 50 * millisecond},
 		{gcra, faster(gcra, 6), []policy.OnChange{policy.Proportional, policy.Additive}, nil, 50 * millisecond},
-		{window, shorter, []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive}, []string{"revision", "inline"}, 2 * second},
-		{limit.Limit{Algorithm: limit.Lifetime, Quota: 5}, shorter, []policy.OnChange{policy.AsIs}, []string{"revision", "inline"}, 2 * second},
+		{window, shorter, []policy.OnChange{policy.AsIs, policy.Proportional, policy.Additive},
+			[]string{"revision", "inline"}, 2 * second},
+		{limit.Limit{Algorithm: limit.Lifetime, Quota: 5}, shorter, []policy.OnChange{policy.AsIs},
+			[]string{"revision", "inline"}, 2 * second},
 	} {
 		for _, how := range of.hows {
 			for way, change := range ways {
@@ -142,14 +145,15 @@ func mustComeBack(t *testing.T, w *owner, now limit.Time, check Request, looks i
 	read := w.decide(now, []Request{got, peek})
 	d := w.decide(now, []Request{check})[0].Decision
 	if looked := read[1].Decision; looked.Allowed != d.Allowed || looked.RetryAfter != d.RetryAfter {
-		t.Fatalf("a look is told %v and %d, a check %v and %d", looked.Allowed, looked.RetryAfter, d.Allowed, d.RetryAfter)
+		t.Fatalf("a look is told %v and %d, a check %v and %d",
+			looked.Allowed, looked.RetryAfter, d.Allowed, d.RetryAfter)
 	}
 	if d.Allowed {
 		return // enough of it came back within the microseconds
 	}
 	if read[0].Decision.Limits[0].ResetAt != d.Limits[0].ResetAt || d.RetryAfter > most || d.RetryAfter < 2 {
-		t.Fatalf("a get says at rest at %d, a denial at %d, retry after %d", read[0].Decision.Limits[0].ResetAt, d.Limits[0].ResetAt,
-			d.RetryAfter)
+		t.Fatalf("a get says at rest at %d, a denial at %d, retry after %d",
+			read[0].Decision.Limits[0].ResetAt, d.Limits[0].ResetAt, d.RetryAfter)
 	}
 	then := now + limit.Time(d.RetryAfter)
 	if early := w.decide(then-1, []Request{check})[0].Decision; early.Allowed || early.RetryAfter != 1 {
@@ -167,12 +171,16 @@ func TestChangesInEveryOrder(t *testing.T) {
 	base := map[string][2]limit.Limit{
 		"bucket": {{Algorithm: limit.TokenBucket, Quota: 4, Count: 1, Period: 5 * second, Initial: 4},
 			{Algorithm: limit.TokenBucket, Quota: 6, Count: 7, Period: 5 * second, Initial: 2}},
-		"gcra": {{Algorithm: limit.GCRA, Quota: 4, Count: 1, Period: 5 * second}, {Algorithm: limit.GCRA, Quota: 3, Count: 9, Period: 5 * second}},
+		"gcra": {{Algorithm: limit.GCRA, Quota: 4, Count: 1, Period: 5 * second},
+			{Algorithm: limit.GCRA, Quota: 3, Count: 9, Period: 5 * second}},
 		"weighted": {{Algorithm: limit.SlidingWindow, Quota: 4, Period: 20 * second},
 			{Algorithm: limit.SlidingWindow, Quota: 6, Period: 3 * second}},
-		"log":      {{Algorithm: limit.SlidingLog, Quota: 4, Period: 20 * second}, {Algorithm: limit.SlidingLog, Quota: 7, Period: 4 * second}},
-		"lifetime": {{Algorithm: limit.Lifetime, Quota: 4}, {Algorithm: limit.SlidingBuckets, Quota: 6, Period: 8 * second, Bucket: second}},
-		"window":   {{Algorithm: limit.FixedWindow, Quota: 4, Period: 20 * second}, {Algorithm: limit.TokenBucket, Quota: 5, Count: 2, Period: second, Initial: 5}},
+		"log": {{Algorithm: limit.SlidingLog, Quota: 4, Period: 20 * second},
+			{Algorithm: limit.SlidingLog, Quota: 7, Period: 4 * second}},
+		"lifetime": {{Algorithm: limit.Lifetime, Quota: 4},
+			{Algorithm: limit.SlidingBuckets, Quota: 6, Period: 8 * second, Bucket: second}},
+		"window": {{Algorithm: limit.FixedWindow, Quota: 4, Period: 20 * second},
+			{Algorithm: limit.TokenBucket, Quota: 5, Count: 2, Period: second, Initial: 5}},
 	}
 	const events = 8
 	stride := max(1, 127/times()) // of all orders: make twins has more
@@ -181,12 +189,14 @@ func TestChangesInEveryOrder(t *testing.T) {
 			t.Run(fmt.Sprint(name, how), func(t *testing.T) {
 				t.Parallel()
 				for n := range events * events * events * events {
-					order := []int{n % events, n / events % events, n / events / events % events, n / events / events / events}
+					order := []int{n % events, n / events % events, n / events / events % events,
+						n / events / events / events}
 					if n%stride != int(how)%stride || slowsDown(order) {
 						continue
 					}
 					with, without := changesIn(t, limits, how, order, true), changesIn(t, limits, how, order, false)
-					if how != policy.Restart && !reflect.DeepEqual(with, without) { // what a read has met as new stays new
+					// what a read has met as new stays new
+					if how != policy.Restart && !reflect.DeepEqual(with, without) {
 						t.Fatalf("order %v: with reads %+v, without %+v", order, with, without)
 					}
 				}
@@ -258,7 +268,8 @@ func changesIn(t *testing.T, limits [2]limit.Limit, how policy.OnChange, order [
 		case 1:
 			quota := uint64(5)
 			ends = now + 2_000_003
-			ask(putOverrideOf(&policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}, Tier: wide, Expires: ends}))
+			ask(putOverrideOf(&policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}, Tier: wide,
+				Expires: ends}))
 		case 2:
 			answers = append(answers, ask(tiered(Check, wide)))
 		case 3, 4: // the next comes one microsecond before the override ends, or at that instant
@@ -279,7 +290,8 @@ func changesIn(t *testing.T, limits [2]limit.Limit, how policy.OnChange, order [
 		early := ask(checkOf("p", "k", 3))
 		now = at
 		if due := ask(checkOf("p", "k", 3)); early.Allowed || early.RetryAfter != 1 || !due.Allowed {
-			t.Fatalf("order %v: told to wait for %d; a microsecond before %+v, then %+v", order, d.RetryAfter, early, due)
+			t.Fatalf("order %v: told to wait for %d; a microsecond before %+v, then %+v",
+				order, d.RetryAfter, early, due)
 		}
 	}
 	for i := range answers {
@@ -321,7 +333,8 @@ func TestARevisionMovesOnlyWhatItChanges(t *testing.T) {
 	other.Name = "other"
 	w.adopt(origin+limit.Time(hour), policy.NewSet([]*policy.Policy{fast}))
 	w.adopt(origin+limit.Time(hour+3*second), policy.NewSet([]*policy.Policy{fast, other}))
-	if d := w.decide(origin+limit.Time(hour+4*second), []Request{checkOf("p", "k", 4)})[0].Decision; !d.Allowed || d.Limits[0].Used != 5 {
+	if d := w.decide(origin+limit.Time(hour+4*second), []Request{checkOf("p", "k", 4)})[0].Decision; !d.Allowed ||
+		d.Limits[0].Used != 5 {
 		t.Errorf("four seconds after the rate was raised to one a second: %+v", d)
 	}
 }
@@ -331,7 +344,8 @@ func TestAKeyIsKeptForTheEndOfItsOverride(t *testing.T) {
 	slow, fast := slowAndFast(limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 1, Period: day, Initial: 5},
 		limit.Limit{Algorithm: limit.TokenBucket, Quota: 5, Count: 86_400, Period: day, Initial: 5}, policy.AsIs)
 	w := newWorld(t, slow)
-	w.must(origin, putOverrideOf(&policy.Override{Limits: fast.Tiers[wide].Limits, Expires: origin + limit.Time(2*second)}))
+	w.must(origin, putOverrideOf(&policy.Override{Limits: fast.Tiers[wide].Limits,
+		Expires: origin + limit.Time(2*second)}))
 	w.must(origin, checkOf("p", "k", 5))
 	if d := w.must(origin+limit.Time(5*second), checkOf("p", "k", 3)); d.Allowed || d.RetryAfter != day-3*second {
 		t.Errorf("two units came back, and then none for a day: %+v", d)
@@ -345,7 +359,8 @@ func TestAdoptionSaysWhenNumbersChanged(t *testing.T) {
 	view, old, set := w, policy.NewSet([]*policy.Policy{before}), policy.NewSet([]*policy.Policy{after})
 	w.append(EncodeBatch(w.next(origin+1), []Put{AdoptPut(policy.Revision{Version: 7, Text: []byte("x"), Set: old})}))
 	const want = "\x01\x08\x01\x01p\x01a\x82\x80\xf7\xeb\x8b\xf3\x91\x03y"
-	if got := Adopt(view, old, policy.Revision{Version: 8, Text: []byte("y"), Set: set}, w.next(origin+2))[0].Value; string(got) != want {
+	if got := Adopt(view, old, policy.Revision{Version: 8, Text: []byte("y"), Set: set},
+		w.next(origin+2))[0].Value; string(got) != want {
 		t.Errorf("%q", got)
 	}
 }
@@ -358,8 +373,9 @@ func TestARevisionReachesAKeyWhoseOverrideEndedUnseen(t *testing.T) {
 		w := &owner{world: newWorld(t, before), overlay: map[string]Record{}}
 		w.adopt(origin, w.policies)
 		quota := uint64(100)
-		w.decide(origin+1, []Request{putOverrideOf(&policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}},
-			Expires: origin + limit.Time(second)}), checkOf("p", "k", 50)})
+		w.decide(origin+1,
+			[]Request{putOverrideOf(&policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}},
+				Expires: origin + limit.Time(second)}), checkOf("p", "k", 50)})
 		w.adopt(origin+limit.Time(minute), policy.NewSet([]*policy.Policy{after}))
 		get := checkOf("p", "k", 1)
 		get.Op = Get

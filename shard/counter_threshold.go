@@ -100,7 +100,8 @@ func (ms marks) all() iter.Seq[mark] {
 // belongs to the limit: for example, a limit of a year has become one of a day.
 func (ms marks) has(name string, units uint64, now, ends limit.Time) bool {
 	for m := range ms.all() {
-		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all //mutant:mark-of-a-longer-window
+		//mutant:mark-for-all-limits //mutant:threshold-fires-each-crossing //mutant:threshold-fires-once-for-all
+		//mutant:mark-of-a-longer-window
 		if m.units == units && m.ends > now && m.ends <= ends && m.limit == name {
 			return true
 		}
@@ -116,7 +117,14 @@ func (ch *charge) fired(e *Entry, now limit.Time) (all []FiredThreshold) {
 			if m.ends <= now || m.limit != l.Name { //mutant:get-tells-ended-windows
 				continue
 			}
-			f := FiredThreshold{Policy: e.Policy, Limit: l.Name, Key: e.Key, Units: m.units, Starts: m.starts, Ends: m.ends}
+			f := FiredThreshold{
+				Policy: e.Policy,
+				Limit:  l.Name,
+				Key:    e.Key,
+				Units:  m.units,
+				Starts: m.starts,
+				Ends:   m.ends,
+			}
 			for _, t := range l.Thresholds {
 				if t.Percent != 0 && !l.Unlimited && t.Of(l.Quota) == m.units {
 					f.Percent = t.Percent

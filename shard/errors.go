@@ -38,8 +38,8 @@ const (
 	// Moved: a slot of the request is on another shard, Error.To. If the request was in a session, no copy of it can be
 	// counted here any more.
 	Moved Code = 20
-	// Spread: the slots of the request must be asked one by one, since one is about to move (Reserve), or since they were
-	// apart when its first copy was carried out (Settle).
+	// Spread: the slots of the request must be asked one by one, since one is about to move (Reserve), or since they
+	// were apart when its first copy was carried out (Settle).
 	Spread Code = 21
 )
 

@@ -294,7 +294,8 @@ func TestACopyOfAForgottenCountedDenialIsDenied(t *testing.T) {
 		var ten []Request // each entry writes the whole session
 		for i := range 10 {
 			c.last++
-			ten = append(ten, inSession(checkOf("denied", fmt.Sprint("key:", (n+i)%3000), 1), c.session, c.last, first-1))
+			ten = append(ten, inSession(checkOf("denied", fmt.Sprint("key:", (n+i)%3000), 1), c.session,
+				c.last, first-1))
 		}
 		if n == 0 {
 			ten[0].Entries[0].Key = "first"

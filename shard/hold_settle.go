@@ -98,8 +98,8 @@ func settledBefore(value []byte, r *Request) Result {
 }
 
 // unless returns the refusal of a request whose home has the record of another one, unless that is home's part of this
-// one: a decision whose keys were on several shards was settled slot by slot then, perhaps not in all of them, and so is
-// any copy.
+// one: a decision whose keys were on several shards was settled slot by slot then, perhaps not in all of them, and so
+// is any copy.
 func (r *Request) unless(value []byte, refusal *Error) *Error {
 	if s := r.Settlement; s == nil || s.Target.Hold || s.Target.Operation != "" {
 		return refusal
@@ -113,8 +113,8 @@ func (r *Request) unless(value []byte, refusal *Error) *Error {
 }
 
 // errInParts has a settlement carried out slot by slot.
-var errInParts = &Error{Code: Spread, Message: "the slots of the decision's keys are settled one by one, as they were before; " +
-	"nothing was counted"}
+var errInParts = &Error{Code: Spread, Message: "the slots of the decision's keys are settled one by one, " +
+	"as they were before; nothing was counted"}
 
 // mayStillSettle returns until when the end is remembered. For a hold that is the longest retention of its policies. A
 // decision may be settled only while its end and everything that its counters remember of resets are certainly still

@@ -147,7 +147,8 @@ func endOrAudit(kind byte, p *Put) (string, bool) {
 	switch kind {
 	case endRecord:
 		c := codec.Reader(p.Key[2:]) // after the record kind and the kind of the name
-		return fmt.Sprintf("end of %d.%d.%d until %s", numberIn(&c), numberIn(&c), numberIn(&c), clock(p.ForgetAt)), true
+		return fmt.Sprintf("end of %d.%d.%d until %s", numberIn(&c), numberIn(&c), numberIn(&c), clock(p.ForgetAt)),
+			true
 	case auditRecord:
 		return fmt.Sprintf("change %d, kept for ever: %v", p.Key[2], p.ForgetAt == limit.Forever), true
 	case auditHeadRecord:

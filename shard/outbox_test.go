@@ -53,9 +53,12 @@ func (w *world) mustHave(waiting, dead, past int, lost uint64) {
 			bytes += uint64(len(key) + len(r.Value))
 		}
 	}
-	if got := []int{len(w.events(EventsWaiting)), len(w.events(EventsDead)), len(w.events(EventsPast))}; !reflect.DeepEqual(got, []int{waiting, dead, past}) ||
-		page.Waiting != uint64(waiting) || page.Dead != uint64(dead) || page.Lost != lost || page.WaitingBytes != bytes {
-		w.Fatalf("%v are waiting, dead and past, must be %v; the page says %+v, the records have %d bytes", got, []int{waiting, dead, past}, page, bytes)
+	if got := []int{len(w.events(EventsWaiting)), len(w.events(EventsDead)),
+		len(w.events(EventsPast))}; !reflect.DeepEqual(got, []int{waiting, dead, past}) ||
+		page.Waiting != uint64(waiting) || page.Dead != uint64(dead) || page.Lost != lost ||
+		page.WaitingBytes != bytes {
+		w.Fatalf("%v are waiting, dead and past, must be %v; the page says %+v, the records have %d bytes",
+			got, []int{waiting, dead, past}, page, bytes)
 	}
 }
 
@@ -93,7 +96,8 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	}
 	w.changed(origin+13, ReplayRequest(3, "ops", places(w.events(EventsDead)[1:])), 1)
 	w.mustHave(2, 2, 1, 0)
-	if e := w.events(EventsWaiting)[1]; e.Key != "k1" || !slices.Equal(e.Sinks, []string{"ops"}) || e.ID("l") != before[1].ID("l") || e.At != before[1].At || e.Why != "" {
+	if e := w.events(EventsWaiting)[1]; e.Key != "k1" || !slices.Equal(e.Sinks, []string{"ops"}) ||
+		e.ID("l") != before[1].ID("l") || e.At != before[1].At || e.Why != "" {
 		t.Errorf("it waits again: %+v", e)
 	}
 	replay := ReplayRequest(3, "", nil)
@@ -101,7 +105,8 @@ func TestADeadLetterIsReplayed(t *testing.T) {
 	w.changed(origin+14, replay, 2)
 	told := w.decided(Request{Op: ReadAudit, Namespace: "default", Entries: replay.Entries})
 	if audit := told.Audit(); len(audit) != 1 || audit[0].Deed != "replay" ||
-		audit[0].Actor != "jo" || audit[0].Note != "the receiver is back" || audit[0].After != "2 dead letters of all sinks wait again" {
+		audit[0].Actor != "jo" || audit[0].Note != "the receiver is back" ||
+		audit[0].After != "2 dead letters of all sinks wait again" {
 		t.Errorf("audited: %+v", audit)
 	}
 	w.mustHave(4, 0, 1, 0)
@@ -165,7 +170,8 @@ func TestAForgottenKeyIsInNoEvent(t *testing.T) {
 	all := w.events(EventsWaiting)
 	w.changed(origin+10, GiveUpRequest(3, "ops", places(all[1:2]), ""), 1)
 	w.changed(origin+11, AcknowledgeRequest(3, "billing", places(all[1:2])), 1)
-	w.must(origin+12, SpikeRequest(&Spike{Namespace: "default", Policy: "p", Key: "k1", At: origin, Denials: 100, Mean: 1}))
+	w.must(origin+12,
+		SpikeRequest(&Spike{Namespace: "default", Policy: "p", Key: "k1", At: origin, Denials: 100, Mean: 1}))
 	w.mustHave(3, 1, 1, 0)
 	w.must(origin+13, forgetOf("k1"))
 	w.mustHave(2, 0, 0, 0)
@@ -180,7 +186,8 @@ func TestAForgottenKeyIsInNoEvent(t *testing.T) {
 func TestASpikeIsToldOnceInTenMinutes(t *testing.T) {
 	w := told(t, 0)
 	spike := func(now, at limit.Time, policy, key string) bool {
-		d := w.must(now, SpikeRequest(&Spike{Namespace: "default", Policy: policy, Key: key, At: at, Denials: 120, Mean: 7}))
+		d := w.must(now,
+			SpikeRequest(&Spike{Namespace: "default", Policy: policy, Key: key, At: at, Denials: 120, Mean: 7}))
 		return d.Index != 0
 	}
 	tenMinutes := limit.Time(SpikeCooldown)
@@ -202,7 +209,8 @@ func TestASpikeIsToldOnceInTenMinutes(t *testing.T) {
 		}
 	}
 	w.mustHave(3, 0, 0, 0)
-	if e := w.events(EventsWaiting)[0]; e.Kind != EventSpike || e.Denials != 120 || e.Mean != 7 || e.Key != "ann" || e.Start != origin || len(e.Sinks) != 2 {
+	if e := w.events(EventsWaiting)[0]; e.Kind != EventSpike || e.Denials != 120 || e.Mean != 7 || e.Key != "ann" ||
+		e.Start != origin || len(e.Sinks) != 2 {
 		t.Errorf("%+v", e)
 	}
 }
@@ -229,7 +237,8 @@ func TestAPushGoesOnlyForward(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.must(origin+limit.Time(hour), checkOf("p", "k", 1)) // the sweep comes by
-	if d := w.must(origin+limit.Time(hour)+1, PushRequest(3, &Push{Sink: p.Sink, Period: p.Period, Until: origin + limit.Time(day)})); d.Document().Version != 1 {
+	if d := w.must(origin+limit.Time(hour)+1, PushRequest(3,
+		&Push{Sink: p.Sink, Period: p.Period, Until: origin + limit.Time(day)})); d.Document().Version != 1 {
 		t.Errorf("a position that has ended: %+v", d.Document())
 	}
 }
@@ -239,14 +248,16 @@ func TestAPageComesThroughTheLog(t *testing.T) {
 	w := told(t, 5)
 	d := w.must(origin+10, EventsRequest(3, EventsQuery{From: 1, Most: 2, Namespace: "default"}))
 	page, err := EventsOf(&d)
-	if want, _ := ReadEvents(w, EventsQuery{From: 1, Most: 2}); err != nil || !reflect.DeepEqual(page, want) || len(page.Events) != 2 || page.Next != 3 || !page.More {
+	if want, _ := ReadEvents(w, EventsQuery{From: 1, Most: 2}); err != nil || !reflect.DeepEqual(page, want) ||
+		len(page.Events) != 2 || page.Next != 3 || !page.More {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if page, err := ReadEvents(w, EventsQuery{Namespace: "other"}); err != nil || len(page.Events) != 0 || page.More {
 		t.Errorf("of another namespace: %+v, %v", page, err)
 	}
 	for _, body := range [][]byte{nil, {2, 0, 0, 0, 0}, {1, 3, 0, 0, 0}} {
-		if err := w.refused(origin+11, Request{Op: ReadEventPage, Namespace: "default", Body: body, Entries: []Entry{{Key: "k", Cost: 1}}}); err.Code != Invalid {
+		if err := w.refused(origin+11, Request{Op: ReadEventPage, Namespace: "default", Body: body,
+			Entries: []Entry{{Key: "k", Cost: 1}}}); err.Code != Invalid {
 			t.Errorf("%x: %v", body, err)
 		}
 	}
@@ -255,11 +266,14 @@ func TestAPageComesThroughTheLog(t *testing.T) {
 // everyEvent has every field.
 func everyEvent() []Event {
 	return []Event{
-		{Number: 300, At: origin, Kind: EventThreshold, Namespace: "default", Policy: "plan", Key: "ann", Shadow: true, Limit: "month", Threshold: percent(80),
-			Units: 8000, Used: 8001, Quota: 10000, Start: origin, End: origin + limit.Time(hour), Sinks: []string{"billing", "ops"}},
-		{At: origin, Kind: EventThreshold, Namespace: "n", Policy: "p", Key: "k", Limit: "l", Threshold: units(5), Units: 5, Used: 5, End: limit.Forever},
-		{Number: 1, At: origin, Kind: EventSpike, Namespace: "default", Policy: "p", Key: "k", Start: origin, End: origin + 60e6, Denials: 500, Mean: 9, Sinks: []string{"ops"},
-			Why: "it answered 500"},
+		{Number: 300, At: origin, Kind: EventThreshold, Namespace: "default", Policy: "plan", Key: "ann", Shadow: true,
+			Limit: "month", Threshold: percent(80),
+			Units: 8000, Used: 8001, Quota: 10000, Start: origin, End: origin + limit.Time(hour),
+			Sinks: []string{"billing", "ops"}},
+		{At: origin, Kind: EventThreshold, Namespace: "n", Policy: "p", Key: "k", Limit: "l", Threshold: units(5),
+			Units: 5, Used: 5, End: limit.Forever},
+		{Number: 1, At: origin, Kind: EventSpike, Namespace: "default", Policy: "p", Key: "k", Start: origin,
+			End: origin + 60e6, Denials: 500, Mean: 9, Sinks: []string{"ops"}, Why: "it answered 500"},
 	}
 }
 
@@ -292,16 +306,18 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	push := Push{Version: 3, Position: []byte("here")}
 	fmt.Fprintf(&b, "outbox\n  %x\npage\n  %x\nchanged\n  %x\npush %q\n  %x\n", head.encode(),
 		resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Events: &page}}}),
-		resultMessage(&Result{Decision: Decision{System: &SystemAnswer{Changed: &EventsChanged{Done: 300, More: true}}}}),
+		resultMessage(
+			&Result{Decision: Decision{System: &SystemAnswer{Changed: &EventsChanged{Done: 300, More: true}}}}),
 		pushKey("stripe", "2026-01"), push.encode())
 	fmt.Fprintf(&b, "marked\n  %x\nmarked and metered\n", markedCounter().encode(origin+6).Value)
 	both := manyMeters()
 	both.marks = markedCounter().marks
-	fmt.Fprintf(&b, "  %x\nkeys %q %q %q %q\n", both.encode(origin+6).Value, eventKey(EventsWaiting, 300), eventKey(EventsDead, 1025), eventKey(EventsPast, 3),
-		cooldownKey("default", "p", "k"))
+	fmt.Fprintf(&b, "  %x\nkeys %q %q %q %q\n", both.encode(origin+6).Value, eventKey(EventsWaiting, 300),
+		eventKey(EventsDead, 1025), eventKey(EventsPast, 3), cooldownKey("default", "p", "k"))
 	places := []EventPlace{{300, origin}}
-	for _, r := range []Request{EventsRequest(3, EventsQuery{List: EventsDead, From: 300, Namespace: "n", Most: 9}), AcknowledgeRequest(3, "ops", places),
-		GiveUpRequest(3, "ops", places, "it answered 500"), ReplayRequest(3, "", nil), PushRequest(3, &push),
+	for _, r := range []Request{EventsRequest(3, EventsQuery{List: EventsDead, From: 300, Namespace: "n", Most: 9}),
+		AcknowledgeRequest(3, "ops", places), GiveUpRequest(3, "ops", places, "it answered 500"),
+		ReplayRequest(3, "", nil), PushRequest(3, &push),
 		SpikeRequest(&Spike{Namespace: "n", Policy: "p", Key: "k", At: origin, Denials: 500, Mean: 9})} {
 		fmt.Fprintf(&b, "request %d\n  %x\n", r.Op, requestMessage(&r))
 	}
@@ -310,13 +326,15 @@ func TestGoldenBytesOfEvents(t *testing.T) {
 	if back, err := outboxHeadOf(Record{Value: head.encode()}, true); err != nil || back != head {
 		t.Errorf("%v: the head came back as %+v", err, back)
 	}
-	if back, err := EventsOf(resultBack(t, &SystemAnswer{Events: &page})); err != nil || !reflect.DeepEqual(back, page) {
+	if back, err := EventsOf(resultBack(t, &SystemAnswer{Events: &page})); err != nil ||
+		!reflect.DeepEqual(back, page) {
 		t.Errorf("%v: the page came back as %+v", err, back)
 	}
 	for _, c := range []*counter{markedCounter(), both} {
 		value := c.encode(origin + 6).Value
 		var back counter
-		if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.marks, c.marks) || !reflect.DeepEqual(back.meters, c.meters) {
+		if err := back.decode(value, nil); err != nil || !reflect.DeepEqual(back.marks, c.marks) ||
+			!reflect.DeepEqual(back.meters, c.meters) {
 			t.Errorf("%v: it came back as %+v", err, back)
 		}
 		for n := range value[:len(value)-len(c.marks)+1] { // the marks are the rest
@@ -335,7 +353,8 @@ func FuzzEvents(f *testing.F) {
 	head := outboxHead{1, 400, 300, 5000, 7, 2000, 9, 3}
 	f.Add(head.encode())
 	f.Add(markedCounter().encode(origin).Value)
-	acknowledge, spike := AcknowledgeRequest(3, "ops", []EventPlace{{300, origin}}), SpikeRequest(&Spike{Policy: "p", Key: "k", At: origin})
+	acknowledge, spike := AcknowledgeRequest(3, "ops", []EventPlace{{300, origin}}),
+		SpikeRequest(&Spike{Policy: "p", Key: "k", At: origin})
 	f.Add([]byte(requestMessage(&acknowledge)))
 	f.Add([]byte(requestMessage(&spike)))
 	f.Fuzz(func(t *testing.T, value []byte) {

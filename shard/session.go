@@ -28,13 +28,13 @@ type Session struct {
 const (
 	// sessionRetention is how long a session is remembered after its record was last written.
 	sessionRetention = limit.Span(600e6)
-	// sessionWindow bounds how far a number may be above the finished ones, and thereby the record: two sets of numbers of
-	// at most 8 KiB each, usually of a few bytes.
+	// sessionWindow bounds how far a number may be above the finished ones, and thereby the record: two sets of numbers
+	// of at most 8 KiB each, usually of a few bytes.
 	sessionWindow = 65536
 	// sessionAckStep is how far the finished numbers may be ahead of the record while nothing else in it changes.
 	sessionAckStep = 64
-	// sessionTallies bounds the newest tallies that a session remembers, at about four bytes each. A copy of an older one
-	// gets an unknown outcome, but is still counted only once.
+	// sessionTallies bounds the newest tallies that a session remembers, at about four bytes each. A copy of an older
+	// one gets an unknown outcome, but is still counted only once.
 	sessionTallies = 4096
 )
 
@@ -79,7 +79,8 @@ func (s *session) changed() bool { return s.dirty || s.acked-s.written >= sessio
 
 // size returns the approximate size of the effect.
 func (s *session) size() int {
-	return 64 + len(s.counted.bits) + len(s.closed.bits) + len(s.kept.bits) + len(s.denied.bits) + 6*len(s.tallies) + s.answerBytes()
+	return 64 + len(s.counted.bits) + len(s.closed.bits) + len(s.kept.bits) + len(s.denied.bits) + 6*len(s.tallies) +
+		s.answerBytes()
 }
 
 func (s *session) put(now limit.Time) Put {

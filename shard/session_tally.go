@@ -22,7 +22,9 @@ func placeOfReplay(tallies []tallyReplay, number uint64) int {
 	if n := len(tallies); n == 0 || tallies[n-1].number < number { // the usual case
 		return n
 	}
-	i, _ := slices.BinarySearchFunc(tallies, number, func(t tallyReplay, n uint64) int { return cmp.Compare(t.number, n) })
+	i, _ := slices.BinarySearchFunc(tallies, number, func(t tallyReplay, n uint64) int {
+		return cmp.Compare(t.number, n)
+	})
 	return i
 }
 

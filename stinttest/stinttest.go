@@ -45,7 +45,8 @@ func Start(t testing.TB, policies string) *Server {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	n, err := node.Start(ctx, node.Config{DataDir: filepath.Join(dir, "data"), ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"}, PoliciesFile: file, Dev: true, TestClock: true})
+	n, err := node.Start(ctx, node.Config{DataDir: filepath.Join(dir, "data"),
+		ClientPorts: node.ClientPorts{APIAddr: "127.0.0.1:0"}, PoliciesFile: file, Dev: true, TestClock: true})
 	if err != nil {
 		t.Fatal(err)
 	}

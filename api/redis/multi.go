@@ -9,8 +9,8 @@ import "bytes"
 
 var (
 	queued    = []byte("+QUEUED\r\n")
-	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: only GET, SET or INCRBY with PTTL of the same "+
-		"key is a transaction; a pipeline without MULTI is decided together")
+	discarded = appendError(nil, codeAborted, "Transaction discarded, nothing was done: only GET, "+
+		"SET or INCRBY with PTTL of the same key is a transaction; a pipeline without MULTI is decided together")
 )
 
 const codeAborted = "EXECABORT"

@@ -20,8 +20,9 @@ var (
 	traefikBucket   = countingScript("traefik.token_bucket", 7, readTraefikBucket, replyTraefikBucket)
 	springBucket    = verb{name: "spring.request_rate_limiter", least: 6, most: 6, keys: keys{1, 2, 1}, writes: true,
 		op: auth.Check, read: readSpringBucket, reply: replySpringBucket}
-	limitsMovingWindow = countingScript("limits.acquire_moving_window", 6, readLimitsMovingWindow, replyLimitsMovingWindow)
-	apisixRequests     = countingScript("apisix.limit_req", 6, readApisixRequests, replyApisixRequests)
+	limitsMovingWindow = countingScript("limits.acquire_moving_window",
+		6, readLimitsMovingWindow, replyLimitsMovingWindow)
+	apisixRequests = countingScript("apisix.limit_req", 6, readApisixRequests, replyApisixRequests)
 )
 
 // limited adds a request about an inline limit. A cost of 0 only reads the state.
@@ -47,8 +48,8 @@ func readRateAllowAtMost(c *conn, v *verb, args [][]byte) { readRate(c, v, shard
 // policyLead begins a key that names a policy, as in stint:login:user:42.
 var policyLead = []byte("stint:")
 
-// decided adds a request about the policy that the key names, or else about an inline limit. own is the key without what
-// its library puts around every key.
+// decided adds a request about the policy that the key names, or else about an inline limit. own is the key without
+// what its library puts around every key.
 func (a *scriptArgs) decided(op shard.Op, own []byte, name string, l limit.Limit, cost uint64) {
 	of, named := bytes.CutPrefix(own, policyLead)
 	switch {

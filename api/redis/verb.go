@@ -88,7 +88,8 @@ func is(arg []byte, word string) bool {
 	return true
 }
 
-const onlyKnownScripts = "there are no scripts but the known ones of EVAL; for a rate limit use CL.THROTTLE or STINT.CHECK"
+const onlyKnownScripts = "there are no scripts but the known ones of EVAL; " +
+	"for a rate limit use CL.THROTTLE or STINT.CHECK"
 
 // unbuilt has the unsupported commands that people try, with an alternative or a reason.
 var unbuilt = map[string]string{
@@ -221,7 +222,8 @@ type connKey struct {
 // returns false. Code behind it never sees plain keys of a namespace that hashes them.
 func (c *conn) keyOf(v *verb, arg []byte) bool {
 	if c.db != 0 { //mutant:every-database-is-one
-		c.fail(v, fmt.Sprintf("DB index is out of range: the connection selected database %d, and there is database 0 only", c.db))
+		c.fail(v, fmt.Sprintf("DB index is out of range: the connection selected database %d, "+
+			"and there is database 0 only", c.db))
 		return false
 	}
 	if !c.granted(v, arg) { //mutant:one-key-asked-for-all

@@ -58,7 +58,8 @@ func TestOnlyWhatThePolicyAllowsIsSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := (&http.Client{Transport: stinthttp.Outbound(limits, "partner", http.DefaultTransport)}).Do(request)
+		response, err := (&http.Client{Transport: stinthttp.Outbound(limits, "partner", http.DefaultTransport)}).
+			Do(request)
 		if !errors.Is(err, test.want) || served != test.served || !body.done {
 			t.Errorf("%v, %v: %v, %d served, body closed: %v", test.decision, test.err, err, served, body.done)
 		}

@@ -49,7 +49,8 @@ func (p slotPlanner) plan() {
 		return
 	}
 	p.foundLater()
-	for p.atWork() < movesMax && len(p.t.Moves) < movesMax+asideMax { //mutant:more-moves-than-two //mutant:moves-aside-without-end
+	//mutant:more-moves-than-two //mutant:moves-aside-without-end
+	for p.atWork() < movesMax && len(p.t.Moves) < movesMax+asideMax {
 		m, found := p.nextMove(p.canMove)
 		if !found {
 			return
@@ -60,8 +61,8 @@ func (p slotPlanner) plan() {
 }
 
 // After returns the move that begins when one ends at its new shard, without another change of the table: between the
-// same shards, which have just committed the last steps of that one. The planner begins all others, and any if moves wait
-// aside, since it alone knows how many are at work.
+// same shards, which have just committed the last steps of that one. The planner begins all others, and any if moves
+// wait aside, since it alone knows how many are at work.
 func (t *Table) After(m shard.Move) (next Move, found bool) {
 	ended := t.ApplySlot(m, m.To, true)
 	if ended == nil || len(ended.Moves) >= movesMax || ended.WantedShards() > ended.Shards { //mutant:third-move-follows
@@ -131,8 +132,9 @@ func (p slotPlanner) foundLater() {
 	}
 }
 
-// nextMove returns the move that should begin next, of those that can. Each one leaves one less to be made until the slots are even. What
-// a shard has too many are its highest slots, and they go to the shards that lack some in order: so shards have ranges.
+// nextMove returns the move that should begin next, of those that can. Each one leaves one less to be made until the
+// slots are even. What a shard has too many are its highest slots, and they go to the shards that lack some in order:
+// so shards have ranges.
 func (p slotPlanner) nextMove(can func(Move) bool) (next Move, found bool) {
 	owned := p.t.slotsToBe()
 	shares := sharesOf(owned, p.t.WantedShards())

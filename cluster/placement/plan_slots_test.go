@@ -228,23 +228,25 @@ func TestRecordsOfMovesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestAMoveIsFollowedByAnotherOne: between the same shards, as long as those are uneven, and where the planner would begin
-// one: not beside a repair or a move that waits aside.
+// TestAMoveIsFollowedByAnotherOne: between the same shards, as long as those are uneven, and where the planner would
+// begin one: not beside a repair or a move that waits aside.
 func TestAMoveIsFollowedByAnotherOne(t *testing.T) {
 	table, _ := Plan(allCreated(NewTable("c", foundersIn("a", "b", "c"), 1, 3)).ApplyWanted(3), Observed{})
 	table, _ = Plan(allCreated(table), Observed{})
 	for _, m := range table.Moves {
-		if next, found := table.After(m.Move); !found || next.From != m.From || next.To != m.To || next.Slot == table.Moves[0].Slot ||
-			next.Slot == table.Moves[1].Slot {
+		if next, found := table.After(m.Move); !found || next.From != m.From || next.To != m.To ||
+			next.Slot == table.Moves[0].Slot || next.Slot == table.Moves[1].Slot {
 			t.Errorf("after %+v: %+v", m, next)
 		}
 	}
 	m := table.Moves[0].Move
 	for what, change := range map[string]func(*Table){
-		"beside a repair":            func(t *Table) { t.Group(shard.System).Replicas[0].Role = Leaving },
-		"beside one that waits":      func(t *Table) { t.Moves = append(t.Moves, Move{Move: shard.Move{Slot: 9, To: 1}}) },
-		"when it is not listed":      func(t *Table) { t.Moves = t.Moves[1:] },
-		"when it is no longer asked": func(t *Table) { t.Wanted = 1 },
+		"beside a repair":       func(t *Table) { t.Group(shard.System).Replicas[0].Role = Leaving },
+		"beside one that waits": func(t *Table) { t.Moves = append(t.Moves, Move{Move: shard.Move{Slot: 9, To: 1}}) },
+		"when it is not listed": func(t *Table) { t.Moves = t.Moves[1:] },
+		"when it is no longer asked": func(t *Table) {
+			t.Wanted = 1
+		},
 	} {
 		changed := table.Clone()
 		if change(changed); changed.Moves[0].To != m.To && what != "when it is not listed" {

@@ -50,7 +50,8 @@ var errHoldParted = &shard.Error{Code: shard.HoldEnded, Field: "hold_id",
 // settleParted settles a hold or a decision of one shard whose keys are on several shards now, or were when a copy was
 // settled. Home knows what was settled before they parted. No hold is open on such keys: neither a move nor a restore
 // parts them. A decision is refunded slot by slot, home first. Each part ends once, so a copy of the request goes on
-// where the first has stopped, also if the keys are on one shard again. A part that is never reached stays counted (S5).
+// where the first has stopped, also if the keys are on one shard again. A part that is never reached stays counted
+// (S5).
 func (o *operation) settleParted(ctx context.Context) shard.Result {
 	if result, known := o.ask(ctx); known { //mutant:settled-again-when-parted
 		return result

@@ -101,11 +101,15 @@ func newArchipelagoOf(t testing.TB, seed uint64, leasing *marina) *archipelago {
 	}
 	seats := lifetime("seats", 3)
 	seats.Limits[0].Algorithm = limit.Concurrency
-	w := &archipelago{TB: t, seed: seed, leasing: leasing, table: islets, rnd: rand.New(rand.NewPCG(seed, 1)), stop: make(chan struct{}), ashore: make(chan struct{}),
-		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), byPlace: make(map[decisionPlace]*ruledAs), history: make(map[string][]string), policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
+	w := &archipelago{TB: t, seed: seed, leasing: leasing, table: islets, rnd: rand.New(rand.NewPCG(seed, 1)),
+		stop: make(chan struct{}), ashore: make(chan struct{}),
+		truth: make(map[string]*ruledAs), byKey: make(map[string]*ruledAs), byPlace: make(map[decisionPlace]*ruledAs),
+		history:  make(map[string][]string),
+		policies: policy.NewSet([]*policy.Policy{lifetime("shared", sharedQuota), lifetime("own", 1000), seats})}
 	w.sessions = w.draw(2) == 0
 	for i := range w.shards {
-		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i)), asked: make(map[shard.Op]int)}
+		w.shards[i] = &islet{world: w, id: shard.ID(i), state: shard.NewState(shard.ID(i)),
+			asked: make(map[shard.Op]int)}
 		w.shards[i].open()
 	}
 	for _, s := range w.shards {
@@ -237,7 +241,8 @@ func (w *archipelago) remember(at shard.Stamp, r *shard.Request, result *shard.R
 	if o == nil {
 		return
 	}
-	line := fmt.Sprintf("%v shard %v.%d op %d verdict %d", time.UnixMicro(int64(at.Now)).Format("15:04:05.000000"), at.Shard, at.Seq, r.Op, o.Verdict.State)
+	line := fmt.Sprintf("%v shard %v.%d op %d verdict %d", time.UnixMicro(int64(at.Now)).Format("15:04:05.000000"),
+		at.Shard, at.Seq, r.Op, o.Verdict.State)
 	for _, l := range o.Legs {
 		line += fmt.Sprintf(" [%v.%d]", l.Slot, l.Decision.Position.Seq)
 	}
@@ -263,8 +268,9 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 		return
 	}
 	v := result.Decision.Operation
-	if !v.Known || r.Op == shard.FinishLeg || r.Op == shard.AskHome || r.Op == shard.ResolveHome && r.Operation.Leg != r.Operation.Home &&
-		v.State == shard.OperationAborted { // the answer to a charge that the ruling does not cover
+	if !v.Known || r.Op == shard.FinishLeg || r.Op == shard.AskHome ||
+		r.Op == shard.ResolveHome && r.Operation.Leg != r.Operation.Home &&
+			v.State == shard.OperationAborted { // the answer to a charge that the ruling does not cover
 		return
 	}
 	w.mu.Lock()
@@ -303,7 +309,8 @@ func (w *archipelago) note(r *shard.Request, result *shard.Result) {
 			w.exceeded++
 		}
 	}
-	if f.state == shard.OperationAborted && committed || committed == false && f.state > shard.OperationAborted || f.times > 1 {
+	if f.state == shard.OperationAborted && committed || committed == false && f.state > shard.OperationAborted ||
+		f.times > 1 {
 		w.Errorf("seed %d: home has ruled %q %d after %d, committed %d times", w.seed, v.ID, v.State, f.state, f.times)
 	}
 	f.state = v.State
@@ -351,7 +358,8 @@ func (w *archipelago) once(r *shard.Request) {
 	for i := range r.Entries {
 		before := w.byKey[r.Entries[i].Key]
 		if r.Entries[i].Policy == "own" && w.private && before != nil && before.state != shard.OperationAborted {
-			w.Errorf("seed %d: %q is counted again, after %+v:%s", w.seed, r.Entries[i].Key, before, w.historyOf(before))
+			w.Errorf("seed %d: %q is counted again, after %+v:%s",
+				w.seed, r.Entries[i].Key, before, w.historyOf(before))
 		}
 	}
 }
@@ -494,7 +502,8 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 		if sent[0].Operation == nil && sent[0].Number == 0 {
 			ages = 4 // an id protects as long as it is remembered
 		}
-		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(ages)]) * time.Duration(w.draw(1000)) * time.Microsecond
+		after := time.Duration([]int{100, 3000, 8000, 70_000, 700_000}[w.draw(ages)]) * time.Duration(w.draw(1000)) *
+			time.Microsecond
 		w.late.Go(func() {
 			time.Sleep(after)
 			f.to.commit(cloneRequests(sent))
@@ -507,7 +516,8 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	}
 	switch what {
 	case 0:
-		return shard.RefuseAll(len(requests), failure([]shard.Code{shard.Unavailable, shard.NotOwner, shard.Overloaded}[w.draw(3)]))
+		return shard.RefuseAll(len(requests),
+			failure([]shard.Code{shard.Unavailable, shard.NotOwner, shard.Overloaded}[w.draw(3)]))
 	case 1: // lost
 		return shard.RefuseAll(len(requests), failure(shard.UnknownOutcome))
 	case 2: // the answer is lost

@@ -51,8 +51,8 @@ func (w *marina) revise(more uint64) {
 		if l.Algorithm == limit.TokenBucket {
 			l.Initial = l.Quota
 		}
-		return &policy.Policy{Name: name, Retention: policy.DefaultRetention, Limits: []policy.Limit{{Name: "a", Limit: l}},
-			Lease: &policy.Lease{Units: 40, For: 2_000_000, Share: 50}}
+		return &policy.Policy{Name: name, Retention: policy.DefaultRetention,
+			Limits: []policy.Limit{{Name: "a", Limit: l}}, Lease: &policy.Lease{Units: 40, For: 2_000_000, Share: 50}}
 	}
 	set := policy.NewSet([]*policy.Policy{
 		leased("window", limit.Limit{Algorithm: limit.FixedWindow, Quota: 400, Period: 20_000_000}),
@@ -63,7 +63,8 @@ func (w *marina) revise(more uint64) {
 	w.revision = policy.Revision{Version: w.revision.Version + 1, Set: set}
 	w.judging.Unlock()
 	for _, s := range w.shards {
-		at := shard.Stamp{Position: shard.Position{Shard: s.id, Epoch: s.state.Epoch(), Seq: s.state.Seq() + 1}, Now: s.time()}
+		at := shard.Stamp{Position: shard.Position{Shard: s.id, Epoch: s.state.Epoch(), Seq: s.state.Seq() + 1},
+			Now: s.time()}
 		s.append(shard.EncodeBatch(at, shard.Adopt(roomy{s.state}, w.policies, w.revision, at)))
 	}
 	w.policies = set
@@ -169,8 +170,8 @@ func (w *marina) told(r *shard.Request, d *shard.Decision) {
 	w.spent(at, &r.Entries[0], 0)
 }
 
-// holder makes a node that may hold leases, and vanishes with its life-th message. It may answer after that, as one that
-// is cut off.
+// holder makes a node that may hold leases, and vanishes with its life-th message. It may answer after that, as one
+// that is cut off.
 func (w *marina) holder(life int) *mortal {
 	n := w.node(life)
 	config := n.config
@@ -278,11 +279,13 @@ func (w *marina) meddle(stop <-chan struct{}) {
 		case 2:
 			r.Op, r.Adjustment = shard.Block, &shard.Adjustment{Until: now() + limit.Time(w.draw(3_000_000))}
 		case 3, 4:
-			r.Op, r.Adjustment = shard.PutOverride, &shard.Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}
+			r.Op, r.Adjustment = shard.PutOverride,
+				&shard.Adjustment{Override: &policy.Override{Limits: map[string]policy.TierLimit{"a": {Quota: &quota}}}}
 		case 5:
 			r.Op, r.Adjustment = shard.DeleteOverride, &shard.Adjustment{}
 		case 6:
-			r = shard.Request{Op: shard.Forget, Namespace: "n", Shard: shard.ID(w.draw(3)), Adjustment: &shard.Adjustment{Forget: marinaKey, Bills: true}}
+			r = shard.Request{Op: shard.Forget, Namespace: "n", Shard: shard.ID(w.draw(3)),
+				Adjustment: &shard.Adjustment{Forget: marinaKey, Bills: true}}
 		default:
 			w.change(uint64(w.draw(20)))
 			continue
@@ -336,8 +339,8 @@ func TestLeasesAdmitNobodyAboveTheLimit(t *testing.T) {
 		}
 	}
 	t.Logf("%v", met)
-	for _, what := range []string{"leased", "decided", "granted", fmt.Sprint("op ", shard.Reset), fmt.Sprint("op ", shard.SetUsed),
-		fmt.Sprint("op ", shard.Block), fmt.Sprint("op ", shard.PutOverride)} {
+	for _, what := range []string{"leased", "decided", "granted", fmt.Sprint("op ", shard.Reset),
+		fmt.Sprint("op ", shard.SetUsed), fmt.Sprint("op ", shard.Block), fmt.Sprint("op ", shard.PutOverride)} {
 		if worlds >= enoughWorlds/2 && met[what] < worlds {
 			t.Errorf("too few in %d worlds: %s", worlds, what)
 		}

@@ -20,10 +20,12 @@ type edgeCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*edgeCommand) Help() string {
-	return "An edge has all ports for clients, and neither data nor a disk: it answers keys whose policies have a lease from " +
-		"memory, and asks a node for everything else. It stands in another zone or region, or beside one program. Its token " +
-		"needs the operation edge, and those that its clients use:\n\n" +
-		"    stint token create edge-eu --expires 90d --grant ops=edge --grant 'ns=shop ops=check,read,lease' > edge.token\n" +
+	return "An edge has all ports for clients, and neither data nor a disk: " +
+		"it answers keys whose policies have a lease from memory, and asks a node for everything else. " +
+		"It stands in another zone or region, or beside one program. Its token needs the operation edge, " +
+		"and those that its clients use:\n\n" +
+		"    stint token create edge-eu --expires 90d --grant ops=edge --grant 'ns=shop ops=check,read,lease' > " +
+		"edge.token\n" +
 		"    stint edge --upstream https://stint.example.com:7400 --token-file edge.token"
 }
 

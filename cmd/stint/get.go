@@ -50,7 +50,9 @@ func printKey(s streams, m *stintv1.GetResponse) error {
 }
 
 // printChanged writes the limits of a key after a change by hand, and what leases mean for the change.
-func printChanged(s streams, limits []*stintv1.LimitStatus, leases *stintv1.OpenLeases, at *timestamppb.Timestamp) error {
+func printChanged(
+	s streams, limits []*stintv1.LimitStatus, leases *stintv1.OpenLeases, at *timestamppb.Timestamp,
+) error {
 	err := printLimits(s, limits, at)
 	printLeases(s, leases, ", and may be admitted; from then on the change holds everywhere")
 	return err

@@ -59,29 +59,32 @@ func (*overrideListCommand) Help() string {
 
 // Run lists the keys with an override.
 func (c *overrideListCommand) Run(s streams) error {
-	return c.list(s, "override list", &stintv1.ListKeysRequest{Overrides: true}, "POLICY\tKEY\tOVERRIDE\tENDS", func(k *stintv1.KeptKey) [][]any {
-		return [][]any{{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}}
-	})
+	return c.list(s, "override list", &stintv1.ListKeysRequest{Overrides: true}, "POLICY\tKEY\tOVERRIDE\tENDS",
+		func(k *stintv1.KeptKey) [][]any {
+			return [][]any{{k.Policy, k.Key, overrideText(k.Override), instantOr(k.GetOverride().GetExpiresAt(), "-")}}
+		})
 }
 
 type leasesCommand struct{ listing }
 
 // Help implements kong.HelpProvider.
 func (*leasesCommand) Help() string {
-	return "A holder spends what it has leased without asking the owner of the key. A lease counts as used until its holder " +
-		"returns it, or it ends. The list has no order. It is read from a replica, which may be a moment behind.\n\n" +
+	return "A holder spends what it has leased without asking the owner of the key. " +
+		"A lease counts as used until its holder returns it, or it ends. The list has no order. " +
+		"It is read from a replica, which may be a moment behind.\n\n" +
 		"    stint leases --policy api\n" +
 		"    stint leases -n 0 -o json"
 }
 
 // Run lists the leases.
 func (c *leasesCommand) Run(s streams) error {
-	return c.list(s, "leases", &stintv1.ListKeysRequest{Leases: true}, "POLICY\tKEY\tHOLDER\tUNITS\tUNTIL", func(k *stintv1.KeptKey) (rows [][]any) {
-		for _, l := range k.Leases {
-			rows = append(rows, []any{k.Policy, k.Key, holderText(l.Holder), l.Units, instant(l.EndsAt)})
-		}
-		return rows
-	})
+	return c.list(s, "leases", &stintv1.ListKeysRequest{Leases: true}, "POLICY\tKEY\tHOLDER\tUNITS\tUNTIL",
+		func(k *stintv1.KeptKey) (rows [][]any) {
+			for _, l := range k.Leases {
+				rows = append(rows, []any{k.Policy, k.Key, holderText(l.Holder), l.Units, instant(l.EndsAt)})
+			}
+			return rows
+		})
 }
 
 // holderText is the node of a holder, or the name of one outside the cluster.
@@ -91,7 +94,9 @@ func holderText(holder string) string {
 }
 
 // list follows the pages and prints them as one. request says which keys.
-func (l *listing) list(s streams, what string, request *stintv1.ListKeysRequest, head string, rows func(*stintv1.KeptKey) [][]any) error {
+func (l *listing) list(
+	s streams, what string, request *stintv1.ListKeysRequest, head string, rows func(*stintv1.KeptKey) [][]any,
+) error {
 	all := &stintv1.ListKeysResponse{NextCursor: l.Cursor}
 	request.Namespace, request.Policy, request.Prefix = l.Namespace, l.Policy, l.Prefix
 	err := pages(what, l.Count, func(size uint32) (more bool, rows int, err error) {

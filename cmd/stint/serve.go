@@ -140,8 +140,8 @@ func startUnless(ctx context.Context, config node.Config) (*node.Node, error) {
 const startMost = 2 * time.Second
 
 // run greets when the server is ready, and returns nil after a signal. An error is the reason why the server must stop.
-// After a disk that cannot be trusted nothing of a node is closed, because the process would wait for that disk. A removed node
-// stops in order: it can still pass earlier requests on.
+// After a disk that cannot be trusted nothing of a node is closed, because the process would wait for that disk. A
+// removed node stops in order: it can still pass earlier requests on.
 func (c *serveCommand) run(ctx context.Context, s streams, n served, manager serviceManager, began time.Time) error {
 	started := manager.starting(n.Ready)
 	err := n.AwaitReady(ctx)
@@ -177,7 +177,8 @@ func (c *serveCommand) refuse() error {
 		{certificates && c.PeerCA == "", "peer-ca", "is needed beside --peer-cert and --peer-key"},
 		{c.Shards < 1, "shards", tooFew},
 		{c.Replicas < 1, "replicas", tooFew},
-		{c.TestClock && (!c.Dev || c.DataDir != ""), "test-clock", "is for tests, with --dev and without --data-dir: it refills every limit"},
+		{c.TestClock && (!c.Dev || c.DataDir != ""), "test-clock",
+			"is for tests, with --dev and without --data-dir: it refills every limit"},
 		{c.ReplaceAfter <= 0, "replace-after", "must be more than 0, as in 5m"},
 		{c.RequestTimeout <= 0, "request-timeout", "must be more than 0, as in 5s"},
 	} {
@@ -197,7 +198,8 @@ func (c *serveCommand) sinkAllow() (allow []netip.Prefix, err error) {
 			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
 		if err != nil || p.Addr().Is4In6() || p != p.Masked() {
-			return nil, usagef("--sink-allow: %q is neither an address nor a network such as 10.1.0.0/16 or fd00:1::/32", text)
+			return nil, usagef("--sink-allow: %q is neither an address nor a network such as 10.1.0.0/16 "+
+				"or fd00:1::/32", text)
 		}
 		allow = append(allow, p)
 	}

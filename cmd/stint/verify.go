@@ -41,17 +41,19 @@ type verifyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (*verifyCommand) Help() string {
-	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, cut off and restarted, and while " +
-		"the keys move to more shards and back. " +
-		"Every answer is checked against all others, unknown outcomes are asked again with their ids, and in the end every " +
-		"counter must hold what was admitted and nothing else. Exit code 0: exact. 1: not, with the evidence.\n\n" +
+	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, " +
+		"cut off and restarted, and while the keys move to more shards and back. " +
+		"Every answer is checked against all others, unknown outcomes are asked again with their ids, " +
+		"and in the end every counter must hold what was admitted and nothing else. Exit code 0: exact. 1: " +
+		"not, with the evidence.\n\n" +
 		"    stint tool verify                                          three nodes of this binary, 30 s\n" +
 		"    stint tool verify --local 5 --duration 5m --seed 42\n" +
-		"    stint tool verify --lease --faults 200                     and limits that nodes lease, over 200 faults\n" +
+		"    stint tool verify --lease --faults 200                     and limits that nodes lease, " +
+		"over 200 faults\n" +
 		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n" +
 		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify --shards 3\n\n" +
-		"With --addr and --shards the cluster has N shards share its keys, once, and has as many as before in the end, also " +
-		"after Ctrl-C. Until the slots have moved the load goes on.\n\n" +
+		"With --addr and --shards the cluster has N shards share its keys, once, " +
+		"and has as many as before in the end, also after Ctrl-C. Until the slots have moved the load goes on.\n\n" +
 		"A policy for --addr, in a policies file:\n\n" +
 		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n\n" +
 		"With --lease it also has: lease: {units: 100, for: 2s}"
@@ -163,7 +165,8 @@ func (c *verifyCommand) progress(p verify.Progress) string {
 	} else if p.Elapsed > c.Duration {
 		when = "finishing"
 	}
-	text := fmt.Sprintf("%s  admitted %d  denied %d  worst outage %s", when, p.Admitted, p.Denied, p.Worst.Round(time.Millisecond))
+	text := fmt.Sprintf("%s  admitted %d  denied %d  worst outage %s",
+		when, p.Admitted, p.Denied, p.Worst.Round(time.Millisecond))
 	if p.Findings > 0 {
 		text += fmt.Sprintf("  NOT EXACT: %d findings", p.Findings)
 	}
@@ -269,19 +272,21 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 	line.say(fmt.Sprintf("seed %d: starting %d nodes", c.Seed, c.Local))
 	starting, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	cluster, err := testcluster.Start(starting, testcluster.Options{Binary: binary, Nodes: c.Local, Shards: verifyShards, Dir: dir,
-		Policies: verifyPolicies})
+	cluster, err := testcluster.Start(starting,
+		testcluster.Options{Binary: binary, Nodes: c.Local, Shards: verifyShards, Dir: dir,
+			Policies: verifyPolicies})
 	if err != nil {
 		return nil, err
 	}
 	defer cluster.Close()
 	plan := c.plan(line)
 	plan.Addresses = cluster.Addrs()
-	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota}, {Policy: "verify-stock", Quota: verifyQuota},
-		{Policy: "verify-flood", Quota: verifyQuota, Stale: verifyStale}}
+	plan.Targets = []verify.Target{{Policy: "verify-day", Quota: verifyQuota},
+		{Policy: "verify-stock", Quota: verifyQuota}, {Policy: "verify-flood", Quota: verifyQuota, Stale: verifyStale}}
 	if c.Lease {
 		limit := verify.LeasedLimit{Quota: verifyLeased, Period: verifyLeasedIn}
-		plan.Leases = []verify.Lease{{Policy: "verify-lease-window", Limit: limit}, {Policy: "verify-lease-log", Limit: limit}}
+		plan.Leases = []verify.Lease{{Policy: "verify-lease-window", Limit: limit},
+			{Policy: "verify-lease-log", Limit: limit}}
 		plan.Leases[1].Limit.Slides = true
 	}
 	faults := map[testcluster.Fault]int{}
@@ -317,8 +322,11 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 // longestFault is the longest fault of a local run: longer than the election of another owner takes.
 const longestFault = 4 * time.Second
 
-func (c *verifyCommand) storm(ctx context.Context, cluster *testcluster.Cluster, line *statusLine) (map[testcluster.Fault]int, error) {
-	storm := testcluster.Storm{Count: c.Count, Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed, Tell: line.say}
+func (c *verifyCommand) storm(
+	ctx context.Context, cluster *testcluster.Cluster, line *statusLine,
+) (map[testcluster.Fault]int, error) {
+	storm := testcluster.Storm{Count: c.Count, Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed,
+		Tell: line.say}
 	for _, fault := range c.Faults {
 		storm.Faults = append(storm.Faults, testcluster.Fault(fault))
 	}

@@ -16,14 +16,14 @@ import (
 func printVerified(s streams, r *verify.Result) error {
 	table := newTable(s)
 	fmt.Fprintf(table, "limit\t%d\tof each key: %d keys contended for, %d filled\n", r.Limit, r.Keys, r.KeysFull)
-	fmt.Fprintf(table, "admitted\t%d\tto the key with the most; %d to all, %d denied, %d of them repeated\n", r.Admitted, r.AdmittedAll,
-		r.Denied, r.Repeated)
+	fmt.Fprintf(table, "admitted\t%d\tto the key with the most; %d to all, %d denied, %d of them repeated\n",
+		r.Admitted, r.AdmittedAll, r.Denied, r.Repeated)
 	fmt.Fprintf(table, "lost\t%d\tadmissions that were answered and are not counted\n", r.Lost)
 	fmt.Fprintf(table, "doubled\t%d\tunits counted twice\n", r.Doubled)
-	fmt.Fprintf(table, "unknown\t%d\toutcomes that stay unknown; %d more were told by their ids; %d ids replayed\n", r.Unknown,
-		r.Resolved, r.Replayed)
-	fmt.Fprintf(table, "unavailable\t%s\tthe worst of %d outages of a shard; p50 %s, p99 %s\n", millis(r.Unavailable.Worst),
-		r.Unavailable.Count, millis(r.Unavailable.P50), millis(r.Unavailable.P99))
+	fmt.Fprintf(table, "unknown\t%d\toutcomes that stay unknown; %d more were told by their ids; %d ids replayed\n",
+		r.Unknown, r.Resolved, r.Replayed)
+	fmt.Fprintf(table, "unavailable\t%s\tthe worst of %d outages of a shard; p50 %s, p99 %s\n",
+		millis(r.Unavailable.Worst), r.Unavailable.Count, millis(r.Unavailable.P50), millis(r.Unavailable.P99))
 	fmt.Fprintf(table, "latency\t%s\tp99; p50 %s, worst %s; %.0f operations/s, %d missed their deadline\n",
 		millis(r.Latency.P99), millis(r.Latency.P50), millis(r.Latency.Worst), r.Rate, r.Missed)
 	if r.Leased > 0 {
@@ -52,7 +52,8 @@ func printVerified(s streams, r *verify.Result) error {
 
 func printVerdict(out io.Writer, r *verify.Result) error {
 	if r.Exact {
-		_, err := fmt.Fprintf(out, "\nexact: limit %d, admitted %d, lost %d, doubled %d\n", r.Limit, r.Admitted, r.Lost, r.Doubled)
+		_, err := fmt.Fprintf(out, "\nexact: limit %d, admitted %d, lost %d, doubled %d\n",
+			r.Limit, r.Admitted, r.Lost, r.Doubled)
 		return err
 	}
 	fmt.Fprintln(out, "\nNOT EXACT:")

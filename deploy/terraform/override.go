@@ -39,25 +39,36 @@ func newOverride() resource.Resource {
 	number := func(what string) schema.Int64Attribute {
 		return schema.Int64Attribute{Optional: true, Description: what}
 	}
-	return &override{managed[overrideModel]{name: "override", what: "The override", create: putOverride, read: readOverride,
-		update: func(ctx context.Context, c *cluster, next, _ *overrideModel) error { return putOverride(ctx, c, next) },
-		delete: deleteOverride, schema: schema.Schema{
+	return &override{managed[overrideModel]{
+		name:   "override",
+		what:   "The override",
+		create: putOverride,
+		read:   readOverride,
+		update: func(ctx context.Context, c *cluster, next, _ *overrideModel) error {
+			return putOverride(ctx, c, next)
+		},
+		delete: deleteOverride,
+		schema: schema.Schema{
 			Description: "A tier or quotas of one key, in place of its policy's.",
 			Attributes: map[string]schema.Attribute{
-				"namespace": schema.StringAttribute{Optional: true, Computed: true, Default: stringdefault.StaticString("default"),
-					PlanModifiers: replace},
+				"namespace": schema.StringAttribute{Optional: true, Computed: true,
+					Default: stringdefault.StaticString("default"), PlanModifiers: replace},
 				"policy": schema.StringAttribute{Required: true, PlanModifiers: replace},
 				"key":    schema.StringAttribute{Required: true, PlanModifiers: replace},
-				"tier":   schema.StringAttribute{Optional: true, Description: "Tier of the policy; else its default tier."},
-				"limits": schema.MapNestedAttribute{Optional: true, Description: "Numbers that replace the tier's, by the name of the limit.",
+				"tier": schema.StringAttribute{Optional: true,
+					Description: "Tier of the policy; else its default tier."},
+				"limits": schema.MapNestedAttribute{Optional: true,
+					Description: "Numbers that replace the tier's, by the name of the limit.",
 					NestedObject: schema.NestedAttributeObject{Attributes: map[string]schema.Attribute{
 						"quota":  number("Units that fit."),
 						"refill": number("For a token bucket: tokens that come back in one per."),
 						"rate":   number("For GCRA: units admitted in one per."),
 					}}},
-				"expires_at": schema.StringAttribute{Optional: true, Description: "When it ends, as in 2027-01-01T00:00:00Z; else never."},
+				"expires_at": schema.StringAttribute{Optional: true,
+					Description: "When it ends, as in 2027-01-01T00:00:00Z; else never."},
 			},
-		}}}
+		},
+	}}
 }
 
 // putOverride puts an override in force.
@@ -66,10 +77,18 @@ func putOverride(ctx context.Context, c *cluster, m *overrideModel) error {
 	if err != nil {
 		return err
 	}
-	q := &stintv1.PutOverrideRequest{Namespace: m.Namespace.ValueString(), Policy: m.Policy.ValueString(), Key: m.Key.ValueString(),
-		Tier: m.Tier.ValueString(), ExpiresAt: ends, Note: "by Terraform", Limits: make(map[string]*stintv1.TierLimit)}
+	q := &stintv1.PutOverrideRequest{
+		Namespace: m.Namespace.ValueString(),
+		Policy:    m.Policy.ValueString(),
+		Key:       m.Key.ValueString(),
+		Tier:      m.Tier.ValueString(),
+		ExpiresAt: ends,
+		Note:      "by Terraform",
+		Limits:    make(map[string]*stintv1.TierLimit),
+	}
 	for name, limit := range m.Limits {
-		q.Limits[name] = &stintv1.TierLimit{Quota: unitsOf(limit.Quota), Refill: unitsOf(limit.Refill), Rate: unitsOf(limit.Rate)}
+		q.Limits[name] = &stintv1.TierLimit{Quota: unitsOf(limit.Quota), Refill: unitsOf(limit.Refill),
+			Rate: unitsOf(limit.Rate)}
 	}
 	_, err = call(ctx, c.policies.PutOverride, q)
 	return err

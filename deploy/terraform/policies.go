@@ -31,7 +31,8 @@ func newPolicies() resource.Resource {
 	return &policies{managed[policiesModel]{name: "policies", what: "The policies", read: readPolicies,
 		create: func(ctx context.Context, c *cluster, m *policiesModel) error { return applyPolicies(ctx, c, m, nil) },
 		update: updatePolicies, delete: keepPolicies, schema: schema.Schema{
-			Description: "The policies file, with its gates, namespaces and Envoy rules. It is the whole set: what is not in it ends.",
+			Description: "The policies file, with its gates, namespaces and Envoy rules. It is the whole set: " +
+				"what is not in it ends.",
 			Attributes: map[string]schema.Attribute{
 				"yaml": schema.StringAttribute{Required: true, Description: "The text of the file."},
 				"rekey": schema.BoolAttribute{Optional: true,
@@ -43,7 +44,9 @@ func newPolicies() resource.Resource {
 }
 
 // ValidateConfig implements resource.ResourceWithValidateConfig: a wrong file fails the plan, with its line.
-func (*policies) ValidateConfig(ctx context.Context, q resource.ValidateConfigRequest, r *resource.ValidateConfigResponse) {
+func (*policies) ValidateConfig(
+	ctx context.Context, q resource.ValidateConfigRequest, r *resource.ValidateConfigResponse,
+) {
 	var text types.String
 	r.Diagnostics.Append(q.Config.GetAttribute(ctx, path.Root("yaml"), &text)...)
 	if text.IsUnknown() || r.Diagnostics.HasError() {
@@ -67,15 +70,16 @@ func (*policies) ModifyPlan(ctx context.Context, q resource.ModifyPlanRequest, r
 	}
 }
 
-// applyPolicies puts a text in force, if the expected version still is. nil: whatever is in force, if no policy ends by it.
+// applyPolicies puts a text in force, if the expected version still is. nil: whatever is in force, if no policy ends by
+// it.
 func applyPolicies(ctx context.Context, c *cluster, m *policiesModel, expected *uint64) error {
 	set, err := policy.Parse("yaml", []byte(m.YAML.ValueString()))
 	if err != nil {
 		return err
 	}
 	rules := string(policy.FormatRules(set))
-	q := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), Rules: &rules, ExpectedVersion: expected, Rekey: m.Rekey.ValueBool(),
-		Note: "by Terraform"}
+	q := &stintv1.ApplyRequest{Policies: api.PolicyMessages(set), Rules: &rules, ExpectedVersion: expected,
+		Rekey: m.Rekey.ValueBool(), Note: "by Terraform"}
 	if expected == nil {
 		q.DryRun = true
 		would, err := call(ctx, c.policies.Apply, q)
@@ -84,7 +88,8 @@ func applyPolicies(ctx context.Context, c *cluster, m *policiesModel, expected *
 		}
 		for _, change := range would.Changes {
 			if change.After == nil {
-				return fmt.Errorf("the policy %s would end: import the policies first (terraform import)", change.Before.Name)
+				return fmt.Errorf("the policy %s would end: import the policies first (terraform import)",
+					change.Before.Name)
 			}
 		}
 		q.DryRun, q.ExpectedVersion = false, &would.Version

@@ -415,7 +415,8 @@ func (p pages) ListKeys(
 func TestAnOverrideIsFoundOnALaterPage(t *testing.T) {
 	c := &cluster{observe: pages{keys: []string{"acme2", "acme1", "acme"}}}
 	for key, want := range map[string]string{"acme": "acme", "acme1": "acme1", "acme3": ""} {
-		found, err := findOverride(t.Context(), c, &overrideModel{Policy: types.StringValue("api"), Key: types.StringValue(key)})
+		found, err := findOverride(t.Context(), c,
+			&overrideModel{Policy: types.StringValue("api"), Key: types.StringValue(key)})
 		if err != nil || found.GetTier() != want {
 			t.Errorf("%s: %v %v, want the tier %q", key, found, err, want)
 		}

@@ -33,28 +33,43 @@ func newSink() resource.Resource {
 			Description: "Where events go to: a webhook, Stripe, or a receiver of CloudEvents.",
 			Attributes: map[string]schema.Attribute{
 				"name": schema.StringAttribute{Required: true, PlanModifiers: replace},
-				"kind": schema.StringAttribute{Required: true, PlanModifiers: replace, Description: "webhook, stripe or cloudevents."},
-				"url":  schema.StringAttribute{Optional: true, PlanModifiers: replace, Description: "Where events are posted to; absent for stripe."},
-				"events": schema.SetAttribute{Required: true, ElementType: types.StringType, PlanModifiers: []planmodifier.Set{setplanmodifier.RequiresReplace()},
-					Description: "threshold, usage, spike."},
-				"prefix":  schema.StringAttribute{Optional: true, PlanModifiers: replace, Description: "Not for webhooks: how the keys of customers begin."},
-				"api_key": schema.StringAttribute{Optional: true, Sensitive: true, Description: "Not for webhooks. It cannot be read back."},
-				"secret": schema.StringAttribute{Computed: true, Sensitive: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
-					Description: "What signatures of a webhook are verified with; empty for the other kinds, and after an import."},
+				"kind": schema.StringAttribute{Required: true, PlanModifiers: replace,
+					Description: "webhook, stripe or cloudevents."},
+				"url": schema.StringAttribute{Optional: true, PlanModifiers: replace,
+					Description: "Where events are posted to; absent for stripe."},
+				"events": schema.SetAttribute{Required: true, ElementType: types.StringType,
+					PlanModifiers: []planmodifier.Set{setplanmodifier.RequiresReplace()},
+					Description:   "threshold, usage, spike."},
+				"prefix": schema.StringAttribute{Optional: true, PlanModifiers: replace,
+					Description: "Not for webhooks: how the keys of customers begin."},
+				"api_key": schema.StringAttribute{Optional: true, Sensitive: true,
+					Description: "Not for webhooks. It cannot be read back."},
+				"secret": schema.StringAttribute{Computed: true, Sensitive: true,
+					PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
+					Description: "What signatures of a webhook are verified with; " +
+						"empty for the other kinds, and after an import."},
 			},
 		}}
 }
 
 func createSink(ctx context.Context, c *cluster, m *sinkModel) error {
-	answer, err := call(ctx, c.sinks.Create, &stintv1.CreateSinkRequest{Name: m.Name.ValueString(), Kind: m.Kind.ValueString(),
-		Url: m.URL.ValueString(), Events: texts(m.Events), ApiKey: m.APIKey.ValueString(), Prefix: m.Prefix.ValueString()})
+	answer, err := call(ctx, c.sinks.Create, &stintv1.CreateSinkRequest{
+		Name:   m.Name.ValueString(),
+		Kind:   m.Kind.ValueString(),
+		Url:    m.URL.ValueString(),
+		Events: texts(m.Events),
+		ApiKey: m.APIKey.ValueString(),
+		Prefix: m.Prefix.ValueString(),
+	})
 	m.Secret = types.StringValue(answer.GetSecret())
 	return err
 }
 
 func readSink(ctx context.Context, c *cluster, m *sinkModel) (bool, error) {
 	answer, err := call(ctx, c.sinks.List, &stintv1.ListSinksRequest{})
-	at := slices.IndexFunc(answer.GetSinks(), func(other *stintv1.Sink) bool { return other.Name == m.Name.ValueString() })
+	at := slices.IndexFunc(answer.GetSinks(), func(other *stintv1.Sink) bool {
+		return other.Name == m.Name.ValueString()
+	})
 	if at < 0 {
 		return false, err
 	}
@@ -71,7 +86,8 @@ func readSink(ctx context.Context, c *cluster, m *sinkModel) (bool, error) {
 
 // rotateSink gives a sink a new API key.
 func rotateSink(ctx context.Context, c *cluster, m, _ *sinkModel) error {
-	_, err := call(ctx, c.sinks.Rotate, &stintv1.RotateSinkRequest{Name: m.Name.ValueString(), ApiKey: m.APIKey.ValueString()})
+	_, err := call(ctx, c.sinks.Rotate, &stintv1.RotateSinkRequest{Name: m.Name.ValueString(),
+		ApiKey: m.APIKey.ValueString()})
 	return err
 }
 

@@ -34,7 +34,8 @@ type grantModel struct {
 	Ops        types.Set `tfsdk:"ops"`
 }
 
-// newToken returns the resource stint_token: a token or role. Nothing of it can be changed: another one takes its place.
+// newToken returns the resource stint_token: a token or role. Nothing of it can be changed: another one takes its
+// place.
 func newToken() resource.Resource {
 	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	kept := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
@@ -61,8 +62,9 @@ func newToken() resource.Resource {
 					}}},
 				"expires_at": schema.StringAttribute{Optional: true, PlanModifiers: replace,
 					Description: "When it ends, as in 2027-01-01T00:00:00Z; else never."},
-				"role": schema.BoolAttribute{Optional: true, PlanModifiers: []planmodifier.Bool{boolplanmodifier.RequiresReplace()},
-					Description: "A role has no secret: the certificate proves it."},
+				"role": schema.BoolAttribute{Optional: true,
+					PlanModifiers: []planmodifier.Bool{boolplanmodifier.RequiresReplace()},
+					Description:   "A role has no secret: the certificate proves it."},
 				"id": schema.StringAttribute{Computed: true, PlanModifiers: kept,
 					Description: "The public part of the token; empty for a role."},
 				"token": schema.StringAttribute{Computed: true, Sensitive: true, PlanModifiers: kept,
@@ -79,8 +81,9 @@ func createToken(ctx context.Context, c *cluster, m *tokenModel) error {
 	}
 	request := &stintv1.CreateTokenRequest{Name: m.Name.ValueString(), ExpiresAt: ends, Role: m.Role.ValueBool()}
 	for _, g := range m.Grants {
-		request.Grants = append(request.Grants, &stintv1.Grant{Namespaces: texts(g.Namespaces), Policies: texts(g.Policies),
-			Keys: texts(g.Keys), Tiers: texts(g.Tiers), Ops: texts(g.Ops)})
+		request.Grants = append(request.Grants,
+			&stintv1.Grant{Namespaces: texts(g.Namespaces), Policies: texts(g.Policies),
+				Keys: texts(g.Keys), Tiers: texts(g.Tiers), Ops: texts(g.Ops)})
 	}
 	answer, err := call(ctx, c.tokens.Create, request)
 	if err != nil {
@@ -118,7 +121,8 @@ func readToken(ctx context.Context, c *cluster, m *tokenModel) (bool, error) {
 	}
 	if m.Grants == nil { // imported
 		for _, g := range found.Grants {
-			m.Grants = append(m.Grants, grantModel{textsOf(g.Namespaces), textsOf(g.Policies), textsOf(g.Keys), textsOf(g.Tiers), textsOf(g.Ops)})
+			m.Grants = append(m.Grants, grantModel{textsOf(g.Namespaces), textsOf(g.Policies), textsOf(g.Keys),
+				textsOf(g.Tiers), textsOf(g.Ops)})
 		}
 	}
 	return true, nil

@@ -299,5 +299,6 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 	if f.unspent && strings.Contains(key, "leased") {
 		used--
 	}
-	json.NewEncoder(w).Encode(map[string]any{"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota), "used": fmt.Sprint(used)}}})
+	json.NewEncoder(w).Encode(
+		map[string]any{"limits": []any{map[string]any{"quota": fmt.Sprint(f.quota), "used": fmt.Sprint(used)}}})
 }

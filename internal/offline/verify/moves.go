@@ -52,9 +52,9 @@ type moving struct {
 	moved int               // slots that changed their shards
 }
 
-// ThereAndBack has as many shards share the keys as each of Shards says, and then as many as before. If ctx ends it goes
-// back at once. It returns when no slot moves any more, and says how many slots moved; one that moved there and back
-// counts twice. An error means that the number of shards could not be read or changed, or that slots still move.
+// ThereAndBack has as many shards share the keys as each of Shards says, and then as many as before. If ctx ends it
+// goes back at once. It returns when no slot moves any more, and says how many slots moved; one that moved there and
+// back counts twice. An error means that the number of shards could not be read or changed, or that slots still move.
 func (m *Moves) ThereAndBack(ctx context.Context) (slots int, err error) {
 	transport := &http.Transport{TLSClientConfig: m.TLS.Clone(), DialContext: m.dial}
 	defer transport.CloseIdleConnections()

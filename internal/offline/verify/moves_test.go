@@ -70,7 +70,8 @@ func (m *movable) Status(context.Context, *connect.Request[stintv1.StatusRequest
 			m.version++
 		}
 	}
-	s := &stintv1.StatusResponse{TableVersion: m.version, WantedShards: m.wanted, ShardsRevision: m.revision, SlotsToMove: left, Partial: m.partial}
+	s := &stintv1.StatusResponse{TableVersion: m.version, WantedShards: m.wanted, ShardsRevision: m.revision,
+		SlotsToMove: left, Partial: m.partial}
 	for id := range uint32(4) {
 		s.Shards = append(s.Shards, &stintv1.Shard{Id: id})
 	}
@@ -109,7 +110,8 @@ func TestSlotsMoveThereAndBack(t *testing.T) {
 		m := &movable{stale: stale}
 		slots, err := moveOn(t, m, uncut)
 		if err != nil || slots != 6 || !slices.Equal(m.log, []uint32{3, 2, 1}) || m.slots != [4]uint32{} {
-			t.Errorf("stale answers %v: %d slots moved, asked for %v, slots on %v: %v", stale, slots, m.log, m.slots, err)
+			t.Errorf("stale answers %v: %d slots moved, asked for %v, slots on %v: %v",
+				stale, slots, m.log, m.slots, err)
 		}
 	}
 }
@@ -145,7 +147,8 @@ func TestSlotsThatDoNotMoveAreAnError(t *testing.T) {
 		t.Errorf("asked for %v: %v", m.log, err)
 	}
 	m = &movable{partial: true}
-	if _, err := moveOn(t, m, uncut); err == nil || !strings.Contains(err.Error(), "cluster and observe") || m.log != nil {
+	if _, err := moveOn(t, m, uncut); err == nil || !strings.Contains(err.Error(), "cluster and observe") ||
+		m.log != nil {
 		t.Errorf("asked for %v: %v", m.log, err)
 	}
 }

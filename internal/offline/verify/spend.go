@@ -105,7 +105,8 @@ func (l LeasedLimit) judge(all, told []*Spend) (wrong []error) {
 // places are the answers of an owner, between which those of holders lie.
 type places struct {
 	returned, called []*Spend // in the order of their returns, and of their calls
-	least, most      []int64  // the latest time among the first so many of returned, the earliest from there on of called
+	// the latest time among the first so many of returned, the earliest from there on of called
+	least, most []int64
 }
 
 func placesBy(told []*Spend) *places {

@@ -41,8 +41,9 @@ func TestLeasedAdmissionsAreJudgedBetweenCallAndReturn(t *testing.T) {
 		"the same in a log": {log, []*Spend{owner(8*s, 1, false), leased(9*s, 9*s, 10), owner(10*s, 1, false),
 			leased(11*s, 11*s, 10), owner(12*s, 1, false)}, true},
 		"answers of the owner": {window, []*Spend{owner(1*s, 5, true), owner(2*s, 6, true)}, true},
-		"all that there is":    {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 5, true), owner(31*s, 1, false)}, false},
-		"more than there is":   {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 6, true)}, true},
+		"all that there is": {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 5, true), owner(31*s, 1, false)},
+			false},
+		"more than there is": {lasting, []*Spend{leased(1*s, 2*s, 5), owner(30*s, 6, true)}, true},
 	} {
 		if wrong, _ := c.limit.Judge(c.all); (len(wrong) > 0) != c.wrong {
 			t.Errorf("%s: %v", what, wrong)

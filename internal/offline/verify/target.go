@@ -17,9 +17,11 @@ import (
 // windowLeast is the shortest first-hit window that cannot end during a run and its settling.
 const windowLeast = time.Hour
 
-// FindTarget looks up a policy that can be verified: it has one limit that counts, its quota does not come back during a
-// run, and it has a lease if that is to be verified. The error describes a suitable policy.
-func FindTarget(ctx context.Context, address string, secure *tls.Config, token, policy string, leased bool) (Target, error) {
+// FindTarget looks up a policy that can be verified: it has one limit that counts, its quota does not come back during
+// a run, and it has a lease if that is to be verified. The error describes a suitable policy.
+func FindTarget(
+	ctx context.Context, address string, secure *tls.Config, token, policy string, leased bool,
+) (Target, error) {
 	c := newCaller(Plan{Addresses: []string{urlOf(address)}, TLS: secure, Token: token})
 	defer c.close()
 	service := stintv1connect.NewPolicyServiceClient(c.http, urlOf(address), connect.WithProtoJSON())
@@ -46,8 +48,9 @@ func FindTarget(ctx context.Context, address string, secure *tls.Config, token, 
 			policy, len(limits), advice)
 	}
 	if has := policies[at].Lease != nil; has != leased {
-		return Target{}, fmt.Errorf("policy %s %s. %s", policy, map[bool]string{true: "has a lease: take --lease as well, or another policy",
-			false: "has no lease"}[has], advice)
+		return Target{}, fmt.Errorf("policy %s %s. %s", policy,
+			map[bool]string{true: "has a lease: take --lease as well, or another policy",
+				false: "has no lease"}[has], advice)
 	}
 	if why := unfit(limits[0]); why != "" {
 		return Target{}, fmt.Errorf("limit %s of policy %s %s. %s", limits[0].Name, policy, why, advice)
@@ -62,7 +65,8 @@ func advise(leased bool) string {
 		lease = "lease: {units: 100, for: 2s}, "
 	}
 	return "Add one to the policies file, and name it with --policy:\n\n" +
-		"    verify: {" + lease + "limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n"
+		"    verify: {" + lease + "limits: [{name: total, quota: 1000, fixed_window: {period: 24h, " +
+		"anchor: first_hit}}]}\n"
 }
 
 // unfit returns the reason why a limit cannot be verified, or "".

@@ -34,8 +34,9 @@ func (f *fake) atChecks(n int) func(context.Context) error {
 func runAgainst(t *testing.T, f *fake, change func(*Plan)) (result *Result) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := Plan{Addresses: []string{"n1", "n2"}, Targets: []Target{{"good", f.quota, 0}}, Keys: 5, Workers: 8, IDs: 50,
-			Deadline: 200 * time.Millisecond, Settle: 20 * time.Second, Seed: 1, dial: f.serve(t).dial}
+		p := Plan{Addresses: []string{"n1", "n2"}, Targets: []Target{{"good", f.quota, 0}}, Keys: 5,
+			Workers: 8, IDs: 50, Deadline: 200 * time.Millisecond, Settle: 20 * time.Second, Seed: 1,
+			dial: f.serve(t).dial}
 		if change != nil {
 			change(&p)
 		}
@@ -72,7 +73,8 @@ func TestARightServerIsExact(t *testing.T) {
 		if !r.Exact || r.Lost+r.Doubled != 0 {
 			t.Errorf("%s: %v", name, r.Evidence)
 		}
-		if r.Admitted > 60 || r.KeysFull == 0 && name == "calm" || r.Keys < 5 || r.Operations < 600 || r.Replayed < 100 || r.Shards != 3 {
+		if r.Admitted > 60 || r.KeysFull == 0 && name == "calm" || r.Keys < 5 || r.Operations < 600 ||
+			r.Replayed < 100 || r.Shards != 3 {
 			t.Errorf("%s is no run: %+v", name, r)
 		}
 		if (r.Unnumbered > 0) != (name == "calm") {
@@ -81,7 +83,8 @@ func TestARightServerIsExact(t *testing.T) {
 		if name == "calm" && (r.Admitted != 60 || r.Missed+r.Retries+r.Unknown != 0) {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if name == "rough" && (r.Resolved+r.Unknown == 0 || r.Trouble["aborted"] == nil || r.Trouble["unavailable"] == nil) {
+		if name == "rough" && (r.Resolved+r.Unknown == 0 || r.Trouble["aborted"] == nil ||
+			r.Trouble["unavailable"] == nil) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -117,12 +120,13 @@ func TestAWrongServerIsCaught(t *testing.T) {
 		fault func(*fake)
 		finds kind
 	}{
-		"an admission is counted twice":        {func(f *fake) { f.double = once() }, doubled},
-		"an admission is not counted":          {func(f *fake) { f.again = once() }, doubled},
-		"a copy is told of another's unit":     {func(f *fake) { f.mistold = once() }, doubled},
-		"one unit too many":                    {func(f *fake) { f.overAdmit = true }, overAdmitted},
-		"denied while there is room":           {func(f *fake) { f.denyEarly = once() }, wrongAnswer},
-		"said to be full while there is room":  {func(f *fake) { f.denyEarly, f.lieOnDeny = once(), true }, underAdmitted},
+		"an admission is counted twice":    {func(f *fake) { f.double = once() }, doubled},
+		"an admission is not counted":      {func(f *fake) { f.again = once() }, doubled},
+		"a copy is told of another's unit": {func(f *fake) { f.mistold = once() }, doubled},
+		"one unit too many":                {func(f *fake) { f.overAdmit = true }, overAdmitted},
+		"denied while there is room":       {func(f *fake) { f.denyEarly = once() }, wrongAnswer},
+		"said to be full while there is room": {func(f *fake) { f.denyEarly, f.lieOnDeny = once(), true },
+			underAdmitted},
 		"ids are forgotten":                    {func(f *fake) { f.forget = every(3) }, forgotten},
 		"counted and said not to be":           {func(f *fake) { f.lie = every(50) }, doubled},
 		"lost and not remembered":              {func(f *fake) { f.lose, f.forget = every(20), every(20) }, doubled},
@@ -187,7 +191,8 @@ func TestAnOutageIsMeasured(t *testing.T) {
 	if !r.Exact || worst < 395*time.Millisecond || worst > 405*time.Millisecond || r.Unavailable.Count < 1 {
 		t.Errorf("outages %+v, want one of 400 ms: %v", r.Unavailable, r.Evidence)
 	}
-	if latency := time.Duration(r.Latency.Worst) * time.Microsecond; latency < 395*time.Millisecond || latency > 405*time.Millisecond {
+	if latency := time.Duration(r.Latency.Worst) * time.Microsecond; latency < 395*time.Millisecond ||
+		latency > 405*time.Millisecond {
 		t.Errorf("latency %+v", r.Latency)
 	}
 }
@@ -205,8 +210,8 @@ func TestSilenceIsNotExact(t *testing.T) {
 func TestThePaceIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(100_000)
-		p := Plan{Addresses: []string{"n1"}, Targets: []Target{{"good", 100_000, 0}}, Rate: 500, Settle: 20 * time.Millisecond, Seed: 1,
-			dial: f.serve(t).dial}
+		p := Plan{Addresses: []string{"n1"}, Targets: []Target{{"good", 100_000, 0}}, Rate: 500,
+			Settle: 20 * time.Millisecond, Seed: 1, dial: f.serve(t).dial}
 		var took time.Duration
 		began := time.Now()
 		_, err := Run(t.Context(), p, func(ctx context.Context) error {
@@ -216,7 +221,8 @@ func TestThePaceIsKept(t *testing.T) {
 			took = time.Since(began)
 			return ctx.Err()
 		})
-		if want := 800 * time.Millisecond; err != nil || took < want-10*time.Millisecond || took > want+50*time.Millisecond {
+		if want := 800 * time.Millisecond; err != nil || took < want-10*time.Millisecond ||
+			took > want+50*time.Millisecond {
 			t.Errorf("400 checks took %v, want %v: %v", took, want, err)
 		}
 	})
@@ -225,13 +231,14 @@ func TestThePaceIsKept(t *testing.T) {
 func TestTargets(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(listPolicies))
 	defer server.Close()
-	for policy, want := range map[string]string{"good": "", "life": "", "flood": "", "epoch": "gives back", "short": "less than an hour",
-		"two": "has 2 limits", "absent": "no policy", "leased": "has a lease"} {
+	for policy, want := range map[string]string{"good": "", "life": "", "flood": "", "epoch": "gives back",
+		"short": "less than an hour", "two": "has 2 limits", "absent": "no policy", "leased": "has a lease"} {
 		target, err := FindTarget(context.Background(), server.URL, nil, "", policy, false)
 		if stale := policy == "flood"; target.Stale > 0 != stale {
 			t.Errorf("%s: denials may be repeated for %v", policy, target.Stale)
 		}
-		if want == "" && (err != nil || target.Quota == 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || target.Quota == 0) || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v; want %q", policy, target, err, want)
 		}
 	}
@@ -244,7 +251,8 @@ func TestLeasedTargets(t *testing.T) {
 	if target, err := FindTarget(t.Context(), server.URL, nil, "", "leased", true); err != nil || target.Quota != 50 {
 		t.Errorf("%+v, %v", target, err)
 	}
-	if _, err := FindTarget(t.Context(), server.URL, nil, "", "good", true); err == nil || !strings.Contains(err.Error(), "has no lease") {
+	if _, err := FindTarget(t.Context(), server.URL, nil, "", "good", true); err == nil ||
+		!strings.Contains(err.Error(), "has no lease") {
 		t.Error(err)
 	}
 }

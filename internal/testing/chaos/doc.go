@@ -13,11 +13,11 @@
 // `make docker` builds the image first.
 //
 // Clusters are three nodes of internal/testing/testcluster. Their clients are those of `stint tool verify`, which
-// judge every answer. The tests are storms of overlapping faults while slots move, pauses too short for an election, owners
-// killed one after the other, rolling restarts, nodes that join and leave, and disks that are wiped or damaged. Environment
-// variables make them longer: STINT_CHAOS_DURATION (of each storm, and of the pauses; 60s), STINT_CHAOS_KILLS (of owners;
-// 8), STINT_CHAOS_ROUNDS (of rolling restarts; 1). STINT_CHAOS_SEED repeats the faults and the choices of the clients, not
-// the interleaving.
+// judge every answer. The tests are storms of overlapping faults while slots move, pauses too short for an election,
+// owners killed one after the other, rolling restarts, nodes that join and leave, and disks that are wiped or damaged.
+// Environment variables make them longer: STINT_CHAOS_DURATION (of each storm, and of the pauses; 60s),
+// STINT_CHAOS_KILLS (of owners; 8), STINT_CHAOS_ROUNDS (of rolling restarts; 1). STINT_CHAOS_SEED repeats the faults
+// and the choices of the clients, not the interleaving.
 //
 // Clients of their own judge bills: they add up independently what each period must have, to the unit.
 //

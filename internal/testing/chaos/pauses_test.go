@@ -29,7 +29,8 @@ func (e *elections) look(ctx context.Context, t *testing.T, c *testcluster.Clust
 		for _, shard := range s.Shards {
 			if was, known := e.epochs[shard.ID]; known && shard.Epoch > was {
 				e.count++
-				t.Logf("%s: shard %d of %s was opened by %s", time.Now().Format("15:04:05.000"), shard.ID, e.owners[shard.ID], shard.Owner)
+				t.Logf("%s: shard %d of %s was opened by %s",
+					time.Now().Format("15:04:05.000"), shard.ID, e.owners[shard.ID], shard.Owner)
 			}
 			if shard.Epoch > e.epochs[shard.ID] {
 				e.epochs[shard.ID], e.owners[shard.ID] = shard.Epoch, shard.Owner

@@ -15,23 +15,24 @@ import (
 	"github.com/stint-io/stint/internal/testing/testcluster"
 )
 
-// TestStorm: three nodes, 16 clients that contend for limits of 1000, others that spend from leases, and all faults, two
-// at a time: SIGKILL of one node or of all, SIGSTOP for up to 8 s, links cut one way, both ways and in a ring, orderly
-// restarts, disks that are full, fail or are slow, clocks that jump; meanwhile a cluster of one shard grows to three,
-// then to five, shrinks to two, and to one, again and again. STINT_CHAOS_DURATION makes it longer than a minute.
+// TestStorm: three nodes, 16 clients that contend for limits of 1000, others that spend from leases, and all faults,
+// two at a time: SIGKILL of one node or of all, SIGSTOP for up to 8 s, links cut one way, both ways and in a ring,
+// orderly restarts, disks that are full, fail or are slow, clocks that jump; meanwhile a cluster of one shard grows to
+// three, then to five, shrinks to two, and to one, again and again. STINT_CHAOS_DURATION makes it longer than a minute.
 func TestStorm(t *testing.T) {
 	duration := setting(t, "STINT_CHAOS_DURATION", time.Minute, time.ParseDuration)
 	c, s := newClusterWith(t, testcluster.Options{Policies: clusterPolicies, Shards: 1}), seed(t)
 	faults := map[testcluster.Fault]int{}
-	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s, Leases: clusterLeases}, func(context.Context) (err error) {
-		faults, err = stormAndMoves(t, c, []uint32{3, 5, 2}, duration, testcluster.Storm{
-			AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c), Faults: []testcluster.Fault{
-				testcluster.FaultKill, testcluster.FaultKillAll, testcluster.FaultPause, testcluster.FaultCut,
-				testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock,
-			},
+	result := mustVerify(t, c, verify.Plan{Rate: 2000, IDs: 50, Seed: s, Leases: clusterLeases},
+		func(context.Context) (err error) {
+			faults, err = stormAndMoves(t, c, []uint32{3, 5, 2}, duration, testcluster.Storm{
+				AtOnce: 2, Rest: time.Second, Seed: s, Sound: sound(c), Faults: []testcluster.Fault{
+					testcluster.FaultKill, testcluster.FaultKillAll, testcluster.FaultPause, testcluster.FaultCut,
+					testcluster.FaultRestart, testcluster.FaultDisk, testcluster.FaultClock,
+				},
+			})
+			return err
 		})
-		return err
-	})
 	total := 0
 	for _, n := range faults {
 		total += n
@@ -53,8 +54,10 @@ func TestStorm(t *testing.T) {
 func TestShortStorm(t *testing.T) {
 	c, s := newClusterWith(t, testcluster.Options{Policies: clusterPolicies, Shards: 1}), seed(t)
 	mustVerify(t, c, verify.Plan{Rate: 500, IDs: 50, Seed: s, Leases: clusterLeases}, func(context.Context) error {
-		faults, err := stormAndMoves(t, c, []uint32{3}, 25*time.Second, testcluster.Storm{Rest: time.Second, Longest: 2 * time.Second, Seed: s,
-			Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut, testcluster.FaultRestart}})
+		faults, err := stormAndMoves(t, c, []uint32{3}, 25*time.Second,
+			testcluster.Storm{Rest: time.Second, Longest: 2 * time.Second, Seed: s,
+				Faults: []testcluster.Fault{testcluster.FaultKill, testcluster.FaultPause, testcluster.FaultCut,
+					testcluster.FaultRestart}})
 		t.Logf("faults: %v", faults)
 		return err
 	})
@@ -64,8 +67,8 @@ func TestShortStorm(t *testing.T) {
 func TestVerifyMovesSlots(t *testing.T) {
 	c := newServer(t, clusterPolicies)
 	before, unknown := statusOf(t.Context(), c.Addr(0))
-	if err := stint(t.Context(), "tool", "verify", "--addr", "http://"+c.Addr(0), "--policy", "day", "--duration", "300ms",
-		"--keys", "4", "--workers", "8", "--shards", fmt.Sprint(manyShards+1)); err != nil {
+	if err := stint(t.Context(), "tool", "verify", "--addr", "http://"+c.Addr(0), "--policy", "day",
+		"--duration", "300ms", "--keys", "4", "--workers", "8", "--shards", fmt.Sprint(manyShards+1)); err != nil {
 		t.Error(err)
 	}
 	after, err := statusOf(t.Context(), c.Addr(0))
@@ -75,8 +78,8 @@ func TestVerifyMovesSlots(t *testing.T) {
 }
 
 // stormAndMoves makes a storm, and meanwhile has slots move until so many shards share the keys, for each number, and
-// back, again and again. When the storm is over, no more than the way back is left; but some slot moves, however slow the
-// machine is.
+// back, again and again. When the storm is over, no more than the way back is left; but some slot moves, however slow
+// the machine is.
 func stormAndMoves(t *testing.T, c *testcluster.Cluster, shards []uint32, duration time.Duration, s testcluster.Storm) (
 	faults map[testcluster.Fault]int, err error) {
 	s.Tell = func(what string) { t.Logf("%s %s", time.Now().Format("15:04:05.000"), what) }
@@ -113,7 +116,9 @@ func sound(c *testcluster.Cluster) func(context.Context) bool {
 		defer cancel()
 		for i := range c.Len() {
 			if s, err := statusOf(ctx, c.Addr(i)); err == nil {
-				return len(s.Shards) > 0 && !slices.ContainsFunc(s.Shards, func(shard shardStatus) bool { return !whole(shard) })
+				return len(s.Shards) > 0 && !slices.ContainsFunc(s.Shards, func(shard shardStatus) bool {
+					return !whole(shard)
+				})
 			}
 		}
 		return false

@@ -35,14 +35,16 @@ var ofAPI = []group{
 	}},
 	{tests("api", "TestForgetAsksEveryShardUntilNothingIsLeft"), edits{"forget-does-not-wait": always}},
 	{tests("api", "TestForgetMeetsEverySlot"), edits{"key-of-a-moving-slot-stays": without(" && f.met == slot.All()")}},
-	{tests("api", "TestListKeysMissesNoSlot"), edits{"keys-of-a-moved-slot-left-out": swap("at.met != slot.All()", "false")}},
+	{tests("api", "TestListKeysMissesNoSlot"),
+		edits{"keys-of-a-moved-slot-left-out": swap("at.met != slot.All()", "false")}},
 	{tests("api", "TestListUsageMissesNoSlot"), edits{
 		"bills-of-a-moved-slot-left-out": never,
 		"moved-key-has-no-bill":          never,
 	}},
 	{tests("api", "TestATokenEndsWithAllThatItHasMade"), edits{"children-stay": always}},
 	{tests("api", "TestATokenThatHasEndedMakesNone"), edits{"ended-token-makes-one": always}},
-	{tests("api", "TestOneTokenLeavesStreamsToOthers"), edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
+	{tests("api", "TestOneTokenLeavesStreamsToOthers"),
+		edits{"one-token-watches-alone": without(` || who != "" && w.of[who] >= watchesOfOne`)}},
 	{tests("api", "TestACorrectionMakesNoCustomerUnasked"), edits{"correction-bills-a-stranger": never}},
 	{tests("api", "TestEveryProcedureHashesKeys"), edits{
 		"api-passes-plain-keys":    instead("_ = hash"),
@@ -58,7 +60,8 @@ var ofAPI = []group{
 		"client-omits-a-parent":  never,
 		"huge-cost-is-an-error":  instead("hits := envoyHits(m, d)"),
 	}},
-	{tests("api", "TestGatesAndEnvoyAreOneEventEach"), edits{"refused-key-told-plain": instead("stored[i].Key = entries[i].Key")}},
+	{tests("api", "TestGatesAndEnvoyAreOneEventEach"),
+		edits{"refused-key-told-plain": instead("stored[i].Key = entries[i].Key")}},
 	{tests("api", "TestBytesThatAreNoText"), edits{"not-text-passes-envoy": swap("err != nil", "false")}},
 	{tests("api", "TestADenialByEnvoysRulesStands"), edits{
 		"failed-report-lifts-denial": without(" && allowed"),
@@ -99,12 +102,14 @@ var ofAPI = []group{
 		"gone-visitor-passes":    swap("false", "route.Open()"),
 	}},
 	{tests("api", "TestWhatAProxyReportsToAGate"), edits{
-		"unreadable-message-is-an-error": instead("if err := c.problem(); err != nil { return nil, err }; if err := c.problem(); err != nil {"),
-		"proxys-visitor-names-itself":    gone,
+		"unreadable-message-is-an-error": instead("if err := c.problem(); err != nil { return nil, err }; " +
+			"if err := c.problem(); err != nil {"),
+		"proxys-visitor-names-itself": gone,
 	}},
 	{tests("api", "TestBothDoorsOfAGateAgree"), edits{
-		"full-node-is-an-error": swap("s.check", "func(ctx context.Context, c *call[authv3.CheckRequest, *authv3.CheckRequest]) "+
-			"(*authv3.CheckResponse, error) { if err := enter(ctx, &c.message); err != nil { return nil, err }; return s.check(ctx, c) }"),
+		"full-node-is-an-error": swap("s.check", "func(ctx context.Context, c *call[authv3.CheckRequest, "+
+			"*authv3.CheckRequest]) (*authv3.CheckResponse, error) { if err := enter(ctx, &c.message); "+
+			"err != nil { return nil, err }; return s.check(ctx, c) }"),
 	}},
 	{tests("api", "TestALimitOfARequestIsNotSoft"), edits{"request-brings-soft-limit": never}},
 	{tests("api/gates", "TestAGateAsksForAChallenge"), edits{"challenge-looks-like-denial": never}},

@@ -117,10 +117,11 @@ var ofCluster = []group{
 	{tests("cluster/routing", "TestTheOwnerIsSoughtWhereItMostLikelyIs|TestNewsWakeThoseWhoWait"), edits{
 		"router-disbelieves-no-owner": without("err.Code == shard.NotOwner, "),
 	}},
-	{tests("cluster/routing", "TestAMoveFailsNothing|TestAReservationInSlotsThatPartIsAnOperation", "-worlds=20"), edits{
-		"moved-request-fails":      without("err.Code == shard.Moved || "),
-		"spread-reservation-fails": without(" || err.Code == shard.Spread"),
-	}},
+	{tests("cluster/routing", "TestAMoveFailsNothing|TestAReservationInSlotsThatPartIsAnOperation", "-worlds=20"),
+		edits{
+			"moved-request-fails":      without("err.Code == shard.Moved || "),
+			"spread-reservation-fails": without(" || err.Code == shard.Spread"),
+		}},
 	{tests("cluster/routing", "TestALearnedSlotIsRememberedUntilTheTableSaysMore"), edits{
 		"learned-slot-outlives-the-table": always,
 	}},

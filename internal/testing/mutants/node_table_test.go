@@ -5,7 +5,8 @@ var ofNode = []group{
 		"old-table-makes-replicas": instead("if known := c.view.table.now(); known.version == 0 {"),
 		"old-table-aligns-groups":  always,
 	}},
-	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"), edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
+	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"),
+		edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
 	{tests("node", "TestAMoveIsFollowedInTheChangeThatEndsIt"), edits{
 		"successor-of-an-old-generation": without(" && t == then.seen"),
@@ -83,7 +84,8 @@ var ofNode = []group{
 		"settled-again-when-parted":     never,
 		"parts-that-joined-are-no-copy": always,
 		"part-taken-for-the-whole":      without(" && result.Err != errInParts"),
-		"home-asked-with-its-part":      swap("o.whole.Entries, Own: o.whole.Own", "o.entriesAt(o.home), Own: o.ownAtHome()"),
+		"home-asked-with-its-part": swap("o.whole.Entries, Own: o.whole.Own",
+			"o.entriesAt(o.home), Own: o.ownAtHome()"),
 	}},
 	{tests("node", "TestANumberOfShardsThatComesLateIsRefused"), edits{"late-number-of-shards-counts": gone}},
 	{tests("node", "TestABackupOfAnotherNumberOfShardsIsRefused"), edits{
@@ -154,8 +156,10 @@ var ofNode = []group{
 
 		"canary-leaves-a-shard-with-its-key": instead("return false"),
 	}},
-	{tests("node", "TestOnlyABillThatWasSentIsTriedAgain"), edits{"untried-bill-is-a-retry": swap("tried[id]", "len(tried) > 0")}},
-	{tests("node", "TestTopHasTheDenialsThatNodesRepeat"), edits{"repeats-unreported": swap("c.repeats.read(q)", "nil")}},
+	{tests("node", "TestOnlyABillThatWasSentIsTriedAgain"),
+		edits{"untried-bill-is-a-retry": swap("tried[id]", "len(tried) > 0")}},
+	{tests("node", "TestTopHasTheDenialsThatNodesRepeat"),
+		edits{"repeats-unreported": swap("c.repeats.read(q)", "nil")}},
 	{tests("node", "TestWhatHappensToKeysIsWatchedOnEveryNode"), edits{
 		"fired-lost-between-shards": swap("fired", "fired[:0]"),
 	}},

@@ -99,7 +99,9 @@ func TestClusters(t *testing.T) {
 					if err := playWorld(t, seeds[done], &sum, slog.LevelInfo); err != nil {
 						t.Error(err)
 						mu.Lock()
-						failed = append(failed, fmt.Sprintf("%s\nagain: go test ./internal/testing/sim -run TestClusters -sim.seed %d -sim.moves=%v -v", inShort(err), seeds[done], *movesFlag))
+						failed = append(failed,
+							fmt.Sprintf("%s\nagain: go test ./internal/testing/sim -run TestClusters -sim.seed %d "+
+								"-sim.moves=%v -v", inShort(err), seeds[done], *movesFlag))
 						mu.Unlock()
 					}
 				}
@@ -129,13 +131,17 @@ func inShort(err error) string {
 // mustHaveSeenEverything checks that the worlds covered everything: every fault, and every fate.
 func (t *tally) mustHaveSeenEverything(to *testing.T) {
 	all := []string{"operations: allowed", "operations: denied", "operations: refused", "operations: unknown",
-		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas", "operations: reserved", "operations: settled",
-		"operations: settled by another before", "spent: from a lease", "spent: admitted by the owner", "spent: denied", crashAtMinute, "bills: final periods",
-		secondProcess, secondByCopy, secondOfAHalt, "a second process ended by itself", changeShards, "slots came to rest"}
-	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards", "extend over shards",
-		"extend without an id over shards", "above over shards", "above, rejected", "check, denied",
-		"settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "correct", "rule", "ruled", "turned", "turned, denied", "damped",
-		"damped, a denial repeated", "extend over shards, a late copy", "kin", "kin over shards", "private over shards", "forget", "capped", "capped, refused", "answered when asked again"} {
+		"operations: answered when asked again with their id", "a node stopped itself", "comparisons of replicas",
+		"operations: reserved", "operations: settled",
+		"operations: settled by another before", "spent: from a lease", "spent: admitted by the owner", "spent: denied",
+		crashAtMinute, "bills: final periods", secondProcess, secondByCopy, secondOfAHalt,
+		"a second process ended by itself", changeShards, "slots came to rest"}
+	for _, what := range []string{"check over shards", "reserve over shards", "settle over shards",
+		"extend over shards", "extend without an id over shards", "above over shards", "above, rejected",
+		"check, denied", "settle, ended before", "check", "reserve", "settle", "extend", "tally", "add", "correct",
+		"rule", "ruled", "turned", "turned, denied", "damped",
+		"damped, a denial repeated", "extend over shards, a late copy", "kin", "kin over shards", "private over shards",
+		"forget", "capped", "capped, refused", "answered when asked again"} {
 		all = append(all, "errands: "+what)
 	}
 	for line := range told {
@@ -226,9 +232,10 @@ func playWorld(t *testing.T, seed uint64, sum *tally, level slog.Level) error {
 	for _, f := range p.faults {
 		fmt.Fprintln(&b, f)
 	}
-	return fmt.Errorf("the world of seed %d, after %v:\n%w\n--- its plan: %d nodes, %d founders, %d shards, %d replicas, "+
-		"replaced after %v\n%s--- its story\n%s", seed, time.Since(started).Round(time.Millisecond), errors.Join(wrong...),
-		p.nodes, p.founders, p.shards, p.replicas, p.replaceAfter, &b, w.story.text())
+	return fmt.Errorf("the world of seed %d, after %v:\n%w\n--- its plan: "+
+		"%d nodes, %d founders, %d shards, %d replicas, replaced after %v\n%s--- its story\n%s",
+		seed, time.Since(started).Round(time.Millisecond), errors.Join(wrong...), p.nodes, p.founders, p.shards,
+		p.replicas, p.replaceAfter, &b, w.story.text())
 }
 
 func (t *tally) count(w *world, ops []*op) {

@@ -61,9 +61,9 @@ type weather struct {
 	fails  time.Time // when the newest failure of a disk ended; in the future while it lasts
 }
 
-// Storm makes faults until it has made enough or ctx ends, then ends those that remain and starts the nodes that do not run. It returns the
-// number of faults of each kind. An error means that a node did something that no fault explains: it ended by itself,
-// did not stop in order, or did not come back.
+// Storm makes faults until it has made enough or ctx ends, then ends those that remain and starts the nodes that do not
+// run. It returns the number of faults of each kind. An error means that a node did something that no fault explains:
+// it ended by itself, did not stop in order, or did not come back.
 func (c *Cluster) Storm(ctx context.Context, s Storm) (map[Fault]int, error) {
 	s.AtOnce = max(s.AtOnce, 1)
 	if s.Longest == 0 {
