@@ -139,9 +139,11 @@ func (w *world) doLoss(f fault) {
 	w.net.Lose(one.addr, other.addr, 0)
 }
 
+// doSlowDisk makes a disk slow that a node must live with. Where Pebble begins a new log, a write waits for up to four
+// fsyncs, one after the other; together they must stay below the time after which a disk counts as hung.
 func (w *world) doSlowDisk(f fault) {
 	w.ail(w.victim(f.whom), f.long, func(d *memfs.Disk) {
-		d.Slow(time.Duration(f.size * f.size * float64(600*time.Millisecond)))
+		d.Slow(time.Duration(f.size * f.size * float64(450*time.Millisecond)))
 	})
 }
 
