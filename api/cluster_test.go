@@ -158,7 +158,7 @@ func aStatus() ClusterStatus {
 				Alive: true,
 				Owns:  2, Replicas: 2, ClockAhead: -3 * time.Millisecond,
 				APICertificateEnds:  time.UnixMicro(int64(noon)).Add(time.Hour),
-				PeerCertificateEnds: time.UnixMicro(int64(noon)), KeyLines: []string{"a1b2"}, Edges: 1, LeasesHeld: 2},
+				PeerCertificateEnds: time.UnixMicro(int64(noon)), KeyLines: []string{"a1b2"}},
 			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
 		},
 		Shards: []ShardStatus{
@@ -186,10 +186,9 @@ func TestJSONOfTheStatus(t *testing.T) {
 		`"state":"active",` +
 		`"silent":"0s","peerAddr":"10.0.0.1:7401","owns":2,"replicas":2,"clockAhead":"-0.003s",` +
 		`"apiCertificateEnds":"2026-11-21T13:00:00.250Z","peerCertificateEnds":"2026-11-21T12:00:00.250Z",` +
-		`"keyLines":["a1b2"],"edges":1,"leasesHeld":2},` +
+		`"keyLines":["a1b2"]},` +
 		`{"id":"b","apiAddr":"","zone":"","version":"","alive":false,"draining":true,"state":"draining",` +
-		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[],"edges":0,` +
-		`"leasesHeld":0}],"shards":[` +
+		`"silent":"90s","peerAddr":"","owns":0,"replicas":2,"clockAhead":"0s","keyLines":[]}],"shards":[` +
 		`{"id":0,"owner":"a","epoch":"17","seq":"99","time":"2026-11-21T12:00:00.250Z","keys":"5","replicas":[` +
 		`{"node":"a","voter":true,"lag":"0","number":"1","role":"voter","lost":false,"known":true},` +
 		`{"node":"b","voter":false,"lag":"12","number":"4","role":"learner","lost":true,"known":false}],` +

@@ -52,8 +52,6 @@ func nodeOf(n *NodeStatus) *stintv1.Node {
 		ClockAhead: durationpb.New(n.ClockAhead),
 		KeyLines:   n.KeyLines,
 		Machine:    machineOf(n.Machine, n.DiskFull),
-		Edges:      count32(n.Edges),
-		LeasesHeld: count32(n.LeasesHeld),
 
 		ApiCertificateEnds:  momentOf(n.APICertificateEnds),
 		PeerCertificateEnds: momentOf(n.PeerCertificateEnds),

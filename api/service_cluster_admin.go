@@ -136,9 +136,6 @@ type NodeStatus struct {
 
 	Machine  *placement.Machine // nil if not known
 	DiskFull bool               // the node refuses what would be written
-
-	Edges      int // that are connected to it
-	LeasesHeld int // from which it answers
 }
 
 // ShardStatus is one shard.

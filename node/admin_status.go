@@ -66,7 +66,6 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds,
 		report.PeerCertificateEnds
 	s.Machine, s.DiskFull = report.Machine, report.Full
-	s.Edges, s.LeasesHeld = report.Edges, report.LeasesHeld
 	return s
 }
 

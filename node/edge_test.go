@@ -247,11 +247,6 @@ func TestAnEdgeAnswersAsANodeDoes(t *testing.T) {
 			strings.Contains(text, `"first"`) || !strings.Contains(text, `"apiAddr"`) {
 			t.Errorf("its clients would ask the owners past it: %d %s", status, text)
 		}
-		await.Until(t, "the status shows the edge, and the leases of a node", func() bool {
-			node.call("LimitService/Check", `{"entries":[{"policy":"hot","key":"shown"}]}`)
-			_, text := node.call("ClusterService/Status", `{}`)
-			return strings.Contains(text, `"edges":1`) && strings.Contains(text, `"leasesHeld":1`)
-		})
 		if status, text := edge.call("LimitService/Check",
 			`{"namespace":"hashed","entries":[{"policy":"plenty","key":"a@b"}]}`); status != 503 {
 			t.Errorf("where keys are hashed: %d %s", status, text)

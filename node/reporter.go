@@ -40,7 +40,6 @@ type reporter struct {
 	failingSinks func() map[string]string
 	skippedBills func() map[string]shard.SkippedBills
 	moves        func() []placement.MoveReport
-	leasesHeld   func() int
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -163,7 +162,6 @@ func (p *reporter) own() placement.Report {
 	}
 	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
 	report.SkippedBills, report.Moves = p.skippedBills(), p.moves()
-	report.Edges, report.LeasesHeld = p.ports.edges(), p.leasesHeld()
 	return report
 }
 

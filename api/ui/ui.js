@@ -182,13 +182,6 @@ const keyOf = (policy, key, hashed) => hashed ? h('span', { class: 'soft' }, key
   : policy === 'inline' ? h('span', { title: 'Its limits come with each request.' }, key) : link('key', { policy, key }, key)
 const marked = (kind, text) => h('span', { class: kind }, text)
 
-// edgesText counts the connected edges and the leases of the nodes, if there are some.
-function edgesText(nodes) {
-  const sum = (name) => nodes.reduce((all, node) => all + (node[name] ?? 0), 0)
-  const edges = sum('edges'), leases = sum('leasesHeld')
-  return edges + leases > 0 ? ` Edges connected: ${count(edges)}. Leases held by nodes: ${count(leases)}.` : ''
-}
-
 // Screens. Each yields what is asked for first, once, and what is drawn again at every look.
 
 const screens = {
@@ -209,8 +202,7 @@ const screens = {
           (status.shards ?? []).map(shardRow), 'No shard is known.'),
         h('h2', {}, 'Moves'), (status.moves ?? []).length > 0 ? h('ul', {}, status.moves.map((move) => h('li', {}, move)))
           : h('p', { class: 'soft' }, 'Nothing is being moved.'),
-        h('p', { class: 'soft' }, `Policies version ${status.policiesVersion}. Newest backup: ${moment(status.lastBackup)}.` +
-          edgesText(status.nodes ?? [])),
+        h('p', { class: 'soft' }, `Policies version ${status.policiesVersion}. Newest backup: ${moment(status.lastBackup)}.`),
       ]
     },
   },

@@ -63,9 +63,6 @@ type Report struct {
 	SkippedBills map[string]shard.SkippedBills `json:",omitempty"`
 	// Moves are those of slots that this node drives and that wait.
 	Moves []MoveReport `json:",omitempty"`
-	// Edges are connected to this node; LeasesHeld answer checks here. For the operator.
-	Edges      int `json:",omitempty"`
-	LeasesHeld int `json:",omitempty"`
 }
 
 // MoveReport is a move of a slot that waits.

@@ -73,7 +73,7 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\n%s\n%s", backupLine(m), edgesLine(m))
+	fmt.Fprintf(s.out, "\n%s\n", backupLine(m))
 	printList(s.out, "under way:", m.Moves)
 	printList(s.out, "problems:", m.Problems)
 	return nil
@@ -85,18 +85,6 @@ func backupLine(m *stintv1.StatusResponse) string {
 		return "last backup: none that this node knows of"
 	}
 	return fmt.Sprintf("last backup: %v ago", time.Since(m.LastBackup.AsTime()).Round(time.Second))
-}
-
-// edgesLine counts the connected edges and the leases of the nodes. It is empty if there are none.
-func edgesLine(m *stintv1.StatusResponse) string {
-	edges, leases := 0, 0
-	for _, n := range m.Nodes {
-		edges, leases = edges+int(n.Edges), leases+int(n.LeasesHeld)
-	}
-	if edges+leases == 0 {
-		return ""
-	}
-	return fmt.Sprintf("edges: %d connected; leases: %d held by nodes\n", edges, leases)
 }
 
 // clusterLine summarizes a cluster. Like --shards, it does not count the system shard.
