@@ -247,7 +247,7 @@ func (v *voyage) settledBy(f *ruledAs, s *shard.Settlement) bool {
 	}
 	for i := range v.request.Entries {
 		e, ended := f.ended[v.request.Entries[i].Key]
-		if !ended || e.action != s.Action || (e.actual != nil) != (s.Actual != nil) ||
+		if !ended || e.action != s.Action || e.overage != s.Overage || (e.actual != nil) != (s.Actual != nil) ||
 			e.actual != nil && *e.actual != s.Actual[i] {
 			return false
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/gossip"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -65,8 +66,9 @@ type decisionPlace struct {
 
 // ending is the settlement of one key of an operation that one shard has decided.
 type ending struct {
-	action shard.Action
-	actual *uint64
+	action  shard.Action
+	actual  *uint64
+	overage shard.Overage
 }
 
 // islet is one shard: the state that its replicas would have.
@@ -341,7 +343,7 @@ func (w *archipelago) noteAlone(r *shard.Request, d *shard.Decision) {
 			return
 		}
 		for i := range r.Entries {
-			e := ending{action: s.Action}
+			e := ending{action: s.Action, overage: s.Overage}
 			if s.Actual != nil {
 				e.actual = &s.Actual[i]
 			}
@@ -526,7 +528,7 @@ func (f ferry) Submit(ctx context.Context, requests []shard.Request) []shard.Res
 	case 3:
 		f.to.open()
 	case 4:
-		if !pause(ctx, time.Duration(w.draw(12_000))*time.Millisecond) {
+		if !sleep.For(ctx, time.Duration(w.draw(12_000))*time.Millisecond) {
 			w.late.Go(func() { f.to.commit(sent) }) // its caller has given up
 			return shard.RefuseAll(len(requests), failure(shard.UnknownOutcome))
 		}
@@ -548,15 +550,6 @@ func isNo(r *shard.Result) bool {
 		return !r.Err.MaybeApplied()
 	}
 	return !r.Decision.Allowed && r.Decision.Index == 0
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // cloneRequests copies requests as a wire would: nothing is shared with the sender.
