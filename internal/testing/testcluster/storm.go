@@ -118,7 +118,7 @@ func (w *weather) strike(ctx context.Context, random *rand.Rand) {
 	w.mu.Lock()
 	w.count[fault]++
 	w.mu.Unlock()
-	w.fail(w.apply(ctx, fault, nodes[0], random))
+	w.fail(w.apply(ctx, fault, nodes, random))
 	if w.storm.AtOnce > 1 {
 		return
 	}
@@ -138,12 +138,12 @@ func (w *weather) revive() {
 	}
 }
 
-func (w *weather) apply(ctx context.Context, fault Fault, i int, random *rand.Rand) error {
+// apply makes a fault of the claimed nodes: several, if it is one of all.
+func (w *weather) apply(ctx context.Context, fault Fault, nodes []int, random *rand.Rand) error {
+	i := nodes[0]
 	switch fault {
-	case FaultKill:
-		return w.kill(ctx, []int{i}, random)
-	case FaultKillAll:
-		return w.kill(ctx, numbers(0, w.cluster.Len()), random)
+	case FaultKill, FaultKillAll:
+		return w.kill(ctx, nodes, random)
 	case FaultPause:
 		return w.pause(ctx, i, random)
 	case FaultCut:
