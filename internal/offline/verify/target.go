@@ -47,10 +47,11 @@ func FindTarget(
 		return Target{}, fmt.Errorf("policy %s has %d limits: what is admitted can be foretold with one only. %s",
 			policy, len(limits), advice)
 	}
-	if has := policies[at].Lease != nil; has != leased {
-		return Target{}, fmt.Errorf("policy %s %s. %s", policy,
-			map[bool]string{true: "has a lease: take --lease as well, or another policy",
-				false: "has no lease"}[has], advice)
+	switch has := policies[at].Lease != nil; {
+	case has && !leased:
+		return Target{}, fmt.Errorf("policy %s has a lease: take --lease as well, or another policy. %s", policy, advice)
+	case leased && !has:
+		return Target{}, fmt.Errorf("policy %s has no lease. %s", policy, advice)
 	}
 	if why := unfit(limits[0]); why != "" {
 		return Target{}, fmt.Errorf("limit %s of policy %s %s. %s", limits[0].Name, policy, why, advice)
