@@ -89,7 +89,7 @@ type World struct {
 	Now func() time.Time // the clock, with its monotonic reading
 	// how long the machine has been suspended; with Now nil, the machine's
 	Slept func() time.Duration
-	FS    raftfsm.FS // the file system the file system under the log
+	FS    raftfsm.FS // the file system under the log
 	// opens every port, and the socket in the data directory
 	Listen func(addr string) (net.Listener, error)
 	// connects to other nodes, sinks and the collector of traces
