@@ -249,16 +249,38 @@ func TestAReservationInSlotsThatPartIsAnOperation(t *testing.T) {
 func TestARefundThatIsHalfDoneIsNotRefused(t *testing.T) {
 	table := slot.Even(3)
 	router, portals := newPortals(&table, 3, false)
-	portals[1].answer = func(*shard.Request) *shard.Error {
-		return &shard.Error{Code: shard.Unavailable, RetryAfter: LongWait, Message: "its disk is full"}
+	portals[1].answer = func(*shard.Request) *shard.Error { return diskFull }
+	wantCode(t, "the second part", router.Decide(t.Context(), []shard.Request{refundOnTwo()}), shard.UnknownOutcome)
+	portals[1].answer = func(*shard.Request) *shard.Error { return nil }
+	wantAllowed(t, "asked again", router.Decide(t.Context(), []shard.Request{refundOnTwo()}))
+}
+
+// A refund by parts begins at home: without home's part there is no other.
+func TestARefundThatHomeRefusesIsMadeNowhere(t *testing.T) {
+	table := slot.Even(3)
+	router, portals := newPortals(&table, 3, false)
+	portals[0].answer = func(r *shard.Request) *shard.Error {
+		if r.Op == shard.Settle {
+			return diskFull
+		}
+		return nil
 	}
+	wantCode(t, "home's part", router.Decide(t.Context(), []shard.Request{refundOnTwo()}), shard.Unavailable)
+	if n := len(portals[1].asked); n != 0 {
+		t.Errorf("the other shard was asked %d times", n)
+	}
+}
+
+// diskFull refuses for longer than a router waits.
+var diskFull = &shard.Error{Code: shard.Unavailable, RetryAfter: LongWait, Message: "its disk is full"}
+
+// refundOnTwo refunds a decision of one shard whose keys are on shards 0 and 1 now.
+func refundOnTwo() shard.Request {
 	r := check(keyOn(0, "first"), keyOn(1, "second"))
 	r.Namespace = "n"
 	r.Op, r.Settlement = shard.Settle, &shard.Settlement{Action: shard.ActionCancel,
 		Target: shard.Target{Index: 1, DecidedAt: 1}}
-	wantCode(t, "the second part", router.Decide(t.Context(), []shard.Request{r}), shard.UnknownOutcome)
-	portals[1].answer = func(*shard.Request) *shard.Error { return nil }
-	wantAllowed(t, "asked again", router.Decide(t.Context(), []shard.Request{r}))
+	return r
 }
 
 // A copy of a request with an unknown outcome goes to the shard that may have counted it, even if the slot is known to

@@ -127,6 +127,7 @@ var ofCluster = []group{
 	}},
 	{tests("cluster/routing", "TestAShardThatCannotBeIsNotLearned"), edits{"any-shard-is-believed": never}},
 	{tests("cluster/routing", "TestARefundThatIsHalfDoneIsNotRefused"), edits{"half-a-refund-is-none": always}},
+	{tests("cluster/routing", "TestARefundThatHomeRefusesIsMadeNowhere"), edits{"parts-refunded-after-a-no": never}},
 	{tests("cluster/routing", "TestACopyAsksItsShardFirst"), edits{
 		"moved-copy-is-the-first": instead("s.request.Retry = false"),
 	}},

@@ -80,7 +80,6 @@ var ofNode = []group{
 		"restored-log-begins-too-low": swap("epochsAhead", "0*epochsAhead + 1"),
 	}},
 	{tests("node", "TestHoldsAndIDsOutliveAnotherNumberOfShards"), edits{
-		"parts-refunded-after-a-no":     never,
 		"settled-again-when-parted":     never,
 		"parts-that-joined-are-no-copy": always,
 		"part-taken-for-the-whole":      without(" && result.Err != errInParts"),
