@@ -51,15 +51,6 @@ func (p *peers) join(port peer.Config, probe peer.HealthProbeConfig) (err error)
 	return nil
 }
 
-// askNode asks a node over a connection of its own, which ends with ctx.
-func (p *peers) askNode(ctx context.Context, node string, q placement.Question) (report placement.Report, err error) {
-	err = p.onAsk(ctx, node, func(conn net.Conn) (err error) {
-		report, err = peer.Ask(conn, q)
-		return err
-	})
-	return report, err
-}
-
 // onAsk holds a conversation with a node over a connection of its own, which ends with ctx.
 func (p *peers) onAsk(ctx context.Context, node string, talk func(net.Conn) error) error {
 	conn, err := p.port.DialAsk(ctx, node)

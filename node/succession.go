@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/placement"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 const (
 	// successionWithin bounds how long this node tries to succeed a leader that has died: its groups miss its
 	// heartbeats then.
 	successionWithin = time.Second
-	// successionEvery is how often it asks the other voters: they notice the death at about the same time.
-	successionEvery = 20 * time.Millisecond
+	// successionPause is the time before it asks the other voters again: they notice the death at about the same time.
+	// Each pause is twice as long as the one before: an election begins to take time.
+	successionPause = 20 * time.Millisecond
 	// attestWithin is how long it waits for the others in a round.
 	attestWithin = 100 * time.Millisecond
 )
@@ -40,9 +42,7 @@ func (s *succession) silent(node string) {
 func (s *succession) succeed(ctx context.Context, node string) {
 	ctx, cancel := context.WithTimeout(ctx, successionWithin)
 	defer cancel()
-	round := time.NewTicker(successionEvery)
-	defer round.Stop()
-	for ctx.Err() == nil {
+	for pause := successionPause; ; pause *= 2 {
 		own := slices.DeleteFunc(s.survivors(node), func(v placement.Survivor) bool { return !v.Dead })
 		if len(own) == 0 {
 			return
@@ -56,9 +56,8 @@ func (s *succession) succeed(ctx context.Context, node string) {
 		if len(heirs) > 0 && s.peers.port.IsDead(node) { //mutant:evidence-of-different-times
 			s.stand(heirs)
 		}
-		select {
-		case <-round.C:
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause) {
+			return
 		}
 	}
 }
@@ -91,7 +90,7 @@ func (s *succession) ask(ctx context.Context, dead string, own []placement.Survi
 		if node == s.node || node == dead {
 			return
 		}
-		report, err := s.peers.askNode(ctx, node, placement.Question{Died: dead})
+		report, err := s.peers.probe.Ask(ctx, node, placement.Question{Died: dead})
 		if err != nil {
 			return
 		}

@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stint-io/stint/actor"
 	"github.com/stint-io/stint/api"
+	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/internal/observe/top"
@@ -63,7 +65,11 @@ func (t *topReader) ask(ctx context.Context, node string, q *top.Query) (report 
 	}
 	question := t.reporter.question() // with its versions, so that a node that knows no Top sends no documents
 	question.Top = q
-	return t.peers.askNode(ctx, node, question)
+	err = t.peers.onAsk(ctx, node, func(conn net.Conn) (err error) {
+		report, err = peer.Ask(conn, question)
+		return err
+	})
+	return report, err
 }
 
 // HideKey implements api.TopReader.

@@ -31,7 +31,7 @@
 // Reports are hints, as gossip is, but fresher and larger: they carry the state of the node's replicas, and the table,
 // the policies and the levels if these are newer than the asker's. A Question is at most 4 KiB of JSON and a Report at
 // most 2 MiB. An exchange takes at most 2 s, and a node that hangs delays no other. Silent counts only time in which
-// this process was asking.
+// this process was asking. Ask sends another question over the same connection.
 //
 // Offset compares this machine's clock with the median of a majority with clocks that agree within 600 ms; if there is
 // none, it returns no value. Each exchange compares the other clock with ours halfway between question and report, so

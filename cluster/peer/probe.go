@@ -113,7 +113,7 @@ func (p *HealthProbe) appoint(ctx context.Context, others []string) {
 			continue
 		}
 		mine, dismiss := context.WithCancel(ctx)
-		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1), counted: now}
+		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1), others: make(chan otherQuestion), counted: now}
 		p.asking[node] = a
 		p.goroutines.Go(func() { a.run(mine) })
 	}
@@ -123,6 +123,27 @@ func (p *HealthProbe) askers() map[string]*asker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.asking)
+}
+
+// Ask asks a node a question that says nothing about its health, over the connection that there is with it: making one
+// takes longer than many an answer. It fails if there is none, or if the node is not one that is asked.
+func (p *HealthProbe) Ask(ctx context.Context, node string, q placement.Question) (placement.Report, error) {
+	a := p.askers()[node]
+	if a == nil {
+		return placement.Report{}, errNotConnected
+	}
+	answered := make(chan otherAnswer, 1)
+	select {
+	case a.others <- otherQuestion{q, answered}:
+	case <-ctx.Done():
+		return placement.Report{}, ctx.Err()
+	}
+	select {
+	case answer := <-answered:
+		return answer.report, answer.err
+	case <-ctx.Done():
+		return placement.Report{}, ctx.Err()
+	}
 }
 
 // Reports returns the latest report of every node that has answered within the last 5 s.

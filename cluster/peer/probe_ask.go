@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -10,12 +11,13 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 )
 
-// asker asks one node. Its goroutine is run; other goroutines only read the results.
+// asker asks one node. Its goroutine is run; other goroutines only read the results and hand it questions.
 type asker struct {
 	config  *HealthProbeConfig
 	node    string
 	dismiss context.CancelFunc
 	wake    chan struct{}
+	others  chan otherQuestion // asked between two questions about health
 
 	mu      sync.Mutex
 	report  placement.Report
@@ -25,6 +27,19 @@ type asker struct {
 	quick   sample // the latest with a round trip of at most roundTripMax
 	slow    sample // the best of the slower ones
 }
+
+// otherQuestion is a question that says nothing about the node's health.
+type otherQuestion struct {
+	question placement.Question
+	answered chan<- otherAnswer // has room
+}
+
+type otherAnswer struct {
+	report placement.Report
+	err    error
+}
+
+var errNotConnected = errors.New("cluster: asking: there is no connection with the node")
 
 // sample is one comparison of the node's clock with ours.
 type sample struct {
@@ -78,16 +93,30 @@ func (a *asker) run(ctx context.Context) {
 		} else {
 			a.config.OnReport(report)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(a.config.Every):
-		case <-a.wake:
+		for due, waits := time.After(a.config.Every), true; waits; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-due:
+				waits = false
+			case <-a.wake:
+				waits = false
+			case other := <-a.others:
+				if conn == nil {
+					other.answered <- otherAnswer{err: errNotConnected}
+					continue
+				}
+				report, err := a.exchange(ctx, conn, other.question)
+				if err != nil {
+					hangUp()
+				}
+				other.answered <- otherAnswer{report, err}
+			}
 		}
 	}
 }
 
-// ask sends one question, over conn or a new connection, and records the report.
+// ask asks about the node's health, over conn or a new connection, and records the report.
 func (a *asker) ask(ctx context.Context, conn *net.Conn) (placement.Report, error) {
 	if *conn == nil {
 		dialing, cancel := context.WithTimeout(ctx, dialWithin)
@@ -98,18 +127,25 @@ func (a *asker) ask(ctx context.Context, conn *net.Conn) (placement.Report, erro
 		}
 		*conn = dialed
 	}
-	open := *conn
-	defer context.AfterFunc(ctx, func() { open.Close() })()
 	q := a.config.Question()
 	asked := a.config.Now()
-	report, err := Ask(open, q)
+	report, err := a.exchange(ctx, *conn, q)
+	if err == nil {
+		a.heard(report, asked, a.config.Now())
+	}
+	return report, err
+}
+
+// exchange sends a question and returns the report of the node.
+func (a *asker) exchange(ctx context.Context, conn net.Conn, q placement.Question) (placement.Report, error) {
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	report, err := Ask(conn, q)
+	if err == nil && report.Node != a.node {
+		err = fmt.Errorf("it answers as node %q", report.Node)
+	}
 	if err != nil {
 		return placement.Report{}, err
 	}
-	if report.Node != a.node {
-		return placement.Report{}, fmt.Errorf("it answers as node %q", report.Node)
-	}
-	a.heard(report, asked, a.config.Now())
 	return report, nil
 }
 

@@ -310,6 +310,49 @@ func TestABrokenConnectionIsMadeAgain(t *testing.T) {
 	})
 }
 
+// Another question goes over the connection for questions about health, without a word about that.
+func TestAnotherQuestionNeedsNoConnectionOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t)
+		port := w.admit("n2", func(_ string, q placement.Question) placement.Report {
+			if q.Died != "" {
+				time.Sleep(100 * time.Millisecond)
+				return placement.Report{Survivors: []placement.Survivor{{Name: q.Died}}}
+			}
+			return placement.Report{WallMicros: time.Now().UnixMicro()}
+		})
+		p := w.pulse([]string{"n2"})
+		ask := func(node string, within time.Duration) (placement.Report, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			return p.Ask(ctx, node, placement.Question{Died: "n3"})
+		}
+		time.Sleep(time.Second)
+		dials := w.dials.Load()
+		for range 20 { // for longer than it takes until a node counts as silent
+			report, err := ask("n2", time.Second)
+			if err != nil || len(report.Survivors) != 1 || report.Survivors[0].Name != "n3" {
+				t.Fatalf("n2 answers %+v, %v", report, err)
+			}
+		}
+		if w.dials.Load() != dials || len(p.Reports()["n2"].Survivors) != 0 || p.Silent()["n2"] != 0 {
+			t.Errorf("%d dials for other questions; the report is %+v; silent for %v", w.dials.Load()-dials,
+				p.Reports()["n2"], p.Silent()["n2"])
+		}
+		if _, err := ask("n2", time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("an answer that takes longer than the asker waits: %v", err)
+		}
+		if _, err := ask("n4", time.Second); !errors.Is(err, errNotConnected) {
+			t.Errorf("a node that is not asked: %v", err)
+		}
+		port.Close()
+		time.Sleep(10 * time.Second)
+		if _, err := ask("n2", time.Second); !errors.Is(err, errNotConnected) {
+			t.Errorf("a node that does not answer: %v", err)
+		}
+	})
+}
+
 func TestStopDoesNotWaitForANodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t)

@@ -177,9 +177,9 @@ func TestNobodyIsDeposedWhileAMajorityHearsIt(t *testing.T) {
 			}
 		}},
 		{"one link breaks as the other one is mended", 3, false, func(w *world, owner *machine, others []*machine) {
-			for i := range 6 { // of equals only one would stand
+			for i := range 12 { // of equals only one would stand
 				w.net.Break(owner.addr, others[i%2].addr)
-				time.Sleep(2 * time.Millisecond) // before the other one has answered
+				time.Sleep(time.Duration(1+i/2) * time.Millisecond / 2) // before the other one has answered
 				w.net.Mend(owner.addr, others[i%2].addr)
 				w.net.Break(owner.addr, others[1-i%2].addr)
 				time.Sleep(20 * time.Millisecond)
