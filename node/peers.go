@@ -225,13 +225,15 @@ func (p *peers) isSound(id shard.ID, name string) bool {
 	return member != nil && member.Stopped == "" && p.isReady(nodeOf(name))
 }
 
-// isCaughtUp reports whether a member of the group that r leads has nearly all of its log, by the member's own report.
+// isCaughtUp reports whether a member of the group that r leads answers it and has nearly all of its log, by the
+// member's own report.
 func (p *peers) isCaughtUp(r *replica, name string) bool {
 	if name == r.name() {
 		return true
 	}
 	member := p.member(r.Shard, name)
-	return member != nil && member.Applied+caughtUpEntries >= r.group.Status().CommitIndex
+	return member != nil && member.Applied+caughtUpEntries >= r.group.Status().CommitIndex &&
+		r.group.Behind(name) == nil //mutant:handed-over-unheard
 }
 
 // drainHops lets requests that other nodes forwarded here end.

@@ -34,6 +34,10 @@ type succession struct {
 
 // silent is told when all connections of another node have ended as those of a process that has died.
 func (s *succession) silent(node string) {
+	if !s.peers.hasJoined() {
+		return
+	}
+	s.peers.probe.Forget(node) //mutant:handed-over-to-the-dead
 	s.tasks.start("succeeding node "+node, func(ctx context.Context) { s.succeed(ctx, node) })
 }
 

@@ -79,16 +79,16 @@ func (g *Group) Promote(name string, prevIndex uint64) error {
 			return nil, shard.Invalidf("name", "the group runs with the timing of one voter: "+
 				"reopen it without Lone first")
 		}
-		if err := g.behind(name); err != nil { //mutant:learner-votes-behind
+		if err := g.Behind(name); err != nil { //mutant:learner-votes-behind
 			return nil, err
 		}
 		return g.raft.AddVoter(raft.ServerID(name), raft.ServerAddress(name), prevIndex, enqueueTimeout), nil
 	})
 }
 
-// behind says why a learner must not vote yet. A voter counts for the majority even if its log is empty, and the group
-// would wait for it.
-func (g *Group) behind(name string) *shard.Error {
+// Behind says why a member must not vote or lead yet, as far as this replica knows, which leads: it does not answer, or
+// lacks much of the log. A voter counts for the majority even if its log is empty, and the group would wait for it.
+func (g *Group) Behind(name string) *shard.Error {
 	heard, ok := g.transport.heard(name, 2*g.electionTimeout())
 	if last := g.raft.LastIndex(); !ok {
 		return unavailable("it does not answer: see whether its node runs, and try again")

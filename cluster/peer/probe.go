@@ -146,6 +146,14 @@ func (p *HealthProbe) Ask(ctx context.Context, node string, q placement.Question
 	}
 }
 
+// Forget drops the latest report of a node, whose process may have died, and asks it again at once.
+func (p *HealthProbe) Forget(node string) {
+	if a := p.askers()[node]; a != nil {
+		a.forget()
+		signal(a.wake)
+	}
+}
+
 // Reports returns the latest report of every node that has answered within the last 5 s.
 func (p *HealthProbe) Reports() map[string]placement.Report {
 	now, reports := p.config.Now(), make(map[string]placement.Report)

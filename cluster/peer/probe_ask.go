@@ -210,6 +210,12 @@ func (a *asker) silence(now time.Time) time.Duration {
 	return a.silent + since
 }
 
+func (a *asker) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heardAt = time.Time{}
+}
+
 func (a *asker) latest(now time.Time) (placement.Report, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -353,6 +353,34 @@ func TestAnotherQuestionNeedsNoConnectionOfItsOwn(t *testing.T) {
 	})
 }
 
+func TestAForgottenReportIsAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t)
+		answers := make(chan struct{}, 1)
+		answers <- struct{}{}
+		w.admit("n2", func(string, placement.Question) placement.Report {
+			<-answers
+			return placement.Report{}
+		})
+		p := w.pulse([]string{"n2"}, func(c *HealthProbeConfig) { c.Every = time.Hour })
+		synctest.Wait()
+		if len(p.Reports()) != 1 {
+			t.Fatalf("reports are %v", p.Reports())
+		}
+		p.Forget("n2")
+		p.Forget("n4")
+		synctest.Wait()
+		if len(p.Reports()) != 0 {
+			t.Errorf("after they were forgotten the reports are %v", p.Reports())
+		}
+		answers <- struct{}{}
+		synctest.Wait()
+		if len(p.Reports()) != 1 {
+			t.Errorf("asked again at once, the reports are %v", p.Reports())
+		}
+	})
+}
+
 func TestStopDoesNotWaitForANodeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t)

@@ -6,6 +6,12 @@ var ofSim = []group{
 	{tests("internal/testing/sim", "TestTheShardsOfAProcessThatDiesAreServedAtOnce"), edits{
 		"any-leader-is-dead": without(" && nodeOf(known.Leader) == dead"), // R10a
 	}},
+	{tests("internal/testing/sim", "TestNothingIsHandedOverToANodeThatHasDied"), edits{
+		"handed-over-to-the-dead": gone, // R9
+	}},
+	{lucky(tests("internal/testing/sim", "TestNothingIsHandedOverToANodeThatHasDied", "-test.count=4")), edits{
+		"handed-over-unheard": swap("r.group.Behind(name) == nil", "true"), // R9
+	}},
 	{tests("internal/testing/sim", "TestADeadNodeHasSpentItsLeases"), edits{"dead-node-spent-nothing": gone}},
 	{lucky(tests("internal/testing/sim", "TestNobodyIsDeposedWhileAMajorityHearsIt", "-test.count=3")), edits{
 		"evidence-of-different-times": always, // R10b

@@ -227,6 +227,29 @@ func TestNobodyIsDeposedWhileAMajorityHearsIt(t *testing.T) {
 	}
 }
 
+// A node that comes back gets its shards again three seconds after another one took them. If it dies again just before,
+// it does not get them: the hand-over would fail, and take an election timeout.
+func TestNothingIsHandedOverToANodeThatHasDied(t *testing.T) {
+	inQuietWorld(t, 3, func(t *testing.T, w *world) {
+		for _, before := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 400 * time.Millisecond} {
+			owner, others := w.parties(t)
+			owner.hold()
+			owner.crash(true)
+			w.awayFor(t, others[0])
+			owner.restart()
+			time.Sleep(3*time.Second - before)
+			owner.crash(true)
+			time.Sleep(2 * time.Second)
+			owner.restart()
+			owner.release()
+			time.Sleep(20 * time.Second)
+		}
+		if strings.Contains(w.story.text(), "could not be handed over") {
+			t.Error("a shard was handed over to a node that had died")
+		}
+	})
+}
+
 // Where a leader goes in another way than by the death of its process, no node stands for election by evidence.
 func TestNobodySucceedsALeaderThatGoesInOrder(t *testing.T) {
 	for _, c := range []struct {
