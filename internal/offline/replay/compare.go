@@ -15,10 +15,7 @@ import (
 // Comparison is how two versions of policies would have decided the same events. An event is newly denied when the
 // policies before would have admitted it and those after would not, and newly admitted the other way around.
 type Comparison struct {
-	Format     Format `json:"format"`
-	Tier       string `json:"tier,omitempty"`
-	OutOfOrder int    `json:"outOfOrder"` // events earlier than the one before them
-	Reading
+	Log
 	Added    []string           `json:"added"`   // policies only in the version after; not run
 	Removed  []string           `json:"removed"` // policies only in the version before; not run
 	Policies []PolicyComparison `json:"policies"`
@@ -65,7 +62,7 @@ func (m *Moment) String() string {
 
 // Compare replays all events under the policies of both sets. It fails as Run does.
 func Compare(events *Events, before, after *policy.Set, plan Plan) (*Comparison, error) {
-	c := &comparing{report: Comparison{Tier: plan.Tier, Added: []string{}, Removed: []string{},
+	c := &comparing{tier: plan.Tier, report: Comparison{Added: []string{}, Removed: []string{},
 		Policies: []PolicyComparison{}}}
 	names := plan.Policies
 	if names == nil {
@@ -86,8 +83,8 @@ func Compare(events *Events, before, after *policy.Set, plan Plan) (*Comparison,
 
 // comparing is a comparison under way.
 type comparing struct {
+	tier   string
 	pairs  []*pair
-	pace   pace
 	report Comparison
 }
 
@@ -108,11 +105,11 @@ func (c *comparing) add(before, after *policy.Set, name string) error {
 		c.report.Added = append(c.report.Added, name)
 		return nil
 	}
-	old, err := newPolicyRun(before, name, c.report.Tier)
+	old, err := newPolicyRun(before, name, c.tier)
 	if err != nil {
 		return fmt.Errorf("the policies before: %w", err)
 	}
-	fresh, err := newPolicyRun(after, name, c.report.Tier)
+	fresh, err := newPolicyRun(after, name, c.tier)
 	if err != nil {
 		return fmt.Errorf("the policies after: %w", err)
 	}
@@ -120,8 +117,7 @@ func (c *comparing) add(before, after *policy.Set, name string) error {
 	return nil
 }
 
-func (c *comparing) step(event Event) error {
-	now := c.pace.step(event)
+func (c *comparing) step(event Event, now limit.Time) error {
 	for _, p := range c.pairs {
 		if err := p.step(event, now); err != nil {
 			return fmt.Errorf("policy %s: %w", p.before.name, err)
@@ -170,7 +166,7 @@ func (k *KeyComparison) count(before, after bool, at Moment) {
 
 func (c *comparing) finish(events *Events) *Comparison {
 	r := &c.report
-	r.Format, r.OutOfOrder, r.Reading = events.format, c.pace.outOfOrder, events.Reading()
+	r.Log = events.log(c.tier)
 	var keys []*KeyComparison
 	for _, p := range c.pairs {
 		r.Policies = append(r.Policies, p.sum())

@@ -28,7 +28,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	writeKeys(&text, "NEWLY ADMITTED", c.TopNewlyAdmitted, admitted, func(k *KeyComparison) (uint64, *Moment) {
 		return k.NewlyAdmitted, k.FirstNewlyAdmitted
 	})
-	writeReading(&text, c.OutOfOrder, c.Reading)
+	c.writeReading(&text)
 	_, err := w.Write(text.Bytes())
 	return err
 }

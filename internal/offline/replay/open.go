@@ -33,6 +33,7 @@ type Events struct {
 	repeats  int   // how many more times
 
 	now             limit.Time
+	outOfOrder      int
 	reading         Reading
 	firstUnreadable error
 }
@@ -206,6 +207,11 @@ func (e *Events) Reading() Reading {
 		r.FirstUnreadable = e.firstUnreadable.Error()
 	}
 	return r
+}
+
+// log returns what a report says of the log.
+func (e *Events) log(tier string) Log {
+	return Log{Format: e.format, Tier: tier, OutOfOrder: e.outOfOrder, Reading: e.Reading()}
 }
 
 // nothing is the error for a log without events: the format or the file is wrong, and silence would hide it.

@@ -3,7 +3,6 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
 
@@ -76,25 +76,19 @@ func verdicts(t *testing.T, log string, set *policy.Set) (keys []string, admitte
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRun(set, Plan{})
+	l, err := newPolicyRun(set, set.Names()[0], "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		event, err := events.Next()
-		if errors.Is(err, io.EOF) {
-			return keys, admitted
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		before := r.runs[0].tally.Admitted
-		if err := r.step(event); err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, event.Key)
-		admitted = append(admitted, r.runs[0].tally.Admitted > before)
+	err = events.each(func(event Event, now limit.Time) error {
+		allowed, err := l.decide(event, now)
+		keys, admitted = append(keys, event.Key), append(admitted, allowed)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	return keys, admitted
 }
 
 // The plain script: one regular expression over the whole file, seconds since midnight of the log's only day, and for

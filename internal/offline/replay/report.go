@@ -7,11 +7,16 @@ import (
 
 // Report is the result of a replay. Its JSON form is {"policies":[{"policy","events","admitted","denied",...}]}.
 type Report struct {
+	Log
+	Policies []PolicyReport `json:"policies"`
+}
+
+// Log is what a report says of the log, and of how it was replayed.
+type Log struct {
 	Format     Format `json:"format"`
 	Tier       string `json:"tier,omitempty"`
 	OutOfOrder int    `json:"outOfOrder"` // events earlier than the one before them
 	Reading
-	Policies []PolicyReport `json:"policies"`
 }
 
 // PolicyReport is the decisions that one policy would have made.

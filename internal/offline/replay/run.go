@@ -18,18 +18,38 @@ type Plan struct {
 // Run replays all events. It fails for an unknown policy or tier, a log without any event, and an event that cannot be
 // read or decided; the error names the line. It must not run concurrently on the same Events.
 func Run(events *Events, set *policy.Set, plan Plan) (*Report, error) {
-	r, err := newRun(set, plan)
+	names := plan.Policies
+	if names == nil {
+		names = set.Names()
+	}
+	runs := make([]*policyRun, len(names))
+	for i, name := range names {
+		var err error
+		if runs[i], err = newPolicyRun(set, name, plan.Tier); err != nil {
+			return nil, err
+		}
+	}
+	err := events.each(func(event Event, now limit.Time) error {
+		for _, l := range runs {
+			if _, err := l.decide(event, now); err != nil {
+				return fmt.Errorf("policy %s: %w", l.name, err)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	if err := events.each(r.step); err != nil {
-		return nil, err
+	report := &Report{Log: events.log(plan.Tier), Policies: make([]PolicyReport, len(runs))}
+	for i, l := range runs {
+		report.Policies[i] = l.report()
 	}
-	return r.report(events), nil
+	return report, nil
 }
 
-// each calls step for all remaining events.
-func (e *Events) each(step func(Event) error) error {
+// each calls step for all remaining events. Now is the time of the event, or that of an earlier one if that was later.
+func (e *Events) each(step func(event Event, now limit.Time) error) error {
+	now := limit.Time(0)
 	for {
 		event, err := e.Next()
 		if errors.Is(err, io.EOF) {
@@ -41,70 +61,12 @@ func (e *Events) each(step func(Event) error) error {
 		if err != nil {
 			return err
 		}
-		if err := step(event); err != nil {
+		if event.At < now {
+			e.outOfOrder++
+		}
+		now = max(now, event.At)
+		if err := step(event, now); err != nil {
 			return e.at(err)
 		}
 	}
-}
-
-// run is a replay under way.
-type run struct {
-	runs []*policyRun
-	pace pace
-	tier string
-}
-
-// pace is the clock of a replay: each event has its own time, or the time of an earlier event if that was later.
-type pace struct {
-	now        limit.Time
-	outOfOrder int
-}
-
-func (p *pace) step(event Event) limit.Time {
-	if event.At < p.now {
-		p.outOfOrder++
-	}
-	p.now = max(p.now, event.At)
-	return p.now
-}
-
-func newRun(set *policy.Set, plan Plan) (*run, error) {
-	names := plan.Policies
-	if names == nil {
-		names = set.Names()
-	}
-	r := &run{tier: plan.Tier}
-	for _, name := range names {
-		l, err := newPolicyRun(set, name, plan.Tier)
-		if err != nil {
-			return nil, err
-		}
-		r.runs = append(r.runs, l)
-	}
-	return r, nil
-}
-
-// step decides one event under every policy.
-func (r *run) step(event Event) error {
-	now := r.pace.step(event)
-	for _, l := range r.runs {
-		if _, err := l.decide(event, now); err != nil {
-			return fmt.Errorf("policy %s: %w", l.name, err)
-		}
-	}
-	return nil
-}
-
-func (r *run) report(events *Events) *Report {
-	report := &Report{
-		Format:     events.format,
-		Tier:       r.tier,
-		OutOfOrder: r.pace.outOfOrder,
-		Reading:    events.Reading(),
-		Policies:   make([]PolicyReport, 0, len(r.runs)),
-	}
-	for _, l := range r.runs {
-		report.Policies = append(report.Policies, l.report())
-	}
-	return report
 }

@@ -138,17 +138,17 @@ func TestTopDenied(t *testing.T) {
 
 // Memory grows with the number of keys that are live at one time, not with the length of the log.
 func TestDeadRecordsAreForgotten(t *testing.T) {
-	r, err := newRun(mustParse(t, threePolicies), Plan{Policies: []string{"one"}})
+	l, err := newPolicyRun(mustParse(t, threePolicies), "one", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 50_000 {
 		event := Event{At: limit.Time(i) * 100_000, Key: fmt.Sprint(i), Cost: 1}
-		if err := r.step(event); err != nil {
+		if _, err := l.decide(event, event.At); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.runs[0].records.byKey); n > 3*sweepLeast {
+	if n := len(l.records.byKey); n > 3*sweepLeast {
 		t.Errorf("%d records are kept of 100 live keys", n)
 	}
 }

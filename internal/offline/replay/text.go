@@ -18,13 +18,13 @@ func (r *Report) WriteText(w io.Writer) error {
 	for i := range r.Policies {
 		r.Policies[i].writeText(&text)
 	}
-	writeReading(&text, r.OutOfOrder, r.Reading)
+	r.writeReading(&text)
 	_, err := w.Write(text.Bytes())
 	return err
 }
 
 // writeReading writes how much of the log was understood, and which parts were not taken literally.
-func writeReading(text *bytes.Buffer, outOfOrder int, r Reading) {
+func (r *Log) writeReading(text *bytes.Buffer) {
 	fmt.Fprintf(text, "\nLines: %d. Events: %d, of other things: %d, that could not be read: %d.\n", r.Lines, r.Events,
 		r.Skipped, r.Unreadable)
 	if r.Unreadable > 0 {
@@ -33,8 +33,9 @@ func writeReading(text *bytes.Buffer, outOfOrder int, r Reading) {
 	if r.InFuture > 0 {
 		fmt.Fprintf(text, "%s in the future: --year says in which year the log begins.\n", lie(r.InFuture))
 	}
-	if outOfOrder > 0 {
-		fmt.Fprintf(text, "%d events were earlier than the one before them and were decided at its time.\n", outOfOrder)
+	if r.OutOfOrder > 0 {
+		fmt.Fprintf(text, "%d events were earlier than the one before them and were decided at its time.\n",
+			r.OutOfOrder)
 	}
 }
 

@@ -51,14 +51,14 @@ func TestWidthsAreMultiples(t *testing.T) {
 
 func TestPlot(t *testing.T) {
 	start := time.Date(2016, 12, 10, 6, 55, 0, 0, time.UTC)
-	report := Report{Policies: []PolicyReport{{Policy: "login", Events: 90, Admitted: 19, Denied: 71,
+	log := Log{OutOfOrder: 3, Reading: Reading{Lines: 200, Events: 90, Skipped: 109, Unreadable: 1, InFuture: 1,
+		FirstUnreadable: "auth.log:7: cut short"}}
+	report := Report{Log: log, Policies: []PolicyReport{{Policy: "login", Events: 90, Admitted: 19, Denied: 71,
 		DeniedBy:    []LimitDenials{{"account-15m", 71}},
 		FirstDenial: &Denial{Time: start.Add(time.Minute), Key: "192.0.2.7", Line: 30},
 		TopDenied:   []KeyDenials{{"192.0.2.7", 70}, {"192.0.2.8", 1}},
 		Timeline: &Timeline{Start: start, WidthMillis: 300_000,
-			Columns: []Column{{1, 0}, {0, 0}, {8, 40}, {10, 30}, {0, 1}}}}},
-		OutOfOrder: 3, Reading: Reading{Lines: 200, Events: 90, Skipped: 109, Unreadable: 1, InFuture: 1,
-			FirstUnreadable: "auth.log:7: cut short"}}
+			Columns: []Column{{1, 0}, {0, 0}, {8, 40}, {10, 30}, {0, 1}}}}}}
 	var text strings.Builder
 	if err := report.WriteText(&text); err != nil {
 		t.Fatal(err)
