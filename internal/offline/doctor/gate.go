@@ -139,19 +139,13 @@ func (d *doctor) forge(ctx context.Context, g *policy.Gate, set *policy.Set) {
 			"--through URL asks behind your proxy")
 		return
 	}
-	question, err := d.question(ctx, g, f)
-	if err != nil {
-		d.unknown(platformIP, err, "")
-		return
-	}
-	question.Header.Set("X-Forwarded-For", f.address.String())
-	response, err := d.ask(question)
+	response, err := d.pose(ctx, g, f, "X-Forwarded-For", f.address.String())
 	if err != nil {
 		d.unknown(platformIP, err, "")
 		return
 	}
 	moved, err := d.moved(ctx, g.Namespace, f)
-	own := ownAddress(question.URL)
+	own := ownAddress(response.Request.URL)
 	switch {
 	case err != nil:
 		d.unknown(platformIP, err, "give the token the operation read")
@@ -232,9 +226,9 @@ func methodOf(r *policy.GateRoute) string {
 
 func hostOf(r *policy.GateRoute) string { return strings.Replace(r.Match.Host, "*", "doctor", 1) }
 
-// question returns a request to a gate at the first node. A node that trusts this machine gets the headers of a proxy
-// with it.
-func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http.Request, error) {
+// pose asks a gate at the first node, with one forged header. A node that trusts this machine gets the headers of a
+// proxy with it.
+func (d *doctor) pose(ctx context.Context, g *policy.Gate, f *forged, header, value string) (*http.Response, error) {
 	n := d.Nodes[0]
 	request, err := http.NewRequestWithContext(ctx, methodOf(f.route),
 		n.URL+"/gate/"+url.PathEscape(g.Name)+f.path, nil)
@@ -250,11 +244,14 @@ func (d *doctor) question(ctx context.Context, g *policy.Gate, f *forged) (*http
 		}
 	}
 	token, err := d.Token(n.URL)
-	if err != nil || token == "" {
-		return request, err
+	if err != nil {
+		return nil, err
 	}
-	request.Header.Set("Stint-Token", token)
-	return request, nil
+	if token != "" {
+		request.Header.Set("Stint-Token", token)
+	}
+	request.Header.Set(header, value)
+	return d.ask(request)
 }
 
 // ownAddress returns the address from which this machine reaches another, or none if it has no route. It sends nothing.
@@ -323,15 +320,9 @@ func (d *doctor) forgeToken(ctx context.Context, g *policy.Gate) {
 		return
 	}
 	f := &forged{route: &g.Routes[at], path: cmp.Or(g.Routes[at].Match.Path, g.Routes[at].Match.Prefix, "/")}
-	question, err := d.question(ctx, g, f)
-	if err != nil {
-		d.unknown(tokensAt, err, "")
-		return
-	}
 	// {"alg":"RS256","kid":"stint-doctor"}.{"sub":"stint-doctor"}, and no signature
 	const unsigned = "eyJhbGciOiJSUzI1NiIsImtpZCI6InN0aW50LWRvY3RvciJ9.eyJzdWIiOiJzdGludC1kb2N0b3IifQ.c2lnbmVkIGJ5IG5vYm9keQ"
-	question.Header.Set("Authorization", "Bearer "+unsigned)
-	response, err := d.ask(question)
+	response, err := d.pose(ctx, g, f, "Authorization", "Bearer "+unsigned)
 	switch {
 	case err != nil:
 		d.unknown(tokensAt, err, "")
