@@ -31,8 +31,7 @@ func (d backupDir) add(begun time.Time, write func(io.Writer) error) error {
 	if err := writeWhole(name, 0o600, write); err != nil {
 		return err
 	}
-	err := backup.OnFile(name, func(file *os.File, size int64) error { _, err := backup.Read(file, size); return err })
-	if err != nil {
+	if _, err := backup.OnFile(name, backup.Read); err != nil {
 		return fmt.Errorf("%s cannot be read back: %w", name, err)
 	}
 	return nil
@@ -63,15 +62,13 @@ func (d backupDir) prune(s streams, cluster string, newest time.Time, keep time.
 
 // isOld returns nil if a file is a backup of a cluster that is older than keep, else the reason why it is not.
 func isOld(name, cluster string, newest time.Time, keep time.Duration) error {
-	return backup.OnFile(name, func(file *os.File, size int64) error {
-		switch header, err := backup.ReadHeader(file, size); {
-		case err != nil:
-			return err
-		case header.Cluster != cluster:
-			return fmt.Errorf("it is a backup of cluster %s", header.Cluster)
-		case newest.Sub(time.UnixMicro(header.Begun)) <= keep:
-			return errors.New("it was begun later than its name says")
-		}
-		return nil
-	})
+	switch header, err := backup.OnFile(name, backup.ReadHeader); {
+	case err != nil:
+		return err
+	case header.Cluster != cluster:
+		return fmt.Errorf("it is a backup of cluster %s", header.Cluster)
+	case newest.Sub(time.UnixMicro(header.Begun)) <= keep:
+		return errors.New("it was begun later than its name says")
+	}
+	return nil
 }

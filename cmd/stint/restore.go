@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	"os"
 	"os/user"
 	"strings"
 	"syscall"
@@ -67,11 +66,7 @@ func (c *restoreCommand) Run(s streams) error {
 }
 
 func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
-	var b *backup.Backup
-	err := backup.OnFile(c.File, func(file *os.File, size int64) (err error) {
-		b, err = backup.Read(file, size)
-		return err
-	})
+	b, err := backup.OnFile(c.File, backup.Read)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -60,23 +59,9 @@ func (p *Part) reader() *reader {
 func (p *Part) State(n int) (*shard.State, error) {
 	r := (&Part{file: p.file, body: p.body}).reader()
 	for i := 0; i < n && r.err == nil; i++ {
-		r.skip()
+		r.bytes(1 + 4)
+		_, _ = io.Copy(io.Discard, &frameReader{r: r}) // its error is the reader's
 	}
 	state := r.section(p.Shards[n])
 	return state, r.err
-}
-
-// skip passes over a section.
-func (r *reader) skip() {
-	r.bytes(1 + 4)
-	for length := uint32(math.MaxUint32); length > 0 && r.err == nil; {
-		if length = r.uint32(); length > frameBytes {
-			r.damaged("a frame of %d bytes", length)
-		}
-		if r.err == nil {
-			if _, err := r.in.Discard(int(length)); err != nil {
-				r.damaged("it ends early (%v)", err)
-			}
-		}
-	}
 }

@@ -29,18 +29,18 @@ type Backup struct {
 // windowMost bounds the memory of a decompression.
 const windowMost = 64 << 20
 
-// OnFile opens a file, and calls do with it and its size.
-func OnFile(name string, do func(file *os.File, size int64) error) error {
+// OnFile reads the file of that name, with Read or ReadHeader.
+func OnFile[T any](name string, read func(file io.ReaderAt, size int64) (T, error)) (content T, err error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return err
+		return content, err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil {
-		return err
+		return content, err
 	}
-	return do(file, info.Size())
+	return read(file, info.Size())
 }
 
 // Read verifies a file and reads all of it. It refuses what a newer release may have written.

@@ -136,6 +136,14 @@ func (w *Writer) Section(fill func(io.Writer) error) error {
 	return nil
 }
 
+// State is Section for a state.
+func (w *Writer) State(s *shard.State) error {
+	return w.Section(func(out io.Writer) error {
+		_, err := s.Snapshot().WriteTo(out)
+		return err
+	})
+}
+
 // Finish writes the end of the file. It does not close the underlying writer.
 func (w *Writer) Finish() error {
 	if id, missing := w.Next(); missing {

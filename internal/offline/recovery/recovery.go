@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -208,18 +207,12 @@ func accepts(ctx context.Context, address string) bool {
 }
 
 // readBackup reads the older backup, if there is one.
-func (r *Recovery) readBackup(table *placement.Table) error {
+func (r *Recovery) readBackup(table *placement.Table) (err error) {
 	if r.config.Backup == "" {
 		return nil
 	}
-	err := backup.OnFile(r.config.Backup, func(file *os.File, size int64) (err error) {
-		if r.backup, err = backup.Read(file, size); err != nil {
-			return fmt.Errorf("%s: %w", r.config.Backup, err)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+	if r.backup, err = backup.OnFile(r.config.Backup, backup.Read); err != nil {
+		return fmt.Errorf("%s: %w", r.config.Backup, err)
 	}
 	if r.backup.Cluster != r.Cluster || r.backup.Shards != table.Shards {
 		return fmt.Errorf("%s has %d shards of cluster %s, and the disks %d of %s", r.config.Backup, r.backup.Shards,
@@ -276,23 +269,16 @@ func (r *Recovery) Write(out io.Writer) error {
 	if err := r.Refusal(); err != nil {
 		return err
 	}
-	h, err := r.header()
-	if err != nil {
-		return err
-	}
-	w, err := backup.NewWriter(out, h)
+	w, err := backup.NewWriter(out, r.header())
 	if err != nil {
 		return err
 	}
 	for i := range r.Shards {
 		state, err := r.state(&r.Shards[i])
-		if err != nil {
-			return fmt.Errorf("shard %s: %w", r.Shards[i].Name, err)
+		if err == nil {
+			err = w.State(state)
 		}
-		if err := w.Section(func(out io.Writer) error {
-			_, err := state.Snapshot().WriteTo(out)
-			return err
-		}); err != nil {
+		if err != nil {
 			return fmt.Errorf("shard %s: %w", r.Shards[i].Name, err)
 		}
 	}
@@ -300,7 +286,7 @@ func (r *Recovery) Write(out io.Writer) error {
 }
 
 // header describes the backup. It counts as begun when the shard ended of which the least is known.
-func (r *Recovery) header() (backup.Header, error) {
+func (r *Recovery) header() backup.Header {
 	h := backup.Header{Cluster: r.Cluster, Release: r.config.Version, Level: r.level, Shards: uint32(len(r.Shards) - 1),
 		Begun: r.config.Now.UnixMicro(), Recovery: &backup.Recovery{Actor: r.config.Actor}}
 	for _, n := range r.Nodes {
@@ -318,7 +304,7 @@ func (r *Recovery) header() (backup.Header, error) {
 			h.Begun = min(h.Begun, int64(chosen.Time))
 		}
 	}
-	return h, nil
+	return h
 }
 
 // state reads a shard for the backup.
@@ -332,14 +318,13 @@ func (r *Recovery) state(s *Shard) (*shard.State, error) {
 		}
 		return state, err
 	}
-	if r.backup != nil {
-		return append(slices.Clone(r.backup.Data), r.backup.System)[r.place(s)], nil
+	switch {
+	case r.backup == nil:
+		return shard.NewState(s.ID), nil // a restore counts it as full
+	case s.ID == shard.System:
+		return r.backup.System, nil
 	}
-	return shard.NewState(s.ID), nil // a restore counts it as full
-}
-
-func (r *Recovery) place(s *Shard) int {
-	return slices.IndexFunc(r.Shards, func(o Shard) bool { return o.ID == s.ID })
+	return r.backup.Data[s.ID], nil
 }
 
 // foresee says what a restore of the backup would deny.

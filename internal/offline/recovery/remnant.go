@@ -143,13 +143,10 @@ func (r *remnant) writePart(out io.Writer, release string) error {
 	}
 	for _, place := range places {
 		state, err := r.state(place)
-		if err != nil {
-			return fmt.Errorf("%s: %w", about.Replicas[place].Name, err)
+		if err == nil {
+			err = w.State(state)
 		}
-		if err := w.Section(func(out io.Writer) error {
-			_, err := state.Snapshot().WriteTo(out)
-			return err
-		}); err != nil {
+		if err != nil {
 			return fmt.Errorf("%s: %w", about.Replicas[place].Name, err)
 		}
 	}
