@@ -3,10 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
@@ -124,9 +123,7 @@ func (c *verifyCommand) settleFlags() error {
 		return usagef("--workers, --keys, --rate and --duration must be more than 0")
 	}
 	if c.Seed == 0 {
-		var random [4]byte
-		rand.Read(random[:])
-		c.Seed = uint64(binary.LittleEndian.Uint32(random[:]))
+		c.Seed = uint64(rand.Uint32())
 	}
 	return nil
 }
@@ -289,7 +286,7 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 			{Policy: "verify-lease-log", Limit: limit}}
 		plan.Leases[1].Limit.Slides = true
 	}
-	faults := map[testcluster.Fault]int{}
+	var faults map[string]int
 	slots := 0
 	result, err := verify.Run(ctx, plan, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -302,16 +299,14 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 		if c.Shards > 0 {
 			moving.Go(func() { slots, unmoved = c.moves(&plan, line).Repeat(ctx) })
 		}
-		faults, err = c.storm(ctx, cluster, line)
+		faults, err = cluster.Storm(ctx, testcluster.Storm{Faults: c.Faults, Count: c.Count, Rest: 2 * time.Second,
+			Longest: longestFault, Seed: c.Seed, Tell: line.say})
 		cancel()
 		moving.Wait()
 		return errors.Join(err, unmoved)
 	})
 	if result != nil {
-		result.SlotsMoved, result.Faults = slots, map[string]int{}
-		for fault, n := range faults {
-			result.Faults[string(fault)] = n
-		}
+		result.SlotsMoved, result.Faults = slots, faults
 	}
 	if err != nil || result != nil && !result.Exact {
 		fmt.Fprint(s.err, cluster.Logs())
@@ -321,14 +316,3 @@ func (c *verifyCommand) local(ctx context.Context, s streams, line *statusLine) 
 
 // longestFault is the longest fault of a local run: longer than the election of another owner takes.
 const longestFault = 4 * time.Second
-
-func (c *verifyCommand) storm(
-	ctx context.Context, cluster *testcluster.Cluster, line *statusLine,
-) (map[testcluster.Fault]int, error) {
-	storm := testcluster.Storm{Count: c.Count, Rest: 2 * time.Second, Longest: longestFault, Seed: c.Seed,
-		Tell: line.say}
-	for _, fault := range c.Faults {
-		storm.Faults = append(storm.Faults, testcluster.Fault(fault))
-	}
-	return cluster.Storm(ctx, storm)
-}

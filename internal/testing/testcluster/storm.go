@@ -14,7 +14,7 @@ import (
 )
 
 // Fault is a kind of fault.
-type Fault string
+type Fault = string
 
 // The faults of a Storm.
 const (
