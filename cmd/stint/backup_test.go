@@ -36,13 +36,12 @@ func TestABackupThatLacksASlotIsNone(t *testing.T) {
 	f := &fakeCluster{picture: []byte("a picture"), status: api.ClusterStatus{ClusterID: "c",
 		Shards: []api.ShardStatus{{ID: 0}, {ID: shard.System}}}}
 	backup := func() (code int, said string) {
-		var out, err strings.Builder
 		file := filepath.Join(t.TempDir(), "backup")
-		code = run([]string{"backup", file, "--addr", f.serve(t)}, nil, &out, &err)
+		code, _, said = stint("backup", file, "--addr", f.serve(t))
 		if _, missing := os.Stat(file); (missing == nil) != (code == 0) {
 			t.Errorf("exit code %d, and of the file: %v", code, missing)
 		}
-		return code, err.String()
+		return code, said
 	}
 	if code, said := backup(); code != 0 {
 		t.Errorf("nothing has moved: %d %s", code, said)

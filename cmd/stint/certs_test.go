@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
@@ -21,9 +20,7 @@ import (
 func stintIn(t *testing.T, dir string, args ...string) (code int, out, stderr string) {
 	t.Helper()
 	t.Chdir(dir)
-	var stdout, errors bytes.Buffer
-	code = run(args, strings.NewReader(""), &stdout, &errors)
-	return code, stdout.String(), errors.String()
+	return stint(args...)
 }
 
 func mustRun(t *testing.T, dir string, args ...string) {

@@ -24,6 +24,9 @@ import (
 
 // fakeCluster is a cluster behind the real API. Each question about it takes it one step further.
 type fakeCluster struct {
+	api.ClusterAdmin // nil, as the next one: for what no test asks
+	api.Decider
+
 	mu       sync.Mutex
 	asked    []string
 	expected *uint64 // of the last Apply
@@ -40,8 +43,6 @@ type fakeCluster struct {
 	upgrade     api.UpgradeStatus
 	stepUpgrade func(*api.UpgradeStatus) // before each answer; nil: no progress
 }
-
-var _ api.ClusterAdmin = (*fakeCluster)(nil)
 
 func (f *fakeCluster) next(question string) error {
 	f.asked = append(f.asked, question)
@@ -89,11 +90,6 @@ func (f *fakeCluster) History(context.Context) ([]shard.AuditRecord, error) { re
 func (f *fakeCluster) KeptPolicies(context.Context) ([]shard.Document, error) {
 	return []shard.Document{{Version: 1, Body: []byte("policies: {}")},
 		{Version: 2, Body: policy.Format(f.inForce().Set)}}, nil
-}
-
-// ListKeys implements api.ClusterAdmin. No test calls it.
-func (f *fakeCluster) ListKeys(context.Context, shard.ID, shard.Listing) (shard.Listed, error) {
-	panic("not asked")
 }
 
 func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart bool) (int, error) {
@@ -176,9 +172,6 @@ func (f *fakeCluster) count(question string) (n int) {
 	}
 	return n
 }
-
-// Decide implements api.Decider. No test calls it.
-func (f *fakeCluster) Decide(context.Context, []shard.Request) []shard.Result { panic("not asked") }
 
 // serve puts the cluster behind an address.
 func (f *fakeCluster) serve(t *testing.T) (addr string) {

@@ -18,6 +18,7 @@ import (
 	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	awaits "github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
 // fateOf returns the fate that a call reports when this handler answers and the call may take this long, in virtual
@@ -25,45 +26,21 @@ import (
 func fateOf(t *testing.T, timeout time.Duration, counts bool, handler http.HandlerFunc) (fate string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		conns, usual := connections{make(chan net.Conn), make(chan struct{})}, http.DefaultTransport
+		network, usual := memnet.New(), http.DefaultTransport
+		here, there := network.Listen("command"), network.Listen("server")
 		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			select {
-			case conns.made <- theirs:
-				return ours, nil
-			case <-conns.ended:
-				return nil, net.ErrClosed
-			}
+			return here.Dial("server", timeout)
 		}}
 		http.DefaultTransport = transport
 		defer func() { http.DefaultTransport = usual }()
 		server := &http.Server{Handler: handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
-		go server.Serve(conns)
+		go server.Serve(there)
 		fate = explained(remote{Addr: "http://memory", Timeout: timeout}, counts)
 		transport.CloseIdleConnections()
 		server.Close()
 	})
 	return fate
 }
-
-// connections is a listener in memory.
-type connections struct {
-	made  chan net.Conn
-	ended chan struct{}
-}
-
-func (c connections) Accept() (net.Conn, error) {
-	select {
-	case conn := <-c.made:
-		return conn, nil
-	case <-c.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (c connections) Close() error { close(c.ended); return nil }
-
-func (c connections) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 func explained(r remote, counts bool) string {
 	ctx, cancel := r.context()
