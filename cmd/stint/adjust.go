@@ -51,10 +51,8 @@ func (c *adjustCommand) Run(s streams) error {
 	if err := c.setOp(request); err != nil {
 		return err
 	}
-	answer, err := ask(c.remote.as(c.Actor), "adjust "+c.String(), maybeDone, c.limits().Adjust, request)
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.AdjustResponse) error {
-		return printChanged(s, m.Limits, m.Leases, nil)
-	})
+	return asked(s, c.asking.as(c.Actor), "adjust "+c.String(), maybeDone, c.limits().Adjust, request,
+		func(s streams, m *stintv1.AdjustResponse) { printChanged(s, m.Limits, m.Leases, nil) })
 }
 
 // negativeLast accepts a negative number without quoting: the parser would take the -5 of "add -5" for flags. The

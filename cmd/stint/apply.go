@@ -97,7 +97,7 @@ func (c *applyCommand) put(s streams, set *policy.Set) (err error) {
 }
 
 func (c *applyCommand) apply(request *stintv1.ApplyRequest) (*stintv1.ApplyResponse, error) {
-	return ask(c.remote.as(c.Actor), "apply", "it may be in force all the same: stint policies tells the version",
+	return ask(c.as(c.Actor).remote, "apply", "it may be in force all the same: stint policies tells the version",
 		c.policies().Apply, request)
 }
 
@@ -110,8 +110,8 @@ func (c *applyCommand) inForce(s streams, request *stintv1.ApplyRequest) (same b
 	if c.json() {
 		return true, printJSON(s, response)
 	}
-	_, err = fmt.Fprintln(s.out, sameAs(response.Version))
-	return true, err
+	fmt.Fprintln(s.out, sameAs(response.Version))
+	return true, nil
 }
 
 // look returns the changes that a request would make.

@@ -40,10 +40,9 @@ func (c *auditCommand) Run(s streams) error {
 	if c.json() {
 		return printJSON(s, all)
 	}
-	if err := printAudit(s, all.Records); err != nil {
-		return err
-	}
-	return s.tellMore(all.NextCursor)
+	printAudit(s, all.Records)
+	s.tellMore(all.NextCursor)
+	return nil
 }
 
 // pageMost is the longest page that a server sends.
@@ -68,12 +67,10 @@ func pages(command string, count int, next func(size uint32) (more bool, rows in
 }
 
 // tellMore prints how to continue an incomplete list.
-func (s streams) tellMore(cursor string) error {
-	if cursor == "" {
-		return nil
+func (s streams) tellMore(cursor string) {
+	if cursor != "" {
+		fmt.Fprintf(s.err, "stint: there are more: --cursor %s\n", cursor)
 	}
-	_, err := fmt.Fprintf(s.err, "stint: there are more: --cursor %s\n", cursor)
-	return err
 }
 
 // changed names the object of a change: a key under a policy, the policies themselves, or the cluster.
@@ -97,16 +94,14 @@ func changed(r *stintv1.AuditRecord) string {
 
 // printAudit writes a table of times, actors, actions and objects. The change and its note follow below each line: side
 // by side they would be wider than a terminal.
-func printAudit(s streams, records []*stintv1.AuditRecord) error {
+func printAudit(s streams, records []*stintv1.AuditRecord) {
 	var text bytes.Buffer
 	table := newTable(streams{out: &text})
 	fmt.Fprintln(table, "TIME\tWHO\tACTION\tON")
 	for _, r := range records {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", instant(r.At), r.Actor, r.Deed, changed(r))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Flush()
 	lines := strings.SplitAfter(text.String(), "\n")
 	fmt.Fprint(s.out, lines[0])
 	for i, r := range records {
@@ -118,5 +113,4 @@ func printAudit(s streams, records []*stintv1.AuditRecord) error {
 			fmt.Fprintf(s.out, "    %s\n", r.Note)
 		}
 	}
-	return nil
 }

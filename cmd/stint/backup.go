@@ -65,19 +65,16 @@ func (c *backupCommand) Run(s streams) error {
 		return err
 	}
 	b := &backupRun{remote: c.remote, s: s, status: status, header: backup.Header{Cluster: status.ClusterId,
-		Release: version(), Level: shard.Level(max(levels.Level, levels.RisingTo)), Begun: begun.UnixMicro()}}
-	for _, d := range status.Shards {
-		if d.Name != systemShard {
-			b.header.Shards++
-		}
-	}
+		Release: version(), Level: shard.Level(max(levels.Level, levels.RisingTo)), Begun: begun.UnixMicro(),
+		Shards: uint32(len(dataShards(status)))}}
 	bytes, err := c.save(ctx, b, begun)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
 	fmt.Fprintf(s.err, "stint: backup of cluster %s is complete: %d bytes, %v\n", status.ClusterId, bytes,
 		time.Since(begun).Round(time.Millisecond))
-	if err := c.record(begun, bytes); err != nil {
+	if _, err := ask(c.remote, "backup", "", c.cluster().RecordBackup,
+		&stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}); err != nil {
 		fmt.Fprintf(s.err, "stint: the backup is complete, but stint status will not show it: %v\n", err)
 	}
 	if c.Dir == "" {
@@ -87,8 +84,8 @@ func (c *backupCommand) Run(s streams) error {
 	if c.Keep > 0 {
 		dir.prune(s, status.ClusterId, begun, c.Keep)
 	}
-	_, err = fmt.Fprintln(s.out, dir.file(begun))
-	return err
+	fmt.Fprintln(s.out, dir.file(begun))
+	return nil
 }
 
 // save writes a backup to the destination of the command, and returns its size.
@@ -106,12 +103,6 @@ func (c *backupCommand) save(ctx context.Context, b *backupRun, begun time.Time)
 		err = writeWhole(c.File, 0o600, write)
 	}
 	return bytes, err
-}
-
-func (c *backupCommand) record(begun time.Time, bytes int64) error {
-	request := &stintv1.RecordBackupRequest{Begun: timestamppb.New(begun), Bytes: uint64(bytes)}
-	_, err := ask(c.remote, "backup", "", c.cluster().RecordBackup, request)
-	return err
 }
 
 // backupRun is a backup in progress.

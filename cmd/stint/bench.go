@@ -68,9 +68,7 @@ func (c *benchCommand) Run(s streams) error {
 		progress = func(p bench.Progress) { overwrite(s.err, progressLine(p)) }
 	}
 	report, err := bench.Run(ctx, plan, progress)
-	if s.live() {
-		overwrite(s.err, "")
-	}
+	s.tell("")
 	if err != nil {
 		return c.explain(ctx, err)
 	}
@@ -126,7 +124,7 @@ func progressLine(p bench.Progress) string {
 }
 
 // printReport writes the measurements as text.
-func printReport(s streams, r *bench.Report) error {
+func printReport(s streams, r *bench.Report) {
 	keys := "one hot key"
 	if r.Keys > 1 {
 		keys = fmt.Sprintf("%d keys", r.Keys)
@@ -151,12 +149,9 @@ func printReport(s streams, r *bench.Report) error {
 	if r.MeanBatch > 0 {
 		fmt.Fprintf(table, "on the servers\t%.1f requests decided together\t%s\n", r.MeanBatch, forwardedText(r))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Flush()
 	printTrouble(s, r)
-	_, err := fmt.Fprintf(s.out, "\n%s\n", r.Verdict.Text)
-	return err
+	fmt.Fprintf(s.out, "\n%s\n", r.Verdict.Text)
 }
 
 func forwardedText(r *bench.Report) string {

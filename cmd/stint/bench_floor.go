@@ -18,14 +18,16 @@ func (c *benchCommand) floor(ctx context.Context, s streams) error {
 	if err != nil {
 		return fmt.Errorf("bench: --floor: %w", err)
 	}
-	if c.json() {
-		return printJSON(s, f)
-	}
+	return show(s, c.output, f, err, printFloor)
+}
+
+// printFloor writes the figures as text.
+func printFloor(s streams, f bench.Floor) {
 	type part struct {
 		name string
 		took bench.Latency
 	}
-	return printTable(s, "ONE CALLER\tP50\tP99\tMAX", []part{
+	printTable(s, "ONE CALLER\tP50\tP99\tMAX", []part{
 		{"write 4 KiB, fdatasync, appended", f.SyncAppendMicros},
 		{"write 4 KiB, fdatasync, preallocated", f.SyncPreallocatedMicros},
 		{"64 bytes over loopback TCP and back", f.RoundTripMicros},

@@ -102,8 +102,8 @@ func (c *checkCommand) Run(s streams) error {
 		return err
 	}
 	d := answer.Decision
-	return c.print(s, answer, d, d.GetDecisionId(), verdictLine("allowed", c.String(), d), func() error {
-		return printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	return c.print(s, answer, d, d.GetDecisionId(), verdictLine("allowed", c.String(), d), func() {
+		printLimits(s, d.GetLimits(), d.GetDecidedAt())
 	})
 }
 

@@ -50,7 +50,7 @@ func (c *drainCommand) Run(s streams) error {
 	if c.json() {
 		err = printJSON(s, response)
 	} else if left == "" || c.Wait <= 0 {
-		_, err = fmt.Fprintln(s.out, c.verdict(left))
+		fmt.Fprintln(s.out, c.verdict(left))
 	}
 	if err == nil && left != "" && c.Wait > 0 {
 		err = fmt.Errorf("drain: after %v %s; it goes on: see stint status", c.Wait, left)

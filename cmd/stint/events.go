@@ -30,23 +30,22 @@ type eventsListCommand struct {
 
 // Run lists events.
 func (c *eventsListCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "events", "", c.sinks().ListEvents,
-		&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count})
-	return show(s, c.output, answer, err, printEvents)
+	return asked(s, c.asking, "events", "", c.sinks().ListEvents,
+		&stintv1.ListEventsRequest{Sink: c.Sink, State: c.State, Count: c.Count}, printEvents)
 }
 
-func printEvents(s streams, answer *stintv1.ListEventsResponse) error {
+func printEvents(s streams, answer *stintv1.ListEventsResponse) {
 	for _, one := range answer.Missing {
 		fmt.Fprintf(s.err, "shard %s did not answer: its events are not in the list\n", one)
 	}
 	if len(answer.Events) == 0 {
-		_, err := fmt.Fprintln(s.out, "no event waits, and there are no dead letters")
-		return err
+		fmt.Fprintln(s.out, "no event waits, and there are no dead letters")
+		return
 	}
 	if answer.More {
 		defer fmt.Fprintln(s.err, "there are more: -n")
 	}
-	return printTable(s, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY", answer.Events,
+	printTable(s, "AT\tSTATE\tSINK\tKIND\tPOLICY\tKEY\tLIMIT\tID\tWHY", answer.Events,
 		func(e *stintv1.SinkEvent) []any {
 			return []any{instant(e.At), e.State, e.Sink, e.Kind, e.Policy, e.Key, e.Limit, e.Id, e.Why}
 		})
@@ -61,11 +60,10 @@ type eventsReplayCommand struct {
 
 // Run replays dead letters.
 func (c *eventsReplayCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "events replay",
+	return asked(s, c.asking, "events replay",
 		"some may be sent again: stint sink events lists the others; replay again", c.sinks().ReplayEvents,
-		&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note})
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.ReplayEventsResponse) error {
-		_, err := fmt.Fprintf(s.out, "%d dead letters are sent again\n", m.Replayed)
-		return err
-	})
+		&stintv1.ReplayEventsRequest{Sink: c.Sink, Id: c.ID, Note: c.Note},
+		func(s streams, m *stintv1.ReplayEventsResponse) {
+			fmt.Fprintf(s.out, "%d dead letters are sent again\n", m.Replayed)
+		})
 }

@@ -74,12 +74,12 @@ func (c *forgetCommand) Run(s streams) error {
 	if err := c.confirm(s); err != nil {
 		return err
 	}
-	answer, err := ask(c.remote.as(c.Actor), "forget "+c.Key, "some of it may have been forgotten: repeat it",
-		c.limits().Forget, &stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills})
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.ForgetResponse) error {
-		_, err := fmt.Fprintf(s.out,
-			"forgotten: %d counters, %d open holds, the key in %d records of operations and %d of the audit log\n%s",
-			m.Counters, m.Holds, m.Operations, m.AuditRecords, whatRemains)
-		return err
-	})
+	return asked(s, c.asking.as(c.Actor), "forget "+c.Key, "some of it may have been forgotten: repeat it",
+		c.limits().Forget, &stintv1.ForgetRequest{Namespace: c.Namespace, Key: c.Key, Note: c.Note, Bills: c.Bills},
+		func(s streams, m *stintv1.ForgetResponse) {
+			fmt.Fprintf(s.out,
+				"forgotten: %d counters, %d open holds, the key in %d records of operations "+
+					"and %d of the audit log\n%s",
+				m.Counters, m.Holds, m.Operations, m.AuditRecords, whatRemains)
+		})
 }

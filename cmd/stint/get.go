@@ -34,28 +34,24 @@ func (r remote) get(m *stintv1.GetRequest) (*stintv1.GetResponse, error) {
 }
 
 // printKey writes the state of a key as text.
-func printKey(s streams, m *stintv1.GetResponse) error {
+func printKey(s streams, m *stintv1.GetResponse) {
 	if m.StaleBy != nil {
 		fmt.Fprintf(s.out, "as of %s, a replica's, %s old at most\n", instant(m.At), waitText(m.StaleBy.AsDuration()))
 	}
-	if err := printLimits(s, m.Limits, m.At); err != nil {
-		return err
-	}
+	printLimits(s, m.Limits, m.At)
 	for _, f := range m.Fired {
 		fmt.Fprintf(s.out, "%s/%s of %s has reached its threshold %s; it is silent %s\n", f.Policy, f.Limit, f.Key,
 			thresholdText(f), silentText(f, m.At))
 	}
 	printLeases(s, m.Leases, "")
-	return nil
 }
 
 // printChanged writes the limits of a key after a change by hand, and what leases mean for the change.
 func printChanged(
 	s streams, limits []*stintv1.LimitStatus, leases *stintv1.OpenLeases, at *timestamppb.Timestamp,
-) error {
-	err := printLimits(s, limits, at)
+) {
+	printLimits(s, limits, at)
 	printLeases(s, leases, ", and may be admitted; from then on the change holds everywhere")
-	return err
 }
 
 // printLeases says what is leased of a key, if anything is.
@@ -73,11 +69,8 @@ func (c *getCommand) describe(s streams) error {
 		Explain:   true,
 		Entries:   []*stintv1.Entry{{Policy: c.Policy, Key: c.Key, Cost: &c.Cost, Tier: c.Tier}},
 	}
-	answer, err := ask(c.remote, "get "+c.target.String(), "", c.limits().Check, request)
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.CheckResponse) error {
-		_, err := fmt.Fprintln(s.out, m.GetDecision().GetExplanation())
-		return err
-	})
+	return asked(s, c.asking, "get "+c.target.String(), "", c.limits().Check, request,
+		func(s streams, m *stintv1.CheckResponse) { fmt.Fprintln(s.out, m.GetDecision().GetExplanation()) })
 }
 
 // thresholdText formats a threshold in units, and as a share of the quota if it is one.

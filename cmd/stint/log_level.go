@@ -27,8 +27,6 @@ func (c *logLevelCommand) Run(s streams) error {
 		method = http.MethodPut
 	}
 	level, err := c.fetch("log-level", method, "/log-level", c.Level, func(string) string { return "log-level" })
-	if err == nil {
-		_, err = fmt.Fprint(s.out, level)
-	}
+	fmt.Fprint(s.out, level)
 	return err
 }

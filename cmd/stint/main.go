@@ -111,7 +111,7 @@ func isUsage(err error) bool {
 }
 
 // streams has the input and outputs of a command. The outputs are printable: data goes to the underlying writer,
-// raw(s.out).
+// raw(s.out). A command prints without looking at errors: run reports that of its output.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -122,7 +122,8 @@ const description = "stint counts exactly: limit L admits exactly L, with many c
 // run runs the program and returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	args = asMeant(args)
-	stdout, stderr = printable{stdout}, printable{stderr}
+	out := &printed{Writer: stdout}
+	stdout, stderr = printable{out}, printable{stderr}
 	config := &configFile{}
 	exited := -1 // kong asks to exit after it has printed the help
 	parser, err := kong.New(modelOf(args[0]), kong.Name("stint"), kong.Writers(raw(stdout), raw(stderr)),
@@ -139,7 +140,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err != nil {
 		return refuse(err, stderr)
 	}
-	return exitCode(config.locate(command.Run(streams{stdin, stdout, stderr})), stderr)
+	err = command.Run(streams{stdin, stdout, stderr})
+	if out.err != nil && (err == nil || errors.Is(err, errDenied)) {
+		err = out.err
+	}
+	return exitCode(config.locate(err), stderr)
 }
 
 // modelOf returns a commandLine with the named command alone: parsing with all commands takes two thirds of the time of

@@ -56,7 +56,7 @@ func (c *overrideSetCommand) Run(s streams) error {
 			return err
 		}
 	}
-	_, err := ask(c.remote.as(c.Actor), "override "+c.String(), maybeOverridden, c.policies().PutOverride, request)
+	_, err := ask(c.as(c.Actor).remote, "override "+c.String(), maybeOverridden, c.policies().PutOverride, request)
 	if err != nil {
 		return err
 	}
@@ -95,23 +95,26 @@ func (c *overrideSetCommand) numbers() map[string]*stintv1.TierLimit {
 }
 
 func (c *overrideSetCommand) delete(s streams) error {
-	answer, err := ask(c.remote.as(c.Actor), "override "+c.String(), maybeOverridden, c.policies().DeleteOverride,
+	answer, err := ask(c.as(c.Actor).remote, "override "+c.String(), maybeOverridden, c.policies().DeleteOverride,
 		&stintv1.DeleteOverrideRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Note: c.Note,
 			IdempotencyId: c.ID})
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.DeleteOverrideResponse) error {
+	err = show(s, c.output, answer, err, func(s streams, m *stintv1.DeleteOverrideResponse) {
 		verdict := "no override to delete"
 		if m.Deleted {
 			verdict = "override deleted"
 		}
 		fmt.Fprintf(s.out, "%s: %s\n", verdict, c)
-		return c.printState(s)
 	})
+	if err == nil && !c.json() {
+		err = c.printState(s)
+	}
+	return err
 }
 
 // printState shows the key's current limits.
 func (c *overrideSetCommand) printState(s streams) error {
 	answer, err := c.remote.get(c.target.get())
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) error {
-		return printChanged(s, m.Limits, m.Leases, m.At)
+	return show(s, c.output, answer, err, func(s streams, m *stintv1.GetResponse) {
+		printChanged(s, m.Limits, m.Leases, m.At)
 	})
 }

@@ -39,8 +39,8 @@ func (c *policiesListCommand) Run(s streams) error {
 		if err != nil {
 			return err
 		}
-		_, err = raw(s.out).Write(policy.Format(set))
-		return err
+		raw(s.out).Write(policy.Format(set))
+		return nil
 	}
 	return printPolicies(s, answer)
 }
@@ -71,8 +71,8 @@ func (c *policiesCheckCommand) Run(s streams) error {
 	if n := len(set.Names()); n != 1 {
 		count = fmt.Sprintf("%d policies", n)
 	}
-	_, err = fmt.Fprintf(s.out, "%s is valid: %s\n", c.File, count)
-	return err
+	fmt.Fprintf(s.out, "%s is valid: %s\n", c.File, count)
+	return nil
 }
 
 type policiesSchemaCommand struct{}
@@ -88,8 +88,8 @@ func (*policiesSchemaCommand) Help() string {
 
 // Run prints the schema.
 func (c *policiesSchemaCommand) Run(s streams) error {
-	_, err := raw(s.out).Write(policy.JSONSchema())
-	return err
+	raw(s.out).Write(policy.JSONSchema())
+	return nil
 }
 
 type policiesHistoryCommand struct {
@@ -98,16 +98,16 @@ type policiesHistoryCommand struct {
 
 // Run prints the versions and their actors, newest first.
 func (c *policiesHistoryCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "policies history", "", c.policies().History, &stintv1.PolicyHistoryRequest{})
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.PolicyHistoryResponse) error {
-		return printTable(s, "VERSION\tTIME\tWHO\tKEPT\tNOTE", m.Versions, func(v *stintv1.PolicyVersion) []any {
-			kept := "yes"
-			if !v.Kept {
-				kept = "-"
-			}
-			return []any{v.Version, instant(v.At), v.Actor, kept, v.Note}
+	return asked(s, c.asking, "policies history", "", c.policies().History, &stintv1.PolicyHistoryRequest{},
+		func(s streams, m *stintv1.PolicyHistoryResponse) {
+			printTable(s, "VERSION\tTIME\tWHO\tKEPT\tNOTE", m.Versions, func(v *stintv1.PolicyVersion) []any {
+				kept := "yes"
+				if !v.Kept {
+					kept = "-"
+				}
+				return []any{v.Version, instant(v.At), v.Actor, kept, v.Note}
+			})
 		})
-	})
 }
 
 type policiesRollbackCommand struct {
@@ -133,8 +133,8 @@ func (c *policiesRollbackCommand) Run(s streams) error {
 		return err
 	}
 	if c.YAML {
-		_, err := raw(s.out).Write(policy.Format(set))
-		return err
+		raw(s.out).Write(policy.Format(set))
+		return nil
 	}
 	apply := &applyCommand{File: fmt.Sprintf("version %d", c.Version), ExpectedVersion: &inForce, applying: c.applying}
 	apply.Note = fmt.Sprintf("rollback to version %d", c.Version)
@@ -188,11 +188,11 @@ func printPolicies(s streams, m *stintv1.ListPoliciesResponse) error {
 			name, tiers = "", "" // only in the policy's first row
 		}
 	}
-	if err := table.Flush(); err != nil || m.Rules == "" {
-		return err
+	table.Flush()
+	if m.Rules != "" {
+		fmt.Fprintf(s.out, "\n%s", m.Rules)
 	}
-	_, err := fmt.Fprintf(s.out, "\n%s", m.Rules)
-	return err
+	return nil
 }
 
 func tierNames(p *policy.Policy) string {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -138,9 +139,29 @@ func TestABackupsHeaderIsShownEscaped(t *testing.T) {
 		t.Errorf("%d: %q", code, text)
 	}
 	var plan bytes.Buffer
-	if err := printRestore(streams{out: printable{&plan}}, &restore.Restore{Backup: header}); err != nil ||
-		strings.ContainsAny(plan.String(), "\u202e\x1b") || strings.Count(plan.String(), `user:\u202e24\x1b[2J`) != 3 ||
+	printRestore(streams{out: printable{&plan}}, &restore.Restore{Backup: header})
+	if strings.ContainsAny(plan.String(), "\u202e\x1b") || strings.Count(plan.String(), `user:\u202e24\x1b[2J`) != 3 ||
 		!strings.Contains(plan.String(), `[2J\nno count`) {
-		t.Errorf("%v: %q", err, plan.String())
+		t.Errorf("%q", plan.String())
+	}
+}
+
+// full is an output without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A command prints without looking, and still fails if its output does: a script must not take half a list for all of
+// it.
+func TestAnOutputThatFailsFailsTheCommand(t *testing.T) {
+	for _, command := range []string{"version", "version -o json", "policies schema", "status"} {
+		var stderr strings.Builder
+		args := strings.Fields(command)
+		if command == "status" {
+			args = append(args, "--addr", newCluster().serve(t))
+		}
+		if code := run(args, nil, full{}, &stderr); code != 1 || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%s: exit code %d, %s", command, code, stderr.String())
+		}
 	}
 }

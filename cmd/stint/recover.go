@@ -97,18 +97,16 @@ func (c *recoverCommand) check() error {
 
 func (c *recoverCommand) print(s streams, r *recovery.Recovery) error {
 	if c.JSON {
-		text, err := json.MarshalIndent(recoveryForPrograms(r), "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(raw(s.out), "%s\n", text)
-		return err
+		out := json.NewEncoder(raw(s.out))
+		out.SetIndent("", "  ")
+		return out.Encode(recoveryForPrograms(r))
 	}
-	return printRecovery(s, r, !c.Part)
+	printRecovery(s, r, !c.Part)
+	return s.failed()
 }
 
 // printRecovery describes the remains of a cluster. A part is not meant to be complete and gets no verdict.
-func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
+func printRecovery(s streams, r *recovery.Recovery, verdict bool) {
 	fmt.Fprintf(s.out, "cluster %s\n", r.Cluster)
 	for _, n := range r.Nodes {
 		fmt.Fprintf(s.out, "node %s: %s, read %s\n", n.Node, n.From, n.Read.Format(time.RFC3339))
@@ -124,41 +122,38 @@ func printRecovery(s streams, r *recovery.Recovery, verdict bool) error {
 				len(one.Newest.Names), one.Newest.Index, marksText(one, one.Name == d.Chosen))
 		}
 	}
-	if err := replicas.Flush(); err != nil || !verdict {
-		return err
+	replicas.Flush()
+	if !verdict {
+		return
 	}
 	fmt.Fprintln(s.out)
-	err := printTable(s, "SHARD\tTAKEN\tVERDICT", r.Shards, func(d recovery.Shard) []any {
+	printTable(s, "SHARD\tTAKEN\tVERDICT", r.Shards, func(d recovery.Shard) []any {
 		text := "exact"
 		if !d.Exact {
 			text = "not exact: " + d.Lost
 		}
 		return []any{d.Name, dash(d.Chosen), text}
 	})
-	if err != nil {
-		return err
-	}
-	return printOutlook(s, r)
+	printOutlook(s, r)
 }
 
 // printOutlook describes the result of a restore.
-func printOutlook(s streams, r *recovery.Recovery) error {
+func printOutlook(s streams, r *recovery.Recovery) {
 	switch {
 	case r.Exact:
 		fmt.Fprintln(s.out,
 			"\nNothing that was answered is lost. A restore continues where the cluster stopped. "+
 				"Unacknowledged entries at the end\nof a log are taken: "+
 				"a request that failed with an unknown outcome may have been counted.")
-		return nil
 	case !r.Fills:
 		fmt.Fprintln(s.out,
 			"\nNo count is lost. The system shard is not exact: changes of tokens and policies may be lost, "+
 				"so a restore leaves tokens\nonly what check, settle and read need.")
-		return nil
+	default:
+		fmt.Fprintln(s.out, "\nSomething may be lost, so a restore counts as full what is not known:")
+		fmt.Fprintln(s.out)
+		printEnds(s, r.Ends, r.At)
 	}
-	fmt.Fprintln(s.out, "\nSomething may be lost, so a restore counts as full what is not known:")
-	fmt.Fprintln(s.out)
-	return printEnds(s, r.Ends, r.At)
 }
 
 func marksText(r *recovery.Replica, chosen bool) string {

@@ -31,12 +31,6 @@ type remote struct {
 	actor string // see as
 }
 
-// as returns the flags for an ask in the name of an actor, for the audit log.
-func (r remote) as(actor string) remote {
-	r.actor = actor
-	return r
-}
-
 // output is the flag of every command with output for programs.
 type output struct {
 	Output string `short:"o" help:"table for people, json for programs." enum:"table,json" default:"table"`
@@ -50,6 +44,12 @@ type asking struct {
 	remote
 }
 
+// as returns the flags for an ask in the name of an actor, for the audit log.
+func (a asking) as(actor string) asking {
+	a.actor = actor
+	return a
+}
+
 // outputID is the flag of the commands with an answer that can be settled.
 type outputID struct {
 	Output string `short:"o" help:"table for people, json for programs, id: what settle takes, and nothing else." enum:"table,json,id" default:"table"`
@@ -59,15 +59,15 @@ type outputID struct {
 // rest as text. With -o id a denial has no id: its sentence goes to stderr, so that a script with an empty variable
 // shows the reason.
 func (o outputID) print(s streams, answer proto.Message, d *stintv1.Decision, id, line string,
-	table func() error) (err error) {
+	table func()) (err error) {
 	switch {
 	case o.Output == "json":
 		err = printJSON(s, answer)
 	case o.Output == "table":
 		fmt.Fprintln(s.out, line)
-		err = table()
+		table()
 	case id != "":
-		_, err = fmt.Fprintln(s.out, id)
+		fmt.Fprintln(s.out, id)
 	case !d.GetAllowed():
 		fmt.Fprintf(s.err, "stint: %s\n", line)
 	}
@@ -155,15 +155,25 @@ func ask[Q, A any](
 	return answer.Msg, nil
 }
 
+// asked is ask and show.
+func asked[Q, A any](
+	s streams, a asking, what, maybe string,
+	call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), m *Q, text func(streams, *A),
+) error {
+	answer, err := ask(a.remote, what, maybe, call, m)
+	return show(s, a.output, answer, err, text)
+}
+
 // show prints an answer: as JSON if that was asked for, else by text. It returns the error that came in its place.
-func show[M any](s streams, o output, answer M, err error, text func(streams, M) error) error {
+func show[M any](s streams, o output, answer M, err error, text func(streams, M)) error {
 	switch {
 	case err != nil:
 		return err
 	case o.json():
 		return printJSON(s, answer)
 	}
-	return text(s, answer)
+	text(s, answer)
+	return nil
 }
 
 // explain turns a failed call into an error for display: what failed, on what, and what to do. ctx is the call's
@@ -226,7 +236,6 @@ func printJSON(s streams, value any) error {
 	if err := json.Compact(&line, text); err != nil {
 		return err
 	}
-	line.WriteByte('\n')
-	_, err = raw(s.out).Write(line.Bytes())
-	return err
+	fmt.Fprintln(raw(s.out), line.String())
+	return nil
 }

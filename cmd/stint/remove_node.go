@@ -62,8 +62,8 @@ func (c *removeNodeCommand) Run(s streams) error {
 	if !n.Alive {
 		verdict = "%s is removed. If it still runs, it stops by itself. Its data can be deleted\n"
 	}
-	_, err = fmt.Fprintf(s.out, verdict, c.Node)
-	return err
+	fmt.Fprintf(s.out, verdict, c.Node)
+	return nil
 }
 
 // losesCopies describes how many copies shards keep on the remaining nodes, or returns "" if as many as now.

@@ -47,16 +47,14 @@ func (c *reserveCommand) Run(s streams) error {
 		return err
 	}
 	d := answer.GetDecision()
-	return c.print(s, answer, d, d.GetHoldId(), verdictLine("held", c.String(), d), func() error {
-		return c.table(s, d)
-	})
+	return c.print(s, answer, d, d.GetHoldId(), verdictLine("held", c.String(), d), func() { c.table(s, d) })
 }
 
-func (c *reserveCommand) table(s streams, d *stintv1.Decision) error {
+func (c *reserveCommand) table(s streams, d *stintv1.Decision) {
 	if d.GetAllowed() {
 		fmt.Fprintf(s.out, "hold %s\nends at %s, in %s, unless it is settled\n",
 			d.GetHoldId(), instant(d.GetHoldExpiresAt()),
 			api.DurationText(d.GetHoldExpiresAt().AsTime().Sub(d.GetDecidedAt().AsTime()).Round(time.Millisecond)))
 	}
-	return printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	printLimits(s, d.GetLimits(), d.GetDecidedAt())
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"log/slog"
@@ -49,20 +48,23 @@ func (c *restoreCommand) Run(s streams) error {
 	if err != nil {
 		return fmt.Errorf("restore: %s: %w", c.File, err)
 	}
-	if err := printRestore(s, r); err != nil || c.DryRun {
+	printRestore(s, r)
+	if err := s.failed(); err != nil || c.DryRun {
 		return err
 	}
-	if err := c.confirm(s); err != nil {
-		return err
+	if !c.Yes {
+		if err := s.consent("\nRestore to "+c.DataDir+"?", "restore: nothing was written"); err != nil {
+			return err
+		}
 	}
 	syscall.Umask(0o077) // as serve does: the data is for its owner only
 	if err := r.Write(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	_, err = fmt.Fprintf(s.out,
+	fmt.Fprintf(s.out,
 		"\ncluster %s is restored to %s; its node is %s\nstart it with stint serve --data-dir %s --node-id %s\n",
 		r.Cluster, c.DataDir, r.Node, c.DataDir, r.Node)
-	return err
+	return nil
 }
 
 func (c *restoreCommand) plan(s streams) (*restore.Restore, error) {
@@ -88,68 +90,56 @@ func localUser() string {
 	return "local"
 }
 
-func (c *restoreCommand) confirm(s streams) error {
-	if c.Yes {
-		return nil
-	}
-	return s.consent("\nRestore to "+c.DataDir+"?", "restore: nothing was written")
-}
-
 // printRestore describes the result of a restore.
-func printRestore(s streams, r *restore.Restore) error {
+func printRestore(s streams, r *restore.Restore) {
 	sum := &r.Counts
 	begun := time.UnixMicro(r.Backup.Begun).UTC()
-	var text bytes.Buffer
-	fmt.Fprintf(&text, "backup of cluster %s, begun %s (%v ago), by release %s\n", escaped(r.Backup.Cluster, ""),
+	fmt.Fprintf(s.out, "backup of cluster %s, begun %s (%v ago), by release %s\n", escaped(r.Backup.Cluster, ""),
 		// No line of it may come from the file.
 		begun.Format(time.RFC3339), time.Since(begun).Round(time.Second), escaped(r.Backup.Release, ""))
-	fmt.Fprintf(&text, "%s, %s with counts (of %d something is no longer known), %s\n",
+	fmt.Fprintf(s.out, "%s, %s with counts (of %d something is no longer known), %s\n",
 		plural(r.Backup.Shards, "shard"), plural(sum.Keys, "key"), sum.Full, plural(sum.Holds, "open hold"))
 	if n := uint32(len(r.Data)); n != r.Backup.Shards {
-		fmt.Fprintf(&text, "the new cluster has %s\n", plural(n, "shard"))
+		fmt.Fprintf(s.out, "the new cluster has %s\n", plural(n, "shard"))
 	}
 	if sum.Operations > 0 {
-		fmt.Fprintf(&text, "%s on several shards will end as far as they are known\n",
+		fmt.Fprintf(s.out, "%s on several shards will end as far as they are known\n",
 			plural(sum.Operations, "operation"))
 	}
 	if sum.Unreadable > 0 {
-		fmt.Fprintf(&text, "%s cannot be read by this release: requests for their keys will say so\n",
+		fmt.Fprintf(s.out, "%s cannot be read by this release: requests for their keys will say so\n",
 			plural(sum.Unreadable, "record"))
 	}
 	if r.NewHashes {
-		fmt.Fprintln(&text,
+		fmt.Fprintln(s.out,
 			"the secret that keys are hashed with is lost: all keys of the namespaces that hash them are new, "+
 				"and count as full")
 	}
 	if recovered := r.Backup.Recovery; recovered != nil {
-		fmt.Fprintf(&text, "recovered by %s from %s\n", escaped(recovered.Actor, ""),
+		fmt.Fprintf(s.out, "recovered by %s from %s\n", escaped(recovered.Actor, ""),
 			escaped(strings.Join(recovered.Inputs, ", "), ""))
 	}
 	if r.DataExact() {
-		fmt.Fprintf(&text,
+		fmt.Fprintf(s.out,
 			"\nno count is lost: all limits continue where the cluster stopped, "+
 				"as long as no old node has run since %s\n",
 			begun.Format(time.RFC3339))
 		if !r.Backup.SystemExact() {
-			fmt.Fprintln(&text, "changes of tokens and policies may be lost: "+
+			fmt.Fprintln(s.out, "changes of tokens and policies may be lost: "+
 				"tokens keep only what check, settle and read need")
 		}
-		_, err := s.out.Write(text.Bytes())
-		return err
+		return
 	}
-	fmt.Fprintf(&text,
+	fmt.Fprintf(s.out,
 		"\nlost is what happened since %s: usage (which cannot be billed), holds, blocks, overrides, "+
 			"changes of policies\n\n",
 		begun.Format(time.RFC3339))
-	if _, err := s.out.Write(text.Bytes()); err != nil {
-		return err
-	}
-	return printEnds(s, r.Ends, r.At)
+	printEnds(s, r.Ends, r.At)
 }
 
 // printEnds prints until when each limit denies after a restore.
-func printEnds(s streams, ends []restore.Limit, at limit.Time) error {
-	return printTable(s, "POLICY\tLIMIT\tCONTINUES", ends, func(end restore.Limit) []any {
+func printEnds(s streams, ends []restore.Limit, at limit.Time) {
+	printTable(s, "POLICY\tLIMIT\tCONTINUES", ends, func(end restore.Limit) []any {
 		return []any{end.Policy, cmp.Or(end.Limit, "(lockout)"), continues(&end, at)}
 	})
 }

@@ -82,6 +82,9 @@ func (c *serveCommand) serve(s streams, start func(context.Context, node.Config)
 	began := time.Now()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if p, is := raw(s.out).(*printed); is {
+		s.out = printable{p.Writer} // who reads the decision log may leave, and that is no failure
+	}
 	boundMemory()
 	trustAuthorities()
 	logger, level := c.logger(raw(s.err))

@@ -59,7 +59,7 @@ func (c *settleCommand) settle(m *stintv1.SettleRequest) (*stintv1.SettleRespons
 		c.limits().Settle, m)
 }
 
-func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) error {
+func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) {
 	d, line := m.GetDecision(), done[c.Action]
 	if d.GetHoldExpiresAt() != nil {
 		line += " until " + instant(d.GetHoldExpiresAt())
@@ -68,7 +68,7 @@ func (c *settleCommand) print(s streams, m *stintv1.SettleResponse) error {
 		line += " (before, and not again)"
 	}
 	fmt.Fprintln(s.out, line)
-	return printLimits(s, d.GetLimits(), d.GetDecidedAt())
+	printLimits(s, d.GetLimits(), d.GetDecidedAt())
 }
 
 func (c *settleCommand) request() (*stintv1.SettleRequest, error) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -86,21 +85,19 @@ func toMove(m *stintv1.StatusResponse) string {
 }
 
 // printShards writes the shards with their slots as text, and the slots that move.
-func printShards(s streams, m *stintv1.StatusResponse) error {
+func printShards(s streams, m *stintv1.StatusResponse) {
 	fmt.Fprintf(s.out, "%s: %s to move\n\n", plural(m.WantedShards, "shard"), plural(m.SlotsToMove, "slot"))
-	data := slices.DeleteFunc(slices.Clone(m.Shards), func(d *stintv1.Shard) bool { return d.Name == systemShard })
-	err := printTable(s, "SHARD\tOWNER\tSLOTS\tKEYS", data, func(d *stintv1.Shard) []any {
+	printTable(s, "SHARD\tOWNER\tSLOTS\tKEYS", dataShards(m), func(d *stintv1.Shard) []any {
 		slots := uint32(0)
 		for _, r := range d.Slots {
 			slots += r.Last - r.First + 1
 		}
 		return []any{d.Name, dash(d.Owner), slots, d.Keys}
 	})
-	if err != nil || len(m.SlotMoves) == 0 {
-		return err
+	if len(m.SlotMoves) > 0 {
+		fmt.Fprintln(s.out)
+		printTable(s, "MOVES\tFROM\tTO\tWAITS FOR", m.SlotMoves, func(v *stintv1.SlotMove) []any {
+			return []any{fmt.Sprintf("slot %d", v.Slot), v.From, v.To, dash(v.Waits)}
+		})
 	}
-	fmt.Fprintln(s.out)
-	return printTable(s, "MOVES\tFROM\tTO\tWAITS FOR", m.SlotMoves, func(v *stintv1.SlotMove) []any {
-		return []any{fmt.Sprintf("slot %d", v.Slot), v.From, v.To, dash(v.Waits)}
-	})
 }

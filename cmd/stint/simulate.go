@@ -60,7 +60,7 @@ func (c *simulateCommand) Run(s streams) error {
 	}
 	defer input.Close()
 	report, err := c.replay(s, input, format, trial)
-	return show(s, c.output, report, err, func(s streams, r simulated) error { return r.WriteText(s.out) })
+	return show(s, c.output, report, err, func(s streams, r simulated) { r.WriteText(s.out) })
 }
 
 // trial reads the policies and returns the function that replays the events.

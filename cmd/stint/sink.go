@@ -65,20 +65,17 @@ func (c *sinkCreateCommand) Run(s streams) error {
 	if request.ApiKey, err = apiKeyOf(c.Kind == "stripe", c.APIKeyFile, s.in); err != nil {
 		return err
 	}
-	answer, err := ask(c.remote, "sink create "+c.Name,
-		"it may have been made: stint sink list shows it; delete it and make it again", c.sinks().Create, request)
-	return show(s, c.output, answer, err, printSecret)
+	return asked(s, c.asking, "sink create "+c.Name,
+		"it may have been made: stint sink list shows it; delete it and make it again", c.sinks().Create, request,
+		printSecret)
 }
 
 // printSecret prints the secret of a sink, if there is one.
-func printSecret[M interface{ GetSecret() string }](s streams, m M) error {
-	secret := m.GetSecret()
-	if secret == "" {
-		return nil
+func printSecret[M interface{ GetSecret() string }](s streams, m M) {
+	if secret := m.GetSecret(); secret != "" {
+		fmt.Fprintln(s.out, secret)
+		fmt.Fprintln(s.err, "This is shown once: give it to the receiver, which verifies signatures with it.")
 	}
-	_, err := fmt.Fprintln(s.out, secret)
-	fmt.Fprintln(s.err, "This is shown once: give it to the receiver, which verifies signatures with it.")
-	return err
 }
 
 // apiKeyMost bounds the bytes read of a file with an API key.
@@ -114,16 +111,15 @@ type sinkListCommand struct {
 
 // Run lists sinks.
 func (c *sinkListCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "sink list", "", c.sinks().List, &stintv1.ListSinksRequest{})
-	return show(s, c.output, answer, err, printSinks)
+	return asked(s, c.asking, "sink list", "", c.sinks().List, &stintv1.ListSinksRequest{}, printSinks)
 }
 
-func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
+func printSinks(s streams, answer *stintv1.ListSinksResponse) {
 	if len(answer.Sinks) == 0 {
-		_, err := fmt.Fprintln(s.out, "there are no sinks")
-		return err
+		fmt.Fprintln(s.out, "there are no sinks")
+		return
 	}
-	err := printTable(s, "NAME\tKIND\tEVENTS\tURL\tSTATE", answer.Sinks, func(one *stintv1.Sink) []any {
+	printTable(s, "NAME\tKIND\tEVENTS\tURL\tSTATE", answer.Sinks, func(one *stintv1.Sink) []any {
 		state := "enabled"
 		if one.DisabledAt != nil {
 			state = "disabled " + instant(one.DisabledAt) + ": " + one.DisabledWhy
@@ -132,9 +128,6 @@ func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
 		}
 		return []any{one.Name, one.Kind, strings.Join(one.Events, ","), one.Url, state}
 	})
-	if err != nil {
-		return err
-	}
 	for _, one := range answer.Sinks {
 		if one.SkippedBills == 0 {
 			continue
@@ -149,7 +142,6 @@ func printSinks(s streams, answer *stintv1.ListSinksResponse) error {
 			fmt.Fprintf(s.out, "  and %d older: the nodes' logs name them\n", more)
 		}
 	}
-	return nil
 }
 
 type sinkRotateCommand struct {
@@ -166,9 +158,8 @@ func (c *sinkRotateCommand) Run(s streams) error {
 		return err
 	}
 	request := &stintv1.RotateSinkRequest{Name: c.Name, Overlap: durationpb.New(c.Overlap), ApiKey: key}
-	answer, err := ask(c.remote, "sink rotate "+c.Name, "it may have been done: rotate it again", c.sinks().Rotate,
-		request)
-	return show(s, c.output, answer, err, printSecret)
+	return asked(s, c.asking, "sink rotate "+c.Name, "it may have been done: rotate it again", c.sinks().Rotate,
+		request, printSecret)
 }
 
 // namedSink has the flags of the commands that change the state of one sink.
@@ -208,9 +199,8 @@ func changeSink[Q, A any](
 ) error {
 	_, err := ask(sink.remote, "sink "+action+" "+sink.Name, "it may have been done: stint sink list shows it", call,
 		message)
-	if err != nil {
-		return err
+	if err == nil {
+		fmt.Fprintf(s.out, "%s %s\n", sink.Name, verdict)
 	}
-	_, err = fmt.Fprintf(s.out, "%s %s\n", sink.Name, verdict)
 	return err
 }

@@ -45,7 +45,7 @@ func (r remote) status(command string) (*stintv1.StatusResponse, error) {
 }
 
 // printStatus writes a status as text. Removed nodes are only counted.
-func printStatus(s streams, m *stintv1.StatusResponse) error {
+func printStatus(s streams, m *stintv1.StatusResponse) {
 	fmt.Fprintln(s.out, clusterLine(m))
 	fmt.Fprintln(s.out)
 	nodes := newTable(s)
@@ -59,24 +59,18 @@ func printStatus(s streams, m *stintv1.StatusResponse) error {
 				cellIf(certified, dash(certificatesText(n))), dash(n.Version))
 		}
 	}
-	if err := nodes.Flush(); err != nil {
-		return err
-	}
+	nodes.Flush()
 	fmt.Fprintln(s.out)
-	err := printTable(s, "SHARD\tOWNER\tEPOCH\tSEQ\tKEYS\tPOLICIES\tREPLICAS", m.Shards, func(d *stintv1.Shard) []any {
+	printTable(s, "SHARD\tOWNER\tEPOCH\tSEQ\tKEYS\tPOLICIES\tREPLICAS", m.Shards, func(d *stintv1.Shard) []any {
 		policies := strconv.FormatUint(d.PoliciesVersion, 10)
 		if d.Name == systemShard {
 			policies = "-" // it stores the policies and decides by none
 		}
 		return []any{d.Name, dash(d.Owner), d.Epoch, d.Seq, d.Keys, policies, replicasText(d.Replicas)}
 	})
-	if err != nil {
-		return err
-	}
 	fmt.Fprintf(s.out, "\n%s\n", backupLine(m))
 	printList(s.out, "under way:", m.Moves)
 	printList(s.out, "problems:", m.Problems)
-	return nil
 }
 
 // backupLine describes the age of the newest backup.
@@ -93,7 +87,7 @@ func clusterLine(m *stintv1.StatusResponse) string {
 	if n := len(m.Problems); n > 0 {
 		health = "NOT healthy (" + plural(n, "problem") + ")"
 	}
-	nodes, removed, shards := 0, "", 0
+	nodes, removed := 0, ""
 	for _, n := range m.Nodes {
 		if n.State != "removed" {
 			nodes++
@@ -102,17 +96,17 @@ func clusterLine(m *stintv1.StatusResponse) string {
 	if gone := len(m.Nodes) - nodes; gone > 0 {
 		removed = fmt.Sprintf(" (and %d removed)", gone)
 	}
-	for _, d := range m.Shards {
-		if d.Name != systemShard {
-			shards++
-		}
-	}
 	return fmt.Sprintf("cluster %s %s: %s%s, %s, policies version %d",
-		m.ClusterId, health, plural(nodes, "node"), removed, plural(shards, "shard"), m.PoliciesVersion)
+		m.ClusterId, health, plural(nodes, "node"), removed, plural(len(dataShards(m)), "shard"), m.PoliciesVersion)
 }
 
 // systemShard is the name of the shard without keys.
 const systemShard = "system"
+
+// dataShards are the shards with keys.
+func dataShards(m *stintv1.StatusResponse) []*stintv1.Shard {
+	return slices.DeleteFunc(slices.Clone(m.Shards), func(d *stintv1.Shard) bool { return d.Name == systemShard })
+}
 
 // stateText returns a node's state for display: an active node that does not answer is down.
 func stateText(n *stintv1.Node) string {

@@ -16,29 +16,29 @@ import (
 // table aligns cells that end with tabs. They are made printable before they are measured.
 type table struct {
 	printable
-	Flush func() error
+	Flush func()
 }
 
 func newTable(s streams) table {
 	t := tabwriter.NewWriter(raw(s.out), 0, 0, 2, ' ', 0)
-	return table{printable{t}, t.Flush}
+	return table{printable{t}, func() { t.Flush() }} // the output remembers the error
 }
 
 // printTable writes a table: its head, and a row of cells for each item.
-func printTable[T any](s streams, head string, items []T, row func(T) []any) error {
+func printTable[T any](s streams, head string, items []T, row func(T) []any) {
 	table := newTable(s)
 	fmt.Fprintln(table, head)
 	for _, item := range items {
 		cells := row(item)
 		fmt.Fprintf(table, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
 	}
-	return table.Flush()
+	table.Flush()
 }
 
 // printLimits writes one line for each limit and one for each lockout. at is when the state was read; if it is nil,
 // rest is shown as an instant. The columns for keys, held and granted units, and for the wait until the same request is
 // admitted, appear only if there is something to show.
-func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) error {
+func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) {
 	table := newTable(s)
 	c := columnsOf(limits)
 	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%s%sAT REST\n", c.key("KEY"), c.held("HELD"),
@@ -46,9 +46,7 @@ func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Times
 	for _, l := range limits {
 		fmt.Fprintf(table, "%s/%s\t%s%s\n", l.Policy, l.Limit, c.key(l.Key), limitCells(l, c, at))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Flush()
 	for i, l := range limits {
 		if i > 0 && l.Policy == limits[i-1].Policy && l.Key == limits[i-1].Key {
 			continue
@@ -57,7 +55,6 @@ func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Times
 			fmt.Fprintf(s.out, "%s on %s is %s\n", l.Policy, l.Key, lockoutState(l))
 		}
 	}
-	return nil
 }
 
 // lockoutState describes a key's place on its ladder and its block.

@@ -55,8 +55,8 @@ func (c *topCommand) Run(s streams) error {
 		shown := printable{&text}
 		if err != nil {
 			fmt.Fprintf(shown, "%v\n", err) // the next answer may succeed
-		} else if err := c.print(streams{out: shown}, answer); err != nil {
-			return err
+		} else {
+			c.print(streams{out: shown}, answer)
 		}
 		_, rows, err := term.GetSize(int(screen.Fd()))
 		if err != nil {
@@ -91,7 +91,7 @@ func (c *topCommand) ask() (*stintv1.TopResponse, error) {
 }
 
 // print writes a table for each policy.
-func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
+func (c *topCommand) print(s streams, m *stintv1.TopResponse) {
 	fmt.Fprintf(s.out, "keys by %s, the last %v\n", c.By, c.Window)
 	if len(m.Policies) == 0 && len(m.Keys) == 0 {
 		fmt.Fprintln(s.out, "\nnone: nothing was decided, or nothing that you may see")
@@ -107,7 +107,7 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 		}
 		fmt.Fprintf(s.out, "\n%s\n", topTitle(name, policies[name]))
 		delete(policies, name)
-		err := printTable(s, "  KEY\tDECISIONS\tDENIED\tUNITS", m.Keys[from:to], func(k *stintv1.TopKey) []any {
+		printTable(s, "  KEY\tDECISIONS\tDENIED\tUNITS", m.Keys[from:to], func(k *stintv1.TopKey) []any {
 			key := "  " + k.Key
 			if k.Hashed {
 				key = "  #" + k.Key
@@ -115,9 +115,6 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 			return []any{key, estimate(k.Decisions, k.DecisionsError), estimate(k.Denials, k.DenialsError),
 				estimate(k.Units, k.UnitsError)}
 		})
-		if err != nil {
-			return err
-		}
 		from = to
 	}
 	for _, p := range m.Policies {
@@ -132,7 +129,6 @@ func (c *topCommand) print(s streams, m *stintv1.TopResponse) error {
 	if m.Cut {
 		fmt.Fprintln(s.out, "\nthere are more policies than fit into an answer: name some of them")
 	}
-	return nil
 }
 
 // topTitle describes all keys of a policy together; p may be nil.

@@ -44,10 +44,10 @@ func (r remote) levels(command string) (*stintv1.UpgradeStatusResponse, error) {
 }
 
 // printLevels writes the levels as text.
-func printLevels(s streams, m *stintv1.UpgradeStatusResponse) error {
+func printLevels(s streams, m *stintv1.UpgradeStatusResponse) {
 	fmt.Fprintln(s.out, levelLine(m))
 	fmt.Fprintln(s.out)
-	return printTable(s, "NODE\tVERSION\tLEVELS\tDATA\tHEARD", m.Nodes, func(n *stintv1.NodeLevels) []any {
+	printTable(s, "NODE\tVERSION\tLEVELS\tDATA\tHEARD", m.Nodes, func(n *stintv1.NodeLevels) []any {
 		heard := "no"
 		if n.Alive {
 			heard = "now"
@@ -134,8 +134,8 @@ func (c *upgradePinCommand) Run(s streams) error {
 		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint cluster upgrade pin 0",
 			c.Level)
 	}
-	_, err = fmt.Fprintln(s.out, verdict)
-	return err
+	fmt.Fprintln(s.out, verdict)
+	return nil
 }
 
 type upgradeFinishCommand struct {
@@ -161,6 +161,6 @@ func (c *upgradeFinishCommand) Run(s streams) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "the cluster is at feature level %d\n", level)
-	return err
+	fmt.Fprintf(s.out, "the cluster is at feature level %d\n", level)
+	return nil
 }

@@ -53,7 +53,7 @@ func (c *usageListCommand) Run(s streams) error {
 	request := &stintv1.ListUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Period: c.Period}
 	changing, unreadable := 0, 0
 	for {
-		page, err := c.page(request)
+		page, err := ask(c.remote, "usage", "", c.observe().ListUsage, request)
 		if err != nil {
 			return err
 		}
@@ -61,9 +61,7 @@ func (c *usageListCommand) Run(s streams) error {
 			if r.State != stintv1.UsageState_USAGE_STATE_FINAL {
 				changing++
 			}
-			if err := write(r); err != nil {
-				return err
-			}
+			write(r)
 		}
 		for _, u := range page.Unreadable {
 			unreadable++
@@ -71,11 +69,15 @@ func (c *usageListCommand) Run(s streams) error {
 				u.Key, u.Policy)
 		}
 		if request.PageToken = page.NextPageToken; request.PageToken == "" {
-			if err := flush(); err != nil {
-				return err
-			}
-			if err := c.end(s.err, page.CompleteThrough, changing); err != nil || unreadable == 0 {
-				return err
+			flush()
+		}
+		if err := s.failed(); err != nil {
+			return err
+		}
+		if request.PageToken == "" {
+			c.end(s.err, page.CompleteThrough, changing)
+			if unreadable == 0 {
+				return nil
 			}
 			return fmt.Errorf("%d bills cannot be read by the nodes that have them: the others are listed; "+
 				"see the logs, and report it", unreadable)
@@ -83,44 +85,31 @@ func (c *usageListCommand) Run(s streams) error {
 	}
 }
 
-func (c *usageListCommand) page(request *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
-	return ask(c.remote, "usage", "", c.observe().ListUsage, request)
-}
-
 // writer returns a function that writes a record, and one for the end.
-func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
+func (c *usageListCommand) writer(s streams) (write func(*stintv1.UsageRecord), flush func()) {
 	switch c.Output {
 	case "json":
-		return func(r *stintv1.UsageRecord) error { return printJSON(s, r) }, func() error { return nil }
+		return func(r *stintv1.UsageRecord) { printJSON(s, r) }, func() {} // what was parsed can be written
 	case "csv":
 		file := csv.NewWriter(raw(s.out))
-		header := file.Write(usageColumns)
-		return func(r *stintv1.UsageRecord) error {
-				if header != nil {
-					return header
-				}
-				return file.Write(usageFields(r))
-			}, func() error {
-				file.Flush()
-				return file.Error()
-			}
+		file.Write(usageColumns)
+		return func(r *stintv1.UsageRecord) { file.Write(usageFields(r)) }, file.Flush
 	}
 	return usageTable(s)
 }
 
 // usageTable writes records as text.
-func usageTable(s streams) (write func(*stintv1.UsageRecord) error, flush func() error) {
+func usageTable(s streams) (write func(*stintv1.UsageRecord), flush func()) {
 	table := newTable(s)
 	fmt.Fprintln(table, "POLICY\tMETER\tKEY\tPERIOD\tSTATE\tUNITS\tCREDITS\tCORRECTIONS\tOWED")
-	return func(r *stintv1.UsageRecord) error {
+	return func(r *stintv1.UsageRecord) {
 		state := periodState(r.State)
 		if r.Recovered {
 			state += ", recovered"
 		}
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n",
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\n",
 			r.Policy, r.Meter, r.Key, periodText(r), state, r.Units, r.Credits, r.Corrections,
 			int64(r.Units)-int64(r.Credits)+r.Corrections)
-		return err
 	}, table.Flush
 }
 
@@ -166,15 +155,10 @@ func periodState(s stintv1.UsageState) string {
 }
 
 // end reports how complete the list is. It goes to stderr, so that stdout is only records.
-func (c *usageListCommand) end(w io.Writer, through *timestamppb.Timestamp, changing int) error {
+func (c *usageListCommand) end(w io.Writer, through *timestamppb.Timestamp, changing int) {
 	text := "complete through " + instant(through)
-	switch changing {
-	case 0:
-	case 1:
-		text += "; 1 period may still change"
-	default:
-		text += fmt.Sprintf("; %d periods may still change", changing)
+	if changing > 0 {
+		text += "; " + plural(changing, "period") + " may still change"
 	}
-	_, err := fmt.Fprintln(w, text)
-	return err
+	fmt.Fprintln(w, text)
 }

@@ -28,27 +28,20 @@ func (*usageCorrectCommand) Help() string {
 func (c *usageCorrectCommand) Run(s streams) error {
 	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter,
 		Period: c.Period, Units: c.Units, Note: c.Note, IdempotencyId: c.ID, New: c.New}
-	answer, err := ask(c.remote.as(c.Actor), "usage correct "+c.String(), maybeDone, c.limits().CorrectUsage, request)
-	return show(s, c.output, answer, err, func(s streams, m *stintv1.CorrectUsageResponse) error {
-		return printCorrected(s, m.Record)
-	})
+	return asked(s, c.asking.as(c.Actor), "usage correct "+c.String(), maybeDone, c.limits().CorrectUsage, request,
+		func(s streams, m *stintv1.CorrectUsageResponse) { printCorrected(s, m.Record) })
 }
 
-func printCorrected(s streams, record *stintv1.UsageRecord) (err error) {
+func printCorrected(s streams, record *stintv1.UsageRecord) {
 	if record == nil {
-		_, err = fmt.Fprintln(s.out, "it was corrected before, under the same --id: stint usage shows the bill")
-		return err
+		fmt.Fprintln(s.out, "it was corrected before, under the same --id: stint usage shows the bill")
+		return
 	}
 	write, flush := usageTable(s)
-	if err := write(record); err != nil {
-		return err
-	}
-	if err := flush(); err != nil {
-		return err
-	}
+	write(record)
+	flush()
 	if record.State == stintv1.UsageState_USAGE_STATE_FINAL {
-		_, err = fmt.Fprintln(s.err,
+		fmt.Fprintln(s.err,
 			"the period is final: tell receivers of its bill, by a sink or a list, about the correction")
 	}
-	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // printVerified writes the result of a verification as text.
-func printVerified(s streams, r *verify.Result) error {
+func printVerified(s streams, r *verify.Result) {
 	table := newTable(s)
 	fmt.Fprintf(table, "limit\t%d\tof each key: %d keys contended for, %d filled\n", r.Limit, r.Keys, r.KeysFull)
 	fmt.Fprintf(table, "admitted\t%d\tto the key with the most; %d to all, %d denied, %d of them repeated\n",
@@ -40,21 +40,19 @@ func printVerified(s streams, r *verify.Result) error {
 	if r.SlotsMoved > 0 {
 		fmt.Fprintf(table, "moved\t%d\tslots, to other shards and back\n", r.SlotsMoved)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	table.Flush()
 	for _, code := range slices.Sorted(maps.Keys(r.Trouble)) {
 		t := r.Trouble[code]
 		fmt.Fprintf(s.out, "%d attempts ended with %s: %s\n", t.Attempts, code, t.Example)
 	}
-	return printVerdict(s.out, r)
+	printVerdict(s.out, r)
 }
 
-func printVerdict(out io.Writer, r *verify.Result) error {
+func printVerdict(out io.Writer, r *verify.Result) {
 	if r.Exact {
-		_, err := fmt.Fprintf(out, "\nexact: limit %d, admitted %d, lost %d, doubled %d\n",
+		fmt.Fprintf(out, "\nexact: limit %d, admitted %d, lost %d, doubled %d\n",
 			r.Limit, r.Admitted, r.Lost, r.Doubled)
-		return err
+		return
 	}
 	fmt.Fprintln(out, "\nNOT EXACT:")
 	for _, kind := range slices.Sorted(maps.Keys(r.Findings)) {
@@ -63,7 +61,6 @@ func printVerdict(out io.Writer, r *verify.Result) error {
 	for _, text := range r.Evidence {
 		fmt.Fprintf(out, "    %s\n", text)
 	}
-	return nil
 }
 
 // millis formats microseconds, rounded for readers.
@@ -79,8 +76,7 @@ func millis(micros int64) string {
 
 // statusLine shows the progress of a long command on stderr: one changing line on a terminal, else a line now and then.
 type statusLine struct {
-	out  io.Writer
-	live bool
+	streams
 
 	mu   sync.Mutex
 	last time.Time
@@ -89,19 +85,15 @@ type statusLine struct {
 // plainEvery is the interval between two lines of progress in a log.
 const plainEvery = 5 * time.Second
 
-func newStatusLine(s streams) *statusLine {
-	return &statusLine{out: s.err, live: s.live(), last: time.Now()}
-}
+func newStatusLine(s streams) *statusLine { return &statusLine{streams: s, last: time.Now()} }
 
 // show replaces the line.
 func (l *statusLine) show(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.live {
-		overwrite(l.out, text)
-	} else if time.Since(l.last) >= plainEvery {
+	if l.live() || time.Since(l.last) >= plainEvery {
 		l.last = time.Now()
-		fmt.Fprintln(l.out, text)
+		l.tell(text)
 	}
 }
 
@@ -109,17 +101,13 @@ func (l *statusLine) show(text string) {
 func (l *statusLine) say(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.live {
-		overwrite(l.out, "")
-	}
-	fmt.Fprintln(l.out, text)
+	l.tell("")
+	fmt.Fprintln(l.err, text)
 }
 
 // end erases the line.
 func (l *statusLine) end() {
-	if l.live {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		overwrite(l.out, "")
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tell("")
 }

@@ -47,8 +47,8 @@ func (c versionCommand) Run(s streams) error {
 	if b.Revision != "" {
 		line += " " + b.Revision
 	}
-	_, err := fmt.Fprintf(s.out, "%s %s %s\n", line, b.Go, b.Platform)
-	return err
+	fmt.Fprintf(s.out, "%s %s %s\n", line, b.Go, b.Platform)
+	return nil
 }
 
 // version returns the release of this build.

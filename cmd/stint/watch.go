@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -64,7 +65,7 @@ func (c *watchCommand) Run(s streams) error {
 		if stream.Msg().Kind != stintv1.EventKind_EVENT_KIND_STREAM {
 			seen++
 		}
-		if err := c.print(s, stream.Msg()); err != nil {
+		if err := errors.Join(show(s, c.output, stream.Msg(), nil, c.print), s.failed()); err != nil {
 			return err
 		}
 	}
@@ -79,10 +80,7 @@ func (c *watchCommand) ended(ctx context.Context, err error) error {
 	return c.explain(ctx, "watch", err, "")
 }
 
-func (c *watchCommand) print(s streams, e *stintv1.Event) error {
-	if c.json() {
-		return printJSON(s, e)
-	}
+func (c *watchCommand) print(s streams, e *stintv1.Event) {
 	if e.Missed > 0 {
 		fmt.Fprintf(s.err, "stint: %s missed: this terminal, or a node, was too slow\n", plural(e.Missed, "event"))
 	}
@@ -90,23 +88,18 @@ func (c *watchCommand) print(s streams, e *stintv1.Event) error {
 		fmt.Fprintf(s.err, "stint: missing is what these nodes decide, which do not answer: %s\n",
 			strings.Join(e.MissingNodes, ", "))
 	}
-	text := ""
 	switch {
 	case e.Decision != nil:
-		text = decisionLine(e)
+		fmt.Fprintln(s.out, decisionLine(e))
 	case e.Threshold != nil:
-		text = fmt.Sprintf("%s  %s of %s/%s, silent %s", lineHead(e, "threshold"), thresholdText(e.Threshold), e.Policy,
-			e.Threshold.Limit, silentText(e.Threshold, e.At))
+		fmt.Fprintf(s.out, "%s  %s of %s/%s, silent %s\n", lineHead(e, "threshold"), thresholdText(e.Threshold),
+			e.Policy, e.Threshold.Limit, silentText(e.Threshold, e.At))
 	case e.Lockout != nil:
-		text = fmt.Sprintf("%s  level %d, for %s", lineHead(e, "lockout"), e.Lockout.Level,
+		fmt.Fprintf(s.out, "%s  level %d, for %s\n", lineHead(e, "lockout"), e.Lockout.Level,
 			roughly(e.Lockout.BlockedUntil.AsTime().Sub(e.At.AsTime())))
 	case e.Change != nil:
-		text = changeLine(e)
-	default:
-		return nil
+		fmt.Fprintln(s.out, changeLine(e))
 	}
-	_, err := fmt.Fprintln(s.out, text)
-	return err
 }
 
 // lineHead formats when what happened, and to which key.
