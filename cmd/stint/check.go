@@ -76,13 +76,6 @@ func (*checkCommand) Help() string {
 		"    stint check api user:42 --cost 5 --tier researcher -o json"
 }
 
-var modes = map[string]stintv1.Mode{
-	"enforce": stintv1.Mode_MODE_UNSPECIFIED,
-	"count":   stintv1.Mode_MODE_COUNT,
-	"peek":    stintv1.Mode_MODE_PEEK,
-	"partial": stintv1.Mode_MODE_PARTIAL,
-}
-
 // Run asks, prints the decision, and returns errDenied for a denial.
 func (c *checkCommand) Run(s streams) error {
 	messages, err := c.messages()
@@ -97,7 +90,8 @@ func (c *checkCommand) Run(s streams) error {
 		maybe = ""
 	}
 	answer, err := ask(c.remote, "check "+c.String(), maybe, c.limits().Check,
-		&stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages, Mode: modes[c.Mode]})
+		&stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages,
+			Mode: stintv1.Mode(stintv1.Mode_value["MODE_"+strings.ToUpper(c.Mode)])})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -26,12 +27,6 @@ func (*reserveCommand) Help() string {
 		"    if password-is-right; then stint settle $hold success; else stint settle $hold failed; fi"
 }
 
-var onExpires = map[string]stintv1.OnExpire{
-	"policy": stintv1.OnExpire_ON_EXPIRE_UNSPECIFIED,
-	"cancel": stintv1.OnExpire_ON_EXPIRE_CANCEL,
-	"commit": stintv1.OnExpire_ON_EXPIRE_COMMIT,
-}
-
 // Run requests a hold, prints its id, and returns errDenied if there is none.
 func (c *reserveCommand) Run(s streams) error {
 	messages, err := c.messages()
@@ -41,7 +36,7 @@ func (c *reserveCommand) Run(s streams) error {
 	request := &stintv1.ReserveRequest{
 		Check:    &stintv1.CheckRequest{Namespace: c.Namespace, IdempotencyId: c.ID, Entries: messages},
 		Ttl:      durationpb.New(c.TTL),
-		OnExpire: onExpires[c.OnExpire]}
+		OnExpire: stintv1.OnExpire(stintv1.OnExpire_value["ON_EXPIRE_"+strings.ToUpper(c.OnExpire)])} // policy: none
 	answer, err := ask(c.remote, "reserve "+c.String(), maybeCounted, c.limits().Reserve, request)
 	if err != nil {
 		return err

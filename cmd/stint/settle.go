@@ -34,12 +34,6 @@ func (*settleCommand) Help() string {
 var done = map[string]string{"commit": "committed", "cancel": "cancelled", "extend": "extended", "success": "success",
 	"failed": "failed"}
 
-var overages = map[string]stintv1.Overage{
-	"clamp":  stintv1.Overage_OVERAGE_CLAMP,
-	"debt":   stintv1.Overage_OVERAGE_DEBT,
-	"reject": stintv1.Overage_OVERAGE_REJECT,
-}
-
 // Run settles a hold or a decision and prints the state after it.
 func (c *settleCommand) Run(s streams) error {
 	request, err := c.request()
@@ -85,8 +79,9 @@ func (c *settleCommand) request() (*stintv1.SettleRequest, error) {
 	m := &stintv1.SettleRequest{IdempotencyId: c.ID, Target: &stintv1.SettleRequest_HoldId{HoldId: c.Handle}}
 	switch c.Action {
 	case "commit":
+		overage := stintv1.Overage_value["OVERAGE_"+strings.ToUpper(c.Overage)]
 		m.Action = &stintv1.SettleRequest_Commit{
-			Commit: &stintv1.Commit{ActualCost: c.Actual, Overage: overages[c.Overage]}}
+			Commit: &stintv1.Commit{ActualCost: c.Actual, Overage: stintv1.Overage(overage)}}
 	case "cancel":
 		m.Action = &stintv1.SettleRequest_Cancel{Cancel: &stintv1.Cancel{}}
 	case "extend":

@@ -82,9 +82,7 @@ func redraw(w io.Writer, text string, rows int) error {
 
 // ask asks the server once.
 func (c *topCommand) ask() (*stintv1.TopResponse, error) {
-	order := map[string]stintv1.TopOrder{"decisions": stintv1.TopOrder_TOP_ORDER_DECISIONS,
-		"denials": stintv1.TopOrder_TOP_ORDER_DENIALS,
-		"units":   stintv1.TopOrder_TOP_ORDER_UNITS}[c.By]
+	order := stintv1.TopOrder(stintv1.TopOrder_value["TOP_ORDER_"+strings.ToUpper(c.By)])
 	return ask(c.remote, "top", "", c.observe().Top,
 		&stintv1.TopRequest{Namespace: c.Namespace, Policies: c.Policies, Order: order, Count: c.Count,
 			Window: durationpb.New(c.Window)})
