@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // listing has the flags of the commands that list keys.
@@ -122,30 +120,22 @@ func (l *listing) list(
 
 // page fetches one page. If a node refuses because it has no replica of a shard, page asks the others.
 func (l *listing) page(what string, m *stintv1.ListKeysRequest) (*stintv1.ListKeysResponse, error) {
-	ctx, cancel := l.context()
-	defer cancel()
-	answer, err := l.observe().ListKeys(ctx, connect.NewRequest(m))
-	if connect.CodeOf(err) == connect.CodeUnavailable && connect.IsWireError(err) && l.DataDir == "" {
-		for _, node := range l.others(ctx) {
-			client := stintv1connect.NewObserveServiceClient(l.client(), node.url)
-			if answer, other := client.ListKeys(ctx, connect.NewRequest(m)); other == nil {
-				return answer.Msg, nil
-			}
+	answer, err := ask(l.remote, what, "", l.observe().ListKeys, m)
+	if connect.CodeOf(err) != connect.CodeUnavailable || !connect.IsWireError(err) || l.DataDir != "" {
+		return answer, err
+	}
+	status, unknown := l.status(what)
+	if unknown != nil {
+		return nil, err
+	}
+	for _, node := range l.answering(status) {
+		other := l.remote
+		other.Addr = node.url
+		if answer, refused := ask(other, what, "", other.observe().ListKeys, m); refused == nil {
+			return answer, nil
 		}
 	}
-	if err != nil {
-		return nil, l.explain(ctx, what, err, "")
-	}
-	return answer.Msg, nil
-}
-
-// others lists the nodes that answer, or none if the cluster does not answer.
-func (r remote) others(ctx context.Context) []nodeAddress {
-	answer, err := r.cluster().Status(ctx, connect.NewRequest(&stintv1.StatusRequest{}))
-	if err != nil {
-		return nil
-	}
-	return r.answering(answer.Msg)
+	return nil, err
 }
 
 // nodeAddress is the address of a node that answers.
