@@ -2,10 +2,9 @@ package bench
 
 import (
 	"cmp"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"strconv"
 	"time"
@@ -82,9 +81,7 @@ func (p Plan) WithDefaults() Plan {
 // WithKeys returns the plan with a KeyPrefix of its own, unless it has one.
 func (p Plan) WithKeys() Plan {
 	if p.KeyPrefix == "" {
-		var random [4]byte
-		rand.Read(random[:])
-		p.KeyPrefix, p.Fresh = "bench-"+hex.EncodeToString(random[:])+"-", true
+		p.KeyPrefix, p.Fresh = fmt.Sprintf("bench-%08x-", rand.Uint32()), true
 	}
 	return p
 }

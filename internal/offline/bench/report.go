@@ -91,10 +91,10 @@ func (r *run) report(elapsed time.Duration, used map[string]float64) *Report {
 		CallsPerSecond:  perSecond(c.calls, elapsed),
 		ChecksPerSecond: perSecond(c.checks(), elapsed),
 		Latency:         latencyOf(latency),
-		Admitted:        c.admitted,
-		Denied:          c.denied,
-		Failed:          c.failed,
-		Unknown:         c.unknown,
+		Admitted:        c.by[Allowed],
+		Denied:          c.by[Denied],
+		Failed:          c.by[Failed],
+		Unknown:         c.by[Unknown],
 		Errors:          errors,
 	}
 	if o, ok := r.schedule.(*openLoop); ok {

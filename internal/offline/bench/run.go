@@ -176,9 +176,9 @@ func (r *run) watch(start time.Time, done <-chan struct{}, progress func(Progres
 			Total:    r.plan.Duration,
 			Checks:   c.checks(),
 			Count:    r.plan.Count,
-			Admitted: c.admitted,
-			Denied:   c.denied,
-			Failed:   c.failed + c.unknown,
+			Admitted: c.by[Allowed],
+			Denied:   c.by[Denied],
+			Failed:   c.by[Failed] + c.by[Unknown],
 		}
 		now.ChecksPerSecond = perSecond(now.Checks-last.Checks, now.Elapsed-last.Elapsed)
 		last = now

@@ -19,9 +19,12 @@ type stripe struct {
 }
 
 // counts are calls, and checks by fate.
-type counts struct{ calls, admitted, denied, failed, unknown uint64 }
+type counts struct {
+	calls uint64
+	by    [Unknown + 1]uint64
+}
 
-func (c counts) checks() uint64 { return c.admitted + c.denied + c.failed + c.unknown }
+func (c counts) checks() uint64 { return c.by[Allowed] + c.by[Denied] + c.by[Failed] + c.by[Unknown] }
 
 // ErrorCount is the number of failed checks with one code, and the text of the first.
 type ErrorCount struct {
@@ -55,17 +58,9 @@ func (l *stripe) record(latency time.Duration, fates []Fate, failure *Failure) {
 	_ = l.latency.RecordValue(min(max(latency.Microseconds(), 1), latencyMicrosMax))
 	l.counts.calls++
 	for _, f := range fates {
-		switch f {
-		case Allowed:
-			l.counts.admitted++
+		l.counts.by[f]++
+		if f == Allowed || f == Denied {
 			continue
-		case Denied:
-			l.counts.denied++
-			continue
-		case Failed:
-			l.counts.failed++
-		case Unknown:
-			l.counts.unknown++
 		}
 		e := l.errors[failure.Code]
 		if e == nil {
@@ -84,10 +79,9 @@ func (t *tally) counts() counts {
 		c := l.counts
 		l.mu.Unlock()
 		sum.calls += c.calls
-		sum.admitted += c.admitted
-		sum.denied += c.denied
-		sum.failed += c.failed
-		sum.unknown += c.unknown
+		for fate, n := range c.by {
+			sum.by[fate] += n
+		}
 	}
 	return sum
 }
