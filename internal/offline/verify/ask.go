@@ -54,16 +54,15 @@ func (p place) String() string {
 
 // caller sends requests to the nodes, as JSON. It may be used concurrently.
 type caller struct {
-	http      *http.Client
-	limits    []stintv1connect.LimitServiceClient // by node
-	namespace string
+	http   *http.Client
+	limits []stintv1connect.LimitServiceClient // by node
 }
 
 func newCaller(p Plan) *caller {
 	if p.dial == nil {
 		p.dial = (&net.Dialer{Timeout: time.Second}).DialContext
 	}
-	c := &caller{namespace: p.Namespace, http: &http.Client{Transport: bench.Proving(p.Token, &http.Transport{
+	c := &caller{http: &http.Client{Transport: bench.Proving(p.Token, &http.Transport{
 		MaxIdleConnsPerHost: p.Workers + 1, DisableCompression: true, TLSClientConfig: p.TLS.Clone(),
 		DialContext: p.dial})}}
 	for _, address := range p.Addresses {
@@ -77,7 +76,7 @@ func (c *caller) close() { c.http.CloseIdleConnections() }
 // check sends one check to one node, once.
 func (c *caller) check(ctx context.Context, node int, k *key, id string, mode stintv1.Mode) answer {
 	reply, err := c.limits[node].Check(ctx, connect.NewRequest(&stintv1.CheckRequest{
-		Namespace: c.namespace, Entries: k.entries(), IdempotencyId: id, Mode: mode}))
+		Entries: k.entries(), IdempotencyId: id, Mode: mode}))
 	if err != nil {
 		return failed(err)
 	}
@@ -97,8 +96,7 @@ func (c *caller) check(ctx context.Context, node int, k *key, id string, mode st
 
 // used reads a counter.
 func (c *caller) used(ctx context.Context, node int, k *key) (uint64, error) {
-	reply, err := c.limits[node].Get(ctx, connect.NewRequest(&stintv1.GetRequest{Namespace: c.namespace,
-		Entries: k.entries()}))
+	reply, err := c.limits[node].Get(ctx, connect.NewRequest(&stintv1.GetRequest{Entries: k.entries()}))
 	if err != nil {
 		return 0, err
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stint-io/stint/internal/testing/memnet"
 )
 
 // fake is a server of three shards that counts in a map. It is exact unless a fault is set.
@@ -102,42 +104,15 @@ func listPolicies(w http.ResponseWriter, _ *http.Request) {
 		`{"name":"two","limits":[{"name":"a","quota":"7","lifetime":{}},{"name":"b","quota":"7","lifetime":{}}]}]}`)
 }
 
-// memory is a network with one server. Time passes on it only in checks.
-type memory struct {
-	conns chan net.Conn
-	ended chan struct{}
-}
-
-// serve serves a fake in a synctest bubble until the test ends.
-func (f *fake) serve(t *testing.T) memory {
-	m, server := memory{make(chan net.Conn), make(chan struct{})}, &http.Server{Handler: f.handler()}
-	go server.Serve(m)
+// serve serves in a synctest bubble until the test ends, under every name, and returns how it is dialed. Time passes
+// only in checks.
+func serve(t *testing.T, handler http.Handler) func(context.Context, string, string) (net.Conn, error) {
+	network, server := memnet.New(), &http.Server{Handler: handler}
+	here, there := network.Listen("client"), network.Listen("server")
+	go server.Serve(there)
 	t.Cleanup(func() { server.Close() })
-	return m
+	return func(context.Context, string, string) (net.Conn, error) { return here.Dial("server", time.Second) }
 }
-
-func (m memory) dial(context.Context, string, string) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case m.conns <- theirs:
-		return ours, nil
-	case <-m.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m memory) Accept() (net.Conn, error) {
-	select {
-	case c := <-m.conns:
-		return c, nil
-	case <-m.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (m memory) Close() error { close(m.ended); return nil }
-
-func (m memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
 
 func is(fault func(int) bool, n int) bool { return fault != nil && fault(n) }
 

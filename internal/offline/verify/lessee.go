@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +43,7 @@ func (r *run) newLessees(of Lease) *lessees {
 
 // name returns the name of a key.
 func (l *lessees) name(number int) string {
-	return fmt.Sprintf("%sleased%d", l.run.plan.KeyPrefix, number)
+	return fmt.Sprintf("%sleased%d", l.run.prefix, number)
 }
 
 // newest returns the number of the key that is being spent from.
@@ -86,7 +85,7 @@ func (l *lessees) spend(node int) *Spend {
 	defer cancel()
 	c, number := l.run.caller, l.newest()
 	s := &Spend{Cost: 1, Called: time.Since(l.run.began)}
-	reply, err := c.limits[node].Check(ctx, connect.NewRequest(&stintv1.CheckRequest{Namespace: c.namespace,
+	reply, err := c.limits[node].Check(ctx, connect.NewRequest(&stintv1.CheckRequest{
 		Entries: []*stintv1.Entry{{Policy: l.of.Policy, Key: l.name(number)}}}))
 	s.Returned = time.Since(l.run.began)
 	if err == nil {
@@ -200,15 +199,4 @@ func (l *lessees) edge() int64 {
 		}
 	}
 	return 0
-}
-
-// countLeased adds what holders answered to a result.
-func (r *run) countLeased(out *Result) {
-	for _, l := range r.lessees {
-		for _, s := range slices.Concat(l.keys...) {
-			if s.Leased {
-				out.Leased++
-			}
-		}
-	}
 }

@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"time"
 
 	"connectrpc.com/connect"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/internal/offline/bench"
 	"github.com/stint-io/stint/internal/sleep"
 )
 
@@ -56,12 +54,12 @@ type moving struct {
 // goes back at once. It returns when no slot moves any more, and says how many slots moved; one that moved there and
 // back counts twice. An error means that the number of shards could not be read or changed, or that slots still move.
 func (m *Moves) ThereAndBack(ctx context.Context) (slots int, err error) {
-	transport := &http.Transport{TLSClientConfig: m.TLS.Clone(), DialContext: m.dial}
-	defer transport.CloseIdleConnections()
+	c := newCaller(Plan{Token: m.Token, TLS: m.TLS, dial: m.dial})
+	defer c.close()
 	g := &moving{Moves: m}
 	for _, address := range m.Addresses {
-		g.nodes = append(g.nodes, stintv1connect.NewClusterServiceClient(
-			&http.Client{Transport: bench.Proving(m.Token, transport)}, urlOf(address), connect.WithProtoJSON()))
+		g.nodes = append(g.nodes,
+			stintv1connect.NewClusterServiceClient(c.http, urlOf(address), connect.WithProtoJSON()))
 	}
 	before, err := g.status(ctx)
 	switch {

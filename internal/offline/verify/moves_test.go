@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -89,13 +88,9 @@ func moveOn(t *testing.T, m *movable, ctx func(context.Context) context.Context)
 	t.Helper()
 	m.version, m.wanted = 7, 1
 	synctest.Test(t, func(t *testing.T) {
-		network := memory{make(chan net.Conn), make(chan struct{})}
 		mux := http.NewServeMux()
 		mux.Handle(stintv1connect.NewClusterServiceHandler(m))
-		server := &http.Server{Handler: mux}
-		go server.Serve(network)
-		defer server.Close()
-		moves := Moves{Addresses: []string{"n1", "n2"}, Shards: []uint32{3, 2}, dial: network.dial}
+		moves := Moves{Addresses: []string{"n1", "n2"}, Shards: []uint32{3, 2}, dial: serve(t, mux)}
 		slots, err = moves.ThereAndBack(ctx(t.Context()))
 	})
 	return slots, err

@@ -26,10 +26,8 @@ type Plan struct {
 	TLS       *tls.Config // for https:// addresses; nil means the system's authorities
 	Targets   []Target    // keys take turns among them
 	Leases    []Lease     // policies that are leased meanwhile
-	Namespace string
-	KeyPrefix string // the keys must never have been used; "" means a random one
-	Keys      int    // contended for at one time; a full one is replaced; 0 means 12
-	Workers   int    // concurrent operations; 0 means 16
+	Keys      int         // contended for at one time; a full one is replaced; 0 means 12
+	Workers   int         // concurrent operations; 0 means 16
 	// Rate is the operations per second of all workers; with 0, each worker continues as soon as it is answered.
 	Rate     float64
 	IDs      int           // percentage of operations with an idempotency id
@@ -52,9 +50,7 @@ type Outage struct {
 // Progress is the progress of a run.
 type Progress struct {
 	Elapsed          time.Duration
-	Operations       uint64 // answered
 	Admitted, Denied uint64
-	Missed           uint64 // not answered within their deadline
 	Worst            time.Duration
 	Findings         int // so far; above 0: not exact
 }
@@ -64,9 +60,6 @@ func (p Plan) withDefaults() Plan {
 	p.Workers = cmp.Or(p.Workers, 16)
 	p.Deadline = cmp.Or(p.Deadline, 2*time.Second)
 	p.Settle = cmp.Or(p.Settle, 30*time.Second)
-	if p.KeyPrefix == "" {
-		p.KeyPrefix = fmt.Sprintf("verify-%x-%x/", p.Seed&0xffff, time.Now().UnixMicro())
-	}
 	addresses := make([]string, len(p.Addresses))
 	for i, address := range p.Addresses {
 		addresses[i] = urlOf(address)

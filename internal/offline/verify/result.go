@@ -98,23 +98,24 @@ func (r *run) result(lasted time.Duration) *Result {
 			out.Findings[string(k)] = n
 		}
 	}
-	r.countLeased(out)
+	for _, l := range r.lessees {
+		for _, s := range slices.Concat(l.keys...) {
+			if s.Leased {
+				out.Leased++
+			}
+		}
+	}
 	r.spreads(out)
 	return out
 }
 
 func (r *run) spreads(out *Result) {
-	var latencies, gaps []int64
-	for _, of := range r.latencies {
-		for _, micros := range of {
-			latencies = append(latencies, int64(micros))
-		}
-	}
+	var gaps []int64
 	for _, s := range r.shards.all() {
 		for _, gap := range s.gaps {
 			gaps = append(gaps, gap.Microseconds())
 		}
 		out.BackMicros = max(out.BackMicros, s.back.Microseconds())
 	}
-	out.Latency, out.Unavailable = SpreadOf(latencies), SpreadOf(gaps)
+	out.Latency, out.Unavailable = SpreadOf(slices.Concat(r.latencies...)), SpreadOf(gaps)
 }

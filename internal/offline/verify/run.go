@@ -10,12 +10,12 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/internal/sleep"
 )
 
 // run is one run under way.
 type run struct {
 	plan   Plan
+	prefix string // of the keys
 	caller *caller
 	began  time.Time
 	ended  time.Time // of the load
@@ -31,7 +31,7 @@ type run struct {
 	active    []*key
 	spare     map[uint32][]*key // by shard: never used yet
 	drawn     int               // names drawn so far
-	latencies [][]uint32        // by worker: microseconds of each answered operation
+	latencies [][]int64         // by worker: microseconds of each answered operation
 	lessees   []*lessees
 }
 
@@ -48,7 +48,8 @@ func Run(ctx context.Context, p Plan, during func(context.Context) error) (*Resu
 		return nil, err
 	}
 	r := &run{plan: p, caller: newCaller(p), began: time.Now(), pace: &pacer{rate: p.Rate}, stop: make(chan struct{}),
-		shards: newShards(p.memory(), p.Outage), spare: map[uint32][]*key{}, latencies: make([][]uint32, p.Workers)}
+		shards: newShards(p.memory(), p.Outage), spare: map[uint32][]*key{}, latencies: make([][]int64, p.Workers)}
+	r.prefix = fmt.Sprintf("verify-%x-%x/", p.Seed&0xffff, r.began.UnixMicro())
 	defer r.caller.close()
 	if err := r.chooseKeys(ctx); err != nil {
 		return nil, err
@@ -104,8 +105,7 @@ func (r *run) tell(done <-chan struct{}) {
 func (r *run) progress() Progress {
 	c := &r.counts
 	p := Progress{Elapsed: time.Since(r.began), Admitted: c.admitted.Load(), Denied: c.denied.Load(),
-		Missed: c.missed.Load(), Findings: r.book.total()}
-	p.Operations = p.Admitted + p.Denied
+		Findings: r.book.total()}
 	for _, s := range r.shards.all() {
 		p.Worst = max(p.Worst, s.away(time.Now()))
 	}
@@ -147,28 +147,20 @@ func (r *run) draw(ctx context.Context) error {
 	r.drawn++
 	r.mu.Unlock()
 	target := r.plan.Targets[n%len(r.plan.Targets)]
-	k := &key{policy: target.Policy, name: fmt.Sprintf("%s%d", r.plan.KeyPrefix, n), quota: target.Quota,
+	k := &key{policy: target.Policy, name: fmt.Sprintf("%s%d", r.prefix, n), quota: target.Quota,
 		stale: target.Stale, shards: r.shards}
-	for node := n; ; node++ {
-		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
-		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, "", stintv1.Mode_MODE_PEEK)
-		cancel()
-		switch a.fate {
-		case admitted:
-			if a.quota != k.quota || a.used != 0 {
-				return fmt.Errorf("key %v: %d used of %d, want 0 of %d: is the key prefix fresh?",
-					k, a.used, a.quota, k.quota)
-			}
-			r.addSpare(k, a.place.shard)
-			return nil
-		case denied:
-			return fmt.Errorf("key %v is denied and was never used: is the key prefix fresh?", k)
-		case wrong:
-			return fmt.Errorf("key %v: %s %s", k, a.code, a.message)
-		}
-		if !sleep.For(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("no node answers: %s: %s", a.code, a.message)
-		}
+	switch a := r.persist(ctx, n, k, "", stintv1.Mode_MODE_PEEK); {
+	case a.fate == admitted && (a.quota != k.quota || a.used != 0):
+		return fmt.Errorf("key %v: %d used of %d, want 0 of %d", k, a.used, a.quota, k.quota)
+	case a.fate == admitted:
+		r.addSpare(k, a.place.shard)
+		return nil
+	case a.fate == denied:
+		return fmt.Errorf("key %v is denied and was never used", k)
+	case a.fate == wrong:
+		return fmt.Errorf("key %v: %s %s", k, a.code, a.message)
+	default:
+		return fmt.Errorf("no node answers: %s: %s", a.code, a.message)
 	}
 }
 

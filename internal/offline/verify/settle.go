@@ -43,11 +43,11 @@ func (r *run) inParallel(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// persist asks one node after another until one decides, or ctx ends.
-func (r *run) persist(ctx context.Context, o *operation) answer {
-	for node := 0; ; node++ {
+// persist asks one node after another, from a first one on, until one decides, or ctx ends.
+func (r *run) persist(ctx context.Context, node int, k *key, id string, mode stintv1.Mode) answer {
+	for ; ; node++ {
 		attempt, cancel := context.WithTimeout(ctx, r.plan.Deadline)
-		a := r.caller.check(attempt, node%len(r.plan.Addresses), o.key, o.id, stintv1.Mode_MODE_UNSPECIFIED)
+		a := r.caller.check(attempt, node%len(r.plan.Addresses), k, id, mode)
 		cancel()
 		if a.fate != refused && a.fate != unknown || !sleep.For(ctx, 10*time.Millisecond) {
 			return a
@@ -60,7 +60,7 @@ func (r *run) resolve(ctx context.Context, o *operation) {
 	if time.Since(o.began) > idsForgotten {
 		return
 	}
-	a := r.persist(ctx, o)
+	a := r.persist(ctx, 0, o.key, o.id, stintv1.Mode_MODE_UNSPECIFIED)
 	if a.fate != admitted && a.fate != denied {
 		r.book.find(finding(unsettled, "%v: operation %s was not answered after the faults: %s %s", o.key, o.id, a.code,
 			a.message))
@@ -76,10 +76,10 @@ func (r *run) replay(ctx context.Context, p replay) {
 	if time.Since(p.when) > idsForgotten {
 		return
 	}
-	o, a := p.operation, r.persist(ctx, p.operation)
-	original := p.answer
+	o, original := p.operation, p.answer
+	a := r.persist(ctx, 0, o.key, o.id, stintv1.Mode_MODE_UNSPECIFIED)
 	switch {
-	case a.fate == refused || a.fate == unknown || a.fate == wrong:
+	case a.fate != admitted && a.fate != denied:
 		r.book.find(finding(unsettled, "%v: id %s was not answered again: %s %s", o.key, o.id, a.code, a.message))
 	case a.fate == denied:
 		r.book.find(finding(forgotten, "%v: id %s was admitted at %v as unit %d, and is denied when asked again",

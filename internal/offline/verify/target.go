@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -26,11 +27,8 @@ func FindTarget(
 	defer c.close()
 	service := stintv1connect.NewPolicyServiceClient(c.http, urlOf(address), connect.WithProtoJSON())
 	reply, err := service.List(ctx, connect.NewRequest(&stintv1.ListPoliciesRequest{}))
-	if broke := cause(err); broke != nil {
-		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, broke)
-	}
 	if err != nil {
-		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, err)
+		return Target{}, fmt.Errorf("reading the policies of %s: %w", address, cmp.Or(cause(err), err))
 	}
 	policies, advice := reply.Msg.Policies, advise(leased)
 	at := slices.IndexFunc(policies, func(p *stintv1.Policy) bool { return p.Name == policy })

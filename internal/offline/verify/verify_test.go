@@ -36,7 +36,7 @@ func runAgainst(t *testing.T, f *fake, change func(*Plan)) (result *Result) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Plan{Addresses: []string{"n1", "n2"}, Targets: []Target{{"good", f.quota, 0}}, Keys: 5,
 			Workers: 8, IDs: 50, Deadline: 200 * time.Millisecond, Settle: 20 * time.Second, Seed: 1,
-			dial: f.serve(t).dial}
+			dial: serve(t, f.handler())}
 		if change != nil {
 			change(&p)
 		}
@@ -211,7 +211,7 @@ func TestThePaceIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(100_000)
 		p := Plan{Addresses: []string{"n1"}, Targets: []Target{{"good", 100_000, 0}}, Rate: 500,
-			Settle: 20 * time.Millisecond, Seed: 1, dial: f.serve(t).dial}
+			Settle: 20 * time.Millisecond, Seed: 1, dial: serve(t, f.handler())}
 		var took time.Duration
 		began := time.Now()
 		_, err := Run(t.Context(), p, func(ctx context.Context) error {

@@ -71,7 +71,7 @@ func (w *worker) operate(ctx context.Context) {
 		if a.fate == admitted || !k.repeatable(o.id != "") { // otherwise its shard may not have been asked
 			home.answered(o.began, now)
 		}
-		r.latencies[w.number] = append(r.latencies[w.number], uint32(now.Sub(o.began).Microseconds()))
+		r.latencies[w.number] = append(r.latencies[w.number], now.Sub(o.began).Microseconds())
 	default:
 		r.counts.missed.Add(1)
 	}
