@@ -342,6 +342,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 				"repeats the policy and key of an earlier entry; add the costs up")
 		}
 	}
+	ch.first = len(d.Limits)
 	e.charges = append(e.charges, ch)
 	if d.Limits == nil {
 		d.Limits = e.slabs.statuses.take(len(ch.limits) * (len(r.Entries) - i))[:0]
@@ -403,16 +404,13 @@ func (e *evaluation) decideLimit(op Op, ch *charge, j int, entry *Entry, cost ui
 // count applies the states that the request leads to.
 func (e *evaluation) count(d *Decision) {
 	e.number(d)
-	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
 		if ch.looks { //mutant:look-leaves-a-record
-			n += len(ch.limits)
 			continue
 		}
 		for j := range ch.limits {
-			ch.setCounted(j, e.next[n], e.at.Now)
-			n++
+			ch.setCounted(j, e.next[ch.first+j], e.at.Now)
 		}
 		ch.counter.bill(ch.policy.Meter, ch.units, e.at.Now) //mutant:admitted-not-billed
 		e.touch(ch.counter)
@@ -421,14 +419,12 @@ func (e *evaluation) count(d *Decision) {
 
 // statuses makes the statuses show the current limits, as Get does.
 func (e *evaluation) statuses(d *Decision) {
-	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
 		e.extras = e.extras || ch.counter.extras != nil
 		for j := range ch.limits {
-			l := &ch.limits[j]
-			_, d.Limits[n].Verdict = ch.ask(Get, j, ch.counter.at(j, l, e.at.Now), 0, e.at.Now)
-			n++
+			s := ch.counter.at(j, &ch.limits[j], e.at.Now)
+			_, d.Limits[ch.first+j].Verdict = ch.ask(Get, j, s, 0, e.at.Now)
 		}
 	}
 	e.showExtras(d)

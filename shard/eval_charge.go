@@ -11,6 +11,7 @@ type charge struct {
 	counter *counter
 	policy  *policy.Policy
 	limits  []policy.Limit
+	first   int    // the place of its first limit in Decision.Limits, and in the states that they lead to
 	looks   bool   // the entry's cost is 0: it can deny the request, and counts nothing
 	units   uint64 // taken by the request if it is allowed
 }
@@ -21,15 +22,14 @@ type charges []charge
 // undo makes the statuses of a denial show the current state, since no limit was counted. The statuses of a Partial
 // show whether its minimum has room.
 func (cs charges) undo(r *Request, op Op, d *Decision, now limit.Time) {
-	n := 0
 	for i := range cs {
 		ch := &cs[i]
 		for j := range ch.limits {
-			if l, status := &ch.limits[j], &d.Limits[n]; status.Allowed || op == Partial {
+			l, status := &ch.limits[j], &d.Limits[ch.first+j]
+			if status.Allowed || op == Partial {
 				_, status.Verdict = ch.ask(Peek, j, ch.counter.at(j, l, now), op.least(&r.Entries[i]), now)
 			}
-			d.Limits[n].Granted = 0
-			n++
+			status.Granted = 0
 		}
 	}
 }

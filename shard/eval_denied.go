@@ -62,17 +62,14 @@ func (cs charges) anyCountsDenied() bool {
 // denied, and otherwise the new usage.
 func (e *evaluation) countDenied(r *Request, d *Decision) {
 	e.number(d)
-	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
-		statuses := d.Limits[n : n+len(ch.limits)]
-		n += len(ch.limits)
 		if !ch.policy.CountDenied || ch.looks { //mutant:denied-look-counted
 			continue
 		}
 		denied := false
 		for j := range ch.limits {
-			l, status := &ch.limits[j], &statuses[j]
+			l, status := &ch.limits[j], &d.Limits[ch.first+j]
 			denied = denied || !status.Allowed && !status.Shadow
 			s := ch.counter.at(j, l, e.at.Now)
 			if l.Algorithm != limit.Concurrency {
@@ -152,19 +149,23 @@ func (cs charges) wait(r *Request, op Op, only int, now limit.Time) limit.Span {
 // startOfWait returns an instant before which the request is certainly denied. It avoids looking at each expiry until
 // then: there may be thousands.
 func startOfWait(r *Request, op Op, futures []future, only int, now limit.Time) limit.Time {
-	t, ends, n := now, limit.Forever, 0
+	t, ends := now, limit.Forever
 	for i := range futures {
 		f := &futures[i]
 		ends = min(ends, f.ends)
 		for j := range f.limits {
 			l := &f.limits[j]
-			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
+			if f.decides(j, only) {
 				t = max(t, f.counter.roomAt(j, l, op.least(&r.Entries[i])))
 			}
-			n++
 		}
 	}
 	return min(t, ends)
+}
+
+// decides reports whether a wait is for the j-th limit: with only >= 0 for that of this status, else for all that deny.
+func (f *future) decides(j, only int) bool {
+	return only == f.first+j || only < 0 && !f.limits[j].Shadow && !f.policy.Shadow
 }
 
 // roomAt returns the instant at which enough open holds have ended for the i-th limit of a policy to have room for a
@@ -192,22 +193,19 @@ func (c *counter) roomAt(i int, l *policy.Limit, cost uint64) (at limit.Time) {
 
 // waitAt returns how long from t the request is denied, if nothing ends before that.
 func waitAt(r *Request, op Op, futures []future, only int, t limit.Time) (wait limit.Span) {
-	n := 0
 	for i := range futures {
 		f := &futures[i]
 		if only < 0 {
 			wait = limit.Longer(wait, f.waitAsAWhole(t))
 		}
 		for j := range f.limits {
-			l := &f.limits[j]
-			if only == n && f.refused {
+			if only == f.first+j && f.refused {
 				return limit.Never
 			}
-			if only == n || only < 0 && !l.Shadow && !f.policy.Shadow {
-				_, v := f.ask(Peek, j, f.counter.at(j, l, t), op.least(&r.Entries[i]), t)
+			if f.decides(j, only) {
+				_, v := f.ask(Peek, j, f.counter.at(j, &f.limits[j], t), op.least(&r.Entries[i]), t)
 				wait = limit.Longer(wait, v.RetryAfter)
 			}
-			n++
 		}
 	}
 	return wait

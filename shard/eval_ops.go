@@ -122,11 +122,9 @@ func (cs charges) roomForHolds() *Error {
 func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 	e.extras = true
 	h.taken = e.at.Now
-	n := 0
 	for i := range e.charges {
 		ch, own := &e.charges[i], h
 		if ch.looks { //mutant:leg-holds-for-a-look
-			n += len(ch.limits)
 			continue
 		}
 		own.cost = r.Entries[i].Cost
@@ -135,13 +133,12 @@ func (e *evaluation) putHolds(r *Request, d *Decision, h hold) {
 		}
 		for j := range ch.limits {
 			l := &ch.limits[j]
-			if s := &d.Limits[n]; !s.Allowed || s.Uncounted { //mutant:shadow-denial-refunded
+			if s := &d.Limits[ch.first+j]; !s.Allowed || s.Uncounted { //mutant:shadow-denial-refunded
 				own.uncounted = append(own.uncounted, l.Name)
 			}
 			if k := ch.counter.limits.find(j, l.Name); k >= 0 && ch.counter.limits[k].since == h.taken {
 				own.fresh = true
 			}
-			n++
 		}
 		for j := range ch.counter.limits { // limits no longer in the policy counted nothing either
 			name := ch.counter.limits[j].name
@@ -175,32 +172,25 @@ func (ch *charge) deniedUntil(c *counter, now limit.Time) limit.Time {
 	return c.extras.blockedUntil(now)
 }
 
-// showExtras adds the effects of holds and blocks to a decision, if a counter has any.
+// showExtras sets the holds, ladder and blocks in the statuses after the decision, if a counter has any.
 func (e *evaluation) showExtras(d *Decision) {
-	if e.extras {
-		e.charges.showExtras(d, &e.at)
+	if !e.extras {
+		return
 	}
-}
-
-// showExtras sets the holds, ladder and blocks in the statuses after the decision.
-func (cs charges) showExtras(d *Decision, at *Stamp) {
-	n := 0
-	for i := range cs {
-		ch := &cs[i]
-		c := ch.counter
-		until, level := ch.deniedUntil(c, at.Now), c.extras.level(c.lockout(), at.Now)
-		denies, byHand := until != 0, c.extras.blockedByHand(at.Now) != 0
+	for i := range e.charges {
+		ch, c, now := &e.charges[i], e.charges[i].counter, e.at.Now
+		until, level := ch.deniedUntil(c, now), c.extras.level(c.lockout(), now)
+		denies, byHand := until != 0, c.extras.blockedByHand(now) != 0
 		if !denies {
-			until = c.extras.blockedUntil(at.Now)
+			until = c.extras.blockedUntil(now)
 		}
 		for j := range ch.limits {
-			s := &d.Limits[n]
+			s := &d.Limits[ch.first+j]
 			s.LockoutLevel, s.BlockedUntil, s.Blocked, s.ByHand = level, until, denies, byHand
 			s.Held = 0
 			if len(c.extras.openHolds()) > 0 {
-				s.Held = min(s.Used, c.held(j, &ch.limits[j], at.Now)+c.extras.leased())
+				s.Held = min(s.Used, c.held(j, &ch.limits[j], now)+c.extras.leased())
 			}
-			n++
 		}
 	}
 }

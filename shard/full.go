@@ -34,7 +34,6 @@ func (e *evaluation) growth(r *Request, d *Decision) *Error {
 	if d.Allowed && r.Op.answersOnce() && r.Number != 0 {
 		return e.full()
 	}
-	n := 0
 	for i := range e.charges {
 		ch := &e.charges[i]
 		//mutant:brimful-shard-begins-periods
@@ -42,8 +41,7 @@ func (e *evaluation) growth(r *Request, d *Decision) *Error {
 			return e.full()
 		}
 		for j := range ch.limits {
-			l, next := &ch.limits[j], e.next[n]
-			n++
+			l, next := &ch.limits[j], e.next[ch.first+j]
 			if !d.Allowed {
 				if !ch.policy.CountDenied || ch.looks {
 					continue

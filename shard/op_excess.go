@@ -206,15 +206,13 @@ func (e partEvaluation) takeExcess() ([]Entry, Result) {
 // spendExcess counts the excess on the limits of a charge. In the statuses it marks the limits that have not counted
 // all of it, to which nothing is given back.
 func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
-	n := 0
 	for i := range cs {
 		ch, cost := &cs[i], r.Entries[i].Cost
 		ch.spend(cost, now)
 		for j := range ch.limits {
-			l, s := &ch.limits[j], &d.Limits[n]
+			l, s := &ch.limits[j], &d.Limits[ch.first+j]
 			_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
 			s.Uncounted = v.Used != s.Used+cost //mutant:excess-returns-what-others-hold
-			n++
 		}
 	}
 }
@@ -222,14 +220,12 @@ func (cs charges) spendExcess(r *Request, d *Decision, now limit.Time) {
 // refuseExcess sets in each status whether the limit has room for the excess, and in the decision whether all limits
 // have.
 func (cs charges) refuseExcess(r *Request, d *Decision) {
-	n := 0
 	for i := range cs {
 		ch := &cs[i]
 		for j := range ch.limits {
-			s := &d.Limits[n]
+			s := &d.Limits[ch.first+j]
 			s.Allowed = !ch.boundsExcess(&ch.limits[j]) || r.Entries[i].Cost <= s.Remaining //mutant:room-for-any-excess
 			d.Allowed = d.Allowed && s.Allowed
-			n++
 		}
 	}
 }

@@ -246,8 +246,8 @@ func (e sessionEvaluation) asDenied() Decision {
 	case !d.Allowed:
 		e.exactWaits(&look, Peek, &d)
 	}
-	if e.extras && d.Limits != nil {
-		e.charges.showExtras(&d, &e.at)
+	if d.Limits != nil {
+		e.showExtras(&d)
 	}
 	if d.Allowed || d.RetryAfter == 0 {
 		d.RetryAfter = 1
@@ -276,8 +276,8 @@ func (e sessionEvaluation) asCounted() Decision {
 	look.Op = Get
 	if e.decideEntries(&look, Get, &d) != nil {
 		d.Limits = nil
-	} else if e.extras {
-		e.charges.showExtras(&d, &e.at)
+	} else {
+		e.showExtras(&d)
 	}
 	return d
 }
