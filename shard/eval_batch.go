@@ -65,10 +65,11 @@ func (b *batch) number(d *Decision) {
 	d.Index = b.index
 }
 
-// lookup finds a live record of a kind that is written as a whole, after the earlier requests of the batch.
+// lookup finds a live record of a kind that is written as a whole, after the earlier requests of the batch. One that
+// these have removed is not found.
 func (b *batch) lookup(key string) (Record, bool) {
 	if p, found := b.written[key]; found {
-		return p.Record, true
+		return p.Record, p.Value != nil
 	}
 	record, found := b.view.Lookup(key)
 	return record, found && record.ForgetAt > b.at.Now

@@ -159,7 +159,7 @@ func (o *outbox) oldest() (Event, bool) {
 		}
 		key := eventKey(EventsWaiting, o.head.first)
 		record, found := o.lookup(key)
-		if found && record.Value != nil {
+		if found {
 			e, err := decodeEvent(record.Value)
 			if err == nil {
 				return e, true
@@ -182,7 +182,7 @@ func (o *outbox) drop(key string, record Record) {
 // remove takes a waiting event out of the outbox.
 func (o *outbox) remove(e *Event) {
 	key := eventKey(EventsWaiting, e.Number)
-	if record, found := o.lookup(key); found && record.Value != nil {
+	if record, found := o.lookup(key); found {
 		o.drop(key, record)
 	}
 }
@@ -190,7 +190,7 @@ func (o *outbox) remove(e *Event) {
 // at returns the event at a place.
 func (o *outbox) at(list EventList, p EventPlace) (Event, bool) {
 	record, found := o.lookup(eventKey(list, p.Number))
-	if !found || record.Value == nil {
+	if !found {
 		return Event{}, false
 	}
 	e, err := decodeEvent(record.Value)
@@ -225,7 +225,7 @@ const whyFull = "more events waited than a shard keeps"
 func (o *outbox) bury(e Event, sinks []string, why string) {
 	e.Number, e.Sinks, e.Why = o.head.died, sinks, why //mutant:dead-letter-without-reason
 	key := eventKey(EventsDead, e.Number)
-	if record, found := o.lookup(key); found && record.Value != nil {
+	if _, found := o.lookup(key); found {
 		o.head.lost++ //mutant:lost-event-uncounted
 	} else {
 		o.head.dead++
@@ -329,10 +329,7 @@ func (o *outbox) replay(sink string, places []EventPlace) (c EventsChanged) {
 	if len(places) == 0 {
 		for n, end := o.head.span(EventsDead); n < end; n++ {
 			record, found := o.lookup(eventKey(EventsDead, n))
-			if !found || record.Value == nil {
-				continue
-			}
-			if e, err := decodeEvent(record.Value); err == nil && e.Number == n {
+			if e, err := decodeEvent(record.Value); found && err == nil && e.Number == n {
 				places = append(places, e.Place())
 			}
 		}
@@ -367,10 +364,7 @@ type batchRecords struct {
 }
 
 // Lookup implements Records.
-func (v batchRecords) Lookup(key string) (Record, bool) {
-	record, found := v.batch.lookup(key)
-	return record, found && record.Value != nil
-}
+func (v batchRecords) Lookup(key string) (Record, bool) { return v.batch.lookup(key) }
 
 // noteSpike writes the event of a spike and its cooldown.
 func (b *batch) noteSpike(r *Request, s *Spike) Result {
@@ -388,7 +382,7 @@ func (b *batch) noteSpike(r *Request, s *Spike) Result {
 		return Result{Decision: d}
 	}
 	key := cooldownKey(r.Namespace, entry.Policy, entry.Key)
-	if record, found := b.lookup(key); found && record.Value != nil { //mutant:spike-reported-twice
+	if _, found := b.lookup(key); found { //mutant:spike-reported-twice
 		return Result{Decision: d}
 	}
 	b.write(Put{Key: key, Record: Record{Value: []byte{cooldownFormat},
@@ -429,7 +423,7 @@ func (b *batch) notePush(p Push) Result {
 			instantWords(p.Until))}
 	}
 	record, found := b.lookup(pushKey(p.Sink, p.Period))
-	before, err := pushOf(p.Sink, p.Period, record, found && record.Value != nil)
+	before, err := pushOf(p.Sink, p.Period, record, found)
 	switch {
 	case err != nil:
 		return Result{Err: unreadable("", "the position of the push", err)}

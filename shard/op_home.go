@@ -28,7 +28,7 @@ func (e partEvaluation) rulingKey(at slot.ID, id string) string {
 // ruling reads the outcome of an operation. It returns nil if nothing is remembered.
 func (e homeEvaluation) ruling(key string) (*ruling, *Error) {
 	record, found := e.lookup(key)
-	if !found || record.Value == nil {
+	if !found {
 		return nil, nil
 	}
 	u, err := decodeRuling(record.Value)

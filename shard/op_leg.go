@@ -38,7 +38,7 @@ func (e partEvaluation) onLeg(at slot.ID) legEvaluation {
 // leg reads the charge for an operation. It returns nil if nothing is remembered.
 func (e legEvaluation) leg() (*leg, *Error) {
 	record, found := e.lookup(e.key)
-	if !found || record.Value == nil {
+	if !found {
 		return nil, nil
 	}
 	l, err := decodeLeg(record.Value)
