@@ -10,17 +10,12 @@ import (
 	"github.com/stint-io/stint/policy"
 )
 
-// adjustmentNames maps the operations that change a key's usage or allowance by hand to their names in audit records.
-var adjustmentNames = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
-	PutOverride: "put_override", DeleteOverride: "delete_override", CorrectUsage: "correct"}
+// deeds are the names of changes by hand in audit records.
+var deeds = map[Op]string{Reset: "reset", SetUsed: "set", AddUsed: "add", Block: "block", Unblock: "unblock",
+	PutOverride: "put_override", DeleteOverride: "delete_override", CorrectUsage: "correct", Forget: "forget"}
 
 // Deed returns the name of a change by hand in audit records, or "" for other operations.
-func (o Op) Deed() string {
-	if o == Forget {
-		return "forget"
-	}
-	return adjustmentNames[o]
-}
+func (o Op) Deed() string { return deeds[o] }
 
 // adjust changes the counters of the entries by hand and returns their limits after the change; before contains the
 // limits before it. A request with an actor leaves an audit record.
@@ -53,9 +48,8 @@ func (e *evaluation) adjust(r *Request, before Decision) Result {
 	// Otherwise it is traffic, such as Envoy's negative hits, and no change by hand.
 	if a := r.Adjustment; a != nil && a.Actor != "" {
 		entry := &r.Entries[0]
-		auditLog{&e.batch}.append(AuditRecord{At: e.at.Now, Position: e.at.Position, Actor: a.Actor, Note: a.Note,
-			Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key, Limit: r.Limit,
-			Deed: adjustmentNames[r.Op], Before: said, After: e.charges.deedWords(r, &d, e.at.Now)})
+		auditLog{&e.batch}.note(a, AuditRecord{Namespace: r.Namespace, Policy: entry.Policy, Key: entry.Key,
+			Limit: r.Limit, Deed: r.Op.Deed(), Before: said, After: e.charges.deedWords(r, &d, e.at.Now)})
 	}
 	return Result{Decision: d}
 }

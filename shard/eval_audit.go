@@ -40,6 +40,12 @@ func (a *Adjustment) auditProblem() *Error {
 // auditLog is the list of the newest changes of the shard.
 type auditLog struct{ *batch }
 
+// note records a change that somebody makes now.
+func (l auditLog) note(by *Adjustment, a AuditRecord) {
+	a.At, a.Position, a.Actor, a.Note = l.at.Now, l.at.Position, by.Actor, by.Note
+	l.append(a)
+}
+
 // append records a change. If all places are taken, it replaces the oldest change of the actor with the most changes,
 // so that no actor displaces the changes of one with fewer.
 func (l auditLog) append(a AuditRecord) {
@@ -145,9 +151,7 @@ func (l auditLog) read() Result {
 			break
 		}
 	}
-	d := l.newDecision()
-	d.System = &SystemAnswer{Audit: newest}
-	return Result{Decision: d}
+	return l.answerOf(SystemAnswer{Audit: newest})
 }
 
 // auditKey returns the record key of the n-th change, counted from 0: its place in the ring.

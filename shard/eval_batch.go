@@ -59,6 +59,13 @@ func (b *batch) newDecision() Decision {
 	return Decision{Allowed: true, DecidedAt: b.at.Now, Position: b.at.Position}
 }
 
+// answerOf returns the answer to an operation that decides nothing about a key.
+func (b *batch) answerOf(s SystemAnswer) Result {
+	d := b.newDecision()
+	d.System = &s
+	return Result{Decision: d}
+}
+
 // number gives a counted request its number in the batch.
 func (b *batch) number(d *Decision) {
 	b.index++

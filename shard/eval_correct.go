@@ -112,15 +112,11 @@ func (e *evaluation) correct(r *Request, before Decision) Result {
 	d.System = &SystemAnswer{Usage: &UsagePage{Periods: []Usage{m.usage(p)}, Through: e.at.Now}}
 	entry := &r.Entries[0]
 	//mutant:correction-off-record
-	auditLog{&e.batch}.append(AuditRecord{
-		At:        e.at.Now,
-		Position:  e.at.Position,
-		Actor:     r.Adjustment.Actor,
-		Note:      r.Adjustment.Note,
+	auditLog{&e.batch}.note(r.Adjustment, AuditRecord{
 		Namespace: r.Namespace,
 		Policy:    entry.Policy,
 		Key:       entry.Key,
-		Deed:      adjustmentNames[CorrectUsage],
+		Deed:      r.Op.Deed(),
 		Before:    said,
 		After:     fmt.Sprintf("%+d, %s", r.Adjustment.Amount, m.correctionWords(p)),
 	})

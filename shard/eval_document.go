@@ -98,9 +98,7 @@ func (ds documents) fetch(r *Request) Result {
 		return Result{Err: err}
 	}
 	document.Body = append([]byte(nil), document.Body...)
-	d := ds.newDecision()
-	d.System = &SystemAnswer{Document: document}
-	return Result{Decision: d}
+	return ds.answerOf(SystemAnswer{Document: document})
 }
 
 // swap replaces the document if its version is the expected one. The answer has its new version, but not the body,
@@ -123,9 +121,7 @@ func (ds documents) swap(r *Request) Result {
 	if r.Adjustment != nil {
 		ds.writeHistory(r, version+1)
 	}
-	d := ds.newDecision()
-	d.System = &SystemAnswer{Document: Document{Version: version + 1}}
-	return Result{Decision: d}
+	return ds.answerOf(SystemAnswer{Document: Document{Version: version + 1}})
 }
 
 // document returns the document with a name after the earlier requests of the batch.

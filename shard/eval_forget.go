@@ -328,18 +328,15 @@ func (f *forgetting) endEvent(key string, record Record) {
 
 // record leaves an audit record, if the request has an actor.
 func (f *forgetting) record() {
-	a := f.r.Adjustment
-	if a.Actor == "" {
+	by := *f.r.Adjustment
+	if by.Actor == "" {
 		return
 	}
-	auditLog{&f.batch}.append(AuditRecord{
-		At:        f.at.Now,
-		Position:  f.at.Position,
-		Actor:     a.Actor,
-		Note:      withoutWord(a.Note, f.key),
+	by.Note = withoutWord(by.Note, f.key)
+	auditLog{&f.batch}.note(&by, AuditRecord{
 		Namespace: f.namespace,
 		Key:       ForgottenKey,
-		Deed:      "forget",
+		Deed:      Forget.Deed(),
 		Before:    fmt.Sprintf("%d counters, %d open holds", f.done.Counters, f.done.Holds),
 		After:     "none",
 	})

@@ -46,9 +46,7 @@ func (e *evaluation) move(r *Request) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	d := e.newDecision()
-	d.System = &SystemAnswer{Moved: &m.answer}
-	return Result{Decision: d}
+	return e.answerOf(SystemAnswer{Moved: &m.answer})
 }
 
 func (m *moveEvaluation) step() *Error {

@@ -295,16 +295,8 @@ func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
 	var c EventsChanged
 	if x.Verb == replayEvents {
 		if c = o.replay(x.Sink, x.Places); c.Done > 0 && by != nil { //mutant:replay-not-audited
-			auditLog{b}.append(AuditRecord{
-				At:        b.at.Now,
-				Position:  b.at.Position,
-				Actor:     by.Actor,
-				Note:      by.Note,
-				Deed:      "replay",
-				Namespace: DefaultNamespace,
-				After: fmt.Sprintf("%d dead letters of %s wait again",
-					c.Done, cmp.Or(x.Sink, "all sinks")),
-			})
+			auditLog{b}.note(by, AuditRecord{Deed: "replay", Namespace: DefaultNamespace,
+				After: fmt.Sprintf("%d dead letters of %s wait again", c.Done, cmp.Or(x.Sink, "all sinks"))})
 		}
 	} else {
 		for _, p := range x.Places {
@@ -315,13 +307,11 @@ func (b *batch) changeEvents(x *EventsChange, by *Adjustment) Result {
 			c.Done += uint32(bit(owed))
 		}
 	}
-	d := b.newDecision()
 	if c.Done > 0 {
 		o.oldest() // so that readers begin there
 		o.save()
 	}
-	d.System = &SystemAnswer{Changed: &c}
-	return Result{Decision: d}
+	return b.answerOf(SystemAnswer{Changed: &c})
 }
 
 // replay revives dead letters: those at places, or all.
@@ -352,9 +342,7 @@ func (b *batch) eventPage(q *EventsQuery) Result {
 	if err != nil {
 		return Result{Err: unreadable("", "the outbox", err)}
 	}
-	d := b.newDecision()
-	d.System = &SystemAnswer{Events: &page}
-	return Result{Decision: d}
+	return b.answerOf(SystemAnswer{Events: &page})
 }
 
 // batchRecords are the records after the earlier requests of the batch.
@@ -432,7 +420,5 @@ func (b *batch) notePush(p Push) Result {
 	}
 	p.Version++
 	b.write(Put{Key: pushKey(p.Sink, p.Period), Record: Record{Value: p.encode(), ForgetAt: p.Until}})
-	d := b.newDecision()
-	d.System = &SystemAnswer{Document: Document{Version: p.Version}}
-	return Result{Decision: d}
+	return b.answerOf(SystemAnswer{Document: Document{Version: p.Version}})
 }

@@ -106,9 +106,7 @@ func (b *batch) usage(r *Request) Result {
 	if err := u.readAll(b.view); err != nil {
 		return Result{Err: err}
 	}
-	d := b.newDecision()
-	d.System = &SystemAnswer{Usage: &u.page, Slots: slotsServed(b.view, b.slotted, &b.at)}
-	return Result{Decision: d}
+	return b.answerOf(SystemAnswer{Usage: &u.page, Slots: slotsServed(b.view, b.slotted, &b.at)})
 }
 
 // usageReader reads one page.

@@ -130,12 +130,7 @@ func MoveRequest(at ID, terms MoveTerms) Request {
 }
 
 // Moved returns the answer to MoveSlot, or nil for all other operations.
-func (d *Decision) Moved() *MoveAnswer {
-	if d.System == nil {
-		return nil
-	}
-	return d.System.Moved
-}
+func (d *Decision) Moved() *MoveAnswer { return d.answer().Moved }
 
 func (t *MoveTerms) code(c *MessageCodec) {
 	codec.Uint(&c.Codec, &t.Slot, slot.Count-1)

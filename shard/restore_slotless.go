@@ -171,8 +171,7 @@ func (c *continuation) audit(log auditLog, backup []*State) {
 	for _, k := range c.Keep {
 		kept = append(kept, strings.TrimSuffix(k.Policy+"/"+k.Limit, "/"))
 	}
-	log.append(AuditRecord{At: c.At, Position: log.at.Position, Actor: c.Actor, Note: c.Note, Deed: "restore",
-		Namespace: DefaultNamespace,
-		Before:    cmp.Or(c.From, "backup of "+instantWords(backup[0].time)),
-		After:     fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
+	log.note(&Adjustment{Actor: c.Actor, Note: c.Note}, AuditRecord{Deed: "restore", Namespace: DefaultNamespace,
+		Before: cmp.Or(c.From, "backup of "+instantWords(backup[0].time)),
+		After:  fmt.Sprintf("keep: %s", cmp.Or(strings.Join(kept, ", "), "what the policies say"))})
 }

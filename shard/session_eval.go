@@ -16,9 +16,7 @@ func (b *batch) openSession(r *Request) Result {
 	s := &session{name: Session{Epoch: b.at.Epoch, Seq: b.at.Seq, Index: b.opened}, dirty: true}
 	b.meet(s)
 	b.weigh(s)
-	d := b.newDecision()
-	d.System = &SystemAnswer{Session: s.name}
-	return Result{Decision: d}
+	return b.answerOf(SystemAnswer{Session: s.name})
 }
 
 // decideInSession decides a request that changes something, unless a copy of it has been decided, or must not be.

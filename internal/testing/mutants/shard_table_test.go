@@ -375,7 +375,7 @@ var ofShard = []group{
 		"correction-of-any-id": swap(", System: r.System}", "}"),
 		"corrections-share-a-revision": swap(
 			"requests[decided].Op == CorrectUsage || requests[decided-1].Op == CorrectUsage", "false"),
-		"correction-off-record": swap("auditLog{&e.batch}.append", "_ = (AuditRecord)"),
+		"correction-off-record": swap("auditLog{&e.batch}.note", "func(*Adjustment, AuditRecord) {}"),
 	}},
 	{tests("shard",
 		"TestTranscripts|TestADenialIsAChallengeIfOnlySoftLimitsDeny"), edits{
