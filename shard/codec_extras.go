@@ -95,12 +95,17 @@ func codeOverride(c *codec.Codec, o *policy.Override) {
 	}
 	c.Text(&o.Tier)
 	codeTime(c, &o.Expires)
-	names := slices.Sorted(maps.Keys(o.Limits))
-	if n := c.CountTo(len(names), c.Left()/2); c.Reading() && n > 0 {
-		names, o.Limits = make([]string, n), make(map[string]policy.TierLimit, n)
+	codeTierLimits(c, &o.Limits, c.Left()/2)
+}
+
+// codeTierLimits are the numbers that an override changes, of at most most limits.
+func codeTierLimits(c *codec.Codec, limits *map[string]policy.TierLimit, most int) {
+	names := slices.Sorted(maps.Keys(*limits))
+	if n := c.CountTo(len(names), most); c.Reading() && n > 0 {
+		names, *limits = make([]string, n), make(map[string]policy.TierLimit, n)
 	}
 	for i := range names {
-		t := o.Limits[names[i]]
+		t := (*limits)[names[i]]
 		quota, refill, rate := t.Quota != nil, t.Refill != nil, t.Rate != nil
 		c.Text(&names[i])
 		c.Flags(&quota, &refill, &rate)
@@ -110,7 +115,7 @@ func codeOverride(c *codec.Codec, o *policy.Override) {
 		if !c.Reading() {
 			continue
 		}
-		if o.Limits[names[i]] = t; i > 0 && names[i] <= names[i-1] {
+		if (*limits)[names[i]] = t; i > 0 && names[i] <= names[i-1] {
 			c.Fail()
 		}
 	}

@@ -74,6 +74,22 @@ func readKeyOf[K string | []byte](key K) (namespace, policy, name K, ok bool) {
 	return namespace, policy, key[end+slotBytes:], true
 }
 
+// headOf returns where the namespace in a key ends, and of a counter's key where the policy after it does; 0 for what
+// the key does not have.
+func headOf(key string) (namespace, policy int) {
+	if key == "" {
+		return 0, 0
+	}
+	switch key[0] {
+	case counterRecord, answerRecord, legRecord, rulingRecord:
+		_, namespace, _ = stringAt(key, 1)
+	}
+	if namespace > 0 && key[0] == counterRecord {
+		_, policy, _ = stringAt(key, namespace)
+	}
+	return namespace, policy
+}
+
 // policyPart returns the policy of an entry as it appears in its counter's key. Inline limits are counted separately
 // from those of a policy of the same name: no policy has a name that begins with "~".
 func policyPart(entry *Entry) string {

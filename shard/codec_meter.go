@@ -52,18 +52,13 @@ func (m *meter) code(c *codec.Codec, terms *policy.Meter) {
 }
 
 func (m *meter) codePauses(c *codec.Codec) {
-	n := c.Count(len(m.pauses))
-	if c.Reading() {
-		m.pauses = make([]pause, n)
-	}
-	for i := range m.pauses {
-		p := &m.pauses[i]
+	codec.List(c, &m.pauses, math.MaxInt, func(p *pause) {
 		codeTime(c, &p.from)
 		if codec.Uint(c, &p.until, math.MaxInt64); p.until <= p.from {
 			c.Fail()
 		}
-	}
-	if n == 0 {
+	})
+	if len(m.pauses) == 0 {
 		c.Fail()
 	}
 }

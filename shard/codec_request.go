@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"maps"
 	"math"
 	"slices"
 
@@ -244,32 +243,5 @@ func (c *MessageCodec) adjustment(a *Adjustment) {
 func (c *MessageCodec) override(o *policy.Override) {
 	c.Text(&o.Tier)
 	codec.Int(&c.Codec, &o.Expires)
-	n := c.CountTo(len(o.Limits), MaxLimits)
-	if !c.Reading() {
-		for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
-			numbers := o.Limits[name]
-			c.Text(&name)
-			c.numbers(&numbers)
-		}
-		return
-	}
-	if n > 0 {
-		o.Limits = make(map[string]policy.TierLimit, n)
-	}
-	for range n {
-		var name string
-		var numbers policy.TierLimit
-		c.Text(&name)
-		c.numbers(&numbers)
-		o.Limits[name] = numbers
-	}
-}
-
-// numbers are those that a tier or an override changes in one limit.
-func (c *MessageCodec) numbers(l *policy.TierLimit) {
-	quota, refill, rate := l.Quota != nil, l.Refill != nil, l.Rate != nil
-	c.Flags(&quota, &refill, &rate)
-	codec.Optional(&c.Codec, quota, &l.Quota, c.Uint64)
-	codec.Optional(&c.Codec, refill, &l.Refill, c.Uint64)
-	codec.Optional(&c.Codec, rate, &l.Rate, c.Uint64)
+	codeTierLimits(&c.Codec, &o.Limits, MaxLimits)
 }

@@ -119,6 +119,11 @@ func (c *counter) parts() byte {
 		bit(len(c.meters) > 0)*counterMeters | bit(len(c.marks) > 0)*counterMarks
 }
 
+// isCounter reports whether a record is a counter that has not ended and has a part.
+func isCounter(key []byte, r Record, part byte, now limit.Time) bool {
+	return len(key) > 0 && key[0] == counterRecord && r.ForgetAt > now && len(r.Value) > 0 && r.Value[0]&part != 0
+}
+
 // empty reports whether the counter needs no record.
 func (c *counter) empty() bool {
 	return len(c.limits) == 0 && c.extras == nil && !c.ladderKnown && len(c.meters) == 0 && len(c.marks) == 0

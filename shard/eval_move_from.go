@@ -46,8 +46,7 @@ func (m *moveEvaluation) freeze() *Error {
 // could not be settled once its slots are apart. It returns also when the last such hold ends, and the key that has it.
 func (m *moveEvaluation) spanning() (open int, until limit.Time, of string) {
 	for key, r := range slotScan(m.view, m.t.Slot, 0) {
-		if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= m.at.Now || len(r.Value) == 0 ||
-			r.Value[0]&counterExtra == 0 {
+		if !isCounter(key, r, counterExtra, m.at.Now) {
 			continue
 		}
 		var c counter

@@ -172,8 +172,7 @@ func (u *usageReader) read(key []byte, record Record) *Error {
 	if len(key) == 0 { // otherwise the listing would be called complete without the records after it
 		return unreadable("key", "what a policy has billed", ErrDiverged)
 	}
-	if key[0] != counterRecord || record.ForgetAt <= u.page.Through || len(record.Value) == 0 ||
-		record.Value[0]&counterMeters == 0 {
+	if !isCounter(key, record, counterMeters, u.page.Through) {
 		return nil
 	}
 	if !u.shown.has(string(key)) { //mutant:billed-by-both-shards

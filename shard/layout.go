@@ -44,20 +44,8 @@ func (keyLayout) Part(key string) int {
 // Head implements table.Layout: the policy of a counter is a part of the head, and for other records the namespace. The
 // label of inline limits is not: clients choose it, and it is often a part of the key.
 func (keyLayout) Head(key string) int {
-	if key == "" {
-		return 0
-	}
-	switch key[0] {
-	case counterRecord, answerRecord, legRecord, rulingRecord:
-	default:
-		return 0
-	}
-	_, namespace, ok := stringAt(key, 1)
-	if !ok {
-		return 0
-	}
-	_, policy, ok := stringAt(key, namespace)
-	if key[0] != counterRecord || !ok || strings.HasPrefix(key[namespace+1:], InlinePolicy) {
+	namespace, policy := headOf(key)
+	if policy == 0 || strings.HasPrefix(key[namespace+1:], InlinePolicy) {
 		return namespace
 	}
 	return policy

@@ -247,8 +247,7 @@ func (b leasedKeys) adopt(before *policy.Set, known, changes []renumbered) {
 // counterOf returns the counter of a record if it has leases, and is of one of the policies, or of any if these are
 // nil.
 func (b leasedKeys) counterOf(key []byte, r Record, policies map[string]bool) *counter {
-	if len(key) == 0 || key[0] != counterRecord || r.ForgetAt <= b.at.Now || len(r.Value) == 0 ||
-		r.Value[0]&counterExtra == 0 {
+	if !isCounter(key, r, counterExtra, b.at.Now) {
 		return nil
 	}
 	if _, name, _, ok := readKeyOf(key); !ok || policies != nil && !policies[string(name)] {

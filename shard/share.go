@@ -49,23 +49,9 @@ type shares struct {
 
 // shareNames returns the names under which a record counts, or "" if it counts under none.
 func shareNames(key string) (namespace, policy string) {
-	if len(key) == 0 {
-		return "", ""
-	}
-	switch key[0] {
-	case counterRecord, answerRecord, legRecord, rulingRecord:
-	default:
-		return "", ""
-	}
-	_, end, ok := stringAt(key, 1)
-	if !ok {
-		return "", ""
-	}
-	if namespace = key[1:end]; key[0] != counterRecord {
-		return namespace, ""
-	}
-	begin := end
-	if _, end, ok = stringAt(key, begin); !ok {
+	begin, end := headOf(key)
+	namespace = key[min(1, begin):begin]
+	if end == 0 {
 		return namespace, ""
 	}
 	//mutant:inline-labels-escape-their-share
