@@ -195,11 +195,11 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 	if e.decidedAcross(r, at, answer) {
 		return
 	}
-	if r.Op.charges() && e.room.full() {
-		answer.Err = e.full()
-		return
-	}
 	if r.Op.charges() {
+		if e.room.full() {
+			answer.Err = e.full()
+			return
+		}
 		if answer.Err = e.crowdedBy(r); answer.Err != nil { //mutant:ids-on-one-key-fill-a-shard
 			return
 		}
@@ -276,10 +276,7 @@ func (e *evaluation) decideNew(r *Request, answer *Result) {
 func (e *evaluation) showFired(r *Request, d *Decision) {
 	for i := range e.charges {
 		if fired := e.charges[i].fired(&r.Entries[i], e.at.Now); fired != nil {
-			if d.System == nil {
-				d.System = &SystemAnswer{}
-			}
-			d.System.Fired = append(d.System.Fired, fired...)
+			d.system().Fired = append(d.system().Fired, fired...)
 		}
 	}
 }

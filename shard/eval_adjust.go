@@ -3,6 +3,7 @@ package shard
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,12 +128,9 @@ func (cs charges) limitProblem(r *Request) *Error {
 	if r.Limit == "" {
 		return nil
 	}
-	for i := range cs {
-		for j := range cs[i].limits {
-			if cs[i].limits[j].Name == r.Limit {
-				return nil
-			}
-		}
+	named := func(l policy.Limit) bool { return l.Name == r.Limit }
+	if slices.ContainsFunc(cs, func(ch charge) bool { return slices.ContainsFunc(ch.limits, named) }) {
+		return nil
 	}
 	return Invalidf("limit", "policy %q has no limit %q", r.Entries[0].Policy, r.Limit)
 }

@@ -88,6 +88,19 @@ func revisedBy(before, set *policy.Set, known []renumbered, now limit.Time) (cha
 	return changes
 }
 
+// revisedFrom is revisedBy for the texts of two revisions. A former one that cannot be read had no policies.
+func revisedFrom(before, text []byte, known []renumbered, now limit.Time) ([]renumbered, error) {
+	set, err := policy.Parse("", text)
+	if err != nil {
+		return nil, err
+	}
+	old, err := policy.Parse("", before)
+	if err != nil {
+		old = policy.NewSet(nil)
+	}
+	return revisedBy(old, set, known, now), nil
+}
+
 func adoptPut(r policy.Revision, changes []renumbered) Put {
 	if r.Version == 0 {
 		panic("shard: a revision of the policies without a version is adopted")

@@ -121,11 +121,11 @@ func (b *batch) record(key string, r *Request, d *Decision) {
 func (b *batch) retention(r *Request) limit.Span {
 	var longest limit.Span
 	for i := range r.Entries {
-		if p, ok := b.policyOf(&r.Entries[i]); ok {
-			longest = max(longest, p.Retention)
-		} else {
-			longest = max(longest, inlinePolicy.Retention)
+		p, ok := b.policyOf(&r.Entries[i])
+		if !ok {
+			p = inlinePolicy
 		}
+		longest = max(longest, p.Retention)
 	}
 	return longest
 }

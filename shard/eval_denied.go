@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -49,12 +51,7 @@ func (e *evaluation) exactWaits(r *Request, op Op, d *Decision) {
 
 // anyCountsDenied reports whether the policy of an entry has count_denied.
 func (cs charges) anyCountsDenied() bool {
-	for i := range cs {
-		if cs[i].policy.CountDenied && !cs[i].looks {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cs, func(ch charge) bool { return ch.policy.CountDenied && !ch.looks })
 }
 
 // countDenied counts a denied request on the entries with count_denied in their policies. It records a violation if an

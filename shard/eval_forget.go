@@ -157,25 +157,20 @@ func (f *forgetting) billed(keys []string) *Error {
 // end deletes one record, or its mention of the key.
 func (f *forgetting) end(key string) *Error {
 	record, found := f.lookup(key)
-	if !found { // it has ended, and was not swept yet
+	switch {
+	case !found, key[0] == cooldownRecord: // one that is not found has ended, and was not swept yet
 		f.write(Put{Key: key})
-		return nil
-	}
-	switch key[0] {
-	case counterRecord:
+	case key[0] == counterRecord:
 		return f.endCounter(key, record)
-	case legRecord:
+	case key[0] == legRecord:
 		return f.endLeg(key, record)
-	case rulingRecord:
+	case key[0] == rulingRecord:
 		return f.endRuling(key, record)
-	case cooldownRecord:
-		f.write(Put{Key: key})
-		return nil
-	case eventRecord, deadLetterRecord, pastEventRecord:
+	case key[0] == auditRecord:
+		f.endAudit(key, record)
+	default:
 		f.endEvent(key, record)
-		return nil
 	}
-	f.endAudit(key, record)
 	return nil
 }
 
@@ -314,13 +309,10 @@ func (f *forgetting) endEvent(key string, record Record) {
 		return
 	}
 	o := openOutbox(&f.batch)
-	switch key[0] {
-	case eventRecord:
+	if key[0] == eventRecord {
 		o.drop(key, record) //mutant:forgotten-key-in-events
-	case deadLetterRecord:
-		o.head.dead -= min(1, o.head.dead)
-		f.write(Put{Key: key})
-	default:
+	} else {
+		o.head.dead -= min(bitOf(key[0] == deadLetterRecord), o.head.dead)
 		f.write(Put{Key: key})
 	}
 	o.save()

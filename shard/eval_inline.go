@@ -56,7 +56,6 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
 				didYouMean(b.policies.Nearest(entry.Policy)))}
 	case entry.Limits != nil:
-
 		c, err := b.counter(r, i, p, entry.Limits)
 		if err != nil {
 			return charge{}, err

@@ -144,15 +144,9 @@ func (m *moveEvaluation) learnRevisions(theirs []byte) error {
 		return err
 	}
 	if version != mine {
-		old, _ := policy.Parse("", text)
-		set, err := policy.Parse("", mineText)
-		if err != nil {
+		if known, err = revisedFrom(text, mineText, known, m.at.Now); err != nil {
 			return err
 		}
-		if old == nil {
-			old = policy.NewSet(nil)
-		}
-		known = revisedBy(old, set, known, m.at.Now)
 	}
 	all := latest(slices.Clone(before), known)
 	m.revisions = revisions{known: all, read: true}

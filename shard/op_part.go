@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
@@ -157,12 +158,7 @@ func (cs charges) countDeniedProblem(op Op) *Error {
 // counter can meet it twice: its shard may be the home of one and a leg of the other, and these records do not know of
 // each other. No counter may have two holds of one name.
 func (cs charges) heldUnder(name string) bool {
-	for i := range cs {
-		if _, found := cs[i].counter.extras.findHold(name); found {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cs, func(ch charge) bool { return ch.counter.extras.placeOfHold(name) >= 0 })
 }
 
 // lookAtPart decides the entries of this shard and counts nothing. Here too, a policy that counts denials is refused.

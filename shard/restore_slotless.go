@@ -134,15 +134,10 @@ func (c *continuation) adoption(backup []*State) (Put, error) {
 	for _, s := range backup {
 		version, text, known, _ := adopted(s)
 		if version != newest.Version && version > 0 { // it adopts them now
-			before, _ := policy.Parse("", text)
-			set, err := policy.Parse("", newest.Text)
-			if err != nil {
+			var err error
+			if known, err = revisedFrom(text, newest.Text, known, c.At); err != nil {
 				return Put{}, err
 			}
-			if before == nil {
-				before = policy.NewSet(nil)
-			}
-			known = revisedBy(before, set, known, c.At)
 		}
 		changes = latest(changes, known)
 	}

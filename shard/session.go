@@ -64,10 +64,9 @@ type session struct {
 func (s *session) ack(acked uint64) {
 	if acked > s.acked {
 		s.acked = acked
-		s.counted.dropThrough(acked)
-		s.closed.dropThrough(acked)
-		s.kept.dropThrough(acked)
-		s.denied.dropThrough(acked)
+		for _, set := range []*numbers{&s.counted, &s.closed, &s.kept, &s.denied} {
+			set.dropThrough(acked)
+		}
 		s.tallies = s.tallies[placeOfReplay(s.tallies, acked+1):]
 		s.dropAnswers()
 	}
