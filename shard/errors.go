@@ -73,11 +73,15 @@ func (e *Error) MaybeApplied() bool { return e.Code >= UnknownOutcome }
 // unreadable returns the error of a request that needs an unreadable record. Records are guarded by checksums and
 // written by this package, so either a newer version wrote it, or memory failed, or there is a defect.
 func unreadable(field, what string, err error) *Error {
-	return &Error{Code: Unreadable, Field: field, Message: fmt.Sprintf(
-		"%s cannot be read by this version, and nothing was changed: run a newer one (%v)", what, err)}
+	return errorf(Unreadable, field,
+		"%s cannot be read by this version, and nothing was changed: run a newer one (%v)", what, err)
 }
 
 // Invalidf returns the error of an invalid field.
 func Invalidf(field, format string, args ...any) *Error {
-	return &Error{Code: Invalid, Field: field, Message: fmt.Sprintf(format, args...)}
+	return errorf(Invalid, field, format, args...)
+}
+
+func errorf(code Code, field, format string, args ...any) *Error {
+	return &Error{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}
 }

@@ -164,8 +164,7 @@ func (e *evaluation) decideInTime(r *Request, answer *Result) {
 	case Swap:
 		*answer = documents{&e.batch}.swap(r)
 	default:
-		answer.Err = &Error{Code: NotBuilt, Message: fmt.Sprintf(
-			"operation %d is not known to this version: run a newer one", r.Op)}
+		answer.Err = errorf(NotBuilt, "", "operation %d is not known to this version: run a newer one", r.Op)
 	}
 }
 

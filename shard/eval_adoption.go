@@ -168,9 +168,7 @@ func decodeAdoption(value []byte) (version uint64, text []byte, changes []renumb
 		one.policy, one.limit = strings.Clone(one.policy), strings.Clone(one.limit)
 	})
 	if c.Failed() || format != adoptionFormat || version == 0 {
-		return 0, nil, nil, errMalformedAdoption
+		return 0, nil, nil, errors.New("shard: adoption record is malformed or of an unknown format")
 	}
 	return version, c.Rest(), changes, nil
 }
-
-var errMalformedAdoption = errors.New("shard: adoption record is malformed or of an unknown format")

@@ -143,9 +143,8 @@ func (b *batch) checkIDTime(r *Request) *Error {
 		return Invalidf("idempotency_id", "%q carries a time more than 60 s ahead of shard time", r.ID)
 	}
 	if retention := b.retention(r); made+limit.Time(retention) <= b.at.Now {
-		return &Error{Code: IDExpired, Field: "idempotency_id", Message: fmt.Sprintf(
-			"%q is older than the %d s for which ids are remembered: whether it ran can no longer be told",
-			r.ID, retention/1e6)}
+		return errorf(IDExpired, "idempotency_id", "%q is older than the %d s for which ids are remembered: "+
+			"whether it ran can no longer be told", r.ID, retention/1e6)
 	}
 	return b.restoredSince(r, made) //mutant:lost-id-runs-again
 }

@@ -113,8 +113,8 @@ func (ds documents) swap(r *Request) Result {
 	}
 	version := before.Version
 	if version != r.Expect {
-		return Result{Err: &Error{Code: Conflict, Message: fmt.Sprintf(
-			"document %q has version %d, expected was %d: read it again", r.Document, version, r.Expect)}}
+		return Result{Err: errorf(Conflict, "", "document %q has version %d, expected was %d: read it again",
+			r.Document, version, r.Expect)}
 	}
 	ds.write(Put{Key: documentKey(r.Document),
 		Record: Record{Value: encodeDocument(version+1, r.Body), ForgetAt: limit.Forever}})

@@ -47,7 +47,6 @@ func faultOf(panicked any) *Error {
 			places = append(places, fmt.Sprintf("%s:%d", path.Base(frame.File), frame.Line))
 		}
 	}
-	return &Error{Code: Fault,
-		Message: fmt.Sprintf("a defect of stint met the request, of which nothing was carried out: %v (%s)",
-			panicked, strings.Join(places, " < "))}
+	return errorf(Fault, "", "a defect of stint met the request, of which nothing was carried out: %v (%s)",
+		panicked, strings.Join(places, " < "))
 }

@@ -148,10 +148,9 @@ func (f *forgetting) billed(keys []string) *Error {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d of %s", counts[name], name))
 	}
-	return &Error{Code: Conflict, Field: "bills",
-		Message: fmt.Sprintf("the key has bills, which would end with it: %s; its shard has forgotten nothing: "+
-			"list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)",
-			strings.Join(parts, ", "))}
+	return errorf(Conflict, "bills", "the key has bills, which would end with it: %s; its shard has forgotten "+
+		"nothing: list them (stint usage --key), keep them, and ask for bills too (stint keys forget --bills)",
+		strings.Join(parts, ", "))
 }
 
 // end deletes one record, or its mention of the key.

@@ -52,9 +52,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 	case op == Settle && (!ok || entry.Limits != nil):
 		return b.storedCharge(r, i)
 	case !ok:
-		return charge{}, &Error{Code: PolicyNotFound, Field: fmt.Sprintf("entries[%d].policy", i),
-			Message: fmt.Sprintf("no policy is named %q%s; `stint policies` lists them", entry.Policy,
-				didYouMean(b.policies.Nearest(entry.Policy)))}
+		return charge{}, errorf(PolicyNotFound, fmt.Sprintf("entries[%d].policy", i), "no policy is named %q%s; "+
+			"`stint policies` lists them", entry.Policy, didYouMean(b.policies.Nearest(entry.Policy)))
 	case entry.Limits != nil:
 		c, err := b.counter(r, i, p, entry.Limits)
 		if err != nil {
@@ -62,10 +61,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		}
 		c = b.bringUp(c, nil, "", false)
 		if op.charges() && !c.hasRoomFor(entry.Limits, b.at.Now) {
-			return charge{}, &Error{Code: Overloaded, Field: fmt.Sprintf("entries[%d].limits", i), Message: fmt.Sprintf(
-				"would be too many on the key, which remembers at most %d: "+
-					"name them as before, or wait until old ones end",
-				maxInline)}
+			return charge{}, errorf(Overloaded, fmt.Sprintf("entries[%d].limits", i), "would be too many on the key, "+
+				"which remembers at most %d: name them as before, or wait until old ones end", maxInline)
 		}
 		return charge{counter: c, policy: p, limits: entry.Limits}, nil
 	}
@@ -86,8 +83,8 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 			entry.Policy, entry.Tier, didYouMean(p.NearestTier(entry.Tier)))
 	}
 	if p.UnknownKey == policy.UnknownKeyDeny && override == nil && op.needsKey() {
-		return charge{}, &Error{Code: KeyNotFound, Field: fmt.Sprintf("entries[%d].key", i), Message: fmt.Sprintf(
-			"policy %q knows no key %q: give it an override first, of a tier or of numbers", entry.Policy, entry.Key)}
+		return charge{}, errorf(KeyNotFound, fmt.Sprintf("entries[%d].key", i), "policy %q knows no key %q: "+
+			"give it an override first, of a tier or of numbers", entry.Policy, entry.Key)
 	}
 	c = b.bringUp(c, limits, entry.Tier, op.reads(entry))
 	return charge{counter: c, policy: p, limits: limits}, nil

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"fmt"
-
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/stint-io/stint/limit"
@@ -113,10 +111,9 @@ func (m *moveEvaluation) set(s SlotStatus) {
 
 // refuse answers a step with a condition that does not hold.
 func (m *moveEvaluation) refuse(why string) *Error {
-	return &Error{Code: Conflict, Field: "system.move", Message: fmt.Sprintf(
-		"slot %d on shard %s is %s in generation %d: step %d of the move to shard %s in generation %d is not "+
-			"possible%s; nothing was changed",
-		m.t.Slot, m.at.Shard, m.status.State, m.status.Generation, m.t.Step, m.t.To, m.t.Generation, why)}
+	return errorf(Conflict, "system.move", "slot %d on shard %s is %s in generation %d: step %d of the move to "+
+		"shard %s in generation %d is not possible%s; nothing was changed",
+		m.t.Slot, m.at.Shard, m.status.State, m.status.Generation, m.t.Step, m.t.To, m.t.Generation, why)
 }
 
 // ownsNothing reports whether the shard owns no slot.

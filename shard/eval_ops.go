@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
@@ -109,9 +108,8 @@ func (ch *charge) room(cost uint64, now limit.Time) uint64 {
 func (cs charges) roomForHolds() *Error {
 	for i := range cs {
 		if len(cs[i].counter.extras.openHolds()) >= maxHolds {
-			return &Error{Code: Overloaded,
-				Message: fmt.Sprintf("entries[%d]: the key has %d open holds, which is the most: "+
-					"settle some, or reserve for a shorter time", i, maxHolds)}
+			return errorf(Overloaded, "", "entries[%d]: the key has %d open holds, which is the most: "+
+				"settle some, or reserve for a shorter time", i, maxHolds)
 		}
 	}
 	return nil

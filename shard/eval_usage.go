@@ -260,12 +260,10 @@ func (p *UsagePage) code(c *MessageCodec) {
 	})
 }
 
-var errMalformedUsage = errors.New("shard: an answer has no page of usage")
-
 // UsageOf reads the page in the answer to a UsageRequest for a namespace.
 func UsageOf(namespace string, d *Decision) (UsagePage, error) {
 	if d.System == nil || d.System.Usage == nil {
-		return UsagePage{}, errMalformedUsage
+		return UsagePage{}, errors.New("shard: an answer has no page of usage")
 	}
 	p := *d.System.Usage
 	p.Periods, p.Unreadable = slices.Clone(p.Periods), slices.Clone(p.Unreadable)

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"fmt"
-
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 )
@@ -19,9 +17,9 @@ import (
 // has ended.
 
 func (b *batch) full() *Error {
-	return &Error{Code: MemoryFull, Message: fmt.Sprintf( // clients know these errors by "until old ones end"
-		"shard %d holds as many records as it may: what would leave one more is refused until old ones end",
-		b.at.Shard)}
+	// clients know these errors by "until old ones end"
+	return errorf(MemoryFull, "", "shard %d holds as many records as it may: "+
+		"what would leave one more is refused until old ones end", b.at.Shard)
 }
 
 // growth refuses a request if its answer would make a record grow: a counter that would have more limits or another

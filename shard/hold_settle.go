@@ -91,8 +91,8 @@ func settledBefore(value []byte, r *Request) Result {
 		return Result{Err: unreadable(r.Settlement.Target.field(), "how it ended", err)}
 	}
 	if !same {
-		return Result{Err: r.unless(value, &Error{Code: HoldEnded, Field: r.Settlement.Target.field(),
-			Message: "was settled in another way before: it ends once"})}
+		return Result{Err: r.unless(value, errorf(HoldEnded, r.Settlement.Target.field(),
+			"was settled in another way before: it ends once"))}
 	}
 	return Result{Decision: d}
 }
@@ -134,8 +134,8 @@ func (cs charges) mayStillSettle(t *Target, now limit.Time) (limit.Time, *Error)
 	}
 	ends := t.DecidedAt + limit.Time(shortest)
 	if now >= ends || now < t.DecidedAt {
-		return 0, &Error{Code: HoldEnded, Field: "decision_id", Message: fmt.Sprintf(
-			"is older than the %d s within which a decision is settled", shortest/1e6)}
+		return 0, errorf(HoldEnded, "decision_id", "is older than the %d s within which a decision is settled",
+			shortest/1e6)
 	}
 	return max(ends, t.DecidedAt+limit.Time(t.Retention)), nil
 }
@@ -185,8 +185,7 @@ func (cs charges) takenBy(r *Request, s *Settlement, name string, decidedAt limi
 			continue
 		}
 		if !found { //mutant:expired-hold-commits
-			return nil, &Error{Code: HoldEnded, Field: "hold_id",
-				Message: "names a hold that has expired, or never was"}
+			return nil, errorf(HoldEnded, "hold_id", "names a hold that has expired, or never was")
 		}
 		taken[i] = h
 	}
@@ -224,8 +223,8 @@ func (cs charges) lacksRoom(s *Settlement, taken []hold, now limit.Time) (i int,
 
 // overQuota returns the error of a commit with an excess that does not fit.
 func overQuota(i int, actual, taken, room uint64) *Error {
-	return &Error{Code: OverQuota, Field: fmt.Sprintf("commit.actual_cost[%d]", i), Message: fmt.Sprintf(
-		"%d is %d more than was taken, and there is room for %d more", actual, actual-taken, room)}
+	return errorf(OverQuota, fmt.Sprintf("commit.actual_cost[%d]", i),
+		"%d is %d more than was taken, and there is room for %d more", actual, actual-taken, room)
 }
 
 // settle settles one entry, which has taken h.

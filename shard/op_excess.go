@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -100,8 +99,8 @@ func (r *Request) refusedBy(l *Leg) *Error {
 			return overQuota(i, actual, entry.Cost, room)
 		}
 	}
-	return &Error{Code: OverQuota, Field: "commit.actual_cost",
-		Message: fmt.Sprintf("is more than was taken, and shard %s has no room for it", l.Decision.Position.Shard)}
+	return errorf(OverQuota, "commit.actual_cost", "is more than was taken, and shard %s has no room for it",
+		l.Decision.Position.Shard)
 }
 
 // ruleExcess records the outcome of the excess, for its legs.

@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"fmt"
-
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -68,8 +66,7 @@ func (e legEvaluation) writeLeg(l *leg) {
 var errOperationEnded = &Error{Code: TooLate, Message: "the operation has ended: this message of it came too late"}
 
 func idReused(id string) *Error {
-	return &Error{Code: IDReused, Field: "idempotency_id",
-		Message: fmt.Sprintf("%q was used for another request; a new request needs a new id", id)}
+	return errorf(IDReused, "idempotency_id", "%q was used for another request; a new request needs a new id", id)
 }
 
 // chargeLeg decides and charges the entries of this shard. After a denial nothing is charged or remembered. A charge

@@ -54,8 +54,8 @@ func (e *evaluation) operate(r *Request) Result {
 		}
 		return part.atHome().settleOnce()
 	}
-	return Result{Err: &Error{Code: NotBuilt, Message: fmt.Sprintf(
-		"operation %d is no part of one on several shards, or not known to this version", r.Op)}}
+	return Result{Err: errorf(NotBuilt, "",
+		"operation %d is no part of one on several shards, or not known to this version", r.Op)}
 }
 
 // keepFor returns how long an operation's records are kept after its end. No client asks again with an id that the

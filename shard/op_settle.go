@@ -57,8 +57,8 @@ func (e homeEvaluation) settleHome() Result {
 		d.Replayed, d.Operation = true, u.verdict(e.r, e.at.Now)
 		return Result{Decision: d}
 	case u == nil && s.Target.Hold, u != nil && u.state != s.Target.stateBefore():
-		return Result{Err: &Error{Code: HoldEnded, Field: s.Target.field(),
-			Message: "has expired, was settled in another way before, or never was: it ends once"}}
+		return Result{Err: errorf(HoldEnded, s.Target.field(),
+			"has expired, was settled in another way before, or never was: it ends once")}
 	case u == nil && e.lost(&s.Target) != nil: //mutant:lost-operation-refunded
 		return Result{Err: e.lost(&s.Target)}
 	case u == nil && e.room.full(): // it would add a record

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -125,9 +124,8 @@ func (b *batch) lost(t *Target) *Error {
 	if !lost {
 		return nil
 	}
-	return &Error{Code: HoldEnded, Field: t.field(),
-		Message: fmt.Sprintf("is of a time that was lost when the cluster was restored from a backup: "+
-			"what it took counts as taken before %s", instantWords(m.full.At))}
+	return errorf(HoldEnded, t.field(), "is of a time that was lost when the cluster was restored from a backup: "+
+		"what it took counts as taken before %s", instantWords(m.full.At))
 }
 
 // restoredSince refuses an id if its record may have been lost in a restore.
@@ -136,10 +134,8 @@ func (b *batch) restoredSince(r *Request, made limit.Time) *Error {
 	if err != nil || m == nil || made >= m.full.At {
 		return err
 	}
-	return &Error{Code: IDExpired, Field: "idempotency_id",
-		Message: fmt.Sprintf("%q was made before %s, when the cluster was restored from a backup that does not know "+
-			"it: whether it ran can no longer be told", r.ID,
-			instantWords(m.full.At))}
+	return errorf(IDExpired, "idempotency_id", "%q was made before %s, when the cluster was restored from a backup "+
+		"that does not know it: whether it ran can no longer be told", r.ID, instantWords(m.full.At))
 }
 
 // unknown returns the state of a limit of which a counter has none. A shard that was never restored has no mark.

@@ -113,9 +113,7 @@ func decodeSession(name Session, value []byte) (*session, error) {
 	s.code(&c)
 	s.written = s.acked
 	if !c.Whole() || format != sessionFormat || !s.kept.within(&s.counted) || !s.denied.within(&s.counted) {
-		return nil, errMalformedSession
+		return nil, errors.New("shard: session record is malformed or of an unknown format")
 	}
 	return s, nil
 }
-
-var errMalformedSession = errors.New("shard: session record is malformed or of an unknown format")

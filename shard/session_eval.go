@@ -224,8 +224,8 @@ func (e sessionEvaluation) decidedBefore(answer *Result) {
 func (e sessionEvaluation) replayedTally() Result {
 	i := placeOfReplay(e.s.tallies, e.r.Number)
 	if i == len(e.s.tallies) || e.s.tallies[i].number != e.r.Number {
-		return Result{Err: &Error{Code: UnknownOutcome,
-			Message: "it was counted once, so long ago that what it came to is forgotten"}}
+		return Result{Err: errorf(UnknownOutcome, "",
+			"it was counted once, so long ago that what it came to is forgotten")}
 	}
 	d := e.newDecision()
 	d.Replayed, d.Tallied = true, new(e.s.tallies[i].tallied)

@@ -185,16 +185,14 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 	field := fmt.Sprintf("entries[%d].key", i)
 	//mutant:every-shard-has-the-whole-cap
 	if most := e.room.keys(p.MaxKeys); p.MaxKeys > 0 && uint64(s.Policy.Keys) >= most {
-		return &Error{Code: MemoryFull, Field: field,
-			Message: fmt.Sprintf("would be a new one: policy %q counts %d keys of namespace %q on shard %d, "+
-				"whose part of max_keys is %d of %d; nothing was counted: wait until old ones end, or raise max_keys",
-				name, s.Policy.Keys, r.Namespace, e.at.Shard, most, p.MaxKeys)}
+		return errorf(MemoryFull, field, "would be a new one: policy %q counts %d keys of namespace %q on shard %d, "+
+			"whose part of max_keys is %d of %d; nothing was counted: wait until old ones end, or raise max_keys",
+			name, s.Policy.Keys, r.Namespace, e.at.Shard, most, p.MaxKeys)
 	}
 	if e.room.crowded() && takesMost(s.Policy, s.All) {
-		return &Error{Code: MemoryFull, Field: field,
-			Message: fmt.Sprintf("would be a new one: the keys of policy %q in namespace %q take more than half of "+
-				"shard %d, and the last quarter of the memory is for others; nothing was counted: "+
-				"wait until old ones end, or bound the policy with max_keys", name, r.Namespace, e.at.Shard)}
+		return errorf(MemoryFull, field, "would be a new one: the keys of policy %q in namespace %q take more than "+
+			"half of shard %d, and the last quarter of the memory is for others; nothing was counted: "+
+			"wait until old ones end, or bound the policy with max_keys", name, r.Namespace, e.at.Shard)
 	}
 	return e.crowdedBy(r)
 }
@@ -205,10 +203,9 @@ func (e *evaluation) crowdedBy(r *Request) *Error {
 		return nil
 	}
 	if s := e.sharesOf(r.Namespace, ""); takesMost(s.Namespace, s.All) {
-		return &Error{Code: MemoryFull, Field: "namespace",
-			Message: fmt.Sprintf("%q takes more than half of shard %d, "+
-				"and the last quarter of the memory is for others: new keys and ids are refused; nothing was "+
-				"counted: wait until old ones end, or spread the keys over more {tags}", r.Namespace, e.at.Shard)}
+		return errorf(MemoryFull, "namespace", "%q takes more than half of shard %d, "+
+			"and the last quarter of the memory is for others: new keys and ids are refused; nothing was counted: "+
+			"wait until old ones end, or spread the keys over more {tags}", r.Namespace, e.at.Shard)
 	}
 	return nil
 }
