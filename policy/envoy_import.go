@@ -29,9 +29,8 @@ func (m *EnvoyImport) Read(fileName string, data []byte) error {
 	}
 	f := envoyFile{decoder: newDecoder(), into: m, domain: &EnvoyDomain{}, named: map[string]bool{}}
 	before := f.read(f.top(root))
-	if len(f.problems) > 0 {
-		sortProblems(f.problems)
-		return &ParseError{File: fileName, Problems: f.problems}
+	if err := f.error(fileName); err != nil {
+		return err
 	}
 	m.policies = append(m.policies, f.policies...)
 	if before != nil {
@@ -117,8 +116,7 @@ func (f *envoyFile) read(root value) (before *EnvoyDomain) {
 		r := &f.domain.Rules[i]
 		r.Replaces = slices.DeleteFunc(r.Replaces, func(name string) bool {
 			if !f.named[name] {
-				f.notes = append(f.notes, Problem{Line: f.placeOf("descriptors").line, Message: fmt.Sprintf(
-					"replaces %s is left out: no limit has that name", shown(name))})
+				f.note(fields["descriptors"], "replaces %s is left out: no limit has that name", shown(name))
 			}
 			return !f.named[name]
 		})

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -191,12 +192,10 @@ var GateFields = []string{GateFieldIdentity, GateFieldIP}
 // AlwaysCloses reports whether a route fails closed regardless of the gate's setting, because one of its policies is
 // for security.
 func (r *GateRoute) AlwaysCloses(policies *Set) bool {
-	for _, e := range r.Entries {
-		if p, ok := policies.Lookup(e.Policy); ok && p.Security {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Entries, func(e GateEntry) bool {
+		p, ok := policies.Lookup(e.Policy)
+		return ok && p.Security
+	})
 }
 
 // KnowsKeys reports whether a route refuses requests with an invented API key, so that an API key can be an identity

@@ -31,21 +31,13 @@ func (c *checker) lease() {
 	if p.Lease == nil {
 		return
 	}
-	for _, other := range []struct {
-		is        bool
-		name, why string
-	}{
-		{p.Meter != nil, "meter", "a bill must not have what a holder that died has not spent"},
-		{p.Lockout != nil, "lockout", "a holder does not know of a block at once"},
-		{p.CountDenied, "count_denied", "a holder does not count denials"},
-		{p.Parent != "", "parent", "a holder counts on one key"},
-		{p.DenyCache != 0, "deny_cache", "a denial is never leased"},
-		{p.Security, "security", "a policy that guards an account decides each request where it is counted"},
-	} {
-		if other.is {
-			c.fail("lease", "cannot be with %s: %s", other.name, other.why)
-		}
-	}
+	c.alone("lease",
+		rival{p.Meter != nil, "meter", "a bill must not have what a holder that died has not spent"},
+		rival{p.Lockout != nil, "lockout", "a holder does not know of a block at once"},
+		rival{p.CountDenied, "count_denied", "a holder does not count denials"},
+		rival{p.Parent != "", "parent", "a holder counts on one key"},
+		rival{p.DenyCache != 0, "deny_cache", "a denial is never leased"},
+		rival{p.Security, "security", "a policy that guards an account decides each request where it is counted"})
 	for i := range p.Limits {
 		c.leasedLimit(fmt.Sprintf("limits[%d]", i), &p.Limits[i])
 	}

@@ -27,25 +27,12 @@ func (s *Set) HashesAnyKeys() bool { return len(s.hashed) > 0 }
 // it, with nothing used. It may be called concurrently.
 func (s *Set) Rekeyed(by *Set) (namespaces []string) {
 	for _, one := range [][2]*Set{{s, by}, {by, s}} {
-		for _, n := range one[0].rules.Namespaces {
-			if one[0].hashed[n.Name] && !one[1].hashed[n.Name] {
-				namespaces = append(namespaces, n.Name)
+		for name := range one[0].hashed {
+			if !one[1].hashed[name] {
+				namespaces = append(namespaces, name)
 			}
 		}
 	}
 	slices.Sort(namespaces)
 	return namespaces
-}
-
-// hashedOf returns the names of the namespaces with hashed keys, or nil.
-func hashedOf(namespaces []*Namespace) (hashed map[string]bool) {
-	for _, n := range namespaces {
-		if n.Keys == KeysHashed {
-			if hashed == nil {
-				hashed = make(map[string]bool)
-			}
-			hashed[n.Name] = true
-		}
-	}
-	return hashed
 }

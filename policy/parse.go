@@ -2,9 +2,11 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -45,7 +47,9 @@ func (d *decoder) error(fileName string) error {
 	if len(d.problems) == 0 {
 		return nil
 	}
-	sortProblems(d.problems)
+	slices.SortStableFunc(d.problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	return &ParseError{File: fileName, Problems: d.problems}
 }
 

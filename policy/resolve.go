@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/stint-io/stint/limit"
+import (
+	"cmp"
+
+	"github.com/stint-io/stint/limit"
+)
 
 // Resolve returns the limits of a tier, in the order of the file. "" means the default tier, or the policy's own
 // numbers if it has no default. It returns false if the policy has no such tier. It does not allocate. The policy must
@@ -52,11 +56,8 @@ func (t TierLimit) resolve(l limit.Limit) limit.Limit {
 	if t.Quota != nil {
 		l.Quota = *t.Quota
 	}
-	if t.Refill != nil {
-		l.Count = *t.Refill
-	}
-	if t.Rate != nil {
-		l.Count = *t.Rate
+	if count := cmp.Or(t.Rate, t.Refill); count != nil {
+		l.Count = *count
 	}
 	if startsFull || l.Quota == 0 {
 		l.Initial = l.Quota

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -133,16 +134,7 @@ func (p *Policy) OverrideProblem(o *Override) (field, problem string) {
 
 // with returns t with the numbers of changed on top.
 func (t TierLimit) with(changed TierLimit) TierLimit {
-	if changed.Quota != nil {
-		t.Quota = changed.Quota
-	}
-	if changed.Refill != nil {
-		t.Refill = changed.Refill
-	}
-	if changed.Rate != nil {
-		t.Rate = changed.Rate
-	}
-	return t
+	return TierLimit{cmp.Or(changed.Quota, t.Quota), cmp.Or(changed.Refill, t.Refill), cmp.Or(changed.Rate, t.Rate)}
 }
 
 // fits reports whether the algorithm has all numbers that are set.

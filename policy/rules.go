@@ -54,7 +54,12 @@ func (s *Set) with(r Rules) *Set {
 	for _, e := range r.Envoy {
 		e.compile()
 	}
-	of.hashed = hashedOf(of.rules.Namespaces)
+	of.hashed = make(map[string]bool)
+	for _, n := range r.Namespaces {
+		if n.Keys == KeysHashed {
+			of.hashed[n.Name] = true
+		}
+	}
 	return &of
 }
 

@@ -178,10 +178,7 @@ func (c *checker) algorithmHas(field string, number *uint64, has bool) bool {
 // memory.
 func (c *checker) retention() {
 	longest := DefaultRetention
-	for _, l := range c.policy.Limits {
-		longest = max(longest, window(l.Limit))
-	}
-	for _, tier := range c.policy.Tiers {
+	for _, tier := range append(slices.Collect(maps.Values(c.policy.Tiers)), Tier{}) {
 		for _, l := range tier.resolve(c.policy.Limits) {
 			longest = max(longest, window(l.Limit))
 		}
@@ -193,14 +190,24 @@ func (c *checker) retention() {
 
 // denyCache refuses a cache if each denial must be counted or may lead to a block. (X12.)
 func (c *checker) denyCache() {
-	p := c.policy
-	if p.DenyCache == 0 {
-		return
+	if p := c.policy; p.DenyCache != 0 {
+		c.alone("deny_cache",
+			rival{p.CountDenied, "count_denied", "a denial that is repeated is not counted"},
+			rival{p.Lockout != nil, "lockout", "a denial that is repeated does not know the newest block"})
 	}
-	if p.CountDenied {
-		c.fail("deny_cache", "cannot be with count_denied: a denial that is repeated is not counted")
-	}
-	if p.Lockout != nil {
-		c.fail("deny_cache", "cannot be with lockout: a denial that is repeated does not know the newest block")
+}
+
+// rival is a field, and why it cannot be set beside another one.
+type rival struct {
+	isSet     bool
+	name, why string
+}
+
+// alone refuses a field that is set beside a rival.
+func (c *checker) alone(field string, rivals ...rival) {
+	for _, r := range rivals {
+		if r.isSet {
+			c.fail(field, "cannot be with %s: %s", r.name, r.why)
+		}
 	}
 }
