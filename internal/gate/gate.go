@@ -90,7 +90,7 @@ func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
 		var more []Entry
 		more, err = other.own(q, subject) //mutant:api-key-of-another-reading
 		for _, e := range more {
-			entries = most(entries, e)
+			entries = with(entries, e, most)
 		}
 	}
 	return entries, err
@@ -99,7 +99,7 @@ func (r *Route) Entries(q *Question, subject Subject) ([]Entry, error) {
 // own returns the entries of a route alone. Each route identifies the client: an API key that another route knows has
 // no count of its own here.
 func (r *Route) own(q *Question, subject Subject) ([]Entry, error) {
-	s := &sender{q: q, route: r, subject: subject}
+	s := newSender(q, r, subject)
 	entries := make([]Entry, 0, len(r.rules.Entries))
 	for i := range r.rules.Entries {
 		rules := &r.rules.Entries[i]
@@ -113,7 +113,7 @@ func (r *Route) own(q *Question, subject Subject) ([]Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		entries = added(entries, Entry{rules.Policy, key, r.gate.cost(&rules.Cost, q)})
+		entries = with(entries, Entry{rules.Policy, key, r.gate.cost(&rules.Cost, q)}, added)
 	}
 	return entries, nil
 }
@@ -144,28 +144,22 @@ func (g *Gate) missing() error {
 	return &Refusal{http.StatusBadRequest, "the proxy does not say in X-Forwarded-For where the request came from"}
 }
 
-// added appends an entry. Two fields of different keys can have the same value: such entries are merged, at the sum of
-// their costs.
-func added(entries []Entry, e Entry) []Entry {
+// with appends an entry. If there is one of its policy and key, that gets the cost of both instead.
+func with(entries []Entry, e Entry, both func(a, b uint64) uint64) []Entry {
 	for i := range entries {
 		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
-			entries[i].Cost = min(entries[i].Cost+e.Cost, limit.MaxCost)
+			entries[i].Cost = both(entries[i].Cost, e.Cost)
 			return entries
 		}
 	}
 	return append(entries, e)
 }
 
-// most appends an entry of another reading of the same path: entries of both are counted once, at the higher cost.
-func most(entries []Entry, e Entry) []Entry {
-	for i := range entries {
-		if entries[i].Policy == e.Policy && entries[i].Key == e.Key {
-			entries[i].Cost = max(entries[i].Cost, e.Cost)
-			return entries
-		}
-	}
-	return append(entries, e)
-}
+// added is the cost of two fields of different keys that have the same value.
+func added(a, b uint64) uint64 { return min(a+b, limit.MaxCost) }
+
+// most is the cost of an entry in two readings of the same path: it is counted once.
+func most(a, b uint64) uint64 { return max(a, b) }
 
 // cost returns the units of an entry. If the proxy did not set the header to a number within the bound, it costs the
 // most: no client makes its requests cheaper.

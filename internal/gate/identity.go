@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/stint-io/stint/policy"
 )
@@ -21,32 +22,28 @@ var ErrToken = errors.New("the token is not valid")
 // shared is the identity of all clients without one. No other identity begins so.
 const shared = "anonymous"
 
-// sender identifies the client of a request, each field once and only if an entry needs it.
+// sender identifies the client of a request, each field once and only if an entry needs it. The errors of the fields
+// mean that they are missing (errMissing), refused, or could not be verified.
 type sender struct {
 	q       *Question
 	route   *Route
 	subject Subject
 
-	identity, ip           string
-	identityErr, ipErr     error
-	askedIdentity, askedIP bool
+	identity, ip func() (string, error)
 }
 
-// value returns the value of a field of a key. The error means that it is missing (errMissing), refused, or could not
-// be verified.
+func newSender(q *Question, r *Route, subject Subject) *sender {
+	s := &sender{q: q, route: r, subject: subject}
+	s.identity, s.ip = sync.OnceValues(s.first), sync.OnceValues(s.address)
+	return s
+}
+
+// value returns the value of a field of a key.
 func (s *sender) value(field string) (string, error) {
 	if field == policy.GateFieldIP {
-		if !s.askedIP {
-			s.ip, s.ipErr = s.address()
-			s.askedIP = true
-		}
-		return s.ip, s.ipErr
+		return s.ip()
 	}
-	if !s.askedIdentity {
-		s.identity, s.identityErr = s.first()
-		s.askedIdentity = true
-	}
-	return s.identity, s.identityErr
+	return s.identity()
 }
 
 var errMissing = errors.New("the request does not say who sent it")
@@ -71,7 +68,7 @@ func (s *sender) first() (string, error) {
 		case policy.IdentityHeader:
 			name, err = s.key(identity.Header)
 		default:
-			name, err = s.value(policy.GateFieldIP)
+			name, err = s.ip()
 		}
 		if !errors.Is(err, errMissing) {
 			return name, err
