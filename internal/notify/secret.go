@@ -38,9 +38,6 @@ func (s Secret) Text() string { return secretPrefix + base64.StdEncoding.EncodeT
 // String implements fmt.Stringer.
 func (s Secret) String() string { return "(a secret)" }
 
-// GoString implements fmt.GoStringer.
-func (s Secret) GoString() string { return s.String() }
-
 // Format implements fmt.Formatter: no verb shows the secret.
 func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 

@@ -66,7 +66,7 @@ func (b *Bus) draw(kind Kind, policy string) (watched bool, weight uint64) {
 		return false, 0
 	}
 	if to.log != nil {
-		weight = to.log.draw(kind, policy)
+		weight = to.log.sampler.weight(kind, policy)
 	}
 	return to.kinds&kind.bit() != 0, weight
 }

@@ -83,8 +83,6 @@ func NewLog(config LogConfig) *Log {
 	return l
 }
 
-func (l *Log) draw(kind Kind, policy string) uint64 { return l.sampler.weight(kind, policy) }
-
 func (l *Log) put(e *Record, weight uint64) {
 	select {
 	case l.queue <- line{e, weight}:
