@@ -24,18 +24,16 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// allowList is the addresses that a node's configuration allows besides the Internet.
-type allowList []netip.Prefix
-
-func (a allowList) has(addr netip.Addr) bool {
-	return slices.ContainsFunc(a, func(p netip.Prefix) bool { return p.Contains(addr) })
+func has(networks []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// check refuses an address that a node must not be made to call. Without TLS only those on the list are allowed.
-func (a allowList) check(addr netip.Addr, plain bool) error {
+// check refuses an address that a node must not be made to call. Without TLS only those are allowed that its
+// configuration allows besides the Internet.
+func check(allowed []netip.Prefix, addr netip.Addr, plain bool) error {
 	addr = addr.Unmap().WithZone("")
 	switch {
-	case a.has(addr):
+	case has(allowed, addr):
 		return nil
 	case isSpecial(addr):
 		return fmt.Errorf("%v is an address of a private or special network, "+
@@ -47,8 +45,5 @@ func (a allowList) check(addr netip.Addr, plain bool) error {
 }
 
 func isSpecial(addr netip.Addr) bool {
-	if addr.Is6() && !globalIPv6.Contains(addr) {
-		return true
-	}
-	return slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return addr.Is6() && !globalIPv6.Contains(addr) || has(special, addr)
 }

@@ -77,20 +77,19 @@ func NewPoster(c Config) *Poster {
 // client makes the client for connections with or without TLS. It uses no proxy and follows no redirect: proxies in the
 // environment are for users, and redirects lead to other places.
 func (p *Poster) client(plain bool) *http.Client {
-	allow := allowList(p.config.Allow)
-	check := func(address string) error {
+	checked := func(address string) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return err
 		}
-		return allow.check(to.Addr(), plain)
+		return check(p.config.Allow, to.Addr(), plain)
 	}
 	dialer := &net.Dialer{Timeout: p.config.Timeout, Resolver: p.config.Resolve,
-		Control: func(_, address string, _ syscall.RawConn) error { return check(address) }}
+		Control: func(_, address string, _ syscall.RawConn) error { return checked(address) }}
 	dial := dialer.DialContext
 	if p.config.Dial != nil {
 		dial = func(ctx context.Context, _, address string) (net.Conn, error) {
-			if err := check(address); err != nil {
+			if err := checked(address); err != nil {
 				return nil, err
 			}
 			return p.config.Dial(ctx, address)

@@ -251,7 +251,7 @@ func (r *receiver) plainTransport() *http.Transport {
 }
 
 func TestOnlyPublicAddressesAreReached(t *testing.T) {
-	list := allowList{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/32")}
+	list := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00:1::/32")}
 	for text, want := range map[string]string{
 		"93.184.216.34": "secure", "2606:4700::1111": "secure", "::ffff:93.184.216.34": "secure",
 		"10.1.2.3": "all", "::ffff:10.1.2.3": "all", "fd00:1::5": "all",
@@ -265,7 +265,7 @@ func TestOnlyPublicAddressesAreReached(t *testing.T) {
 		"2001::1": "", "2001:db8::1": "", "198.18.0.1": "", "::127.0.0.1": "", "fec0::1": "",
 	} {
 		addr := netip.MustParseAddr(text)
-		secure, plain := list.check(addr, false) == nil, list.check(addr, true) == nil
+		secure, plain := check(list, addr, false) == nil, check(list, addr, true) == nil
 		if secure != (want != "") || plain != (want == "all") {
 			t.Errorf("%s: with TLS %v, without %v", text, secure, plain)
 		}
