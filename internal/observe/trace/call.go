@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"slices"
@@ -183,10 +184,7 @@ func (t *Tracer) describe(k *check, e *decisions.Event, a *decisions.Asked) {
 			attrs = append(attrs, attribute.String(name, value))
 		}
 	}
-	namespace := r.Namespace
-	if namespace == "" {
-		namespace = shard.DefaultNamespace
-	}
+	namespace := cmp.Or(r.Namespace, shard.DefaultNamespace)
 	add("stint.namespace", namespace)
 	add("stint.policy", a.Policy())
 	defer func() { k.span.SetAttributes(attrs...) }()

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"encoding/hex"
+	"strings"
 
 	"github.com/stint-io/stint/shard"
 )
@@ -35,11 +36,6 @@ func Parse(header string) (parent shard.TraceContext, sampled, ok bool) {
 
 // readHex reads lowercase hex.
 func readHex(to []byte, text string) bool {
-	for i := 0; i < len(text); i++ {
-		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
 	_, err := hex.Decode(to, []byte(text))
-	return err == nil
+	return err == nil && text == strings.ToLower(text)
 }
