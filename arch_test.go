@@ -129,7 +129,7 @@ var mayUse = map[string][]string{
 	"cluster/routing":   {"internal/holder", "internal/sleep"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
 	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
-	"node": {"internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls",
+	"node": {"api/gen/stint/v1", "internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls",
 		"internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog",
 		"internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify",
 		"internal/sleep"},
@@ -153,7 +153,7 @@ var doors = map[string][]string{
 	"connectrpc.com/": {"api", "api/gates", "client", "client/stintconnect", "cmd/stint",
 		"internal/offline/bench", "internal/offline/doctor", "internal/offline/verify", "stinttest",
 		"api/gen/stint/v1/stintv1connect", "api/gen/stint/test/v1/stinttestv1connect"},
-	"google.golang.org/protobuf": {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor",
+	"google.golang.org/protobuf": {"api", "api/wire", "client", "cmd/stint", "internal/offline/doctor", "node",
 		"stinttest", "api/gen/stint/v1", "api/gen/stint/test/v1"},
 	"google.golang.org/grpc":            {"api", "client/stintgrpc"},
 	"github.com/envoyproxy/":            {"api"}, // the messages of Envoy's rate limit service
@@ -186,7 +186,7 @@ var testDoors = map[string][]string{
 	"google.golang.org/grpc":                {"client/internal/inbound", "examples", "node"},
 	"github.com/envoyproxy/":                {"examples", "node"},
 	"google.golang.org/genproto/googleapis": {"client/internal/inbound"},
-	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "internal/offline/bench", "node"},
+	"google.golang.org/protobuf":            {"client/internal/inbound", "examples", "internal/offline/bench"},
 	"go.opentelemetry.io/":                  {"node"}, // a collector of traces
 	"go.yaml.in/":                           {".", "examples"},
 	"connectrpc.com/":                       {"client/internal/inbound", "node"},
@@ -202,7 +202,7 @@ var rigs = []string{"internal/testing/await", "internal/testing/bubble", "intern
 var testsMayUse = map[string][]string{
 	"api":                    {"internal/observe/metrics"},
 	"cmd/stint":              {"internal/edge/keyhash"},
-	"node":                   {"api/gen/stint/v1", "api/gen/stint/v1/stintv1connect"},
+	"node":                   {"api/gen/stint/v1/stintv1connect"},
 	"internal/offline/bench": {"api/gen/stint/v1"},
 	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect",
 		"client/stintgrpc", "client/stinthttp"},
@@ -211,8 +211,8 @@ var testsMayUse = map[string][]string{
 	"client":                 {"node"}, // the node of the examples
 	"stinttest":              {"api/gen/stint/v1"},
 	"examples/go-web":        {"stinttest"},
-	"internal/testing/sim": {"api", "cluster/gossip", "cluster/placement", "node", "limit", "policy", "shard",
-		"shard/slot"},
+	"internal/testing/sim": {"api", "api/gen/stint/v1", "cluster/gossip", "cluster/placement", "node", "limit", "policy",
+		"shard", "shard/slot"},
 }
 
 // pureImports are banned on floors 0 to 2: the core has no disk, network, randomness or goroutines.

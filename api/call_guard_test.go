@@ -27,7 +27,6 @@ import (
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
-	"github.com/stint-io/stint/shard"
 )
 
 // tokens are the tokens of a guard, by name.
@@ -400,9 +399,9 @@ func TestAClientLearnsWhereTheOwnersAre(t *testing.T) {
 	k := newTokens()
 	web, watcher := k.add(t, "web", "ops=check"), k.add(t, "watcher", "ops=observe")
 	w := newGuardedWorld(t, k.guard)
-	w.cluster.status = ClusterStatus{ClusterID: "c", TableVersion: 7, Problems: []string{"node b is gone"},
-		Nodes:  []NodeStatus{{ID: "a", APIAddr: "127.0.0.1:7400", Version: "v9", Alive: true}},
-		Shards: []ShardStatus{{ID: shard.ID(0), Owner: "a", Keys: 5}}}
+	w.cluster.status = &stintv1.StatusResponse{ClusterId: "c", TableVersion: 7, Problems: []string{"node b is gone"},
+		Nodes:  []*stintv1.Node{{Id: "a", ApiAddr: "127.0.0.1:7400", Version: "v9", Alive: true}},
+		Shards: []*stintv1.Shard{{Owner: "a", Keys: 5}}}
 	told := func(token string) *stintv1.StatusResponse {
 		answer, err := stintv1connect.NewClusterServiceClient(withToken(token), w.url).Status(t.Context(),
 			connect.NewRequest(&stintv1.StatusRequest{}))

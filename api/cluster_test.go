@@ -15,21 +15,20 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // fakeCluster gives the answers that the test sets, and records its calls.
 type fakeCluster struct {
 	mu     sync.Mutex
 	asked  []string
-	status ClusterStatus
+	status *stintv1.StatusResponse
 	left   int
 	err    error
 
@@ -37,7 +36,7 @@ type fakeCluster struct {
 	expected *uint64
 	version  uint64
 	pending  []uint32
-	upgrade  UpgradeStatus
+	upgrade  *stintv1.UpgradeStatusResponse
 	who      string
 	history  []shard.DocumentChange
 	changes  []shard.AuditRecord
@@ -68,7 +67,7 @@ func (f *fakeCluster) seen() []string {
 	return slices.Clone(f.asked)
 }
 
-func (f *fakeCluster) Status(context.Context) (ClusterStatus, error) {
+func (f *fakeCluster) Status(context.Context) (*stintv1.StatusResponse, error) {
 	return f.status, f.note("status")
 }
 
@@ -127,7 +126,7 @@ func (f *fakeCluster) SetShards(_ context.Context, shards uint32, expected *uint
 	return f.note("shards", fmt.Sprint(shards))
 }
 
-func (f *fakeCluster) Upgrade(context.Context) (UpgradeStatus, error) {
+func (f *fakeCluster) Upgrade(context.Context) (*stintv1.UpgradeStatusResponse, error) {
 	return f.upgrade, f.note("upgrade")
 }
 
@@ -136,7 +135,7 @@ func (f *fakeCluster) PinLevel(_ context.Context, level shard.Level) error {
 }
 
 func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
-	return f.upgrade.KnownByAll, f.note("finish")
+	return shard.Level(f.upgrade.GetKnownByAll()), f.note("finish")
 }
 
 func (f *fakeCluster) Picture(_ context.Context, id shard.ID) (Picture, error) {
@@ -151,29 +150,29 @@ func (f *fakeCluster) RecordBackup(_ context.Context, begun time.Time, bytes uin
 
 func (f *fakeCluster) RemoveNode(_ context.Context, node string) error { return f.note("remove", node) }
 
-func aStatus() ClusterStatus {
-	return ClusterStatus{ClusterID: "3f2a", TableVersion: 9, PoliciesVersion: 2,
-		Nodes: []NodeStatus{
-			{ID: "a", Zone: "z1", Version: "v1", APIAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active",
-				Alive: true,
-				Owns:  2, Replicas: 2, ClockAhead: -3 * time.Millisecond,
-				APICertificateEnds:  time.UnixMicro(int64(noon)).Add(time.Hour),
-				PeerCertificateEnds: time.UnixMicro(int64(noon)), KeyLines: []string{"a1b2"}},
-			{ID: "b", State: "draining", Silent: 90 * time.Second, Replicas: 2},
+func aStatus() *stintv1.StatusResponse {
+	return &stintv1.StatusResponse{ClusterId: "3f2a", TableVersion: 9, PoliciesVersion: 2,
+		Nodes: []*stintv1.Node{
+			{Id: "a", Zone: "z1", Version: "v1", ApiAddr: "10.0.0.1:7400", PeerAddr: "10.0.0.1:7401", State: "active",
+				Alive:  true,
+				Silent: &durationpb.Duration{}, Owns: 2, Replicas: 2, ClockAhead: durationpb.New(-3 * time.Millisecond),
+				ApiCertificateEnds:  timestampOf(noon + 3600e6),
+				PeerCertificateEnds: timestampOf(noon), KeyLines: []string{"a1b2"}},
+			{Id: "b", Draining: true, State: "draining", Silent: durationpb.New(90 * time.Second), Replicas: 2,
+				ClockAhead: &durationpb.Duration{}},
 		},
-		Shards: []ShardStatus{
-			{ID: 0, Owner: "a", Epoch: 17, Seq: 99, Time: noon, Keys: 5, PoliciesVersion: 2,
-				Slots: []slot.Range{{First: 0, Last: 511}}, Replicas: []ReplicaStatus{
-					{Node: "a", Number: 1, Role: "voter", Known: true},
+		Shards: []*stintv1.Shard{
+			{Id: 0, Name: "0", Owner: "a", Epoch: 17, Seq: 99, Time: timestampOf(noon), Keys: 5, PoliciesVersion: 2,
+				Slots: []*stintv1.SlotRange{{First: 0, Last: 511}}, Replicas: []*stintv1.Replica{
+					{Node: "a", Number: 1, Voter: true, Role: "voter", Known: true},
 					{Node: "b", Number: 4, Role: "learner", Lost: true, Lag: 12}}},
-			{ID: shard.System, Keys: -1},
+			{Id: uint32(shard.System), Name: "system"},
 		},
 		Moves:    []string{"shard 0: b/4 is catching up"},
 		Problems: []string{"node b is not heard from"},
 
 		WantedShards: 2, ShardsRevision: 6, SlotsToMove: 512,
-		SlotMoves: []SlotMove{{Move: placement.Move{Move: shard.Move{Slot: 7, To: 1, Generation: 3}, Back: true},
-			Waits: "a hold"}},
+		SlotMoves: []*stintv1.SlotMove{{Slot: 7, To: 1, Back: true, Waits: "a hold"}},
 	}
 }
 
@@ -348,7 +347,7 @@ func TestABackupIsRecordedAndShown(t *testing.T) {
 	if err != nil || answer.Msg.LastBackup != nil {
 		t.Errorf("%v, %v", answer, err)
 	}
-	w.cluster.status.LastBackup = begun
+	w.cluster.status.LastBackup = timestamppb.New(begun)
 	if answer, err = client.Status(t.Context(), connect.NewRequest(&stintv1.StatusRequest{})); err != nil ||
 		!answer.Msg.LastBackup.AsTime().Equal(begun) {
 		t.Errorf("%v, %v", answer, err)

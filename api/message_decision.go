@@ -1,6 +1,8 @@
 package api
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -158,6 +160,9 @@ func setOptionalTimestamp(m *timestamppb.Timestamp, t limit.Time) *timestamppb.T
 	}
 	return setTimestamp(m, t)
 }
+
+// Moment returns the message of an instant, or nil if it is zero or one that JSON cannot express.
+func Moment(t time.Time) *timestamppb.Timestamp { return optionalTimestamp(limit.Time(t.UnixMicro())) }
 
 func timestampOf(t limit.Time) *timestamppb.Timestamp {
 	return setTimestamp(&timestamppb.Timestamp{}, t)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
@@ -36,10 +37,24 @@ var errNoCluster = &shard.Error{Code: shard.Unavailable, Message: "this node doe
 
 func (s clusterService) status(ctx context.Context, _ *stintv1.StatusRequest) (*stintv1.StatusResponse, error) {
 	status, err := s.cluster.Status(ctx)
-	if !callerIn(ctx).May(auth.Observe, auth.Target{}) {
-		status = status.whereabouts()
+	if err == nil && !callerIn(ctx).May(auth.Observe, auth.Target{}) {
+		status = whereabouts(status)
 	}
-	return statusOf(&status), err
+	return status, err
+}
+
+// whereabouts returns what every client may know: where the nodes answer, and which of them owns which shard, so that a
+// client can ask the owner directly.
+func whereabouts(s *stintv1.StatusResponse) *stintv1.StatusResponse {
+	known := &stintv1.StatusResponse{ClusterId: s.ClusterId, Partial: true}
+	for _, n := range s.Nodes {
+		known.Nodes = append(known.Nodes, &stintv1.Node{Id: n.Id, ApiAddr: n.ApiAddr, State: n.State,
+			Draining: n.Draining, Alive: n.Alive, Silent: &durationpb.Duration{}, ClockAhead: &durationpb.Duration{}})
+	}
+	for _, d := range s.Shards {
+		known.Shards = append(known.Shards, &stintv1.Shard{Id: d.Id, Name: d.Name, Owner: d.Owner, Slots: d.Slots})
+	}
+	return known
 }
 
 func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*stintv1.DrainResponse, error) {
@@ -50,7 +65,7 @@ func (s clusterService) drain(ctx context.Context, m *stintv1.DrainRequest) (*st
 		return nil, shard.Invalidf("until_restart", "is not for a drain that ends now (off)")
 	}
 	left, err := s.cluster.Drain(ctx, m.NodeId, !m.Off, m.UntilRestart)
-	return &stintv1.DrainResponse{ShardsLeft: count32(left)}, err
+	return &stintv1.DrainResponse{ShardsLeft: uint32(left)}, err
 }
 
 func (s clusterService) removeNode(ctx context.Context, m *stintv1.RemoveNodeRequest) (

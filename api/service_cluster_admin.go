@@ -5,11 +5,9 @@ import (
 	"io"
 	"time"
 
-	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/limit"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // ClusterAdmin administers the cluster for the API. It may be called concurrently. Errors are *shard.Error; its code
@@ -17,7 +15,7 @@ import (
 // shard.Conflict.
 type ClusterAdmin interface {
 	// Status returns the cluster as this node sees it.
-	Status(ctx context.Context) (ClusterStatus, error)
+	Status(ctx context.Context) (*stintv1.StatusResponse, error)
 	// Apply replaces the policies. It returns the new version and the shards that have not adopted it yet. If expected
 	// is not nil and another version is in force, nothing changes and the error is a shard.Conflict. who is the actor;
 	// it goes to the history with the note.
@@ -45,7 +43,7 @@ type ClusterAdmin interface {
 	// a shard.Conflict.
 	SetShards(ctx context.Context, shards uint32, expected *uint64) error
 	// Upgrade returns the feature levels as this node knows them.
-	Upgrade(ctx context.Context) (UpgradeStatus, error)
+	Upgrade(ctx context.Context) (*stintv1.UpgradeStatusResponse, error)
 	// PinLevel keeps the cluster from rising above a level; 0 removes the pin.
 	PinLevel(ctx context.Context, level shard.Level) error
 	// Picture returns a snapshot of a shard that contains every decision answered before the call.
@@ -57,108 +55,6 @@ type ClusterAdmin interface {
 	RecordBackup(ctx context.Context, begun time.Time, bytes uint64) error
 	// FinishUpgrade makes the cluster rise as far as its nodes allow, and returns the target level. It does not wait.
 	FinishUpgrade(ctx context.Context) (shard.Level, error)
-}
-
-// UpgradeStatus is the feature levels of a cluster.
-type UpgradeStatus struct {
-	Level      shard.Level  // the cluster's
-	RisingTo   shard.Level  // 0 if it is not rising
-	Pinned     shard.Level  // 0 if it is not pinned
-	KnownByAll shard.Level  // the highest that all nodes know
-	KnownSince time.Time    // zero if no level above Level is known to all nodes, or the level is pinned
-	RisesAt    time.Time    // zero if the cluster does not rise by itself
-	Nodes      []NodeLevels // by id
-}
-
-// NodeLevels is the feature levels of one node.
-type NodeLevels struct {
-	ID, Version    string
-	Min, Max, Kept shard.Level // what its binary supports, and the level in its data directory
-	Alive          bool
-}
-
-// ClusterStatus is a cluster as one of its nodes sees it.
-type ClusterStatus struct {
-	ClusterID       string
-	TableVersion    uint64
-	PoliciesVersion uint64
-	Nodes           []NodeStatus  // by id
-	Shards          []ShardStatus // with the system shard
-	Moves           []string      // changes under way, in words
-	Problems        []string      // in words; empty if the cluster is healthy
-	LastBackup      time.Time     // when the newest complete backup began; zero if none, or not known
-	Partial         bool          // contains only what every client may know
-
-	WantedShards   uint32 // how many shards share all slots, or are to
-	ShardsRevision uint64 // how often WantedShards was set
-	SlotsToMove    int    // slots that move until all shards have equally many
-	SlotMoves      []SlotMove
-}
-
-// SlotMove is a slot on its way from one shard to another.
-type SlotMove struct {
-	placement.Move
-	Waits string // for what, in words; "" if for nothing
-}
-
-// whereabouts returns what every client may know: where the nodes answer, and which of them owns which shard, so that a
-// client can ask the owner directly.
-func (s *ClusterStatus) whereabouts() ClusterStatus {
-	known := ClusterStatus{ClusterID: s.ClusterID, Partial: true}
-	for _, n := range s.Nodes {
-		known.Nodes = append(known.Nodes, NodeStatus{ID: n.ID, APIAddr: n.APIAddr, State: n.State, Alive: n.Alive})
-	}
-	for _, d := range s.Shards {
-		known.Shards = append(known.Shards, ShardStatus{ID: d.ID, Owner: d.Owner, Slots: d.Slots})
-	}
-	return known
-}
-
-// NodeStatus is one registered node.
-type NodeStatus struct {
-	ID         string
-	Zone       string
-	Version    string // release of its binary
-	APIAddr    string
-	PeerAddr   string
-	State      string // active, draining, leaving or removed
-	Alive      bool
-	Silent     time.Duration // since the last message from it
-	Owns       int           // number of shards
-	Replicas   int
-	ClockAhead time.Duration // ahead of the answering node's clock; negative if behind
-
-	APICertificateEnds  time.Time // expiry of the certificate for clients; zero if none, or not known
-	PeerCertificateEnds time.Time // expiry of the certificate for other nodes; likewise
-	// KeyLines are the names of the lines of its cluster key, the sending one first; empty without such a key, or if
-	// not known.
-	KeyLines []string
-
-	Machine  *placement.Machine // nil if not known
-	DiskFull bool               // the node refuses what would be written
-}
-
-// ShardStatus is one shard.
-type ShardStatus struct {
-	ID              shard.ID
-	Owner           string // node id; "" if there is none at the moment
-	Epoch           uint64
-	Seq             uint64
-	Time            limit.Time // shard time
-	Keys            int
-	PoliciesVersion uint64 // version that the owner has adopted
-	Slots           []slot.Range
-	Replicas        []ReplicaStatus
-}
-
-// ReplicaStatus is one copy of a shard.
-type ReplicaStatus struct {
-	Node   string
-	Number uint64
-	Role   string // learner, voter or leaving
-	Lost   bool   // its stores are gone or cannot be trusted
-	Lag    uint64 // log entries behind the owner
-	Known  bool   // its node has reported; else Lag means nothing
 }
 
 // Picture is a snapshot of a shard for a backup.

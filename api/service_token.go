@@ -160,7 +160,7 @@ func tokenMessage(r *auth.Record, lastUsed time.Time) *stintv1.Token {
 		Creator:   r.Creator,
 		CreatedAt: timestampOf(limit.Time(r.Created)),
 		ExpiresAt: optionalTimestamp(limit.Time(r.Expires)),
-		LastUsed:  momentOf(lastUsed),
+		LastUsed:  Moment(lastUsed),
 	}
 	for i := range r.Grants {
 		m.Grants = append(m.Grants, GrantMessage(&r.Grants[i]))

@@ -161,8 +161,8 @@ func plainKeys(string, bool) (*keyhash.Namespace, *shard.Error) { return nil, ni
 
 // ownWorld makes a world without ports. Calls without a deadline have the timeout.
 func ownWorld(t *testing.T, guard *auth.Guard, timeout time.Duration) *world {
-	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{}, cluster: &fakeCluster{},
-		secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
+	w := &world{t: t, decider: &fakeDecider{decide: allow}, observer: &fakeObserver{},
+		cluster: &fakeCluster{status: aStatus()}, secrets: &fakeSecrets{}, sinks: &fakeSinks{}, top: &fakeTop{},
 		revision: &policy.Revision{Version: 7, Set: testPolicies()}, sealer: testSealer, shards: 3,
 		bus: decisions.NewBus("n1", nil), watcher: &fakeWatcher{}}
 	keys := func(namespace string, counted bool) (*keyhash.Namespace, *shard.Error) {

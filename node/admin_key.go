@@ -6,13 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // keyRotation says how far the listed nodes are with a change of the cluster key, and whether the next step is safe:
 // every line that a node sends with must be accepted by all. It says nothing when all nodes have the same single line,
 // and where none has a cluster key.
-func keyRotation(nodes []api.NodeStatus) (moves, problems []string) {
+func keyRotation(nodes []*stintv1.Node) (moves, problems []string) {
 	// the nodes that belong to the cluster, and those among them that do not say which lines they have
 	var asked, silent []string
 	senders, holders := map[string][]string{}, map[string][]string{}
@@ -20,14 +20,14 @@ func keyRotation(nodes []api.NodeStatus) (moves, problems []string) {
 		if n.State == "removed" {
 			continue
 		}
-		asked = append(asked, n.ID)
+		asked = append(asked, n.Id)
 		if len(n.KeyLines) == 0 {
-			silent = append(silent, n.ID)
+			silent = append(silent, n.Id)
 			continue
 		}
-		senders[n.KeyLines[0]] = append(senders[n.KeyLines[0]], n.ID)
+		senders[n.KeyLines[0]] = append(senders[n.KeyLines[0]], n.Id)
 		for _, line := range n.KeyLines {
-			holders[line] = append(holders[line], n.ID)
+			holders[line] = append(holders[line], n.Id)
 		}
 	}
 	if len(holders) < 2 {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // The states of a rotation, in their order, and those of a wrong one.
@@ -23,12 +23,12 @@ func TestStatusSaysWhenTheNextStepOfARotationIsSafe(t *testing.T) {
 		{"old new|old new|", "it is not known which lines there are at n3: wait", ""},
 		{"new|old|", "wait before the next step", "line new, which n1 sends with, is missing at n2"},
 	} {
-		var nodes []api.NodeStatus
+		var nodes []*stintv1.Node
 		for i, lines := range strings.Split(state.lines, "|") {
-			nodes = append(nodes, api.NodeStatus{ID: []string{"n1", "n2", "n3"}[i], State: "active",
+			nodes = append(nodes, &stintv1.Node{Id: []string{"n1", "n2", "n3"}[i], State: "active",
 				KeyLines: strings.Fields(lines)})
 		}
-		nodes = append(nodes, api.NodeStatus{ID: "n4", State: "removed"})
+		nodes = append(nodes, &stintv1.Node{Id: "n4", State: "removed"})
 		moves, problems := keyRotation(nodes)
 		for _, said := range []struct {
 			got  []string

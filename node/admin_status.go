@@ -9,22 +9,32 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
 )
 
 // Status implements api.ClusterAdmin.
-func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
+func (a *admin) Status(context.Context) (*stintv1.StatusResponse, error) {
 	known := a.view.newestTable()
 	if !a.view.hasTable() || !a.peers.hasJoined() {
-		return api.ClusterStatus{}, &shard.Error{Code: shard.Unavailable,
-			Message: a.view.noCluster() + "; ask again"}
+		return nil, &shard.Error{Code: shard.Unavailable, Message: a.view.noCluster() + "; ask again"}
 	}
 	reports, silent := a.reporter.reports(), a.peers.silent()
-	s := api.ClusterStatus{ClusterID: known.Cluster, TableVersion: a.view.table.now().version,
-		PoliciesVersion: a.view.policies.now().version}
+	s := &stintv1.StatusResponse{
+		ClusterId:       known.Cluster,
+		TableVersion:    a.view.table.now().version,
+		PoliciesVersion: a.view.policies.now().version,
+		LastBackup:      api.Moment(a.lastBackup()),
+		WantedShards:    known.WantedShards(),
+		ShardsRevision:  known.Asked,
+		SlotsToMove:     uint32(known.SlotsToMove()),
+		SlotMoves:       slotMoves(known, reports),
+	}
 	for _, node := range known.Nodes {
 		s.Nodes = append(s.Nodes, a.nodeStatus(known, node, reports, silent[node.ID]))
 	}
@@ -32,23 +42,35 @@ func (a *admin) Status(context.Context) (api.ClusterStatus, error) {
 		s.Shards = append(s.Shards, a.shardStatus(&g, known.Slots, reports))
 		s.Moves = append(s.Moves, movesOf(&g)...)
 	}
-	s.WantedShards, s.SlotsToMove, s.SlotMoves = known.WantedShards(), known.SlotsToMove(), slotMoves(known, reports)
-	s.ShardsRevision = known.Asked
-	s.Moves = append(s.Moves, slotMovesText(&s)...)
-	slices.SortFunc(s.Shards, func(a, b api.ShardStatus) int { return cmp.Compare(a.ID, b.ID) })
-	s.Problems = append(append(twiceUsed(reports), problemsOf(&s)...), strangersTo(known, reports)...) // causes first
+	s.Moves = append(s.Moves, slotMovesText(s)...)
+	slices.SortFunc(s.Shards, func(a, b *stintv1.Shard) int { return cmp.Compare(a.Id, b.Id) })
+	s.Problems = append(append(twiceUsed(reports), problemsOf(s)...), strangersTo(known, reports)...) // causes first
 	s.Problems = append(s.Problems, reportedProblems(reports)...)
 	moves, problems := keyRotation(s.Nodes)
 	s.Moves, s.Problems = append(s.Moves, moves...), append(s.Problems, problems...)
-	s.LastBackup = a.lastBackup()
 	return s, nil
 }
 
 func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[string]placement.Report,
-	silent time.Duration) api.NodeStatus {
-	s := api.NodeStatus{ID: node.ID, Zone: node.Zone, Version: node.Version, APIAddr: node.APIAddr,
-		PeerAddr: node.PeerAddr, State: stateName(node.State), Alive: node.ID == a.node || silent < silentMost,
-		Silent: silent}
+	silent time.Duration) *stintv1.Node {
+	report := reports[node.ID]
+	s := &stintv1.Node{
+		Id:         node.ID,
+		ApiAddr:    node.APIAddr,
+		Zone:       node.Zone,
+		Version:    node.Version,
+		Alive:      node.ID == a.node || silent < silentMost,
+		Draining:   node.State == placement.NodeDraining,
+		State:      [...]string{"active", "draining", "leaving", "removed"}[node.State],
+		Silent:     durationpb.New(silent),
+		PeerAddr:   node.PeerAddr,
+		ClockAhead: &durationpb.Duration{},
+		KeyLines:   report.KeyLines,
+		Machine:    machineOf(report.Machine, report.Full),
+
+		ApiCertificateEnds:  api.Moment(report.APICertificateEnds),
+		PeerCertificateEnds: api.Moment(report.PeerCertificateEnds),
+	}
 	for _, g := range t.Groups {
 		for _, r := range g.Replicas {
 			if r.Node == node.ID {
@@ -60,28 +82,36 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 		}
 	}
 	if ahead, ok := a.peers.offset([]string{node.ID}); ok && node.ID != a.node {
-		s.ClockAhead = -ahead
+		s.ClockAhead = durationpb.New(-ahead)
 	}
-	report := reports[node.ID]
-	s.KeyLines, s.APICertificateEnds, s.PeerCertificateEnds = report.KeyLines, report.APICertificateEnds,
-		report.PeerCertificateEnds
-	s.Machine, s.DiskFull = report.Machine, report.Full
 	return s
 }
 
-func stateName(s placement.NodeState) string {
-	return [...]string{"active", "draining", "leaving", "removed"}[s]
+// machineOf is what a node has reported of its machine; nil: nothing.
+func machineOf(r *placement.Machine, full bool) *stintv1.Machine {
+	if r == nil {
+		return nil
+	}
+	m := &stintv1.Machine{DiskFree: r.DiskFree, DiskFull: full, Memory: r.Memory, MemoryLimit: r.MemoryLimit,
+		RecordBytes: r.RecordBytes, RecordBytesLimit: r.RecordLimit}
+	if r.LogWriteSlowest > 0 {
+		m.LogWriteMean, m.LogWriteSlowest = durationpb.New(r.LogWriteMean), durationpb.New(r.LogWriteSlowest)
+	}
+	return m
 }
 
-func (a *admin) shardStatus(g *placement.Group, slots *slot.Map, reports map[string]placement.Report) api.ShardStatus {
-	s := api.ShardStatus{ID: g.Shard, Slots: slots.Ranges(uint32(g.Shard))}
+func (a *admin) shardStatus(g *placement.Group, slots *slot.Map, reports map[string]placement.Report) *stintv1.Shard {
+	s := &stintv1.Shard{Id: uint32(g.Shard), Name: g.Shard.String()}
+	for _, r := range slots.Ranges(uint32(g.Shard)) {
+		s.Slots = append(s.Slots, &stintv1.SlotRange{First: uint32(r.First), Last: uint32(r.Last)})
+	}
 	node, owner := ownerReport(reports, g.Shard)
 	if owner != nil {
-		s.Owner, s.Epoch, s.Seq, s.Time = node, owner.Epoch, owner.Seq, owner.Time
-		s.Keys, s.PoliciesVersion = owner.Keys, owner.PoliciesVersion
+		s.Owner, s.Epoch, s.Seq, s.Time = node, owner.Epoch, owner.Seq, api.Moment(time.UnixMicro(int64(owner.Time)))
+		s.Keys, s.PoliciesVersion = uint64(max(owner.Keys, 0)), owner.PoliciesVersion
 	}
 	for _, r := range g.Replicas {
-		told := api.ReplicaStatus{Node: r.Node, Number: r.Number, Lost: r.Lost,
+		told := &stintv1.Replica{Node: r.Node, Voter: r.Role == placement.Voter, Number: r.Number, Lost: r.Lost,
 			Role: [...]string{"learner", "voter", "leaving"}[r.Role]}
 		if heard := replicaIn(reports[r.Node], g.Shard, r.Number); heard != nil {
 			told.Known = true
@@ -108,10 +138,10 @@ func movesOf(g *placement.Group) (moves []string) {
 }
 
 // slotMoves lists the slots that move, and what each waits for.
-func slotMoves(t *placement.Table, reports map[string]placement.Report) (moves []api.SlotMove) {
+func slotMoves(t *placement.Table, reports map[string]placement.Report) (moves []*stintv1.SlotMove) {
 	for _, m := range t.Moves {
 		driver, _ := ownerReport(reports, m.To)
-		told := api.SlotMove{Move: m}
+		told := &stintv1.SlotMove{Slot: uint32(m.Slot), From: uint32(m.From), To: uint32(m.To), Back: m.Back}
 		if driver == "" {
 			told.Waits = fmt.Sprintf("shard %s has no owner", m.To)
 		}
@@ -126,14 +156,14 @@ func slotMoves(t *placement.Table, reports map[string]placement.Report) (moves [
 }
 
 // slotMovesText says how many slots are still to move, and what those wait for that do.
-func slotMovesText(s *api.ClusterStatus) (moves []string) {
+func slotMovesText(s *stintv1.StatusResponse) (moves []string) {
 	if s.SlotsToMove > 0 {
 		moves = append(moves, fmt.Sprintf("%d slots are to move until %d shards have equally many",
 			s.SlotsToMove, s.WantedShards))
 	}
 	for _, m := range s.SlotMoves {
 		if m.Waits != "" {
-			moves = append(moves, fmt.Sprintf("slot %d, from shard %s to shard %s, waits: %s",
+			moves = append(moves, fmt.Sprintf("slot %d, from shard %d to shard %d, waits: %s",
 				m.Slot, m.From, m.To, m.Waits))
 		}
 	}
@@ -190,31 +220,32 @@ func capProblems(reports map[string]placement.Report) (problems []string) {
 }
 
 // problemsOf lists the problems that an operator should look at. What others follow from comes first.
-func problemsOf(s *api.ClusterStatus) (problems []string) {
+func problemsOf(s *stintv1.StatusResponse) (problems []string) {
 	for _, node := range s.Nodes {
-		if m := node.Machine; m != nil && node.DiskFull && node.State != "removed" {
+		if m := node.Machine; m.GetDiskFull() && node.State != "removed" {
 			problems = append(problems, fmt.Sprintf("node %s: %d MiB free: it takes no writes",
-				node.ID, m.DiskFree>>20))
+				node.Id, m.DiskFree>>20))
 		}
 	}
 	for _, node := range s.Nodes {
 		if !node.Alive && node.State != "removed" {
-			problems = append(problems, fmt.Sprintf("node %s has not answered for %v", node.ID,
-				node.Silent.Round(time.Second)))
+			problems = append(problems, fmt.Sprintf("node %s has not answered for %v", node.Id,
+				node.Silent.AsDuration().Round(time.Second)))
 		}
-		if ahead := node.ClockAhead.Round(time.Millisecond); ahead.Abs() > clockOffMost && node.State != "removed" {
+		ahead := node.ClockAhead.AsDuration().Round(time.Millisecond)
+		if ahead.Abs() > clockOffMost && node.State != "removed" {
 			problems = append(problems,
 				fmt.Sprintf("node %s's clock is %v ahead of this node's (behind, if negative): "+
-					"a shard whose voters' clocks do not agree begins no epoch", node.ID, ahead))
+					"a shard whose voters' clocks do not agree begins no epoch", node.Id, ahead))
 		}
 	}
 	for _, one := range s.Shards {
 		if one.Owner == "" {
-			problems = append(problems, fmt.Sprintf("shard %s has no owner", one.ID))
+			problems = append(problems, fmt.Sprintf("shard %s has no owner", one.Name))
 		}
 		for _, r := range one.Replicas {
 			if r.Lost {
-				problems = append(problems, fmt.Sprintf("shard %s: the replica on %s is lost", one.ID, r.Node))
+				problems = append(problems, fmt.Sprintf("shard %s: the replica on %s is lost", one.Name, r.Node))
 			}
 		}
 	}

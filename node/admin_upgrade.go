@@ -5,31 +5,32 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
 )
 
 // Upgrade implements api.ClusterAdmin.
-func (a *admin) Upgrade(context.Context) (api.UpgradeStatus, error) {
+func (a *admin) Upgrade(context.Context) (*stintv1.UpgradeStatusResponse, error) {
 	table, levels := a.view.newestTable(), a.view.newestLevels()
 	if !a.view.hasTable() || !a.peers.hasJoined() {
-		return api.UpgradeStatus{}, errNoTable
+		return nil, errNoTable
 	}
-	s := api.UpgradeStatus{Level: levels.Cluster, RisingTo: levels.Next, Pinned: levels.Pin}
+	s := &stintv1.UpgradeStatusResponse{Level: uint32(levels.Cluster), RisingTo: uint32(levels.Next),
+		Pinned: uint32(levels.Pin)}
 	reports := a.reporter.reports()
 	heard := placement.Levels{Nodes: levels.Heard(table, reports)}
 	for _, listed := range table.Listed() {
 		known, _ := heard.Node(listed.ID)
 		_, alive := reports[listed.ID]
-		s.Nodes = append(s.Nodes, api.NodeLevels{ID: listed.ID, Version: listed.Version, Min: known.Min, Max: known.Max,
-			Kept: known.Kept, Alive: alive})
-		if s.KnownByAll == 0 || known.Max < s.KnownByAll {
-			s.KnownByAll = known.Max
+		s.Nodes = append(s.Nodes, &stintv1.NodeLevels{Id: listed.ID, Version: listed.Version, Min: uint32(known.Min),
+			Max: uint32(known.Max), Kept: uint32(known.Kept), Alive: alive})
+		if most := uint32(known.Max); s.KnownByAll == 0 || most < s.KnownByAll {
+			s.KnownByAll = most
 		}
 	}
 	if levels.Since != 0 {
-		s.KnownSince = time.UnixMicro(levels.Since)
-		s.RisesAt = levels.RisesAt()
+		s.KnownSince, s.RisesAt = api.Moment(time.UnixMicro(levels.Since)), api.Moment(levels.RisesAt())
 	}
 	return s, nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
@@ -106,7 +106,7 @@ func TestARemovedNodeIsOutThoughItDoesNotStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		// nothing stops it here
-		c.await("it is removed", func(s api.ClusterStatus) bool { return s.Nodes[3].State == "removed" })
+		c.await("it is removed", func(s *stintv1.StatusResponse) bool { return s.Nodes[3].State == "removed" })
 		await.Until(t, "the connection that stood ends", func() bool {
 			_, err := peer.Ask(stands, placement.Question{})
 			return err != nil

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -41,7 +41,7 @@ func benchDecide(b *testing.B, shards, callers, requests int) {
 		c.start(i)
 	}
 	c.ready(0, 1, 2)
-	c.await("every node leads its part of the shards", func(s api.ClusterStatus) bool {
+	c.await("every node leads its part of the shards", func(s *stintv1.StatusResponse) bool {
 		led := []int{ownsOf(s, "n1"), ownsOf(s, "n2"), ownsOf(s, "n3")}
 		return atRest(3)(s) && c.ledAsWanted(s) && slices.Max(led)-slices.Min(led) <= 1
 	})

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
@@ -168,13 +168,13 @@ func TestANodeJoinsAndLeavesWhileTheOthersCount(t *testing.T) {
 				t.Fatalf("node %d: %+v", i+1, r)
 			}
 		}
-		c.await("the fourth node has replicas and nothing moves", func(s api.ClusterStatus) bool {
+		c.await("the fourth node has replicas and nothing moves", func(s *stintv1.StatusResponse) bool {
 			return len(s.Nodes) == 4 && s.Nodes[3].Replicas >= 3 && len(s.Moves) == 0
 		})
 		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 			t.Fatal(err)
 		}
-		c.await("the fourth node is removed", func(s api.ClusterStatus) bool {
+		c.await("the fourth node is removed", func(s *stintv1.StatusResponse) bool {
 			return s.Nodes[3].State == "removed" && len(s.Moves) == 0
 		})
 		for i := range 3 {
@@ -189,9 +189,9 @@ func TestANodeJoinsAndLeavesWhileTheOthersCount(t *testing.T) {
 	})
 }
 
-func (c *trio) await(what string, condition func(api.ClusterStatus) bool) {
+func (c *trio) await(what string, condition func(*stintv1.StatusResponse) bool) {
 	c.t.Helper()
-	var s api.ClusterStatus
+	var s *stintv1.StatusResponse
 	await.Until(c.t, what, func() (holds bool) {
 		var err error
 		s, err = c.nodes[0].admin.Status(c.t.Context())

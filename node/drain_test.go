@@ -4,23 +4,23 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/raftfsm"
 )
 
 // ownsOf is the number of shards that a node owns.
-func ownsOf(s api.ClusterStatus, id string) int {
+func ownsOf(s *stintv1.StatusResponse, id string) int {
 	for _, n := range s.Nodes {
-		if n.ID == id {
-			return n.Owns
+		if n.Id == id {
+			return int(n.Owns)
 		}
 	}
 	return -1
 }
 
 // atRest reports whether every group has an owner and the given number of voters, and nothing moves.
-func atRest(voters int) func(api.ClusterStatus) bool {
-	return func(s api.ClusterStatus) bool {
+func atRest(voters int) func(*stintv1.StatusResponse) bool {
+	return func(s *stintv1.StatusResponse) bool {
 		for _, one := range s.Shards {
 			if len(one.Replicas) != voters || one.Owner == "" {
 				return false
@@ -40,14 +40,14 @@ func TestADrainEndsWithTheRestart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t, 4)
-		state := func(want string) func(api.ClusterStatus) bool {
-			return func(s api.ClusterStatus) bool { return s.Nodes[1].State == want }
+		state := func(want string) func(*stintv1.StatusResponse) bool {
+			return func(s *stintv1.StatusResponse) bool { return s.Nodes[1].State == want }
 		}
 		for _, forGood := range []bool{false, true} {
 			if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, true); err != nil {
 				t.Fatal(err)
 			}
-			c.await("n2 owns nothing", func(s api.ClusterStatus) bool {
+			c.await("n2 owns nothing", func(s *stintv1.StatusResponse) bool {
 				return state("draining")(s) && ownsOf(s, "n2") == 0
 			})
 			if forGood {
@@ -55,7 +55,7 @@ func TestADrainEndsWithTheRestart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c.await("it goes on", func(s api.ClusterStatus) bool { return atRest(3)(s) && state("draining")(s) })
+			c.await("it goes on", func(s *stintv1.StatusResponse) bool { return atRest(3)(s) && state("draining")(s) })
 			c.stop(1)
 			if _, err := c.nodes[2].admin.Drain(t.Context(), "n4", true, true); err == nil {
 				t.Error("a node that does not answer is drained until it is restarted")
@@ -63,12 +63,12 @@ func TestADrainEndsWithTheRestart(t *testing.T) {
 			c.start(1)
 			c.ready(1)
 			if forGood {
-				c.await("it is here again, and drained", func(s api.ClusterStatus) bool {
+				c.await("it is here again, and drained", func(s *stintv1.StatusResponse) bool {
 					return atRest(3)(s) && state("draining")(s)
 				})
 				continue
 			}
-			c.await("n2 leads again", func(s api.ClusterStatus) bool {
+			c.await("n2 leads again", func(s *stintv1.StatusResponse) bool {
 				return state("active")(s) && ownsOf(s, "n2") > 0
 			})
 		}
@@ -80,12 +80,12 @@ func TestADrainedNodeLeadsNothingUntilItIsUndone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t, 4)
 		crowd := newCrowd(t, c, 0, 1, 2)
-		leads := func(s api.ClusterStatus) bool { return ownsOf(s, "n2") > 0 }
+		leads := func(s *stintv1.StatusResponse) bool { return ownsOf(s, "n2") > 0 }
 		c.await("n2 leads", leads)
 		if _, err := c.nodes[2].admin.Drain(t.Context(), "n2", true, false); err != nil {
 			t.Fatal(err)
 		}
-		c.await("n2 leads nothing", func(s api.ClusterStatus) bool {
+		c.await("n2 leads nothing", func(s *stintv1.StatusResponse) bool {
 			return ownsOf(s, "n2") == 0 && ownsOf(s, "n1")+ownsOf(s, "n3") == len(s.Shards) &&
 				s.Nodes[1].State == "draining"
 		})
@@ -117,7 +117,7 @@ func TestAWipedNodeIsSeededAgainUnderNewNumbers(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.start(2)
-		c.await("n3 has five new replicas", func(s api.ClusterStatus) bool {
+		c.await("n3 has five new replicas", func(s *stintv1.StatusResponse) bool {
 			now := c.numbers("n3")
 			return atRest(3)(s) && len(now) == 5 &&
 				!slices.ContainsFunc(now, func(n uint64) bool { return slices.Contains(before, n) })

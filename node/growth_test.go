@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/testing/await"
 )
 
@@ -39,7 +39,7 @@ func TestOneNodeGrowsToThreeAndShrinksToOneUnderLoad(t *testing.T) {
 			if took := time.Since(ended); took < lameDuckLeft || took > lingerMost {
 				t.Errorf("load balancers have %v to see that it goes", took)
 			}
-			c.await(c.configs[i].NodeID+" is removed", func(s api.ClusterStatus) bool {
+			c.await(c.configs[i].NodeID+" is removed", func(s *stintv1.StatusResponse) bool {
 				return atRest(1)(s) && s.Nodes[i].State == "removed"
 			})
 		}

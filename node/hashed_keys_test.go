@@ -258,7 +258,7 @@ func hashingTrio(t *testing.T, settings string) *trio {
 		c.start(i)
 	}
 	c.ready(0, 1, 2)
-	c.await("what keys are hashed with on every node", func(api.ClusterStatus) bool {
+	c.await("what keys are hashed with on every node", func(*stintv1.StatusResponse) bool {
 		for _, n := range c.nodes {
 			if _, _, err := n.view.keysAt(shard.DefaultNamespace); err != nil {
 				return false
@@ -456,7 +456,7 @@ func TestTheSwitchToHashedKeysHasToBeMeant(t *testing.T) {
 				admitted++
 			}
 		}
-		c.await("every shard adopts the policies", func(api.ClusterStatus) bool {
+		c.await("every shard adopts the policies", func(*stintv1.StatusResponse) bool {
 			return len(c.nodes[0].admin.pendingShards(version)) == 0
 		})
 		for range 4 {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
@@ -52,7 +52,7 @@ func TestASecondProcessUnderAnIDStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
-		c.await("nothing moves", func(s api.ClusterStatus) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
+		c.await("nothing moves", func(s *stintv1.StatusResponse) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
 		second := c.add("n1")
 		c.start(second)
 		err := c.stopsAsSecond(second)
@@ -60,7 +60,7 @@ func TestASecondProcessUnderAnIDStops(t *testing.T) {
 		if addr := s.Nodes[0].PeerAddr; !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("the reason does not say in a sentence that %s has the id: %v", addr, err)
 		}
-		c.await("the status names the id first", func(s api.ClusterStatus) bool {
+		c.await("the status names the id first", func(s *stintv1.StatusResponse) bool {
 			return len(s.Problems) > 0 && strings.HasPrefix(s.Problems[0], "node id n1 is used twice")
 		})
 		c.stop(second)
@@ -87,7 +87,7 @@ func TestACopyOfADirectoryStops(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
-		c.await("nothing moves", func(s api.ClusterStatus) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
+		c.await("nothing moves", func(s *stintv1.StatusResponse) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
 		second := c.addCopyOfFirst()
 		c.start(second)
 		c.stopsAsSecond(second)
@@ -126,7 +126,7 @@ func TestASecondProcessThatCannotReachTheFirstWaits(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
-		c.await("nothing moves", func(s api.ClusterStatus) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
+		c.await("nothing moves", func(s *stintv1.StatusResponse) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
 		second := c.addCopyOfFirst()
 		first, dial := c.nodes[0].ports.peers.Addr().String(), c.configs[second].World.Dial
 		var reached atomic.Bool
@@ -139,7 +139,7 @@ func TestASecondProcessThatCannotReachTheFirstWaits(t *testing.T) {
 			return dial(ctx, addr)
 		}
 		c.start(second)
-		c.await("it tries again, since it is told", func(s api.ClusterStatus) bool {
+		c.await("it tries again, since it is told", func(s *stintv1.StatusResponse) bool {
 			return len(s.Problems) > 0 && tries.Load() > 5
 		})
 		reached.Store(true)
@@ -160,7 +160,7 @@ func TestACopyStopsThoughNoOtherNodeAnswers(t *testing.T) {
 			c.start(i)
 		}
 		c.ready(0, 1, 2)
-		c.await("nothing moves", func(s api.ClusterStatus) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
+		c.await("nothing moves", func(s *stintv1.StatusResponse) bool { return len(s.Moves) == 0 && len(s.Problems) == 0 })
 		second := c.addCopyOfFirst()
 		c.configs[second].PeerAddr = freeAddr(t)
 		c.stop(1, 2)

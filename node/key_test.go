@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/peer"
 )
 
@@ -56,7 +56,7 @@ func TestTheClusterKeyIsReplacedUnderLoad(t *testing.T) {
 		for step, lines := range [][]string{{old, fresh}, {fresh, old}, {fresh}} {
 			for i := range c.nodes {
 				writeKey(t, c.configs[i].ClusterKeyFile, lines...)
-				c.await(fmt.Sprintf("step %d is in force at node %d", step+1, i+1), func(s api.ClusterStatus) bool {
+				c.await(fmt.Sprintf("step %d is in force at node %d", step+1, i+1), func(s *stintv1.StatusResponse) bool {
 					inForce := len(s.Nodes) == 3 && slices.Equal(s.Nodes[i].KeyLines, fingerprints(t, lines...))
 					if said := strings.Join(s.Moves, "; "); inForce && i < 2 &&
 						strings.Contains(said, "the next step is safe") {
@@ -73,7 +73,7 @@ func TestTheClusterKeyIsReplacedUnderLoad(t *testing.T) {
 					crowd.include(restarted)
 				}
 			}
-			c.await("status says that the step is done", func(s api.ClusterStatus) bool {
+			c.await("status says that the step is done", func(s *stintv1.StatusResponse) bool {
 				return atRest(3)(s) == (len(lines) == 1) &&
 					strings.Contains(strings.Join(s.Moves, "; "), "the next step is safe") == (len(lines) == 2)
 			})

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
@@ -126,7 +126,7 @@ func TestTheKeyOfALoneNodeLetsOthersJoin(t *testing.T) {
 		t.Error("a key that others may read is not mentioned")
 	}
 	c.ready(0, 1)
-	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
+	c.await("it is listed", func(*stintv1.StatusResponse) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
 	if r := c.spend(1, "key"); r.Err != nil || r.Decision.Limits[0].Used != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -181,7 +181,7 @@ func TestANodeWithACompanyDoesNotStartAlone(t *testing.T) {
 		c.ready(0)
 		c.start(1)
 		c.ready(1)
-		c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
+		c.await("it is listed", func(*stintv1.StatusResponse) bool { return c.nodes[0].view.newestTable().Node("n2") != nil })
 		c.stop(1, 0)
 		alone := c.configs[0]
 		alone.ClusterKeyFile = ""
@@ -202,7 +202,7 @@ func (c *trio) mustJoin(id string) (i int) {
 	i = c.add(id)
 	c.start(i)
 	c.ready(i)
-	c.await("it is listed", func(api.ClusterStatus) bool { return c.nodes[0].view.newestTable().Node(id) != nil })
+	c.await("it is listed", func(*stintv1.StatusResponse) bool { return c.nodes[0].view.newestTable().Node(id) != nil })
 	return i
 }
 
@@ -235,14 +235,14 @@ func TestARemovedNodeComesBackWithAnEmptyDirectoryOnly(t *testing.T) {
 		} else if !errors.Is(err, ErrRemoved) {
 			t.Errorf("it does not start: %v", err)
 		}
-		c.await("the others go on", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+		c.await("the others go on", func(s *stintv1.StatusResponse) bool { return atRest(3)(s) })
 		first := c.configs[fourth].DataDir
 		for incarnation := range 2 {
 			before := c.nodes[0].view.newestTable().Incarnation("n4")
 			c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
 			c.start(fourth)
 			c.ready(fourth)
-			c.await("it has replicas", func(s api.ClusterStatus) bool {
+			c.await("it has replicas", func(s *stintv1.StatusResponse) bool {
 				return atRest(3)(s) && len(c.numbers("n4")) > 0
 			})
 			if now := c.nodes[0].view.newestTable().Incarnation("n4"); now <= before {
@@ -262,7 +262,7 @@ func TestARemovedNodeComesBackWithAnEmptyDirectoryOnly(t *testing.T) {
 				}
 				told(c.nodes[fourth])
 				c.stop(fourth)
-				c.await("it is removed again", func(s api.ClusterStatus) bool { return s.Nodes[3].State == "removed" })
+				c.await("it is removed again", func(s *stintv1.StatusResponse) bool { return s.Nodes[3].State == "removed" })
 			}
 		}
 		c.stop(fourth)
@@ -287,7 +287,7 @@ func TestANodeThatSleptThroughItsSuccessionIsToldWhenItWakes(t *testing.T) {
 		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 			t.Fatal(err)
 		}
-		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.listing("n4") == peer.Removed })
+		c.await("it is removed", func(*stintv1.StatusResponse) bool { return c.nodes[0].view.listing("n4") == peer.Removed })
 		first := c.configs[fourth].DataDir
 		c.configs[fourth].DataDir = filepath.Join(t.TempDir(), "data")
 		c.start(fourth)
@@ -313,7 +313,7 @@ func TestANodeThatSleptThroughItsRemovalIsToldWhenItWakes(t *testing.T) {
 		if err := c.nodes[0].admin.RemoveNode(t.Context(), "n4"); err != nil {
 			t.Fatal(err)
 		}
-		c.await("it is removed", func(api.ClusterStatus) bool { return c.nodes[0].view.listing("n4") == peer.Removed })
+		c.await("it is removed", func(*stintv1.StatusResponse) bool { return c.nodes[0].view.listing("n4") == peer.Removed })
 		c.start(fourth) // by its stored table it is a member
 		if err := await.Receive(t, "it ends", c.nodes[fourth].Done()); !errors.Is(err, ErrRemoved) {
 			t.Errorf("it ends with %v", err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 func TestSlowWritesAreForgottenAfterAMinute(t *testing.T) {
@@ -34,11 +34,12 @@ func TestTheStatusKnowsTheMachines(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t)
 	c.ready(0, 1, 2)
-	c.await("the machines of three nodes", func(status api.ClusterStatus) bool {
+	c.await("the machines of three nodes", func(status *stintv1.StatusResponse) bool {
 		for _, n := range status.Nodes {
 			m := n.Machine
-			if m == nil || m.DiskFree == 0 || n.DiskFull || m.LogWriteMean == 0 || m.LogWriteSlowest < m.LogWriteMean ||
-				m.Memory == 0 || m.MemoryLimit == 0 || m.RecordBytes == 0 || m.RecordLimit == 0 {
+			if m == nil || m.DiskFree == 0 || m.DiskFull || m.LogWriteMean.AsDuration() == 0 ||
+				m.LogWriteSlowest.AsDuration() < m.LogWriteMean.AsDuration() ||
+				m.Memory == 0 || m.MemoryLimit == 0 || m.RecordBytes == 0 || m.RecordBytesLimit == 0 {
 				return false
 			}
 		}

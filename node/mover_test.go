@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/limit"
@@ -104,13 +104,13 @@ func TestALaterGroupIsFoundedByItsNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t, 1)
 		c.want(3)
-		c.await("three shards with three voters each", func(s api.ClusterStatus) bool {
+		c.await("three shards with three voters each", func(s *stintv1.StatusResponse) bool {
 			return len(s.Shards) == 4 && atRestOf(3, s.Shards)
 		})
 	})
 }
 
-func atRestOf(voters int, shards []api.ShardStatus) bool {
+func atRestOf(voters int, shards []*stintv1.Shard) bool {
 	for _, s := range shards {
 		if s.Owner == "" || len(s.Replicas) != voters {
 			return false
@@ -216,15 +216,15 @@ func TestSlotsWithHoldsStopNoOthers(t *testing.T) {
 						Index: d.Decision.Index, DecidedAt: d.Decision.DecidedAt}}})
 		}
 		c.want(2)
-		waiting := func(s api.ClusterStatus) (n int) {
+		waiting := func(s *stintv1.StatusResponse) (n int) {
 			for _, m := range s.SlotMoves {
-				if m.Slot < first+held && m.Waits != "" {
+				if slot.ID(m.Slot) < first+held && m.Waits != "" {
 					n++
 				}
 			}
 			return n
 		}
-		c.await("others go", func(s api.ClusterStatus) bool {
+		c.await("others go", func(s *stintv1.StatusResponse) bool {
 			return waiting(s) == held && s.SlotsToMove < slot.Count/2-2*held
 		})
 		for i, r := range c.nodes[1].Decide(t.Context(), holds) {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
 )
@@ -114,7 +114,7 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 			!strings.Contains(err.Error(), `is that of node "n1", and this is "impostor"`) {
 			t.Errorf("a node with the certificate of another name: %v", err)
 		}
-		c.await("the other authority's node has long been refused by all", func(api.ClusterStatus) bool {
+		c.await("the other authority's node has long been refused by all", func(*stintv1.StatusResponse) bool {
 			for _, n := range c.nodes[:3] {
 				if n.peers.silent()["other-authority"] < 2*time.Second {
 					return false
@@ -128,7 +128,7 @@ func TestNodesThatProveWhoTheyAreCountAsOneAndLetNobodyElseIn(t *testing.T) {
 		if c.nodes[keyless].view.hasTable() || c.nodes[other].view.hasTable() {
 			t.Error("a stranger was told the table")
 		}
-		c.await("only the founders hold replicas", func(s api.ClusterStatus) bool { return atRest(3)(s) })
+		c.await("only the founders hold replicas", func(s *stintv1.StatusResponse) bool { return atRest(3)(s) })
 		for _, id := range []string{"keyless", "impostor", "other-authority"} {
 			if listed := c.nodes[0].view.newestTable().Node(id); listed != nil {
 				t.Errorf("%s is registered: %+v", id, listed)

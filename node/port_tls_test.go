@@ -480,7 +480,7 @@ func TestStatusShowsWhenCertificatesExpire(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := startSecured(t, nil)
 		status, err := s.Admin().Status(t.Context())
-		if left := time.Until(status.Nodes[0].APICertificateEnds); err != nil || left < 29*24*time.Hour ||
+		if left := time.Until(status.Nodes[0].ApiCertificateEnds.AsTime()); err != nil || left < 29*24*time.Hour ||
 			left > 30*24*time.Hour || len(status.Problems) > 0 {
 			t.Errorf("%v left, problems %q, %v", left, status.Problems, err)
 		}

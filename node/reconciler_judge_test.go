@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/raftfsm"
@@ -66,7 +66,7 @@ func keyOn(n *Node, id shard.ID) string {
 // owner is the index of the node that owns a shard.
 func (c *trio) owner(id shard.ID) (index int) {
 	c.t.Helper()
-	c.await("shard "+id.String()+" has an owner", func(api.ClusterStatus) bool {
+	c.await("shard "+id.String()+" has an owner", func(*stintv1.StatusResponse) bool {
 		index = slices.IndexFunc(c.nodes, func(n *Node) bool {
 			if n == nil {
 				return false
@@ -89,7 +89,7 @@ func (c *trio) mustSpend(i int, key string) {
 // awaitEqual waits until all nodes have installed a shard's log up to the same place.
 func (c *trio) awaitEqual(id shard.ID) {
 	c.t.Helper()
-	c.await("the replicas are at one place", func(api.ClusterStatus) bool {
+	c.await("the replicas are at one place", func(*stintv1.StatusResponse) bool {
 		var places [][2]uint64
 		for _, n := range c.nodes {
 			if r := n.replicas.of(id); r != nil {
@@ -114,13 +114,13 @@ func (c *trio) allAlive() {
 // awaitReplaced waits until the replica of one shard on one node has another number, and all others are unchanged.
 func (c *trio) awaitReplaced(which raftfsm.Replica, bad int) {
 	c.t.Helper()
-	c.await("the bad replica is replaced, and only that", func(s api.ClusterStatus) bool {
+	c.await("the bad replica is replaced, and only that", func(s *stintv1.StatusResponse) bool {
 		if !atRest(3)(s) {
 			return false
 		}
 		for _, one := range s.Shards {
 			for _, r := range one.Replicas {
-				if old := one.ID == which.Shard && r.Node == c.configs[bad].NodeID; old != (r.Number != 1) {
+				if old := shard.ID(one.Id) == which.Shard && r.Node == c.configs[bad].NodeID; old != (r.Number != 1) {
 					return false
 				}
 			}
@@ -199,7 +199,7 @@ func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 			if at := r.group.Status().SnapshotIndex; at != 0 {
 				t.Fatalf("there is a snapshot up to entry %d", at)
 			}
-			c.await("the bad replica is replaced", func(s api.ClusterStatus) bool {
+			c.await("the bad replica is replaced", func(s *stintv1.StatusResponse) bool {
 				r := n.replicas.of(id)
 				return r != nil && r.Number != 1 || id == 2 && c.journal.says(n.ID(), "this node is drained") > 0
 			})
@@ -207,8 +207,8 @@ func TestABitThatFlippedGetsIntoNoSnapshot(t *testing.T) {
 				c.mustSpend(i, key)
 			}
 		}
-		c.await("the node is drained, and says why", func(s api.ClusterStatus) bool {
-			at := slices.IndexFunc(s.Nodes, func(n api.NodeStatus) bool { return n.ID == c.configs[bad].NodeID })
+		c.await("the node is drained, and says why", func(s *stintv1.StatusResponse) bool {
+			at := slices.IndexFunc(s.Nodes, func(n *stintv1.Node) bool { return n.Id == c.configs[bad].NodeID })
 			return s.Nodes[at].State == "draining" && slices.ContainsFunc(s.Problems, func(p string) bool {
 				return strings.Contains(p, "is drained, since several of its replicas were convicted")
 			})
@@ -233,14 +233,14 @@ func TestAShardWithoutAMajorityOfEqualSumsStops(t *testing.T) {
 		c.mustSpend(0, key)
 		flip(t, c.nodes[bad], 1, "stock", key)
 		c.mustSpend(0, key)
-		c.await("one problem says that the shard has stopped, and who says so", func(s api.ClusterStatus) bool {
+		c.await("one problem says that the shard has stopped, and who says so", func(s *stintv1.StatusResponse) bool {
 			said := slices.DeleteFunc(s.Problems, func(p string) bool {
 				return !strings.HasPrefix(p, "shard 1 has stopped: ")
 			})
 			return len(said) == 1 && strings.HasSuffix(said[0], "(so say n1, n2)")
 		})
 		c.await("both count it, and are ready: else a load balancer would take all nodes out",
-			func(api.ClusterStatus) bool {
+			func(*stintv1.StatusResponse) bool {
 				return !slices.ContainsFunc(c.nodes[:away], func(n *Node) bool {
 					return scraped(n, "stint_shards_stopped") != "1" || n.Ready() != nil
 				})
@@ -256,7 +256,7 @@ func TestAShardWithoutAMajorityOfEqualSumsStops(t *testing.T) {
 		for i := range c.nodes {
 			c.mustSpend(i, key)
 		}
-		c.await("nobody counts a shard that has stopped", func(api.ClusterStatus) bool {
+		c.await("nobody counts a shard that has stopped", func(*stintv1.StatusResponse) bool {
 			return !slices.ContainsFunc(c.nodes, func(n *Node) bool {
 				return scraped(n, "stint_shards_stopped") != "0"
 			})
@@ -293,7 +293,7 @@ func TestAConvictedReplicaStaysWhileItsVoteIsNeeded(t *testing.T) {
 				t.Fatal("there is a snapshot of a record that flipped")
 			}
 		}
-		c.await("both would go", func(api.ClusterStatus) bool {
+		c.await("both would go", func(*stintv1.StatusResponse) bool {
 			return !slices.ContainsFunc(bad, func(i int) bool {
 				return c.journal.says(c.configs[i].NodeID, "cannot be replaced now") == 0
 			})
@@ -352,7 +352,7 @@ func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 		flipBit(t, c.nodes[bad], 1, "stock", key, 3)
 		flipBit(t, c.nodes[given], 1, "stock", key, 4)
 		c.mustSpend(good, key)
-		c.await("the shard has stopped", func(s api.ClusterStatus) bool {
+		c.await("the shard has stopped", func(s *stintv1.StatusResponse) bool {
 			return len(s.Problems) == 1 && strings.HasPrefix(s.Problems[0], "shard 1 has stopped") &&
 				strings.HasSuffix(s.Problems[0], "(so say n1, n2, n3)")
 		})
@@ -361,7 +361,7 @@ func TestWhoRunsTheClusterChoosesWhereAllReplicasDiffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.start(given)
-		c.await("the shard goes on with the leader's copy", func(s api.ClusterStatus) bool {
+		c.await("the shard goes on with the leader's copy", func(s *stintv1.StatusResponse) bool {
 			r := c.nodes[bad].replicas.of(1)
 			return atRest(3)(s) && r != nil && r.Number != 1
 		})

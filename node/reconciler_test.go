@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/raftfsm"
 )
@@ -18,7 +18,7 @@ func TestNobodyActsOnAnOldTable(t *testing.T) {
 		c := newTrio(t)
 		var n *Node
 		var r *replica
-		c.await("an owner of the first shard", func(api.ClusterStatus) bool {
+		c.await("an owner of the first shard", func(*stintv1.StatusResponse) bool {
 			for _, n = range c.nodes {
 				if r = n.replicas.of(0); r != nil && r.actor.Open() {
 					return true

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // stopAll stops all nodes at once: the last one gives up waiting for a successor.
@@ -58,9 +58,9 @@ func TestNodesThatMovedFindEachOtherAgainAndKnowTheirCounts(t *testing.T) {
 
 		c.restartElsewhere(t)
 		crowd.recount(1)
-		c.await("the table knows where the nodes are", func(s api.ClusterStatus) bool {
+		c.await("the table knows where the nodes are", func(s *stintv1.StatusResponse) bool {
 			for i, n := range c.nodes {
-				if s.Nodes[i].APIAddr != n.APIAddr() ||
+				if s.Nodes[i].ApiAddr != n.APIAddr() ||
 					c.nodes[0].view.newestTable().Nodes[i].GossipAddr != c.configs[i].GossipAddr {
 					return false
 				}

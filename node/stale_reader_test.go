@@ -3,7 +3,7 @@ package node
 import (
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -35,7 +35,7 @@ func TestStaleReadsOutliveTheMajority(t *testing.T) {
 			}
 			return true
 		}
-		c.await("a replica of every shard with its count", func(api.ClusterStatus) bool { return has() })
+		c.await("a replica of every shard with its count", func(*stintv1.StatusResponse) bool { return has() })
 		c.stop(1)
 		c.stop(2)
 		if !has() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
@@ -38,7 +38,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		for i, newest := range []shard.Level{shard.LevelNewest, shard.LevelNewest} {
 			crowd.runs(i, newest)
 		}
-		c.awaitLevels("two nodes know the next level", 0, func(s api.UpgradeStatus) bool {
+		c.awaitLevels("two nodes know the next level", 0, func(s *stintv1.UpgradeStatusResponse) bool {
 			return len(s.Nodes) == 3 && s.Nodes[0].Max == 2 && s.Nodes[1].Max == 2
 		})
 		if _, err := c.nodes[0].admin.FinishUpgrade(t.Context()); err == nil ||
@@ -48,18 +48,18 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		crowd.runs(1, shard.LevelFirst) // back to the older level
 		crowd.runs(1, shard.LevelNewest)
 		crowd.runs(2, shard.LevelNewest)
-		c.awaitLevels("all know the level", 0, func(s api.UpgradeStatus) bool {
-			return s.KnownByAll == 2 && !s.RisesAt.IsZero()
+		c.awaitLevels("all know the level", 0, func(s *stintv1.UpgradeStatusResponse) bool {
+			return s.KnownByAll == 2 && s.RisesAt != nil
 		})
-		if s := c.levelsOf(0); s.Level != shard.LevelFirst {
+		if s := c.levelsOf(0); s.Level != uint32(shard.LevelFirst) {
 			t.Errorf("the level has risen by itself: %+v", s)
 		}
 		if level, err := c.nodes[2].admin.FinishUpgrade(t.Context()); err != nil || level != shard.LevelNewest {
 			t.Fatalf("finish: level %d, %v", level, err)
 		}
 		for i := range 3 {
-			c.awaitLevels("the level has risen", i, func(s api.UpgradeStatus) bool {
-				return s.Level == shard.LevelNewest
+			c.awaitLevels("the level has risen", i, func(s *stintv1.UpgradeStatusResponse) bool {
+				return s.Level == uint32(shard.LevelNewest)
 			})
 			if kept := c.nodes[i].dir.stores.Level(); kept != shard.LevelNewest ||
 				c.nodes[i].view.newestTable().Level != shard.LevelNewest {
@@ -82,7 +82,7 @@ func TestTheLevelRisesWhenTheUpgradeIsFinishedAndThereIsNoWayBack(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.await("the table is fenced again", func(api.ClusterStatus) bool {
+		c.await("the table is fenced again", func(*stintv1.StatusResponse) bool {
 			return c.nodes[0].view.newestTable().Level == shard.LevelNewest &&
 				c.nodes[0].view.level() == shard.LevelNewest
 		})

@@ -3,13 +3,13 @@ package node
 import (
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/shard"
 )
 
 // levelsOf is the upgrade status of node i.
-func (c *trio) levelsOf(i int) api.UpgradeStatus {
+func (c *trio) levelsOf(i int) *stintv1.UpgradeStatusResponse {
 	c.t.Helper()
 	s, err := c.nodes[i].admin.Upgrade(c.t.Context())
 	if err != nil {
@@ -18,9 +18,9 @@ func (c *trio) levelsOf(i int) api.UpgradeStatus {
 	return s
 }
 
-func (c *trio) awaitLevels(what string, i int, is func(api.UpgradeStatus) bool) {
+func (c *trio) awaitLevels(what string, i int, is func(*stintv1.UpgradeStatusResponse) bool) {
 	c.t.Helper()
-	var s api.UpgradeStatus
+	var s *stintv1.UpgradeStatusResponse
 	await.Until(c.t, what, func() bool { s = c.levelsOf(i); return is(s) }, &s)
 }
 
@@ -29,8 +29,8 @@ func TestANewClusterIsAtTheNewestLevel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := newTrio(t)
 		for i := range 3 {
-			c.awaitLevels("the cluster is at the newest level", i, func(s api.UpgradeStatus) bool {
-				return s.Level == shard.LevelNewest && s.RisingTo == 0 && s.KnownByAll == shard.LevelNewest
+			c.awaitLevels("the cluster is at the newest level", i, func(s *stintv1.UpgradeStatusResponse) bool {
+				return s.Level == uint32(shard.LevelNewest) && s.RisingTo == 0 && s.KnownByAll == s.Level
 			})
 			if got := c.nodes[i].dir.stores.Level(); got != shard.LevelNewest {
 				t.Errorf("node %d: its directory is at level %d", i+1, got)

@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/bubble"
+	"github.com/stint-io/stint/shard"
 )
 
 // Shard time is the median of three clocks. A node with a wrong clock first loses its shards, and then stops.
@@ -22,18 +23,18 @@ func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 		}
 		c.ready(0, 1, 2)
 		crowd := newCrowd(t, c, 0, 1, 2)
-		c.await("n2 leads, and every shard is led by who should", func(s api.ClusterStatus) bool {
+		c.await("n2 leads, and every shard is led by who should", func(s *stintv1.StatusResponse) bool {
 			return ownsOf(s, "n2") > 0 && c.ledAsWanted(s)
 		})
 
 		clock.Set(3 * time.Second)
-		c.await("n2 owns nothing", func(s api.ClusterStatus) bool { return ownsOf(s, "n2") == 0 })
+		c.await("n2 owns nothing", func(s *stintv1.StatusResponse) bool { return ownsOf(s, "n2") == 0 })
 		if c.journal.says("n2", "handing a shard over") == 0 {
 			t.Error("n2 did not say why")
 		}
 		given := strings.Count(c.journal.String(), "to=n2")
 		until := time.Now().Add(5 * time.Second)
-		c.await("the time in which a shard could be handed to n2 is over", func(s api.ClusterStatus) bool {
+		c.await("the time in which a shard could be handed to n2 is over", func(s *stintv1.StatusResponse) bool {
 			c.wantClockSeen(s, "n2")
 			return time.Now().After(until)
 		})
@@ -62,26 +63,25 @@ func TestANodeWithAWrongClockHandsOverAndWithAVeryWrongOneStops(t *testing.T) {
 }
 
 // wantClockSeen checks that status shows a node's clock 3 s ahead, and shard time unaffected.
-func (c *trio) wantClockSeen(s api.ClusterStatus, id string) {
+func (c *trio) wantClockSeen(s *stintv1.StatusResponse, id string) {
 	c.t.Helper()
 	for _, n := range s.Nodes {
-		if n.ID == id && (n.ClockAhead-3*time.Second).Abs() > time.Second {
-			c.t.Errorf("status says that the clock of %s is %v ahead", id, n.ClockAhead)
+		if ahead := n.ClockAhead.AsDuration(); n.Id == id && (ahead-3*time.Second).Abs() > time.Second {
+			c.t.Errorf("status says that the clock of %s is %v ahead", id, ahead)
 		}
 	}
 	for _, one := range s.Shards {
-		ahead := time.Duration(int64(one.Time)-time.Now().UnixMicro()) * time.Microsecond
-		if one.Owner != "" && ahead > time.Second {
-			c.t.Errorf("shard %s is %v ahead", one.ID, ahead)
+		if ahead := time.Until(one.Time.AsTime()); one.Owner != "" && ahead > time.Second {
+			c.t.Errorf("shard %s is %v ahead", one.Name, ahead)
 		}
 	}
 }
 
 // ledAsWanted reports whether the wanted node owns every shard, so that nothing is handed over for that reason.
-func (c *trio) ledAsWanted(s api.ClusterStatus) bool {
+func (c *trio) ledAsWanted(s *stintv1.StatusResponse) bool {
 	table := c.nodes[0].view.newestTable()
 	for _, one := range s.Shards {
-		if one.Owner != table.Group(one.ID).Lead {
+		if one.Owner != table.Group(shard.ID(one.Id)).Lead {
 			return false
 		}
 	}

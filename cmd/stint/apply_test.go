@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
 )
@@ -55,9 +55,8 @@ func TestApplyWaitsForTheShards(t *testing.T) {
 	f := newCluster()
 	f.pending = []uint32{0, 1}
 	questions := 0
-	f.step = func(s *api.ClusterStatus) {
+	f.step = func(s *stintv1.StatusResponse) {
 		if questions++; questions <= len(f.pending) {
-			s.Shards = append([]api.ShardStatus(nil), s.Shards...)
 			s.Shards[questions-1].PoliciesVersion = 3
 		}
 	}

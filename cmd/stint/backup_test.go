@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
 )
@@ -33,8 +32,8 @@ func TestOtherNodesAreAskedForABackupAsTheFirstIs(t *testing.T) {
 
 // A slot has left the one shard that is pictured: the file would be one that no restore takes, so there is none.
 func TestABackupThatLacksASlotIsNone(t *testing.T) {
-	f := &fakeCluster{picture: []byte("a picture"), status: api.ClusterStatus{ClusterID: "c",
-		Shards: []api.ShardStatus{{ID: 0}, {ID: shard.System}}}}
+	f := &fakeCluster{picture: []byte("a picture"), status: &stintv1.StatusResponse{ClusterId: "c",
+		Shards: []*stintv1.Shard{{Id: 0, Name: "0"}, {Id: uint32(shard.System), Name: "system"}}}}
 	backup := func() (code int, said string) {
 		file := filepath.Join(t.TempDir(), "backup")
 		code, _, said = stint("backup", file, "--addr", f.serve(t))

@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/keyhash"
 	"github.com/stint-io/stint/limit"
@@ -31,8 +35,8 @@ type fakeCluster struct {
 	asked    []string
 	expected *uint64 // of the last Apply
 	rekey    bool    // likewise
-	status   api.ClusterStatus
-	step     func(*api.ClusterStatus) // before each Status and Drain; nil: no progress
+	status   *stintv1.StatusResponse
+	step     func(*stintv1.StatusResponse) // before each Status and Drain; nil: no progress
 	revision *policy.Revision
 	pending  []uint32
 	err      error
@@ -40,23 +44,23 @@ type fakeCluster struct {
 	slots    []byte          // of each picture
 	secrets  api.SecretAdmin // nil: not known
 
-	upgrade     api.UpgradeStatus
-	stepUpgrade func(*api.UpgradeStatus) // before each answer; nil: no progress
+	upgrade     *stintv1.UpgradeStatusResponse
+	stepUpgrade func(*stintv1.UpgradeStatusResponse) // before each answer; nil: no progress
 }
 
 func (f *fakeCluster) next(question string) error {
 	f.asked = append(f.asked, question)
 	if f.step != nil {
-		f.step(&f.status)
+		f.step(f.status)
 	}
 	return f.err
 }
 
-func (f *fakeCluster) Status(context.Context) (api.ClusterStatus, error) {
+func (f *fakeCluster) Status(context.Context) (*stintv1.StatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.next("status")
-	return f.status, err
+	return proto.CloneOf(f.status), err
 }
 
 func (f *fakeCluster) Apply(
@@ -100,7 +104,7 @@ func (f *fakeCluster) Drain(_ context.Context, node string, on, untilRestart boo
 		asked += " until restart"
 	}
 	err := f.next(asked)
-	return f.status.Nodes[1].Owns, err
+	return int(f.status.Nodes[1].Owns), err
 }
 
 func (f *fakeCluster) SetShards(_ context.Context, shards uint32, expected *uint64) error {
@@ -115,14 +119,14 @@ func (f *fakeCluster) SetShards(_ context.Context, shards uint32, expected *uint
 	return err
 }
 
-func (f *fakeCluster) Upgrade(context.Context) (api.UpgradeStatus, error) {
+func (f *fakeCluster) Upgrade(context.Context) (*stintv1.UpgradeStatusResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.next("upgrade")
 	if f.stepUpgrade != nil {
-		f.stepUpgrade(&f.upgrade)
+		f.stepUpgrade(f.upgrade)
 	}
-	return f.upgrade, err
+	return proto.CloneOf(f.upgrade), err
 }
 
 func (f *fakeCluster) PinLevel(_ context.Context, level shard.Level) error {
@@ -134,7 +138,7 @@ func (f *fakeCluster) PinLevel(_ context.Context, level shard.Level) error {
 func (f *fakeCluster) FinishUpgrade(context.Context) (shard.Level, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.upgrade.KnownByAll, f.next("finish")
+	return shard.Level(f.upgrade.KnownByAll), f.next("finish")
 }
 
 func (f *fakeCluster) Picture(context.Context, shard.ID) (api.Picture, error) {
@@ -198,21 +202,22 @@ func TestVerifySaysWhatIsWrongWithTLS(t *testing.T) {
 }
 
 func newCluster() *fakeCluster {
-	voters := func(lag uint64) []api.ReplicaStatus {
-		return []api.ReplicaStatus{{Node: "node-1", Number: 1, Role: "voter", Known: true},
-			{Node: "node-2", Number: 1, Role: "voter", Known: true, Lag: lag}}
+	voters := func(lag uint64) []*stintv1.Replica {
+		return []*stintv1.Replica{{Node: "node-1", Number: 1, Voter: true, Role: "voter", Known: true},
+			{Node: "node-2", Number: 1, Voter: true, Role: "voter", Known: true, Lag: lag}}
 	}
-	node := func(id, zone string, ahead time.Duration) api.NodeStatus {
-		return api.NodeStatus{ID: id, Zone: zone, Version: "v0.2.0", APIAddr: id + ":7400", PeerAddr: id + ":7401",
-			State: "active", Alive: true, Replicas: 3, ClockAhead: ahead}
+	node := func(id, zone string, ahead time.Duration) *stintv1.Node {
+		return &stintv1.Node{Id: id, Zone: zone, Version: "v0.2.0", ApiAddr: id + ":7400", PeerAddr: id + ":7401",
+			State: "active", Alive: true, Replicas: 3, Silent: &durationpb.Duration{},
+			ClockAhead: durationpb.New(ahead)}
 	}
 	f := &fakeCluster{revision: &policy.Revision{Version: 2, Set: policy.Dev()}}
-	f.status = api.ClusterStatus{ClusterID: "3f2a9c0d11e84b57", TableVersion: 9, PoliciesVersion: 2,
-		Nodes: []api.NodeStatus{node("node-1", "east", 0), node("node-2", "west", 3*time.Millisecond)},
-		Shards: []api.ShardStatus{
-			{ID: 0, Owner: "node-1", Epoch: 17, Seq: 99, Keys: 1500, PoliciesVersion: 2, Replicas: voters(3)},
-			{ID: 1, Owner: "node-2", Epoch: 21, Seq: 4, Keys: 7, PoliciesVersion: 2, Replicas: voters(0)},
-			{ID: shard.System, Owner: "node-1", Epoch: 12, Seq: 5, Replicas: voters(0)},
+	f.status = &stintv1.StatusResponse{ClusterId: "3f2a9c0d11e84b57", TableVersion: 9, PoliciesVersion: 2,
+		Nodes: []*stintv1.Node{node("node-1", "east", 0), node("node-2", "west", 3*time.Millisecond)},
+		Shards: []*stintv1.Shard{
+			{Name: "0", Owner: "node-1", Epoch: 17, Seq: 99, Keys: 1500, PoliciesVersion: 2, Replicas: voters(3)},
+			{Id: 1, Name: "1", Owner: "node-2", Epoch: 21, Seq: 4, Keys: 7, PoliciesVersion: 2, Replicas: voters(0)},
+			{Id: uint32(shard.System), Name: "system", Owner: "node-1", Epoch: 12, Seq: 5, Replicas: voters(0)},
 		}}
 	f.status.Nodes[0].Owns, f.status.Nodes[1].Owns = 2, 1
 	return f

@@ -4,19 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-io/stint/api"
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // atStep changes the status after it was asked for this many times.
-func atStep(changes map[int]func(*api.ClusterStatus)) func(*api.ClusterStatus) {
+func atStep(changes map[int]func(*stintv1.StatusResponse)) func(*stintv1.StatusResponse) {
 	asked := 0
-	return func(s *api.ClusterStatus) {
+	return func(s *stintv1.StatusResponse) {
 		asked++
-		s.Nodes = append([]api.NodeStatus(nil), s.Nodes...)
 		if change := changes[asked]; change != nil {
 			change(s)
 		}
@@ -25,10 +21,10 @@ func atStep(changes map[int]func(*api.ClusterStatus)) func(*api.ClusterStatus) {
 
 func TestDrainWaitsUntilNothingIsOwned(t *testing.T) {
 	f := newCluster()
-	f.step = atStep(map[int]func(*api.ClusterStatus){
-		1: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 2 },
-		3: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 1 },
-		4: func(s *api.ClusterStatus) { s.Nodes[1].Owns = 0 },
+	f.step = atStep(map[int]func(*stintv1.StatusResponse){
+		1: func(s *stintv1.StatusResponse) { s.Nodes[1].Owns = 2 },
+		3: func(s *stintv1.StatusResponse) { s.Nodes[1].Owns = 1 },
+		4: func(s *stintv1.StatusResponse) { s.Nodes[1].Owns = 0 },
 	})
 	addr := f.serve(t)
 	transcript(t, "drain", 0, "cluster", "drain", "node-2", "--addr", addr)
@@ -77,10 +73,10 @@ func TestDrainOfWhoeverAnswersIsRefused(t *testing.T) {
 
 func TestRemoveNodeWaitsUntilItIsRemoved(t *testing.T) {
 	f := newCluster()
-	f.step = atStep(map[int]func(*api.ClusterStatus){
-		2: func(s *api.ClusterStatus) { s.Nodes[1].State = "leaving" },
-		3: func(s *api.ClusterStatus) { s.Nodes[1].Replicas = 1 },
-		4: func(s *api.ClusterStatus) { s.Nodes[1].Replicas, s.Nodes[1].State = 0, "removed" },
+	f.step = atStep(map[int]func(*stintv1.StatusResponse){
+		2: func(s *stintv1.StatusResponse) { s.Nodes[1].State = "leaving" },
+		3: func(s *stintv1.StatusResponse) { s.Nodes[1].Replicas = 1 },
+		4: func(s *stintv1.StatusResponse) { s.Nodes[1].Replicas, s.Nodes[1].State = 0, "removed" },
 	})
 	addr := f.serve(t)
 	transcript(t, "remove_node", 0, "cluster", "remove-node", "node-2", "--yes", "--addr", addr)
@@ -109,7 +105,9 @@ func TestRemoveNodeAsks(t *testing.T) {
 func TestRemoveNodeSaysWhatADeadNodeDoes(t *testing.T) {
 	f := newCluster()
 	f.status.Nodes[1].Alive = false
-	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) { s.Nodes[1].State = "removed" }})
+	f.step = atStep(map[int]func(*stintv1.StatusResponse){
+		2: func(s *stintv1.StatusResponse) { s.Nodes[1].State = "removed" },
+	})
 	transcript(t, "remove_node_dead", 0, "cluster", "remove-node", "node-2", "--yes", "--addr", f.serve(t))
 }
 
@@ -122,13 +120,12 @@ func TestRemoveNodeDoesNotWaitForEver(t *testing.T) {
 // growing is a cluster in which slots move to a third shard.
 func growing() *fakeCluster {
 	f := newCluster()
-	f.status.Shards[0].Slots, f.status.Shards[1].Slots = []slot.Range{{First: 0, Last: 511}},
-		[]slot.Range{{First: 512, Last: 1023}}
+	f.status.Shards[0].Slots, f.status.Shards[1].Slots = []*stintv1.SlotRange{{First: 0, Last: 511}},
+		[]*stintv1.SlotRange{{First: 512, Last: 1023}}
 	f.status.WantedShards, f.status.ShardsRevision, f.status.SlotsToMove = 3, 7, 341
-	f.status.SlotMoves = []api.SlotMove{
-		{Move: placement.Move{Move: shard.Move{Slot: 342, From: 0, To: 2, Generation: 1}}},
-		{Move: placement.Move{Move: shard.Move{Slot: 853, From: 1, To: 2, Generation: 1}},
-			Waits: "2 open holds with keys of other slots"},
+	f.status.SlotMoves = []*stintv1.SlotMove{
+		{Slot: 342, From: 0, To: 2},
+		{Slot: 853, From: 1, To: 2, Waits: "2 open holds with keys of other slots"},
 	}
 	return f
 }
@@ -141,9 +138,9 @@ func TestShardsShowsWhereTheSlotsAreAndWhatWaits(t *testing.T) {
 
 func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
 	f := growing()
-	f.step = atStep(map[int]func(*api.ClusterStatus){
-		4: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 1, s.SlotMoves[:1] },
-		5: func(s *api.ClusterStatus) { s.SlotsToMove, s.SlotMoves = 0, nil },
+	f.step = atStep(map[int]func(*stintv1.StatusResponse){
+		4: func(s *stintv1.StatusResponse) { s.SlotsToMove, s.SlotMoves = 1, s.SlotMoves[:1] },
+		5: func(s *stintv1.StatusResponse) { s.SlotsToMove, s.SlotMoves = 0, nil },
 	})
 	transcript(t, "shards_moved", 0, "shards", "3", "--addr", f.serve(t))
 	f = growing()
@@ -154,7 +151,7 @@ func TestShardsWaitsUntilAllSlotsHaveMoved(t *testing.T) {
 // What the command asks for is of the moment in which it looked.
 func TestShardsOfAnotherCommandStay(t *testing.T) {
 	f := growing()
-	f.step = atStep(map[int]func(*api.ClusterStatus){2: func(s *api.ClusterStatus) {
+	f.step = atStep(map[int]func(*stintv1.StatusResponse){2: func(s *stintv1.StatusResponse) {
 		s.WantedShards, s.ShardsRevision = 5, 8
 	}})
 	transcript(t, "shards_of_another", 1, "shards", "2", "--addr", f.serve(t))
@@ -164,14 +161,13 @@ func TestShardsOfAnotherCommandStay(t *testing.T) {
 func TestWaitingOutlivesAServersAbsence(t *testing.T) {
 	f := newCluster()
 	asked := 0
-	f.step = func(s *api.ClusterStatus) {
+	f.step = func(s *stintv1.StatusResponse) {
 		asked++
 		f.err = nil
 		switch asked {
 		case 2:
 			f.err = &shard.Error{Code: shard.Unavailable, Message: "no majority"}
 		case 3:
-			s.Nodes = append([]api.NodeStatus(nil), s.Nodes...)
 			s.Nodes[1].State = "removed"
 		}
 	}

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -16,13 +18,13 @@ func TestStatusOfAHealthyCluster(t *testing.T) {
 
 func TestStatusOfASickCluster(t *testing.T) {
 	f := newCluster()
-	s := &f.status
-	s.Nodes[1].Alive, s.Nodes[1].Silent, s.Nodes[1].Owns = false, 92*time.Second, 0
-	s.Nodes = append(s.Nodes, api.NodeStatus{ID: "node-3", State: "draining"},
-		api.NodeStatus{ID: "node-4", State: "removed"})
+	s := f.status
+	s.Nodes[1].Alive, s.Nodes[1].Silent, s.Nodes[1].Owns = false, durationpb.New(92*time.Second), 0
+	s.Nodes = append(s.Nodes, &stintv1.Node{Id: "node-3", Draining: true, State: "draining"},
+		&stintv1.Node{Id: "node-4", State: "removed"})
 	s.Shards[1].Owner = ""
-	s.Shards[1].Replicas = append(s.Shards[1].Replicas, api.ReplicaStatus{Node: "node-3", Number: 4, Role: "learner"},
-		api.ReplicaStatus{Node: "node-5", Number: 3, Role: "leaving", Lost: true})
+	s.Shards[1].Replicas = append(s.Shards[1].Replicas, &stintv1.Replica{Node: "node-3", Number: 4, Role: "learner"},
+		&stintv1.Replica{Node: "node-5", Number: 3, Role: "leaving", Lost: true})
 	s.Moves = []string{"shard 1: node-3 is catching up (replica 4)"}
 	s.Problems = []string{"node-2 was not heard from for 1m32s", "shard 1 has no owner"}
 	addr := f.serve(t)

@@ -5,16 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard"
 )
 
 // mixedRelease is a cluster in which one node still runs the former release.
 func mixedRelease() *fakeCluster {
 	f := newCluster()
-	f.upgrade = api.UpgradeStatus{Level: 1, KnownByAll: 1, Nodes: []api.NodeLevels{
-		{ID: "node-1", Version: "0.2.0", Min: 1, Max: 2, Kept: 1, Alive: true},
-		{ID: "node-2", Version: "0.1.0", Min: 1, Max: 1, Kept: 1},
+	f.upgrade = &stintv1.UpgradeStatusResponse{Level: 1, KnownByAll: 1, Nodes: []*stintv1.NodeLevels{
+		{Id: "node-1", Version: "0.2.0", Min: 1, Max: 2, Kept: 1, Alive: true},
+		{Id: "node-2", Version: "0.1.0", Min: 1, Max: 1, Kept: 1},
 	}}
 	return f
 }
@@ -23,26 +25,27 @@ func TestUpgradeStatusSaysWhereTheClusterIsAndWhatComesNext(t *testing.T) {
 	f := mixedRelease()
 	transcript(t, "upgrade_mixed", 0, "cluster", "upgrade", "status", "--addr", f.serve(t))
 	for _, c := range []struct {
-		change func(*api.UpgradeStatus)
+		change func(*stintv1.UpgradeStatusResponse)
 		want   string
 	}{
-		{func(s *api.UpgradeStatus) { s.Pinned = 1 }, "feature level 1: not all nodes know 2 (pinned at 1)\n"},
-		{func(s *api.UpgradeStatus) {
+		{func(s *stintv1.UpgradeStatusResponse) { s.Pinned = 1 },
+			"feature level 1: not all nodes know 2 (pinned at 1)\n"},
+		{func(s *stintv1.UpgradeStatusResponse) {
 			s.Nodes[1].Max, s.KnownByAll = 2, 2
-			s.KnownSince, s.RisesAt = time.Now(), time.Now().Add(10*time.Minute)
+			s.KnownSince, s.RisesAt = timestamppb.Now(), timestamppb.New(time.Now().Add(10*time.Minute))
 		}, "feature level 1: all nodes know 2, the cluster rises in 10m0s, or at `stint cluster upgrade finish`\n"},
-		{func(s *api.UpgradeStatus) {
+		{func(s *stintv1.UpgradeStatusResponse) {
 			s.Nodes[1].Max, s.KnownByAll = 2, 2
-			s.KnownSince, s.RisesAt = time.Now(), time.Now()
+			s.KnownSince, s.RisesAt = timestamppb.Now(), timestamppb.Now()
 		}, "feature level 1: all nodes know 2, the cluster rises when all of them answer\n"},
-		{func(s *api.UpgradeStatus) { s.RisingTo, s.Nodes[0].Kept = 2, 2 },
+		{func(s *stintv1.UpgradeStatusResponse) { s.RisingTo, s.Nodes[0].Kept = 2, 2 },
 			"feature level 1, rising to 2: waiting for node-2\n"},
-		{func(s *api.UpgradeStatus) {
+		{func(s *stintv1.UpgradeStatusResponse) {
 			s.Level, s.KnownByAll, s.Nodes[0].Kept, s.Nodes[1].Max = 2, 2, 2, 2
 		}, "feature level 2: the newest that its nodes know\n"},
 	} {
 		f := mixedRelease()
-		c.change(&f.upgrade)
+		c.change(f.upgrade)
 		if code, stdout, stderr := stint("cluster", "upgrade", "status", "--addr", f.serve(t)); code != 0 ||
 			!strings.HasPrefix(stdout, c.want) {
 			t.Errorf("%d %q %q, want %q", code, stdout, stderr, c.want)
@@ -59,7 +62,7 @@ func TestUpgradeFinishWaitsUntilTheLevelIsReached(t *testing.T) {
 	f := mixedRelease()
 	f.upgrade.KnownByAll, f.upgrade.RisingTo = 2, 2
 	steps := 0
-	f.stepUpgrade = func(s *api.UpgradeStatus) {
+	f.stepUpgrade = func(s *stintv1.UpgradeStatusResponse) {
 		if steps++; steps == 3 {
 			s.Level = 2
 		}

@@ -64,12 +64,12 @@ func (b *ledger) read(w *world) (all map[billed]shard.Usage, ok bool) {
 	all = make(map[billed]shard.Usage)
 	var met slot.Set
 	for _, one := range s.Shards {
-		if one.ID == shard.System {
+		if shard.ID(one.Id) == shard.System {
 			continue
 		}
 		here := slot.All()
 		for q := (shard.UsageQuery{}); ; {
-			page, slots, ok := b.page(w, shard.UsageRequest(shard.DefaultNamespace, one.ID, q))
+			page, slots, ok := b.page(w, shard.UsageRequest(shard.DefaultNamespace, shard.ID(one.Id), q))
 			if !ok {
 				return nil, false
 			}

@@ -371,7 +371,7 @@ func (r *runner) correct(units int64) *errand {
 func (r *runner) corrected(entry shard.Entry) (units int64, ok bool) {
 	for range 10 {
 		s, err := r.w.status()
-		id := shard.Of(slotsOf(&s), shard.DefaultNamespace, entry.Key)
+		id := shard.Of(slotsOf(s), shard.DefaultNamespace, entry.Key)
 		request := shard.UsageRequest(shard.DefaultNamespace, id,
 			shard.UsageQuery{Policy: entry.Policy, Key: entry.Key})
 		result, l := r.decide(&errand{request: request})

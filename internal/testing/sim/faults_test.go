@@ -308,11 +308,11 @@ func (w *world) doRemove(f fault) {
 		time.Sleep(time.Second)
 		if s, err := w.status(); err == nil {
 			for _, n := range s.Nodes {
-				if n.ID == m.id && n.State == "removed" {
+				if n.Id == m.id && n.State == "removed" {
 					m.crash(true)
 					return
 				}
-				if n.ID == m.id && n.State == "active" { // the removal did not take effect
+				if n.Id == m.id && n.State == "active" { // the removal did not take effect
 					err := w.admin(func(ctx context.Context, a api.ClusterAdmin) error {
 						return a.RemoveNode(ctx, m.id)
 					})

@@ -103,7 +103,7 @@ func (w *world) doSecondOfAHalt(f fault) {
 func (w *world) insteadOfTheFirst(f fault, during func()) {
 	m := w.victim(f.whom)
 	s, err := w.status()
-	if m.gone.Load() || err != nil || w.unsettled(&s) != nil || len(s.Nodes) < 3 ||
+	if m.gone.Load() || err != nil || w.unsettled(s) != nil || len(s.Nodes) < 3 ||
 		!w.destroying.CompareAndSwap(false, true) {
 		return
 	}
@@ -127,7 +127,7 @@ func (w *world) insteadOfTheFirst(f fault, during func()) {
 		for settled := 0; settled < 20 && !w.over.Load(); settled++ {
 			time.Sleep(500 * time.Millisecond)
 			s, err := w.status()
-			if l := m.life.Load(); err != nil || w.unsettled(&s) != nil || l == nil || l.Ready() != nil {
+			if l := m.life.Load(); err != nil || w.unsettled(s) != nil || l == nil || l.Ready() != nil {
 				settled = 0
 			}
 		}

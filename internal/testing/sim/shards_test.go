@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/shard/slot"
 )
 
@@ -140,7 +140,7 @@ func (w *world) askForShards(l *life, shards uint32) error {
 }
 
 // moving says what keeps the slots from being where the last number of shards that was asked for wants them.
-func (w *world) moving(s *api.ClusterStatus) error {
+func (w *world) moving(s *stintv1.StatusResponse) error {
 	w.growth.mu.Lock()
 	defer w.growth.mu.Unlock()
 	switch asked := w.growth.asked; {
@@ -159,29 +159,29 @@ func (w *world) seeRest() {
 	if !w.plan.moves() {
 		return
 	}
-	var s api.ClusterStatus
+	var s *stintv1.StatusResponse
 	for _, l := range w.lives() {
 		var err error
-		if s, err = l.Admin().Status(l.ctx); err != nil || w.moving(&s) != nil {
+		if s, err = l.Admin().Status(l.ctx); err != nil || w.moving(s) != nil {
 			return
 		}
 	}
 	g := &w.growth
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s.TableVersion > 0 && g.version <= s.TableVersion && g.rests[len(g.rests)-1].to != endless {
-		g.rests = append(g.rests, rest{time.Since(w.began), endless, slotsOf(&s)})
+	if s.GetTableVersion() > 0 && g.version <= s.TableVersion && g.rests[len(g.rests)-1].to != endless {
+		g.rests = append(g.rests, rest{time.Since(w.began), endless, slotsOf(s)})
 		w.tally.note("slots came to rest")
 	}
 }
 
 // slotsOf returns the shard of each slot.
-func slotsOf(s *api.ClusterStatus) *slot.Map {
+func slotsOf(s *stintv1.StatusResponse) *slot.Map {
 	m := new(slot.Map)
-	for _, one := range s.Shards {
+	for _, one := range s.GetShards() {
 		for _, r := range one.Slots {
 			for at := r.First; at <= r.Last; at++ {
-				m[at] = uint32(one.ID)
+				m[at] = one.Id
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func slotsOf(s *api.ClusterStatus) *slot.Map {
 // slots returns the shard of each slot as a node knows it, and the number of shards.
 func (l *life) slots(ctx context.Context) (m *slot.Map, shards uint32, err error) {
 	s, err := l.Admin().Status(ctx)
-	return slotsOf(&s), uint32(len(s.Shards)) - 1, err
+	return slotsOf(s), uint32(len(s.GetShards())) - 1, err
 }
 
 // settleSlots waits until all slots are on the shards that were asked for. A reservation with keys of several slots
@@ -205,7 +205,7 @@ func (w *world) settleSlots() {
 	}
 	const within = 10 * time.Minute
 	ended := time.Now()
-	err := w.awaitStatus(ended.Add(within), func(s *api.ClusterStatus) error {
+	err := w.awaitStatus(ended.Add(within), func(s *stintv1.StatusResponse) error {
 		return errors.Join(w.unsettled(s), w.moving(s))
 	})
 	if err != nil {

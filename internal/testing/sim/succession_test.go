@@ -50,7 +50,7 @@ func (w *world) epochs(t *testing.T) map[shard.ID]string {
 	}
 	owned := make(map[shard.ID]string)
 	for _, one := range s.Shards {
-		owned[one.ID] = fmt.Sprint(one.Owner, " in epoch ", one.Epoch)
+		owned[shard.ID(one.Id)] = fmt.Sprint(one.Owner, " in epoch ", one.Epoch)
 	}
 	return owned
 }

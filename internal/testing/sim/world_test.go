@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/api"
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/internal/testing/bubble"
 	"github.com/stint-io/stint/internal/testing/memnet"
 	"github.com/stint-io/stint/shard"
@@ -169,11 +170,11 @@ func (w *world) admin(ask func(context.Context, api.ClusterAdmin) error) error {
 }
 
 // status is the newest status of all nodes.
-func (w *world) status() (newest api.ClusterStatus, err error) {
+func (w *world) status() (newest *stintv1.StatusResponse, err error) {
 	err = errors.New("no node runs")
 	for _, l := range w.lives() {
 		s, e := l.Admin().Status(context.Background())
-		if e == nil && s.TableVersion >= newest.TableVersion {
+		if e == nil && s.TableVersion >= newest.GetTableVersion() {
 			newest, err = s, nil
 		}
 	}
@@ -184,19 +185,19 @@ func (w *world) status() (newest api.ClusterStatus, err error) {
 // should be, and no other node is being destroyed. It permits the next one once the node's replicas are replaced.
 func (w *world) mayDestroy(m *machine) bool {
 	s, err := w.status()
-	if err != nil || w.unsettled(&s) != nil || len(s.Nodes) < 3 || !w.destroying.CompareAndSwap(false, true) {
+	if err != nil || w.unsettled(s) != nil || len(s.Nodes) < 3 || !w.destroying.CompareAndSwap(false, true) {
 		return false
 	}
-	had := w.numbers(&s, m.id)
+	had := w.numbers(s, m.id)
 	w.running.Go(func() {
 		defer w.destroying.Store(false)
 		for !w.over.Load() {
 			time.Sleep(500 * time.Millisecond)
 			s, err := w.status()
-			replaced := !slices.ContainsFunc(w.numbers(&s, m.id), func(n uint64) bool {
+			replaced := !slices.ContainsFunc(w.numbers(s, m.id), func(n uint64) bool {
 				return slices.Contains(had, n)
 			})
-			if err == nil && replaced && w.unsettled(&s) == nil {
+			if err == nil && replaced && w.unsettled(s) == nil {
 				return
 			}
 		}
@@ -205,11 +206,11 @@ func (w *world) mayDestroy(m *machine) bool {
 }
 
 // numbers lists the numbers of a node's replicas, combined with their shards.
-func (w *world) numbers(s *api.ClusterStatus, node string) (all []uint64) {
-	for _, one := range s.Shards {
+func (w *world) numbers(s *stintv1.StatusResponse, node string) (all []uint64) {
+	for _, one := range s.GetShards() {
 		for _, r := range one.Replicas {
 			if r.Node == node {
-				all = append(all, uint64(one.ID)<<32|r.Number)
+				all = append(all, uint64(one.Id)<<32|r.Number)
 			}
 		}
 	}
@@ -217,7 +218,7 @@ func (w *world) numbers(s *api.ClusterStatus, node string) (all []uint64) {
 }
 
 // unsettled says which nodes and replicas are not yet as the table should be in the end.
-func (w *world) unsettled(s *api.ClusterStatus) error {
+func (w *world) unsettled(s *stintv1.StatusResponse) error {
 	active := 0
 	for _, n := range s.Nodes {
 		switch n.State {
@@ -225,7 +226,7 @@ func (w *world) unsettled(s *api.ClusterStatus) error {
 			active++
 		case "removed":
 		default:
-			return fmt.Errorf("node %s is %s", n.ID, n.State)
+			return fmt.Errorf("node %s is %s", n.Id, n.State)
 		}
 	}
 	want := min(w.plan.replicas, active-1+active%2)
@@ -234,15 +235,15 @@ func (w *world) unsettled(s *api.ClusterStatus) error {
 		for _, r := range one.Replicas {
 			if r.Lost || r.Role != "voter" {
 				return fmt.Errorf("shard %s: the replica %d on %s is a %s, lost: %v",
-					one.ID, r.Number, r.Node, r.Role, r.Lost)
+					one.Name, r.Number, r.Node, r.Role, r.Lost)
 			}
 			voters++
 		}
 		if voters != want {
-			return fmt.Errorf("shard %s has %d voters, must have %d of %d active nodes", one.ID, voters, want, active)
+			return fmt.Errorf("shard %s has %d voters, must have %d of %d active nodes", one.Name, voters, want, active)
 		}
 		if one.Owner == "" {
-			return fmt.Errorf("shard %s has no owner", one.ID)
+			return fmt.Errorf("shard %s has no owner", one.Name)
 		}
 	}
 	return nil
@@ -388,11 +389,11 @@ func (w *world) settle(healed time.Time) {
 }
 
 // awaitStatus waits until a status of the cluster has no fault. The error is the last one before the deadline.
-func (w *world) awaitStatus(deadline time.Time, fault func(*api.ClusterStatus) error) error {
+func (w *world) awaitStatus(deadline time.Time, fault func(*stintv1.StatusResponse) error) error {
 	for {
 		s, err := w.status()
 		if err == nil {
-			err = fault(&s)
+			err = fault(s)
 		}
 		if err == nil || time.Now().After(deadline) {
 			return err
@@ -469,7 +470,7 @@ func (w *world) awaitEqual() {
 		s, err := w.status()
 		if err != nil {
 			behind = err
-		} else if behind = w.apart(&s); behind == nil {
+		} else if behind = w.apart(s); behind == nil {
 			return
 		}
 		time.Sleep(250 * time.Millisecond)
@@ -477,7 +478,7 @@ func (w *world) awaitEqual() {
 	w.fail(fmt.Errorf("the replicas do not come together: %w", behind))
 }
 
-func (w *world) apart(s *api.ClusterStatus) error {
+func (w *world) apart(s *stintv1.StatusResponse) error {
 	at := make(map[string]map[shard.ID][2]uint64)
 	for _, l := range w.lives() {
 		at[l.machine.id] = make(map[shard.ID][2]uint64)
@@ -488,12 +489,12 @@ func (w *world) apart(s *api.ClusterStatus) error {
 	for _, one := range s.Shards {
 		var first [2]uint64
 		for i, r := range one.Replicas {
-			stands := at[r.Node][one.ID]
+			stands := at[r.Node][shard.ID(one.Id)]
 			if i == 0 {
 				first = stands
 			} else if stands != first {
 				return fmt.Errorf("shard %s stands at %v on %s and at %v on %s",
-					one.ID, first, one.Replicas[0].Node, stands, r.Node)
+					one.Name, first, one.Replicas[0].Node, stands, r.Node)
 			}
 		}
 	}
