@@ -44,11 +44,14 @@ const messageBytesRefused = 4 << 20
 // goroutine and also pay for the growth of its stack.
 const grpcWorkers = 256
 
+// GRPCServer is what NewGRPC makes.
+type GRPCServer = grpc.Server
+
 // NewGRPC makes the server for gRPC alone, with grpc-go: the same procedures, answers and errors as the API's handler,
 // at a fraction of the cost per call. The caller listens, calls its Serve, and ends it with GracefulStop after Drain.
 // The bounds are those of NewServer, with two exceptions: a message above 4 MiB is refused with resource_exhausted, and
 // an unread answer ends with its connection. port says from where it can be reached; a nil secure means plaintext.
-func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *grpc.Server {
+func NewGRPC(a *API, port auth.Port, logger *slog.Logger, secure *tls.Config) *GRPCServer {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(grpcCodec{}),
 		grpc.InTapHandle(limitCall),

@@ -21,12 +21,12 @@ type ports struct {
 	fail     func(error)
 
 	limits    limits
-	secure    *clienttls.TLS // of the clients' ports; nil: they speak plaintext
-	peers     net.Listener   // of the peer port, which takes it over; nil: no other node can reach this one
-	listener  net.Listener   // of the API; nil: it is not served
-	server    *http.Server   // nil: nothing is served yet, as is api
-	grpcPort  net.Listener   // nil: there is none
-	grpc      grpcServer     // nil: nothing is served yet
+	secure    *clienttls.TLS  // of the clients' ports; nil: they speak plaintext
+	peers     net.Listener    // of the peer port, which takes it over; nil: no other node can reach this one
+	listener  net.Listener    // of the API; nil: it is not served
+	server    *http.Server    // nil: nothing is served yet, as is api
+	grpcPort  net.Listener    // nil: there is none
+	grpc      *api.GRPCServer // nil: nothing is served yet
 	api       *api.API
 	served    atomic.Pointer[api.API] // the same, for newer rules that come while it is made
 	redisPort net.Listener            // nil: there is none
