@@ -131,8 +131,8 @@ type API struct {
 	registry *registry
 	health   health
 	gates    *gates.Gates
-	draining chan struct{} // closed when the streams must end
-	drain    sync.Once
+	draining context.Context // ends when the streams must end
+	drain    context.CancelFunc
 	readers  sync.WaitGroup // one for each open reader of a stream
 	edges    atomic.Int64   // that are connected
 }
@@ -152,7 +152,8 @@ func New(c Config) *API {
 	//mutant:decider-without-key-hash //mutant:stale-read-without-key-hash
 	c.Decider, c.Stale = edge, edge.stale(c.Stale)
 	d := &registry{gate: g, mux: http.NewServeMux(), services: make(map[string]*grpc.ServiceDesc)}
-	a := &API{registry: d, health: health{ready: c.Ready}, draining: make(chan struct{})}
+	a := &API{registry: d, health: health{ready: c.Ready}}
+	a.draining, a.drain = context.WithCancel(context.Background())
 	limits := limitService{&c}
 	limits.register(d)
 	envoyService{limits}.register(d)
@@ -233,7 +234,7 @@ func (a *API) PrepareGates() { a.gates.Prepare() }
 
 // Drain ends every present and future stream: batches that were read are answered, then the stream ends as unavailable.
 // Unary calls go on. Drain does not wait for the streams.
-func (a *API) Drain() { a.drain.Do(func() { close(a.draining) }) }
+func (a *API) Drain() { a.drain() }
 
 // Wait returns when no stream is being read and nothing runs in the background. Call it after Drain, when the servers
 // are closed.

@@ -26,7 +26,7 @@ const batchesAtOnce = 8
 type streams struct {
 	limits   limitService
 	gate     *gatekeeper
-	draining <-chan struct{}
+	draining context.Context
 	readers  *sync.WaitGroup
 }
 
@@ -163,7 +163,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 	ended := make(chan struct{})
 	defer close(ended)
 	incoming := s.read(ended, l)
-	draining := s.draining
+	draining := s.draining.Done()
 	var begun []*streamedBatch
 	var end error
 	defer func() {
@@ -183,7 +183,7 @@ func (s streams) serve(ctx context.Context, l link) error {
 			return end
 		case end != nil:
 			next, draining = nil, nil
-		case isClosed(draining): // checked here: select could choose a batch that has arrived
+		case s.draining.Err() != nil: // checked here: select could choose a batch that has arrived
 			end = errDraining
 			continue
 		case len(begun) == batchesAtOnce:
@@ -204,15 +204,6 @@ func (s streams) serve(ctx context.Context, l link) error {
 		case <-draining:
 			end = errDraining
 		}
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -34,7 +34,7 @@ type edgeService struct {
 	limitService
 
 	gate     *gatekeeper
-	draining <-chan struct{}
+	draining context.Context
 	readers  *sync.WaitGroup
 	open     *atomic.Int64 // edges that are connected
 }
@@ -62,15 +62,8 @@ func (s edgeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.readers.Done()
 	s.open.Add(1)
 	defer s.open.Add(-1)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(s.draining)
 	defer cancel()
-	go func() {
-		select {
-		case <-s.draining:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	s.Logger.Info("an edge has connected", "token", x.callerName(), "address", x.remote)
 	err = s.serve(ctx, conn, edgeCaller{s, x.caller, x.port, x.remote})
 	s.Logger.Info("an edge has left", "token", x.callerName(), "address", x.remote, "error", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -33,7 +34,7 @@ type watchService struct {
 	*Config
 
 	gate     *gatekeeper
-	draining <-chan struct{}
+	draining context.Context
 	open     *watching
 }
 
@@ -159,15 +160,16 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 	}
 	w.events = s.Bus.Open(&w.filter)
 	defer w.events.Close()
-	joining, leave := context.WithCancel(ctx)
+	ctx, leave := context.WithCancelCause(ctx)
+	defer context.AfterFunc(s.draining, func() { leave(errWatchDraining) })()
 	var others sync.WaitGroup
 	defer others.Wait()
-	defer leave()
+	defer leave(nil)
 	if s.Watcher == nil {
 		w.missing.Store(&[]string{})
 	} else {
 		others.Go(func() {
-			s.Watcher.Join(joining, &w.filter, w.events, func(nodes []string) {
+			s.Watcher.Join(ctx, &w.filter, w.events, func(nodes []string) {
 				w.missing.Store(&nodes)
 				w.events.Wake()
 			})
@@ -183,33 +185,15 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 		if err != nil {
 			return err
 		}
-		if sent > 0 {
-			if err := s.rest(ctx, time.Duration(sent)*time.Second/watchRate); err != nil {
-				return err
-			}
+		if sent > 0 && !sleep.For(ctx, time.Duration(sent)*time.Second/watchRate) {
+			return context.Cause(ctx)
 		}
 		select {
 		case <-w.events.Ready():
 		case <-tick.C:
-		case <-s.draining:
-			return errWatchDraining
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
-	}
-}
-
-// rest pauses a stream.
-func (s watchService) rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-s.draining:
-		return errWatchDraining
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -580,7 +580,7 @@ func TestASlowClientIsToldWhatItMissed(t *testing.T) {
 	var sent []*stintv1.Event
 	g := w.api.registry.gate
 	s := watchService{Config: &Config{Bus: w.bus, Keys: plainKeys, Guard: g.guard}, gate: g,
-		draining: make(chan struct{})}
+		draining: context.Background()}
 	ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 	defer cancel()
 	ended := make(chan error, 1)
@@ -715,7 +715,7 @@ func TestAStreamTakesNoMoreThanItsShareOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := decisions.NewBus("n1", nil)
 		c := completed(Config{Bus: bus})
-		s := watchService{Config: &c, gate: newGatekeeper(&c, reporter{}), draining: make(chan struct{})}
+		s := watchService{Config: &c, gate: newGatekeeper(&c, reporter{}), draining: context.Background()}
 		ctx, cancel := context.WithCancel((&exchange{}).within(t.Context()))
 		began, sent, missed := time.Now(), 0, uint64(0)
 		ended := make(chan error, 1)
