@@ -136,11 +136,8 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hop = hop.New(hop.Near, n.peers.dialHop)
 	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = routing.New(routing.Config{
-		Node: n.id,
-		Slots: func() (*slot.Map, uint32) {
-			t := n.view.newestTable()
-			return t.Slots, t.Shards
-		},
+		Node:     n.id,
+		Slots:    n.slots,
 		Places:   n.view.voterNodes,
 		Local:    n.replicas.owner,
 		Leader:   n.replicas.leader,

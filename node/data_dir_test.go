@@ -51,7 +51,8 @@ func TestAStartAfterStatus75SaysSo(t *testing.T) {
 // Several goroutines write records. One that is refused by stores which have just stopped may be the first to tell the
 // node. Its exit status says whether a supervisor may start the process again.
 func TestARefusalByStoppedStoresIsTheDisksFailure(t *testing.T) {
-	n := &Node{ending: newEnding()}
+	n := &Node{}
+	n.fatal = make(chan error, 1)
 	n.fail(fmt.Errorf("keeping the table: %w: %w", raftfsm.ErrUntrusted, syscall.EIO))
 	n.fail(errors.New("whatever follows"))
 	if err := <-n.fatal; !errors.Is(err, ErrDisk) || !errors.Is(err, syscall.EIO) {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/api/redis"
 	"github.com/stint-io/stint/cluster/gossip"
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/placement"
@@ -23,7 +21,6 @@ import (
 	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
-	"github.com/stint-io/stint/shard/slot"
 )
 
 // EdgeConfig configures an edge. Of its Config it uses what is about ports for clients and about logs, and ignores the
@@ -44,27 +41,13 @@ type EdgeConfig struct {
 // coordinate what is about several shards. It has no sessions, so a request without an id whose connection breaks may
 // have been counted, and is not sent again.
 type Edge struct {
-	config      EdgeConfig
-	metrics     *metrics.Metrics
-	ports       *ports
-	upstream    *upstream
-	documents   *documents
-	tokens      *tokens
-	view        *clusterView
-	hop         *hop.Hop
-	router      *routing.Router
-	decisions   *decisions.Bus
-	decisionLog *decisions.Log // nil: there is none
-	poster      *notify.Poster
+	process
+	upstream *upstream
+	poster   *notify.Poster
 
 	// when a node last told the edge what it must know, in Unix microseconds; 0: never
-	heard    atomic.Int64
-	refused  atomic.Pointer[shard.Error] // by a node that was just asked for that; nil: it was not
-	stopping atomic.Bool
-	ending
-	ctx     context.Context
-	cancel  context.CancelFunc
-	running sync.WaitGroup
+	heard   atomic.Int64
+	refused atomic.Pointer[shard.Error] // by a node that was just asked for that; nil: it was not
 }
 
 const (
@@ -85,17 +68,11 @@ func StartEdge(config EdgeConfig) (*Edge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	e := &Edge{config: config, metrics: metrics.New(), upstream: up, ending: newEnding()}
-	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e := &Edge{upstream: up}
+	e.init(config.Config)
 	e.assemble()
 	config.warnOfExposed()
-	if e.ports.limits, err = newLimits(e.tokens.guard, config.Logger, e.metrics); err == nil {
-		err = e.ports.loadCertificate()
-	}
-	if err == nil {
-		err = e.ports.listen()
-	}
-	if err != nil {
+	if err := e.ports.prepare(e.tokens.guard, e.metrics); err != nil {
 		return nil, errors.Join(err, e.Close(e.ctx))
 	}
 	e.serve()
@@ -104,7 +81,6 @@ func StartEdge(config EdgeConfig) (*Edge, error) {
 }
 
 func (e *Edge) assemble() {
-	e.ports = &ports{config: e.config.Config, stopping: e.stopping.Load, fail: e.fail}
 	e.documents = newDocuments(nil, e.config.Logger, e.fail)
 	e.tokens = newTokens(e.documents, false, e.config.now())
 	e.tokens.guard.Learn(&auth.Set{}) // nobody is let in before the cluster has said who may
@@ -113,10 +89,7 @@ func (e *Edge) assemble() {
 	e.documents.shared = slices.DeleteFunc(e.documents.shared, func(one sharedDocument) bool { return !forEdges(one) })
 	e.hop = hop.New(hop.Far, e.upstream.dialHop)
 	e.router = routing.New(routing.Config{
-		Slots: func() (*slot.Map, uint32) {
-			t := e.view.newestTable()
-			return t.Slots, t.Shards
-		},
+		Slots:    e.slots,
 		Places:   e.upstream.places,
 		Local:    func(shard.ID) (routing.Owner, bool) { return nil, false },
 		Leader:   func(shard.ID) string { return "" },
@@ -143,32 +116,16 @@ func (e *Edge) assemble() {
 		Dial: e.config.World.Dial, Timeout: e.config.World.Sinks.Timeout, Agent: "stint/" + e.config.Version})
 }
 
-// serve serves the ports for clients.
+// serve serves the ports for clients. The edge has no secret of hashed keys: it serves no namespace that has those.
 func (e *Edge) serve() {
 	calls := calllog.New(e.config.Logger, e.config.LogSlow, time.Now)
-	listeners := decisions.Listeners{e.metrics, calls, e.decisions}
-	e.ports.serveAPI(api.Config{
-		Decider:    e.router,
-		Keys:       e.view.keysOf, // without a secret: namespaces whose keys are hashed are not served
-		Guard:      e.tokens.guard,
+	e.serveClients(api.Config{
 		Upstream:   e.upstream,
 		EndLeases:  e.router.EndLeases,
-		Revision:   e.view.revision,
 		KeySources: e.poster.Transport(),
-		Listeners:  listeners,
-		Bus:        e.decisions,
+		Listeners:  decisions.Listeners{e.metrics, calls, e.decisions},
 		Ready:      e.Ready,
 		Metrics:    e.metrics.Handler(),
-	})
-	e.ports.serveRedis(redis.Config{
-		Router:      e.router,
-		Keys:        e.view.keysAt,
-		Guard:       e.tokens.guard,
-		Parents:     e.view.withParents,
-		Copies:      e.view.copies,
-		Ready:       e.Ready,
-		Connections: e.metrics.Connections,
-		Listeners:   listeners,
 	})
 }
 
@@ -240,15 +197,6 @@ func (e *Edge) Ready() error {
 
 // AwaitReady waits until the edge is ready, or returns why it is not when ctx ends, or the reason to stop.
 func (e *Edge) AwaitReady(ctx context.Context) error { return e.awaitReady(ctx, e.Ready) }
-
-// APIAddr is the address on which the API really listens.
-func (e *Edge) APIAddr() string { return addrOf(e.ports.listener) }
-
-// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
-func (e *Edge) GRPCAddr() string { return addrOf(e.ports.grpcPort) }
-
-// RedisAddr is the address of the Redis protocol; "" when it is not served.
-func (e *Edge) RedisAddr() string { return addrOf(e.ports.redisPort) }
 
 // Close stops the edge: its clients leave first, then its leases are returned.
 func (e *Edge) Close(ctx context.Context) error {

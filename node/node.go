@@ -5,19 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
-	"sync/atomic"
 
 	"github.com/stint-io/stint/api"
-	"github.com/stint-io/stint/api/redis"
 	"github.com/stint-io/stint/cluster/gossip"
-	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/cluster/peer"
 	"github.com/stint-io/stint/cluster/placement"
-	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/observe/calllog"
 	"github.com/stint-io/stint/internal/observe/decisions"
-	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/internal/observe/trace"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/raftfsm"
@@ -37,22 +31,15 @@ var ErrRemoved = errors.New("this node was removed from its cluster")
 // Node is one running process. Start creates it. All methods but Close may be called concurrently. It holds, starts and
 // stops the parts that assemble connects; all state and work is theirs.
 type Node struct {
-	config     Config
-	id         string // of this node, forever; known once the data directory was looked at
-	metrics    *metrics.Metrics
+	process
+	id         string        // of this node, forever; known once the data directory was looked at
 	key        *peer.KeyFile // the cluster key; nil: there is none. Opened by the start
 	gossipKeys [][]byte      // of the start; none: gossip without keys
 	dir        *dataDir
 	replicas   *replicaSet
-	ports      *ports
-	documents  *documents
-	tokens     *tokens
 
 	// Set by assemble, all at once.
 	hints       *gossip.Hints
-	hop         *hop.Hop
-	router      *routing.Router
-	view        *clusterView
 	peers       *peers
 	holder      *holder
 	reporter    *reporter
@@ -66,8 +53,6 @@ type Node struct {
 	pusher      *pusher
 	topReader   *topReader
 	watcher     *watcher
-	decisions   *decisions.Bus // tells of the decisions that this node answers
-	decisionLog *decisions.Log // nil: there is none
 	founder     *founder
 	handover    *handover
 	succession  *succession
@@ -77,13 +62,8 @@ type Node struct {
 	tracer *trace.Tracer // nil: nothing is followed
 	calls  *calllog.Log
 
-	ctx      context.Context // ends when the reconciler is to end
-	cancel   context.CancelFunc
-	running  sync.WaitGroup // the goroutines of run and watchKey
-	tasks    *tasks
-	changed  notifier // wakes the founder, then the reconciler
-	stopping atomic.Bool
-	ending
+	tasks   *tasks
+	changed notifier // wakes the founder, then the reconciler
 }
 
 // Start starts a node and returns when its API listens. It finds, founds or rejoins its cluster in the background:
@@ -94,10 +74,9 @@ func Start(ctx context.Context, config Config) (*Node, error) {
 	if err := config.validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	n := &Node{config: config, metrics: metrics.New(), changed: newNotifier(), ending: newEnding()}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n := &Node{changed: newNotifier()}
+	n.init(config)
 	n.tasks = newTasks(n.ctx, config.World.Now, config.Logger, n.changed)
-	n.ports = &ports{config: config, stopping: n.stopping.Load, fail: n.fail}
 	n.replicas = newReplicaSet(config.World.Now)
 	n.dir = &dataDir{path: config.DataDir, opened: n.replicas.readConvictions}
 	n.documents = newDocuments(n.dir, config.Logger, n.fail)
@@ -122,14 +101,8 @@ func (n *Node) start() error {
 		return err
 	}
 	n.config.warnOfExposed()
-	if n.ports.limits, err = newLimits(n.tokens.guard, n.config.Logger, n.metrics); err != nil {
-		return err
-	}
-	if err := n.ports.loadCertificate(); err != nil {
-		return err
-	}
 	// Ports before the disk: a second node started by mistake fails here, quickly and clearly.
-	if err := n.ports.listen(); err != nil {
+	if err := n.ports.prepare(n.tokens.guard, n.metrics); err != nil {
 		return err
 	}
 	if err := n.openKeptStores(policies); err != nil {
@@ -243,14 +216,8 @@ func (n *Node) readKeptIfAny() error {
 
 // serve serves the clients' ports.
 func (n *Node) serve() {
-	listeners := decisions.Listeners{n.tracer, n.metrics, n.calls, n.decisions}
 	config := api.Config{
-		Decider:      n.router,
-		Keys:         n.view.keysOf,
-		Guard:        n.tokens.guard,
 		Tokens:       n.tokenAdmin,
-		Revision:     n.view.revision,
-		Sealer:       n.view.sealer,
 		NewestSealer: n.secretAdmin.newestSealer,
 		Document:     n.documents.ofEdges,
 		Secrets:      n.secretAdmin,
@@ -258,8 +225,7 @@ func (n *Node) serve() {
 		KeySources:   n.dispatcher.poster.Transport(),
 		Cluster:      n.admin,
 		Top:          n.topReader,
-		Listeners:    listeners,
-		Bus:          n.decisions,
+		Listeners:    decisions.Listeners{n.tracer, n.metrics, n.calls, n.decisions},
 		Watcher:      n.watcher,
 		Shards:       n.view.shards,
 		Slots:        n.view.slots,
@@ -271,18 +237,7 @@ func (n *Node) serve() {
 	if clock := n.config.testClock; clock != nil {
 		config.TestClock = &testClockAdmin{clock, n.view, n.router}
 	}
-	n.ports.serveAPI(config)
-	n.ports.serveRedis(redis.Config{
-		Router:      n.router,
-		Keys:        n.view.keysAt,
-		Guard:       n.tokens.guard,
-		Parents:     n.view.withParents,
-		Copies:      n.view.copies,
-		Ready:       n.Ready,
-		Connections: n.metrics.Connections,
-		Listeners:   listeners,
-		Tracer:      n.tracer,
-	})
+	n.serveClients(config)
 }
 
 // run joins the cluster and then runs the reconciler.
@@ -345,20 +300,8 @@ func (n *Node) openPort() error {
 	})
 }
 
-// fail stops the node.
-func (n *Node) fail(err error) { n.ending.fail(untrusted(err)) }
-
 // ID is the node's id.
 func (n *Node) ID() string { return n.id }
-
-// APIAddr is the address on which the API really listens; "" when it is not served.
-func (n *Node) APIAddr() string { return addrOf(n.ports.listener) }
-
-// GRPCAddr is the address of the port for gRPC alone; "" when there is none.
-func (n *Node) GRPCAddr() string { return addrOf(n.ports.grpcPort) }
-
-// RedisAddr is the address of the Redis protocol; "" when it is not served.
-func (n *Node) RedisAddr() string { return addrOf(n.ports.redisPort) }
 
 // Admin returns what the API administers the cluster by. It is for simulations, which run nodes without an API.
 func (n *Node) Admin() api.ClusterAdmin { return n.admin }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/api/redis"
+	"github.com/stint-io/stint/internal/edge/auth"
 	"github.com/stint-io/stint/internal/edge/clienttls"
+	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
 // ports are the listeners of this node and the servers of its clients. The node's start opens and serves them and its
@@ -35,6 +37,17 @@ type ports struct {
 
 	serving sync.WaitGroup // the goroutines that serve
 	late    atomic.Uint64  // requests that came while the node stops
+}
+
+// prepare shares out the connections among the ports, reads the certificate, and opens the ports.
+func (p *ports) prepare(guard *auth.Guard, observer connlimit.Observer) (err error) {
+	if p.limits, err = newLimits(guard, p.config.Logger, observer); err != nil {
+		return err
+	}
+	if err := p.loadCertificate(); err != nil {
+		return err
+	}
+	return p.listen()
 }
 
 // listen opens the ports. A lone node does without those for other nodes: two lone nodes on one machine do not collide
