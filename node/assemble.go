@@ -63,9 +63,10 @@ func (n *Node) assemble(policies *policy.Set) {
 		logger: logger, changed: n.changed}
 	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports,
 		top: budget}.read)
-	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers,
-		wake: wake, changed: n.changed, fail: n.fail, writes: writes}
 	n.assembleDecisions(counted)
+	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers,
+		wake: wake, changed: n.changed, fail: n.fail, writes: writes, bus: n.decisions,
+		handOver: n.handover.giveAwaySoon}
 	n.opener = &opener{
 		node:       n.id,
 		world:      n.config.World,
@@ -75,9 +76,7 @@ func (n *Node) assemble(policies *policy.Set) {
 		replicas:   n.replicas,
 		observer:   observer,
 		budget:     records,
-		handOver:   n.handover.giveAwaySoon,
 		top:        budget,
-		bus:        n.decisions,
 		acceptStep: n.config.AcceptTime,
 		ahead:      n.config.testClock.aheadBy,
 		logger:     logger,

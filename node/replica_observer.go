@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/stint-io/stint/actor"
+	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
@@ -22,6 +24,9 @@ type replicaObserver struct {
 	changed notifier
 	fail    func(error)
 	writes  *writeTimes
+	bus     *decisions.Bus // gets what happens to keys
+
+	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 }
 
 // appended is called when log entries were written and fsynced.
@@ -45,51 +50,53 @@ func (o *replicaObserver) applied(id shard.ID, outcome shard.Outcome) {
 	}
 }
 
-func (o *replicaObserver) epoch(id shard.ID, epoch uint64) {
-	o.metrics.Epoch(uint32(id), epoch)
-	if epoch > 0 {
-		o.peers.gossip.AnnounceOwner(id, epoch)
+// ofActor puts what the actor of a shard notices where it belongs. A refusal names the policy and the namespace, and no
+// key.
+func (o *replicaObserver) ofActor(id shard.ID) actor.Observer {
+	return actor.Observer{
+		Batch:  func(requests, effects, bytes int) { o.metrics.Batch(uint32(id), requests, effects, bytes) },
+		Commit: func(took time.Duration) { o.metrics.Commit(uint32(id), took) },
+		Epoch: func(epoch uint64) {
+			o.metrics.Epoch(uint32(id), epoch)
+			if epoch > 0 {
+				o.peers.gossip.AnnounceOwner(id, epoch)
+			}
+			o.leadership()
+		},
+		TimeStep: func(last, now limit.Time) { o.fail(timeStepError(id, last, now)) },
+		Frozen: func(behind time.Duration) {
+			o.metrics.Frozen(uint32(id))
+			o.logger.Error("shard time stands still: this machine's clock is behind what it was; set the clock",
+				"shard", id, "behind", behind)
+		},
+		Capped: func(refusal *shard.Error) {
+			o.metrics.Capped(uint32(id))
+			o.logger.Error("new keys are refused", "shard", id, "refusal", refusal.Message)
+		},
+		Full: func() {
+			o.metrics.Full(uint32(id))
+			o.logger.Error("a node with a copy of the shard has no memory for more records: "+
+				"new keys, ids and holds are refused", "shard", id)
+		},
+		Fault: func(met *shard.Error) {
+			o.logger.Error("a defect of stint met a request, which alone failed: report it with this text",
+				"shard", id, "error", met)
+		},
+		Unreadable: func(version uint64, err error) {
+			o.logger.Error("the policies that the shard has adopted cannot be read: run a newer version",
+				"shard", id, "version", version, "error", err)
+		},
+		ClockOff: func(ahead time.Duration) {
+			o.logger.Warn("this machine's clock is off the other nodes' clocks: set it", "ahead", ahead)
+		},
+		ClockSet: func(ahead time.Duration) {
+			o.logger.Warn("this machine's clock was set while the node ran; windows pass by the time that has gone by, "+
+				"and the new time is taken over slowly, or when the node is started again", "shard", id, "ahead", ahead)
+		},
+		ClockWrong: func(ahead time.Duration) { o.clockWrong(id, ahead) },
+		HandOver:   func(reason string) { o.handOver(id, reason) },
+		Happened:   o.bus.Changed,
 	}
-	o.wake()
-	o.changed.notify()
-}
-
-func (o *replicaObserver) frozen(id shard.ID, behind time.Duration) {
-	o.metrics.Frozen(uint32(id))
-	o.logger.Error("shard time stands still: this machine's clock is behind what it was; set the clock",
-		"shard", id, "behind", behind)
-}
-
-// capped logs a refusal, which names the policy and the namespace, and no key.
-func (o *replicaObserver) capped(id shard.ID, refusal *shard.Error) {
-	o.metrics.Capped(uint32(id))
-	o.logger.Error("new keys are refused", "shard", id, "refusal", refusal.Message)
-}
-
-func (o *replicaObserver) full(id shard.ID) {
-	o.metrics.Full(uint32(id))
-	o.logger.Error("a node with a copy of the shard has no memory for more records: "+
-		"new keys, ids and holds are refused",
-		"shard", id)
-}
-
-func (o *replicaObserver) fault(id shard.ID, met *shard.Error) {
-	o.logger.Error("a defect of stint met a request, which alone failed: report it with this text",
-		"shard", id, "error", met)
-}
-
-func (o *replicaObserver) unreadable(id shard.ID, version uint64, err error) {
-	o.logger.Error("the policies that the shard has adopted cannot be read: run a newer version",
-		"shard", id, "version", version, "error", err)
-}
-
-func (o *replicaObserver) clockOff(ahead time.Duration) {
-	o.logger.Warn("this machine's clock is off the other nodes' clocks: set it", "ahead", ahead)
-}
-
-func (o *replicaObserver) clockSet(id shard.ID, ahead time.Duration) {
-	o.logger.Warn("this machine's clock was set while the node ran; windows pass by the time that has gone by, "+
-		"and the new time is taken over slowly, or when the node is started again", "shard", id, "ahead", ahead)
 }
 
 // clockWrong stops the node if most voters' clocks disagree with its own. A majority is needed because, while some are

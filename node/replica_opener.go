@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/actor"
-	"github.com/stint-io/stint/internal/observe/decisions"
 	"github.com/stint-io/stint/internal/observe/top"
-	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/raftfsm"
 	"github.com/stint-io/stint/shard"
 	"github.com/stint-io/stint/shard/slot"
@@ -26,10 +24,8 @@ type opener struct {
 	replicas *replicaSet
 	observer *replicaObserver
 	budget   *recordBudget
-	handOver func(id shard.ID, reason string) // gives a shard away that this node should not own
 
 	top        *top.Budget          // of the keys that stand out
-	bus        *decisions.Bus       // gets what happens to keys
 	acceptStep bool                 // lets shard time step
 	ahead      func() time.Duration // how far a test has moved shard time
 	logger     *slog.Logger
@@ -87,37 +83,20 @@ func (o *opener) close(ctx context.Context, r *replica) {
 func (o *opener) actorConfig(r *replica) actor.Config {
 	id := r.Shard
 	config := actor.Config{
-		Now:       o.world.Now,
-		Ahead:     o.ahead,
-		Suspended: o.world.Slept,
-		Policies:  o.view.revision,
-		Level:     o.view.level,
-		Stopped:   r.stopped.Load,
-		IdleSum:   o.world.IdleSum,
-		Observer: actor.Observer{
-			Batch: func(requests, effects, bytes int) {
-				o.observer.metrics.Batch(uint32(id), requests, effects, bytes)
-			},
-			Commit:     func(took time.Duration) { o.observer.metrics.Commit(uint32(id), took) },
-			Epoch:      func(epoch uint64) { o.observer.epoch(id, epoch) },
-			TimeStep:   func(last, now limit.Time) { o.observer.fail(timeStepError(id, last, now)) },
-			Frozen:     func(behind time.Duration) { o.observer.frozen(id, behind) },
-			Full:       func() { o.observer.full(id) },
-			Capped:     func(refusal *shard.Error) { o.observer.capped(id, refusal) },
-			Fault:      func(met *shard.Error) { o.observer.fault(id, met) },
-			Unreadable: func(version uint64, err error) { o.observer.unreadable(id, version, err) },
-			ClockOff:   func(ahead time.Duration) { o.observer.clockOff(ahead) },
-			ClockSet:   func(ahead time.Duration) { o.observer.clockSet(id, ahead) },
-			ClockWrong: func(ahead time.Duration) { o.observer.clockWrong(id, ahead) },
-			HandOver:   func(reason string) { o.handOver(id, reason) },
-			Happened:   o.bus.Changed,
-		},
+		Now:        o.world.Now,
+		Ahead:      o.ahead,
+		Suspended:  o.world.Slept,
+		Policies:   o.view.revision,
+		Level:      o.view.level,
+		Stopped:    r.stopped.Load,
+		IdleSum:    o.world.IdleSum,
+		Observer:   o.observer.ofActor(id),
 		AcceptStep: o.acceptStep,
 	}
 	if id == shard.System {
 		config.Policies = nil
 	} else {
-		config.Top, config.Watched = o.top, o.bus.WantsChanges
+		config.Top, config.Watched = o.top, o.observer.bus.WantsChanges
 		config.Slots = func() *slot.Map { return o.budget.slots(r) }
 		config.Room = func() shard.Room { return o.budget.room(r) }
 	}
