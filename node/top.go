@@ -37,23 +37,16 @@ func (t *topReader) Top(ctx context.Context, q *top.Query) (answer top.Answer, m
 	}
 	counts := []top.Counts{t.counted.read(ctx, q)}
 	var mu sync.Mutex // guards counts and missing
-	var asking sync.WaitGroup
-	for _, node := range t.view.newestTable().Listed() {
-		if node.ID == t.reporter.node {
-			continue
+	each(t.view.others(), func(node placement.Node) {
+		report, err := t.ask(ctx, node.ID, q)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || report.Top == nil {
+			missing = append(missing, node.ID)
+		} else {
+			counts = append(counts, *report.Top)
 		}
-		asking.Go(func() {
-			report, err := t.ask(ctx, node.ID, q)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil || report.Top == nil {
-				missing = append(missing, node.ID)
-			} else {
-				counts = append(counts, *report.Top)
-			}
-		})
-	}
-	asking.Wait()
+	})
 	slices.Sort(missing)
 	return top.Join(q, counts), missing, nil
 }

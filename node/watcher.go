@@ -85,14 +85,11 @@ func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions
 
 // others lists the nodes that are not this one and belong to the cluster.
 func (w *watcher) others() (nodes []string) {
-	known := w.view.newestTable()
-	if !w.view.hasTable() || !w.peers.hasJoined() {
+	if !w.peers.hasJoined() {
 		return nil
 	}
-	for _, node := range known.Listed() {
-		if node.ID != w.reporter.node {
-			nodes = append(nodes, node.ID)
-		}
+	for _, node := range w.view.others() {
+		nodes = append(nodes, node.ID)
 	}
 	return nodes
 }
