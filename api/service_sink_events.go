@@ -28,8 +28,8 @@ const (
 // eventLists are the lists of a shard by their state.
 var eventLists = map[string]shard.EventList{eventWaiting: shard.EventsWaiting, eventDead: shard.EventsDead}
 
-// sinkEventKinds are the names of kinds of events.
-var sinkEventKinds = map[shard.EventKind]string{shard.EventThreshold: notify.Threshold, shard.EventSpike: notify.Spike}
+// EventKinds are the names by which sinks take kinds of events.
+var EventKinds = map[shard.EventKind]string{shard.EventThreshold: notify.Threshold, shard.EventSpike: notify.Spike}
 
 // listedEvent is an event for one sink, and its location.
 type listedEvent struct {
@@ -105,7 +105,7 @@ func eventMessage(e *listedEvent, why func(sink string) string) *stintv1.SinkEve
 	m := &stintv1.SinkEvent{
 		Id:        e.id,
 		Sink:      e.sink,
-		Kind:      sinkEventKinds[e.Kind],
+		Kind:      EventKinds[e.Kind],
 		State:     e.state,
 		At:        timestamppb.New(time.UnixMicro(int64(e.At))),
 		Namespace: e.Namespace,

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/notify"
 	"github.com/stint-io/stint/shard"
 )
@@ -218,7 +219,7 @@ func (d *dispatcher) dispatch(ctx context.Context) {
 	}
 	for _, delivery := range d.schedule.Next(now, d.ready) {
 		event, sink := d.waiting[delivery], d.known[delivery.Sink]
-		if !sink.Takes(eventKinds[event.Kind]) {
+		if !sink.Takes(api.EventKinds[event.Kind]) {
 			d.schedule.Ended(delivery, notify.Outcome{End: notify.Delivered}, now, 0)
 			d.note(event, delivery.Sink, notify.Acknowledge, "")
 			continue

@@ -9,9 +9,6 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// eventKinds are the names by which sinks take events.
-var eventKinds = map[shard.EventKind]string{shard.EventThreshold: notify.Threshold, shard.EventSpike: notify.Spike}
-
 // eventTypes are the names of events in messages. Receivers depend on them.
 var eventTypes = map[shard.EventKind]string{shard.EventThreshold: "threshold.reached",
 	shard.EventSpike: "denials.spike"}
