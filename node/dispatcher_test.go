@@ -361,31 +361,36 @@ func TestSinksAreReadOnceForAllWhoSend(t *testing.T) {
 		n := start(t, testConfig(t))
 		defer stop(t, n)
 		a := n.sinkAdmin
-		recent := func(maxAge time.Duration) sinkReading {
-			r, err := a.recent(t.Context(), maxAge)
-			if err != nil || r.ledger == "" {
+		read := func(maxAge time.Duration) time.Time {
+			at, err := a.readRecently(t.Context(), maxAge)
+			if err != nil || *n.documents.bills.now().value == "" {
 				t.Fatal(err)
 			}
-			return r
+			return at
 		}
 		hook := notify.Sink{Name: "billing", Kind: notify.Webhook, URL: "https://example.com",
 			Events: []string{notify.Usage}}
 		if _, err := a.Create(t.Context(), hook, "jo"); err != nil {
 			t.Fatal(err)
 		}
-		first := recent(time.Hour)
-		if again := recent(time.Hour); !again.at.Equal(first.at) || len(again.sinks) != 1 {
-			t.Errorf("read again: %+v", again)
+		first := read(time.Hour)
+		if again := read(time.Hour); !again.Equal(first) || len(*a.sinks.now().value) != 1 {
+			t.Errorf("read again at %v: %+v", again, *a.sinks.now().value)
 		}
 		time.Sleep(time.Millisecond) // a reading takes no time here
-		if newer := recent(0); newer.at.Equal(first.at) {
+		if read(0).Equal(first) {
 			t.Error("older than wanted")
 		}
 		if err := a.SetEnabled(t.Context(), "billing", false, "jo"); err != nil {
 			t.Fatal(err)
 		}
-		if changed := recent(time.Hour); changed.sinks[0].Disabled == nil {
-			t.Errorf("a change is not seen: %+v", changed)
+		before := read(0)
+		time.Sleep(time.Millisecond)
+		if err := a.SetEnabled(t.Context(), "billing", true, "jo"); err != nil {
+			t.Fatal(err)
+		}
+		if read(time.Hour).Equal(before) || (*a.sinks.now().value)[0].Disabled != nil {
+			t.Errorf("a change is not seen: %+v", *a.sinks.now().value)
 		}
 	})
 }

@@ -39,16 +39,16 @@ func (o *outgoing) disable(ctx context.Context, sink, why string) {
 	}
 }
 
-// learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned this reading before, and
-// takes the ledger. While they cannot be read, what is known of them holds. The caller changes no sink of it.
+// learnSinks returns the sinks as they were read at most maxAge ago, if it has not returned them since they were read,
+// and takes the ledger. While they cannot be read, what is known of them holds. The caller changes no sink of it.
 func (o *outgoing) learnSinks(ctx context.Context, maxAge time.Duration) (sinks []notify.Sink, anew bool) {
-	r, err := o.sinks.recent(ctx, maxAge)
+	read, err := o.sinks.readRecently(ctx, maxAge)
 	if err != nil && ctx.Err() == nil && mayComplain(&o.throttle, "sinks", o.now()) {
 		o.logger.Warn("the sinks cannot be read: events and bills wait", "error", err)
 	}
-	if r.at.Equal(o.readAt) {
+	if read.Equal(o.readAt) {
 		return nil, false
 	}
-	o.readAt, o.ledger = r.at, r.ledger
-	return r.sinks, true
+	o.readAt, o.ledger = read, *o.sinks.documents.bills.now().value
+	return *o.sinks.sinks.now().value, true
 }

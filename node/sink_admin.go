@@ -25,16 +25,9 @@ type sinkAdmin struct {
 	sinks *document[[]notify.Sink]
 	woken notifier // wakes this node's dispatcher; those of other nodes look by themselves
 
-	turns   turns
-	reading sinkReading // guarded by turns: the last one
-	asked   time.Time   // guarded by turns: when it was tried last; zero: it is out of date
-}
-
-// sinkReading is what senders know of sinks.
-type sinkReading struct {
-	at     time.Time // zero: there was none
-	sinks  []notify.Sink
-	ledger string // of the cluster, which the ids of events and bills are made with
+	turns turns
+	read  time.Time // guarded by turns: when the sinks and the ledger were read last; zero: never
+	asked time.Time // guarded by turns: when that was tried last; zero: what was read is out of date
 }
 
 func newSinkAdmin(a administration) *sinkAdmin {
@@ -48,27 +41,24 @@ func newSinkAdmin(a administration) *sinkAdmin {
 		})}
 }
 
-// recent returns the sinks as they were read at most maxAge ago. If they cannot be read, it returns the reading before
-// too, and tries no more for that long. The caller changes no sink of it.
-func (a *sinkAdmin) recent(ctx context.Context, maxAge time.Duration) (sinkReading, error) {
+// readRecently reads the sinks, and the ledger, which the ids of events and bills are made with, unless that was done
+// at most maxAge ago. It returns when they were read last. If they cannot be read, it tries no more for that long.
+func (a *sinkAdmin) readRecently(ctx context.Context, maxAge time.Duration) (read time.Time, err error) {
 	defer a.turns.take()()
 	now := a.now()
 	if now.Before(a.asked.Add(maxAge)) {
-		return a.reading, nil
+		return a.read, nil
 	}
 	a.asked = now
 	within, cancel := context.WithTimeout(ctx, sinksWithin)
 	defer cancel()
-	all, err := a.Sinks(within)
-	if err != nil {
-		return a.reading, err
+	if _, err = a.sinks.fetch(within); err == nil {
+		_, err = a.documents.ledger(within)
 	}
-	ledger, err := a.documents.ledger(within)
-	if err != nil {
-		return a.reading, err
+	if err == nil {
+		a.read = now
 	}
-	a.reading = sinkReading{now, all, ledger}
-	return a.reading, nil
+	return a.read, err
 }
 
 var _ api.SinkAdmin = (*sinkAdmin)(nil)
