@@ -115,14 +115,14 @@ type SinkWorld struct {
 }
 
 func (c Config) withDefaults() Config {
-	setDefault(&c.APIAddr, "127.0.0.1:7400")
-	setDefault(&c.PeerAddr, defaultPeerAddr)
-	setDefault(&c.GossipAddr, defaultGossipAddr)
-	setDefault(&c.BootstrapExpect, 1)
-	setDefault(&c.Shards, 1)
-	setDefault(&c.Replicas, 3)
-	setDefault(&c.ReplaceAfter, 5*time.Minute)
-	setDefault(&c.RequestTimeout, 5*time.Second)
+	c.APIAddr = cmp.Or(c.APIAddr, "127.0.0.1:7400")
+	c.PeerAddr = cmp.Or(c.PeerAddr, defaultPeerAddr)
+	c.GossipAddr = cmp.Or(c.GossipAddr, defaultGossipAddr)
+	c.BootstrapExpect = cmp.Or(c.BootstrapExpect, 1)
+	c.Shards = cmp.Or(c.Shards, 1)
+	c.Replicas = cmp.Or(c.Replicas, 3)
+	c.ReplaceAfter = cmp.Or(c.ReplaceAfter, 5*time.Minute)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -140,13 +140,6 @@ func (c Config) withDefaults() Config {
 }
 
 const defaultPeerAddr, defaultGossipAddr = "127.0.0.1:7401", "127.0.0.1:7402"
-
-func setDefault[T comparable](v *T, value T) {
-	var zero T
-	if *v == zero {
-		*v = value
-	}
-}
 
 // now is the clock of everything but disks, connections and certificates. Tests may move it.
 func (c *Config) now() func() time.Time {
