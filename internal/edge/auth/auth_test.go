@@ -113,7 +113,7 @@ func TestBeforeTheFirstToken(t *testing.T) {
 	now := &at{time.Unix(1_000_000, 0)}
 	g := NewGuard(func() time.Time { return now.Time })
 	for _, port := range []Port{Public, Trusted, Loopback} {
-		if _, refusal := g.Caller(Proof{Port: port}); refusal != errYoung {
+		if _, refusal := g.Caller(Proof{Port: port}); refusal != Young {
 			t.Errorf("port %d lets callers in before the node has heard of tokens: %v", port, refusal)
 		}
 	}

@@ -31,14 +31,12 @@ var (
 		"make the first one on its machine, with stint token create NAME --admin --data-dir DIR; nothing was done"}
 	errWrong = &Refusal{Unproven, "the token or role is not known here, has expired or was revoked; " +
 		"nothing was done"}
-	errYoung = &Refusal{Unavailable, "this node does not know yet which tokens are valid; " +
+	// Young is the refusal by a guard that does not have the tokens yet. It implies nothing about the caller.
+	Young = &Refusal{Unavailable, "this node does not know yet which tokens are valid; " +
 		"nothing was done; ask again"}
 	errStale = &Refusal{Unavailable, "this node has not heard for 10 s which tokens are valid, so only check, " +
 		"settle, read and lease are served; nothing was done; ask another node"}
 )
-
-// Young is the refusal by a guard that does not have the tokens yet. It implies nothing about the caller.
-var Young = errYoung
 
 // WrongName is the refusal of a right token under another token's name.
 var WrongName = errWrong
@@ -142,7 +140,7 @@ func (g *Guard) Caller(p Proof) (*Caller, *Refusal) {
 	case set.Outside:
 		return outsider, nil
 	case !set.Known:
-		return nil, errYoung
+		return nil, Young
 	case !set.Required && p.Port == Public: //mutant:public-before-the-first-token
 		return nil, errNoTokensYet
 	case !set.Required && p.Port == Trusted: //mutant:trusted-port-ignores-tokens
@@ -177,7 +175,7 @@ func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 	case c.record == nil && set.Required:
 		return nil, errNoToken
 	case c.record == nil && !set.Known:
-		return nil, errYoung
+		return nil, Young
 	case c.record == nil:
 		return c, nil
 	case !set.Required: // tokens were turned off
@@ -197,7 +195,7 @@ func (g *Guard) Still(c *Caller, port Port) (*Caller, *Refusal) {
 func (g *Guard) Admit(c *Caller, op Op) *Refusal {
 	switch {
 	case c == outsider && op != NoOp:
-		return errYoung
+		return Young
 	case !c.MaySomewhere(op):
 		return NotGrantedError(op)
 	case !op.ofKeys() && !c.May(op, Target{}):

@@ -77,9 +77,6 @@ func New(config Config) *Limit {
 	}
 }
 
-// Most returns the bound.
-func (l *Limit) Most() int { return l.config.Most }
-
 // Refusal is the text for a refused connection. Without a text the connection is only closed.
 type Refusal struct {
 	Text []byte
