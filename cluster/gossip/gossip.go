@@ -44,7 +44,8 @@ type Config struct {
 	Resolver   Resolver        // nil means net.DefaultResolver
 	Logger     *slog.Logger    // nil disables logging
 
-	pace pace // zero means lanPace
+	pace    pace    // zero means lanPace
+	network network // nil means that of the machine
 }
 
 // pace holds the intervals of gossip.
@@ -119,6 +120,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Streams == 0 {
 		c.Streams = streamsMost
+	}
+	if c.network == nil {
+		c.network = machineNet{}
 	}
 	if c.pace == (pace{}) {
 		c.pace = lanPace

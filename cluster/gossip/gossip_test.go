@@ -82,85 +82,88 @@ func awaitRoll(t *testing.T, want string, nodes ...*Gossip) {
 }
 
 func TestThreeNodesFindEachOtherThroughOneSeed(t *testing.T) {
-	t.Parallel()
-	var changes atomic.Int64
-	first := gossipConfig("a")
-	first.OnChange = func() { changes.Add(1) }
-	a := startGossip(t, first)
-	second := gossipConfig("b", a)
-	second.Zone, second.Version, second.PeerAddr = "z2", "1.2.3", "0.0.0.0:7401"
-	b := startGossip(t, second)
-	c := startGossip(t, gossipConfig("c", a))
-	awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		var changes atomic.Int64
+		first := n.config("a")
+		first.OnChange = func() { changes.Add(1) }
+		a := startGossip(t, first)
+		second := n.config("b", a)
+		second.Zone, second.Version, second.PeerAddr = "z2", "1.2.3", "0.0.0.0:7401"
+		b := startGossip(t, second)
+		c := startGossip(t, n.config("c", a))
+		awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
 
-	want := Member{Node: "b", Zone: "z2", Version: "1.2.3", GossipAddr: b.Addr(), PeerAddr: "127.0.0.1:7401",
-		APIAddr: "127.0.0.1:7400", State: MemberAlive}
-	if got := c.Members()[1]; got != want {
-		t.Errorf("c knows %+v, want %+v", got, want)
-	}
-	for _, g := range []*Gossip{a, b, c} {
-		if err := g.SetCluster("red"); err != nil {
-			t.Fatal(err)
+		want := Member{Node: "b", Zone: "z2", Version: "1.2.3", GossipAddr: b.Addr(), PeerAddr: "127.0.0.1:7401",
+			APIAddr: "127.0.0.1:7400", State: MemberAlive}
+		if got := c.Members()[1]; got != want {
+			t.Errorf("c knows %+v, want %+v", got, want)
 		}
-	}
-	await.Until(t, "everybody is known to be in the cluster", func() bool {
-		return !slices.ContainsFunc(a.Members(), func(m Member) bool { return m.Cluster != "red" })
+		for _, g := range []*Gossip{a, b, c} {
+			if err := g.SetCluster("red"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await.Until(t, "everybody is known to be in the cluster", func() bool {
+			return !slices.ContainsFunc(a.Members(), func(m Member) bool { return m.Cluster != "red" })
+		})
+		if err := b.SetCluster("blue"); err == nil {
+			t.Error("a node accepted a second cluster")
+		}
+		await.Until(t, "OnChange was called", func() bool { return changes.Load() > 0 })
 	})
-	if err := b.SetCluster("blue"); err == nil {
-		t.Error("a node accepted a second cluster")
-	}
-	await.Until(t, "OnChange was called", func() bool { return changes.Load() > 0 })
 }
 
 func TestANodeThatDiesIsSuspectAndOneThatStopsHasLeft(t *testing.T) {
-	t.Parallel()
-	a := startGossip(t, gossipConfig("a"))
-	b := startGossip(t, gossipConfig("b", a))
-	c := startGossip(t, gossipConfig("c", a))
-	awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
-	c.Stop()
-	awaitRoll(t, "a:alive b:alive c:left", a, b)
-	crashGossip(b)
-	awaitRoll(t, "a:alive b:suspect c:left", a)
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		a := startGossip(t, n.config("a"))
+		b := startGossip(t, n.config("b", a))
+		c := startGossip(t, n.config("c", a))
+		awaitRoll(t, "a:alive b:alive c:alive", a, b, c)
+		c.Stop()
+		awaitRoll(t, "a:alive b:alive c:left", a, b)
+		crashGossip(b)
+		awaitRoll(t, "a:alive b:suspect c:left", a)
+	})
 }
 
 func TestHintsReachEverybodyAndTheHighestEpochWins(t *testing.T) {
-	t.Parallel()
-	configs := []Config{gossipConfig("a"), gossipConfig("b"), gossipConfig("c")}
-	var nodes []*Gossip
-	for i := range configs {
-		configs[i].Cluster = "red"
-		configs[i].pace.rejoin = time.Hour // no full exchange except for the one on joining
-		if i > 0 {
-			configs[i].Seeds = []string{nodes[0].Addr()}
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		configs := []Config{n.config("a"), n.config("b"), n.config("c")}
+		var nodes []*Gossip
+		for i := range configs {
+			configs[i].Cluster = "red"
+			configs[i].pace.rejoin = time.Hour // no full exchange except for the one on joining
+			if i > 0 {
+				configs[i].Seeds = []string{nodes[0].Addr()}
+			}
+			nodes = append(nodes, startGossip(t, configs[i]))
 		}
-		nodes = append(nodes, startGossip(t, configs[i]))
-	}
-	awaitRoll(t, "a:alive b:alive c:alive", nodes...)
-	nodes[1].AnnounceOwner(3, 20)
-	nodes[2].AnnounceOwner(3, 10)
-	nodes[2].AnnounceOwner(4, 11)
-	everywhere := func(want Hint, nodes ...*Gossip) {
-		t.Helper()
-		for _, g := range nodes {
-			await.Until(t, fmt.Sprintf("%s knows %+v", g.config.Node, want), func() bool {
-				got, _ := g.config.Hints.Lookup(want.Shard)
-				return got == want
-			})
+		awaitRoll(t, "a:alive b:alive c:alive", nodes...)
+		nodes[1].AnnounceOwner(3, 20)
+		nodes[2].AnnounceOwner(3, 10)
+		nodes[2].AnnounceOwner(4, 11)
+		everywhere := func(want Hint, nodes ...*Gossip) {
+			t.Helper()
+			for _, g := range nodes {
+				await.Until(t, fmt.Sprintf("%s knows %+v", g.config.Node, want), func() bool {
+					got, _ := g.config.Hints.Lookup(want.Shard)
+					return got == want
+				})
+			}
 		}
-	}
-	everywhere(Hint{3, 20, "b"}, nodes...)
-	everywhere(Hint{4, 11, "c"}, nodes...)
+		everywhere(Hint{3, 20, "b"}, nodes...)
+		everywhere(Hint{4, 11, "c"}, nodes...)
 
-	for _, g := range nodes {
-		await.Until(t, "nobody tells it any more", func() bool { return g.callbacks.outgoing.NumQueued() == 0 })
-	}
-	late := gossipConfig("d", nodes[0])
-	late.Cluster = "red"
-	d := startGossip(t, late)
-	everywhere(Hint{3, 20, "b"}, d) // it arrived with the join
-	d.AnnounceOwner(3, 30)
-	everywhere(Hint{3, 30, "d"}, append(nodes, d)...)
+		for _, g := range nodes {
+			await.Until(t, "nobody tells it any more", func() bool { return g.callbacks.outgoing.NumQueued() == 0 })
+		}
+		late := n.config("d", nodes[0])
+		late.Cluster = "red"
+		d := startGossip(t, late)
+		everywhere(Hint{3, 20, "b"}, d) // it arrived with the join
+		d.AnnounceOwner(3, 30)
+		everywhere(Hint{3, 30, "d"}, append(nodes, d)...)
+	})
 }
 
 func TestHintsOfAnotherClusterAreNotTaken(t *testing.T) {
@@ -195,28 +198,29 @@ func TestAHintThatIsNewsIsToldOnOnce(t *testing.T) {
 }
 
 func TestNodesOfAnotherClusterAreRefused(t *testing.T) {
-	t.Parallel()
-	red := gossipConfig("a")
-	red.Cluster = "red"
-	a := startGossip(t, red)
-	blue := gossipConfig("b", a)
-	blue.Cluster = "blue"
-	b := startGossip(t, blue)
-	if got := b.seekOnce(t.Context()); !strings.Contains(got, "another cluster") || !strings.Contains(got, `"red"`) {
-		t.Errorf("the refusal reads %q", got)
-	}
-	awaitRoll(t, "a:alive", a)
-	awaitRoll(t, "b:alive", b)
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		red := n.config("a")
+		red.Cluster = "red"
+		a := startGossip(t, red)
+		blue := n.config("b", a)
+		blue.Cluster = "blue"
+		b := startGossip(t, blue)
+		if got := b.seekOnce(t.Context()); !strings.Contains(got, "another cluster") || !strings.Contains(got, `"red"`) {
+			t.Errorf("the refusal reads %q", got)
+		}
+		awaitRoll(t, "a:alive", a)
+		awaitRoll(t, "b:alive", b)
 
-	newcomer := startGossip(t, gossipConfig("c", a, b))
-	awaitRoll(t, "a:alive b:alive c:alive", newcomer)
-	awaitRoll(t, "a:alive c:alive", a)
-	awaitRoll(t, "b:alive c:alive", b)
-	if err := newcomer.SetCluster("red"); err != nil {
-		t.Fatal(err)
-	}
-	awaitRoll(t, "a:alive c:alive", a, newcomer)
-	awaitRoll(t, "b:alive", b)
+		newcomer := startGossip(t, n.config("c", a, b))
+		awaitRoll(t, "a:alive b:alive c:alive", newcomer)
+		awaitRoll(t, "a:alive c:alive", a)
+		awaitRoll(t, "b:alive c:alive", b)
+		if err := newcomer.SetCluster("red"); err != nil {
+			t.Fatal(err)
+		}
+		awaitRoll(t, "a:alive c:alive", a, newcomer)
+		awaitRoll(t, "b:alive", b)
+	})
 }
 
 func TestOneWhoJoinsAClusterNoLongerSeesAnother(t *testing.T) {
@@ -249,121 +253,126 @@ func (s saying) Write(line []byte) (int, error) {
 }
 
 func TestAWrongKeyIsRefused(t *testing.T) {
-	t.Parallel()
-	key := bytes.Repeat([]byte{7}, gossipKeyBytes)
-	locked := gossipConfig("a")
-	locked.Keys = [][]byte{key}
-	a := startGossip(t, locked)
-	for _, wrong := range [][][]byte{nil, {bytes.Repeat([]byte{8}, gossipKeyBytes)}} {
-		config, said := gossipConfig("b", a), make(saying, 100)
-		config.Keys, config.Logger = wrong, slog.New(slog.NewTextHandler(said, nil))
-		b := startGossip(t, config)
-		for line := ""; !strings.Contains(line, "some nodes cannot be reached"); {
-			line = await.Receive(t, "it says that it finds nobody", said)
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		key := bytes.Repeat([]byte{7}, gossipKeyBytes)
+		locked := n.config("a")
+		locked.Keys = [][]byte{key}
+		a := startGossip(t, locked)
+		for _, wrong := range [][][]byte{nil, {bytes.Repeat([]byte{8}, gossipKeyBytes)}} {
+			config, said := n.config("b", a), make(saying, 100)
+			config.Keys, config.Logger = wrong, slog.New(slog.NewTextHandler(said, nil))
+			b := startGossip(t, config)
+			for line := ""; !strings.Contains(line, "some nodes cannot be reached"); {
+				line = await.Receive(t, "it says that it finds nobody", said)
+			}
+			if b.seekOnce(t.Context()) == "" {
+				t.Errorf("a node with key %x joined", wrong)
+			}
+			if roll(a) != "a:alive" || roll(b) != "b:alive" {
+				t.Errorf("key %x: the nodes see %q and %q", wrong, roll(a), roll(b))
+			}
+			b.Stop()
 		}
-		if b.seekOnce(t.Context()) == "" {
-			t.Errorf("a node with key %x joined", wrong)
-		}
-		if roll(a) != "a:alive" || roll(b) != "b:alive" {
-			t.Errorf("key %x: the nodes see %q and %q", wrong, roll(a), roll(b))
-		}
-		b.Stop()
-	}
-	config := gossipConfig("c", a)
-	config.Keys = [][]byte{key}
-	c := startGossip(t, config)
-	awaitRoll(t, "a:alive c:alive", a, c)
+		config := n.config("c", a)
+		config.Keys = [][]byte{key}
+		c := startGossip(t, config)
+		awaitRoll(t, "a:alive c:alive", a, c)
+	})
 }
 
 // Each step keeps all nodes together; a node that was left out of the last step is not heard any more.
 func TestKeysAreReplacedWhileNodesGossip(t *testing.T) {
-	t.Parallel()
-	old, fresh := bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)
-	var nodes []*Gossip
-	for _, name := range []string{"a", "b", "c"} {
-		config := gossipConfig(name, nodes...)
-		config.Keys = [][]byte{old}
-		nodes = append(nodes, startGossip(t, config))
-	}
-	awaitRoll(t, "a:alive b:alive c:alive", nodes...)
-	for step, keys := range [][][]byte{{old, fresh}, {fresh, old}, {fresh}} {
-		for i, g := range nodes {
-			if err := g.SetKeys(keys); err != nil {
-				t.Fatal(err)
-			}
-			if err := g.SetCluster("red"); err != nil { // news travel
-				t.Fatal(err)
-			}
-			late := gossipConfig(fmt.Sprintf("late%d%d", step, i), nodes...)
-			late.Keys = keys
-			n := startGossip(t, late)
-			await.Until(t, "a node with the keys of this step gets in", func() bool { return len(n.Members()) >= 4 })
-			n.Stop()
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		old, fresh := bytes.Repeat([]byte{7}, gossipKeyBytes), bytes.Repeat([]byte{8}, gossipKeyBytes)
+		var nodes []*Gossip
+		for _, name := range []string{"a", "b", "c"} {
+			config := n.config(name, nodes...)
+			config.Keys = [][]byte{old}
+			nodes = append(nodes, startGossip(t, config))
 		}
-	}
-	stale := gossipConfig("stale", nodes...)
-	stale.Keys = [][]byte{old}
-	if startGossip(t, stale).seekOnce(t.Context()) == "" {
-		t.Error("a node with the old key alone joined")
-	}
-	last := gossipConfig("last", nodes...) // it is heard after the stale one was
-	last.Keys = [][]byte{fresh}
-	startGossip(t, last)
-	await.Until(t, "all know the last node", func() bool {
-		return !slices.ContainsFunc(nodes, func(g *Gossip) bool { return !strings.Contains(roll(g), "last:alive") })
+		awaitRoll(t, "a:alive b:alive c:alive", nodes...)
+		for step, keys := range [][][]byte{{old, fresh}, {fresh, old}, {fresh}} {
+			for i, g := range nodes {
+				if err := g.SetKeys(keys); err != nil {
+					t.Fatal(err)
+				}
+				if err := g.SetCluster("red"); err != nil { // news travel
+					t.Fatal(err)
+				}
+				late := n.config(fmt.Sprintf("late%d%d", step, i), nodes...)
+				late.Keys = keys
+				n := startGossip(t, late)
+				await.Until(t, "a node with the keys of this step gets in", func() bool { return len(n.Members()) >= 4 })
+				n.Stop()
+			}
+		}
+		stale := n.config("stale", nodes...)
+		stale.Keys = [][]byte{old}
+		if startGossip(t, stale).seekOnce(t.Context()) == "" {
+			t.Error("a node with the old key alone joined")
+		}
+		last := n.config("last", nodes...) // it is heard after the stale one was
+		last.Keys = [][]byte{fresh}
+		startGossip(t, last)
+		await.Until(t, "all know the last node", func() bool {
+			return !slices.ContainsFunc(nodes, func(g *Gossip) bool { return !strings.Contains(roll(g), "last:alive") })
+		})
+		for _, g := range nodes {
+			if strings.Contains(roll(g), "stale") {
+				t.Errorf("a node with the old key alone is listed: %s", roll(g))
+			}
+		}
+		if err := nodes[0].SetKeys(nil); err == nil {
+			t.Error("all keys were taken away")
+		}
 	})
-	for _, g := range nodes {
-		if strings.Contains(roll(g), "stale") {
-			t.Errorf("a node with the old key alone is listed: %s", roll(g))
-		}
-	}
-	if err := nodes[0].SetKeys(nil); err == nil {
-		t.Error("all keys were taken away")
-	}
 }
 
 // memberlist neither probes nor gossips to a node that left: only our own search can find it.
 func TestARegisteredNodeIsFoundAgainAfterACut(t *testing.T) {
-	t.Parallel()
-	first := gossipConfig("b")
-	b := startGossip(t, first)
-	address := b.Addr()
-	config := gossipConfig("a")
-	config.Registered = func() []string { return []string{address} }
-	a := startGossip(t, config)
-	awaitRoll(t, "a:alive b:alive", a, b)
-	b.Stop()
-	awaitRoll(t, "a:alive b:left", a)
-	first.Addr = address
-	again := startGossip(t, first) // it knows no seed
-	awaitRoll(t, "a:alive b:alive", a, again)
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		first := n.config("b")
+		b := startGossip(t, first)
+		address := b.Addr()
+		config := n.config("a")
+		config.Registered = func() []string { return []string{address} }
+		a := startGossip(t, config)
+		awaitRoll(t, "a:alive b:alive", a, b)
+		b.Stop()
+		awaitRoll(t, "a:alive b:left", a)
+		first.Addr = address
+		again := startGossip(t, first) // it knows no seed
+		awaitRoll(t, "a:alive b:alive", a, again)
+	})
 }
 
 func TestANodeMayComeBackAtAnotherAddress(t *testing.T) {
-	t.Parallel()
-	a := startGossip(t, gossipConfig("a"))
-	b := startGossip(t, gossipConfig("b", a))
-	awaitRoll(t, "a:alive b:alive", a, b)
-	crashGossip(b)
-	again := startGossip(t, gossipConfig("b", a))
-	await.Until(t, "a knows b's new address", func() bool {
-		members := a.Members()
-		return len(members) == 2 && members[1].GossipAddr == again.Addr() && members[1].State == MemberAlive
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		a := startGossip(t, n.config("a"))
+		b := startGossip(t, n.config("b", a))
+		awaitRoll(t, "a:alive b:alive", a, b)
+		crashGossip(b)
+		again := startGossip(t, n.config("b", a))
+		await.Until(t, "a knows b's new address", func() bool {
+			members := a.Members()
+			return len(members) == 2 && members[1].GossipAddr == again.Addr() && members[1].State == MemberAlive
+		})
 	})
 }
 
 func TestSeedNamesAreLookedUpUntilSomebodyIsThere(t *testing.T) {
-	t.Parallel()
-	a := startGossip(t, gossipConfig("a"))
-	port := netip.MustParseAddrPort(a.Addr()).Port()
-	zone := &zoneFile{names: map[string][]string{}}
-	config := gossipConfig("b")
-	config.Resolver = zone
-	config.Seeds = []string{fmt.Sprintf("stint.test:%d", port)}
-	b := startGossip(t, config)
-	await.Until(t, "the name was asked for several times", func() bool { return zone.lookups() > 2 })
-	zone.set("stint.test", "127.0.0.9", "127.0.0.1") // no node is at the first address
-	awaitRoll(t, "a:alive b:alive", a, b)
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		a := startGossip(t, n.config("a"))
+		port := netip.MustParseAddrPort(a.Addr()).Port()
+		zone := &zoneFile{names: map[string][]string{}}
+		config := n.config("b")
+		config.Resolver = zone
+		config.Seeds = []string{fmt.Sprintf("stint.test:%d", port)}
+		b := startGossip(t, config)
+		await.Until(t, "the name was asked for several times", func() bool { return zone.lookups() > 2 })
+		zone.set("stint.test", "127.0.0.9", "127.0.0.1") // no node is at the first address
+		awaitRoll(t, "a:alive b:alive", a, b)
+	})
 }
 
 func TestItsOwnAddressAmongTheSeedsIsPassedOver(t *testing.T) {
@@ -465,71 +474,72 @@ func TestAnAdvertisedHostTakesThePlaceOfSpecificAddresses(t *testing.T) {
 
 // Three gossiping nodes found one cluster by carrying out Form, and a fourth joins later.
 func TestThreeNodesFoundAClusterAndAFourthJoinsIt(t *testing.T) {
-	t.Parallel()
-	var nodes []*Gossip
-	selves := map[string]*FormationSelf{}
-	add := func(node string) {
-		config := gossipConfig(node, nodes...)
-		config.Expect = 3
-		nodes = append(nodes, startGossip(t, config))
-		selves[node] = &FormationSelf{Node: node, Expect: 3}
-	}
-	act := func(g *Gossip) (done bool) {
-		self := selves[g.config.Node]
-		step := Form(*self, g.Members())
-		switch step.Action {
-		case FormPropose:
-			self.Formation = &Formation{Cluster: "red", Founders: step.Founders, Shards: 4, Replicas: 3}
-		case FormAccept, FormGo, FormFound:
-			self.Formation = step.Formation
-		case FormJoin:
-			self.Cluster = step.Cluster
-			if err := g.SetCluster(step.Cluster); err != nil {
-				t.Error(err)
-			}
-			return true
-		case FormWait:
-			return false
+	inBubble(t, func(t *testing.T, n *memoryNet) {
+		var nodes []*Gossip
+		selves := map[string]*FormationSelf{}
+		add := func(node string) {
+			config := n.config(node, nodes...)
+			config.Expect = 3
+			nodes = append(nodes, startGossip(t, config))
+			selves[node] = &FormationSelf{Node: node, Expect: 3}
 		}
-		self.Cluster = self.Formation.Cluster
-		if err := g.Announce(*self.Formation); err != nil {
-			t.Error(err)
-		}
-		return step.Action == FormFound
-	}
-	for _, node := range []string{"c", "a", "b"} {
-		add(node)
-	}
-	for _, g := range nodes {
-		await.Until(t, g.config.Node+" has founded", func() bool {
-			for _, other := range nodes {
-				if other != g {
-					act(other)
+		act := func(g *Gossip) (done bool) {
+			self := selves[g.config.Node]
+			step := Form(*self, g.Members())
+			switch step.Action {
+			case FormPropose:
+				self.Formation = &Formation{Cluster: "red", Founders: step.Founders, Shards: 4, Replicas: 3}
+			case FormAccept, FormGo, FormFound:
+				self.Formation = step.Formation
+			case FormJoin:
+				self.Cluster = step.Cluster
+				if err := g.SetCluster(step.Cluster); err != nil {
+					t.Error(err)
 				}
-			}
-			return act(g)
-		})
-	}
-	add("d")
-	await.Until(t, "d has joined", func() bool { return act(nodes[3]) })
-	if got := selves["d"].Cluster; got != "red" {
-		t.Errorf("d is of cluster %q", got)
-	}
-	await.Until(t, "everybody tells d what they founded", func() bool {
-		for _, m := range nodes[3].Members()[:3] {
-			if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go ||
-				len(m.Formation.Founders) != 3 {
+				return true
+			case FormWait:
 				return false
 			}
+			self.Cluster = self.Formation.Cluster
+			if err := g.Announce(*self.Formation); err != nil {
+				t.Error(err)
+			}
+			return step.Action == FormFound
 		}
-		return true
+		for _, node := range []string{"c", "a", "b"} {
+			add(node)
+		}
+		for _, g := range nodes {
+			await.Until(t, g.config.Node+" has founded", func() bool {
+				for _, other := range nodes {
+					if other != g {
+						act(other)
+					}
+				}
+				return act(g)
+			})
+		}
+		add("d")
+		await.Until(t, "d has joined", func() bool { return act(nodes[3]) })
+		if got := selves["d"].Cluster; got != "red" {
+			t.Errorf("d is of cluster %q", got)
+		}
+		await.Until(t, "everybody tells d what they founded", func() bool {
+			for _, m := range nodes[3].Members()[:3] {
+				if m.Cluster != "red" || m.Expect != 3 || m.Formation == nil || !m.Formation.Go ||
+					len(m.Formation.Founders) != 3 {
+					return false
+				}
+			}
+			return true
+		})
+		if err := nodes[0].Announce(Formation{Cluster: "blue", Founders: []string{"c"}}); err == nil {
+			t.Error("a node founded a second cluster")
+		}
+		if err := nodes[0].Announce(Formation{Cluster: "red", Founders: []string{"b", "a"}}); err == nil {
+			t.Error("a formation that cannot be told was announced")
+		}
 	})
-	if err := nodes[0].Announce(Formation{Cluster: "blue", Founders: []string{"c"}}); err == nil {
-		t.Error("a node founded a second cluster")
-	}
-	if err := nodes[0].Announce(Formation{Cluster: "red", Founders: []string{"b", "a"}}); err == nil {
-		t.Error("a formation that cannot be told was announced")
-	}
 }
 
 func TestWhatIsNotOfANodeOfOursIsKeptOut(t *testing.T) {

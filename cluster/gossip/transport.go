@@ -13,12 +13,39 @@ import (
 	"github.com/stint-io/stint/internal/edge/connlimit"
 )
 
+// network is where gossip listens and dials.
+type network interface {
+	// listen opens TCP and UDP on one port.
+	listen(address string, port int, logger *log.Logger) (underlay, error)
+	dial(ctx context.Context, address string) (net.Conn, error)
+}
+
+// underlay is a transport that may have chosen its port.
+type underlay interface {
+	memberlist.NodeAwareTransport
+	GetAutoBindPort() int
+}
+
+// machineNet is the network of the machine.
+type machineNet struct{}
+
+func (machineNet) listen(address string, port int, logger *log.Logger) (underlay, error) {
+	return memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{address}, BindPort: port,
+		Logger: logger})
+}
+
+func (machineNet) dial(ctx context.Context, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "tcp", address)
+}
+
 // boundTransport is memberlist's own transport with two additions. Its dials end with a context, because Stop must not
 // wait for a seed that swallows packets. And it bounds the incoming streams at one time, because memberlist may
 // allocate 20 MiB for each before it finds that the key is missing.
 type boundTransport struct {
-	*memberlist.NetTransport
+	underlay
 	ctx     context.Context
+	network network
 	tally   *connlimit.Tally
 	refused func(why string)
 	streams chan net.Conn
@@ -34,10 +61,8 @@ func (c *Config) listen(ctx context.Context, a gossipAddress, logger *log.Logger
 	if a.port == 0 {
 		attempts = 10
 	}
-	config := &memberlist.NetTransportConfig{BindAddrs: []string{a.bind.String()}, BindPort: int(a.port),
-		Logger: logger}
 	for {
-		transport, err := memberlist.NewNetTransport(config)
+		transport, err := c.network.listen(a.bind.String(), int(a.port), logger)
 		if err == nil {
 			return bindTransport(ctx, transport, c), nil
 		}
@@ -47,8 +72,8 @@ func (c *Config) listen(ctx context.Context, a gossipAddress, logger *log.Logger
 	}
 }
 
-func bindTransport(ctx context.Context, inner *memberlist.NetTransport, c *Config) *boundTransport {
-	t := &boundTransport{NetTransport: inner, ctx: ctx, tally: connlimit.NewTally(c.Streams), refused: c.OnRefused,
+func bindTransport(ctx context.Context, inner underlay, c *Config) *boundTransport {
+	t := &boundTransport{underlay: inner, ctx: ctx, network: c.network, tally: connlimit.NewTally(c.Streams), refused: c.OnRefused,
 		streams: make(chan net.Conn), ended: make(chan struct{})}
 	t.passing.Go(t.pass)
 	return t
@@ -61,7 +86,7 @@ func (t *boundTransport) StreamCh() <-chan net.Conn { return t.streams }
 func (t *boundTransport) pass() {
 	for {
 		select {
-		case conn := <-t.NetTransport.StreamCh():
+		case conn := <-t.underlay.StreamCh():
 			if why := t.tally.Enter(conn.RemoteAddr()); why != connlimit.Room {
 				conn.Close()
 				t.refused(string(why))
@@ -82,7 +107,7 @@ func (t *boundTransport) pass() {
 // Shutdown implements memberlist.Transport. memberlist's own Shutdown blocks until its accepted streams are received,
 // so pass runs until after it.
 func (t *boundTransport) Shutdown() error {
-	err := t.NetTransport.Shutdown()
+	err := t.underlay.Shutdown()
 	t.once.Do(func() { close(t.ended) })
 	t.passing.Wait()
 	return err
@@ -92,8 +117,7 @@ func (t *boundTransport) Shutdown() error {
 func (t *boundTransport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
 	defer cancel()
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", a.Addr)
+	conn, err := t.network.dial(ctx, a.Addr)
 	if err != nil {
 		return nil, err
 	}
