@@ -113,7 +113,8 @@ func (p *HealthProbe) appoint(ctx context.Context, others []string) {
 			continue
 		}
 		mine, dismiss := context.WithCancel(ctx)
-		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1), others: make(chan otherQuestion), counted: now}
+		a := &asker{config: &p.config, node: node, dismiss: dismiss, wake: make(chan struct{}, 1),
+			others: make(chan otherQuestion), counted: now}
 		p.asking[node] = a
 		p.goroutines.Go(func() { a.run(mine) })
 	}

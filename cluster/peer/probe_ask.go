@@ -18,6 +18,7 @@ type asker struct {
 	dismiss context.CancelFunc
 	wake    chan struct{}
 	others  chan otherQuestion // asked between two questions about health
+	conn    net.Conn           // of run alone; nil: there is none
 
 	mu      sync.Mutex
 	report  placement.Report
@@ -74,79 +75,86 @@ func (s *sample) isFresh(now time.Time) bool {
 
 // run asks until its context ends. It dials again after a connection breaks.
 func (a *asker) run(ctx context.Context) {
-	var conn net.Conn
-	hangUp := func() {
-		if conn != nil {
-			conn.Close()
-			conn = nil
-		}
-	}
-	defer hangUp()
+	defer a.hangUp()
 	for {
-		report, err := a.ask(ctx, &conn)
+		report, err := a.ask(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			hangUp()
 			a.failed(err)
 		} else {
 			a.config.OnReport(report)
 		}
-		for due, waits := time.After(a.config.Every), true; waits; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-due:
-				waits = false
-			case <-a.wake:
-				waits = false
-			case other := <-a.others:
-				if conn == nil {
-					other.answered <- otherAnswer{err: errNotConnected}
-					continue
-				}
-				report, err := a.exchange(ctx, conn, other.question)
-				if err != nil {
-					hangUp()
-				}
-				other.answered <- otherAnswer{report, err}
-			}
+		if !a.pause(ctx) {
+			return
 		}
 	}
 }
 
-// ask asks about the node's health, over conn or a new connection, and records the report.
-func (a *asker) ask(ctx context.Context, conn *net.Conn) (placement.Report, error) {
-	if *conn == nil {
+// pause waits until the next question about health is due, and asks the others meanwhile. It returns false if its
+// context ends.
+func (a *asker) pause(ctx context.Context) bool {
+	due := time.After(a.config.Every)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-due:
+			return true
+		case <-a.wake:
+			return true
+		case other := <-a.others:
+			report, err := a.exchange(ctx, other.question)
+			other.answered <- otherAnswer{report, err}
+		}
+	}
+}
+
+// ask asks about the node's health, over the connection or a new one, and records the report.
+func (a *asker) ask(ctx context.Context) (placement.Report, error) {
+	if a.conn == nil {
 		dialing, cancel := context.WithTimeout(ctx, dialWithin)
 		defer cancel()
-		dialed, err := a.config.Dial(dialing, a.node)
+		conn, err := a.config.Dial(dialing, a.node)
 		if err != nil {
 			return placement.Report{}, err
 		}
-		*conn = dialed
+		a.conn = conn
 	}
 	q := a.config.Question()
 	asked := a.config.Now()
-	report, err := a.exchange(ctx, *conn, q)
+	report, err := a.exchange(ctx, q)
 	if err == nil {
 		a.heard(report, asked, a.config.Now())
 	}
 	return report, err
 }
 
-// exchange sends a question and returns the report of the node.
-func (a *asker) exchange(ctx context.Context, conn net.Conn, q placement.Question) (placement.Report, error) {
+// exchange sends a question over the connection and returns the report of the node. After an error there is no
+// connection.
+func (a *asker) exchange(ctx context.Context, q placement.Question) (placement.Report, error) {
+	conn := a.conn
+	if conn == nil {
+		return placement.Report{}, errNotConnected
+	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	report, err := Ask(conn, q)
 	if err == nil && report.Node != a.node {
 		err = fmt.Errorf("it answers as node %q", report.Node)
 	}
 	if err != nil {
+		a.hangUp()
 		return placement.Report{}, err
 	}
 	return report, nil
+}
+
+func (a *asker) hangUp() {
+	if a.conn != nil {
+		a.conn.Close()
+		a.conn = nil
+	}
 }
 
 // heard records a report and compares the clocks: the node's clock with ours halfway between question and report.
