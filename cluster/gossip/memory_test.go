@@ -76,8 +76,9 @@ func (n *memoryNet) dial(ctx context.Context, address string) (net.Conn, error) 
 	}
 }
 
-// memoryPort is an open port of a memoryNet.
+// memoryPort is an open port of a memoryNet. It lacks what memberlist or a boundTransport never ask it for.
 type memoryPort struct {
+	memberlist.NodeAwareTransport
 	net     *memoryNet
 	addr    string
 	port    int
@@ -92,9 +93,9 @@ func (p *memoryPort) FinalAdvertiseAddr(ip string, port int) (net.IP, int, error
 	return net.ParseIP(ip), port, nil
 }
 
-func (p *memoryPort) WriteTo(b []byte, address string) (time.Time, error) {
+func (p *memoryPort) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	now := time.Now()
-	if to := p.net.at(address); to != nil {
+	if to := p.net.at(a.Addr); to != nil {
 		from := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(p.addr))
 		select {
 		case to.packets <- &memberlist.Packet{Buf: slices.Clone(b), From: from, Timestamp: now}:
@@ -104,23 +105,9 @@ func (p *memoryPort) WriteTo(b []byte, address string) (time.Time, error) {
 	return now, nil
 }
 
-func (p *memoryPort) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	return p.WriteTo(b, a.Addr)
-}
-
 func (p *memoryPort) PacketCh() <-chan *memberlist.Packet { return p.packets }
 
 func (p *memoryPort) StreamCh() <-chan net.Conn { return p.streams }
-
-func (p *memoryPort) DialTimeout(address string, within time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	return p.net.dial(ctx, address)
-}
-
-func (p *memoryPort) DialAddressTimeout(a memberlist.Address, within time.Duration) (net.Conn, error) {
-	return p.DialTimeout(a.Addr, within)
-}
 
 func (p *memoryPort) Shutdown() error {
 	p.net.mu.Lock()

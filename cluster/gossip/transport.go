@@ -73,8 +73,8 @@ func (c *Config) listen(ctx context.Context, a gossipAddress, logger *log.Logger
 }
 
 func bindTransport(ctx context.Context, inner underlay, c *Config) *boundTransport {
-	t := &boundTransport{underlay: inner, ctx: ctx, network: c.network, tally: connlimit.NewTally(c.Streams), refused: c.OnRefused,
-		streams: make(chan net.Conn), ended: make(chan struct{})}
+	t := &boundTransport{underlay: inner, ctx: ctx, network: c.network, tally: connlimit.NewTally(c.Streams),
+		refused: c.OnRefused, streams: make(chan net.Conn), ended: make(chan struct{})}
 	t.passing.Go(t.pass)
 	return t
 }
