@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard/table"
 )
@@ -64,8 +65,7 @@ func (m *moveEvaluation) putPage() *Error {
 	case m.room.brimful():
 		return m.full()
 	}
-	if m.at.Now < max(f.Time, page.Time) { //mutant:page-ahead-of-time
-		m.answer.Waits = "the time of shard " + m.at.Shard.String() + " to reach that of the other"
+	if m.before(f.Time) { //mutant:page-ahead-of-time
 		return nil
 	}
 	needed := f.Revision
@@ -84,8 +84,18 @@ func (m *moveEvaluation) putPage() *Error {
 	}
 	next := m.status
 	next.Pages, next.Place, next.Ended = next.Pages+1, page.Next, page.Last
+	next.Time = max(next.Time, page.Time)
 	m.set(next)
 	return nil
+}
+
+// before reports whether this shard has to wait for an instant of the other.
+func (m *moveEvaluation) before(at limit.Time) bool {
+	if m.at.Now >= at {
+		return false
+	}
+	m.answer.Waits = "the time of shard " + m.at.Shard.String() + " to reach that of the other"
+	return true
 }
 
 // store puts the records of a page. A shard without a mark of a restore, which has no slots, gets the other's.
@@ -166,6 +176,7 @@ func (m *moveEvaluation) take() *Error {
 	case m.status.State == SlotOwned && m.status.Generation == m.t.Generation:
 	case !m.is(SlotImporting) || !m.status.Ended: //mutant:taken-before-the-last-page
 		return m.refuse("")
+	case m.before(m.status.Time): //mutant:taken-ahead-of-a-page
 	default:
 		m.takePushes()
 		m.set(SlotStatus{State: SlotOwned, Generation: m.t.Generation})

@@ -68,7 +68,8 @@ type MoveTerms struct {
 type MovePage struct {
 	Records []MovedRecord
 	// Time is shard time of From when it read the page: records that had ended by then may be missing, so To must not
-	// be before it.
+	// take the slot before it. It may store the page: From reads it again at a later time if To refuses it, so a To with
+	// a time that is always behind would never have one.
 	Time limit.Time
 	Next uint64 // where the next page begins; 0 after the last one
 	Last bool
@@ -100,7 +101,8 @@ type SlotStatus struct {
 	State      SlotState
 	Generation uint64
 	Other      ID
-	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed.
+	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed; of SlotImporting the
+	// latest MovePage.Time, before which the slot cannot be taken.
 	Time limit.Time
 	// Pages is the number of pages of SlotImporting, and Place where the next one begins.
 	Pages uint64

@@ -164,14 +164,19 @@ func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 		d := w.must(at, MoveRequest(1, terms))
 		return *d.Moved()
 	}
-	if a := put(origin + 29); !strings.Contains(a.Waits, "time") || a.Status.Pages != 0 {
+	if a := put(origin + 19); !strings.Contains(a.Waits, "time") || a.Status.Pages != 0 {
 		t.Errorf("%+v", a)
 	}
-	if a := put(origin + 30); !strings.Contains(a.Waits, "version 7") || a.Status.Pages != 0 {
+	if a := put(origin + 20); !strings.Contains(a.Waits, "version 7") || a.Status.Pages != 0 {
 		t.Errorf("%+v", a)
 	}
-	adopt(1, origin+31, 7)
-	if a := put(origin + 32); a.Waits != "" || a.Status.Pages != 1 || !a.Status.Ended {
+	adopt(1, origin+21, 7)
+	if a := put(origin + 22); a.Waits != "" || a.Status.Pages != 1 || !a.Status.Ended {
+		t.Errorf("%+v", a)
+	}
+	early := MoveRequest(1, MoveTerms{Move: m.Move, Step: MoveTake, Frozen: m.frozen})
+	d := w.must(origin+29, early)
+	if a := d.Moved(); !strings.Contains(a.Waits, "time") || a.Status.State != SlotImporting {
 		t.Errorf("%+v", a)
 	}
 	late := MoveRequest(1, MoveTerms{Move: m.Move, Step: MoveTake, Frozen: m.frozen})
@@ -180,6 +185,30 @@ func TestThePagesWaitForTimeAndPolicies(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 	m.take(origin + 35)
+}
+
+// TestASlotMovesToAShardThatIsBehind: for as long as its time is behind when it stores a page, and no longer. A driver
+// that is told to wait reads the page again, later.
+func TestASlotMovesToAShardThatIsBehind(t *testing.T) {
+	const behind = 300e3
+	f, key := twoShards(t)
+	f.must(origin+behind, checkOf("p", key, 1))
+	m := f.mover(slotOf(key), 1)
+	m.step(origin+behind, MovePrepare)
+	m.frozen = m.status(origin+behind, 0)
+	m.step(origin, MoveBegin)
+	m.freeze(origin + behind)
+	now, stored := origin, MoveAnswer{}
+	for ; !stored.Status.Ended; now += 1000 {
+		read, err := m.ask(now+behind, 0, MoveTerms{Step: MoveRead})
+		if err == nil {
+			stored, err = m.ask(now, 1, MoveTerms{Step: MovePut, Put: read.Page})
+		}
+		if err != nil || now > origin+2*behind {
+			t.Fatalf("%v after the freeze it waits for %q: %v", now-origin, stored.Waits, err)
+		}
+	}
+	m.take(now + behind)
 }
 
 // TestAMoveFromARestoredShard: a shard without slots gets the mark along; one with slots must have the same.

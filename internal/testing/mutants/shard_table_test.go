@@ -260,6 +260,7 @@ var ofShard = []group{
 	}},
 	{tests("shard", "TestThePagesWaitForTimeAndPolicies"), edits{
 		"page-ahead-of-time":        never,
+		"taken-ahead-of-a-page":     never,
 		"page-under-older-policies": never,
 	}},
 	{tests("shard", "TestAMoveFromARestoredShard"), edits{"marks-of-two-restores": never}},
