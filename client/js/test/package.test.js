@@ -36,6 +36,10 @@ test('the package has no dependencies, and each of its files is used', () => {
   }
 })
 
+test('the license goes with it: npm takes the one beside package.json', () => {
+  assert.equal(fs.readFileSync(path.join(root, 'LICENSE'), 'utf8'), fs.readFileSync(path.join(root, '..', '..', 'LICENSE'), 'utf8'))
+})
+
 test('require takes it, as import does', () => {
   const program = `const { Stint } = require('@stint/client')
     const { limit } = require('@stint/client/express')

@@ -1,5 +1,6 @@
 import asyncio
 import datetime
+import filecmp
 import hashlib
 import http.client
 import io
@@ -24,6 +25,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import stint
 from server import Node, Proxy, ROOT, SecureNode, ask, refused_port
 from stint import ASGILimit, AsyncStint, Stint, StintError, WSGILimit, client_ip, safe_key
+
+HERE = os.path.join(ROOT, "client", "python")
 
 
 # What a cluster says that cannot decide. It is not asked again: no test has to wait for the end of a time.
@@ -516,17 +519,20 @@ class Package(unittest.TestCase):
     def test_the_built_file_has_all_that_it_needs(self):
         with tempfile.TemporaryDirectory() as dir:
             source, built, installed = (os.path.join(dir, name) for name in ("source", "built", "installed"))
-            shutil.copytree(os.path.dirname(stint.__file__), source, ignore=shutil.ignore_patterns("test", "__pycache__"))
+            shutil.copytree(HERE, source, ignore=shutil.ignore_patterns("test", "__pycache__"))
             build = "import sys, setuptools.build_meta as b; print(b.build_wheel(sys.argv[1]))"
             made = subprocess.run([sys.executable, "-c", build, built], cwd=source, capture_output=True, text=True)
             self.assertEqual(made.returncode, 0, made.stderr)
             self.assertEqual(os.listdir(built), [f"stint_client-{stint.__version__}-py3-none-any.whl"])
             with zipfile.ZipFile(os.path.join(built, os.listdir(built)[0])) as wheel:
                 wheel.extractall(installed)  # which is what pip does
+                [license] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
+            self.assertTrue(filecmp.cmp(os.path.join(installed, license), os.path.join(ROOT, "LICENSE"), shallow=False))
+            self.assertTrue(os.path.exists(os.path.join(installed, "stint", "py.typed")), "checkers of types look for it (PEP 561)")
             asks = ("import importlib.metadata as m, stint, stint_limits; print(m.version('stint-client'), stint.__file__, "
                     "stint.Stint([" + repr(node.url) + "]).check({'policy': 'five', 'key': 'installed'}).allowed)")
             asked = subprocess.run([sys.executable, "-c", asks], cwd=dir, env={**os.environ, "PYTHONPATH": installed}, capture_output=True, text=True)
-            self.assertEqual(asked.stdout.split(), [stint.__version__, os.path.join(installed, "stint.py"), "True"], asked.stderr)
+            self.assertEqual(asked.stdout.split(), [stint.__version__, os.path.join(installed, "stint", "__init__.py"), "True"], asked.stderr)
 
 
 class Readme(unittest.TestCase):
@@ -534,7 +540,7 @@ class Readme(unittest.TestCase):
         example = Node(os.path.join(ROOT, "policy", "dev.yaml"))
         self.addCleanup(example.close)
         blocks = []
-        for name in (os.path.join(os.path.dirname(stint.__file__), "README.md"), os.path.join(ROOT, "docs", "errors.md")):
+        for name in (os.path.join(HERE, "README.md"), os.path.join(ROOT, "docs", "errors.md")):
             with open(name, encoding="utf-8") as page:
                 blocks += re.findall(r"^```py\n(.*?)^```", page.read(), re.M | re.S)
         self.assertEqual(len(blocks), 6)

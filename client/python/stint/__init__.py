@@ -29,7 +29,7 @@ import time
 import urllib.parse
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, Optional, Sequence, TypeVar, Union
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
 
 __all__ = ["ASGILimit", "AsyncStint", "Decision", "LimitStatus", "Stint", "StintError", "WSGILimit", "client_ip", "safe_key"]
 __version__ = "0.2.0"
@@ -487,7 +487,7 @@ def _maybe_applied(value: str) -> bool:
             tag, at = _varint(data, at)
             number, at = _varint(data, at)
             if tag == 3 << 3:
-                return number != 0
+                return bool(number)
             if tag & 7 != 2:
                 return True  # no field of a Failure
             at += number
@@ -496,7 +496,7 @@ def _maybe_applied(value: str) -> bool:
         return True
 
 
-def _varint(data: bytes, at: int):
+def _varint(data: bytes, at: int) -> Tuple[int, int]:
     value = shift = 0
     while True:
         value |= (data[at] & 127) << shift
@@ -775,11 +775,11 @@ class WSGILimit:
 
     An entry's key is a function of the environ, its cost a number or a function. README.md explains the options."""
 
-    def __init__(self, app: Callable, limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
+    def __init__(self, app: Callable[..., Any], limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
         self._app = app
         self._guard = _Guard(limits, entries, fail, **options)
 
-    def __call__(self, environ: Dict[str, Any], start_response: Callable) -> Any:
+    def __call__(self, environ: Dict[str, Any], start_response: Callable[..., Any]) -> Any:
         verdict = self._guard(environ)
         if verdict.status:
             start_response(f"{verdict.status} {_TITLES[verdict.status]}", list(verdict.headers.items()))
@@ -797,19 +797,20 @@ class ASGILimit:
     decision. Other scopes (lifespan, websocket) pass uncounted. Its options are those of WSGILimit, and key functions get the
     scope. Each check takes a thread of the loop's executor while it waits."""
 
-    def __init__(self, app: Callable, limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
+    def __init__(self, app: Callable[..., Any], limits: Stint, entries: Sequence[Dict[str, Any]], *, fail: str, **options: Any):
         self._app = app
         self._guard = _Guard(limits, entries, fail, **options)
 
-    async def __call__(self, scope: Dict[str, Any], receive: Callable, send: Callable) -> None:
+    async def __call__(self, scope: Dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
+            await self._app(scope, receive, send)
+            return
         verdict = await asyncio.get_running_loop().run_in_executor(None, self._guard, scope)
         if verdict.status:
             headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in verdict.headers.items()]
             await send({"type": "http.response.start", "status": verdict.status, "headers": headers})
             await send({"type": "http.response.body", "body": verdict.body})
-            return None
+            return
         scope = {**scope, "state": {**scope.get("state", {}), "stint": verdict.decision}}
 
         async def sent(message: Dict[str, Any]) -> None:
@@ -819,7 +820,7 @@ class ASGILimit:
                 message = {**message, "headers": [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in merged]}
             await send(message)
 
-        return await self._app(scope, receive, sent)
+        await self._app(scope, receive, sent)
 
 
 def _merged(headers: Sequence[Any], ours: Dict[str, str]) -> List[Any]:
