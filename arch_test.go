@@ -70,6 +70,7 @@ var beside = map[string][]string{
 	"client/stinthttp":        {"api/gen/stint/v1", "client", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintconnect":     {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
 	"client/stintgrpc":        {"api/gen/stint/v1", "client/internal/inbound", "internal/edge/clientaddr"},
+	"client/stintlimiter":     {"api/gen/stint/v1", "client"},
 	"internal/holder":         {}, // leases in memory, of nodes and clients
 	// how long batches wait: a rule without a clock
 	"internal/batchwait": {},
@@ -181,7 +182,8 @@ var testDoors = map[string][]string{
 	"github.com/rogpeppe/go-internal":       {"cmd/stint"},
 	"github.com/google/jsonschema-go":       {"policy"}, // an editor that reads the schema of policies files
 	"github.com/redis/go-redis":             {"api/redis", "node", "internal/testing/chaos"},
-	"github.com/go-redis/redis_rate":        {"api/redis"},              // the library that sends its scripts
+	"github.com/go-redis/redis_rate":        {"api/redis"}, // the library that sends its scripts
+	"github.com/sethvargo/go-limiter":       {"client/stintlimiter"},
 	"github.com/chromedp/":                  {"internal/testing/chaos"}, // an operator at a real browser
 	"google.golang.org/grpc":                {"client/internal/inbound", "examples", "node"},
 	"github.com/envoyproxy/":                {"examples", "node"},
@@ -206,6 +208,7 @@ var testsMayUse = map[string][]string{
 	"internal/offline/bench": {"api/gen/stint/v1"},
 	"client/internal/inbound": {"stinttest", "api/gen/stint/v1/stintv1connect", "client/stintconnect",
 		"client/stintgrpc", "client/stinthttp"},
+	"client/stintlimiter":    {"stinttest"},
 	"internal/edge/keyhash":  {"policy", "shard", "shard/slot"},
 	"internal/testing/chaos": {"cluster/peer", "internal/offline/backup", "limit", "shard"},
 	"client":                 {"node"}, // the node of the examples
@@ -395,8 +398,9 @@ func TestTypesHaveFewMethods(t *testing.T) {
 
 // lightModules are the modules that a program links when it imports one of these packages: a client carries no server.
 var lightModules = map[string][]string{
-	"client":           {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
-	"client/stinthttp": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client":              {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client/stinthttp":    {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
+	"client/stintlimiter": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "google.golang.org/protobuf"},
 	"client/stintconnect": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2",
 		"google.golang.org/genproto/googleapis/rpc", "google.golang.org/protobuf"},
 	"client/stintgrpc": {"connectrpc.com/connect", "github.com/cespare/xxhash/v2", "golang.org/x/net",
@@ -481,8 +485,8 @@ func TestEveryPackageHasItsManual(t *testing.T) {
 }
 
 // public lists the packages that programs other than stint may import; docs/design.md says so of no other.
-var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "limit", "policy",
-	"stinttest"}
+var public = []string{"client", "client/stintconnect", "client/stintgrpc", "client/stinthttp", "client/stintlimiter",
+	"limit", "policy", "stinttest"}
 
 // says reports whether a package's manual has this text.
 func says(t *testing.T, pkg, text string) bool {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"time"
+
+	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 )
 
 // Answer is what most callers need of a decision.
@@ -28,11 +30,8 @@ func (c *Client) Allow(ctx context.Context, policy, key string) (Answer, error) 
 		return Answer{}, err
 	}
 	a := Answer{Allowed: d.Allowed}
-	first := true
-	for _, l := range d.Limits {
-		if !l.Shadow && !l.Unlimited && (first || l.Remaining < a.Remaining) {
-			a.Quota, a.Remaining, first = l.Quota, l.Remaining, false
-		}
+	if l := Tightest(d.Limits); l != nil {
+		a.Quota, a.Remaining = l.Quota, l.Remaining
 	}
 	switch {
 	case d.Allowed:
@@ -42,4 +41,14 @@ func (c *Client) Allow(ctx context.Context, policy, key string) (Answer, error) 
 		a.RetryAfter = d.RetryAfter.AsDuration()
 	}
 	return a, nil
+}
+
+// Tightest returns the first of the limits that can deny with the least left; nil: none of them can deny.
+func Tightest(limits []*stintv1.LimitStatus) (tightest *stintv1.LimitStatus) {
+	for _, l := range limits {
+		if !l.Shadow && !l.Unlimited && (tightest == nil || l.Remaining < tightest.Remaining) {
+			tightest = l
+		}
+	}
+	return tightest
 }
