@@ -67,6 +67,8 @@ func (a *admin) nodeStatus(t *placement.Table, node placement.Node, reports map[
 		ClockAhead: &durationpb.Duration{},
 		KeyLines:   report.KeyLines,
 		Machine:    machineOf(report.Machine, report.Full),
+		Edges:      uint32(report.Edges),
+		Leases:     uint32(report.Leases),
 
 		ApiCertificateEnds:  api.Moment(report.APICertificateEnds),
 		PeerCertificateEnds: api.Moment(report.PeerCertificateEnds),

@@ -54,7 +54,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.reporter = &reporter{node: n.id, now: now, dir: n.dir, view: n.view, documents: n.documents, replicas: n.replicas,
 		counted: counted, tokens: n.tokens, peers: n.peers, holder: n.holder, hints: n.hints,
 		key: n.key, stopping: stopping, changed: n.changed, survivors: n.succession.survivors,
-		ports: n.ports, testClock: n.config.TestClock,
+		ports: n.ports, testClock: n.config.TestClock, leases: n.router.LeasesHeld,
 		machine: &machine{dir: n.dir, replicas: n.replicas, memory: memory, budget: records, writes: writes}}
 	n.assembleAdmins()
 	n.founder = &founder{node: n.id, config: n.config, policies: policies, dir: n.dir, view: n.view, peers: n.peers,

@@ -247,6 +247,10 @@ func TestAnEdgeAnswersAsANodeDoes(t *testing.T) {
 			strings.Contains(text, `"first"`) || !strings.Contains(text, `"apiAddr"`) {
 			t.Errorf("its clients would ask the owners past it: %d %s", status, text)
 		}
+		time.Sleep(5 * time.Second) // what its node says of it has reached the others
+		if _, text := node.call("ClusterService/Status", `{}`); !regexp.MustCompile(`"edges": ?1\b`).MatchString(text) {
+			t.Errorf("no node says that the edge is connected: %s", text)
+		}
 		if status, text := edge.call("LimitService/Check",
 			`{"namespace":"hashed","entries":[{"policy":"plenty","key":"a@b"}]}`); status != 503 {
 			t.Errorf("where keys are hashed: %d %s", status, text)

@@ -80,6 +80,10 @@ func TestThreeNodesHoldLeases(t *testing.T) {
 			MatchString(answers) {
 			t.Errorf("who holds leases: %s", answers)
 		}
+		if status := callAPI(t, c.nodes[1], "ClusterService/Status", `{}`); !regexp.MustCompile(`"leases": ?[1-9]`).
+			MatchString(status) {
+			t.Errorf("no node says that it holds a lease: %s", status)
+		}
 		// This node and the owner's return their leases before the change. The third one may still spend its own.
 		answers = ""
 		for tries := 0; tries < 9 && !strings.Contains(answers, `"leases":{"units":`); tries++ {

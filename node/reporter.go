@@ -40,6 +40,7 @@ type reporter struct {
 	failingSinks func() map[string]string
 	skippedBills func() map[string]shard.SkippedBills
 	moves        func() []placement.MoveReport
+	leases       func() int // that this node holds
 }
 
 // question asks another node for what is newer than what this one knows.
@@ -162,6 +163,7 @@ func (p *reporter) own() placement.Report {
 	}
 	report.Machine, report.FailingSinks = p.machine.report(), p.failingSinks()
 	report.SkippedBills, report.Moves = p.skippedBills(), p.moves()
+	report.Edges, report.Leases = p.ports.edges(), p.leases()
 	return report
 }
 

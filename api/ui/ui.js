@@ -202,6 +202,7 @@ const screens = {
           (status.shards ?? []).map(shardRow), 'No shard is known.'),
         h('h2', {}, 'Moves'), (status.moves ?? []).length > 0 ? h('ul', {}, status.moves.map((move) => h('li', {}, move)))
           : h('p', { class: 'soft' }, 'Nothing is being moved.'),
+        leasesLine(status.nodes ?? []),
         h('p', { class: 'soft' }, `Policies version ${status.policiesVersion}. Newest backup: ${moment(status.lastBackup)}.`),
       ]
     },
@@ -296,6 +297,7 @@ const screens = {
           return [l.limit + (l.soft ? ', asks for a challenge' : '') + (l.shadow ? ', shadow' : ''), l.unlimited ? 'any' : count(l.remaining), count(l.used),
             count(l.held), l.unlimited ? 'none' : count(l.quota), bar(spent, spent >= 100 ? 'bad' : ''), l.resetAt ? ahead(l.resetAt, got.at) : 'never']
         }), 'This policy has no limits.'),
+        got.leases ? h('p', {}, `${count(got.leases.units)} of the used units are leased: holders may admit them without asking, until ${moment(got.leases.until)} at the latest.`) : '',
         (got.fired ?? []).length > 0 ? [h('h2', {}, 'Thresholds that have fired'), table(['limit', '#threshold', '#of the quota', 'silent until'],
           got.fired.map((f) => [f.limit, count(f.units), f.percent ? f.percent + ' %' : '', f.windowEnd ? moment(f.windowEnd) : 'for ever']), '')] : '',
         h('h2', {}, 'Why'), h('pre', {}, got.explanation),
@@ -367,6 +369,13 @@ function nodeRow(node) {
     marked(m.diskFull ? 'bad' : '', m.diskFull ? 'full' : bytes(m.diskFree)),
     h('span', { title: `${bytes(m.recordBytes)} of ${bytes(m.recordBytesLimit)} for records; the process has ${bytes(m.memory)}` }, bar(used, used > 87 ? 'bad' : '', 60)),
     marked(clock ? 'bad' : '', span(node.clockAhead))]
+}
+
+// leasesLine counts edges and the leases of nodes.
+function leasesLine(nodes) {
+  const sum = (field) => nodes.reduce((n, node) => n + (node[field] ?? 0), 0)
+  const edges = sum('edges'), leases = sum('leases')
+  return edges + leases === 0 ? '' : h('p', {}, `${count(edges)} ${edges === 1 ? 'edge is' : 'edges are'} connected, and nodes hold ${count(leases)} ${leases === 1 ? 'lease' : 'leases'}.`)
 }
 
 // blame names the limits that denied, or else how it was denied.

@@ -57,6 +57,8 @@ type Report struct {
 	// KeyLines names the lines of its cluster key, the sending one first; empty without a cluster key.
 	KeyLines []string `json:",omitempty"`
 	Machine  *Machine `json:",omitempty"` // for the operator; nil if not measured yet
+	Edges    int      `json:",omitempty"` // that are connected to the node
+	Leases   int      `json:",omitempty"` // from which the node answers without asking the owners of their keys
 	// FailingSinks are the sinks that did not take this node's last delivery, with the reason.
 	FailingSinks map[string]string `json:",omitempty"`
 	// SkippedBills are those that sinks were not sent, by sink, of the shards that this node owns.

@@ -69,6 +69,9 @@ func printStatus(s streams, m *stintv1.StatusResponse) {
 		return []any{d.Name, dash(d.Owner), d.Epoch, d.Seq, d.Keys, policies, replicasText(d.Replicas)}
 	})
 	fmt.Fprintf(s.out, "\n%s\n", backupLine(m))
+	if line := leasesLine(m); line != "" {
+		fmt.Fprintln(s.out, line)
+	}
 	printList(s.out, "under way:", m.Moves)
 	printList(s.out, "problems:", m.Problems)
 }
@@ -79,6 +82,18 @@ func backupLine(m *stintv1.StatusResponse) string {
 		return "last backup: none that this node knows of"
 	}
 	return fmt.Sprintf("last backup: %v ago", time.Since(m.LastBackup.AsTime()).Round(time.Second))
+}
+
+// leasesLine counts edges and the leases of nodes; "": there are none.
+func leasesLine(m *stintv1.StatusResponse) string {
+	var edges, leases int
+	for _, n := range m.Nodes {
+		edges, leases = edges+int(n.Edges), leases+int(n.Leases)
+	}
+	if edges+leases == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s connected, %s held by nodes", plural(edges, "edge"), plural(leases, "lease"))
 }
 
 // clusterLine summarizes a cluster. Like --shards, it does not count the system shard.

@@ -22,6 +22,7 @@ func TestStatusOfASickCluster(t *testing.T) {
 	s.Nodes[1].Alive, s.Nodes[1].Silent, s.Nodes[1].Owns = false, durationpb.New(92*time.Second), 0
 	s.Nodes = append(s.Nodes, &stintv1.Node{Id: "node-3", Draining: true, State: "draining"},
 		&stintv1.Node{Id: "node-4", State: "removed"})
+	s.Nodes[0].Edges, s.Nodes[0].Leases, s.Nodes[1].Edges = 1, 1, 1
 	s.Shards[1].Owner = ""
 	s.Shards[1].Replicas = append(s.Shards[1].Replicas, &stintv1.Replica{Node: "node-3", Number: 4, Role: "learner"},
 		&stintv1.Replica{Node: "node-5", Number: 3, Role: "leaving", Lost: true})

@@ -43,6 +43,10 @@ const dashboardPolicies = `policies:
     limits:
       - {name: month, quota: 1000, unit: rows, calendar: {unit: month, time_zone: UTC}, thresholds: [1%]}
     meter: {name: rows, calendar: {unit: month, time_zone: UTC}}
+  plan:
+    lease: {units: 100, for: 10s}
+    limits:
+      - {name: daily, quota: 1000000, fixed_window: {period: 24h}}
 `
 
 // TestDashboard is an operator at a real Chromium, with three nodes: who is denied, why, an action with a note in the
@@ -70,6 +74,7 @@ func TestDashboard(t *testing.T) {
 	b.await(`[...document.querySelectorAll('#drawn h2')].some((title) ` +
 		`=> title.textContent.startsWith('Policies that denied'))`)
 	b.picture("cluster")
+	b.awaitDoing(`document.querySelector('#drawn')?.textContent.includes('nodes hold ')`, func() { askForLeases(t, c) })
 	b.watchDenials(t, c)
 	for _, screen := range []struct{ key, name, shows string }{{"2", "policies", "login"}, {"3", "top", "user:anna"},
 		{"6", "usage", "exports"}, {"7", "events", "waits: "}} {
@@ -101,7 +106,7 @@ func TestDashboard(t *testing.T) {
 	b.await(`document.querySelector('pre')?.textContent.includes('5 of 5 used')`)
 	b.await(`document.querySelector('h1.verdict')?.textContent.startsWith('Denied by login/burst until ')`)
 	b.await(`[...document.querySelectorAll('#limits option')].map((o) => o.value).join() === 'burst,daily'`)
-	b.await(`[...document.querySelectorAll('#policies option')].map((o) => o.value).join() === 'emails,exports,login'`)
+	b.await(`[...document.querySelectorAll('#policies option')].map((o) => o.value).join() === 'emails,exports,login,plan'`)
 	b.picture("key")
 	b.onPhone()
 	b.click(`//button[text()='Block for an hour']`)
@@ -149,6 +154,17 @@ func TestDashboard(t *testing.T) {
 	b.click(`//dialog[@id='confirm']//button[text()='Do it']`)
 	b.await(`document.querySelector('#drawn')?.textContent.includes('root')`) // the audit log knows the actor
 	b.mustBeClean()
+}
+
+// askForLeases checks a key so often that the node takes a lease.
+func askForLeases(t *testing.T, c *testcluster.Cluster) {
+	t.Helper()
+	caller := newClient(c.Addr(0))
+	for range 30 {
+		if got, err := caller.check("plan", "customer:acme", ""); got != admitted {
+			t.Error(got, err)
+		}
+	}
 }
 
 // replaysDeadLetters asks for dead letters to be sent again, after a question. There are none in so short a time.

@@ -332,7 +332,12 @@ type Node struct {
 	// no cluster key, or has not reported.
 	KeyLines []string `protobuf:"bytes,15,rep,name=key_lines,json=keyLines,proto3" json:"key_lines,omitempty"`
 	// What the node says of its machine. Absent: it has not reported.
-	Machine       *Machine `protobuf:"bytes,16,opt,name=machine,proto3" json:"machine,omitempty"`
+	Machine *Machine `protobuf:"bytes,16,opt,name=machine,proto3" json:"machine,omitempty"`
+	// Number of edges that are connected to the node.
+	Edges uint32 `protobuf:"varint,17,opt,name=edges,proto3" json:"edges,omitempty"`
+	// Number of leases from which the node answers without asking the owners of their keys. Those of edges and clients are not among
+	// them.
+	Leases        uint32 `protobuf:"varint,18,opt,name=leases,proto3" json:"leases,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -477,6 +482,20 @@ func (x *Node) GetMachine() *Machine {
 		return x.Machine
 	}
 	return nil
+}
+
+func (x *Node) GetEdges() uint32 {
+	if x != nil {
+		return x.Edges
+	}
+	return 0
+}
+
+func (x *Node) GetLeases() uint32 {
+	if x != nil {
+		return x.Leases
+	}
+	return 0
 }
 
 // Machine is the state of the machine that a node runs on.
@@ -1776,7 +1795,7 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\rR\x02to\x12\x12\n" +
 	"\x04back\x18\x04 \x01(\bR\x04back\x12\x14\n" +
-	"\x05waits\x18\x05 \x01(\tR\x05waits\"\xcb\x04\n" +
+	"\x05waits\x18\x05 \x01(\tR\x05waits\"\xf9\x04\n" +
 	"\x04Node\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bapi_addr\x18\x02 \x01(\tR\aapiAddr\x12\x12\n" +
@@ -1795,7 +1814,9 @@ const file_stint_v1_cluster_service_proto_rawDesc = "" +
 	"\x14api_certificate_ends\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x12apiCertificateEnds\x12N\n" +
 	"\x15peer_certificate_ends\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x13peerCertificateEnds\x12\x1b\n" +
 	"\tkey_lines\x18\x0f \x03(\tR\bkeyLines\x12+\n" +
-	"\amachine\x18\x10 \x01(\v2\x11.stint.v1.MachineR\amachine\"\xd7\x02\n" +
+	"\amachine\x18\x10 \x01(\v2\x11.stint.v1.MachineR\amachine\x12\x14\n" +
+	"\x05edges\x18\x11 \x01(\rR\x05edges\x12\x16\n" +
+	"\x06leases\x18\x12 \x01(\rR\x06leases\"\xd7\x02\n" +
 	"\aMachine\x12\x1b\n" +
 	"\tdisk_free\x18\x01 \x01(\x04R\bdiskFree\x12\x1b\n" +
 	"\tdisk_full\x18\x02 \x01(\bR\bdiskFull\x12?\n" +
