@@ -173,7 +173,7 @@ func (r *rig) close() {
 // tcpLayer is a stream layer over loopback, with a port for each replica.
 type tcpLayer struct {
 	net.Listener
-	name  Addr
+	name  string
 	addrs *sync.Map
 }
 
@@ -183,10 +183,10 @@ func (r *rig) listen(name string) *tcpLayer {
 		r.b.Fatal(err)
 	}
 	r.addrs.Store(name, l.Addr().String())
-	return &tcpLayer{l, Addr(name), &r.addrs}
+	return &tcpLayer{l, name, &r.addrs}
 }
 
-func (l *tcpLayer) Addr() net.Addr { return l.name }
+func (l *tcpLayer) Addr() net.Addr { return &net.UnixAddr{Name: l.name} }
 
 func (l *tcpLayer) Dial(name string, timeout time.Duration) (net.Conn, error) {
 	addr, ok := l.addrs.Load(name)

@@ -221,7 +221,7 @@ func TestASnapshotThatCannotBeLookedAtIsNotPassedOver(t *testing.T) {
 			}
 			g.Shutdown()
 			failing.Store(true)
-			g, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true})
+			g, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true})
 			if err == nil {
 				t.Errorf("it is opened with a snapshot up to %d", g.Status().SnapshotIndex)
 				g.Shutdown()

@@ -296,7 +296,7 @@ func TestCorruptEntryIsNeverServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	corrupt(t, log, 5)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrCorrupt) {
+	if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("opened over a corrupt entry: %v", err)
 	}
 	if err := log.GetLog(5, new(raftLog)); !errors.Is(err, ErrCorrupt) {

@@ -71,7 +71,7 @@ func TestReplicasOfAFailedDiskAreReplaced(t *testing.T) {
 		if !w.Suspect() {
 			t.Fatal("the failure was forgotten")
 		}
-		if _, err := OpenGroup(w.Stores, GroupConfig{Replica: voter}); !errors.Is(err, ErrLost) {
+		if _, err := w.tryGroup(GroupConfig{Replica: voter}); !errors.Is(err, ErrLost) {
 			t.Errorf("one of three was opened on a disk that failed: %v", err)
 		}
 		w.close(t)
@@ -199,7 +199,7 @@ func TestCorruptionAndUnreadableMarks(t *testing.T) {
 	}
 	w = openWorld(t, dir, disk, "n1")
 	defer w.close(t)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: voter}); !w.Suspect() || !errors.Is(err, ErrLost) {
+	if _, err := w.tryGroup(GroupConfig{Replica: voter}); !w.Suspect() || !errors.Is(err, ErrLost) {
 		t.Errorf("suspect %v, opened: %v", w.Suspect(), err)
 	}
 }

@@ -57,10 +57,10 @@ func TestTornEndOfTheLogIsNoticed(t *testing.T) {
 			harm(t, log)
 			for range 2 { // the mark stays
 				w := openWorld(t, dir, nil, "n1")
-				if _, err := OpenGroup(w.Stores, GroupConfig{Replica: voter}); !errors.Is(err, ErrLost) {
+				if _, err := w.tryGroup(GroupConfig{Replica: voter}); !errors.Is(err, ErrLost) {
 					t.Errorf("one of three was opened: %v", err)
 				}
-				_, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true})
+				_, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true})
 				if !errors.Is(err, ErrLost) ||
 					!strings.Contains(fmt.Sprint(err), "delete "+filepath.Join(dir, suspectName)) {
 					t.Errorf("the only voter was opened: %v", err)
@@ -72,7 +72,7 @@ func TestTornEndOfTheLogIsNoticed(t *testing.T) {
 			}
 			w := openWorld(t, dir, nil, "n1")
 			defer w.close(t)
-			g, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true})
+			g, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true})
 			if strings.HasSuffix(what, "is gone") { // nothing is left
 				return
 			}

@@ -48,8 +48,7 @@ type GroupConfig struct {
 	// elects itself at once. It is refused when the log names several voters. The group must be shut down and opened
 	// without Lone before it gets a second voter.
 	Lone bool
-	// Stream reaches the other members; nil for a single node. Its Addr must be the replica's name. The group closes
-	// it.
+	// Stream reaches the other members. Its Addr must be the replica's name. The group closes it.
 	Stream StreamLayer
 	// OnLeadership is called by one goroutine after this replica may have gained or lost the leadership. It is a hint:
 	// ask Leading. It may be called too often, and two changes may result in one call. It may be nil.
@@ -188,14 +187,10 @@ func (g *Group) trustAgain() error {
 }
 
 func (g *Group) openTransport(logger raftLogger) error {
-	layer := g.cfg.Stream
-	if layer == nil {
-		layer = newLonely(g.name)
-	}
-	if got := layer.Addr().String(); got != g.name {
+	if got := g.cfg.Stream.Addr().String(); got != g.name {
 		return fmt.Errorf("its stream layer is %q's", got)
 	}
-	g.transport = newTransport(layer, logger, g.guard.hung.Load) //mutant:hung-leader-not-silent
+	g.transport = newTransport(g.cfg.Stream, logger, g.guard.hung.Load) //mutant:hung-leader-not-silent
 	g.transport.onOwnDisk, g.transport.voter = g.onOwnDisk, g.knownVoter
 	g.transport.progress, g.transport.committed = g.progress, g.committed
 	return nil

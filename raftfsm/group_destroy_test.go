@@ -13,7 +13,7 @@ func mustNotComeBack(t *testing.T, w *world) {
 	if err := CreateGroup(w.Stores, lone, []string{lone.Name("n1")}); !errors.Is(err, ErrDestroyed) {
 		t.Errorf("creating it again: %v", err)
 	}
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrDestroyed) ||
+	if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrDestroyed) ||
 		!errors.Is(err, ErrLost) {
 		t.Errorf("opening it: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-io/stint/internal/testing/await"
 	"github.com/stint-io/stint/internal/testing/memfs"
+	"github.com/stint-io/stint/internal/testing/memnet"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -181,7 +182,7 @@ func TestCorruptSnapshotStopsTheReplica(t *testing.T) {
 				t.Fatal(files, err)
 			}
 			flipByte(t, files[0], 0)
-			if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); err == nil {
+			if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); err == nil {
 				t.Error("a replica was opened from a corrupt snapshot")
 			}
 		})
@@ -203,7 +204,7 @@ func flipByte(t testing.TB, path string, at int) {
 func TestReplicaThatWasNeverCreatedIsLost(t *testing.T) {
 	w := openWorld(t, t.TempDir(), vfs.NewMem(), "n1")
 	defer w.close(t)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
+	if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
 		t.Errorf("opening a replica that was never created: %v", err)
 	}
 }
@@ -232,7 +233,7 @@ func TestReplicaThatLostItsStoresIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			lose(t, w, log)
-			if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
+			if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
 				t.Errorf("opened without %s: %v", what, err)
 			}
 		})
@@ -255,7 +256,7 @@ func TestCreateGroupCanBeRepeatedAndNotChanged(t *testing.T) {
 	g = w.loneGroup(t)
 	lead(t, g)
 	mustHold(t, g, 3)
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); err == nil {
+	if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); err == nil {
 		t.Error("a replica was opened twice at once")
 	}
 	if err := w.Close(); err == nil {
@@ -283,7 +284,7 @@ func TestInterruptedCreationStartsOver(t *testing.T) {
 	if err := w.bootstrap(lone, voters); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
+	if _, err := w.tryGroup(GroupConfig{Replica: lone, Lone: true}); !errors.Is(err, ErrLost) {
 		t.Errorf("a half-created replica was opened: %v", err)
 	}
 	g := w.loneGroup(t)
@@ -297,7 +298,7 @@ func TestGroupRefusesAnotherReplicasStreams(t *testing.T) {
 	if err := CreateGroup(w.Stores, lone, []string{lone.Name("n1")}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := OpenGroup(w.Stores, GroupConfig{Replica: lone, Stream: newLonely("n2/1/7")})
+	_, err := w.tryGroup(GroupConfig{Replica: lone, Stream: memnet.New().Listen("n2/1/7")})
 	if err == nil || !strings.Contains(err.Error(), "n2/1/7") {
 		t.Errorf("opened with another replica's streams: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stint-io/stint/internal/testing/await"
+	"github.com/stint-io/stint/internal/testing/memnet"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/shard"
 )
@@ -82,11 +83,19 @@ func (w *world) loneGroup(t testing.TB) *Group {
 
 func (w *world) openGroup(t testing.TB, cfg GroupConfig) *Group {
 	t.Helper()
-	g, err := OpenGroup(w.Stores, cfg)
+	g, err := w.tryGroup(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// tryGroup opens a group. Without a stream layer it is the only member on its net.
+func (w *world) tryGroup(cfg GroupConfig) (*Group, error) {
+	if cfg.Stream == nil {
+		cfg.Stream = memnet.New().Listen(cfg.Replica.Name(w.identity.Node))
+	}
+	return OpenGroup(w.Stores, cfg)
 }
 
 // owner proposes as an actor would: an EpochOpen, then batches in sequence.

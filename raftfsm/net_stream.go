@@ -1,7 +1,6 @@
 package raftfsm
 
 import (
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -15,40 +14,6 @@ type StreamLayer interface {
 	net.Listener
 	// Dial connects to the replica with that name.
 	Dial(name string, timeout time.Duration) (net.Conn, error)
-}
-
-// Addr is a replica's name as a network address.
-type Addr string
-
-// Network implements net.Addr.
-func (Addr) Network() string { return "stint" }
-
-// String implements net.Addr.
-func (a Addr) String() string { return string(a) }
-
-// lonely is the stream layer of a node without peers: it accepts no connection and reaches no replica.
-type lonely struct {
-	name   string
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newLonely(name string) *lonely { return &lonely{name: name, closed: make(chan struct{})} }
-
-func (l *lonely) Accept() (net.Conn, error) {
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
-func (l *lonely) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-func (l *lonely) Addr() net.Addr { return Addr(l.name) }
-
-func (l *lonely) Dial(name string, _ time.Duration) (net.Conn, error) {
-	return nil, errors.New("raftfsm: this node has no peers: cannot reach " + name)
 }
 
 // streams is a StreamLayer in the form that raft needs. Its Close also closes the accepted connections: raft's
