@@ -81,7 +81,9 @@ type Group struct {
 	unsynced  unsyncedWrites
 	transport *transport
 	roster    roster
-	transfers transfers
+
+	transferring sync.Mutex // held during a leadership transfer
+	transferred  time.Time  // when the newest one ended; zero: none yet; guarded by transferring
 
 	proposals chan struct{} // one token for each proposal under way
 	closing   atomic.Bool   // no new proposals

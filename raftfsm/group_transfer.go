@@ -3,7 +3,6 @@ package raftfsm
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -12,34 +11,6 @@ import (
 // ErrStuck says that raft still believes in a leadership transfer that ended long ago, and therefore refuses every
 // proposal (hashicorp/raft issue 696). The group must be shut down and opened again.
 var ErrStuck = errors.New("the group is stuck in a leadership transfer: shut it down and open it again")
-
-// transfers makes sure that a group has one leadership transfer at a time.
-type transfers struct {
-	mu    sync.Mutex
-	under bool      // a transfer is under way
-	ended time.Time // end of the newest; zero: none yet
-}
-
-func (t *transfers) begin() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	free := !t.under
-	t.under = true
-	return free
-}
-
-func (t *transfers) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.under, t.ended = false, time.Now()
-}
-
-// sinceEnd returns the time since the last transfer ended.
-func (t *transfers) sinceEnd() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return time.Since(t.ended)
-}
 
 // Transfer hands the leadership to a voter; with to == "", to the one with the longest log among those that answer. It
 // takes at most two election timeouts, during which raft refuses proposals (as certainly not applied). It returns nil
@@ -50,12 +21,13 @@ func (g *Group) Transfer(to string) error {
 	if g.raft.State() != raft.Leader {
 		return nil
 	}
-	idle := g.transfers.sinceEnd()
-	if !g.transfers.begin() {
+	if !g.transferring.TryLock() {
 		return fmt.Errorf("%s: handing over the leadership: another transfer is under way", g.name)
 	}
-	defer g.transfers.end()
+	defer g.transferring.Unlock()
+	idle := time.Since(g.transferred)
 	err := g.transfer(to)
+	g.transferred = time.Now()
 	if g.raft.State() != raft.Leader {
 		return nil
 	}
