@@ -242,22 +242,9 @@ func (s *Survivor) describe(found *boot, seen *roster) {
 	if found.lastIndex > 0 {
 		s.Term, s.Index = found.lastTerm, found.lastIndex
 	}
-	if n := len(seen.seen); n > 0 {
-		s.Newest = votersOf(seen.seen[n-1])
-		if n > 1 {
-			s.Previous = votersOf(seen.seen[n-2])
-		}
+	for _, p := range seen.seen {
+		s.Previous, s.Newest = s.Newest, Voters{Index: p.index, Names: votersIn(p.conf)}
 	}
-}
-
-func votersOf(p placed) Voters {
-	v := Voters{Index: p.index}
-	for _, server := range p.conf.Servers {
-		if server.Suffrage == raft.Voter {
-			v.Names = append(v.Names, string(server.ID))
-		}
-	}
-	return v
 }
 
 // newest reads the state in the newest snapshot.

@@ -143,7 +143,7 @@ func (g *Group) open() error {
 	if err != nil {
 		return err
 	}
-	if n := found.voters(); g.cfg.Lone && n > 1 {
+	if n := len(votersIn(found.members)); g.cfg.Lone && n > 1 {
 		return fmt.Errorf("it was to be opened as the only voter, and its log names %d: open it without Lone", n)
 	}
 	if err := g.trustAgain(); err != nil {
@@ -204,10 +204,8 @@ func (g *Group) knownVoter() raft.ServerID {
 	if member == nil {
 		return ""
 	}
-	for _, server := range member.GetConfiguration().Configuration().Servers {
-		if server.Suffrage == raft.Voter {
-			return server.ID
-		}
+	if voters := votersIn(member.GetConfiguration().Configuration()); len(voters) > 0 {
+		return raft.ServerID(voters[0])
 	}
 	return ""
 }

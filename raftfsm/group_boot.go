@@ -63,14 +63,3 @@ func (b *boot) check(stable *stableStore, record groupRecord) error {
 	}
 	return nil
 }
-
-// voters counts the voting members.
-func (b *boot) voters() int {
-	n := 0
-	for _, member := range b.members.Servers {
-		if member.Suffrage == raft.Voter {
-			n++
-		}
-	}
-	return n
-}

@@ -26,6 +26,16 @@ type placed struct {
 	conf  raft.Configuration
 }
 
+// votersIn names the voters of a configuration.
+func votersIn(conf raft.Configuration) (names []string) {
+	for _, server := range conf.Servers {
+		if server.Suffrage == raft.Voter {
+			names = append(names, string(server.ID))
+		}
+	}
+	return names
+}
+
 // latest returns the latest configuration, or the zero value if the replica knows none yet.
 func (r *roster) latest() placed {
 	r.mu.Lock()
