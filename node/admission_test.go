@@ -22,8 +22,12 @@ func (c *trio) stranger(name string) *peer.Port {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	port, err := peer.Listen(peer.Config{Addr: "127.0.0.1:0", Cluster: c.nodes[0].dir.cluster(), Node: name, Key: key,
-		Listen: c.configs[0].World.Listen, Dial: c.configs[0].World.Dial,
+	listener, err := c.configs[0].World.Listen("127.0.0.1:0")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	port, err := peer.Listen(peer.Config{Listener: listener, Cluster: c.nodes[0].dir.cluster(), Node: name, Key: key,
+		Dial:    c.configs[0].World.Dial,
 		Resolve: func(string) (string, bool) { return c.nodes[0].peers.port.Addr().String(), true }})
 	if err != nil {
 		c.t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/cluster/gossip"
@@ -274,7 +273,7 @@ func (n *Node) join(ctx context.Context) error {
 // openPort opens the peer port for the cluster that this node belongs to, and starts the health probe.
 func (n *Node) openPort() error {
 	port := peer.Config{
-		Addr:     n.config.PeerAddr,
+		Listener: n.ports.peerListener(),
 		Cluster:  n.dir.cluster(),
 		Node:     n.id,
 		TLS:      n.config.PeerTLS,
@@ -288,7 +287,6 @@ func (n *Node) openPort() error {
 		Silent:   n.succession.silent,
 		Refused:  func(why string) { n.metrics.Refused("peers", why) },
 		Logger:   n.config.Logger,
-		Listen:   func(string) (net.Listener, error) { return n.ports.peerListener(), nil },
 		Dial:     n.config.World.Dial,
 	}
 	return n.peers.join(port, peer.HealthProbeConfig{

@@ -28,7 +28,7 @@ type witness struct {
 
 func onNet(layer *memnet.Layer) func(*Config) {
 	return func(c *Config) {
-		c.Listen = func(string) (net.Listener, error) { return layer, nil }
+		c.Listener = layer
 		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			deadline, _ := ctx.Deadline()
 			return layer.Dial(addr, time.Until(deadline))

@@ -14,7 +14,7 @@ import (
 // no other.
 func (p *Port) accept() {
 	for {
-		conn, err := p.listener.Accept()
+		conn, err := p.config.Listener.Accept()
 		if err != nil {
 			if p.stopping.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return

@@ -191,7 +191,7 @@ func TestNodesWithOneKeyTalkAndNobodyElse(t *testing.T) {
 	key, _ := openKey(t, line(1), line(2))
 	second, _ := openKey(t, line(2))
 	other, _ := openKey(t, line(3))
-	n1 := openPort(t, known, "n1", keyed(key), func(c *Config) { c.Addr = "0.0.0.0:0" })
+	n1 := openPort(t, known, "n1", keyed(key), func(c *Config) { c.Listener = listenOn(t, "0.0.0.0:0") })
 	n2 := openPort(t, known, "n2", keyed(key))
 	at := n1.Stream(0, "n1/0/2")
 	talk(t, dialed(t, n2.Stream(0, "n2/0/1"), "n1/0/2"), at)

@@ -28,12 +28,12 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interva
 
 // Config configures a Port. Fields without a default are required.
 type Config struct {
-	Addr    string // host:port to listen on
-	Cluster string // id of the cluster; connections from other clusters are refused
-	Node    string // id of this node
-	TLS     *TLS   // certificates to prove with which node this is; nil: Key does
+	Listener net.Listener // takes the connections of the other nodes; the port closes it
+	Cluster  string       // id of the cluster; connections from other clusters are refused
+	Node     string       // id of this node
+	TLS      *TLS         // certificates to prove with which node this is; nil: Key does
 	// Key proves which node this is if TLS is nil. If it is nil as well, connections are unencrypted, which needs
-	// Insecure except on loopback.
+	// Insecure if Listener is one of TCP, except on loopback.
 	Key      *KeyFile
 	Insecure bool // allows unencrypted connections on any address: anyone who can reach the port can change every count
 
@@ -58,10 +58,8 @@ type Config struct {
 	Most    int              // maximum number of accepted connections; 0: 4096
 	Refused func(why string) // called for each connection refused for lack of room; nil: not called
 
-	// Listen and Dial replace the network under the port; nil: TCP. Another Listen is trusted to be safe without
-	// encryption.
-	Listen func(addr string) (net.Listener, error)
-	Dial   func(ctx context.Context, addr string) (net.Conn, error)
+	// Dial reaches the ports of other nodes; nil: over TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -80,12 +78,6 @@ func (c Config) withDefaults() Config {
 	if c.Listing == nil {
 		c.Listing = func(string) Listing { return Listed }
 	}
-	if c.Listen == nil {
-		c.Listen = func(addr string) (net.Listener, error) {
-			tcp := net.ListenConfig{KeepAliveConfig: keepAlive}
-			return tcp.Listen(context.Background(), "tcp", addr)
-		}
-	}
 	if c.Dial == nil {
 		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
 			tcp := net.Dialer{KeepAliveConfig: keepAlive}
@@ -100,8 +92,7 @@ func (c Config) withDefaults() Config {
 // concurrently.
 type Port struct {
 	config     Config
-	identity   identity // nil: unencrypted
-	listener   net.Listener
+	identity   identity        // nil: unencrypted
 	stopping   context.Context // ends when Close cuts the remaining connections
 	stop       context.CancelFunc
 	draining   context.Context // ends when no further forwarded request is to be begun
@@ -124,27 +115,25 @@ type Port struct {
 	refusedUnsaid int       // refused connections not logged since then
 }
 
-// Listen opens the port. Close must be called, after all its streams are closed or together with them.
+// Listen opens the port. Close must be called, after all its streams are closed or together with them. After an error
+// the listener is closed.
 func Listen(config Config) (*Port, error) {
 	p := &Port{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{}),
 		standing: make(map[*standing]struct{})}
 	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
 	var err error
 	if p.identity, err = p.config.identity(); err != nil {
+		config.Listener.Close()
 		return nil, err
 	}
-	listener, err := p.config.Listen(config.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: peer port: %w", err)
-	}
-	if tcp, ok := listener.Addr().(*net.TCPAddr); ok && !tcp.IP.IsLoopback() && p.identity == nil && !config.Insecure {
-		listener.Close()
+	tcp, ok := p.Addr().(*net.TCPAddr)
+	if ok && !tcp.IP.IsLoopback() && p.identity == nil && !config.Insecure {
+		config.Listener.Close()
 		return nil, fmt.Errorf("cluster: peer port %s is reachable by others: "+
 			"give all nodes the same --cluster-key FILE, or each a certificate (--peer-cert, --peer-key, --peer-ca), "+
 			"or --insecure if everybody on that network may change counts",
-			listener.Addr())
+			tcp)
 	}
-	p.listener = listener
 	p.stopping, p.stop = context.WithCancel(context.Background())
 	p.draining, p.drain = context.WithCancel(p.stopping)
 	p.goroutines.Go(p.accept)
@@ -179,7 +168,7 @@ func (p *Port) AuthoritiesEnd() time.Time {
 }
 
 // Addr returns the address that the port listens on.
-func (p *Port) Addr() net.Addr { return p.listener.Addr() }
+func (p *Port) Addr() net.Addr { return p.config.Listener.Addr() }
 
 // DrainHops stops serving forwarded requests. Begun requests are answered, within drainWithin, and the other nodes are
 // told which ones were not begun. It returns when all of this is sent. Raft streams continue, so that begun requests
@@ -203,7 +192,7 @@ func (p *Port) Close() error {
 	}
 	p.mu.Unlock()
 	p.stop()
-	err := p.listener.Close()
+	err := p.config.Listener.Close()
 	for _, s := range streams {
 		s.end()
 	}

@@ -44,9 +44,12 @@ func (a *addresses) resolve(node string) (string, bool) {
 
 func openPort(t testing.TB, known *addresses, node string, edit ...func(*Config)) *Port {
 	t.Helper()
-	config := Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: node, Resolve: known.resolve}
+	config := Config{Cluster: "c1", Node: node, Resolve: known.resolve}
 	for _, e := range edit {
 		e(&config)
+	}
+	if config.Listener == nil {
+		config.Listener = listenOn(t, "127.0.0.1:0")
 	}
 	p, err := Listen(config)
 	if err != nil {
@@ -59,6 +62,16 @@ func openPort(t testing.TB, known *addresses, node string, edit ...func(*Config)
 	})
 	known.set(node, p.Addr().String())
 	return p
+}
+
+func listenOn(t testing.TB, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 // joinedPorts returns the ports of n1 and n2, which know each other.
@@ -197,7 +210,7 @@ func (m *memory) dial(context.Context, string) (net.Conn, error) {
 }
 
 func (m *memory) use(c *Config) {
-	c.Listen = func(string) (net.Listener, error) { return m, nil }
+	c.Listener = m
 	c.Dial = m.dial
 }
 
@@ -322,7 +335,7 @@ func TestForwardedRequestsAreFinishedWhileRaftStreamsGoOn(t *testing.T) {
 
 func TestAPortOthersCanReachNeedsCertificatesOrAWord(t *testing.T) {
 	noLeaks(t)
-	config := Config{Addr: "0.0.0.0:0", Cluster: "c1", Node: "n1", Resolve: new(addresses).resolve}
+	config := Config{Listener: listenOn(t, "0.0.0.0:0"), Cluster: "c1", Node: "n1", Resolve: new(addresses).resolve}
 	if p, err := Listen(config); err == nil {
 		p.Close()
 		t.Error("it listens to everybody in the clear")

@@ -103,7 +103,9 @@ func TestPeersProveWhoTheyAre(t *testing.T) {
 	noLeaks(t)
 	ca, known := newAuthority(t), new(addresses)
 	n1 := openPort(t, known, "n1", secured(ca.peer(t, "n1")))
-	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *Config) { c.Addr = "0.0.0.0:0" })
+	n2 := openPort(t, known, "n2", secured(ca.peer(t, "n2")), func(c *Config) {
+		c.Listener = listenOn(t, "0.0.0.0:0")
+	})
 	b := n2.Stream(0, "n2/0/2")
 	talk(t, dialed(t, n1.Stream(0, "n1/0/1"), "n2/0/2"), b)
 	h := hop.New(hop.Near, n1.DialHop)
@@ -228,7 +230,7 @@ func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
 		"no peer's":      ca.write(t, t.TempDir(), template(t)),
 		"none":           {CertFile: "none", KeyFile: "none", CAFile: "none"},
 	} {
-		p, err := Listen(Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files})
+		p, err := Listen(Config{Listener: listenOn(t, "127.0.0.1:0"), Cluster: "c1", Node: "n1", TLS: files})
 		if err == nil {
 			p.Close()
 			t.Errorf("%s: it started", name)
@@ -252,7 +254,8 @@ func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 			!strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
 			t.Errorf("%s: %v", want, err)
 		}
-		if p, err := Listen(Config{Addr: "127.0.0.1:0", Cluster: "c1", Node: "n1", TLS: files}); err == nil {
+		config := Config{Listener: listenOn(t, "127.0.0.1:0"), Cluster: "c1", Node: "n1", TLS: files}
+		if p, err := Listen(config); err == nil {
 			p.Close()
 			t.Errorf("a port opens although its certificate %s", want)
 		}
