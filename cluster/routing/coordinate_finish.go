@@ -48,7 +48,7 @@ func (b *behind) start(do func(ctx context.Context)) bool {
 // Close returns the Router's leases and waits for its background work, for two seconds at most each, and prevents new
 // work of these kinds. Requests are still decided as before.
 func (r *Router) Close() {
-	r.leases.close() //mutant:stopped-node-keeps-its-leases
+	r.leases.Close() //mutant:stopped-node-keeps-its-leases
 	r.behind.mu.Lock()
 	r.behind.closed = true
 	r.behind.mu.Unlock()

@@ -44,11 +44,7 @@ type denials struct {
 	anywhere atomic.Uint64                       // requests that may have freed capacity on any key
 }
 
-// newDenials returns empty denials. If config has no Policies, it returns nil, which repeats nothing.
 func newDenials(config *Config) *denials {
-	if config.Policies == nil {
-		return nil
-	}
 	begin, ahead := time.Now(), config.Ahead
 	return &denials{policies: config.Policies, repeated: config.Repeated, seed: maphash.MakeSeed(),
 		now: func() limit.Span {
@@ -230,9 +226,6 @@ func (d *denials) room(q *inquiry, r *shard.Request, revision uint64, now, dies 
 
 // size returns how many denials would be repeated now, provided that their policies and keys have not changed.
 func (d *denials) size() (n int) {
-	if d == nil {
-		return 0
-	}
 	now := d.now()
 	for i := range d.slots {
 		if kept := d.slots[i].Load(); kept != nil && now < kept.dies {

@@ -10,10 +10,9 @@ import (
 )
 
 // wrap answers requests that pass this node from the kept denials, passes on the rest, and returns one result for each,
-// in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue. A nil
-// receiver passes on all requests.
+// in their order. It keeps new denials that may be repeated, and ends those that a request may make untrue.
 func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
-	if d != nil && slices.ContainsFunc(requests, isForget) {
+	if slices.ContainsFunc(requests, isForget) {
 		d.forget(requests)
 		defer d.forget(requests) // a denial may have been kept meanwhile
 	}
@@ -30,16 +29,12 @@ func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []
 	return p.end(decide(rest))
 }
 
-// revision returns the current policies if they allow any denial to be repeated, else nil. d may be nil.
+// revision returns the current policies if they allow any denial to be repeated, else nil.
 func (d *denials) revision() *policy.Revision {
-	if d == nil {
-		return nil
+	if revision := d.policies(); revision != nil && revision.Set.RepeatsDenials() {
+		return revision
 	}
-	revision := d.policies()
-	if revision == nil || !revision.Set.RepeatsDenials() {
-		return nil
-	}
-	return revision
+	return nil
 }
 
 // answer repeats a denial if one answers the request.

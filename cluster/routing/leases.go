@@ -23,11 +23,8 @@ type leases struct {
 	told     func(*shard.Request, *shard.Decision)
 }
 
-// newLeases returns leases that ask by decide. If config has no Policies, it returns nil, which holds nothing.
+// newLeases returns leases that ask by decide.
 func newLeases(config *Config, decide func(context.Context, []shard.Request) []shard.Result) *leases {
-	if config.Policies == nil {
-		return nil
-	}
 	l := &leases{policies: config.Policies, decide: decide, told: config.Repeated}
 	begin, ahead, slept, wall := time.Now(), config.Ahead, config.Slept, config.Now
 	l.Holder = holder.New(holder.Config[*shard.Decision]{Process: config.Node[:min(len(config.Node), 32)], Owner: l.ask,
@@ -50,11 +47,8 @@ func termsOf(p *policy.Policy, of *policy.Revision) holder.Terms {
 	return holder.Terms{Units: p.Lease.Units, For: time.Duration(p.Lease.For) * time.Microsecond, Revision: of.Version}
 }
 
-// revision returns the current policies if they allow leases, else nil. l may be nil.
+// revision returns the current policies if they allow leases, else nil.
 func (l *leases) revision() *policy.Revision {
-	if l == nil {
-		return nil
-	}
 	if revision := l.policies(); revision != nil && revision.Set.GrantsLeases() {
 		return revision
 	}
@@ -134,7 +128,7 @@ func leasedAnswer(of *holder.Name, d *shard.Decision) *shard.Decision {
 }
 
 // wrap answers requests of this node's callers from leases, passes on the rest, and returns one result for each, in
-// their order. A nil receiver passes on all requests.
+// their order.
 func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
 	revision := l.revision()
 	if revision == nil || changesAny(requests) {
@@ -168,9 +162,9 @@ func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []s
 }
 
 // pass passes requests on. It returns the leases of keys that they change by hand, before, so that the owner knows what
-// was spent, and after, as one may have been granted meanwhile. A nil receiver holds none.
+// was spent, and after, as one may have been granted meanwhile.
 func (l *leases) pass(requests []shard.Request, decide func([]shard.Request) []shard.Result) []shard.Result {
-	if l != nil && changesAny(requests) {
+	if changesAny(requests) {
 		l.end(requests)       //mutant:lease-survives-a-change
 		defer l.end(requests) //mutant:lease-granted-beside-a-change
 	}
@@ -217,22 +211,5 @@ func (l *leases) end(requests []shard.Request) {
 // EndLeases returns the leases of a key that this process holds, for a change of it by hand that another process makes.
 // Without a policy the key is forgotten.
 func (r *Router) EndLeases(namespace, policy, key string) {
-	if r.leases != nil {
-		r.leases.End([]holder.Name{{Namespace: namespace, Policy: policy, Key: key}})
-	}
-}
-
-// held returns how many leases this node holds. l may be nil.
-func (l *leases) held() int {
-	if l == nil {
-		return 0
-	}
-	return l.Held()
-}
-
-// close returns all leases, and asks for none any more. l may be nil.
-func (l *leases) close() {
-	if l != nil {
-		l.Close()
-	}
+	r.leases.End([]holder.Name{{Namespace: namespace, Policy: policy, Key: key}})
 }

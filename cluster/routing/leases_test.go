@@ -54,7 +54,7 @@ func inBerth(t *testing.T, test func(b *berth)) {
 		config.setDefaults()
 		b.leases = newLeases(&config, b.decideAsOwner)
 		test(b)
-		b.close()
+		b.Close()
 		owed := map[uint64]bool{}
 		for _, t := range b.terms {
 			if t.Returned != 0 {
@@ -64,8 +64,8 @@ func inBerth(t *testing.T, test func(b *berth)) {
 				owed[t.Number] = true
 			}
 		}
-		if len(owed) > 0 || b.held() != 0 {
-			t.Errorf("%v were not returned, %d are held", owed, b.held())
+		if len(owed) > 0 || b.Held() != 0 {
+			t.Errorf("%v were not returned, %d are held", owed, b.Held())
 		}
 	})
 }
@@ -242,7 +242,7 @@ func TestALeaseEndsByBothClocks(t *testing.T) {
 			b.wrap([]shard.Request{one("k")}, b.ownerSays)
 			synctest.Wait()
 			b.answerIn(0)
-			if b.held() != 1 {
+			if b.Held() != 1 {
 				t.Fatal("it has no lease")
 			}
 			began := time.Since(b.sent)
@@ -329,7 +329,7 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 			b.pass([]shard.Request{change}, quick)
 			time.Sleep(60 * time.Millisecond)
 			synctest.Wait()
-			if n := b.held(); n != 0 {
+			if n := b.Held(); n != 0 {
 				t.Errorf("op %d: a lease from before the change is held", op)
 			}
 			b.answerIn(0)
@@ -338,12 +338,12 @@ func TestAChangeByHandEndsTheLease(t *testing.T) {
 		inBerth(t, func(b *berth) {
 			b.pass([]shard.Request{change}, func(r []shard.Request) []shard.Result {
 				b.moor("k")
-				if b.held() != 1 {
+				if b.Held() != 1 {
 					t.Error("there is no lease")
 				}
 				return make([]shard.Result, len(r))
 			})
-			if n := b.held(); n != 0 {
+			if n := b.Held(); n != 0 {
 				t.Errorf("op %d: a lease from before the change was answered is held", op)
 			}
 		})
@@ -354,7 +354,7 @@ func TestAnUnknownGrantIsReturnedAndNotHeld(t *testing.T) {
 	inBerth(t, func(b *berth) {
 		b.loses = true
 		b.moor("k")
-		if n := b.held(); n != 0 || len(b.terms) != 2 || b.terms[1].Returned != b.terms[0].Number ||
+		if n := b.Held(); n != 0 || len(b.terms) != 2 || b.terms[1].Returned != b.terms[0].Number ||
 			b.terms[1].Spent != 0 {
 			t.Errorf("%d held, the owner has heard %+v", n, b.terms)
 		}
@@ -382,7 +382,7 @@ func TestAHolderThatIsGrantedNothingIsCalm(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		b.wrap([]shard.Request{one("k"), one("k")}, b.ownerSays)
 		synctest.Wait()
-		if b.held() != 1 {
+		if b.Held() != 1 {
 			t.Error("later none is held")
 		}
 	})
@@ -393,13 +393,13 @@ func TestAnIdleLeaseIsReturned(t *testing.T) {
 		b.moor("k")
 		b.wantsAsked("a unit", 0, one("k"))
 		time.Sleep(199 * time.Millisecond)
-		if b.held() != 1 {
+		if b.Held() != 1 {
 			t.Error("it was returned early")
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if last := b.terms[len(b.terms)-1]; b.held() != 0 || last.Number != 0 || last.Spent != 1 {
-			t.Errorf("%d are held, the owner has heard %+v", b.held(), last)
+		if last := b.terms[len(b.terms)-1]; b.Held() != 0 || last.Number != 0 || last.Spent != 1 {
+			t.Errorf("%d are held, the owner has heard %+v", b.Held(), last)
 		}
 	})
 }

@@ -46,7 +46,7 @@ type Config struct {
 	// replica.
 	Sessions func(id shard.ID) bool
 	// Policies returns the policies in force as far as this node knows, or nil while none are known. They determine
-	// which denials may be repeated here. A nil function disables repeating.
+	// which denials may be repeated here, and which leases it takes. A nil function knows none.
 	Policies func() *policy.Revision
 	// Repeated receives each answer that is given here without asking the owner, with its request: a denial that is
 	// repeated, or an admission from a lease. It must keep neither. nil disables it.
@@ -62,9 +62,12 @@ type Config struct {
 	Now func() time.Time
 }
 
-// setDefaults replaces the optional functions that are nil, but for Policies.
+// setDefaults replaces the optional functions that are nil.
 func (c *Config) setDefaults() {
 	none := func() time.Duration { return 0 }
+	if c.Policies == nil {
+		c.Policies = func() *policy.Revision { return nil }
+	}
 	if c.Repeated == nil {
 		c.Repeated = func(*shard.Request, *shard.Decision) {}
 	}
@@ -258,7 +261,7 @@ func (r *Router) Repeat(request *shard.Request, into *shard.Decision) bool {
 }
 
 // LeasesHeld returns how many leases this node holds.
-func (r *Router) LeasesHeld() int { return r.leases.held() }
+func (r *Router) LeasesHeld() int { return r.leases.Held() }
 
 // DenialsKept returns how many denials this node would repeat now.
 func (r *Router) DenialsKept() int { return r.denials.size() }
