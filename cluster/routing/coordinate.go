@@ -176,11 +176,10 @@ func (o *operation) ownAtHome() (n int) {
 
 // charge charges all legs concurrently. It returns the legs that answered with a decision, and the first error.
 func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard.Error) {
-	results := make([]shard.Result, len(o.legs))
-	o.atEach(func(i int, id slot.ID) {
+	results := o.atEach(func(id slot.ID) shard.Result {
 		about := o.about
 		about.Leg = id
-		results[i] = o.send(ctx, id, shard.Request{Op: shard.Charge, Entries: o.entriesAt(id), Hold: o.whole.Hold,
+		return o.send(ctx, id, shard.Request{Op: shard.Charge, Entries: o.entriesAt(id), Hold: o.whole.Hold,
 			Operation: &about})
 	})
 	for i := range results {
@@ -198,14 +197,16 @@ func (o *operation) charge(ctx context.Context) (charged []shard.Leg, err *shard
 	return charged, err
 }
 
-// atEach calls do for every leg concurrently.
-func (o *operation) atEach(do func(i int, id slot.ID)) {
+// atEach asks every leg concurrently and returns their answers, in the order of the legs.
+func (o *operation) atEach(ask func(id slot.ID) shard.Result) []shard.Result {
+	results := make([]shard.Result, len(o.legs))
 	var group sync.WaitGroup
 	for i, id := range o.legs[1:] {
-		group.Go(func() { do(i+1, id) })
+		group.Go(func() { results[i+1] = ask(id) })
 	}
-	do(0, o.legs[0])
+	results[0] = ask(o.legs[0])
 	group.Wait()
+	return results
 }
 
 // conclude makes home decide. The legs learn the decision in the background.

@@ -56,14 +56,13 @@ func (o *operation) look(ctx context.Context) shard.Result {
 // lookAs looks at some of the entries on all shards, concurrently.
 func (o *operation) lookAs(ctx context.Context, op shard.Op, entriesAt func(slot.ID) []shard.Entry) (home shard.Decision,
 	legs []shard.Leg, err *shard.Error) {
-	results := make([]shard.Result, len(o.legs))
 	part := func(id slot.ID) shard.Result {
 		return o.send(ctx, id, shard.Request{Op: op, Entries: entriesAt(id), Limit: o.whole.Limit})
 	}
 	var first shard.Result
 	var group sync.WaitGroup
 	group.Go(func() { first = part(o.home) })
-	o.atEach(func(i int, id slot.ID) { results[i] = part(id) })
+	results := o.atEach(part)
 	group.Wait()
 	if first.Err != nil {
 		return home, nil, o.ofWhole(first.Err, o.home)

@@ -173,22 +173,19 @@ func (r *Router) dispatch(ctx context.Context, messages []shard.Duty) []shard.Re
 	if err != nil {
 		return shard.RefuseAll(len(messages), err)
 	}
-	results := make([]shard.Result, len(messages))
+	requests, results := make([]shard.Request, len(messages)), make([]shard.Result, len(messages))
 	places := make(map[shard.ID][]int)
 	for i := range messages {
 		to := shard.ID(slots[messages[i].To])
+		requests[i] = messages[i].Request
 		places[to] = append(places[to], i)
 	}
 	var group sync.WaitGroup
 	for to, places := range places {
 		group.Go(func() {
-			batch := make([]shard.Request, len(places))
-			for i, place := range places {
-				batch[i] = messages[place].Request
-			}
-			for i, result := range r.Submit(ctx, to, batch) {
-				results[places[i]] = result
-			}
+			atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
+				return r.Submit(ctx, to, mine)
+			})
 		})
 	}
 	group.Wait()

@@ -77,8 +77,7 @@ func (o *operation) settleParted(ctx context.Context) shard.Result {
 	if first.Err != nil { //mutant:parts-refunded-after-a-no
 		return first
 	}
-	results := make([]shard.Result, len(o.legs))
-	o.atEach(func(i int, id slot.ID) { results[i] = part(id) })
+	results := o.atEach(part)
 	d := first.Decision
 	parts := map[slot.ID][]shard.LimitStatus{o.home: d.Limits}
 	for i, id := range o.legs {
@@ -183,14 +182,13 @@ func (o *operation) lookAtLegs(ctx context.Context, parts map[slot.ID][]shard.Li
 	if len(o.legs) == 0 {
 		return
 	}
-	results := make([]shard.Result, len(o.legs))
-	o.atEach(func(i int, id slot.ID) {
+	results := o.atEach(func(id slot.ID) shard.Result {
 		if len(parts[id]) > 0 {
-			return
+			return shard.Result{}
 		}
 		ctx, cancel := context.WithTimeout(ctx, settleAnswerWithin)
 		defer cancel()
-		results[i] = o.send(ctx, id, shard.Request{Op: shard.Get, Entries: o.entriesAt(id)})
+		return o.send(ctx, id, shard.Request{Op: shard.Get, Entries: o.entriesAt(id)})
 	})
 	for i, id := range o.legs {
 		if len(parts[id]) == 0 {
