@@ -17,7 +17,7 @@ import (
 	"github.com/stint-io/stint/shard"
 )
 
-// Config configures a Gossip.
+// Config configures a Gossip. Functions and Logger are required.
 type Config struct {
 	Addr string // host:port to listen on, TCP and UDP; port 0 for any free port
 	// Advertise is the host that others dial for all three addresses; "" for the listen address, or this machine's for
@@ -37,12 +37,12 @@ type Config struct {
 	Insecure bool // allows gossip without a key off loopback
 
 	Registered func() []string // gossip addresses of the nodes of the cluster, host:port; nil if none are known
-	OnChange   func()          // called after members changed, from one goroutine; must not call Stop; may be nil
-	Streams    int             // maximum number of concurrent incoming streams; 0 means 64
-	OnRefused  func(string)    // called with the reason for each stream refused for lack of room; may be nil
+	OnChange   func()          // called after members changed, from one goroutine; must not call Stop
+	Streams    int             // maximum number of concurrent incoming streams
+	OnRefused  func(string)    // called with the reason for each stream refused for lack of room
 	Hints      *Hints          // received hints are merged into it; required
 	Resolver   Resolver        // nil means net.DefaultResolver
-	Logger     *slog.Logger    // nil disables logging
+	Logger     *slog.Logger
 
 	pace    pace    // zero means lanPace
 	network network // nil means that of the machine
@@ -63,7 +63,6 @@ var lanPace = pace{500 * time.Millisecond, 200 * time.Millisecond, time.Second, 
 const (
 	gossipKeyBytes = 32 // AES-256
 	nodeBytesMax   = 64
-	streamsMost    = 64
 	announceWait   = 500 * time.Millisecond // for a change of our meta, or our goodbye, to reach another node
 	reclaimWait    = time.Second            // until a dead node may return under another address
 )
@@ -105,21 +104,6 @@ func Start(config Config) (*Gossip, error) {
 func (c Config) withDefaults() Config {
 	if c.Resolver == nil {
 		c.Resolver = net.DefaultResolver
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Registered == nil {
-		c.Registered = func() []string { return nil }
-	}
-	if c.OnChange == nil {
-		c.OnChange = func() {}
-	}
-	if c.OnRefused == nil {
-		c.OnRefused = func(string) {}
-	}
-	if c.Streams == 0 {
-		c.Streams = streamsMost
 	}
 	if c.network == nil {
 		c.network = machineNet{}

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 
 func gossipConfig(node string, seeds ...*Gossip) Config {
 	c := Config{Addr: "127.0.0.1:0", Node: node, PeerAddr: "127.0.0.1:7401", APIAddr: "127.0.0.1:7400",
-		Hints: NewHints(16), pace: gossipPace}
+		Registered: func() []string { return nil }, OnChange: func() {}, Streams: 64, OnRefused: func(string) {},
+		Hints: NewHints(16), Logger: slog.New(slog.DiscardHandler), pace: gossipPace}
 	for _, seed := range seeds {
 		c.Seeds = append(c.Seeds, seed.Addr())
 	}
