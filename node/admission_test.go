@@ -28,6 +28,8 @@ func (c *trio) stranger(name string) *peer.Port {
 	}
 	port, err := peer.Listen(peer.Config{Listener: listener, Cluster: c.nodes[0].dir.cluster(), Node: name, Key: key,
 		Dial:    c.configs[0].World.Dial,
+		Listing: func(string) peer.Listing { return peer.Listed }, Silent: func(string) {},
+		Refused: func(string) {}, Most: 8, Logger: slog.New(slog.DiscardHandler),
 		Resolve: func(string) (string, bool) { return c.nodes[0].peers.port.Addr().String(), true }})
 	if err != nil {
 		c.t.Fatal(err)

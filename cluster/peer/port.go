@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	maxPeerConns  = 4096            // accepted connections; fits 256 groups with four streams from each of two peers
 	greetingShare = 4               // one in this many connections may be unidentified
 	greetWithin   = 3 * time.Second // for TLS handshake, preamble and reply together, at either end
 	acceptBackoff = 50 * time.Millisecond
@@ -41,7 +40,7 @@ type Config struct {
 	// and names do not.
 	Resolve func(node string) (addr string, ok bool)
 	// Listing says whether a node belongs to the cluster: one that does not may only ask. It is called for each
-	// connection, and by Recheck. nil: all nodes do.
+	// connection, and by Recheck.
 	Listing func(node string) Listing
 	// Decide handles the requests that other nodes forward to this one; nil refuses them.
 	Decide hop.Handler
@@ -51,38 +50,21 @@ type Config struct {
 	// Watch opens a reader of this node's decisions, which the port closes; nil: other nodes get none.
 	Watch func(*decisions.Filter) *decisions.Reader
 	// Silent is called when all connections of a node have ended as those of a process that has died: ask IsDead. It
-	// must not wait. nil: not called.
+	// must not wait.
 	Silent func(node string)
-	Logger *slog.Logger // nil: none
+	Logger *slog.Logger
 
-	Most    int              // maximum number of accepted connections; 0: 4096
-	Refused func(why string) // called for each connection refused for lack of room; nil: not called
+	Most    int              // maximum number of accepted connections
+	Refused func(why string) // called for each connection refused for lack of room
 
 	// Dial reaches the ports of other nodes; nil: over TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Most == 0 {
-		c.Most = maxPeerConns
-	}
-	if c.Refused == nil {
-		c.Refused = func(string) {}
-	}
-	if c.Silent == nil {
-		c.Silent = func(string) {}
-	}
-	if c.Listing == nil {
-		c.Listing = func(string) Listing { return Listed }
-	}
 	if c.Dial == nil {
-		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
-			tcp := net.Dialer{KeepAliveConfig: keepAlive}
-			return tcp.DialContext(ctx, "tcp", addr)
-		}
+		tcp := net.Dialer{KeepAliveConfig: keepAlive}
+		c.Dial = func(ctx context.Context, addr string) (net.Conn, error) { return tcp.DialContext(ctx, "tcp", addr) }
 	}
 	return c
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -42,9 +43,20 @@ func (a *addresses) resolve(node string) (string, bool) {
 	return addr, ok
 }
 
+// configOf returns the configuration of a port to which all nodes may connect, but for the listener.
+func configOf(node string, known *addresses) Config {
+	return Config{Cluster: "c1", Node: node, Resolve: known.resolve,
+		Listing: func(string) Listing { return Listed }, Silent: func(string) {}, Refused: func(string) {},
+		Most: mostConns, Logger: quiet}
+}
+
+const mostConns = 4096
+
+var quiet = slog.New(slog.DiscardHandler)
+
 func openPort(t testing.TB, known *addresses, node string, edit ...func(*Config)) *Port {
 	t.Helper()
-	config := Config{Cluster: "c1", Node: node, Resolve: known.resolve}
+	config := configOf(node, known)
 	for _, e := range edit {
 		e(&config)
 	}
@@ -335,14 +347,15 @@ func TestForwardedRequestsAreFinishedWhileRaftStreamsGoOn(t *testing.T) {
 
 func TestAPortOthersCanReachNeedsCertificatesOrAWord(t *testing.T) {
 	noLeaks(t)
-	config := Config{Listener: listenOn(t, "0.0.0.0:0"), Cluster: "c1", Node: "n1", Resolve: new(addresses).resolve}
+	config := configOf("n1", new(addresses))
+	config.Listener = listenOn(t, "0.0.0.0:0")
 	if p, err := Listen(config); err == nil {
 		p.Close()
 		t.Error("it listens to everybody in the clear")
 	} else if !strings.Contains(err.Error(), "--insecure") {
 		t.Errorf("%v does not say what to do", err)
 	}
-	config.Insecure = true
+	config.Insecure, config.Listener = true, listenOn(t, "0.0.0.0:0")
 	p, err := Listen(config)
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +366,7 @@ func TestAPortOthersCanReachNeedsCertificatesOrAWord(t *testing.T) {
 func TestTheNumberOfConnectionsIsBounded(t *testing.T) {
 	p := openPort(t, new(addresses), "n1")
 	near, _ := net.Pipe()
-	for range maxPeerConns / greetingShare {
+	for range mostConns / greetingShare {
 		if why := p.remember(near); why != connlimit.Room {
 			t.Fatalf("refused too early: %s", why)
 		}
@@ -361,10 +374,10 @@ func TestTheNumberOfConnectionsIsBounded(t *testing.T) {
 	if why := p.remember(near); why != connlimit.Full {
 		t.Errorf("one more than may be of those who have not said who they are: %q", why)
 	}
-	for range maxPeerConns / greetingShare {
+	for range mostConns / greetingShare {
 		p.greeting.Leave(near.RemoteAddr())
 	}
-	for range maxPeerConns - 1 { // the map counts them as one connection
+	for range mostConns - 1 { // the map counts them as one connection
 		near, _ := net.Pipe()
 		if why := p.remember(near); why != connlimit.Room {
 			t.Fatalf("refused too early: %s", why)

@@ -18,9 +18,9 @@ const (
 	freshFor   = 5 * time.Second // older reports and measurements are not used (R18)
 )
 
-// HealthProbeConfig says which nodes a HealthProbe asks, and how often. Node, Others, Dial and Question are required.
-// Question and OnReport are called concurrently for different nodes, and in order for one node. None of the functions
-// may call Stop.
+// HealthProbeConfig says which nodes a HealthProbe asks, and how often. Fields without a default are required. Question
+// and OnReport are called concurrently for different nodes, and in order for one node. None of the functions may call
+// Stop.
 type HealthProbeConfig struct {
 	Node string
 	// nodes to ask; this node is skipped; called by one goroutine
@@ -28,23 +28,17 @@ type HealthProbeConfig struct {
 	Dial     func(ctx context.Context, node string) (net.Conn, error) // Port.DialAsk
 	Question func() placement.Question
 	Every    time.Duration          // time between a report and the next question; 0: 500 ms
-	OnReport func(placement.Report) // called with each report; while it runs, that node is not asked; nil: not called
+	OnReport func(placement.Report) // called with each report; while it runs, that node is not asked
 	Now      func() time.Time       // this machine's clock; nil: time.Now
-	Logger   *slog.Logger           // nil: nothing is logged
+	Logger   *slog.Logger
 }
 
 func (c HealthProbeConfig) withDefaults() HealthProbeConfig {
 	if c.Every <= 0 {
 		c.Every = probeEvery
 	}
-	if c.OnReport == nil {
-		c.OnReport = func(placement.Report) {}
-	}
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

@@ -63,7 +63,7 @@ func (w *ward) pulse(others []string, edit ...func(*HealthProbeConfig)) *HealthP
 	config := HealthProbeConfig{Node: "n1", Others: func() []string {
 		return others
 	}, Question: func() placement.Question { return placement.Question{} },
-		Dial: w.admit("n1", clock(0)).DialAsk}
+		Dial: w.admit("n1", clock(0)).DialAsk, OnReport: func(placement.Report) {}, Logger: quiet}
 	for _, e := range edit {
 		e(&config)
 	}
@@ -410,7 +410,7 @@ func TestStopDoesNotWaitForANodeThatHangs(t *testing.T) {
 // A process that was paused for an hour has asked no node for an hour.
 func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 	var now time.Time
-	config := HealthProbeConfig{Now: func() time.Time { return now }}.withDefaults()
+	config := HealthProbeConfig{Now: func() time.Time { return now }, Logger: quiet}.withDefaults()
 	now = time.Unix(1e9, 0)
 	a := &asker{config: &config, node: "n2", counted: now}
 	const most = probeEvery + dialWithin + askWithin
@@ -433,7 +433,7 @@ func TestAPauseOfOurOwnIsNotTheOthersSilence(t *testing.T) {
 // A time service may set the clock of a freshly started node before the node owns anything. Measurements made with the
 // old clock would then open an epoch as far ahead as the clock was set.
 func TestAMeasurementEndsWithTheClockThatItWasMadeWith(t *testing.T) {
-	config := HealthProbeConfig{}.withDefaults()
+	config := HealthProbeConfig{Logger: quiet}.withDefaults()
 	asked := time.Now()
 	answered := asked.Add(10 * time.Millisecond)
 	for _, c := range []struct {
@@ -490,7 +490,7 @@ func TestAPulseOverSockets(t *testing.T) {
 	}, Dial: n1.DialAsk,
 		Question: func() placement.Question {
 			return placement.Question{}
-		}, Every: time.Hour, OnReport: func(r placement.Report) { heard <- r }})
+		}, Every: time.Hour, OnReport: func(r placement.Report) { heard <- r }, Logger: quiet})
 	defer p.Stop()
 	if r := <-heard; r.Node != "n2" {
 		t.Errorf("heard %+v", r)

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"log/slog"
 	"math/big"
 	"net/url"
 	"os"
@@ -126,10 +125,9 @@ func dialsAs(t *testing.T, n2 *Port, node string, files *TLS) error {
 	t.Helper()
 	known := new(addresses)
 	known.set("n2", n2.Addr().String())
-	p := &Port{config: Config{Cluster: "c1", Node: node, Resolve: known.resolve}.withDefaults(),
-		standing: make(map[*standing]struct{})}
+	p := &Port{config: configOf(node, known).withDefaults(), standing: make(map[*standing]struct{})}
 	if files != nil {
-		watcher, err := certfile.Load(certfile.Config{Logger: slog.New(slog.DiscardHandler), Others: "other node",
+		watcher, err := certfile.Load(certfile.Config{Logger: quiet, Others: "other node",
 			Files: certfile.Files{Cert: files.CertFile, Key: files.KeyFile, CAs: n2.config.TLS.CAFile},
 			Now:   func() time.Time { return time.Now().Add(-2 * time.Minute) }}) // so that it takes an expired one
 		if err != nil {
@@ -230,7 +228,9 @@ func TestANodeDoesNotStartWithAnothersCertificate(t *testing.T) {
 		"no peer's":      ca.write(t, t.TempDir(), template(t)),
 		"none":           {CertFile: "none", KeyFile: "none", CAFile: "none"},
 	} {
-		p, err := Listen(Config{Listener: listenOn(t, "127.0.0.1:0"), Cluster: "c1", Node: "n1", TLS: files})
+		config := configOf("n1", new(addresses))
+		config.Listener, config.TLS = listenOn(t, "127.0.0.1:0"), files
+		p, err := Listen(config)
 		if err == nil {
 			p.Close()
 			t.Errorf("%s: it started", name)
@@ -254,7 +254,8 @@ func TestANodeDoesNotStartWithACertificateThatNobodyAccepts(t *testing.T) {
 			!strings.Contains(err.Error(), time.Now().UTC().Format("2006-")) {
 			t.Errorf("%s: %v", want, err)
 		}
-		config := Config{Listener: listenOn(t, "127.0.0.1:0"), Cluster: "c1", Node: "n1", TLS: files}
+		config := configOf("n1", new(addresses))
+		config.Listener, config.TLS = listenOn(t, "127.0.0.1:0"), files
 		if p, err := Listen(config); err == nil {
 			p.Close()
 			t.Errorf("a port opens although its certificate %s", want)
