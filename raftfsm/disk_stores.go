@@ -69,8 +69,6 @@ type StoresConfig struct {
 	// FS holds the Pebble database, snapshots and marks; nil is the real disk. Identity, terms, votes and the lock are
 	// always on the real disk, unless FS is a StableFS.
 	FS FS
-	// FreeBytes returns the free space for the data directory, in bytes; nil asks FS. An error counts as enough space.
-	FreeBytes func() (uint64, error)
 	// Tables is the approximate number of the log's files that are kept open; 0: Pebble's default.
 	Tables int
 
@@ -155,7 +153,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	if err := s.fault.contain(func() error { return s.start(&cfg) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
 	}
-	s.watch(&cfg)
+	s.watch()
 	return s, nil
 }
 
@@ -373,24 +371,17 @@ func (s *Stores) pebbleOptions(exists bool) *pebble.Options {
 }
 
 // watch starts the goroutines that Close ends.
-func (s *Stores) watch(cfg *StoresConfig) {
-	free := cfg.FreeBytes
-	if free == nil {
-		free = func() (uint64, error) {
-			usage, err := s.disk.GetDiskUsage(s.dir)
-			return usage.AvailBytes, err
-		}
-	}
+func (s *Stores) watch() {
 	s.watching.Go(func() { every(watchdogTick, s.stop, s.watchdog.tick) })
 	s.watching.Go(func() { every(tailEvery, s.stop, s.keepTail) })
 	// Asking a hung disk for its free space hangs too, so this does not run in the watchdog's goroutine.
 	s.watching.Go(func() {
 		every(time.Second, s.stop, func() {
-			bytes, err := free()
+			usage, err := s.disk.GetDiskUsage(s.dir)
 			if err == nil {
-				s.free.Store(bytes)
+				s.free.Store(usage.AvailBytes)
 			}
-			s.noteLowDisk(err == nil && bytes < diskFloorBytes)
+			s.noteLowDisk(err == nil && usage.AvailBytes < diskFloorBytes)
 		})
 	})
 }

@@ -86,14 +86,17 @@ func TestInterruptedDirectoryStartsOver(t *testing.T) {
 	lead(t, g).mustPut(t, 1)
 }
 
+// fullFS is nearly full.
+type fullFS struct{ FS }
+
+func (fullFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: diskFloorBytes - 1}, nil
+}
+
 func TestLowDiskIsNoticed(t *testing.T) {
-	s, err := OpenStores(t.TempDir(), StoresConfig{Fresh: testIdentity, FS: vfs.NewMem(), Fatal: func(error) {},
-		FreeBytes: func() (uint64, error) { return diskFloorBytes - 1, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	await.Until(t, "notice of a full disk", s.LowDisk)
+	w := openWorld(t, t.TempDir(), fullFS{vfs.NewMem()}, "n1")
+	defer w.close(t)
+	await.Until(t, "notice of a full disk", w.LowDisk)
 }
 
 func openBoltFile(t *testing.T, path string) boltFile {
