@@ -46,7 +46,7 @@ func (p *Port) remember(conn net.Conn) connlimit.Why {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.conns)+p.serving >= p.config.Most {
+	if p.closed || len(p.conns) >= p.config.Most {
 		p.greeting.Leave(conn.RemoteAddr())
 		return connlimit.Full
 	}
@@ -188,16 +188,13 @@ func (p *Port) serveHop(s *standing) {
 	defer drain()
 	s.drain = drain
 	p.stand(s)
-	defer s.leave()
 	refusal := p.mayStand(kindHop, s.peer.node)
 	p.mu.Lock()
-	delete(p.conns, s.raw)
 	if refusal != 0 || p.draining.Err() != nil {
 		p.mu.Unlock()
 		s.Close()
 		return
 	}
-	p.serving++
 	p.hops.Add(1)
 	p.mu.Unlock()
 	defer p.hops.Done()
@@ -205,9 +202,6 @@ func (p *Port) serveHop(s *standing) {
 		p.config.Logger.Info("peer port: forwarding connection ended",
 			"remote", s.raw.RemoteAddr().String(), "error", err)
 	}
-	p.mu.Lock()
-	p.serving--
-	p.mu.Unlock()
 }
 
 // acceptedConn is an accepted connection that the port forgets when it is closed.

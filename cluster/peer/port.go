@@ -86,11 +86,10 @@ type Port struct {
 	deaths   deaths
 
 	mu      sync.Mutex
-	streams map[string]*Stream // by the replica's name
-	conns   map[net.Conn]struct{}
+	streams map[string]*Stream    // by the replica's name
+	conns   map[net.Conn]struct{} // accepted, and not closed yet
 	// standing has the connections, in both directions, between ends that have identified themselves.
 	standing map[*standing]struct{}
-	serving  int // hop connections; they are not in conns, and finish the calls that they began
 	closed   bool
 
 	refusedTold   time.Time // when a refused connection was last logged
