@@ -1,7 +1,6 @@
 package gossip
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/stint-io/stint/shard"
@@ -18,8 +17,8 @@ type Hint struct {
 // Hints remembers for every shard the hint with the highest epoch. Any number of goroutines may use it; Lookup never
 // blocks.
 type Hints struct {
-	byShard   []atomic.Pointer[Hint] // a hint without a node marks an epoch that is known to have ended
-	listeners atomic.Pointer[[]func(id shard.ID)]
+	byShard []atomic.Pointer[Hint] // a hint without a node marks an epoch that is known to have ended
+	onNews  atomic.Pointer[func(id shard.ID)]
 }
 
 // NewHints returns Hints with room for the system shard and for the shards with ids below shards. Hints for other
@@ -38,28 +37,9 @@ func (h *Hints) place(id shard.ID) *atomic.Pointer[Hint] {
 	return nil
 }
 
-// OnNews registers f, which Merge calls with the shard of every hint that it keeps from now on. f must not block.
-func (h *Hints) OnNews(f func(id shard.ID)) {
-	for {
-		known := h.listeners.Load()
-		var all []func(shard.ID)
-		if known != nil {
-			all = slices.Clone(*known)
-		}
-		all = append(all, f)
-		if h.listeners.CompareAndSwap(known, &all) {
-			return
-		}
-	}
-}
-
-func (h *Hints) tell(id shard.ID) {
-	if listeners := h.listeners.Load(); listeners != nil {
-		for _, f := range *listeners {
-			f(id)
-		}
-	}
-}
+// OnNews has Merge call f, and no other function, with the shard of every hint that it keeps from now on. f must not
+// block.
+func (h *Hints) OnNews(f func(id shard.ID)) { h.onNews.Store(&f) }
 
 // Merge keeps hint if its epoch is higher than the shard's known one, and reports whether it did. An epoch has one
 // owner, so of two hints with one epoch the first stays.
@@ -74,7 +54,9 @@ func (h *Hints) Merge(hint Hint) bool {
 			return false
 		}
 		if place.CompareAndSwap(known, &hint) {
-			h.tell(hint.Shard)
+			if f := h.onNews.Load(); f != nil {
+				(*f)(hint.Shard)
+			}
 			return true
 		}
 	}

@@ -312,6 +312,9 @@ func TestABetterOwnerEndsAnAttemptThatHangs(t *testing.T) {
 			callers.Go(func() { // a request that must not be repeated waits for its answer
 				config := w.nodes["n1"].config
 				config.Sessions = func(shard.ID) bool { return false }
+				config.Hints = gossip.NewHints(1)
+				known, _ := w.nodes["n1"].hints.Lookup(0)
+				config.Hints.Merge(known)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				alone := New(config)
