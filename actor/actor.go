@@ -150,16 +150,17 @@ type Actor struct {
 	intake    intake        // the mailbox
 	admission admission     // bounds the mailbox and the queue after it
 	hints     chan struct{} // leadership may have changed
-	stop      chan struct{} // closed by Close: no new requests
-	kill      chan struct{} // closed when the context of Close ends
 	gone      chan struct{} // closed when the loop has ended
 	opened    atomic.Uint64 // the open epoch; 0 if there is none
 
 	asks    chan func()   // run by the loop
 	handing chan struct{} // of capacity 1: full while a Handover is under way
 
-	stopOnce, killOnce sync.Once
-	goroutines         sync.WaitGroup
+	stopping   context.Context // ends with Close: no new requests
+	stop       context.CancelFunc
+	killed     context.Context // ends with the context of Close
+	kill       context.CancelFunc
+	goroutines sync.WaitGroup
 
 	// The remaining fields belong to the loop.
 	seq      *sequencer
@@ -197,8 +198,6 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		intake:    intake{wake: make(chan struct{}, 1), want: 1},
 		admission: admission{most: load{int64(config.MaxQueued), int64(config.MaxQueuedBytes)}},
 		hints:     make(chan struct{}, 1),
-		stop:      make(chan struct{}),
-		kill:      make(chan struct{}),
 		gone:      make(chan struct{}),
 		seq:       newSequencer(id, config),
 		payloads:  make(chan []byte, 1),
@@ -209,6 +208,8 @@ func Start(id shard.ID, replica Replica, config Config) *Actor {
 		patience:  time.NewTimer(0),
 		asks:      make(chan func()),
 	}
+	a.stopping, a.stop = context.WithCancel(context.Background())
+	a.killed, a.kill = context.WithCancel(context.Background())
 	if config.Top != nil {
 		a.board = top.NewBoard(config.Top, config.Now().UnixMicro())
 	}
@@ -238,7 +239,7 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 	switch {
 	case size.exceeds(a.admission.most):
 		return shard.RefuseAll(len(requests), errTooLarge)
-	case a.stopping(): // otherwise a flood of requests would keep Close waiting
+	case a.stopping.Err() != nil: // otherwise a flood of requests would keep Close waiting
 		return shard.RefuseAll(len(requests), errDraining)
 	case !a.admission.enter(size, at):
 		return shard.RefuseAll(len(requests), errFull)
@@ -257,15 +258,6 @@ func (a *Actor) Submit(ctx context.Context, requests []shard.Request) []shard.Re
 		return c.results
 	case <-ctx.Done():
 		return abandon(c)
-	}
-}
-
-func (a *Actor) stopping() bool {
-	select {
-	case <-a.stop:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -301,8 +293,7 @@ func (a *Actor) Epoch() uint64 { return a.opened.Load() }
 // queued requests are refused as not applied. Close always waits for proposals under way; Replica.Propose's wait always
 // returns.
 func (a *Actor) Close(ctx context.Context) {
-	a.stopOnce.Do(func() { close(a.stop) })
-	stopped := context.AfterFunc(ctx, func() { a.killOnce.Do(func() { close(a.kill) }) })
-	defer stopped()
+	a.stop()
+	defer context.AfterFunc(ctx, a.kill)()
 	a.goroutines.Wait()
 }

@@ -15,7 +15,7 @@ func (a *Actor) loop() {
 	tick := time.NewTimer(a.untilTick())
 	defer tick.Stop()
 	defer a.patience.Stop()
-	stop, kill := a.stop, a.kill // each is set to nil once seen, which disables its case
+	stop, kill := a.stopping.Done(), a.killed.Done() // each is set to nil once seen, which disables its case
 	a.tryOpen()
 	for stop != nil || !a.seq.idle() || !a.intake.close() {
 		select {
