@@ -65,12 +65,3 @@ func (q *queue) first() queueClass {
 	}
 	panic("actor: nothing queues")
 }
-
-// each visits all calls, the next one first.
-func (q *queue) each(do func(*call)) {
-	for _, calls := range q {
-		for _, c := range calls {
-			do(c)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package actor
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/limit"
@@ -346,14 +347,14 @@ func (q *sequencer) resume() {
 
 // failQueued answers all requests that were never proposed.
 func (q *sequencer) failQueued(err *shard.Error) {
-	q.queue.each(func(c *call) {
+	for _, c := range slices.Concat(q.queue[:]...) {
 		if c.fate.CompareAndSwap(queued, started) || c.fate.Load() == started {
 			c.fail(c.taken, len(c.requests)-c.taken, err)
 			c.taken = len(c.requests)
 		} else { // abandoned
 			c.release()
 		}
-	})
+	}
 	q.queue, q.queued = queue{}, 0
 }
 
