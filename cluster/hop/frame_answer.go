@@ -22,12 +22,7 @@ type answer struct {
 	held    int      // bytes held in the window; set in the last part of an answer only
 }
 
-// encodeAnswers encodes the results of a call, in as many parts as their size needs.
-func encodeAnswers(number uint64, results []shard.Result) []answer {
-	return appendAnswers(nil, number, results)
-}
-
-// appendAnswers is like encodeAnswers, but appends to parts.
+// appendAnswers appends the results of a call to parts, in as many of them as their size needs.
 func appendAnswers(parts []answer, number uint64, results []shard.Result) []answer {
 	part := answer{number: number, body: make([]byte, 0, 128*min(len(results), 16))}
 	for i := range results {

@@ -20,7 +20,7 @@ func BenchmarkFrame(b *testing.B) {
 		}
 		call := callsFrame(b, 1, time.Second, requests...)[frameHead+1:]
 		var answer []byte
-		for _, part := range encodeAnswers(1, results) {
+		for _, part := range appendAnswers(nil, 1, results) {
 			answer = appendAnswer(answer, &part)
 		}
 		for _, c := range []struct {
@@ -34,7 +34,7 @@ func BenchmarkFrame(b *testing.B) {
 				return nil
 			}},
 			{"call/read", func() error { _, err := decodeCalls(call); return err }},
-			{"answer/write", func() error { encodeAnswers(1, results); return nil }},
+			{"answer/write", func() error { appendAnswers(nil, 1, results); return nil }},
 			{"answer/read", func() error { _, err := decodeAnswers(answer); return err }},
 		} {
 			b.Run(fmt.Sprintf("%s/requests=%d", c.name, size), func(b *testing.B) {
@@ -60,7 +60,7 @@ func TestDecodingAllocatesForACallNotForARequest(t *testing.T) {
 		t.Fatal(problem)
 	}
 	calls := append(appendCallHead(nil, 1, time.Second), body...)
-	answers := appendAnswer(nil, &encodeAnswers(1, echo(t.Context(), 1, 3, requests))[0])
+	answers := appendAnswer(nil, &appendAnswers(nil, 1, echo(t.Context(), 1, 3, requests))[0])
 	if n := testing.AllocsPerRun(100, func() { decodeCalls(calls) }); n > 5 {
 		t.Errorf("a call of 64 requests is read with %v allocations", n)
 	}

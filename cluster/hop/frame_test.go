@@ -55,7 +55,7 @@ func TestLargeAnswersComeInParts(t *testing.T) {
 		}
 	}
 	var got []shard.Result
-	parts := encodeAnswers(1, results)
+	parts := appendAnswers(nil, 1, results)
 	for i := range parts {
 		record := appendAnswer(nil, &parts[i])
 		if len(record) > maxFrame-1 {
@@ -74,7 +74,7 @@ func TestLargeAnswersComeInParts(t *testing.T) {
 
 func TestAnAnswerThatFitsNoFrameIsAnUnknownOutcome(t *testing.T) {
 	huge := shard.Result{Err: &shard.Error{Message: strings.Repeat("m", maxFrame)}}
-	for i, part := range encodeAnswers(1, []shard.Result{{}, huge, {}}) {
+	for i, part := range appendAnswers(nil, 1, []shard.Result{{}, huge, {}}) {
 		answers, err := decodeAnswers(appendAnswer(nil, &part))
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestFrameGoldenBytes(t *testing.T) {
 	request := check("user:42")
 	request.ID, request.NotAfter = "id", 1_000_000
 	calls := sealFrame(callsFrame(t, 300, 2*time.Second, request))
-	parts := encodeAnswers(300, []shard.Result{
+	parts := appendAnswers(nil, 300, []shard.Result{
 		{Decision: shard.Decision{Allowed: true, DecidedAt: 5, Position: shard.Position{Shard: 3, Epoch: 300, Seq: 2},
 			Index: 1, Limits: []shard.LimitStatus{{Policy: "p", Key: "user:42", Limit: "minute", Quota: 100,
 				Verdict: limit.Verdict{Allowed: true, Used: 1, Remaining: 99, WindowStart: 4, ResetAt: 64}}}}},
@@ -258,7 +258,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		shard.Request{Op: shard.Acknowledge, Operation: &shard.Operation{ID: "x", Leg: 3}})[frameHead+1:])
 	for _, results := range [][]shard.Result{
 		{{Decision: shard.Decision{Allowed: true, Limits: make([]shard.LimitStatus, 2)}}, {Err: errUnreadable}}, {{}}} {
-		parts := encodeAnswers(2, results)
+		parts := appendAnswers(nil, 2, results)
 		f.Add(byte(frameAnswers), appendAnswer(nil, &parts[0]))
 	}
 	f.Fuzz(func(t *testing.T, kind byte, records []byte) {
@@ -305,7 +305,7 @@ func checkAnswers(t *testing.T, records []byte) {
 		if a.count == 0 {
 			continue
 		}
-		parts := encodeAnswers(a.number, a.results)
+		parts := appendAnswers(nil, a.number, a.results)
 		got, err := decodeAnswers(appendAnswer(nil, &parts[0]))
 		if err != nil || !reflect.DeepEqual(got[0].results, a.results) {
 			t.Errorf("%+v came back as %+v, %v", a, got, err)

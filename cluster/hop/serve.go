@@ -154,7 +154,7 @@ func crowded(c *sentCall) answer {
 
 // allCrowded is made when it is first needed: every command of the program would wait for it.
 var allCrowded = sync.OnceValue(func() []byte {
-	return encodeAnswers(0, shard.RefuseAll(maxCallRequests, errCrowded))[0].body
+	return appendAnswers(nil, 0, shard.RefuseAll(maxCallRequests, errCrowded))[0].body
 })
 
 var errCrowded = &shard.Error{Code: shard.Overloaded, RetryAfter: 50e3,
