@@ -117,7 +117,7 @@ func (s *replicaSet) held(stores *raftfsm.Stores) []placement.Held {
 		h := placement.Held{Shard: which.Shard, Number: which.Number, Broken: s.lost[which] || convicted,
 			Kept: convicted && s.isEvidence(which, c, low)}
 		if r := s.running[which.Shard]; r != nil && r.Replica == which {
-			h.Open, h.Lone, h.Leading = true, r.lone, r.group.Leading()
+			h.Open, h.Lone = true, r.lone
 		}
 		held = append(held, h)
 	}

@@ -8,13 +8,12 @@ import (
 
 // Held describes a replica with stores on a node's disk.
 type Held struct {
-	Shard   shard.ID
-	Number  uint64
-	Open    bool
-	Leading bool
-	Lone    bool // opened as the only replica of its group
-	Broken  bool // it cannot be opened: lost, suspect or convicted
-	Kept    bool // do not delete its stores: they are evidence to be examined
+	Shard  shard.ID
+	Number uint64
+	Open   bool
+	Lone   bool // opened as the only replica of its group
+	Broken bool // it cannot be opened: lost, suspect or convicted
+	Kept   bool // do not delete its stores: they are evidence to be examined
 }
 
 // ActionKind is a node's action on a replica.
