@@ -43,7 +43,7 @@ func TestWhatWasSaidSurvivesAPowerCut(t *testing.T) {
 	if err := g.Snapshot(); err != nil { // it shortens the log
 		t.Fatal(err)
 	}
-	status := g.Status()
+	status, term := g.Status(), g.raft.CurrentTerm()
 	disk = memfs.NewDisk(memfs.CrashClone(disk, 0, 1))
 	g.Shutdown()
 	w.close(t)
@@ -52,7 +52,7 @@ func TestWhatWasSaidSurvivesAPowerCut(t *testing.T) {
 	g = w.openGroup(t, GroupConfig{Replica: lone, Lone: true})
 	lead(t, g)
 	mustHold(t, g, trailingEntries+100)
-	if now := g.Status(); now.SnapshotIndex != status.SnapshotIndex || now.Term <= status.Term {
+	if now := g.Status(); now.SnapshotIndex != status.SnapshotIndex || g.raft.CurrentTerm() <= term {
 		t.Errorf("after the power cut %+v, before it %+v", now, status)
 	}
 	g.Shutdown()

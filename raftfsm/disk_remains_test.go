@@ -73,7 +73,7 @@ func TestRemainsAreReadAndNotChanged(t *testing.T) {
 	}
 	var sum, epoch, seq uint64
 	g.View(func(s *shard.State) { sum, epoch, seq = s.Sum(), s.Epoch(), s.Seq() })
-	status := g.Status()
+	status, term, last := g.Status(), g.raft.CurrentTerm(), g.raft.LastIndex()
 	killed(w)
 	dead := copyOf(t, dir)
 	if _, err := OpenRemains(dir); err == nil || !strings.Contains(err.Error(), "in use by another process") {
@@ -99,7 +99,7 @@ func TestRemainsAreReadAndNotChanged(t *testing.T) {
 		if state == nil || state.Sum() != sum || state.Epoch() != epoch || state.Seq() != seq {
 			t.Fatalf("replayed %+v to %v", s, state)
 		}
-		if s.Index != status.LastIndex || s.Term != status.Term || s.SnapshotIndex != status.SnapshotIndex ||
+		if s.Index != last || s.Term != term || s.SnapshotIndex != status.SnapshotIndex ||
 			s.SnapshotIndex == 0 || s.Name != "n1/1/7" || !slices.Equal(s.Newest.Names, []string{"n1/1/7"}) ||
 			s.Convicted+s.Forgetful+s.Unreadable != "" {
 			t.Errorf("%+v", s)

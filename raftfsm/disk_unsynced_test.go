@@ -62,7 +62,7 @@ func TestEntryIsReplicatedBesideTheLeadersFsyncAndCommittedAfterIt(t *testing.T)
 		disks[leader].Hang()
 		acknowledged, end := proposeBehind(o, key(5), value(5))
 		for _, node := range f.others(leader) {
-			await.Until(t, "replication to "+node, func() bool { return f.groups[node].Status().LastIndex > committed })
+			await.Until(t, "replication to "+node, func() bool { return f.groups[node].raft.LastIndex() > committed })
 		}
 		time.Sleep(shortly)
 		for node, g := range f.groups {

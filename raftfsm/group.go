@@ -328,13 +328,9 @@ func (g *Group) Picture(epoch, seq uint64, look func(*shard.State)) (*shard.Snap
 	return g.fsm.picture(epoch, seq, look)
 }
 
-// Status is a replica's position in its group, for people and metrics.
+// Status is a replica's position in its group.
 type Status struct {
-	Replica       Replica
 	Leading       bool
-	Leader        string // name of the leader's replica; "" if unknown
-	Term          uint64
-	LastIndex     uint64 // of the log
 	CommitIndex   uint64
 	AppliedIndex  uint64 // installed into the state
 	SnapshotIndex uint64 // 0: none yet
@@ -344,11 +340,7 @@ type Status struct {
 func (g *Group) Status() Status {
 	snapshot := g.roster.snapshot() // raft reports it only as text, which is too expensive to ask for often
 	return Status{
-		Replica:       g.cfg.Replica,
 		Leading:       g.Leading(),
-		Leader:        g.Leader(),
-		Term:          g.raft.CurrentTerm(),
-		LastIndex:     g.raft.LastIndex(),
 		CommitIndex:   g.raft.CommitIndex(),
 		AppliedIndex:  max(g.fsm.index.Load(), snapshot),
 		SnapshotIndex: snapshot,

@@ -138,7 +138,7 @@ func TestFollowerWithAHungDiskIsIgnored(t *testing.T) {
 		o := lead(t, f.groups[leader])
 		follower := f.others(leader)[0]
 		hangs.Store(&follower)
-		term := f.groups[leader].Status().Term
+		term := f.groups[leader].raft.CurrentTerm()
 		for range 10 {
 			began := time.Now()
 			o.mustPut(t, 20)
@@ -147,8 +147,8 @@ func TestFollowerWithAHungDiskIsIgnored(t *testing.T) {
 			}
 			time.Sleep(heartbeatTimeout)
 		}
-		if now := f.groups[leader].Status(); now.Term != term || !now.Leading {
-			t.Errorf("term %d became %+v", term, now)
+		if now := f.groups[leader].raft.CurrentTerm(); now != term || !f.groups[leader].Leading() {
+			t.Errorf("term %d became %d, leading %v", term, now, f.groups[leader].Leading())
 		}
 		nobody := ""
 		hangs.Store(&nobody)

@@ -111,8 +111,8 @@ func TestGroupOfThreeSurvivesItsLeader(t *testing.T) {
 		c.net.Rejoin(lone.Name(nodeName(first)))
 		c.agree(t, 40)
 		for _, g := range c.groups {
-			if status := g.Status(); status.Leader != lone.Name(nodeName(second)) {
-				t.Errorf("%s follows %q", g.name, status.Leader)
+			if leader := g.Leader(); leader != lone.Name(nodeName(second)) {
+				t.Errorf("%s follows %q", g.name, leader)
 			}
 		}
 	})
