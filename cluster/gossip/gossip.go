@@ -236,16 +236,6 @@ func (g *Gossip) SetKeys(keys [][]byte) error {
 	return nil
 }
 
-// Addr returns the gossip address that the other nodes know.
-func (g *Gossip) Addr() string {
-	for _, member := range g.Members() {
-		if member.Node == g.config.Node {
-			return member.GossipAddr
-		}
-	}
-	return ""
-}
-
 // Members returns the nodes that gossip knows, by id, including this one. Nodes of another cluster are not listed;
 // nodes that are gone stay listed for an hour.
 func (g *Gossip) Members() []Member { return g.callbacks.members.list() }

@@ -57,6 +57,16 @@ func startGossip(t *testing.T, config Config) *Gossip {
 	return g
 }
 
+// Addr returns the gossip address that the other nodes know.
+func (g *Gossip) Addr() string {
+	for _, member := range g.Members() {
+		if member.Node == g.config.Node {
+			return member.GossipAddr
+		}
+	}
+	return ""
+}
+
 // crashGossip ends a node without a goodbye.
 func crashGossip(g *Gossip) {
 	g.stop.Do(func() {
