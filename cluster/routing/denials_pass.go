@@ -22,11 +22,9 @@ func (d *denials) wrap(requests []shard.Request, decide func([]shard.Request) []
 	}
 	p := denialPass{denials: d, revision: revision, requests: requests, asked: d.now()}
 	p.repeat()
-	rest := p.rest()
-	if len(rest) == 0 {
-		return p.results
-	}
-	return p.end(decide(rest))
+	all := decideRest(requests, p.results, func(r *shard.Result) bool { return r.Decision.Age != 0 }, decide)
+	p.end(all)
+	return all
 }
 
 // revision returns the current policies if they allow any denial to be repeated, else nil.
@@ -66,9 +64,7 @@ type denialPass struct {
 	inquiries []inquiry // the requests without a matching denial
 	makesRoom bool      // one of the requests may free capacity
 
-	// Set if some were answered here, else nil.
-	results  []shard.Result
-	answered int                 // how many
+	results  []shard.Result      // of those that were answered here; nil: none was
 	statuses []shard.LimitStatus // memory for the next of them
 }
 
@@ -94,7 +90,6 @@ func (p *denialPass) repeat() {
 		if p.results == nil {
 			p.results = make([]shard.Result, len(p.requests))
 		}
-		p.answered++
 		kept.repeat(p.asked, p.space(len(kept.decision.Limits), len(p.requests)-i), &p.results[i].Decision)
 		p.repeated(r, &p.results[i].Decision) //mutant:repeated-denial-unseen
 	}
@@ -112,49 +107,24 @@ func (p *denialPass) space(statuses, requests int) []shard.LimitStatus {
 	return mine
 }
 
-// rest returns the requests that still have to be decided.
-func (p *denialPass) rest() []shard.Request {
-	if p.answered == 0 || p.answered == len(p.requests) {
-		return p.requests[p.answered:]
-	}
-	rest := make([]shard.Request, 0, len(p.requests)-p.answered)
-	for i := range p.requests {
-		if p.results[i].Decision.Age == 0 {
-			rest = append(rest, p.requests[i])
-		}
-	}
-	return rest
-}
-
-// end takes the results of the rest and returns all results.
-func (p *denialPass) end(decided []shard.Result) []shard.Result {
+// end takes the results of all requests. It keeps denials that may be repeated, and ends those that have become untrue.
+func (p *denialPass) end(all []shard.Result) {
 	if p.makesRoom {
 		// A request asked meanwhile may have been denied before this one took effect.
 		for i := range p.requests {
 			p.makeRoom(&p.requests[i])
 		}
 	}
-	all := decided
-	if p.answered > 0 {
-		all = p.results
-		next := 0
-		for i := range all {
-			if all[i].Decision.Age == 0 {
-				all[i] = decided[next]
-				next++
-			}
+	if len(p.inquiries) == 0 {
+		return
+	}
+	heard := p.now()
+	for i := range p.inquiries {
+		q := &p.inquiries[i]
+		if result := &all[q.place]; result.Err == nil {
+			p.keep(q, &p.requests[q.place], &result.Decision, p.revision, p.asked, heard)
 		}
 	}
-	if len(p.inquiries) > 0 {
-		heard := p.now()
-		for i := range p.inquiries {
-			q := &p.inquiries[i]
-			if result := &all[q.place]; result.Err == nil {
-				p.keep(q, &p.requests[q.place], &result.Decision, p.revision, p.asked, heard)
-			}
-		}
-	}
-	return all
 }
 
 // makeRoom ends the denials that a request may have made untrue, or will make untrue when it is decided. It reports

@@ -29,18 +29,11 @@ func (r *Router) Forwarded(ctx context.Context, hops int, id shard.ID, requests 
 // passPlaced refuses the requests that do not belong to the shard and passes on the others.
 func (r *Router) passPlaced(ctx context.Context, hops int, id shard.ID, requests []shard.Request) []shard.Result {
 	results := make([]shard.Result, len(requests))
-	var places []int // of the others
 	for i := range requests {
-		if results[i].Err = misplaced(id, &requests[i]); results[i].Err == nil {
-			places = append(places, i)
-		}
+		results[i].Err = misplaced(id, &requests[i])
 	}
-	if len(places) > 0 {
-		atPlaces(requests, places, results, func(mine []shard.Request) []shard.Result {
-			return r.passOn(ctx, hops, id, mine)
-		})
-	}
-	return results
+	return decideRest(requests, results, func(one *shard.Result) bool { return one.Err != nil },
+		func(rest []shard.Request) []shard.Result { return r.passOn(ctx, hops, id, rest) })
 }
 
 // passOn decides requests here or makes one more hop, except for denials that may be repeated.

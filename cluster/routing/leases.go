@@ -135,7 +135,6 @@ func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []s
 		return l.pass(requests, decide)
 	}
 	var results []shard.Result // nil: none is answered yet
-	answered := 0
 	for i := range requests {
 		var d shard.Decision
 		if l.answer(revision, &requests[i], true, &d) {
@@ -143,22 +142,9 @@ func (l *leases) wrap(requests []shard.Request, decide func([]shard.Request) []s
 				results = make([]shard.Result, len(requests))
 			}
 			results[i].Decision = d
-			answered++
 		}
 	}
-	if answered == 0 {
-		return decide(requests)
-	}
-	var places []int
-	for i := range results {
-		if !results[i].Decision.Leased() {
-			places = append(places, i)
-		}
-	}
-	if len(places) > 0 {
-		atPlaces(requests, places, results, decide)
-	}
-	return results
+	return decideRest(requests, results, func(r *shard.Result) bool { return r.Decision.Leased() }, decide)
 }
 
 // pass passes requests on. It returns the leases of keys that they change by hand, before, so that the owner knows what

@@ -325,6 +325,30 @@ func atPlaces(
 	}
 }
 
+// decideRest decides those requests that are not done, and adds their answers to the results of the others. Without any
+// results it decides all.
+func decideRest(
+	requests []shard.Request, results []shard.Result, done func(*shard.Result) bool,
+	decide func([]shard.Request) []shard.Result,
+) []shard.Result {
+	if results == nil {
+		return decide(requests)
+	}
+	var places []int // made when the first is found: mostly all are done
+	for i := range results {
+		if !done(&results[i]) {
+			if places == nil {
+				places = make([]int, 0, len(results)-i)
+			}
+			places = append(places, i)
+		}
+	}
+	if len(places) > 0 {
+		atPlaces(requests, places, results, decide)
+	}
+	return results
+}
+
 // shardOf returns the shard of a request; of one that another node takes as a whole, that of its first key.
 func (r *Router) shardOf(request *shard.Request, slots *slot.Map, shards uint32) (id shard.ID, one bool) {
 	if r.config.Whole && len(request.Entries) > 0 {
