@@ -230,12 +230,7 @@ func (t *Table) Left(node string) bool {
 
 // hasReplica reports whether any replica of the node is listed, whatever its role.
 func (t *Table) hasReplica(node string) bool {
-	for i := range t.Groups {
-		for _, r := range t.Groups[i].Replicas {
-			if r.Node == node {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Groups, func(g Group) bool {
+		return slices.ContainsFunc(g.Replicas, func(r Replica) bool { return r.Node == node })
+	})
 }

@@ -79,12 +79,10 @@ func (t *Table) After(m shard.Move) (next Move, found bool) {
 
 // repairs reports whether a replica of any group is joining or leaving.
 func (p slotPlanner) repairs() bool {
-	for i := range p.t.Groups {
-		if s := p.judge(&p.t.Groups[i]); s.changing() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.t.Groups, func(g Group) bool {
+		s := p.judge(&g)
+		return s.changing()
+	})
 }
 
 // atWork counts the moves that do not wait aside.

@@ -126,13 +126,9 @@ func (o *operation) keysAt(id slot.ID) (entries []shard.Entry) {
 
 // covers reports whether a verdict includes this charge.
 func covers(verdict *shard.Verdict, leg shard.Leg) bool {
-	for i := range verdict.Legs {
-		d := &verdict.Legs[i].Decision
-		if d.Position == leg.Decision.Position && d.Index == leg.Decision.Index {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(verdict.Legs, func(l shard.Leg) bool {
+		return l.Decision.Position == leg.Decision.Position && l.Decision.Index == leg.Decision.Index
+	})
 }
 
 // finish delivers verdicts to the legs, and tells home which have arrived.
