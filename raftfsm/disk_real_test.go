@@ -266,7 +266,7 @@ func TestALineOfSlowWritesIsNotAHungDisk(t *testing.T) {
 
 // A process that was paused has old writes and few ticks.
 func TestPausedProcessIsNotAHungDisk(t *testing.T) {
-	w := newWatchdog(&diskFault{fatal: func(error) { t.Error("a pause was taken for a hung disk") }})
+	w := newWatchdog(&diskFault{fatal: func(error) { t.Error("a pause was taken for a hung disk") }}, fatalTicks)
 	var hung atomic.Bool
 	end := w.begin(write{what: "a write", hung: &hung})
 	for range hungTicks - 1 { // however far apart the ticks were

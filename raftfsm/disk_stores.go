@@ -73,6 +73,7 @@ type StoresConfig struct {
 	Tables int
 
 	memTable uint64    // for tests: replaces memTableBytes
+	fatal    int       // for tests on the machine's disk, which may stand still for seconds: replaces fatalTicks
 	filling  io.Closer // the lock of a directory that RestoreStores fills
 }
 
@@ -149,7 +150,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 	}
 	s.tail = tail{files: s.disk, path: s.disk.PathJoin(dir, tailName), log: s.disk.PathJoin(dir, logName)}
 	s.fault = &diskFault{logger: s.logger, fatal: cfg.Fatal, distrust: s.leaveMarks}
-	s.watchdog = newWatchdog(s.fault)
+	s.watchdog = newWatchdog(s.fault, cmp.Or(cfg.fatal, fatalTicks))
 	if err := s.fault.contain(func() error { return s.start(&cfg) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("data directory %s: %w", dir, err), s.closeFiles())
 	}

@@ -27,6 +27,7 @@ const (
 // watchdog detects writes to the stores that do not return.
 type watchdog struct {
 	fault  *diskFault
+	fatal  int // ticks until a write is taken for one that never returns
 	mu     sync.Mutex
 	writes map[*write]struct{}
 }
@@ -40,8 +41,8 @@ type write struct {
 	still  int          // since it began, or since a write before it in the line returned
 }
 
-func newWatchdog(p *diskFault) *watchdog {
-	return &watchdog{fault: p, writes: make(map[*write]struct{})}
+func newWatchdog(p *diskFault, fatal int) *watchdog {
+	return &watchdog{fault: p, fatal: fatal, writes: make(map[*write]struct{})}
 }
 
 // begin registers a write; the caller calls end when it has returned.
@@ -73,7 +74,7 @@ func (w *watchdog) lineMoved() {
 
 func (w *watchdog) tick() {
 	if late := w.age(); late != nil {
-		w.fault.fail(fmt.Errorf("%s did not return within %v: the disk hangs", late.what, fatalTicks*watchdogTick))
+		w.fault.fail(fmt.Errorf("%s did not return within %v: the disk hangs", late.what, time.Duration(w.fatal)*watchdogTick))
 	}
 }
 
@@ -88,7 +89,7 @@ func (w *watchdog) age() *write {
 		if outstanding.ticks >= hungTicks {
 			outstanding.hung.Store(true)
 		}
-		if outstanding.still >= fatalTicks {
+		if outstanding.still >= w.fatal {
 			late = outstanding
 		}
 	}

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 
@@ -46,11 +47,15 @@ func openWorldOf(t testing.TB, dir string, fs vfs.FS, node string, memTable uint
 	w := &world{fatal: make(chan error, 1)}
 	identity := testIdentity
 	identity.Node = node
-	stores, err := OpenStores(dir, StoresConfig{Fresh: identity, FS: fs, memTable: memTable, Fatal: func(err error) {
+	config := StoresConfig{Fresh: identity, FS: fs, memTable: memTable, Fatal: func(err error) {
 		if w.calls.Add(1) == 1 {
 			w.fatal <- err
 		}
-	}})
+	}}
+	if fs == nil {
+		config.fatal = math.MaxInt
+	}
+	stores, err := OpenStores(dir, config)
 	if err != nil {
 		t.Fatal(err)
 	}
