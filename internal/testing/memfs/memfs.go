@@ -32,20 +32,19 @@ func makeDir(fs FS, dir string) error {
 		return err
 	}
 	for path := dir; ; path = fs.PathDir(path) {
-		d, err := fs.OpenDir(path)
-		if err != nil {
+		if err := syncDir(fs, path); err != nil || path == fs.PathDir(path) {
 			return err
-		}
-		if err := d.Sync(); err != nil {
-			return err
-		}
-		if err := d.Close(); err != nil {
-			return err
-		}
-		if path == fs.PathDir(path) {
-			return nil
 		}
 	}
+}
+
+// syncDir fsyncs a directory: then the names in it last.
+func syncDir(fs FS, path string) error {
+	dir, err := fs.OpenDir(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // CrashClone returns the disk as a power cut at this moment leaves it: all fsynced data, and about keepUnsyncedPercent
@@ -73,15 +72,11 @@ func Copy(d *Disk) FS {
 	return to
 }
 
-// Move renames a directory within its parent and fsyncs the parent. It serves to give a data directory to another
-// process.
+// Move renames a file or a directory within its parent and fsyncs the parent. It also serves to give a data directory
+// to another process.
 func Move(fs FS, from, to string) error {
 	if err := fs.Rename(from, to); err != nil {
 		return err
 	}
-	parent, err := fs.OpenDir(fs.PathDir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(parent.Sync(), parent.Close())
+	return syncDir(fs, fs.PathDir(to))
 }

@@ -84,12 +84,5 @@ func (s *stable) store(values map[string][]byte) error {
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil { //mutant:votes-not-fsynced
 		return err
 	}
-	if err := s.disk.Rename(draft, s.path); err != nil {
-		return err
-	}
-	dir, err := s.disk.OpenDir(s.disk.PathDir(s.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return Move(s.disk, draft, s.path)
 }
