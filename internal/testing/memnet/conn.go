@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -29,9 +30,7 @@ func (c *conn) Close() error {
 }
 
 func (c *conn) SetDeadline(t time.Time) error {
-	c.in.update(func() { c.in.readBy = t })
-	c.out.update(func() { c.out.writeBy = t })
-	return nil
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 func (c *conn) SetReadDeadline(t time.Time) error {
@@ -183,19 +182,16 @@ func (h *half) until(attempt func(*rules, time.Time) (int, time.Time, error)) (i
 
 // pause waits for either channel or until a time; the zero time means no time limit.
 func pause(changed, rules <-chan struct{}, until time.Time) {
-	if until.IsZero() {
-		select {
-		case <-changed:
-		case <-rules:
-		}
-		return
+	var over <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		over = timer.C
 	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
 	select {
 	case <-changed:
 	case <-rules:
-	case <-timer.C:
+	case <-over:
 	}
 }
 
