@@ -3,8 +3,8 @@
 // them.
 //
 // It serves `stint tool verify --local` and the tests: Run starts a cluster that ends with its test, of the binary that
-// Binary links once for all packages. A Cluster knows only these parts of stint: the command line of `stint serve`,
-// /readyz, and the first bytes of a peer connection, which name the dialing node.
+// Binary links once for all packages. A Cluster knows only these parts of stint: the command line of `stint serve`, and
+// /readyz.
 //
 // Addresses. A cluster has its own subnet 127.77.k.0/24. Node i listens on 127.77.k.i, and every node has the ports
 // 7400 (API), 7401 (peers) and 7402 (gossip). A node announces to the others not its own address but 127.77.k.(100+i),

@@ -17,7 +17,7 @@ type Links struct {
 	cut     map[[2]int]bool // from, to
 	late    time.Duration
 	changed chan struct{} // closed and replaced whenever something changed
-	closed  bool
+	closed  bool          // the test cluster closes: all bytes pass, and the connections end
 }
 
 func newLinks(nodes func() int) *Links {
@@ -38,28 +38,17 @@ func (l *Links) close() { l.change(func() { l.closed = true }) }
 func (l *Links) open(from, to int) (passes bool, late time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.cut[[2]int{from, to}], l.late, l.changed
+	return l.closed || !l.cut[[2]int{from, to}], l.late, l.changed
 }
 
-// await blocks while the link is cut. It returns false when the test cluster closes.
-func (l *Links) await(from, to int) bool {
-	for {
-		passes, late, changed := l.open(from, to)
-		if l.isClosed() {
-			return false
-		}
-		if passes {
-			time.Sleep(late)
-			return true
-		}
+// await blocks while the link is cut.
+func (l *Links) await(from, to int) {
+	passes, late, changed := l.open(from, to)
+	for !passes {
 		<-changed
+		passes, late, changed = l.open(from, to)
 	}
-}
-
-func (l *Links) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
+	time.Sleep(late)
 }
 
 // Cut holds the bytes from one node to another. The other direction stays open.

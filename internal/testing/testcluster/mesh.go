@@ -1,6 +1,7 @@
 package testcluster
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -90,9 +91,7 @@ func (m *mesh) accept(listener net.Listener, to int, target string) {
 func (m *mesh) connect(conn *net.TCPConn, to int, target string) {
 	defer m.drop(conn)
 	from := m.dialer(conn)
-	if !m.cluster.links.await(from, to) {
-		return
-	}
+	m.cluster.links.await(from, to)
 	dialed, err := net.DialTimeout("tcp", target, 5*time.Second)
 	if err != nil || !m.keep(dialed) {
 		_ = conn.SetLinger(0) // makes the close a reset
@@ -110,9 +109,7 @@ func (m *mesh) pass(dst, src *net.TCPConn, from, to int) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := src.Read(buffer)
-		if !m.cluster.links.await(from, to) {
-			return
-		}
+		m.cluster.links.await(from, to)
 		if n > 0 {
 			if _, err := dst.Write(buffer[:n]); err != nil {
 				src.Close()
@@ -138,10 +135,10 @@ func (m *mesh) forward(in *net.UDPConn, to int, n *node) {
 	buffer := make([]byte, 64<<10)
 	for {
 		size, sender, err := in.ReadFromUDP(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
 		if err != nil {
-			if m.isClosed() {
-				return
-			}
 			continue
 		}
 		from := m.cluster.byIP(sender.IP.String())
@@ -166,10 +163,4 @@ func (m *mesh) exit(from int, otherwise *net.UDPConn) *net.UDPConn {
 		return own
 	}
 	return otherwise
-}
-
-func (m *mesh) isClosed() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.closed
 }
