@@ -10,9 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -31,9 +33,7 @@ type life struct {
 	command *exec.Cmd
 	traced  bool          // command is strace, and the node its child
 	ended   chan struct{} // closed when the process is gone
-
-	mu    sync.Mutex
-	asked bool // the test cluster ended it, or made its disk fail
+	asked   atomic.Bool   // the test cluster ended it, or made its disk fail
 }
 
 func (n *node) addr() string  { return hostPort(n.ip, apiPort) }
@@ -58,12 +58,6 @@ func (l *life) running() bool {
 	default:
 		return true
 	}
-}
-
-func (l *life) askToEnd() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked = true
 }
 
 // Running reports whether a node's process exists, even if it is paused.
@@ -102,13 +96,14 @@ func (c *Cluster) start(i int, inject string) error {
 			"trace=fdatasync", "-e", "inject=fdatasync:" + inject}, command.Args...)...)
 	}
 	command.Stdout, command.Stderr = log, log
-	command.Env = append(withoutOurs(os.Environ()), "STINT_CHAOS_CLOCK="+n.clock())
+	command.Env = append(environment(), "STINT_CHAOS_CLOCK="+n.clock())
 	command.SysProcAttr = attributes() // its own group: signals reach all of it, and Ctrl-C does not
 	fmt.Fprintf(log, "--- %s starts %s\n", time.Now().Format(time.StampMilli), inject)
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("testcluster: starting %s: %w", n.name, err)
 	}
-	l := &life{command: command, traced: inject != "", asked: inject != "", ended: make(chan struct{})}
+	l := &life{command: command, traced: inject != "", ended: make(chan struct{})}
+	l.asked.Store(inject != "")
 	n.life = l
 	go func() {
 		_ = command.Wait() // the exit status is read from the process state
@@ -117,14 +112,9 @@ func (c *Cluster) start(i int, inject string) error {
 	return nil
 }
 
-// withoutOurs drops the variables that a node would take for flags.
-func withoutOurs(environment []string) (rest []string) {
-	for _, variable := range environment {
-		if !strings.HasPrefix(variable, "STINT_") {
-			rest = append(rest, variable)
-		}
-	}
-	return rest
+// environment returns the variables of this process, except those that a node would take for flags.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "STINT_") })
 }
 
 // Twin is the command of a second process under the id of a node, which ends with ctx at the latest. Its data is in
@@ -133,7 +123,7 @@ func Twin(ctx context.Context, c *Cluster, i int, dir string) *exec.Cmd {
 	ip := c.subnet.ip(beside)
 	command := exec.CommandContext(ctx, c.options.Binary,
 		c.arguments(&node{name: c.Name(i), ip: ip, announced: ip, dir: dir})...)
-	command.Env = withoutOurs(os.Environ())
+	command.Env = environment()
 	command.SysProcAttr = attributes()
 	return command
 }
@@ -176,7 +166,7 @@ func (c *Cluster) Kill(i int) error {
 	if !l.running() {
 		return fmt.Errorf("testcluster: %s does not run", c.Name(i))
 	}
-	l.askToEnd()
+	l.asked.Store(true)
 	err := syscall.Kill(-l.command.Process.Pid, syscall.SIGKILL)
 	<-l.ended
 	return err
@@ -189,7 +179,7 @@ func (c *Cluster) Terminate(ctx context.Context, i int) error {
 	if !l.running() {
 		return fmt.Errorf("testcluster: %s does not run", c.Name(i))
 	}
-	l.askToEnd()
+	l.asked.Store(true)
 	if err := syscall.Kill(l.server(), syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -215,7 +205,7 @@ func (c *Cluster) AwaitExit(ctx context.Context, i int) (int, error) {
 }
 
 // MayEnd allows a node to end from here on: Surprises will not report it.
-func (c *Cluster) MayEnd(i int) { c.node(i).current().askToEnd() }
+func (c *Cluster) MayEnd(i int) { c.node(i).current().asked.Store(true) }
 
 // Pause stops a node with SIGSTOP, and returns when every thread of it has stopped: the signal takes effect only later,
 // and a thread on another core runs on until then.
@@ -257,13 +247,7 @@ func (l *life) server() int {
 func (c *Cluster) Surprises() (all []string) {
 	for i := range c.Len() {
 		l := c.node(i).current()
-		if l == nil || l.running() {
-			continue
-		}
-		l.mu.Lock()
-		asked := l.asked
-		l.mu.Unlock()
-		if !asked {
+		if l != nil && !l.running() && !l.asked.Load() {
 			all = append(all, fmt.Sprintf("%s ended by itself: %s", c.Name(i), l.command.ProcessState))
 		}
 	}
