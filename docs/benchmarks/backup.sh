@@ -6,11 +6,6 @@
 source "$(dirname "$0")/common.sh"
 keys=${1:-1000000}
 
-cat > "$work/policies.yaml" << 'YAML'
-policies:
-  window: {limits: [{name: day, quota: 1000000, fixed_window: {period: 24h, anchor: first_hit}}]}
-YAML
-
 row() { echo "| $1 | $2 |"; }
 timed() { # timed NAME COMMAND...: seconds and peak memory
     local name=$1
@@ -20,7 +15,7 @@ timed() { # timed NAME COMMAND...: seconds and peak memory
 }
 
 cluster 1
-fill window "$keys"
+fill free "$keys"
 row "backup of $(live 1) keys of 24 bytes, shards: $SHARDS, one idle node" "figure"
 echo "|---|---|"
 timed "stint backup FILE" "$work/stint" backup "$work/b" --addr "http://$(address api 1)"

@@ -7,11 +7,6 @@
 source "$(dirname "$0")/common.sh"
 keys=${1:-1000000} rate=${2:-1000} runs=${3:-12}
 
-cat > "$work/policies.yaml" << 'YAML'
-policies:
-  window: {limits: [{name: day, quota: 1000000, fixed_window: {period: 24h, anchor: first_hit}}]}
-YAML
-
 restart() { # kill -9 of node 1; leaves in took the milliseconds until it is ready again
     local from pid=${pids[node-1]} command
     mapfile -d '' command < "/proc/$pid/cmdline"
@@ -31,7 +26,7 @@ row "large state, $keys keys of 24 bytes" "figure"
 echo "|---|---|"
 cluster 1
 empty=$(resident)
-fill window "$keys"
+fill free "$keys"
 restart
 row "start after kill -9, replaying the log of their creation" "$took ms"
 row "the log on disk then" "$(mib log) MiB"
@@ -39,7 +34,7 @@ row "the log on disk then" "$(mib log) MiB"
 most_log=0 most_snapshots=0
 for ((run = 1; run <= runs; run++)); do
     before=$(ls "$work"/data-1/snapshots/*/snapshots 2> /dev/null | cksum)
-    bench --policy window --protocol grpc --callers 64 --keys 9999999 --key-prefix window--------01 --rate "$rate" \
+    bench --policy free --protocol grpc --callers 64 --keys 9999999 --key-prefix free----------01 --rate "$rate" \
         --duration 10s > "$work/run" &
     running=$!
     during=without
