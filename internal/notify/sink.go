@@ -56,9 +56,6 @@ type Disabled struct {
 // names matches the names that a policy's notify list can hold.
 var names = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// ValidName reports whether a sink may have this name.
-func ValidName(name string) bool { return names.MatchString(name) }
-
 // urlMost bounds the address of a sink.
 const urlMost = 1024
 
@@ -67,7 +64,7 @@ const keyMost = 512
 
 // Problem returns the first wrong field of a new sink and its problem, or two empty strings.
 func (s *Sink) Problem() (field, problem string) {
-	if !ValidName(s.Name) {
+	if !names.MatchString(s.Name) {
 		return "name", fmt.Sprintf("%q is not 1 to 64 letters, digits, dots, dashes and underscores", s.Name)
 	}
 	if s.Kind != Webhook && s.Kind != Stripe && s.Kind != CloudEvents {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -73,12 +74,7 @@ func (p Proxies) Trust(otherEnd string) bool {
 }
 
 func (p Proxies) has(address netip.Addr) bool {
-	for _, network := range p {
-		if network.Contains(address) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
 // parseAddress reads an address with or without port, brackets and zone.
