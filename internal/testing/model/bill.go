@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stint-io/stint/limit"
@@ -31,11 +32,7 @@ type Correction struct {
 }
 
 func (b *bill) copied() bill {
-	other := bill{periods: slices.Clone(b.periods), taken: make(map[limit.Time]string)}
-	for at, meter := range b.taken {
-		other.taken[at] = meter
-	}
-	return other
+	return bill{periods: slices.Clone(b.periods), taken: maps.Clone(b.taken)}
 }
 
 // add bills units admitted by a policy.

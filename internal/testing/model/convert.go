@@ -2,6 +2,7 @@ package model
 
 import (
 	"math/big"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -188,7 +189,8 @@ func (m *Model) scale(quota, before uint64, now limit.Time) {
 		n := x.cell(now)
 		x.all = []hit{{n - 1, part(x.sum(n-1, n-1))}, {n, part(x.sum(n, n))}}
 	case *cells:
-		x.all = x.since(x.cell(now) - x.keep + 1).scaled(part)
+		first := x.cell(now) - x.keep + 1
+		x.all = scaled(slices.DeleteFunc(x.all, func(h hit) bool { return h.cell < first }), part)
 	case *bucket:
 		if x.begun {
 			missing := new(big.Rat).Mul(x.used(now), new(big.Rat).Quo(rat(quota), rat(before)))
@@ -203,21 +205,9 @@ func (m *Model) scale(quota, before uint64, now limit.Time) {
 	}
 }
 
-// since leaves out the hits before a cell.
-func (h *hits) since(first int64) (later list) {
-	for _, one := range h.all {
-		if one.cell >= first {
-			later = append(later, one)
-		}
-	}
-	return later
-}
-
-// list is hits in the order of their cells.
-type list []hit
-
-// scaled replaces hits so that any number of the newest are together the part of what they were.
-func (all list) scaled(part func(uint64) uint64) (scaled list) {
+// scaled replaces hits, in the order of their cells, so that any number of the newest are together the part of what
+// they were.
+func scaled(all []hit, part func(uint64) uint64) (scaled []hit) {
 	for i, one := range all {
 		var from, after uint64
 		for _, later := range all[i:] {

@@ -112,11 +112,8 @@ func (k *kept) concurrency() bool { return k.model.limit.Algorithm == limit.Conc
 // atRest reports whether the limit answers as if it had never been used.
 func (k *kept) atRest(now limit.Time) bool {
 	l := k.model.limit
-	if n, ok := k.model.memory.(*integer); ok {
-		return !n.isThere(now)
-	}
 	partial := l.Algorithm == limit.TokenBucket && l.Initial < l.Quota
-	return neverBegun(k.model.memory) || !partial && k.model.memory.used(now).Sign() == 0
+	return neverBegun(k.model.memory) || !partial && k.model.Idle(now)
 }
 
 func (c *counter) find(name string) *kept {
