@@ -14,12 +14,8 @@ type periods struct {
 	location *time.Location
 
 	from, until limit.Time // of the period looked at last
-	hits        []periodHit
-}
-
-type periodHit struct {
-	at    limit.Time
-	units uint64
+	newest      limit.Time // hit
+	spent       uint64     // in its period
 }
 
 func newPeriods(c limit.Cycle) *periods {
@@ -30,53 +26,23 @@ func (p *periods) used(at limit.Time) *big.Rat { return rat(p.units(at)) }
 
 // units is 0 after the newest hit's period, so that a far future needs no calendar.
 func (p *periods) units(at limit.Time) uint64 {
-	if len(p.hits) == 0 {
+	if p.spent == 0 {
 		return 0
 	}
-	newest := p.hits[len(p.hits)-1].at
-	if from, until := p.period(newest); at < from || at >= until {
+	if from, until := p.period(p.newest); at < from || at >= until {
 		return 0
 	}
-	var units uint64
-	for _, hit := range p.hits {
-		if hit.at >= p.from && hit.at < p.until {
-			units += hit.units
-		}
-	}
-	return units
+	return p.spent
 }
 
 func (p *periods) count(units uint64, at limit.Time) {
-	if from, _ := p.period(at); len(p.hits) > 0 && p.hits[0].at < from {
-		p.hits = nil // they belong to a past period
-	}
-	if last := len(p.hits) - 1; last >= 0 && p.hits[last].at == at {
-		p.hits[last].units += units
-		return
-	}
-	p.hits = append(p.hits, periodHit{at, units})
+	p.newest, p.spent = at, p.units(at)+units
 }
 
 func (p *periods) refund(units uint64, taken, now limit.Time) {
-	from, until := p.period(now)
-	if taken < from {
-		return
+	if from, _ := p.period(now); taken >= from {
+		p.spent -= min(units, p.units(now))
 	}
-	for i := range p.hits {
-		if hit := &p.hits[i]; hit.at >= from && hit.at < until {
-			back := min(units, hit.units)
-			hit.units -= back
-			units -= back
-		}
-	}
-	if p.units(now) == 0 {
-		p.hits = nil
-	}
-}
-
-func (p *periods) windowStart(now limit.Time) limit.Time {
-	from, _ := p.period(now)
-	return from
 }
 
 // openAt is the period of an instant, with the units spent in it.

@@ -56,24 +56,6 @@ func (m *Model) Convert(to limit.Limit, now limit.Time) {
 	}
 }
 
-// window is a memory that counts whole windows, one after the other.
-type window interface {
-	// openAt is the window of an instant, with the units spent in it.
-	openAt(now limit.Time) (from, until limit.Time, units uint64)
-}
-
-func (w *epochWindow) openAt(now limit.Time) (from, until limit.Time, units uint64) {
-	n := w.cell(now)
-	return limit.Time(n * int64(w.width)), limit.Time((n + 1) * int64(w.width)), w.sum(n, n)
-}
-
-func (w *anchoredWindow) openAt(now limit.Time) (from, until limit.Time, units uint64) {
-	if !w.covers(now) {
-		return 0, 0, 0
-	}
-	return w.since, w.since + limit.Time(w.period), w.total()
-}
-
 // carried is a window that was open when the numbers changed. It keeps its end; next counts the units after it.
 type carried struct {
 	from, until limit.Time
@@ -118,13 +100,6 @@ func (c *carried) refund(units uint64, taken, now limit.Time) {
 			c.until = 0
 		}
 	}
-}
-
-func (c *carried) windowStart(now limit.Time) limit.Time {
-	if now >= c.until {
-		return c.next.windowStart(now)
-	}
-	return c.from
 }
 
 func (c *carried) openAt(now limit.Time) (from, until limit.Time, units uint64) {

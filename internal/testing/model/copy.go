@@ -13,31 +13,23 @@ func (m *Model) copied() *Model { return &Model{limit: m.limit, memory: copyOf(m
 func copyOf(m memory) memory {
 	switch m := m.(type) {
 	case *cells:
-		c := m.copied()
-		return &c
+		return new(m.copied())
 	case *epochWindow:
 		return &epochWindow{m.cells.copied()}
 	case *weightedWindow:
 		return &weightedWindow{m.cells.copied()}
 	case *anchoredWindow:
-		c := *m
-		c.units = slices.Clone(m.units)
-		return &c
+		return new(*m)
 	case *periods:
-		c := *m
-		c.hits = slices.Clone(m.hits)
-		return &c
+		return new(*m)
 	case *tally:
-		return &tally{slices.Clone(m.units)}
+		return new(*m)
 	case *integer: // its number is replaced, never changed
-		c := *m
-		return &c
+		return new(*m)
 	case *bucket: // its fractions are replaced, never changed
-		c := *m
-		return &c
+		return new(*m)
 	case *arrivals:
-		c := *m
-		return &c
+		return new(*m)
 	case *carried:
 		c := *m
 		c.next = copyOf(m.next)

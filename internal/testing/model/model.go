@@ -22,8 +22,13 @@ type memory interface {
 	count(units uint64, at limit.Time)
 	// refund gives back units that were spent at taken.
 	refund(units uint64, taken, now limit.Time)
-	// windowStart is 0 when no window is open.
-	windowStart(now limit.Time) limit.Time
+}
+
+// window is a memory that counts whole windows, one after the other.
+type window interface {
+	memory
+	// openAt is the window of an instant, with the units spent in it; from is 0 when none is open.
+	openAt(now limit.Time) (from, until limit.Time, units uint64)
 }
 
 // New returns the Model of a key at rest. The limit must be valid.
@@ -32,15 +37,15 @@ func New(l limit.Limit) *Model { return &Model{limit: l, memory: memoryOf(l)} }
 func memoryOf(l limit.Limit) memory {
 	switch l.Algorithm {
 	case limit.FixedWindow:
-		return &epochWindow{cells{hits{keep: 1}, l.Period}}
+		return &epochWindow{cells{keep: 1, width: l.Period}}
 	case limit.FixedWindowFirstHit:
 		return &anchoredWindow{period: l.Period}
 	case limit.SlidingWindow:
-		return &weightedWindow{cells{hits{keep: 2}, l.Period}}
+		return &weightedWindow{cells{keep: 2, width: l.Period}}
 	case limit.SlidingBuckets:
-		return &cells{hits{keep: int64(l.Period / l.Bucket)}, l.Bucket}
+		return &cells{keep: int64(l.Period / l.Bucket), width: l.Bucket}
 	case limit.SlidingLog:
-		return &cells{hits{keep: int64(l.Period)}, 1}
+		return &cells{keep: int64(l.Period), width: 1}
 	case limit.TokenBucket:
 		return newBucket(l)
 	case limit.GCRA:
@@ -132,7 +137,10 @@ func (m *Model) Status(now limit.Time) limit.Verdict {
 // numbers is a Status without the search for ResetAt.
 func (m *Model) numbers(now limit.Time) limit.Verdict {
 	used := ceiling(m.memory.used(now))
-	v := limit.Verdict{Allowed: true, Used: used, WindowStart: m.memory.windowStart(now)}
+	v := limit.Verdict{Allowed: true, Used: used}
+	if w, ok := m.memory.(window); ok {
+		v.WindowStart, _, _ = w.openAt(now)
+	}
 	if used < m.limit.Quota {
 		v.Remaining = m.limit.Quota - used
 	}

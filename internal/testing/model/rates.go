@@ -52,8 +52,6 @@ func notBack(units uint64, perTick *big.Rat, taken, now limit.Time) *big.Rat {
 	return came.Sub(rat(units), came)
 }
 
-func (b *bucket) windowStart(limit.Time) limit.Time { return 0 }
-
 // neverBegun reports whether the passing of time does not change anything yet.
 func neverBegun(m memory) bool {
 	b, ok := m.(*bucket)
@@ -92,8 +90,6 @@ func (a *arrivals) refund(units uint64, taken, now limit.Time) {
 	back := notBack(units, new(big.Rat).Inv(a.interval), taken, now)
 	a.move(back.Neg(back), now)
 }
-
-func (a *arrivals) windowStart(limit.Time) limit.Time { return 0 }
 
 func smaller(a, b *big.Rat) *big.Rat {
 	if a.Cmp(b) < 0 {

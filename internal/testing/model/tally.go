@@ -76,8 +76,6 @@ func (n *integer) count(units uint64, at limit.Time) {
 
 func (n *integer) refund(uint64, limit.Time, limit.Time) {}
 
-func (n *integer) windowStart(limit.Time) limit.Time { return 0 }
-
 // tally applies a Tally, and returns the answer that the shard must give.
 func (h *History) tally(d *Decided, a *asked) (answer Answer, refused Refusal) {
 	now := d.Place.At

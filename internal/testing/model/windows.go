@@ -12,23 +12,20 @@ type hit struct {
 	units uint64
 }
 
-// hits is a history. A hit no longer counts once it lies keep cells back.
-type hits struct {
-	all  []hit
-	keep int64
+// cells is a history. It counts the current cell and the keep - 1 cells before it. Cells are as wide as a bucket, or
+// one instant: then it is all hits within one period, excluding the instant exactly one period ago.
+type cells struct {
+	all   []hit
+	keep  int64
+	width limit.Span
 }
 
-func (h *hits) record(cell int64, units uint64) {
-	h.all = append(h.all, hit{cell, units})
-	for h.all[0].cell <= cell-h.keep {
-		h.all = h.all[1:]
-	}
-}
+func (c *cells) cell(at limit.Time) int64 { return int64(at) / int64(c.width) }
 
 // sum adds up the cells first..last.
-func (h *hits) sum(first, last int64) uint64 {
+func (c *cells) sum(first, last int64) uint64 {
 	var units uint64
-	for _, hit := range h.all {
+	for _, hit := range c.all {
 		if first <= hit.cell && hit.cell <= last {
 			units += hit.units
 		}
@@ -36,38 +33,35 @@ func (h *hits) sum(first, last int64) uint64 {
 	return units
 }
 
-// giveBack removes units from one cell, as far as it has any.
-func (h *hits) giveBack(cell int64, units uint64) {
-	for i := range h.all {
-		if h.all[i].cell == cell {
-			back := min(units, h.all[i].units)
-			h.all[i].units -= back
+func (c *cells) used(at limit.Time) *big.Rat {
+	return rat(c.sum(c.cell(at)-c.keep+1, c.cell(at)))
+}
+
+func (c *cells) count(units uint64, at limit.Time) {
+	cell := c.cell(at)
+	c.all = append(c.all, hit{cell, units})
+	for c.all[0].cell <= cell-c.keep {
+		c.all = c.all[1:]
+	}
+}
+
+// refund removes units from one cell, as far as it has any.
+func (c *cells) refund(units uint64, taken, _ limit.Time) {
+	for i := range c.all {
+		if c.all[i].cell == c.cell(taken) {
+			back := min(units, c.all[i].units)
+			c.all[i].units -= back
 			units -= back
 		}
 	}
 }
 
-// cells counts the current cell and the keep - 1 cells before it. Cells are as wide as a bucket, or one instant: then
-// it is all hits within one period, excluding the instant exactly one period ago.
-type cells struct {
-	hits
-	width limit.Span
-}
-
-func (c *cells) cell(at limit.Time) int64 { return int64(at) / int64(c.width) }
-
-func (c *cells) used(at limit.Time) *big.Rat {
-	return rat(c.sum(c.cell(at)-c.keep+1, c.cell(at)))
-}
-func (c *cells) count(units uint64, at limit.Time)        { c.record(c.cell(at), units) }
-func (c *cells) refund(units uint64, taken, _ limit.Time) { c.giveBack(c.cell(taken), units) }
-func (c *cells) windowStart(limit.Time) limit.Time        { return 0 }
-
 // epochWindow counts what was spent in the same floor(t / period): a single cell.
 type epochWindow struct{ cells }
 
-func (w *epochWindow) windowStart(now limit.Time) limit.Time {
-	return limit.Time(w.cell(now) * int64(w.width))
+func (w *epochWindow) openAt(now limit.Time) (from, until limit.Time, units uint64) {
+	n := w.cell(now)
+	return limit.Time(n * int64(w.width)), limit.Time((n + 1) * int64(w.width)), w.sum(n, n)
 }
 
 // anchoredWindow counts from the hit that opened the window until one period after it.
@@ -75,49 +69,39 @@ type anchoredWindow struct {
 	period limit.Span
 	open   bool
 	since  limit.Time
-	units  []uint64
+	units  uint64
 }
 
 func (w *anchoredWindow) covers(at limit.Time) bool {
 	return w.open && w.since <= at && at < w.since+limit.Time(w.period)
 }
 
-func (w *anchoredWindow) total() uint64 {
-	var total uint64
-	for _, units := range w.units {
-		total += units
-	}
-	return total
-}
-
 func (w *anchoredWindow) used(at limit.Time) *big.Rat {
 	if !w.covers(at) {
 		return rat(0)
 	}
-	return rat(w.total())
+	return rat(w.units)
 }
 
 func (w *anchoredWindow) count(units uint64, at limit.Time) {
 	if !w.covers(at) {
-		w.open, w.since, w.units = true, at, nil
+		w.open, w.since, w.units = true, at, 0
 	}
-	w.units = append(w.units, units)
+	w.units += units
 }
 
 func (w *anchoredWindow) refund(units uint64, taken, now limit.Time) {
-	if !w.covers(now) || !w.covers(taken) {
-		return
+	if w.covers(now) && w.covers(taken) {
+		w.units -= min(units, w.units)
+		w.open = w.units > 0
 	}
-	rest := w.total() - min(units, w.total())
-	w.units = []uint64{rest}
-	w.open = rest > 0
 }
 
-func (w *anchoredWindow) windowStart(now limit.Time) limit.Time {
+func (w *anchoredWindow) openAt(now limit.Time) (from, until limit.Time, units uint64) {
 	if !w.covers(now) {
-		return 0
+		return 0, 0, 0
 	}
-	return w.since
+	return w.since, w.since + limit.Time(w.period), w.units
 }
 
 // weightedWindow counts the current window, and the share of the previous one that is still within one period of now.
@@ -132,25 +116,8 @@ func (w *weightedWindow) used(at limit.Time) *big.Rat {
 }
 
 // tally counts everything.
-type tally struct{ units []uint64 }
+type tally struct{ units uint64 }
 
-func (t *tally) used(limit.Time) *big.Rat {
-	total := new(big.Int)
-	for _, units := range t.units {
-		total.Add(total, new(big.Int).SetUint64(units))
-	}
-	return new(big.Rat).SetInt(total)
-}
-
-func (t *tally) count(units uint64, at limit.Time) {
-	t.units = append(t.units, units)
-	if len(t.units) > 16 {
-		t.units = []uint64{t.used(at).Num().Uint64()}
-	}
-}
-
-func (t *tally) refund(units uint64, _, now limit.Time) {
-	total := t.used(now).Num().Uint64()
-	t.units = []uint64{total - min(units, total)}
-}
-func (t *tally) windowStart(limit.Time) limit.Time { return 0 }
+func (t *tally) used(limit.Time) *big.Rat             { return rat(t.units) }
+func (t *tally) count(units uint64, _ limit.Time)     { t.units += units }
+func (t *tally) refund(units uint64, _, _ limit.Time) { t.units -= min(units, t.units) }
