@@ -28,16 +28,7 @@ const codeNoScript = "NOSCRIPT"
 // countingScript returns a script with one key that counts. args is the number of its arguments, as in verb.
 func countingScript(name string, args int, read func(*conn, *verb, [][]byte),
 	reply func([]byte, []command, int) []byte) verb {
-	return verb{
-		name:   name,
-		least:  args,
-		most:   args,
-		keys:   oneKey,
-		writes: true,
-		op:     auth.Check,
-		read:   read,
-		reply:  reply,
-	}
+	return verb{name: name, least: args, most: args, keys: oneKey, op: auth.Check, read: read, reply: reply}
 }
 
 func sumOf(text []byte) string {

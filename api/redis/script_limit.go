@@ -18,7 +18,7 @@ var (
 	rateAllowN      = countingScript("redis_rate.allow_n", 6, readRateAllowN, replyRateAllowN)
 	rateAllowAtMost = countingScript("redis_rate.allow_at_most", 6, readRateAllowAtMost, replyRateAllowAtMost)
 	traefikBucket   = countingScript("traefik.token_bucket", 7, readTraefikBucket, replyTraefikBucket)
-	springBucket    = verb{name: "spring.request_rate_limiter", least: 6, most: 6, keys: keys{1, 2, 1}, writes: true,
+	springBucket    = verb{name: "spring.request_rate_limiter", least: 6, most: 6, keys: keys{1, 2, 1},
 		op: auth.Check, read: readSpringBucket, reply: replySpringBucket}
 	limitsMovingWindow = countingScript("limits.acquire_moving_window",
 		6, readLimitsMovingWindow, replyLimitsMovingWindow)

@@ -15,7 +15,7 @@ var (
 	expressIncrement  = countingScript("rate_limit_redis.increment", 4, readExpressIncrement, replyValueAndEnd)
 	expressGet        = verb{name: "rate_limit_redis.get", least: 2, most: 2, keys: oneKey, op: auth.Read,
 		read: readEach, reply: replyExpressGet}
-	flexibleIncrement = verb{name: "rate_limiter_flexible.incr", least: 4, keys: oneKey, writes: true,
+	flexibleIncrement = verb{name: "rate_limiter_flexible.incr", least: 4, keys: oneKey,
 		op: auth.Check, read: readHit(unitEX, 3, 2), reply: replyValueAndEnd} // users' scripts get further arguments
 	kongUsage    = countingScript("kong.usage", 3, readHit(unitEX, 2, 0), replyKongUsage)
 	kongSync     = countingScript("kong.sync", 4, readHit(unitEXAT, 3, 2), replyNothing)
@@ -23,7 +23,7 @@ var (
 	apisixCount2 = countingScript("apisix.limit_count_2", 4, readApisixCount(1), replyApisixLeft)
 	apisixCount3 = countingScript("apisix.limit_count_3", 5, readApisixCount(1), replyApisixLeft)
 	apisixCount4 = countingScript("apisix.limit_count_4", 5, readApisixCount(0), replyApisixSpent)
-	laravelAdd   = verb{name: "laravel.add", least: 4, most: 4, keys: oneKey, writes: true,
+	laravelAdd   = verb{name: "laravel.add", least: 4, most: 4, keys: oneKey,
 		op: auth.Adjust, read: readLaravelAdd, reply: replySet}
 )
 

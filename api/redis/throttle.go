@@ -8,11 +8,10 @@ import (
 )
 
 var throttleVerbs = []verb{
-	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle,
+	{name: "cl.throttle", least: 5, most: 6, keys: oneKey, op: auth.Check, read: readThrottle,
 		reply: replyThrottle(false)},
-	{name: "throttle", least: 5, most: 6, keys: oneKey, writes: true, op: auth.Check, read: readThrottle,
-		reply: replyThrottle(true)},
-	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, writes: true, op: auth.Check, ofPolicy: true,
+	{name: "throttle", least: 5, most: 6, keys: oneKey, op: auth.Check, read: readThrottle, reply: replyThrottle(true)},
+	{name: "stint.check", least: 3, most: 4, keys: keys{2, 2, 1}, op: auth.Check, ofPolicy: true,
 		read: readCheck, reply: replyCheck},
 }
 

@@ -15,7 +15,7 @@ type verb struct {
 	least  int    // number of arguments, including the name
 	most   int    // 0 means any number
 	keys   keys
-	writes bool
+	writes bool // in COMMAND; init adds those with an op that counts or changes a key
 	alone  bool // it changes the connection, so earlier commands are answered first, in their own form
 	open   bool // it is answered before authentication
 	op     auth.Op
@@ -52,6 +52,7 @@ func init() {
 	for _, list := range [][]verb{tallyVerbs, throttleVerbs, scriptVerbs, connectionVerbs} {
 		for i := range list {
 			v := &list[i]
+			v.writes = v.writes || v.op == auth.Check || v.op == auth.Adjust
 			verbs[v.name] = v
 		}
 	}
