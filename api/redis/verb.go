@@ -156,13 +156,15 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 	if !is(args[0], "EXEC") {
 		c.multi.sent++ // even if it is refused: the transaction then lacks it
 	}
-	if !c.isHTTP(v, args) && !c.mayDispatch(v, args) {
+	if v == nil && (is(args[0], "POST") || is(args[0], "HOST:")) { // HTTP in an array, too
+		c.fail(nil, errHTTP.Error())
+		c.round.ends = true
+		return
+	}
+	if !c.mayDispatch(v, args) {
 		return
 	}
 	switch {
-	case c.isHTTP(v, args): // in an array, too
-		c.fail(nil, errHTTP.Error())
-		c.round.ends = true
 	case is(args[0], "MULTI") && c.multi.open:
 		c.fail(nil, "MULTI calls can not be nested")
 	case is(args[0], "MULTI"):
@@ -185,11 +187,6 @@ func (c *conn) dispatch(v *verb, args [][]byte) {
 	default:
 		v.read(c, v, args)
 	}
-}
-
-// isHTTP reports whether a command is the beginning of an HTTP request.
-func (c *conn) isHTTP(v *verb, args [][]byte) bool {
-	return v == nil && (is(args[0], "POST") || is(args[0], "HOST:"))
 }
 
 // fail replies that a command is wrong.
