@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/stint-io/stint/internal/edge/auth"
@@ -91,25 +92,12 @@ func (c *conn) stranger(refusal *auth.Refusal) {
 // mayDispatch answers a command that its caller may not send. It returns true if the command may be read.
 func (c *conn) mayDispatch(v *verb, args [][]byte) bool {
 	if c.who.caller != nil {
-		if v == nil {
-			return true
-		}
-		if refusal := c.server.config.Guard.Admit(c.who.caller, v.op); refusal != nil {
-			c.refuseFor(v, refusal)
-			return false
-		}
-		return true
+		return v == nil || c.admits(v)
 	}
-	if c.who.refusal == auth.Young {
-		if v != nil && v.open {
-			return true
-		}
-		c.refuseFor(v, c.who.refusal)
-		return false
-	}
-	c.who.strange++
-	for _, arg := range args {
-		if len(args) > strangeArgs || len(arg) > strangeBytes || c.who.strange > strangeCommands {
+	if c.who.refusal != auth.Young {
+		c.who.strange++
+		if len(args) > strangeArgs || c.who.strange > strangeCommands ||
+			slices.ContainsFunc(args, func(arg []byte) bool { return len(arg) > strangeBytes }) {
 			c.fail(v, tooStrange)
 			c.round.ends = true
 			return false
@@ -122,23 +110,27 @@ func (c *conn) mayDispatch(v *verb, args [][]byte) bool {
 	return false
 }
 
+// admits reports whether the caller may do what a command does. If not, it replies with the error.
+func (c *conn) admits(v *verb) bool {
+	refusal := c.server.config.Guard.Admit(c.who.caller, v.op)
+	if refusal != nil {
+		c.refuseFor(v, refusal)
+	}
+	return refusal == nil
+}
+
 // refuseFor replies why a command is not carried out.
 func (c *conn) refuseFor(v *verb, refusal *auth.Refusal) {
 	code, text := codeNoPerm, refusal.Message
-	switch refusal.Kind {
-	case auth.Unproven:
+	switch {
+	case refusal == auth.Young:
+		code = codeLoading
+	case refusal.Kind == auth.Unavailable:
+		code = codeTryAgain
+	case refusal.Kind == auth.Unproven:
 		code, text = codeNoAuth, "Authentication required. "+refusal.Message
-	case auth.Unavailable:
-		code = codeUnavailable(refusal)
 	}
 	c.say(v, appendError(nil, code, text)).code = code
-}
-
-func codeUnavailable(refusal *auth.Refusal) string {
-	if refusal == auth.Young {
-		return codeLoading
-	}
-	return codeTryAgain
 }
 
 // granted reports whether the caller may ask about a key. If not, it replies with the error.
@@ -182,10 +174,10 @@ func (c *conn) prove(v *verb, name, token []byte) bool {
 		config.Logger.Warn("a connection with a wrong token was refused", "address", host)
 	}
 	c.stranger(refusal)
-	code := codeWrongPass
 	if refusal.Kind == auth.Unavailable {
-		code = codeUnavailable(refusal)
+		c.refuseFor(v, refusal)
+	} else {
+		c.say(v, appendError(nil, codeWrongPass, refusal.Message)).code = codeWrongPass
 	}
-	c.say(v, appendError(nil, code, refusal.Message)).code = code
 	return false
 }

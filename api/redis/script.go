@@ -37,28 +37,12 @@ func sumOf(text []byte) string {
 }
 
 func readEval(c *conn, v *verb, args [][]byte) {
-	n, ok := keyCount(c, v, args)
-	if !ok {
-		return
-	}
 	sum := sumOf(args[1])
-	if script := scripts[sum]; script != nil {
-		runScript(c, v, script, args, n)
-		return
-	}
-	refuseScript(c, v, sum)
+	runScript(c, v, scripts[sum], args, func() { refuseScript(c, v, sum) })
 }
 
 func readEvalSHA(c *conn, v *verb, args [][]byte) {
-	n, ok := keyCount(c, v, args)
-	if !ok {
-		return
-	}
-	if script := scriptOf(args[1]); script != nil {
-		runScript(c, v, script, args, n)
-		return
-	}
-	c.say(v, noScript).code = codeNoScript
+	runScript(c, v, scriptOf(args[1]), args, func() { c.say(v, noScript).code = codeNoScript })
 }
 
 func refuseScript(c *conn, v *verb, sum string) {
@@ -74,8 +58,10 @@ func scriptOf(sum []byte) *verb {
 	return scripts[string(bytes.ToLower(sum))]
 }
 
-// keyCount reads the number of keys of a script.
-func keyCount(c *conn, v *verb, args [][]byte) (int, bool) {
+// runScript translates: script numkeys key [key ...] arg [arg ...]. The script's verb reads the first key and the
+// arguments, as if they were a command. Other keys hold parts of the same state in Redis. Without a script, unknown
+// replies.
+func runScript(c *conn, v, script *verb, args [][]byte, unknown func()) {
 	n, ok := parseInteger(args[2])
 	switch {
 	case !ok:
@@ -84,31 +70,19 @@ func keyCount(c *conn, v *verb, args [][]byte) (int, bool) {
 		c.fail(v, "Number of keys can't be greater than number of args")
 	case n < 0:
 		c.fail(v, "Number of keys can't be negative")
-	default:
-		return int(n), true
-	}
-	return 0, false
-}
-
-// runScript translates a script with n keys. Its verb reads the first key and the arguments, as if they were a command.
-// Other keys hold parts of the same state in Redis.
-func runScript(c *conn, v, script *verb, args [][]byte, n int) {
-	if n != script.keys.last {
+	case script == nil:
+		unknown()
+	case n != int64(script.keys.last):
 		c.fail(v, "wrong number of keys for the script "+script.name)
-		return
+	case c.admits(script): //mutant:script-heeds-no-silence
+		args[2+n] = args[3]
+		args = args[1+n:]
+		if len(args) < script.least || script.most > 0 && len(args) > script.most {
+			c.fail(script, "wrong number of arguments for the script "+script.name)
+			return
+		}
+		script.read(c, script, args)
 	}
-	//mutant:script-heeds-no-silence
-	if refusal := c.server.config.Guard.Admit(c.who.caller, script.op); refusal != nil {
-		c.refuseFor(script, refusal)
-		return
-	}
-	args[2+n] = args[3]
-	args = args[1+n:]
-	if len(args) < script.least || script.most > 0 && len(args) > script.most {
-		c.fail(script, "wrong number of arguments for the script "+script.name)
-		return
-	}
-	script.read(c, script, args)
 }
 
 // readScript reads: LOAD text, or EXISTS sum [sum ...].
