@@ -25,21 +25,15 @@ var (
 	apisixRequests = countingScript("apisix.limit_req", 6, readApisixRequests, replyApisixRequests)
 )
 
-// limited adds a request about an inline limit. A cost of 0 only reads the state.
-func (c *conn) limited(v *verb, op shard.Op, key []byte, name string, l limit.Limit, cost uint64) *command {
+// limited adds a request about an inline limit, if the arguments are right. A cost of 0 only reads the state.
+func (a *scriptArgs) limited(op shard.Op, name string, l limit.Limit, cost uint64) *command {
 	if err := l.Validate(); err != nil {
-		c.fail(v, "the arguments of the script "+v.name+" make no limit: "+err.Error())
+		a.fail("the arguments of the script " + a.verb.name + " make no limit: " + err.Error())
+	}
+	if a.wrong {
 		return nil
 	}
-	m := c.ask(v, op, key)
-	if m == nil {
-		return nil
-	}
-	m.limits, m.cost = []policy.Limit{{Name: name, Limit: l}}, cost
-	if cost == 0 {
-		m.op, m.cost, m.flags = shard.Get, 1, onlyLooks
-	}
-	return m
+	return a.conn.inline(a.verb, op, a.args[1], []policy.Limit{{Name: name, Limit: l}}, cost)
 }
 
 func readRateAllowN(c *conn, v *verb, args [][]byte)      { readRate(c, v, shard.Check, args) }
@@ -55,7 +49,7 @@ func (a *scriptArgs) decided(op shard.Op, own []byte, name string, l limit.Limit
 	switch {
 	case a.wrong:
 	case !named:
-		a.conn.limited(a.verb, op, a.args[1], name, l, cost)
+		a.limited(op, name, l, cost)
 	case cost == 0:
 		a.fail("the script " + a.verb.name + " asks a policy for 1 at least")
 	default:
@@ -141,16 +135,12 @@ func readTraefikBucket(c *conn, v *verb, args [][]byte) {
 	}
 	a := scriptArgs{conn: c, verb: v, args: args}
 	burst, delay := a.natural("burst", 3, 0, limit.MaxQuota), a.natural("max_delay", 6, 0, int64(limit.MaxPeriod))
-	if a.wrong {
-		return
-	}
 	if float64(burst)*float64(token)+float64(delay)*float64(back) > limit.MaxQuota {
-		c.fail(v, "the arguments of the script "+v.name+" make no limit: it is too large to count exactly")
-		return
+		a.fail("the arguments of the script " + v.name + " make no limit: it is too large to count exactly")
 	}
 	quota := burst*token + delay*back
 	l := limit.Limit{Algorithm: limit.TokenBucket, Quota: quota, Initial: quota, Count: back, Period: 1}
-	if m := c.limited(v, shard.Check, args[1], "traefik", l, token); m != nil {
+	if m := a.limited(shard.Check, "traefik", l, token); m != nil {
 		m.arg = int64(delay * back)
 	}
 }
@@ -231,9 +221,8 @@ func readApisixRequests(c *conn, v *verb, args [][]byte) {
 	a := scriptArgs{conn: c, verb: v, args: args}
 	l := limit.Limit{Algorithm: limit.TokenBucket, Count: a.natural("rate", 2, 1, limit.MaxQuota), Period: second,
 		Quota: request + a.natural("burst", 3, 0, limit.MaxQuota-request)}
-	if l.Initial = l.Quota; !a.wrong {
-		c.limited(v, shard.Check, args[1], "limit_req", l, request)
-	}
+	l.Initial = l.Quota
+	a.limited(shard.Check, "limit_req", l, request)
 }
 
 // replyApisixRequests replies with 1 or 0 for allowed, and the thousandths that the bucket holds besides a request.

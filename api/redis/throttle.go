@@ -59,14 +59,21 @@ func readThrottle(c *conn, v *verb, args [][]byte) {
 		}
 		*t = made
 	}
-	m := c.ask(v, shard.Check, args[1])
+	c.inline(v, shard.Check, args[1], t.limits, uint64(quantity))
+}
+
+// inline adds a request about limits that the command brings. A cost of 0 only reads the state. If the key is invalid,
+// it replies with the error and returns nil.
+func (c *conn) inline(v *verb, op shard.Op, key []byte, limits []policy.Limit, cost uint64) *command {
+	m := c.ask(v, op, key)
 	if m == nil {
-		return
+		return nil
 	}
-	m.limits, m.cost = t.limits, uint64(quantity)
-	if quantity == 0 {
+	m.limits, m.cost = limits, cost
+	if cost == 0 {
 		m.op, m.cost, m.flags = shard.Get, 1, onlyLooks
 	}
+	return m
 }
 
 func throttleOf(burst, count, period int64) (throttling, string) {
