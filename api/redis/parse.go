@@ -1,6 +1,9 @@
 package redis
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Bounds on commands.
 const (
@@ -155,13 +158,10 @@ func isHTTP(words [][]byte) bool {
 	return target[0] == '/' || len(target) > 4 && is(target[:4], "HTTP")
 }
 
+var httpMethods = []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI"}
+
 func isMethod(word []byte) bool {
-	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PRI"} {
-		if is(word, method) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(httpMethods, func(method string) bool { return is(word, method) })
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }

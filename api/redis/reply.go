@@ -15,13 +15,7 @@ func appendStatus(b []byte, text string) []byte {
 }
 
 func appendInteger(b []byte, n int64) []byte {
-	b = append(b, ':')
-	if n >= 0 && n < 10 {
-		b = append(b, byte('0'+n))
-	} else {
-		b = strconv.AppendInt(b, n, 10)
-	}
-	return append(b, '\r', '\n')
+	return append(strconv.AppendInt(append(b, ':'), n, 10), '\r', '\n')
 }
 
 func appendFlag(b []byte, on bool) []byte {
