@@ -33,18 +33,16 @@ const callsMost = 8
 type gatherer struct {
 	router  Router
 	timeout time.Duration
-	waiting atomic.Int64   // requests without an answer
-	calls   sync.WaitGroup // the queues' calls; the server waits for them
-	closing chan struct{}  // closed by hurry; calls then stop waiting for more requests
-	hurry   func()         // may be called more than once
+	waiting atomic.Int64    // requests without an answer
+	calls   sync.WaitGroup  // the queues' calls; the server waits for them
+	closing <-chan struct{} // closed when calls stop waiting for more requests
 
 	mu     sync.Mutex // held while a queue is made
 	queues atomic.Pointer[[]*shardQueue]
 }
 
-func newGatherer(router Router, timeout time.Duration) *gatherer {
-	g := &gatherer{router: router, timeout: timeout, closing: make(chan struct{})}
-	g.hurry = sync.OnceFunc(func() { close(g.closing) })
+func newGatherer(router Router, timeout time.Duration, closing <-chan struct{}) *gatherer {
+	g := &gatherer{router: router, timeout: timeout, closing: closing}
 	g.queues.Store(new([]*shardQueue))
 	return g
 }

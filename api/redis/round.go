@@ -188,13 +188,8 @@ func (r *round) begin() {
 	if r.acrossCount > 0 {
 		g.calls.Go(func() { r.decideAcross(g) })
 	}
-	for i := range parts {
-		p := parts[i]
-		last := i == len(parts)-1
+	for _, p := range parts { // after the last one the round may have ended
 		g.queueOf(p.id).add(r, p)
-		if last {
-			return // the round may have ended
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -87,7 +86,7 @@ type Server struct {
 	ids      atomic.Uint64   // last id of a connection
 	attempts loglimit.Limit  // log lines about wrong tokens, by address
 	quiet    atomic.Bool     // Close was called
-	ctx      context.Context // ends with Close; for waits before the first read
+	ctx      context.Context // ends with Close; for waits before the first read, and for more requests
 	end      context.CancelFunc
 	refusing atomic.Bool // quietFor has passed: newly read commands are not decided
 
@@ -98,19 +97,19 @@ type Server struct {
 
 // NewServer makes a server.
 func NewServer(config Config) *Server {
-	s := &Server{
-		config: config,
-		gather: newGatherer(config.Router, config.RequestTimeout),
-		conns:  make(map[*conn]struct{}),
-
+	ctx, end := context.WithCancel(context.Background())
+	return &Server{
+		config:   config,
+		gather:   newGatherer(config.Router, config.RequestTimeout, ctx.Done()),
 		attempts: loglimit.Limit{Most: 10, Per: 10 * time.Second},
+		ctx:      ctx,
+		end:      end,
+		conns:    make(map[*conn]struct{}),
 	}
-	s.ctx, s.end = context.WithCancel(context.Background())
-	return s
 }
 
-// Serve answers the connections of a listener until the listener is closed. It returns nil if Close was called, else
-// the error.
+// Serve answers the connections of a listener until the listener is closed; nothing else ends one of package connlimit.
+// It returns nil if Close was called, else the error.
 func (s *Server) Serve(listener net.Listener) error {
 	for {
 		nc, err := listener.Accept()
@@ -119,16 +118,11 @@ func (s *Server) Serve(listener net.Listener) error {
 			s.start(nc)
 		case s.quiet.Load():
 			return nil
-		case errors.Is(err, net.ErrClosed):
+		default:
 			return err
-		default: // usually too many open files, until some connection closes
-			s.config.Logger.Warn("a connection could not be accepted", "error", err)
-			time.Sleep(acceptPause)
 		}
 	}
 }
-
-const acceptPause = 50 * time.Millisecond
 
 // start answers a connection in its own goroutine.
 func (s *Server) start(nc net.Conn) {

@@ -23,7 +23,6 @@ var stops = appendError(nil, codeTryAgain, "the node is stopping; nothing was co
 func (s *Server) Close(ctx context.Context) {
 	s.quiet.Store(true)
 	s.end()
-	s.gather.hurry()
 	s.mu.Lock()
 	for c := range s.conns {
 		c.nc.SetReadDeadline(time.Now().Add(quietFor))
