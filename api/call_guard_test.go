@@ -43,7 +43,7 @@ func newTokens() *tokens {
 }
 
 func (k *tokens) learn() {
-	k.guard.Learn(auth.NewSet(slices.Clone(k.records), true, &auth.LastUses{}))
+	k.guard.Learn(auth.NewSet(slices.Clone(k.records), true, nil))
 	k.guard.Heard(time.Now())
 }
 
@@ -452,7 +452,7 @@ func TestACallWaitsForTheTokens(t *testing.T) {
 				for room.take(waitWeight) {
 				}
 			}
-			time.AfterFunc(known, func() { guard.Learn(auth.NewSet(nil, true, &auth.LastUses{})) })
+			time.AfterFunc(known, func() { guard.Learn(auth.NewSet(nil, true, nil)) })
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, c.path, nil)
 			if c.timeout != "" {
 				r.Header.Set("Connect-Timeout-Ms", c.timeout)

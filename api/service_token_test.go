@@ -73,7 +73,7 @@ func (k *keptTokens) as(name string) context.Context {
 	x := &exchange{caller: auth.Anybody()}
 	if name != "" {
 		guard := auth.NewGuard(time.Now)
-		guard.Learn(auth.NewSet(slices.Clone(k.records), true, &auth.LastUses{}))
+		guard.Learn(auth.NewSet(slices.Clone(k.records), true, nil))
 		guard.Heard(time.Now())
 		caller, refusal := guard.Caller(auth.Proof{Token: k.texts[name]})
 		if refusal != nil {

@@ -28,7 +28,6 @@ type tokens struct {
 	kept     bool      // the documents are on disk, even if there are none
 	heard    bool      // the owner of the system shard was heard since the start
 	began    time.Time // when this node began to wait for that; zero: it does not
-	uses     auth.LastUses
 	lastUses
 }
 
@@ -119,7 +118,7 @@ func (t *tokens) enforce() {
 		now := bucket.now()
 		records, required = append(records, *now.value...), required || now.version > 0
 	}
-	t.guard.Learn(auth.NewSet(records, required && !t.head.now().value.Off, &t.uses))
+	t.guard.Learn(auth.NewSet(records, required && !t.head.now().value.Off, t.guard.Set()))
 }
 
 // hear notes that what is known was the cluster's newest at an instant.

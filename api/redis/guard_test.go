@@ -21,7 +21,7 @@ import (
 func guarded(t *testing.T, w *world, port auth.Port, records ...auth.Record) (*Server, *auth.Guard) {
 	t.Helper()
 	guard := auth.NewGuard(time.Now)
-	guard.Learn(auth.NewSet(records, len(records) > 0, &auth.LastUses{}))
+	guard.Learn(auth.NewSet(records, len(records) > 0, nil))
 	guard.Heard(time.Now())
 	s, _ := serve(t, w, func(c *Config) { c.Guard, c.Port = guard, port })
 	return s, guard
@@ -178,7 +178,7 @@ func TestARevokedTokenEndsItsConnections(t *testing.T) {
 	c := dial(t, s)
 	wants(t, c, "AUTH "+text, "+OK")
 	wants(t, c, "INCR a", ":1")
-	guard.Learn(auth.NewSet(nil, true, &auth.LastUses{}))
+	guard.Learn(auth.NewSet(nil, true, nil))
 	wants(t, c, "INCR a", "-NOAUTH")
 	wants(t, c, "AUTH "+text, "-WRONGPASS")
 }
@@ -191,7 +191,7 @@ func TestTheFirstTokenIsAskedOfOpenConnections(t *testing.T) {
 	c := dial(t, s)
 	wants(t, c, "AUTH "+text, "-ERR")
 	wants(t, c, "INCR a", ":1")
-	guard.Learn(auth.NewSet([]auth.Record{r}, true, &auth.LastUses{}))
+	guard.Learn(auth.NewSet([]auth.Record{r}, true, nil))
 	wants(t, c, "INCR a", "-NOAUTH")
 	wants(t, c, "AUTH "+text, "+OK")
 	wants(t, c, "INCR a", ":2")
@@ -264,7 +264,7 @@ func TestAClientWaitsForTheTokens(t *testing.T) {
 				s, guard := young(t, unknown)
 				c := dial(t, s)
 				time.AfterFunc(4*time.Second, func() {
-					guard.Learn(auth.NewSet(records, len(records) > 0, &auth.LastUses{}))
+					guard.Learn(auth.NewSet(records, len(records) > 0, nil))
 					guard.Heard(time.Now())
 				})
 				if records != nil {
@@ -292,7 +292,7 @@ func TestANodeWithoutTokensYetIsLoading(t *testing.T) {
 			wants(t, c, "INCR "+strings.Repeat("x", 20<<10), "-LOADING")
 			time.Sleep(2 * provenWithin)
 			wants(t, c, "INCR a", "-LOADING")
-			guard.Learn(auth.NewSet([]auth.Record{r}, true, &auth.LastUses{}))
+			guard.Learn(auth.NewSet([]auth.Record{r}, true, nil))
 			guard.Heard(time.Now())
 			wants(t, c, "INCR a", "-NOAUTH")
 			wants(t, c, "AUTH "+text, "+OK")

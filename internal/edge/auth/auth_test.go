@@ -37,7 +37,7 @@ type at struct{ time.Time }
 
 func guardOf(now *at, records ...Record) *Guard {
 	g := NewGuard(func() time.Time { return now.Time })
-	g.Learn(NewSet(records, true, &LastUses{}))
+	g.Learn(NewSet(records, true, nil))
 	g.Heard(now.Time)
 	return g
 }
@@ -119,7 +119,7 @@ func TestBeforeTheFirstToken(t *testing.T) {
 	}
 	g.Learn(&Set{Outside: true})
 	early, _ := g.Caller(Proof{Port: Loopback})
-	g.Learn(NewSet(nil, false, &LastUses{}))
+	g.Learn(NewSet(nil, false, nil))
 	// A caller from the time before the node belonged to a cluster is as good as one that comes now.
 	if c, refusal := g.Still(early, Loopback); refusal != nil || g.Admit(c, Check) != nil {
 		t.Errorf("a connection that is older than the cluster is refused: %v, %v", refusal, g.Admit(c, Check))
@@ -251,7 +251,7 @@ func TestARotatedTokenWorksUntilItsOverlapEnds(t *testing.T) {
 	g := guardOf(now, before)
 	standing, _ := g.Caller(Proof{Token: old})
 	after.Former = &Former{ID: before.ID, Hash: before.Hash, Ends: now.Add(time.Minute).UnixMicro()}
-	g.Learn(NewSet([]Record{after}, true, &LastUses{}))
+	g.Learn(NewSet([]Record{after}, true, nil))
 	for _, token := range []string{old, fresh} {
 		if _, refusal := g.Caller(Proof{Token: token}); refusal != nil {
 			t.Errorf("during the overlap: %v", refusal)
@@ -279,19 +279,19 @@ func TestAnOpenConnectionLosesWhatItsTokenLoses(t *testing.T) {
 	c, _ := g.Caller(Proof{Token: text})
 	narrower := r
 	narrower.Grants = []Grant{{Ops: []string{"check"}}}
-	g.Learn(NewSet([]Record{narrower}, true, &LastUses{}))
+	g.Learn(NewSet([]Record{narrower}, true, nil))
 	if c, refusal := g.Still(c, Public); refusal != nil || c.MaySomewhere(Settle) {
 		t.Errorf("it keeps a grant that was taken away: %v", refusal)
 	}
-	g.Learn(NewSet(nil, true, &LastUses{}))
+	g.Learn(NewSet(nil, true, nil))
 	if _, refusal := g.Still(c, Public); refusal != errWrong {
 		t.Errorf("after its revocation: %v", refusal)
 	}
 	// A client that connected before the first token has to authenticate now.
 	open := NewGuard(func() time.Time { return now.Time })
-	open.Learn(NewSet(nil, false, &LastUses{}))
+	open.Learn(NewSet(nil, false, nil))
 	c, _ = open.Caller(Proof{Port: Loopback})
-	open.Learn(NewSet([]Record{r}, true, &LastUses{}))
+	open.Learn(NewSet([]Record{r}, true, nil))
 	if _, refusal := open.Still(c, Loopback); refusal != errNoToken {
 		t.Errorf("a connection from before the first token: %v", refusal)
 	}
@@ -357,7 +357,7 @@ func FuzzRecords(f *testing.F) {
 		if err != nil {
 			return
 		}
-		NewSet(records, true, &LastUses{})
+		NewSet(records, true, nil)
 		if _, err := DecodeBucket(EncodeBucket(records)); err != nil {
 			t.Errorf("written again it cannot be read: %v", err)
 		}

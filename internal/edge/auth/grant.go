@@ -192,19 +192,9 @@ func (g *grant) has(op Op) bool { return g.ops&(1<<op) != 0 }
 func (g *grant) covers(on *Target) bool {
 	return g.all || (len(g.namespaces) == 0 || slices.Contains(g.namespaces, on.Namespace)) &&
 		(len(g.policies) == 0 || slices.Contains(g.policies, on.Policy)) &&
-		(len(g.keys) == 0 || coversKey(g.keys, on.Key)) &&
+		(len(g.keys) == 0 || on.Key != "" && matches(g.keys, on.Key)) &&
 		//mutant:star-grants-unlimited
 		(on.Tier == "" || slices.Contains(g.tiers, on.Tier) || slices.Contains(g.tiers, "*") && !on.Unlimited)
-}
-
-func coversKey(patterns []string, key string) bool {
-	for _, pattern := range patterns {
-		if prefix, is := strings.CutSuffix(pattern, "*"); key != "" &&
-			(key == pattern || is && strings.HasPrefix(key, prefix)) {
-			return true
-		}
-	}
-	return false
 }
 
 // contains reports whether the grant allows everything that another one allows for one of its operations.
@@ -219,13 +209,13 @@ func (g *grant) contains(other *grant, op Op) bool {
 	}
 	tiers := !slices.ContainsFunc(other.tiers, func(tier string) bool { return !slices.Contains(g.tiers, tier) })
 	return g.has(op) && subset(other.namespaces, g.namespaces, slices.Contains) &&
-		subset(other.policies, g.policies, slices.Contains) && subset(other.keys, g.keys, hasPattern) && tiers
+		subset(other.policies, g.policies, slices.Contains) && subset(other.keys, g.keys, matches) && tiers
 }
 
-// hasPattern reports whether one of the patterns matches everything that another one matches.
-func hasPattern(patterns []string, pattern string) bool {
-	return slices.ContainsFunc(patterns, func(wider string) bool {
-		prefix, is := strings.CutSuffix(wider, "*")
-		return pattern == wider || is && strings.HasPrefix(pattern, prefix)
+// matches reports whether one of the patterns matches a key, or everything that another pattern matches.
+func matches(patterns []string, key string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		prefix, is := strings.CutSuffix(pattern, "*")
+		return key == pattern || is && strings.HasPrefix(key, prefix)
 	})
 }

@@ -67,14 +67,7 @@ func (c *Caller) MaySomewhere(op Op) bool {
 func (c *Caller) MayGrant(g *Grant) bool {
 	wanted := g.ready()
 	for op := NoOp + 1; op < opCount; op++ {
-		if !wanted.has(op) {
-			continue
-		}
-		covered := false
-		for i := range c.grants {
-			covered = covered || c.grants[i].contains(&wanted, op)
-		}
-		if !covered {
+		if wanted.has(op) && !slices.ContainsFunc(c.grants, func(own grant) bool { return own.contains(&wanted, op) }) {
 			return false
 		}
 	}
@@ -128,29 +121,23 @@ type Set struct {
 	// Outside means that the node belongs to no cluster yet: it serves only its own state.
 	Outside bool
 
-	tokens  map[ID]*Caller
-	roles   map[string]*Caller
-	records []Record
+	tokens   map[ID]*Caller
+	roles    map[string]*Caller
+	records  []Record
+	lastUses map[string]*atomic.Int64 // Unix microseconds, by name; 0 if not used
 }
 
-// LastUses records when tokens were last used on this node. Its owner makes all Sets with it.
-type LastUses struct{ times map[string]*atomic.Int64 }
-
-// NewSet makes a set of records. Calls with the same uses must not be concurrent.
-func NewSet(records []Record, required bool, uses *LastUses) *Set {
+// NewSet makes a set of records. It goes on with the times of last use of the set that it replaces, which may be nil.
+func NewSet(records []Record, required bool, before *Set) *Set {
 	s := &Set{Required: required, Known: true, tokens: make(map[ID]*Caller), roles: make(map[string]*Caller),
-		records: records}
-	if uses.times == nil {
-		uses.times = make(map[string]*atomic.Int64)
-	}
-	kept := make(map[string]*atomic.Int64, len(records))
+		records: records, lastUses: make(map[string]*atomic.Int64, len(records))}
 	for i := range records {
 		r := &records[i]
-		c := Caller{record: r, name: r.actor(), ends: r.Expires, lastUsed: uses.times[r.Name]}
-		if c.lastUsed == nil {
-			c.lastUsed = new(atomic.Int64)
+		c := Caller{record: r, name: r.actor(), ends: r.Expires, lastUsed: new(atomic.Int64)}
+		if before != nil && before.lastUses[r.Name] != nil {
+			c.lastUsed = before.lastUses[r.Name]
 		}
-		kept[r.Name] = c.lastUsed
+		s.lastUses[r.Name] = c.lastUsed
 		for j := range r.Grants {
 			c.grants = append(c.grants, r.Grants[j].ready())
 		}
@@ -166,7 +153,6 @@ func NewSet(records []Record, required bool, uses *LastUses) *Set {
 			s.add(c, f.ID, f.Hash)
 		}
 	}
-	uses.times = kept
 	return s
 }
 
@@ -181,19 +167,12 @@ func (s *Set) Records() []Record { return s.records }
 // LastUses returns when records were last used on this node, by name; absent if not since the node started.
 func (s *Set) LastUses() map[string]time.Time {
 	uses := make(map[string]time.Time)
-	for _, c := range s.tokens {
-		c.tellUse(uses)
-	}
-	for _, c := range s.roles {
-		c.tellUse(uses)
+	for name, last := range s.lastUses {
+		if at := last.Load(); at != 0 {
+			uses[name] = time.UnixMicro(at)
+		}
 	}
 	return uses
-}
-
-func (c *Caller) tellUse(uses map[string]time.Time) {
-	if at := c.lastUsed.Load(); at != 0 {
-		uses[c.record.Name] = time.UnixMicro(at)
-	}
 }
 
 // ofToken returns the caller with a token, or nil.
