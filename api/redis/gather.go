@@ -104,7 +104,6 @@ type shardQueue struct {
 	want   int            // number of rounds that the next call waits for; 0 disables waiting
 	calls  int            // calls under way or about to leave
 	ours   int            // requests of this shard without an answer
-	spare  []*batch       // for reuse
 }
 
 // batch is the requests of one call and the rounds that wait for it. It belongs to its queue while it is open, then to
@@ -118,6 +117,9 @@ type batch struct {
 	commands []*command // one for each request
 	rounds   []*round
 }
+
+// batches are those that can be used again.
+var batches = sync.Pool{New: func() any { return new(batch) }}
 
 var errFull = &shard.Error{Code: shard.Overloaded, Message: "too many commands wait for this shard on this node; " +
 	"nothing was counted; ask again"}
@@ -178,12 +180,7 @@ func (l *shardQueue) open(more load) *batch {
 			return b
 		}
 	}
-	var b *batch
-	if last := len(l.spare) - 1; last >= 0 {
-		b, l.spare = l.spare[last], l.spare[:last]
-	} else {
-		b = new(batch)
-	}
+	b := batches.Get().(*batch)
 	b.since = time.Now()
 	l.queue = append(l.queue, b)
 	return b
@@ -267,7 +264,7 @@ func (l *shardQueue) run() {
 		b.reply()
 	}
 	if reusable {
-		l.keep(b)
+		b.release()
 	}
 }
 
@@ -334,8 +331,8 @@ func (l *shardQueue) call(b *batch) (reusable bool) {
 	return reusable
 }
 
-// keep stores a batch for reuse, unless it is unusually large.
-func (l *shardQueue) keep(b *batch) {
+// release gives a batch back for reuse, unless it is unusually large.
+func (b *batch) release() {
 	const usual = 2048
 	if cap(b.requests) > usual {
 		return
@@ -346,9 +343,5 @@ func (l *shardQueue) keep(b *batch) {
 	clear(b.rounds)
 	*b = batch{requests: b.requests[:0], entries: b.entries[:0], terms: b.terms[:0], commands: b.commands[:0],
 		rounds: b.rounds[:0]}
-	l.mu.Lock()
-	if len(l.spare) < 2 {
-		l.spare = append(l.spare, b)
-	}
-	l.mu.Unlock()
+	batches.Put(b)
 }

@@ -102,7 +102,11 @@ func (w *world) Submit(ctx context.Context, id shard.ID, requests []shard.Reques
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls = append(w.calls, slices.Clone(requests))
+	call := slices.Clone(requests)
+	for i := range call { // whose arrays are used again when Submit has returned
+		call[i].Entries = slices.Clone(call[i].Entries)
+	}
+	w.calls = append(w.calls, call)
 	state := w.state[id]
 	if !w.still {
 		w.now++
