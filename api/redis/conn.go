@@ -128,27 +128,27 @@ func (c *conn) fill() bool {
 // widen makes room after the bytes that are not yet parsed.
 func (c *conn) widen() bool {
 	size := len(c.in)
-	if c.to-c.from > size/2 {
-		size *= 2
-		if c.who.caller == nil && c.who.refusal != auth.Young && size > strangeHeld { //mutant:stranger-sends-much
-			<-c.free
-			c.fail(nil, tooStrange)
-			c.round.ends = true
-			c.round.begin()
-			return false
-		}
-		if c.server.held.Add(int64(size-len(c.in))) > heldMost {
-			c.server.held.Add(-int64(size - len(c.in)))
-			<-c.free
-			c.say(nil, appendError(nil, codeTryAgain, "too many long commands are incomplete on this node; "+
-				"nothing was counted"))
-			c.round.ends = true
-			c.round.begin()
-			return false
-		}
+	if c.to-c.from <= size/2 {
+		c.move(size)
+		return true
 	}
-	c.move(size)
-	return true
+	size *= 2
+	code, why := "", ""
+	switch more := int64(size - len(c.in)); {
+	case c.who.caller == nil && c.who.refusal != auth.Young && size > strangeHeld: //mutant:stranger-sends-much
+		code, why = codeWrong, tooStrange
+	case c.server.held.Add(more) > heldMost:
+		c.server.held.Add(-more)
+		code, why = codeTryAgain, "too many long commands are incomplete on this node; nothing was counted"
+	default:
+		c.move(size)
+		return true
+	}
+	<-c.free
+	c.say(nil, appendError(nil, code, why)).code = code
+	c.round.ends = true
+	c.round.begin()
+	return false
 }
 
 // move copies the bytes that are not yet parsed to the start of a buffer of the given size.
