@@ -103,7 +103,7 @@ func (w *world) Submit(ctx context.Context, id shard.ID, requests []shard.Reques
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	call := slices.Clone(requests)
-	for i := range call { // whose arrays are used again when Submit has returned
+	for i := range call { // the caller uses these arrays again when Submit has returned
 		call[i].Entries = slices.Clone(call[i].Entries)
 	}
 	w.calls = append(w.calls, call)
