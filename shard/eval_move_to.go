@@ -65,7 +65,7 @@ func (m *moveEvaluation) putPage() *Error {
 	case m.room.brimful():
 		return m.full()
 	}
-	if m.before(f.Time) { //mutant:page-ahead-of-time
+	if m.waitsFor(f.Time) { //mutant:page-ahead-of-time
 		return nil
 	}
 	needed := f.Revision
@@ -89,8 +89,8 @@ func (m *moveEvaluation) putPage() *Error {
 	return nil
 }
 
-// before reports whether this shard has to wait for an instant of the other.
-func (m *moveEvaluation) before(at limit.Time) bool {
+// waitsFor reports whether this shard has to wait for an instant of the other, and answers so.
+func (m *moveEvaluation) waitsFor(at limit.Time) bool {
 	if m.at.Now >= at {
 		return false
 	}
@@ -176,7 +176,7 @@ func (m *moveEvaluation) take() *Error {
 	case m.status.State == SlotOwned && m.status.Generation == m.t.Generation:
 	case !m.is(SlotImporting) || !m.status.Ended: //mutant:taken-before-the-last-page
 		return m.refuse("")
-	case m.before(m.status.Time): //mutant:taken-ahead-of-a-page
+	case m.waitsFor(m.status.Time): //mutant:taken-ahead-of-a-page
 	default:
 		m.takePushes()
 		m.set(SlotStatus{State: SlotOwned, Generation: m.t.Generation})
