@@ -140,14 +140,13 @@ func (d *moveDrive) take(ctx context.Context, next moverStep) (waits string, err
 	if err != nil {
 		return "", err
 	}
-	if next.step == shard.MoveRead {
-		d.fromTime = at
-		return d.put(ctx, answer.Page)
-	}
-	if next.at == d.From {
-		d.from, d.fromTime = &answer.Status, at
-	} else {
+	if next.at == d.To {
 		d.to, d.toTime = &answer.Status, at
+		return answer.Waits, nil
+	}
+	d.from, d.fromTime = &answer.Status, at //mutant:page-goes-with-an-older-status
+	if next.step == shard.MoveRead {
+		return d.put(ctx, answer.Page)
 	}
 	return answer.Waits, nil
 }

@@ -138,6 +138,26 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	}
 }
 
+// TestAPageIsPutWithTheStatusOfItsRead: the shard that stores it needs the policies that the other had adopted by then,
+// since they may have changed leased keys.
+func TestAPageIsPutWithTheStatusOfItsRead(t *testing.T) {
+	var put *shard.MoveTerms
+	v := &mover{submit: func(_ context.Context, _ shard.ID, requests []shard.Request) []shard.Result {
+		status := shard.SlotStatus{State: shard.SlotFrozen, Generation: 7, Revision: 2}
+		if put = requests[0].System.Move; put.Step == shard.MovePut {
+			status = shard.SlotStatus{State: shard.SlotImporting, Generation: 7, Pages: 1, Ended: true}
+		}
+		return []shard.Result{{Decision: shard.Decision{
+			System: &shard.SystemAnswer{Moved: &shard.MoveAnswer{Status: status}}}}}
+	}}
+	d := &moveDrive{mover: v, Move: placement.Move{Move: shard.Move{From: 0, To: 1, Generation: 7}},
+		from: &shard.SlotStatus{State: shard.SlotFrozen, Generation: 7, Revision: 1}, to: &shard.SlotStatus{}}
+	if _, err := d.take(t.Context(), moverStep{step: shard.MoveRead}); err != nil || put.Step != shard.MovePut ||
+		put.Frozen.Revision != 2 || !d.to.Ended {
+		t.Errorf("%+v, error %v", put, err)
+	}
+}
+
 // TestAMoveIsFollowedInTheChangeThatEndsIt: by the next one with its generation, unless another node has changed the
 // table meanwhile.
 func TestAMoveIsFollowedInTheChangeThatEndsIt(t *testing.T) {

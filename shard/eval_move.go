@@ -74,12 +74,20 @@ func (m *moveEvaluation) step() *Error {
 	return Invalidf("system.move.step", "%d is none of this shard, or not known to this version", m.t.Step)
 }
 
-// tellShard completes the answer.
+// tellShard completes the answer. A frozen slot has changed since the freeze if its shard has adopted a revision: that
+// brings up leased keys.
 func (m *moveEvaluation) tellShard() *Error {
-	m.answer.Status = m.status
-	m.answer.Status.Revision = AdoptedVersion(m.view)
+	s := &m.answer.Status
+	*s = m.status
+	version, _, revised, _ := adopted(m.view)
+	s.Revision = version
+	if s.State == SlotFrozen { //mutant:leased-key-changes-unnoticed
+		for i := range revised {
+			s.Time = max(s.Time, revised[i].at)
+		}
+	}
 	restored, err := m.restoredBy()
-	m.answer.Status.Restored = restored
+	s.Restored = restored
 	return err
 }
 

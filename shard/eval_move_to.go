@@ -124,11 +124,13 @@ func (m *moveEvaluation) store(records []MovedRecord) *Error {
 }
 
 // storeLeased stores a key with leases as this shard's policies have it, which may be newer than the other's, and
-// reports whether it did.
+// reports whether it did. Whatever changes, changes now: the other shard may have brought the key up since this one
+// adopted its policies.
 func (m *moveEvaluation) storeLeased(put *Put) bool {
 	if _, err := m.restored(); err != nil || m.written[string(restoreRecord)].Value != nil {
 		return false // what a mark makes full stays so
 	}
+	m.revisions = revisions{read: true} //mutant:moved-bucket-refills-twice
 	leased := leasedKeys{&m.batch}
 	c := leased.counterOf([]byte(put.Key), put.Record, nil)
 	if c == nil {
@@ -159,7 +161,6 @@ func (m *moveEvaluation) learnRevisions(theirs []byte) error {
 		}
 	}
 	all := latest(slices.Clone(before), known)
-	m.revisions = revisions{known: all, read: true}
 	if !slices.Equal(all, before) {
 		m.write(adoptPut(policy.Revision{Version: mine, Text: mineText}, all))
 	}

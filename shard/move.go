@@ -56,8 +56,8 @@ const (
 type MoveTerms struct {
 	Move
 	Step MoveStep
-	// Frozen is the status of From after MoveFreeze: for MovePut and MoveTake. For MoveBegin it is any earlier one, and
-	// only its Restored matters.
+	// Frozen is the status of From after MoveFreeze: for MovePut the one with which it read the page, and for MoveTake
+	// any. For MoveBegin it is any earlier one, and only its Restored matters.
 	Frozen SlotStatus
 	Place  uint64   // MoveRead, MovePut: where the page begins (MovePage.Next of the page before; 0 for the first)
 	Page   uint64   // MovePut: its number, from 0
@@ -101,8 +101,8 @@ type SlotStatus struct {
 	State      SlotState
 	Generation uint64
 	Other      ID
-	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed; of SlotImporting the
-	// latest MovePage.Time, before which the slot cannot be taken.
+	// Time is shard time: of SlotFrozen the instant since which nothing of the slot has changed, which only an answer
+	// knows; of SlotImporting the latest MovePage.Time, before which the slot cannot be taken.
 	Time limit.Time
 	// Pages is the number of pages of SlotImporting, and Place where the next one begins.
 	Pages uint64

@@ -9,6 +9,7 @@ import (
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard/slot"
+	"github.com/stint-io/stint/shard/table"
 )
 
 // What a move does to lists, bills, duties and what else belongs to a whole shard.
@@ -433,6 +434,74 @@ func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 		}
 		if used := f.worlds[1].usedOf(now+limit.Time(25*second), "p", key); len(used) != 2 || used[1] != 40 {
 			t.Errorf("adopted %q: %d are used", adopted, used)
+		}
+	}
+}
+
+// TestAMovedBucketRefillsOnce: a lease has its key brought up wherever a shard adopts a revision, also after the freeze,
+// and then the other shard stores it: never as of an earlier instant, since its bucket would refill twice from then on.
+func TestAMovedBucketRefillsOnce(t *testing.T) {
+	revision := func(version uint64) policy.Revision {
+		text := fmt.Appendf(nil, "policies: {p: {lease: {units: 40, for: 10s}, limits: [{name: a, quota: 1000, "+
+			"token_bucket: {refill: %d, per: 1s}}]}}", 100*version)
+		set, err := policy.Parse("", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return policy.Revision{Version: version, Text: text, Set: set}
+	}
+	const ms = 1000
+	for what, split := range map[string]bool{"on the first page": false, "on a later page": true} {
+		p, _ := revision(1).Set.Lookup("p")
+		f := newFleet(t, 2, p)
+		key := keyIn(slot.Even(2), 0, slot.Even(2), 0)
+		adopt := func(on ID, at limit.Time, r policy.Revision) {
+			w := f.worlds[on]
+			stamp := w.next(at)
+			w.append(EncodeBatch(stamp, Adopt(w, w.policies, r, stamp)))
+			w.policies = r.Set
+		}
+		now := origin + 1*ms
+		for on := range ID(2) {
+			adopt(on, now, revision(1))
+		}
+		adopt(1, now, revision(3))
+		f.must(now, leaseOf(key, LeaseTerms{Holder: "a", Number: 1, Units: 40}))
+		f.must(now, checkOf("p", key, 900))
+		m := f.mover(slotOf(key), 1)
+		m.prepare(now)
+		m.freeze(now)
+		put, place := MoveTerms{Step: MovePut}, uint64(0)
+		if split {
+			read, err := m.ask(now, 0, MoveTerms{Step: MoveRead})
+			if err != nil {
+				t.Fatal(err)
+			}
+			place = table.Place(keyLayout{}, []byte(read.Page.Records[1].Key))
+			put.Put = MovePage{Records: read.Page.Records[:1], Time: read.Page.Time, Next: place}
+			if a, err := m.ask(now, 1, put); err != nil || a.Status.Pages != 1 {
+				t.Fatalf("%s: %+v, %v", what, a, err)
+			}
+			put.Place, put.Page = place, 1
+		}
+		adopt(0, now+300*ms, revision(2))
+		read, err := m.ask(now+310*ms, 0, MoveTerms{Step: MoveRead, Place: place})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.frozen, put.Put = read.Status, read.Page
+		at := now + 2*ms // it is behind
+		for stored := false; !stored; at += ms {
+			a, err := m.ask(at, 1, put)
+			if stored = a.Status.Ended; err != nil || at > now+400*ms {
+				t.Fatalf("%s: it waits for %q, %v", what, a.Waits, err)
+			}
+		}
+		m.take(now + 310*ms)
+		// 870 are missing when the shard of the first 900 has refilled for 300 ms at 100 a second, and at most 300 a
+		// second come back later.
+		if used := f.worlds[1].usedOf(now+310*ms, "p", key)[0]; used < 870-3+40 {
+			t.Errorf("%s: %d are used", what, used)
 		}
 	}
 }

@@ -8,6 +8,9 @@ var ofNode = []group{
 	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"),
 		edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
+	{tests("node", "TestAPageIsPutWithTheStatusOfItsRead"), edits{
+		"page-goes-with-an-older-status": instead("d.fromTime = at"),
+	}},
 	{tests("node", "TestAMoveIsFollowedInTheChangeThatEndsIt"), edits{
 		"successor-of-an-old-generation": without(" && t == then.seen"),
 	}},

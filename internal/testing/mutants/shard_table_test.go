@@ -263,6 +263,10 @@ var ofShard = []group{
 		"taken-ahead-of-a-page":     never,
 		"page-under-older-policies": never,
 	}},
+	{tests("shard", "TestAMovedBucketRefillsOnce"), edits{
+		"leased-key-changes-unnoticed": never,
+		"moved-bucket-refills-twice":   gone,
+	}},
 	{tests("shard", "TestAMoveFromARestoredShard"), edits{"marks-of-two-restores": never}},
 	{tests("shard", "TestNoBillOfAMovedSlotIsPassed"), edits{
 		"bill-passed-by-its-new-pusher": gone,
