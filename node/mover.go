@@ -62,11 +62,11 @@ func (v *mover) look(r *replica) {
 func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() bool) {
 	defer v.wait(placement.MoveReport{Slot: at})
 	for ctx.Err() == nil && owns() {
-		m, listed := v.listed(at)
+		m, seen, listed := v.listed(at)
 		if !listed {
 			return
 		}
-		d := &moveDrive{mover: v, Move: m}
+		d := &moveDrive{mover: v, Move: m, seen: seen}
 		waits, err := d.run(ctx)
 		if err != nil {
 			waits = err.Error()
@@ -86,14 +86,15 @@ func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() 
 	}
 }
 
-// listed returns the move of a slot.
-func (v *mover) listed(at slot.ID) (m placement.Move, listed bool) {
-	for _, m := range v.view.newestTable().Moves {
+// listed returns the move of a slot, and the table that lists it.
+func (v *mover) listed(at slot.ID) (m placement.Move, seen *placement.Table, listed bool) {
+	seen = v.view.newestTable()
+	for _, m := range seen.Moves {
 		if m.Slot == at {
-			return m, true
+			return m, seen, true
 		}
 	}
-	return m, false
+	return m, seen, false
 }
 
 // wait notes what a move waits for; "": for nothing.

@@ -16,6 +16,7 @@ var errNoMoves = errors.New("node: the owner of the shard runs a version that mo
 type moveDrive struct {
 	*mover
 	placement.Move
+	seen     *placement.Table  // which lists the move
 	from, to *shard.SlotStatus // nil: the shard does not answer
 	// Shard times when they last answered.
 	fromTime, toTime limit.Time
@@ -67,10 +68,15 @@ func (d *moveDrive) look(ctx context.Context) error {
 }
 
 // number gives the move its generation: that after the present one of the slot.
-func (d *moveDrive) number(ctx context.Context) error {
-	return d.view.changeTable(ctx, func(t *placement.Table) *placement.Table {
-		return t.ApplyGeneration(d.Move, d.from.Generation+1)
-	})
+func (d *moveDrive) number(ctx context.Context) error { return d.view.changeTable(ctx, d.numbered) }
+
+// numbered returns the table t with the generation, or nil if t has changed since: the slot may have moved there and
+// back, and the same move be listed again. With a generation that is over it could neither begin nor end.
+func (d *moveDrive) numbered(t *placement.Table) *placement.Table {
+	if t != d.seen { //mutant:move-of-an-old-generation
+		return nil
+	}
+	return t.ApplyGeneration(d.Move, d.from.Generation+1)
 }
 
 // successor is the move that begins with the change of the table that ends another one.

@@ -158,6 +158,26 @@ func TestAPageIsPutWithTheStatusOfItsRead(t *testing.T) {
 	}
 }
 
+// TestAMoveIsNumberedInTheTableThatListsIt: in a later one, the slot may have moved there and back, and the same move
+// be listed again. With the generation of before, it would neither begin nor end.
+func TestAMoveIsNumberedInTheTableThatListsIt(t *testing.T) {
+	table := placement.NewTable("c", []placement.Node{{ID: "n1"}}, 2, 1)
+	m := placement.Move{Move: shard.Move{Slot: 600, From: 1, To: 0}}
+	table.Moves = []placement.Move{m}
+	d := &moveDrive{Move: m, seen: table, from: &shard.SlotStatus{Generation: 4}}
+	if told := d.numbered(table); told == nil || told.Moves[0].Generation != 5 {
+		t.Errorf("%+v", told)
+	}
+	if told := d.numbered(table.Clone()); told != nil {
+		t.Errorf("in a later table: %+v", told.Moves)
+	}
+	m.Generation = 5
+	back := shard.SlotStatus{State: shard.SlotOwned, Generation: 6}
+	if next := nextStep(m, &back, &shard.SlotStatus{State: shard.SlotMoved, Generation: 6}); next != (moverStep{}) {
+		t.Errorf("by the generation of before: %+v", next)
+	}
+}
+
 // TestAMoveIsFollowedInTheChangeThatEndsIt: by the next one with its generation, unless another node has changed the
 // table meanwhile.
 func TestAMoveIsFollowedInTheChangeThatEndsIt(t *testing.T) {
