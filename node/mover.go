@@ -23,6 +23,11 @@ const (
 	frozenAgain = 20 * time.Millisecond
 	asideAgain  = 2 * time.Second
 	moveAgain   = 500 * time.Millisecond
+	// awayMost is how long no shard answers for a slot while its move waits and could be given up: then From gets the
+	// slot back. A new owner's time is behind that of another shard by less than half of it (G4). The slot is tried
+	// again after backAgain.
+	awayMost  = time.Second
+	backAgain = 30 * time.Second
 	// takenAhead is how far the time of the slot may jump ahead when its new shard takes it (G4), in microseconds.
 	takenAhead = 400_000
 )
@@ -61,16 +66,32 @@ func (v *mover) look(r *replica) {
 // drive takes one step after the other until the move is over, or this node is no longer the one to drive it.
 func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() bool) {
 	defer v.wait(placement.MoveReport{Slot: at})
+	var since time.Time // since when the slot has been away and its move waits; zero: it does not
+	back := ""          // why the slot is given back; "": it is not
 	for ctx.Err() == nil && owns() {
 		m, seen, listed := v.listed(at)
 		if !listed {
 			return
 		}
 		d := &moveDrive{mover: v, Move: m, seen: seen}
+		d.Back = d.Back || back != ""
 		waits, err := d.run(ctx)
 		if err != nil {
 			waits = err.Error()
 			v.tasks.note(what, err)
+		}
+		switch {
+		case waits == "" || !d.away():
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > awayMost && back == "": //mutant:slot-is-away-as-long-as-it-waits
+			back = waits
+		}
+		if back != "" && d.stays {
+			v.rest(ctx, at, back)
+			back = "" //mutant:slot-is-given-back-for-good
+			continue
 		}
 		aside := waits != "" && d.from != nil && d.from.State == shard.SlotPreparing //mutant:held-slot-stops-the-others
 		v.wait(placement.MoveReport{Slot: at, Waits: waits, Aside: aside})
@@ -84,6 +105,16 @@ func (v *mover) drive(ctx context.Context, what string, at slot.ID, owns func() 
 			sleep.For(ctx, moveAgain)
 		}
 	}
+}
+
+// rest lets a slot be that was given back. Whatever it waited for may last, and other slots go on meanwhile.
+func (v *mover) rest(ctx context.Context, at slot.ID, waited string) {
+	v.wait(placement.MoveReport{
+		Slot:  at,
+		Waits: "half a minute, since it was given back when it waited for this: " + waited,
+		Aside: true,
+	})
+	sleep.For(ctx, backAgain) //mutant:slot-is-away-again-at-once
 }
 
 // listed returns the move of a slot, and the table that lists it.

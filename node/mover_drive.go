@@ -20,7 +20,11 @@ type moveDrive struct {
 	from, to *shard.SlotStatus // nil: the shard does not answer
 	// Shard times when they last answered.
 	fromTime, toTime limit.Time
+	stays            bool // the move is over, and From has the slot
 }
+
+// timesApart is what a move waits for while To could not take the slot at a time that is near enough to From's.
+const timesApart = "the times of both shards to agree"
 
 // run takes steps until the move waits for something or is over, or the table has to be read again.
 func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
@@ -39,7 +43,7 @@ func (d *moveDrive) run(ctx context.Context) (waits string, err error) {
 		case next.waits != "":
 			return next.waits, err // the error says more
 		case next.step == shard.MoveFreeze && d.apart(): //mutant:slot-is-away-until-times-agree
-			return "the times of both shards to agree", nil
+			return timesApart, nil
 		case next.step == 0:
 			_, err = d.view.table.fetch(ctx)
 			return "the table to be read again", err
@@ -121,6 +125,7 @@ func (d *moveDrive) tell(ctx context.Context, step moverStep) error {
 		ended = step.over && told != nil // else another node has told it
 		return told
 	})
+	d.stays = err == nil && step.over && step.owner == d.From
 	if err == nil && ended {
 		d.moved()
 		d.logger.Info("slot moved", "slot", d.Slot, "from", d.From, "to", d.To, "is_on", step.owner)
@@ -143,7 +148,11 @@ func (d *moveDrive) take(ctx context.Context, next moverStep) (waits string, err
 		notAfter = d.fromTime + takenAhead //mutant:taken-ahead-of-time
 	}
 	answer, at, err := d.ask(ctx, next.at, terms, notAfter)
-	if err != nil {
+	var refused *shard.Error
+	switch {
+	case errors.As(err, &refused) && refused.Code == shard.TooLate:
+		return timesApart, nil
+	case err != nil:
 		return "", err
 	}
 	if next.at == d.To {
@@ -155,6 +164,11 @@ func (d *moveDrive) take(ctx context.Context, next moverStep) (waits string, err
 		return d.put(ctx, answer.Page)
 	}
 	return answer.Waits, nil
+}
+
+// away reports whether no shard answers for the slot until To takes it or gives it up.
+func (d *moveDrive) away() bool {
+	return d.from != nil && d.from.State == shard.SlotFrozen && d.to != nil && d.to.State == shard.SlotImporting
 }
 
 // apart reports whether the shards' times differ by more than the time of the slot may jump. Until they agree no shard

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,8 +134,9 @@ func TestASlotIsTakenInTime(t *testing.T) {
 	}}
 	d := &moveDrive{mover: v, from: &shard.SlotStatus{State: shard.SlotFrozen}, to: &shard.SlotStatus{Ended: true},
 		fromTime: 5_000_000}
-	if _, err := d.take(t.Context(), moverStep{step: shard.MoveTake}); err == nil || asked.NotAfter != 5_400_000 {
-		t.Errorf("%+v, error %v", asked, err)
+	waits, err := d.take(t.Context(), moverStep{step: shard.MoveTake})
+	if waits != timesApart || err != nil || asked.NotAfter != 5_400_000 {
+		t.Errorf("%+v, waits for %q, error %v", asked, waits, err)
 	}
 }
 
@@ -221,6 +223,63 @@ func TestASlotIsNotFrozenWhileTimesDiffer(t *testing.T) {
 			t.Errorf("%+v: frozen %v, waits for %q, error %v", c, froze, waits, err)
 		}
 	}
+}
+
+// TestASlotThatCannotBeTakenGoesBack: as the time of its new shard is too far ahead, which began after the freeze. The
+// former shard answers for it again, the status says why, and it is tried again, but not at once.
+func TestASlotThatCannotBeTakenGoesBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		config := testConfig(t)
+		config.Shards = 1
+		n := start(t, config)
+		defer stop(t, n)
+		const first = slot.ID(slot.Count / 2) // the slot that goes first
+		var ahead atomic.Bool
+		var frozen atomic.Int32
+		submit := n.reconciler.mover.submit
+		n.reconciler.mover.submit = func(ctx context.Context, id shard.ID, requests []shard.Request) []shard.Result {
+			switch terms := requests[0].System.Move; {
+			case terms.Slot != first:
+			case terms.Step == shard.MoveFreeze:
+				frozen.Add(1)
+			case terms.Step == shard.MoveTake && ahead.Load():
+				requests[0].NotAfter -= 10_000_000
+			}
+			return submit(ctx, id, requests)
+		}
+		ahead.Store(true)
+		if err := n.admin.SetShards(t.Context(), 2, nil); err != nil {
+			t.Fatal(err)
+		}
+		await.Until(t, "the slot is frozen", func() bool { return frozen.Load() > 0 })
+		check := shard.Request{Op: shard.Check, Namespace: shard.DefaultNamespace,
+			Entries: []shard.Entry{{Policy: "plenty", Key: keyIn(first), Cost: 1}}}
+		within, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if d := n.Decide(within, []shard.Request{check})[0]; d.Err != nil || !d.Decision.Allowed {
+			t.Fatalf("%+v", d)
+		}
+		waits := ""
+		await.Until(t, "the status says why", func() bool {
+			s, err := n.admin.Status(t.Context())
+			for _, m := range s.GetSlotMoves() {
+				if slot.ID(m.Slot) == first && strings.Contains(m.Waits, "given back") {
+					waits = m.Waits
+				}
+			}
+			return err == nil && strings.Contains(waits, timesApart)
+		}, &waits)
+		time.Sleep(20 * time.Second)
+		if f, others := frozen.Load(), n.view.slots().Owned(1); f != 1 || others < 100 {
+			t.Errorf("frozen %d times, while %d other slots moved", f, others)
+		}
+		ahead.Store(false)
+		await.Until(t, "the slot has moved", func() bool { return n.view.slots()[first] == 1 })
+		if d := n.Decide(t.Context(), []shard.Request{check})[0]; d.Err != nil || d.Decision.Limits[0].Used != 2 {
+			t.Errorf("%+v", d)
+		}
+	})
 }
 
 // keyIn returns a key of a slot.

@@ -8,6 +8,11 @@ var ofNode = []group{
 	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"),
 		edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
+	{tests("node", "TestASlotThatCannotBeTakenGoesBack"), edits{
+		"slot-is-away-as-long-as-it-waits": never,
+		"slot-is-given-back-for-good":      gone,
+		"slot-is-away-again-at-once":       gone,
+	}},
 	{tests("node", "TestAPageIsPutWithTheStatusOfItsRead"), edits{
 		"page-goes-with-an-older-status": instead("d.fromTime = at"),
 	}},
