@@ -28,8 +28,10 @@ const (
 	// again after backAgain.
 	awayMost  = time.Second
 	backAgain = 30 * time.Second
-	// takenAhead is how far the time of the slot may jump ahead when its new shard takes it (G4), in microseconds.
+	// takenAhead is how far the time of the slot may jump ahead when its new shard takes it (G4), in microseconds, and
+	// apartMost how far the times of its shards may differ when it is frozen: the copy takes time, too.
 	takenAhead = 400_000
+	apartMost  = 300_000
 )
 
 // mover carries out the moves of slots that the table lists, on the node that owns the slot's new shard. It is

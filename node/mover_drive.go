@@ -171,10 +171,10 @@ func (d *moveDrive) away() bool {
 	return d.from != nil && d.from.State == shard.SlotFrozen && d.to != nil && d.to.State == shard.SlotImporting
 }
 
-// apart reports whether the shards' times differ by more than the time of the slot may jump. Until they agree no shard
-// could take the slot, and a frozen one is away.
+// apart reports whether the shards' times differ by so much that To may not take the slot in time. Until they agree a
+// frozen slot is away.
 func (d *moveDrive) apart() bool {
-	return max(d.fromTime-d.toTime, d.toTime-d.fromTime) > takenAhead
+	return max(d.fromTime-d.toTime, d.toTime-d.fromTime) > apartMost //mutant:frozen-just-before-it-is-too-late
 }
 
 func (d *moveDrive) put(ctx context.Context, page shard.MovePage) (waits string, err error) {

@@ -71,8 +71,8 @@ type Report struct {
 type MoveReport struct {
 	Slot  slot.ID
 	Waits string // for what, for the operator
-	// Aside means that From still answers for the slot, and may for a long time: as long as a hold is open. Meanwhile,
-	// other slots move.
+	// Aside means that From still answers for the slot, and may for a long time: as long as a hold is open, or since it
+	// was given back. Meanwhile, other slots move.
 	Aside bool `json:",omitempty"`
 }
 

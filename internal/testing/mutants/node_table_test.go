@@ -6,7 +6,10 @@ var ofNode = []group{
 		"old-table-aligns-groups":  always,
 	}},
 	{tests("node", "TestASlotIsNotFrozenWhileTimesDiffer"),
-		edits{"slot-is-away-until-times-agree": without(" && d.apart()")}},
+		edits{
+			"slot-is-away-until-times-agree":    without(" && d.apart()"),
+			"frozen-just-before-it-is-too-late": swap("apartMost", "takenAhead"),
+		}},
 	{tests("node", "TestASlotIsTakenInTime"), edits{"taken-ahead-of-time": gone}},
 	{tests("node", "TestASlotThatCannotBeTakenGoesBack"), edits{
 		"slot-is-away-as-long-as-it-waits": never,
