@@ -48,8 +48,9 @@ func (b *batch) policyOf(entry *Entry) (*policy.Policy, bool) {
 func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 	entry := &r.Entries[i]
 	p, ok := b.policyOf(entry)
+	settles := op == Settle || r.returnsLease() //mutant:return-of-a-removed-tier-refused
 	switch {
-	case op == Settle && (!ok || entry.Limits != nil):
+	case settles && (!ok || entry.Limits != nil):
 		return b.storedCharge(r, i)
 	case !ok:
 		return charge{}, errorf(PolicyNotFound, fmt.Sprintf("entries[%d].policy", i), "no policy is named %q%s; "+
@@ -75,14 +76,14 @@ func (b *batch) charge(r *Request, i int, op Op) (charge, *Error) {
 		override = nil
 	}
 	limits, ok := p.ResolveFor(entry.Tier, override)
-	if !ok && op == Settle {
+	if !ok && settles {
 		return b.storedCharge(r, i)
 	}
 	if !ok {
 		return charge{}, Invalidf(fmt.Sprintf("entries[%d].tier", i), "policy %q has no tier %q%s",
 			entry.Policy, entry.Tier, didYouMean(p.NearestTier(entry.Tier)))
 	}
-	if p.UnknownKey == policy.UnknownKeyDeny && override == nil && op.needsKey() {
+	if p.UnknownKey == policy.UnknownKeyDeny && override == nil && op.needsKey() && !settles {
 		return charge{}, errorf(KeyNotFound, fmt.Sprintf("entries[%d].key", i), "policy %q knows no key %q: "+
 			"give it an override first, of a tier or of numbers", entry.Policy, entry.Key)
 	}
@@ -97,9 +98,9 @@ func didYouMean(name string) string {
 	return fmt.Sprintf(": did you mean %q?", name)
 }
 
-// storedCharge returns the charge of a settlement's entry if only the key's record still has its limits: the hold's id
-// contains just the names of inline limits, and a policy or tier may no longer exist. A limit that was at rest and
-// forgotten is left out.
+// storedCharge returns the charge of the entry of a settlement, or of a returned lease, if only the key's record still
+// has its limits: the hold's id contains just the names of inline limits, and a policy or tier may no longer exist. A
+// limit that was at rest and forgotten is left out.
 func (b *batch) storedCharge(r *Request, i int) (charge, *Error) {
 	entry := &r.Entries[i]
 	c, err := b.counter(r, i, inlinePolicy, entry.Limits)

@@ -27,7 +27,7 @@ func (o Op) exceeds(l *policy.Limit) bool {
 }
 
 // needsKey reports whether the operation is refused on a key that the policy does not know. Changes by hand are not
-// refused, and neither are settlements.
+// refused, and neither are settlements, nor returns of leases.
 func (o Op) needsKey() bool { return o.decides() || o == Count || o == Get || o == Lease }
 
 // Changes reports whether the operation changes anything, so that a second copy of it must not be executed. All other

@@ -112,6 +112,10 @@ func leaseProblem(r *Request) *Error {
 	return nil
 }
 
+// returnsLease reports whether the request returns a lease and asks for none. It is a settlement: what was not spent
+// comes back, whatever the policies say of the key by then.
+func (r *Request) returnsLease() bool { return r.Op == Lease && r.System.Lease.Number == 0 }
+
 // lease answers a Lease. d has the limits of the entry.
 func (e *evaluation) lease(r *Request, d Decision) Result {
 	t, ch := r.System.Lease, &e.charges[0]

@@ -164,6 +164,32 @@ func TestAReturnedLeaseGivesBackWhatWasNotSpent(t *testing.T) {
 	})
 }
 
+// A holder gives back what it has not spent, although its tier, its policy or its key's override is gone by then.
+func TestAReturnNeedsNoPolicy(t *testing.T) {
+	quota := uint64(90)
+	numbers := map[string]policy.TierLimit{"a": {Quota: &quota}}
+	p, later := leasing(leasable["fixed"]), leasing(leasable["fixed"])
+	p.Tiers = map[string]policy.Tier{"gold": {Limits: numbers}}
+	later.UnknownKey = policy.UnknownKeyDeny
+	without := map[string][]*policy.Policy{"tier": {leasing(leasable["fixed"])}, "policy": nil,
+		"override": {later}}
+	for what, policies := range without {
+		w := newWorld(t, p)
+		r := leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40})
+		r.Entries[0].Tier = map[string]string{"tier": "gold"}[what]
+		w.must(origin, r)
+		w.policies = policy.NewSet(policies)
+		r.System.Lease = &LeaseTerms{Holder: "a", Number: 2, Units: 1, Returned: 1}
+		w.refused(origin+1, r)
+		r.System.Lease = &LeaseTerms{Holder: "a", Returned: 1, Spent: 5}
+		w.must(origin+2, r)
+		w.policies = policy.NewSet([]*policy.Policy{p})
+		if used := w.usedOf(origin+3, "p", "k")[0]; used != 5 {
+			t.Errorf("without its %s: %d units are used", what, used)
+		}
+	}
+}
+
 func TestALeaseEndsBeforeItsWindow(t *testing.T) {
 	for _, name := range []string{"fixed", "calendar"} {
 		l := leasable[name]

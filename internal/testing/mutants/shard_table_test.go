@@ -50,7 +50,7 @@ var ofShard = []group{
 	}},
 	// Leases: what they hold, and what they have spent.
 	{tests("shard", "TestWhatIsLeasedIsNotLeft|TestLeasesTakeTheShareOfWhatIsLeft|TestADeadHolderHasSpentItsLease|"+
-		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestALease.*|TestARevisionKeepsTheTierOfALeasedKey|"+
+		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestAReturnNeedsNoPolicy|TestALease.*|TestARevisionKeepsTheTierOfALeasedKey|"+
 		"TestAMovedLease.*|TestAChangeSaysUntilWhenLeasesLast|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
 		"leased-units-are-left":             swap("&rest", "l"),
 		"leases-take-all-that-is-left":      swap("left-min(left, ch.counter.extras.leased())", "left"),
@@ -68,6 +68,7 @@ var ofShard = []group{
 		"leased-key-changes-its-tier":       gone,
 		"moved-key-misses-a-lease":          swap("!m.storeLeased(&put)", "true"),
 		"forgotten-lease-is-free":           gone,
+		"return-of-a-removed-tier-refused":  without(" || r.returnsLease()"),
 		"lease-crosses-nothing":             instead("_, _ = s, after"),
 		"lost-leases-spent-again":           never,
 		"lease-refills-a-full-bucket":       gone,
