@@ -198,25 +198,17 @@ func (f *forgetting) endCounter(key string, record Record) *Error {
 	f.done.Counters++
 	leases := c.extras.openLeases()
 	f.done.Holds += uint32(len(c.extras.openHolds()) - len(leases))
+	var limits []policy.Limit // that are to count the leases, of the tier that the key has now
+	if p, known := f.policies.Lookup(policyOfKey(key)); known && len(leases) > 0 {
+		limits = p.OfTier(p.TierOf(c.has, c.override()), nil) //mutant:forgotten-lease-changes-its-tier
+	}
 	c.limits, c.extras, c.ladderKnown, c.meters, c.marks = c.limits[:0], nil, false, nil, nil
-	f.keepLeases(c, leases) //mutant:forgotten-lease-is-free
+	// Leases may still be spent. They are no reason to ask again, which would remove what was counted since.
+	for _, h := range leases {
+		f.openLease(c, limits, h) //mutant:forgotten-lease-is-free
+	}
 	f.touch(c)
 	return nil
-}
-
-// keepLeases leaves the leases of a counter that is removed: they may still be spent. They are no reason to ask again,
-// which would remove what was counted since.
-func (f *forgetting) keepLeases(c *counter, leases []hold) {
-	if len(leases) == 0 {
-		return
-	}
-	var limits []policy.Limit
-	if p, known := f.policies.Lookup(policyOfKey(c.key)); known {
-		limits = p.OfTier("", nil)
-	}
-	for _, h := range leases {
-		f.openLease(c, limits, h)
-	}
 }
 
 // endLeg removes the key from the record of an ended leg. Its entry stays, without a key, since a settlement names

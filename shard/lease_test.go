@@ -325,6 +325,21 @@ func TestARevisionKeepsTheTierOfALeasedKey(t *testing.T) {
 	}
 }
 
+// So are those of a key that is forgotten.
+func TestALeaseOfAForgottenKeyKeepsItsTier(t *testing.T) {
+	slow := uint64(1)
+	p := leasing(leasable["tokens"])
+	p.Tiers = map[string]policy.Tier{"slow": {Limits: map[string]policy.TierLimit{"a": {Refill: &slow}}}}
+	w := newWorld(t, p)
+	lease, get := leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40}), checkOf("p", "k", 1)
+	lease.Entries[0].Tier, get.Entries[0].Tier, get.Op = "slow", "slow", Get
+	w.must(origin, lease)
+	w.forget(origin+1, "k")
+	if used := w.must(origin+limit.Time(10*second), get).Limits[0].Used; used != 32 {
+		t.Errorf("%d are used", used)
+	}
+}
+
 // An override ends at its instant, before or after the end of a lease, also if no request asks for the key until later.
 func TestALeaseIsCountedAtTheRateOfItsTime(t *testing.T) {
 	for _, name := range []string{"tokens", "gcra"} {
