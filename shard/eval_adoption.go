@@ -34,38 +34,24 @@ func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
 func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
 
 	version, text, known, err := adopted(view)
-	if before == nil && version > 0 && err == nil {
+	if version == 0 && err == nil {
+		return []Put{adoptPut(r, nil)}
+	}
+	if before == nil && err == nil {
 		before, _ = policy.Parse("", text)
 	}
-	leased := version > 0 || err != nil
-	if before != nil {
-		leased = before.GrantsLeases()
-	} else {
-		before = policy.NewSet(nil)
+	if before == nil { // what cannot be read may have allowed leases
+		before, known = policy.NewSet(nil), append(known, renumbered{at: at.Now})
 	}
-	var changes []renumbered
-	if version > 0 || err != nil {
-		changes = revisedBy(before, r.Set, known, at.Now)
-	}
-	var until limit.Time // the last instant at which there were leases
-	if leased {
-		until = at.Now
-	} else if i := slices.IndexFunc(known, renumbered.isOfLeases); i >= 0 {
-		until = known[i].at
-	}
-	if until == 0 || at.Now-until > limit.Time(policy.LeaseForMax) {
-		return []Put{adoptPut(r, changes)}
-	}
+	changes := revisedBy(before, r.Set, known, at.Now)
 	b := batch{view: view, policies: r.Set, at: at}
 	b.useInitial()
 	leasedKeys{&b}.adopt(before, known, changes)
-	if !r.Set.GrantsLeases() {
-		changes = append(changes, renumbered{at: until})
-	}
 	return append([]Put{adoptPut(r, changes)}, b.puts()...)
 }
 
-// isOfLeases reports whether it tells until when the policies allowed leases. It is kept for as long as one may live.
+// isOfLeases reports whether it tells until when a policy has allowed leases that allows none any more. It is kept for
+// as long as one may live.
 func (c renumbered) isOfLeases() bool { return c.policy == "" }
 
 // revisedBy returns when the numbers of the limits of a set last changed, if set replaces before now.
@@ -85,7 +71,27 @@ func revisedBy(before, set *policy.Set, known []renumbered, now limit.Time) (cha
 			changes = append(changes, c)
 		}
 	}
+	if until := leasedUntil(before, set, known, now); until != 0 && now-until <= limit.Time(policy.LeaseForMax) {
+		changes = append(changes, renumbered{at: until})
+	}
 	return changes
+}
+
+// leasedUntil returns until when a policy has allowed leases that allows none any more, if set replaces before now, or
+// 0 if the shard does not know of one.
+func leasedUntil(before, set *policy.Set, known []renumbered, now limit.Time) (until limit.Time) {
+	for _, c := range known {
+		if c.isOfLeases() {
+			until = max(until, c.at)
+		}
+	}
+	for _, name := range before.Names() {
+		old, _ := before.Lookup(name)
+		if p, _ := set.Lookup(name); old.Lease != nil && (p == nil || p.Lease == nil) {
+			until = now //mutant:lease-of-a-former-policy-missed
+		}
+	}
+	return until
 }
 
 // revisedFrom is revisedBy for the texts of two revisions. A former one that cannot be read had no policies.

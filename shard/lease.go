@@ -213,18 +213,21 @@ func (e *evaluation) openLease(c *counter, limits []policy.Limit, h hold) {
 // leasedKeys are the keys with leases, for a revision of their policies.
 type leasedKeys struct{ *batch }
 
-// adopt brings up the leased keys of the policies that a revision changes, and reads every record for that. What
+// adopt brings up the leased keys of the policies that a revision changes. If one of these may have leases, it reads
+// every record for that: replicas do not look into the records that they install, so nothing says which have one. What
 // happens at an instant happens then: each limit of the revision counts what these leases spend, although possibly no
 // request asks for the key while its record lives by the former limits. A key keeps the tier under which it was last
 // written. known is as of the revision before.
 func (b leasedKeys) adopt(before *policy.Set, known, changes []renumbered) {
-	changed := make(map[string]bool)
+	changed, ceased := make(map[string]bool), slices.ContainsFunc(changes, renumbered.isOfLeases)
 	for i := range changes {
-		if changes[i].at == b.at.Now {
-			changed[changes[i].policy] = true
+		c := &changes[i]
+		old, _ := before.Lookup(c.policy)
+		if c.at == b.at.Now && !c.isOfLeases() && (ceased || old != nil && old.Lease != nil) {
+			changed[c.policy] = true
 		}
 	}
-	if len(changed) == 0 {
+	if len(changed) == 0 { //mutant:every-revision-reads-all
 		return
 	}
 	if _, err := b.restored(); err != nil {
@@ -254,11 +257,16 @@ func (b leasedKeys) counterOf(key []byte, r Record, policies map[string]bool) *c
 	if !isCounter(key, r, counterExtra, b.at.Now) {
 		return nil
 	}
-	if _, name, _, ok := readKeyOf(key); !ok || policies != nil && !policies[string(name)] {
+	_, name, _, ok := readKeyOf(key)
+	if !ok || policies != nil && !policies[string(name)] {
 		return nil
 	}
+	var limits []policy.Limit // their time zones need not be loaded
+	if p, found := b.policies.Lookup(string(name)); found {
+		limits = p.Limits
+	}
 	c := &counter{key: string(key), known: true, size: len(key) + len(r.Value), mark: b.mark}
-	if c.decode(r.Value, nil) != nil || c.extras.leased() == 0 {
+	if c.decode(r.Value, limits) != nil || c.extras.leased() == 0 {
 		return nil
 	}
 	return c

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"iter"
 	"strings"
 	"testing"
 
@@ -279,23 +280,51 @@ func TestALeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 }
 
 // What was spent before a limit there was is none of it, whether a request comes before that or not. It is if the lease
-// ends later, also if the policies allow none any more.
+// ends later, also if its policy, or all policies, allow none any more.
 func TestALeaseCountsInNoLaterLimit(t *testing.T) {
 	ends := origin + limit.Time(2*second)
 	brief := limit.Limit{Algorithm: limit.SlidingLog, Quota: 100, Period: 20 * second}
-	for added, want := range map[limit.Time]uint64{ends - 1: 40, ends: 0} {
-		w := newWorld(t, leasing(brief))
-		o := &owner{world: w, overlay: map[string]Record{}}
-		o.adopt(origin, w.policies)
-		o.decide(origin, []Request{leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40})})
-		o.adopt(origin+1, policy.NewSet([]*policy.Policy{onePolicy(brief)}))
-		o.adopt(origin+2, policy.NewSet([]*policy.Policy{onePolicy(brief)}))
-		o.adopt(added, policy.NewSet([]*policy.Policy{onePolicy(brief, leasable["calendar"])}))
-		for len(o.pending) > 0 {
-			o.installOldest()
+	other := leasing(brief)
+	other.Name = "other"
+	for _, others := range [][]*policy.Policy{nil, {other}} {
+		for added, want := range map[limit.Time]uint64{ends - 1: 40, ends: 0} {
+			set := func(p *policy.Policy) *policy.Set { return policy.NewSet(append([]*policy.Policy{p}, others...)) }
+			w := newWorld(t, leasing(brief))
+			o := &owner{world: w, overlay: map[string]Record{}}
+			o.adopt(origin, w.policies)
+			o.decide(origin, []Request{leaseOf("k", LeaseTerms{Holder: "a", Number: 1, Units: 40})})
+			o.adopt(origin+1, set(onePolicy(brief)))
+			o.adopt(origin+2, set(onePolicy(brief)))
+			o.adopt(added, set(onePolicy(brief, leasable["calendar"])))
+			for len(o.pending) > 0 {
+				o.installOldest()
+			}
+			if used := w.usedOf(ends+limit.Time(21*second), "p", "k"); used[1] != want {
+				t.Errorf("added at %d beside %d others: %d are used", added-origin, len(others), used)
+			}
 		}
-		if used := w.usedOf(ends+limit.Time(21*second), "p", "k"); used[1] != want {
-			t.Errorf("added at %d: %d are used", added-origin, used)
+	}
+}
+
+// unread is a view that must not be read as a whole.
+type unread struct{ *world }
+
+func (u unread) All() iter.Seq2[[]byte, Record] {
+	u.Fatal("it reads every record")
+	return nil
+}
+
+// A revision reads every record only if it changes the numbers of a policy that may have leases.
+func TestARevisionOfOtherPoliciesReadsNoRecord(t *testing.T) {
+	p, other, later := leasing(leasable["fixed"]), onePolicy(leasable["fixed"]), onePolicy(leasable["log"])
+	other.Name, later.Name = "other", "other"
+	w := newWorld(t, p, other)
+	w.state.put(adoptPut(policy.Revision{Version: 1}, nil))
+	w.lease(origin, "a", 40)
+	for _, more := range []*policy.Policy{other, later} {
+		set := policy.NewSet([]*policy.Policy{p, more})
+		if puts := Adopt(unread{w}, w.policies, policy.Revision{Version: 2, Set: set}, w.next(origin+1)); len(puts) != 1 {
+			t.Errorf("%d effects", len(puts))
 		}
 	}
 }

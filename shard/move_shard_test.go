@@ -393,16 +393,7 @@ func TestAMessageForAMovedSlotIsRefused(t *testing.T) {
 // TestAMovedLeaseCountsInTheLimitsOfItsEnd: whichever of two shards adopts a revision first, and when, a limit that it
 // adds counts what a lease spends, also if no request asks for the key as long as the other limits count anything.
 func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
-	revision := func(version uint64, more string) policy.Revision {
-		text := []byte("policies: {p: {lease: {units: 40, for: 2s}, limits: [{name: a, quota: 100, sliding_log: " +
-			"{period: 20s}}" + more + "]}}")
-		set, err := policy.Parse("", text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return policy.Revision{Version: version, Text: text, Set: set}
-	}
-	before, after := revision(1, ""), revision(2, ", {name: b, quota: 100, calendar: {unit: hour}}")
+	before, after := leaseRevision(t, 1, leased, ""), leaseRevision(t, 2, leased, laterLimit)
 	// before the pages, after them, when taken
 	for _, adopted := range [][3]string{{"1", "0", ""}, {"01", "", ""}, {"", "1", "0"}, {"", "0", "1"}} {
 		p, _ := before.Set.Lookup("p")
@@ -410,11 +401,8 @@ func TestAMovedLeaseCountsInTheLimitsOfItsEnd(t *testing.T) {
 		key := keyIn(slot.Even(2), 0, slot.Even(2), 0)
 		now := origin
 		adopt := func(on ID, r policy.Revision) {
-			w := f.worlds[on]
 			now++
-			at := w.next(now)
-			w.append(EncodeBatch(at, Adopt(w, w.policies, r, at)))
-			w.policies = r.Set
+			f.adopt(now, on, r)
 		}
 		adopt(0, before)
 		adopt(1, before)
@@ -455,17 +443,11 @@ func TestAMovedBucketRefillsOnce(t *testing.T) {
 		p, _ := revision(1).Set.Lookup("p")
 		f := newFleet(t, 2, p)
 		key := keyIn(slot.Even(2), 0, slot.Even(2), 0)
-		adopt := func(on ID, at limit.Time, r policy.Revision) {
-			w := f.worlds[on]
-			stamp := w.next(at)
-			w.append(EncodeBatch(stamp, Adopt(w, w.policies, r, stamp)))
-			w.policies = r.Set
-		}
 		now := origin + 1*ms
 		for on := range ID(2) {
-			adopt(on, now, revision(1))
+			f.adopt(now, on, revision(1))
 		}
-		adopt(1, now, revision(3))
+		f.adopt(now, 1, revision(3))
 		f.must(now, leaseOf(key, LeaseTerms{Holder: "a", Number: 1, Units: 40}))
 		f.must(now, checkOf("p", key, 900))
 		m := f.mover(slotOf(key), 1)
@@ -484,7 +466,7 @@ func TestAMovedBucketRefillsOnce(t *testing.T) {
 			}
 			put.Place, put.Page = place, 1
 		}
-		adopt(0, now+300*ms, revision(2))
+		f.adopt(now+300*ms, 0, revision(2))
 		read, err := m.ask(now+310*ms, 0, MoveTerms{Step: MoveRead, Place: place})
 		if err != nil {
 			t.Fatal(err)
@@ -504,4 +486,50 @@ func TestAMovedBucketRefillsOnce(t *testing.T) {
 			t.Errorf("%s: %d are used", what, used)
 		}
 	}
+}
+
+// The shard that takes the slot may have adopted long ago that the policy allows no leases.
+func TestAMovedLeaseCountsInALaterLimit(t *testing.T) {
+	before := leaseRevision(t, 1, leased, "")
+	p, _ := before.Set.Lookup("p")
+	f := newFleet(t, 2, p)
+	key := keyIn(slot.Even(2), 0, slot.Even(2), 0)
+	f.adopt(origin, 0, before)
+	f.adopt(origin, 1, before)
+	f.adopt(origin+1, 1, leaseRevision(t, 2, "", ""))
+	now := origin + limit.Time(minute)
+	f.must(now, leaseOf(key, LeaseTerms{Holder: "a", Number: 1, Units: 40}))
+	m := f.mover(slotOf(key), 1)
+	m.prepare(now)
+	m.freeze(now)
+	m.copy(now + 1)
+	m.take(now + 2)
+	f.adopt(now+3, 1, leaseRevision(t, 3, "", laterLimit))
+	if used := f.worlds[1].usedOf(now+limit.Time(25*second), "p", key); len(used) != 2 || used[1] != 40 {
+		t.Errorf("%d are used", used)
+	}
+}
+
+const (
+	leased     = "lease: {units: 40, for: 2s}, "
+	laterLimit = ", {name: b, quota: 100, calendar: {unit: hour}}"
+)
+
+// leaseRevision returns a revision of a policy with a short limit and with more.
+func leaseRevision(t *testing.T, version uint64, lease, more string) policy.Revision {
+	text := []byte("policies: {p: {" + lease + "limits: [{name: a, quota: 100, sliding_log: {period: 20s}}" +
+		more + "]}}")
+	set, err := policy.Parse("", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.Revision{Version: version, Text: text, Set: set}
+}
+
+// adopt has a shard adopt a revision.
+func (f *fleet) adopt(now limit.Time, on ID, r policy.Revision) {
+	w := f.worlds[on]
+	at := w.next(now)
+	w.append(EncodeBatch(at, Adopt(w, w.policies, r, at)))
+	w.policies = r.Set
 }

@@ -50,7 +50,7 @@ var ofShard = []group{
 	}},
 	// Leases: what they hold, and what they have spent.
 	{tests("shard", "TestWhatIsLeasedIsNotLeft|TestLeasesTakeTheShareOfWhatIsLeft|TestADeadHolderHasSpentItsLease|"+
-		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestAReturnNeedsNoPolicy|TestALease.*|TestARevisionKeepsTheTierOfALeasedKey|"+
+		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestAReturnNeedsNoPolicy|TestALease.*|TestARevision(KeepsTheTierOfALeasedKey|OfOtherPoliciesReadsNoRecord)|"+
 		"TestAMovedLease.*|TestAChangeSaysUntilWhenLeasesLast|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
 		"leased-units-are-left":             swap("&rest", "l"),
 		"leases-take-all-that-is-left":      swap("left-min(left, ch.counter.extras.leased())", "left"),
@@ -66,6 +66,8 @@ var ofShard = []group{
 		"change-holds-at-once":              instead("_ = h"),
 		"revision-misses-a-lease":           instead("_ = p"),
 		"leased-key-changes-its-tier":       gone,
+		"lease-of-a-former-policy-missed":   gone,
+		"every-revision-reads-all":          swap("len(changed) == 0", "false"),
 		"moved-key-misses-a-lease":          swap("!m.storeLeased(&put)", "true"),
 		"forgotten-lease-is-free":           instead("_, _ = h, limits"),
 		"forgotten-lease-changes-its-tier":  swap("p.TierOf(c.has, c.override())", `""`),
