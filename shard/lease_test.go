@@ -323,7 +323,8 @@ func TestARevisionOfOtherPoliciesReadsNoRecord(t *testing.T) {
 	w.lease(origin, "a", 40)
 	for _, more := range []*policy.Policy{other, later} {
 		set := policy.NewSet([]*policy.Policy{p, more})
-		if puts := Adopt(unread{w}, w.policies, policy.Revision{Version: 2, Set: set}, w.next(origin+1)); len(puts) != 1 {
+		revision := policy.Revision{Version: 2, Set: set}
+		if puts := Adopt(unread{w}, w.policies, revision, w.next(origin+1)); len(puts) != 1 {
 			t.Errorf("%d effects", len(puts))
 		}
 	}
@@ -441,6 +442,32 @@ func TestLostLeasesAreSpentAfterARestore(t *testing.T) {
 				w.room(full-1, 0)
 				w.must(full, checkOf("p", "k", 1))
 			}
+		}
+	})
+}
+
+// A holder that lives on spends a lost lease of all that there was as late as it may. With what the restored shard
+// admits from then on, that is never more than the limit.
+func TestALostLeaseAndWhatFollowsStayWithinTheLimit(t *testing.T) {
+	at := origin + limit.Time(hour+30*second) // in a window, before whose end the lease ends
+	eachLeasable(t, func(t *testing.T, w *world, l limit.Limit) {
+		w.goBack(w.backup(), at)
+		judge := &realJudge{l: l, starts: at - 1}
+		judge.spend(at+limit.Time(9900*millisecond), 100, 100)
+		all, admitted := checkOf("p", "k", 100), uint64(0)
+		all.Op = Partial
+		for now := judge.all[0].At; now < at+limit.Time(3*minute); now += limit.Time(50 * millisecond) {
+			d := w.must(now, all)
+			if d.Allowed {
+				judge.starts = d.Limits[0].WindowStart
+			}
+			admitted += d.Limits[0].Granted
+			if problem := judge.spend(now, d.Limits[0].Granted, 100); problem != "" {
+				t.Fatalf("at %d: %s", now-at, problem)
+			}
+		}
+		if l.Algorithm != limit.Calendar && admitted < 100 { // its window is an hour
+			t.Errorf("%d units were admitted after the restore", admitted)
 		}
 	})
 }

@@ -50,8 +50,10 @@ var ofShard = []group{
 	}},
 	// Leases: what they hold, and what they have spent.
 	{tests("shard", "TestWhatIsLeasedIsNotLeft|TestLeasesTakeTheShareOfWhatIsLeft|TestADeadHolderHasSpentItsLease|"+
-		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestAReturnNeedsNoPolicy|TestALease.*|TestARevision(KeepsTheTierOfALeasedKey|OfOtherPoliciesReadsNoRecord)|"+
-		"TestAMovedLease.*|TestAChangeSaysUntilWhenLeasesLast|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore"), edits{
+		"TestAReturnedLeaseGivesBackWhatWasNotSpent|TestAReturnNeedsNoPolicy|TestALease.*|"+
+		"TestARevisionKeepsTheTierOfALeasedKey|TestARevisionOfOtherPoliciesReadsNoRecord|"+
+		"TestAMovedLease.*|TestAChangeSaysUntilWhenLeasesLast|TestABlockedKeyIsNotLeased|TestLostLeasesAreSpentAfterARestore|"+
+		"TestALostLeaseAndWhatFollowsStayWithinTheLimit"), edits{
 		"leased-units-are-left":             swap("&rest", "l"),
 		"leases-take-all-that-is-left":      swap("left-min(left, ch.counter.extras.leased())", "left"),
 		"dead-holder-spent-nothing":         gone,
