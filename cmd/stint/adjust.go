@@ -29,15 +29,6 @@ type adjustCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*adjustCommand) Help() string {
-	return "Who did what, and why, is kept: stint audit lists it.\n\n" +
-		"    stint adjust api user:42 reset --note 'as she asked'\n" +
-		"    stint adjust api user:42 add -50 --limit daily\n" +
-		"    stint adjust login user:42 block 2h\n" +
-		"    stint adjust login user:42 block 2030-01-01T00:00:00Z"
-}
-
 // Run adjusts a key and prints its state.
 func (c *adjustCommand) Run(s streams) error {
 	request := &stintv1.AdjustRequest{

@@ -31,19 +31,6 @@ type applying struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*applyCommand) Help() string {
-	return "The file is the whole set: a policy that is not in it ends, if --prune says so. What keys have used " +
-		"stays.\n\n" +
-		"    stint apply -f policies.yaml --dry-run\n" +
-		"    stint apply -f policies.yaml --prune\n" +
-		"    stint apply -f policies.yaml --expected-version 3 --note 'double the burst'\n" +
-		"    stint apply -f policies.yaml --if-changed --prune\n" +
-		"    stint policies -o yaml > policies.yaml\n\n" +
-		"Exit code 0: in force, on every shard (unless --wait 0). 1: the file is wrong, " +
-		"another version is in force than was expected, the server refused, or a shard took longer than --wait."
-}
-
 // Run checks the file here, where line numbers are known, and puts it in force.
 func (c *applyCommand) Run(s streams) error {
 	set, err := readPolicies(s, c.File)

@@ -17,14 +17,6 @@ type auditCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*auditCommand) Help() string {
-	return "Who adjusted or overrode which key, and who changed policies, tokens and sealing secrets, newest first. " +
-		"Each shard keeps its newest 1,024 changes, and of the policies 64 are kept.\n\n" +
-		"    stint audit --key user:42 -n 10\n" +
-		"    stint audit -n 0 -o json"
-}
-
 // Run lists the changes by hand.
 func (c *auditCommand) Run(s streams) error {
 	all := &stintv1.AuditResponse{NextCursor: c.Cursor}

@@ -29,19 +29,6 @@ type backupCommand struct {
 	remote
 }
 
-// Help implements kong.HelpProvider.
-func (*backupCommand) Help() string {
-	return "Writes everything that a running cluster knows into one file: " +
-		"policies, counts, holds, overrides, secrets. The file appears when it is complete and on disk, " +
-		"with mode 0600, in place of an older one. A restore knows nothing of what happened after the backup was " +
-		"begun: see stint restore --help.\n\n" +
-		"    stint backup /var/backups/stint-$(date +%F).backup\n" +
-		"    stint backup --dir /var/backups/stint --keep 14d\n" +
-		"    stint backup - | age -r age1... > stint.backup.age\n\n" +
-		"--keep deletes nothing before the new backup was read back, and only files that are named as --dir " +
-		"names them, can be read, and are backups of this cluster."
-}
-
 // Run writes a backup.
 func (c *backupCommand) Run(s streams) error {
 	switch {

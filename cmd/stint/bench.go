@@ -23,32 +23,6 @@ type benchCommand struct {
 	output
 }
 
-// Help implements kong.HelpProvider.
-func (*benchCommand) Help() string {
-	return "The server's answers are audited: bench reads the policy's limits, counts what was admitted to each key, " +
-		"and fails (exit code 1) if it was one unit too many or too few.\n\n" +
-		"Policies that make good targets, in a policies file:\n\n" +
-		"    hot:  {limits: [{name: day, quota: 100, fixed_window: {period: 24h, anchor: first_hit}}]}\n" +
-		"    free: {limits: [{name: day, quota: 1000000000000, fixed_window: {period: 24h, anchor: first_hit}}]}\n" +
-		"    tb:   {limits: [{name: burst, quota: 1000, token_bucket: {refill: 100, per: 1s}}]}\n\n" +
-		"What to run against them:\n\n" +
-		"    stint tool bench --policy hot --count 5000                      exactly 100 admitted?\n" +
-		"    stint tool bench --policy free                                  rate of one hot key\n" +
-		"    stint tool bench --policy free --keys 100000 --protocol grpc    rate of many keys\n" +
-		"    stint tool bench --policy free --batch 100                      rate of batches\n" +
-		"    stint tool bench --policy free --batch 100 --protocol stream    rate of batches that need no call each\n" +
-		"    stint tool bench --policy free --keys 100000 --protocol client    what our Go client makes of " +
-		"single checks\n" +
-		"    stint tool bench --policy free --denied 99                      a flood, 99 % of it denied\n" +
-		"    stint tool bench --policy free --keys 100000 --entries 2    two keys at once, on two shards mostly\n" +
-		"    stint tool bench --policy free --rate 5000 --duration 30s       latency at a fixed rate\n" +
-		"    stint tool bench --policy free --keys 10000 --addr a:7400,b:7400,c:7400    a cluster, " +
-		"all nodes asked alike\n" +
-		"    stint tool bench --floor .                                      what disk and loopback allow\n\n" +
-		"The program in tools/bench of the repository loads the Redis port, compares stint with a Redis, " +
-		"and draws curves."
-}
-
 // Run puts load on the server until the end of the plan or Ctrl-C, and prints the measurements.
 func (c *benchCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

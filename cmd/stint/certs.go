@@ -33,21 +33,6 @@ type certsCommand struct {
 	Key  certsKeyCommand  `cmd:"" name:"cluster-key" help:"Make a cluster key, by which nodes recognize each other."`
 }
 
-// Help implements kong.HelpProvider.
-func (*certsCommand) Help() string {
-	return "Clients recognize a node by a certificate (certs api). " +
-		"Nodes recognize each other by the cluster key (certs cluster-key), or by certificates (certs peer): " +
-		"a stolen host can then pass for no other node. Keep ca.key off the nodes. " +
-		"The same command again renews a certificate; nodes read it without a restart.\n\n" +
-		"    stint tool certs ca --out secrets\n" +
-		"    stint tool certs api 10.0.0.11 stint1.example.com --ca-cert secrets/ca.crt --ca-key secrets/ca.key " +
-		"--out stint1\n" +
-		"    stint serve --api-cert stint1/api.crt --api-key stint1/api.key ...\n\n" +
-		"    stint tool certs peer stint1 --ca-cert secrets/ca.crt --ca-key secrets/ca.key --out stint1\n" +
-		"    stint serve --node-id stint1 --peer-cert stint1/stint1.crt --peer-key stint1/stint1.key --peer-ca " +
-		"secrets/ca.crt --cluster-key ..."
-}
-
 // certsOutput has the flags of all three commands.
 type certsOutput struct {
 	Out string `help:"Directory to write to; made if it is missing." default:"." placeholder:"DIR"`

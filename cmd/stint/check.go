@@ -68,14 +68,6 @@ type checkCommand struct {
 	remote
 }
 
-// Help implements kong.HelpProvider.
-func (*checkCommand) Help() string {
-	return "Exit code 0: allowed. 3: denied. Anything else: there was no decision.\n\n" +
-		"    stint check login user:42 && echo come in\n" +
-		"    stint check login user:42 per-ip 203.0.113.7\n" +
-		"    stint check api user:42 --cost 5 --tier researcher -o json"
-}
-
 // Run asks, prints the decision, and returns errDenied for a denial.
 func (c *checkCommand) Run(s streams) error {
 	messages, err := c.messages()

@@ -9,7 +9,7 @@
 // field for each flag and a Run method.
 //
 // Flags override environment variables (STINT_API_ADDR for --api-addr), which override the config file, which overrides
-// the defaults.
+// the defaults. help.txt has what the help of a command says beside its flags.
 //
 // Results go to stdout and everything else to stderr. Exit codes:
 //

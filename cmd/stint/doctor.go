@@ -23,17 +23,6 @@ type doctorCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*doctorCommand) Help() string {
-	return "Counts on a key of its own through each node, asks each gate with a forged address, " +
-		"and looks at the nodes: is it exact, and does anything have to be done before users notice? Each question " +
-		"to a gate is counted for this machine's address. Exit code 0: nothing is wrong. 1: something is.\n\n" +
-		"    stint doctor --addr node-1:7400,node-2:7400,node-3:7400\n" +
-		"    stint doctor --through https://shop.example.com/login\n" +
-		"    stint doctor -o json\n\n" +
-		"A token for it: --grant 'ops=observe,sinks' --grant 'ops=check,read,inline'"
-}
-
 // Run examines the cluster, and returns an error if something is wrong.
 func (c *doctorCommand) Run(s streams) error {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)

@@ -16,15 +16,6 @@ type drainCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*drainCommand) Help() string {
-	return "A draining node hands its shards to others and keeps its copies of them, " +
-		"so that it can be stopped and started again without a request failing. " +
-		"It stays so until --off, or with --until-restart until another process is the node.\n\n" +
-		"    stint cluster drain node-2 --until-restart && systemctl restart stint\n\n" +
-		"Exit code 0: it owns nothing (unless --wait 0). 1: it was refused, or the node still owns shards after --wait."
-}
-
 // Run starts or ends draining, and waits until a draining node owns nothing.
 func (c *drainCommand) Run(s streams) error {
 	if c.Node == "" && len(c.urls()) > 1 {

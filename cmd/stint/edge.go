@@ -18,17 +18,6 @@ type edgeCommand struct {
 	tokenFlag
 }
 
-// Help implements kong.HelpProvider.
-func (*edgeCommand) Help() string {
-	return "An edge has all ports for clients, and neither data nor a disk: " +
-		"it answers keys whose policies have a lease from memory, and asks a node for everything else. " +
-		"It stands in another zone or region, or beside one program. Its token needs the operation edge, " +
-		"and those that its clients use:\n\n" +
-		"    stint token create edge-eu --expires 90d --grant ops=edge --grant 'ns=shop ops=check,read,lease' > " +
-		"edge.token\n" +
-		"    stint edge --upstream https://stint.example.com:7400 --token-file edge.token"
-}
-
 // Run serves until a signal comes.
 func (c *edgeCommand) Run(s streams) error {
 	serve := &serveCommand{Config: node.Config{ClientPorts: c.ClientPorts, BootstrapExpect: 1, Shards: 1, Replicas: 1,

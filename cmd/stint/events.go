@@ -12,15 +12,6 @@ type eventsCommand struct {
 	Replay eventsReplayCommand `cmd:"" help:"Send dead letters again."`
 }
 
-// Help implements kong.HelpProvider.
-func (*eventsCommand) Help() string {
-	return "An event waits until its sinks have taken it, for three days. " +
-		"Then it is a dead letter, of which each shard keeps 1,024.\n\n" +
-		"    stint sink events --sink billing\n" +
-		"    stint sink events replay --sink billing\n\n" +
-		"A replayed event has the id that it had before. The caller's token needs the operation sinks."
-}
-
 type eventsListCommand struct {
 	Sink  string `help:"Only those for this sink." placeholder:"NAME"`
 	State string `help:"Only those that wait, or only dead letters: waiting or dead." enum:",waiting,dead" default:""`

@@ -18,16 +18,6 @@ type forgetCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*forgetCommand) Help() string {
-	return "Under all policies: what the key has used, its lockout, block, override and holds. " +
-		"The audit log keeps that something was changed, without the key. " +
-		"Whoever forgets the key of a login opens its lockout, and gives every limit of the key back. " +
-		"Its bills, open and final, end only with --bills: list them before, with stint usage --key.\n\n" +
-		"    stint keys forget user:42 --note 'request 4711'\n\n" +
-		"A person usually has several keys: forget each, in every namespace."
-}
-
 // whatRemains is printed after a Forget: the copies that the servers cannot delete.
 const whatRemains = `still with the key, for a while:
   other nodes' memory of denials (deny_cache): 10 s at most

@@ -15,14 +15,6 @@ type importEnvoyCommand struct {
 	Files []string `arg:"" name:"file" help:"Configuration of envoyproxy/ratelimit; files of one domain are joined."`
 }
 
-// Help implements kong.HelpProvider.
-func (*importEnvoyCommand) Help() string {
-	return "The policies file goes to stdout. What is counted otherwise, or left out, is told on stderr.\n\n" +
-		"    stint tool import envoy ratelimit/config/*.yaml > policies.yaml\n" +
-		"    stint apply -f policies.yaml --dry-run\n\n" +
-		"Each limit becomes a policy of its own, with the same windows."
-}
-
 // Run prints the policies file.
 func (c *importEnvoyCommand) Run(s streams) error {
 	var m policy.EnvoyImport

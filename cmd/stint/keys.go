@@ -30,15 +30,6 @@ type keysCommand struct {
 
 type keysListCommand struct{ listing }
 
-// Help implements kong.HelpProvider.
-func (*keysListCommand) Help() string {
-	return "A key is kept from its first request until nothing that it has used counts any longer. The list has no " +
-		"order. It is read from a replica, which may be a moment behind. stint get POLICY KEY shows what a key has " +
-		"used.\n\n" +
-		"    stint keys --prefix user: --policy login\n" +
-		"    stint keys -n 0 -o json"
-}
-
 // Run lists keys.
 func (c *keysListCommand) Run(s streams) error {
 	return c.list(s, "keys", &stintv1.ListKeysRequest{}, "POLICY\tKEY\tOVERRIDE", func(k *stintv1.KeptKey) [][]any {
@@ -47,13 +38,6 @@ func (c *keysListCommand) Run(s streams) error {
 }
 
 type overrideListCommand struct{ listing }
-
-// Help implements kong.HelpProvider.
-func (*overrideListCommand) Help() string {
-	return "stint override gives a key a tier or quotas of its own, and takes them away.\n\n" +
-		"    stint override list\n" +
-		"    stint override list --policy api --prefix customer: -o json"
-}
 
 // Run lists the keys with an override.
 func (c *overrideListCommand) Run(s streams) error {
@@ -64,15 +48,6 @@ func (c *overrideListCommand) Run(s streams) error {
 }
 
 type leasesCommand struct{ listing }
-
-// Help implements kong.HelpProvider.
-func (*leasesCommand) Help() string {
-	return "A holder spends what it has leased without asking the owner of the key. " +
-		"A lease counts as used until its holder returns it, or it ends. The list has no order. " +
-		"It is read from a replica, which may be a moment behind.\n\n" +
-		"    stint leases --policy api\n" +
-		"    stint leases -n 0 -o json"
-}
 
 // Run lists the leases.
 func (c *leasesCommand) Run(s streams) error {

@@ -10,13 +10,6 @@ type logLevelCommand struct {
 	remote
 }
 
-// Help implements kong.HelpProvider.
-func (*logLevelCommand) Help() string {
-	return "The level of the node that answers, until it starts again; " +
-		"then it is what --log-level of stint serve says. The node's log says who changed it. " +
-		"It needs the operation cluster.\n\n    stint cluster log-level debug --addr node-2:7400"
-}
-
 // Run shows or changes the level.
 func (c *logLevelCommand) Run(s streams) error {
 	if len(c.urls()) > 1 {

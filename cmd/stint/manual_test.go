@@ -58,9 +58,23 @@ func TestManual(t *testing.T) {
 	})
 }
 
+// Each section of help.txt is that of a command.
+func TestTheHelpIsThatOfCommands(t *testing.T) {
+	detailed := 0
+	for _, command := range newManual(t).commands {
+		if command.Detail != "" {
+			detailed++
+		}
+	}
+	if sections := strings.Count("\n"+helpText, "\n== "); detailed != sections || sections == 0 {
+		t.Errorf("%d commands have one of %d sections", detailed, sections)
+	}
+}
+
 func newManual(t *testing.T) *manual {
 	t.Helper()
-	parser, err := kong.New(&commandLine{}, kong.Name("stint"), kong.Description(description), durations, groups)
+	parser, err := kong.New(&commandLine{}, kong.Name("stint"), kong.Description(description), durations, groups,
+		details)
 	if err != nil {
 		t.Fatal(err)
 	}

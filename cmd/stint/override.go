@@ -27,14 +27,6 @@ type overrideSetCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*overrideSetCommand) Help() string {
-	return "An override replaces the one that the key had.\n\n" +
-		"    stint override api user:42 --tier researcher --for 168h --note 'ticket 4711'\n" +
-		"    stint override api user:42 --quota daily=500 --quota burst=10\n" +
-		"    stint override api user:42 --delete"
-}
-
 const maybeOverridden = "it may have been done: repeat it, which changes nothing further"
 
 // Run gives one key its own numbers, or removes them.

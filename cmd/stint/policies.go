@@ -54,13 +54,6 @@ type policiesCheckCommand struct {
 	File string `arg:"" help:"Policies file; - is stdin."`
 }
 
-// Help implements kong.HelpProvider.
-func (*policiesCheckCommand) Help() string {
-	return "Exit code 0: stint apply and stint serve take the file. 2: it is wrong; every problem has its line. No " +
-		"server is asked, so it may still differ from what is in force: stint apply --dry-run says how.\n\n" +
-		"    stint policies check policies.yaml"
-}
-
 // Run reads the file as apply does.
 func (c *policiesCheckCommand) Run(s streams) error {
 	set, err := readPolicies(s, c.File)
@@ -76,15 +69,6 @@ func (c *policiesCheckCommand) Run(s streams) error {
 }
 
 type policiesSchemaCommand struct{}
-
-// Help implements kong.HelpProvider.
-func (*policiesSchemaCommand) Help() string {
-	return "An editor that knows the schema completes fields, explains them and underlines mistakes. No server is " +
-		"asked.\n\n" +
-		"    stint policies schema > policies.schema.json\n\n" +
-		"For editors with yaml-language-server, such as VS Code, write as the first line of the policies file:\n\n" +
-		"    # yaml-language-server: $schema=policies.schema.json"
-}
 
 // Run prints the schema.
 func (c *policiesSchemaCommand) Run(s streams) error {
@@ -114,16 +98,6 @@ type policiesRollbackCommand struct {
 	Version uint64 `arg:"" help:"The version to put in force again: stint policies history lists them."`
 	YAML    bool   `name:"yaml" help:"Print the version as a policies file, and change nothing."`
 	applying
-}
-
-// Help implements kong.HelpProvider.
-func (*policiesRollbackCommand) Help() string {
-	return "The newest 20 versions before the one in force are kept. A rollback applies one of them anew, " +
-		"under a new version: what keys have used stays, and the history says who did it. " +
-		"Everything is as with stint apply.\n\n" +
-		"    stint policies rollback 7 --dry-run\n" +
-		"    stint policies rollback 7 --prune --note 'the new limit shut customers out'\n" +
-		"    stint policies rollback 7 --yaml > policies.yaml"
 }
 
 // Run applies the version again. It changes nothing if another version has been applied meanwhile.

@@ -25,24 +25,6 @@ type recoverCommand struct {
 	JSON       bool     `name:"json" help:"Print what is left as JSON, for programs."`
 }
 
-// Help implements kong.HelpProvider.
-func (*recoverCommand) Help() string {
-	return "Makes a backup from the disks that are left of a cluster that has lost its majority. All nodes must be " +
-		"stopped. Nothing in the directories is changed. stint restore makes a new cluster from the backup, " +
-		"of any number of shards; no old node can join it.\n\n" +
-		"Of each shard, the replica with the newest entry is taken, unless something speaks against it. " +
-		"With a majority of its voters the shard is exact: nothing that was ever answered is lost, " +
-		"and a restore continues where the cluster stopped. Entries that nobody was told of may be in it. " +
-		"Without a majority --accept-loss is needed. A restore then counts as full what is not known, " +
-		"as after a backup.\n\n" +
-		"    stint tool recover /mnt/disk-1 /mnt/disk-2 --dry-run\n" +
-		"    stint tool recover /mnt/disk-1 /mnt/disk-2 -o stint.backup\n\n" +
-		"If the disks are in different machines, write a part on each, carry them to one machine, " +
-		"and recover from the parts:\n\n" +
-		"    stint tool recover /var/lib/stint --part -o node-1.part\n" +
-		"    stint tool recover node-1.part node-2.part -o stint.backup"
-}
-
 // Run recovers.
 func (c *recoverCommand) Run(s streams) (err error) {
 	if err := c.check(); err != nil {

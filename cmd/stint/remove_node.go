@@ -14,16 +14,6 @@ type removeNodeCommand struct {
 	remote
 }
 
-// Help implements kong.HelpProvider.
-func (*removeNodeCommand) Help() string {
-	return "For good: others take over its replicas, then it is no longer a member, " +
-		"and its data directory is of no use any more: with an empty one its id may come back. " +
-		"The node may be running or lost; a node that comes back belongs to `stint cluster drain` instead. " +
-		"The last node is not removed. Where too few nodes stay for as many copies as now, " +
-		"it says how many are left, and asks.\n\n" +
-		"Exit code 0: it is removed (unless --wait 0). 1: it was refused, or it still holds replicas after --wait."
-}
-
 // Run announces the consequences, begins the removal, and waits until the node is removed.
 func (c *removeNodeCommand) Run(s streams) error {
 	what := "remove-node " + c.Node

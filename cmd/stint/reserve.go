@@ -20,13 +20,6 @@ type reserveCommand struct {
 	remote
 }
 
-// Help implements kong.HelpProvider.
-func (*reserveCommand) Help() string {
-	return "Exit code 0: held. 3: denied. Anything else: there was no decision.\n\n" +
-		"    hold=$(stint reserve login user:42 -o id) || exit\n" +
-		"    if password-is-right; then stint settle $hold success; else stint settle $hold failed; fi"
-}
-
 // Run requests a hold, prints its id, and returns errDenied if there is none.
 func (c *reserveCommand) Run(s streams) error {
 	messages, err := c.messages()

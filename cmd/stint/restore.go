@@ -26,22 +26,6 @@ type restoreCommand struct {
 	Yes     bool     `help:"Do not ask."`
 }
 
-// Help implements kong.HelpProvider.
-func (*restoreCommand) Help() string {
-	return "Makes a new cluster of one node from a backup, offline. Start the node with stint serve --data-dir DIR; " +
-		"other nodes join it as they join any cluster. The old cluster must not run any more.\n\n" +
-		"Nobody knows what was used after the backup was begun. So that no limit is exceeded, " +
-		"all limits count as full until nothing of that time counts any longer: restore prints until when, and asks. " +
-		"--keep lets a limit continue with what the backup says, and admits again what was used since. " +
-		"A limit of a policy with on_recovery: keep does so always. A key can be cleared later, " +
-		"with stint adjust POLICY KEY reset.\n\n" +
-		"With --shards the new cluster has another number of shards. All counts, holds and answers to ids go along. " +
-		"It is refused as long as a hold is open on keys that would be on different shards.\n\n" +
-		"    stint restore stint.backup --data-dir /var/lib/stint --dry-run\n" +
-		"    stint restore stint.backup --data-dir /var/lib/stint --keep login/account-30d\n" +
-		"    stint restore stint.backup --data-dir /var/lib/stint --shards 3"
-}
-
 // Run restores a backup.
 func (c *restoreCommand) Run(s streams) error {
 	r, err := c.plan(s)

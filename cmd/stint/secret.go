@@ -16,18 +16,6 @@ type secretCommand struct {
 	DropOld secretDropOldCommand `cmd:"" help:"Drop every secret but the one that seals, after a theft. Ids that they have sealed are refused."`
 }
 
-// Help implements kong.HelpProvider.
-func (*secretCommand) Help() string {
-	return "The ids of holds and decisions are sealed with a secret that only the nodes know. " +
-		"Rotate it as you rotate other keys: no id becomes invalid. " +
-		"If it may be known to others (a stolen disk or backup), rotate it and drop the old one. " +
-		"Ids that were given out before the rotation are refused from then on, " +
-		"and holds that they name end by their on_expire.\n\n" +
-		"    stint cluster secret\n" +
-		"    stint cluster secret rotate\n" +
-		"    stint cluster secret drop-old"
-}
-
 func (r remote) secrets() stintv1connect.SecretServiceClient {
 	return stintv1connect.NewSecretServiceClient(r.client(), anyAddress)
 }

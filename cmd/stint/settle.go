@@ -22,14 +22,6 @@ type settleCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*settleCommand) Help() string {
-	return "A hold ends once: the same action again gets the same answer, another one is refused.\n\n" +
-		"    stint settle $hold commit --actual 800 --overage debt\n" +
-		"    stint settle $hold extend --ttl 5m\n" +
-		"    stint settle $decision cancel"
-}
-
 // done maps each action to the word for its effect.
 var done = map[string]string{"commit": "committed", "cancel": "cancelled", "extend": "extended", "success": "success",
 	"failed": "failed"}

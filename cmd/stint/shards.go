@@ -13,19 +13,6 @@ type shardsCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*shardsCommand) Help() string {
-	return "A key is in one of 1,024 slots, and each slot is on one shard. " +
-		"One shard uses the processors of one node, so a cluster begins with one, and gets more when that node is " +
-		"busy. Slots move two at a time, with all of their counts, while the cluster serves; " +
-		"a key waits for some milliseconds while its slot moves. A shard that is no longer wanted stays, " +
-		"without slots.\n\n" +
-		"    stint shards       # where the slots are, and what those that move wait for\n" +
-		"    stint shards 3\n\n" +
-		"Exit code 0: they share the keys (unless --wait 0). 1: it was refused, " +
-		"or slots are still to move after --wait."
-}
-
 // Run asks for a number of shards, waits until they share all slots, and prints them.
 func (c *shardsCommand) Run(s streams) error {
 	const what = "shards"

@@ -23,18 +23,6 @@ type simulateCommand struct {
 	output
 }
 
-// Help implements kong.HelpProvider.
-func (*simulateCommand) Help() string {
-	return "What a policy would have done to traffic that already happened. Each event has the log's time.\n\n" +
-		"    stint tool simulate --input /var/log/auth.log --policy login\n" +
-		"    stint tool simulate -f policies.yaml --input access.log -o json\n" +
-		"    stint tool simulate --compare old.yaml new.yaml --input access.log\n\n" +
-		"Each event is a plain check, and every policy runs alone. Nothing is held or settled in a replay, " +
-		"so concurrency limits never fill, and a lockout climbs only where the policy counts denials as violations " +
-		"(count_denied with on_denied). There are no overrides: every key has the numbers of its tier, " +
-		"and is known where a policy refuses unknown keys."
-}
-
 // yearFirst and yearLast bound the years that log times with a year can express.
 const yearFirst, yearLast = 1970, 9999
 

@@ -27,20 +27,6 @@ type sinkCommand struct {
 	Events  eventsCommand      `cmd:"" help:"List the events that wait for a sink, and send dead letters again."`
 }
 
-// Help implements kong.HelpProvider.
-func (*sinkCommand) Help() string {
-	return "A sink gets the events of the policies that name it in their notify list, and of the kinds that it " +
-		"takes:\n\n" +
-		"    stint sink create billing --kind webhook --url https://example.com/hooks --events threshold,spike > " +
-		"billing.secret\n" +
-		"    stint sink rotate billing --overlap 24h > billing.secret\n" +
-		"    stint sink create meter --kind cloudevents --url https://openmeter.cloud/api/v1/events --events usage " +
-		"--api-key-file FILE\n" +
-		"    stint sink\n\n" +
-		"Messages to webhooks are signed as Standard Webhooks says (https://www.standardwebhooks.com). " +
-		"The caller's token needs the operation sinks."
-}
-
 func (r remote) sinks() stintv1connect.SinkServiceClient {
 	return stintv1connect.NewSinkServiceClient(r.client(), anyAddress)
 }

@@ -19,13 +19,6 @@ type statusCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*statusCommand) Help() string {
-	return "Exit code 0: the cluster is healthy. 1: it is not, and the problems are listed; or no node answered.\n\n" +
-		"    stint status --addr node-1:7400,node-2:7400,node-3:7400\n" +
-		"    stint status -o json"
-}
-
 // Run prints the cluster, and returns an error if it is not healthy.
 func (c *statusCommand) Run(s streams) error {
 	status, err := c.status("status")

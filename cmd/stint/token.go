@@ -39,17 +39,6 @@ type tokenCreateCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*tokenCreateCommand) Help() string {
-	return "From the first token on, every request needs one. The first one is made on a node's own machine:\n\n" +
-		"    stint token create root --admin --expires never --data-dir /var/lib/stint > root.token\n\n" +
-		"A grant names what a token may do: operations (check, settle, read, adjust, override, policies, observe, " +
-		"observe-keys, usage, cluster, backup, tokens, inline, sinks, correct, lease, edge), and the namespaces, " +
-		"policies, keys and tiers that it may do them to. What is left out is not narrowed, except for tiers: " +
-		"those must be named.\n\n" +
-		"    stint token create web --expires 90d --grant 'ns=shop policy=login key=user:* ops=check,settle'"
-}
-
 // Run makes the token. The secret alone goes to stdout, so that it can go into a file.
 func (c *tokenCreateCommand) Run(s streams) error {
 	request := &stintv1.CreateTokenRequest{Name: c.Name, Role: c.Role}
@@ -93,11 +82,6 @@ func (c *tokenCreateCommand) Run(s streams) error {
 
 type tokenListCommand struct {
 	asking
-}
-
-// Help implements kong.HelpProvider.
-func (*tokenListCommand) Help() string {
-	return "LAST USED is what the nodes that answer have seen since they were started."
 }
 
 // Run lists tokens and roles.
@@ -176,12 +160,6 @@ func (c *tokenRevokeCommand) print(s streams, children string) {
 
 type tokenOffCommand struct {
 	asking
-}
-
-// Help implements kong.HelpProvider.
-func (*tokenOffCommand) Help() string {
-	return "Only a node's own machine can do that: give --data-dir. On loopback everybody may then do everything " +
-		"again; elsewhere nobody is served, unless the nodes run with --insecure."
 }
 
 // Run stops requiring tokens until one is created.

@@ -25,17 +25,6 @@ type topCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*topCommand) Help() string {
-	return "Which keys are asked about most, denied most, or cost most, by policy. The screen refreshes until " +
-		"Ctrl-C.\n\n" +
-		"The counts are estimates with a known error: 90..100 is at least 90 and at most 100. A new owner of a shard " +
-		"starts at 0, and \"since\" tells from when on all counts are whole. Who may observe and not see keys " +
-		"(observe-keys) sees hashes: #Zk3...\n\n" +
-		"    stint keys top --by denials\n" +
-		"    stint keys top login --window 1h --once -o json"
-}
-
 // everyMin keeps a screen from loading the cluster.
 const everyMin = 200 * time.Millisecond
 

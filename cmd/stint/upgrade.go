@@ -16,18 +16,6 @@ type upgradeCommand struct {
 	Finish upgradeFinishCommand `cmd:"" help:"Have the cluster rise now to the newest level that all its nodes know."`
 }
 
-// Help implements kong.HelpProvider.
-func (*upgradeCommand) Help() string {
-	return "A release upgrades node by node: stop one, start it with the new binary, " +
-		"wait until it is ready. Until the cluster's feature level rises, " +
-		"the nodes write nothing that the older release could not read, and each of them can go back to it. " +
-		"The level rises when all nodes have known it for 10 minutes, or at `stint cluster upgrade finish`. " +
-		"It never falls: from then on the older release refuses the data directories.\n\n" +
-		"    stint cluster upgrade status\n" +
-		"    stint cluster upgrade pin 1       # stay, however long it takes\n" +
-		"    stint cluster upgrade finish"
-}
-
 type upgradeStatusCommand struct {
 	asking
 }

@@ -18,13 +18,6 @@ type usageCommand struct {
 	Correct usageCorrectCommand `cmd:"" help:"Correct the bill of one key by hand."`
 }
 
-// Help implements kong.HelpProvider.
-func (*usageCommand) Help() string {
-	return "What the meters of the policies have billed, for each key and period, and corrections of it.\n\n" +
-		"    stint usage --period 2026-10 -o csv > october.csv\n" +
-		"    stint usage correct plan customer:acme -500 --note 'double import'"
-}
-
 type usageListCommand struct {
 	Period    string `help:"Only periods that start in it, in the meter's time zone: 2026, 2026-10 or 2026-10-31. Default: all that are kept." placeholder:"PERIOD"`
 	Namespace string `help:"Default: the server's."`
@@ -32,14 +25,6 @@ type usageListCommand struct {
 	Key       string `help:"Only this key."`
 	Output    string `short:"o" help:"table for people; csv, or json with one object a line, for programs." enum:"table,csv,json" default:"table"`
 	remote
-}
-
-// Help implements kong.HelpProvider.
-func (*usageListCommand) Help() string {
-	return "What the meters of the policies have billed, for each key and period. A final period changes only by " +
-		"corrections; an open or a closed one may still change. Whatever was decided up to the instant at " +
-		"the end, which goes to stderr, is in the figures.\n\n" +
-		"    stint usage --period 2026-10 -o csv > october.csv"
 }
 
 // usageColumns are the names of the columns of -o csv.

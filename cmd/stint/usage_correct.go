@@ -16,14 +16,6 @@ type usageCorrectCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*usageCorrectCommand) Help() string {
-	return "A correction is a figure of its own in the bill, and moves no limit. It needs a --note: " +
-		"who, what and why is kept, and stint audit lists it. The caller's token needs the operation correct.\n\n" +
-		"    stint usage correct plan customer:acme -500 --note 'double import'\n" +
-		"    stint usage correct plan customer:acme 120 --period 2026-10 --note 'import of the 3rd was lost'"
-}
-
 // Run corrects a bill and prints it.
 func (c *usageCorrectCommand) Run(s streams) error {
 	request := &stintv1.CorrectUsageRequest{Namespace: c.Namespace, Policy: c.Policy, Key: c.Key, Meter: c.Meter,

@@ -38,26 +38,6 @@ type verifyCommand struct {
 	output
 }
 
-// Help implements kong.HelpProvider.
-func (*verifyCommand) Help() string {
-	return "Proves exactness: clients contend for limits of 1000 while nodes are killed, paused, " +
-		"cut off and restarted, and while the keys move to more shards and back. " +
-		"Every answer is checked against all others, unknown outcomes are asked again with their ids, " +
-		"and in the end every counter must hold what was admitted and nothing else. Exit code 0: exact. 1: " +
-		"not, with the evidence.\n\n" +
-		"    stint tool verify                                          three nodes of this binary, 30 s\n" +
-		"    stint tool verify --local 5 --duration 5m --seed 42\n" +
-		"    stint tool verify --lease --faults 200                     and limits that nodes lease, " +
-		"over 200 faults\n" +
-		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify\n" +
-		"    stint tool verify --addr 10.0.0.1:7400,10.0.0.2:7400 --policy verify --shards 3\n\n" +
-		"With --addr and --shards the cluster has N shards share its keys, once, " +
-		"and has as many as before in the end, also after Ctrl-C. Until the slots have moved the load goes on.\n\n" +
-		"A policy for --addr, in a policies file:\n\n" +
-		"    verify: {limits: [{name: total, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}]}\n\n" +
-		"With --lease it also has: lease: {units: 100, for: 2s}"
-}
-
 // Run verifies and prints the result.
 func (c *verifyCommand) Run(s streams) error {
 	if err := c.settleFlags(); err != nil {

@@ -28,17 +28,6 @@ type watchCommand struct {
 	asking
 }
 
-// Help implements kong.HelpProvider.
-func (*watchCommand) Help() string {
-	return "Each decision of the cluster as it is made, a line each, until Ctrl-C; and each threshold that a key " +
-		"reaches, each block that a ladder begins, and each change by hand. " +
-		"Several of the flags that say \"only\" add up. A terminal that is too slow misses some, and says how many. " +
-		"Who may observe and not see keys (observe-keys) sees hashes: #Zk3...\n\n" +
-		"    stint watch --denied\n" +
-		"    stint watch --thresholds --lockouts --changes\n" +
-		"    stint watch login --key user:42 -o json"
-}
-
 // Run prints decisions until it is interrupted, or has printed the requested number.
 func (c *watchCommand) Run(s streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
