@@ -62,7 +62,7 @@ func (n *Node) assemble(policies *policy.Set) {
 	n.handover = &handover{node: n.id, now: now, view: n.view, replicas: n.replicas, peers: n.peers, tasks: n.tasks,
 		logger: logger, changed: n.changed}
 	n.metrics.Health(scrapedHealth{admin: n.admin, readiness: n.readiness, dir: n.dir, ports: n.ports,
-		top: budget}.read)
+		router: n.router, hop: n.hop, top: budget}.read)
 	n.assembleDecisions(counted)
 	observer := &replicaObserver{node: n.id, metrics: n.metrics, logger: logger, view: n.view, peers: n.peers,
 		wake: wake, changed: n.changed, fail: n.fail, writes: writes, bus: n.decisions,
@@ -133,7 +133,6 @@ func (n *Node) assembleAdmins() {
 func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 	n.hints = gossip.NewHints(placement.MaxShards)
 	n.hop = hop.New(hop.Near, n.peers.dialHop)
-	n.metrics.Hop(func() uint64 { return n.hop.Stats().Requests }, func() uint64 { return n.hop.Stats().Frames })
 	n.router = routing.New(routing.Config{
 		Node:     n.id,
 		Slots:    n.slots,
@@ -149,10 +148,6 @@ func (n *Node) assembleRouter(repeated func(*shard.Request, *shard.Decision)) {
 		Slept:    machineSlept,
 		Now:      n.config.now(),
 	})
-	n.metrics.Denials(n.router.DenialsKept)
-	n.metrics.Leases(n.router.LeasesHeld)
-	n.metrics.Edges(n.ports.edges)
-	n.metrics.Stopped(n.replicas.stopped)
 }
 
 func (n *Node) assembleReconciler(records *recordBudget) {

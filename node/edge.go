@@ -102,11 +102,10 @@ func (e *Edge) assemble() {
 		Now:      e.config.now(),
 	})
 	e.documents.router = e.router
-	e.metrics.Hop(func() uint64 { return e.hop.Stats().Requests }, func() uint64 { return e.hop.Stats().Frames })
-	e.metrics.Denials(e.router.DenialsKept)
-	e.metrics.Leases(e.router.LeasesHeld)
 	e.metrics.Health(func() metrics.Health {
-		return metrics.Health{Ready: e.Ready() == nil,
+		hops := e.hop.Stats()
+		return metrics.Health{Ready: e.Ready() == nil, HopRequests: hops.Requests, HopFrames: hops.Frames,
+			DenialsKept: e.router.DenialsKept(), LeasesHeld: e.router.LeasesHeld(),
 			CertificateEnds: map[string]time.Time{"api": e.ports.secure.Ends()}}
 	})
 	hide := func(string, string) (hash string, ok bool) { return "", false } // the secret for that is the nodes'

@@ -3,6 +3,8 @@ package node
 import (
 	"time"
 
+	"github.com/stint-io/stint/cluster/hop"
+	"github.com/stint-io/stint/cluster/routing"
 	"github.com/stint-io/stint/internal/observe/metrics"
 	"github.com/stint-io/stint/internal/observe/top"
 	"github.com/stint-io/stint/shard"
@@ -15,14 +17,28 @@ type scrapedHealth struct {
 	readiness *readiness
 	dir       *dataDir
 	ports     *ports
+	router    *routing.Router
+	hop       *hop.Hop
 	top       *top.Budget
 }
 
 func (h scrapedHealth) read() metrics.Health {
 	a := h.admin
-	now := metrics.Health{Ready: h.readiness.check() == nil, Convicted: len(a.replicas.convictions(convictedAgain)),
-		TopBytes: h.top.Used(), CertificateEnds: map[string]time.Time{"api": h.ports.secure.Ends()},
-		SumsAgreed: make(map[uint32]time.Time)}
+	hops := h.hop.Stats()
+	now := metrics.Health{
+		Ready:           h.readiness.check() == nil,
+		Convicted:       len(a.replicas.convictions(convictedAgain)),
+		TopBytes:        h.top.Used(),
+		CertificateEnds: map[string]time.Time{"api": h.ports.secure.Ends()},
+		SumsAgreed:      make(map[uint32]time.Time),
+		Replicas:        make(map[uint32]metrics.Replica),
+		ShardsStopped:   a.replicas.stopped(),
+		HopRequests:     hops.Requests,
+		HopFrames:       hops.Frames,
+		DenialsKept:     h.router.DenialsKept(),
+		LeasesHeld:      h.router.LeasesHeld(),
+		Edges:           h.ports.edges(),
+	}
 	if d := h.dir.distrust.Load(); d != nil {
 		now.Distrusted = d.At
 	}
@@ -33,6 +49,7 @@ func (h scrapedHealth) read() metrics.Health {
 		if at := r.agreed.Load(); at != 0 && !r.lone {
 			now.SumsAgreed[uint32(r.Shard)] = time.UnixMicro(at)
 		}
+		now.Replicas[uint32(r.Shard)] = h.sizeOf(r)
 	}
 	if a.view.hasTable() && a.peers.hasJoined() {
 		reports, known := a.reporter.reports(), a.view.newestTable()
@@ -55,4 +72,18 @@ func (h scrapedHealth) read() metrics.Health {
 		}
 	}
 	return now
+}
+
+// sizeOf reads how large a shard is.
+func (h scrapedHealth) sizeOf(r *replica) (size metrics.Replica) {
+	r.group.View(func(s *shard.State) {
+		size = metrics.Replica{Keys: s.Records(), Bytes: s.Bytes(), LegsOpen: s.OpenLegs(),
+			PolicyKeys: make(map[string]int)}
+		if revision := h.admin.view.revision(); revision != nil {
+			for _, use := range s.CapUses(revision.Set, shard.Room{}) {
+				size.PolicyKeys[use.Policy] = use.Keys
+			}
+		}
+	})
+	return size
 }

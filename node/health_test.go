@@ -1,6 +1,9 @@
 package node
 
 import (
+	"io"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +21,7 @@ func TestAScrapeTellsTheHealthOfTheCluster(t *testing.T) {
 		}
 		c.ready(0, 1, 2)
 		h := scrapedHealth{admin: c.nodes[0].admin, readiness: c.nodes[0].readiness, dir: c.nodes[0].dir,
-			ports: c.nodes[0].ports, top: c.nodes[0].opener.top}
+			ports: c.nodes[0].ports, router: c.nodes[0].router, hop: c.nodes[0].hop, top: c.nodes[0].opener.top}
 		before := h.read()
 		await.Until(t, "the sums of every replica are compared", func() bool {
 			now := h.read()
@@ -41,4 +44,35 @@ func TestAScrapeTellsTheHealthOfTheCluster(t *testing.T) {
 			return !now.Ready && now.ShardsUnowned > 0
 		})
 	})
+}
+
+// What is no more has no series: a policy that no longer bounds its keys.
+func TestAScrapeForgetsWhatIsNoMore(t *testing.T) {
+	config := testConfig(t)
+	bounded := strings.Replace(lifetimePolicy, "  stock:\n", "  stock:\n    max_keys: 9\n", 1)
+	if err := os.WriteFile(config.PoliciesFile, []byte(bounded), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := start(t, config)
+	defer stop(t, n)
+	told := func() bool {
+		answer, err := clientOf(n).Get("http://" + n.APIAddr() + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || !strings.Contains(string(text), `stint_keys{shard="0"}`) {
+			t.Fatalf("%s, %v", text, err)
+		}
+		return strings.Contains(string(text), `stint_policy_keys{policy="stock"`)
+	}
+	check(t, n, "k")
+	if !told() {
+		t.Error("a scrape does not tell how many keys a policy has that bounds them")
+	}
+	if _, _, err := n.admin.Apply(t.Context(), quotaPolicy(t, 600), nil, false, "jo", ""); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the policy has no bound and no series", func() bool { return !told() })
 }

@@ -231,7 +231,7 @@ func (n *Node) serve() {
 		Stale:        n.stale.read,
 		Ready:        n.Ready,
 		Tracer:       n.tracer,
-		Metrics:      scrape(n.metrics, n.replicas, n.view.revision),
+		Metrics:      n.metrics.Handler(),
 	}
 	if clock := n.config.testClock; clock != nil {
 		config.TestClock = &testClockAdmin{clock, n.view, n.router}

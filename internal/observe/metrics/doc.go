@@ -74,6 +74,7 @@
 //	stint_top_bytes                                   memory of the keys that stand out
 //	stint_denials_kept                                denials that this node may repeat without asking again
 //	stint_leases_held                                 leases from which this node answers without asking
+//	stint_edges                                       edges that are connected to this node
 //	stint_redis_commands_total{command,code}          commands of the Redis protocol; code: ok, or the first word of the error
 //	stint_redis_round_duration_seconds                rounds: commands of one connection that were decided together,
 //	                                                  from parsing to the written replies

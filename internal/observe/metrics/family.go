@@ -28,18 +28,6 @@ func (f factory) counter(name, help string, labels ...string) *prometheus.Counte
 	return v
 }
 
-// counted registers a counter with its value in another package.
-func (f factory) counted(name, help string, value func() uint64) {
-	f.registry.MustRegister(prometheus.NewCounterFunc(
-		prometheus.CounterOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
-}
-
-// measured registers a gauge with its value in another package.
-func (f factory) measured(name, help string, value func() int) {
-	f.registry.MustRegister(prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, func() float64 { return float64(value()) }))
-}
-
 func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stint", Name: name, Help: help}, labels)
 	f.registry.MustRegister(v)

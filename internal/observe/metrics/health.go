@@ -29,6 +29,22 @@ type Health struct {
 	Slots        map[uint32]int // by shard
 	SlotsToMove  int            // until the wanted shards have equally many
 	SlotsMoving  int
+	// Replicas are the copies of shards here.
+	Replicas      map[uint32]Replica
+	ShardsStopped int // shards whose copy here decides nothing, because its records cannot be trusted
+	// HopRequests and HopFrames are the requests that this node has forwarded to others, and their frames. They only
+	// grow.
+	HopRequests, HopFrames uint64
+	DenialsKept            int // denials that the node may repeat without asking again
+	LeasesHeld             int
+	Edges                  int // that are connected
+}
+
+// Replica is the size of a shard, as its copy here knows it.
+type Replica struct {
+	Keys, Bytes int            // records, and the memory that they take
+	LegsOpen    int            // parts of operations on several shards that are charged and not ended
+	PolicyKeys  map[string]int // keys of each policy with max_keys, in the namespace that has most
 }
 
 // health calls its function once for each scrape. It describes no series beforehand, since most may be absent.
@@ -43,9 +59,12 @@ func (health) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (h health) Collect(to chan<- prometheus.Metric) {
 	now := h()
-	gauge := func(name, help string, value float64, label ...string) { // a label and its value
+	send := func(kind prometheus.ValueType, name, help string, value float64, label []string) {
 		desc := prometheus.NewDesc("stint_"+name, help, label[:len(label)/2], nil)
-		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label[len(label)/2:]...)
+		to <- prometheus.MustNewConstMetric(desc, kind, value, label[len(label)/2:]...)
+	}
+	gauge := func(name, help string, value float64, label ...string) { // labels, and then their values
+		send(prometheus.GaugeValue, name, help, value, label)
 	}
 	instant := func(name, help string, at time.Time, label ...string) {
 		if !at.IsZero() {
@@ -73,10 +92,34 @@ func (h health) Collect(to chan<- prometheus.Metric) {
 		instant("sums_agreed",
 			"When the replica last agreed with a majority about a new sum.", at, "shard", number(shard))
 	}
+	send(prometheus.CounterValue, "hop_requests_total", "Requests forwarded to the node that owns them.",
+		float64(now.HopRequests), nil)
+	send(prometheus.CounterValue, "hop_frames_total", "Frames in which requests were forwarded.",
+		float64(now.HopFrames), nil)
+	gauge("shards_stopped", "Shards of which the copy here decides nothing.", float64(now.ShardsStopped))
+	gauge("denials_kept", "Denials that may be repeated without asking again.", float64(now.DenialsKept))
+	gauge("leases_held", "Leases from which checks are answered without asking the owners of their keys.",
+		float64(now.LeasesHeld))
+	gauge("edges", "Edges that are connected to this node.", float64(now.Edges))
+	h.replicas(now, gauge)
 	h.slots(now, gauge)
 	if now.ClockKnown {
 		gauge("clock_ahead_seconds",
 			"How far the clock is ahead of the median of the nodes'.", now.ClockAhead.Seconds())
+	}
+}
+
+func (health) replicas(now Health, gauge func(name, help string, value float64, label ...string)) {
+	for id, r := range now.Replicas {
+		shard := number(id)
+		gauge("keys", "Records kept.", float64(r.Keys), "shard", shard)
+		gauge("record_bytes", "Memory that the records take.", float64(r.Bytes), "shard", shard)
+		gauge("legs_open", "Parts of operations on several shards that are charged here, and not ended.",
+			float64(r.LegsOpen), "shard", shard)
+		for policy, keys := range r.PolicyKeys {
+			gauge("policy_keys", "Keys of a policy with max_keys, in the namespace that has most.", float64(keys),
+				"shard", "policy", shard, policy)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ type Metrics struct {
 	// Shards.
 	batchRequests, batchEffects, batchBytes, commits *prometheus.HistogramVec
 	appends, appendEntries                           prometheus.Observer
-	epochs, keys, recordBytes, policyKeys, legs      *prometheus.GaugeVec
+	epochs                                           *prometheus.GaugeVec
 	drops, frozen, full, capped                      *prometheus.CounterVec
 	canaryHeard                                      *prometheus.GaugeVec
 	canaryViolated                                   *prometheus.CounterVec
@@ -69,13 +69,7 @@ func New() *Metrics {
 		appends:       f.durations("log_append_duration_seconds", "Writes of the log, fsync included.").With(nil),
 		appendEntries: f.sizes("log_append_entries", "Entries in one write of the log.").With(nil),
 
-		epochs:      f.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard"),
-		keys:        f.gauge("keys", "Records kept.", "shard"),
-		recordBytes: f.gauge("record_bytes", "Memory that the records take.", "shard"),
-		policyKeys: f.gauge("policy_keys",
-			"Keys of a policy with max_keys, in the namespace that has most.", "shard", "policy"),
-		legs: f.gauge("legs_open",
-			"Parts of operations on several shards that are charged here, and not ended.", "shard"),
+		epochs: f.gauge("epoch", "Raft index with which the shard's owner opened for business.", "shard"),
 		drops:  f.counter("dropped_entries_total", "Entries of a deposed owner.", "shard", "reason"),
 		frozen: f.counter("time_frozen_total", "Times shard time was seen standing still.", "shard"),
 		full:   f.counter("memory_full_total", "Times requests were seen refused for lack of memory.", "shard"),
@@ -163,22 +157,6 @@ func (m *Metrics) Drop(shard uint32, reason string) {
 	m.drops.WithLabelValues(number(shard), reason).Inc()
 }
 
-// Keys sets the number of a shard's records and the memory that they take, in bytes.
-func (m *Metrics) Keys(shard uint32, keys, bytes int) {
-	m.keys.WithLabelValues(number(shard)).Set(float64(keys))
-	m.recordBytes.WithLabelValues(number(shard)).Set(float64(bytes))
-}
-
-// PolicyKeys sets how many keys a shard counts under a policy with max_keys, in the namespace that has most.
-func (m *Metrics) PolicyKeys(shard uint32, policy string, keys int) {
-	m.policyKeys.WithLabelValues(number(shard), policy).Set(float64(keys))
-}
-
-// LegsOpen sets the number of parts of operations on several shards that a shard has charged and not ended.
-func (m *Metrics) LegsOpen(shard uint32, legs int) {
-	m.legs.WithLabelValues(number(shard)).Set(float64(legs))
-}
-
 // Frozen counts an observation that a shard's time stands still.
 func (m *Metrics) Frozen(shard uint32) { m.frozen.WithLabelValues(number(shard)).Inc() }
 
@@ -251,34 +229,3 @@ func (m *Metrics) gather() ([]*dto.MetricFamily, error) {
 }
 
 func number(shard uint32) string { return strconv.FormatUint(uint64(shard), 10) }
-
-// Hop registers the counters of the requests that this node forwards to others and of their frames. The values of both
-// functions only grow. Call it once, before the first scrape.
-func (m *Metrics) Hop(requests, frames func() uint64) {
-	families := factory{m.registry}
-	families.counted("hop_requests_total", "Requests forwarded to the node that owns them.", requests)
-	families.counted("hop_frames_total", "Frames in which requests were forwarded.", frames)
-}
-
-// Stopped registers the number of shards for which this node's copy decides nothing, because its records cannot be
-// trusted. Call it once, before the first scrape.
-func (m *Metrics) Stopped(shards func() int) {
-	factory{m.registry}.measured("shards_stopped", "Shards of which the copy here decides nothing.", shards)
-}
-
-// Denials registers the number of denials that the node may repeat without asking again. Call it once, before the first
-// scrape.
-func (m *Metrics) Denials(kept func() int) {
-	factory{m.registry}.measured("denials_kept", "Denials that may be repeated without asking again.", kept)
-}
-
-// Leases registers the number of leases that the node holds. Call it once, before the first scrape.
-func (m *Metrics) Leases(held func() int) {
-	factory{m.registry}.measured("leases_held", "Leases from which checks are answered without asking the owners "+
-		"of their keys.", held)
-}
-
-// Edges registers the number of connected edges. Call it once, before the first scrape.
-func (m *Metrics) Edges(connected func() int) {
-	factory{m.registry}.measured("edges", "Edges that are connected to this node.", connected)
-}
