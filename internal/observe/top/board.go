@@ -39,7 +39,6 @@ type Board struct {
 	since  int64 // start of a new table's counts, in microseconds since the Unix epoch
 	now    int64 // of the batch being added
 	tables map[name]*Table
-	rest   *Table // of the policies without a table of their own; their names are in its keys; nil until needed
 
 	newest      name // the name of newestTable; most entries of a batch have the same policy
 	newestTable *Table
@@ -47,6 +46,9 @@ type Board struct {
 }
 
 type name struct{ namespace, policy string }
+
+// shared names the table of all policies without a table of their own: their names are in its keys.
+var shared name
 
 // NewBoard makes the board of a shard that this node owns since an instant, in microseconds since the Unix epoch.
 func NewBoard(b *Budget, now int64) *Board {
@@ -64,20 +66,13 @@ func (b *Board) Advance(now int64) {
 		return
 	}
 	for n, t := range b.tables {
-		if grown := t.advance(b.now); t.idle(b.now) {
+		switch grown := t.advance(b.now); {
+		case t.idle(b.now):
 			b.budget.used.Add(int64(grown))
 			b.forget(n, t)
-		} else if !b.budget.take(grown, b.budget.most) {
+		case !b.budget.take(grown, b.budget.most):
 			t.size -= grown
 			b.drop(n, t)
-		}
-	}
-	if t := b.rest; t != nil {
-		if grown := t.advance(b.now); !b.budget.take(grown, b.budget.most) {
-			t.size -= grown
-			b.dropRest()
-		} else if t.idle(b.now) {
-			b.dropRest()
 		}
 	}
 }
@@ -87,13 +82,18 @@ func (b *Board) Add(namespace, policy, key string, denied bool, units uint64) {
 	n := name{namespace, policy}
 	t := b.newestTable
 	if t == nil || n != b.newest {
-		if t = b.of(n); t == nil {
-			b.addToRest(n, key, denied, units)
+		if t = b.of(n, b.budget.ownTables()); t == nil {
+			b.addToShared(n, key, denied, units)
 			return
 		}
 		b.newest, b.newestTable = n, t
 	}
 	b.key = append(b.key[:0], key...)
+	b.count(n, t, denied, units)
+}
+
+// count adds b.key to a table. A table that has no room to grow is dropped.
+func (b *Board) count(n name, t *Table, denied bool, units uint64) {
 	if grown := t.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 &&
 		!b.budget.take(grown, b.budget.most) {
 		t.size -= grown
@@ -101,10 +101,10 @@ func (b *Board) Add(namespace, policy, key string, denied bool, units uint64) {
 	}
 }
 
-// of returns the table of a policy, or nil if there is no room for one.
-func (b *Board) of(n name) *Table {
+// of returns a table, or nil if there is no room for it within the first bytes of the budget.
+func (b *Board) of(n name, within int64) *Table {
 	t := b.tables[n]
-	if t == nil && b.budget.take(tableSize, b.budget.ownTables()) {
+	if t == nil && b.budget.take(tableSize, within) {
 		n = name{strings.Clone(n.namespace), strings.Clone(n.policy)} // must not refer to a request's memory
 		t = newTable(b.since, b.now)
 		b.tables[n] = t
@@ -112,23 +112,16 @@ func (b *Board) of(n name) *Table {
 	return t
 }
 
-// addToRest counts a key of a policy without a table. A table that the policy gets later begins with this count.
-func (b *Board) addToRest(n name, key string, denied bool, units uint64) {
-	if b.rest == nil {
-		if !b.budget.take(tableSize, b.budget.most) {
-			b.since = b.now
-			return
-		}
-		b.rest = newTable(b.since, b.now)
-	}
+// addToShared counts a key of a policy without a table. A table that the policy gets later begins with this count.
+func (b *Board) addToShared(n name, key string, denied bool, units uint64) {
+	t := b.of(shared, b.budget.most)
 	b.since = b.now
+	if t == nil {
+		return
+	}
 	b.key = append(append(append(b.key[:0], n.namespace...), 0), n.policy...)
 	b.key = append(append(b.key, 0), key...)
-	if grown := b.rest.add(maphash.Bytes(b.budget.seed, b.key), b.key, denied, units); grown > 0 &&
-		!b.budget.take(grown, b.budget.most) {
-		b.rest.size -= grown
-		b.dropRest()
-	}
+	b.count(shared, t, denied, units)
 }
 
 // drop ends a table that has no room to grow. Its policy is counted from the beginning again.
@@ -137,24 +130,17 @@ func (b *Board) drop(n name, t *Table) {
 	b.forget(n, t)
 }
 
+// forget ends a table with nothing to count any more.
 func (b *Board) forget(n name, t *Table) {
 	b.budget.used.Add(int64(-t.size))
 	delete(b.tables, n)
 	b.newest, b.newestTable = name{}, nil
 }
 
-func (b *Board) dropRest() {
-	b.budget.used.Add(int64(-b.rest.size))
-	b.rest, b.since = nil, b.now
-}
-
 // Close returns the memory of the board to the budget. The board is empty afterwards.
 func (b *Board) Close(now int64) {
 	for n, t := range b.tables {
 		b.forget(n, t)
-	}
-	if b.rest != nil {
-		b.dropRest()
 	}
 	b.since, b.now = now, max(b.now, now)
 }
@@ -163,22 +149,17 @@ func (b *Board) Close(now int64) {
 func (b *Board) Read(q *Query, now int64) (parts []Part) {
 	b.Advance(now)
 	for n, t := range b.tables {
-		if q.wants(n.namespace, n.policy) {
+		if n == shared || q.wants(n.namespace, n.policy) {
 			parts = append(parts, Part{policy: n.policy, since: max(t.since, q.Span.begin(b.now)),
 				windows: t.read(q.Span, b.now)})
 		}
-	}
-	if b.rest != nil {
-		parts = append(parts, Part{shared: true, since: max(b.rest.since, q.Span.begin(b.now)),
-			windows: b.rest.read(q.Span, b.now)})
 	}
 	return parts
 }
 
 // Part is the windows of one table, read from a Board. Collect turns parts into Counts, outside the owner's time.
 type Part struct {
-	policy  string
-	shared  bool // its keys begin with namespaces and policies
+	policy  string // "" of the shared table, with keys that begin with namespaces and policies
 	since   int64
 	windows []*window
 }

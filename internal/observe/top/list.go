@@ -24,7 +24,7 @@ func listsOf(q *Query, parts []Part) (all []List) {
 		for m := range one.Of {
 			one.Of[m] = merged(p.windows, m)
 		}
-		if p.shared {
+		if p.policy == "" {
 			all = append(all, one.split(q)...)
 		} else {
 			all = append(all, one)

@@ -28,7 +28,7 @@ func (b *Board) Spikes(now int64) (all []Spike) {
 	end := b.now - b.now%minute
 	for n, t := range b.tables {
 		last := t.minutes.from(end - minute)
-		if len(last) == 0 || last[0].start != end-minute {
+		if n == shared || len(last) == 0 || last[0].start != end-minute {
 			continue
 		}
 		for _, r := range last[0].of[Denials].Rows {

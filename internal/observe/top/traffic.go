@@ -2,6 +2,7 @@ package top
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -52,24 +53,19 @@ func (t *Traffic) SlowestBut(n uint64) time.Duration {
 }
 
 // joinTraffic adds up what several nodes answered at the same time.
-func joinTraffic(nodes []Counts) (joined []Traffic) {
+func joinTraffic(nodes []Counts) []Traffic {
+	joined := make(map[int64]Traffic) // by Start
 	for i := range nodes {
-		joined = append(joined, nodes[i].Traffic...)
-	}
-	slices.SortStableFunc(joined, func(a, b Traffic) int { return cmp.Compare(a.Start, b.Start) })
-	n := 0
-	for i := range joined {
-		if n > 0 && joined[n-1].Start == joined[i].Start {
-			joined[n-1] = joined[n-1].plus(&joined[i])
-			continue
+		for j := range nodes[i].Traffic {
+			more := &nodes[i].Traffic[j]
+			joined[more.Start] = joined[more.Start].plus(more)
 		}
-		joined[n] = joined[i]
-		n++
 	}
-	return joined[:n]
+	return slices.SortedFunc(maps.Values(joined), func(a, b Traffic) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 func (t Traffic) plus(more *Traffic) Traffic {
+	t.Start = more.Start
 	t.Admitted += more.Admitted
 	t.Denied += more.Denied
 	took := make([]uint64, max(len(t.Took), len(more.Took)))
