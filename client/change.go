@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 )
 
 // Adjust changes a key's usage, or blocks the key; the audit log records it. Adjust retries until ctx ends, with the
@@ -17,7 +16,7 @@ func (c *Client) Adjust(ctx context.Context, r *stintv1.AdjustRequest) (*stintv1
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
 	defer c.endLeases(r.Namespace, r.Policy, r.Key)()
-	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Adjust, r)
+	return call(ctx, c, nil, true, (*node).Adjust, r)
 }
 
 // PutOverride gives one key a tier or quotas of its own, or replaces the key's override. It retries as Adjust does. The
@@ -26,7 +25,7 @@ func (c *Client) PutOverride(ctx context.Context, r *stintv1.PutOverrideRequest)
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
 	defer c.endLeases(r.Namespace, r.Policy, r.Key)()
-	_, err := call(ctx, c, nil, true, (*node).policyService, stintv1connect.PolicyServiceClient.PutOverride, r)
+	_, err := call(ctx, c, nil, true, (*node).PutOverride, r)
 	return err
 }
 
@@ -36,7 +35,7 @@ func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRe
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
 	defer c.endLeases(r.Namespace, r.Policy, r.Key)()
-	answer, err := call(ctx, c, nil, true, (*node).policyService, stintv1connect.PolicyServiceClient.DeleteOverride, r)
+	answer, err := call(ctx, c, nil, true, (*node).DeleteOverride, r)
 	return answer.GetDeleted(), err
 }
 
@@ -46,7 +45,7 @@ func (c *Client) DeleteOverride(ctx context.Context, r *stintv1.DeleteOverrideRe
 func (c *Client) CorrectUsage(ctx context.Context, r *stintv1.CorrectUsageRequest) (*stintv1.UsageRecord, error) {
 	r = proto.CloneOf(r)
 	c.complete(&r.Namespace, &r.IdempotencyId)
-	answer, err := call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.CorrectUsage, r)
+	answer, err := call(ctx, c, nil, true, (*node).CorrectUsage, r)
 	return answer.GetRecord(), err
 }
 
@@ -56,14 +55,14 @@ func (c *Client) Forget(ctx context.Context, r *stintv1.ForgetRequest) (*stintv1
 	r = proto.CloneOf(r)
 	r.Namespace = cmp.Or(r.Namespace, c.namespace)
 	defer c.endLeases(r.Namespace, "", r.Key)()
-	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Forget, r)
+	return call(ctx, c, nil, true, (*node).Forget, r)
 }
 
 // ListUsage returns a page of the bills of a namespace. It retries like Get. The error is an *Error.
 func (c *Client) ListUsage(ctx context.Context, r *stintv1.ListUsageRequest) (*stintv1.ListUsageResponse, error) {
 	r = proto.CloneOf(r)
 	r.Namespace = cmp.Or(r.Namespace, c.namespace)
-	return call(ctx, c, nil, true, (*node).observeService, stintv1connect.ObserveServiceClient.ListUsage, r)
+	return call(ctx, c, nil, true, (*node).ListUsage, r)
 }
 
 // complete sets the fields of a request that are left to the client.

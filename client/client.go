@@ -73,11 +73,11 @@ type Client struct {
 
 // node is one address of the cluster and the checks that wait to be sent to it.
 type node struct {
-	url    string
-	limits stintv1connect.LimitServiceClient
-	rules  stintv1connect.PolicyServiceClient
-	views  stintv1connect.ObserveServiceClient
-	queue  nodeQueue
+	url string
+	stintv1connect.LimitServiceClient
+	stintv1connect.PolicyServiceClient
+	stintv1connect.ObserveServiceClient
+	queue nodeQueue
 }
 
 // New makes a Client and starts its background work. It returns before any connection is made, so an unreachable
@@ -115,7 +115,7 @@ func New(c Config) (*Client, error) {
 	if client.token {
 		client.http = bearer{c.Token, client.http}
 	}
-	client.owners.asked = make(chan struct{}, 1)
+	client.owners.asked, client.owners.shunned = make(chan struct{}, 1), make(map[string]time.Time)
 	client.closing, client.close = context.WithCancel(context.Background())
 	client.goroutines.Go(client.keepOwners)
 	if c.Leases {
@@ -295,8 +295,7 @@ func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stint
 	if r = proto.CloneOf(r); r.GetCheck() != nil {
 		r.Check.Namespace = cmp.Or(r.Check.Namespace, c.namespace)
 	}
-	response, err := call(ctx, c, r.GetCheck(), r.GetCheck().GetIdempotencyId() != "", (*node).limitService,
-		stintv1connect.LimitServiceClient.Reserve, r)
+	response, err := call(ctx, c, r.GetCheck(), r.GetCheck().GetIdempotencyId() != "", (*node).Reserve, r)
 	return response.GetDecision(), err
 }
 
@@ -308,7 +307,7 @@ func (c *Client) Reserve(ctx context.Context, r *stintv1.ReserveRequest) (*stint
 // not applied. The error is an *Error.
 func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1.Decision, error) {
 	countsOnce := r.GetExtend() == nil || r.IdempotencyId != ""
-	response, err := call(ctx, c, nil, countsOnce, (*node).limitService, stintv1connect.LimitServiceClient.Settle, r)
+	response, err := call(ctx, c, nil, countsOnce, (*node).Settle, r)
 	return response.GetDecision(), err
 }
 
@@ -318,19 +317,16 @@ func (c *Client) Settle(ctx context.Context, r *stintv1.SettleRequest) (*stintv1
 func (c *Client) Get(ctx context.Context, r *stintv1.GetRequest) (*stintv1.GetResponse, error) {
 	r = proto.CloneOf(r)
 	r.Namespace = cmp.Or(r.Namespace, c.namespace)
-	return call(ctx, c, nil, true, (*node).limitService, stintv1connect.LimitServiceClient.Get, r)
+	return call(ctx, c, nil, true, (*node).Get, r)
 }
 
-func (n *node) limitService() stintv1connect.LimitServiceClient     { return n.limits }
-func (n *node) policyService() stintv1connect.PolicyServiceClient   { return n.rules }
-func (n *node) observeService() stintv1connect.ObserveServiceClient { return n.views }
-
 // call sends a request in a call of its own, with the retries of repeat.
-func call[Service, Req, Res any](ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool, service func(*node) Service,
-	method func(Service, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
+func call[Req, Res any](
+	ctx context.Context, c *Client, key *stintv1.CheckRequest, countsOnce bool,
+	method func(*node, context.Context, *connect.Request[Req]) (*connect.Response[Res], error), r *Req,
 ) (answer *Res, err error) {
 	err = c.repeat(ctx, key, countsOnce, func(ctx context.Context, n *node) *Error {
-		response, err := method(service(n), ctx, connect.NewRequest(r))
+		response, err := method(n, ctx, connect.NewRequest(r))
 		if err != nil {
 			return failed(err)
 		}
@@ -346,9 +342,12 @@ func (c *Client) node(url string) *node {
 	defer c.mu.Unlock()
 	n := c.nodes[url]
 	if n == nil {
-		n = &node{url: url, limits: stintv1connect.NewLimitServiceClient(c.http, url),
-			rules: stintv1connect.NewPolicyServiceClient(c.http, url),
-			views: stintv1connect.NewObserveServiceClient(c.http, url)}
+		n = &node{
+			url:                  url,
+			LimitServiceClient:   stintv1connect.NewLimitServiceClient(c.http, url),
+			PolicyServiceClient:  stintv1connect.NewPolicyServiceClient(c.http, url),
+			ObserveServiceClient: stintv1connect.NewObserveServiceClient(c.http, url),
+		}
 		c.nodes[url] = n
 	}
 	return n

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
-	"github.com/stint-io/stint/api/gen/stint/v1/stintv1connect"
 	"github.com/stint-io/stint/internal/holder"
 	"github.com/stint-io/stint/shard/slot"
 )
@@ -74,7 +73,7 @@ func (c *Client) askForLease(ctx context.Context, a *holder.Ask) holder.Grant[*s
 		Holder: a.Holder, Number: a.Number, Units: a.Units, Returned: a.Returned, Spent: a.Spent}
 	owned := Entry(r.Policy, r.Key)
 	owned.Namespace = r.Namespace
-	m, err := call(ctx, c, owned, a.Number == 0, (*node).limitService, stintv1connect.LimitServiceClient.Lease, r)
+	m, err := call(ctx, c, owned, a.Number == 0, (*node).Lease, r)
 	var failure *Error
 	switch {
 	case errors.As(err, &failure) && !failure.NoDecision():

@@ -1,9 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +32,9 @@ type slotOwners [slot.Count]string
 type owners struct {
 	known atomic.Pointer[slotOwners] // nil until the first view
 	asked chan struct{}              // holds a token when a refresh is due at once
-	// shun has unreachable addresses, and until when they are avoided; replaced, never changed.
-	shun atomic.Pointer[map[string]time.Time]
+
+	mu      sync.Mutex
+	shunned map[string]time.Time // until when unreachable addresses are avoided; guarded by mu
 }
 
 func (o *owners) ask() {
@@ -105,11 +109,7 @@ func (c *Client) route(r *stintv1.CheckRequest, attempt int) (*node, *Error) {
 	// If a namespace hashes its keys, its shards are those of the hashes, which only nodes know. This then selects any
 	// node, still spreading the load; it forwards.
 	if known := c.owners.known.Load(); known != nil && len(r.GetEntries()) > 0 {
-		namespace := r.Namespace
-		if namespace == "" {
-			namespace = slot.DefaultNamespace
-		}
-		url := known[slot.Of(namespace, r.Entries[0].GetKey())]
+		url := known[slot.Of(cmp.Or(r.Namespace, slot.DefaultNamespace), r.Entries[0].GetKey())]
 		if url != "" && !c.owners.shuns(url) {
 			return c.node(url), nil
 		}
@@ -129,29 +129,17 @@ func (c *Client) seed(attempt int) string {
 }
 
 func (o *owners) shuns(url string) bool {
-	shunned := o.shun.Load()
-	if shunned == nil {
-		return false
-	}
-	until, found := (*shunned)[url]
-	return found && time.Now().Before(until)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Now().Before(o.shunned[url])
 }
 
 // unreached shuns an address that could not be reached and asks for a refresh of the owners.
 func (o *owners) unreached(url string) {
 	now := time.Now()
-	for {
-		before, after := o.shun.Load(), map[string]time.Time{url: now.Add(shunFor)}
-		if before != nil {
-			for other, until := range *before {
-				if other != url && now.Before(until) {
-					after[other] = until
-				}
-			}
-		}
-		if o.shun.CompareAndSwap(before, &after) {
-			break
-		}
-	}
+	o.mu.Lock()
+	maps.DeleteFunc(o.shunned, func(_ string, until time.Time) bool { return !now.Before(until) })
+	o.shunned[url] = now.Add(shunFor)
+	o.mu.Unlock()
 	o.ask()
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,13 +93,11 @@ func (l *nodeQueue) refuse() {
 func (l *nodeQueue) withdraw(it *item) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, other := range l.waiting {
-		if other == it {
-			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
-			return true
-		}
+	at := slices.Index(l.waiting, it)
+	if at >= 0 {
+		l.waiting = slices.Delete(l.waiting, at, at+1)
 	}
-	return false
+	return at >= 0
 }
 
 // fly sends one batch after another until no check waits.
@@ -144,7 +143,7 @@ func (n *node) call(c *Client, items []*item) []*stintv1.Result {
 	for i, it := range items {
 		batch.Checks[i] = it.request
 	}
-	response, err := n.limits.CheckBatch(ctx, connect.NewRequest(batch))
+	response, err := n.CheckBatch(ctx, connect.NewRequest(batch))
 	if err == nil && len(response.Msg.Results) == len(items) {
 		return response.Msg.Results
 	}
