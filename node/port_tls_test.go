@@ -46,7 +46,7 @@ func startSecured(t *testing.T, change func(*Config)) *secured {
 	s := &secured{t: t, ca: testcert.New(t), config: testConfig(t)}
 	s.files = s.ca.Write(t.TempDir())
 	s.config.GRPCAddr, s.config.RedisAddr = "127.0.0.1:0", "127.0.0.1:0"
-	s.config.ClientTLS = &clienttls.Files{Cert: s.files.Cert, Key: s.files.Key, ClientCA: s.files.CA}
+	s.config.ClientTLS = &clienttls.Files{Cert: s.files.Cert, Key: s.files.Key, CAs: s.files.CA}
 	if change != nil {
 		change(&s.config)
 	}
@@ -552,7 +552,7 @@ func TestANodeDoesNotStartWithACertificateThatItCannotUse(t *testing.T) {
 	for want, files := range map[string]clienttls.Files{
 		"expired":                    {Cert: expired.Cert, Key: expired.Key},
 		"private key does not match": {Cert: good.Cert, Key: expired.Key},
-		"no such file":               {Cert: good.Cert, Key: good.Key, ClientCA: "none"},
+		"no such file":               {Cert: good.Cert, Key: good.Key, CAs: "none"},
 	} {
 		config := testConfig(t)
 		config.ClientTLS = &files

@@ -246,7 +246,7 @@ func (c *serveCommand) nodeConfig(logger *slog.Logger) node.Config {
 	config.SinkAllow, _ = c.sinkAllow() // refuse has validated it
 	config.InsecureAPI, config.InsecurePeers = c.Insecure || c.triesImage(), c.insecurePeers()
 	if c.APICert != "" {
-		config.ClientTLS = &clienttls.Files{Cert: c.APICert, Key: c.APIKey, ClientCA: c.APIClientCA}
+		config.ClientTLS = &clienttls.Files{Cert: c.APICert, Key: c.APIKey, CAs: c.APIClientCA}
 	}
 	if c.PeerCert != "" {
 		config.PeerTLS = &peer.TLS{CertFile: c.PeerCert, KeyFile: c.PeerKey, CAFile: c.PeerCA}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,12 +21,9 @@ import (
 // calls.
 const lookEvery = time.Second
 
-// Files names PEM files.
-type Files struct {
-	Cert     string // the node's certificate for clients, followed by those that lead to its authority
-	Key      string
-	ClientCA string // authorities of certificates with a role for clients; "" requests no certificate
-}
+// Files names the node's certificate for clients, and the authorities (CAs) of certificates with a role for clients;
+// "" requests no certificate.
+type Files = certfile.Files
 
 // TLS holds the certificate of a node's ports for clients. A nil TLS has none.
 type TLS struct {
@@ -43,7 +41,7 @@ func (t *TLS) current() *certfile.Content {
 // name it causes a warning in the log.
 func Load(files Files, host string, logger *slog.Logger, now func() time.Time) (*TLS, error) {
 	watcher, err := certfile.Load(certfile.Config{
-		Files:  certfile.Files{Cert: files.Cert, Key: files.Key, CAs: files.ClientCA},
+		Files:  files,
 		Name:   "API certificate",
 		Others: "client",
 		Check: func(own *x509.Certificate) error {
@@ -127,6 +125,9 @@ func mayHaveARole(state tls.ConnectionState) error {
 // or issues that scheme, so that no other certificate names a role by accident.
 const roleURI = "stint://role/"
 
+// roleName matches the names of roles.
+var roleName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
 // Role returns the role that the client of a connection has proven, or "". state is that of a finished handshake with a
 // configuration of this package: http.Request.TLS, credentials.TLSInfo.State of grpc-go, or tls.Conn.ConnectionState;
 // nil if the connection has no TLS.
@@ -150,7 +151,7 @@ func roleOf(certificate *x509.Certificate) (string, error) {
 	}
 	uri := certificate.URIs[0]
 	name, ok := strings.CutPrefix(uri.String(), roleURI)
-	if !ok || !isName(name) { //mutant:role-of-any-name
+	if !ok || !roleName.MatchString(name) { //mutant:role-of-any-name
 		return "", fmt.Errorf("the certificate is no role's: its URI is %.200q, not %s<name>", uri, roleURI)
 	}
 	if !isSpelled(certificate, roleURI+name) {
@@ -166,14 +167,4 @@ func isSpelled(certificate *x509.Certificate, uri string) bool {
 	return slices.ContainsFunc(certificate.Extensions, func(e pkix.Extension) bool {
 		return e.Id.String() == "2.5.29.17" && bytes.Contains(e.Value, name)
 	})
-}
-
-// isName reports whether a name is 1 to 64 of A-Z, a-z, 0-9, dot, dash and underscore.
-func isName(name string) bool {
-	for _, c := range []byte(name) {
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return len(name) >= 1 && len(name) <= 64
 }

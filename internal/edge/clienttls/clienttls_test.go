@@ -36,7 +36,7 @@ func open(t *testing.T, roles *testcert.Authority, protocols ...string) *port {
 	files := Files{Cert: pem.Cert, Key: pem.Key}
 	if roles != nil {
 		p.roles = roles.Write(t.TempDir()).CA
-		files.ClientCA = p.roles
+		files.CAs = p.roles
 	}
 	var err error
 	if p.tls, err = Load(files, "", slog.New(slog.DiscardHandler), time.Now); err != nil {

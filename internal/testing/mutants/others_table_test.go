@@ -43,7 +43,7 @@ var ofOthers = []group{
 		"any-authority-issues-roles":  swap("VerifyClientCertIfGiven", "RequestClientCert"),
 		"any-certificate-is-a-client": instead("_, _ = roleOf(state.PeerCertificates[0]); return nil"),
 		"first-uri-counts":            swap("!= 1", "== 0"),
-		"role-of-any-name":            without(" || !isName(name)"),
+		"role-of-any-name":            without(" || !roleName.MatchString(name)"),
 	}},
 	{tests("internal/edge/clienttls", "TestWhoSpeaksPlaintextIsToldSo"), edits{
 		"plaintext-ends-wordless": instead("if b[0] >= 0 {"),
