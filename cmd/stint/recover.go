@@ -8,7 +8,6 @@ import (
 	"io"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -70,7 +69,7 @@ func (c *recoverCommand) check() error {
 		return usagef("recover: --part takes one data directory, and neither --accept-loss nor --backup")
 	}
 	for _, dir := range c.From {
-		if inside, err := filepath.Rel(dir, c.File); err == nil && c.File != "" && !strings.HasPrefix(inside, "..") {
+		if inside, err := filepath.Rel(dir, c.File); err == nil && c.File != "" && filepath.IsLocal(inside) {
 			return usagef("recover: %s is in %s, which is only read: write somewhere else", c.File, dir)
 		}
 	}
