@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -198,7 +199,11 @@ func (c *verifyCommand) moves(p *verify.Plan, line *statusLine) *verify.Moves {
 	return &verify.Moves{Addresses: p.Addresses, Token: p.Token, TLS: p.TLS, Shards: []uint32{c.Shards}, Tell: line.say}
 }
 
-// Policies of the nodes that verify starts. No quota comes back during the run.
+// verifyPolicies are those of the nodes that verify starts. The constants have their numbers.
+//
+//go:embed verify.yaml
+var verifyPolicies string
+
 const (
 	verifyShards   = 4 // so that nodes own some each, and requests with several keys are operations
 	verifyMore     = 6 // shards while slots move
@@ -206,26 +211,6 @@ const (
 	verifyStale    = 250 * time.Millisecond
 	verifyLeased   = 500
 	verifyLeasedIn = 10 * time.Second
-	verifyPolicies = `policies:
-  verify-day:
-    limits:
-      - {name: day, quota: 1000, fixed_window: {period: 24h, anchor: first_hit}}
-  verify-stock:
-    limits:
-      - {name: stock, quota: 1000, lifetime: {}}
-  verify-flood:
-    deny_cache: 250ms
-    limits:
-      - {name: flood, quota: 1000, lifetime: {}}
-  verify-lease-window:
-    lease: {units: 100, for: 1s}
-    limits:
-      - {name: window, quota: 500, fixed_window: {period: 10s}}
-  verify-lease-log:
-    lease: {units: 100, for: 1s}
-    limits:
-      - {name: log, quota: 500, sliding_log: {period: 10s}}
-`
 )
 
 // startPatience bounds the founding of a cluster.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net"
@@ -296,28 +297,15 @@ func failureOf(err error) *bench.Failure {
 	return &bench.Failure{Code: bench.ConnectionLost, Message: err.Error()}
 }
 
-// scripts are the Lua of a Redis: they return 0 for allowed and 1 for denied.
-var scripts = map[work]string{
-	// The most common fixed window on Redis: count, and let the first count start the window.
-	workWindow: `
-local count = redis.call('INCR', KEYS[1])
-if count == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return count > tonumber(ARGV[1]) and 1 or 0`,
-	// A token bucket in a hash: ARGV are its size and the milliseconds in which it fills. It uses the server's clock
-	// because the clients' clocks differ.
-	workBucket: `
-local size, fill = tonumber(ARGV[1]), tonumber(ARGV[2])
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local bucket = redis.call('HMGET', KEYS[1], 'tokens', 'at')
-local tokens, at = tonumber(bucket[1]) or size, tonumber(bucket[2]) or now
-tokens = math.min(size, tokens + math.max(0, now - at) * size / fill)
-local denied = 1
-if tokens >= 1 then tokens, denied = tokens - 1, 0 end
-redis.call('HMSET', KEYS[1], 'tokens', tokens, 'at', now)
-redis.call('PEXPIRE', KEYS[1], fill)
-return denied`,
-}
+// The Lua of a Redis, by work.
+var (
+	//go:embed window.lua
+	windowScript string
+	//go:embed bucket.lua
+	bucketScript string
+
+	scripts = map[work]string{workWindow: windowScript, workBucket: bucketScript}
+)
 
 // replicasOf connects to the replicas that a Redis reports as online.
 func replicasOf(ctx context.Context, c *redis.Client) (replicas []*redis.Client) {
