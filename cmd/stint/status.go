@@ -41,18 +41,15 @@ func (r remote) status(command string) (*stintv1.StatusResponse, error) {
 func printStatus(s streams, m *stintv1.StatusResponse) {
 	fmt.Fprintln(s.out, clusterLine(m))
 	fmt.Fprintln(s.out)
-	nodes := newTable(s)
-	certified := slices.ContainsFunc(m.Nodes, func(n *stintv1.Node) bool { return certificatesText(n) != "" })
-	fmt.Fprintln(nodes, "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\t"+
-		cellIf(certified, "CERTIFICATES")+"VERSION")
+	certificates := ""
 	for _, n := range m.Nodes {
-		if n.State != "removed" {
-			fmt.Fprintf(nodes, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\t%s%s\n",
-				n.Id, stateText(n), heardText(n), n.Owns, n.Replicas, clockText(n), dash(n.Zone), dash(n.ApiAddr),
-				cellIf(certified, dash(certificatesText(n))), dash(n.Version))
-		}
+		certificates = headIf(certificatesText(n) != "", "CERTIFICATES", certificates)
 	}
-	nodes.Flush()
+	head := "NODE\tSTATE\tHEARD\tOWNS\tREPLICAS\tCLOCK\tZONE\tAPI\t" + certificates + "\tVERSION"
+	printTable(s, head, members(m), func(n *stintv1.Node) []any {
+		return []any{n.Id, stateText(n), heardText(n), n.Owns, n.Replicas, clockText(n), dash(n.Zone), dash(n.ApiAddr),
+			dash(certificatesText(n)), dash(n.Version)}
+	})
 	fmt.Fprintln(s.out)
 	printTable(s, "SHARD\tOWNER\tEPOCH\tSEQ\tKEYS\tPOLICIES\tREPLICAS", m.Shards, func(d *stintv1.Shard) []any {
 		policies := strconv.FormatUint(d.PoliciesVersion, 10)
@@ -95,12 +92,7 @@ func clusterLine(m *stintv1.StatusResponse) string {
 	if n := len(m.Problems); n > 0 {
 		health = "NOT healthy (" + plural(n, "problem") + ")"
 	}
-	nodes, removed := 0, ""
-	for _, n := range m.Nodes {
-		if n.State != "removed" {
-			nodes++
-		}
-	}
+	nodes, removed := len(members(m)), ""
 	if gone := len(m.Nodes) - nodes; gone > 0 {
 		removed = fmt.Sprintf(" (and %d removed)", gone)
 	}
@@ -114,6 +106,11 @@ const systemShard = "system"
 // dataShards are the shards with keys.
 func dataShards(m *stintv1.StatusResponse) []*stintv1.Shard {
 	return slices.DeleteFunc(slices.Clone(m.Shards), func(d *stintv1.Shard) bool { return d.Name == systemShard })
+}
+
+// members are the nodes without those that were removed.
+func members(m *stintv1.StatusResponse) []*stintv1.Node {
+	return slices.DeleteFunc(slices.Clone(m.Nodes), func(n *stintv1.Node) bool { return n.State == "removed" })
 }
 
 // stateText returns a node's state for display: an active node that does not answer is down.

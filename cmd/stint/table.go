@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,13 +24,21 @@ func newTable(s streams) table {
 	return table{printable{t}, func() { t.Flush() }} // the output remembers the error
 }
 
-// printTable writes a table: its head, and a row of cells for each item.
+// printTable writes a table: its head, and a row of cells for each item. A column without a head is left out; the cells
+// behind the last column are notes.
 func printTable[T any](s streams, head string, items []T, row func(T) []any) {
 	table := newTable(s)
-	fmt.Fprintln(table, head)
+	columns := strings.Split(head, "\t")
+	isEmpty := func(cell string) bool { return cell == "" }
+	fmt.Fprintln(table, strings.Join(slices.DeleteFunc(slices.Clone(columns), isEmpty), "\t"))
 	for _, item := range items {
-		cells := row(item)
-		fmt.Fprintf(table, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
+		var cells []string
+		for i, cell := range row(item) {
+			if i >= len(columns) || columns[i] != "" {
+				cells = append(cells, fmt.Sprint(cell))
+			}
+		}
+		fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
 	table.Flush()
 }
@@ -39,14 +47,29 @@ func printTable[T any](s streams, head string, items []T, row func(T) []any) {
 // rest is shown as an instant. The columns for keys, held and granted units, and for the wait until the same request is
 // admitted, appear only if there is something to show.
 func printLimits(s streams, limits []*stintv1.LimitStatus, at *timestamppb.Timestamp) {
-	table := newTable(s)
-	c := columnsOf(limits)
-	fmt.Fprintf(table, "LIMIT\t%sUSED\t%sQUOTA\tREMAINING\t%s%sAT REST\n", c.key("KEY"), c.held("HELD"),
-		c.granted("GRANTED"), c.next("NEXT"))
+	var key, held, granted, next string
 	for _, l := range limits {
-		fmt.Fprintf(table, "%s/%s\t%s%s\n", l.Policy, l.Limit, c.key(l.Key), limitCells(l, c, at))
+		key = headIf(l.Key != limits[0].Key, "KEY", key)
+		held = headIf(l.Held > 0, "HELD", held)
+		granted = headIf(l.Granted > 0, "GRANTED", granted)
+		next = headIf(l.RetryAfter != nil, "NEXT", next)
 	}
-	table.Flush()
+	head := fmt.Sprintf("LIMIT\t%s\tUSED\t%s\tQUOTA\tREMAINING\t%s\t%s\tAT REST", key, held, granted, next)
+	printTable(s, head, limits, func(l *stintv1.LimitStatus) []any {
+		var quota, remaining any = l.Quota, l.Remaining
+		note := bar(l.Used, l.Quota)
+		switch {
+		case l.Unlimited:
+			quota, remaining, note = "unlimited", "", ""
+		case l.Soft:
+			note += " soft"
+		}
+		if l.Shadow {
+			note = "shadow"
+		}
+		return []any{l.Policy + "/" + l.Limit, l.Key, l.Used, l.Held, quota, remaining, l.Granted, nextText(l),
+			resetText(l, at), note}
+	})
 	for i, l := range limits {
 		if i > 0 && l.Policy == limits[i-1].Policy && l.Key == limits[i-1].Key {
 			continue
@@ -69,47 +92,12 @@ func lockoutState(l *stintv1.LimitStatus) string {
 	return text
 }
 
-// columns are the optional columns of a table.
-type columns struct{ keys, holds, grants, waits bool }
-
-func columnsOf(limits []*stintv1.LimitStatus) (c columns) {
-	for _, l := range limits {
-		c.keys = c.keys || l.Key != limits[0].Key
-		c.holds = c.holds || l.Held > 0
-		c.grants = c.grants || l.Granted > 0
-		c.waits = c.waits || l.RetryAfter != nil
+// headIf is the head of a column that is there if any row needs it; so far is that of the rows before.
+func headIf(needed bool, head, soFar string) string {
+	if needed {
+		return head
 	}
-	return c
-}
-
-func (c columns) key(cell string) string     { return cellIf(c.keys, cell) }
-func (c columns) held(cell string) string    { return cellIf(c.holds, cell) }
-func (c columns) granted(cell string) string { return cellIf(c.grants, cell) }
-func (c columns) next(cell string) string    { return cellIf(c.waits, cell) }
-func cellIf(there bool, cell string) string {
-	if !there {
-		return ""
-	}
-	return cell + "\t"
-}
-
-func limitCells(l *stintv1.LimitStatus, c columns, at *timestamppb.Timestamp) string {
-	note := ""
-	if l.Shadow {
-		note = "shadow"
-	}
-	held, granted := c.held(strconv.FormatUint(l.Held, 10)), c.granted(strconv.FormatUint(l.Granted, 10))
-	rest := c.next(nextText(l)) + resetText(l, at)
-	if l.Unlimited {
-		return fmt.Sprintf("%d\t%sunlimited\t\t%s%s\t%s", l.Used, held, granted, rest, note)
-	}
-	if note == "" {
-		note = bar(l.Used, l.Quota)
-	}
-	if l.Soft && !l.Shadow {
-		note += " soft"
-	}
-	return fmt.Sprintf("%d\t%s%d\t%d\t%s%s\t%s", l.Used, held, l.Quota, l.Remaining, granted, rest, note)
+	return soFar
 }
 
 // instant formats a time for display.
