@@ -24,7 +24,6 @@ type adjustCommand struct {
 	Action string `arg:"" optional:"" name:"action" help:"reset: nothing is used, and failures and lockout are cleared; holds, an override and a block by hand stay. set N: N units are used. add N: N more are; add -5 takes 5 away. block DURATION or TIME: deny everything until then. unblock: end every block, and clear failures and lockout." enum:"reset,set,add,block,unblock," default:""`
 	Value  string `arg:"" optional:"" help:"Of set, add and block."`
 	Limit  string `help:"Only this limit of the policy."`
-	Reset  bool   `hidden:"" help:"The same as the action reset."`
 	byHand
 	asking
 }
@@ -65,9 +64,6 @@ func negativeLast(args []string) []string {
 
 // setOp sets the operation from the action and its value.
 func (c *adjustCommand) setOp(m *stintv1.AdjustRequest) error {
-	if c.Reset && c.Action == "" {
-		c.Action = "reset"
-	}
 	takes := c.Action == "set" || c.Action == "add" || c.Action == "block"
 	switch {
 	case c.Action == "":
