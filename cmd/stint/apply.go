@@ -287,9 +287,12 @@ func pendingShards(m *stintv1.StatusResponse, pending []uint32, version uint64) 
 }
 
 func shardList(ids []uint32) string {
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
 	if len(ids) == 1 {
-		return "shard " + list
+		return "shard " + numberList(ids)
 	}
-	return "shards " + list
+	return "shards " + numberList(ids)
+}
+
+func numberList(numbers []uint32) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(numbers), " ", ", "), "[]")
 }

@@ -139,8 +139,7 @@ func forwardedText(r *bench.Report) string {
 func printTrouble(s streams, r *bench.Report) {
 	if r.Unsent > 0 {
 		fmt.Fprintf(s.out, "%d calls were due and never sent: the server could not keep the rate, "+
-			"or --callers is too low\n",
-			r.Unsent)
+			"or --callers is too low\n", r.Unsent)
 	}
 	for _, code := range slices.Sorted(maps.Keys(r.Errors)) {
 		e := r.Errors[code]

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,11 +11,7 @@ import (
 
 // floor measures the disk and the loopback.
 func (c *benchCommand) floor(ctx context.Context, s streams) error {
-	each := c.Duration
-	if each == 0 {
-		each = 2 * time.Second
-	}
-	f, err := bench.MeasureFloor(ctx, c.Floor, each)
+	f, err := bench.MeasureFloor(ctx, c.Floor, cmp.Or(c.Duration, 2*time.Second))
 	if err != nil {
 		return fmt.Errorf("bench: --floor: %w", err)
 	}

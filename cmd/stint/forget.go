@@ -34,8 +34,7 @@ func (c *forgetCommand) confirm(s streams) error {
 		return nil
 	}
 	fmt.Fprintf(s.err, "forget %s ends what it has used, its lockout, block, override and open holds, "+
-		"under all policies",
-		c.Key)
+		"under all policies", c.Key)
 	ctx, cancel := c.context()
 	defer cancel()
 	// A caller with permission to forget may lack permission to list: then this is all that is printed.

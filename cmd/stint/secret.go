@@ -101,16 +101,10 @@ type secretDropOldCommand struct {
 
 // Run drops the old secrets.
 func (c *secretDropOldCommand) Run(s streams) error {
-	answer, err := ask(c.remote, "secret drop-old", "it may have been done: see stint cluster secret",
-		c.secrets().DropOld, &stintv1.DropOldSecretsRequest{})
-	if err != nil {
-		return err
-	}
-	numbers := make([]string, len(answer.Numbers))
-	for i, n := range answer.Numbers {
-		numbers[i] = fmt.Sprint(n)
-	}
-	fmt.Fprintf(s.out, "dropped %s: within a second no node settles what is sealed with it\n",
-		strings.Join(numbers, ", "))
-	return nil
+	return asked(s, asking{remote: c.remote}, "secret drop-old", "it may have been done: see stint cluster secret",
+		c.secrets().DropOld, &stintv1.DropOldSecretsRequest{},
+		func(s streams, m *stintv1.DropOldSecretsResponse) {
+			fmt.Fprintf(s.out, "dropped %s: within a second no node settles what is sealed with it\n",
+				numberList(m.Numbers))
+		})
 }

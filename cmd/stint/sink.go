@@ -119,8 +119,7 @@ func printSinks(s streams, answer *stintv1.ListSinksResponse) {
 			continue
 		}
 		fmt.Fprintf(s.out, "bills that %s was not sent and will not be: %d; "+
-			"enter them by hand, then stint sink enable %s\n",
-			one.Name, one.SkippedBills, one.Name)
+			"enter them by hand, then stint sink enable %s\n", one.Name, one.SkippedBills, one.Name)
 		for _, bill := range one.SkippedNewest {
 			fmt.Fprintf(s.out, "  %s: %s\n", bill.Id, bill.Why)
 		}
@@ -183,10 +182,7 @@ func changeSink[Q, A any](
 	sink namedSink, s streams, action, verdict string,
 	call func(context.Context, *connect.Request[Q]) (*connect.Response[A], error), message *Q,
 ) error {
-	_, err := ask(sink.remote, "sink "+action+" "+sink.Name, "it may have been done: stint sink list shows it", call,
-		message)
-	if err == nil {
-		fmt.Fprintf(s.out, "%s %s\n", sink.Name, verdict)
-	}
-	return err
+	return asked(s, asking{remote: sink.remote}, "sink "+action+" "+sink.Name,
+		"it may have been done: stint sink list shows it", call, message,
+		func(s streams, _ *A) { fmt.Fprintf(s.out, "%s %s\n", sink.Name, verdict) })
 }

@@ -111,19 +111,15 @@ type upgradePinCommand struct {
 
 // Run pins the level.
 func (c *upgradePinCommand) Run(s streams) error {
-	_, err := ask(c.remote, fmt.Sprintf("upgrade pin %d", c.Level),
-		"it may be pinned all the same: see stint cluster upgrade status", c.cluster().PinLevel,
-		&stintv1.PinLevelRequest{Level: c.Level})
-	if err != nil {
-		return err
-	}
 	verdict := "the cluster's feature level is not pinned"
 	if c.Level != 0 {
 		verdict = fmt.Sprintf("the cluster does not rise above feature level %d, until stint cluster upgrade pin 0",
 			c.Level)
 	}
-	fmt.Fprintln(s.out, verdict)
-	return nil
+	return asked(s, asking{remote: c.remote}, fmt.Sprintf("upgrade pin %d", c.Level),
+		"it may be pinned all the same: see stint cluster upgrade status", c.cluster().PinLevel,
+		&stintv1.PinLevelRequest{Level: c.Level},
+		func(s streams, _ *stintv1.PinLevelResponse) { fmt.Fprintln(s.out, verdict) })
 }
 
 type upgradeFinishCommand struct {
