@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -201,19 +202,14 @@ func decode(text string) string {
 	if decoded, err := url.PathUnescape(text); err == nil {
 		return decoded
 	}
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		if i+2 < len(text) && text[i] == '%' {
-			if c, err := url.PathUnescape(text[i : i+3]); err == nil {
-				b.WriteString(c)
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String()
+	return escape.ReplaceAllStringFunc(text, func(one string) string {
+		decoded, _ := url.PathUnescape(one) // it is well-formed
+		return decoded
+	})
 }
+
+// escape matches one percent-encoded byte.
+var escape = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 
 // lower lowers ASCII letters, and the few others that fold to one. The bytes of a path need not be text.
 func lower(text string) string {

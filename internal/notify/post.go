@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -63,12 +64,7 @@ func NewPoster(c Config) *Poster {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Agent == "" {
-		c.Agent = "stint"
-	}
-	if c.Timeout == 0 {
-		c.Timeout = Timeout
-	}
+	c.Agent, c.Timeout = cmp.Or(c.Agent, "stint"), cmp.Or(c.Timeout, Timeout)
 	p := &Poster{config: c}
 	p.secure, p.plain = p.client(false), p.client(true)
 	return p

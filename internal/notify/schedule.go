@@ -224,7 +224,7 @@ func (s *Schedule) Overdue(now time.Time, ready func(sink string) bool) (all []D
 	return all
 }
 
-// Failing lists the sinks with a failed last attempt, the number of failures in a row and the reason.
+// Failing lists the sinks with a failed last attempt, and the reason.
 func (s *Schedule) Failing() map[string]string {
 	failing := make(map[string]string)
 	for name, h := range s.sinks {

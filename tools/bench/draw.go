@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"image/color"
@@ -28,10 +29,7 @@ func (c *drawCommand) Run() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Points, err)
 	}
-	title := c.Title
-	if title == "" {
-		title = "Rate and latency by " + points[0].X
-	}
+	title := cmp.Or(c.Title, "Rate and latency by "+points[0].X)
 	plot.DefaultFont.Variant = "Sans"
 	rate, err := newPanel(points, title+", checks/s", func(p point) float64 { return p.PerSecond })
 	if err != nil {

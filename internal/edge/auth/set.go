@@ -208,18 +208,14 @@ func (s *Set) still(c *Caller, now int64) *Caller {
 	if c.record.IsRole() {
 		return s.ofRole(c.record.Name, now)
 	}
-	for _, id := range c.ids() {
+	ids := []string{c.record.ID}
+	if f := c.record.Former; f != nil {
+		ids = append(ids, f.ID)
+	}
+	for _, id := range ids {
 		if present := s.tokens[ID([]byte(id))]; present != nil && present.hash == c.hash && !present.ended(now) {
 			return present
 		}
 	}
 	return nil
-}
-
-// ids lists the ids that the token of the caller can have.
-func (c *Caller) ids() []string {
-	if c.record.Former != nil {
-		return []string{c.record.ID, c.record.Former.ID}
-	}
-	return []string{c.record.ID}
 }

@@ -175,8 +175,7 @@ func timely(own tls.Certificate, now time.Time, others string) (ends time.Time, 
 				certificate.NotAfter.UTC().Format(time.RFC3339), others)
 		case now.Before(certificate.NotBefore):
 			return ends, fmt.Errorf("is valid from %v on, in %v: no %s accepts it before; "+
-				"issue another one, or set the clock",
-				certificate.NotBefore.UTC().Format(time.RFC3339),
+				"issue another one, or set the clock", certificate.NotBefore.UTC().Format(time.RFC3339),
 				certificate.NotBefore.Sub(now).Round(time.Second), others)
 		}
 		if ends.IsZero() || certificate.NotAfter.Before(ends) {

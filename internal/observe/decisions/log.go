@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"sync/atomic"
@@ -71,9 +72,7 @@ type line struct {
 
 // NewLog makes a log and starts its writing goroutine. Close it.
 func NewLog(config LogConfig) *Log {
-	if config.Keys == "" {
-		config.Keys = KeysHashed
-	}
+	config.Keys = cmp.Or(config.Keys, KeysHashed)
 	if config.Dropped == nil {
 		config.Dropped = func(string, int) {}
 	}

@@ -167,8 +167,7 @@ func (a *API) Prepare(ctx context.Context, l *Ledger) error {
 		for i, result := range answer.Msg.Results {
 			if !result.GetDecision().GetAllowed() {
 				return fmt.Errorf("draining keys for the denied share: key %s was not at rest: "+
-					"choose a fresh key prefix",
-					p.KeyName(uint32(first+i)))
+					"choose a fresh key prefix", p.KeyName(uint32(first+i)))
 			}
 			l.enter(uint32(first+i), Allowed, units)
 		}

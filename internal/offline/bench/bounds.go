@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -33,9 +34,7 @@ const (
 
 // rulesOf reads the limits that can deny a key of one tier. It fails for algorithms without known bounds.
 func rulesOf(p *stintv1.Policy, tierName string) ([]rule, error) {
-	if tierName == "" {
-		tierName = p.DefaultTier
-	}
+	tierName = cmp.Or(tierName, p.DefaultTier)
 	tier := p.Tiers[tierName]
 	if tier == nil && tierName != "" {
 		return nil, fmt.Errorf("policy %s has no tier %q", p.Name, tierName)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,12 +53,9 @@ func (d *doctor) cluster(m *stintv1.StatusResponse, now time.Time) {
 
 // sum records that a check found nothing, unless it has found something since.
 func (d *doctor) sum(since int, check, text string) {
-	for _, f := range d.findings[since:] {
-		if f.Check == check {
-			return
-		}
+	if !slices.ContainsFunc(d.findings[since:], func(f Finding) bool { return f.Check == check }) {
+		d.fine(check, "%s", text)
 	}
-	d.fine(check, "%s", text)
 }
 
 func (d *doctor) quorum(m *stintv1.Shard) {

@@ -190,8 +190,7 @@ func (r *Recovery) mustBeSilent(ctx context.Context, nodes map[string]string) er
 	if len(heard) > 0 { //mutant:recovers-beside-a-live-node
 		slices.Sort(heard)
 		return fmt.Errorf("the cluster is not stopped: %s. Stop its nodes first, "+
-			"or let them go on without the lost ones (stint cluster remove-node)",
-			strings.Join(heard, ", "))
+			"or let them go on without the lost ones (stint cluster remove-node)", strings.Join(heard, ", "))
 	}
 	return nil
 }
@@ -258,8 +257,7 @@ func (r *Recovery) Refusal() error {
 			}
 		}
 		return fmt.Errorf("something may be lost of the shards %s: find more disks, "+
-			"or accept the loss with --accept-loss",
-			strings.Join(names, ", "))
+			"or accept the loss with --accept-loss", strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -313,8 +311,7 @@ func (r *Recovery) state(s *Shard) (*shard.State, error) {
 		state, err := r.remnants[chosen.remnant].state(chosen.place)
 		if err == nil && state.Sum() != chosen.Sum {
 			err = fmt.Errorf("%s: read twice, it has the sums %016x and %016x: "+
-				"this machine's memory or the disk may be faulty",
-				s.Chosen, chosen.Sum, state.Sum())
+				"this machine's memory or the disk may be faulty", s.Chosen, chosen.Sum, state.Sum())
 		}
 		return state, err
 	}

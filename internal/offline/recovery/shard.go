@@ -101,12 +101,10 @@ func (s *Shard) doubt(table *placement.Table) {
 			switch verdict, at := placement.Judge(r.Name, voters, said); {
 			case verdict == placement.Convicted: //mutant:outvoted-sum-counts
 				r.Convicted = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, "+
-					"and those of a majority another",
-					at.Epoch, at.Seq, at.Sum)
+					"and those of a majority another", at.Epoch, at.Seq, at.Sum)
 			case verdict == placement.Disputed && r.Forgetful == "":
 				r.Forgetful = fmt.Sprintf("at epoch %d, seq %d its records have the sum %016x, others have another, "+
-					"and there is no majority",
-					at.Epoch, at.Seq, at.Sum)
+					"and there is no majority", at.Epoch, at.Seq, at.Sum)
 			}
 		}
 	}

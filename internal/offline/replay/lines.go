@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"strings"
 )
 
 const (
+	lineEnd            = "\r\n" // any of them
 	lineBytesMax       = 64 << 10
 	progressEveryBytes = 256 << 10
 )
@@ -42,7 +44,7 @@ func (l *lines) next() (string, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
-	return trimEnd(string(text)), nil
+	return strings.TrimRight(string(text), lineEnd), nil
 }
 
 // skip discards bytes that were already peeked at.
@@ -70,11 +72,4 @@ func (l *lines) count(bytes int, end bool) {
 		l.told = l.bytes
 		l.progress(l.bytes)
 	}
-}
-
-func trimEnd(line string) string {
-	for len(line) > 0 && (line[len(line)-1] == '\n' || line[len(line)-1] == '\r') {
-		line = line[:len(line)-1]
-	}
-	return line
 }

@@ -120,11 +120,12 @@ func (e *Events) openCSV() error {
 }
 
 func detect(head []byte) Format {
-	if _, err := parseHeader(trimEnd(string(firstLine(head)))); err == nil {
+	first, _, _ := strings.Cut(string(head), "\n")
+	if _, err := parseHeader(strings.TrimRight(first, lineEnd)); err == nil {
 		return CSV
 	}
 	for line := range strings.SplitSeq(string(head), "\n") {
-		line = trimEnd(line)
+		line = strings.TrimRight(line, lineEnd)
 		if _, ok := splitSyslog(line); ok {
 			return Auth
 		}
@@ -135,11 +136,6 @@ func detect(head []byte) Format {
 		}
 	}
 	return ""
-}
-
-func firstLine(head []byte) []byte {
-	line, _, _ := bytes.Cut(head, []byte("\n"))
-	return line
 }
 
 // Format returns the given or detected format.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -93,21 +94,14 @@ func (t *Timeline) plot(text *bytes.Buffer) {
 		admitted = append(admitted, c.Admitted)
 		denied = append(denied, c.Denied)
 	}
-	most := max(highest(admitted), highest(denied))
-	fmt.Fprintf(text, "  admitted │%s│ at most %d\n", bars(admitted, most), highest(admitted))
-	fmt.Fprintf(text, "  denied   │%s│ at most %d\n", bars(denied, most), highest(denied))
+	mostAdmitted, mostDenied := slices.Max(admitted), slices.Max(denied)
+	most := max(mostAdmitted, mostDenied)
+	fmt.Fprintf(text, "  admitted │%s│ at most %d\n", bars(admitted, most), mostAdmitted)
+	fmt.Fprintf(text, "  denied   │%s│ at most %d\n", bars(denied, most), mostDenied)
 	width := time.Duration(t.WidthMillis) * time.Millisecond
 	end := t.Start.Add(width * time.Duration(len(t.Columns)))
 	fmt.Fprintf(text, "           └%s┘ in %s\n", strings.Repeat("─", len(t.Columns)), policy.SpanText(span(width)))
 	fmt.Fprintf(text, "           %s to %s UTC\n", t.Start.Format(time.DateTime), end.Format(time.DateTime))
-}
-
-func highest(counts []uint64) uint64 {
-	var most uint64
-	for _, n := range counts {
-		most = max(most, n)
-	}
-	return most
 }
 
 // bars draws one column for each count. The least count above 0 is still visible.

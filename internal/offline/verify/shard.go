@@ -63,8 +63,7 @@ func (s *shard) enter(m, since mark) error {
 	defer s.mu.Unlock()
 	if since != (mark{}) && (!since.place.before(m.place) || m.at <= since.at) {
 		return finding(disordered, "decided at %v (time %d), to an operation that began after an answer of "+
-			"%v (time %d)",
-			m.place, m.at, since.place, since.at)
+			"%v (time %d)", m.place, m.at, since.place, since.at)
 	}
 	if at, ok := s.times[m.place]; ok && at != m.at {
 		return finding(disordered, "two answers of %v say it was at %d and at %d", m.place, at, m.at)
