@@ -59,23 +59,13 @@ func (l *lessees) work(number int) {
 	for {
 		node := random.IntN(len(l.run.plan.Addresses))
 		for range lesseeBurst {
-			if s := l.spend(node); !s.Allowed || !l.rest(time.Duration(random.Int64N(int64(lesseeAtOnce)))) {
+			if s := l.spend(node); !s.Allowed || !l.run.rest(time.Duration(random.Int64N(int64(lesseeAtOnce)))) {
 				break
 			}
 		}
-		if !l.rest(time.Duration(random.Int64N(int64(lesseeRest)))) {
+		if !l.run.rest(time.Duration(random.Int64N(int64(lesseeRest)))) {
 			return
 		}
-	}
-}
-
-// rest reports whether the run goes on after a while.
-func (l *lessees) rest(d time.Duration) bool {
-	select {
-	case <-l.run.stop:
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

@@ -29,21 +29,18 @@ type operation struct {
 
 func (r *run) work(ctx context.Context, number int) {
 	w := &worker{run: r, number: number, random: rand.New(rand.NewPCG(r.plan.Seed, uint64(number))), node: number}
-	for {
-		if wait := r.pace.next(time.Now()); wait > 0 {
-			select {
-			case <-time.After(wait):
-			case <-r.stop:
-			}
-		}
-		select {
-		case <-r.stop:
-			return
-		case <-ctx.Done():
-			return
-		default:
-		}
+	for r.rest(r.pace.next(time.Now())) && ctx.Err() == nil {
 		w.operate(ctx)
+	}
+}
+
+// rest reports whether the run goes on after a while.
+func (r *run) rest(d time.Duration) bool {
+	select {
+	case <-r.stop:
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
