@@ -45,12 +45,7 @@ func (c *Caller) May(op Op, on Target) bool {
 
 // MayAll reports whether the caller may do everything.
 func (c *Caller) MayAll() bool {
-	for i := range c.grants {
-		if c.grants[i].all {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.grants, func(g grant) bool { return g.all })
 }
 
 // MaySomewhere reports whether the caller may do an operation on any target.

@@ -34,15 +34,7 @@ func (f factory) gauge(name, help string, labels ...string) *prometheus.GaugeVec
 	return v
 }
 
-func (f factory) durations(name, help string, labels ...string) *prometheus.HistogramVec {
-	return f.histogram(name, help, durationBuckets, labels)
-}
-
-func (f factory) sizes(name, help string, labels ...string) *prometheus.HistogramVec {
-	return f.histogram(name, help, sizeBuckets, labels)
-}
-
-func (f factory) histogram(name, help string, buckets []float64, labels []string) *prometheus.HistogramVec {
+func (f factory) histogram(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "stint", Name: name, Help: help,
 		Buckets:                        buckets,

@@ -1,5 +1,7 @@
 package top
 
+import "slices"
+
 // Measure is a quantity that is counted for each key.
 type Measure uint8
 
@@ -36,8 +38,7 @@ type ring struct {
 func (r *ring) add(w *window) (dropped *window) {
 	if len(r.windows) == r.most {
 		dropped = r.windows[0]
-		copy(r.windows, r.windows[1:])
-		r.windows = r.windows[:r.most-1]
+		r.windows = slices.Delete(r.windows, 0, 1)
 	}
 	r.windows = append(r.windows, w)
 	return dropped
@@ -45,10 +46,8 @@ func (r *ring) add(w *window) (dropped *window) {
 
 // from lists the windows that start at an instant or later, the oldest first.
 func (r *ring) from(start int64) []*window {
-	for i, w := range r.windows {
-		if w.start >= start {
-			return r.windows[i:]
-		}
+	if i := slices.IndexFunc(r.windows, func(w *window) bool { return w.start >= start }); i >= 0 {
+		return r.windows[i:]
 	}
 	return nil
 }
