@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (c *Config) lookupAdvertised(ctx context.Context) (found []netip.Addr, err 
 			return found, nil
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("after %v: %w", advertiseWait, err)
+			return nil, fmt.Errorf("after %v: %w", advertiseWait, cmp.Or(err, failed))
 		}
 		if err = failed; !waits {
 			c.Logger.Warn("the advertised name has no address yet: it is looked up again",

@@ -40,6 +40,18 @@ func TestAnAdvertisedNameIsAwaited(t *testing.T) {
 	}
 }
 
+// A node that is told to stop in its first look-up says what failed.
+func TestAnEndedFirstLookupSaysWhy(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	config := Config{Addr: ":7402", Advertise: "pod-0.test", Resolver: &zoneFile{},
+		Logger: slog.New(slog.DiscardHandler)}
+	if _, err := config.address(ctx); err == nil || !strings.Contains(err.Error(), `no address for "pod-0.test"`) {
+		t.Errorf("it says %v", err)
+	}
+}
+
 func TestTheAddressOfAMachine(t *testing.T) {
 	t.Parallel()
 	for addresses, want := range map[string]string{
