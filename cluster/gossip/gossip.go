@@ -253,11 +253,7 @@ func (g *Gossip) SetCluster(id string) error {
 		return fmt.Errorf("gossip: this node belongs to cluster %q and cannot join %q", self.cluster, id)
 	}
 	self.cluster = id
-	if _, err := self.encode(); err != nil {
-		return err
-	}
-	g.become(self)
-	return nil
+	return g.become(self)
 }
 
 // Announce announces that this node proposed or accepted a formation, and that it belongs to its cluster. Both go out
@@ -272,11 +268,7 @@ func (g *Gossip) Announce(f Formation) error {
 	}
 	f.Founders = slices.Clone(f.Founders)
 	self.cluster, self.formation = f.Cluster, &f
-	if _, err := self.encode(); err != nil {
-		return err
-	}
-	g.become(self)
-	return nil
+	return g.become(self)
 }
 
 // AnnounceOwner announces that this node opened a shard, with an epoch.
@@ -299,19 +291,24 @@ func (g *Gossip) leave() {
 	defer g.announce.Unlock()
 	self := g.callbacks.members.selfMeta()
 	self.leaving = true
-	g.become(self)
+	_ = g.become(self) // what was announced before has been checked
 	if err := g.list.Leave(announceWait); err != nil {
 		g.config.Logger.Debug("gossip: no node received our leave message", "error", err)
 	}
 	g.list.Shutdown() // its error is always nil
 }
 
-// become changes the meta of this node. The caller holds announce, because memberlist allows one change at a time.
-func (g *Gossip) become(self meta) {
+// become changes the meta of this node, unless it cannot be encoded. The caller holds announce, because memberlist
+// allows one change at a time.
+func (g *Gossip) become(self meta) error {
+	if _, err := self.encode(); err != nil {
+		return err
+	}
 	g.callbacks.members.become(self)
 	if err := g.list.UpdateNode(announceWait); err != nil {
 		g.config.Logger.Debug("gossip: a change of this node travels with the next full exchange", "error", err)
 	}
+	return nil
 }
 
 // report calls OnChange after every change; changes that come while it runs are combined into one more call.

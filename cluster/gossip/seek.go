@@ -4,7 +4,8 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // seek keeps looking for missing nodes. memberlist forgets a node half a minute after it failed and never tries it
@@ -20,9 +21,7 @@ func (g *Gossip) seek(ctx context.Context) {
 		if complaint != "" && len(g.callbacks.members.answering()) < 2 {
 			wait = g.config.pace.alone
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !sleep.For(ctx, wait) {
 			return
 		}
 	}
