@@ -1,6 +1,7 @@
 package hop
 
 import (
+	"bufio"
 	"errors"
 	"net"
 	"runtime"
@@ -46,6 +47,23 @@ func (p *heartbeat) send(frame []byte) error {
 	}
 	_, err := p.Write(sealFrame(frame))
 	return err
+}
+
+// frames passes on the received frames until the connection ends or take fails, and returns the reason. The records are
+// valid until take returns.
+func (p *heartbeat) frames(take func(kind frameKind, records []byte) error) error {
+	in := bufio.NewReaderSize(p, 64<<10)
+	var buffer []byte
+	for {
+		kind, records, next, err := readFrame(in, buffer)
+		if err == nil {
+			err = take(kind, records)
+		}
+		if err != nil {
+			return err
+		}
+		buffer = next
+	}
 }
 
 // write sends the frames that gather makes whenever it is woken, and beats with empty ones of this kind, until the end.

@@ -1,7 +1,6 @@
 package hop
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -201,7 +200,7 @@ func (l *link) run(closing context.Context, dial func(context.Context, string) (
 	}
 	conn := &heartbeat{Conn: plain}
 	var others sync.WaitGroup
-	others.Go(func() { l.end(l.read(conn)) })
+	others.Go(func() { l.end(conn.frames(l.take)) })
 	others.Go(func() {
 		select {
 		case <-closing.Done():
@@ -271,31 +270,19 @@ func remaining(deadline, now time.Time) (budget time.Duration, inTime bool) {
 	return budget, budget >= time.Microsecond
 }
 
-// read receives answers until the connection ends, and returns the reason.
-func (l *link) read(conn *heartbeat) error {
-	in := bufio.NewReaderSize(conn, 64<<10)
-	var buffer []byte
-	for {
-		kind, records, next, err := readFrame(in, buffer)
+// take takes a received frame.
+func (l *link) take(kind frameKind, records []byte) error {
+	switch kind {
+	case frameAnswers:
+		answers, err := decodeAnswers(records)
 		if err != nil {
 			return err
 		}
-		buffer = next
-		switch kind {
-		case frameAnswers:
-			answers, err := decodeAnswers(records)
-			if err == nil {
-				err = l.answer(answers)
-			}
-			if err != nil {
-				return err
-			}
-		case frameGoodbye:
-			return l.goodbye(records)
-		default:
-			return errMalformedFrame
-		}
+		return l.answer(answers)
+	case frameGoodbye:
+		return l.goodbye(records)
 	}
+	return errMalformedFrame
 }
 
 // answer completes calls. The parts of one answer arrive in order.

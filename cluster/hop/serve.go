@@ -1,7 +1,6 @@
 package hop
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -42,7 +41,7 @@ func Serve(ctx context.Context, conn net.Conn, handler Handler) error {
 	var others sync.WaitGroup
 	others.Go(func() { s.end(s.conn.write(frameAnswers, s.gone, s.wake, s.gather)) })
 	others.Go(func() { s.drain(ctx) })
-	s.end(s.read())
+	s.end(s.conn.frames(s.take))
 	others.Wait()
 	s.running.Wait()
 	if errors.Is(s.why, io.EOF) {
@@ -85,26 +84,16 @@ func (s *server) end(why error) {
 	close(s.gone)
 }
 
-func (s *server) read() error {
-	in := bufio.NewReaderSize(s.conn, 64<<10)
-	var buffer []byte
-	for {
-		kind, records, next, err := readFrame(in, buffer)
-		if err != nil {
-			return err
-		}
-		buffer = next
-		if kind != frameCalls {
-			return errMalformedFrame
-		}
-		calls, err := decodeCalls(records)
-		if err != nil {
-			return err
-		}
-		if err := s.begin(calls, len(records)); err != nil {
-			return err
-		}
+// take takes a received frame.
+func (s *server) take(kind frameKind, records []byte) error {
+	if kind != frameCalls {
+		return errMalformedFrame
 	}
+	calls, err := decodeCalls(records)
+	if err != nil {
+		return err
+	}
+	return s.begin(calls, len(records))
 }
 
 // begin starts handlers for the calls that fit into the window. Each call of the frame is charged an equal share of its
