@@ -18,8 +18,7 @@
 //
 // A connection has one round at a time. Commands of one round for one key travel in one call, in order, so the commands
 // of a connection take effect on a key in the order in which they were sent. Commands for keys on different shards are
-// decided at the same time, each by its own commit: a pipeline is no transaction. SET with GET is one request; in a
-// cluster of level 1 it is two that travel together.
+// decided at the same time, each by its own commit: a pipeline is no transaction.
 //
 // # Goroutines
 //

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,9 +190,7 @@ func (l *shardQueue) open(more load) *batch {
 // take removes the batch of the next call. The queue must not be empty.
 func (l *shardQueue) take() *batch {
 	b := l.queue[0]
-	n := copy(l.queue, l.queue[1:])
-	l.queue[n] = nil
-	l.queue = l.queue[:n]
+	l.queue = slices.Delete(l.queue, 0, 1)
 	l.held.add(load{-b.load.requests, -b.load.bytes})
 	l.rounds -= len(b.rounds)
 	return b
@@ -304,12 +303,10 @@ func (l *shardQueue) depart() *batch {
 
 // await waits for the wanted number of rounds. It reports whether waiting must end: time is up, or the server closes.
 func (l *shardQueue) await(atMost time.Duration) (ended bool) {
-	patience := time.NewTimer(atMost)
-	defer patience.Stop()
 	select {
 	case <-l.back:
 		return false
-	case <-patience.C:
+	case <-time.After(atMost):
 	case <-l.gatherer.closing:
 	}
 	return true

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -233,13 +234,7 @@ func readCommand(c *conn, v *verb, args [][]byte) {
 	}
 }
 
-func verbNames() (names []string) {
-	for name := range verbs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func verbNames() []string { return slices.Sorted(maps.Keys(verbs)) }
 
 // appendVerbs describes commands: name, arity, flags and the positions of the keys.
 func appendVerbs(b []byte, names []string, proto int) []byte {

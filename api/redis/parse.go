@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"slices"
+	"strconv"
 )
 
 // Bounds on commands.
@@ -118,19 +119,11 @@ func parseInline(b []byte, args [][]byte) (_ [][]byte, n int, err error) {
 	if bytes.ContainsAny(line, `"'`) {
 		return args, 0, errQuotes
 	}
-	for i := 0; i < len(line); {
-		if isBlank(line[i]) {
-			i++
-			continue
-		}
-		from := i
-		for i < len(line) && !isBlank(line[i]) {
-			i++
-		}
+	for word := range bytes.FieldsFuncSeq(line, isBlank) {
 		if len(args) == argumentsMax {
 			return args, 0, errArgumentCount
 		}
-		args = append(args, line[from:i:i])
+		args = append(args, word)
 	}
 	if isHTTP(args) {
 		return args, 0, errHTTP
@@ -164,30 +157,15 @@ func isMethod(word []byte) bool {
 	return slices.ContainsFunc(httpMethods, func(method string) bool { return is(word, method) })
 }
 
-func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' }
+func isBlank(c rune) bool { return c == ' ' || c == '\t' || c == '\r' }
 
 // parseInteger reads a signed 64-bit number in Redis's form: no blanks, no plus, no leading zeros.
 func parseInteger(b []byte) (value int64, ok bool) {
-	digits, negative := b, false
-	if len(b) > 0 && b[0] == '-' {
-		digits, negative = b[1:], true
-	}
-	const digitsMax = 19
-	if len(digits) == 0 || len(digits) > digitsMax || digits[0] == '0' && (len(digits) > 1 || negative) {
+	const bytesMax = 20
+	if len(b) > bytesMax {
 		return 0, false
 	}
-	var sum uint64 // 19 digits fit
-	for _, c := range digits {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		sum = sum*10 + uint64(c-'0')
-	}
-	switch {
-	case negative && sum <= 1<<63:
-		return -int64(sum), true
-	case !negative && sum < 1<<63:
-		return int64(sum), true
-	}
-	return 0, false
+	value, err := strconv.ParseInt(string(b), 10, 64)
+	var form [bytesMax]byte
+	return value, err == nil && bytes.Equal(strconv.AppendInt(form[:0], value, 10), b)
 }

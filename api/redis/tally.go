@@ -2,6 +2,7 @@ package redis
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/stint-io/stint/internal/edge/auth"
@@ -58,13 +59,16 @@ func (c *conn) tally(v *verb, key []byte, terms shard.TallyTerms) *command {
 	return m
 }
 
-func readIncr(c *conn, v *verb, args [][]byte) {
-	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1})
+// readAs returns the reader of a command that always changes a counter in the same way.
+func readAs(terms shard.TallyTerms) func(*conn, *verb, [][]byte) {
+	return func(c *conn, v *verb, args [][]byte) { c.tally(v, args[1], terms) }
 }
 
-func readDecr(c *conn, v *verb, args [][]byte) {
-	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyAdd, Amount: -1})
-}
+var (
+	readIncr    = readAs(shard.TallyTerms{Verb: shard.TallyAdd, Amount: 1})
+	readDecr    = readAs(shard.TallyTerms{Verb: shard.TallyAdd, Amount: -1})
+	readPersist = readAs(shard.TallyTerms{Verb: shard.TallyKeep})
+)
 
 func readIncrBy(c *conn, v *verb, args [][]byte) {
 	n, ok := parseInteger(args[2])
@@ -259,47 +263,38 @@ var expiryUnits = map[string][]byte{
 // readExpire reads: key n [NX|XX|GT|LT].
 func readExpire(c *conn, v *verb, args [][]byte) {
 	terms := shard.TallyTerms{Verb: shard.TallyEnd}
-	var nx, xx, gt, lt bool
+	const nx, xx, gt, lt = 1, 2, 4, 8
+	options := 0
 	for _, arg := range args[3:] {
-		switch {
-		case is(arg, "NX"):
-			nx = true
-		case is(arg, "XX"):
-			xx = true
-		case is(arg, "GT"):
-			gt = true
-		case is(arg, "LT"):
-			lt = true
-		default:
+		at := slices.IndexFunc([]string{"NX", "XX", "GT", "LT"}, func(word string) bool { return is(arg, word) })
+		if at < 0 {
 			c.fail(v, "Unsupported option "+plainText(arg))
 			return
 		}
+		options |= 1 << at
 	}
-	switch {
-	case nx && (xx || gt || lt):
-		c.fail(v, "NX and XX, GT or LT options at the same time are not compatible")
-		return
-	case gt && lt:
-		c.fail(v, "GT and LT options at the same time are not compatible")
-		return
+	switch options {
+	case 0:
 	case nx:
 		terms.When = shard.TallyAbsent
-	case gt: // never for a counter without an end, with XX or not
+	case gt, xx | gt: // never for a counter without an end
 		terms.When = shard.TallyLater
-	case xx && lt:
+	case xx | lt:
 		terms.When = shard.TallySooner
 	case xx:
 		terms.When = shard.TallyPresent
 	case lt:
 		terms.When = shard.TallyEarlier
+	case gt | lt, xx | gt | lt:
+		c.fail(v, "GT and LT options at the same time are not compatible")
+		return
+	default:
+		c.fail(v, "NX and XX, GT or LT options at the same time are not compatible")
+		return
 	}
 	if c.expiry(v, &terms, expiryUnits[v.name], args[2]) {
 		c.tally(v, args[1], terms)
 	}
-}
-
-func readPersist(c *conn, v *verb, args [][]byte) {
-	c.tally(v, args[1], shard.TallyTerms{Verb: shard.TallyKeep})
 }
 
 func replyValue(b []byte, of []command, _ int) []byte {

@@ -75,70 +75,44 @@ func lookup(name []byte) *verb {
 
 // is reports whether an argument is a word, given in upper case. Commands are not case-sensitive.
 func is(arg []byte, word string) bool {
-	if len(arg) != len(word) {
-		return false
-	}
-	for i, c := range arg {
-		if 'a' <= c && c <= 'z' {
-			c -= 'a' - 'A'
-		}
-		if c != word[i] {
-			return false
-		}
-	}
-	return true
+	return len(arg) == len(word) && strings.EqualFold(string(arg), word) // no other letter is as long as one of A to Z
 }
 
 const onlyKnownScripts = "there are no scripts but the known ones of EVAL; " +
 	"for a rate limit use CL.THROTTLE or STINT.CHECK"
 
 // unbuilt has the unsupported commands that people try, with an alternative or a reason.
-var unbuilt = map[string]string{
-	"watch":        "a transaction asks about one key; INCR and CL.THROTTLE are atomic by themselves",
-	"unwatch":      "a transaction asks about one key",
-	"eval_ro":      onlyKnownScripts,
-	"evalsha_ro":   onlyKnownScripts,
-	"function":     onlyKnownScripts,
-	"fcall":        onlyKnownScripts,
-	"cluster":      "this is no Redis Cluster: any node answers for every key, so connect without cluster mode",
-	"readonly":     "this is no Redis Cluster: any node answers for every key",
-	"readwrite":    "this is no Redis Cluster: any node answers for every key",
-	"asking":       "this is no Redis Cluster: any node answers for every key",
-	"mset":         "keys of several shards cannot be set together; send several SET in a pipeline",
-	"msetnx":       "keys of several shards cannot be set together; send several SET NX in a pipeline",
-	"incrbyfloat":  "counters are whole numbers; count in a smaller unit",
-	"keys":         "keys cannot be listed",
-	"scan":         "keys cannot be listed",
-	"dbsize":       "see stint_keys in /metrics",
-	"flushall":     "counts are not to be lost all at once; DEL forgets single keys",
-	"flushdb":      "counts are not to be lost all at once; DEL forgets single keys",
-	"subscribe":    "there is no publish and subscribe",
-	"psubscribe":   "there is no publish and subscribe",
-	"ssubscribe":   "there is no publish and subscribe",
-	"publish":      "there is no publish and subscribe",
-	"append":       "values are counters",
-	"setrange":     "values are counters",
-	"getrange":     "values are counters",
-	"setbit":       "values are counters",
-	"hset":         "values are counters",
-	"hincrby":      "values are counters; put the field into the key",
-	"zadd":         "values are counters; for a sliding window use STINT.CHECK with a policy",
-	"lpush":        "values are counters",
-	"rpush":        "values are counters",
-	"sadd":         "values are counters",
-	"pfadd":        "values are counters",
-	"rename":       "a counter stays under its key",
-	"copy":         "a counter stays under its key",
-	"monitor":      "see /metrics",
-	"replicaof":    "a node joins a cluster with stint serve --join",
-	"slaveof":      "a node joins a cluster with stint serve --join",
-	"shutdown":     "send the process SIGTERM",
-	"save":         "every answer is on disk already",
-	"bgsave":       "every answer is on disk already",
-	"bgrewriteaof": "every answer is on disk already",
-	"acl":          "there are no users",
-	"swapdb":       "there is database 0 only",
-	"move":         "there is database 0 only",
+var unbuilt = make(map[string]string)
+
+func init() {
+	for _, of := range [][2]string{
+		{"watch", "a transaction asks about one key; INCR and CL.THROTTLE are atomic by themselves"},
+		{"unwatch", "a transaction asks about one key"},
+		{"eval_ro evalsha_ro function fcall", onlyKnownScripts},
+		{"cluster", "this is no Redis Cluster: any node answers for every key, so connect without cluster mode"},
+		{"readonly readwrite asking", "this is no Redis Cluster: any node answers for every key"},
+		{"mset", "keys of several shards cannot be set together; send several SET in a pipeline"},
+		{"msetnx", "keys of several shards cannot be set together; send several SET NX in a pipeline"},
+		{"incrbyfloat", "counters are whole numbers; count in a smaller unit"},
+		{"keys scan", "keys cannot be listed"},
+		{"dbsize", "see stint_keys in /metrics"},
+		{"flushall flushdb", "counts are not to be lost all at once; DEL forgets single keys"},
+		{"subscribe psubscribe ssubscribe publish", "there is no publish and subscribe"},
+		{"append setrange getrange setbit hset lpush rpush sadd pfadd", "values are counters"},
+		{"hincrby", "values are counters; put the field into the key"},
+		{"zadd", "values are counters; for a sliding window use STINT.CHECK with a policy"},
+		{"rename copy", "a counter stays under its key"},
+		{"monitor", "see /metrics"},
+		{"replicaof slaveof", "a node joins a cluster with stint serve --join"},
+		{"shutdown", "send the process SIGTERM"},
+		{"save bgsave bgrewriteaof", "every answer is on disk already"},
+		{"acl", "there are no users"},
+		{"swapdb move", "there is database 0 only"},
+	} {
+		for name := range strings.FieldsSeq(of[0]) {
+			unbuilt[name] = of[1]
+		}
+	}
 }
 
 // refuse answers an unsupported command.
