@@ -47,7 +47,7 @@ func appendHead(b []byte, log *raft.Log) []byte {
 
 // decodeLog decodes what appendLog wrote for index. The entry's slices refer to b.
 func decodeLog(b []byte, index uint64, log *raft.Log) error {
-	body, err := unseal(b)
+	body, err := unseal(b, 0)
 	if err != nil {
 		return fmt.Errorf("log entry %d: %w", index, err)
 	}
@@ -71,13 +71,13 @@ func decodeLog(b []byte, index uint64, log *raft.Log) error {
 	return nil
 }
 
-// unseal checks the crc32c at the end of b and cuts it off.
-func unseal(b []byte) ([]byte, error) {
+// unseal checks the crc32c at the end of b, which continues the sum of what goes before b, and cuts it off.
+func unseal(b []byte, before uint32) ([]byte, error) {
 	if len(b) < 4 {
 		return nil, fmt.Errorf("%d bytes are too few: %w", len(b), ErrCorrupt)
 	}
 	body, want := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if got := crc32.Checksum(body, castagnoli); got != want {
+	if got := crc32.Update(before, castagnoli, body); got != want {
 		return nil, fmt.Errorf("crc32c is %08x, it says %08x: %w", got, want, ErrCorrupt)
 	}
 	return body, nil

@@ -74,9 +74,9 @@ func (f *faultyFS) leave(name string) error {
 }
 
 // change changes names in the file system: on disk, or on scratch once the latch is set, where most names do not exist.
-func (f *faultyFS) change(what, name string, onDisk, onScratch func() error) error {
+func (f *faultyFS) change(what, name string, on func(vfs.FS) error) error {
 	if !f.over() {
-		err := onDisk()
+		err := on(f.FS)
 		if errors.Is(err, fs.ErrNotExist) && what == "removing" { // Pebble expects that
 			return err
 		}
@@ -84,7 +84,7 @@ func (f *faultyFS) change(what, name string, onDisk, onScratch func() error) err
 			return nil
 		}
 	}
-	onScratch()
+	on(f.scratch)
 	return nil
 }
 
@@ -158,41 +158,34 @@ func (f *faultyFS) List(dir string) ([]string, error) {
 
 // Link implements vfs.FS.
 func (f *faultyFS) Link(from, to string) error {
-	return f.change("linking", to, func() error { return f.FS.Link(from, to) }, func() error {
-		return f.scratch.Link(from, to)
-	})
+	return f.change("linking", to, func(files vfs.FS) error { return files.Link(from, to) })
 }
 
 // Rename implements vfs.FS.
 func (f *faultyFS) Rename(from, to string) error {
-	return f.change("renaming", from, func() error { return f.FS.Rename(from, to) }, func() error {
-		return f.scratch.Rename(from, to)
-	})
+	return f.change("renaming", from, func(files vfs.FS) error { return files.Rename(from, to) })
 }
 
 // Remove implements vfs.FS.
 func (f *faultyFS) Remove(name string) error {
-	remove := func() error {
-		if err := f.leave(name); err != nil {
-			return err
+	return f.change("removing", name, func(files vfs.FS) error {
+		if files != f.scratch {
+			if err := f.leave(name); err != nil {
+				return err
+			}
 		}
-		return f.FS.Remove(name)
-	}
-	return f.change("removing", name, remove, func() error { return f.scratch.Remove(name) })
+		return files.Remove(name)
+	})
 }
 
 // RemoveAll implements vfs.FS.
 func (f *faultyFS) RemoveAll(name string) error {
-	return f.change("removing", name, func() error { return f.FS.RemoveAll(name) }, func() error {
-		return f.scratch.RemoveAll(name)
-	})
+	return f.change("removing", name, func(files vfs.FS) error { return files.RemoveAll(name) })
 }
 
 // MkdirAll implements vfs.FS.
 func (f *faultyFS) MkdirAll(name string, mode os.FileMode) error {
-	return f.change("making", name, func() error { return f.FS.MkdirAll(name, mode) }, func() error {
-		return f.scratch.MkdirAll(name, mode)
-	})
+	return f.change("making", name, func(files vfs.FS) error { return files.MkdirAll(name, mode) })
 }
 
 // failFile is a file on disk that Pebble writes to, or a directory that it fsyncs.

@@ -11,15 +11,11 @@ const recordPrefix = "keep/"
 // PutRecord writes a small record of the node, as JSON, and replaces any record with the same name. When it returns
 // nil, the record survives a power cut. After an error either the old or the new record may be there.
 func (s *Stores) PutRecord(name string, value any) error {
-	err := s.fault.contain(func() error {
+	return during(fmt.Sprintf("keeping %q", name), s.fault.contain(func() error {
 		var nobody atomic.Bool
 		defer s.watchdog.begin(write{what: "keeping " + name, inLine: true, hung: &nobody})()
 		return s.file.putJSON(recordPrefix+name, value)
-	})
-	if err != nil {
-		return fmt.Errorf("keeping %q: %w", name, err)
-	}
-	return nil
+	}))
 }
 
 // ReadRecord reads the record that Keep last wrote under a name. Its error has ErrCorrupt in the chain if the bytes are

@@ -27,11 +27,7 @@ func RestoreStores(dir string, cfg StoresConfig, fill func(*Stores) error) error
 	if err != nil {
 		return err
 	}
-	d := newDisk(cfg.FS)
-	if err := restoreStores(d, dir, cfg, fill); err != nil {
-		return fmt.Errorf("data directory %s: %w", dir, err)
-	}
-	return nil
+	return during("data directory "+dir, restoreStores(newDisk(cfg.FS), dir, cfg, fill))
 }
 
 func restoreStores(d disk, dir string, cfg StoresConfig, fill func(*Stores) error) error {
@@ -102,10 +98,9 @@ func (s *Stores) refuseRestoring(filling io.Closer) error {
 func SeedGroup(stores *Stores, replica Replica, index, term uint64, state *shard.State) error {
 	stores.mu.Lock()
 	defer stores.mu.Unlock()
-	if err := stores.fault.contain(func() error { return stores.seed(replica, index, term, state) }); err != nil {
-		return fmt.Errorf("filling %s: %w", replica.Name(stores.identity.Node), err)
-	}
-	return nil
+	return during("filling "+replica.Name(stores.identity.Node), stores.fault.contain(func() error {
+		return stores.seed(replica, index, term, state)
+	}))
 }
 
 func (s *Stores) seed(replica Replica, index, term uint64, state *shard.State) error {
@@ -124,8 +119,7 @@ func (s *Stores) seed(replica Replica, index, term uint64, state *shard.State) e
 	if err != nil {
 		return err
 	}
-	alone := raft.Configuration{Servers: []raft.Server{{Suffrage: raft.Voter, ID: raft.ServerID(name),
-		Address: raft.ServerAddress(name)}}}
+	alone := raft.Configuration{Servers: []raft.Server{voterNamed(name)}}
 	sink, err := snapshots.Create(raft.SnapshotVersionMax, index, term, alone, index, nil)
 	if err != nil {
 		return err

@@ -50,12 +50,9 @@ func (f boltFile) get(key string) ([]byte, error) {
 	if sealed == nil {
 		return nil, errNotFound
 	}
-	if len(sealed) < 4 {
-		return nil, fmt.Errorf("%q: %d bytes are too few: %w", key, len(sealed), ErrCorrupt)
-	}
-	value, want := sealed[:len(sealed)-4], binary.LittleEndian.Uint32(sealed[len(sealed)-4:])
-	if sum := crc32.Update(crc32.Checksum([]byte(key), castagnoli), castagnoli, value); sum != want {
-		return nil, fmt.Errorf("%q: crc32c is %08x, it says %08x: %w", key, sum, want, ErrCorrupt)
+	value, err := unseal(sealed, crc32.Checksum([]byte(key), castagnoli))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", key, err)
 	}
 	return value, nil
 }

@@ -47,6 +47,14 @@ func corruption(err error) error {
 	return err
 }
 
+// during says in what an error came; nil stays nil.
+func during(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 // retrySoon is the retry hint for proposals that are in no log: about one election.
 const retrySoon = limit.Span(heartbeatTimeout / 1000)
 

@@ -17,17 +17,13 @@ type Conviction struct {
 func (s *Stores) Convict(replica Replica, c Conviction) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.fault.contain(func() error {
+	return during("convicting "+replica.Name(s.identity.Node), s.fault.contain(func() error {
 		return s.putRecord(replica, func(g *groupRecord) {
 			if g.Convicted == nil {
 				g.Convicted = &c
 			}
 		})
-	})
-	if err != nil {
-		return fmt.Errorf("convicting %s: %w", replica.Name(s.identity.Node), err)
-	}
-	return nil
+	}))
 }
 
 // Convictions returns the convicted replicas of this directory, including those that have been destroyed since.

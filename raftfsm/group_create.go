@@ -66,7 +66,7 @@ func living(groups []groupRecord) (all []Replica) {
 // crash, and does nothing for a replica that was already created with the same voters. Its error has ErrDestroyed in
 // the chain for a replica that was destroyed here.
 func CreateGroup(stores *Stores, replica Replica, voters []string) error {
-	err := stores.fault.contain(func() error {
+	return during("creating "+replica.Name(stores.identity.Node), stores.fault.contain(func() error {
 		created, err := stores.announce(replica, voters)
 		if err != nil || created {
 			return err
@@ -79,11 +79,7 @@ func CreateGroup(stores *Stores, replica Replica, voters []string) error {
 		stores.mu.Lock()
 		defer stores.mu.Unlock()
 		return stores.putRecord(replica, func(g *groupRecord) { g.Created = true })
-	})
-	if err != nil {
-		return fmt.Errorf("creating %s: %w", replica.Name(stores.identity.Node), err)
-	}
-	return nil
+	}))
 }
 
 // announce records that a replica is to be created, and marks it as running until then. It returns true, and marks
@@ -111,6 +107,10 @@ func (s *Stores) announce(replica Replica, voters []string) (created bool, err e
 	return false, nil
 }
 
+func voterNamed(name string) raft.Server {
+	return raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(name), Address: raft.ServerAddress(name)}
+}
+
 // bootstrap writes the first entry of the log, the group's configuration. It replaces the remains of an interrupted
 // bootstrap.
 func (s *Stores) bootstrap(replica Replica, voters []string) error {
@@ -130,8 +130,7 @@ func (s *Stores) bootstrap(replica Replica, voters []string) error {
 	}
 	var members raft.Configuration
 	for _, voter := range voters {
-		members.Servers = append(members.Servers,
-			raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(voter), Address: raft.ServerAddress(voter)})
+		members.Servers = append(members.Servers, voterNamed(voter))
 	}
 	stable := &stableStore{file: s.file, prefix: replica.stablePrefix()}
 	if err := stable.SetUint64([]byte(keyCurrentTerm), 1); err != nil {

@@ -14,16 +14,12 @@ func DestroyGroup(stores *Stores, replica Replica) error {
 		return fmt.Errorf("destroying %s: it is open: shut it down first", replica.Name(stores.identity.Node))
 	}
 	defer stores.release(replica)
-	err := stores.fault.contain(func() error {
+	return during("destroying "+replica.Name(stores.identity.Node), stores.fault.contain(func() error {
 		if err := stores.condemn(replica); err != nil {
 			return err
 		}
 		return stores.wipe(replica)
-	})
-	if err != nil {
-		return fmt.Errorf("destroying %s: %w", replica.Name(stores.identity.Node), err)
-	}
-	return nil
+	}))
 }
 
 // condemn writes the tombstone. From then on the replica counts as gone, even if some of its data remains.
