@@ -117,6 +117,7 @@ var beside = map[string][]string{
 // mayUse lists the packages beside the floors that a package on a floor may import.
 var mayUse = map[string][]string{
 	"actor":         {"internal/observe/top"},
+	"raftfsm":       {"internal/observe/loglimit", "internal/sleep"},
 	"internal/gate": {"internal/edge/clientaddr"},
 	"api/redis": {"internal/edge/auth", "internal/batchwait", "internal/edge/clienttls",
 		"internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/decisions", "internal/observe/loglimit",
@@ -129,7 +130,8 @@ var mayUse = map[string][]string{
 	"cluster/gossip":    {"internal/edge/connlimit", "internal/sleep"},
 	"cluster/routing":   {"internal/holder", "internal/sleep"},
 	"cluster/placement": {"internal/observe/top", "internal/observe/decisions"}, // questions between nodes
-	"cluster/peer":      {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions"},
+	"cluster/peer": {"internal/edge/certfile", "internal/edge/connlimit", "internal/observe/decisions",
+		"internal/observe/loglimit", "internal/sleep"},
 	"node": {"api/gen/stint/v1", "internal/edge/auth", "internal/observe/metrics", "internal/edge/clienttls",
 		"internal/edge/connlimit", "internal/edge/keyhash", "internal/observe/top", "internal/observe/calllog",
 		"internal/observe/trace", "internal/observe/decisions", "internal/observe/loglimit", "internal/notify",

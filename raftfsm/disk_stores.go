@@ -18,6 +18,7 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -91,7 +92,7 @@ type Stores struct {
 	disk      disk
 	memTable  uint64
 	logger    *slog.Logger
-	repeats   repeats
+	repeats   *loglimit.Limit
 	fault     *diskFault
 	watchdog  *watchdog
 	lock      io.Closer
@@ -142,6 +143,7 @@ func OpenStores(dir string, cfg StoresConfig) (*Stores, error) {
 		memTable: cmp.Or(cfg.memTable, memTableBytes),
 		logger:   cfg.Logger,
 		tables:   cfg.Tables,
+		repeats:  newRepeats(),
 		stop:     make(chan struct{}),
 		open:     make(map[Replica]bool),
 	}

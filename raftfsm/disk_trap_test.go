@@ -46,7 +46,7 @@ func newRival(t *testing.T, net *memnet.Net, name string) *rival {
 	return r
 }
 
-var quiet = raftLogger{to: slog.New(slog.DiscardHandler)}
+var quiet = newRaftLogger(slog.New(slog.DiscardHandler), nil)
 
 func (r *rival) answer(command any) (any, error) {
 	switch c := command.(type) {

@@ -122,7 +122,8 @@ func OpenGroup(stores *Stores, cfg GroupConfig) (*Group, error) {
 }
 
 func (g *Group) open() error {
-	replica, logger := g.cfg.Replica, raftLogger{g.stores.logger.With("shard", g.cfg.Replica.Shard), &g.stores.repeats}
+	replica := g.cfg.Replica
+	logger := newRaftLogger(g.stores.logger.With("shard", replica.Shard), g.stores.repeats)
 	record, err := g.stores.record(replica)
 	if err != nil {
 		return err
@@ -350,10 +351,7 @@ func (g *Group) Status() Status {
 // Snapshot writes a snapshot now and shortens the log. If the shard never saw an entry, the error has
 // raft.ErrNothingNewToSnapshot in its chain.
 func (g *Group) Snapshot() error {
-	if err := untilClosed(g.raft.Snapshot(), g.closed).Error(); err != nil {
-		return fmt.Errorf("%s: snapshot: %w", g.name, err)
-	}
-	return nil
+	return during(g.name+": snapshot", untilClosed(g.raft.Snapshot(), g.closed).Error())
 }
 
 // Shutdown ends the replica and all its goroutines. New proposals are refused. Proposals under way get up to
