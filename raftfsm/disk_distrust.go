@@ -79,10 +79,8 @@ func briefly(write func()) {
 		defer close(done)
 		write()
 	}()
-	timeout := time.NewTimer(markTimeout)
-	defer timeout.Stop()
 	select {
 	case <-done:
-	case <-timeout.C:
+	case <-time.After(markTimeout):
 	}
 }

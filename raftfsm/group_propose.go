@@ -52,12 +52,10 @@ func (g *Group) enter() bool {
 		return true
 	default:
 	}
-	patience := time.NewTimer(enqueueTimeout)
-	defer patience.Stop()
 	select {
 	case g.proposals <- struct{}{}:
 		return true
-	case <-patience.C:
+	case <-time.After(enqueueTimeout):
 		return false
 	}
 }
@@ -95,12 +93,10 @@ func (g *Group) settle(future raft.ApplyFuture) settlement {
 }
 
 func (g *Group) await(settled <-chan settlement) (shard.Outcome, error) {
-	timeout := time.NewTimer(proposalTimeout)
-	defer timeout.Stop()
 	select {
 	case s := <-settled:
 		return s.outcome, s.err
-	case <-timeout.C:
+	case <-time.After(proposalTimeout):
 		return shard.Outcome{}, unknown(fmt.Sprintf("the proposal did not end within %v", proposalTimeout))
 	case <-g.closed:
 	}
@@ -123,12 +119,10 @@ func (g *Group) ended(future raft.Future, most time.Duration) error {
 		done <- future.Error()
 		<-g.proposals
 	}()
-	timeout := time.NewTimer(most)
-	defer timeout.Stop()
 	select {
 	case err := <-done:
 		return err
-	case <-timeout.C:
+	case <-time.After(most):
 		return errLate
 	case <-g.closed:
 		return raft.ErrRaftShutdown
@@ -137,12 +131,11 @@ func (g *Group) ended(future raft.Future, most time.Duration) error {
 
 // drain waits until no proposal is under way, for at most a given time, and lets no new one begin.
 func (g *Group) drain(most time.Duration) {
-	timeout := time.NewTimer(most)
-	defer timeout.Stop()
+	timeout := time.After(most)
 	for range cap(g.proposals) {
 		select {
 		case g.proposals <- struct{}{}:
-		case <-timeout.C:
+		case <-timeout:
 			return
 		}
 	}

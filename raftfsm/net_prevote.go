@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // preVoteEvery is the time between two requests for a pre-vote that was refused. raft itself asks once in an election
@@ -24,7 +26,7 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 		*resp = answer
 		//mutant:pre-vote-asked-once
 		if err != nil || answer.Granted || answer.Term > args.Term || !time.Now().Add(preVoteEvery).Before(until) ||
-			!t.sleep(preVoteEvery) {
+			!sleep.For(t.waiting, preVoteEvery) {
 			return err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // Resending. raft does not hurry after a message that failed. It sends the entries again with the next ones that are
@@ -40,7 +42,7 @@ func (t *transport) replicate(id raft.ServerID, target raft.ServerAddress, args 
 // waiting for a node that is down wakes no thread more. It returns false if that takes too long, or if the group is
 // shut down.
 func (t *transport) answersAgain(name string, until time.Time) bool {
-	for failed := time.Now(); time.Now().Before(until) && t.sleep(untilBeat(time.Now())); {
+	for failed := time.Now(); time.Now().Before(until) && sleep.For(t.waiting, untilBeat(time.Now())); {
 		if c, found := t.heard(name, resendWithin); found && c.at.After(failed) { //mutant:lost-entries-wait
 			return true
 		}

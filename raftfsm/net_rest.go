@@ -1,6 +1,10 @@
 package raftfsm
 
-import "time"
+import (
+	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
+)
 
 // Rest. A commit needs the disks of a majority. Each copy beyond that costs as much as one that is needed: a message,
 // an fsync, an answer, and the threads that wake for them. So a follower rests if its answer finds its entries
@@ -23,7 +27,7 @@ func (t *transport) rest(last uint64) {
 	committed, newest := t.progress()
 	//mutant:rests-without-bound //mutant:withheld-answer-blocks-a-commit
 	for until := time.Now().Add(restMost); committed >= last && newest < last+restEntries && time.Now().Before(until); {
-		if !t.sleep(t.look()) {
+		if !sleep.For(t.waiting, t.look()) {
 			return
 		}
 		before := committed

@@ -1,6 +1,7 @@
 package raftfsm
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -81,8 +83,8 @@ type transport struct {
 	relaying  sync.WaitGroup
 	closed    chan struct{}
 	closing   sync.Once
-	ending    chan struct{} // no member needs to wait any longer
-	endOnce   sync.Once
+	waiting   context.Context // of rests, beats, resending and repeated pre-votes
+	end       context.CancelFunc
 
 	mu       sync.Mutex
 	contacts map[string]contact // by replica name
@@ -130,6 +132,7 @@ func (t *transport) unmatch(name string) {
 }
 
 func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *transport {
+	waiting, end := context.WithCancel(context.Background())
 	return &transport{
 		hung:      hung,
 		onOwnDisk: func(uint64) bool { return true },
@@ -139,7 +142,8 @@ func newTransport(layer StreamLayer, logger raftLogger, hung func() bool) *trans
 		calls:     make(chan raft.RPC),
 		campaigns: make(chan campaign),
 		closed:    make(chan struct{}),
-		ending:    make(chan struct{}),
+		waiting:   waiting,
+		end:       end,
 		contacts:  make(map[string]contact),
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:  newStreams(layer),
@@ -162,7 +166,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	resp *raft.AppendEntriesResponse) error {
 	beats := isHeartbeat(args)
 	if beats {
-		t.sleep(untilBeat(time.Now())) //mutant:heartbeats-leave-one-by-one
+		sleep.For(t.waiting, untilBeat(time.Now())) //mutant:heartbeats-leave-one-by-one
 		return t.heartbeat(id, target, args, resp)
 	}
 	all := len(args.Entries)
@@ -260,21 +264,6 @@ func fitting(entries []*raft.Log) []*raft.Log {
 	}
 	return entries
 }
-
-// sleep waits, and returns false if the group is shut down meanwhile.
-func (t *transport) sleep(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-t.ending:
-		return false
-	}
-}
-
-// end ends all waits of the transport: rests, beats, resending and repeated pre-votes.
-func (t *transport) end() { t.endOnce.Do(func() { close(t.ending) }) }
 
 // Close implements raft.WithClose. It also closes the connections to peers; otherwise the peers' ends would wait
 // forever.
