@@ -308,18 +308,7 @@ func (r *jsonReader) mode() stintv1.Mode {
 		r.unsure = true
 		return 0
 	}
-	switch string(r.quoted()) {
-	case "MODE_UNSPECIFIED":
-		return stintv1.Mode_MODE_UNSPECIFIED
-	case "MODE_ENFORCE":
-		return stintv1.Mode_MODE_ENFORCE
-	case "MODE_COUNT":
-		return stintv1.Mode_MODE_COUNT
-	case "MODE_PEEK":
-		return stintv1.Mode_MODE_PEEK
-	case "MODE_PARTIAL":
-		return stintv1.Mode_MODE_PARTIAL
-	}
-	r.unsure = true
-	return 0
+	mode, known := stintv1.Mode_value[string(r.quoted())]
+	r.unsure = r.unsure || !known
+	return stintv1.Mode(mode)
 }
