@@ -76,16 +76,13 @@ func (a *answer) deny(d *stintv1.Decision) {
 	a.headers(d.GetHeaders())
 	if d.GetOutcome() == stintv1.Outcome_OUTCOME_CHALLENGE { //mutant:challenge-looks-like-denial
 		a.w.Header().Set(outcomeHeader, "challenge")
-		a.write(http.StatusForbidden, "application/problem+json",
-			jsonText(problem{Type: problemChallenge, Title: "Challenge required",
-				Status: http.StatusForbidden, Detail: d.GetReason(), Code: "challenge",
-				ViolatedPolicies: d.GetDeniedBy()}))
+		a.document(problem{Type: problemChallenge, Title: "Challenge required", Status: http.StatusForbidden,
+			Detail: d.GetReason(), Code: "challenge", ViolatedPolicies: d.GetDeniedBy()})
 		return
 	}
 	if a.denied == nil {
-		a.write(http.StatusTooManyRequests, "application/problem+json",
-			jsonText(problem{Type: problemQuota, Title: "Too many requests",
-				Status: http.StatusTooManyRequests, Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()}))
+		a.document(problem{Type: problemQuota, Title: "Too many requests", Status: http.StatusTooManyRequests,
+			Detail: d.GetReason(), ViolatedPolicies: d.GetDeniedBy()})
 		return
 	}
 	reason := d.GetReason()
@@ -108,11 +105,12 @@ func (a *answer) refuse(r *gate.Refusal) (code string) {
 	return connect.CodeInvalidArgument.String()
 }
 
-// problem answers with a problem document.
+// problem answers with a problem document about a status.
 func (a *answer) problem(status int, kind, detail string) {
-	a.write(status, "application/problem+json",
-		jsonText(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail}))
+	a.document(problem{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail})
 }
+
+func (a *answer) document(p problem) { a.write(p.Status, "application/problem+json", jsonText(p)) }
 
 // jsonText writes JSON on one line.
 func jsonText(v any) []byte {
