@@ -118,8 +118,8 @@ func (p reporter) policyOf(message any) string {
 // failureText returns the text of a failure of this node. Such texts are about nodes and shards, and repeat nothing of
 // a request.
 func failureText(err error) string {
-	var failure *shard.Error
-	if !errors.As(err, &failure) {
+	failure, ok := errors.AsType[*shard.Error](err)
+	if !ok {
 		return ""
 	}
 	switch failure.Code {

@@ -248,11 +248,10 @@ func (h health) checkGRPC(stream grpc.ServerStream) error {
 	}
 	response, err := h.Check(stream.Context(), &grpchealth.CheckRequest{Service: r.GetService()})
 	if err != nil {
-		var coded *connect.Error
-		if !errors.As(err, &coded) {
-			return err
+		if coded, ok := errors.AsType[*connect.Error](err); ok {
+			err = status.Error(codes.Code(coded.Code()), coded.Message())
 		}
-		return status.Error(codes.Code(coded.Code()), coded.Message())
+		return err
 	}
 	return stream.SendMsg(&healthpb.HealthCheckResponse{
 		Status: healthpb.HealthCheckResponse_ServingStatus(response.Status)})

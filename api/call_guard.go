@@ -256,15 +256,13 @@ func (g *gatekeeper) keepOutGRPC(port auth.Port, procedure string, next grpc.Str
 		defer x.end()
 		ctx := x.within(stream.Context())
 		if !g.isOpen(procedure) {
-			var secure *tls.ConnectionState
 			var info connInfo
 			x.conn, info, x.remote = connectionIn(ctx)
-			secure = info.secure()
 			token := tokenOf(metadata.ValueFromIncomingContext(ctx, "authorization"))
 			if g.mustWait(procedure) {
 				g.wait(ctx)
 			}
-			if refusal := g.admit(x, procedure, token, secure); refusal != nil {
+			if refusal := g.admit(x, procedure, token, info.secure()); refusal != nil {
 				return grpcError(stream, codedError(refusal))
 			}
 			if g.tracer != nil {
@@ -286,7 +284,13 @@ func (s admittedStream) Context() context.Context { return s.ctx }
 
 // callerIn returns the caller of a call. A call without a check, as in a test, has every right.
 func callerIn(ctx context.Context) *auth.Caller {
-	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok && x.caller != nil {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x.whom()
+}
+
+// whom is the caller of a call, which may be nil.
+func (x *exchange) whom() *auth.Caller {
+	if x != nil && x.caller != nil {
 		return x.caller
 	}
 	return auth.Anybody()
@@ -304,12 +308,21 @@ func granted(who *auth.Caller, policies *policy.Set, op auth.Op, namespace strin
 	for _, e := range entries {
 		on := auth.Target{Namespace: namespace, Policy: e.GetPolicy(), Key: e.GetKey(), Tier: e.GetTier()}
 		on.Unlimited = on.Tier != "" && policies.TierIsUnlimited(on.Policy, on.Tier)
-		if !who.May(op, on) {
-			return auth.NotGrantedError(op)
+		err := permitted(who, op, on)
+		if err == nil && len(e.GetLimits()) > 0 {
+			err = permitted(who, auth.Inline, on)
 		}
-		if len(e.GetLimits()) > 0 && !who.May(auth.Inline, on) {
-			return auth.NotGrantedError(auth.Inline)
+		if err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// permitted refuses an operation that the caller may not do.
+func permitted(who *auth.Caller, op auth.Op, on auth.Target) error {
+	if !who.May(op, on) {
+		return auth.NotGrantedError(op)
 	}
 	return nil
 }

@@ -94,8 +94,7 @@ func failed(code connect.Code, message string) *connect.Error {
 
 func addRetryDelay(coded *connect.Error, err error) {
 	delay := retryDelay
-	var failure *shard.Error
-	if errors.As(err, &failure) && failure.RetryAfter > 0 {
+	if failure, ok := errors.AsType[*shard.Error](err); ok && failure.RetryAfter > 0 {
 		delay = failure.RetryAfter
 	}
 	addDetail(coded, &errdetails.RetryInfo{RetryDelay: durationOf(delay)})

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
 	"github.com/stint-io/stint/limit"
@@ -154,12 +155,7 @@ func entryProblem(m *stintv1.Entry) (field, problem string) {
 // repeated returns the index of an entry with the same policy and key, or -1. Two such entries would charge the same
 // limits one after the other, and the answer could not tell them apart.
 func repeated(before []shard.Entry, e shard.Entry) int {
-	for i := range before {
-		if before[i].Key == e.Key && before[i].Policy == e.Policy {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(before, func(b shard.Entry) bool { return b.Key == e.Key && b.Policy == e.Policy })
 }
 
 func namespaceOf(namespace string) (string, error) {
@@ -192,10 +188,7 @@ func countOf(field string, wanted uint32, otherwise, most int) (int, error) {
 }
 
 func idProblem(id string) error {
-	if problem := lengthProblem(id, idBytesMax); problem != "" {
-		return shard.Invalidf("idempotency_id", "%s", problem)
-	}
-	return nil
+	return invalid("idempotency_id", lengthProblem(id, idBytesMax))
 }
 
 func optional(text string, problemOf func(string) string) string {
@@ -227,11 +220,20 @@ func lengthProblem(text string, bytesMax int) string {
 
 // renamed returns an error with another field name.
 func renamed(err error, name func(string) string) error {
-	var failure *shard.Error
-	if !errors.As(err, &failure) || failure.Field == "" {
+	return altered(err, func(told *shard.Error) {
+		if told.Field != "" {
+			told.Field = name(told.Field)
+		}
+	})
+}
+
+// altered returns an error with a change, if it is one of a request.
+func altered(err error, change func(*shard.Error)) error {
+	failure, ok := errors.AsType[*shard.Error](err)
+	if !ok {
 		return err
 	}
 	told := *failure
-	told.Field = name(failure.Field)
+	change(&told)
 	return &told
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -19,17 +20,9 @@ type changed struct{ namespace, policy, key, note, id, actor string }
 
 // adjustment begins the request of a change. The caller adds the Op and its arguments.
 func (c changed) adjustment() (shard.Request, error) {
-	for _, field := range [...]struct{ name, problem string }{
-		{"policy", policy.NameProblem(c.policy)},
-		{"key", shard.KeyProblem(c.key)},
-		{"note", noteProblem(c.note)},
-		{"idempotency_id", lengthProblem(c.id, idBytesMax)},
-	} {
-		if field.problem != "" {
-			return shard.Request{}, shard.Invalidf(field.name, "%s", field.problem)
-		}
-	}
 	namespace, err := namespaceOf(c.namespace)
+	err = cmp.Or(invalid("policy", policy.NameProblem(c.policy)), invalid("key", shard.KeyProblem(c.key)),
+		invalid("note", noteProblem(c.note)), idProblem(c.id), err)
 	return shard.Request{
 		Namespace:  namespace,
 		Entries:    []shard.Entry{{Policy: c.policy, Key: c.key, Cost: 1}},
@@ -51,11 +44,8 @@ func noteProblem(note string) string {
 // adjustRequest translates and validates an adjustment. The actor goes to the audit log.
 func adjustRequest(m *stintv1.AdjustRequest, actor string) (shard.Request, error) {
 	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
-	if err != nil {
+	if err = cmp.Or(err, invalid("limit", optional(m.Limit, policy.NameProblem))); err != nil {
 		return r, err
-	}
-	if problem := optional(m.Limit, policy.NameProblem); problem != "" {
-		return r, shard.Invalidf("limit", "%s", problem)
 	}
 	r.Limit = m.Limit
 	switch op := m.Op.(type) {
@@ -95,11 +85,8 @@ const overrideLimitsMax = 16
 // limits.
 func putOverrideRequest(m *stintv1.PutOverrideRequest, actor string) (shard.Request, error) {
 	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
-	if err != nil {
+	if err = cmp.Or(err, invalid("tier", optional(m.Tier, policy.NameProblem))); err != nil {
 		return r, err
-	}
-	if problem := optional(m.Tier, policy.NameProblem); problem != "" {
-		return r, shard.Invalidf("tier", "%s", problem)
 	}
 	if m.Tier == "" && len(m.Limits) == 0 {
 		return r, shard.Invalidf("tier", "is missing, and so are limits: an override changes at least one of them")

@@ -32,8 +32,7 @@ func PoliciesOf(messages []*stintv1.Policy) (*policy.Set, error) {
 // *shard.Error that names every wrong field and its line.
 func withRules(set *policy.Set, rules string) (*policy.Set, error) {
 	set, err := policy.ParseRules("rules", []byte(rules), set)
-	var wrong *policy.ParseError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*policy.ParseError](err); ok {
 		return nil, shard.Invalidf("rules", "%s", wrong)
 	}
 	return set, err
@@ -73,8 +72,8 @@ const problemsToldMax = 20
 
 // policyError names every problem of policies with its field; it returns nil if there are none.
 func policyError(err error) error {
-	var wrong *policy.ParseError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*policy.ParseError](err)
+	if !ok {
 		return err
 	}
 	var told []string

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"slices"
 	"strconv"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -45,12 +46,11 @@ type chunkWriter func(*stintv1.BackupChunk) error
 
 // Write implements io.Writer.
 func (send chunkWriter) Write(b []byte) (written int, err error) {
-	for written < len(b) {
-		n := min(len(b)-written, pictureChunk)
-		if err := send(&stintv1.BackupChunk{Data: b[written : written+n]}); err != nil {
+	for some := range slices.Chunk(b, pictureChunk) {
+		if err := send(&stintv1.BackupChunk{Data: some}); err != nil {
 			return written, err
 		}
-		written += n
+		written += len(some)
 	}
 	return written, nil
 }

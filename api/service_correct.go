@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -58,10 +59,7 @@ func (s limitService) correctUsage(ctx context.Context, who string, m *stintv1.C
 // correctionRequest translates and validates a correction. The actor goes to the audit log.
 func correctionRequest(m *stintv1.CorrectUsageRequest, actor string) (shard.Request, error) {
 	r, err := changed{m.Namespace, m.Policy, m.Key, m.Note, m.IdempotencyId, actor}.adjustment()
-	if err != nil {
-		return r, err
-	}
-	if err := invalid("meter", optional(m.Meter, policy.NameProblem)); err != nil {
+	if err = cmp.Or(err, invalid("meter", optional(m.Meter, policy.NameProblem))); err != nil {
 		return r, err
 	}
 	if problem := shard.CorrectionProblem(m.Period, m.Units, m.Note); problem != nil {

@@ -3,8 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	stintv1 "github.com/stint-io/stint/api/gen/stint/v1"
@@ -102,11 +100,7 @@ func (f *forgetting) add(d *shard.Decision) (open uint32) {
 
 // ofForget marks a failed Forget as possibly begun.
 func ofForget(err error) error {
-	var failure *shard.Error
-	if !errors.As(err, &failure) {
-		return err
-	}
-	told := *failure
-	told.Message = fmt.Sprintf("%s; other shards may have forgotten the key already: call again", failure.Message)
-	return &told
+	return altered(err, func(told *shard.Error) {
+		told.Message += "; other shards may have forgotten the key already: call again"
+	})
 }

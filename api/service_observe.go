@@ -36,12 +36,10 @@ func (s observeService) register(d *registry) {
 // come in the wrong order.
 func (s observeService) audit(ctx context.Context, m *stintv1.AuditRequest) (*stintv1.AuditResponse, error) {
 	wanted, err := auditWanted(m)
+	err = cmp.Or(err, permitted(callerIn(ctx), auth.ObserveKeys,
+		auth.Target{Namespace: wanted.namespace, Policy: wanted.policy, Key: wanted.key}))
 	if err != nil {
 		return nil, err
-	}
-	if on := (auth.Target{Namespace: wanted.namespace, Policy: wanted.policy, Key: wanted.key}); !callerIn(ctx).
-		May(auth.ObserveKeys, on) {
-		return nil, auth.NotGrantedError(auth.ObserveKeys)
 	}
 	if wanted.key != "" {
 		if wanted.hash, err = s.Keys.hash(wanted.namespace, wanted.key); err != nil {

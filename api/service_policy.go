@@ -149,8 +149,8 @@ func (s policyService) deleteOverride(ctx context.Context, who string, m *stintv
 
 // applySet translates and validates the policies. Rules that the request does not mention stay as they are in force.
 func applySet(m *stintv1.ApplyRequest, inForce *policy.Set) (*policy.Set, error) {
-	if problem := noteProblem(m.Note); problem != "" {
-		return nil, shard.Invalidf("note", "%s", problem)
+	if err := invalid("note", noteProblem(m.Note)); err != nil {
+		return nil, err
 	}
 	if len(m.Policies) == 0 { // a forgotten field looks the same, and would end every policy
 		return nil, shard.Invalidf("policies", "are missing: a set has at least one")

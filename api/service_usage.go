@@ -33,12 +33,10 @@ func (s observeService) listUsage(
 	ctx context.Context, m *stintv1.ListUsageRequest,
 ) (*stintv1.ListUsageResponse, error) {
 	wanted, err := usageWanted(m)
+	err = cmp.Or(err, permitted(callerIn(ctx), auth.Usage,
+		auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}))
 	if err != nil {
 		return nil, err
-	}
-	if on := (auth.Target{Namespace: wanted.namespace, Policy: m.Policy, Key: m.Key}); !callerIn(ctx).
-		May(auth.Usage, on) {
-		return nil, auth.NotGrantedError(auth.Usage)
 	}
 	shards := uint32(s.Shards())
 	if shards == 0 {

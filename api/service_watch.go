@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -124,11 +125,7 @@ func (s watchService) look(x *exchange, namespace string) (v sight, refusal *aut
 			return v, refusal
 		}
 	}
-	caller := x.caller
-	if caller == nil { // no guard, as in a test
-		caller = auth.Anybody()
-	}
-	return s.sightOf(caller, namespace)
+	return s.sightOf(x.whom(), namespace)
 }
 
 // watch is one stream.
@@ -369,18 +366,13 @@ var eventKinds = map[decisions.Kind]stintv1.EventKind{
 
 // watchWanted reads a request.
 func watchWanted(m *stintv1.WatchRequest) (f decisions.Filter, err error) {
-	f = decisions.Filter{Policies: slices.Clone(m.Policies), Key: m.Key, KeyPrefix: m.KeyPrefix}
-	if f.Namespace, err = namespaceOf(m.Namespace); err != nil {
+	namespace, wrong := namespaceOf(m.Namespace)
+	f = decisions.Filter{Namespace: namespace, Policies: slices.Clone(m.Policies), Key: m.Key, KeyPrefix: m.KeyPrefix}
+	err = cmp.Or(wrong, checkPolicies(m.Policies, decisions.PoliciesMax),
+		invalid("key", optional(m.Key, shard.KeyProblem)),
+		invalid("key_prefix", optional(m.KeyPrefix, shard.KeyProblem)))
+	if err != nil {
 		return f, err
-	}
-	if err := checkPolicies(m.Policies, decisions.PoliciesMax); err != nil {
-		return f, err
-	}
-	if problem := optional(m.Key, shard.KeyProblem); problem != "" {
-		return f, shard.Invalidf("key", "%s", problem)
-	}
-	if problem := optional(m.KeyPrefix, shard.KeyProblem); problem != "" {
-		return f, shard.Invalidf("key_prefix", "%s", problem)
 	}
 	for _, kind := range m.Kinds {
 		known := false
