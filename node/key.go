@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stint-io/stint/cluster/peer"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // keyRefreshEvery is how often the cluster key file is read; a change is in force after two looks.
@@ -16,28 +17,15 @@ func (n *Node) openKeys() (err error) {
 	if n.key, err = n.config.clusterKey(); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	if n.key == nil {
-		return nil
+	if n.key != nil {
+		n.gossipKeys = n.key.Key().GossipKeys()
 	}
-	if n.key.Exposed() {
-		n.config.Logger.Warn("cluster key: all users of this machine may read the file, "+
-			"and so pass for a node: chmod 600",
-			"file", n.config.ClusterKeyFile)
-	}
-	n.gossipKeys = n.key.Key().GossipKeys()
 	return nil
 }
 
 // watchKey puts changes of the cluster key file in force until the node stops: a rotation needs no restart.
 func (n *Node) watchKey() {
-	tick := time.NewTicker(keyRefreshEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-n.ctx.Done():
-			return
-		}
+	for sleep.For(n.ctx, keyRefreshEvery) {
 		if !n.key.Refresh() {
 			continue
 		}

@@ -115,14 +115,14 @@ func TestTheKeyOfALoneNodeLetsOthersJoin(t *testing.T) {
 	}
 	lone.ClusterKeyFile, c.configs[1].ClusterKeyFile, c.configs[1].BootstrapExpect = key, copied, 1
 	c.start(0)
-	if strings.Contains(c.journal.String(), "may read the file") {
+	if strings.Contains(c.journal.String(), "may read a secret") {
 		t.Error("its own key is open to others")
 	}
 	if err := os.Chmod(copied, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.start(1)
-	if !strings.Contains(c.journal.String(), "all users of this machine may read the file") {
+	if !strings.Contains(c.journal.String(), "every user of this machine may read a secret") {
 		t.Error("a key that others may read is not mentioned")
 	}
 	c.ready(0, 1)

@@ -230,7 +230,7 @@ func TestASecretThatEverybodyMayReadIsNamed(t *testing.T) {
 	config := Config{Logger: slog.New(slog.NewTextHandler(&said, nil)), ClientTLS: &clienttls.Files{},
 		PeerTLS: &peer.TLS{}}
 	for flag, file := range map[string]*string{"admin-token-file": &config.AdminTokenFile,
-		"api-key": &config.ClientTLS.Key, "peer-key": &config.PeerTLS.KeyFile} {
+		"api-key": &config.ClientTLS.Key, "peer-key": &config.PeerTLS.KeyFile, "cluster-key": &config.ClusterKeyFile} {
 		*file = filepath.Join(t.TempDir(), flag)
 		for _, mode := range []os.FileMode{0o600, 0o640, 0o644} {
 			said.Reset()

@@ -45,12 +45,6 @@ func OpenKeyFile(name string, logger *slog.Logger) (*KeyFile, error) {
 // Key returns the content in force.
 func (f *KeyFile) Key() *ClusterKey { return f.inForce.Load() }
 
-// Exposed reports whether all users of the machine may read the file.
-func (f *KeyFile) Exposed() bool {
-	info, err := os.Stat(f.name)
-	return err == nil && info.Mode().Perm()&0o004 != 0
-}
-
 // Refresh reads the file again and reports whether other content is in force now. New content is taken when two calls
 // one after the other have read the same: a file that is being written may seem to lack lines. Content that cannot be
 // used is logged once, and the last good content stays in force. Call it about once a second.
