@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-io/stint/cluster/hop"
 	"github.com/stint-io/stint/internal/edge/connlimit"
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // accept accepts connections and greets each in its own goroutine, so that a peer that does not introduce itself delays
@@ -20,10 +21,8 @@ func (p *Port) accept() {
 				return
 			}
 			p.noteRefused(nil, &preamble{}, err)
-			select { // perhaps out of file descriptors: some will be freed
-			case <-p.stopping.Done():
+			if !sleep.For(p.stopping, acceptBackoff) { // perhaps out of file descriptors: some will be freed
 				return
-			case <-time.After(acceptBackoff):
 			}
 			continue
 		}
@@ -100,15 +99,10 @@ func (p *Port) greet(raw net.Conn) {
 const refusedEvery = time.Second
 
 func (p *Port) noteRefused(raw net.Conn, hello *preamble, err error) {
-	p.mu.Lock()
-	now, unsaid := time.Now(), p.refusedUnsaid
-	if now.Sub(p.refusedTold) < refusedEvery {
-		p.refusedUnsaid++
-		p.mu.Unlock()
+	unsaid, due := p.refused.Allow("", time.Now())
+	if !due {
 		return
 	}
-	p.refusedTold, p.refusedUnsaid = now, 0
-	p.mu.Unlock()
 	remote := ""
 	if raw != nil {
 		remote = raw.RemoteAddr().String()

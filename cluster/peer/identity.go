@@ -18,10 +18,6 @@ import (
 type identity interface {
 	// current returns what to prove it with, and the authorities to believe, as of now.
 	current() proof
-	// ends returns when the certificate expires; zero: it is renewed before that.
-	ends() time.Time
-	// authoritiesEnd returns when the first authority expires that it believes; zero: none does.
-	authoritiesEnd() time.Time
 }
 
 // proof is what a handshake uses.
@@ -147,9 +143,3 @@ func (k *keyIdentity) renew(key *ClusterKey, now time.Time) error {
 	k.line, k.issued = key.lines[0].fingerprint, now
 	return nil
 }
-
-// ends implements identity.
-func (k *keyIdentity) ends() time.Time { return time.Time{} }
-
-// authoritiesEnd implements identity.
-func (k *keyIdentity) authoritiesEnd() time.Time { return time.Time{} }

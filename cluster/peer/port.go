@@ -13,6 +13,7 @@ import (
 	"github.com/stint-io/stint/cluster/placement"
 	"github.com/stint-io/stint/internal/edge/connlimit"
 	"github.com/stint-io/stint/internal/observe/decisions"
+	"github.com/stint-io/stint/internal/observe/loglimit"
 	"github.com/stint-io/stint/shard"
 )
 
@@ -92,15 +93,14 @@ type Port struct {
 	standing map[*standing]struct{}
 	closed   bool
 
-	refusedTold   time.Time // when a refused connection was last logged
-	refusedUnsaid int       // refused connections not logged since then
+	refused loglimit.Limit // log lines about refused connections
 }
 
 // Listen opens the port. Close must be called, after all its streams are closed or together with them. After an error
 // the listener is closed.
 func Listen(config Config) (*Port, error) {
 	p := &Port{config: config.withDefaults(), streams: make(map[string]*Stream), conns: make(map[net.Conn]struct{}),
-		standing: make(map[*standing]struct{})}
+		standing: make(map[*standing]struct{}), refused: loglimit.Limit{Most: 1, Per: refusedEvery}}
 	p.greeting = connlimit.NewTally(max(1, p.config.Most/greetingShare))
 	var err error
 	if p.identity, err = p.config.identity(); err != nil {
@@ -134,18 +134,18 @@ func (c *Config) identity() (identity, error) {
 
 // CertificateEnds returns when this node's certificate expires; zero if it has none, or one that it renews itself.
 func (p *Port) CertificateEnds() time.Time {
-	if p.identity == nil {
-		return time.Time{}
+	if own, some := p.identity.(*peerCertificates); some {
+		return own.files.Current().Ends
 	}
-	return p.identity.ends()
+	return time.Time{}
 }
 
 // AuthoritiesEnd returns when the first authority of other nodes' certificates expires; zero if there is none.
 func (p *Port) AuthoritiesEnd() time.Time {
-	if p.identity == nil {
-		return time.Time{}
+	if own, some := p.identity.(*peerCertificates); some {
+		return own.files.Current().CAsEnd
 	}
-	return p.identity.authoritiesEnd()
+	return time.Time{}
 }
 
 // Addr returns the address that the port listens on.

@@ -131,7 +131,7 @@ func (p *preamble) nodes() (from, to string, err error) {
 }
 
 // Refusal is the reason why a peer port turned a dialer away. As an error it comes wrapped with the dialed address and
-// the peer's own detail. The numbers cross the wire: append, never renumber.
+// the peer's own detail. The numbers cross the wire: append, never renumber. Releases before 0.2.0 sent 7.
 type Refusal byte
 
 // The refusals.
@@ -142,7 +142,6 @@ const (
 	UnknownReplica   Refusal = 4  // the node is right, but does not run the replica (no longer, or not yet)
 	WrongCertificate Refusal = 5  // our certificate belongs to another node
 	NotServing       Refusal = 6  // it takes no forwarded requests now
-	Crowded          Refusal = 7  // it has the maximum number of connections; only releases before 0.2.0 send it
 	NotAnswering     Refusal = 8  // it answers no questions
 	NotListed        Refusal = 9  // by its table we do not belong to the cluster (yet): we may only ask
 	WasRemoved       Refusal = 10 // by its table we were removed from the cluster: we may only ask
@@ -155,7 +154,6 @@ var refusals = map[Refusal]string{
 	UnknownReplica:   "it does not run that replica",
 	WrongCertificate: "our certificate is not that of the node we say we are",
 	NotServing:       "it takes no forwarded requests now",
-	Crowded:          "it has too many connections",
 	NotAnswering:     "it answers no questions",
 	NotListed:        "it does not know us as a node of its cluster",
 	WasRemoved:       "we were removed from its cluster",

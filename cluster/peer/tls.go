@@ -68,12 +68,6 @@ func (c *peerCertificates) current() proof {
 	return proof{own: &content.Certificate, roots: content.CAs}
 }
 
-// ends implements identity.
-func (c *peerCertificates) ends() time.Time { return c.files.Current().Ends }
-
-// authoritiesEnd implements identity.
-func (c *peerCertificates) authoritiesEnd() time.Time { return c.files.Current().CAsEnd }
-
 // peerName returns the node that a certificate names. There must be exactly one of our URIs, so that there is no choice
 // to make.
 func peerName(certificate *x509.Certificate) (node string, err error) {
