@@ -172,8 +172,7 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 			})
 		})
 	}
-	tick := time.NewTicker(watchLook)
-	defer tick.Stop()
+	tick := time.Tick(watchLook)
 	for {
 		if sees, refusal = s.look(x, w.filter.Namespace); refusal != nil {
 			return refusal
@@ -187,7 +186,7 @@ func (s watchService) serve(ctx context.Context, m *stintv1.WatchRequest, send f
 		}
 		select {
 		case <-w.events.Ready():
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

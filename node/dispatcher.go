@@ -84,8 +84,7 @@ func (d *dispatcher) start() {
 func (d *dispatcher) run(ctx context.Context) {
 	d.start()
 	defer d.poster.Close()
-	tick := time.NewTicker(dispatchEvery)
-	defer tick.Stop()
+	tick := time.Tick(dispatchEvery)
 	for {
 		d.round(ctx)
 		select {
@@ -94,7 +93,7 @@ func (d *dispatcher) run(ctx context.Context) {
 		case s := <-d.noted:
 			delete(d.busy, s)
 		case <-d.sinks.woken:
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			d.last(ctx)
 			return

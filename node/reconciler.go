@@ -57,10 +57,8 @@ type reconciler struct {
 
 // run reconciles until ctx ends.
 func (c *reconciler) run(ctx context.Context) {
-	tick := time.NewTicker(reconcileEvery)
-	defer tick.Stop()
-	duties := time.NewTicker(dischargeEvery)
-	defer duties.Stop()
+	tick := time.Tick(reconcileEvery)
+	duties := time.Tick(dischargeEvery)
 	for {
 		if system := c.replicas.of(shard.System); system != nil {
 			at, owned := c.now(), system.group.Leading() && system.actor.Open()
@@ -85,7 +83,7 @@ func (c *reconciler) run(ctx context.Context) {
 		c.budget.look()
 		c.canary.look()
 		c.sample(c.now())
-		if !c.rest(ctx, tick.C, duties.C) {
+		if !c.rest(ctx, tick, duties) {
 			return
 		}
 	}

@@ -43,8 +43,7 @@ func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions
 	var following sync.WaitGroup
 	defer following.Wait()
 	all, news := make(map[string]*followed), newNotifier()
-	tick := time.NewTicker(watchAgain)
-	defer tick.Stop()
+	tick := time.Tick(watchAgain)
 	var told []string
 	for begun := false; ; {
 		listed := w.others()
@@ -76,7 +75,7 @@ func (w *watcher) Join(ctx context.Context, f *decisions.Filter, into *decisions
 		}
 		select {
 		case <-news:
-		case <-tick.C:
+		case <-tick:
 		case <-ctx.Done():
 			return
 		}

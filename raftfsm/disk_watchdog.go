@@ -98,11 +98,10 @@ func (w *watchdog) age() *write {
 
 // every calls f at an interval until stop is closed.
 func every(interval time.Duration, stop <-chan struct{}, f func()) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	tick := time.Tick(interval)
 	for {
 		select {
-		case <-ticker.C:
+		case <-tick:
 			f()
 		case <-stop:
 			return

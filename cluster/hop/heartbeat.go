@@ -68,14 +68,13 @@ func (p *heartbeat) frames(take func(kind frameKind, records []byte) error) erro
 
 // write sends the frames that gather makes whenever it is woken, and beats with empty ones of this kind, until the end.
 func (p *heartbeat) write(kind frameKind, end, wake <-chan struct{}, gather func(frame []byte) []byte) error {
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
+	beat := time.Tick(beatEvery)
 	var frame []byte
 	for {
 		select {
 		case <-end:
 			return nil
-		case <-beat.C:
+		case <-beat:
 			if !p.alive() {
 				return errSilent
 			}

@@ -62,8 +62,7 @@ func (p *Port) serveWatch(conn net.Conn, q *placement.Question) error {
 	if err := writeWithin(conn, placement.Report{Node: p.config.Node, Watching: true}); err != nil {
 		return err
 	}
-	pulse := time.NewTicker(watchPulse)
-	defer pulse.Stop()
+	pulse := time.Tick(watchPulse)
 	for {
 		waiting, missed := events.Take()
 		for rest := waiting; ; {
@@ -79,7 +78,7 @@ func (p *Port) serveWatch(conn net.Conn, q *placement.Question) error {
 		}
 		select {
 		case <-events.Ready():
-		case <-pulse.C:
+		case <-pulse:
 		case <-ctx.Done():
 			return io.EOF
 		}
