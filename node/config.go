@@ -182,25 +182,18 @@ func (c *Config) validate() error {
 	case c.TestClock && !c.Dev:
 		return errors.New("test-clock: whoever moves the clock refills every limit, so it is for tests with --dev only")
 	}
-	if err := c.traceProblem(); err != nil {
-		return err
+	return inOrder(c.traceProblem, c.readAdminToken, c.checkKeys, c.validateClientAddrs, c.validatePeerAddr,
+		c.validateGossipAddr, c.validateKey)
+}
+
+// inOrder takes steps up to the first that fails, and returns its error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
-	if err := c.readAdminToken(); err != nil {
-		return err
-	}
-	if err := c.checkKeys(); err != nil {
-		return err
-	}
-	if err := c.validateClientAddrs(); err != nil {
-		return err
-	}
-	if err := c.validatePeerAddr(); err != nil {
-		return err
-	}
-	if err := c.validateGossipAddr(); err != nil {
-		return err
-	}
-	return c.validateKey()
+	return nil
 }
 
 // validateClientAddrs refuses client ports off loopback without TLS, unless the configuration explicitly allows them:
@@ -253,13 +246,10 @@ func isLoopback(addr string) bool {
 
 // validatePeerAddr refuses early what the peer port would refuse once the cluster is known.
 func (c *Config) validatePeerAddr() error {
-	host, _, err := net.SplitHostPort(c.PeerAddr)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(c.PeerAddr); err != nil {
 		return fmt.Errorf("peer-addr: %q is not host:port", c.PeerAddr)
 	}
-	ip, err := netip.ParseAddr(host)
-	if host == "localhost" || err == nil && ip.IsLoopback() || c.ClusterKeyFile != "" || c.PeerTLS != nil ||
-		c.InsecurePeers || c.Dev {
+	if isLoopback(c.PeerAddr) || c.ClusterKeyFile != "" || c.PeerTLS != nil || c.InsecurePeers || c.Dev {
 		return nil
 	}
 	return fmt.Errorf("peer-addr: %s can be reached by others: give all nodes the same --cluster-key FILE, "+

@@ -89,8 +89,8 @@ func (d *documents) exchange(ctx context.Context, requests ...shard.Request) []s
 }
 
 func isConflict(err error) bool {
-	var e *shard.Error
-	return errors.As(err, &e) && e.Code == shard.Conflict
+	e, ok := errors.AsType[*shard.Error](err)
+	return ok && e.Code == shard.Conflict
 }
 
 // history returns the remembered changes of documents, in no order. The note of a change is "verb", "verb name" or

@@ -156,12 +156,10 @@ func (e *Edge) learnOnce() error {
 		requests = append(requests, shard.Request{Op: shard.Fetch, Namespace: systemNamespace, Document: known.Name,
 			Expect: known.Version})
 	}
-	ctx, cancel := context.WithTimeout(e.ctx, documentTimeout)
-	defer cancel()
 	asked := e.config.World.Now()
 	newest := asked
 	var newer []placement.NamedDocument
-	for i, r := range e.router.Submit(ctx, shard.System, requests) {
+	for i, r := range e.documents.exchange(e.ctx, requests...) {
 		if r.Err != nil {
 			return r.Err
 		}

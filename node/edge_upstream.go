@@ -45,15 +45,17 @@ func newUpstream(c *EdgeConfig) (*upstream, error) {
 			return nil, fmt.Errorf("upstream: %q is not a URL such as https://stint.example.com:7400", address)
 		}
 	}
-	u.passes = &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute,
-		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			conn, err := u.dial(ctx, "http://"+addr)
-			return conn, asUnreached(err)
-		},
-		DialTLSContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
-			conn, err := u.dial(ctx, "https://"+addr)
-			return conn, asUnreached(err)
-		}}
+	to := func(scheme string) func(context.Context, string, string) (net.Conn, error) {
+		return func(ctx context.Context, _, addr string) (net.Conn, error) {
+			conn, err := u.dial(ctx, scheme+"://"+addr)
+			if err != nil {
+				err = unreached{err}
+			}
+			return conn, err
+		}
+	}
+	u.passes = &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, DialContext: to("http"),
+		DialTLSContext: to("https")}
 	return u, nil
 }
 
@@ -66,11 +68,7 @@ func (u *upstream) dial(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	secure := at.Scheme == "https"
-	port := "80"
-	if secure {
-		port = "443"
-	}
+	secure, port := at.Scheme == "https", map[string]string{"http": "80", "https": "443"}[at.Scheme]
 	conn, err := u.open(ctx, net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), port)))
 	if err != nil || !secure {
 		return conn, err
@@ -157,13 +155,6 @@ type unreached struct{ error }
 
 // Unwrap returns the reason.
 func (u unreached) Unwrap() error { return u.error }
-
-func asUnreached(err error) error {
-	if err == nil {
-		return nil
-	}
-	return unreached{err}
-}
 
 // RoundTrip implements http.RoundTripper: it sends a request to the first node that can be connected to, and to no
 // other.

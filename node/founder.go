@@ -201,16 +201,12 @@ func (f *founder) writeFirstTable(ctx context.Context) {
 	levels := placement.FoundingLevels(formation.Founders, f.reporter.reports(), f.view.binaryLevel, f.config.Version)
 	table := placement.NewTable(formation.Cluster, founders, formation.Shards, formation.Replicas)
 	founded := by("node:"+f.node, "the cluster was founded")
-	err := f.view.policies.found(ctx, founded, &policy.Revision{Text: policy.Format(set)})
-	if err == nil {
-		err = f.view.levels.found(ctx, nil, levels)
-	}
-	if err == nil {
-		err = f.view.secrets.found(ctx, nil, firstSecrets(placement.RandomSecret()))
-	}
-	if err == nil {
-		err = f.view.table.found(ctx, nil, table)
-	}
+	err := inOrder(
+		func() error { return f.view.policies.found(ctx, founded, &policy.Revision{Text: policy.Format(set)}) },
+		func() error { return f.view.levels.found(ctx, nil, levels) },
+		func() error { return f.view.secrets.found(ctx, nil, firstSecrets(placement.RandomSecret())) },
+		func() error { return f.view.table.found(ctx, nil, table) },
+	)
 	switch {
 	case err == nil:
 		f.config.Logger.Info("the cluster is founded", "cluster", formation.Cluster, "shards", formation.Shards,

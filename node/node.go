@@ -107,20 +107,11 @@ func (n *Node) start() error {
 	if err := n.openKeptStores(policies); err != nil {
 		return err
 	}
-	if err := n.checkCertificate(); err != nil {
-		return err
-	}
-	if err := n.openKeys(); err != nil {
+	if err := inOrder(n.checkCertificate, n.openKeys); err != nil {
 		return err
 	}
 	n.assemble(policies)
-	if err := n.readKeptIfAny(); err != nil {
-		return err
-	}
-	if err := n.startGossip(); err != nil {
-		return err
-	}
-	if err := n.startTracer(); err != nil {
+	if err := inOrder(n.readKeptIfAny, n.startGossip, n.startTracer); err != nil {
 		return err
 	}
 	n.serve()
@@ -191,16 +182,9 @@ func (n *Node) readKeptIfAny() error {
 	if n.dir.stores == nil {
 		return nil
 	}
-	if err := n.founder.readKept(); err != nil {
+	if err := inOrder(n.founder.readKept, n.documents.readKept, n.tokens.join); err != nil {
 		return err
 	}
-	if err := n.documents.readKept(); err != nil {
-		return err
-	}
-	if err := n.tokens.join(); err != nil {
-		return err
-	}
-
 	if err := n.view.checkPlace(n.config.mayBeJoined()); err != nil {
 		return err
 	}

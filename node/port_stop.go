@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
+
+	"github.com/stint-io/stint/internal/sleep"
 )
 
 // stop stops new connections, waits until those already begun are accepted, and lets them finish.
@@ -73,29 +76,17 @@ func closePort(listener net.Listener) error {
 
 // doors lists the listeners of the clients' ports.
 func (p *ports) doors() []net.Listener {
-	doors := []net.Listener{p.listener}
-	if p.redisPort != nil {
-		doors = append(doors, p.redisPort)
-	}
-	if p.grpcPort != nil {
-		doors = append(doors, p.grpcPort)
-	}
-	return doors
+	return slices.DeleteFunc([]net.Listener{p.listener, p.redisPort, p.grpcPort}, func(door net.Listener) bool {
+		return door == nil
+	})
 }
 
 // awaitQuiet waits for at least 200 ms, until nothing has come for that long on connections of the API's port. A
 // connection that seems idle may have a request on its way, and closing it would leave its caller in doubt. Time is
 // counted in ticks that this goroutine took part in: while the machine is too busy to run it, no silence is counted.
 func (p *ports) awaitQuiet(ctx context.Context) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	last, quiet := p.late.Load(), 0
-	for ticks := 0; quiet < quietTicks && ticks < 10*quietTicks; ticks++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for ticks := 0; quiet < quietTicks && ticks < 10*quietTicks && sleep.For(ctx, quietTick); ticks++ {
 		quiet++
 		if now := p.late.Load(); now != last {
 			last, quiet = now, 0
@@ -103,4 +94,7 @@ func (p *ports) awaitQuiet(ctx context.Context) {
 	}
 }
 
-const quietTicks = 20
+const (
+	quietTick  = 10 * time.Millisecond
+	quietTicks = 20
+)

@@ -107,18 +107,19 @@ func (p *ports) serveAPI(config api.Config) {
 	p.served.Store(p.api)
 	p.rulesChanged() // some may be known already
 	p.server = api.NewServer(p.hangUpWhenStopping(p.api), p.config.Logger)
-	p.serving.Go(func() {
-		if err := p.server.Serve(p.apiDoor()); !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
-			p.fail(fmt.Errorf("serving the API: %w", err))
-		}
-	})
+	p.run("the API", func() error { return p.server.Serve(p.apiDoor()) })
 	if p.grpcPort == nil {
 		return
 	}
 	p.grpc = api.NewGRPC(p.api, p.config.portOf(p.config.GRPCAddr), p.config.Logger, p.secure.Config("h2"))
+	p.run("gRPC", func() error { return p.grpc.Serve(p.grpcDoor()) })
+}
+
+// run serves a port. If that ends before this node stops, the node cannot go on.
+func (p *ports) run(what string, serve func() error) {
 	p.serving.Go(func() {
-		if err := p.grpc.Serve(p.grpcDoor()); err != nil && !p.stopping() {
-			p.fail(fmt.Errorf("serving gRPC: %w", err))
+		if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) && !p.stopping() {
+			p.fail(fmt.Errorf("serving %s: %w", what, err))
 		}
 	})
 }
@@ -164,9 +165,5 @@ func (p *ports) serveRedis(config redis.Config) {
 	config.Port, config.RequestTimeout, config.Now = c.portOf(c.RedisAddr), c.RequestTimeout, c.now()
 	config.Logger, config.Version, config.ConnectionsMost = c.Logger, c.Version, p.limits.shares.Redis
 	p.redis = redis.NewServer(config)
-	p.serving.Go(func() {
-		if err := p.redis.Serve(p.redisDoor()); err != nil && !p.stopping() {
-			p.fail(fmt.Errorf("serving the Redis protocol: %w", err))
-		}
-	})
+	p.run("the Redis protocol", func() error { return p.redis.Serve(p.redisDoor()) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-io/stint/api"
 	"github.com/stint-io/stint/internal/notify"
+	"github.com/stint-io/stint/internal/sleep"
 	"github.com/stint-io/stint/limit"
 	"github.com/stint-io/stint/policy"
 	"github.com/stint-io/stint/shard"
@@ -86,15 +87,8 @@ func skippedSince(at *shard.PushPosition, s *notify.Sink) *shard.SkippedBills {
 
 // run pushes until ctx ends.
 func (p *pusher) run(ctx context.Context) {
-	tick := time.NewTicker(pushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			p.round(ctx)
-		case <-ctx.Done():
-			return
-		}
+	for sleep.For(ctx, pushEvery) {
+		p.round(ctx)
 	}
 }
 

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,11 +42,7 @@ func (s *replicaSet) of(id shard.ID) *replica {
 func (s *replicaSet) all() []*replica {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]*replica, 0, len(s.running))
-	for _, r := range s.running {
-		all = append(all, r)
-	}
-	return all
+	return slices.Collect(maps.Values(s.running))
 }
 
 // recordBytes returns the memory of the records of all replicas that run here.

@@ -76,19 +76,15 @@ func (t *tokens) shared() []sharedDocument {
 }
 
 // join begins to wait for the tokens of the cluster that this node belongs to: no caller is let in before.
-func (t *tokens) join() error {
+func (t *tokens) join() (err error) {
 	defer t.learning.take()()
 	t.began = t.now()
 	t.guard.Learn(&auth.Set{})
 	if err := t.readUses(); err != nil {
 		return err
 	}
-	found, err := t.dir.read(recordTokens, &struct{}{})
-	if err != nil || !found {
-		return err
-	}
-	t.kept = true
-	return nil
+	t.kept, err = t.dir.read(recordTokens, &struct{}{})
+	return err
 }
 
 // names lists the documents of the tokens of which this node knows a version: none if the cluster never had a token.
