@@ -9,7 +9,7 @@ type calendar struct{ fixedWindow }
 
 func (calendar) add(l Limit, s State, units uint64, now Time) State {
 	if s.T == 0 {
-		start, end := l.Cycle.period(now)
+		start, end := l.Cycle.Period(now)
 		s.T, s.B = end, uint64(start)
 	}
 	s.A = sum(s.A, units)
@@ -17,7 +17,7 @@ func (calendar) add(l Limit, s State, units uint64, now Time) State {
 }
 
 func (calendar) full(l Limit, found State, f Full) State {
-	start, end := l.Cycle.period(f.end())
+	start, end := l.Cycle.Period(f.end())
 	return fuller(State{T: end, A: l.Quota, B: uint64(start)}, found)
 }
 
@@ -25,6 +25,6 @@ func (calendar) status(l Limit, s State, now Time) Verdict {
 	if s.T != 0 {
 		return Verdict{Used: s.A, WindowStart: Time(s.B), ResetAt: s.T}
 	}
-	start, _ := l.Cycle.period(now)
+	start, _ := l.Cycle.Period(now)
 	return Verdict{WindowStart: start, ResetAt: now}
 }

@@ -108,13 +108,10 @@ func AppendLimit(dst []byte, l Limit) []byte {
 	dst = binary.AppendUvarint(dst, l.Count)
 	dst = binary.AppendUvarint(dst, uint64(l.Bucket))
 	dst = binary.AppendUvarint(dst, l.Initial)
-	if l.Algorithm == Calendar {
-		dst = appendCycle(dst, l.Cycle)
+	if l.Algorithm != Calendar {
+		return dst
 	}
-	return dst
-}
-
-func appendCycle(dst []byte, c *Cycle) []byte {
+	c := l.Cycle
 	dst = binary.AppendUvarint(dst, uint64(c.Unit))
 	dst = binary.AppendUvarint(dst, uint64(c.Every))
 	dst = binary.AppendUvarint(dst, uint64(c.AnchorDay))

@@ -84,7 +84,7 @@ func convertWindow(old Limit, s State, new Limit, now Time) State {
 	case FixedWindowFirstHit:
 		s.T = max(s.T, start+Time(new.Period))
 	case Calendar:
-		_, s.T = new.Cycle.period(s.T - 1)
+		_, s.T = new.Cycle.Period(s.T - 1)
 	}
 	s.B = uint64(max(1, start))
 	if new.Algorithm != Calendar && start == s.T-Time(new.Period) {

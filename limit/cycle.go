@@ -52,10 +52,7 @@ func (c *Cycle) equal(other *Cycle) bool {
 var maxEvery = [...]uint16{Minute: 65_535, Hour: 65_535, Day: 36_500, Week: 5_200, Month: 1_200, Year: 100}
 
 // Period returns the period that contains now: [start, end), both on whole seconds. It may be called concurrently.
-func (c *Cycle) Period(now Time) (start, end Time) { return c.period(now) }
-
-// period returns the beginning and the end of the period that contains now.
-func (c *Cycle) period(now Time) (start, end Time) {
+func (c *Cycle) Period(now Time) (start, end Time) {
 	at := int64(now / microseconds)
 	var from, to int64
 	if c.Unit <= Hour {

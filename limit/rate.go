@@ -31,11 +31,6 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// missingAfter returns how much is missing after elapsed if nothing was spent.
-func missingAfter(missing, count uint64, elapsed Time) uint64 {
-	return less(missing, product(uint64(max(0, elapsed)), count))
-}
-
 // stillMissing returns how much of some units, in parts, is certainly still missing after elapsed has passed since they
 // were taken. Without the take, the key would be fuller now by at least this much: at most the parts that came back in
 // that time would have overflowed. So a refund of no more than this, and of no more than is missing, never admits more

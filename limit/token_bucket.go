@@ -17,7 +17,7 @@ func (tokenBucket) settle(l Limit, s State, now Time) State {
 	if neverUsed(l, s) {
 		return State{T: now, A: (l.Quota - l.Initial) * per}
 	}
-	missing := missingAfter(s.A, count, now-s.T)
+	missing := less(s.A, product(uint64(max(0, now-s.T)), count)) // if nothing was spent
 	if s.B != perhapsUsed {
 		return bucketOf(l, missing, now)
 	}

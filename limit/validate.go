@@ -71,10 +71,10 @@ func (l Limit) validPeriod() error {
 	if l.hasRate() {
 		field = "per"
 	}
-	switch {
-	case !l.hasPeriod() && l.Period != 0:
-		return wrong(field, "%d us given, but %s", l.Period, l.whyNoPeriod())
-	case l.hasPeriod() && l.Period <= 0:
+	switch why := l.whyNoPeriod(); {
+	case why != "" && l.Period != 0:
+		return wrong(field, "%d us given, but %s", l.Period, why)
+	case why == "" && l.Period <= 0:
 		return wrong(field, "must be at least 1 us, is %d us", l.Period)
 	case l.Period > MaxPeriod:
 		return wrong(field, "%d us is more than the 100 years (%d us) a period may last", l.Period, MaxPeriod)
@@ -172,8 +172,7 @@ func (c *Cycle) validAnchors() error {
 
 func (l Limit) hasRate() bool { return l.Algorithm == TokenBucket || l.Algorithm == GCRA }
 
-func (l Limit) hasPeriod() bool { return l.whyNoPeriod() == "" }
-
+// whyNoPeriod returns why the algorithm has no Period, or "" if it has one.
 func (l Limit) whyNoPeriod() string {
 	switch l.Algorithm {
 	case Lifetime, Unlimited:
