@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,12 +13,10 @@ import (
 // bytes. Optional fields with their default value are left out, except for the numbers of a lockout, which only make
 // sense together. A nil set is an empty one. Format may be called concurrently.
 func Format(s *Set) []byte {
-	f := &file{}
-	if s != nil {
-		f.Rules = s.rules
-		for _, name := range s.names {
-			f.Policies = append(f.Policies, s.byName[name])
-		}
+	s = cmp.Or(s, emptySet)
+	f := &file{Rules: s.rules}
+	for _, name := range s.names {
+		f.Policies = append(f.Policies, s.byName[name])
 	}
 	return appendLines(nil, fileKind.nodeOf(f), 0)
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -16,7 +17,7 @@ type Change struct {
 // Diff lists the policies that differ in their canonical text, in alphabetical order. A nil set is an empty one. It may
 // be called concurrently.
 func Diff(before, after *Set) (changes []Change) {
-	old, fresh := before.policies(), after.policies()
+	old, fresh := cmp.Or(before, emptySet).byName, cmp.Or(after, emptySet).byName
 	both := maps.Clone(old)
 	maps.Copy(both, fresh)
 	for _, name := range slices.Sorted(maps.Keys(both)) {
@@ -26,12 +27,4 @@ func Diff(before, after *Set) (changes []Change) {
 		}
 	}
 	return changes
-}
-
-// policies returns the policies of a set by name; a nil set has none.
-func (s *Set) policies() map[string]*Policy {
-	if s == nil {
-		return map[string]*Policy{}
-	}
-	return s.byName
 }

@@ -142,8 +142,6 @@ func (c *checker) match(field string, m *GateMatch) {
 
 // hasNoRequest reports whether a path contains something that no request's path contains.
 func hasNoRequest(path string) bool {
-	return strings.ContainsAny(path, `?#\`) ||
-		slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
-			return segment == "." || segment == ".."
-		})
+	segments := strings.Split(path, "/")
+	return strings.ContainsAny(path, `?#\`) || slices.Contains(segments, ".") || slices.Contains(segments, "..")
 }

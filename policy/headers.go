@@ -101,12 +101,10 @@ func styleKind() kind {
 // quotaMistake returns the problem of an x-quota that would show nothing, or "".
 func (p *Policy) quotaMistake() string {
 	for _, style := range p.Headers {
-		name, quota := QuotaStyle(style)
-		if !quota || p.Has(name) {
-			continue
+		if name, quota := QuotaStyle(style); quota && !p.Has(name) {
+			return fmt.Sprintf("%s shows the limit named %s, and there is none: name the limit so, write \"x-quota: "+
+				"LIMIT\" with the name of another, or leave x-quota out", StyleXQuota, name)
 		}
-		return fmt.Sprintf("%s shows the limit named %s, and there is none: name the limit so, write \"x-quota: "+
-			"LIMIT\" with the name of another, or leave x-quota out", StyleXQuota, name)
 	}
 	return ""
 }

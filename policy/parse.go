@@ -83,9 +83,11 @@ func load(data []byte) (*yaml.Node, *Problem) {
 		return nil, &Problem{Message: fmt.Sprintf("the file has %d bytes: at most %d are read",
 			len(data), fileBytesMax)}
 	}
-	if at := invalidUTF8(data); at >= 0 {
-		line, column := 1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n')
-		return nil, &Problem{Line: line, Column: column, Message: "is not valid UTF-8"}
+	for at, r := range string(data) {
+		if r == utf8.RuneError && !bytes.HasPrefix(data[at:], []byte("\uFFFD")) {
+			line, column := 1+bytes.Count(data[:at], []byte("\n")), at-bytes.LastIndexByte(data[:at], '\n')
+			return nil, &Problem{Line: line, Column: column, Message: "is not valid UTF-8"}
+		}
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
@@ -106,17 +108,6 @@ func load(data []byte) (*yaml.Node, *Problem) {
 		return nil, syntaxProblem(err, data)
 	}
 	return document.Content[0], nil
-}
-
-func invalidUTF8(data []byte) int {
-	for at := 0; at < len(data); {
-		r, size := utf8.DecodeRune(data[at:])
-		if r == utf8.RuneError && size == 1 {
-			return at
-		}
-		at += size
-	}
-	return -1
 }
 
 // syntaxProblem explains the most common mistake, for which the YAML library has several texts: an editor that indents

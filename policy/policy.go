@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"sort"
+	"slices"
 
 	"github.com/stint-io/stint/limit"
 )
@@ -19,6 +19,9 @@ type Set struct {
 	hasMeters      bool
 	version        uint64
 }
+
+// emptySet stands for a nil set.
+var emptySet = NewSet(nil)
 
 // At returns a copy of the set, marked with its version of the cluster's policies; 0 means no version.
 func (s *Set) At(version uint64) *Set {
@@ -48,7 +51,7 @@ func NewSet(policies []*Policy) *Set {
 		s.grantsLeases = s.grantsLeases || p.Lease != nil
 		s.hasMeters = s.hasMeters || p.Meter != nil
 	}
-	sort.Strings(s.names)
+	slices.Sort(s.names)
 	return s
 }
 
@@ -182,6 +185,15 @@ const (
 	// RecoverFull takes everything as used: nothing is admitted until that no longer counts (limit.Full).
 	RecoverFull OnRecovery = 0
 	RecoverKeep OnRecovery = 1 // the usage in the backup; usage since then is admitted again
+)
+
+// OnExceeded is the fate of a request that exceeds a limit. In every case it does not pass, and nothing is counted.
+type OnExceeded uint8
+
+// The ways to treat such a request. A limit with ExceededChallenge is called soft, any other one hard.
+const (
+	ExceededDeny      OnExceeded = 0 // it is denied
+	ExceededChallenge OnExceeded = 1 // it is challenged, unless a hard limit or a block denies it
 )
 
 // UnknownKey is the fate of a request for a key without an override.

@@ -27,10 +27,7 @@ func (p *Policy) ResolveFor(tier string, o *Override) ([]Limit, bool) {
 	if !ok || len(o.Limits) == 0 {
 		return limits, ok
 	}
-	if tier == "" {
-		tier = p.DefaultTier
-	}
-	limits = slices.Clone(limits)
+	tier, limits = cmp.Or(tier, p.DefaultTier), slices.Clone(limits)
 	for i, own := range p.Limits {
 		changed, overridden := o.Limits[own.Name]
 		if !overridden || !changed.fits(own.Algorithm) {
@@ -112,17 +109,9 @@ func (p *Policy) TierOf(has func(limit string, numbers *limit.Limit) bool, o *Ov
 // not check Expires.
 func (p *Policy) OverrideProblem(o *Override) (field, problem string) {
 	if _, known := p.byTier[o.Tier]; !known {
-		problem = "the policy has no tier " + shown(o.Tier)
-		if near := p.NearestTier(o.Tier); near != "" {
-			problem += ": did you mean " + near + "?"
-		}
-		return "tier", problem
+		return "tier", "the policy has no tier " + shown(o.Tier) + didYouMean(p.NearestTier(o.Tier))
 	}
-	tier := o.Tier
-	if tier == "" {
-		tier = p.DefaultTier
-	}
-	c := checker{policy: p}
+	tier, c := cmp.Or(o.Tier, p.DefaultTier), checker{policy: p}
 	for _, name := range slices.Sorted(maps.Keys(o.Limits)) {
 		c.tierLimit("limits."+shown(name), name, p.Tiers[tier].Limits[name].with(o.Limits[name]))
 		if len(c.found) > 0 {

@@ -19,9 +19,6 @@ type Rules struct {
 	Envoy      []*EnvoyDomain `policy:"envoy" text:"envoy" lines:"fields" about:"What descriptors of Envoy count."`
 }
 
-// Empty reports whether there are no rules.
-func (r *Rules) Empty() bool { return len(r.Namespaces)+len(r.Gates)+len(r.Envoy) == 0 }
-
 // problems checks the rules against the policies that they name. The paths are those of the file.
 func (r *Rules) problems(policies *Set) (problems []Problem) {
 	for _, g := range r.Gates {
@@ -129,10 +126,7 @@ type ruleName struct{ section, name string }
 // ruleTexts returns the canonical text of each rule, as if it were the only one.
 func ruleTexts(s *Set) map[ruleName][]byte {
 	texts := map[ruleName][]byte{}
-	if s == nil {
-		return texts
-	}
-	file := sectionsKind.nodeOf(&s.rules).Content
+	file := sectionsKind.nodeOf(&cmp.Or(s, emptySet).rules).Content
 	for i := 0; i < len(file); i += 2 {
 		for rules := file[i+1].Content; len(rules) > 0; rules = rules[2:] {
 			alone := mappingNode(file[i], mappingNode(rules[:2]...))

@@ -53,12 +53,6 @@ func (c *checker) fail(field, format string, args ...any) {
 	c.found = append(c.found, Problem{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-func (c *checker) name(field, name string) {
-	if problem := NameProblem(name); problem != "" {
-		c.fail(field, "%s", problem)
-	}
-}
-
 // NameProblem returns the problem of the name of a namespace, policy, limit, tier or unit, as text that follows the
 // name of the field, or "" if there is none. In particular, "/" is not allowed, because denied_by has the form
 // "policy/limit".
@@ -132,7 +126,9 @@ func (c *checker) tiers() {
 	p := c.policy
 	for _, name := range slices.Sorted(maps.Keys(p.Tiers)) {
 		field := "tiers." + shown(name)
-		c.name(field, name)
+		if problem := NameProblem(name); problem != "" {
+			c.fail(field, "%s", problem)
+		}
 		tier := p.Tiers[name]
 		if tier.Unlimited && len(tier.Limits) > 0 {
 			c.fail(field, "is unlimited: it cannot change limits as well")

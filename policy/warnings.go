@@ -21,10 +21,11 @@ func (p *Policy) Warnings() []string {
 	var warnings []string
 	for i, l := range p.Limits {
 		quota := p.lowestQuota(i)
-		if startsAgain(l.Limit) && (quota < securityQuotaLeast || window(l.Limit) > securityPeriodLimit) {
+		again := startingAgain[l.Algorithm]
+		if again != "" && (quota < securityQuotaLeast || window(l.Limit) > securityPeriodLimit) {
 			warnings = append(warnings, fmt.Sprintf("%s.limits[%s]: is a %s of %d per %s in a security "+
 				"policy: twice as much passes around its edge; use sliding_log or sliding_window", p.Name, l.Name,
-				startingAgain[l.Algorithm], quota, periodText(l.Limit)))
+				again, quota, periodText(l.Limit)))
 		}
 	}
 	if p.Lockout != nil && p.OnExpire != OnExpireCommit {
@@ -53,8 +54,6 @@ var startingAgain = map[limit.Algorithm]string{
 	limit.FixedWindowFirstHit: "fixed window",
 	limit.Calendar:            "calendar quota",
 }
-
-func startsAgain(l limit.Limit) bool { return startingAgain[l.Algorithm] != "" }
 
 // periodText returns the length of a window for display.
 func periodText(l limit.Limit) string {
