@@ -30,10 +30,13 @@ func (p *part) index(hash uint64) int {
 	return n
 }
 
-// segmentOf returns the segment for a hash, or nil if the part is empty.
+// noSegment stands for the segment of an empty part. It must not be changed.
+var noSegment segment
+
+// segmentOf returns the segment for a hash, to be read.
 func (p *part) segmentOf(hash uint64) *segment {
 	if len(p.segments) == 0 {
-		return nil
+		return &noSegment
 	}
 	return p.segments[p.index(hash)]
 }

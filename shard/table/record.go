@@ -14,7 +14,7 @@ type Record struct {
 
 // Layout describes the keys of a Table. Its methods are called for each change, and must not keep the key.
 type Layout interface {
-	// Parts returns the number of parts, from 1 to MaxParts. It never changes.
+	// Parts returns the number of parts, from 1 to 2048. It never changes.
 	Parts() int
 	// Part returns the part to which a key belongs, from 0 to Parts()-1. It never changes.
 	Part(key string) int
@@ -27,9 +27,7 @@ type Layout interface {
 // not keep the key.
 type Count func(key string, records, bytes int)
 
-// MaxParts bounds the parts of a Table: the number of a part has 11 bits of a place.
-const MaxParts = 1 << partBits
-
+// partBits are the bits that the number of a part has of a place.
 const partBits = 11
 
 // sum returns the record's share of a table's sum.

@@ -292,8 +292,3 @@ func (s *stored) pack(b []byte, h *headTexts) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.ForgetAt))
 	return append(s.appendKey(b, h), s.Value...)
 }
-
-func readRecordHeader(head []byte) (keyLength, valueLength int, forgetAt limit.Time) {
-	return int(binary.LittleEndian.Uint16(head)), int(binary.LittleEndian.Uint32(head[2:])),
-		limit.Time(binary.LittleEndian.Uint64(head[6:]))
-}

@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+
+	"github.com/stint-io/stint/limit"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -96,7 +98,8 @@ func (r *Reader) record() (key []byte, v Record, err error) {
 	if err != nil {
 		return nil, Record{}, err
 	}
-	keyLength, valueLength, forgetAt := readRecordHeader(head)
+	keyLength, valueLength := int(binary.LittleEndian.Uint16(head)), int(binary.LittleEndian.Uint32(head[2:]))
+	v.ForgetAt = limit.Time(binary.LittleEndian.Uint64(head[6:]))
 	if keyLength > MaxKeyBytes || valueLength > MaxRecordBytes {
 		return nil, Record{}, fmt.Errorf("a record of %d and %d bytes", keyLength, valueLength)
 	}
@@ -104,5 +107,6 @@ func (r *Reader) record() (key []byte, v Record, err error) {
 		return nil, Record{}, err
 	}
 	body := r.bytes[recordHeader:]
-	return body[:keyLength], Record{Value: body[keyLength:], ForgetAt: forgetAt}, nil
+	v.Value = body[keyLength:]
+	return body[:keyLength], v, nil
 }

@@ -52,9 +52,6 @@ func (t *Table) Bytes() int { return t.bytes }
 func (t *Table) Lookup(key string) (Record, bool) {
 	hash := xxhash.Sum64String(key)
 	g := t.parts[t.layout.Part(key)].segmentOf(hash)
-	if g == nil {
-		return Record{}, false
-	}
 	at, found := g.find(t.heads.texts, hash, key)
 	if !found {
 		return Record{}, false
@@ -114,16 +111,12 @@ func (t *Table) Put(key string, r Record) {
 func (t *Table) Forget(key string) {
 	hash := xxhash.Sum64String(key)
 	n := t.layout.Part(key)
-	g := t.parts[n].segmentOf(hash)
-	if g == nil {
-		return
-	}
-	at, found := g.find(t.heads.texts, hash, key)
+	at, found := t.parts[n].segmentOf(hash).find(t.heads.texts, hash, key)
 	if !found {
 		return
 	}
 	p := t.own(n)
-	g = t.ownSegment(p, p.index(hash))
+	g := t.ownSegment(p, p.index(hash))
 	s := g.open(at)
 	t.uncount(p, &s)
 	g.remove(&s)
