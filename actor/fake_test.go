@@ -106,7 +106,7 @@ func (r *fakeReplica) adopt(revision policy.Revision) {
 	now := limit.Time(time.Now().UnixMicro())
 	epoch := r.install(shard.EncodeEpochOpen(0, now, shard.LevelNewest)).Epoch
 	at := shard.Stamp{Position: shard.Position{Epoch: epoch, Seq: 1}, Now: now}
-	r.install(shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(revision)}))
+	r.install(shard.EncodeBatch(at, shard.Adopt(r.state, nil, revision, at)))
 }
 
 // holdWaits blocks the waits of the following proposals until the returned function is called or the test ends.

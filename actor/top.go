@@ -86,8 +86,13 @@ func CountKeys(b *top.Board, r *shard.Request, d *shard.Decision) {
 	}
 	statuses := d.Limits
 	for i := range r.Entries {
-		e := &r.Entries[i]
-		denied, granted, n := ofEntry(e, statuses)
+		e, n := &r.Entries[i], r.StatusesOf(i, statuses)
+		denied, granted := false, uint64(0)
+		for j := range statuses[:n] {
+			s := &statuses[j]
+			denied = denied || s.Blocked || !s.Allowed && !s.Shadow && !s.Unlimited
+			granted = s.Granted
+		}
 		statuses = statuses[n:]
 		var units uint64
 		switch {
@@ -120,17 +125,4 @@ func decidedOp(r *shard.Request) (op shard.Op, decides bool) {
 		return op, true
 	}
 	return op, false
-}
-
-// ofEntry reads the statuses of the first n limits, which belong to the entry.
-func ofEntry(e *shard.Entry, statuses []shard.LimitStatus) (denied bool, granted uint64, n int) {
-	for ; n < len(statuses); n++ {
-		s := &statuses[n]
-		if s.Key != e.Key || s.Policy != e.Policy {
-			break
-		}
-		denied = denied || s.Blocked || !s.Allowed && !s.Shadow && !s.Unlimited
-		granted = s.Granted
-	}
-	return denied, granted, n
 }

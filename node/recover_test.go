@@ -577,7 +577,8 @@ func TestTheNewestPoliciesAreRecovered(t *testing.T) {
 		adopting := b.Data[1]
 		at := shard.Stamp{Position: shard.Position{Shard: 1, Epoch: adopting.Epoch(), Seq: adopting.Seq() + 1},
 			Now: adopting.Time()}
-		entry := shard.EncodeBatch(at, []shard.Put{shard.AdoptPut(policy.Revision{Version: 7, Text: text})})
+		revision := policy.Revision{Version: 7, Text: text, Set: policy.NewSet(nil)}
+		entry := shard.EncodeBatch(at, shard.Adopt(adopting, nil, revision, at))
 		if outcome, err := adopting.Install(entry, adopting.Epoch()+1000, adopting.Term()); err != nil ||
 			outcome.Dropped != shard.NotDropped {
 			t.Fatal(outcome, err)

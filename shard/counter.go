@@ -54,9 +54,9 @@ type counter struct {
 	extras *counterExtras // nil if there are none
 	meters meters
 	marks  marks
-	// crossed are the thresholds that the current request has crossed: touch writes their events.
-	crossed []firing
-	policy  *policy.Policy // its policy, or inlinePolicy; nil only in tests
+	// crossed are the thresholds that the current request has crossed: touch completes and writes these events.
+	crossed []Event
+	policy  *policy.Policy // its policy, or inlinePolicy
 	mark    *restoreMark   // of the shard; nil if it was never restored
 	// ladderKnown means that, after a restore, the record determines the ladder, even if it has none.
 	ladderKnown bool

@@ -357,7 +357,7 @@ func TestAdoptionSaysWhenNumbersChanged(t *testing.T) {
 	before, after := onePolicy(lifetimeOf(10)), onePolicy(lifetimeOf(11))
 	w := newWorld(t, before)
 	view, old, set := w, policy.NewSet([]*policy.Policy{before}), policy.NewSet([]*policy.Policy{after})
-	w.append(EncodeBatch(w.next(origin+1), []Put{AdoptPut(policy.Revision{Version: 7, Text: []byte("x"), Set: old})}))
+	w.append(EncodeBatch(w.next(origin+1), []Put{adoptPut(policy.Revision{Version: 7, Text: []byte("x"), Set: old}, nil)}))
 	const want = "\x01\x08\x01\x01p\x01a\x82\x80\xf7\xeb\x8b\xf3\x91\x03y"
 	if got := Adopt(view, old, policy.Revision{Version: 8, Text: []byte("y"), Set: set},
 		w.next(origin+2))[0].Value; string(got) != want {

@@ -38,16 +38,6 @@ type mark struct {
 	starts, ends limit.Time
 }
 
-// firing is a threshold that a request has crossed, until its event is written.
-type firing struct {
-	limit       *policy.Limit
-	threshold   policy.Threshold
-	units       uint64
-	starts      limit.Time
-	ends        limit.Time
-	used, quota uint64
-}
-
 func (m *mark) code(c *codec.Codec) {
 	c.Text(&m.limit)
 	c.Uint64(&m.units)
@@ -220,9 +210,18 @@ func (ch *charge) cross(l *policy.Limit, t policy.Threshold, units uint64, after
 	}
 	m := mark{limit: l.Name, units: units, starts: starts, ends: ends}
 	c.marks = m.append(c.marks[:len(c.marks):len(c.marks)]) // it may share the memory of the record
-	x := firing{limit: l, threshold: t, units: units, starts: starts, ends: ends, used: after.Used, quota: l.Quota}
-	if l.Unlimited {
-		x.quota = 0
+	x := Event{
+		Kind:      EventThreshold,
+		Shadow:    l.Shadow,
+		Limit:     l.Name,
+		Threshold: t,
+		Units:     units,
+		Used:      after.Used,
+		Start:     starts,
+		End:       ends,
+	}
+	if !l.Unlimited {
+		x.Quota = l.Quota
 	}
 	c.crossed = append(c.crossed, x)
 }

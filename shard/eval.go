@@ -63,7 +63,6 @@ const aheadMost = limit.Span(60e6)
 // When the effects have grown to an entry's size it stops. The answers are then those of the first requests, at least
 // one, and the rest belong in the next batch.
 func Evaluate(view View, policies *policy.Set, requests []Request, at Stamp) ([]Result, []Put) {
-
 	results, puts, fault := evaluate(view, policies, requests, at)
 	if fault == nil {
 		return results, puts
@@ -195,10 +194,6 @@ func (e *evaluation) decideByID(r *Request, answer *Result) {
 		return
 	}
 	if r.Op.charges() {
-		if e.room.full() {
-			answer.Err = e.full()
-			return
-		}
 		if answer.Err = e.crowdedBy(r); answer.Err != nil { //mutant:ids-on-one-key-fill-a-shard
 			return
 		}
@@ -348,7 +343,7 @@ func (e *evaluation) decideEntry(r *Request, i int, op Op, d *Decision) *Error {
 		e.meetBlock(op, &ch, d)
 	}
 	if op == Partial {
-		if cost = ch.room(cost, e.at.Now); cost == 0 {
+		if cost = ch.room(cost, ch.denies, e.at.Now); cost == 0 {
 			op, cost = Peek, 1 // find the limits without room, and until when
 		}
 	}

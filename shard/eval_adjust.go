@@ -95,7 +95,7 @@ func (ch *charge) adjust(r *Request, now limit.Time) {
 		ch.counter.reset(r.Limit, now)
 		ch.counter.mark.clear(ch.counter, r, ch.limits, now)
 	case SetUsed:
-		ch.setUsed(r, now)
+		ch.eachMeant(r, now, func(limit.Limit, limit.State) uint64 { return uint64(r.Adjustment.Amount) })
 	case AddUsed:
 		ch.addUsed(r, now)
 	case Block:
@@ -171,13 +171,8 @@ func untilProblem(until, now limit.Time) *Error {
 	return nil
 }
 
-// setUsed sets the number of used units of each selected limit.
-func (ch *charge) setUsed(r *Request, now limit.Time) {
-	ch.eachMeant(r, now, func(limit.Limit, limit.State) uint64 { return uint64(r.Adjustment.Amount) })
-}
-
 // addUsed adds used units, or removes some. Removed units belong to no particular decision, so the rest begins a new
-// generation, as after setUsed.
+// generation, as after a SetUsed.
 func (ch *charge) addUsed(r *Request, now limit.Time) {
 	n := r.Adjustment.Amount
 	if n < 0 {

@@ -22,17 +22,15 @@ type renumbered struct {
 	at            limit.Time
 }
 
-// AdoptPut returns the effect by which a shard adopts a revision of the policies. From the entry that carries it, the
+// Adopt returns the effects by which a shard adopts a revision of the policies. From the entry that carries them, the
 // shard's owners evaluate under that revision or a newer one (X7). The owner must ensure that versions only grow, by
 // comparing with Adopted before it logs one. It panics on version 0, which means none.
-func AdoptPut(r policy.Revision) Put { return adoptPut(r, nil) }
-
-// Adopt is AdoptPut for a revision that follows the one in the view. before are that one's policies, or nil if the
-// caller has not parsed them. The first effect records for each limit when its numbers last changed: at that instant,
-// units counted under other numbers are carried over, however much later a request reads the key. The other effects
-// bring up the keys with leases: their records may end before a request reads them.
+//
+// The revision follows the one in the view. before are that one's policies, or nil if the caller has not parsed them.
+// The first effect records for each limit when its numbers last changed: at that instant, units counted under other
+// numbers are carried over, however much later a request reads the key. The other effects bring up the keys with
+// leases: their records may end before a request reads them.
 func Adopt(view View, before *policy.Set, r policy.Revision, at Stamp) []Put {
-
 	version, text, known, err := adopted(view)
 	if version == 0 && err == nil {
 		return []Put{adoptPut(r, nil)}
@@ -107,6 +105,7 @@ func revisedFrom(before, text []byte, known []renumbered, now limit.Time) ([]ren
 	return revisedBy(old, set, known, now), nil
 }
 
+// adoptPut writes the record: format, version, the limits with numbers changed by a revision, text.
 func adoptPut(r policy.Revision, changes []renumbered) Put {
 	if r.Version == 0 {
 		panic("shard: a revision of the policies without a version is adopted")

@@ -29,6 +29,8 @@ const auditFormat = 1
 // auditProblem refuses texts that would make an audit record too large.
 func (a *Adjustment) auditProblem() *Error {
 	switch {
+	case a == nil:
+		return nil
 	case len(a.Actor) > MaxActor:
 		return Invalidf("actor", "has %d bytes: at most %d are allowed", len(a.Actor), MaxActor)
 	case len(a.Note) > MaxNote:

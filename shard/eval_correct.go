@@ -89,7 +89,6 @@ func CorrectionProblem(period string, units int64, note string) *Error {
 
 // correct answers CorrectUsage. before contains the limits, which do not change.
 func (e *evaluation) correct(r *Request, before Decision) Result {
-
 	if e.room.brimful() {
 		return Result{Err: e.full()}
 	}

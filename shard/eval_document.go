@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -142,12 +143,7 @@ func (r *Request) documentProblem(shard ID) *Error {
 		return Invalidf("document", "has a name of %d bytes: one with a history has %d at most", len(r.Document),
 			MaxDocumentName-len(HistoryOf("")))
 	}
-	if r.Adjustment != nil {
-		if err := r.Adjustment.auditProblem(); err != nil {
-			return err
-		}
-	}
-	return withoutKeys(r)
+	return cmp.Or(r.Adjustment.auditProblem(), withoutKeys(r))
 }
 
 // withoutKeys refuses fields that a request without keys must not have.

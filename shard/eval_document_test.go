@@ -160,7 +160,7 @@ func TestDocumentsAndAdoptionsAreCopies(t *testing.T) {
 	body := []byte("first")
 	adopt := func(version uint64, text string) {
 		w.append(EncodeBatch(w.next(w.state.Time()),
-			[]Put{AdoptPut(policy.Revision{Version: version, Text: []byte(text)})}))
+			[]Put{adoptPut(policy.Revision{Version: version, Text: []byte(text)}, nil)}))
 	}
 	if version, text, err := Adopted(w); err != nil || version != 0 || text != nil {
 		t.Errorf("adopted is %d, %q", version, text)

@@ -91,17 +91,15 @@ func ask(op Op, l *policy.Limit, s limit.State, cost uint64, now limit.Time) (li
 	return s, v
 }
 
-// room returns how much of a cost has room in all limits of an entry.
-func (ch *charge) room(cost uint64, now limit.Time) uint64 {
+// room returns how many of some units have room in all limits of an entry that bound them.
+func (ch *charge) room(units uint64, bounds func(*policy.Limit) bool, now limit.Time) uint64 {
 	for j := range ch.limits {
-		l := &ch.limits[j]
-		if l.Shadow || l.Unlimited || ch.policy.Shadow || l.Algorithm == limit.Unlimited {
-			continue
+		if l := &ch.limits[j]; bounds(l) {
+			_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
+			units = min(units, v.Remaining)
 		}
-		_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
-		cost = min(cost, v.Remaining)
 	}
-	return cost
+	return units
 }
 
 // roomForHolds refuses a hold if a counter already has the most that it may have.

@@ -103,11 +103,11 @@ func (o *outbox) save() {
 func (b *batch) fire(c *counter) {
 	namespace, name, key, _ := readKeyOf(c.key)
 	o := openOutbox(b)
-	for _, x := range c.crossed {
-		o.add(&Event{At: b.at.Now, Kind: EventThreshold, Namespace: namespace, Policy: name, Key: key,
-			Shadow: x.limit.Shadow || c.policy.Shadow, Limit: x.limit.Name, Threshold: x.threshold, Units: x.units,
-			Used:  x.used,
-			Quota: x.quota, Start: x.starts, End: x.ends, Sinks: c.policy.Notify})
+	for i := range c.crossed {
+		e := &c.crossed[i]
+		e.At, e.Namespace, e.Policy, e.Key = b.at.Now, namespace, name, key
+		e.Shadow, e.Sinks = e.Shadow || c.policy.Shadow, c.policy.Notify
+		o.add(e)
 	}
 	c.crossed = nil
 	o.save()
@@ -265,7 +265,6 @@ var errUnknownEvents = Invalidf("system", "asks nothing about events that this v
 
 // events answers the requests about events.
 func (b *batch) events(r *Request) Result {
-
 	terms := r.systemTerms()
 	switch {
 	case r.Op == ReadEventPage && terms.Events != nil:
@@ -281,10 +280,8 @@ func (b *batch) events(r *Request) Result {
 	if len(x.Places) > placesMost || len(x.Why) > WhyMost || x.Verb < acknowledgeEvents || x.Verb > replayEvents {
 		return Result{Err: errUnknownEvents}
 	}
-	if a := r.Adjustment; a != nil {
-		if err := a.auditProblem(); err != nil {
-			return Result{Err: err}
-		}
+	if err := r.Adjustment.auditProblem(); err != nil {
+		return Result{Err: err}
 	}
 	return b.changeEvents(x, r.Adjustment)
 }

@@ -46,7 +46,7 @@ func Taken(r *Request, d *Decision) []Entry {
 // it since.
 func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (_ Entry, _ []LimitStatus, took bool) {
 	e := r.Entries[i]
-	n := r.statusesOf(i, rest)
+	n := r.StatusesOf(i, rest)
 	if took = n > 0 || r.Own == 0 || i < r.Own; r.Op == Reserve { //mutant:new-parent-is-given-back
 		return e, rest[n:], took
 	}
@@ -63,9 +63,9 @@ func takenEntry(r *Request, i int, rest []LimitStatus, counted []LimitPrint) (_ 
 	return e, rest[n:], took
 }
 
-// statusesOf returns how many of the first statuses belong to the i-th entry. Some may be missing: then those present
+// StatusesOf returns how many of the first statuses belong to the i-th entry. Some may be missing: then those present
 // belong to later entries.
-func (r *Request) statusesOf(i int, rest []LimitStatus) (n int) {
+func (r *Request) StatusesOf(i int, rest []LimitStatus) (n int) {
 	e := &r.Entries[i]
 	for n < len(rest) && rest[n].Policy == e.Policy && rest[n].Key == e.Key && (e.Limits == nil || n < len(e.Limits)) {
 		n++

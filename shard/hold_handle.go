@@ -134,22 +134,17 @@ func (s *Sealer) begin() []byte { return append(make([]byte, 0, 384), s.seals.no
 
 // end seals the text that was appended after begin.
 func (s *Sealer) end(b []byte) string {
-	by, nonce := s.seals, nonceOf(b)
+	by := s.seals
+	// The nonce is a MAC with SHA-3 of the text after the key. So a nonce repeats only with the same text, even if the
+	// place of a decision repeats: a cluster that was restored from a backup repeats the same places with other
+	// decisions.
+	nonce := sha3.Sum256(b)
 	// The key was only needed for the nonce; the head of the id overwrites it.
-	b = b[len(by.nonceKey)-len(by.head)-len(nonce):]
+	b = b[len(by.nonceKey)-len(by.head)-nonceSize:]
 	number := copy(b, by.head)
-	head := number + copy(b[number:], nonce[:])
+	head := number + copy(b[number:], nonce[:nonceSize])
 	sealed := by.aead.Seal(b[:head], b[number:head], b[head:], b[:number])
 	return string(base64.RawURLEncoding.AppendEncode(sealed[len(sealed):], sealed))
-}
-
-// nonceOf returns the nonce, which is a MAC with SHA-3 of the text after the key. So a nonce repeats only with the same
-// text, even if the place of a decision repeats: a cluster that was restored from a backup repeats the same places with
-// other decisions.
-func nonceOf(keyAndText []byte) (nonce [nonceSize]byte) {
-	sum := sha3.Sum256(keyAndText)
-	copy(nonce[:], sum[:])
-	return nonce
 }
 
 // nonceSize is the nonce size of AES-GCM.

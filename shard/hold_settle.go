@@ -214,7 +214,7 @@ func (cs charges) lacksRoom(s *Settlement, taken []hold, now limit.Time) (i int,
 		if actual <= taken[i].cost {
 			continue
 		}
-		if room := cs[i].roomAbove(now); actual-taken[i].cost > room {
+		if room := cs[i].room(limit.MaxCost, cs[i].boundsExcess, now); actual-taken[i].cost > room {
 			return i, room
 		}
 	}
@@ -242,7 +242,7 @@ func (ch *charge) settle(s *Settlement, h *hold, actual uint64, now limit.Time) 
 		c.meters.giveBack(c, h.cost-actual, h.taken, now) //mutant:settlement-credits-nothing
 	} else if excess := actual - h.cost; excess > 0 {
 		if s.Overage != OverageDebt {
-			excess = min(excess, ch.roomAbove(now))
+			excess = ch.room(excess, ch.boundsExcess, now)
 		}
 		ch.spend(excess, now)
 	}
@@ -252,18 +252,6 @@ func (ch *charge) settle(s *Settlement, h *hold, actual uint64, now limit.Time) 
 	case ActionFailed:
 		c.violate(now)
 	}
-}
-
-// roomAbove returns how much more all limits of an entry that can deny would admit.
-func (ch *charge) roomAbove(now limit.Time) uint64 {
-	room := uint64(limit.MaxCost)
-	for j := range ch.limits {
-		if l := &ch.limits[j]; ch.boundsExcess(l) {
-			_, v := ch.ask(Get, j, ch.counter.at(j, l, now), 0, now)
-			room = min(room, v.Remaining)
-		}
-	}
-	return room
 }
 
 // spend counts units on the meter and on all limits of an entry except concurrency limits, even past the quota.

@@ -177,7 +177,7 @@ func (s *Settlement) leaveExcess(taken []Entry) {
 }
 
 // takeExcess charges the excess on the entries of this shard, if there is room for all of it by the rule for one shard
-// (roomAbove): all limits except concurrency limits count it, and no block denies it. It is a remote hold until home
+// (lacksRoom): all limits except concurrency limits count it, and no block denies it. It is a remote hold until home
 // has decided.
 func (e partEvaluation) takeExcess() ([]Entry, Result) {
 	d, err := e.chargesOf(e.r.Entries)

@@ -148,8 +148,6 @@ func (e homeEvaluation) concludeHome() Result {
 	case denied:
 		result = e.lookAtPart()
 		result.Decision.Allowed = false
-	case e.room.full():
-		return Result{Err: e.full()}
 	case e.crowdedBy(e.r) != nil:
 		return Result{Err: e.crowdedBy(e.r)}
 	default:

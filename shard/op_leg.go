@@ -92,9 +92,6 @@ func (e legEvaluation) chargeLeg() Result {
 	if err := e.usedHere(); err != nil {
 		return Result{Err: err}
 	}
-	if e.room.full() {
-		return Result{Err: e.full()}
-	}
 	if err := e.crowdedBy(e.r); err != nil {
 		return Result{Err: err}
 	}

@@ -51,7 +51,6 @@ func (e homeEvaluation) settleHome() Result {
 	}
 	print := fingerprint(e.r)
 	switch {
-
 	case u != nil && u.settled != nil && u.settled.fingerprint == print:
 		d := u.settled.answer
 		d.Replayed, d.Operation = true, u.verdict(e.r, e.at.Now)

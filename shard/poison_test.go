@@ -228,7 +228,7 @@ func TestUnreadableAuditRecords(t *testing.T) {
 func TestUnreadableDocumentsAndPolicies(t *testing.T) {
 	w := newSystem(t)
 	w.batch(origin+1, swapOf("table", 0, "x"))
-	w.append(EncodeBatch(w.next(origin+2), []Put{AdoptPut(policy.Revision{Version: 7, Text: []byte("x")})}))
+	w.append(EncodeBatch(w.next(origin+2), []Put{adoptPut(policy.Revision{Version: 7, Text: []byte("x")}, nil)}))
 	if w.spoil("da") != 2 {
 		t.Fatal("there are no two records")
 	}

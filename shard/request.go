@@ -13,6 +13,10 @@ import (
 // DefaultNamespace is the namespace of a request that names none.
 const DefaultNamespace = slot.DefaultNamespace
 
+// CanaryNamespace is the namespace of the keys by which nodes check that counting is exact. Clients cannot send its
+// name, so it is in no list of keys.
+const CanaryNamespace = "~canary"
+
 // Op is the operation of a request.
 type Op uint8
 

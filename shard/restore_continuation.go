@@ -37,12 +37,16 @@ func newContinuation(backup []*State, r Restoration) (*continuation, error) {
 			return nil, s.notAt(r.At)
 		}
 	}
-	c := &continuation{Restoration: r, spanning: newSpanningHolds(max(r.At, r.Now)), pushes: newPushes()}
+	c := &continuation{
+		Restoration: r,
+		spanning:    spanningHolds{after: max(r.At, r.Now), met: map[string]ID{}},
+		pushes:      pushes{map[string]map[ID]Record{}, map[ID]map[ID]bool{}},
+		sources:     new(slotSources),
+	}
 	for id := range 1 + ID(slices.Max(r.Slots[:])) {
 		c.states = append(c.states, newest.successor(id, r.At))
 	}
 	c.slotless = make([]slotless, len(c.states))
-	c.sources = new(slotSources)
 	for _, s := range backup {
 		if err := c.sources.read(s.id, s.SlotRecords()); err != nil {
 			return nil, err
@@ -228,10 +232,8 @@ func (c *continuation) limit(k *counter, l *counted) (stays, lost bool) {
 // keeps reports whether the policy's limit of that name, or the order to restore, says so.
 func (c *continuation) keeps(k *counter, l *counted) bool {
 	named := policy.Limit{Name: l.name}
-	for i := range k.policy.Limits {
-		if k.policy.Limits[i].Name == l.name {
-			named.OnRecovery = k.policy.Limits[i].OnRecovery
-		}
+	if i := slices.IndexFunc(k.policy.Limits, func(n policy.Limit) bool { return n.Name == l.name }); i >= 0 {
+		named = k.policy.Limits[i]
 	}
 	return c.mark.keepsLimit(k, &named)
 }

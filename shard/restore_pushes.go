@@ -16,8 +16,6 @@ type pushes struct {
 	bills map[ID]map[ID]bool       // by shard of the new cluster: the shards of the backup that had its bills
 }
 
-func newPushes() pushes { return pushes{map[string]map[ID]Record{}, map[ID]map[ID]bool{}} }
-
 // note gathers a position.
 func (p *pushes) note(source ID, key string, r Record) {
 	if p.found[key] == nil {

@@ -20,10 +20,6 @@ type spanningHolds struct {
 // partedHold is no shard of keys.
 const partedHold = System
 
-func newSpanningHolds(after limit.Time) spanningHolds {
-	return spanningHolds{after: after, met: map[string]ID{}}
-}
-
 // note looks at the holds of a counter that goes to a shard.
 func (s *spanningHolds) note(c *counter, to ID) {
 	for _, h := range c.extras.openHolds() {

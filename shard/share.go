@@ -197,9 +197,13 @@ func (e *evaluation) capped(r *Request, i int, p *policy.Policy) *Error {
 	return e.crowdedBy(r)
 }
 
-// crowdedBy refuses requests that would add any record if the namespace takes most of a crowded shard.
+// crowdedBy refuses a request that would add any record to a full shard, or to a crowded one of which the namespace
+// takes most.
 func (e *evaluation) crowdedBy(r *Request) *Error {
-	if !e.room.crowded() {
+	switch {
+	case e.room.full():
+		return e.full()
+	case !e.room.crowded():
 		return nil
 	}
 	if s := e.sharesOf(r.Namespace, ""); takesMost(s.Namespace, s.All) {

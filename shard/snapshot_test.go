@@ -206,7 +206,7 @@ func clusterPuts() []Put {
 	return []Put{
 		s.put(origin),
 		{documentKey("table"), Record{Value: encodeDocument(300, []byte(`{"Shards":4}`)), ForgetAt: limit.Forever}},
-		AdoptPut(policy.Revision{Version: 300, Text: []byte("policies: {}\n")}),
+		adoptPut(policy.Revision{Version: 300, Text: []byte("policies: {}\n")}, nil),
 	}
 }
 

@@ -117,7 +117,8 @@ func (s *State) install(e *entry) {
 		s.swept = before - s.table.Records()
 	}
 	if e.kind == sumEntry {
-		s.noteSum()
+		s.sums[s.summed%sumsKept] = SumAt{SumVersion, s.epoch, s.seq, s.Sum()}
+		s.summed++
 	}
 }
 

@@ -29,11 +29,6 @@ func (s *State) Sums() []SumAt {
 	return append(append(make([]SumAt, 0, len(kept)), kept[at:]...), kept[:at]...)
 }
 
-func (s *State) noteSum() {
-	s.sums[s.summed%sumsKept] = SumAt{SumVersion, s.epoch, s.seq, s.Sum()}
-	s.summed++
-}
-
 // Sum returns the fingerprint of the state that every replica must agree on at one place of the log, regardless of its
 // release: epoch, term, seq and time, and the records that no replica may have forgotten yet. The sweep of ended
 // records and the layout of the table depend on the release. So ended records, and those that end within the running

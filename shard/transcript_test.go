@@ -211,7 +211,7 @@ func (s *storyteller) restoreAt(at limit.Time, keep string) {
 }
 
 func (s *storyteller) adopt(now limit.Time, version uint64, text string) {
-	p := AdoptPut(policy.Revision{Version: version, Text: []byte(text)})
+	p := adoptPut(policy.Revision{Version: version, Text: []byte(text)}, nil)
 	s.printf("put %s", effect(&p))
 	s.install(EncodeBatch(s.next(now), []Put{p}))
 	version, adopted, _ := Adopted(s)

@@ -80,7 +80,7 @@ func (j *judge) admitted(r *run, q *Request, d *Decision) error {
 	n := 0
 	for i := range q.Entries {
 		e := &q.Entries[i]
-		statuses := d.Limits[n : n+q.statusesOf(i, d.Limits[n:])]
+		statuses := d.Limits[n : n+q.StatusesOf(i, d.Limits[n:])]
 		n += len(statuses)
 		p, _ := r.policies.Lookup(e.Policy)
 		for k := range statuses {
